@@ -44,7 +44,7 @@ func (m *threadMark) messages() []contract.CarriedMessage {
 // mark makes this moment a boundary.
 func (a *agentRun) mark() {
 	a.takeMark()
-	a.journal.boundary(a.bulk())
+	a.execution.journal.boundary(a.bulk())
 }
 
 // takeMark notes how the agent stands.
@@ -54,7 +54,7 @@ func (a *agentRun) takeMark() {
 		Think: a.think, Results: a.results, Active: a.activeAgent, Summaries: a.summaries, Starts: slices.Clone(a.starts),
 	}}
 	if a.above == nil {
-		a.marked.view = schedule.Clone(a.view) // the node has one
+		a.marked.view = schedule.Clone(a.execution.view) // the node has one
 	}
 	if a.team != nil {
 		a.marked.lines = a.team.grown(a.before)
@@ -71,7 +71,7 @@ func (a *agentRun) snapshot() *contract.AgentState {
 	t := &a.marked.thread
 	out.Messages, out.Called, out.Sent = t.messages(), t.called, t.sent
 	if a.above == nil {
-		*a.view = a.marked.view
+		*a.execution.view = a.marked.view
 	}
 	for i := range a.marked.lines {
 		out.Conversations = append(out.Conversations, a.marked.lines[i].conversation())
@@ -90,13 +90,13 @@ func (l *lineMark) conversation() contract.SideConversation {
 
 // suspend is what a member goes on with.
 func (a *agentRun) suspend() (*contract.SuspendedExecution, error) {
-	a.state.Agent = a.snapshot()
+	a.execution.state.Agent = a.snapshot()
 	return a.execution.suspend()
 }
 
 // restore makes the agent what it was at its last boundary.
 func (a *agentRun) restore(s *contract.AgentState) {
-	a.again(a.thread, s.Messages, s.Called)
+	a.run.again(a.thread, s.Messages, s.Called)
 	a.thread.resent(s.Sent)
 	if a.team != nil {
 		a.team.catchUp(a.run, s.Conversations)
@@ -105,5 +105,5 @@ func (a *agentRun) restore(s *contract.AgentState) {
 	a.turn, a.left, a.errors, a.repairs, a.exhausted = s.Turn, s.Left, s.Errors, s.Repairs, s.Exhausted
 	a.startLen, a.think, a.results, a.summaries, a.starts = s.StartLen, s.Think, s.Results, s.Summaries, s.Starts
 	a.takeMark()
-	a.journal.grow(a.bulk())
+	a.execution.journal.grow(a.bulk())
 }

@@ -196,7 +196,7 @@ func TestSetState(t *testing.T) {
 					t.Errorf("it says %q", r.Text)
 				}
 			}
-			if got := reserved(a.view); got != tc.state {
+			if got := reserved(a.execution.view); got != tc.state {
 				t.Errorf("state is %s, want %s", got, tc.state)
 			}
 			if (failed == "") != (tc.failed == "") || !strings.Contains(failed, tc.failed) {
@@ -208,8 +208,8 @@ func TestSetState(t *testing.T) {
 
 func TestGetState(t *testing.T) {
 	a := agentAlone(100)
-	write(a.view, "s", 1, "k", "v")
-	write(a.view, "s", 1, "odd \"<key>", "w")
+	write(a.execution.view, "s", 1, "k", "v")
+	write(a.execution.view, "s", 1, "odd \"<key>", "w")
 	tests := map[string]struct{ args, want string }{
 		"one key":                {`{"keys":["k"]}`, `{"k":"v"}`},
 		"several, in that order": {`{"keys":["odd \"<key>","none","k"]}`, `{"odd \"<key>":"w","none":null,"k":"v"}`},

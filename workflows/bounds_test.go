@@ -96,12 +96,12 @@ func class(err error) string {
 func TestNothingIsLostBehindEvents(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		f := lone(ctx, 0, 1)
-		f.status, f.root = contract.StatusRunning, f.store.workflow
+		f.status, f.run.root = contract.StatusRunning, f.run.store.workflow
 		f.session = newSession(f, &contract.RunInput{})
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}
-		f.listen(ctx)
+		f.run.listen(ctx)
 		deliveries, tell := workflow.NewFuture(ctx)
 		f.deliveries = []workflow.Future{deliveries}
 		workflow.Go(ctx, func(ctx workflow.Context) {
@@ -112,8 +112,8 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			messages, ok := f.inbox.signals[0].channel.(workflow.Channel)
-			if f.inbox.signals[0].name != contract.RequestMessage || !ok || !messages.SendAsync(p) {
+			messages, ok := f.run.requests.inbox.signals[0].channel.(workflow.Channel)
+			if f.run.requests.inbox.signals[0].name != contract.RequestMessage || !ok || !messages.SendAsync(p) {
 				t.Error("the channel takes nothing")
 			}
 			tell.Set(nil, nil)
@@ -149,7 +149,7 @@ func TestLongAnswersDoNotEndARun(t *testing.T) {
 	env.SetCurrentHistoryLength(lastEvents + 1)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
-		f.flow.Nodes[0].Exit = false
+		f.run.flow.Nodes[0].Exit = false
 		f.trace = judgedTrace(3000, 1000)
 		if s := f.report(); s.Dropped+len(s.Executions) != 3000 || len(s.Executions) < 100 || s.Executions[len(s.Executions)-1].Step != 3000 {
 			t.Errorf("%d executions are shown and %d not", len(s.Executions), s.Dropped)
@@ -225,7 +225,7 @@ func TestGrownAtItsNode(t *testing.T) {
 			}
 		},
 		"an output": func(f *flowRun, v *contract.View) {
-			ref := f.store.keep(json.RawMessage(`"` + strings.Repeat("y", 2_000_000) + `"`))
+			ref := f.run.store.keep(json.RawMessage(`"` + strings.Repeat("y", 2_000_000) + `"`))
 			schedule.SetOutput(v, contract.NodeOutput{Node: "a", SHA: ref.SHA, By: contract.Stamp{Exec: "a#3", Step: 3}})
 		},
 		"a conversation": func(f *flowRun, _ *contract.View) {
@@ -237,10 +237,10 @@ func TestGrownAtItsNode(t *testing.T) {
 		env.SetCurrentHistoryLength(lastEvents + 1)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			f := lone(ctx, 0, 0)
-			f.flow = scheduletest.Sketch("START>a a>b b>b b>END")
-			f.g = schedule.NewGraph(f.flow)
-			f.sched = schedule.New(f.g)
-			f.source = plan.Source{}
+			f.run.flow = scheduletest.Sketch("START>a a>b b>b b>END")
+			f.run.g = schedule.NewGraph(f.run.flow)
+			f.sched = schedule.New(f.run.g)
+			f.run.source = plan.Source{}
 			f.trace = []contract.Execution{{Node: "a", Step: 3}, {Node: "b", Step: 4}, {Node: "b", Step: 5}}
 			v := contract.View{}
 			fill(f, &v)
@@ -271,8 +271,8 @@ func TestManyEventsShareTasks(t *testing.T) {
 		for i := range 200 {
 			f.opened(ctx, &contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`"` + strings.Repeat("x", 16_000) + `"`)})
 		}
-		if f.guard.bytes > maxTask || len(f.deliveries) != 200 {
-			t.Errorf("the commands of one task hold %d bytes, and %d events are waited for, want 200", f.guard.bytes, len(f.deliveries))
+		if f.run.guard.bytes > maxTask || len(f.deliveries) != 200 {
+			t.Errorf("the commands of one task hold %d bytes, and %d events are waited for, want 200", f.run.guard.bytes, len(f.deliveries))
 		}
 		f.awaitDeliveries(ctx)
 		if !workflow.Now(ctx).After(before) {

@@ -49,7 +49,7 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 	}
 	out, err := b.chain(ctx)
 	if err != nil {
-		b.part(ctx)
+		b.run.part(ctx)
 		return nil, b.ended(err)
 	}
 	return out, nil
@@ -59,10 +59,10 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 func (b *branch) ended(err error) error {
 	done, _ := lean(b.done, 0)
 	if contract.Cancelled(err) {
-		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &b.usage, Executions: done})
+		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &b.run.usage, Executions: done})
 	}
 	f := contract.FailureOf(err)
-	f.Usage, f.Executions = &b.usage, done
+	f.Usage, f.Executions = &b.run.usage, done
 	return f.Wire()
 }
 
@@ -87,7 +87,7 @@ func validBranch(in *contract.BranchInput) error {
 
 // branch is a chain under way.
 type branch struct {
-	*run
+	run    *run
 	in     *contract.BranchInput
 	view   contract.View
 	strand string
@@ -104,7 +104,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r.listen(ctx)
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
 	r.g = schedule.NewGraph(in.Plan)
-	r.limit, r.unread, r.resultShare = in.Shared.MaxEvents, in.Inbox, in.Room
+	r.pace.limit, r.requests.unread, r.space.resultShare = in.Shared.MaxEvents, in.Inbox, in.Room
 	r.allow(in.Shared.MaxPayload)
 	r.takeConversation(in.Talk)
 	r.conversation.forks = nil // they stay with the run above
@@ -123,8 +123,8 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 }
 
 func (b *branch) status() contract.Status {
-	s := contract.Status{Status: "running", Model: b.shared.Model, Usage: b.usage, Budget: (*contract.Allowance)(b.shared.Budget),
-		Rejected: b.rejected, Rejects: b.rejects}
+	s := contract.Status{Status: "running", Model: b.run.shared.Model, Usage: b.run.usage, Budget: (*contract.Allowance)(b.run.shared.Budget),
+		Rejected: b.run.requests.rejected, Rejects: b.run.requests.rejects}
 	s.Executions, s.Dropped = lean(b.done, 0)
 	if b.now != "" {
 		s.Running = []string{b.now}
@@ -176,22 +176,22 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 
 // chain runs nodes one behind the other.
 func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
-	node, n, occurrence := b.g.Index(b.in.Node), b.in.Step, b.in.Nth
+	node, n, occurrence := b.run.g.Index(b.in.Node), b.in.Step, b.in.Nth
 	for {
 		x := &execution{
-			node: &b.flow.Nodes[node], id: contract.ExecutionID(b.flow.Nodes[node].ID, n, occurrence), n: n, occurrence: occurrence, lineage: b.in.Lineage,
+			node: &b.run.flow.Nodes[node], id: contract.ExecutionID(b.run.flow.Nodes[node].ID, n, occurrence), n: n, occurrence: occurrence, lineage: b.in.Lineage,
 			order: b.in.Order[node], strand: b.strand, view: &b.view, suspended: b.in.Suspended,
 		}
 		b.in.Suspended = nil
 		b.now = x.id
-		done, err := b.execute(ctx, x, b.g.Out(node))
+		done, err := b.run.execute(ctx, x, b.run.g.Out(node))
 		if err != nil {
 			return nil, err
 		}
 		if done.suspended != nil {
-			b.part(ctx)
+			b.run.part(ctx)
 			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: occurrence, Lineage: b.in.Lineage, Suspended: done.suspended})
-			if again, err := b.putOff(ctx, err); !again {
+			if again, err := b.run.putOff(ctx, err); !again {
 				return out, err
 			}
 			b.in.Suspended = done.suspended
@@ -206,16 +206,16 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 			b.outcomeBytes += len(*done.Text) + len(done.Data)
 		}
 		next, ok := b.ahead.Next(node, done.taken)
-		due, err := b.due(ctx, 0)
+		due, err := b.run.due(ctx, 0)
 		if err != nil {
-			return nil, b.failed(x, err)
+			return nil, b.run.failed(x, err)
 		}
 		if !ok || due || b.full() {
-			b.part(ctx)
+			b.run.part(ctx)
 			return b.result(ctx, x, done.taken, nil)
 		}
-		if n++; n > b.flow.Limits.MaxSteps {
-			return nil, b.stepLimit(b.flow, next, b.done)
+		if n++; n > b.run.flow.Limits.MaxSteps {
+			return nil, b.run.stepLimit(b.run.flow, next, b.done)
 		}
 		if !x.node.Exit {
 			b.done[len(b.done)-1].Text = nil
@@ -227,7 +227,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 // nth counts an execution among those with the same node and step.
 func (b *branch) occurrence(node, n int) int {
 	for _, c := range b.in.Ran {
-		if c.Node == b.flow.Nodes[node].ID && c.Step == n {
+		if c.Node == b.run.flow.Nodes[node].ID && c.Step == n {
 			return c.N + 1
 		}
 	}
@@ -240,9 +240,9 @@ func (b *branch) full() bool {
 	n := 0
 	own := schedule.Since(&b.view, b.strand)
 	for _, sha := range contents(&own) {
-		n += len(b.store.content[sha])
+		n += len(b.run.store.content[sha])
 	}
-	return n+b.outcomeBytes+schedule.StateBytes(&own) > b.guard.limit()/2
+	return n+b.outcomeBytes+schedule.StateBytes(&own) > b.run.guard.limit()/2
 }
 
 // contents lists the hashes of what a view names.
@@ -262,13 +262,13 @@ func contents(v *contract.View) []string {
 // result is what the chain comes back with. Edges are named by their index in the whole
 // flow.
 func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
-	b.hear(ctx)
-	conversation := b.conversationState(false)
+	b.run.hear(ctx)
+	conversation := b.run.conversationState(false)
 	if conversation != nil && b.in.Talk != nil {
 		conversation.Spent -= b.in.Talk.Spent
 	}
-	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.usage, Yielded: yielded, Talk: conversation}
-	for _, m := range b.unread {
+	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.run.usage, Yielded: yielded, Talk: conversation}
+	for _, m := range b.run.requests.unread {
 		out.Unread = append(out.Unread, contract.Inbound{Seq: m.Seq}) // the run above has the rest
 	}
 	for _, e := range taken {
@@ -279,7 +279,7 @@ func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded
 		has[contract.SHA(raw)] = true // the run above gave them
 	}
 	need := func(ref *contract.ContentRef) {
-		if raw, ok := b.store.content[ref.SHA]; ok && !has[ref.SHA] {
+		if raw, ok := b.run.store.content[ref.SHA]; ok && !has[ref.SHA] {
 			has[ref.SHA] = true
 			out.Messages = append(out.Messages, raw)
 		}
@@ -293,11 +293,11 @@ func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded
 		needing(need).suspended(yielded.Suspended)
 	}
 	what := "what node " + x.node.ID + " brings back"
-	if err := b.guard.fits(what, out); err != nil {
-		return nil, b.failed(x, err)
+	if err := b.run.guard.fits(what, out); err != nil {
+		return nil, b.run.failed(x, err)
 	}
-	if err := b.bringBack(ctx, what, out); err != nil {
-		return nil, b.failed(x, err)
+	if err := b.run.bringBack(ctx, what, out); err != nil {
+		return nil, b.run.failed(x, err)
 	}
 	return out, nil
 }

@@ -123,7 +123,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 					taken = append(taken, slices.IndexFunc(in.Plan.Edges, func(x plan.Edge) bool { return edgeName(x) == e }))
 				}
 				got := ""
-				if next, ok := b.ahead.Next(b.g.Index("a"), taken); ok {
+				if next, ok := b.ahead.Next(b.run.g.Index("a"), taken); ok {
 					got = in.Plan.Nodes[next].ID
 				}
 				if got != tc.want {
@@ -225,7 +225,7 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		at := &execution{node: &b.flow.Nodes[0], n: 2}
+		at := &execution{node: &b.run.flow.Nodes[0], n: 2}
 		b.done = []contract.Execution{{Node: "a", Step: 2}}
 		write(&b.view, b.strand, 2, "small", "x")
 		write(&b.view, "of another", 2, "large", strings.Repeat("x", maxPayload))

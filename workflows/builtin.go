@@ -45,7 +45,7 @@ func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (toolRepl
 	case c.call.Name == plan.BuiltinCallSubAgent:
 		c.countStart()
 		return func(ctx workflow.Context) (toolReply, error) { return c.inlineAgent(ctx, &c.args) }
-	case c.call.Name == plan.BuiltinSetStateFiltered && c.args.Key != nil && len(c.args.Value) > c.flow.Limits.FilterBytes:
+	case c.call.Name == plan.BuiltinSetStateFiltered && c.args.Key != nil && len(c.args.Value) > c.agentRun.run.flow.Limits.FilterBytes:
 		c.condensed = true // the short value is written when the call's turn comes
 		return c.condense
 	}
@@ -55,21 +55,21 @@ func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (toolRepl
 // effect is what a tool of the interpreter's own does to the state. It comes when the calls
 // before it are answered, so that calls of one message take effect in their order.
 func (c *toolCall) effect() toolReply {
-	if c.cfg.Hand != nil && c.call.Name == c.cfg.Hand.Name {
+	if c.agentRun.cfg.Hand != nil && c.call.Name == c.agentRun.cfg.Hand.Name {
 		return c.hand()
 	}
 	switch c.call.Name {
 	case plan.BuiltinGetState:
-		return c.getState(&c.args)
+		return c.agentRun.getState(&c.args)
 	case plan.BuiltinSetState, plan.BuiltinSetStateFiltered:
-		return c.setState(&c.args, c.args.Value)
+		return c.agentRun.setState(&c.args, c.args.Value)
 	case plan.BuiltinListStateKeys:
-		return c.listKeys()
+		return c.agentRun.listKeys()
 	case plan.BuiltinGetChatHistory:
-		if c.shared.Chat == nil {
+		if c.agentRun.run.shared.Chat == nil {
 			return toolReply{Text: "[]"}
 		}
-		return toolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: c.shared.Chat.SHA}}}}
+		return toolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: c.agentRun.run.shared.Chat.SHA}}}}
 	}
 	return toolError("tool %q is unknown to this build", c.call.Name)
 }
@@ -102,7 +102,7 @@ func (a *agentRun) getState(args *builtinArgs) toolReply {
 			return toolReply{Text: err.Error(), Failed: true}
 		}
 		text += string(unescape(key)) + ":"
-		e, ok := schedule.Entry(a.view, name)
+		e, ok := schedule.Entry(a.execution.view, name)
 		switch {
 		case !ok:
 			text += "null"
@@ -131,33 +131,33 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 	if d := plan.Depth(value); d > maxDepth {
 		return toolReply{Text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, maxDepth), Failed: true}
 	}
-	e, err := a.store.value(*args.Key, value, contract.Stamp{})
+	e, err := a.run.store.value(*args.Key, value, contract.Stamp{})
 	if err != nil {
 		return toolReply{Text: "value: " + err.Error(), Failed: true}
 	}
-	grown := schedule.StateBytes(a.view) + schedule.EntryBytes(&e)
-	if old, ok := schedule.Entry(a.view, *args.Key); ok {
+	grown := schedule.StateBytes(a.execution.view) + schedule.EntryBytes(&e)
+	if old, ok := schedule.Entry(a.execution.view, *args.Key); ok {
 		grown -= schedule.EntryBytes(&old)
 	}
-	if limit := a.flow.Limits.MaxStateBytes; grown > limit {
+	if limit := a.run.flow.Limits.MaxStateBytes; grown > limit {
 		return toolReply{Failed: true, Text: fmt.Sprintf(
 			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}
 	}
-	e.By = schedule.NextStamp(a.view, a.strand, a.id, a.n)
-	schedule.SetEntry(a.view, e)
+	e.By = schedule.NextStamp(a.execution.view, a.execution.strand, a.execution.id, a.execution.n)
+	schedule.SetEntry(a.execution.view, e)
 	return toolReply{Text: "ok"}
 }
 
 // condense has a model shorten a long value to what the node needs.
 func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 	in := contract.CondenseInput{
-		Model: c.shared.Model, Script: c.shared.Script, Node: c.node.ID, Step: c.n, Prompt: c.cfg.Prompt,
+		Model: c.agentRun.run.shared.Model, Script: c.agentRun.run.shared.Script, Node: c.agentRun.execution.node.ID, Step: c.agentRun.execution.n, Prompt: c.agentRun.cfg.Prompt,
 		Key: *c.args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID,
 	}
 	var out contract.CondenseResult
-	err := c.callStep(ctx, c.journal, hashOf(*c.args.Key, string(c.args.Value)), &call{
-		activity: contract.ActivityCondense, id: c.id("condense"), args: []any{&in}, what: "the prompt of " + c.node.ID, at: c.execution,
-		summary: fmt.Sprintf("%s · condense %s", c.node.ID, *c.args.Key), options: c.options(c.flow.Policy.ModelSeconds),
+	err := c.agentRun.run.callStep(ctx, c.agentRun.execution.journal, hashOf(*c.args.Key, string(c.args.Value)), &call{
+		activity: contract.ActivityCondense, id: c.id("condense"), args: []any{&in}, what: "the prompt of " + c.agentRun.execution.node.ID, at: c.agentRun.execution,
+		summary: fmt.Sprintf("%s · condense %s", c.agentRun.execution.node.ID, *c.args.Key), options: c.agentRun.run.options(c.agentRun.run.flow.Policy.ModelSeconds),
 		model: &modelCall{bytes: len(c.args.Value)}, out: &out,
 	})
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 // listKeys lists the state's keys, which are kept sorted.
 func (a *agentRun) listKeys() toolReply {
 	names := []string{}
-	for _, e := range a.view.State {
+	for _, e := range a.execution.view.State {
 		if !contract.Reserved(e.Key) {
 			names = append(names, e.Key)
 		}

@@ -89,11 +89,11 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 			return a
 		}
 		old, again := agent(), agent()
-		old.thread, again.thread = talked(t, old.store, "a#1"), again.store.open("a#1")
+		old.thread, again.thread = talked(t, old.run.store, "a#1"), again.run.store.open("a#1")
 		old.turn, old.left, old.exhausted, old.errors, old.repairs, old.summaries = 3, 2, true, 1, 1, 2
 		old.startLen, old.results, old.think, old.activeAgent = 1, 2, true, "m"
 		old.starts = []contract.StartCount{{ID: "call_1", N: 2}}
-		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.store, "a#1:m~1")}}
+		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.store, "a#1:m~1")}}
 
 		old.team.main, again.team.main = old.thread, again.thread
 		old.takeMark()
@@ -115,17 +115,17 @@ func TestRunIsCarriedWhole(t *testing.T) {
 	view := contract.View{State: []contract.StateEntry{{Key: "k", Value: json.RawMessage("1")}}}
 	inWorkflow(t, func(ctx workflow.Context) {
 		f := lone(ctx, 8<<20, 3)
-		f.flow = scheduletest.Sketch("START>a a>b b>END")
-		f.g = schedule.NewGraph(f.flow)
-		f.sched = schedule.New(f.g)
-		f.flow.Nodes[0].Agent.Starts, f.flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
-		f.source, f.hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
-		f.usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
-		ref, err := f.store.write(f.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
+		f.run.flow = scheduletest.Sketch("START>a a>b b>END")
+		f.run.g = schedule.NewGraph(f.run.flow)
+		f.sched = schedule.New(f.run.g)
+		f.run.flow.Nodes[0].Agent.Starts, f.run.flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
+		f.run.source, f.hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
+		f.run.usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
+		ref, err := f.run.store.write(f.run.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "park", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
+		f.run.shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "park", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
 			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.Bound{{ID: "web", Catalogue: &ref}}}
 		f.public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}
 		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.CarriedEntry{View: view}
@@ -135,31 +135,31 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		waiting.Step, join.Step = 3, 4
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{x}, Waiting: []contract.CarriedExecution{waiting},
 			Joins: []contract.CarriedExecution{join}, Ran: []contract.Count{{Node: "a", Step: 2, N: 1}}, Ended: &view})
-		f.conversation = conversation{thread: talked(t, f.store, conversationName), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
-		f.log.replay = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
-		f.log.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
-		f.inbox = &inbox{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
+		f.run.conversation = conversation{thread: talked(t, f.run.store, conversationName), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
+		f.run.log.replay = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
+		f.run.log.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
+		f.run.requests.inbox = &inbox{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
 			remembered: []contract.Remembered{{Name: "n"}}, unread: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
-		f.rejected, f.rejects = 2, []string{"no"}
+		f.run.requests.rejected, f.run.requests.rejects = 2, []string{"no"}
 		f.session = &session{f: f, stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
 			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
 
 		in := contract.RunInput{Carry: travels(t, f.carryOver())}
 		g := &flowRun{run: newRun(ctx)}
 		g.session = newSession(g, &in)
-		g.inbox = &inbox{r: g.run}
-		g.inbox.restore(ctx, in.Carry.Desk)
+		g.run.requests.inbox = &inbox{r: g.run}
+		g.run.requests.inbox.restore(ctx, in.Carry.Desk)
 		g.restore(in.Carry)
-		owner := f.inbox
-		f.inbox = nil
+		owner := f.run.requests.inbox
+		f.run.requests.inbox = nil
 		h := &flowRun{run: newRun(ctx)}
 		newSession(h, &contract.RunInput{Carry: travels(t, f.carryOver())})
-		for who, n := range map[string]int{"the owner": g.rejected, "a session below": h.rejected} {
+		for who, n := range map[string]int{"the owner": g.run.requests.rejected, "a session below": h.run.requests.rejected} {
 			if n != 2 {
 				t.Errorf("%s has refused %d signals", who, n)
 			}
 		}
-		f.inbox = owner
+		f.run.requests.inbox = owner
 		if g.runs != f.runs+1 {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
@@ -168,12 +168,12 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		sameFields(t, f.run, g.run, left{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
 			"root": "it is the workflow's id", "reserved": noneNow, "conversation": "see below", "log": "see below", "sessions": "see below", "watch": "it is the worker's",
 			"pace": "the limit is in the input; all else is of one history", "space": "what is under way has ended", "requests": "who waits asks again; the inbox is below"})
-		sameFields(t, &f.conversation, &g.conversation, left{"thread": "see below"})
-		sameFields(t, f.conversation.thread, g.conversation.thread, left{"called": "the next call says what it is about anew"})
-		sameFields(t, &f.log, &g.log, left{"finished": "each run of a chain is asked for its own"})
+		sameFields(t, &f.run.conversation, &g.run.conversation, left{"thread": "see below"})
+		sameFields(t, f.run.conversation.thread, g.run.conversation.thread, left{"called": "the next call says what it is about anew"})
+		sameFields(t, &f.run.log, &g.run.log, left{"finished": "each run of a chain is asked for its own"})
 		was, is := f.sched.Snapshot(0), g.sched.Snapshot(0)
 		sameFields(t, &was, &is, nil)
-		sameFields(t, f.inbox, g.inbox, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "opened": wasRun, "closed": wasRun, "changed": wasRun,
+		sameFields(t, f.run.requests.inbox, g.run.requests.inbox, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "opened": wasRun, "closed": wasRun, "changed": wasRun,
 			"signals": wasRun, "ready": wasRun, "known": wasRun, "steered": wasRun, "given": wasRun})
 		sameFields(t, f.session, g.session, left{"f": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "endedAt": "it would not go on",
 			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})

@@ -12,10 +12,10 @@ import (
 
 // fill puts the values that an agent takes into its texts.
 func (a *agentRun) fill() error {
-	if a.node.Ports == nil {
+	if a.execution.node.Ports == nil {
 		return nil
 	}
-	in, err := a.given(a.execution)
+	in, err := a.run.given(a.execution)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func withValues(a *plan.Agent, in value.Value) *plan.Agent {
 // in which a person spoke last, and where one is to speak first that one is asked. An agent that
 // runs elsewhere is told what a person said last, whoever spoke since.
 func (a *agentRun) speaks() (bool, error) {
-	if a.node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
+	if a.execution.node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
 		return true, nil
 	}
 	n := len(a.thread.entries)
@@ -92,14 +92,14 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 			text = last.Text
 		}
 	}
-	reply, err := a.request(ctx, a.execution, contract.Request{
-		ID: fmt.Sprintf("%s/chat/%d", a.id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
+	reply, err := a.run.request(ctx, a.execution, contract.Request{
+		ID: fmt.Sprintf("%s/chat/%d", a.execution.id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
 	})
 	switch {
 	case err != nil:
 		return err
 	case reply.Message == nil:
-		return a.fail(a.execution, contract.ClassNoAnswer, "start the run again", "nobody answered")
+		return a.run.fail(a.execution, contract.ClassNoAnswer, "start the run again", "nobody answered")
 	}
 	// What an agent may do is counted from one message of a person to the next.
 	a.left, a.exhausted = a.cfg.MaxCalls, false
@@ -111,8 +111,8 @@ func (c *toolCall) named(v value.Value) error {
 	if v.Kind != value.Object {
 		return fmt.Errorf("the arguments are %s, want an object", v.Kind)
 	}
-	for i := range c.node.Ports.Out {
-		o := &c.node.Ports.Out[i]
+	for i := range c.agentRun.execution.node.Ports.Out {
+		o := &c.agentRun.execution.node.Ports.Out[i]
 		m, ok := v.Get(o.Name)
 		if !ok {
 			if len(o.Default) == 0 {

@@ -87,5 +87,5 @@ func (r *run) askToYield(ctx workflow.Context, c *childRun) {
 		return
 	}
 	c.asked = true
-	r.asking = append(r.asking, r.signalChild(ctx, c, contract.SignalYield, nil))
+	r.pace.asking = append(r.pace.asking, r.signalChild(ctx, c, contract.SignalYield, nil))
 }

@@ -37,8 +37,8 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 	for i, w := range wants {
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
 		calls.start(func(ctx workflow.Context) error {
-			failed[i] = f.invoke(ctx, &call{activity: contract.ActivityListTool, args: []any{&request}, what: "the tools bound to connection " + w.bound.ID,
-				id: "tools/" + contract.EscapeID(w.bound.ID), summary: "list tools · " + w.bound.ID, options: f.options(f.flow.Policy.ToolSeconds),
+			failed[i] = f.run.invoke(ctx, &call{activity: contract.ActivityListTool, args: []any{&request}, what: "the tools bound to connection " + w.bound.ID,
+				id: "tools/" + contract.EscapeID(w.bound.ID), summary: "list tools · " + w.bound.ID, options: f.run.options(f.run.flow.Policy.ToolSeconds),
 				result: resultSize{together: len(wants), room: &request.Room}, out: &results[i]})
 			return nil
 		})
@@ -53,7 +53,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 			return err
 		}
 		problems = append(problems, found...)
-		f.shared.Connections = append(f.shared.Connections, wants[i].bound)
+		f.run.shared.Connections = append(f.run.shared.Connections, wants[i].bound)
 	}
 	problems = append(problems, f.expandToolboxes(wants)...)
 	if len(problems) > 0 {
@@ -66,8 +66,8 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 // wanted lists the connections that the flow's tools name, in order.
 func (f *flowRun) wanted() []want {
 	var out []want
-	for i := range f.flow.Nodes {
-		n := &f.flow.Nodes[i]
+	for i := range f.run.flow.Nodes {
+		n := &f.run.flow.Nodes[i]
 		for _, named := range toolsOf(n) {
 			tool, t := named.tool, named.index
 			id := boundTo(tool)
@@ -84,7 +84,7 @@ func (f *flowRun) wanted() []want {
 			}
 			if !slices.Contains(out[k].names, tool.Name) {
 				out[k].names = append(out[k].names, tool.Name)
-				out[k].at = append(out[k].at, f.source.At(plan.ToolPath(named.of, t)))
+				out[k].at = append(out[k].at, f.run.source.At(plan.ToolPath(named.of, t)))
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func toolsOf(n *plan.Node) []toolOf {
 // connection is what the run's input or the flow says of a connection. What neither knows
 // is left to the worker's configuration.
 func (f *flowRun) connection(id string) plan.Connection {
-	for _, c := range f.flow.Connections {
+	for _, c := range f.run.flow.Connections {
 		if c.ID == id && id != "" {
 			return c
 		}
@@ -126,7 +126,7 @@ func (f *flowRun) connection(id string) plan.Connection {
 // list takes over a connection's catalogue, or why there is none. What is wrong with the connection or its
 // tools is returned as problems, with places.
 func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (problems []string, _ error) {
-	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && f.flow.SubFlow(c.Agent) == nil {
+	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && f.run.flow.SubFlow(c.Agent) == nil {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
 	}
 	if err != nil {
@@ -147,7 +147,7 @@ func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (probl
 	w.bound.Connection, w.bound.Confirm = out.Resolved, out.Confirm
 	w.bound.RetryNever, w.bound.RetryNeverTools, w.bound.Elsewhere = out.RetryNever, out.RetryNeverTools, out.Elsewhere
 	if out.SHA != "" {
-		ref := f.store.keep(out.Catalogue)
+		ref := f.run.store.keep(out.Catalogue)
 		w.bound.Catalogue = &ref
 		w.offered = names(out.Catalogue)
 	}

@@ -105,7 +105,7 @@ func (a *agentRun) cut(ctx workflow.Context, c *plan.Context, s *contract.Sent, 
 		if refused {
 			return false, nil
 		}
-		return false, a.fail(a.execution, contract.ClassContextLength, "set the policy truncate or summarise, or raise its threshold",
+		return false, a.run.fail(a.execution, contract.ClassContextLength, "set the policy truncate or summarise, or raise its threshold",
 			"the conversation is about %d tokens in %d messages, more than the agent's policy sends", a.tokens(s), len(a.thread.entries))
 	}
 	upto := a.cutAt(c, s, refused)
@@ -185,8 +185,8 @@ func (a *agentRun) textSize(m *contract.Message, measure func(string) int) int {
 	n := 0
 	for _, p := range m.Parts {
 		n += measure(p.Text)
-		if p.Ref != nil && a.store.has(p.Ref.SHA) {
-			if inner, err := contract.DecodeMessage(a.store.content[p.Ref.SHA]); err == nil {
+		if p.Ref != nil && a.run.store.has(p.Ref.SHA) {
+			if inner, err := contract.DecodeMessage(a.run.store.content[p.Ref.SHA]); err == nil {
 				n += measure(inner.Text)
 			}
 		}
@@ -296,19 +296,19 @@ func (a *agentRun) shortened(ctx workflow.Context, longs []*plan.Long, i int, m 
 // summary has a model summarise messages of the thread. It is "" where they are too long for that
 // model too.
 func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int, before string) (string, error) {
-	in := contract.SummariseInput{Model: cmp.Or(by.Model, a.modelRef()), Script: a.shared.Script, Node: a.who(), Step: a.n, Instructions: by.Instructions,
-		Params: by.Params, From: from, To: to, Before: before, Home: a.home()}
-	if contract.ScriptedAll(a.shared.Model) {
-		in.Model = a.shared.Model
+	in := contract.SummariseInput{Model: cmp.Or(by.Model, a.modelRef()), Script: a.run.shared.Script, Node: a.who(), Step: a.execution.n, Instructions: by.Instructions,
+		Params: by.Params, From: from, To: to, Before: before, Home: a.run.home()}
+	if contract.ScriptedAll(a.run.shared.Model) {
+		in.Model = a.run.shared.Model
 	}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	a.summaries++
 	var out contract.SummariseResult
-	err := a.callStep(ctx, a.journal, hashOf(a.thread.hash, strconv.Itoa(from), strconv.Itoa(to), before), &call{
+	err := a.run.callStep(ctx, a.execution.journal, hashOf(a.thread.hash, strconv.Itoa(from), strconv.Itoa(to), before), &call{
 		activity: contract.ActivitySummarise, args: []any{&in}, what: "a summary of the conversation", at: a.execution,
-		id: fmt.Sprintf("%s/summary/%d.%d", a.id, a.turn, a.summaries), summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
-		options: a.options(a.flow.Policy.ModelSeconds), model: &modelCall{bytes: a.thread.bytes}, out: &out,
+		id: fmt.Sprintf("%s/summary/%d.%d", a.execution.id, a.turn, a.summaries), summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
+		options: a.run.options(a.run.flow.Policy.ModelSeconds), model: &modelCall{bytes: a.thread.bytes}, out: &out,
 	})
 	if err != nil {
 		if !errors.Is(err, errYield) && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {

@@ -58,12 +58,12 @@ func (r *run) due(ctx workflow.Context, carried int) (bool, error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err() // the next run would know nothing of the cancellation
 	}
-	return r.stop(ctx, carried)
+	return r.pace.stop(ctx, carried)
 }
 
 // wants reports whether a wait should yield.
 func (r *run) wants(ctx workflow.Context, carried int) bool {
-	stop, err := r.stop(ctx, carried)
+	stop, err := r.pace.stop(ctx, carried)
 	return stop || err != nil
 }
 
@@ -99,7 +99,7 @@ func (r *run) putOff(ctx workflow.Context, err error) (bool, error) {
 	}
 	info := workflow.GetInfo(ctx)
 	if length := info.GetCurrentHistoryLength(); length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
-		r.put, r.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
+		r.pace.put, r.pace.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
 		return true, nil
 	}
 	large.Class = contract.ClassStateTooLarge
@@ -120,7 +120,7 @@ func (p *pace) heardBack(ctx workflow.Context) {
 // fit, the run goes on for another while. A sub-agent that was asked to stop hands over
 // instead: the run above goes on with it.
 func (f *flowRun) continueAsNew(ctx workflow.Context) error {
-	f.heardBack(ctx)
+	f.run.pace.heardBack(ctx)
 	if err := f.session.gather(ctx); err != nil {
 		return err
 	}
@@ -130,11 +130,11 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation
 	}
-	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Room: f.resultShare, Carry: f.carryOver()}
-	err := f.guard.fits("what the run carries into a new one", in)
+	in := contract.RunInput{V: contract.Version, Model: f.run.shared.Model, Depth: f.run.shared.Depth, MaxEvents: f.run.shared.MaxEvents, Room: f.run.space.resultShare, Carry: f.carryOver()}
+	err := f.run.guard.fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {
-		if again, err = f.putOff(ctx, err); again {
+		if again, err = f.run.putOff(ctx, err); again {
 			f.session.launchAll()
 			return f.drive(ctx)
 		}
@@ -142,7 +142,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	switch {
 	case err != nil:
 		return f.grown(err)
-	case f.inbox == nil && f.asked:
+	case f.run.requests.inbox == nil && f.run.pace.asked:
 		f.rest = in.Carry
 		return errYield
 	}
@@ -154,21 +154,21 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 // the coroutine that listens does.
 func (f *flowRun) takeIn(ctx workflow.Context) error {
 	for {
-		f.part(ctx)
+		f.run.part(ctx)
 		f.awaitDeliveries(ctx)
-		if f.inbox != nil {
-			if err := f.inbox.quiet(ctx); err != nil {
+		if f.run.requests.inbox != nil {
+			if err := f.run.requests.inbox.quiet(ctx); err != nil {
 				return err
 			}
 		}
-		f.hear(ctx)
+		f.run.hear(ctx)
 		if f.session != nil {
 			f.session.hear()
 		}
-		if f.inbox != nil {
-			f.inbox.drain(ctx)
+		if f.run.requests.inbox != nil {
+			f.run.requests.inbox.drain(ctx)
 		}
-		if len(f.unacknowledged)+len(f.deliveries) == 0 && (f.inbox == nil || f.inbox.busy == 0) {
+		if len(f.run.requests.unacknowledged)+len(f.deliveries) == 0 && (f.run.requests.inbox == nil || f.run.requests.inbox.busy == 0) {
 			return nil
 		}
 	}
@@ -196,12 +196,12 @@ func (f *flowRun) carryOver() *contract.Carry {
 	}
 	sched := f.sched.Snapshot(maxRan)
 	c := &contract.Carry{
-		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
-		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
+		Plan: f.run.flow, Source: f.run.source, Hash: f.hash, Shared: f.run.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
+		Usage: f.run.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: sched.Suspended, Pending: sched.Waiting, Armed: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
 	}
-	if f.inbox != nil {
-		c.Desk = f.inbox.carry()
+	if f.run.requests.inbox != nil {
+		c.Desk = f.run.requests.inbox.carry()
 	}
 	if f.session.on() {
 		c.Session = f.session.carry()
@@ -209,7 +209,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 	first := tail(f.trace)
 	for i := range f.trace {
 		e := f.trace[i]
-		exit := f.flow.Nodes[f.g.Index(e.Node)].Exit
+		exit := f.run.flow.Nodes[f.run.g.Index(e.Node)].Exit
 		switch {
 		case !exit && i < first:
 			c.Dropped++
@@ -222,7 +222,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	c.Talk = f.conversationState(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
+	c.Talk = f.run.conversationState(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
 	c.Content = f.needed(c)
 	c.Fold()
 	return c
@@ -237,7 +237,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 			return
 		}
 		seen[ref.SHA] = true
-		if raw, ok := f.store.content[ref.SHA]; ok {
+		if raw, ok := f.run.store.content[ref.SHA]; ok {
 			out = append(out, raw)
 		}
 	}
@@ -269,38 +269,38 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 // is named as its own.
 func (f *flowRun) restore(c *contract.Carry) {
 	c.Unfold()
-	f.flow, f.source, f.hash, f.shared, f.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
+	f.run.flow, f.run.source, f.hash, f.run.shared, f.run.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
 	f.public = c.Publish
 	if c.Status != "" {
 		f.status = c.Status
 	}
-	f.allow(c.Shared.MaxPayload)
-	f.g = schedule.NewGraph(f.flow)
-	f.sched = schedule.New(f.g)
+	f.run.allow(c.Shared.MaxPayload)
+	f.run.g = schedule.NewGraph(f.run.flow)
+	f.sched = schedule.New(f.run.g)
 	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry, f.entered = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry, c.Entered
 	for _, raw := range c.Content {
-		f.store.keep(raw)
+		f.run.store.keep(raw)
 	}
 	f.keepFork(c.Fork)
-	f.own(&f.shared.Input)
-	f.own(f.shared.Script)
-	f.own(f.shared.Chat)
-	for i := range f.shared.Connections {
-		f.own(f.shared.Connections[i].Catalogue)
+	f.own(&f.run.shared.Input)
+	f.own(f.run.shared.Script)
+	f.own(f.run.shared.Chat)
+	for i := range f.run.shared.Connections {
+		f.own(f.run.shared.Connections[i].Catalogue)
 	}
 	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.Armed, Ran: c.Ran, Ended: c.Ended})
-	f.takeConversation(c.Talk)
+	f.run.takeConversation(c.Talk)
 }
 
 // talks reports whether an execution that stopped in its middle has the flow's conversation.
 func (f *flowRun) hasConversation(x *schedule.Execution) bool {
-	a := f.flow.Nodes[x.Node].Agent
+	a := f.run.flow.Nodes[x.Node].Agent
 	return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
 }
 
 // own names content as this run's, if this run holds it.
 func (f *flowRun) own(ref *contract.ContentRef) {
-	if ref != nil && f.store.has(ref.SHA) {
-		*ref = f.ref(ref.SHA)
+	if ref != nil && f.run.store.has(ref.SHA) {
+		*ref = f.run.ref(ref.SHA)
 	}
 }

@@ -32,19 +32,19 @@ const conversationName = "conversation"
 
 // conversation opens the thread that an agent writes to.
 func (a *agentRun) openThread() {
-	resumed := a.suspended != nil && a.suspended.Agent != nil
+	resumed := a.execution.suspended != nil && a.execution.suspended.Agent != nil
 	switch {
 	case a.cfg.Conversation == plan.ConversationFlow:
-		a.thread = a.conversationThread()
-	case a.cfg.Conversation == plan.ConversationFork && a.conversation.thread != nil && !resumed:
-		a.thread = a.store.open(a.id)
-		a.thread.entries = slices.Clone(a.conversation.thread.entries)
+		a.thread = a.run.conversationThread()
+	case a.cfg.Conversation == plan.ConversationFork && a.run.conversation.thread != nil && !resumed:
+		a.thread = a.run.store.open(a.execution.id)
+		a.thread.entries = slices.Clone(a.run.conversation.thread.entries)
 		for _, e := range a.thread.entries {
 			a.thread.bytes += len(e.raw)
 			a.thread.hash = contract.Chain(a.thread.hash, e.sha)
 		}
 	default:
-		a.thread = a.store.open(a.id)
+		a.thread = a.run.store.open(a.execution.id)
 	}
 	a.startLen = len(a.thread.entries)
 }
@@ -52,7 +52,7 @@ func (a *agentRun) openThread() {
 // leaveFork keeps what was said in a forked conversation for the merge that may pick it.
 func (a *agentRun) leaveFork() {
 	if a.cfg.Conversation == plan.ConversationFork {
-		a.conversation.fork(a.node.ID).Messages = carriedMessages(a.thread.entries[a.startLen:])
+		a.run.conversation.fork(a.execution.node.ID).Messages = carriedMessages(a.thread.entries[a.startLen:])
 	}
 }
 
@@ -188,9 +188,9 @@ func needsConversation(nodes []plan.Node) bool {
 
 // toldAbove is what was said in this run, for the one above whose conversation it goes on with.
 func (f *flowRun) toldAbove() *contract.Talk {
-	t := f.conversation.thread
-	if f.shared.Depth == 0 || t == nil || f.flow.Values == nil || !f.flow.Values.Named || len(t.entries) <= f.conversation.heard {
+	t := f.run.conversation.thread
+	if f.run.shared.Depth == 0 || t == nil || f.run.flow.Values == nil || !f.run.flow.Values.Named || len(t.entries) <= f.run.conversation.heard {
 		return nil
 	}
-	return &contract.Talk{Messages: carriedMessages(t.entries[f.conversation.heard:])}
+	return &contract.Talk{Messages: carriedMessages(t.entries[f.run.conversation.heard:])}
 }

@@ -33,25 +33,25 @@ func usageText(u contract.Usage) string {
 
 // details is a Markdown table of the nodes that have run, run or wait.
 func (f *flowRun) details() string {
-	if f.flow == nil || f.sched == nil {
+	if f.run.flow == nil || f.sched == nil {
 		return "" // nothing is known yet
 	}
 	var b strings.Builder
-	name := f.flow.Name
-	if f.flow.Revision != "" {
-		name += " " + f.flow.Revision
+	name := f.run.flow.Name
+	if f.run.flow.Revision != "" {
+		name += " " + f.run.flow.Revision
 	}
 	fmt.Fprintf(&b, "**%s** · model %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
-		cell(name), code(f.shared.Model), usageText(f.usage))
-	if f.flow.Revision != "" && f.flow.Description != "" {
+		cell(name), code(f.run.shared.Model), usageText(f.run.usage))
+	if f.run.flow.Revision != "" && f.run.flow.Description != "" {
 		b.Reset()
 		fmt.Fprintf(&b, "**%s**: %s\n\nmodel %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
-			cell(name), inCell.Replace(cut(f.flow.Description, 300)), code(f.shared.Model), usageText(f.usage))
+			cell(name), inCell.Replace(cut(f.run.flow.Description, 300)), code(f.run.shared.Model), usageText(f.run.usage))
 	}
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
 		if rows++; rows <= maxRows {
-			for _, part := range [...]string{"| ", code(cut(id, 80)), " | ", cell(f.flow.Nodes[node].Name), " | ", state, " |\n"} {
+			for _, part := range [...]string{"| ", code(cut(id, 80)), " | ", cell(f.run.flow.Nodes[node].Name), " | ", state, " |\n"} {
 				b.WriteString(part)
 			}
 		}
@@ -71,7 +71,7 @@ func (f *flowRun) details() string {
 	}
 	for i := len(f.trace) - 1; i >= 0 && rows < maxRows; i-- {
 		e := &f.trace[i]
-		row(contract.ExecutionID(e.Node, e.Step, e.Nth), f.g.Index(e.Node), doneState(e))
+		row(contract.ExecutionID(e.Node, e.Step, e.Nth), f.run.g.Index(e.Node), doneState(e))
 	}
 	if left := len(f.trace) + f.dropped + live - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
@@ -83,8 +83,8 @@ func (f *flowRun) details() string {
 
 // switches lists which models could not answer, and which were asked instead.
 func (f *flowRun) switches(b *strings.Builder) {
-	for i := range f.usage.Switched {
-		s := &f.usage.Switched[i]
+	for i := range f.run.usage.Switched {
+		s := &f.run.usage.Switched[i]
 		if i == 0 {
 			b.WriteString("\n| switched from | to | why | times |\n|---|---|---|---|\n")
 		}
@@ -108,17 +108,17 @@ func doneState(e *contract.Execution) string {
 // waits lists what the run waits for, each with what to send as an Update or a signal of the
 // kind's name.
 func (f *flowRun) waits(b *strings.Builder) {
-	if f.inbox == nil || len(f.inbox.requests) == 0 {
+	if f.run.requests.inbox == nil || len(f.run.requests.inbox.requests) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\n**Waits for %d %s.** Send the JSON as an Update, or a signal, of the kind's name.\n\n| kind | asked | JSON |\n|---|---|---|\n",
-		len(f.inbox.requests), plural(len(f.inbox.requests), "answer"))
-	for i := range f.inbox.requests {
+		len(f.run.requests.inbox.requests), plural(len(f.run.requests.inbox.requests), "answer"))
+	for i := range f.run.requests.inbox.requests {
 		if i == maxRows {
-			fmt.Fprintf(b, "\n%d more\n", len(f.inbox.requests)-i)
+			fmt.Fprintf(b, "\n%d more\n", len(f.run.requests.inbox.requests)-i)
 			return
 		}
-		q := &f.inbox.requests[i]
+		q := &f.run.requests.inbox.requests[i]
 		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(cut(q.Text, 200)), paste(q))
 	}
 }

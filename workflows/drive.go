@@ -28,7 +28,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 	var queued []*schedule.Execution
 	for {
 		ready := queued
-		due, err := f.due(ctx, 0)
+		due, err := f.run.due(ctx, 0)
 		if note(err); due && failed == nil && !f.sched.Finished() {
 			f.sched.Requeue(queued...)
 			ready, queued = nil, nil
@@ -36,7 +36,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 				return f.continueAsNew(ctx)
 			}
 			for _, b := range order {
-				f.askToYield(ctx, b.child)
+				f.run.askToYield(ctx, b.child)
 			}
 		} else if failed == nil {
 			fresh, err := f.freshly()
@@ -71,10 +71,10 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 // freshly returns what has become ready to run. What is ready and finished in the run of which this
 // one is a fork is replayed from its log.
 func (f *flowRun) freshly() ([]*schedule.Execution, error) {
-	if f.log.replay == nil {
+	if f.run.log.replay == nil {
 		return f.sched.Ready(), nil
 	}
-	ready, err := f.sched.Replay(f.log.replay, f.replayed)
+	ready, err := f.sched.Replay(f.run.log.replay, f.replayed)
 	return ready, f.beyond(err)
 }
 
@@ -106,7 +106,7 @@ func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *
 		if i >= 0 {
 			ended = order[i]
 		}
-		return ended != nil || (unasked || mayAsk && f.halted != nil) && ctx.Err() == nil && f.wants(ctx, 0)
+		return ended != nil || (unasked || mayAsk && f.run.pace.halted != nil) && ctx.Err() == nil && f.run.wants(ctx, 0)
 	})
 	if err != nil {
 		return nil
@@ -151,11 +151,11 @@ func latestOf(list []contract.Conflict) []contract.Conflict {
 
 // bounded refuses a join whose branches wrote more together than the state may hold.
 func (f *flowRun) bounded(x *schedule.Execution, view *contract.View) error {
-	n, limit := schedule.StateBytes(view), f.flow.Limits.MaxStateBytes
+	n, limit := schedule.StateBytes(view), f.run.flow.Limits.MaxStateBytes
 	if n <= limit || len(x.Arrivals) < 2 {
 		return nil
 	}
-	return f.fail(&execution{node: &f.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge,
+	return f.run.fail(&execution{node: &f.run.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge,
 		"let the branches write less, or use set_state_filtered",
 		"the branches that join here wrote a state of %d bytes together, at most %d are allowed", n, limit)
 }
@@ -168,9 +168,9 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		f.sched.End(x)
 		return err
 	}
-	done, err := f.execute(ctx, &execution{
-		node: &f.flow.Nodes[x.Node], id: id, n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
-	}, f.g.Out(x.Node))
+	done, err := f.run.execute(ctx, &execution{
+		node: &f.run.flow.Nodes[x.Node], id: id, n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
+	}, f.run.g.Out(x.Node))
 	f.sched.End(x)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 func (f *flowRun) beyond(err error) error {
 	var limit *schedule.StepLimitError
 	if errors.As(err, &limit) {
-		return f.stepLimit(f.flow, limit.Node, f.trace)
+		return f.run.stepLimit(f.run.flow, limit.Node, f.trace)
 	}
 	return err
 }
@@ -201,7 +201,7 @@ func (f *flowRun) beyond(err error) error {
 // when those have ended, the run goes on in a new one.
 func (f *flowRun) startChildren(ctx workflow.Context, ready []*schedule.Execution, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
 	for i, x := range ready {
-		if (others || len(started) > 0) && f.guard.free(ctx) < lastBytes/4 {
+		if (others || len(started) > 0) && f.run.guard.free(ctx) < lastBytes/4 {
 			return started, ready[i:], failed
 		}
 		b, err := f.startChild(ctx, x, len(ready)-i, len(ready))
@@ -228,14 +228,14 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 	in := branchInput(f.run, f.sched, x, &view)
 	in.Inbox = f.dispatchTo(x)
 	id := f.sched.ID(x)
-	node := &f.flow.Nodes[x.Node]
-	if err := f.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
-		return nil, f.failed(&execution{node: node, id: id, n: x.Step}, err)
+	node := &f.run.flow.Nodes[x.Node]
+	if err := f.run.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
+		return nil, f.run.failed(&execution{node: node, id: id, n: x.Step}, err)
 	}
 	var release func()
-	in.Shared.Budget, release = f.share(n)
-	in.Room = f.guard.part(ctx, all, 25)
-	leave := f.keep(ctx, contract.BoundID(f.root+"/"+id), in.Room)
+	in.Shared.Budget, release = f.run.share(n)
+	in.Room = f.run.guard.part(ctx, all, 25)
+	leave := f.run.keep(ctx, contract.BoundID(f.run.root+"/"+id), in.Room)
 	b := f.branches[x]
 	if b == nil {
 		b = &branchRun{x: x}
@@ -245,7 +245,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 		release()
 		leave()
 	}
-	b.child = f.start(ctx, &child{workflow: contract.WorkflowBranch, in: in, id: f.root + "/" + id, summary: "branch · " + node.ID})
+	b.child = f.run.start(ctx, &child{workflow: contract.WorkflowBranch, in: in, id: f.run.root + "/" + id, summary: "branch · " + node.ID})
 	return b, nil
 }
 
@@ -260,26 +260,26 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	b.release()
 	f.returned(ctx, b, out.Unread, err)
 	if err != nil {
-		f.disown(ctx, contract.BoundID(f.root+"/"+f.sched.ID(x)), err)
+		f.run.disown(ctx, contract.BoundID(f.run.root+"/"+f.sched.ID(x)), err)
 		return f.childFailed(ctx, b, err)
 	}
 	delete(f.branches, x)
-	f.moved = true
-	f.usage.Add(out.Usage)
-	f.addConversation(out.Talk)
+	f.run.pace.moved = true
+	f.run.usage.Add(out.Usage)
+	f.run.addConversation(out.Talk)
 	for _, e := range out.Executions {
-		if e.Node != f.flow.Nodes[x.Node].ID || e.Step != x.Step {
-			f.sched.CountRan(f.g.Index(e.Node), e.Step)
+		if e.Node != f.run.flow.Nodes[x.Node].ID || e.Step != x.Step {
+			f.sched.CountRan(f.run.g.Index(e.Node), e.Step)
 		}
 	}
 	f.trace = append(f.trace, out.Executions...)
 	for _, raw := range out.Messages {
-		f.store.keep(raw)
+		f.run.store.keep(raw)
 	}
 	view := x.Arrivals[0].View
 	schedule.Apply(&view, &out.View)
 	if y := out.Yielded; y != nil {
-		node := f.g.Index(y.Node)
+		node := f.run.g.Index(y.Node)
 		if len(out.Executions) > 0 {
 			f.sched.CountRan(node, y.Step)
 		}
@@ -293,7 +293,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 // childFailed takes over what a failed branch had done, and says what its failure means.
 func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) error {
 	x := b.x
-	at := &execution{node: &f.flow.Nodes[x.Node], n: x.Step}
+	at := &execution{node: &f.run.flow.Nodes[x.Node], n: x.Step}
 	b.tries++
 	again, err := idTaken(ctx, err, b.tries, f.sched.ID(x))
 	if again {
@@ -308,28 +308,28 @@ func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) err
 	if part != nil {
 		f.trace = append(f.trace, part.Executions...)
 		if part.Usage != nil {
-			f.usage.Add(*part.Usage)
+			f.run.usage.Add(*part.Usage)
 		}
 		part.Usage, part.Executions = nil, nil
 	}
 	if contract.Cancelled(err) && ctx.Err() == nil {
-		return f.fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
+		return f.run.fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
 	}
 	if contract.Cancelled(err) {
 		return err
 	}
-	return f.failed(at, part)
+	return f.run.failed(at, part)
 }
 
 // result is what the exit nodes gave.
 func (f *flowRun) result() (*contract.RunResult, error) {
 	trace := slices.Clone(f.trace)
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
-		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.g.Index(a.Node), f.g.Index(b.Node)))
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.g.Index(a.Node), f.run.g.Index(b.Node)))
 	})
 	exits := f.exits()
 	out := &contract.RunResult{
-		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.usage, FlowHash: f.hash, Model: f.shared.Model,
+		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.usage, FlowHash: f.hash, Model: f.run.shared.Model,
 	}
 	var last *contract.Execution
 	for i := range trace {
@@ -337,7 +337,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 		if e.NoRoute {
 			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Nth))
 		}
-		if exits && !f.flow.Nodes[f.g.Index(e.Node)].Exit {
+		if exits && !f.run.flow.Nodes[f.run.g.Index(e.Node)].Exit {
 			continue
 		}
 		last = e
@@ -352,8 +352,8 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	if last == nil {
 		return nil, f.noExit(exits)
 	}
-	if f.inbox != nil {
-		out.Unread = f.inbox.unread
+	if f.run.requests.inbox != nil {
+		out.Unread = f.run.requests.inbox.unread
 	}
 	out.Talk = f.toldAbove()
 	out.ResultNode, out.ResultData = last.Node, last.Data
@@ -368,16 +368,16 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 			o.Text, o.Data, o.Left = "", nil, len(o.Text)+len(o.Data)
 		}
 	}
-	if err := f.guard.fits("the result of node "+last.Node, out); err != nil {
+	if err := f.run.guard.fits("the result of node "+last.Node, out); err != nil {
 		large := contract.FailureOf(err)
-		large.Node, large.Step, large.At = last.Node, last.Step, f.source.At(plan.NodePath(last.Node))
+		large.Node, large.Step, large.At = last.Node, last.Step, f.run.source.At(plan.NodePath(last.Node))
 		return nil, large
 	}
 	return out, nil
 }
 
 // exits reports whether the flow has exit nodes.
-func (f *flowRun) exits() bool { return exits(f.flow) }
+func (f *flowRun) exits() bool { return exits(f.run.flow) }
 
 func exits(f *plan.Flow) bool {
 	return slices.ContainsFunc(f.Nodes, func(n plan.Node) bool { return n.Exit })
@@ -390,7 +390,7 @@ func (f *flowRun) noExit(exits bool) *contract.Failure {
 	for i := range f.trace {
 		if e := &f.trace[i]; e.NoRoute {
 			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Nth))
-			out.Node, out.Step, out.At = e.Node, e.Step, f.source.At(plan.NodePath(e.Node))
+			out.Node, out.Step, out.At = e.Node, e.Step, f.run.source.At(plan.NodePath(e.Node))
 		}
 	}
 	out.Text = "the run ended and no exit node had run"

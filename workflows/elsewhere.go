@@ -16,7 +16,7 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 	e := b.Elsewhere
 	given := []any{args}
 	if e.Key {
-		given = append(given, contract.CallKey{IdempotencyKey: c.store.run + "/" + contract.BoundID(c.id("tool"))})
+		given = append(given, contract.CallKey{IdempotencyKey: c.agentRun.run.store.run + "/" + contract.BoundID(c.id("tool"))})
 	}
 	if n, err := size(given); err == nil && n > maxPayload {
 		return toolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
@@ -24,10 +24,10 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 	}
 	return c.toolStep(ctx, e.Activity, args, note, func(s *journalStep, reply *toolReply) error {
 		var out json.RawMessage
-		err := c.invoke(ctx, &call{
-			activity: e.Activity, args: []any{args}, what: "the call of " + c.call.Name, at: c.execution, id: c.id("tool"),
-			summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: c.elsewhereOptions(e),
-			once: e.Attempts == 1, remote: e, result: resultSize{unbounded: true}, waiting: &s.JournalStep, journal: c.journal, out: &out,
+		err := c.agentRun.run.invoke(ctx, &call{
+			activity: e.Activity, args: []any{args}, what: "the call of " + c.call.Name, at: c.agentRun.execution, id: c.id("tool"),
+			summary: fmt.Sprintf("%s · %s", c.agentRun.execution.node.ID, c.call.Name), options: c.elsewhereOptions(e),
+			once: e.Attempts == 1, remote: e, result: resultSize{unbounded: true}, waiting: &s.JournalStep, journal: c.agentRun.execution.journal, out: &out,
 		})
 		if err == nil {
 			*reply = toolReply{Text: note + Said(out)}
@@ -37,7 +37,7 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 			*reply = toolReply{Text: text, Failed: true}
 			return nil
 		}
-		*reply, err = c.toolFailed(e.Attempts == 1, err)
+		*reply, err = c.agentRun.toolFailed(e.Attempts == 1, err)
 		return err
 	})
 }
@@ -55,9 +55,9 @@ func Said(raw json.RawMessage) string {
 func (c *toolCall) elsewhereOptions(e *contract.Elsewhere) workflow.ActivityOptions {
 	seconds := e.TimeoutSeconds
 	if seconds == 0 {
-		seconds = c.flow.Policy.ToolSeconds
+		seconds = c.agentRun.run.flow.Policy.ToolSeconds
 	}
-	o := c.options(seconds)
+	o := c.agentRun.run.options(seconds)
 	o.RetryPolicy.MaximumAttempts = e.Attempts
 	o.TaskQueue = e.TaskQueue
 	o.ScheduleToStartTimeout = time.Duration(e.StartSeconds) * time.Second

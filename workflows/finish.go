@@ -44,8 +44,8 @@ func (a *agentRun) ended() outcome {
 
 // acted counts a round of tool calls, and lets the model think where it is time to.
 func (a *agentRun) acted(calls int) error {
-	if c := a.node.Cost; c != nil && a.result == nil {
-		if err := a.spend(a.execution, c.Round); err != nil {
+	if c := a.execution.node.Cost; c != nil && a.result == nil {
+		if err := a.run.spend(a.execution, c.Round); err != nil {
 			return err
 		}
 	}
@@ -78,22 +78,22 @@ func (a *agentRun) thought(msg *contract.Message) error {
 
 // tell appends a user's message.
 func (a *agentRun) tell(text string) error {
-	_, err := a.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: text})
+	_, err := a.run.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: text})
 	return err
 }
 
 // remind answers a model that called no tool although it has to.
 func (a *agentRun) remind() error {
 	f := a.cfg.Finish
-	of := a.id
+	of := a.execution.id
 	if f.PerRun {
-		of = a.node.ID
+		of = a.execution.node.ID
 	}
-	if a.conversation.remind(of) >= f.Reminders {
-		return a.fail(a.execution, contract.ClassNoFinish, "use a model that obeys tool_choice, or say in the task how to end", "%s", f.Failure)
+	if a.run.conversation.remind(of) >= f.Reminders {
+		return a.run.fail(a.execution, contract.ClassNoFinish, "use a model that obeys tool_choice, or say in the task how to end", "%s", f.Failure)
 	}
-	if c := a.node.Cost; c != nil {
-		if err := a.spend(a.execution, c.Remind); err != nil {
+	if c := a.execution.node.Cost; c != nil {
+		if err := a.run.spend(a.execution, c.Remind); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (a *agentRun) remind() error {
 // turns refuses a model call beyond those that the node may make.
 func (a *agentRun) turns() error {
 	if most := a.cfg.MaxTurns; most > 0 && a.turn >= most {
-		return a.fail(a.execution, contract.ClassTurnLimit, "raise the node's limit, or make its task easier",
+		return a.run.fail(a.execution, contract.ClassTurnLimit, "raise the node's limit, or make its task easier",
 			"the node has made the %d model calls that it may make, and has not come to an end", most)
 	}
 	return nil
@@ -112,11 +112,11 @@ func (a *agentRun) turns() error {
 // ends answers a call of the tool by which the node ends, and takes its value. It is found out
 // anew where the run goes on in the middle of a message.
 func (c *toolCall) ends() bool {
-	f := c.cfg.Finish
+	f := c.agentRun.cfg.Finish
 	if f == nil || c.call.Name != f.Name {
 		return false
 	}
-	if c.result != nil {
+	if c.agentRun.result != nil {
 		c.settle(toolReply{Text: "the node has its result already", Free: true})
 		return true
 	}
@@ -125,7 +125,7 @@ func (c *toolCall) ends() bool {
 	if problem == "" {
 		var v value.Value
 		if v, err = c.finishValue(args); err == nil {
-			c.result = &v
+			c.agentRun.result = &v
 			c.settle(toolReply{Text: string(args)})
 			return true
 		}
@@ -136,15 +136,15 @@ func (c *toolCall) ends() bool {
 
 // finishValue reads the value in a finish tool's arguments.
 func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
-	f := c.cfg.Finish
-	if len(c.problems) > 0 {
-		return value.Value{}, errors.New(errorList(c.problems, "; "))
+	f := c.agentRun.cfg.Finish
+	if len(c.agentRun.problems) > 0 {
+		return value.Value{}, errors.New(errorList(c.agentRun.problems, "; "))
 	}
 	v, err := value.Parse(args)
 	if err != nil {
 		return v, err
 	}
-	if c.node.Ports != nil {
+	if c.agentRun.execution.node.Ports != nil {
 		return v, c.named(v)
 	}
 	if f.Critique {
@@ -174,10 +174,10 @@ func (c *toolCall) critique(v value.Value) (value.Value, error) {
 		return v, fmt.Errorf("Field 'isCorrect' is required and is a boolean, got %s", v.Brief())
 	}
 	feedback, ok := v.Get("feedback")
-	if feedback.Kind != value.String && (ok && feedback.Kind != value.Null || !c.cfg.Finish.Checked) {
+	if feedback.Kind != value.String && (ok && feedback.Kind != value.Null || !c.agentRun.cfg.Finish.Checked) {
 		return v, fmt.Errorf("Field 'feedback' is required and is a string, got %s", v.Brief())
 	}
-	input, _, err := c.valueAt(c.view, contract.ValueKey)
+	input, _, err := c.agentRun.run.valueAt(c.agentRun.execution.view, contract.ValueKey)
 	if err != nil {
 		return v, err
 	}
@@ -188,8 +188,8 @@ func (c *toolCall) critique(v value.Value) (value.Value, error) {
 func (a *agentRun) opening() (*contract.Message, error) {
 	m := &contract.Message{Role: contract.RoleUser}
 	before := contract.Stamp{}
-	if a.flow.Values != nil && !a.flow.Values.Named {
-		_, before, _ = a.valueAt(a.view, contract.ValueKey)
+	if a.run.flow.Values != nil && !a.run.flow.Values.Named {
+		_, before, _ = a.run.valueAt(a.execution.view, contract.ValueKey)
 	}
 	for _, p := range a.cfg.Opening {
 		var parts []contract.Part
@@ -197,7 +197,7 @@ func (a *agentRun) opening() (*contract.Message, error) {
 		case "":
 			parts = []contract.Part{{Text: p.Text}}
 		case plan.FromInput:
-			parts = []contract.Part{inputPart(&a.shared)}
+			parts = []contract.Part{inputPart(&a.run.shared)}
 		case plan.FromOutputs:
 			parts = a.outputs(before.Exec)
 		case plan.FromPorts:
@@ -206,11 +206,11 @@ func (a *agentRun) opening() (*contract.Message, error) {
 			if before.Exec == plan.Start {
 				continue
 			}
-			v, _, err := a.valueAt(a.view, contract.ValueKey)
+			v, _, err := a.run.valueAt(a.execution.view, contract.ValueKey)
 			if err != nil {
 				return nil, err
 			}
-			part, err := a.textPart(v.Words())
+			part, err := a.run.textPart(v.Words())
 			if err != nil {
 				return nil, err
 			}

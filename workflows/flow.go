@@ -49,11 +49,11 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // can be said.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
 	f := flowRun{run: newRun(ctx), settings: s, status: contract.StatusRunning, branches: map[*schedule.Execution]*branchRun{}}
-	f.root = f.store.workflow
+	f.run.root = f.run.store.workflow
 	in, err := read(ctx, raw)
 	if err != nil {
 		f.status = contract.StatusFailed
-		if unknown := f.answer(ctx, f.report, f.known); unknown != nil {
+		if unknown := f.run.answer(ctx, f.report, f.known); unknown != nil {
 			return nil, wire(unknown)
 		}
 		return nil, wire(err)
@@ -63,24 +63,24 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		return nil, wire(err)
 	}
 	// Not before: each handler of an Update lets all coroutines go on once.
-	f.listen(ctx)
-	if err := f.answer(ctx, f.report, f.known); err != nil {
+	f.run.listen(ctx)
+	if err := f.run.answer(ctx, f.report, f.known); err != nil {
 		return nil, wire(err)
 	}
-	f.resultShare = in.Room
+	f.run.space.resultShare = in.Room
 	out, err := f.play(ctx, in)
 	if err == nil {
-		err = f.bringBack(ctx, "the result of the run "+f.store.workflow, out)
+		err = f.run.bringBack(ctx, "the result of the run "+f.run.store.workflow, out)
 	}
-	f.part(ctx)
-	if f.inbox != nil {
+	f.run.part(ctx)
+	if f.run.requests.inbox != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
-		f.inbox.drain(ctx)
-		if waited := f.inbox.quiet(ctx); err == nil {
+		f.run.requests.inbox.drain(ctx)
+		if waited := f.run.requests.inbox.quiet(ctx); err == nil {
 			err = waited
 		}
 		if err == nil && !f.session.on() {
-			f.inbox.drain(ctx)
+			f.run.requests.inbox.drain(ctx)
 			out, err = f.result() // messages may have come since
 		}
 	}
@@ -113,10 +113,10 @@ func (f *flowRun) charged(in *contract.RunInput, err error) error {
 		return err
 	}
 	if contract.Cancelled(err) {
-		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &f.usage})
+		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &f.run.usage})
 	}
 	out := *contract.FailureOf(err)
-	out.Usage = &f.usage
+	out.Usage = &f.run.usage
 	return &out
 }
 
@@ -158,7 +158,7 @@ func foreign(in *contract.RunInput) string {
 
 // flowRun is a run of a whole flow.
 type flowRun struct {
-	*run
+	run *run
 	// settings are for [workflow.SideEffect] alone.
 	settings Settings
 	// session is what makes several turns of a run; it is off in most.
@@ -198,29 +198,29 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	if err := f.session.serve(ctx); err != nil {
 		return err
 	}
-	f.shared.Owner, f.shared.OnError = in.Owner, in.OnError
+	f.run.shared.Owner, f.run.shared.OnError = in.Owner, in.OnError
 	if in.Carry != nil {
-		f.shared.Owner, f.shared.OnError = in.Carry.Shared.Owner, in.Carry.Shared.OnError
+		f.run.shared.Owner, f.run.shared.OnError = in.Carry.Shared.Owner, in.Carry.Shared.OnError
 	}
-	if f.shared.Owner != "" && f.shared.Owner != f.store.workflow {
+	if f.run.shared.Owner != "" && f.run.shared.Owner != f.run.store.workflow {
 		return nil
 	}
-	f.shared.Owner = f.store.workflow
-	f.inbox = &inbox{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign, given: f.given,
+	f.run.shared.Owner = f.run.store.workflow
+	f.run.requests.inbox = &inbox{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign, given: f.given,
 		opened: f.opened, closed: f.answered,
-		ready: func() bool { return f.g != nil || f.ending }, known: func(node string) bool { return f.g == nil || f.flow.Node(node) != nil }}
+		ready: func() bool { return f.run.g != nil || f.ending }, known: func(node string) bool { return f.run.g == nil || f.run.flow.Node(node) != nil }}
 	if in.Carry != nil {
-		f.inbox.restore(ctx, in.Carry.Desk)
+		f.run.requests.inbox.restore(ctx, in.Carry.Desk)
 	}
-	return f.inbox.serve(ctx)
+	return f.run.requests.inbox.serve(ctx)
 }
 
 func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
-	f.limit = in.MaxEvents
+	f.run.pace.limit = in.MaxEvents
 	if in.Carry != nil && in.Carry.Plan != nil {
 		f.restore(in.Carry)
 		if in.Budget != nil {
-			f.shared.Budget = in.Budget // others may have spent of what it had
+			f.run.shared.Budget = in.Budget // others may have spent of what it had
 		}
 	} else if err := f.settle(ctx, in); err != nil {
 		return f.handOver(ctx, err)
@@ -253,16 +253,16 @@ func (f *flowRun) once(ctx workflow.Context) error {
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
 	first := &f.entry.View
-	if k := f.log.fork; k != nil {
+	if k := f.run.log.fork; k != nil {
 		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
 		return f.arrive(f.edgesOf(k.Entry.Taken), first)
 	}
 	id := plan.Start
-	if f.shared.Turn > 1 {
-		id = fmt.Sprintf("%s~%d", id, f.shared.Turn) // its calls are others than those of the turn before
+	if f.run.shared.Turn > 1 {
+		id = fmt.Sprintf("%s~%d", id, f.run.shared.Turn) // its calls are others than those of the turn before
 	}
 	j := newJournal(nil, f.entry.Steps)
-	taken, answers, err := f.route(ctx, source{node: plan.Start, id: id, view: first}, f.g.Starts(), j)
+	taken, answers, err := f.run.route(ctx, source{node: plan.Start, id: id, view: first}, f.run.g.Starts(), j)
 	if err != nil {
 		if errors.Is(err, errYield) {
 			steps, failed := j.snapshot()
@@ -274,11 +274,11 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		}
 		fail := contract.FailureOf(err)
 		if fail.At == "" {
-			fail.Node, fail.At = plan.Start, f.source.At(plan.EdgePath(f.g.Starts()[0]))
+			fail.Node, fail.At = plan.Start, f.run.source.At(plan.EdgePath(f.run.g.Starts()[0]))
 		}
 		return fail
 	}
-	f.answers, f.entered, f.entry = answers, f.edgeIDs(taken), nil
+	f.answers, f.entered, f.entry = answers, f.run.edgeIDs(taken), nil
 	return f.arrive(taken, first)
 }
 
@@ -318,7 +318,7 @@ func (f *flowRun) alive() bool {
 func (f *flowRun) turned(ctx workflow.Context) {
 	switch {
 	case !f.alive():
-	case len(f.inbox.requests) > 0:
+	case len(f.run.requests.inbox.requests) > 0:
 		f.publish(ctx, contract.StatusWaiting)
 	case f.session.idle:
 		f.publish(ctx, contract.StatusIdle)
@@ -330,8 +330,8 @@ func (f *flowRun) turned(ctx workflow.Context) {
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.flow), Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage, Budget: (*contract.Allowance)(f.shared.Budget),
-		Rejected: f.rejected, Rejects: f.rejects}
+	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.run.flow), Model: f.run.shared.Model, Conflicts: f.conflicts, Usage: f.run.usage, Budget: (*contract.Allowance)(f.run.shared.Budget),
+		Rejected: f.run.requests.rejected, Rejects: f.run.requests.rejects}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.IDs(f.sched.Running()), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
@@ -343,8 +343,8 @@ func (f *flowRun) report() contract.Status {
 	if f.session.on() {
 		s.Session = f.session.status()
 	}
-	if f.inbox != nil {
-		f.inbox.status(&s)
+	if f.run.requests.inbox != nil {
+		f.run.requests.inbox.status(&s)
 		if !f.alive() {
 			s.Requests, s.MoreRequests = nil, 0 // nobody waits any more
 		}

@@ -101,15 +101,15 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: the flow has no " + what + " " + id,
 			Remedy: "fork at a node before it, or keep it in the flow"}
 	}
-	if f.flow.Node(k.Node) == nil {
+	if f.run.flow.Node(k.Node) == nil {
 		return wrong("node", k.Node)
 	}
 	for _, p := range append([]contract.Past{{Execution: k.Entry}}, k.Past...) {
-		if p.Node != k.Entry.Node && f.flow.Node(p.Node) == nil {
+		if p.Node != k.Entry.Node && f.run.flow.Node(p.Node) == nil {
 			return wrong("node", p.Node)
 		}
 		for _, id := range p.Taken {
-			if f.g.Edge(id) < 0 {
+			if f.run.g.Edge(id) < 0 {
 				return wrong("edge", id+", which "+p.Node+" took")
 			}
 		}
@@ -124,26 +124,26 @@ func (f *flowRun) keepFork(k *contract.ForkedFrom) {
 		return
 	}
 	for _, raw := range k.Content {
-		f.store.keep(raw)
+		f.run.store.keep(raw)
 	}
-	f.log.fork, f.log.replay = k, schedule.NewLog(k.Past)
+	f.run.log.fork, f.run.log.replay = k, schedule.NewLog(k.Past)
 }
 
 // carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken
 // before anything runs.
 func (f *flowRun) carryFork() *contract.ForkedFrom {
-	if f.log.fork == nil {
+	if f.run.log.fork == nil {
 		return nil
 	}
-	k := *f.log.fork
-	k.Past = f.log.replay.Left()
+	k := *f.run.log.fork
+	k.Past = f.run.log.replay.Left()
 	if len(k.Past)+len(k.Set) == 0 && f.entry == nil {
 		return nil
 	}
 	k.Content = nil
 	have := map[string]bool{}
 	need := func(sha string) {
-		if raw, ok := f.store.content[sha]; ok && !have[sha] {
+		if raw, ok := f.run.store.content[sha]; ok && !have[sha] {
 			have[sha] = true
 			k.Content = append(k.Content, raw)
 		}
@@ -161,7 +161,7 @@ func (f *flowRun) carryFork() *contract.ForkedFrom {
 func (f *flowRun) edgesOf(ids []string) []int {
 	var out []int
 	for _, id := range ids {
-		out = append(out, f.g.Edge(id))
+		out = append(out, f.run.g.Edge(id))
 	}
 	return out
 }
@@ -169,19 +169,19 @@ func (f *flowRun) edgesOf(ids []string) []int {
 // replayed takes over what an execution of another run did besides what the scheduler keeps.
 func (f *flowRun) replayed(x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
-	at := &execution{node: &f.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, view: &x.View}
-	before := f.conversationMark()
+	at := &execution{node: &f.run.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, view: &x.View}
+	before := f.run.conversationMark()
 	if conversation := x.Entry.Talk; conversation != nil {
-		f.hold(conversation.Messages)
-		f.conversation.forks = append(f.conversation.forks, conversation.Forks...)
-		f.conversation.spent += conversation.Spent
+		f.run.hold(conversation.Messages)
+		f.run.conversation.forks = append(f.run.conversation.forks, conversation.Forks...)
+		f.run.conversation.spent += conversation.Spent
 	}
 	if at.node.Merge != nil {
-		f.dropForks(at.node.Merge)
+		f.run.dropForks(at.node.Merge)
 	}
 	done := executed{Execution: x.Entry.Execution}
 	done.Recorded = true
-	f.enterPast(at, &done, x.Entry.SHA, before)
+	f.run.enterPast(at, &done, x.Entry.SHA, before)
 	f.trace = append(f.trace, done.Execution)
 	return nil
 }
@@ -189,21 +189,21 @@ func (f *flowRun) replayed(x *schedule.Replayed) error {
 // override lets the first execution that a fork runs anew see the values that it was given, as
 // if it had written them itself.
 func (f *flowRun) override(x *schedule.Execution, view *contract.View) error {
-	k := f.log.fork
-	if k == nil || len(k.Set) == 0 || f.flow.Nodes[x.Node].ID != k.Node || x.Step != k.Step {
+	k := f.run.log.fork
+	if k == nil || len(k.Set) == 0 || f.run.flow.Nodes[x.Node].ID != k.Node || x.Step != k.Step {
 		return nil
 	}
 	id := f.sched.ID(x)
 	for _, key := range workflow.DeterministicKeys(k.Set) {
-		e, err := f.store.value(key, k.Set[key], schedule.NextStamp(view, id, id, x.Step))
+		e, err := f.run.store.value(key, k.Set[key], schedule.NextStamp(view, id, id, x.Step))
 		if err != nil {
 			return err
 		}
 		schedule.SetEntry(view, e)
 	}
 	k.Set = nil
-	if n, limit := schedule.StateBytes(view), f.flow.Limits.MaxStateBytes; n > limit {
-		return f.fail(&execution{node: &f.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge, "set shorter values",
+	if n, limit := schedule.StateBytes(view), f.run.flow.Limits.MaxStateBytes; n > limit {
+		return f.run.fail(&execution{node: &f.run.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge, "set shorter values",
 			"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
 	}
 	return nil

@@ -26,18 +26,18 @@ func (f *flowRun) grown(err error) error {
 		if w.bytes <= most {
 			continue
 		}
-		if most, given = w.bytes, i == len(f.flow.Nodes); !given {
-			large.Node, large.Step = f.flow.Nodes[i].ID, w.step
+		if most, given = w.bytes, i == len(f.run.flow.Nodes); !given {
+			large.Node, large.Step = f.run.flow.Nodes[i].ID, w.step
 		}
 	}
 	switch {
 	case given:
-		large.Node, large.Step, large.At = plan.Start, 0, f.source.At(plan.EdgePath(f.g.Starts()[0]))
+		large.Node, large.Step, large.At = plan.Start, 0, f.run.source.At(plan.EdgePath(f.run.g.Starts()[0]))
 		large.Text += fmt.Sprintf("; %d of them are what the run was given", most)
 		large.Remedy = "start the run with less state, a shorter input or references to data that is kept elsewhere, " +
 			"or give the workers a store (store.dir) before it starts"
 	case large.Node != "":
-		large.At = f.source.At(plan.NodePath(large.Node))
+		large.At = f.run.source.At(plan.NodePath(large.Node))
 	}
 	return large
 }
@@ -53,10 +53,10 @@ func (w *weight) add(n, step int) {
 // weights are those of the flow's nodes: where they stopped in their middle, what they wrote to the
 // state, their latest outputs, and what exit nodes said. The last is that of what the run was given.
 func (f *flowRun) weights() []weight {
-	out := make([]weight, len(f.flow.Nodes)+1)
-	for _, ref := range []*contract.ContentRef{&f.shared.Input, f.shared.Script, f.shared.Chat} {
+	out := make([]weight, len(f.run.flow.Nodes)+1)
+	for _, ref := range []*contract.ContentRef{&f.run.shared.Input, f.run.shared.Script, f.run.shared.Chat} {
 		if ref != nil {
-			out[len(f.flow.Nodes)].add(len(f.store.content[ref.SHA]), 0)
+			out[len(f.run.flow.Nodes)].add(len(f.run.store.content[ref.SHA]), 0)
 		}
 	}
 	var views []*contract.View
@@ -72,8 +72,8 @@ func (f *flowRun) weights() []weight {
 		}
 	}
 	for i := range f.trace {
-		if e := &f.trace[i]; e.Text != nil && f.flow.Nodes[f.g.Index(e.Node)].Exit {
-			out[f.g.Index(e.Node)].add(len(*e.Text)+len(e.Data), e.Step)
+		if e := &f.trace[i]; e.Text != nil && f.run.flow.Nodes[f.run.g.Index(e.Node)].Exit {
+			out[f.run.g.Index(e.Node)].add(len(*e.Text)+len(e.Data), e.Step)
 		}
 	}
 	seen := map[string]bool{} // several branches know the same
@@ -93,9 +93,9 @@ func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
 		}
 	}
 	for _, o := range v.Outputs {
-		if k := f.g.Index(o.Node); k >= 0 && !seen[o.SHA] {
+		if k := f.run.g.Index(o.Node); k >= 0 && !seen[o.SHA] {
 			seen[o.SHA] = true
-			out[k].add(len(f.store.content[o.SHA]), o.By.Step)
+			out[k].add(len(f.run.store.content[o.SHA]), o.By.Step)
 		}
 	}
 }
@@ -103,14 +103,14 @@ func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
 // writer is the node of an execution, by its id; START comes behind all.
 func (f *flowRun) writer(exec string) (int, bool) {
 	if exec == plan.Start {
-		return len(f.flow.Nodes), true
+		return len(f.run.flow.Nodes), true
 	}
 	node, _, found := strings.Cut(exec, "#")
 	if !found {
 		return 0, false
 	}
-	for i := range f.flow.Nodes {
-		if contract.EscapeID(f.flow.Nodes[i].ID) == node {
+	for i := range f.run.flow.Nodes {
+		if contract.EscapeID(f.run.flow.Nodes[i].ID) == node {
 			return i, true
 		}
 	}

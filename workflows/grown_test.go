@@ -34,23 +34,23 @@ func TestGrown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorkflow(t, func(ctx workflow.Context) {
 				f := lone(ctx, 0, 0)
-				f.flow = scheduletest.Sketch("START>a a>b b>END")
-				f.g = schedule.NewGraph(f.flow)
-				f.sched = schedule.New(f.g)
+				f.run.flow = scheduletest.Sketch("START>a a>b b>END")
+				f.run.g = schedule.NewGraph(f.run.flow)
+				f.sched = schedule.New(f.run.g)
 				f.trace = []contract.Execution{{Node: "b", Step: 7}}
 				if tc.input > 0 {
-					ref, err := f.store.write(f.store.open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
+					ref, err := f.run.store.write(f.run.store.open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
 					if err != nil {
 						t.Fatal(err)
 					}
-					f.shared.Input = ref
+					f.run.shared.Input = ref
 				}
 				for range 3 { // what several executions know counts once
 					if err := f.sched.Arrive([]int{1}, 8, "", contract.View{State: tc.state}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				got := contract.FailureOf(f.grown(f.guard.fits("it", strings.Repeat("x", maxPayload))))
+				got := contract.FailureOf(f.grown(f.run.guard.fits("it", strings.Repeat("x", maxPayload))))
 				if got.Class != contract.ClassStateTooLarge || got.Node != tc.node || !strings.Contains(got.Text, tc.says) ||
 					strings.Contains(got.Text, "given") != (tc.says != "") || strings.HasPrefix(got.Remedy, "start the run") != (tc.says != "") {
 					t.Errorf("the failure is %+v", got)

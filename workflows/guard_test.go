@@ -173,30 +173,30 @@ func TestAssignWaitsForRoom(t *testing.T) {
 	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(nil)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
-		f.flow = scheduletest.Sketch("START>a START>b a>END b>END")
-		f.g = schedule.NewGraph(f.flow)
-		f.sched = schedule.New(f.g)
+		f.run.flow = scheduletest.Sketch("START>a START>b a>END b>END")
+		f.run.g = schedule.NewGraph(f.run.flow)
+		f.sched = schedule.New(f.run.g)
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{{Node: "a"}}})
 		x := f.sched.Running()[0]
 		f.branches[x] = &branchRun{x: x, child: &childRun{ChildWorkflowFuture: startedChild{}, id: "branch"}}
-		f.inbox = &inbox{r: f.run}
+		f.run.requests.inbox = &inbox{r: f.run}
 		for i := range 4 {
-			f.inbox.unread = append(f.inbox.unread, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
+			f.run.requests.inbox.unread = append(f.run.requests.inbox.unread, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
 		}
 		f.assign(ctx)
 		f.assign(ctx) // another message has come
-		if n, tasks := len(f.sent), f.guard.tasks; n != 2 || tasks != 0 {
+		if n, tasks := len(f.sent), f.run.guard.tasks; n != 2 || tasks != 0 {
 			t.Errorf("%d messages are sent after waiting for %d workflow tasks, want 2 after 0", n, tasks)
 		}
-		if err := workflow.Await(ctx, func() bool { return len(f.inbox.unread) == 0 }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return len(f.run.requests.inbox.unread) == 0 }); err != nil {
 			return err
 		}
 		var seqs []int
 		for _, d := range f.sent {
 			seqs = append(seqs, d.message.Seq)
 		}
-		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || f.guard.tasks != 1 {
-			t.Errorf("sent %v, and waited for %d workflow tasks, want all after 1", seqs, f.guard.tasks)
+		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || f.run.guard.tasks != 1 {
+			t.Errorf("sent %v, and waited for %d workflow tasks, want all after 1", seqs, f.run.guard.tasks)
 		}
 		return nil
 	})

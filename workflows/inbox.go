@@ -464,7 +464,7 @@ func (d *inbox) status(s *contract.Status) {
 // carry is what the owner's next run goes on with.
 func (d *inbox) carry() *contract.DeskCarry {
 	return &contract.DeskCarry{Open: d.requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.unread,
-		Seen: d.seen, Seq: d.seq, Rejected: d.r.rejected, Rejects: d.r.rejects}
+		Seen: d.seen, Seq: d.seq, Rejected: d.r.requests.rejected, Rejects: d.r.requests.rejects}
 }
 
 // restore takes over the inbox of the run before.
@@ -475,7 +475,7 @@ func (d *inbox) restore(ctx workflow.Context, c *contract.DeskCarry) {
 	// A signal may have come before.
 	d.requests, d.answered, d.remembered = append(c.Open, d.requests...), append(c.Answered, d.answered...), c.Remembered
 	d.unread, d.seen, d.seq = append(c.Inbox, d.unread...), append(c.Seen, d.seen...), c.Seq+d.seq
-	d.r.rejected, d.r.rejects = c.Rejected+d.r.rejected, append(c.Rejects, d.r.rejects...)
+	d.r.requests.rejected, d.r.requests.rejects = c.Rejected+d.r.requests.rejected, append(c.Rejects, d.r.requests.rejects...)
 	for i := range c.Open {
 		d.r.watch.open(ctx, &c.Open[i])
 		d.watch(ctx, &c.Open[i])

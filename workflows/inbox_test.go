@@ -25,13 +25,13 @@ func TestHearBeforeListeners(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		steer, ok := r.steer.(workflow.Channel)
+		steer, ok := r.requests.steer.(workflow.Channel)
 		if !ok || !steer.SendAsync(p) {
 			t.Fatal("the channel takes nothing")
 		}
 		r.hear(ctx)
-		if len(r.unread) != 1 || r.unread[0].Text != "to all" {
-			t.Errorf("heard %+v", r.unread)
+		if len(r.requests.unread) != 1 || r.requests.unread[0].Text != "to all" {
+			t.Errorf("heard %+v", r.requests.unread)
 		}
 	})
 }

@@ -146,7 +146,7 @@ func (r *run) runStep(ctx workflow.Context, j *journal, id, hash string, out any
 	case err == nil:
 		s.Status, s.Failure, s.Execution, s.Run, s.out = contract.StepDone, nil, nil, nil, out
 		j.grow(weightOf(out))
-		r.moved = true
+		r.pace.moved = true
 	case errors.Is(err, errYield):
 		switch {
 		case s.Failure != nil:

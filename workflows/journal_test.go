@@ -89,7 +89,7 @@ func TestStep(t *testing.T) {
 func TestStepsWaitForTheNextRun(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		r := newRun(ctx)
-		r.asked = true
+		r.pace.asked = true
 		j := newJournal(nil, []contract.JournalStep{{ID: "a", Status: contract.StepDone, Result: json.RawMessage(`"yes"`)}})
 		var out string
 		if err := r.runStep(ctx, j, "a", "", &out, nil); err != nil || out != "yes" {

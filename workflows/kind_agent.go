@@ -24,7 +24,7 @@ import (
 func (r *run) agent(ctx workflow.Context, x *execution) (outcome, error) {
 	a := agentRun{run: r, execution: x, cfg: x.node.Agent, left: x.node.Agent.MaxCalls}
 	if len(a.cfg.Members) > 0 {
-		a.team = &team{of: a.cfg, node: a.node.ID, id: a.id}
+		a.team = &team{of: a.cfg, node: a.execution.node.ID, id: a.execution.id}
 	}
 	if err := a.begin(); err != nil {
 		return outcome{}, err
@@ -39,12 +39,12 @@ func (r *run) agent(ctx workflow.Context, x *execution) (outcome, error) {
 
 // converse goes on with the agent's thread until the agent has ended, or yields.
 func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
-	for resumed := a.suspended != nil; ; resumed = false {
+	for resumed := a.execution.suspended != nil; ; resumed = false {
 		if !resumed {
 			a.mark()
 		}
-		if stop, err := a.due(ctx, a.journal.weight()); err != nil {
-			return outcome{}, a.failed(a.execution, err)
+		if stop, err := a.run.due(ctx, a.execution.journal.weight()); err != nil {
+			return outcome{}, a.run.failed(a.execution, err)
 		} else if stop {
 			return outcome{}, errYield
 		}
@@ -65,7 +65,7 @@ func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 			continue
 		}
 		a.leaveFork()
-		out := outcome{ref: a.ref(sha), text: msg.Text, exhausted: a.exhausted, truncated: res.Stop == "length"}
+		out := outcome{ref: a.run.ref(sha), text: msg.Text, exhausted: a.exhausted, truncated: res.Stop == "length"}
 		if res.Checked != nil {
 			out.data = res.Checked.Data
 		}
@@ -75,12 +75,12 @@ func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 
 // agentRun is one execution of an agent node under way.
 type agentRun struct {
-	*run
-	*execution
-	cfg     *plan.Agent
-	thread  *thread
-	profile contract.ProfileRef
-	turn    int
+	run       *run
+	execution *execution
+	cfg       *plan.Agent
+	thread    *thread
+	profile   contract.ProfileRef
+	turn      int
 	// left is the budget of tool calls; exhausted is set when it is spent.
 	left      int
 	exhausted bool
@@ -123,8 +123,8 @@ func (a *agentRun) begin() error {
 	if a.team != nil {
 		a.team.main = a.thread
 	}
-	if a.suspended != nil && a.suspended.Agent != nil {
-		a.restore(a.suspended.Agent)
+	if a.execution.suspended != nil && a.execution.suspended.Agent != nil {
+		a.restore(a.execution.suspended.Agent)
 		return a.describe()
 	}
 	if speaks, err := a.speaks(); err != nil {
@@ -132,14 +132,14 @@ func (a *agentRun) begin() error {
 	} else if !speaks {
 		return a.describe()
 	}
-	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{inputPart(&a.shared)}, a.outputs("")...)}
-	if a.cfg.Opening != nil && a.shared.Turn < 2 {
+	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{inputPart(&a.run.shared)}, a.outputs("")...)}
+	if a.cfg.Opening != nil && a.run.shared.Turn < 2 {
 		var err error
 		if m, err = a.opening(); err != nil {
 			return err
 		}
 	}
-	if _, err := a.store.write(a.thread, m); err != nil {
+	if _, err := a.run.store.write(a.thread, m); err != nil {
 		return err
 	}
 	if a.cfg.React != nil {
@@ -153,8 +153,8 @@ func (a *agentRun) begin() error {
 
 // outputs are the latest outputs of earlier nodes, but that of one execution.
 func (a *agentRun) outputs(but string) []contract.Part {
-	parts := make([]contract.Part, 0, 3*len(a.view.Outputs))
-	outputs := slices.Clone(a.view.Outputs)
+	parts := make([]contract.Part, 0, 3*len(a.execution.view.Outputs))
+	outputs := slices.Clone(a.execution.view.Outputs)
 	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
 	})
@@ -173,8 +173,8 @@ func (a *agentRun) outputs(but string) []contract.Part {
 // said is an output as part of a message. A value that this run wrote itself is sent where it is
 // short, so that no worker has to ask for it.
 func (a *agentRun) outputPart(sha string) contract.Part {
-	if a.flow.Values != nil && a.store.has(sha) {
-		if m, err := contract.DecodeMessage(a.store.content[sha]); err == nil && len(m.Text) <= maxInline && len(m.Parts) == 0 {
+	if a.run.flow.Values != nil && a.run.store.has(sha) {
+		if m, err := contract.DecodeMessage(a.run.store.content[sha]); err == nil && len(m.Text) <= maxInline && len(m.Parts) == 0 {
 			return contract.Part{Text: m.Text}
 		}
 	}
@@ -183,10 +183,10 @@ func (a *agentRun) outputPart(sha string) contract.Part {
 
 // modelRef is the model that the node is for. A script answers for all.
 func (a *agentRun) modelRef() string {
-	if contract.ScriptedAll(a.shared.Model) {
-		return a.shared.Model
+	if contract.ScriptedAll(a.run.shared.Model) {
+		return a.run.shared.Model
 	}
-	return cmp.Or(a.cfg.Model, a.shared.Model)
+	return cmp.Or(a.cfg.Model, a.run.shared.Model)
 }
 
 // inputPart is the run's input as part of a message: itself where it is short, so that no
@@ -207,17 +207,17 @@ func (r *run) home() contract.Run {
 func (a *agentRun) describe() error {
 	p := contract.Profile{
 		Model: a.modelRef(), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
-		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script, Home: a.home(),
+		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.run.shared.Script, Home: a.run.home(),
 		RetellCalls: a.cfg.RetellCalls, Contacts: contacts(a.cfg), Signed: a.team != nil,
 	}
 	if r := a.cfg.Remote; r != nil {
-		p.Remote = &contract.RemoteAgent{Connection: a.remote(r.Connection), PollMillis: r.PollMillis}
+		p.Remote = &contract.RemoteAgent{Connection: a.run.remote(r.Connection), PollMillis: r.PollMillis}
 	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
-		b := a.bound(t)
+		b := a.run.bound(t)
 		if b == nil {
-			return a.fail(a.execution, contract.ClassConnection, "", "tool %q has no connection %q", t.Name, t.Connection)
+			return a.run.fail(a.execution, contract.ClassConnection, "", "tool %q has no connection %q", t.Name, t.Connection)
 		}
 		pt := contract.ProfileTool{Name: t.Name, As: t.As, Description: t.Description}
 		if b.Catalogue != nil {
@@ -231,8 +231,8 @@ func (a *agentRun) describe() error {
 	if err != nil {
 		return fmt.Errorf("encode call profile: %w", err)
 	}
-	fresh := !a.store.has(contract.SHA(raw))
-	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: a.store.keep(raw).SHA}}
+	fresh := !a.run.store.has(contract.SHA(raw))
+	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: a.run.store.keep(raw).SHA}}
 	if fresh {
 		a.profile.Body = raw
 	}
@@ -299,7 +299,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	if err != nil {
 		return nil, nil, "", err
 	}
-	sha := a.store.record(a.thread, res.Message)
+	sha := a.run.store.record(a.thread, res.Message)
 	a.thread.mark()
 	a.counted(res.Usage)
 	return res, msg, sha, nil
@@ -307,15 +307,15 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 
 // completion makes one call of the model.
 func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.ModelResult, error) {
-	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.n}
+	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.execution.n}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	in.Sent = a.shown()
 	var res contract.ModelResult
-	err := a.callStep(ctx, a.journal, hashOf(a.thread.hash, a.who(), strconv.FormatBool(in.NoTools)), &call{
+	err := a.run.callStep(ctx, a.execution.journal, hashOf(a.thread.hash, a.who(), strconv.FormatBool(in.NoTools)), &call{
 		activity: contract.ActivityModel, args: []any{&in}, what: fmt.Sprintf("model call %d", a.turn), at: a.execution,
-		id: a.id + "/model/" + strconv.Itoa(a.turn) + suffix, summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
-		options: retrying(a.options(a.flow.Policy.ModelSeconds), a.cfg.Retry, false), model: &modelCall{bytes: a.thread.bytes}, out: &res,
+		id: a.execution.id + "/model/" + strconv.Itoa(a.turn) + suffix, summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
+		options: retrying(a.run.options(a.run.flow.Policy.ModelSeconds), a.cfg.Retry, false), model: &modelCall{bytes: a.thread.bytes}, out: &res,
 	})
 	return &res, err
 }
@@ -326,15 +326,15 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		return nil // people talk with the node, not with whom it asks
 	}
 	var messages []contract.Inbound
-	err := a.run.runStep(ctx, a.journal, fmt.Sprintf("%s/messages/%d", a.id, a.turn), "", &messages, func(*journalStep) error {
-		messages = a.messages(a.node.ID)
+	err := a.run.runStep(ctx, a.execution.journal, fmt.Sprintf("%s/messages/%d", a.execution.id, a.turn), "", &messages, func(*journalStep) error {
+		messages = a.run.messages(a.execution.node.ID)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	for _, m := range messages {
-		if _, err := a.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
+		if _, err := a.run.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
 			return err
 		}
 	}
@@ -352,14 +352,14 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 		if a.repairs > 0 {
 			text = "No result received from retry attempt"
 		}
-		return false, a.fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text)
+		return false, a.run.fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text)
 	}
 	var problems []contract.FieldError
 	if res.Checked != nil {
 		problems = res.Checked.Errors
 	}
 	if a.repairs == a.cfg.Output.Repairs {
-		f := a.fail(a.execution, contract.ClassOutputSchema,
+		f := a.run.fail(a.execution, contract.ClassOutputSchema,
 			"make the prompt or the schema easier to follow, or use a stronger model",
 			"Output validation failed after %d retry: %s", a.repairs, errorList(problems, "; "))
 		f.Errors = problems
@@ -372,7 +372,7 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 			return false, err
 		}
 	}
-	_, err = a.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: repairText(a.cfg.Output.Schema, problems)})
+	_, err = a.run.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: repairText(a.cfg.Output.Schema, problems)})
 	return err == nil, err
 }
 

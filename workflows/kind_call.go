@@ -39,11 +39,11 @@ func (r *run) callFlows(ctx workflow.Context, x *execution) (outcome, error) {
 
 // callRun is one execution of a node that runs flows.
 type callRun struct {
-	*run
-	*execution
-	cfg  *plan.Call
-	jobs []*calledFlow
-	next int
+	run       *run
+	execution *execution
+	cfg       *plan.Call
+	jobs      []*calledFlow
+	next      int
 }
 
 // calledFlow is one run of a flow.
@@ -57,7 +57,7 @@ type calledFlow struct {
 func (c *callRun) divide(in value.Value) error {
 	if !c.cfg.Map {
 		for _, id := range c.cfg.Flows {
-			c.jobs = append(c.jobs, &calledFlow{flow: id, params: wanted(c.flow.SubFlow(id), in)})
+			c.jobs = append(c.jobs, &calledFlow{flow: id, params: wanted(c.run.flow.SubFlow(id), in)})
 		}
 		return nil
 	}
@@ -65,10 +65,10 @@ func (c *callRun) divide(in value.Value) error {
 	for _, name := range c.cfg.Over {
 		v, _ := in.Get(name)
 		if v.Kind != value.Array {
-			return c.fail(c.execution, contract.ClassValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
+			return c.run.fail(c.execution, contract.ClassValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
 		}
 		if of != "" && len(v.Items) != rounds {
-			return c.fail(c.execution, contract.ClassValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
+			return c.run.fail(c.execution, contract.ClassValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
 		}
 		rounds, of = len(v.Items), name
 	}
@@ -80,7 +80,7 @@ func (c *callRun) divide(in value.Value) error {
 			}
 			params.Members = append(params.Members, m)
 		}
-		c.jobs = append(c.jobs, &calledFlow{flow: c.cfg.Flows[0], params: wanted(c.flow.SubFlow(c.cfg.Flows[0]), params)})
+		c.jobs = append(c.jobs, &calledFlow{flow: c.cfg.Flows[0], params: wanted(c.run.flow.SubFlow(c.cfg.Flows[0]), params)})
 	}
 	return nil
 }
@@ -124,16 +124,16 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	if j.Done {
 		return nil
 	}
-	id := fmt.Sprintf("%s/%s:%d", c.root, c.execution.id, i+1)
+	id := fmt.Sprintf("%s/%s:%d", c.run.root, c.execution.id, i+1)
 	var out contract.RunResult
-	err := c.run.runStep(ctx, c.journal, id, "", &out, func(s *journalStep) error { return c.runOne(ctx, j, id, s, &out) })
+	err := c.run.runStep(ctx, c.execution.journal, id, "", &out, func(s *journalStep) error { return c.runOne(ctx, j, id, s, &out) })
 	switch {
 	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, errYield)):
 		return err
 	case err != nil:
 		j.Done, j.Failure = true, contract.FailureOf(err).Text
 	default:
-		j.FlowOutcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.flow.SubFlow(j.flow), out.ResultNode), Talk: out.Talk}
+		j.FlowOutcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.flow.SubFlow(j.flow), out.ResultNode), Talk: out.Talk}
 		if c.cfg.Apart {
 			j.Talk = nil
 		}
@@ -141,47 +141,47 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 			c.heardOf(j)
 		}
 	}
-	c.journal.drop(id)
-	c.journal.grow(j.weight())
+	c.execution.journal.drop(id)
+	c.execution.journal.grow(j.weight())
 	return nil
 }
 
 // runOne runs a flow, or goes on with what it came back with.
 func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *journalStep, out *contract.RunResult) error {
-	if limit := c.flow.Limits.MaxDepth; c.shared.Depth >= limit {
-		return c.fail(c.execution, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
+	if limit := c.run.flow.Limits.MaxDepth; c.run.shared.Depth >= limit {
+		return c.run.fail(c.execution, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
 	}
 	in := c.input(j, s.Run)
-	part, release := c.allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
+	part, release := c.run.allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()
 	in.Budget = part
-	if err := c.guard.admit(ctx, "what a flow of the node is given", in); err != nil {
+	if err := c.run.guard.admit(ctx, "what a flow of the node is given", in); err != nil {
 		return err
 	}
-	k := &child{workflow: contract.WorkflowFlow, id: id, summary: fmt.Sprintf("%s · %s", c.node.ID, j.flow)}
-	return c.awaitFlow(ctx, k, in, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.journal)
+	k := &child{workflow: contract.WorkflowFlow, id: id, summary: fmt.Sprintf("%s · %s", c.execution.node.ID, j.flow)}
+	return c.run.awaitFlow(ctx, k, in, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.journal)
 }
 
 // heardOf takes what was said in a flow into the conversation.
 func (c *callRun) heardOf(j *calledFlow) {
 	if j.Talk != nil {
-		c.hold(j.Talk.Messages)
+		c.run.hold(j.Talk.Messages)
 		j.Talk = nil
 	}
 }
 
 // input is what a flow's run is started with.
 func (c *callRun) input(j *calledFlow, rest *contract.Carry) contract.RunInput {
-	in := contract.RunInput{V: contract.Version, Model: c.shared.Model, Depth: c.shared.Depth + 1, MaxEvents: c.shared.MaxEvents}
+	in := contract.RunInput{V: contract.Version, Model: c.run.shared.Model, Depth: c.run.shared.Depth + 1, MaxEvents: c.run.shared.MaxEvents}
 	if rest != nil && rest.Plan != nil {
 		in.Carry = rest
 		return in
 	}
-	flow, src := closure(c.flow, j.flow), c.source.Sub(j.flow)
+	flow, src := closure(c.run.flow, j.flow), c.run.source.Sub(j.flow)
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
-	in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = c.shared.OnError, c.shared.Script, c.shared.Owner, c.shared.MaxPayload
-	if c.conversation.thread != nil && !c.cfg.Apart && converses(flow) {
-		in.Talk = &contract.Talk{Messages: carriedMessages(c.conversation.thread.entries)}
+	in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = c.run.shared.OnError, c.run.shared.Script, c.run.shared.Owner, c.run.shared.MaxPayload
+	if c.run.conversation.thread != nil && !c.cfg.Apart && converses(flow) {
+		in.Talk = &contract.Talk{Messages: carriedMessages(c.run.conversation.thread.entries)}
 	}
 	return in
 }
@@ -227,7 +227,7 @@ func (c *callRun) joined() (outcome, error) {
 		}
 		v, err := value.Parse(j.Data)
 		if err != nil {
-			return out, c.fail(c.execution, contract.ClassValue, "", "what the flow %q left: %v", j.flow, err)
+			return out, c.run.fail(c.execution, contract.ClassValue, "", "what the flow %q left: %v", j.flow, err)
 		}
 		for _, m := range v.Members {
 			lists[m.Key] = append(lists[m.Key], m.Value)
@@ -246,7 +246,7 @@ func (c *callRun) joined() (outcome, error) {
 	for _, red := range c.cfg.Reduce {
 		v, ok, err := reduce(red.How, lists[red.Name])
 		if err != nil {
-			return out, c.fail(c.execution, contract.ClassValue, "let the flow leave numbers, or append", "output %q of the flow %q: %s", red.Name, c.cfg.Flows[0], err.Error())
+			return out, c.run.fail(c.execution, contract.ClassValue, "let the flow leave numbers, or append", "output %q of the flow %q: %s", red.Name, c.cfg.Flows[0], err.Error())
 		}
 		if ok {
 			all.Members = append(all.Members, value.Member{Key: red.Name, Value: v})

@@ -32,17 +32,17 @@ func (r *run) toolNode(ctx workflow.Context, x *execution) (outcome, error) {
 	if err != nil {
 		return outcome{}, r.fail(x, contract.ClassValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
 	}
-	return outcome{ref: a.ref(last.sha), value: &v}, nil
+	return outcome{ref: a.run.ref(last.sha), value: &v}, nil
 }
 
 // callOnce writes the call down as a model would, and makes it.
 func (a *agentRun) callOnce(ctx workflow.Context, t *plan.Tool) error {
-	in, err := a.given(a.execution)
+	in, err := a.run.given(a.execution)
 	if err != nil {
 		return err
 	}
 	msg := &contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "call_1", Name: t.As, Arguments: string(in.JSON())}}}
-	ref, err := a.store.write(a.thread, msg)
+	ref, err := a.run.store.write(a.thread, msg)
 	if err != nil {
 		return err
 	}

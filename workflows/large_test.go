@@ -35,7 +35,7 @@ func TestEveryGuard(t *testing.T) {
 		class string
 	}{
 		"the arguments of a call": {func(ctx workflow.Context, most, n int) error {
-			return lone(ctx, most, 0).guard.admit(ctx, "the call", strings.Repeat("x", n))
+			return lone(ctx, most, 0).run.guard.admit(ctx, "the call", strings.Repeat("x", n))
 		}, contract.ClassTooLarge},
 		"the result of a run": {func(ctx workflow.Context, most, n int) error {
 			_, err := lone(ctx, most, n).result()
@@ -45,7 +45,7 @@ func TestEveryGuard(t *testing.T) {
 			f := lone(ctx, most, 0)
 			b := &branch{run: f.run, in: &contract.BranchInput{}, strand: "s"}
 			schedule.SetEntry(&b.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
-			_, err := b.result(ctx, &execution{node: &f.flow.Nodes[0], n: 1}, nil, nil)
+			_, err := b.result(ctx, &execution{node: &f.run.flow.Nodes[0], n: 1}, nil, nil)
 			return err
 		}, contract.ClassTooLarge},
 		"what a run carries into a new one": {func(ctx workflow.Context, most, n int) error {
@@ -57,7 +57,7 @@ func TestEveryGuard(t *testing.T) {
 		}, contract.ClassStateTooLarge},
 		"a message that the run itself writes": {func(ctx workflow.Context, most, n int) error {
 			a := &agentRun{run: lone(ctx, most, 0).run}
-			a.thread = a.store.open("t")
+			a.thread = a.run.store.open("t")
 			if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, toolReply{Text: strings.Repeat("x", n/2)}); err != nil {
 				return err
 			}

@@ -160,7 +160,7 @@ func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error 
 			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's params: %v", err), Remedy: "give a JSON object"}
 		}
 		for _, m := range params.Members {
-			e, err := f.store.value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
+			e, err := f.run.store.value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
 			if err != nil {
 				return err
 			}
@@ -168,12 +168,12 @@ func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error 
 		}
 	}
 	if in.Talk != nil {
-		f.hold(in.Talk.Messages)
-		f.conversation.heard = len(in.Talk.Messages)
+		f.run.hold(in.Talk.Messages)
+		f.run.conversation.heard = len(in.Talk.Messages)
 	}
 	if in.Input == "" && len(in.Images) == 0 {
 		return nil
 	}
-	_, err := f.store.write(f.conversationThread(), contract.InputMessage(in.Input, in.Images))
+	_, err := f.run.store.write(f.run.conversationThread(), contract.InputMessage(in.Input, in.Images))
 	return err
 }

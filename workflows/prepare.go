@@ -44,19 +44,19 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if in.V != contract.Version {
 		return contract.WrongVersion(in.V)
 	}
-	f.flow, f.shared.Model, f.shared.Depth, f.shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
+	f.run.flow, f.run.shared.Model, f.run.shared.Depth, f.run.shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
 	if in.Flow.Source != nil {
-		f.source = *in.Flow.Source
+		f.run.source = *in.Flow.Source
 	}
 	declared := ""
 	if f.begins() {
-		hash, err := f.flow.Hash()
+		hash, err := f.run.flow.Hash()
 		if err != nil {
 			return err
 		}
 		declared = hash // what the inputs make of the flow is the same flow
 	}
-	if f.flow == nil || f.shared.Model == "" || declared != "" {
+	if f.run.flow == nil || f.run.shared.Model == "" || declared != "" {
 		if err := f.inquire(ctx, in); err != nil {
 			return err
 		}
@@ -86,30 +86,30 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 		id: "prepare", summary: "compile the flow, choose the model", out: &raw}
 	switch {
 	case f.begins():
-		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
+		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.flow}, Model: f.run.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
 		if f.hash != "" {
 			c.id, c.summary = "begin", "check the inputs"
 		}
-	case f.flow != nil:
+	case f.run.flow != nil:
 		request.Flow = contract.FlowRef{}
 	}
 	if in.Depth == 0 {
 		request.Root = startFacts(ctx)
 	}
-	if err := f.invoke(ctx, c); err != nil {
+	if err := f.run.invoke(ctx, c); err != nil {
 		return err
 	}
 	out, err := contract.ReadPrepared(raw)
 	if err != nil {
 		return err
 	}
-	f.shared.Model, f.public = out.Model, out.Publish
-	f.allow(out.MaxPayload)
-	if err := f.afford(out.BudgetLimits); err != nil {
+	f.run.shared.Model, f.public = out.Model, out.Publish
+	f.run.allow(out.MaxPayload)
+	if err := f.run.afford(out.BudgetLimits); err != nil {
 		return err
 	}
-	if f.flow == nil {
-		f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
+	if f.run.flow == nil {
+		f.run.flow, f.run.source, f.hash = out.Plan, out.Source, out.Hash
 		if f.begins() {
 			// Only now is it known that the flow wants what the run was given.
 			return f.inquire(ctx, in)
@@ -117,7 +117,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	if out.Plan != nil {
-		f.flow = out.Plan
+		f.run.flow = out.Plan
 	}
 	if out.Input != nil {
 		in.Input = *out.Input
@@ -127,7 +127,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 
 // begins reports whether the flow declares inputs, so that what the run is given makes its text.
 func (f *flowRun) begins() bool {
-	return f.flow != nil && f.flow.Inputs != nil && f.flow.Version <= plan.Version
+	return f.run.flow != nil && f.run.flow.Inputs != nil && f.run.flow.Version <= plan.Version
 }
 
 // check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a
@@ -143,8 +143,8 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 			return err
 		}
 		problems, refused = v.Problems, v.Refused
-		f.allow(v.MaxPayload)
-		if err := f.afford(v.BudgetLimits); err != nil {
+		f.run.allow(v.MaxPayload)
+		if err := f.run.afford(v.BudgetLimits); err != nil {
 			return err
 		}
 		if f.public == nil {
@@ -152,12 +152,12 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		}
 	}
 	if most > 0 {
-		f.allow(most)
+		f.run.allow(most)
 	}
 	if refused {
 		return refusal()
 	}
-	if later := laterPlan(f.flow); later != nil {
+	if later := laterPlan(f.run.flow); later != nil {
 		return later
 	}
 	if len(problems) > 0 {
@@ -165,15 +165,15 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 			Remedy: "make the plan with the starter or the adapter of this build"}
 	}
 	if f.hash == "" {
-		hash, err := f.flow.Hash()
+		hash, err := f.run.flow.Hash()
 		if err != nil {
 			return err
 		}
 		f.hash = hash
 	}
-	own := *f.flow
-	f.flow, f.g = &own, schedule.NewGraph(&own)
-	f.sched = schedule.New(f.g)
+	own := *f.run.flow
+	f.run.flow, f.run.g = &own, schedule.NewGraph(&own)
+	f.sched = schedule.New(f.run.g)
 	return nil
 }
 
@@ -198,12 +198,12 @@ func refusal() *contract.Failure {
 
 // judgePlan gives what is recorded of the plan.
 func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
-	if f.flow == nil {
+	if f.run.flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload, BudgetLimits: f.settings.BudgetLimits,
+	v := verdict{Problems: f.run.flow.Check(), MaxPayload: f.settings.MaxPayload, BudgetLimits: f.settings.BudgetLimits,
 		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
-	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && (len(start.Attributes) > 0 || len(f.settings.Webhooks) > 0) {
+	if start := startFacts(ctx); f.public == nil && f.run.shared.Depth == 0 && (len(start.Attributes) > 0 || len(f.settings.Webhooks) > 0) {
 		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: f.settings.Webhooks}
 	}
 	return v
@@ -212,16 +212,16 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 // inputs refuses params that the flow does not declare, and values of placeholders that it does
 // not replace.
 func (f *flowRun) inputs(in *contract.RunInput) error {
-	if s := string(in.Scope); s != "" && s != "null" && f.flow.Inputs == nil {
+	if s := string(in.Scope); s != "" && s != "null" && f.run.flow.Inputs == nil {
 		return &contract.Failure{Class: contract.ClassBadRequest,
-			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", f.flow.Name, f.flow.Dialect),
+			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", f.run.flow.Name, f.run.flow.Dialect),
 			Remedy: "leave the scope out"}
 	}
-	if p := string(in.Params); p == "" || p == "null" || f.flow.Inputs != nil || f.flow.Values != nil && f.flow.Values.Named {
+	if p := string(in.Params); p == "" || p == "null" || f.run.flow.Inputs != nil || f.run.flow.Values != nil && f.run.flow.Values.Named {
 		return nil
 	}
 	return &contract.Failure{Class: contract.ClassBadRequest,
-		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", f.flow.Name, f.flow.Dialect),
+		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", f.run.flow.Name, f.run.flow.Dialect),
 		Remedy: "give the text with input, and values for the nodes with state"}
 }
 
@@ -241,19 +241,19 @@ func (f *flowRun) bring(connections []contract.DataConnection) error {
 			}
 			return f
 		}
-		if i := slices.IndexFunc(f.flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
-			c.WholeResults = f.flow.Connections[i].WholeResults // what its agents see is the flow's
+		if i := slices.IndexFunc(f.run.flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
+			c.WholeResults = f.run.flow.Connections[i].WholeResults // what its agents see is the flow's
 		}
 		own = append(own, c)
 	}
-	f.flow.Connections = append(own, f.flow.Connections...)
+	f.run.flow.Connections = append(own, f.run.flow.Connections...)
 	return nil
 }
 
 // accept stores what the run was given, and makes the view with which it begins.
 func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	if in.MaxSteps > 0 {
-		f.flow.Limits.MaxSteps = in.MaxSteps
+		f.run.flow.Limits.MaxSteps = in.MaxSteps
 	}
 	if err := f.bring(in.DataConnections); err != nil {
 		return nil, err
@@ -263,20 +263,20 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		return nil, err
 	}
 	m := contract.InputMessage(text, in.Images)
-	if f.shared.Input, err = f.store.write(f.store.open("input"), m); err != nil {
+	if f.run.shared.Input, err = f.run.store.write(f.run.store.open("input"), m); err != nil {
 		return nil, err
 	}
-	f.shared.MaxEvents = in.MaxEvents
+	f.run.shared.MaxEvents = in.MaxEvents
 	if len(m.Text) <= maxInline && len(m.Images) == 0 {
-		f.shared.Text = m.Text
+		f.run.shared.Text = m.Text
 	}
 	if err := f.remember(in.History); err != nil {
 		return nil, err
 	}
-	f.shared.Script = in.ScriptRef
+	f.run.shared.Script = in.ScriptRef
 	if len(in.Script) > 0 {
-		ref := f.store.keep(in.Script)
-		f.shared.Script = &ref
+		ref := f.run.store.keep(in.Script)
+		f.run.shared.Script = &ref
 	}
 	first := &contract.View{}
 	if err := f.writeInput(first, in, given); err != nil {
@@ -286,13 +286,13 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		if d := plan.Depth(in.State[key]); d > maxDepth {
 			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, maxDepth)}
 		}
-		e, err := f.store.value(key, in.State[key], contract.Stamp{Exec: plan.Start})
+		e, err := f.run.store.value(key, in.State[key], contract.Stamp{Exec: plan.Start})
 		if err != nil {
 			return nil, err
 		}
 		schedule.SetEntry(first, e)
 	}
-	if n, limit := schedule.StateBytes(first), f.flow.Limits.MaxStateBytes; n > limit {
+	if n, limit := schedule.StateBytes(first), f.run.flow.Limits.MaxStateBytes; n > limit {
 		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit)}
 	}
 	return first, nil
@@ -307,7 +307,7 @@ func (f *flowRun) remember(history []contract.ChatMessage) error {
 	if err != nil {
 		return err
 	}
-	chat, err := f.store.write(f.store.open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
-	f.shared.Chat = &chat
+	chat, err := f.run.store.write(f.run.store.open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
+	f.run.shared.Chat = &chat
 	return err
 }

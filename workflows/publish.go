@@ -36,7 +36,7 @@ func (f *flowRun) introduce(ctx workflow.Context) {
 		f.upsert(ctx, f.public.Unset)
 	}
 	if f.public.Memo {
-		memo := map[string]any{contract.MemoFlow: contract.Keyword(f.flow.Name), contract.MemoHash: f.hash}
+		memo := map[string]any{contract.MemoFlow: contract.Keyword(f.run.flow.Name), contract.MemoHash: f.hash}
 		if f.session != nil && f.session.stays {
 			memo[contract.MemoSession] = true
 		}
@@ -48,11 +48,11 @@ func (f *flowRun) introduce(ctx workflow.Context) {
 
 // upsert writes search attributes in one event.
 func (f *flowRun) upsert(ctx workflow.Context, names []string) {
-	if f.flow == nil {
+	if f.run.flow == nil {
 		return
 	}
 	values := map[string]string{
-		contract.AttributeName: f.flow.Name, contract.AttributeDialect: f.flow.Dialect,
+		contract.AttributeName: f.run.flow.Name, contract.AttributeDialect: f.run.flow.Dialect,
 		contract.AttributeHash: f.hash, contract.AttributeStatus: f.status,
 	}
 	var updates []temporal.SearchAttributeUpdate

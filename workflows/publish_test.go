@@ -38,7 +38,7 @@ func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context
 	}).Return(nil).Maybe()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := &flowRun{run: newRun(ctx), status: contract.StatusRunning, public: public, hash: "h"}
-		f.flow = &plan.Flow{Name: "N", Dialect: "d"}
+		f.run.flow = &plan.Flow{Name: "N", Dialect: "d"}
 		do(ctx, f)
 		return nil
 	})
@@ -73,7 +73,7 @@ func TestPublish(t *testing.T) {
 		"all is set":          {&contract.Publish{Attributes: contract.Attributes}, introduce, nil},
 		"nothing at all":      {nil, introduce, nil},
 		"a run without a plan": {&contract.Publish{Attributes: status}, func(ctx workflow.Context, f *flowRun) {
-			f.flow = nil
+			f.run.flow = nil
 			f.publish(ctx, contract.StatusFailed)
 		}, nil},
 	}

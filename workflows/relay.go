@@ -19,7 +19,7 @@ func (d *inbox) relay(ctx workflow.Context, req *contract.Request, reply *contra
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	n, err := size(reply)
 	if n > d.r.guard.free(ctx)+slack {
-		d.r.halted = &contract.Failure{Class: contract.ClassStateTooLarge, Node: req.Node, Step: req.Step, At: req.At,
+		d.r.pace.halted = &contract.Failure{Class: contract.ClassStateTooLarge, Node: req.Node, Step: req.Step, At: req.At,
 			Text:   fmt.Sprintf("the answer to %q is %d bytes, and the run's history has no room to hand it on", req.ID, n),
 			Remedy: "answer shorter, by reference to data that is kept elsewhere, or have fewer nodes wait side by side"}
 		return

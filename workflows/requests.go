@@ -67,22 +67,22 @@ func (e listener) holds() bool {
 
 // attend has take called whenever a channel holds something, while everything else waits.
 func (r *run) addListener(take func(), channels ...workflow.ReceiveChannel) {
-	r.listeners = append(r.listeners, listener{take, channels})
+	r.requests.listeners = append(r.requests.listeners, listener{take, channels})
 }
 
 // listen serves all ears in one coroutine: each that waits is woken by every step of a run. A
 // selector must not wait for signals here: it takes a value when it comes, and gives it out when
 // its coroutine goes on, so that a run that ends in between would never see it.
 func (r *run) listen(ctx workflow.Context) {
-	r.addListener(func() { r.hear(ctx) }, r.yield, r.replies, r.steer, r.roomRequests, r.roomGrants)
-	if r.inbox == nil {
+	r.addListener(func() { r.hear(ctx) }, r.pace.yield, r.requests.replies, r.requests.steer, r.space.roomRequests, r.space.roomGrants)
+	if r.requests.inbox == nil {
 		r.rejectMisaddressed(ctx)
 	}
 	// Those who are cancelled listen too.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
-		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(r.listeners, listener.holds) }) == nil {
-			for _, e := range r.listeners {
+		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(r.requests.listeners, listener.holds) }) == nil {
+			for _, e := range r.requests.listeners {
 				e.take()
 			}
 		}
@@ -105,22 +105,22 @@ func (r *run) rejectMisaddressed(ctx workflow.Context) {
 // hear takes in what has been signalled so far. Only the owner and the parent signal here;
 // what is not of their shape is left out, and so are answers to the owner, which has an inbox.
 func (r *run) hear(ctx workflow.Context) {
-	for r.yield.ReceiveAsync(nil) {
-		r.asked = true
+	for r.pace.yield.ReceiveAsync(nil) {
+		r.pace.asked = true
 	}
 	r.hearWishes(ctx)
 	var raw converter.RawValue
-	for r.replies.ReceiveAsync(&raw) {
+	for r.requests.replies.ReceiveAsync(&raw) {
 		var reply contract.Reply
-		if r.readSignal(ctx, raw, &reply) == nil && r.inbox == nil {
+		if r.readSignal(ctx, raw, &reply) == nil && r.requests.inbox == nil {
 			r.deliver(&reply)
 		}
 		raw = converter.RawValue{}
 	}
-	for r.steer.ReceiveAsync(&raw) {
+	for r.requests.steer.ReceiveAsync(&raw) {
 		var m contract.Inbound
-		if r.readSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && r.inbox == nil && len(r.unread) < maxInbox {
-			r.unread = append(r.unread, m)
+		if r.readSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && r.requests.inbox == nil && len(r.requests.unread) < maxInbox {
+			r.requests.unread = append(r.requests.unread, m)
 		}
 		raw = converter.RawValue{}
 	}
@@ -147,12 +147,12 @@ func readPayload(raw converter.RawValue, to any) error {
 // the run takes no other way when it is rebuilt where the key has come since. One that was read
 // before, and whose key was taken away, holds the run up until the key is back.
 func (r *run) readSignal(ctx workflow.Context, raw converter.RawValue, to any) error {
-	r.signals++
+	r.requests.signals++
 	unread := contract.Unread(raw.Payload())
 	if unread == nil && !workflow.IsReplaying(ctx) {
 		return readPayload(raw, to)
 	}
-	refused := workflow.GetVersion(ctx, fmt.Sprintf("unread-signal-%d", r.signals), workflow.DefaultVersion, 1)
+	refused := workflow.GetVersion(ctx, fmt.Sprintf("unread-signal-%d", r.requests.signals), workflow.DefaultVersion, 1)
 	switch {
 	case refused == workflow.DefaultVersion && unread != nil:
 		panic(unread.Error())
@@ -167,8 +167,8 @@ func (r *run) readSignal(ctx workflow.Context, raw converter.RawValue, to any) e
 // admitUpdate refuses an Update that the current workflow task has no room for, and each where the
 // run comes to its end for want of room.
 func (r *run) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
-	if r.halted != nil {
-		f := contract.FailureOf(r.halted)
+	if r.pace.halted != nil {
+		f := contract.FailureOf(r.pace.halted)
 		return &contract.Failure{Class: f.Class, Text: "the run ends, and takes nothing more: " + f.Text, Remedy: "start the run again, and " + f.Remedy}
 	}
 	if n := proto.Size(raw.Payload()); !r.guard.room(ctx, n) {
@@ -181,9 +181,9 @@ func (r *run) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
 
 // refuse notes a signal that somebody sent and that was wrong, for the run's status.
 func (r *run) refuse(name string, err error) {
-	r.rejected++
-	r.rejects = append(r.rejects, fmt.Sprintf("%s: %s", name, cut(contract.FailureOf(err).Error(), 500)))
-	r.rejects = r.rejects[max(0, len(r.rejects)-maxRejects):]
+	r.requests.rejected++
+	r.requests.rejects = append(r.requests.rejects, fmt.Sprintf("%s: %s", name, cut(contract.FailureOf(err).Error(), 500)))
+	r.requests.rejects = r.requests.rejects[max(0, len(r.requests.rejects)-maxRejects):]
 }
 
 // acceptUpdate begins to handle an Update.
@@ -217,7 +217,7 @@ func argumentOf(raw converter.RawValue, what, want string) (json.RawMessage, err
 
 // deliver hands an answer to the execution that waits for it.
 func (r *run) deliver(reply *contract.Reply) {
-	if t := r.waiting[reply.ID]; t != nil && t.reply == nil && answers(t.kind, reply) {
+	if t := r.requests.waiting[reply.ID]; t != nil && t.reply == nil && answers(t.kind, reply) {
 		t.reply = reply
 	}
 }
@@ -256,8 +256,8 @@ func (r *run) request(ctx workflow.Context, x *execution, req contract.Request) 
 func (r *run) openRequest(ctx workflow.Context, x *execution, req contract.Request, j *journal) (*contract.Reply, error) {
 	req = r.complete(x, req)
 	t := &pendingRequest{kind: req.Kind}
-	r.waiting[req.ID] = t
-	defer delete(r.waiting, req.ID)
+	r.requests.waiting[req.ID] = t
+	defer delete(r.requests.waiting, req.ID)
 	err := r.announce(ctx, &req)
 	if err == nil {
 		err = workflow.Await(ctx, func() bool { return t.reply != nil || r.wants(ctx, j.weight()) })
@@ -271,7 +271,7 @@ func (r *run) openRequest(ctx workflow.Context, x *execution, req contract.Reque
 		return nil, errYield
 	}
 	r.closeRequest(ctx, req.ID)
-	r.moved = true
+	r.pace.moved = true
 	return t.reply, nil
 }
 
@@ -321,8 +321,8 @@ func (r *run) below() string {
 // announce tells the owner of a request. It is told again after every resumption, and shows
 // the request once.
 func (r *run) announce(ctx workflow.Context, req *contract.Request) error {
-	if r.inbox != nil {
-		r.inbox.open(ctx, req)
+	if r.requests.inbox != nil {
+		r.requests.inbox.open(ctx, req)
 		return nil
 	}
 	if err := r.guard.admit(ctx, "the request", req); err != nil {
@@ -338,12 +338,12 @@ func (r *run) announce(ctx workflow.Context, req *contract.Request) error {
 
 // closeRequest tells the owner that the answer was taken, or that nobody waits for it.
 func (r *run) closeRequest(ctx workflow.Context, id string) {
-	if r.inbox != nil {
-		r.inbox.close(ctx, id)
+	if r.requests.inbox != nil {
+		r.requests.inbox.close(ctx, id)
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	r.unacknowledged = append(slices.DeleteFunc(r.unacknowledged, workflow.Future.IsReady),
+	r.requests.unacknowledged = append(slices.DeleteFunc(r.requests.unacknowledged, workflow.Future.IsReady),
 		r.signal(ctx, r.shared.Owner, contract.SignalClose, contract.RequestID{ID: id}))
 }
 
@@ -354,12 +354,12 @@ func (r *run) disown(ctx workflow.Context, child string, err error) {
 	if !errors.As(err, &terminated) {
 		return
 	}
-	if r.inbox != nil {
-		r.inbox.disown(ctx, child)
+	if r.requests.inbox != nil {
+		r.requests.inbox.disown(ctx, child)
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	r.unacknowledged = append(r.unacknowledged, r.signal(ctx, r.shared.Owner, contract.SignalClose,
+	r.requests.unacknowledged = append(r.requests.unacknowledged, r.signal(ctx, r.shared.Owner, contract.SignalClose,
 		contract.RequestID{Run: &contract.Run{Workflow: child}}))
 }
 
@@ -367,9 +367,9 @@ func (r *run) disown(ctx workflow.Context, child string, err error) {
 // signal whose sender ends in the same moment.
 func (r *run) part(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for len(r.unacknowledged) > 0 { // others may come meanwhile
-		sent := r.unacknowledged[0]
-		r.unacknowledged = r.unacknowledged[1:]
+	for len(r.requests.unacknowledged) > 0 { // others may come meanwhile
+		sent := r.requests.unacknowledged[0]
+		r.requests.unacknowledged = r.requests.unacknowledged[1:]
 		_ = sent.Get(ctx, nil) // an owner that is gone shows nothing any more
 	}
 }
@@ -377,9 +377,9 @@ func (r *run) part(ctx workflow.Context) {
 // messages takes the messages that the next model call of a node is to have.
 func (r *run) messages(node string) []contract.Inbound {
 	var out, left []contract.Inbound
-	box := &r.unread
-	if r.inbox != nil {
-		box = &r.inbox.unread
+	box := &r.requests.unread
+	if r.requests.inbox != nil {
+		box = &r.requests.inbox.unread
 	}
 	for _, m := range *box {
 		if m.Node == "" || m.Node == node {

@@ -59,11 +59,11 @@ func (r *run) keep(ctx workflow.Context, id string, bytes int) (leave func()) {
 
 func (r *run) reserveFor(ctx workflow.Context, own *reservation) (leave func()) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	r.reservations = append(r.reservations, own)
+	r.space.reservations = append(r.space.reservations, own)
 	r.guard.kept += own.kept
 	return func() {
 		r.guard.kept -= own.kept
-		r.reservations = slices.DeleteFunc(r.reservations, func(g *reservation) bool { return g == own })
+		r.space.reservations = slices.DeleteFunc(r.space.reservations, func(g *reservation) bool { return g == own })
 		r.grantAll(quiet)
 	}
 }
@@ -84,21 +84,21 @@ func (r *run) expect(ctx workflow.Context, what string) (leave func(), err error
 // hearWishes takes what runs below want to bring back. Who is none of them is not heard.
 func (r *run) hearWishes(ctx workflow.Context) {
 	var raw converter.RawValue
-	for r.roomRequests.ReceiveAsync(&raw) {
+	for r.space.roomRequests.ReceiveAsync(&raw) {
 		var in contract.Room
 		if r.readSignal(ctx, raw, &in) == nil {
-			i := slices.IndexFunc(r.reservations, func(g *reservation) bool { return g.id == in.Workflow && g.id != "" })
+			i := slices.IndexFunc(r.space.reservations, func(g *reservation) bool { return g.id == in.Workflow && g.id != "" })
 			if i >= 0 && in.Bytes > 0 {
-				r.reservations[i].wants = in.Bytes
+				r.space.reservations[i].wants = in.Bytes
 				r.grantAll(ctx)
 			}
 		}
 		raw = converter.RawValue{}
 	}
-	for r.roomGrants.ReceiveAsync(&raw) {
+	for r.space.roomGrants.ReceiveAsync(&raw) {
 		var in contract.Room
 		if r.readSignal(ctx, raw, &in) == nil {
-			r.grant = &in
+			r.space.grant = &in
 		}
 		raw = converter.RawValue{}
 	}
@@ -107,14 +107,14 @@ func (r *run) hearWishes(ctx workflow.Context) {
 // clears reports whether somebody is about to bring back what it has, so that room may come of what is
 // kept for it.
 func (r *run) clears() bool {
-	return slices.ContainsFunc(r.reservations, func(g *reservation) bool { return g.wants == 0 && !g.stays })
+	return slices.ContainsFunc(r.space.reservations, func(g *reservation) bool { return g.wants == 0 && !g.stays })
 }
 
 // grantAll gives those who have asked what there is, in the order in which they began. Where all
 // wait for room, nobody will make any: one of them is refused.
 func (r *run) grantAll(ctx workflow.Context) {
 	var waits *reservation
-	for _, g := range r.reservations {
+	for _, g := range r.space.reservations {
 		switch {
 		case g.wants == 0:
 		case g.wants-g.kept <= r.guard.free(ctx):
@@ -133,7 +133,7 @@ func (r *run) answerAsk(ctx workflow.Context, g *reservation, bytes int) {
 	g.kept, g.wants = max(g.kept, bytes), 0
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	r.guard.accept(quiet, claim)
-	r.asking = append(slices.DeleteFunc(r.asking, workflow.Future.IsReady),
+	r.pace.asking = append(slices.DeleteFunc(r.pace.asking, workflow.Future.IsReady),
 		r.signal(quiet, g.id, contract.SignalGrant, contract.Room{Bytes: bytes}))
 }
 
@@ -141,21 +141,21 @@ func (r *run) answerAsk(ctx workflow.Context, g *reservation, bytes int) {
 // not: what is longer than was kept goes there.
 func (r *run) bringBack(ctx workflow.Context, what string, out interface{ KeepOutside() }) error {
 	above := workflow.GetInfo(ctx).ParentWorkflowExecution
-	if r.resultShare == 0 || above == nil {
+	if r.space.resultShare == 0 || above == nil {
 		return nil
 	}
 	n, err := size(out)
 	if err != nil {
 		return err
 	}
-	if n <= r.resultShare {
+	if n <= r.space.resultShare {
 		return nil
 	}
 	if r.guard.most > 0 {
 		out.KeepOutside()
 		return nil
 	}
-	r.grant = nil
+	r.space.grant = nil
 	ask := contract.Room{Workflow: r.store.workflow, Bytes: n}
 	if err := r.guard.admit(ctx, "a question", ask); err != nil {
 		return err
@@ -163,10 +163,10 @@ func (r *run) bringBack(ctx workflow.Context, what string, out interface{ KeepOu
 	if err := r.signal(ctx, above.ID, contract.SignalRoom, ask).Get(ctx, nil); err != nil {
 		return err
 	}
-	if err := workflow.Await(ctx, func() bool { return r.grant != nil }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return r.space.grant != nil }); err != nil {
 		return err
 	}
-	if r.grant.Bytes < n {
+	if r.space.grant.Bytes < n {
 		return noRoom(what, n)
 	}
 	return nil

@@ -98,7 +98,7 @@ func TestBringBack(t *testing.T) {
 			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, n int) (string, error) {
 				r := newRun(ctx)
 				r.listen(ctx)
-				r.resultShare = kept
+				r.space.resultShare = kept
 				if tc.store {
 					r.allow(8 << 20)
 				}
@@ -127,7 +127,7 @@ func TestBringBack(t *testing.T) {
 						}
 					}()
 				}
-				others := len(r.reservations)
+				others := len(r.space.reservations)
 				g := newGroup(ctx)
 				for i, n := range tc.share {
 					id := fmt.Sprint("below-", i)
@@ -143,11 +143,11 @@ func TestBringBack(t *testing.T) {
 				if err := g.wait(); err != nil {
 					return err
 				}
-				if tc.store && r.signals > 1 {
-					t.Errorf("%d signals came, want that of the stranger", r.signals)
+				if tc.store && r.requests.signals > 1 {
+					t.Errorf("%d signals came, want that of the stranger", r.requests.signals)
 				}
-				if r.guard.kept != others*kept || len(r.reservations) != others {
-					t.Errorf("%d bytes are kept for %d", r.guard.kept, len(r.reservations))
+				if r.guard.kept != others*kept || len(r.space.reservations) != others {
+					t.Errorf("%d bytes are kept for %d", r.guard.kept, len(r.space.reservations))
 				}
 				return nil
 			}, workflow.RegisterOptions{Name: "above"})

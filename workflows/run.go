@@ -31,9 +31,9 @@ type run struct {
 	// sessions are those that the run's agent has started; nil in a branch.
 	sessions *session
 	watch    watchers
-	pace
-	space
-	requests
+	pace     pace
+	space    space
+	requests requests
 }
 
 // newRun is a run that does not listen yet.

@@ -71,7 +71,7 @@ func newSession(f *flowRun, in *contract.RunInput) *session {
 
 // on reports whether the run takes turns at all.
 func (s *session) on() bool {
-	return s != nil && s.f.flow != nil && (s.stays || s.f.flow.StartsSessions())
+	return s != nil && s.f.run.flow != nil && (s.stays || s.f.run.flow.StartsSessions())
 }
 
 // conversing reports whether the run stays open between turns.
@@ -84,9 +84,9 @@ func (s *session) settle() error {
 	if !s.on() {
 		return nil
 	}
-	lone := f.flow.LoneAgent()
+	lone := f.run.flow.LoneAgent()
 	if lone == nil && s.parent == "" {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow %q cannot be a session: it is not one agent alone", f.flow.Name),
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow %q cannot be a session: it is not one agent alone", f.run.flow.Name),
 			Remedy: "start it as a run, without session"}
 	}
 	if lone == nil || lone.Agent.Conversation != "" {
@@ -94,8 +94,8 @@ func (s *session) settle() error {
 	}
 	own := *lone.Agent
 	own.Conversation = plan.ConversationFlow
-	f.flow.Nodes = slices.Clone(f.flow.Nodes)
-	f.flow.Nodes[0].Agent = &own
+	f.run.flow.Nodes = slices.Clone(f.run.flow.Nodes)
+	f.run.flow.Nodes[0].Agent = &own
 	return nil
 }
 
@@ -103,7 +103,7 @@ func (s *session) settle() error {
 func (s *session) run(ctx workflow.Context) (*contract.RunResult, error) {
 	s.above = ctx
 	s.kids, s.endKids = workflow.WithCancel(ctx)
-	s.f.sessions = s
+	s.f.run.sessions = s
 	s.listen(ctx)
 	s.launchAll()
 	if s.count == 0 {
@@ -137,7 +137,7 @@ func (s *session) begin(ctx workflow.Context, t contract.Turn) {
 	now := workflow.Now(ctx).UTC()
 	s.count++
 	t.N, t.Status, t.Begun = s.count, contract.TurnRunning, &now
-	s.f.shared.Turn, s.spent = s.count, s.f.usage
+	s.f.run.shared.Turn, s.spent = s.count, s.f.run.usage
 	s.turns = append(s.turns, t)
 	s.trim()
 	s.idle = false
@@ -192,7 +192,7 @@ func (s *session) before(ctx workflow.Context) error {
 // ended keeps what a turn gave.
 func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error) {
 	t, now := s.latest(), workflow.Now(ctx).UTC()
-	used := s.f.usage.Less(s.spent)
+	used := s.f.run.usage.Less(s.spent)
 	t.Ended, t.Usage = &now, &used
 	switch {
 	case err == nil:
@@ -203,7 +203,7 @@ func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error
 	default:
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
-	s.f.moved = true
+	s.f.run.pace.moved = true
 	s.tell(ctx, t)
 	if s.stays {
 		s.f.turnFinished(ctx, t, out)
@@ -256,7 +256,7 @@ func (s *session) next(ctx workflow.Context) (bool, error) {
 			return false, nil
 		}
 		s.f.turnedOver(ctx)
-		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.f.wants(ctx, s.weight()) })
+		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.f.run.wants(ctx, s.weight()) })
 		if err != nil {
 			return false, err
 		}
@@ -275,7 +275,7 @@ func (s *session) goOn(ctx workflow.Context) error {
 		return s.tooHeavy()
 	}
 	err := s.f.continueAsNew(ctx)
-	if err == nil && s.f.inbox == nil && s.f.asked {
+	if err == nil && s.f.run.requests.inbox == nil && s.f.run.pace.asked {
 		return s.tooHeavy() // it turned out to be too much
 	}
 	return err
@@ -289,7 +289,7 @@ func (s *session) news() bool {
 // heavy says that the session above waits for this one to come back with what it goes on with,
 // and that this is too much: nothing that the idle session could wait for would ever end that.
 func (s *session) heavy() bool {
-	return s.f.inbox == nil && s.f.asked && s.weight() > s.f.room()/4*3
+	return s.f.run.requests.inbox == nil && s.f.run.pace.asked && s.weight() > s.f.run.pace.room()/4*3
 }
 
 func (s *session) tooHeavy() error {
@@ -301,7 +301,7 @@ func (s *session) tooHeavy() error {
 // weight is what an idle session would carry at least.
 func (s *session) weight() int {
 	n := 0
-	if t := s.f.conversation.thread; t != nil {
+	if t := s.f.run.conversation.thread; t != nil {
 		n = t.bytes
 	}
 	return n
@@ -349,10 +349,10 @@ func (f *flowRun) give(thread, prompt string, images []contract.Image) error {
 		m = contract.InputMessage(prompt, images)
 	}
 	var err error
-	f.shared.Text = ""
-	f.shared.Input, err = f.store.write(f.store.open(thread), m)
+	f.run.shared.Text = ""
+	f.run.shared.Input, err = f.run.store.write(f.run.store.open(thread), m)
 	if err == nil && len(prompt) <= maxInline && len(images) == 0 {
-		f.shared.Text = prompt
+		f.run.shared.Text = prompt
 	}
 	return err
 }
@@ -360,7 +360,7 @@ func (f *flowRun) give(thread, prompt string, images []contract.Image) error {
 // mendThread answers tool calls in whose middle a turn ended: no provider takes a
 // conversation without their results.
 func (f *flowRun) mendThread() error {
-	t := f.conversation.thread
+	t := f.run.conversation.thread
 	if t == nil {
 		return nil
 	}
@@ -379,7 +379,7 @@ func (f *flowRun) mendThread() error {
 				continue
 			}
 			lost := contract.Message{Role: contract.RoleTool, Text: "the turn ended before the call had its result", CallID: c.ID, Name: c.Name, Error: true}
-			if _, err := f.store.write(t, &lost); err != nil {
+			if _, err := f.run.store.write(t, &lost); err != nil {
 				return err
 			}
 		}
@@ -390,7 +390,7 @@ func (f *flowRun) mendThread() error {
 
 // turnedOver shows how the run stands, as after a change of its requests.
 func (f *flowRun) turnedOver(ctx workflow.Context) {
-	if f.inbox != nil {
+	if f.run.requests.inbox != nil {
 		f.turned(ctx)
 		return
 	}
@@ -418,10 +418,10 @@ func (s *session) close(ctx workflow.Context) (*contract.RunResult, error) {
 		return out, err
 	}
 	if err != nil {
-		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.f.usage, FlowHash: s.f.hash, Model: s.f.shared.Model}
+		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.f.run.usage, FlowHash: s.f.hash, Model: s.f.run.shared.Model}
 	}
 	out.Status, out.Turns = "stopped", s.shown()
-	if s.f.guard.fits("", out) != nil {
+	if s.f.run.guard.fits("", out) != nil {
 		out.Turns = nil
 	}
 	return out, nil
@@ -449,11 +449,11 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	report := contract.ChildTurn{Session: s.f.store.workflow, Turn: *t, Usage: s.f.usage, Expects: s.expects() || len(s.callbacks) > 0}
+	report := contract.ChildTurn{Session: s.f.run.store.workflow, Turn: *t, Usage: s.f.run.usage, Expects: s.expects() || len(s.callbacks) > 0}
 	report.Turn.Hash = ""
 	// Results of many sessions meet in the history above, which is given no more of each than this.
 	s.shorten(&report.Turn)
-	if s.f.guard.admit(ctx, "the turn's result", report) != nil {
+	if s.f.run.guard.admit(ctx, "the turn's result", report) != nil {
 		report.Turn.ResultText, report.Turn.ResultData = nil, nil
 		report.Turn.Status = contract.TurnFailed
 		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
@@ -462,15 +462,15 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 }
 
 func (s *session) send(ctx workflow.Context, report contract.ChildTurn) {
-	s.f.unacknowledged = append(slices.DeleteFunc(s.f.unacknowledged, workflow.Future.IsReady),
-		s.f.signal(ctx, s.parent, contract.SignalTurn, report))
+	s.f.run.requests.unacknowledged = append(slices.DeleteFunc(s.f.run.requests.unacknowledged, workflow.Future.IsReady),
+		s.f.run.signal(ctx, s.parent, contract.SignalTurn, report))
 }
 
 // carry is what the session's next run goes on with.
 func (s *session) carry() *contract.SessionCarry {
 	c := &contract.SessionCarry{Stays: s.stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
-	if s.f.inbox == nil {
-		c.Rejected, c.Rejects = s.f.rejected, s.f.rejects
+	if s.f.run.requests.inbox == nil {
+		c.Rejected, c.Rejects = s.f.run.requests.rejected, s.f.run.requests.rejects
 	}
 	for _, k := range s.children {
 		c.Children = append(c.Children, k.ChildSession)
@@ -481,7 +481,7 @@ func (s *session) carry() *contract.SessionCarry {
 // restore takes over the session of the run before.
 func (s *session) restore(c *contract.SessionCarry) {
 	s.stays, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop, s.spent = c.Stays, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
-	s.f.rejected, s.f.rejects = c.Rejected, c.Rejects
+	s.f.run.requests.rejected, s.f.run.requests.rejects = c.Rejected, c.Rejects
 	for i := range c.Children {
 		s.children = append(s.children, &childSession{ChildSession: c.Children[i]})
 	}

@@ -76,10 +76,10 @@ func (s *session) allocate(c *childSession) *contract.Budget {
 // reset has its count from the history that it goes on with: what was told before is spent nevertheless.
 func (s *session) charge(c *childSession, all contract.Usage) {
 	more := all.Beyond(c.Usage)
-	s.f.usage.Add(more)
+	s.f.run.usage.Add(more)
 	c.Usage.Add(more)
 	off := spent{Calls: min(c.reserved.Calls, more.Made()), Tokens: min(c.reserved.Tokens, more.Input+more.Output), Cost: min(c.reserved.Cost, more.Cost)}
-	s.f.earmark(off, -1)
+	s.f.run.earmark(off, -1)
 	c.reserved = spent{Calls: c.reserved.Calls - off.Calls, Tokens: c.reserved.Tokens - off.Tokens, Cost: c.reserved.Cost - off.Cost}
 }
 
@@ -89,6 +89,6 @@ func (s *session) settleUp(c *childSession, out *contract.RunResult, err error) 
 	if all := spentIn(out, err); all != nil {
 		s.charge(c, *all)
 	}
-	s.f.earmark(c.reserved, -1)
+	s.f.run.earmark(c.reserved, -1)
 	c.reserved = spent{}
 }

@@ -43,8 +43,8 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 			inWorkflow(t, func(ctx workflow.Context) {
 				for order := range permutations(len(all)) {
 					f := &flowRun{run: newRun(ctx)}
-					f.flow = scheduletest.Sketch("START>a a>END")
-					f.flow.Nodes[0].Agent.Settled = tc.settled
+					f.run.flow = scheduletest.Sketch("START>a a>END")
+					f.run.flow.Nodes[0].Agent.Settled = tc.settled
 					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
 						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
 					s := &session{f: f, children: []*childSession{c}}
@@ -64,7 +64,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 					}
 					slices.Sort(called)
 					slices.Sort(done)
-					got := fmt.Sprintf("done %v, called %v, %d left, %s, %d calls", done, called, len(c.Orders), c.Status, f.usage.Calls)
+					got := fmt.Sprintf("done %v, called %v, %d left, %s, %d calls", done, called, len(c.Orders), c.Status, f.run.usage.Calls)
 					want := fmt.Sprintf("done %v, called %v, %d left, idle, 30 calls", strings.Fields(tc.done), strings.Fields(tc.called), tc.left)
 					if got != want {
 						t.Errorf("told in the order %v:\n%s, want\n%s", order, got, want)
@@ -81,17 +81,17 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 func TestResetBelowIsNotPaidBack(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		f := &flowRun{run: newRun(ctx)}
-		f.flow = scheduletest.Sketch("START>a a>END")
+		f.run.flow = scheduletest.Sketch("START>a a>END")
 		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: spent{Calls: 10, Tokens: 100}}
 		s := &session{f: f, children: []*childSession{c}}
-		f.reserved = c.reserved
+		f.run.reserved = c.reserved
 		told := func(n int, status string, calls, input, stopped int, cost int64) {
 			s.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
 		}
 		check := func(when string, want contract.Usage, left int) {
 			t.Helper()
-			if !reflect.DeepEqual(f.usage, want) || !reflect.DeepEqual(c.Usage, want) || f.reserved.Calls != left {
-				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, f.usage, c.Usage, f.reserved.Calls, want, left)
+			if !reflect.DeepEqual(f.run.usage, want) || !reflect.DeepEqual(c.Usage, want) || f.run.reserved.Calls != left {
+				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, f.run.usage, c.Usage, f.run.reserved.Calls, want, left)
 			}
 		}
 		told(1, contract.TurnCompleted, 3, 30, 0, 7)

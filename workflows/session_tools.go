@@ -44,7 +44,7 @@ func errorReply(format string, args ...any) toolReply {
 
 // orchestrate runs one of [plan.SessionTools].
 func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolReply, error) {
-	s := c.sessions
+	s := c.agentRun.run.sessions
 	if s == nil {
 		return errorReply("sessions cannot be started here"), nil
 	}
@@ -55,7 +55,7 @@ func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolR
 	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
 	// The command is one step, and waiting for what it asked for another.
 	var done sessionCommand
-	err := c.run.runStep(ctx, c.journal, c.id("session")+"/order", hashOf(c.call.Name, string(raw)), &done, func(*journalStep) error {
+	err := c.agentRun.run.runStep(ctx, c.agentRun.execution.journal, c.id("session")+"/order", hashOf(c.call.Name, string(raw)), &done, func(*journalStep) error {
 		var err error
 		done, err = c.command(ctx, s, &args)
 		return err
@@ -64,7 +64,7 @@ func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolR
 		return done.Reply, err
 	}
 	var reply toolReply
-	err = c.run.runStep(ctx, c.journal, c.id("session"), "", &reply, func(*journalStep) error {
+	err = c.agentRun.run.runStep(ctx, c.agentRun.execution.journal, c.id("session"), "", &reply, func(*journalStep) error {
 		var err error
 		reply, err = c.await(ctx, s, *done.Order)
 		return err
@@ -176,8 +176,8 @@ func (c *toolCall) agents() toolReply {
 		Params      json.RawMessage `json:"parameters_schema"`
 	}
 	out := []row{}
-	for _, start := range c.cfg.Starts {
-		f := c.flow.SubFlow(start.Agent)
+	for _, start := range c.agentRun.cfg.Starts {
+		f := c.agentRun.run.flow.SubFlow(start.Agent)
 		if f == nil || start.Hidden {
 			continue
 		}
@@ -228,11 +228,11 @@ func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionA
 	if args.Agent != nil {
 		agent = *args.Agent
 	}
-	may := agent == "" || slices.ContainsFunc(c.cfg.Starts, func(st plan.Startable) bool { return st.Agent == agent })
-	switch limit := c.flow.Limits.MaxDepth; {
+	may := agent == "" || slices.ContainsFunc(c.agentRun.cfg.Starts, func(st plan.Startable) bool { return st.Agent == agent })
+	switch limit := c.agentRun.run.flow.Limits.MaxDepth; {
 	case !may:
 		return replied(errorReply("Agent '%s' not found", agent), nil)
-	case c.shared.Depth >= limit:
+	case c.agentRun.run.shared.Depth >= limit:
 		return replied(errorReply("Sessions nest at most %d deep; do the work without another session", limit), nil)
 	case s.open() >= maxSessions:
 		return replied(errorReply("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil)
@@ -270,17 +270,17 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 	if n := len(in.Prompt); n > maxMessage {
 		return replied(errorReply("Parameters too large: a prompt of %d bytes (max %d)", n, maxMessage), nil)
 	}
-	if err := c.guard.admit(ctx, "the prompt", in); err != nil {
+	if err := c.agentRun.run.guard.admit(ctx, "the prompt", in); err != nil {
 		return sessionCommand{}, err
 	}
 	if k.Closed {
 		return replied(errorReply("Session '%s' has ended", k.ID), nil)
 	}
 	now := workflow.Now(ctx).UTC()
-	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", c.root, c.id("session"), s.count), Mode: args.Mode}
+	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", c.agentRun.run.root, c.id("session"), s.count), Mode: args.Mode}
 	o.ID = contract.BoundID(o.ID)
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
-	sent := c.signalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(c.store.workflow)})
+	sent := c.agentRun.run.signalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(c.agentRun.run.store.workflow)})
 	if err := sent.Get(ctx, nil); err != nil {
 		if contract.Cancelled(err) {
 			return sessionCommand{}, err
@@ -298,13 +298,13 @@ func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrd
 		return errorReply("Session '%s' not found", o.Session), nil
 	}
 	ready := func() bool { return k.settled(o) }
-	if err := workflow.Await(ctx, func() bool { return ready() || c.wants(ctx, c.journal.weight()) }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return ready() || c.agentRun.run.wants(ctx, c.agentRun.execution.journal.weight()) }); err != nil {
 		return toolReply{}, err
 	}
 	if !ready() {
 		return toolReply{}, errYield
 	}
-	c.moved = true
+	c.agentRun.run.pace.moved = true
 	if o.Mode != contract.ModeSync && !k.has(o.ID) && (k.Last != nil || !k.Closed) {
 		return jsonReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}

@@ -32,27 +32,27 @@ func (f *flowRun) assign(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var left []contract.Inbound
 	full := false
-	for _, m := range f.inbox.unread {
+	for _, m := range f.run.requests.inbox.unread {
 		x := f.addressee(&m)
 		if x == nil || full {
 			left = append(left, m)
 			continue
 		}
-		if full = !f.guard.clear() || !f.guard.take(quiet, inPayload(m.Text)+len(m.Node)); full {
+		if full = !f.run.guard.clear() || !f.run.guard.take(quiet, inPayload(m.Text)+len(m.Node)); full {
 			left = append(left, m)
 			continue
 		}
-		sent := f.signalChild(quiet, f.branches[x].child, contract.SignalSteer, m)
-		f.guard.sends(sent)
+		sent := f.run.signalChild(quiet, f.branches[x].child, contract.SignalSteer, m)
+		f.run.guard.sends(sent)
 		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
 	}
-	f.inbox.unread = left
+	f.run.requests.inbox.unread = left
 	if !full || f.assigns {
 		return
 	}
 	f.assigns = true
 	workflow.GoNamed(quiet, "assign", func(ctx workflow.Context) {
-		if f.guard.next(ctx) == nil {
+		if f.run.guard.next(ctx) == nil {
 			f.assigns = false
 			f.assign(ctx)
 		}
@@ -85,9 +85,9 @@ func (f *flowRun) addressee(m *contract.Inbound) *schedule.Execution {
 // mayRead reports whether the chain that begins with x can run an agent that a message is for.
 func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
 	others := f.sched.Others(x)
-	nodes, _ := f.g.Part(x.Node, others)
-	for i := range f.flow.Nodes {
-		n := &f.flow.Nodes[i]
+	nodes, _ := f.run.g.Part(x.Node, others)
+	for i := range f.run.flow.Nodes {
+		n := &f.run.flow.Nodes[i]
 		if before := i != x.Node && (n.Deferred || others.Has(i)); before {
 			continue // the chain comes back before it
 		}
@@ -100,11 +100,11 @@ func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
 
 // dispatchTo takes the messages with which a branch begins.
 func (f *flowRun) dispatchTo(x *schedule.Execution) []contract.Inbound {
-	if f.inbox == nil {
+	if f.run.requests.inbox == nil {
 		return nil
 	}
 	var out, left []contract.Inbound
-	for _, m := range f.inbox.unread {
+	for _, m := range f.run.requests.inbox.unread {
 		if f.mayRead(x, &m) {
 			out = append(out, m)
 			f.sent = append(f.sent, dispatch{message: m, to: x})
@@ -112,7 +112,7 @@ func (f *flowRun) dispatchTo(x *schedule.Execution) []contract.Inbound {
 			left = append(left, m)
 		}
 	}
-	f.inbox.unread = left
+	f.run.requests.inbox.unread = left
 	return out
 }
 
@@ -135,12 +135,12 @@ func (f *flowRun) returned(ctx workflow.Context, b *branchRun, unread []contract
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		lost := never || d.sent != nil && d.sent.Get(quiet, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == d.message.Seq }) {
-			f.inbox.unread = append(f.inbox.unread, d.message)
+			f.run.requests.inbox.unread = append(f.run.requests.inbox.unread, d.message)
 			back = true
 		}
 	}
 	if back {
-		slices.SortFunc(f.inbox.unread, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
+		slices.SortFunc(f.run.requests.inbox.unread, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
 		f.assign(ctx)
 	}
 }

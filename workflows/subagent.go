@@ -19,11 +19,11 @@ func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMess
 	if err := json.Unmarshal(raw, &args); err != nil || strings.TrimSpace(args.Question) == "" {
 		return toolError(`%s wants {"user_question": "…"}`, c.call.Name), nil
 	}
-	flow := closure(c.flow, agent)
+	flow := closure(c.agentRun.run.flow, agent)
 	if flow == nil {
-		return toolReply{}, c.fail(c.execution, contract.ClassConnection, "", "the flow has no agent %q", agent)
+		return toolReply{}, c.agentRun.run.fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no agent %q", agent)
 	}
-	src := c.source.Sub(agent)
+	src := c.agentRun.run.source.Sub(agent)
 	return c.child(ctx, args.Question, nil, contract.FlowRef{Plan: flow, Source: &src})
 }
 
@@ -38,17 +38,17 @@ func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (toolRep
 	if json.Unmarshal(args.Agent, &quoted) == nil {
 		text = quoted
 	}
-	return c.child(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.flow.Dialect})
+	return c.child(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.agentRun.run.flow.Dialect})
 }
 
 // child runs a flow below this one, as a step: its result is the tool's.
 func (c *toolCall) child(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (contract.ToolReply, error) {
-	if limit := c.flow.Limits.MaxDepth; c.shared.Depth >= limit {
+	if limit := c.agentRun.run.flow.Limits.MaxDepth; c.agentRun.run.shared.Depth >= limit {
 		return toolError("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
 	var reply contract.ToolReply
 	id := c.startID()
-	err := c.run.runStep(ctx, c.journal, id, hashOf(question, string(params), flow.Text), &reply, func(s *journalStep) error {
+	err := c.agentRun.run.runStep(ctx, c.agentRun.execution.journal, id, hashOf(question, string(params), flow.Text), &reply, func(s *journalStep) error {
 		var out contract.RunResult
 		err := c.runChild(ctx, id, c.childInput(question, params, flow), s, &out)
 		if err != nil {
@@ -64,12 +64,12 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 // childInput is what a sub-agent is started with.
 func (c *toolCall) childInput(question string, params json.RawMessage, flow contract.FlowRef) contract.RunInput {
 	in := contract.RunInput{
-		V: contract.Version, Flow: flow, Input: question, Params: params, Model: c.shared.Model, OnError: c.shared.OnError,
-		Depth: c.shared.Depth + 1, ScriptRef: c.shared.Script, Owner: c.shared.Owner, MaxEvents: c.shared.MaxEvents,
-		MaxPayload: c.shared.MaxPayload,
+		V: contract.Version, Flow: flow, Input: question, Params: params, Model: c.agentRun.run.shared.Model, OnError: c.agentRun.run.shared.OnError,
+		Depth: c.agentRun.run.shared.Depth + 1, ScriptRef: c.agentRun.run.shared.Script, Owner: c.agentRun.run.shared.Owner, MaxEvents: c.agentRun.run.shared.MaxEvents,
+		MaxPayload: c.agentRun.run.shared.MaxPayload,
 	}
 	if flow.Text != "" {
-		for _, d := range c.flow.Connections {
+		for _, d := range c.agentRun.run.flow.Connections {
 			in.DataConnections = append(in.DataConnections, contract.DataConnection{
 				ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent, Tools: d.Tools})
 		}
@@ -80,17 +80,17 @@ func (c *toolCall) childInput(question string, params json.RawMessage, flow cont
 // runChild runs a sub-agent, or goes on with what it came back with.
 func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInput, s *journalStep, out *contract.RunResult) error {
 	// Others that were asked for together have their parts, and the agent itself goes on.
-	part, release := c.allocated(s.Run, 1+len(c.under))
+	part, release := c.agentRun.run.allocated(s.Run, 1+len(c.agentRun.under))
 	defer release()
 	if s.Run != nil && s.Run.Plan != nil {
-		in = contract.RunInput{V: contract.Version, Model: c.shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: s.Run}
+		in = contract.RunInput{V: contract.Version, Model: c.agentRun.run.shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: s.Run}
 	}
 	in.Budget = part
-	if err := c.guard.admit(ctx, "the sub-agent's input", in); err != nil {
+	if err := c.agentRun.run.guard.admit(ctx, "the sub-agent's input", in); err != nil {
 		return err
 	}
-	k := &child{workflow: contract.WorkflowFlow, id: id, summary: c.node.ID + " · sub-agent"}
-	return c.awaitFlow(ctx, k, in, len(c.under), out, s, c.journal)
+	k := &child{workflow: contract.WorkflowFlow, id: id, summary: c.agentRun.execution.node.ID + " · sub-agent"}
+	return c.agentRun.run.awaitFlow(ctx, k, in, len(c.agentRun.under), out, s, c.agentRun.execution.journal)
 }
 
 // childReply is a sub-agent's result as a tool's: where it has no value of its own, what was said last.
@@ -107,20 +107,20 @@ func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 // countStart counts a run that the call starts among those of calls with its id. A model, or the
 // provider, may give several calls of an agent one id.
 func (c *toolCall) countStart() {
-	for i := range c.starts {
-		if c.starts[i].ID == c.call.ID {
-			c.starts[i].N++
-			c.startNumber = c.starts[i].N
+	for i := range c.agentRun.starts {
+		if c.agentRun.starts[i].ID == c.call.ID {
+			c.agentRun.starts[i].N++
+			c.startNumber = c.agentRun.starts[i].N
 			return
 		}
 	}
-	c.starts = append(c.starts, contract.StartCount{ID: c.call.ID, N: 1})
+	c.agentRun.starts = append(c.agentRun.starts, contract.StartCount{ID: c.call.ID, N: 1})
 	c.startNumber = 1
 }
 
 // startID is the id of the run that the call starts.
 func (c *toolCall) startID() string {
-	id := fmt.Sprintf("%s/%s:%s", c.root, c.execution.id, contract.EscapeID(c.call.ID))
+	id := fmt.Sprintf("%s/%s:%s", c.agentRun.run.root, c.agentRun.execution.id, contract.EscapeID(c.call.ID))
 	if c.startNumber > 1 {
 		id = fmt.Sprintf("%s~%d", id, c.startNumber)
 	}

@@ -45,7 +45,7 @@ type line struct {
 }
 
 // who names the agent that speaks.
-func (a *agentRun) who() string { return cmp.Or(a.activeAgent, a.node.ID) }
+func (a *agentRun) who() string { return cmp.Or(a.activeAgent, a.execution.node.ID) }
 
 // bulk is how many bytes the execution would carry.
 func (a *agentRun) bulk() int {
@@ -112,7 +112,7 @@ func (c *toolCall) to(k *plan.Contacts, raw json.RawMessage, asks bool) (*plan.C
 
 // ask has a member answer.
 func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (toolReply, error) {
-	to, args, wrong := c.to(c.cfg.Ask, raw, true)
+	to, args, wrong := c.to(c.agentRun.cfg.Ask, raw, true)
 	if wrong != nil {
 		return *wrong, nil
 	}
@@ -120,11 +120,11 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (toolReply, er
 		return c.askFlow(ctx, to, args.Message)
 	}
 	var reply toolReply
-	l := c.team.line(to)
-	err := c.run.runStep(ctx, c.journal, c.id("ask"), hashOf(args.Recipient, args.Message), &reply, func(s *journalStep) error {
+	l := c.agentRun.team.line(to)
+	err := c.agentRun.run.runStep(ctx, c.agentRun.execution.journal, c.id("ask"), hashOf(args.Recipient, args.Message), &reply, func(s *journalStep) error {
 		return c.askMember(ctx, l, to, &args, s, &reply)
 	})
-	c.team.catchUp(c.run, reply.Conversations)
+	c.agentRun.team.catchUp(c.agentRun.run, reply.Conversations)
 	return reply, err
 }
 
@@ -134,7 +134,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 		*reply = orEmpty(wrong)
 		return err
 	}
-	before := c.team.questions()
+	before := c.agentRun.team.questions()
 	l.by = c.agentRun
 	defer func() { l.by = nil }()
 	sub, err := c.asked(l, to, args, s.Execution)
@@ -158,7 +158,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 		*reply, err = sub.reply(&out)
 	}
 	l.by = nil
-	for _, m := range c.team.grown(before) {
+	for _, m := range c.agentRun.team.grown(before) {
 		reply.Conversations = append(reply.Conversations, m.conversation())
 	}
 	return err
@@ -167,12 +167,12 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 // askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or
 // without any with what was said in it last.
 func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (toolReply, error) {
-	flow := closure(c.flow, to.Flow)
+	flow := closure(c.agentRun.run.flow, to.Flow)
 	if flow == nil {
-		return toolReply{}, c.fail(c.execution, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
+		return toolReply{}, c.agentRun.run.fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
 	}
-	src := c.source.Sub(to.Flow)
-	return c.child(ctx, question, wanted(flow, c.team.in).JSON(), contract.FlowRef{Plan: flow, Source: &src})
+	src := c.agentRun.run.source.Sub(to.Flow)
+	return c.child(ctx, question, wanted(flow, c.agentRun.team.in).JSON(), contract.FlowRef{Plan: flow, Source: &src})
 }
 
 // whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked
@@ -186,7 +186,9 @@ func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*toolRe
 			r := toolError("%s is still at work on an earlier question of yours; go on without asking again", name)
 			return &r, nil
 		}
-		if err := workflow.Await(ctx, func() bool { return l.by == nil || l.yielded || c.wants(ctx, c.journal.weight()) }); err != nil {
+		if err := workflow.Await(ctx, func() bool {
+			return l.by == nil || l.yielded || c.agentRun.run.wants(ctx, c.agentRun.execution.journal.weight())
+		}); err != nil {
 			return nil, err
 		}
 		if l.by != nil {
@@ -199,14 +201,14 @@ func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*toolRe
 // asked is the execution of a member that is asked, or that goes on with what it stopped with.
 func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) (*agentRun, error) {
 	l.n++
-	m := c.team.of.MemberNamed(to.Member)
-	id := fmt.Sprintf("%s:%s~%d", c.team.id, contract.EscapeID(l.name), l.n)
+	m := c.agentRun.team.of.MemberNamed(to.Member)
+	id := fmt.Sprintf("%s:%s~%d", c.agentRun.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
-	x := &execution{node: node, id: id, n: c.n, order: c.order, strand: c.strand, view: c.view, suspended: rest, journal: journalOf(c.journal, rest)}
-	sub := &agentRun{run: c.run, execution: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.team, above: c.agentRun, ports: c.team.in, before: c.team.questions()}
+	x := &execution{node: node, id: id, n: c.agentRun.execution.n, order: c.agentRun.execution.order, strand: c.agentRun.execution.strand, view: c.agentRun.execution.view, suspended: rest, journal: journalOf(c.agentRun.execution.journal, rest)}
+	sub := &agentRun{run: c.agentRun.run, execution: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
 	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
-		l.thread = c.store.open(id)
+		l.thread = c.agentRun.run.store.open(id)
 	}
 	sub.thread = l.thread
 	if rest != nil && rest.Agent != nil {
@@ -214,8 +216,8 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 		return sub, sub.describe()
 	}
 	sub.startLen = len(sub.thread.entries)
-	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: c.who(), To: sub.who()}
-	if _, err := c.store.write(sub.thread, m1); err != nil {
+	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: c.agentRun.who(), To: sub.who()}
+	if _, err := c.agentRun.run.store.write(sub.thread, m1); err != nil {
 		return nil, err
 	}
 	return sub, sub.describe()
@@ -234,14 +236,14 @@ func (a *agentRun) speakAs(id string) {
 // hand is what a call does by which the agent hands its conversation over: once all calls of the
 // message have their answers, the other one goes on.
 func (c *toolCall) hand() toolReply {
-	to, _, wrong := c.to(c.cfg.Hand, json.RawMessage(c.call.Arguments), false)
+	to, _, wrong := c.to(c.agentRun.cfg.Hand, json.RawMessage(c.call.Arguments), false)
 	switch {
 	case wrong != nil:
 		return *wrong
-	case c.next != "":
+	case c.agentRun.next != "":
 		return toolError("the conversation is handed over already")
 	}
-	c.next = cmp.Or(to.Member, c.team.node)
+	c.agentRun.next = cmp.Or(to.Member, c.agentRun.team.node)
 	return toolReply{Text: "the conversation is handed to " + to.Name}
 }
 
@@ -262,9 +264,9 @@ func (a *agentRun) reply(out *outcome) (toolReply, error) {
 		return toolReply{Text: out.text}, nil
 	}
 	all := value.Value{Kind: value.Object}
-	for i := range a.node.Ports.Out {
-		o := &a.node.Ports.Out[i]
-		v, err := a.leaving(a.execution, o, *out.value)
+	for i := range a.execution.node.Ports.Out {
+		o := &a.execution.node.Ports.Out[i]
+		v, err := a.run.leaving(a.execution, o, *out.value)
 		if err != nil {
 			return toolReply{}, err
 		}

@@ -15,8 +15,8 @@ import (
 
 // boxed adds the connections of the flow's boxes to those that are listed.
 func (f *flowRun) withToolboxes(wants []want) []want {
-	for i := range f.flow.Nodes {
-		for _, s := range f.flow.Nodes[i].Speakers() {
+	for i := range f.run.flow.Nodes {
+		for _, s := range f.run.flow.Nodes[i].Speakers() {
 			if s.Agent.Toolboxes == nil {
 				continue
 			}
@@ -27,7 +27,7 @@ func (f *flowRun) withToolboxes(wants []want) []want {
 					wants = append(wants, want{bound: contract.Bound{ID: id, Connection: f.connection(id)}})
 				}
 				wants[k].all = true
-				wants[k].boxedAt = f.source.At(plan.NodePath(s.ID))
+				wants[k].boxedAt = f.run.source.At(plan.NodePath(s.ID))
 			}
 		}
 	}
@@ -38,9 +38,9 @@ func (f *flowRun) withToolboxes(wants []want) []want {
 func (f *flowRun) expandToolboxes(wants []want) []string {
 	var problems []string
 	reported := map[string]bool{}
-	f.flow.Nodes = slices.Clone(f.flow.Nodes)
-	for i := range f.flow.Nodes {
-		n := &f.flow.Nodes[i]
+	f.run.flow.Nodes = slices.Clone(f.run.flow.Nodes)
+	for i := range f.run.flow.Nodes {
+		n := &f.run.flow.Nodes[i]
 		if !slices.ContainsFunc(n.Speakers(), func(s plan.Speaker) bool { return s.Agent.Toolboxes != nil }) {
 			continue
 		}
@@ -77,7 +77,7 @@ func (f *flowRun) expandToolbox(s plan.Speaker, wants []want, reported map[strin
 	for _, name := range left {
 		if !toolboxes.Lenient {
 			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
-				f.source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), some(offered)))
+				f.run.source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), some(offered)))
 		}
 	}
 	return problems

@@ -63,7 +63,7 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 			a.errors = 0
 		}
 		if a.errors == a.cfg.MaxErrors && a.result == nil {
-			return a.fail(a.execution, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
+			return a.run.fail(a.execution, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
 				"%d tool errors in a row, the last of %q: %s", a.errors, c.call.Name, cut(last, 500))
 		}
 	}
@@ -73,11 +73,11 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 
 // toolCall is one call of an assistant's message.
 type toolCall struct {
-	*agentRun
-	call  *contract.ToolCall
-	index int
-	sha   string
-	reply toolReply
+	agentRun *agentRun
+	call     *contract.ToolCall
+	index    int
+	sha      string
+	reply    toolReply
 	// startNumber tells the run that the call starts from those of other calls with its id.
 	startNumber int
 	// outside says that the call runs beside the others; wait waits for it then.
@@ -99,11 +99,11 @@ func (c *toolCall) start(outside *group) {
 	case c.index >= maxCalls:
 		c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
 		return
-	case c.left == 0:
+	case c.agentRun.left == 0:
 		c.settle(toolReply{Text: "max_iterations reached", Failed: true, Free: true})
 		return
 	}
-	c.left--
+	c.agentRun.left--
 	args, problem := arguments(c.call.Arguments)
 	if problem != "" {
 		c.refuse("the arguments of %s are no JSON object: %s; call it again with an object", c.call.Name, problem)
@@ -126,12 +126,12 @@ func (c *toolCall) start(outside *group) {
 // handler finds what runs a call outside. It returns nil for the interpreter's own tools, whose
 // effect comes in the order asked, and for a tool that there is not.
 func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (toolReply, error) {
-	for t := range c.cfg.Tools {
-		tool := &c.cfg.Tools[t]
+	for t := range c.agentRun.cfg.Tools {
+		tool := &c.agentRun.cfg.Tools[t]
 		if tool.As != c.call.Name {
 			continue
 		}
-		b := c.bound(tool)
+		b := c.agentRun.run.bound(tool)
 		if b.Connection.Kind == plan.ConnectionAgent {
 			c.countStart()
 		}
@@ -154,18 +154,18 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (toolRep
 		}
 	}
 	switch {
-	case c.cfg.Ask != nil && c.call.Name == c.cfg.Ask.Name:
+	case c.agentRun.cfg.Ask != nil && c.call.Name == c.agentRun.cfg.Ask.Name:
 		c.countStart()
 		return func(ctx workflow.Context) (toolReply, error) { return c.ask(ctx, args) }
-	case c.cfg.Hand != nil && c.call.Name == c.cfg.Hand.Name:
+	case c.agentRun.cfg.Hand != nil && c.call.Name == c.agentRun.cfg.Hand.Name:
 		return nil
-	case slices.Contains(c.cfg.Builtins, c.call.Name):
+	case slices.Contains(c.agentRun.cfg.Builtins, c.call.Name):
 		return c.builtin(args)
-	case c.cfg.NoTool != "":
-		c.refuse("%s", strings.NewReplacer("{tool}", c.call.Name).Replace(c.cfg.NoTool))
+	case c.agentRun.cfg.NoTool != "":
+		c.refuse("%s", strings.NewReplacer("{tool}", c.call.Name).Replace(c.agentRun.cfg.NoTool))
 		return nil
 	}
-	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(c.offered(), ", "))
+	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(c.agentRun.offered(), ", "))
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (c *toolCall) refuse(format string, args ...any) {
 
 // id is that of the call's activity of a kind.
 func (c *toolCall) id(kind string) string {
-	return fmt.Sprintf("%s/%s/%d.%d", c.execution.id, kind, c.turn, c.index+1)
+	return fmt.Sprintf("%s/%s/%d.%d", c.agentRun.execution.id, kind, c.agentRun.turn, c.index+1)
 }
 
 // confirm asks a person where the flow or the worker's rules want it. It gives the arguments
@@ -216,11 +216,11 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bo
 	}
 	req := contract.Request{
 		ID: c.id("confirm"), Kind: contract.RequestConfirm, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
-		Text:      fmt.Sprintf("%s wants to call %s%s", c.who(), tool.As, inWords(args)),
+		Text:      fmt.Sprintf("%s wants to call %s%s", c.agentRun.who(), tool.As, inWords(args)),
 		Catalogue: b.Catalogue, LimitSeconds: limit,
 	}
 	c.describeCall(&req, tool, args)
-	reply, err := c.request(ctx, c.execution, req)
+	reply, err := c.agentRun.run.request(ctx, c.agentRun.execution, req)
 	if err != nil {
 		return nil, "", nil, err
 	}
@@ -268,7 +268,7 @@ func (c *toolCall) describeCall(req *contract.Request, tool *plan.Tool, args jso
 		req.Arguments = args
 		return
 	}
-	ref := c.ref(c.sha)
+	ref := c.agentRun.run.ref(c.sha)
 	req.Call = &ref
 }
 
@@ -296,7 +296,7 @@ func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Bou
 		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, LimitSeconds: limit,
 	}
 	c.describeCall(&req, tool, args)
-	reply, err := c.request(ctx, c.execution, req)
+	reply, err := c.agentRun.run.request(ctx, c.agentRun.execution, req)
 	switch {
 	case err != nil:
 		return toolReply{}, err
@@ -334,14 +334,14 @@ func textOf(r *toolReply) string {
 // note appends a reply to the thread.
 func (a *agentRun) note(c *contract.ToolCall, reply toolReply) error {
 	if reply.Message != nil {
-		a.store.record(a.thread, reply.Message)
+		a.run.store.record(a.thread, reply.Message)
 		return nil
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: reply.Text, Parts: reply.Parts, CallID: c.ID, Name: c.Name, Error: reply.Failed}
-	if n, err := size(m); err != nil || n > a.guard.limit()/2 {
-		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, a.guard.limit()/2), nil, true
+	if n, err := size(m); err != nil || n > a.run.guard.limit()/2 {
+		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, a.run.guard.limit()/2), nil, true
 	}
-	_, err := a.store.write(a.thread, &m)
+	_, err := a.run.store.write(a.thread, &m)
 	return err
 }
 
@@ -383,16 +383,16 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 	once := b.Never(t.Name)
 	return c.toolStep(ctx, t.Name, args, note, func(s *journalStep, reply *toolReply) error {
 		var out contract.ToolResult
-		err := c.invoke(ctx, &call{
-			activity: contract.ActivityTool, args: []any{&in}, what: "the call of " + c.call.Name, at: c.execution, id: c.id("tool"),
-			summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: retrying(c.options(c.flow.Policy.ToolSeconds), b.Connection.Retry, once),
-			once: once, result: resultSize{together: len(c.under), room: &in.Room}, waiting: &s.JournalStep, journal: c.journal, out: &out,
+		err := c.agentRun.run.invoke(ctx, &call{
+			activity: contract.ActivityTool, args: []any{&in}, what: "the call of " + c.call.Name, at: c.agentRun.execution, id: c.id("tool"),
+			summary: fmt.Sprintf("%s · %s", c.agentRun.execution.node.ID, c.call.Name), options: retrying(c.agentRun.run.options(c.agentRun.run.flow.Policy.ToolSeconds), b.Connection.Retry, once),
+			once: once, result: resultSize{together: len(c.agentRun.under), room: &in.Room}, waiting: &s.JournalStep, journal: c.agentRun.execution.journal, out: &out,
 		})
 		if err == nil {
 			*reply = toolReply{Message: out.Message, Failed: out.Error}
 			return nil
 		}
-		*reply, err = c.toolFailed(once, err)
+		*reply, err = c.agentRun.toolFailed(once, err)
 		return err
 	})
 }
@@ -400,7 +400,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 // toolStep makes a call of a tool as a step.
 func (c *toolCall) toolStep(ctx workflow.Context, name string, args json.RawMessage, note string, do func(*journalStep, *toolReply) error) (toolReply, error) {
 	var reply toolReply
-	err := c.run.runStep(ctx, c.journal, c.id("tool"), hashOf(name, string(args), note), &reply, func(s *journalStep) error { return do(s, &reply) })
+	err := c.agentRun.run.runStep(ctx, c.agentRun.execution.journal, c.id("tool"), hashOf(name, string(args), note), &reply, func(s *journalStep) error { return do(s, &reply) })
 	return reply, err
 }
 

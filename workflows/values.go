@@ -172,15 +172,15 @@ func (r *run) within(x *execution, base int) error {
 
 // inputOf is what a run is given: its text, and the value that flows from START.
 func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, err error) {
-	values := f.flow.Values
+	values := f.run.flow.Values
 	raw := in.Value
 	switch {
 	case len(raw) > 0 && values != nil && values.Named:
 		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give its inputs by name, with params",
-			Text: fmt.Sprintf("the run brings a typed value, but the values of the flow %q have names", f.flow.Name)}
+			Text: fmt.Sprintf("the run brings a typed value, but the values of the flow %q have names", f.run.flow.Name)}
 	case len(raw) > 0 && values == nil:
 		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the text with input, and values for the nodes with state",
-			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", f.flow.Name, f.flow.Dialect)}
+			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", f.run.flow.Name, f.run.flow.Dialect)}
 	case values == nil, len(raw) == 0 && in.Input != "":
 		return in.Input, value.Of(in.Input), nil
 	case len(raw) == 0 && values.Missing != "":
@@ -211,9 +211,9 @@ func readInput(way string, raw json.RawMessage) (value.Value, error) {
 // begun writes the run's value into the view with which it begins.
 func (f *flowRun) writeInput(first *contract.View, in *contract.RunInput, v value.Value) error {
 	switch {
-	case f.flow.Values == nil:
+	case f.run.flow.Values == nil:
 		return nil
-	case f.flow.Values.Named:
+	case f.run.flow.Values.Named:
 		return f.beginNamed(first, in)
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {
@@ -222,7 +222,7 @@ func (f *flowRun) writeInput(first *contract.View, in *contract.RunInput, v valu
 				Remedy: "use another key, or give the run's value with value"}
 		}
 	}
-	e, err := f.store.value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})
+	e, err := f.run.store.value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})
 	if err != nil {
 		return err
 	}

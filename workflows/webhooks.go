@@ -35,8 +35,8 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	}
 	info := workflow.GetInfo(ctx)
 	data.Run, data.RunID = info.WorkflowExecution.ID, cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)
-	if f.flow != nil {
-		data.Flow = f.flow.Name
+	if f.run.flow != nil {
+		data.Flow = f.run.flow.Name
 	}
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -48,10 +48,10 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
-		return f.start(ctx, &child{workflow: contract.WorkflowDeliver, in: in, id: f.root + "/webhook:" + in.ID, summary: event,
+		return f.run.start(ctx, &child{workflow: contract.WorkflowDeliver, in: in, id: f.run.root + "/webhook:" + in.ID, summary: event,
 			outlives: true, unique: true}).GetChildWorkflowExecution()
 	}
-	if n, err := size(in); err == nil && f.guard.take(ctx, n) {
+	if n, err := size(in); err == nil && f.run.guard.take(ctx, n) {
 		f.deliveries = append(f.deliveries, deliver(ctx))
 		return
 	}
@@ -59,7 +59,7 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	taken, take := workflow.NewFuture(ctx)
 	f.deliveries = append(f.deliveries, taken)
 	workflow.GoNamed(ctx, "event", func(ctx workflow.Context) {
-		if err := f.guard.admit(ctx, "the event", in); err != nil {
+		if err := f.run.guard.admit(ctx, "the event", in); err != nil {
 			take.SetError(err)
 			return
 		}
