@@ -20,7 +20,7 @@ import (
 // TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
 // takes what runs of the tree announce.
 func TestForeignRequests(t *testing.T) {
-	d := &inbox{r: &run{store: emptyStore()}}
+	d := &inbox{r: (&run{store: emptyStore()}).link()}
 	long := strings.Repeat("x", 1<<20)
 	fair := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
 	for name, spoil := range map[string]func(q *contract.Request){
@@ -50,8 +50,8 @@ func TestForeignRequests(t *testing.T) {
 	}
 	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].ID = long
-	r := &run{store: emptyStore(), root: "wf/a", shared: contract.Shared{Owner: "wf"}}
-	own := r.complete(&execution{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: shownFailure(q.Failure)})
+	r := (&run{store: emptyStore(), root: "wf/a", shared: contract.Shared{Owner: "wf"}}).link()
+	own := r.requests.complete(&execution{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: shownFailure(q.Failure)})
 	own.Run.Workflow = "wf/a"
 	if err := d.announced(&own); err != nil {
 		t.Errorf("a run's own request: %v", err)
@@ -61,7 +61,7 @@ func TestForeignRequests(t *testing.T) {
 // TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write
 // characters as they are that are escaped there.
 func TestAnswersAsTheyTravel(t *testing.T) {
-	d := &inbox{r: &run{store: emptyStore()}, requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
+	d := &inbox{r: (&run{store: emptyStore()}).link(), requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
 		given: func() (int, int) { return 0, 0 }, known: func(string) bool { return true }}
 	for name, tc := range map[string]struct {
 		kind, raw, class string
@@ -101,7 +101,7 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}
-		f.run.listen(ctx)
+		f.run.requests.listen(ctx)
 		deliveries, tell := workflow.NewFuture(ctx)
 		f.deliveries = []workflow.Future{deliveries}
 		workflow.Go(ctx, func(ctx workflow.Context) {

@@ -49,7 +49,7 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 	}
 	out, err := b.chain(ctx)
 	if err != nil {
-		b.run.part(ctx)
+		b.run.requests.awaitSignals(ctx)
 		return nil, b.ended(err)
 	}
 	return out, nil
@@ -59,10 +59,10 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 func (b *branch) ended(err error) error {
 	done, _ := lean(b.done, 0)
 	if contract.Cancelled(err) {
-		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &b.run.usage, Executions: done})
+		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &b.run.budget.usage, Executions: done})
 	}
 	f := contract.FailureOf(err)
-	f.Usage, f.Executions = &b.run.usage, done
+	f.Usage, f.Executions = &b.run.budget.usage, done
 	return f.Wire()
 }
 
@@ -101,12 +101,12 @@ type branch struct {
 
 func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) {
 	r := newRun(ctx)
-	r.listen(ctx)
+	r.requests.listen(ctx)
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
 	r.g = schedule.NewGraph(in.Plan)
 	r.pace.limit, r.requests.unread, r.space.resultShare = in.Shared.MaxEvents, in.Inbox, in.Room
 	r.allow(in.Shared.MaxPayload)
-	r.takeConversation(in.Talk)
+	r.conversation.restore(in.Talk)
 	r.conversation.forks = nil // they stay with the run above
 	for _, raw := range in.Values {
 		r.store.keep(raw)
@@ -123,7 +123,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 }
 
 func (b *branch) status() contract.Status {
-	s := contract.Status{Status: "running", Model: b.run.shared.Model, Usage: b.run.usage, Budget: (*contract.Allowance)(b.run.shared.Budget),
+	s := contract.Status{Status: "running", Model: b.run.shared.Model, Usage: b.run.budget.usage, Budget: (*contract.Allowance)(b.run.shared.Budget),
 		Rejected: b.run.requests.rejected, Rejects: b.run.requests.rejects}
 	s.Executions, s.Dropped = lean(b.done, 0)
 	if b.now != "" {
@@ -189,9 +189,9 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 			return nil, err
 		}
 		if done.suspended != nil {
-			b.run.part(ctx)
+			b.run.requests.awaitSignals(ctx)
 			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: occurrence, Lineage: b.in.Lineage, Suspended: done.suspended})
-			if again, err := b.run.putOff(ctx, err); !again {
+			if again, err := b.run.pace.putOff(ctx, err); !again {
 				return out, err
 			}
 			b.in.Suspended = done.suspended
@@ -206,12 +206,12 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 			b.outcomeBytes += len(*done.Text) + len(done.Data)
 		}
 		next, ok := b.ahead.Next(node, done.taken)
-		due, err := b.run.due(ctx, 0)
+		due, err := b.run.pace.due(ctx, 0)
 		if err != nil {
 			return nil, b.run.failed(x, err)
 		}
 		if !ok || due || b.full() {
-			b.run.part(ctx)
+			b.run.requests.awaitSignals(ctx)
 			return b.result(ctx, x, done.taken, nil)
 		}
 		if n++; n > b.run.flow.Limits.MaxSteps {
@@ -262,12 +262,12 @@ func contents(v *contract.View) []string {
 // result is what the chain comes back with. Edges are named by their index in the whole
 // flow.
 func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
-	b.run.hear(ctx)
-	conversation := b.run.conversationState(false)
+	b.run.requests.hear(ctx)
+	conversation := b.run.conversation.snapshot(false)
 	if conversation != nil && b.in.Talk != nil {
 		conversation.Spent -= b.in.Talk.Spent
 	}
-	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.run.usage, Yielded: yielded, Talk: conversation}
+	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.run.budget.usage, Yielded: yielded, Talk: conversation}
 	for _, m := range b.run.requests.unread {
 		out.Unread = append(out.Unread, contract.Inbound{Seq: m.Seq}) // the run above has the rest
 	}
@@ -296,7 +296,7 @@ func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded
 	if err := b.run.guard.fits(what, out); err != nil {
 		return nil, b.run.failed(x, err)
 	}
-	if err := b.run.bringBack(ctx, what, out); err != nil {
+	if err := b.run.space.bringBack(ctx, what, out); err != nil {
 		return nil, b.run.failed(x, err)
 	}
 	return out, nil
@@ -343,7 +343,7 @@ func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *con
 	})
 	in.Ran = s.Ran(nodes, x.Step)
 	if r.flow.Values != nil {
-		in.Values, in.Talk = r.longValues(view), r.conversationState(needsConversation(part.Nodes))
+		in.Values, in.Talk = r.longValues(view), r.conversation.snapshot(needsConversation(part.Nodes))
 		if in.Talk != nil {
 			in.Talk.Spent = r.conversation.spentFor(&r.flow.Nodes[x.Node])
 		}

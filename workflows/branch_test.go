@@ -54,7 +54,7 @@ func inWorkflow(t *testing.T, fn func(workflow.Context)) {
 // beside is the scheduler of a flow in which the first of the nodes runs at step 2 beside
 // the others, which run at step 1.
 func beside(f *plan.Flow, nodes ...string) (*run, *schedule.Scheduler, *schedule.Execution) {
-	r := &run{flow: f, g: schedule.NewGraph(f), root: "root"}
+	r := (&run{flow: f, g: schedule.NewGraph(f), root: "root"}).link()
 	s := schedule.New(r.g)
 	var state schedule.State
 	for i, id := range nodes {

@@ -20,15 +20,22 @@ import (
 // spent is what of a budget is in use.
 type spent = contract.Budget
 
+// budget is what a run has spent of its budget, and what of it is reserved.
+type budget struct {
+	run      *run
+	usage    contract.Usage
+	reserved spent
+}
+
 // afford bounds the run's budget by what the worker allows.
-func (r *run) afford(m *contract.BudgetLimits) error {
+func (b *budget) bound(m *contract.BudgetLimits) error {
 	if m == nil {
 		return nil
 	}
-	r.shared.Budget = r.shared.Budget.Within(m.Most)
-	if b := r.shared.Budget; b != nil && b.Cost > 0 && !m.Priced {
+	b.run.shared.Budget = b.run.shared.Budget.Within(m.Most)
+	if limit := b.run.shared.Budget; limit != nil && limit.Cost > 0 && !m.Priced {
 		return &contract.Failure{Class: contract.ClassBadRequest,
-			Text:   fmt.Sprintf("the run's budget is a cost of %s, and the worker has no prices to count it by", money(b.Cost)),
+			Text:   fmt.Sprintf("the run's budget is a cost of %s, and the worker has no prices to count it by", money(limit.Cost)),
 			Remedy: "set prices in the worker's settings, or bound calls or tokens instead"}
 	}
 	return nil
@@ -36,74 +43,74 @@ func (r *run) afford(m *contract.BudgetLimits) error {
 
 // reckon is what a call is expected to take: what calls took so far on average, and at least
 // the tokens of the conversation, four bytes each.
-func (r *run) reckon(bytes int) spent {
+func (b *budget) estimate(bytes int) spent {
 	out := spent{Calls: 1, Tokens: bytes / 4}
-	if n := r.usage.Calls; n > 0 {
-		out.Tokens = max(out.Tokens, (r.usage.Input+r.usage.Output)/n)
-		out.Cost = r.usage.Cost / int64(n)
+	if n := b.usage.Calls; n > 0 {
+		out.Tokens = max(out.Tokens, (b.usage.Input+b.usage.Output)/n)
+		out.Cost = b.usage.Cost / int64(n)
 	}
 	return out
 }
 
 // left is what is neither spent nor reserved; where nothing bounds, it means nothing.
-func (r *run) left() spent {
-	b := r.shared.Budget
+func (b *budget) left() spent {
+	limit := b.run.shared.Budget
 	return spent{
-		Calls:  b.Calls - r.usage.Made() - r.reserved.Calls,
-		Tokens: b.Tokens - r.usage.Input - r.usage.Output - r.reserved.Tokens,
-		Cost:   b.Cost - r.usage.Cost - r.reserved.Cost,
+		Calls:  limit.Calls - b.usage.Made() - b.reserved.Calls,
+		Tokens: limit.Tokens - b.usage.Input - b.usage.Output - b.reserved.Tokens,
+		Cost:   limit.Cost - b.usage.Cost - b.reserved.Cost,
 	}
 }
 
 // reserve takes what a call may need out of what is left, until release. Its error is a
 // [contract.Failure] of class budget_exceeded at the execution.
-func (r *run) reserve(x *execution, bytes int) (release func(), err error) {
-	b := r.shared.Budget
-	if !b.Bounds() {
+func (b *budget) reserve(x *execution, bytes int) (release func(), err error) {
+	limit := b.run.shared.Budget
+	if !limit.Bounds() {
 		return func() {}, nil
 	}
-	need, left := r.reckon(bytes), r.left()
+	need, left := b.estimate(bytes), b.left()
 	over := func(format string, args ...any) error {
-		return r.refused(x, "give the run a larger budget, or its nodes less to do",
+		return b.refused(x, "give the run a larger budget, or its nodes less to do",
 			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
-			fmt.Sprintf(format, args...), r.usage.Made(), r.stopped(), r.usage.Input+r.usage.Output, money(r.usage.Cost), r.reserved.Calls, r.reserved.Tokens)
+			fmt.Sprintf(format, args...), b.usage.Made(), b.stopped(), b.usage.Input+b.usage.Output, money(b.usage.Cost), b.reserved.Calls, b.reserved.Tokens)
 	}
 	switch {
-	case b.Calls != 0 && left.Calls < need.Calls:
-		return nil, over("none of %d calls is left", max(0, b.Calls))
-	case b.Tokens != 0 && left.Tokens < max(1, need.Tokens):
-		return nil, over("%d of %d tokens are left, and the call is reckoned at %d", max(0, left.Tokens), max(0, b.Tokens), need.Tokens)
-	case b.Cost != 0 && r.usage.Unpriced > 0:
-		return nil, r.refused(x, "add a price for the model to prices in the worker's settings",
-			"the budget is a cost of %s, and %d calls went to a model without a price", money(max(0, b.Cost)), r.usage.Unpriced)
-	case b.Cost != 0 && left.Cost < max(1, need.Cost):
-		return nil, over("a cost of %s of %s is left, and the call is reckoned at %s", money(max(0, left.Cost)), money(max(0, b.Cost)), money(need.Cost))
+	case limit.Calls != 0 && left.Calls < need.Calls:
+		return nil, over("none of %d calls is left", max(0, limit.Calls))
+	case limit.Tokens != 0 && left.Tokens < max(1, need.Tokens):
+		return nil, over("%d of %d tokens are left, and the call is reckoned at %d", max(0, left.Tokens), max(0, limit.Tokens), need.Tokens)
+	case limit.Cost != 0 && b.usage.Unpriced > 0:
+		return nil, b.refused(x, "add a price for the model to prices in the worker's settings",
+			"the budget is a cost of %s, and %d calls went to a model without a price", money(max(0, limit.Cost)), b.usage.Unpriced)
+	case limit.Cost != 0 && left.Cost < max(1, need.Cost):
+		return nil, over("a cost of %s of %s is left, and the call is reckoned at %s", money(max(0, left.Cost)), money(max(0, limit.Cost)), money(need.Cost))
 	}
-	r.earmark(need, 1)
-	return func() { r.earmark(need, -1) }, nil
+	b.earmark(need, 1)
+	return func() { b.earmark(need, -1) }, nil
 }
 
 // reserveSecond reserves one more call for an answer that cannot be read, if the budget has one even when
 // others, which are yet to be made, have one each. It reports once where there is none.
-func (r *run) reserveSecond(others int) (release func(), once bool) {
-	b := r.shared.Budget
-	if !b.Bounds() || b.Calls == 0 {
+func (b *budget) reserveSecond(others int) (release func(), once bool) {
+	limit := b.run.shared.Budget
+	if !limit.Bounds() || limit.Calls == 0 {
 		return func() {}, false
 	}
-	if r.left().Calls <= others {
+	if b.left().Calls <= others {
 		return func() {}, true
 	}
 	second := spent{Calls: 1}
-	r.earmark(second, 1)
-	return func() { r.earmark(second, -1) }, false
+	b.earmark(second, 1)
+	return func() { b.earmark(second, -1) }, false
 }
 
 // stopped says how many of the calls that are spent were cancelled under way.
-func (r *run) stopped() string {
-	if r.usage.Stopped == 0 {
+func (b *budget) stopped() string {
+	if b.usage.Stopped == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d of them stopped)", r.usage.Stopped)
+	return fmt.Sprintf(" (%d of them stopped)", b.usage.Stopped)
 }
 
 // budgeted reserves what a call of a model may spend for as long as it takes, waits included.
@@ -112,13 +119,13 @@ func (r *run) budgeted(next invoker) invoker {
 		if c.model == nil {
 			return next(ctx, c)
 		}
-		release, err := r.reserve(c.at, c.model.bytes)
+		release, err := r.budget.reserve(c.at, c.model.bytes)
 		if err != nil {
 			return err
 		}
 		if c.model.once != nil {
 			var more func()
-			more, *c.model.once = r.reserveSecond(c.model.others)
+			more, *c.model.once = r.budget.reserveSecond(c.model.others)
 			defer more()
 		}
 		defer release()
@@ -127,14 +134,14 @@ func (r *run) budgeted(next invoker) invoker {
 }
 
 // charge counts what a run below this one has spent since it went on with carry.
-func (r *run) charge(carry *contract.Carry, out *contract.RunResult, err error) {
+func (b *budget) charge(carry *contract.Carry, out *contract.RunResult, err error) {
 	all := spentIn(out, err)
 	switch {
 	case all == nil:
 	case carry == nil:
-		r.usage.Add(*all)
+		b.usage.Add(*all)
 	default:
-		r.usage.Add(all.Less(carry.Usage))
+		b.usage.Add(all.Less(carry.Usage))
 	}
 }
 
@@ -171,36 +178,36 @@ func spentBy(err error) *contract.Failure {
 }
 
 // refused is the failure of a call that the budget does not allow; x is nil at the run's entry.
-func (r *run) refused(x *execution, remedy, format string, args ...any) error {
+func (b *budget) refused(x *execution, remedy, format string, args ...any) error {
 	if x == nil {
 		return &contract.Failure{Class: contract.ClassBudget, Node: plan.Start, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 	}
-	return r.fail(x, contract.ClassBudget, remedy, format, args...)
+	return b.run.fail(x, contract.ClassBudget, remedy, format, args...)
 }
 
 // earmark reserves an amount, or gives it back.
-func (r *run) earmark(b spent, sign int) {
-	r.reserved.Calls += sign * b.Calls
-	r.reserved.Tokens += sign * b.Tokens
-	r.reserved.Cost += int64(sign) * b.Cost
+func (b *budget) earmark(part spent, sign int) {
+	b.reserved.Calls += sign * part.Calls
+	b.reserved.Tokens += sign * part.Tokens
+	b.reserved.Cost += int64(sign) * part.Cost
 }
 
 // share is the allowance of a child, one of n that start together, and what gives it back
 // when the child has ended. It is nil where nothing bounds.
-func (r *run) share(n int) (part *contract.Budget, release func()) {
-	b := r.shared.Budget
-	if !b.Bounds() {
+func (b *budget) share(n int) (part *contract.Budget, release func()) {
+	limit := b.run.shared.Budget
+	if !limit.Bounds() {
 		return nil, func() {}
 	}
-	return r.allocate(r.portion(n))
+	return b.allocate(b.portion(n))
 }
 
 // none is the allowance of a child for which nothing is left: 0 would be no bound.
 const none = -1
 
 // portion is the n-th part of what is left.
-func (r *run) portion(n int) contract.Budget {
-	b, left := r.shared.Budget, r.left()
+func (b *budget) portion(n int) contract.Budget {
+	limit, left := b.run.shared.Budget, b.left()
 	part := func(bound, left int64) int64 {
 		switch {
 		case bound == 0:
@@ -211,33 +218,33 @@ func (r *run) portion(n int) contract.Budget {
 		return left / int64(n)
 	}
 	return contract.Budget{
-		Calls:  int(part(int64(b.Calls), int64(left.Calls))),
-		Tokens: int(part(int64(b.Tokens), int64(left.Tokens))),
-		Cost:   part(b.Cost, left.Cost),
+		Calls:  int(part(int64(limit.Calls), int64(left.Calls))),
+		Tokens: int(part(int64(limit.Tokens), int64(left.Tokens))),
+		Cost:   part(limit.Cost, left.Cost),
 	}
 }
 
 // lent is the allowance of a flow's run below this one, one of n that start together: a part, or where
 // it goes on, what it had.
-func (r *run) allocated(carry *contract.Carry, n int) (*contract.Budget, func()) {
+func (b *budget) allocated(carry *contract.Carry, n int) (*contract.Budget, func()) {
 	if carry == nil || !carry.Shared.Budget.Bounds() {
-		return r.share(n)
+		return b.share(n)
 	}
-	part, release := r.allocateAgain(carry.Shared.Budget.Less(carry.Usage))
+	part, release := b.allocateAgain(carry.Shared.Budget.Less(carry.Usage))
 	return part.Plus(carry.Usage), release
 }
 
 // lendAgain reserves what is left of an allowance, as far as there is so much: others may have spent of
 // it since whoever had it came back.
-func (r *run) allocateAgain(rest *contract.Budget) (*contract.Budget, func()) {
-	return r.allocate(*rest.Within(r.portion(1)))
+func (b *budget) allocateAgain(rest *contract.Budget) (*contract.Budget, func()) {
+	return b.allocate(*rest.Within(b.portion(1)))
 }
 
 // lend reserves a part.
-func (r *run) allocate(part contract.Budget) (*contract.Budget, func()) {
+func (b *budget) allocate(part contract.Budget) (*contract.Budget, func()) {
 	own := spent{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost)}
-	r.earmark(own, 1)
-	return &part, func() { r.earmark(own, -1) }
+	b.earmark(own, 1)
+	return &part, func() { b.earmark(own, -1) }
 }
 
 // money renders millionths.

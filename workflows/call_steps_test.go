@@ -71,8 +71,8 @@ func TestCounted(t *testing.T) {
 					c.model = &modelCall{}
 				}
 				_ = r.counted(func(workflow.Context, *call) error { return tc.err })(ctx, c)
-				if r.usage.Calls != tc.want.Calls || r.usage.Input != tc.want.Input || r.usage.Stopped != tc.want.Stopped {
-					t.Errorf("usage is %+v, want %+v", r.usage, tc.want)
+				if r.budget.usage.Calls != tc.want.Calls || r.budget.usage.Input != tc.want.Input || r.budget.usage.Stopped != tc.want.Stopped {
+					t.Errorf("usage is %+v, want %+v", r.budget.usage, tc.want)
 				}
 			})
 		})
@@ -104,7 +104,7 @@ func TestWaitsForOperator(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := &run{}
+			r := (&run{}).link()
 			r.shared.OnError = tc.onError
 			if got := r.waitsForOperator(&tc.call, tc.err); got != tc.want {
 				t.Errorf("waits: %t, want %t", got, tc.want)

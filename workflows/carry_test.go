@@ -120,7 +120,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.sched = schedule.New(f.run.g)
 		f.run.flow.Nodes[0].Agent.Starts, f.run.flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
 		f.run.source, f.hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
-		f.run.usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
+		f.run.budget.usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
 		ref, err := f.run.store.write(f.run.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
 		if err != nil {
 			t.Fatal(err)

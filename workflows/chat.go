@@ -92,7 +92,7 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 			text = last.Text
 		}
 	}
-	reply, err := a.run.request(ctx, a.execution, contract.Request{
+	reply, err := a.run.requests.ask(ctx, a.execution, contract.Request{
 		ID: fmt.Sprintf("%s/chat/%d", a.execution.id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
 	})
 	switch {

@@ -26,6 +26,7 @@ const (
 
 // pace says when a run must stop and go on in a new one.
 type pace struct {
+	run   *run
 	limit int
 	yield workflow.ReceiveChannel
 	asked bool
@@ -53,17 +54,17 @@ func newPace(ctx workflow.Context) pace {
 // due reports whether the run should stop at this boundary. carried is the size of what would
 // have to be carried, as far as the caller knows it: while that is too large the run goes on,
 // and fails only at the end of what a history holds.
-func (r *run) due(ctx workflow.Context, carried int) (bool, error) {
-	r.hear(ctx)
+func (p *pace) due(ctx workflow.Context, carried int) (bool, error) {
+	p.run.requests.hear(ctx)
 	if ctx.Err() != nil {
 		return false, ctx.Err() // the next run would know nothing of the cancellation
 	}
-	return r.pace.stop(ctx, carried)
+	return p.stop(ctx, carried)
 }
 
 // wants reports whether a wait should yield.
-func (r *run) wants(ctx workflow.Context, carried int) bool {
-	stop, err := r.pace.stop(ctx, carried)
+func (p *pace) wants(ctx workflow.Context, carried int) bool {
+	stop, err := p.stop(ctx, carried)
 	return stop || err != nil
 }
 
@@ -92,14 +93,14 @@ func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
 
 // putOff reports whether a run whose carry is too large goes on for another while: until its
 // history is nearly full. Then that is what it fails with.
-func (r *run) putOff(ctx workflow.Context, err error) (bool, error) {
+func (p *pace) putOff(ctx workflow.Context, err error) (bool, error) {
 	var large *contract.Failure
 	if !errors.As(err, &large) || large.Class != contract.ClassTooLarge {
 		return false, err
 	}
 	info := workflow.GetInfo(ctx)
 	if length := info.GetCurrentHistoryLength(); length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
-		r.pace.put, r.pace.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
+		p.put, p.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
 		return true, nil
 	}
 	large.Class = contract.ClassStateTooLarge
@@ -134,7 +135,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	err := f.run.guard.fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {
-		if again, err = f.run.putOff(ctx, err); again {
+		if again, err = f.run.pace.putOff(ctx, err); again {
 			f.session.launchAll()
 			return f.drive(ctx)
 		}
@@ -154,14 +155,14 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 // the coroutine that listens does.
 func (f *flowRun) takeIn(ctx workflow.Context) error {
 	for {
-		f.run.part(ctx)
+		f.run.requests.awaitSignals(ctx)
 		f.awaitDeliveries(ctx)
 		if f.run.requests.inbox != nil {
 			if err := f.run.requests.inbox.quiet(ctx); err != nil {
 				return err
 			}
 		}
-		f.run.hear(ctx)
+		f.run.requests.hear(ctx)
 		if f.session != nil {
 			f.session.hear()
 		}
@@ -197,7 +198,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 	sched := f.sched.Snapshot(maxRan)
 	c := &contract.Carry{
 		Plan: f.run.flow, Source: f.run.source, Hash: f.hash, Shared: f.run.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
-		Usage: f.run.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
+		Usage: f.run.budget.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: sched.Suspended, Pending: sched.Waiting, Armed: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
 	}
 	if f.run.requests.inbox != nil {
@@ -222,7 +223,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	c.Talk = f.run.conversationState(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
+	c.Talk = f.run.conversation.snapshot(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
 	c.Content = f.needed(c)
 	c.Fold()
 	return c
@@ -269,7 +270,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 // is named as its own.
 func (f *flowRun) restore(c *contract.Carry) {
 	c.Unfold()
-	f.run.flow, f.run.source, f.hash, f.run.shared, f.run.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
+	f.run.flow, f.run.source, f.hash, f.run.shared, f.run.budget.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
 	f.public = c.Publish
 	if c.Status != "" {
 		f.status = c.Status
@@ -289,7 +290,7 @@ func (f *flowRun) restore(c *contract.Carry) {
 		f.own(f.run.shared.Connections[i].Catalogue)
 	}
 	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.Armed, Ran: c.Ran, Ended: c.Ended})
-	f.run.takeConversation(c.Talk)
+	f.run.conversation.restore(c.Talk)
 }
 
 // talks reports whether an execution that stopped in its middle has the flow's conversation.

@@ -10,6 +10,7 @@ import (
 // talk is what all nodes of a run share: a conversation, where the flow has one, and the
 // count against its meter.
 type conversation struct {
+	run    *run
 	thread *thread
 	forks  []contract.Fork
 	spent  int
@@ -20,11 +21,11 @@ type conversation struct {
 }
 
 // conversationThread is the flow's conversation.
-func (r *run) conversationThread() *thread {
-	if r.conversation.thread == nil {
-		r.conversation.thread = r.store.open(conversationName)
+func (c *conversation) open() *thread {
+	if c.thread == nil {
+		c.thread = c.run.store.open(conversationName)
 	}
-	return r.conversation.thread
+	return c.thread
 }
 
 // talkThread is the name of the thread of a flow's conversation.
@@ -35,7 +36,7 @@ func (a *agentRun) openThread() {
 	resumed := a.execution.suspended != nil && a.execution.suspended.Agent != nil
 	switch {
 	case a.cfg.Conversation == plan.ConversationFlow:
-		a.thread = a.run.conversationThread()
+		a.thread = a.run.conversation.open()
 	case a.cfg.Conversation == plan.ConversationFork && a.run.conversation.thread != nil && !resumed:
 		a.thread = a.run.store.open(a.execution.id)
 		a.thread.entries = slices.Clone(a.run.conversation.thread.entries)
@@ -80,34 +81,34 @@ func (t *conversation) spentFor(n *plan.Node) int {
 
 // pickFork goes on with what was said in one of the nodes that a merge joins, and with what it
 // cost. A node that stopped in its middle has left several parts.
-func (r *run) pickFork(node string, m *plan.Merge) error {
-	for _, f := range r.conversation.forks {
+func (c *conversation) pickFork(node string, m *plan.Merge) error {
+	for _, f := range c.forks {
 		switch {
 		case f.Node == node:
-			r.hold(f.Messages)
+			c.add(f.Messages)
 		case slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node }):
-			r.conversation.spent -= f.Spent
+			c.spent -= f.Spent
 		}
 	}
-	r.dropForks(m)
+	c.dropForks(m)
 	return nil
 }
 
-func (r *run) dropForks(m *plan.Merge) {
-	r.conversation.forks = slices.DeleteFunc(r.conversation.forks, func(f contract.Fork) bool {
+func (c *conversation) dropForks(m *plan.Merge) {
+	c.forks = slices.DeleteFunc(c.forks, func(f contract.Fork) bool {
 		return slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node })
 	})
 }
 
 // hold appends messages to the flow's conversation.
-func (r *run) hold(messages []contract.CarriedMessage) {
+func (c *conversation) add(messages []contract.CarriedMessage) {
 	if len(messages) == 0 {
 		return
 	}
-	t := r.conversationThread()
+	t := c.open()
 	for _, m := range messages {
 		sha := contract.SHA(m.Raw)
-		r.store.content[sha] = m.Raw
+		c.run.store.content[sha] = m.Raw
 		t.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
 	}
 }
@@ -134,11 +135,11 @@ func (t *conversation) remind(node string) int {
 
 // handTalk is what a run hands on of its talk: to the next run, or to a branch. whole says
 // that no agent that stopped in its middle has the conversation already.
-func (r *run) conversationState(whole bool) *contract.Talk {
-	t := contract.Talk{Forks: r.conversation.forks, Spent: r.conversation.spent, Reminded: r.conversation.reminded, Heard: r.conversation.heard}
-	if r.conversation.thread != nil && whole {
-		t.Messages = carriedMessages(r.conversation.thread.entries)
-		t.Sent = r.conversation.thread.carriedSent()
+func (c *conversation) snapshot(whole bool) *contract.Talk {
+	t := contract.Talk{Forks: c.forks, Spent: c.spent, Reminded: c.reminded, Heard: c.heard}
+	if c.thread != nil && whole {
+		t.Messages = carriedMessages(c.thread.entries)
+		t.Sent = c.thread.carriedSent()
 	}
 	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil && t.Heard == 0 {
 		return nil
@@ -147,26 +148,26 @@ func (r *run) conversationState(whole bool) *contract.Talk {
 }
 
 // takeTalk goes on with what another run handed on.
-func (r *run) takeConversation(t *contract.Talk) {
+func (c *conversation) restore(t *contract.Talk) {
 	if t == nil {
 		return
 	}
-	r.hold(t.Messages)
-	if r.conversation.thread != nil {
-		r.conversation.thread.resent(t.Sent)
+	c.add(t.Messages)
+	if c.thread != nil {
+		c.thread.resent(t.Sent)
 	}
-	r.conversation.forks, r.conversation.spent, r.conversation.reminded, r.conversation.heard = t.Forks, t.Spent, t.Reminded, t.Heard
+	c.forks, c.spent, c.reminded, c.heard = t.Forks, t.Spent, t.Reminded, t.Heard
 }
 
 // addTalk takes back what a branch added to the talk that it was handed.
-func (r *run) addConversation(t *contract.Talk) {
+func (c *conversation) merge(t *contract.Talk) {
 	if t == nil {
 		return
 	}
-	r.conversation.forks = append(r.conversation.forks, t.Forks...)
-	r.conversation.spent += t.Spent
+	c.forks = append(c.forks, t.Forks...)
+	c.spent += t.Spent
 	for _, m := range t.Reminded {
-		r.conversation.atLeast(m)
+		c.atLeast(m)
 	}
 }
 

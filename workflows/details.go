@@ -42,11 +42,11 @@ func (f *flowRun) details() string {
 		name += " " + f.run.flow.Revision
 	}
 	fmt.Fprintf(&b, "**%s** · model %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
-		cell(name), code(f.run.shared.Model), usageText(f.run.usage))
+		cell(name), code(f.run.shared.Model), usageText(f.run.budget.usage))
 	if f.run.flow.Revision != "" && f.run.flow.Description != "" {
 		b.Reset()
 		fmt.Fprintf(&b, "**%s**: %s\n\nmodel %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
-			cell(name), inCell.Replace(cut(f.run.flow.Description, 300)), code(f.run.shared.Model), usageText(f.run.usage))
+			cell(name), inCell.Replace(cut(f.run.flow.Description, 300)), code(f.run.shared.Model), usageText(f.run.budget.usage))
 	}
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
@@ -83,8 +83,8 @@ func (f *flowRun) details() string {
 
 // switches lists which models could not answer, and which were asked instead.
 func (f *flowRun) switches(b *strings.Builder) {
-	for i := range f.run.usage.Switched {
-		s := &f.run.usage.Switched[i]
+	for i := range f.run.budget.usage.Switched {
+		s := &f.run.budget.usage.Switched[i]
 		if i == 0 {
 			b.WriteString("\n| switched from | to | why | times |\n|---|---|---|---|\n")
 		}

@@ -8,16 +8,16 @@ import (
 )
 
 func TestDetailsShowSwitchesOfModels(t *testing.T) {
-	f := &flowRun{run: &run{}}
-	f.run.usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
-	f.run.usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
+	f := &flowRun{run: (&run{}).link()}
+	f.run.budget.usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
+	f.run.budget.usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	var b strings.Builder
 	f.switches(&b)
 	if want := "\n| switched from | to | why | times |\n|---|---|---|---|\n| a\\|x  | b/y | rate\\_limited | 2 |\n"; b.String() != want {
 		t.Errorf("got %q\nwant %q", b.String(), want)
 	}
 	b.Reset()
-	(&flowRun{run: &run{}}).switches(&b)
+	(&flowRun{run: (&run{}).link()}).switches(&b)
 	if b.Len() > 0 {
 		t.Errorf("without any: %q", b.String())
 	}

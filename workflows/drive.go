@@ -28,7 +28,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 	var queued []*schedule.Execution
 	for {
 		ready := queued
-		due, err := f.run.due(ctx, 0)
+		due, err := f.run.pace.due(ctx, 0)
 		if note(err); due && failed == nil && !f.sched.Finished() {
 			f.sched.Requeue(queued...)
 			ready, queued = nil, nil
@@ -106,7 +106,7 @@ func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *
 		if i >= 0 {
 			ended = order[i]
 		}
-		return ended != nil || (unasked || mayAsk && f.run.pace.halted != nil) && ctx.Err() == nil && f.run.wants(ctx, 0)
+		return ended != nil || (unasked || mayAsk && f.run.pace.halted != nil) && ctx.Err() == nil && f.run.pace.wants(ctx, 0)
 	})
 	if err != nil {
 		return nil
@@ -233,9 +233,9 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 		return nil, f.run.failed(&execution{node: node, id: id, n: x.Step}, err)
 	}
 	var release func()
-	in.Shared.Budget, release = f.run.share(n)
+	in.Shared.Budget, release = f.run.budget.share(n)
 	in.Room = f.run.guard.part(ctx, all, 25)
-	leave := f.run.keep(ctx, contract.BoundID(f.run.root+"/"+id), in.Room)
+	leave := f.run.space.keep(ctx, contract.BoundID(f.run.root+"/"+id), in.Room)
 	b := f.branches[x]
 	if b == nil {
 		b = &branchRun{x: x}
@@ -260,13 +260,13 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	b.release()
 	f.returned(ctx, b, out.Unread, err)
 	if err != nil {
-		f.run.disown(ctx, contract.BoundID(f.run.root+"/"+f.sched.ID(x)), err)
+		f.run.requests.disown(ctx, contract.BoundID(f.run.root+"/"+f.sched.ID(x)), err)
 		return f.childFailed(ctx, b, err)
 	}
 	delete(f.branches, x)
 	f.run.pace.moved = true
-	f.run.usage.Add(out.Usage)
-	f.run.addConversation(out.Talk)
+	f.run.budget.usage.Add(out.Usage)
+	f.run.conversation.merge(out.Talk)
 	for _, e := range out.Executions {
 		if e.Node != f.run.flow.Nodes[x.Node].ID || e.Step != x.Step {
 			f.sched.CountRan(f.run.g.Index(e.Node), e.Step)
@@ -308,7 +308,7 @@ func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) err
 	if part != nil {
 		f.trace = append(f.trace, part.Executions...)
 		if part.Usage != nil {
-			f.run.usage.Add(*part.Usage)
+			f.run.budget.usage.Add(*part.Usage)
 		}
 		part.Usage, part.Executions = nil, nil
 	}
@@ -329,7 +329,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	})
 	exits := f.exits()
 	out := &contract.RunResult{
-		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.usage, FlowHash: f.hash, Model: f.run.shared.Model,
+		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.budget.usage, FlowHash: f.hash, Model: f.run.shared.Model,
 	}
 	var last *contract.Execution
 	for i := range trace {

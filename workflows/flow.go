@@ -63,16 +63,16 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		return nil, wire(err)
 	}
 	// Not before: each handler of an Update lets all coroutines go on once.
-	f.run.listen(ctx)
+	f.run.requests.listen(ctx)
 	if err := f.run.answer(ctx, f.report, f.known); err != nil {
 		return nil, wire(err)
 	}
 	f.run.space.resultShare = in.Room
 	out, err := f.play(ctx, in)
 	if err == nil {
-		err = f.run.bringBack(ctx, "the result of the run "+f.run.store.workflow, out)
+		err = f.run.space.bringBack(ctx, "the result of the run "+f.run.store.workflow, out)
 	}
-	f.run.part(ctx)
+	f.run.requests.awaitSignals(ctx)
 	if f.run.requests.inbox != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
 		f.run.requests.inbox.drain(ctx)
@@ -113,10 +113,10 @@ func (f *flowRun) charged(in *contract.RunInput, err error) error {
 		return err
 	}
 	if contract.Cancelled(err) {
-		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &f.run.usage})
+		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &f.run.budget.usage})
 	}
 	out := *contract.FailureOf(err)
-	out.Usage = &f.run.usage
+	out.Usage = &f.run.budget.usage
 	return &out
 }
 
@@ -330,7 +330,7 @@ func (f *flowRun) turned(ctx workflow.Context) {
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.run.flow), Model: f.run.shared.Model, Conflicts: f.conflicts, Usage: f.run.usage, Budget: (*contract.Allowance)(f.run.shared.Budget),
+	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.run.flow), Model: f.run.shared.Model, Conflicts: f.conflicts, Usage: f.run.budget.usage, Budget: (*contract.Allowance)(f.run.shared.Budget),
 		Rejected: f.run.requests.rejected, Rejects: f.run.requests.rejects}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {

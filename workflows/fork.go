@@ -18,6 +18,7 @@ import (
 
 // executionLog holds what the finished executions of a run did.
 type executionLog struct {
+	run      *run
 	finished []contract.Past
 	// fork is what the run was begun with, nil for most; replay holds what is left to replay of it.
 	fork   *contract.ForkedFrom
@@ -27,17 +28,17 @@ type executionLog struct {
 // talkMark is how much a run has said before an execution.
 type conversationMark struct{ messages, forks, spent int }
 
-func (r *run) conversationMark() conversationMark {
-	m := conversationMark{forks: len(r.conversation.forks), spent: r.conversation.spent}
-	if r.conversation.thread != nil {
-		m.messages = len(r.conversation.thread.entries)
+func (c *conversation) mark() conversationMark {
+	m := conversationMark{forks: len(c.forks), spent: c.spent}
+	if c.thread != nil {
+		m.messages = len(c.thread.entries)
 	}
 	return m
 }
 
 // enterPast keeps what an execution did. Where it went on in its middle, what it had said
 // before is the run's before this one.
-func (r *run) enterPast(x *execution, done *executed, sha string, before conversationMark) {
+func (l *executionLog) add(x *execution, done *executed, sha string, before conversationMark) {
 	p := contract.Past{Execution: done.Execution, Lineage: x.lineage, SHA: sha}
 	p.Nth = x.occurrence
 	for i := range x.view.State {
@@ -45,22 +46,22 @@ func (r *run) enterPast(x *execution, done *executed, sha string, before convers
 			p.Writes = append(p.Writes, x.view.State[i])
 		}
 	}
-	t := contract.Talk{Spent: r.conversation.spent - before.spent}
-	if r.conversation.thread != nil {
-		t.Messages = carriedMessages(r.conversation.thread.entries[before.messages:])
+	t := contract.Talk{Spent: l.run.conversation.spent - before.spent}
+	if l.run.conversation.thread != nil {
+		t.Messages = carriedMessages(l.run.conversation.thread.entries[before.messages:])
 	}
-	if len(r.conversation.forks) > before.forks {
-		t.Forks = slices.Clone(r.conversation.forks[before.forks:])
+	if len(l.run.conversation.forks) > before.forks {
+		t.Forks = slices.Clone(l.run.conversation.forks[before.forks:])
 	}
 	if t.Messages != nil || t.Forks != nil || t.Spent != 0 {
 		p.Talk = &t
 	}
-	r.log.finished = append(r.log.finished, p)
+	l.finished = append(l.finished, p)
 }
 
 // pastPage answers the query past.
-func (r *run) pastPage(q contract.PastQuery) (contract.PastPage, error) {
-	past := r.log.finished
+func (l *executionLog) page(q contract.PastQuery) (contract.PastPage, error) {
+	past := l.finished
 	if q.From < 0 || q.From > len(past) {
 		return contract.PastPage{}, notFound("execution %d; it has %d", q.From, len(past))
 	}
@@ -170,18 +171,18 @@ func (f *flowRun) edgesOf(ids []string) []int {
 func (f *flowRun) replayed(x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
 	at := &execution{node: &f.run.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, view: &x.View}
-	before := f.run.conversationMark()
+	before := f.run.conversation.mark()
 	if conversation := x.Entry.Talk; conversation != nil {
-		f.run.hold(conversation.Messages)
+		f.run.conversation.add(conversation.Messages)
 		f.run.conversation.forks = append(f.run.conversation.forks, conversation.Forks...)
 		f.run.conversation.spent += conversation.Spent
 	}
 	if at.node.Merge != nil {
-		f.run.dropForks(at.node.Merge)
+		f.run.conversation.dropForks(at.node.Merge)
 	}
 	done := executed{Execution: x.Entry.Execution}
 	done.Recorded = true
-	f.run.enterPast(at, &done, x.Entry.SHA, before)
+	f.run.log.add(at, &done, x.Entry.SHA, before)
 	f.trace = append(f.trace, done.Execution)
 	return nil
 }

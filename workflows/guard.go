@@ -75,14 +75,14 @@ func (r *run) sized(next invoker) invoker {
 	return func(ctx workflow.Context, c *call) error {
 		switch {
 		case c.result.unbounded:
-			leave, err := r.expect(ctx, "the result of "+c.what)
+			leave, err := r.space.expect(ctx, "the result of "+c.what)
 			if err != nil {
 				return err
 			}
 			defer leave()
 		case c.result.together > 0:
 			*c.result.room = r.guard.part(ctx, c.result.together, 75)
-			defer r.keep(ctx, "", *c.result.room)()
+			defer r.space.keep(ctx, "", *c.result.room)()
 		}
 		var arg any = c.args
 		if len(c.args) == 1 {

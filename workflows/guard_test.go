@@ -283,11 +283,11 @@ func TestRelayKnowsTheHistory(t *testing.T) {
 			d := inbox{r: newRun(ctx)}
 			d.relay(ctx, &contract.Request{ID: "q", Node: "a", Run: contract.Run{Workflow: "waits"}},
 				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
-			_, err := d.r.due(ctx, 0)
+			_, err := d.r.pace.due(ctx, 0)
 			if f := contract.FailureOf(err); fails != (err != nil) || fails && (f.Class != contract.ClassStateTooLarge || f.Node != "a" || f.Remedy == "") {
 				t.Errorf("after an answer of %d bytes the run ends with %v", long, err)
 			}
-			late := d.r.admitUpdate(ctx, converter.NewRawValue(&commonpb.Payload{Data: []byte("1")}))
+			late := d.r.requests.admitUpdate(ctx, converter.NewRawValue(&commonpb.Payload{Data: []byte("1")}))
 			if f := contract.FailureOf(late); fails != (late != nil) || fails && (f.Class != contract.ClassStateTooLarge ||
 				!strings.Contains(f.Text, `"q"`) || !strings.HasPrefix(f.Remedy, "start the run again, and ")) {
 				t.Errorf("after an answer of %d bytes an Update is refused with %+v", long, late)

@@ -132,7 +132,7 @@ func (f *flowRun) hookInput(h *plan.Hook, params json.RawMessage) contract.RunIn
 // consult runs the hook before the run. The problem is why it has no result.
 func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan.Hook, id string) (*contract.RunResult, string, error) {
 	var release func()
-	input.Budget, release = f.run.share(1)
+	input.Budget, release = f.run.budget.share(1)
 	defer release()
 	if err := f.run.guard.admit(ctx, "what the hook before the run is given", input); err != nil {
 		return nil, "", err
@@ -155,7 +155,7 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 			break
 		}
 	}
-	f.run.charge(nil, &out, err)
+	f.run.budget.charge(nil, &out, err)
 	switch {
 	case stopped != nil:
 		return nil, "", stopped
@@ -200,7 +200,7 @@ func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	input := f.hookInput(h, resultParams(out))
 	// Nobody waits for what it spends, so it has what is left now, and so have later turns.
 	var release func()
-	input.Budget, release = f.run.share(1)
+	input.Budget, release = f.run.budget.share(1)
 	defer release()
 	err := f.run.guard.admit(ctx, "what the hook after the run is given", input)
 	if err == nil {

@@ -74,7 +74,7 @@ func (d *inbox) serve(ctx workflow.Context) error {
 	for _, kind := range contract.Requests {
 		err := workflow.SetUpdateHandlerWithOptions(ctx, kind,
 			func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
-				d.r.acceptUpdate(ctx, raw)
+				d.r.requests.acceptUpdate(ctx, raw)
 				body, err := argumentOf(raw, "the answer of kind "+kind, updateText[kind])
 				if err != nil {
 					return nil, wire(err)
@@ -89,7 +89,7 @@ func (d *inbox) serve(ctx workflow.Context) error {
 						err = d.admit(kind, body)
 					}
 					if err == nil {
-						err = d.r.admitUpdate(ctx, raw)
+						err = d.r.requests.admitUpdate(ctx, raw)
 					}
 					return wire(err)
 				},
@@ -110,7 +110,7 @@ func (d *inbox) serve(ctx workflow.Context) error {
 	for _, s := range d.signals {
 		channels = append(channels, s.channel)
 	}
-	d.r.addListener(func() { d.drain(ctx) }, channels...)
+	d.r.requests.addListener(func() { d.drain(ctx) }, channels...)
 	return nil
 }
 
@@ -142,7 +142,7 @@ var updateText = map[string]string{
 // signalled takes an answer by signal. A wrong one is counted and shown, and changes nothing.
 func (d *inbox) signalled(ctx workflow.Context, kind string, raw converter.RawValue) {
 	var body json.RawMessage
-	err := d.r.readSignal(ctx, raw, &body)
+	err := d.r.requests.readSignal(ctx, raw, &body)
 	if err == nil {
 		err = d.admit(kind, body)
 	}
@@ -191,7 +191,7 @@ func (d *inbox) looked(ctx workflow.Context, id string) error {
 // told takes what runs below the owner say.
 func (d *inbox) receiveAnnouncement(ctx workflow.Context, name string, raw converter.RawValue) {
 	var req contract.Request
-	err := d.r.readSignal(ctx, raw, &req)
+	err := d.r.requests.readSignal(ctx, raw, &req)
 	switch {
 	case err == nil && name == contract.SignalRequest:
 		err = d.announced(&req)
@@ -253,7 +253,7 @@ func (d *inbox) foreign(id string) error {
 }
 
 func (d *inbox) reject(ctx workflow.Context, kind string, err error) {
-	d.r.refuse(kind, err)
+	d.r.requests.refuse(kind, err)
 	d.changed(ctx)
 }
 

@@ -17,7 +17,7 @@ import (
 func TestHearBeforeListeners(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		r := newRun(ctx)
-		r.listen(ctx)
+		r.requests.listen(ctx)
 		if err := workflow.Sleep(ctx, time.Second); err != nil { // the listener waits by now
 			t.Error(err)
 		}
@@ -29,7 +29,7 @@ func TestHearBeforeListeners(t *testing.T) {
 		if !ok || !steer.SendAsync(p) {
 			t.Fatal("the channel takes nothing")
 		}
-		r.hear(ctx)
+		r.requests.hear(ctx)
 		if len(r.requests.unread) != 1 || r.requests.unread[0].Text != "to all" {
 			t.Errorf("heard %+v", r.requests.unread)
 		}

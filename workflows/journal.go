@@ -138,7 +138,7 @@ func (r *run) runStep(ctx workflow.Context, j *journal, id, hash string, out any
 	case contract.StepFailed:
 		return s.Failure
 	}
-	if r.wants(ctx, j.weight()) {
+	if r.pace.wants(ctx, j.weight()) {
 		return errYield
 	}
 	err = do(s)

@@ -163,7 +163,7 @@ func (r *run) execute(ctx workflow.Context, x *execution, edges []int) (executed
 // perform is [run.execute], unwatched.
 func (r *run) perform(ctx workflow.Context, x *execution, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
-	before := r.conversationMark()
+	before := r.conversation.mark()
 	x.journal, x.state = journalOf(nil, x.suspended), contract.SuspendedExecution{}
 	if x.suspended != nil && x.suspended.Outcome != nil {
 		done.outcome = *x.suspended.Outcome
@@ -193,7 +193,7 @@ func (r *run) perform(ctx workflow.Context, x *execution, edges []int) (executed
 	if err := r.passOn(x, taken, &done.Execution); err != nil {
 		return done, r.failed(x, err)
 	}
-	r.enterPast(x, &done, done.outcome.SHA, before)
+	r.log.add(x, &done, done.outcome.SHA, before)
 	return done, nil
 }
 

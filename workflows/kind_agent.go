@@ -43,7 +43,7 @@ func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 		if !resumed {
 			a.mark()
 		}
-		if stop, err := a.run.due(ctx, a.execution.journal.weight()); err != nil {
+		if stop, err := a.run.pace.due(ctx, a.execution.journal.weight()); err != nil {
 			return outcome{}, a.run.failed(a.execution, err)
 		} else if stop {
 			return outcome{}, errYield
@@ -327,7 +327,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 	}
 	var messages []contract.Inbound
 	err := a.run.runStep(ctx, a.execution.journal, fmt.Sprintf("%s/messages/%d", a.execution.id, a.turn), "", &messages, func(*journalStep) error {
-		messages = a.run.messages(a.execution.node.ID)
+		messages = a.run.requests.messages(a.execution.node.ID)
 		return nil
 	})
 	if err != nil {

@@ -16,7 +16,7 @@ func (r *run) ask(ctx workflow.Context, x *execution) (outcome, error) {
 		}
 		question = fillIn(question, in)
 	}
-	reply, err := r.request(ctx, x, contract.Request{
+	reply, err := r.requests.ask(ctx, x, contract.Request{
 		ID: x.id + "/ask", Kind: contract.RequestMessage, Text: question,
 		Hash: contract.SHA([]byte(question)), LimitSeconds: x.node.Ask.LimitSeconds,
 	})
@@ -29,7 +29,7 @@ func (r *run) ask(ctx workflow.Context, x *execution) (outcome, error) {
 	}
 	var t *thread
 	if x.node.Ports != nil {
-		t = r.conversationThread()
+		t = r.conversation.open()
 	} else {
 		t = r.store.open(x.id)
 	}

@@ -152,7 +152,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *jour
 		return c.run.fail(c.execution, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
 	}
 	in := c.input(j, s.Run)
-	part, release := c.run.allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
+	part, release := c.run.budget.allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()
 	in.Budget = part
 	if err := c.run.guard.admit(ctx, "what a flow of the node is given", in); err != nil {
@@ -165,7 +165,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *jour
 // heardOf takes what was said in a flow into the conversation.
 func (c *callRun) heardOf(j *calledFlow) {
 	if j.Talk != nil {
-		c.run.hold(j.Talk.Messages)
+		c.run.conversation.add(j.Talk.Messages)
 		j.Talk = nil
 	}
 }

@@ -37,7 +37,7 @@ func (r *run) say(x *execution) (outcome, error) {
 		return outcome{}, err
 	}
 	text := fillIn(x.node.Say.Text, in)
-	ref, err := r.store.write(r.conversationThread(), &contract.Message{Role: contract.RoleAssistant, Text: text})
+	ref, err := r.store.write(r.conversation.open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
 	return outcome{ref: ref, text: text}, err
 }
 

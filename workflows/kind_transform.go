@@ -43,7 +43,7 @@ func (r *run) merge(x *execution) (outcome, error) {
 		all.Items = append(all.Items, value.Value{Kind: value.Object, Members: []value.Member{
 			{Key: "name", Value: value.Of(res.Name)}, {Key: "output", Value: v}}})
 	}
-	r.dropForks(m)
+	r.conversation.dropForks(m)
 	return outcome{value: &all}, nil
 }
 
@@ -74,5 +74,5 @@ func (r *run) pick(x *execution) (outcome, error) {
 				"Merge condition not satisfied: %s is false, because it is %s", strings.TrimSpace(m.Compare.Words), part.Brief())
 		}
 	}
-	return outcome{value: &v}, r.pickFork(res.Node, m)
+	return outcome{value: &v}, r.conversation.pickFork(res.Node, m)
 }

@@ -45,7 +45,7 @@ func (r *run) retriedByOperator(next invoker) invoker {
 func (r *run) askOperator(ctx workflow.Context, c *call) (*contract.Failure, error) {
 	w := c.waiting
 	shown := shownFailure(w.Failure)
-	reply, err := r.openRequest(ctx, c.at, contract.Request{
+	reply, err := r.requests.open(ctx, c.at, contract.Request{
 		ID: fmt.Sprintf("%s~%d", c.id, w.Attempts), Kind: contract.RequestRetry, Text: w.Failure.Error(),
 		Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,
 	}, c.journal)

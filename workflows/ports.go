@@ -168,12 +168,12 @@ func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error 
 		}
 	}
 	if in.Talk != nil {
-		f.run.hold(in.Talk.Messages)
+		f.run.conversation.add(in.Talk.Messages)
 		f.run.conversation.heard = len(in.Talk.Messages)
 	}
 	if in.Input == "" && len(in.Images) == 0 {
 		return nil
 	}
-	_, err := f.run.store.write(f.run.conversationThread(), contract.InputMessage(in.Input, in.Images))
+	_, err := f.run.store.write(f.run.conversation.open(), contract.InputMessage(in.Input, in.Images))
 	return err
 }

@@ -105,7 +105,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.run.shared.Model, f.public = out.Model, out.Publish
 	f.run.allow(out.MaxPayload)
-	if err := f.run.afford(out.BudgetLimits); err != nil {
+	if err := f.run.budget.bound(out.BudgetLimits); err != nil {
 		return err
 	}
 	if f.run.flow == nil {
@@ -144,7 +144,7 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		}
 		problems, refused = v.Problems, v.Refused
 		f.run.allow(v.MaxPayload)
-		if err := f.run.afford(v.BudgetLimits); err != nil {
+		if err := f.run.budget.bound(v.BudgetLimits); err != nil {
 			return err
 		}
 		if f.public == nil {

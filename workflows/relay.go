@@ -13,7 +13,7 @@ import (
 func (d *inbox) relay(ctx workflow.Context, req *contract.Request, reply *contract.Reply) {
 	to := req.Run.Workflow
 	if to == d.r.store.workflow {
-		d.r.deliver(reply)
+		d.r.requests.deliver(reply)
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)

@@ -24,6 +24,7 @@ import (
 
 // requests are what the executions of one run wait for.
 type requests struct {
+	run *run
 	// desk is set at the owner.
 	inbox   *inbox
 	waiting map[string]*pendingRequest
@@ -66,23 +67,23 @@ func (e listener) holds() bool {
 }
 
 // attend has take called whenever a channel holds something, while everything else waits.
-func (r *run) addListener(take func(), channels ...workflow.ReceiveChannel) {
-	r.requests.listeners = append(r.requests.listeners, listener{take, channels})
+func (q *requests) addListener(take func(), channels ...workflow.ReceiveChannel) {
+	q.listeners = append(q.listeners, listener{take, channels})
 }
 
 // listen serves all ears in one coroutine: each that waits is woken by every step of a run. A
 // selector must not wait for signals here: it takes a value when it comes, and gives it out when
 // its coroutine goes on, so that a run that ends in between would never see it.
-func (r *run) listen(ctx workflow.Context) {
-	r.addListener(func() { r.hear(ctx) }, r.pace.yield, r.requests.replies, r.requests.steer, r.space.roomRequests, r.space.roomGrants)
-	if r.requests.inbox == nil {
-		r.rejectMisaddressed(ctx)
+func (q *requests) listen(ctx workflow.Context) {
+	q.addListener(func() { q.hear(ctx) }, q.run.pace.yield, q.replies, q.steer, q.run.space.roomRequests, q.run.space.roomGrants)
+	if q.inbox == nil {
+		q.rejectMisaddressed(ctx)
 	}
 	// Those who are cancelled listen too.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
-		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(r.requests.listeners, listener.holds) }) == nil {
-			for _, e := range r.requests.listeners {
+		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(q.listeners, listener.holds) }) == nil {
+			for _, e := range q.listeners {
 				e.take()
 			}
 		}
@@ -90,13 +91,13 @@ func (r *run) listen(ctx workflow.Context) {
 }
 
 // misled refuses what people signal to a run that keeps no requests.
-func (r *run) rejectMisaddressed(ctx workflow.Context) {
+func (q *requests) rejectMisaddressed(ctx workflow.Context) {
 	for _, kind := range contract.Requests {
 		channel := workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: "not here: the run at the root takes it"})
-		r.addListener(func() {
+		q.addListener(func() {
 			for channel.ReceiveAsync(nil) {
-				r.refuse(kind, &contract.Failure{Class: contract.ClassBadRequest, Text: "this run keeps no requests and no messages",
-					Remedy: "send it to the run " + r.shared.Owner + ", which does for all below it"})
+				q.refuse(kind, &contract.Failure{Class: contract.ClassBadRequest, Text: "this run keeps no requests and no messages",
+					Remedy: "send it to the run " + q.run.shared.Owner + ", which does for all below it"})
 			}
 		}, channel)
 	}
@@ -104,23 +105,23 @@ func (r *run) rejectMisaddressed(ctx workflow.Context) {
 
 // hear takes in what has been signalled so far. Only the owner and the parent signal here;
 // what is not of their shape is left out, and so are answers to the owner, which has an inbox.
-func (r *run) hear(ctx workflow.Context) {
-	for r.pace.yield.ReceiveAsync(nil) {
-		r.pace.asked = true
+func (q *requests) hear(ctx workflow.Context) {
+	for q.run.pace.yield.ReceiveAsync(nil) {
+		q.run.pace.asked = true
 	}
-	r.hearWishes(ctx)
+	q.run.space.hearWishes(ctx)
 	var raw converter.RawValue
-	for r.requests.replies.ReceiveAsync(&raw) {
+	for q.replies.ReceiveAsync(&raw) {
 		var reply contract.Reply
-		if r.readSignal(ctx, raw, &reply) == nil && r.requests.inbox == nil {
-			r.deliver(&reply)
+		if q.readSignal(ctx, raw, &reply) == nil && q.inbox == nil {
+			q.deliver(&reply)
 		}
 		raw = converter.RawValue{}
 	}
-	for r.requests.steer.ReceiveAsync(&raw) {
+	for q.steer.ReceiveAsync(&raw) {
 		var m contract.Inbound
-		if r.readSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && r.requests.inbox == nil && len(r.requests.unread) < maxInbox {
-			r.requests.unread = append(r.requests.unread, m)
+		if q.readSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && q.inbox == nil && len(q.unread) < maxInbox {
+			q.unread = append(q.unread, m)
 		}
 		raw = converter.RawValue{}
 	}
@@ -146,13 +147,13 @@ func readPayload(raw converter.RawValue, to any) error {
 // encrypted with a key that is not here for example: it is refused, and that is recorded, so that
 // the run takes no other way when it is rebuilt where the key has come since. One that was read
 // before, and whose key was taken away, holds the run up until the key is back.
-func (r *run) readSignal(ctx workflow.Context, raw converter.RawValue, to any) error {
-	r.requests.signals++
+func (q *requests) readSignal(ctx workflow.Context, raw converter.RawValue, to any) error {
+	q.signals++
 	unread := contract.Unread(raw.Payload())
 	if unread == nil && !workflow.IsReplaying(ctx) {
 		return readPayload(raw, to)
 	}
-	refused := workflow.GetVersion(ctx, fmt.Sprintf("unread-signal-%d", r.requests.signals), workflow.DefaultVersion, 1)
+	refused := workflow.GetVersion(ctx, fmt.Sprintf("unread-signal-%d", q.signals), workflow.DefaultVersion, 1)
 	switch {
 	case refused == workflow.DefaultVersion && unread != nil:
 		panic(unread.Error())
@@ -166,12 +167,12 @@ func (r *run) readSignal(ctx workflow.Context, raw converter.RawValue, to any) e
 
 // admitUpdate refuses an Update that the current workflow task has no room for, and each where the
 // run comes to its end for want of room.
-func (r *run) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
-	if r.pace.halted != nil {
-		f := contract.FailureOf(r.pace.halted)
+func (q *requests) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
+	if q.run.pace.halted != nil {
+		f := contract.FailureOf(q.run.pace.halted)
 		return &contract.Failure{Class: f.Class, Text: "the run ends, and takes nothing more: " + f.Text, Remedy: "start the run again, and " + f.Remedy}
 	}
-	if n := proto.Size(raw.Payload()); !r.guard.room(ctx, n) {
+	if n := proto.Size(raw.Payload()); !q.run.guard.room(ctx, n) {
 		return &contract.Failure{Class: contract.ClassUnavailable,
 			Text:   fmt.Sprintf("the run has too much to do at this moment for an Update of %d bytes", n),
 			Remedy: "send it again"}
@@ -180,16 +181,16 @@ func (r *run) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
 }
 
 // refuse notes a signal that somebody sent and that was wrong, for the run's status.
-func (r *run) refuse(name string, err error) {
-	r.requests.rejected++
-	r.requests.rejects = append(r.requests.rejects, fmt.Sprintf("%s: %s", name, cut(contract.FailureOf(err).Error(), 500)))
-	r.requests.rejects = r.requests.rejects[max(0, len(r.requests.rejects)-maxRejects):]
+func (q *requests) refuse(name string, err error) {
+	q.rejected++
+	q.rejects = append(q.rejects, fmt.Sprintf("%s: %s", name, cut(contract.FailureOf(err).Error(), 500)))
+	q.rejects = q.rejects[max(0, len(q.rejects)-maxRejects):]
 }
 
 // acceptUpdate begins to handle an Update.
-func (r *run) acceptUpdate(ctx workflow.Context, raw converter.RawValue) {
+func (q *requests) acceptUpdate(ctx workflow.Context, raw converter.RawValue) {
 	assertReadable(ctx, raw)
-	r.guard.accept(ctx, proto.Size(raw.Payload()))
+	q.run.guard.accept(ctx, proto.Size(raw.Payload()))
 }
 
 // had stops the workflow task of a run that is rebuilt where an argument cannot be read any more
@@ -216,8 +217,8 @@ func argumentOf(raw converter.RawValue, what, want string) (json.RawMessage, err
 }
 
 // deliver hands an answer to the execution that waits for it.
-func (r *run) deliver(reply *contract.Reply) {
-	if t := r.requests.waiting[reply.ID]; t != nil && t.reply == nil && answers(t.kind, reply) {
+func (q *requests) deliver(reply *contract.Reply) {
+	if t := q.waiting[reply.ID]; t != nil && t.reply == nil && answers(t.kind, reply) {
 		t.reply = reply
 	}
 }
@@ -239,10 +240,10 @@ func answers(kind string, reply *contract.Reply) bool {
 }
 
 // request asks somebody outside, as a step of an execution.
-func (r *run) request(ctx workflow.Context, x *execution, req contract.Request) (*contract.Reply, error) {
+func (q *requests) ask(ctx workflow.Context, x *execution, req contract.Request) (*contract.Reply, error) {
 	var out contract.Reply
-	err := r.runStep(ctx, x.journal, req.ID, req.Hash, &out, func(*journalStep) error {
-		reply, err := r.openRequest(ctx, x, req, x.journal)
+	err := q.run.runStep(ctx, x.journal, req.ID, req.Hash, &out, func(*journalStep) error {
+		reply, err := q.open(ctx, x, req, x.journal)
 		if err == nil {
 			out = *reply
 		}
@@ -253,36 +254,36 @@ func (r *run) request(ctx workflow.Context, x *execution, req contract.Request) 
 
 // openRequest opens a request and waits for its answer. It gives [errYield] where the run wants
 // to stop first.
-func (r *run) openRequest(ctx workflow.Context, x *execution, req contract.Request, j *journal) (*contract.Reply, error) {
-	req = r.complete(x, req)
+func (q *requests) open(ctx workflow.Context, x *execution, req contract.Request, j *journal) (*contract.Reply, error) {
+	req = q.complete(x, req)
 	t := &pendingRequest{kind: req.Kind}
-	r.requests.waiting[req.ID] = t
-	defer delete(r.requests.waiting, req.ID)
-	err := r.announce(ctx, &req)
+	q.waiting[req.ID] = t
+	defer delete(q.waiting, req.ID)
+	err := q.announce(ctx, &req)
 	if err == nil {
-		err = workflow.Await(ctx, func() bool { return t.reply != nil || r.wants(ctx, j.weight()) })
+		err = workflow.Await(ctx, func() bool { return t.reply != nil || q.run.pace.wants(ctx, j.weight()) })
 	}
 	switch {
 	case err != nil:
 		// Nobody waits any more: the owner must not show the request for ever.
-		r.closeRequest(ctx, req.ID)
+		q.close(ctx, req.ID)
 		return nil, err
 	case t.reply == nil:
 		return nil, errYield
 	}
-	r.closeRequest(ctx, req.ID)
-	r.pace.moved = true
+	q.close(ctx, req.ID)
+	q.run.pace.moved = true
 	return t.reply, nil
 }
 
 // complete gives a request its id, and says who waits.
-func (r *run) complete(x *execution, req contract.Request) contract.Request {
+func (q *requests) complete(x *execution, req contract.Request) contract.Request {
 	req.Text = cut(req.Text, maxAsked)
-	req.Run = contract.Run{Workflow: r.store.workflow, Run: r.store.run}
+	req.Run = contract.Run{Workflow: q.run.store.workflow, Run: q.run.store.run}
 	if x != nil {
-		req.Node, req.Step, req.Execution, req.At = x.node.ID, x.n, x.id, r.source.At(plan.NodePath(x.node.ID))
+		req.Node, req.Step, req.Execution, req.At = x.node.ID, x.n, x.id, q.run.source.At(plan.NodePath(x.node.ID))
 	}
-	if path := r.below(); path != "" {
+	if path := q.path(); path != "" {
 		req.ID = path + req.ID
 		req.Execution = path + req.Execution
 	}
@@ -311,75 +312,75 @@ func shownFailure(f *contract.Failure) *contract.Failure {
 
 // below is the path from the owner to this sub-agent, or "" in the owner's own flow. Where
 // the owner's id is so long that ids below it are shortened, it is the sub-agent's whole id.
-func (r *run) below() string {
-	if r.root == r.shared.Owner {
+func (q *requests) path() string {
+	if q.run.root == q.run.shared.Owner {
 		return ""
 	}
-	return strings.TrimPrefix(r.root, r.shared.Owner+"/") + "/"
+	return strings.TrimPrefix(q.run.root, q.run.shared.Owner+"/") + "/"
 }
 
 // announce tells the owner of a request. It is told again after every resumption, and shows
 // the request once.
-func (r *run) announce(ctx workflow.Context, req *contract.Request) error {
-	if r.requests.inbox != nil {
-		r.requests.inbox.open(ctx, req)
+func (q *requests) announce(ctx workflow.Context, req *contract.Request) error {
+	if q.inbox != nil {
+		q.inbox.open(ctx, req)
 		return nil
 	}
-	if err := r.guard.admit(ctx, "the request", req); err != nil {
+	if err := q.run.guard.admit(ctx, "the request", req); err != nil {
 		return err
 	}
-	err := r.signal(ctx, r.shared.Owner, contract.SignalRequest, req).Get(ctx, nil)
+	err := q.run.signal(ctx, q.run.shared.Owner, contract.SignalRequest, req).Get(ctx, nil)
 	if err != nil && !contract.Cancelled(err) {
 		return &contract.Failure{Class: contract.ClassTranscriptLost, Node: req.Node, Step: req.Step, At: req.At,
-			Text: fmt.Sprintf("the run %s, which owns the requests of this one, cannot be told of one: %v", r.shared.Owner, err)}
+			Text: fmt.Sprintf("the run %s, which owns the requests of this one, cannot be told of one: %v", q.run.shared.Owner, err)}
 	}
 	return err
 }
 
 // closeRequest tells the owner that the answer was taken, or that nobody waits for it.
-func (r *run) closeRequest(ctx workflow.Context, id string) {
-	if r.requests.inbox != nil {
-		r.requests.inbox.close(ctx, id)
+func (q *requests) close(ctx workflow.Context, id string) {
+	if q.inbox != nil {
+		q.inbox.close(ctx, id)
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	r.requests.unacknowledged = append(slices.DeleteFunc(r.requests.unacknowledged, workflow.Future.IsReady),
-		r.signal(ctx, r.shared.Owner, contract.SignalClose, contract.RequestID{ID: id}))
+	q.unacknowledged = append(slices.DeleteFunc(q.unacknowledged, workflow.Future.IsReady),
+		q.run.signal(ctx, q.run.shared.Owner, contract.SignalClose, contract.RequestID{ID: id}))
 }
 
 // disown tells the owner that a run below this one was terminated: nobody else closes its
 // requests.
-func (r *run) disown(ctx workflow.Context, child string, err error) {
+func (q *requests) disown(ctx workflow.Context, child string, err error) {
 	var terminated *temporal.TerminatedError
 	if !errors.As(err, &terminated) {
 		return
 	}
-	if r.requests.inbox != nil {
-		r.requests.inbox.disown(ctx, child)
+	if q.inbox != nil {
+		q.inbox.disown(ctx, child)
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	r.requests.unacknowledged = append(r.requests.unacknowledged, r.signal(ctx, r.shared.Owner, contract.SignalClose,
+	q.unacknowledged = append(q.unacknowledged, q.run.signal(ctx, q.run.shared.Owner, contract.SignalClose,
 		contract.RequestID{Run: &contract.Run{Workflow: child}}))
 }
 
 // part waits until the owner has heard all that this run had to say. The server drops a
 // signal whose sender ends in the same moment.
-func (r *run) part(ctx workflow.Context) {
+func (q *requests) awaitSignals(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for len(r.requests.unacknowledged) > 0 { // others may come meanwhile
-		sent := r.requests.unacknowledged[0]
-		r.requests.unacknowledged = r.requests.unacknowledged[1:]
+	for len(q.unacknowledged) > 0 { // others may come meanwhile
+		sent := q.unacknowledged[0]
+		q.unacknowledged = q.unacknowledged[1:]
 		_ = sent.Get(ctx, nil) // an owner that is gone shows nothing any more
 	}
 }
 
 // messages takes the messages that the next model call of a node is to have.
-func (r *run) messages(node string) []contract.Inbound {
+func (q *requests) messages(node string) []contract.Inbound {
 	var out, left []contract.Inbound
-	box := &r.requests.unread
-	if r.requests.inbox != nil {
-		box = &r.requests.inbox.unread
+	box := &q.unread
+	if q.inbox != nil {
+		box = &q.inbox.unread
 	}
 	for _, m := range *box {
 		if m.Node == "" || m.Node == node {

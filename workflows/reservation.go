@@ -19,6 +19,7 @@ import (
 
 // space is what of a run's history is kept for answers to come.
 type space struct {
+	run          *run
 	reservations []*reservation
 	// brings is how much this run brings back without asking; 0 means that it need not ask.
 	resultShare              int
@@ -53,52 +54,52 @@ func (g *guard) part(ctx workflow.Context, n, percent int) int {
 }
 
 // keep keeps room for an answer until leave is called. The id is that of a run below.
-func (r *run) keep(ctx workflow.Context, id string, bytes int) (leave func()) {
-	return r.reserveFor(ctx, &reservation{id: id, kept: bytes})
+func (s *space) keep(ctx workflow.Context, id string, bytes int) (leave func()) {
+	return s.reserveFor(ctx, &reservation{id: id, kept: bytes})
 }
 
-func (r *run) reserveFor(ctx workflow.Context, own *reservation) (leave func()) {
+func (s *space) reserveFor(ctx workflow.Context, own *reservation) (leave func()) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	r.space.reservations = append(r.space.reservations, own)
-	r.guard.kept += own.kept
+	s.reservations = append(s.reservations, own)
+	s.run.guard.kept += own.kept
 	return func() {
-		r.guard.kept -= own.kept
-		r.space.reservations = slices.DeleteFunc(r.space.reservations, func(g *reservation) bool { return g == own })
-		r.grantAll(quiet)
+		s.run.guard.kept -= own.kept
+		s.reservations = slices.DeleteFunc(s.reservations, func(g *reservation) bool { return g == own })
+		s.grantAll(quiet)
 	}
 }
 
 // expect waits until there is room for an answer of which nobody can say how long it will be, and
 // keeps it.
-func (r *run) expect(ctx workflow.Context, what string) (leave func(), err error) {
-	fits := func() bool { return r.guard.free(ctx) >= maxPayload }
-	if err := workflow.Await(ctx, func() bool { return fits() || !r.clears() }); err != nil {
+func (s *space) expect(ctx workflow.Context, what string) (leave func(), err error) {
+	fits := func() bool { return s.run.guard.free(ctx) >= maxPayload }
+	if err := workflow.Await(ctx, func() bool { return fits() || !s.clears() }); err != nil {
 		return nil, err
 	}
 	if !fits() {
 		return nil, noRoom(what, maxPayload)
 	}
-	return r.keep(ctx, "", maxPayload), nil
+	return s.keep(ctx, "", maxPayload), nil
 }
 
 // hearWishes takes what runs below want to bring back. Who is none of them is not heard.
-func (r *run) hearWishes(ctx workflow.Context) {
+func (s *space) hearWishes(ctx workflow.Context) {
 	var raw converter.RawValue
-	for r.space.roomRequests.ReceiveAsync(&raw) {
+	for s.roomRequests.ReceiveAsync(&raw) {
 		var in contract.Room
-		if r.readSignal(ctx, raw, &in) == nil {
-			i := slices.IndexFunc(r.space.reservations, func(g *reservation) bool { return g.id == in.Workflow && g.id != "" })
+		if s.run.requests.readSignal(ctx, raw, &in) == nil {
+			i := slices.IndexFunc(s.reservations, func(g *reservation) bool { return g.id == in.Workflow && g.id != "" })
 			if i >= 0 && in.Bytes > 0 {
-				r.space.reservations[i].wants = in.Bytes
-				r.grantAll(ctx)
+				s.reservations[i].wants = in.Bytes
+				s.grantAll(ctx)
 			}
 		}
 		raw = converter.RawValue{}
 	}
-	for r.space.roomGrants.ReceiveAsync(&raw) {
+	for s.roomGrants.ReceiveAsync(&raw) {
 		var in contract.Room
-		if r.readSignal(ctx, raw, &in) == nil {
-			r.space.grant = &in
+		if s.run.requests.readSignal(ctx, raw, &in) == nil {
+			s.grant = &in
 		}
 		raw = converter.RawValue{}
 	}
@@ -106,67 +107,67 @@ func (r *run) hearWishes(ctx workflow.Context) {
 
 // clears reports whether somebody is about to bring back what it has, so that room may come of what is
 // kept for it.
-func (r *run) clears() bool {
-	return slices.ContainsFunc(r.space.reservations, func(g *reservation) bool { return g.wants == 0 && !g.stays })
+func (s *space) clears() bool {
+	return slices.ContainsFunc(s.reservations, func(g *reservation) bool { return g.wants == 0 && !g.stays })
 }
 
 // grantAll gives those who have asked what there is, in the order in which they began. Where all
 // wait for room, nobody will make any: one of them is refused.
-func (r *run) grantAll(ctx workflow.Context) {
+func (s *space) grantAll(ctx workflow.Context) {
 	var waits *reservation
-	for _, g := range r.space.reservations {
+	for _, g := range s.reservations {
 		switch {
 		case g.wants == 0:
-		case g.wants-g.kept <= r.guard.free(ctx):
-			r.answerAsk(ctx, g, g.wants)
+		case g.wants-g.kept <= s.run.guard.free(ctx):
+			s.answerAsk(ctx, g, g.wants)
 		default:
 			waits = cmp.Or(waits, g)
 		}
 	}
-	if waits != nil && !r.clears() {
-		r.answerAsk(ctx, waits, 0)
+	if waits != nil && !s.clears() {
+		s.answerAsk(ctx, waits, 0)
 	}
 }
 
-func (r *run) answerAsk(ctx workflow.Context, g *reservation, bytes int) {
-	r.guard.kept += max(0, bytes-g.kept)
+func (s *space) answerAsk(ctx workflow.Context, g *reservation, bytes int) {
+	s.run.guard.kept += max(0, bytes-g.kept)
 	g.kept, g.wants = max(g.kept, bytes), 0
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	r.guard.accept(quiet, claim)
-	r.pace.asking = append(slices.DeleteFunc(r.pace.asking, workflow.Future.IsReady),
-		r.signal(quiet, g.id, contract.SignalGrant, contract.Room{Bytes: bytes}))
+	s.run.guard.accept(quiet, claim)
+	s.run.pace.asking = append(slices.DeleteFunc(s.run.pace.asking, workflow.Future.IsReady),
+		s.run.signal(quiet, g.id, contract.SignalGrant, contract.Room{Bytes: bytes}))
 }
 
 // bringBack waits until the run above has room for what this one brings back. With a store it need
 // not: what is longer than was kept goes there.
-func (r *run) bringBack(ctx workflow.Context, what string, out interface{ KeepOutside() }) error {
+func (s *space) bringBack(ctx workflow.Context, what string, out interface{ KeepOutside() }) error {
 	above := workflow.GetInfo(ctx).ParentWorkflowExecution
-	if r.space.resultShare == 0 || above == nil {
+	if s.resultShare == 0 || above == nil {
 		return nil
 	}
 	n, err := size(out)
 	if err != nil {
 		return err
 	}
-	if n <= r.space.resultShare {
+	if n <= s.resultShare {
 		return nil
 	}
-	if r.guard.most > 0 {
+	if s.run.guard.most > 0 {
 		out.KeepOutside()
 		return nil
 	}
-	r.space.grant = nil
-	ask := contract.Room{Workflow: r.store.workflow, Bytes: n}
-	if err := r.guard.admit(ctx, "a question", ask); err != nil {
+	s.grant = nil
+	ask := contract.Room{Workflow: s.run.store.workflow, Bytes: n}
+	if err := s.run.guard.admit(ctx, "a question", ask); err != nil {
 		return err
 	}
-	if err := r.signal(ctx, above.ID, contract.SignalRoom, ask).Get(ctx, nil); err != nil {
+	if err := s.run.signal(ctx, above.ID, contract.SignalRoom, ask).Get(ctx, nil); err != nil {
 		return err
 	}
-	if err := workflow.Await(ctx, func() bool { return r.space.grant != nil }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return s.grant != nil }); err != nil {
 		return err
 	}
-	if r.space.grant.Bytes < n {
+	if s.grant.Bytes < n {
 		return noRoom(what, n)
 	}
 	return nil

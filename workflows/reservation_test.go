@@ -97,13 +97,13 @@ func TestBringBack(t *testing.T) {
 			var granted, outside []int
 			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, n int) (string, error) {
 				r := newRun(ctx)
-				r.listen(ctx)
+				r.requests.listen(ctx)
 				r.space.resultShare = kept
 				if tc.store {
 					r.allow(8 << 20)
 				}
 				out := &brought{Text: strings.Repeat("x", n-len(`{"Text":""}`))}
-				if err := r.bringBack(ctx, "it", out); err != nil {
+				if err := r.space.bringBack(ctx, "it", out); err != nil {
 					if f := contract.FailureOf(err); f.Class != contract.ClassTooLarge || !strings.HasPrefix(f.Text, fmt.Sprintf("it is %d bytes, and the history", n)) {
 						t.Errorf("the failure is %+v", f)
 					}
@@ -116,11 +116,11 @@ func TestBringBack(t *testing.T) {
 			}, workflow.RegisterOptions{Name: "below"})
 			env.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
 				r := newRun(ctx)
-				r.listen(ctx)
+				r.requests.listen(ctx)
 				// Anybody can send the signal: who is none of the runs below gets nothing.
 				workflow.SignalExternalWorkflow(ctx, r.store.workflow, "", contract.SignalRoom, contract.Room{Workflow: "a stranger", Bytes: 1 << 20})
 				if tc.session {
-					leave := r.reserveFor(ctx, &reservation{id: "session", kept: kept, stays: true})
+					leave := r.space.reserveFor(ctx, &reservation{id: "session", kept: kept, stays: true})
 					defer func() {
 						if leave(); r.guard.kept != 0 {
 							t.Errorf("%d bytes are kept behind the session's end", r.guard.kept)
@@ -131,7 +131,7 @@ func TestBringBack(t *testing.T) {
 				g := newGroup(ctx)
 				for i, n := range tc.share {
 					id := fmt.Sprint("below-", i)
-					leave := r.keep(ctx, id, kept)
+					leave := r.space.keep(ctx, id, kept)
 					cctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id})
 					child := workflow.ExecuteChildWorkflow(cctx, "below", n)
 					g.start(func(ctx workflow.Context) error {
@@ -174,8 +174,8 @@ func TestExpectBesideASession(t *testing.T) {
 	env.SetCurrentHistorySize(lastBytes - maxPayload)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx)
-		defer r.reserveFor(ctx, &reservation{id: "session", kept: 1000, stays: true})()
-		_, err := r.expect(ctx, "it")
+		defer r.space.reserveFor(ctx, &reservation{id: "session", kept: 1000, stays: true})()
+		_, err := r.space.expect(ctx, "it")
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassTooLarge {
 			t.Errorf("it gives %v", err)
 		}
@@ -196,7 +196,7 @@ func TestExpectWaits(t *testing.T) {
 		g := newGroup(ctx)
 		for range 3 {
 			g.start(func(ctx workflow.Context) error {
-				leave, err := r.expect(ctx, "it")
+				leave, err := r.space.expect(ctx, "it")
 				if err != nil {
 					return err
 				}
@@ -214,7 +214,7 @@ func TestExpectWaits(t *testing.T) {
 			t.Errorf("%d calls are under way at once, want 1", most)
 		}
 		r.guard.kept = maxPayload
-		_, err := r.expect(ctx, "it")
+		_, err := r.space.expect(ctx, "it")
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassTooLarge {
 			t.Errorf("where there is no room, it gives %v", err)
 		}

@@ -21,10 +21,8 @@ type run struct {
 	g      *schedule.Graph
 	shared contract.Shared
 	// root is the workflow id with which the ids of children begin.
-	root  string
-	usage contract.Usage
-	// held is what of the budget is reserved.
-	reserved     spent
+	root         string
+	budget       budget
 	conversation conversation
 	// log is for forks.
 	log executionLog
@@ -38,7 +36,14 @@ type run struct {
 
 // newRun is a run that does not listen yet.
 func newRun(ctx workflow.Context) *run {
-	return &run{store: newStore(ctx), watch: watchersOf(ctx), pace: newPace(ctx), space: newSpace(ctx), requests: newRequests(ctx)}
+	r := &run{store: newStore(ctx), watch: watchersOf(ctx), pace: newPace(ctx), space: newSpace(ctx), requests: newRequests(ctx)}
+	return r.link()
+}
+
+// link makes the parts of a run know it.
+func (r *run) link() *run {
+	r.requests.run, r.pace.run, r.space.run, r.conversation.run, r.log.run, r.budget.run = r, r, r, r, r, r
+	return r
 }
 
 // answer registers the queries of every run.
@@ -49,7 +54,7 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 	}{
 		{contract.QueryTranscript, r.store.transcript},
 		{contract.QueryContent, r.store.piece},
-		{contract.QueryPast, r.pastPage},
+		{contract.QueryPast, r.log.page},
 		{contract.QueryStatus, func() (contract.Status, error) { return fitting(status()), nil }},
 		{contract.QueryPlan, r.planAnswer},
 		{contract.QueryWatching, func() (contract.Watching, error) { return contract.Watching{Seconds: contract.WatchedFor}, nil }},

@@ -137,7 +137,7 @@ func (s *session) begin(ctx workflow.Context, t contract.Turn) {
 	now := workflow.Now(ctx).UTC()
 	s.count++
 	t.N, t.Status, t.Begun = s.count, contract.TurnRunning, &now
-	s.f.run.shared.Turn, s.spent = s.count, s.f.run.usage
+	s.f.run.shared.Turn, s.spent = s.count, s.f.run.budget.usage
 	s.turns = append(s.turns, t)
 	s.trim()
 	s.idle = false
@@ -192,7 +192,7 @@ func (s *session) before(ctx workflow.Context) error {
 // ended keeps what a turn gave.
 func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error) {
 	t, now := s.latest(), workflow.Now(ctx).UTC()
-	used := s.f.run.usage.Less(s.spent)
+	used := s.f.run.budget.usage.Less(s.spent)
 	t.Ended, t.Usage = &now, &used
 	switch {
 	case err == nil:
@@ -256,7 +256,7 @@ func (s *session) next(ctx workflow.Context) (bool, error) {
 			return false, nil
 		}
 		s.f.turnedOver(ctx)
-		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.f.run.wants(ctx, s.weight()) })
+		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.f.run.pace.wants(ctx, s.weight()) })
 		if err != nil {
 			return false, err
 		}
@@ -418,7 +418,7 @@ func (s *session) close(ctx workflow.Context) (*contract.RunResult, error) {
 		return out, err
 	}
 	if err != nil {
-		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.f.run.usage, FlowHash: s.f.hash, Model: s.f.run.shared.Model}
+		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.f.run.budget.usage, FlowHash: s.f.hash, Model: s.f.run.shared.Model}
 	}
 	out.Status, out.Turns = "stopped", s.shown()
 	if s.f.run.guard.fits("", out) != nil {
@@ -449,7 +449,7 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	report := contract.ChildTurn{Session: s.f.run.store.workflow, Turn: *t, Usage: s.f.run.usage, Expects: s.expects() || len(s.callbacks) > 0}
+	report := contract.ChildTurn{Session: s.f.run.store.workflow, Turn: *t, Usage: s.f.run.budget.usage, Expects: s.expects() || len(s.callbacks) > 0}
 	report.Turn.Hash = ""
 	// Results of many sessions meet in the history above, which is given no more of each than this.
 	s.shorten(&report.Turn)

@@ -60,7 +60,7 @@ func (s *session) launch(c *childSession) {
 	}
 	k := &child{workflow: contract.WorkflowFlow, in: in, id: c.ID, summary: "session · " + cmp.Or(c.Agent, plainAgent)}
 	c.future = r.start(s.kids, k)
-	leave := r.reserveFor(s.kids, &reservation{id: contract.BoundID(c.ID), kept: in.Room, stays: true})
+	leave := r.space.reserveFor(s.kids, &reservation{id: contract.BoundID(c.ID), kept: in.Room, stays: true})
 	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
@@ -89,7 +89,7 @@ func (s *session) closed(c *childSession, out *contract.RunResult, err error) {
 		return
 	}
 	c.Closed = true
-	s.f.run.disown(s.above, contract.BoundID(c.ID), err)
+	s.f.run.requests.disown(s.above, contract.BoundID(c.ID), err)
 	var terminated *temporal.TerminatedError
 	switch {
 	case err == nil, contract.Cancelled(err):

@@ -28,7 +28,7 @@ const (
 // serve registers a session's Updates and its query. A run that is none refuses them.
 func (s *session) serve(ctx workflow.Context) error {
 	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
-		s.f.run.acceptUpdate(ctx, raw)
+		s.f.run.requests.acceptUpdate(ctx, raw)
 		body, err := argumentOf(raw, "the prompt", resumeText)
 		if err != nil {
 			return nil, wire(err)
@@ -41,7 +41,7 @@ func (s *session) serve(ctx workflow.Context) error {
 			_, err = s.admit(body)
 		}
 		if err == nil {
-			err = s.f.run.admitUpdate(ctx, raw)
+			err = s.f.run.requests.admitUpdate(ctx, raw)
 		}
 		return wire(err)
 	}, Description: "the session's next prompt: " + resumeText})
@@ -49,7 +49,7 @@ func (s *session) serve(ctx workflow.Context) error {
 		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
-		s.f.run.acceptUpdate(ctx, raw)
+		s.f.run.requests.acceptUpdate(ctx, raw)
 		body, err := argumentOf(raw, "stop", stopText)
 		if err == nil {
 			err = s.halt(body)
@@ -64,7 +64,7 @@ func (s *session) serve(ctx workflow.Context) error {
 			err = s.admitStop(body)
 		}
 		if err == nil {
-			err = s.f.run.admitUpdate(ctx, raw)
+			err = s.f.run.requests.admitUpdate(ctx, raw)
 		}
 		return wire(err)
 	}, Description: "end the session: " + stopText})
@@ -93,7 +93,7 @@ func (s *session) listen(ctx workflow.Context) {
 	for _, a := range s.asked {
 		channels = append(channels, a.channel)
 	}
-	s.f.run.addListener(s.hear, channels...)
+	s.f.run.requests.addListener(s.hear, channels...)
 }
 
 // hear takes in what has been signalled so far. What is of a wrong shape is left out, and stands in the
@@ -105,7 +105,7 @@ func (s *session) hear() {
 	var raw converter.RawValue
 	for s.turnSignals.ReceiveAsync(&raw) {
 		var t contract.ChildTurn
-		if s.f.run.readSignal(s.above, raw, &t) == nil {
+		if s.f.run.requests.readSignal(s.above, raw, &t) == nil {
 			s.heard(&t)
 		}
 		raw = converter.RawValue{}
@@ -113,7 +113,7 @@ func (s *session) hear() {
 	for _, a := range s.asked {
 		for a.channel.ReceiveAsync(&raw) {
 			var body json.RawMessage
-			err := s.f.run.readSignal(s.above, raw, &body)
+			err := s.f.run.requests.readSignal(s.above, raw, &body)
 			if err == nil {
 				err = a.take(body)
 			}
@@ -122,7 +122,7 @@ func (s *session) hear() {
 			case s.f.run.requests.inbox != nil:
 				s.f.run.requests.inbox.reject(s.kids, a.name, err)
 			default:
-				s.f.run.refuse(a.name, err)
+				s.f.run.requests.refuse(a.name, err)
 			}
 			raw = converter.RawValue{}
 		}

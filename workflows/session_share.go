@@ -59,7 +59,7 @@ func (s *session) allocate(c *childSession) *contract.Budget {
 	if !r.shared.Budget.Bounds() {
 		return nil
 	}
-	part := r.portion(2)
+	part := r.budget.portion(2)
 	if c.Rest != nil && c.Rest.Plan != nil && c.Rest.Shared.Budget.Bounds() {
 		part = *c.Rest.Shared.Budget
 	}
@@ -68,7 +68,7 @@ func (s *session) allocate(c *childSession) *contract.Budget {
 		Tokens: max(0, part.Tokens-c.Usage.Input-c.Usage.Output),
 		Cost:   max(0, part.Cost-c.Usage.Cost),
 	}
-	r.earmark(c.reserved, 1)
+	r.budget.earmark(c.reserved, 1)
 	return &part
 }
 
@@ -76,10 +76,10 @@ func (s *session) allocate(c *childSession) *contract.Budget {
 // reset has its count from the history that it goes on with: what was told before is spent nevertheless.
 func (s *session) charge(c *childSession, all contract.Usage) {
 	more := all.Beyond(c.Usage)
-	s.f.run.usage.Add(more)
+	s.f.run.budget.usage.Add(more)
 	c.Usage.Add(more)
 	off := spent{Calls: min(c.reserved.Calls, more.Made()), Tokens: min(c.reserved.Tokens, more.Input+more.Output), Cost: min(c.reserved.Cost, more.Cost)}
-	s.f.run.earmark(off, -1)
+	s.f.run.budget.earmark(off, -1)
 	c.reserved = spent{Calls: c.reserved.Calls - off.Calls, Tokens: c.reserved.Tokens - off.Tokens, Cost: c.reserved.Cost - off.Cost}
 }
 
@@ -89,6 +89,6 @@ func (s *session) settleUp(c *childSession, out *contract.RunResult, err error) 
 	if all := spentIn(out, err); all != nil {
 		s.charge(c, *all)
 	}
-	s.f.run.earmark(c.reserved, -1)
+	s.f.run.budget.earmark(c.reserved, -1)
 	c.reserved = spent{}
 }

@@ -64,7 +64,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 					}
 					slices.Sort(called)
 					slices.Sort(done)
-					got := fmt.Sprintf("done %v, called %v, %d left, %s, %d calls", done, called, len(c.Orders), c.Status, f.run.usage.Calls)
+					got := fmt.Sprintf("done %v, called %v, %d left, %s, %d calls", done, called, len(c.Orders), c.Status, f.run.budget.usage.Calls)
 					want := fmt.Sprintf("done %v, called %v, %d left, idle, 30 calls", strings.Fields(tc.done), strings.Fields(tc.called), tc.left)
 					if got != want {
 						t.Errorf("told in the order %v:\n%s, want\n%s", order, got, want)
@@ -84,14 +84,14 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 		f.run.flow = scheduletest.Sketch("START>a a>END")
 		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: spent{Calls: 10, Tokens: 100}}
 		s := &session{f: f, children: []*childSession{c}}
-		f.run.reserved = c.reserved
+		f.run.budget.reserved = c.reserved
 		told := func(n int, status string, calls, input, stopped int, cost int64) {
 			s.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
 		}
 		check := func(when string, want contract.Usage, left int) {
 			t.Helper()
-			if !reflect.DeepEqual(f.run.usage, want) || !reflect.DeepEqual(c.Usage, want) || f.run.reserved.Calls != left {
-				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, f.run.usage, c.Usage, f.run.reserved.Calls, want, left)
+			if !reflect.DeepEqual(f.run.budget.usage, want) || !reflect.DeepEqual(c.Usage, want) || f.run.budget.reserved.Calls != left {
+				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, f.run.budget.usage, c.Usage, f.run.budget.reserved.Calls, want, left)
 			}
 		}
 		told(1, contract.TurnCompleted, 3, 30, 0, 7)

@@ -298,7 +298,7 @@ func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrd
 		return errorReply("Session '%s' not found", o.Session), nil
 	}
 	ready := func() bool { return k.settled(o) }
-	if err := workflow.Await(ctx, func() bool { return ready() || c.agentRun.run.wants(ctx, c.agentRun.execution.journal.weight()) }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return ready() || c.agentRun.run.pace.wants(ctx, c.agentRun.execution.journal.weight()) }); err != nil {
 		return toolReply{}, err
 	}
 	if !ready() {

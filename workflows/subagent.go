@@ -80,7 +80,7 @@ func (c *toolCall) childInput(question string, params json.RawMessage, flow cont
 // runChild runs a sub-agent, or goes on with what it came back with.
 func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInput, s *journalStep, out *contract.RunResult) error {
 	// Others that were asked for together have their parts, and the agent itself goes on.
-	part, release := c.agentRun.run.allocated(s.Run, 1+len(c.agentRun.under))
+	part, release := c.agentRun.run.budget.allocated(s.Run, 1+len(c.agentRun.under))
 	defer release()
 	if s.Run != nil && s.Run.Plan != nil {
 		in = contract.RunInput{V: contract.Version, Model: c.agentRun.run.shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: s.Run}
@@ -146,7 +146,7 @@ func (r *run) awaitFlow(ctx workflow.Context, c *child, in contract.RunInput, n 
 	for tries := 1; ; tries++ {
 		in.Room = r.guard.part(ctx, n, 25)
 		c.in = in
-		leave := r.keep(ctx, contract.BoundID(c.id), in.Room)
+		leave := r.space.keep(ctx, contract.BoundID(c.id), in.Room)
 		err := r.runFlow(ctx, c, in.Carry, out, j)
 		leave()
 		again, err := idTaken(ctx, err, tries, c.id)
@@ -177,7 +177,7 @@ func (r *run) runFlow(ctx workflow.Context, c *child, from *contract.Carry, out 
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for !k.IsReady() {
 		if err := workflow.Await(quiet, func() bool {
-			return k.IsReady() || !k.asked && ctx.Err() == nil && r.wants(ctx, j.weight())
+			return k.IsReady() || !k.asked && ctx.Err() == nil && r.pace.wants(ctx, j.weight())
 		}); err != nil {
 			return err
 		}
@@ -186,8 +186,8 @@ func (r *run) runFlow(ctx workflow.Context, c *child, from *contract.Carry, out 
 		}
 	}
 	err := k.Get(quiet, out)
-	r.disown(ctx, k.id, err)
-	r.charge(from, out, err)
+	r.requests.disown(ctx, k.id, err)
+	r.budget.charge(from, out, err)
 	return err
 }
 

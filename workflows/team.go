@@ -187,7 +187,7 @@ func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*toolRe
 			return &r, nil
 		}
 		if err := workflow.Await(ctx, func() bool {
-			return l.by == nil || l.yielded || c.agentRun.run.wants(ctx, c.agentRun.execution.journal.weight())
+			return l.by == nil || l.yielded || c.agentRun.run.pace.wants(ctx, c.agentRun.execution.journal.weight())
 		}); err != nil {
 			return nil, err
 		}
@@ -317,18 +317,18 @@ func (t *team) take(r *run, l *line, c *contract.SideConversation) {
 	l.n, l.activeAgent, l.thread = c.Questions, c.Active, nil
 	if c.Thread != "" {
 		l.thread = r.store.open(c.Thread)
-		r.again(l.thread, c.Messages, c.Called)
+		r.store.restore(l.thread, c.Messages, c.Called)
 		l.thread.resent(c.Sent)
 	}
 }
 
 // again makes a thread of carried messages; the model knows the first called of them.
-func (r *run) again(t *thread, messages []contract.CarriedMessage, called int) {
+func (s *store) restore(t *thread, messages []contract.CarriedMessage, called int) {
 	t.entries, t.bytes, t.hash, t.sent = nil, 0, "", nil
 	t.called.Len, t.called.Hash = 0, ""
 	for i, m := range messages {
 		sha := contract.SHA(m.Raw)
-		r.store.content[sha] = m.Raw
+		s.content[sha] = m.Raw
 		t.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
 		if i+1 == called {
 			t.mark()

@@ -220,7 +220,7 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bo
 		Catalogue: b.Catalogue, LimitSeconds: limit,
 	}
 	c.describeCall(&req, tool, args)
-	reply, err := c.agentRun.run.request(ctx, c.agentRun.execution, req)
+	reply, err := c.agentRun.run.requests.ask(ctx, c.agentRun.execution, req)
 	if err != nil {
 		return nil, "", nil, err
 	}
@@ -296,7 +296,7 @@ func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Bou
 		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, LimitSeconds: limit,
 	}
 	c.describeCall(&req, tool, args)
-	reply, err := c.agentRun.run.request(ctx, c.agentRun.execution, req)
+	reply, err := c.agentRun.run.requests.ask(ctx, c.agentRun.execution, req)
 	switch {
 	case err != nil:
 		return toolReply{}, err

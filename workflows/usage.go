@@ -21,14 +21,14 @@ func (r *run) counted(next invoker) invoker {
 		case c.model == nil:
 		case err == nil:
 			if s, ok := c.out.(spender); ok {
-				r.usage.Add(s.Spent())
+				r.budget.usage.Add(s.Spent())
 			}
 		case !contract.Cancelled(err):
 			if f := contract.FailureOf(err); f.Usage != nil {
-				r.usage.Add(*f.Usage)
+				r.budget.usage.Add(*f.Usage)
 			}
 		case started:
-			r.usage.Stopped++
+			r.budget.usage.Stopped++
 		}
 		return err
 	}
