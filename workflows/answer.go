@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -88,15 +87,6 @@ func (d *inbox) roomFor(m *contract.MessageAnswer) error {
 			Remedy: "wait until an agent has read them"}
 	}
 	return d.placed(m)
-}
-
-// inPayload is how many bytes a text takes in a payload, where some characters are escaped.
-func inPayload(text string) int {
-	n, err := size(text)
-	if err != nil {
-		return len(text)
-	}
-	return n
 }
 
 // placed refuses a message for a node that there is not.
@@ -284,52 +274,4 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 	err := strictly(raw, &t)
 	a.id, a.by, a.reply.Retry = t.ID, t.By, &t
 	return err
-}
-
-// strictly decodes what somebody sent: one JSON object without fields that there are not, in which each
-// name stands once. A yes must not be a no for whoever reads the first of two.
-func strictly(raw json.RawMessage, to any) error {
-	if err := exactly(raw, to); err != nil {
-		return err
-	}
-	if path, at := plan.Repeated(raw); at > 0 {
-		return fmt.Errorf("%q is there twice, again at byte %d: %s; leave out one of the two", cut(path, 200), at, cut(string(raw[at-1:]), 50))
-	}
-	return nil
-}
-
-// exactly decodes one JSON object and refuses fields that there are not. null, which decodes into
-// anything, is none.
-func exactly(raw json.RawMessage, to any) error {
-	switch text := bytes.TrimSpace(raw); {
-	case len(text) == 0:
-		return errors.New("there is no argument")
-	case text[0] != '{':
-		return fmt.Errorf("want a JSON object, not %s", cut(string(text), 100))
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(to); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is text behind the object")
-	}
-	return nil
-}
-
-// canonical is JSON without what does not count, blanks and the order of keys, so that the same
-// answer has the same hash: a program may write an object in another order each time.
-func canonical(raw json.RawMessage) []byte {
-	var v any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if dec.Decode(&v) != nil {
-		return raw
-	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		return raw
-	}
-	return out
 }

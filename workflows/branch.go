@@ -350,23 +350,3 @@ func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *con
 	}
 	return in
 }
-
-// appendAgent adds an agent and those that it can call.
-func appendAgent(list []plan.Flow, f *plan.Flow, id string) []plan.Flow {
-	for i := range list {
-		if list[i].ID == id {
-			return list
-		}
-	}
-	c := closure(f, id)
-	if c == nil {
-		return list
-	}
-	more := c.Agents
-	c.Agents, c.Connections = nil, nil
-	list = append(list, *c)
-	for i := range more {
-		list = appendAgent(list, f, more[i].ID)
-	}
-	return list
-}

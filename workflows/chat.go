@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -125,4 +126,30 @@ func (c *toolCall) named(v value.Value) error {
 		}
 	}
 	return nil
+}
+
+// conversation opens the thread that an agent writes to.
+func (a *agentRun) openThread() {
+	resumed := a.execution.suspended != nil && a.execution.suspended.Agent != nil
+	switch {
+	case a.cfg.Conversation == plan.ConversationFlow:
+		a.thread = a.run.conversation.open()
+	case a.cfg.Conversation == plan.ConversationFork && a.run.conversation.thread != nil && !resumed:
+		a.thread = a.run.store.open(a.execution.id)
+		a.thread.entries = slices.Clone(a.run.conversation.thread.entries)
+		for _, e := range a.thread.entries {
+			a.thread.bytes += len(e.raw)
+			a.thread.hash = contract.Chain(a.thread.hash, e.sha)
+		}
+	default:
+		a.thread = a.run.store.open(a.execution.id)
+	}
+	a.startLen = len(a.thread.entries)
+}
+
+// leaveFork keeps what was said in a forked conversation for the merge that may pick it.
+func (a *agentRun) leaveFork() {
+	if a.cfg.Conversation == plan.ConversationFork {
+		a.run.conversation.fork(a.execution.node.ID).Messages = carriedMessages(a.thread.entries[a.startLen:])
+	}
 }

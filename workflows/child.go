@@ -89,3 +89,54 @@ func (r *run) askToYield(ctx workflow.Context, c *childRun) {
 	c.asked = true
 	r.pace.asking = append(r.pace.asking, r.signalChild(ctx, c, contract.SignalYield, nil))
 }
+
+// awaitFlow runs a flow below this one, one of n that run together, and waits for it. Where this run should
+// stop, the other is asked to come back with what it goes on with; that is kept in the step s.
+func (r *run) awaitFlow(ctx workflow.Context, c *child, in contract.RunInput, n int, out *contract.RunResult, s *journalStep, j *journal) error {
+	for tries := 1; ; tries++ {
+		in.Room = r.guard.part(ctx, n, 25)
+		c.in = in
+		leave := r.space.keep(ctx, contract.BoundID(c.id), in.Room)
+		err := r.runFlow(ctx, c, in.Carry, out, j)
+		leave()
+		again, err := idTaken(ctx, err, tries, c.id)
+		switch {
+		case again:
+			continue
+		case err == nil && out.Yielded != nil:
+			s.Run = out.Yielded
+			return errYield
+		}
+		return below(err)
+	}
+}
+
+// below is the error of a run below this one.
+func below(err error) error {
+	if err == nil || contract.Cancelled(err) {
+		return err
+	}
+	f := contract.FailureOf(err)
+	f.Usage = nil // it is counted
+	return f
+}
+
+// runFlow is [run.awaitFlow], once.
+func (r *run) runFlow(ctx workflow.Context, c *child, from *contract.Carry, out *contract.RunResult, j *journal) error {
+	k := r.start(ctx, c)
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	for !k.IsReady() {
+		if err := workflow.Await(quiet, func() bool {
+			return k.IsReady() || !k.asked && ctx.Err() == nil && r.pace.wants(ctx, j.weight())
+		}); err != nil {
+			return err
+		}
+		if !k.IsReady() {
+			r.askToYield(ctx, k)
+		}
+	}
+	err := k.Get(quiet, out)
+	r.requests.disown(ctx, k.id, err)
+	r.budget.charge(from, out, err)
+	return err
+}

@@ -91,27 +91,6 @@ func (f *flowRun) wanted() []want {
 	return out
 }
 
-// toolOf is a tool that a node or one of its agents may call.
-type toolOf struct {
-	tool  *plan.Tool
-	of    string
-	index int
-}
-
-// toolsOf are the tools that a node may call.
-func toolsOf(n *plan.Node) []toolOf {
-	if n.Tool != nil {
-		return []toolOf{{tool: n.Tool, of: n.ID}}
-	}
-	var out []toolOf
-	for _, s := range n.Speakers() {
-		for i := range s.Agent.Tools {
-			out = append(out, toolOf{tool: &s.Agent.Tools[i], of: s.ID, index: i})
-		}
-	}
-	return out
-}
-
 // connection is what the run's input or the flow says of a connection. What neither knows
 // is left to the worker's configuration.
 func (f *flowRun) connection(id string) plan.Connection {
@@ -160,13 +139,4 @@ func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (probl
 		problems = append(problems, fmt.Sprintf("%s: %s [V10]", w.at[0], wrong))
 	}
 	return problems, nil
-}
-
-// some lists names, the first twenty of many.
-func some(names []string) string {
-	const most = 20
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

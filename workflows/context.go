@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,27 +21,6 @@ import (
 
 // bytesPerToken is the estimate for what no model has counted yet.
 const bytesPerToken = 4
-
-// sentBy is what is sent of the thread by an agent's policy.
-func (t *thread) sentBy(a *plan.Agent) *contract.Sent {
-	policy := []any{a.Context, a.Long}
-	if len(a.MoreContexts)+len(a.MoreLong) > 0 {
-		policy = append(policy, a.MoreContexts, a.MoreLong)
-	}
-	raw, err := json.Marshal(policy)
-	if err != nil {
-		return &contract.Sent{}
-	}
-	key := contract.SHA(raw)[:16]
-	for _, s := range t.sent {
-		if s.Key == key {
-			return s
-		}
-	}
-	s := &contract.Sent{Key: key}
-	t.sent = append(t.sent, s)
-	return s
-}
 
 // shown is what the next model call is told of it; nil is everything.
 func (a *agentRun) shown() *contract.Sent {
@@ -317,24 +295,4 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 		return "", err
 	}
 	return strings.TrimSpace(out.Text), nil
-}
-
-// resent takes over what was sent of a thread before the run continued as new.
-func (t *thread) resent(list []contract.Sent) {
-	for i := range list {
-		t.sent = append(t.sent, &list[i])
-	}
-}
-
-// carriedSent is what the next run must know of it.
-func (t *thread) carriedSent() []contract.Sent {
-	var out []contract.Sent
-	for _, s := range t.sent {
-		if s.Skip > 0 || s.Texts != nil {
-			own := *s
-			own.Texts = slices.Clone(s.Texts)
-			out = append(out, own)
-		}
-	}
-	return out
 }

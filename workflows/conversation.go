@@ -31,32 +31,6 @@ func (c *conversation) open() *thread {
 // talkThread is the name of the thread of a flow's conversation.
 const conversationName = "conversation"
 
-// conversation opens the thread that an agent writes to.
-func (a *agentRun) openThread() {
-	resumed := a.execution.suspended != nil && a.execution.suspended.Agent != nil
-	switch {
-	case a.cfg.Conversation == plan.ConversationFlow:
-		a.thread = a.run.conversation.open()
-	case a.cfg.Conversation == plan.ConversationFork && a.run.conversation.thread != nil && !resumed:
-		a.thread = a.run.store.open(a.execution.id)
-		a.thread.entries = slices.Clone(a.run.conversation.thread.entries)
-		for _, e := range a.thread.entries {
-			a.thread.bytes += len(e.raw)
-			a.thread.hash = contract.Chain(a.thread.hash, e.sha)
-		}
-	default:
-		a.thread = a.run.store.open(a.execution.id)
-	}
-	a.startLen = len(a.thread.entries)
-}
-
-// leaveFork keeps what was said in a forked conversation for the merge that may pick it.
-func (a *agentRun) leaveFork() {
-	if a.cfg.Conversation == plan.ConversationFork {
-		a.run.conversation.fork(a.execution.node.ID).Messages = carriedMessages(a.thread.entries[a.startLen:])
-	}
-}
-
 // fork is what a parallel node leaves for the merge behind it.
 func (t *conversation) fork(node string) *contract.Fork {
 	for i := range t.forks {
@@ -187,11 +161,34 @@ func needsConversation(nodes []plan.Node) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
 }
 
-// toldAbove is what was said in this run, for the one above whose conversation it goes on with.
-func (f *flowRun) toldAbove() *contract.Talk {
-	t := f.run.conversation.thread
-	if f.run.shared.Depth == 0 || t == nil || f.run.flow.Values == nil || !f.run.flow.Values.Named || len(t.entries) <= f.run.conversation.heard {
+// spend counts against the flow's meter.
+func (r *run) spend(x *execution, n int) error {
+	m := r.flow.Meter
+	if m == nil || n == 0 {
 		return nil
 	}
-	return &contract.Talk{Messages: carriedMessages(t.entries[f.run.conversation.heard:])}
+	r.conversation.spent += n
+	if c := x.node.Cost; c != nil && c.Forked {
+		r.conversation.fork(x.node.ID).Spent += n
+	}
+	return r.within(x, m.Base-1)
+}
+
+// spendEnd counts the run's last step, where an edge to its end is taken. A node that has no
+// edge to take fails for that, though the limit leaves no step more.
+func (r *run) spendEnd(x *execution, taken []int) error {
+	if r.flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return r.flow.Edges[e].To == plan.End }) {
+		return nil
+	}
+	return r.within(x, r.flow.Meter.Base)
+}
+
+// within fails where the run has spent more than its flow's meter allows; base is what it
+// spends beside its nodes.
+func (r *run) within(x *execution, base int) error {
+	m := r.flow.Meter
+	if r.conversation.spentFor(x.node)+base <= m.Limit {
+		return nil
+	}
+	return r.fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
 }

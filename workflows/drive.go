@@ -407,17 +407,24 @@ func (f *flowRun) noExit(exits bool) *contract.Failure {
 	return out
 }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
 func (f *flowRun) allAnswers() []contract.Answer {
 	out := slices.Clone(f.answers)
 	for i := range f.trace {
 		out = append(out, f.trace[i].Answers...)
 	}
 	return out
+}
+
+// stepLimit is the failure of a run whose next node would be beyond its last step.
+func (r *run) stepLimit(flow *plan.Flow, node int, trace []contract.Execution) *contract.Failure {
+	id := flow.Nodes[node].ID
+	f := &contract.Failure{
+		Class: contract.ClassStepLimit, Node: id, Step: flow.Limits.MaxSteps + 1, At: r.source.At(plan.NodePath(id)),
+		Text:   fmt.Sprintf("the run would go beyond its limit of %d steps", flow.Limits.MaxSteps),
+		Remedy: "give the loop a condition that ends it, or raise the limit (-max-steps)",
+	}
+	for i := max(0, len(trace)-5); i < len(trace); i++ {
+		f.Answers = append(f.Answers, trace[i].Answers...)
+	}
+	return f
 }

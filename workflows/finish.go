@@ -223,12 +223,3 @@ func (a *agentRun) opening() (*contract.Message, error) {
 	}
 	return m, nil
 }
-
-// textPart is a text as part of a message: a long one by reference.
-func (r *run) textPart(text string) (contract.Part, error) {
-	if len(text) <= maxInline {
-		return contract.Part{Text: text}, nil
-	}
-	ref, err := r.words(text)
-	return contract.Part{Ref: &contract.ContentRef{SHA: ref.SHA}}, err
-}

@@ -287,20 +287,6 @@ func (f *flowRun) arrive(taken []int, view *contract.View) error {
 	return f.beyond(f.sched.Arrive(taken, 1, "", *view))
 }
 
-// stepLimit is the failure of a run whose next node would be beyond its last step.
-func (r *run) stepLimit(flow *plan.Flow, node int, trace []contract.Execution) *contract.Failure {
-	id := flow.Nodes[node].ID
-	f := &contract.Failure{
-		Class: contract.ClassStepLimit, Node: id, Step: flow.Limits.MaxSteps + 1, At: r.source.At(plan.NodePath(id)),
-		Text:   fmt.Sprintf("the run would go beyond its limit of %d steps", flow.Limits.MaxSteps),
-		Remedy: "give the loop a condition that ends it, or raise the limit (-max-steps)",
-	}
-	for i := max(0, len(trace)-5); i < len(trace); i++ {
-		f.Answers = append(f.Answers, trace[i].Answers...)
-	}
-	return f
-}
-
 // known is the state of all branches together, for the query.
 func (f *flowRun) known() contract.View {
 	if f.sched == nil {

@@ -10,7 +10,6 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
-	"weft/workflows/plan/value"
 	"weft/workflows/schedule"
 )
 
@@ -243,20 +242,6 @@ type executed struct {
 	suspended *contract.SuspendedExecution
 }
 
-// outcome is what a node gives.
-type outcome struct {
-	ref  contract.ContentRef
-	text string
-	data json.RawMessage
-	// value is set by nodes that leave a typed value; text and data follow from it.
-	value     *value.Value
-	exhausted bool
-	truncated bool
-	leftOut   int
-	// branch is the one by which the node leaves, if it has several.
-	branch string
-}
-
 // visit runs one node: the only place that tells node kinds apart.
 func (r *run) visit(ctx workflow.Context, x *execution) (outcome, error) {
 	switch x.node.Kind {
@@ -282,4 +267,15 @@ func (r *run) visit(ctx workflow.Context, x *execution) (outcome, error) {
 		return r.program(ctx, x)
 	}
 	return outcome{}, r.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
+}
+
+// account settles what a visit of a node gave and cost.
+func (r *run) account(x *execution, out *outcome) error {
+	if err := r.settleValue(x, out); err != nil {
+		return err
+	}
+	if x.node.Cost == nil {
+		return nil
+	}
+	return r.spend(x, x.node.Cost.Visit)
 }

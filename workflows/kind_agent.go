@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,20 +186,6 @@ func (a *agentRun) modelRef() string {
 		return a.run.shared.Model
 	}
 	return cmp.Or(a.cfg.Model, a.run.shared.Model)
-}
-
-// inputPart is the run's input as part of a message: itself where it is short, so that no
-// worker has to ask for it.
-func inputPart(s *contract.Shared) contract.Part {
-	if s.Text != "" {
-		return contract.Part{Text: s.Text}
-	}
-	return contract.Part{Ref: &contract.ContentRef{SHA: s.Input.SHA}}
-}
-
-// home is the flow's run, which holds what messages refer to.
-func (r *run) home() contract.Run {
-	return contract.Run{Workflow: r.shared.Input.Workflow, Run: r.shared.Input.Run}
 }
 
 // describe makes the call profile: what every call of this node repeats.
@@ -386,35 +371,4 @@ func repairText(schema json.RawMessage, problems []contract.FieldError) string {
 	return "<output-validation-error>\nYour output did not match the required schema.\n\n## Validation Errors\n- " +
 		errorList(problems, "\n- ") + "\n\n## Required Schema\n```json\n" + pretty.String() +
 		"\n```\n\nPlease provide output matching the schema exactly. Output ONLY valid JSON.\n</output-validation-error>"
-}
-
-// unescape undoes what encoding/json does to < > and & on a schema's way through a payload.
-func unescape(raw []byte) []byte {
-	return htmlEscape.ReplaceAllFunc(raw, func(m []byte) []byte {
-		switch string(m) {
-		case `\u003c`:
-			return []byte("<")
-		case `\u003e`:
-			return []byte(">")
-		case `\u0026`:
-			return []byte("&")
-		}
-		return m
-	})
-}
-
-// An escaped character in JSON, so that a backslash before one is never taken for its begin.
-var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)
-
-func errorList(problems []contract.FieldError, sep string) string {
-	var lines []string
-	for _, p := range problems {
-		lines = append(lines, p.Path+": "+p.Message)
-	}
-	return strings.Join(lines, sep)
-}
-
-// ref names something that this run stores.
-func (r *run) ref(sha string) contract.ContentRef {
-	return contract.ContentRef{Workflow: r.store.workflow, Run: r.store.run, SHA: sha}
 }

@@ -85,20 +85,6 @@ func (c *callRun) divide(in value.Value) error {
 	return nil
 }
 
-// wanted are those of some values that a flow takes.
-func wanted(flow *plan.Flow, in value.Value) value.Value {
-	out := value.Value{Kind: value.Object}
-	for _, m := range in.Members {
-		takes := slices.ContainsFunc(flow.Nodes, func(n plan.Node) bool {
-			return n.Ports != nil && slices.ContainsFunc(n.Ports.In, func(p plan.In) bool { return p.Key == plan.InKey(m.Key) })
-		})
-		if takes {
-			out.Members = append(out.Members, m)
-		}
-	}
-	return out
-}
-
 // all runs what is left, so many at a time.
 func (c *callRun) all(ctx workflow.Context) error {
 	g := newGroup(ctx)
@@ -292,4 +278,12 @@ func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) 
 		return value.Of(total), true, nil
 	}
 	return out, true, nil
+}
+
+// exitBranch is the branch at which a flow's run ended.
+func exitBranch(f *plan.Flow, node string) string {
+	if n := f.Node(node); n != nil && n.Pass != nil {
+		return n.Pass.Branch
+	}
+	return ""
 }

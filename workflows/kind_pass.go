@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"weft/activities/contract"
-	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 )
 
@@ -39,37 +38,4 @@ func (r *run) say(x *execution) (outcome, error) {
 	text := fillIn(x.node.Say.Text, in)
 	ref, err := r.store.write(r.conversation.open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
 	return outcome{ref: ref, text: text}, err
-}
-
-// leavingBy are the edges that may be taken by a branch: those of the branch, and those of none.
-func (r *run) leavingBy(branch string, edges []int) []int {
-	labelled := false
-	for _, e := range edges {
-		labelled = labelled || r.flow.Edges[e].Branch != ""
-	}
-	if !labelled {
-		return edges
-	}
-	out := []int{}
-	for _, e := range edges {
-		if b := r.flow.Edges[e].Branch; b == "" || b == branch {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// noEdge is the failure of a run that leaves a node by a branch without an edge.
-func (r *run) noEdge(x *execution, branch string) *contract.Failure {
-	f := r.fail(x, contract.ClassNoRoute, "let an edge leave the node by this branch", "the node leaves by its branch %q, which no edge has", branch)
-	f.NoRoute = []string{x.id}
-	return f
-}
-
-// exitBranch is the branch at which a flow's run ended.
-func exitBranch(f *plan.Flow, node string) string {
-	if n := f.Node(node); n != nil && n.Pass != nil {
-		return n.Pass.Branch
-	}
-	return ""
 }

@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"weft/activities/contract"
@@ -151,29 +152,16 @@ func fillIn(text string, in value.Value) string {
 	})
 }
 
-// beginNamed writes what a run is given into the view with which it begins: its params by their
-// names, and its text as what a person said first.
-func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error {
-	if raw := in.Params; len(raw) > 0 && string(raw) != "null" {
-		params, err := value.Parse(raw)
-		if err != nil {
-			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's params: %v", err), Remedy: "give a JSON object"}
-		}
-		for _, m := range params.Members {
-			e, err := f.run.store.value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
-			if err != nil {
-				return err
-			}
-			schedule.SetEntry(first, e)
+// wanted are those of some values that a flow takes.
+func wanted(flow *plan.Flow, in value.Value) value.Value {
+	out := value.Value{Kind: value.Object}
+	for _, m := range in.Members {
+		takes := slices.ContainsFunc(flow.Nodes, func(n plan.Node) bool {
+			return n.Ports != nil && slices.ContainsFunc(n.Ports.In, func(p plan.In) bool { return p.Key == plan.InKey(m.Key) })
+		})
+		if takes {
+			out.Members = append(out.Members, m)
 		}
 	}
-	if in.Talk != nil {
-		f.run.conversation.add(in.Talk.Messages)
-		f.run.conversation.heard = len(in.Talk.Messages)
-	}
-	if in.Input == "" && len(in.Images) == 0 {
-		return nil
-	}
-	_, err := f.run.store.write(f.run.conversation.open(), contract.InputMessage(in.Input, in.Images))
-	return err
+	return out
 }

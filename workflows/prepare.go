@@ -225,10 +225,6 @@ func (f *flowRun) inputs(in *contract.RunInput) error {
 		Remedy: "give the text with input, and values for the nodes with state"}
 }
 
-// maxInline is the size up to which something that history has already is sent again, so
-// that it can be seen where it is used and no worker has to ask for it.
-const maxInline = 1 << 10
-
 // bring puts the run's own connections before the flow's.
 func (f *flowRun) bring(connections []contract.DataConnection) error {
 	var own []plan.Connection

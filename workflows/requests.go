@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -127,22 +126,6 @@ func (q *requests) hear(ctx workflow.Context) {
 	}
 }
 
-// readPayload decodes what came as it came.
-func readPayload(raw converter.RawValue, to any) error {
-	p := raw.Payload()
-	e := string(p.GetMetadata()[converter.MetadataEncoding])
-	if f := contract.Unread(p); f != nil {
-		return f
-	}
-	switch {
-	case p == nil || e == converter.MetadataEncodingNil:
-		return errors.New("there is no argument")
-	case e != converter.MetadataEncodingJSON:
-		return fmt.Errorf("the argument's encoding is %q, want %s", cut(e, 100), converter.MetadataEncodingJSON)
-	}
-	return json.Unmarshal(p.GetData(), to)
-}
-
 // readSignal decodes what came by signal. Anybody can send one that this worker cannot read,
 // encrypted with a key that is not here for example: it is refused, and that is recorded, so that
 // the run takes no other way when it is rebuilt where the key has come since. One that was read
@@ -191,29 +174,6 @@ func (q *requests) refuse(name string, err error) {
 func (q *requests) acceptUpdate(ctx workflow.Context, raw converter.RawValue) {
 	assertReadable(ctx, raw)
 	q.run.guard.accept(ctx, proto.Size(raw.Payload()))
-}
-
-// had stops the workflow task of a run that is rebuilt where an argument cannot be read any more
-// that the run had read before.
-func assertReadable(ctx workflow.Context, raw converter.RawValue) {
-	if f := contract.Unread(raw.Payload()); f != nil && workflow.IsReplaying(ctx) {
-		panic(f.Error())
-	}
-}
-
-// argumentOf is the argument of an Update as JSON. An Update takes its argument as it came: one that the
-// SDK cannot decode would be refused without a class.
-func argumentOf(raw converter.RawValue, what, want string) (json.RawMessage, error) {
-	var body json.RawMessage
-	err := readPayload(raw, &body)
-	var unread *contract.Failure
-	switch {
-	case errors.As(err, &unread):
-		return nil, unread
-	case err != nil:
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("%s: %v", what, err), Remedy: "send JSON: " + want}
-	}
-	return body, nil
 }
 
 // deliver hands an answer to the execution that waits for it.

@@ -93,33 +93,6 @@ func (r *run) planAnswer() (*plan.Flow, error) {
 	return r.flow, nil
 }
 
-// execution is one execution of a node under way.
-type execution struct {
-	node *plan.Node
-	// id is node#step; n is the step.
-	id            string
-	n, occurrence int
-	// lineage is the last deferred join that the execution's branch has passed.
-	lineage string
-	// order is the node's place among the flow's declarations.
-	order int
-	// strand is the chain that the execution belongs to.
-	strand string
-	view   *contract.View
-	// suspended is set where the execution goes on in its middle.
-	suspended *contract.SuspendedExecution
-	// journal holds the steps since the last boundary; state is what the execution was there, once it yields.
-	journal *journal
-	state   contract.SuspendedExecution
-}
-
-// suspend is what an execution that yielded goes on with.
-func (x *execution) suspend() (*contract.SuspendedExecution, error) {
-	var err error
-	x.state.Steps, err = x.journal.snapshot()
-	return &x.state, err
-}
-
 // fail makes a failure at the execution's node.
 func (r *run) fail(x *execution, class, remedy, format string, args ...any) *contract.Failure {
 	return &contract.Failure{
@@ -160,4 +133,37 @@ func wire(err error) error {
 // gone is the error of a query for something that the run does not have: of class transcript_lost.
 func notFound(format string, args ...any) error {
 	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).Wire()
+}
+
+// home is the flow's run, which holds what messages refer to.
+func (r *run) home() contract.Run {
+	return contract.Run{Workflow: r.shared.Input.Workflow, Run: r.shared.Input.Run}
+}
+
+// ref names something that this run stores.
+func (r *run) ref(sha string) contract.ContentRef {
+	return contract.ContentRef{Workflow: r.store.workflow, Run: r.store.run, SHA: sha}
+}
+
+// fitting is a status as the answer of a query holds it. Of what has no room the oldest conflicts and
+// executions are left out, then what can be read elsewhere, last the requests behind the first.
+func fitting(s contract.Status) contract.Status {
+	for n, err := size(s); err == nil && n > maxPayload; n, err = size(s) {
+		switch {
+		case len(s.Conflicts) > 0:
+			s.Conflicts = s.Conflicts[(len(s.Conflicts)+1)/2:]
+		case len(s.Executions) > 0:
+			half := (len(s.Executions) + 1) / 2
+			s.Executions, s.Dropped = s.Executions[half:], s.Dropped+half
+		case len(s.Waits)+len(s.Inbox) > 0:
+			s.Waits, s.Inbox = nil, nil
+		case len(s.Requests) > 1:
+			half := len(s.Requests) / 2
+			s.MoreRequests += len(s.Requests) - half
+			s.Requests = s.Requests[:half]
+		default:
+			return s
+		}
+	}
+	return s
 }

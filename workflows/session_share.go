@@ -2,55 +2,7 @@ package workflows
 
 import (
 	"weft/activities/contract"
-	"weft/workflows/plan"
 )
-
-// startClosure is a flow of those beside f, or f's own again, with all that it can start and all
-// that its hooks run; nil where there is none.
-func startClosure(f *plan.Flow, id string) *plan.Flow {
-	found := f.SubFlow(id)
-	if found == nil {
-		return nil
-	}
-	out := *found
-	out.Agents = nil
-	reached := map[string]bool{id: true}
-	for todo := []*plan.Flow{found}; len(todo) > 0; todo = todo[1:] {
-		for _, next := range started(todo[0]) {
-			sub := f.SubFlow(next)
-			if sub == nil || reached[next] {
-				continue
-			}
-			reached[next] = true
-			lone := *sub
-			lone.Agents = nil
-			out.Agents = append(out.Agents, lone)
-			todo = append(todo, sub)
-		}
-	}
-	return &out
-}
-
-// started are the flows that a flow's agents can start and that its hooks run, in order.
-func started(f *plan.Flow) []string {
-	var out []string
-	for i := range f.Nodes {
-		if a := f.Nodes[i].Agent; a != nil {
-			for _, s := range a.Starts {
-				out = append(out, s.Agent)
-			}
-		}
-	}
-	if f.Hooks == nil {
-		return out
-	}
-	for _, h := range []*plan.Hook{f.Hooks.Before, f.Hooks.After} {
-		if h != nil {
-			out = append(out, h.Flow)
-		}
-	}
-	return out
-}
 
 // lend reserves what a session below may spend: half of what is left, or what is left of what
 // it had. It has it until it ends, because it can be resumed until then.

@@ -18,25 +18,6 @@ type store struct {
 	order         []string
 }
 
-// thread is an append-only list of messages. The first called of them are those of which
-// the last model call knows.
-type thread struct {
-	name    string
-	entries []threadEntry
-	bytes   int
-	hash    string
-	called  contract.Head
-	// sent is what models are sent of it, by policy; see context.go.
-	sent []*contract.Sent
-}
-
-type threadEntry struct {
-	sha string
-	raw json.RawMessage
-	// own says that workflow code wrote the message, so that no activity knows it.
-	own bool
-}
-
 func newStore(ctx workflow.Context) *store {
 	ex := workflow.GetInfo(ctx).WorkflowExecution
 	return &store{workflow: ex.ID, run: ex.RunID, content: map[string]json.RawMessage{}, threads: map[string]*thread{}}
@@ -115,31 +96,6 @@ func (s *store) record(t *thread, raw json.RawMessage) string {
 	return sha
 }
 
-func (t *thread) add(e threadEntry) {
-	t.entries = append(t.entries, e)
-	t.bytes += len(e.raw)
-	t.hash = contract.Chain(t.hash, e.sha)
-}
-
-// pending gives what a model call must be told: the thread as of the last call, and what
-// came since.
-func (t *thread) pending() (contract.Head, []contract.TailEntry) {
-	var tail []contract.TailEntry
-	for _, e := range t.entries[t.called.Len:] {
-		x := contract.TailEntry{SHA: e.sha}
-		if e.own {
-			x.Message = e.raw
-		}
-		tail = append(tail, x)
-	}
-	return t.called, tail
-}
-
-// mark notes that a model call knows all messages so far.
-func (t *thread) mark() {
-	t.called.Len, t.called.Hash = len(t.entries), t.hash
-}
-
 // transcript answers the query of that name.
 func (s *store) transcript(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
 	if q.Thread == "" {
@@ -199,4 +155,18 @@ func (s *store) piece(q contract.ContentQuery) (contract.ContentPage, error) {
 	}
 	end := min(len(raw), q.Offset+contract.PageBytes)
 	return contract.ContentPage{Data: slices.Clone(raw[q.Offset:end]), Total: len(raw)}, nil
+}
+
+// again makes a thread of carried messages; the model knows the first called of them.
+func (s *store) restore(t *thread, messages []contract.CarriedMessage, called int) {
+	t.entries, t.bytes, t.hash, t.sent = nil, 0, "", nil
+	t.called.Len, t.called.Hash = 0, ""
+	for i, m := range messages {
+		sha := contract.SHA(m.Raw)
+		s.content[sha] = m.Raw
+		t.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
+		if i+1 == called {
+			t.mark()
+		}
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/plan"
 )
 
 // subAgent runs a flow of the bundle as a child run of type Flow. Its result is the tool's.
@@ -140,61 +139,6 @@ func lastSaid(t *contract.Talk) string {
 	return ""
 }
 
-// awaitFlow runs a flow below this one, one of n that run together, and waits for it. Where this run should
-// stop, the other is asked to come back with what it goes on with; that is kept in the step s.
-func (r *run) awaitFlow(ctx workflow.Context, c *child, in contract.RunInput, n int, out *contract.RunResult, s *journalStep, j *journal) error {
-	for tries := 1; ; tries++ {
-		in.Room = r.guard.part(ctx, n, 25)
-		c.in = in
-		leave := r.space.keep(ctx, contract.BoundID(c.id), in.Room)
-		err := r.runFlow(ctx, c, in.Carry, out, j)
-		leave()
-		again, err := idTaken(ctx, err, tries, c.id)
-		switch {
-		case again:
-			continue
-		case err == nil && out.Yielded != nil:
-			s.Run = out.Yielded
-			return errYield
-		}
-		return below(err)
-	}
-}
-
-// below is the error of a run below this one.
-func below(err error) error {
-	if err == nil || contract.Cancelled(err) {
-		return err
-	}
-	f := contract.FailureOf(err)
-	f.Usage = nil // it is counted
-	return f
-}
-
-// runFlow is [run.awaitFlow], once.
-func (r *run) runFlow(ctx workflow.Context, c *child, from *contract.Carry, out *contract.RunResult, j *journal) error {
-	k := r.start(ctx, c)
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	for !k.IsReady() {
-		if err := workflow.Await(quiet, func() bool {
-			return k.IsReady() || !k.asked && ctx.Err() == nil && r.pace.wants(ctx, j.weight())
-		}); err != nil {
-			return err
-		}
-		if !k.IsReady() {
-			r.askToYield(ctx, k)
-		}
-	}
-	err := k.Get(quiet, out)
-	r.requests.disown(ctx, k.id, err)
-	r.budget.charge(from, out, err)
-	return err
-}
-
-func toolError(format string, args ...any) toolReply {
-	return toolReply{Text: fmt.Sprintf(format, args...), Failed: true}
-}
-
 // subAgentFailed gives a sub-agent's failure to the model, unless an operator must fix it.
 func subAgentFailed(err error) (toolReply, error) {
 	if contract.Cancelled(err) || errors.Is(err, errYield) {
@@ -211,62 +155,4 @@ func subAgentFailed(err error) (toolReply, error) {
 		text += "\n" + d
 	}
 	return toolReply{Text: text, Failed: true}, nil
-}
-
-// closure is the flow with an id among those that f can call, with all that it can call
-// itself and no more; nil if there is none.
-func closure(f *plan.Flow, id string) *plan.Flow {
-	found := f.SubFlow(id)
-	if found == nil {
-		return nil
-	}
-	out := *found
-	out.Connections, out.Agents = f.Connections, nil
-	reached := map[string]bool{id: true}
-	todo := []*plan.Flow{found}
-	for len(todo) > 0 {
-		next := todo[0]
-		todo = todo[1:]
-		for _, a := range called(f, next.Nodes) {
-			if sub := f.SubFlow(a); sub != nil && !reached[a] {
-				reached[a] = true
-				lone := *sub
-				lone.Connections, lone.Agents = nil, nil
-				out.Agents = append(out.Agents, lone)
-				todo = append(todo, sub)
-			}
-		}
-	}
-	return &out
-}
-
-// called lists the agents that nodes can call, in order.
-func called(f *plan.Flow, nodes []plan.Node) []string {
-	agents := map[string]string{}
-	for _, c := range f.Connections {
-		if c.Kind == plan.ConnectionAgent {
-			agents[c.ID] = c.Agent
-		}
-	}
-	var out []string
-	for i := range nodes {
-		if nodes[i].Call != nil {
-			out = append(out, nodes[i].Call.Flows...)
-		}
-		for _, s := range nodes[i].Speakers() {
-			if s.Agent.Ask != nil {
-				for _, k := range s.Agent.Ask.To {
-					if k.Flow != "" {
-						out = append(out, k.Flow)
-					}
-				}
-			}
-		}
-		for _, t := range toolsOf(&nodes[i]) {
-			if a := agents[t.tool.Connection]; a != "" {
-				out = append(out, a)
-			}
-		}
-	}
-	return out
 }

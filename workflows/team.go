@@ -322,20 +322,6 @@ func (t *team) take(r *run, l *line, c *contract.SideConversation) {
 	}
 }
 
-// again makes a thread of carried messages; the model knows the first called of them.
-func (s *store) restore(t *thread, messages []contract.CarriedMessage, called int) {
-	t.entries, t.bytes, t.hash, t.sent = nil, 0, "", nil
-	t.called.Len, t.called.Hash = 0, ""
-	for i, m := range messages {
-		sha := contract.SHA(m.Raw)
-		s.content[sha] = m.Raw
-		t.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
-		if i+1 == called {
-			t.mark()
-		}
-	}
-}
-
 // contacts are the tools by which an agent turns to others, for its call profile.
 func contacts(a *plan.Agent) []contract.ToolSpec {
 	var out []contract.ToolSpec

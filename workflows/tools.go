@@ -316,9 +316,6 @@ func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Bou
 // activities under way.
 const maxCalls = 500
 
-// toolReply is what a tool call gives.
-type toolReply = contract.ToolReply
-
 // textOf is a reply's text.
 func textOf(r *toolReply) string {
 	if r.Message == nil {
@@ -420,12 +417,4 @@ func (a *agentRun) toolFailed(once bool, err error) (toolReply, error) {
 			"; the call may or may not have taken effect and is not repeated", Failed: true}, nil
 	}
 	return toolReply{}, err
-}
-
-// cut shortens text for a message.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
-
-	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
@@ -90,17 +87,6 @@ func (r *run) settleValue(x *execution, out *outcome) error {
 	return err
 }
 
-// account settles what a visit of a node gave and cost.
-func (r *run) account(x *execution, out *outcome) error {
-	if err := r.settleValue(x, out); err != nil {
-		return err
-	}
-	if x.node.Cost == nil {
-		return nil
-	}
-	return r.spend(x, x.node.Cost.Visit)
-}
-
 // spoken is a value as the text, and the data, of an execution: no string has data.
 func spoken(v value.Value) (string, json.RawMessage) {
 	if v.Kind == value.String {
@@ -136,98 +122,6 @@ func (r *run) passOn(x *execution, taken []int, done *contract.Execution) error 
 		done.Text, done.Data = &text, data
 	}
 	return r.putValue(x, contract.ValueKey, v)
-}
-
-// spend counts against the flow's meter.
-func (r *run) spend(x *execution, n int) error {
-	m := r.flow.Meter
-	if m == nil || n == 0 {
-		return nil
-	}
-	r.conversation.spent += n
-	if c := x.node.Cost; c != nil && c.Forked {
-		r.conversation.fork(x.node.ID).Spent += n
-	}
-	return r.within(x, m.Base-1)
-}
-
-// spendEnd counts the run's last step, where an edge to its end is taken. A node that has no
-// edge to take fails for that, though the limit leaves no step more.
-func (r *run) spendEnd(x *execution, taken []int) error {
-	if r.flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return r.flow.Edges[e].To == plan.End }) {
-		return nil
-	}
-	return r.within(x, r.flow.Meter.Base)
-}
-
-// within fails where the run has spent more than its flow's meter allows; base is what it
-// spends beside its nodes.
-func (r *run) within(x *execution, base int) error {
-	m := r.flow.Meter
-	if r.conversation.spentFor(x.node)+base <= m.Limit {
-		return nil
-	}
-	return r.fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
-}
-
-// inputOf is what a run is given: its text, and the value that flows from START.
-func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, err error) {
-	values := f.run.flow.Values
-	raw := in.Value
-	switch {
-	case len(raw) > 0 && values != nil && values.Named:
-		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give its inputs by name, with params",
-			Text: fmt.Sprintf("the run brings a typed value, but the values of the flow %q have names", f.run.flow.Name)}
-	case len(raw) > 0 && values == nil:
-		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the text with input, and values for the nodes with state",
-			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", f.run.flow.Name, f.run.flow.Dialect)}
-	case values == nil, len(raw) == 0 && in.Input != "":
-		return in.Input, value.Of(in.Input), nil
-	case len(raw) == 0 && values.Missing != "":
-		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the run an input", Text: values.Missing}
-	case len(raw) == 0 && len(values.Default) == 0:
-		return "", value.Of(""), nil
-	case len(raw) == 0:
-		v, err = value.Parse(values.Default)
-		return "", v, err
-	}
-	if v, err = readInput(values.Read, raw); err != nil {
-		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's value: %v", err),
-			Remedy: "give a string, a number, a boolean, an array of one of them, or a critique result"}
-	}
-	return v.Words(), v, nil
-}
-
-// readInput reads a run's typed value. Where JSON is taken as it is, its type may also stand
-// beside it.
-func readInput(way string, raw json.RawMessage) (value.Value, error) {
-	v, err := value.Read(way, raw)
-	if err == nil && way == value.Literal && (v.IsTagged() || v.IsTaggedCritique()) {
-		return value.Reread(value.Tagged, v)
-	}
-	return v, err
-}
-
-// begun writes the run's value into the view with which it begins.
-func (f *flowRun) writeInput(first *contract.View, in *contract.RunInput, v value.Value) error {
-	switch {
-	case f.run.flow.Values == nil:
-		return nil
-	case f.run.flow.Values.Named:
-		return f.beginNamed(first, in)
-	}
-	for _, key := range workflow.DeterministicKeys(in.State) {
-		if contract.Reserved(key) {
-			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state has the key %q; keys that begin with $ are the flow's own", key),
-				Remedy: "use another key, or give the run's value with value"}
-		}
-	}
-	e, err := f.run.store.value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})
-	if err != nil {
-		return err
-	}
-	schedule.SetEntry(first, e)
-	return nil
 }
 
 // longValues are the stored bytes of a view's long values that workflow code itself reads, and
@@ -290,4 +184,13 @@ func typeOf(v value.Value) string {
 		return "array_string"
 	}
 	return names[v.Kind]
+}
+
+// textPart is a text as part of a message: a long one by reference.
+func (r *run) textPart(text string) (contract.Part, error) {
+	if len(text) <= maxInline {
+		return contract.Part{Text: text}, nil
+	}
+	ref, err := r.words(text)
+	return contract.Part{Ref: &contract.ContentRef{SHA: ref.SHA}}, err
 }

@@ -1,0 +1,99 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/schedule"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// beginNamed writes what a run is given into the view with which it begins: its params by their
+// names, and its text as what a person said first.
+func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error {
+	if raw := in.Params; len(raw) > 0 && string(raw) != "null" {
+		params, err := value.Parse(raw)
+		if err != nil {
+			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's params: %v", err), Remedy: "give a JSON object"}
+		}
+		for _, m := range params.Members {
+			e, err := f.run.store.value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
+			if err != nil {
+				return err
+			}
+			schedule.SetEntry(first, e)
+		}
+	}
+	if in.Talk != nil {
+		f.run.conversation.add(in.Talk.Messages)
+		f.run.conversation.heard = len(in.Talk.Messages)
+	}
+	if in.Input == "" && len(in.Images) == 0 {
+		return nil
+	}
+	_, err := f.run.store.write(f.run.conversation.open(), contract.InputMessage(in.Input, in.Images))
+	return err
+}
+
+// inputOf is what a run is given: its text, and the value that flows from START.
+func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, err error) {
+	values := f.run.flow.Values
+	raw := in.Value
+	switch {
+	case len(raw) > 0 && values != nil && values.Named:
+		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give its inputs by name, with params",
+			Text: fmt.Sprintf("the run brings a typed value, but the values of the flow %q have names", f.run.flow.Name)}
+	case len(raw) > 0 && values == nil:
+		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the text with input, and values for the nodes with state",
+			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", f.run.flow.Name, f.run.flow.Dialect)}
+	case values == nil, len(raw) == 0 && in.Input != "":
+		return in.Input, value.Of(in.Input), nil
+	case len(raw) == 0 && values.Missing != "":
+		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the run an input", Text: values.Missing}
+	case len(raw) == 0 && len(values.Default) == 0:
+		return "", value.Of(""), nil
+	case len(raw) == 0:
+		v, err = value.Parse(values.Default)
+		return "", v, err
+	}
+	if v, err = readInput(values.Read, raw); err != nil {
+		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's value: %v", err),
+			Remedy: "give a string, a number, a boolean, an array of one of them, or a critique result"}
+	}
+	return v.Words(), v, nil
+}
+
+// readInput reads a run's typed value. Where JSON is taken as it is, its type may also stand
+// beside it.
+func readInput(way string, raw json.RawMessage) (value.Value, error) {
+	v, err := value.Read(way, raw)
+	if err == nil && way == value.Literal && (v.IsTagged() || v.IsTaggedCritique()) {
+		return value.Reread(value.Tagged, v)
+	}
+	return v, err
+}
+
+// begun writes the run's value into the view with which it begins.
+func (f *flowRun) writeInput(first *contract.View, in *contract.RunInput, v value.Value) error {
+	switch {
+	case f.run.flow.Values == nil:
+		return nil
+	case f.run.flow.Values.Named:
+		return f.beginNamed(first, in)
+	}
+	for _, key := range workflow.DeterministicKeys(in.State) {
+		if contract.Reserved(key) {
+			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state has the key %q; keys that begin with $ are the flow's own", key),
+				Remedy: "use another key, or give the run's value with value"}
+		}
+	}
+	e, err := f.run.store.value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})
+	if err != nil {
+		return err
+	}
+	schedule.SetEntry(first, e)
+	return nil
+}

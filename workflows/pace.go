@@ -1,0 +1,109 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"weft/activities/contract"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// At these sizes of a history it is too late for all but failing; the server ends a run at
+// 51,200 events or 50 MiB.
+const (
+	lastEvents = 47_000
+	lastBytes  = 46 << 20
+)
+
+// pace says when a run must stop and go on in a new one.
+type pace struct {
+	run   *run
+	limit int
+	yield workflow.ReceiveChannel
+	asked bool
+	// asking are the requests to children to yield whose outcome the server has not told yet.
+	asking []workflow.Future
+	// moved says that the run has done something since it began, so that a run that
+	// continues as new always gets on.
+	moved bool
+	// put and putBytes are the history length and size up to which the question was put
+	// off, because what would be carried is too large.
+	put, putBytes int
+	// most is how much can be carried with a store; 0 means that there is none.
+	most int
+	// halted is why the run cannot go on at all.
+	halted error
+}
+
+// room is how much can be carried into a new run.
+func (p *pace) room() int { return max(p.most, maxPayload) }
+
+func newPace(ctx workflow.Context) pace {
+	return pace{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
+}
+
+// due reports whether the run should stop at this boundary. carried is the size of what would
+// have to be carried, as far as the caller knows it: while that is too large the run goes on,
+// and fails only at the end of what a history holds.
+func (p *pace) due(ctx workflow.Context, carried int) (bool, error) {
+	p.run.requests.hear(ctx)
+	if ctx.Err() != nil {
+		return false, ctx.Err() // the next run would know nothing of the cancellation
+	}
+	return p.stop(ctx, carried)
+}
+
+// wants reports whether a wait should yield.
+func (p *pace) wants(ctx workflow.Context, carried int) bool {
+	stop, err := p.stop(ctx, carried)
+	return stop || err != nil
+}
+
+// stop reports whether the history is long enough, or the parent asked, and what is carried fits.
+func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
+	if p.halted != nil {
+		return false, p.halted
+	}
+	info := workflow.GetInfo(ctx)
+	length := info.GetCurrentHistoryLength()
+	full := length > lastEvents || info.GetCurrentHistorySize() > lastBytes
+	if !p.moved && !p.asked || !full && length < p.put && info.GetCurrentHistorySize() < p.putBytes {
+		return false, nil
+	}
+	wanted := p.asked || p.limit > 0 && length >= p.limit || p.limit == 0 && info.GetContinueAsNewSuggested()
+	if wanted && carried <= p.room()/4*3 {
+		return true, nil
+	}
+	if full {
+		return false, &contract.Failure{Class: contract.ClassStateTooLarge,
+			Text:   fmt.Sprintf("history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, p.room()),
+			Remedy: "lower max_iterations, let the node store long results with set_state_filtered, or split it"}
+	}
+	return false, nil
+}
+
+// putOff reports whether a run whose carry is too large goes on for another while: until its
+// history is nearly full. Then that is what it fails with.
+func (p *pace) putOff(ctx workflow.Context, err error) (bool, error) {
+	var large *contract.Failure
+	if !errors.As(err, &large) || large.Class != contract.ClassTooLarge {
+		return false, err
+	}
+	info := workflow.GetInfo(ctx)
+	if length := info.GetCurrentHistoryLength(); length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
+		p.put, p.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
+		return true, nil
+	}
+	large.Class = contract.ClassStateTooLarge
+	return false, large
+}
+
+// heardBack waits until the server has told what became of the requests to yield. One to a child that
+// has ended meanwhile fails, and a run that closes before it has heard of that is sent back.
+func (p *pace) heardBack(ctx workflow.Context) {
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	for _, asked := range p.asking {
+		_ = asked.Get(quiet, nil) // the child had ended
+	}
+	p.asking = nil
+}

@@ -1,0 +1,79 @@
+package workflows
+
+import (
+	"fmt"
+	"weft/activities/contract"
+	"weft/workflows/schedule"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// renew makes the run begin at START again, with another input in the same conversation.
+func (f *flowRun) renew(n int, prompt *contract.Prompt) error {
+	if err := f.mendThread(); err != nil {
+		return err
+	}
+	view := f.known()
+	view.Outputs = nil
+	schedule.ForgetVersions(&view)
+	f.dropped += len(f.trace)
+	f.trace, f.answers, f.conflicts, f.rest = nil, nil, nil, nil
+	f.sched.Reset()
+	f.entry = &contract.CarriedEntry{View: view}
+	return f.give(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Images)
+}
+
+// give makes a text the run's input, under a thread's name. What has images is read by reference.
+func (f *flowRun) give(thread, prompt string, images []contract.Image) error {
+	m := &contract.Message{Role: contract.RoleUser, Text: prompt}
+	if len(images) > 0 {
+		m = contract.InputMessage(prompt, images)
+	}
+	var err error
+	f.run.shared.Text = ""
+	f.run.shared.Input, err = f.run.store.write(f.run.store.open(thread), m)
+	if err == nil && len(prompt) <= maxInline && len(images) == 0 {
+		f.run.shared.Text = prompt
+	}
+	return err
+}
+
+// mendThread answers tool calls in whose middle a turn ended: no provider takes a
+// conversation without their results.
+func (f *flowRun) mendThread() error {
+	t := f.run.conversation.thread
+	if t == nil {
+		return nil
+	}
+	answered := map[string]bool{}
+	for i := len(t.entries) - 1; i >= 0; i-- {
+		m, err := contract.DecodeMessage(t.entries[i].raw)
+		if err != nil {
+			return err
+		}
+		if m.Role == contract.RoleTool {
+			answered[m.CallID] = true
+			continue
+		}
+		for _, c := range m.Calls {
+			if answered[c.ID] {
+				continue
+			}
+			lost := contract.Message{Role: contract.RoleTool, Text: "the turn ended before the call had its result", CallID: c.ID, Name: c.Name, Error: true}
+			if _, err := f.run.store.write(t, &lost); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// turnedOver shows how the run stands, as after a change of its requests.
+func (f *flowRun) turnedOver(ctx workflow.Context) {
+	if f.run.requests.inbox != nil {
+		f.turned(ctx)
+		return
+	}
+	f.show(ctx)
+}
