@@ -103,7 +103,7 @@ func TestClosure(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := closure(f, tc.id)
+			c := f.Closure(tc.id)
 			var got []string
 			if c != nil {
 				got = append(got, c.ID)
@@ -123,7 +123,7 @@ func TestClosure(t *testing.T) {
 			// A sub-agent's sub-agent is the same as if the flow had called it.
 			if c != nil && tc.id != "d" {
 				for _, next := range c.Agents {
-					ours, theirs := ids(closure(f, next.ID)), ids(closure(c, next.ID))
+					ours, theirs := ids(f.Closure(next.ID)), ids(c.Closure(next.ID))
 					if diff := cmp.Diff(ours, theirs); diff != "" {
 						t.Errorf("closure of %s (-from above +from %s):\n%s", next.ID, tc.id, diff)
 					}
@@ -146,11 +146,11 @@ func ids(f *plan.Flow) []string {
 
 func TestCalled(t *testing.T) {
 	f := bundle(calls("root", "a", "web", "b", "a"))
-	if got := fmt.Sprint(called(f, f.Nodes)); got != "[a b a]" {
+	if got := fmt.Sprint(f.Calls(f.Nodes)); got != "[a b a]" {
 		t.Errorf("called = %s", got)
 	}
 	stop := plan.Node{ID: "stop"}
-	if got := called(f, []plan.Node{stop}); got != nil {
+	if got := f.Calls([]plan.Node{stop}); got != nil {
 		t.Errorf("a node without configuration calls %v", got)
 	}
 }

@@ -335,9 +335,7 @@ func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *con
 		part.Edges = append(part.Edges, r.flow.Edges[e])
 		in.Edges = append(in.Edges, e)
 	}
-	for _, id := range called(r.flow, part.Nodes) {
-		part.Agents = appendAgent(part.Agents, r.flow, id)
-	}
+	part.Agents = r.flow.Callable(part.Nodes)
 	in.Plan, in.Source = &part, r.source.Keep(func(path string) bool {
 		return kept[path] || len(part.Agents) > 0 && strings.HasPrefix(path, "agents/")
 	})

@@ -210,7 +210,7 @@ func TestChildThatCallsItsOwnFlowGetsTheWholeOfIt(t *testing.T) {
 	f.Node("a").Agent.Tools = []plan.Tool{{Name: "again", As: "again", Connection: "self"}}
 	r, s, x := beside(f, "a", "z")
 	in := branchInput(r, s, x, &contract.View{})
-	if diff := cmp.Diff(closure(f, "me"), closure(in.Plan, "me")); diff != "" {
+	if diff := cmp.Diff(f.Closure("me"), in.Plan.Closure("me")); diff != "" {
 		t.Errorf("what runs as a sub-agent (-from the flow +from its child):\n%s", diff)
 	}
 }

@@ -68,8 +68,8 @@ func (f *flowRun) wanted() []want {
 	var out []want
 	for i := range f.run.flow.Nodes {
 		n := &f.run.flow.Nodes[i]
-		for _, named := range toolsOf(n) {
-			tool, t := named.tool, named.index
+		for _, named := range n.BoundTools() {
+			tool, t := named.Tool, named.Index
 			id := boundTo(tool)
 			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
 			if k < 0 {
@@ -84,7 +84,7 @@ func (f *flowRun) wanted() []want {
 			}
 			if !slices.Contains(out[k].names, tool.Name) {
 				out[k].names = append(out[k].names, tool.Name)
-				out[k].at = append(out[k].at, f.run.source.At(plan.ToolPath(named.of, t)))
+				out[k].at = append(out[k].at, f.run.source.At(plan.ToolPath(named.Of, t)))
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func (f *flowRun) hookID(event string, n int) string {
 
 // hookInput is what a hook's run is started with.
 func (f *flowRun) hookInput(h *plan.Hook, params json.RawMessage) contract.RunInput {
-	flow, src := startClosure(f.run.flow, h.Flow), f.run.source.Sub(h.Flow)
+	flow, src := f.run.flow.StartClosure(h.Flow), f.run.source.Sub(h.Flow)
 	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: f.run.shared.Scope,
 		Unchecked: true, Model: f.run.shared.Model, Depth: f.run.shared.Depth + 1, MaxEvents: f.run.shared.MaxEvents, MaxPayload: f.run.shared.MaxPayload,
 		OnError: contract.OnErrorFail, ScriptRef: f.run.shared.Script}

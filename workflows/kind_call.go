@@ -163,7 +163,7 @@ func (c *callRun) input(j *calledFlow, rest *contract.Carry) contract.RunInput {
 		in.Carry = rest
 		return in
 	}
-	flow, src := closure(c.run.flow, j.flow), c.run.source.Sub(j.flow)
+	flow, src := c.run.flow.Closure(j.flow), c.run.source.Sub(j.flow)
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
 	in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = c.run.shared.OnError, c.run.shared.Script, c.run.shared.Owner, c.run.shared.MaxPayload
 	if c.run.conversation.thread != nil && !c.cfg.Apart && converses(flow) {

@@ -328,7 +328,7 @@ func (s *session) agent(id string) *plan.Flow {
 			Edges:  []plan.Edge{{ID: "in", From: plan.Start, To: "agent"}, {ID: "out", From: "agent", To: plan.End}},
 			Limits: f.Limits, Policy: f.Policy}
 	}
-	return startClosure(f, id)
+	return f.StartClosure(id)
 }
 
 // maxSessions bounds how many it has open.

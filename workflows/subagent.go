@@ -18,7 +18,7 @@ func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMess
 	if err := json.Unmarshal(raw, &args); err != nil || strings.TrimSpace(args.Question) == "" {
 		return toolError(`%s wants {"user_question": "…"}`, c.call.Name), nil
 	}
-	flow := closure(c.agentRun.run.flow, agent)
+	flow := c.agentRun.run.flow.Closure(agent)
 	if flow == nil {
 		return toolReply{}, c.agentRun.run.fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no agent %q", agent)
 	}

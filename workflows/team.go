@@ -167,7 +167,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 // askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or
 // without any with what was said in it last.
 func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (toolReply, error) {
-	flow := closure(c.agentRun.run.flow, to.Flow)
+	flow := c.agentRun.run.flow.Closure(to.Flow)
 	if flow == nil {
 		return toolReply{}, c.agentRun.run.fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
 	}

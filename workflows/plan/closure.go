@@ -1,0 +1,132 @@
+package plan
+
+// Closure is the flow with an id among those that f can call, with the flows that it can call itself, each
+// once, and f's connections. It is nil where there is none.
+func (f *Flow) Closure(id string) *Flow {
+	found := f.SubFlow(id)
+	if found == nil {
+		return nil
+	}
+	out := *found
+	out.Connections = f.Connections
+	out.Agents = f.reachable(f.Calls(found.Nodes), func(sub *Flow) []string { return f.Calls(sub.Nodes) }, id)
+	for i := range out.Agents {
+		out.Agents[i].Connections = nil
+	}
+	return &out
+}
+
+// StartClosure is the flow with an id among those beside f, or f's own again, with the flows that its agents
+// can start and that its hooks run, each once. It is nil where there is none.
+func (f *Flow) StartClosure(id string) *Flow {
+	found := f.SubFlow(id)
+	if found == nil {
+		return nil
+	}
+	out := *found
+	out.Agents = f.reachable(found.starts(), (*Flow).starts, id)
+	return &out
+}
+
+// Callable are the flows that nodes of f can call, directly or through others, each once.
+func (f *Flow) Callable(nodes []Node) []Flow {
+	out := f.reachable(f.Calls(nodes), func(sub *Flow) []string { return f.Calls(sub.Nodes) }, "")
+	for i := range out {
+		out[i].Connections = nil
+	}
+	return out
+}
+
+// reachable are the flows with some ids, and those that next leads to from them, each once and without
+// flows of their own. The flow with the id except is left out.
+func (f *Flow) reachable(ids []string, next func(*Flow) []string, except string) []Flow {
+	var out []Flow
+	seen := map[string]bool{except: true}
+	for ; len(ids) > 0; ids = ids[1:] {
+		sub := f.SubFlow(ids[0])
+		if sub == nil || seen[ids[0]] {
+			continue
+		}
+		seen[ids[0]] = true
+		lone := *sub
+		lone.Agents = nil
+		out = append(out, lone)
+		ids = append(ids, next(sub)...)
+	}
+	return out
+}
+
+// starts are the ids of the flows that a flow's agents can start and that its hooks run, in order.
+func (f *Flow) starts() []string {
+	var out []string
+	for i := range f.Nodes {
+		if a := f.Nodes[i].Agent; a != nil {
+			for _, s := range a.Starts {
+				out = append(out, s.Agent)
+			}
+		}
+	}
+	if f.Hooks == nil {
+		return out
+	}
+	for _, h := range []*Hook{f.Hooks.Before, f.Hooks.After} {
+		if h != nil {
+			out = append(out, h.Flow)
+		}
+	}
+	return out
+}
+
+// Calls are the ids of the flows that nodes of f can call as sub-agents, in order.
+func (f *Flow) Calls(nodes []Node) []string {
+	agents := map[string]string{}
+	for _, c := range f.Connections {
+		if c.Kind == ConnectionAgent {
+			agents[c.ID] = c.Agent
+		}
+	}
+	var out []string
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Call != nil {
+			out = append(out, n.Call.Flows...)
+		}
+		for _, s := range n.Speakers() {
+			if s.Agent.Ask != nil {
+				for _, k := range s.Agent.Ask.To {
+					if k.Flow != "" {
+						out = append(out, k.Flow)
+					}
+				}
+			}
+		}
+		for _, t := range n.BoundTools() {
+			if a := agents[t.Tool.Connection]; a != "" {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// BoundTool is a tool that a node may call. Of is the id of the node, or of its agent, that has the tool at
+// Index.
+type BoundTool struct {
+	Tool  *Tool
+	Of    string
+	Index int
+}
+
+// BoundTools are the tools that a node and its agents may call.
+func (n *Node) BoundTools() []BoundTool {
+	if n.Tool != nil {
+		return []BoundTool{{Tool: n.Tool, Of: n.ID}}
+	}
+	var out []BoundTool
+	for _, s := range n.Speakers() {
+		for i := range s.Agent.Tools {
+			out = append(out, BoundTool{Tool: &s.Agent.Tools[i], Of: s.ID, Index: i})
+		}
+	}
+	return out
+}
