@@ -184,7 +184,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		b.in.Suspended = nil
 		b.now = x.id
-		done, err := b.run.execute(ctx, x, b.run.g.Out(node))
+		done, err := b.run.runner.execute(ctx, x, b.run.g.Out(node))
 		if err != nil {
 			return nil, err
 		}
@@ -215,7 +215,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 			return b.result(ctx, x, done.taken, nil)
 		}
 		if n++; n > b.run.flow.Limits.MaxSteps {
-			return nil, b.run.stepLimit(b.run.flow, next, b.done)
+			return nil, stepLimit(b.run, b.run.flow, next, b.done)
 		}
 		if !x.node.Exit {
 			b.done[len(b.done)-1].Text = nil
@@ -341,7 +341,7 @@ func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *con
 	})
 	in.Ran = s.Ran(nodes, x.Step)
 	if r.flow.Values != nil {
-		in.Values, in.Talk = r.longValues(view), r.conversation.snapshot(needsConversation(part.Nodes))
+		in.Values, in.Talk = longValues(r, view), r.conversation.snapshot(needsConversation(part.Nodes))
 		if in.Talk != nil {
 			in.Talk.Spent = r.conversation.spentFor(&r.flow.Nodes[x.Node])
 		}

@@ -16,7 +16,7 @@ func (a *agentRun) fill() error {
 	if a.execution.node.Ports == nil {
 		return nil
 	}
-	in, err := a.run.given(a.execution)
+	in, err := given(a.run, a.execution)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // choosesFirst reports whether only the first edge that holds is taken behind a source.
-func (r *run) choosesFirst(from *source) bool {
-	choice := r.flow.Choice
+func (n *runner) choosesFirst(from *source) bool {
+	choice := n.run.flow.Choice
 	if from.x != nil {
 		choice = cmp.Or(from.x.node.Choice, choice)
 	}
@@ -25,20 +25,20 @@ func (r *run) choosesFirst(from *source) bool {
 
 // routeFirst takes the first of a source's edges whose condition holds; later ones are not
 // looked at.
-func (r *run) routeFirst(ctx workflow.Context, from source, edges []int, j *journal) (taken []int, answers []contract.Answer, err error) {
+func (n *runner) routeFirst(ctx workflow.Context, from source, edges []int, j *journal) (taken []int, answers []contract.Answer, err error) {
 	verdicts := make([]*contract.JudgeResult, len(edges))
 	for i, e := range edges {
-		edge := &r.flow.Edges[e]
+		edge := &n.run.flow.Edges[e]
 		yes := true
 		switch {
 		case edge.Compare != nil:
-			a, err := r.compare(from, edge)
+			a, err := n.compare(from, edge)
 			if err != nil {
 				return nil, nil, err
 			}
 			answers, yes = append(answers, a), a.Yes
 		case edge.Question != "":
-			if err := r.askFirst(ctx, from, i, edge, j, verdicts); err != nil {
+			if err := n.askFirst(ctx, from, i, edge, j, verdicts); err != nil {
 				return nil, nil, err
 			}
 			v := verdicts[i]
@@ -53,19 +53,19 @@ func (r *run) routeFirst(ctx workflow.Context, from source, edges []int, j *jour
 }
 
 // askFirst has one question judged.
-func (r *run) askFirst(ctx workflow.Context, from source, i int, edge *plan.Edge, j *journal, verdicts []*contract.JudgeResult) error {
-	in := r.judgeInput(from)
+func (n *runner) askFirst(ctx workflow.Context, from source, i int, edge *plan.Edge, j *journal, verdicts []*contract.JudgeResult) error {
+	in := n.judgeInput(from)
 	in.Question = edge.Question
 	judges := newGroup(ctx)
-	r.judge(judges, from, asking{i, edge.ID, 0}, in, j, verdicts)
+	n.judge(judges, from, asking{i, edge.ID, 0}, in, j, verdicts)
 	return judges.wait()
 }
 
 // compare evaluates a condition on a value. It says what it saw, so that the trace explains
 // the run's way.
-func (r *run) compare(from source, edge *plan.Edge) (contract.Answer, error) {
+func (n *runner) compare(from source, edge *plan.Edge) (contract.Answer, error) {
 	c := edge.Compare
-	v, _, err := r.valueAt(from.view, cmp.Or(c.Key, contract.ValueKey))
+	v, _, err := valueAt(n.run, from.view, cmp.Or(c.Key, contract.ValueKey))
 	if err != nil {
 		return contract.Answer{}, err
 	}
@@ -94,18 +94,18 @@ func holds(c *plan.Compare, v value.Value) (bool, value.Value, error) {
 }
 
 // unmatched is the failure of a run that must go on behind a node and cannot.
-func (r *run) unmatched(x *execution, edges []int, answers []contract.Answer) *contract.Failure {
-	v, _, err := r.valueAt(x.view, contract.ValueKey)
-	seen := r.printed(v)
+func (n *runner) unmatched(x *execution, edges []int, answers []contract.Answer) *contract.Failure {
+	v, _, err := valueAt(n.run, x.view, contract.ValueKey)
+	seen := printed(n.run, v)
 	if err != nil {
 		seen = err.Error()
 	}
-	f := r.fail(x, contract.ClassNoRoute, "add an edge without a condition, or one whose condition holds", "none of the conditions holds for %s", seen)
-	if text := r.flow.NoRoute.Text; text != "" {
+	f := n.run.fail(x, contract.ClassNoRoute, "add an edge without a condition, or one whose condition holds", "none of the conditions holds for %s", seen)
+	if text := n.run.flow.NoRoute.Text; text != "" {
 		f.Text = strings.NewReplacer("{node}", x.node.ID, "{value}", seen).Replace(text)
 	}
 	for _, a := range answers {
-		f.Text += fmt.Sprintf("; %s%s: %s", cut(a.Question, 200), r.edgePlace(edges, a.Edge), yesNo(a.Yes))
+		f.Text += fmt.Sprintf("; %s%s: %s", cut(a.Question, 200), n.edgePlace(edges, a.Edge), yesNo(a.Yes))
 	}
 	f.Text = cut(f.Text, 2000)
 	f.Answers, f.NoRoute = answers, []string{x.id}
@@ -113,29 +113,29 @@ func (r *run) unmatched(x *execution, edges []int, answers []contract.Answer) *c
 }
 
 // edgePlace is where an edge was written, in brackets, if that is known.
-func (r *run) edgePlace(edges []int, id string) string {
-	i := slices.IndexFunc(edges, func(e int) bool { return r.flow.Edges[e].ID == id })
+func (n *runner) edgePlace(edges []int, id string) string {
+	i := slices.IndexFunc(edges, func(e int) bool { return n.run.flow.Edges[e].ID == id })
 	if i < 0 {
 		return ""
 	}
-	if at := r.source.At(plan.EdgePath(edges[i])); at != "" && at != r.source.File {
+	if at := n.run.source.At(plan.EdgePath(edges[i])); at != "" && at != n.run.source.File {
 		return " (" + at + ")"
 	}
 	return ""
 }
 
 // leavingBy are the edges that may be taken by a branch: those of the branch, and those of none.
-func (r *run) leavingBy(branch string, edges []int) []int {
+func (n *runner) leavingBy(branch string, edges []int) []int {
 	labelled := false
 	for _, e := range edges {
-		labelled = labelled || r.flow.Edges[e].Branch != ""
+		labelled = labelled || n.run.flow.Edges[e].Branch != ""
 	}
 	if !labelled {
 		return edges
 	}
 	out := []int{}
 	for _, e := range edges {
-		if b := r.flow.Edges[e].Branch; b == "" || b == branch {
+		if b := n.run.flow.Edges[e].Branch; b == "" || b == branch {
 			out = append(out, e)
 		}
 	}
@@ -143,8 +143,8 @@ func (r *run) leavingBy(branch string, edges []int) []int {
 }
 
 // noEdge is the failure of a run that leaves a node by a branch without an edge.
-func (r *run) noEdge(x *execution, branch string) *contract.Failure {
-	f := r.fail(x, contract.ClassNoRoute, "let an edge leave the node by this branch", "the node leaves by its branch %q, which no edge has", branch)
+func (n *runner) noEdge(x *execution, branch string) *contract.Failure {
+	f := n.run.fail(x, contract.ClassNoRoute, "let an edge leave the node by this branch", "the node leaves by its branch %q, which no edge has", branch)
 	f.NoRoute = []string{x.id}
 	return f
 }

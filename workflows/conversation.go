@@ -162,33 +162,33 @@ func needsConversation(nodes []plan.Node) bool {
 }
 
 // spend counts against the flow's meter.
-func (r *run) spend(x *execution, n int) error {
-	m := r.flow.Meter
+func (c *conversation) spend(x *execution, n int) error {
+	m := c.run.flow.Meter
 	if m == nil || n == 0 {
 		return nil
 	}
-	r.conversation.spent += n
-	if c := x.node.Cost; c != nil && c.Forked {
-		r.conversation.fork(x.node.ID).Spent += n
+	c.spent += n
+	if cost := x.node.Cost; cost != nil && cost.Forked {
+		c.fork(x.node.ID).Spent += n
 	}
-	return r.within(x, m.Base-1)
+	return c.within(x, m.Base-1)
 }
 
 // spendEnd counts the run's last step, where an edge to its end is taken. A node that has no
 // edge to take fails for that, though the limit leaves no step more.
-func (r *run) spendEnd(x *execution, taken []int) error {
-	if r.flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return r.flow.Edges[e].To == plan.End }) {
+func (c *conversation) spendEnd(x *execution, taken []int) error {
+	if c.run.flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return c.run.flow.Edges[e].To == plan.End }) {
 		return nil
 	}
-	return r.within(x, r.flow.Meter.Base)
+	return c.within(x, c.run.flow.Meter.Base)
 }
 
 // within fails where the run has spent more than its flow's meter allows; base is what it
 // spends beside its nodes.
-func (r *run) within(x *execution, base int) error {
-	m := r.flow.Meter
-	if r.conversation.spentFor(x.node)+base <= m.Limit {
+func (c *conversation) within(x *execution, base int) error {
+	m := c.run.flow.Meter
+	if c.spentFor(x.node)+base <= m.Limit {
 		return nil
 	}
-	return r.fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
+	return c.run.fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
 }

@@ -168,7 +168,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		f.sched.End(x)
 		return err
 	}
-	done, err := f.run.execute(ctx, &execution{
+	done, err := f.run.runner.execute(ctx, &execution{
 		node: &f.run.flow.Nodes[x.Node], id: id, n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
 	}, f.run.g.Out(x.Node))
 	f.sched.End(x)
@@ -191,7 +191,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 func (f *flowRun) beyond(err error) error {
 	var limit *schedule.StepLimitError
 	if errors.As(err, &limit) {
-		return f.run.stepLimit(f.run.flow, limit.Node, f.trace)
+		return stepLimit(f.run, f.run.flow, limit.Node, f.trace)
 	}
 	return err
 }
@@ -416,7 +416,7 @@ func (f *flowRun) allAnswers() []contract.Answer {
 }
 
 // stepLimit is the failure of a run whose next node would be beyond its last step.
-func (r *run) stepLimit(flow *plan.Flow, node int, trace []contract.Execution) *contract.Failure {
+func stepLimit(r *run, flow *plan.Flow, node int, trace []contract.Execution) *contract.Failure {
 	id := flow.Nodes[node].ID
 	f := &contract.Failure{
 		Class: contract.ClassStepLimit, Node: id, Step: flow.Limits.MaxSteps + 1, At: r.source.At(plan.NodePath(id)),

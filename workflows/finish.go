@@ -45,7 +45,7 @@ func (a *agentRun) ended() outcome {
 // acted counts a round of tool calls, and lets the model think where it is time to.
 func (a *agentRun) acted(calls int) error {
 	if c := a.execution.node.Cost; c != nil && a.result == nil {
-		if err := a.run.spend(a.execution, c.Round); err != nil {
+		if err := a.run.conversation.spend(a.execution, c.Round); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (a *agentRun) remind() error {
 		return a.run.fail(a.execution, contract.ClassNoFinish, "use a model that obeys tool_choice, or say in the task how to end", "%s", f.Failure)
 	}
 	if c := a.execution.node.Cost; c != nil {
-		if err := a.run.spend(a.execution, c.Remind); err != nil {
+		if err := a.run.conversation.spend(a.execution, c.Remind); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (c *toolCall) critique(v value.Value) (value.Value, error) {
 	if feedback.Kind != value.String && (ok && feedback.Kind != value.Null || !c.agentRun.cfg.Finish.Checked) {
 		return v, fmt.Errorf("Field 'feedback' is required and is a string, got %s", v.Brief())
 	}
-	input, _, err := c.agentRun.run.valueAt(c.agentRun.execution.view, contract.ValueKey)
+	input, _, err := valueAt(c.agentRun.run, c.agentRun.execution.view, contract.ValueKey)
 	if err != nil {
 		return v, err
 	}
@@ -189,7 +189,7 @@ func (a *agentRun) opening() (*contract.Message, error) {
 	m := &contract.Message{Role: contract.RoleUser}
 	before := contract.Stamp{}
 	if a.run.flow.Values != nil && !a.run.flow.Values.Named {
-		_, before, _ = a.run.valueAt(a.execution.view, contract.ValueKey)
+		_, before, _ = valueAt(a.run, a.execution.view, contract.ValueKey)
 	}
 	for _, p := range a.cfg.Opening {
 		var parts []contract.Part
@@ -206,11 +206,11 @@ func (a *agentRun) opening() (*contract.Message, error) {
 			if before.Exec == plan.Start {
 				continue
 			}
-			v, _, err := a.run.valueAt(a.execution.view, contract.ValueKey)
+			v, _, err := valueAt(a.run, a.execution.view, contract.ValueKey)
 			if err != nil {
 				return nil, err
 			}
-			part, err := a.run.textPart(v.Words())
+			part, err := textPart(a.run, v.Words())
 			if err != nil {
 				return nil, err
 			}

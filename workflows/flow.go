@@ -262,7 +262,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		id = fmt.Sprintf("%s~%d", id, f.run.shared.Turn) // its calls are others than those of the turn before
 	}
 	j := newJournal(nil, f.entry.Steps)
-	taken, answers, err := f.run.route(ctx, source{node: plan.Start, id: id, view: first}, f.run.g.Starts(), j)
+	taken, answers, err := f.run.runner.route(ctx, source{node: plan.Start, id: id, view: first}, f.run.g.Starts(), j)
 	if err != nil {
 		if errors.Is(err, errYield) {
 			steps, failed := j.snapshot()
@@ -278,7 +278,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		}
 		return fail
 	}
-	f.answers, f.entered, f.entry = answers, f.run.edgeIDs(taken), nil
+	f.answers, f.entered, f.entry = answers, f.run.runner.edgeIDs(taken), nil
 	return f.arrive(taken, first)
 }
 

@@ -32,18 +32,18 @@ type source struct {
 
 // route decides which of a source's edges are taken: those without a question, and those
 // whose question a model answers with yes. All questions are asked at once, as steps of the journal.
-func (r *run) route(ctx workflow.Context, from source, edges []int, j *journal) (taken []int, answers []contract.Answer, err error) {
-	edges = r.leavingBy(from.branch, edges)
-	if r.choosesFirst(&from) {
-		return r.routeFirst(ctx, from, edges, j)
+func (n *runner) route(ctx workflow.Context, from source, edges []int, j *journal) (taken []int, answers []contract.Answer, err error) {
+	edges = n.leavingBy(from.branch, edges)
+	if n.choosesFirst(&from) {
+		return n.routeFirst(ctx, from, edges, j)
 	}
 	verdicts := make([]*contract.JudgeResult, len(edges))
-	if !slices.ContainsFunc(edges, func(e int) bool { return r.flow.Edges[e].Question != "" }) {
-		return r.answered(from, edges, verdicts)
+	if !slices.ContainsFunc(edges, func(e int) bool { return n.run.flow.Edges[e].Question != "" }) {
+		return n.answered(from, edges, verdicts)
 	}
 	judges := newGroup(ctx)
-	question := r.judgeInput(from)
-	asks := func(i int) bool { return r.flow.Edges[edges[i]].Question != "" }
+	question := n.judgeInput(from)
+	asks := func(i int) bool { return n.run.flow.Edges[edges[i]].Question != "" }
 	others := 0
 	for i := range edges {
 		if asks(i) {
@@ -51,31 +51,31 @@ func (r *run) route(ctx workflow.Context, from source, edges []int, j *journal) 
 		}
 	}
 	for i, e := range edges {
-		edge := &r.flow.Edges[e]
+		edge := &n.run.flow.Edges[e]
 		if !asks(i) {
 			continue
 		}
 		others--
 		in := question
 		in.Question = edge.Question
-		r.judge(judges, from, asking{i, edge.ID, others}, in, j, verdicts)
+		n.judge(judges, from, asking{i, edge.ID, others}, in, j, verdicts)
 	}
 	if err := judges.wait(); err != nil {
 		return nil, nil, err
 	}
-	return r.answered(from, edges, verdicts)
+	return n.answered(from, edges, verdicts)
 }
 
 // answered takes the edges that hold, once all that is to be judged is judged.
-func (r *run) answered(from source, edges []int, verdicts []*contract.JudgeResult) (taken []int, answers []contract.Answer, err error) {
+func (n *runner) answered(from source, edges []int, verdicts []*contract.JudgeResult) (taken []int, answers []contract.Answer, err error) {
 	for i, e := range edges {
-		edge, v := &r.flow.Edges[e], verdicts[i]
+		edge, v := &n.run.flow.Edges[e], verdicts[i]
 		yes := v == nil || v.Yes
 		switch {
 		case v != nil:
 			answers = append(answers, contract.Answer{Execution: from.id, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
 		case edge.Compare != nil:
-			a, err := r.compare(from, edge)
+			a, err := n.compare(from, edge)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -89,12 +89,12 @@ func (r *run) answered(from source, edges []int, verdicts []*contract.JudgeResul
 }
 
 // judgeInput is what a judge is told, but for the question.
-func (r *run) judgeInput(from source) contract.JudgeInput {
+func (n *runner) judgeInput(from source) contract.JudgeInput {
 	state, long := judgedState(from.view)
 	return contract.JudgeInput{
-		Model: r.shared.Model, Script: r.shared.Script,
+		Model: n.run.shared.Model, Script: n.run.shared.Script,
 		Node: from.node, Name: from.name, Step: from.step,
-		Output: from.output, Input: inputPart(&r.shared), State: state, Long: long, Home: r.home(),
+		Output: from.output, Input: inputPart(&n.run.shared), State: state, Long: long, Home: n.run.home(),
 	}
 }
 
@@ -107,13 +107,13 @@ type asking struct {
 }
 
 // judge asks one question.
-func (r *run) judge(judges *group, from source, q asking, in contract.JudgeInput, j *journal, verdicts []*contract.JudgeResult) {
+func (n *runner) judge(judges *group, from source, q asking, in contract.JudgeInput, j *journal, verdicts []*contract.JudgeResult) {
 	judges.start(func(ctx workflow.Context) error {
 		var out contract.JudgeResult
-		err := r.callStep(ctx, j, hashOf(in.Question, string(in.State)), &call{
+		err := n.run.callStep(ctx, j, hashOf(in.Question, string(in.State)), &call{
 			activity: contract.ActivityJudge, args: []any{&in}, what: "the question of edge " + q.edge, at: from.x,
 			id: fmt.Sprintf("%s/judge/%d", from.id, q.place+1), summary: fmt.Sprintf("%s · %s?", from.node, q.edge),
-			options: r.options(r.flow.Policy.ModelSeconds), model: &modelCall{bytes: len(in.State), once: &in.Once, others: q.others}, out: &out,
+			options: n.run.options(n.run.flow.Policy.ModelSeconds), model: &modelCall{bytes: len(in.State), once: &in.Once, others: q.others}, out: &out,
 		})
 		if err == nil {
 			verdicts[q.place] = &out
@@ -152,57 +152,57 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 }
 
 // execute runs a node and decides where to go on from it.
-func (r *run) execute(ctx workflow.Context, x *execution, edges []int) (executed, error) {
-	ctx, leave := r.watch.enter(ctx, r.flow.Name, x)
-	done, err := r.perform(ctx, x, edges)
+func (n *runner) execute(ctx workflow.Context, x *execution, edges []int) (executed, error) {
+	ctx, leave := n.run.watch.enter(ctx, n.run.flow.Name, x)
+	done, err := n.perform(ctx, x, edges)
 	leave(err == nil && done.suspended != nil, err)
 	return done, err
 }
 
 // perform is [run.execute], unwatched.
-func (r *run) perform(ctx workflow.Context, x *execution, edges []int) (executed, error) {
+func (n *runner) perform(ctx workflow.Context, x *execution, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
-	before := r.conversation.mark()
+	before := n.run.conversation.mark()
 	x.journal, x.state = journalOf(nil, x.suspended), contract.SuspendedExecution{}
 	if x.suspended != nil && x.suspended.Outcome != nil {
 		done.outcome = *x.suspended.Outcome
 		done.Execution = done.outcome.Execution
-	} else if err := r.gain(ctx, x, &done); err != nil {
-		return r.yielded(x, done, err)
+	} else if err := n.gain(ctx, x, &done); err != nil {
+		return n.yielded(x, done, err)
 	}
 	output := contract.ContentRef{SHA: done.outcome.SHA}
-	taken, answers, err := r.route(ctx, source{
+	taken, answers, err := n.route(ctx, source{
 		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &output, view: x.view, x: x, branch: done.Branch,
 	}, edges, x.journal)
 	if err != nil {
 		x.state = contract.SuspendedExecution{Outcome: &contract.NodeOutcome{Execution: done.Execution, SHA: done.outcome.SHA}}
-		return r.yielded(x, done, err)
+		return n.yielded(x, done, err)
 	}
-	done.Taken = r.edgeIDs(taken)
+	done.Taken = n.edgeIDs(taken)
 	done.taken, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
 	if done.NoRoute && done.Branch != "" {
-		return done, r.noEdge(x, done.Branch)
+		return done, n.noEdge(x, done.Branch)
 	}
-	if done.NoRoute && r.flow.NoRoute != nil {
-		return done, r.unmatched(x, edges, answers)
+	if done.NoRoute && n.run.flow.NoRoute != nil {
+		return done, n.unmatched(x, edges, answers)
 	}
-	if err := r.spendEnd(x, taken); err != nil {
-		return done, r.failed(x, err)
+	if err := n.run.conversation.spendEnd(x, taken); err != nil {
+		return done, n.run.failed(x, err)
 	}
-	if err := r.passOn(x, taken, &done.Execution); err != nil {
-		return done, r.failed(x, err)
+	if err := passOn(n.run, x, taken, &done.Execution); err != nil {
+		return done, n.run.failed(x, err)
 	}
-	r.log.add(x, &done, done.outcome.SHA, before)
+	n.run.log.add(x, &done, done.outcome.SHA, before)
 	return done, nil
 }
 
 // gain runs the node and takes over what it gives.
-func (r *run) gain(ctx workflow.Context, x *execution, done *executed) error {
-	out, err := r.visit(ctx, x)
+func (n *runner) gain(ctx workflow.Context, x *execution, done *executed) error {
+	out, err := n.visit(ctx, x)
 	if err != nil {
 		return err
 	}
-	if err := r.account(x, &out); err != nil {
+	if err := n.account(x, &out); err != nil {
 		return err
 	}
 	schedule.SetOutput(x.view, contract.NodeOutput{
@@ -216,19 +216,19 @@ func (r *run) gain(ctx workflow.Context, x *execution, done *executed) error {
 }
 
 // yielded is what an execution gives that did not come to its end: what it goes on with, or why it failed.
-func (r *run) yielded(x *execution, done executed, err error) (executed, error) {
+func (n *runner) yielded(x *execution, done executed, err error) (executed, error) {
 	if !errors.Is(err, errYield) {
-		return done, r.failed(x, err)
+		return done, n.run.failed(x, err)
 	}
 	done.suspended, err = x.suspend()
 	return done, err
 }
 
 // edgeIDs names edges as the author did.
-func (r *run) edgeIDs(edges []int) []string {
+func (n *runner) edgeIDs(edges []int) []string {
 	var out []string
 	for _, e := range edges {
-		out = append(out, r.flow.Edges[e].ID)
+		out = append(out, n.run.flow.Edges[e].ID)
 	}
 	return out
 }
@@ -243,39 +243,44 @@ type executed struct {
 }
 
 // visit runs one node: the only place that tells node kinds apart.
-func (r *run) visit(ctx workflow.Context, x *execution) (outcome, error) {
+func (n *runner) visit(ctx workflow.Context, x *execution) (outcome, error) {
 	switch x.node.Kind {
 	case plan.KindAgent:
-		return r.agent(ctx, x)
+		return runAgent(ctx, n.run, x)
 	case plan.KindAsk:
-		return r.ask(ctx, x)
+		return runAsk(ctx, n.run, x)
 	case plan.KindTransform:
-		return r.transform(x)
+		return runTransform(n.run, x)
 	case plan.KindMerge:
-		return r.merge(x)
+		return runMerge(n.run, x)
 	case plan.KindPass:
-		return r.pass(x)
+		return runPass(n.run, x)
 	case plan.KindBranch:
-		return r.branch(x)
+		return runBranch(n.run, x)
 	case plan.KindSay:
-		return r.say(x)
+		return runSay(n.run, x)
 	case plan.KindTool:
-		return r.toolNode(ctx, x)
+		return runTool(ctx, n.run, x)
 	case plan.KindCall:
-		return r.callFlows(ctx, x)
+		return runCall(ctx, n.run, x)
 	case plan.KindProgram:
-		return r.program(ctx, x)
+		return runProgram(ctx, n.run, x)
 	}
-	return outcome{}, r.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
+	return outcome{}, n.run.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
 }
 
 // account settles what a visit of a node gave and cost.
-func (r *run) account(x *execution, out *outcome) error {
-	if err := r.settleValue(x, out); err != nil {
+func (n *runner) account(x *execution, out *outcome) error {
+	if err := settleValue(n.run, x, out); err != nil {
 		return err
 	}
 	if x.node.Cost == nil {
 		return nil
 	}
-	return r.spend(x, x.node.Cost.Visit)
+	return n.run.conversation.spend(x, x.node.Cost.Visit)
+}
+
+// runner runs executions of nodes, and decides which edges are taken behind them.
+type runner struct {
+	run *run
 }

@@ -20,7 +20,7 @@ import (
 // agent runs a node of kind agent: the model is called until it answers without calling a
 // tool. Each model call and each tool call is one activity. Tools run in parallel; their
 // results go back in the order asked.
-func (r *run) agent(ctx workflow.Context, x *execution) (outcome, error) {
+func runAgent(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	a := agentRun{run: r, execution: x, cfg: x.node.Agent, left: x.node.Agent.MaxCalls}
 	if len(a.cfg.Members) > 0 {
 		a.team = &team{of: a.cfg, node: a.execution.node.ID, id: a.execution.id}
@@ -196,11 +196,11 @@ func (a *agentRun) describe() error {
 		RetellCalls: a.cfg.RetellCalls, Contacts: contacts(a.cfg), Signed: a.team != nil,
 	}
 	if r := a.cfg.Remote; r != nil {
-		p.Remote = &contract.RemoteAgent{Connection: a.run.remote(r.Connection), PollMillis: r.PollMillis}
+		p.Remote = &contract.RemoteAgent{Connection: remoteConnection(a.run, r.Connection), PollMillis: r.PollMillis}
 	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
-		b := a.run.bound(t)
+		b := resolvedConnection(a.run, t)
 		if b == nil {
 			return a.run.fail(a.execution, contract.ClassConnection, "", "tool %q has no connection %q", t.Name, t.Connection)
 		}
@@ -225,7 +225,7 @@ func (a *agentRun) describe() error {
 }
 
 // remote is the flow's connection to an agent that runs elsewhere.
-func (r *run) remote(id string) plan.Connection {
+func remoteConnection(r *run, id string) plan.Connection {
 	for _, c := range r.flow.Connections {
 		if c.ID == id {
 			return c
@@ -235,7 +235,7 @@ func (r *run) remote(id string) plan.Connection {
 }
 
 // bound finds the connection of a tool, or nil.
-func (r *run) bound(t *plan.Tool) *contract.Bound {
+func resolvedConnection(r *run, t *plan.Tool) *contract.Bound {
 	id := boundTo(t)
 	for i := range r.shared.Connections {
 		if r.shared.Connections[i].ID == id {

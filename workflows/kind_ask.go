@@ -7,10 +7,10 @@ import (
 )
 
 // ask runs a node of kind ask: a person is asked, and the answer is the node's output.
-func (r *run) ask(ctx workflow.Context, x *execution) (outcome, error) {
+func runAsk(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	question := x.node.Ask.Text
 	if x.node.Ports != nil {
-		in, err := r.given(x)
+		in, err := given(r, x)
 		if err != nil {
 			return outcome{}, err
 		}

@@ -15,9 +15,9 @@ import (
 
 // callFlows runs a node of kind call: each of its flows, or one flow for each element of lists,
 // as a run of its own below this one.
-func (r *run) callFlows(ctx workflow.Context, x *execution) (outcome, error) {
+func runCall(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	c := callRun{run: r, execution: x, cfg: x.node.Call}
-	in, err := r.given(x)
+	in, err := given(r, x)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -6,14 +6,14 @@ import (
 )
 
 // pass runs a node of kind pass: what it takes is what it leaves.
-func (r *run) pass(x *execution) (outcome, error) {
-	in, err := r.given(x)
+func runPass(r *run, x *execution) (outcome, error) {
+	in, err := given(r, x)
 	return outcome{value: &in}, err
 }
 
 // branch runs a node of kind branch: the text of its value says by which branch it leaves.
-func (r *run) branch(x *execution) (outcome, error) {
-	in, err := r.given(x)
+func runBranch(r *run, x *execution) (outcome, error) {
+	in, err := given(r, x)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -30,8 +30,8 @@ func (r *run) branch(x *execution) (outcome, error) {
 }
 
 // say runs a node of kind say: its text goes into the flow's conversation.
-func (r *run) say(x *execution) (outcome, error) {
-	in, err := r.given(x)
+func runSay(r *run, x *execution) (outcome, error) {
+	in, err := given(r, x)
 	if err != nil {
 		return outcome{}, err
 	}

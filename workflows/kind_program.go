@@ -15,7 +15,7 @@ const programGrace = 60
 
 // program runs a node of kind program. What it printed is the node's output; where it ends with
 // another code than 0, the failure has it.
-func (r *run) program(ctx workflow.Context, x *execution) (outcome, error) {
+func runProgram(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	p := x.node.Program
 	in := contract.ProgramInput{Program: *p}
 	name := p.Script

@@ -13,7 +13,7 @@ import (
 // toolNode runs a node of kind tool: one call with the values that the node takes. It is a call like
 // a model's, with the same rules, requests and limits; the conversation that holds it is the
 // node's own.
-func (r *run) toolNode(ctx workflow.Context, x *execution) (outcome, error) {
+func runTool(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	t := *x.node.Tool
 	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, left: 1, turn: 1}
 	a.thread = r.store.open(x.id)
@@ -37,7 +37,7 @@ func (r *run) toolNode(ctx workflow.Context, x *execution) (outcome, error) {
 
 // callOnce writes the call down as a model would, and makes it.
 func (a *agentRun) callOnce(ctx workflow.Context, t *plan.Tool) error {
-	in, err := a.run.given(a.execution)
+	in, err := given(a.run, a.execution)
 	if err != nil {
 		return err
 	}

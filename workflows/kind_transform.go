@@ -8,12 +8,12 @@ import (
 )
 
 // transform runs a node of kind transform: it takes apart the value that comes in.
-func (r *run) transform(x *execution) (outcome, error) {
+func runTransform(r *run, x *execution) (outcome, error) {
 	t := x.node.Transform
 	if t.Fail != "" {
 		return outcome{}, r.fail(x, contract.ClassValue, "correct the node", "%s", t.Fail)
 	}
-	v, _, err := r.valueAt(x.view, contract.ValueKey)
+	v, _, err := valueAt(r, x.view, contract.ValueKey)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -26,17 +26,17 @@ func (r *run) transform(x *execution) (outcome, error) {
 }
 
 // merge runs a node of kind merge: it makes one value of those that parallel nodes left.
-func (r *run) merge(x *execution) (outcome, error) {
+func runMerge(r *run, x *execution) (outcome, error) {
 	m := x.node.Merge
 	if m.Fail != "" {
 		return outcome{}, r.fail(x, contract.ClassValue, "correct the node", "%s", m.Fail)
 	}
 	if m.Pick != nil {
-		return r.pick(x)
+		return runPick(r, x)
 	}
 	all := value.Value{Kind: value.Array}
 	for _, res := range m.Results {
-		v, _, err := r.valueAt(x.view, res.Key)
+		v, _, err := valueAt(r, x.view, res.Key)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -48,10 +48,10 @@ func (r *run) merge(x *execution) (outcome, error) {
 }
 
 // pick makes one result the value, if the merge's condition holds for it.
-func (r *run) pick(x *execution) (outcome, error) {
+func runPick(r *run, x *execution) (outcome, error) {
 	m := x.node.Merge
 	res := m.Results[*m.Pick]
-	v, _, err := r.valueAt(x.view, res.Key)
+	v, _, err := valueAt(r, x.view, res.Key)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -61,7 +61,7 @@ func (r *run) pick(x *execution) (outcome, error) {
 		case "name":
 			seen = value.Of(res.Name)
 		case "input":
-			if seen, _, err = r.valueAt(x.view, m.Input); err != nil {
+			if seen, _, err = valueAt(r, x.view, m.Input); err != nil {
 				return outcome{}, err
 			}
 		}

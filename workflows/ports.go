@@ -16,14 +16,14 @@ import (
 // see [plan.Ports]. The value that flows along the edges is not used then.
 
 // given is what a node takes by name, as an object in the order of its ports.
-func (r *run) given(x *execution) (value.Value, error) {
+func given(r *run, x *execution) (value.Value, error) {
 	out := value.Value{Kind: value.Object}
 	if x.node.Ports == nil {
 		return out, nil
 	}
 	for i := range x.node.Ports.In {
 		in := &x.node.Ports.In[i]
-		v, err := r.taken(x, in)
+		v, err := portValue(r, x, in)
 		if err != nil {
 			return out, err
 		}
@@ -36,9 +36,9 @@ func (r *run) given(x *execution) (value.Value, error) {
 }
 
 // taken is the value of one port: what was written last, or its default.
-func (r *run) taken(x *execution, in *plan.In) (value.Value, error) {
+func portValue(r *run, x *execution, in *plan.In) (value.Value, error) {
 	if e, ok := schedule.Entry(x.view, in.Key); ok && in.Key != "" && (e.SHA != "" || len(e.Value) > 0) {
-		v, _, err := r.valueAt(x.view, in.Key)
+		v, _, err := valueAt(r, x.view, in.Key)
 		return v, err
 	}
 	if len(in.Default) == 0 {
@@ -54,8 +54,8 @@ func (r *run) taken(x *execution, in *plan.In) (value.Value, error) {
 
 // settlePorts writes what a node left to the keys from which others take it, and makes text and
 // data of the outcome agree with it.
-func (r *run) settlePorts(x *execution, out *outcome) error {
-	left, err := r.leftBy(x, out)
+func settlePorts(r *run, x *execution, out *outcome) error {
+	left, err := leftBy(r, x, out)
 	if err != nil {
 		return err
 	}
@@ -63,12 +63,12 @@ func (r *run) settlePorts(x *execution, out *outcome) error {
 	all := value.Value{Kind: value.Object}
 	for i := range x.node.Ports.Out {
 		o := &x.node.Ports.Out[i]
-		v, err := r.leaving(x, o, left)
+		v, err := leaving(r, x, o, left)
 		if err != nil {
 			return err
 		}
 		for _, key := range o.Keys {
-			if err := r.putValue(x, key, v); err != nil {
+			if err := putValue(r, x, key, v); err != nil {
 				return err
 			}
 		}
@@ -79,13 +79,13 @@ func (r *run) settlePorts(x *execution, out *outcome) error {
 	}
 	out.text, out.data = spoken(all)
 	if out.ref.SHA == "" {
-		out.ref, err = r.words(out.text)
+		out.ref, err = textMessage(r, out.text)
 	}
 	return err
 }
 
 // leftBy is what a node gave, as an object.
-func (r *run) leftBy(x *execution, out *outcome) (value.Value, error) {
+func leftBy(r *run, x *execution, out *outcome) (value.Value, error) {
 	switch {
 	case out.value != nil:
 		return *out.value, nil
@@ -102,7 +102,7 @@ func (r *run) leftBy(x *execution, out *outcome) (value.Value, error) {
 }
 
 // leaving is what a node leaves by one port: what it gave, or the port's default.
-func (r *run) leaving(x *execution, o *plan.Out, left value.Value) (value.Value, error) {
+func leaving(r *run, x *execution, o *plan.Out, left value.Value) (value.Value, error) {
 	v, ok := left.Get(o.Name)
 	var err error
 	switch {

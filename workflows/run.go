@@ -23,6 +23,7 @@ type run struct {
 	// root is the workflow id with which the ids of children begin.
 	root         string
 	budget       budget
+	runner       runner
 	conversation conversation
 	// log is for forks.
 	log executionLog
@@ -42,7 +43,7 @@ func newRun(ctx workflow.Context) *run {
 
 // link makes the parts of a run know it.
 func (r *run) link() *run {
-	r.requests.run, r.pace.run, r.space.run, r.conversation.run, r.log.run, r.budget.run = r, r, r, r, r, r
+	r.requests.run, r.pace.run, r.space.run, r.conversation.run, r.log.run, r.budget.run, r.runner.run = r, r, r, r, r, r, r
 	return r
 }
 

@@ -266,7 +266,7 @@ func (a *agentRun) reply(out *outcome) (toolReply, error) {
 	all := value.Value{Kind: value.Object}
 	for i := range a.execution.node.Ports.Out {
 		o := &a.execution.node.Ports.Out[i]
-		v, err := a.run.leaving(a.execution, o, *out.value)
+		v, err := leaving(a.run, a.execution, o, *out.value)
 		if err != nil {
 			return toolReply{}, err
 		}

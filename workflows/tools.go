@@ -131,7 +131,7 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (toolRep
 		if tool.As != c.call.Name {
 			continue
 		}
-		b := c.agentRun.run.bound(tool)
+		b := resolvedConnection(c.agentRun.run, tool)
 		if b.Connection.Kind == plan.ConnectionAgent {
 			c.countStart()
 		}

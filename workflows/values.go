@@ -17,7 +17,7 @@ import (
 // like all state.
 
 // valueAt reads a typed value from the state of a view, and says who wrote it.
-func (r *run) valueAt(v *contract.View, key string) (value.Value, contract.Stamp, error) {
+func valueAt(r *run, v *contract.View, key string) (value.Value, contract.Stamp, error) {
 	e, ok := schedule.Entry(v, key)
 	if !ok {
 		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassValue, Text: fmt.Sprintf("nothing has written the value %q", key)}
@@ -34,7 +34,7 @@ func (r *run) valueAt(v *contract.View, key string) (value.Value, contract.Stamp
 }
 
 // putValue writes a typed value into the state that an execution sees.
-func (r *run) putValue(x *execution, key string, v value.Value) error {
+func putValue(r *run, x *execution, key string, v value.Value) error {
 	raw := v.JSON()
 	if d := plan.Depth(raw); d > maxDepth {
 		return r.fail(x, contract.ClassValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, maxDepth)
@@ -58,12 +58,12 @@ func (r *run) putValue(x *execution, key string, v value.Value) error {
 
 // settleValue writes what a node gave where its flow wants it, and makes text and data of the
 // outcome agree with it.
-func (r *run) settleValue(x *execution, out *outcome) error {
+func settleValue(r *run, x *execution, out *outcome) error {
 	if r.flow.Values == nil {
 		return nil
 	}
 	if x.node.Ports != nil {
-		return r.settlePorts(x, out)
+		return settlePorts(r, x, out)
 	}
 	v := value.Of(out.text)
 	switch {
@@ -75,7 +75,7 @@ func (r *run) settleValue(x *execution, out *outcome) error {
 			return r.fail(x, contract.ClassValue, "", "the node's value: %v", err)
 		}
 	}
-	if err := r.putValue(x, cmp.Or(x.node.Into, contract.ValueKey), v); err != nil {
+	if err := putValue(r, x, cmp.Or(x.node.Into, contract.ValueKey), v); err != nil {
 		return err
 	}
 	out.text, out.data = spoken(v)
@@ -83,7 +83,7 @@ func (r *run) settleValue(x *execution, out *outcome) error {
 		return nil
 	}
 	var err error
-	out.ref, err = r.words(out.text)
+	out.ref, err = textMessage(r, out.text)
 	return err
 }
 
@@ -96,7 +96,7 @@ func spoken(v value.Value) (string, json.RawMessage) {
 }
 
 // words stores a text as a message that others can refer to.
-func (r *run) words(text string) (contract.ContentRef, error) {
+func textMessage(r *run, text string) (contract.ContentRef, error) {
 	raw, err := (&contract.Message{Role: contract.RoleAssistant, Text: text}).Encode()
 	if err != nil {
 		return contract.ContentRef{}, err
@@ -105,12 +105,12 @@ func (r *run) words(text string) (contract.ContentRef, error) {
 }
 
 // passOn changes the value as the taken edge asks.
-func (r *run) passOn(x *execution, taken []int, done *contract.Execution) error {
+func passOn(r *run, x *execution, taken []int, done *contract.Execution) error {
 	if len(taken) != 1 || r.flow.Edges[taken[0]].Pass == nil {
 		return nil
 	}
 	edge := &r.flow.Edges[taken[0]]
-	v, _, err := r.valueAt(x.view, contract.ValueKey)
+	v, _, err := valueAt(r, x.view, contract.ValueKey)
 	if err != nil {
 		return err
 	}
@@ -121,12 +121,12 @@ func (r *run) passOn(x *execution, taken []int, done *contract.Execution) error 
 		text, data := spoken(v)
 		done.Text, done.Data = &text, data
 	}
-	return r.putValue(x, contract.ValueKey, v)
+	return putValue(r, x, contract.ValueKey, v)
 }
 
 // longValues are the stored bytes of a view's long values that workflow code itself reads, and
 // of short outputs, which it sends itself.
-func (r *run) longValues(v *contract.View) []json.RawMessage {
+func longValues(r *run, v *contract.View) []json.RawMessage {
 	var out []json.RawMessage
 	for i := range v.State {
 		if e := &v.State[i]; e.SHA != "" && contract.Reserved(e.Key) && r.store.has(e.SHA) {
@@ -142,18 +142,18 @@ func (r *run) longValues(v *contract.View) []json.RawMessage {
 }
 
 // printed is a value as the flow's messages write it.
-func (r *run) printed(v value.Value) string {
+func printed(r *run, v value.Value) string {
 	if r.flow.Values != nil {
 		for _, p := range r.flow.Values.Printed {
 			if p.Type == typeOf(v) {
-				return r.inForm(p.Form, v)
+				return inForm(r, p.Form, v)
 			}
 		}
 	}
 	return v.Brief()
 }
 
-func (r *run) inForm(form string, v value.Value) string {
+func inForm(r *run, form string, v value.Value) string {
 	data := v.Words()
 	if v.Kind == value.Array {
 		var items []string
@@ -167,7 +167,7 @@ func (r *run) inForm(form string, v value.Value) string {
 		success, _ := v.Get("success")
 		feedback, _ := v.Get("feedback")
 		input, _ := v.Get("input")
-		pairs = append(pairs, "{success}", success.Words(), "{feedback}", feedback.Text, "{input}", r.printed(input))
+		pairs = append(pairs, "{success}", success.Words(), "{feedback}", feedback.Text, "{input}", printed(r, input))
 	}
 	return strings.NewReplacer(pairs...).Replace(form)
 }
@@ -187,10 +187,10 @@ func typeOf(v value.Value) string {
 }
 
 // textPart is a text as part of a message: a long one by reference.
-func (r *run) textPart(text string) (contract.Part, error) {
+func textPart(r *run, text string) (contract.Part, error) {
 	if len(text) <= maxInline {
 		return contract.Part{Text: text}, nil
 	}
-	ref, err := r.words(text)
+	ref, err := textMessage(r, text)
 	return contract.Part{Ref: &contract.ContentRef{SHA: ref.SHA}}, err
 }
