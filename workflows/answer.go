@@ -71,7 +71,7 @@ func (d *inbox) names() string {
 
 func (d *inbox) roomFor(m *contract.MessageAnswer) error {
 	// What branches have counts too, read or not: they bring back what they have not read.
-	n, all := d.given()
+	n, all := d.givenSize()
 	own := inPayload(m.Text) + len(m.Node)
 	n, all = n+len(d.unread), all+own
 	for i := range d.unread {
@@ -80,9 +80,9 @@ func (d *inbox) roomFor(m *contract.MessageAnswer) error {
 	switch {
 	case len(m.Text) > maxMessage:
 		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the message is %d bytes, at most %d are taken", len(m.Text), maxMessage)}
-	case own > maxInboxSize:
-		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the message takes %d bytes in a payload, at most %d are taken", own, maxInboxSize)}
-	case n >= maxInbox || all > maxInboxSize:
+	case own > maxUnreadSize:
+		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the message takes %d bytes in a payload, at most %d are taken", own, maxUnreadSize)}
+	case n >= maxUnread || all > maxUnreadSize:
 		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("%d messages are unread already, or with branches that still run", n),
 			Remedy: "wait until an agent has read them"}
 	}
@@ -91,7 +91,7 @@ func (d *inbox) roomFor(m *contract.MessageAnswer) error {
 
 // placed refuses a message for a node that there is not.
 func (d *inbox) placed(m *contract.MessageAnswer) error {
-	if m.Node == "" || d.known(m.Node) {
+	if _, found := d.host.knows(m.Node); m.Node == "" || found {
 		return nil
 	}
 	return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow has no node %q that could get a message", cut(m.Node, 200)),
@@ -138,7 +138,7 @@ func (d *inbox) check(ctx workflow.Context, a *sent) error {
 	in := a.check
 	in.Catalogue, in.Name = *req.Catalogue, req.Name
 	var out contract.CheckResult
-	err := d.r.invoke(ctx, &call{activity: contract.ActivityCheck, args: []any{&in}, what: "the answer", summary: "check the answer to " + a.id,
+	err := d.run.invoke(ctx, &call{activity: contract.ActivityCheck, args: []any{&in}, what: "the answer", summary: "check the answer to " + a.id,
 		options: checkOptions, out: &out})
 	if err != nil {
 		return err
@@ -188,13 +188,17 @@ func (d *inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 	d.seq++
 	seq := d.seq
 	d.unread = append(d.unread, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, By: m.By})
-	d.steered(ctx)
-	d.changed(ctx)
-	if m.Node == "" || d.ready() {
+	d.assign(ctx)
+	d.host.changed(ctx)
+	ready := func() bool {
+		known, _ := d.host.knows(m.Node)
+		return known
+	}
+	if m.Node == "" || ready() {
 		return &contract.Receipt{ID: id, Status: "accepted"}, nil
 	}
 	// The message came before the flow was known.
-	if err := workflow.Await(ctx, d.ready); err != nil {
+	if err := workflow.Await(ctx, ready); err != nil {
 		return nil, err
 	}
 	if err := d.placed(m); err != nil {

@@ -20,7 +20,7 @@ import (
 // TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
 // takes what runs of the tree announce.
 func TestForeignRequests(t *testing.T) {
-	d := &inbox{r: (&run{store: emptyStore()}).link()}
+	d := &inbox{run: (&run{store: emptyStore()}).link()}
 	long := strings.Repeat("x", 1<<20)
 	fair := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
 	for name, spoil := range map[string]func(q *contract.Request){
@@ -61,8 +61,8 @@ func TestForeignRequests(t *testing.T) {
 // TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write
 // characters as they are that are escaped there.
 func TestAnswersAsTheyTravel(t *testing.T) {
-	d := &inbox{r: (&run{store: emptyStore()}).link(), requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
-		given: func() (int, int) { return 0, 0 }, known: func(string) bool { return true }}
+	d := &inbox{run: (&run{store: emptyStore()}).link(), requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
+		host: idleHost{}}
 	for name, tc := range map[string]struct {
 		kind, raw, class string
 	}{
@@ -97,7 +97,7 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		f := lone(ctx, 0, 1)
 		f.status, f.run.root = contract.StatusRunning, f.run.store.workflow
-		f.session = newSession(f, &contract.RunInput{})
+		f.session = newSession(f.run, f, f, &contract.RunInput{})
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}
@@ -112,8 +112,8 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			messages, ok := f.run.requests.inbox.signals[0].channel.(workflow.Channel)
-			if f.run.requests.inbox.signals[0].name != contract.RequestMessage || !ok || !messages.SendAsync(p) {
+			messages, ok := f.inbox.signals[0].channel.(workflow.Channel)
+			if f.inbox.signals[0].name != contract.RequestMessage || !ok || !messages.SendAsync(p) {
 				t.Error("the channel takes nothing")
 			}
 			tell.Set(nil, nil)
@@ -284,3 +284,12 @@ func TestManyEventsShareTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// idleHost is a run that knows all nodes and has no branches.
+type idleHost struct{}
+
+func (idleHost) changed(workflow.Context)                    {}
+func (idleHost) opened(workflow.Context, *contract.Request)  {}
+func (idleHost) closed(workflow.Context, *contract.Answered) {}
+func (idleHost) knows(string) (ready, found bool)            { return true, true }
+func (idleHost) route(*contract.Inbound) (string, *childRun) { return "", nil }

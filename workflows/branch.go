@@ -88,6 +88,7 @@ func validBranch(in *contract.BranchInput) error {
 // branch is a chain under way.
 type branch struct {
 	run    *run
+	runner *runner
 	in     *contract.BranchInput
 	view   contract.View
 	strand string
@@ -111,7 +112,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	for _, raw := range in.Values {
 		r.store.keep(raw)
 	}
-	b := &branch{run: r, in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Nth)}
+	b := &branch{run: r, runner: newRunner(r, agentKinds(nil)), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Nth)}
 	others := schedule.NewNodeSet(len(in.Plan.Nodes))
 	for _, id := range in.Others {
 		if i := r.g.Index(id); i >= 0 {
@@ -184,7 +185,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		b.in.Suspended = nil
 		b.now = x.id
-		done, err := b.run.runner.execute(ctx, x, b.run.g.Out(node))
+		done, err := b.runner.execute(ctx, x, b.run.g.Out(node))
 		if err != nil {
 			return nil, err
 		}

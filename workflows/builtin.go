@@ -12,12 +12,8 @@ import (
 	"weft/workflows/schedule"
 )
 
-// maxKeys bounds what one get_state reads, maxDepth how deep a stored value nests: what is
-// deeper cannot be decoded again inside of what carries it.
-const (
-	maxKeys  = 1000
-	maxDepth = 100
-)
+// maxKeys bounds what one get_state reads.
+const maxKeys = 1000
 
 // builtinArgs are the arguments of all tools of the interpreter's own.
 type builtinArgs struct {
@@ -35,7 +31,7 @@ func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (toolRepl
 		if c.call.Name == plan.SessionStart {
 			c.countStart()
 		}
-		return func(ctx workflow.Context) (toolReply, error) { return c.orchestrate(ctx, raw) }
+		return func(ctx workflow.Context) (toolReply, error) { return c.session(ctx, raw) }
 	}
 	if err := json.Unmarshal(raw, &c.args); err != nil {
 		c.refuse("the arguments of %s: %v", c.call.Name, err)
@@ -180,4 +176,38 @@ func (a *agentRun) listKeys() toolReply {
 		return toolError("%v", err)
 	}
 	return toolReply{Text: string(unescape(raw))}
+}
+
+// session calls one of [plan.SessionTools]: the command is one step, and waiting for what it asked for another.
+func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (toolReply, error) {
+	a := c.agentRun
+	if a.sessions == nil {
+		return toolReply{Text: `{"error":"sessions cannot be started here"}`}, nil
+	}
+	call := sessionCall{tool: c.call.Name, args: raw, starts: a.cfg.Starts, child: c.startID(), id: c.id("session")}
+	j := a.execution.journal
+	var done sessionReply
+	err := a.run.runStep(ctx, j, call.id+"/order", hashOf(call.tool, string(raw)), &done, func(*journalStep) error {
+		var err error
+		done, err = a.sessions.do(ctx, &call)
+		return err
+	})
+	if err != nil || done.Order == nil {
+		return done.Reply, err
+	}
+	var reply toolReply
+	err = a.run.runStep(ctx, j, call.id, "", &reply, func(*journalStep) error {
+		var err error
+		reply, err = a.sessions.await(ctx, *done.Order, j)
+		return err
+	})
+	return reply, err
+}
+
+// sessions are what an agent starts and prompts by its tools; nil where it cannot.
+type sessions interface {
+	// do does what a call asks. Where the answer is still to come, the reply has the order to await.
+	do(ctx workflow.Context, c *sessionCall) (sessionReply, error)
+	// await waits for what was ordered, or yields.
+	await(ctx workflow.Context, o contract.SessionOrder, j *journal) (toolReply, error)
 }

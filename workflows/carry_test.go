@@ -98,7 +98,7 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		old.team.main, again.team.main = old.thread, again.thread
 		old.takeMark()
 		again.restore(new(travels(t, *old.snapshot())))
-		sameFields(t, old, again, left{"run": wasRun, "execution": fromPlan, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
+		sameFields(t, old, again, left{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
 			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "under": "the journal has their steps", "marked": "see snapshot",
 			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
@@ -119,7 +119,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.run.g = schedule.NewGraph(f.run.flow)
 		f.sched = schedule.New(f.run.g)
 		f.run.flow.Nodes[0].Agent.Starts, f.run.flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
-		f.run.source, f.hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
+		f.run.source, f.run.hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
 		f.run.budget.usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
 		ref, err := f.run.store.write(f.run.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
 		if err != nil {
@@ -138,44 +138,45 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.run.conversation = conversation{thread: talked(t, f.run.store, conversationName), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
 		f.run.log.replay = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
 		f.run.log.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
-		f.run.requests.inbox = &inbox{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
+		f.run.requests.owner = true
+		f.inbox = &inbox{run: f.run, host: f, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
 			remembered: []contract.Remembered{{Name: "n"}}, unread: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
 		f.run.requests.rejected, f.run.requests.rejects = 2, []string{"no"}
-		f.session = &session{f: f, stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
+		f.session = &session{run: f.run, host: f, view: f, stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
 			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
 
 		in := contract.RunInput{Carry: travels(t, f.carryOver())}
 		g := &flowRun{run: newRun(ctx)}
-		g.session = newSession(g, &in)
-		g.run.requests.inbox = &inbox{r: g.run}
-		g.run.requests.inbox.restore(ctx, in.Carry.Desk)
+		g.session = newSession(g.run, g, g, &in)
+		g.inbox = newInbox(g.run, g)
+		g.inbox.restore(ctx, in.Carry.Desk)
 		g.restore(in.Carry)
-		owner := f.run.requests.inbox
-		f.run.requests.inbox = nil
+		owner := f.inbox
+		f.inbox, f.run.requests.owner = nil, false
 		h := &flowRun{run: newRun(ctx)}
-		newSession(h, &contract.RunInput{Carry: travels(t, f.carryOver())})
+		newSession(h.run, h, h, &contract.RunInput{Carry: travels(t, f.carryOver())})
 		for who, n := range map[string]int{"the owner": g.run.requests.rejected, "a session below": h.run.requests.rejected} {
 			if n != 2 {
 				t.Errorf("%s has refused %d signals", who, n)
 			}
 		}
-		f.run.requests.inbox = owner
+		f.inbox, f.run.requests.owner = owner, true
 		if g.runs != f.runs+1 {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
 		sameFields(t, f, g, left{"run": "see below", "settings": "they are the worker's", "session": "see below", "sched": "see below", "runs": "see above",
-			"branches": noneNow, "ending": noneNow, "deliveries": noneNow, "sent": noneNow, "assigns": wasRun, "rest": "it is what the run above carries"})
+			"branches": noneNow, "ending": noneNow, "deliveries": noneNow, "inbox": "see below", "runner": wasRun, "rest": "it is what the run above carries"})
 		sameFields(t, f.run, g.run, left{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
-			"root": "it is the workflow's id", "reserved": noneNow, "conversation": "see below", "log": "see below", "sessions": "see below", "watch": "it is the worker's",
+			"root": "it is the workflow's id", "budget": "see below", "conversation": "see below", "log": "see below", "watch": "it is the worker's",
 			"pace": "the limit is in the input; all else is of one history", "space": "what is under way has ended", "requests": "who waits asks again; the inbox is below"})
-		sameFields(t, &f.run.conversation, &g.run.conversation, left{"thread": "see below"})
+		sameFields(t, &f.run.budget, &g.run.budget, left{"run": wasRun, "reserved": noneNow})
+		sameFields(t, &f.run.conversation, &g.run.conversation, left{"run": wasRun, "thread": "see below"})
 		sameFields(t, f.run.conversation.thread, g.run.conversation.thread, left{"called": "the next call says what it is about anew"})
-		sameFields(t, &f.run.log, &g.run.log, left{"finished": "each run of a chain is asked for its own"})
+		sameFields(t, &f.run.log, &g.run.log, left{"run": wasRun, "finished": "each run of a chain is asked for its own"})
 		was, is := f.sched.Snapshot(0), g.sched.Snapshot(0)
 		sameFields(t, &was, &is, nil)
-		sameFields(t, f.run.requests.inbox, g.run.requests.inbox, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "opened": wasRun, "closed": wasRun, "changed": wasRun,
-			"signals": wasRun, "ready": wasRun, "known": wasRun, "steered": wasRun, "given": wasRun})
-		sameFields(t, f.session, g.session, left{"f": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "endedAt": "it would not go on",
+		sameFields(t, f.inbox, g.inbox, left{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "signals": wasRun, "given": noneNow, "full": wasRun})
+		sameFields(t, f.session, g.session, left{"run": wasRun, "host": wasRun, "view": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "endedAt": "it would not go on",
 			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})
 		sameFields(t, f.session.children[0], g.session.children[0], left{"future": wasRun, "reserved": "it is lent anew"})
 	})

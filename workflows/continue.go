@@ -42,7 +42,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	switch {
 	case err != nil:
 		return f.grown(err)
-	case f.run.requests.inbox == nil && f.run.pace.asked:
+	case f.inbox == nil && f.run.pace.asked:
 		f.rest = in.Carry
 		return errYield
 	}
@@ -56,8 +56,8 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 	for {
 		f.run.requests.awaitSignals(ctx)
 		f.awaitDeliveries(ctx)
-		if f.run.requests.inbox != nil {
-			if err := f.run.requests.inbox.quiet(ctx); err != nil {
+		if f.inbox != nil {
+			if err := f.inbox.quiet(ctx); err != nil {
 				return err
 			}
 		}
@@ -65,10 +65,10 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 		if f.session != nil {
 			f.session.hear()
 		}
-		if f.run.requests.inbox != nil {
-			f.run.requests.inbox.drain(ctx)
+		if f.inbox != nil {
+			f.inbox.drain(ctx)
 		}
-		if len(f.run.requests.unacknowledged)+len(f.deliveries) == 0 && (f.run.requests.inbox == nil || f.run.requests.inbox.busy == 0) {
+		if len(f.run.requests.unacknowledged)+len(f.deliveries) == 0 && (f.inbox == nil || f.inbox.busy == 0) {
 			return nil
 		}
 	}
@@ -96,12 +96,12 @@ func (f *flowRun) carryOver() *contract.Carry {
 	}
 	sched := f.sched.Snapshot(maxRan)
 	c := &contract.Carry{
-		Plan: f.run.flow, Source: f.run.source, Hash: f.hash, Shared: f.run.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
+		Plan: f.run.flow, Source: f.run.source, Hash: f.run.hash, Shared: f.run.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.run.budget.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: sched.Suspended, Pending: sched.Waiting, Armed: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
 	}
-	if f.run.requests.inbox != nil {
-		c.Desk = f.run.requests.inbox.carry()
+	if f.inbox != nil {
+		c.Desk = f.inbox.carry()
 	}
 	if f.session.on() {
 		c.Session = f.session.carry()
@@ -169,7 +169,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 // is named as its own.
 func (f *flowRun) restore(c *contract.Carry) {
 	c.Unfold()
-	f.run.flow, f.run.source, f.hash, f.run.shared, f.run.budget.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
+	f.run.flow, f.run.source, f.run.hash, f.run.shared, f.run.budget.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
 	f.public = c.Publish
 	if c.Status != "" {
 		f.status = c.Status

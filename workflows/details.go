@@ -108,17 +108,17 @@ func doneState(e *contract.Execution) string {
 // waits lists what the run waits for, each with what to send as an Update or a signal of the
 // kind's name.
 func (f *flowRun) waits(b *strings.Builder) {
-	if f.run.requests.inbox == nil || len(f.run.requests.inbox.requests) == 0 {
+	if f.inbox == nil || len(f.inbox.requests) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\n**Waits for %d %s.** Send the JSON as an Update, or a signal, of the kind's name.\n\n| kind | asked | JSON |\n|---|---|---|\n",
-		len(f.run.requests.inbox.requests), plural(len(f.run.requests.inbox.requests), "answer"))
-	for i := range f.run.requests.inbox.requests {
+		len(f.inbox.requests), plural(len(f.inbox.requests), "answer"))
+	for i := range f.inbox.requests {
 		if i == maxRows {
-			fmt.Fprintf(b, "\n%d more\n", len(f.run.requests.inbox.requests)-i)
+			fmt.Fprintf(b, "\n%d more\n", len(f.inbox.requests)-i)
 			return
 		}
-		q := &f.run.requests.inbox.requests[i]
+		q := &f.inbox.requests[i]
 		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(cut(q.Text, 200)), paste(q))
 	}
 }

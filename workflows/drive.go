@@ -127,8 +127,8 @@ type branchRun struct {
 // maxChildren is how many branches run at once; the server refuses more than 2,000.
 const maxChildren = 500
 
-// begin makes the view with which an execution starts.
-func (f *flowRun) begin(x *schedule.Execution) contract.View {
+// viewOf makes the view with which an execution starts.
+func (f *flowRun) viewOf(x *schedule.Execution) contract.View {
 	view, conflicts := f.sched.Begin(x)
 	f.conflicts = latestOf(append(f.conflicts, conflicts...))
 	return view
@@ -162,13 +162,13 @@ func (f *flowRun) bounded(x *schedule.Execution, view *contract.View) error {
 
 // runHere runs one execution in this run.
 func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
-	view := f.begin(x)
+	view := f.viewOf(x)
 	id := f.sched.ID(x)
 	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		f.sched.End(x)
 		return err
 	}
-	done, err := f.run.runner.execute(ctx, &execution{
+	done, err := f.runner.execute(ctx, &execution{
 		node: &f.run.flow.Nodes[x.Node], id: id, n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
 	}, f.run.g.Out(x.Node))
 	f.sched.End(x)
@@ -220,13 +220,13 @@ func (f *flowRun) startChildren(ctx workflow.Context, ready []*schedule.Executio
 // startChild starts the chain that begins with x as a child, one of n that share what is left
 // of the budget, and of all that start together.
 func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
-	view := f.begin(x)
+	view := f.viewOf(x)
 	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		return nil, err
 	}
 	f.sched.Started(x, view)
 	in := branchInput(f.run, f.sched, x, &view)
-	in.Inbox = f.dispatchTo(x)
+	in.Inbox = f.give(x)
 	id := f.sched.ID(x)
 	node := &f.run.flow.Nodes[x.Node]
 	if err := f.run.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
@@ -258,7 +258,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	err := b.child.Get(quiet, &out)
 	f.sched.End(x)
 	b.release()
-	f.returned(ctx, b, out.Unread, err)
+	f.takeBack(ctx, b, out.Unread, err)
 	if err != nil {
 		f.run.requests.disown(ctx, contract.BoundID(f.run.root+"/"+f.sched.ID(x)), err)
 		return f.childFailed(ctx, b, err)
@@ -329,7 +329,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	})
 	exits := f.exits()
 	out := &contract.RunResult{
-		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.budget.usage, FlowHash: f.hash, Model: f.run.shared.Model,
+		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.budget.usage, FlowHash: f.run.hash, Model: f.run.shared.Model,
 	}
 	var last *contract.Execution
 	for i := range trace {
@@ -352,8 +352,8 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	if last == nil {
 		return nil, f.noExit(exits)
 	}
-	if f.run.requests.inbox != nil {
-		out.Unread = f.run.requests.inbox.unread
+	if f.inbox != nil {
+		out.Unread = f.inbox.unread
 	}
 	out.Talk = f.toldAbove()
 	out.ResultNode, out.ResultData = last.Node, last.Data
@@ -427,4 +427,62 @@ func stepLimit(r *run, flow *plan.Flow, node int, trace []contract.Execution) *c
 		f.Answers = append(f.Answers, trace[i].Answers...)
 	}
 	return f
+}
+
+// knows reports whether the flow is known yet, and whether it has a node. A run that ends waits for nothing.
+func (f *flowRun) knows(node string) (ready, found bool) {
+	return f.run.g != nil || f.ending, f.run.g == nil || f.run.flow.Node(node) != nil
+}
+
+// route is the branch that gets a message: one that can run the node that it names, or the first in the order
+// of declarations.
+func (f *flowRun) route(m *contract.Inbound) (string, *childRun) {
+	if f.sched == nil {
+		return "", nil
+	}
+	var best *schedule.Execution
+	for _, x := range f.sched.Running() {
+		if b := f.branches[x]; b == nil || b.child == nil || !f.mayRead(x, m) {
+			continue
+		}
+		if best == nil || x.Node < best.Node {
+			best = x
+		}
+	}
+	if best == nil {
+		return "", nil
+	}
+	return f.sched.ID(best), f.branches[best].child
+}
+
+// mayRead reports whether the chain that begins with x can run an agent that a message is for.
+func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
+	others := f.sched.Others(x)
+	nodes, _ := f.run.g.Part(x.Node, others)
+	for i := range f.run.flow.Nodes {
+		n := &f.run.flow.Nodes[i]
+		if before := i != x.Node && (n.Deferred || others.Has(i)); before {
+			continue // the chain comes back before it
+		}
+		if nodes.Has(i) && n.Kind == plan.KindAgent && (m.Node == "" || m.Node == n.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// give takes the messages with which a branch begins.
+func (f *flowRun) give(x *schedule.Execution) []contract.Inbound {
+	if f.inbox == nil {
+		return nil
+	}
+	return f.inbox.give(f.sched.ID(x), func(m *contract.Inbound) bool { return f.mayRead(x, m) })
+}
+
+// takeBack takes back the messages that a branch that has ended did not read.
+func (f *flowRun) takeBack(ctx workflow.Context, b *branchRun, unread []contract.Inbound, err error) {
+	b.child = nil
+	if f.inbox != nil {
+		f.inbox.takeBack(ctx, f.sched.ID(b.x), unread, alreadyStarted(err))
+	}
 }

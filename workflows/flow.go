@@ -58,7 +58,8 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		}
 		return nil, wire(err)
 	}
-	f.session = newSession(&f, in)
+	f.session = newSession(f.run, &f, &f, in)
+	f.runner = newRunner(f.run, agentKinds(f.session))
 	if err := f.serve(ctx, in); err != nil {
 		return nil, wire(err)
 	}
@@ -73,14 +74,14 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		err = f.run.space.bringBack(ctx, "the result of the run "+f.run.store.workflow, out)
 	}
 	f.run.requests.awaitSignals(ctx)
-	if f.run.requests.inbox != nil {
+	if f.inbox != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
-		f.run.requests.inbox.drain(ctx)
-		if waited := f.run.requests.inbox.quiet(ctx); err == nil {
+		f.inbox.drain(ctx)
+		if waited := f.inbox.quiet(ctx); err == nil {
 			err = waited
 		}
 		if err == nil && !f.session.on() {
-			f.run.requests.inbox.drain(ctx)
+			f.inbox.drain(ctx)
 			out, err = f.result() // messages may have come since
 		}
 	}
@@ -164,7 +165,6 @@ type flowRun struct {
 	// session is what makes several turns of a run; it is off in most.
 	session *session
 	sched   *schedule.Scheduler
-	hash    string
 	// status is one of the contract's; it is changed by publish alone. public is absent in a
 	// run that publishes nothing.
 	status string
@@ -184,10 +184,9 @@ type flowRun struct {
 	conflicts []contract.Conflict
 	// branches are the executions whose chains run as children.
 	branches map[*schedule.Execution]*branchRun
-	// sent are messages that a branch has got and may come back with unread.
-	sent []dispatch
-	// assigns says that messages wait for a workflow task with room for them.
-	assigns bool
+	runner   *runner
+	// inbox is nil where another run owns the requests of this one.
+	inbox *inbox
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
 	// continued as new.
 	dropped, runs int
@@ -206,13 +205,11 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	f.run.shared.Owner = f.run.store.workflow
-	f.run.requests.inbox = &inbox{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign, given: f.given,
-		opened: f.opened, closed: f.answered,
-		ready: func() bool { return f.run.g != nil || f.ending }, known: func(node string) bool { return f.run.g == nil || f.run.flow.Node(node) != nil }}
+	f.inbox = newInbox(f.run, f)
 	if in.Carry != nil {
-		f.run.requests.inbox.restore(ctx, in.Carry.Desk)
+		f.inbox.restore(ctx, in.Carry.Desk)
 	}
-	return f.run.requests.inbox.serve(ctx)
+	return f.inbox.serve(ctx)
 }
 
 func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
@@ -232,7 +229,7 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 		return f.handOver(ctx, err)
 	}
 	if f.session.on() {
-		return f.session.run(ctx)
+		return f.session.play(ctx)
 	}
 	if err := f.once(ctx); err != nil {
 		return f.handOver(ctx, err)
@@ -262,7 +259,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		id = fmt.Sprintf("%s~%d", id, f.run.shared.Turn) // its calls are others than those of the turn before
 	}
 	j := newJournal(nil, f.entry.Steps)
-	taken, answers, err := f.run.runner.route(ctx, source{node: plan.Start, id: id, view: first}, f.run.g.Starts(), j)
+	taken, answers, err := f.runner.route(ctx, source{node: plan.Start, id: id, view: first}, f.run.g.Starts(), j)
 	if err != nil {
 		if errors.Is(err, errYield) {
 			steps, failed := j.snapshot()
@@ -278,7 +275,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		}
 		return fail
 	}
-	f.answers, f.entered, f.entry = answers, f.run.runner.edgeIDs(taken), nil
+	f.answers, f.entered, f.entry = answers, f.runner.edgeIDs(taken), nil
 	return f.arrive(taken, first)
 }
 
@@ -300,11 +297,11 @@ func (f *flowRun) alive() bool {
 	return f.status == contract.StatusRunning || f.status == contract.StatusWaiting || f.status == contract.StatusIdle
 }
 
-// turned shows that requests have come or gone.
-func (f *flowRun) turned(ctx workflow.Context) {
+// changed shows how the run stands, as after a change of its requests.
+func (f *flowRun) changed(ctx workflow.Context) {
 	switch {
-	case !f.alive():
-	case len(f.run.requests.inbox.requests) > 0:
+	case f.inbox == nil || !f.alive():
+	case len(f.inbox.requests) > 0:
 		f.publish(ctx, contract.StatusWaiting)
 	case f.session.idle:
 		f.publish(ctx, contract.StatusIdle)
@@ -329,11 +326,16 @@ func (f *flowRun) report() contract.Status {
 	if f.session.on() {
 		s.Session = f.session.status()
 	}
-	if f.run.requests.inbox != nil {
-		f.run.requests.inbox.status(&s)
+	if f.inbox != nil {
+		f.inbox.status(&s)
 		if !f.alive() {
 			s.Requests, s.MoreRequests = nil, 0 // nobody waits any more
 		}
 	}
 	return s
+}
+
+// agentKinds run the nodes of kinds agent and tool.
+func agentKinds(s sessions) map[plan.Kind]kind {
+	return map[plan.Kind]kind{plan.KindAgent: agentKind{sessions: s}, plan.KindTool: toolKind{}}
 }

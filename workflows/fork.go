@@ -114,7 +114,7 @@ func (f *flowRun) replayed(x *schedule.Replayed) error {
 	}
 	done := executed{Execution: x.Entry.Execution}
 	done.Recorded = true
-	f.run.log.add(at, &done, x.Entry.SHA, before)
+	f.run.log.add(at, &done.Execution, x.Entry.SHA, before)
 	f.trace = append(f.trace, done.Execution)
 	return nil
 }

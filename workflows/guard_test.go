@@ -179,20 +179,20 @@ func TestAssignWaitsForRoom(t *testing.T) {
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{{Node: "a"}}})
 		x := f.sched.Running()[0]
 		f.branches[x] = &branchRun{x: x, child: &childRun{ChildWorkflowFuture: startedChild{}, id: "branch"}}
-		f.run.requests.inbox = &inbox{r: f.run}
+		f.inbox = newInbox(f.run, f)
 		for i := range 4 {
-			f.run.requests.inbox.unread = append(f.run.requests.inbox.unread, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
+			f.inbox.unread = append(f.inbox.unread, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
 		}
-		f.assign(ctx)
-		f.assign(ctx) // another message has come
-		if n, tasks := len(f.sent), f.run.guard.tasks; n != 2 || tasks != 0 {
+		f.inbox.assign(ctx)
+		f.inbox.assign(ctx) // another message has come
+		if n, tasks := len(f.inbox.given), f.run.guard.tasks; n != 2 || tasks != 0 {
 			t.Errorf("%d messages are sent after waiting for %d workflow tasks, want 2 after 0", n, tasks)
 		}
-		if err := workflow.Await(ctx, func() bool { return len(f.run.requests.inbox.unread) == 0 }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return len(f.inbox.unread) == 0 }); err != nil {
 			return err
 		}
 		var seqs []int
-		for _, d := range f.sent {
+		for _, d := range f.inbox.given {
 			seqs = append(seqs, d.message.Seq)
 		}
 		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || f.run.guard.tasks != 1 {
@@ -252,15 +252,15 @@ func TestRelaysTakeTurns(t *testing.T) {
 			return nil
 		})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		d := inbox{r: newRun(ctx)}
+		d := newInbox(newRun(ctx), idleHost{})
 		for i := range n {
 			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
 		}
-		if got := len(d.r.guard.signals); got != maxSignals || d.busy != n-maxSignals {
+		if got := len(d.run.guard.signals); got != maxSignals || d.busy != n-maxSignals {
 			t.Errorf("%d are on their way at once and %d wait, want %d and %d", got, d.busy, maxSignals, n-maxSignals)
 		}
 		return workflow.Await(ctx, func() bool {
-			return d.busy == 0 && !slices.ContainsFunc(d.r.guard.signals, func(f workflow.Future) bool { return !f.IsReady() })
+			return d.busy == 0 && !slices.ContainsFunc(d.run.guard.signals, func(f workflow.Future) bool { return !f.IsReady() })
 		})
 	})
 	if err := env.GetWorkflowError(); err != nil {
@@ -280,14 +280,14 @@ func TestRelayKnowsTheHistory(t *testing.T) {
 		env.SetCurrentHistorySize(lastBytes - 1000)
 		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
-			d := inbox{r: newRun(ctx)}
+			d := newInbox(newRun(ctx), idleHost{})
 			d.relay(ctx, &contract.Request{ID: "q", Node: "a", Run: contract.Run{Workflow: "waits"}},
 				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
-			_, err := d.r.pace.due(ctx, 0)
+			_, err := d.run.pace.due(ctx, 0)
 			if f := contract.FailureOf(err); fails != (err != nil) || fails && (f.Class != contract.ClassStateTooLarge || f.Node != "a" || f.Remedy == "") {
 				t.Errorf("after an answer of %d bytes the run ends with %v", long, err)
 			}
-			late := d.r.requests.admitUpdate(ctx, converter.NewRawValue(&commonpb.Payload{Data: []byte("1")}))
+			late := d.run.requests.admitUpdate(ctx, converter.NewRawValue(&commonpb.Payload{Data: []byte("1")}))
 			if f := contract.FailureOf(late); fails != (late != nil) || fails && (f.Class != contract.ClassStateTooLarge ||
 				!strings.Contains(f.Text, `"q"`) || !strings.HasPrefix(f.Remedy, "start the run again, and ")) {
 				t.Errorf("after an answer of %d bytes an Update is refused with %+v", long, late)

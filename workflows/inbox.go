@@ -16,18 +16,12 @@ import (
 
 // Bounds of what outsiders can make a run keep.
 const (
-	maxAnswered  = 1000
-	maxInbox     = 1000
-	maxOpen      = 2000
-	maxAnswer    = 1 << 20
-	maxRejects   = 10
-	maxMessage   = 256 << 10
-	maxKept      = 20 // answered requests in a status
-	maxInboxSize = 1 << 20
-	maxName      = 500 // by and key
-	maxReason    = 1 << 10
-	maxListed    = 800 << 10             // of requests in a status, so that a query's answer holds it
-	maxLimit     = 100 * 365 * 24 * 3600 // seconds
+	maxAnswered = 1000
+	maxOpen     = 2000
+	maxAnswer   = 1 << 20
+	maxKept     = 20                    // answered requests in a status
+	maxListed   = 800 << 10             // of requests in a status, so that a query's answer holds it
+	maxLimit    = 100 * 365 * 24 * 3600 // seconds
 	// maxRequestID is more than a request's id has, maxWorkflowID the server's limit.
 	maxRequestID  = 300
 	maxWorkflowID = 1000
@@ -37,7 +31,7 @@ const (
 // was answered, and the messages that nobody asked for. It takes answers by Update and by
 // signal, and relays them.
 type inbox struct {
-	r          *run
+	run        *run
 	requests   []contract.Request
 	answered   []contract.Answered
 	remembered []contract.Remembered
@@ -54,19 +48,31 @@ type inbox struct {
 	// looks counts all that there were.
 	looking []look
 	looks   int
-	// opened and closed are called with each request and answer, once.
-	opened func(ctx workflow.Context, req *contract.Request)
-	closed func(ctx workflow.Context, a *contract.Answered)
-	// changed is called when there is something new to show.
-	changed func(ctx workflow.Context)
 	signals []signal
-	// ready reports whether the flow is known yet; known, whether it has a node.
-	ready func() bool
-	known func(node string) bool
-	// steered is called when a message without a request has come; given counts those that
-	// branches have, and their bytes.
-	steered func(ctx workflow.Context)
-	given   func() (n, size int)
+	host    host
+	// given are messages that branches have and may come back with unread; full is set where unread ones wait
+	// for a workflow task with room for them.
+	given []dispatched
+	full  bool
+}
+
+// host is the run whose inbox it is.
+type host interface {
+	// changed is called when there is something new to show.
+	changed(ctx workflow.Context)
+	// opened and closed are called with each request and answer, once.
+	opened(ctx workflow.Context, req *contract.Request)
+	closed(ctx workflow.Context, a *contract.Answered)
+	// knows reports whether the flow is known yet, and whether it has a node.
+	knows(node string) (ready, found bool)
+	// route finds the branch that gets a message, nil where none that runs does.
+	route(m *contract.Inbound) (branch string, child *childRun)
+}
+
+func newInbox(r *run, h host) *inbox {
+	d := &inbox{run: r, host: h, limits: map[string]workflow.CancelFunc{}}
+	r.requests.own(d)
+	return d
 }
 
 // serve registers the Updates of an owner, and starts to listen to signals.
@@ -74,7 +80,7 @@ func (d *inbox) serve(ctx workflow.Context) error {
 	for _, kind := range contract.Requests {
 		err := workflow.SetUpdateHandlerWithOptions(ctx, kind,
 			func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
-				d.r.requests.acceptUpdate(ctx, raw)
+				d.run.requests.acceptUpdate(ctx, raw)
 				body, err := argumentOf(raw, "the answer of kind "+kind, updateText[kind])
 				if err != nil {
 					return nil, wire(err)
@@ -89,7 +95,7 @@ func (d *inbox) serve(ctx workflow.Context) error {
 						err = d.admit(kind, body)
 					}
 					if err == nil {
-						err = d.r.requests.admitUpdate(ctx, raw)
+						err = d.run.requests.admitUpdate(ctx, raw)
 					}
 					return wire(err)
 				},
@@ -110,7 +116,7 @@ func (d *inbox) serve(ctx workflow.Context) error {
 	for _, s := range d.signals {
 		channels = append(channels, s.channel)
 	}
-	d.r.requests.addListener(func() { d.drain(ctx) }, channels...)
+	d.run.requests.addListener(func() { d.drain(ctx) }, channels...)
 	return nil
 }
 
@@ -142,7 +148,7 @@ var updateText = map[string]string{
 // signalled takes an answer by signal. A wrong one is counted and shown, and changes nothing.
 func (d *inbox) signalled(ctx workflow.Context, kind string, raw converter.RawValue) {
 	var body json.RawMessage
-	err := d.r.requests.readSignal(ctx, raw, &body)
+	err := d.run.requests.readSignal(ctx, raw, &body)
 	if err == nil {
 		err = d.admit(kind, body)
 	}
@@ -191,7 +197,7 @@ func (d *inbox) looked(ctx workflow.Context, id string) error {
 // told takes what runs below the owner say.
 func (d *inbox) receiveAnnouncement(ctx workflow.Context, name string, raw converter.RawValue) {
 	var req contract.Request
-	err := d.r.requests.readSignal(ctx, raw, &req)
+	err := d.run.requests.readSignal(ctx, raw, &req)
 	switch {
 	case err == nil && name == contract.SignalRequest:
 		err = d.announced(&req)
@@ -207,7 +213,7 @@ func (d *inbox) receiveAnnouncement(ctx workflow.Context, name string, raw conve
 	case name == contract.SignalClose:
 		d.close(ctx, req.ID)
 	default:
-		d.open(ctx, &req)
+		d.show(ctx, &req)
 	}
 }
 
@@ -226,7 +232,7 @@ func (d *inbox) announced(req *contract.Request) error {
 		return fmt.Errorf("the id has %d bytes, at most %d are taken", len(req.ID), maxRequestID)
 	case !slices.Contains(contract.Requests, req.Kind):
 		return fmt.Errorf("its kind is %q", cut(req.Kind, 50))
-	case wf == "" || wf == d.r.store.workflow || len(wf) > maxWorkflowID:
+	case wf == "" || wf == d.run.store.workflow || len(wf) > maxWorkflowID:
 		return fmt.Errorf("the run that waits is %q", cut(wf, 200))
 	case len(req.Text) > 2*maxAsked || len(req.Arguments) > 8*maxShown:
 		return fmt.Errorf("it has %d bytes of text and %d of arguments", len(req.Text), len(req.Arguments))
@@ -246,19 +252,24 @@ func (d *inbox) foreign(id string) error {
 	if id == "" {
 		return errors.New("the id is missing")
 	}
-	if i := d.index(id); i >= 0 && d.requests[i].Run.Workflow == d.r.store.workflow {
+	if i := d.index(id); i >= 0 && d.requests[i].Run.Workflow == d.run.store.workflow {
 		return fmt.Errorf("the request %q is another run's", cut(id, 200))
 	}
 	return nil
 }
 
 func (d *inbox) reject(ctx workflow.Context, kind string, err error) {
-	d.r.requests.refuse(kind, err)
-	d.changed(ctx)
+	d.run.requests.refuse(kind, err)
+	d.host.changed(ctx)
 }
 
-// open shows a request, unless it is shown or has its answer already: then that is given.
-func (d *inbox) open(ctx workflow.Context, req *contract.Request) {
+// open shows a request, unless it is shown or has its answer already: then that is given. It gives no error.
+func (d *inbox) open(ctx workflow.Context, req *contract.Request) error {
+	d.show(ctx, req)
+	return nil
+}
+
+func (d *inbox) show(ctx workflow.Context, req *contract.Request) {
 	again, answered := d.askedAgain(req)
 	if answered != nil && answered.Reply != nil {
 		answered.Run = req.Run.Run
@@ -286,8 +297,8 @@ func (d *inbox) open(ctx workflow.Context, req *contract.Request) {
 		own.DueAt = &due
 	}
 	d.requests = append(d.requests, own)
-	d.opened(ctx, &own)
-	d.r.watch.open(ctx, &own)
+	d.host.opened(ctx, &own)
+	d.run.watch.open(ctx, &own)
 	d.watch(ctx, &own)
 	switch {
 	case own.Kind == contract.RequestConfirm:
@@ -295,7 +306,7 @@ func (d *inbox) open(ctx workflow.Context, req *contract.Request) {
 	case own.Kind == contract.RequestMessage:
 		d.early(ctx, &own)
 	}
-	d.changed(ctx)
+	d.host.changed(ctx)
 }
 
 // askedAgain is what is known of a request that has its answer, else nil. The same question may come
@@ -372,7 +383,7 @@ func (d *inbox) close(ctx workflow.Context, id string) {
 	}
 	if i := d.index(id); i >= 0 {
 		d.remove(ctx, i, false)
-		d.changed(ctx)
+		d.host.changed(ctx)
 	}
 }
 
@@ -381,18 +392,18 @@ func (d *inbox) disown(ctx workflow.Context, child string) {
 	n := len(d.requests)
 	for i := n - 1; i >= 0; i-- {
 		wf := d.requests[i].Run.Workflow
-		if wf != d.r.store.workflow && (wf == child || strings.HasPrefix(wf, child+"/")) {
+		if wf != d.run.store.workflow && (wf == child || strings.HasPrefix(wf, child+"/")) {
 			d.remove(ctx, i, false)
 		}
 	}
 	if len(d.requests) < n {
-		d.changed(ctx)
+		d.host.changed(ctx)
 	}
 }
 
 // remove takes the i-th request off the inbox.
 func (d *inbox) remove(ctx workflow.Context, i int, answered bool) {
-	d.r.watch.close(ctx, &d.requests[i], answered)
+	d.run.watch.close(ctx, &d.requests[i], answered)
 	id := d.requests[i].ID
 	d.requests = slices.Delete(d.requests, i, i+1)
 	if stop := d.limits[id]; stop != nil {
@@ -420,7 +431,7 @@ func (d *inbox) settle(ctx workflow.Context, i int, reply contract.Reply, hash, 
 	d.remove(ctx, i, !reply.Expired)
 	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Run: req.Run.Run, Again: req.Again, Expired: reply.Expired, Reply: &reply})
 	d.relay(ctx, &req, &reply)
-	d.changed(ctx)
+	d.host.changed(ctx)
 }
 
 // record keeps an answer, so that the same one again changes nothing.
@@ -428,7 +439,7 @@ func (d *inbox) record(ctx workflow.Context, a contract.Answered) {
 	a.At = workflow.Now(ctx).UTC()
 	d.answered = append(d.answered, a)
 	if a.Reply != nil {
-		d.closed(ctx, &a)
+		d.host.closed(ctx, &a)
 	}
 	for i := 0; len(d.answered) > maxAnswered && i < len(d.answered); {
 		if d.answered[i].Reply != nil {
@@ -464,7 +475,7 @@ func (d *inbox) status(s *contract.Status) {
 // carry is what the owner's next run goes on with.
 func (d *inbox) carry() *contract.DeskCarry {
 	return &contract.DeskCarry{Open: d.requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.unread,
-		Seen: d.seen, Seq: d.seq, Rejected: d.r.requests.rejected, Rejects: d.r.requests.rejects}
+		Seen: d.seen, Seq: d.seq, Rejected: d.run.requests.rejected, Rejects: d.run.requests.rejects}
 }
 
 // restore takes over the inbox of the run before.
@@ -475,9 +486,9 @@ func (d *inbox) restore(ctx workflow.Context, c *contract.DeskCarry) {
 	// A signal may have come before.
 	d.requests, d.answered, d.remembered = append(c.Open, d.requests...), append(c.Answered, d.answered...), c.Remembered
 	d.unread, d.seen, d.seq = append(c.Inbox, d.unread...), append(c.Seen, d.seen...), c.Seq+d.seq
-	d.r.requests.rejected, d.r.requests.rejects = c.Rejected+d.r.requests.rejected, append(c.Rejects, d.r.requests.rejects...)
+	d.run.requests.rejected, d.run.requests.rejects = c.Rejected+d.run.requests.rejected, append(c.Rejects, d.run.requests.rejects...)
 	for i := range c.Open {
-		d.r.watch.open(ctx, &c.Open[i])
+		d.run.watch.open(ctx, &c.Open[i])
 		d.watch(ctx, &c.Open[i])
 	}
 }

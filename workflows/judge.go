@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -192,7 +193,7 @@ func (n *runner) perform(ctx workflow.Context, x *execution, edges []int) (execu
 	if err := passOn(n.run, x, taken, &done.Execution); err != nil {
 		return done, n.run.failed(x, err)
 	}
-	n.run.log.add(x, &done, done.outcome.SHA, before)
+	n.run.log.add(x, &done.Execution, done.outcome.SHA, before)
 	return done, nil
 }
 
@@ -242,31 +243,13 @@ type executed struct {
 	suspended *contract.SuspendedExecution
 }
 
-// visit runs one node: the only place that tells node kinds apart.
+// visit runs one node.
 func (n *runner) visit(ctx workflow.Context, x *execution) (outcome, error) {
-	switch x.node.Kind {
-	case plan.KindAgent:
-		return runAgent(ctx, n.run, x)
-	case plan.KindAsk:
-		return runAsk(ctx, n.run, x)
-	case plan.KindTransform:
-		return runTransform(n.run, x)
-	case plan.KindMerge:
-		return runMerge(n.run, x)
-	case plan.KindPass:
-		return runPass(n.run, x)
-	case plan.KindBranch:
-		return runBranch(n.run, x)
-	case plan.KindSay:
-		return runSay(n.run, x)
-	case plan.KindTool:
-		return runTool(ctx, n.run, x)
-	case plan.KindCall:
-		return runCall(ctx, n.run, x)
-	case plan.KindProgram:
-		return runProgram(ctx, n.run, x)
+	k := n.kinds[x.node.Kind]
+	if k == nil {
+		return outcome{}, n.run.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
 	}
-	return outcome{}, n.run.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
+	return k.visit(ctx, n.run, x)
 }
 
 // account settles what a visit of a node gave and cost.
@@ -282,5 +265,19 @@ func (n *runner) account(x *execution, out *outcome) error {
 
 // runner runs executions of nodes, and decides which edges are taken behind them.
 type runner struct {
-	run *run
+	run   *run
+	kinds map[plan.Kind]kind
+}
+
+// kind runs the nodes of a kind.
+type kind interface {
+	visit(ctx workflow.Context, r *run, x *execution) (outcome, error)
+}
+
+// newRunner is one for the kinds of this package and some more.
+func newRunner(r *run, more map[plan.Kind]kind) *runner {
+	n := &runner{run: r, kinds: map[plan.Kind]kind{plan.KindAsk: askKind{}, plan.KindTransform: transformKind{}, plan.KindMerge: mergeKind{},
+		plan.KindPass: passKind{}, plan.KindBranch: branchKind{}, plan.KindSay: sayKind{}, plan.KindCall: callKind{}, plan.KindProgram: programKind{}}}
+	maps.Copy(n.kinds, more)
+	return n
 }

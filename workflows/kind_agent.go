@@ -17,11 +17,14 @@ import (
 	"weft/workflows/plan/value"
 )
 
+// agentKind runs nodes of kind agent. Its agents use sessions, if they are not nil.
+type agentKind struct{ sessions sessions }
+
 // agent runs a node of kind agent: the model is called until it answers without calling a
 // tool. Each model call and each tool call is one activity. Tools run in parallel; their
 // results go back in the order asked.
-func runAgent(ctx workflow.Context, r *run, x *execution) (outcome, error) {
-	a := agentRun{run: r, execution: x, cfg: x.node.Agent, left: x.node.Agent.MaxCalls}
+func (k agentKind) visit(ctx workflow.Context, r *run, x *execution) (outcome, error) {
+	a := agentRun{run: r, execution: x, sessions: k.sessions, cfg: x.node.Agent, left: x.node.Agent.MaxCalls}
 	if len(a.cfg.Members) > 0 {
 		a.team = &team{of: a.cfg, node: a.execution.node.ID, id: a.execution.id}
 	}
@@ -76,6 +79,7 @@ func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 type agentRun struct {
 	run       *run
 	execution *execution
+	sessions  sessions
 	cfg       *plan.Agent
 	thread    *thread
 	profile   contract.ProfileRef
@@ -312,7 +316,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 	}
 	var messages []contract.Inbound
 	err := a.run.runStep(ctx, a.execution.journal, fmt.Sprintf("%s/messages/%d", a.execution.id, a.turn), "", &messages, func(*journalStep) error {
-		messages = a.run.requests.messages(a.execution.node.ID)
+		messages = a.run.requests.asker.messages(a.execution.node.ID)
 		return nil
 	})
 	if err != nil {

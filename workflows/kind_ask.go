@@ -6,8 +6,10 @@ import (
 	"weft/activities/contract"
 )
 
+type askKind struct{}
+
 // ask runs a node of kind ask: a person is asked, and the answer is the node's output.
-func runAsk(ctx workflow.Context, r *run, x *execution) (outcome, error) {
+func (askKind) visit(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	question := x.node.Ask.Text
 	if x.node.Ports != nil {
 		in, err := given(r, x)

@@ -13,9 +13,11 @@ import (
 	"weft/workflows/plan/value"
 )
 
+type callKind struct{}
+
 // callFlows runs a node of kind call: each of its flows, or one flow for each element of lists,
 // as a run of its own below this one.
-func runCall(ctx workflow.Context, r *run, x *execution) (outcome, error) {
+func (callKind) visit(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	c := callRun{run: r, execution: x, cfg: x.node.Call}
 	in, err := given(r, x)
 	if err != nil {

@@ -3,16 +3,22 @@ package workflows
 import (
 	"weft/activities/contract"
 	"weft/workflows/plan/value"
+
+	"go.temporal.io/sdk/workflow"
 )
 
+type passKind struct{}
+
 // pass runs a node of kind pass: what it takes is what it leaves.
-func runPass(r *run, x *execution) (outcome, error) {
+func (passKind) visit(_ workflow.Context, r *run, x *execution) (outcome, error) {
 	in, err := given(r, x)
 	return outcome{value: &in}, err
 }
 
+type branchKind struct{}
+
 // branch runs a node of kind branch: the text of its value says by which branch it leaves.
-func runBranch(r *run, x *execution) (outcome, error) {
+func (branchKind) visit(_ workflow.Context, r *run, x *execution) (outcome, error) {
 	in, err := given(r, x)
 	if err != nil {
 		return outcome{}, err
@@ -29,8 +35,10 @@ func runBranch(r *run, x *execution) (outcome, error) {
 	return out, nil
 }
 
+type sayKind struct{}
+
 // say runs a node of kind say: its text goes into the flow's conversation.
-func runSay(r *run, x *execution) (outcome, error) {
+func (sayKind) visit(_ workflow.Context, r *run, x *execution) (outcome, error) {
 	in, err := given(r, x)
 	if err != nil {
 		return outcome{}, err

@@ -13,9 +13,11 @@ import (
 // programGrace is how long, in seconds, a program may take to end beyond its own limit.
 const programGrace = 60
 
+type programKind struct{}
+
 // program runs a node of kind program. What it printed is the node's output; where it ends with
 // another code than 0, the failure has it.
-func runProgram(ctx workflow.Context, r *run, x *execution) (outcome, error) {
+func (programKind) visit(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	p := x.node.Program
 	in := contract.ProgramInput{Program: *p}
 	name := p.Script

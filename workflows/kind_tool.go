@@ -10,10 +10,12 @@ import (
 	"weft/workflows/plan/value"
 )
 
+type toolKind struct{}
+
 // toolNode runs a node of kind tool: one call with the values that the node takes. It is a call like
 // a model's, with the same rules, requests and limits; the conversation that holds it is the
 // node's own.
-func runTool(ctx workflow.Context, r *run, x *execution) (outcome, error) {
+func (toolKind) visit(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	t := *x.node.Tool
 	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, left: 1, turn: 1}
 	a.thread = r.store.open(x.id)

@@ -5,10 +5,14 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan/value"
+
+	"go.temporal.io/sdk/workflow"
 )
 
+type transformKind struct{}
+
 // transform runs a node of kind transform: it takes apart the value that comes in.
-func runTransform(r *run, x *execution) (outcome, error) {
+func (transformKind) visit(_ workflow.Context, r *run, x *execution) (outcome, error) {
 	t := x.node.Transform
 	if t.Fail != "" {
 		return outcome{}, r.fail(x, contract.ClassValue, "correct the node", "%s", t.Fail)
@@ -25,8 +29,10 @@ func runTransform(r *run, x *execution) (outcome, error) {
 	return outcome{value: &v}, nil
 }
 
+type mergeKind struct{}
+
 // merge runs a node of kind merge: it makes one value of those that parallel nodes left.
-func runMerge(r *run, x *execution) (outcome, error) {
+func (mergeKind) visit(_ workflow.Context, r *run, x *execution) (outcome, error) {
 	m := x.node.Merge
 	if m.Fail != "" {
 		return outcome{}, r.fail(x, contract.ClassValue, "correct the node", "%s", m.Fail)

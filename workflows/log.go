@@ -29,8 +29,8 @@ func (c *conversation) mark() conversationMark {
 
 // enterPast keeps what an execution did. Where it went on in its middle, what it had said
 // before is the run's before this one.
-func (l *executionLog) add(x *execution, done *executed, sha string, before conversationMark) {
-	p := contract.Past{Execution: done.Execution, Lineage: x.lineage, SHA: sha}
+func (l *executionLog) add(x *execution, done *contract.Execution, sha string, before conversationMark) {
+	p := contract.Past{Execution: *done, Lineage: x.lineage, SHA: sha}
 	p.Nth = x.occurrence
 	for i := range x.view.State {
 		if x.view.State[i].By.Exec == x.id {

@@ -65,7 +65,7 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	if declared != "" {
-		f.hash = declared
+		f.run.hash = declared
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	switch {
 	case f.begins():
 		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.flow}, Model: f.run.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
-		if f.hash != "" {
+		if f.run.hash != "" {
 			c.id, c.summary = "begin", "check the inputs"
 		}
 	case f.run.flow != nil:
@@ -109,7 +109,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	if f.run.flow == nil {
-		f.run.flow, f.run.source, f.hash = out.Plan, out.Source, out.Hash
+		f.run.flow, f.run.source, f.run.hash = out.Plan, out.Source, out.Hash
 		if f.begins() {
 			// Only now is it known that the flow wants what the run was given.
 			return f.inquire(ctx, in)
@@ -136,7 +136,7 @@ func (f *flowRun) begins() bool {
 func (f *flowRun) check(ctx workflow.Context, most int) error {
 	var problems []string
 	refused := false
-	if f.hash == "" {
+	if f.run.hash == "" {
 		var v verdict
 		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return f.judgePlan(ctx) })
 		if err := recorded.Get(&v); err != nil {
@@ -164,12 +164,12 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		return &contract.Failure{Class: contract.ClassInvalidFlow, Text: strings.Join(problems, "; "), Diagnostics: problems,
 			Remedy: "make the plan with the starter or the adapter of this build"}
 	}
-	if f.hash == "" {
+	if f.run.hash == "" {
 		hash, err := f.run.flow.Hash()
 		if err != nil {
 			return err
 		}
-		f.hash = hash
+		f.run.hash = hash
 	}
 	own := *f.run.flow
 	f.run.flow, f.run.g = &own, schedule.NewGraph(&own)

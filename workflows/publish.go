@@ -36,7 +36,7 @@ func (f *flowRun) introduce(ctx workflow.Context) {
 		f.upsert(ctx, f.public.Unset)
 	}
 	if f.public.Memo {
-		memo := map[string]any{contract.MemoFlow: contract.Keyword(f.run.flow.Name), contract.MemoHash: f.hash}
+		memo := map[string]any{contract.MemoFlow: contract.Keyword(f.run.flow.Name), contract.MemoHash: f.run.hash}
 		if f.session != nil && f.session.stays {
 			memo[contract.MemoSession] = true
 		}
@@ -53,7 +53,7 @@ func (f *flowRun) upsert(ctx workflow.Context, names []string) {
 	}
 	values := map[string]string{
 		contract.AttributeName: f.run.flow.Name, contract.AttributeDialect: f.run.flow.Dialect,
-		contract.AttributeHash: f.hash, contract.AttributeStatus: f.status,
+		contract.AttributeHash: f.run.hash, contract.AttributeStatus: f.status,
 	}
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range names {

@@ -37,8 +37,8 @@ func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context
 		got = append(got, fmt.Sprint(args[0]))
 	}).Return(nil).Maybe()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		f := &flowRun{run: newRun(ctx), status: contract.StatusRunning, public: public, hash: "h"}
-		f.run.flow = &plan.Flow{Name: "N", Dialect: "d"}
+		f := &flowRun{run: newRun(ctx), status: contract.StatusRunning, public: public}
+		f.run.flow, f.run.hash = &plan.Flow{Name: "N", Dialect: "d"}, "h"
 		do(ctx, f)
 		return nil
 	})

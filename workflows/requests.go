@@ -24,8 +24,9 @@ import (
 // requests are what the executions of one run wait for.
 type requests struct {
 	run *run
-	// desk is set at the owner.
-	inbox   *inbox
+	// asker tells the owner; owner is set at the owner itself.
+	asker   asker
+	owner   bool
 	waiting map[string]*pendingRequest
 	// inbox are messages for this run's agents, given by the owner.
 	unread         []contract.Inbound
@@ -45,6 +46,21 @@ type pendingRequest struct {
 	kind  string
 	reply *contract.Reply
 }
+
+// asker tells the run that owns the requests of a tree what this run asks.
+type asker interface {
+	// open shows a request. It is told again after every resumption, and shows the request once.
+	open(ctx workflow.Context, req *contract.Request) error
+	// close says that the answer of a request was taken, or that nobody waits for it.
+	close(ctx workflow.Context, id string)
+	// disown says that a run below was terminated: nobody else closes its requests.
+	disown(ctx workflow.Context, child string)
+	// messages takes the messages that the next model call of a node is to have.
+	messages(node string) []contract.Inbound
+}
+
+// own makes the run the owner of its tree's requests.
+func (q *requests) own(a asker) { q.asker, q.owner = a, true }
 
 func newRequests(ctx workflow.Context) requests {
 	return requests{
@@ -75,7 +91,7 @@ func (q *requests) addListener(take func(), channels ...workflow.ReceiveChannel)
 // its coroutine goes on, so that a run that ends in between would never see it.
 func (q *requests) listen(ctx workflow.Context) {
 	q.addListener(func() { q.hear(ctx) }, q.run.pace.yield, q.replies, q.steer, q.run.space.roomRequests, q.run.space.roomGrants)
-	if q.inbox == nil {
+	if !q.owner {
 		q.rejectMisaddressed(ctx)
 	}
 	// Those who are cancelled listen too.
@@ -112,14 +128,14 @@ func (q *requests) hear(ctx workflow.Context) {
 	var raw converter.RawValue
 	for q.replies.ReceiveAsync(&raw) {
 		var reply contract.Reply
-		if q.readSignal(ctx, raw, &reply) == nil && q.inbox == nil {
+		if q.readSignal(ctx, raw, &reply) == nil && !q.owner {
 			q.deliver(&reply)
 		}
 		raw = converter.RawValue{}
 	}
 	for q.steer.ReceiveAsync(&raw) {
 		var m contract.Inbound
-		if q.readSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && q.inbox == nil && len(q.unread) < maxInbox {
+		if q.readSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && !q.owner && len(q.unread) < maxUnread {
 			q.unread = append(q.unread, m)
 		}
 		raw = converter.RawValue{}
@@ -219,19 +235,19 @@ func (q *requests) open(ctx workflow.Context, x *execution, req contract.Request
 	t := &pendingRequest{kind: req.Kind}
 	q.waiting[req.ID] = t
 	defer delete(q.waiting, req.ID)
-	err := q.announce(ctx, &req)
+	err := q.asker.open(ctx, &req)
 	if err == nil {
 		err = workflow.Await(ctx, func() bool { return t.reply != nil || q.run.pace.wants(ctx, j.weight()) })
 	}
 	switch {
 	case err != nil:
 		// Nobody waits any more: the owner must not show the request for ever.
-		q.close(ctx, req.ID)
+		q.asker.close(ctx, req.ID)
 		return nil, err
 	case t.reply == nil:
 		return nil, errYield
 	}
-	q.close(ctx, req.ID)
+	q.asker.close(ctx, req.ID)
 	q.run.pace.moved = true
 	return t.reply, nil
 }
@@ -279,13 +295,10 @@ func (q *requests) path() string {
 	return strings.TrimPrefix(q.run.root, q.run.shared.Owner+"/") + "/"
 }
 
-// announce tells the owner of a request. It is told again after every resumption, and shows
-// the request once.
-func (q *requests) announce(ctx workflow.Context, req *contract.Request) error {
-	if q.inbox != nil {
-		q.inbox.open(ctx, req)
-		return nil
-	}
+// remote tells another run, which is the owner, by signal.
+type remote struct{ *requests }
+
+func (q remote) open(ctx workflow.Context, req *contract.Request) error {
 	if err := q.run.guard.admit(ctx, "the request", req); err != nil {
 		return err
 	}
@@ -297,58 +310,58 @@ func (q *requests) announce(ctx workflow.Context, req *contract.Request) error {
 	return err
 }
 
-// closeRequest tells the owner that the answer was taken, or that nobody waits for it.
-func (q *requests) close(ctx workflow.Context, id string) {
-	if q.inbox != nil {
-		q.inbox.close(ctx, id)
-		return
-	}
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	q.unacknowledged = append(slices.DeleteFunc(q.unacknowledged, workflow.Future.IsReady),
-		q.run.signal(ctx, q.run.shared.Owner, contract.SignalClose, contract.RequestID{ID: id}))
+func (q remote) close(ctx workflow.Context, id string) {
+	q.tell(ctx, contract.SignalClose, contract.RequestID{ID: id})
 }
 
-// disown tells the owner that a run below this one was terminated: nobody else closes its
-// requests.
+func (q remote) disown(ctx workflow.Context, child string) {
+	q.tell(ctx, contract.SignalClose, contract.RequestID{Run: &contract.Run{Workflow: child}})
+}
+
+func (q remote) messages(node string) []contract.Inbound {
+	return takeMessages(&q.unread, node)
+}
+
+// tell signals the owner. The run waits for what it has sent before it ends.
+func (q *requests) tell(ctx workflow.Context, signal string, arg any) {
+	q.send(ctx, q.run.shared.Owner, signal, arg)
+}
+
+// send signals another run, whether this one is cancelled or not. The run waits for what it has sent before it
+// ends: the server drops a signal whose sender ends in the same moment.
+func (q *requests) send(ctx workflow.Context, to, signal string, arg any) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	q.unacknowledged = append(slices.DeleteFunc(q.unacknowledged, workflow.Future.IsReady), q.run.signal(ctx, to, signal, arg))
+}
+
+// disown tells the owner where a run below this one was terminated.
 func (q *requests) disown(ctx workflow.Context, child string, err error) {
 	var terminated *temporal.TerminatedError
-	if !errors.As(err, &terminated) {
-		return
+	if errors.As(err, &terminated) {
+		q.asker.disown(ctx, child)
 	}
-	if q.inbox != nil {
-		q.inbox.disown(ctx, child)
-		return
-	}
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	q.unacknowledged = append(q.unacknowledged, q.run.signal(ctx, q.run.shared.Owner, contract.SignalClose,
-		contract.RequestID{Run: &contract.Run{Workflow: child}}))
 }
 
-// part waits until the owner has heard all that this run had to say. The server drops a
-// signal whose sender ends in the same moment.
+// awaitSignals waits until the server has told what became of all that this run has sent.
 func (q *requests) awaitSignals(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	for len(q.unacknowledged) > 0 { // others may come meanwhile
 		sent := q.unacknowledged[0]
 		q.unacknowledged = q.unacknowledged[1:]
-		_ = sent.Get(ctx, nil) // an owner that is gone shows nothing any more
+		_ = sent.Get(ctx, nil) // an owner that has ended shows nothing any more
 	}
 }
 
-// messages takes the messages that the next model call of a node is to have.
-func (q *requests) messages(node string) []contract.Inbound {
+// takeMessages takes those of some messages that are for a node or for any.
+func takeMessages(unread *[]contract.Inbound, node string) []contract.Inbound {
 	var out, left []contract.Inbound
-	box := &q.unread
-	if q.inbox != nil {
-		box = &q.inbox.unread
-	}
-	for _, m := range *box {
+	for _, m := range *unread {
 		if m.Node == "" || m.Node == node {
 			out = append(out, m)
 		} else {
 			left = append(left, m)
 		}
 	}
-	*box = left
+	*unread = left
 	return out
 }

@@ -18,17 +18,16 @@ type run struct {
 	guard  guard
 	flow   *plan.Flow
 	source plan.Source
+	// hash is the plan's.
+	hash   string
 	g      *schedule.Graph
 	shared contract.Shared
 	// root is the workflow id with which the ids of children begin.
 	root         string
 	budget       budget
-	runner       runner
 	conversation conversation
 	// log is for forks.
-	log executionLog
-	// sessions are those that the run's agent has started; nil in a branch.
-	sessions *session
+	log      executionLog
 	watch    watchers
 	pace     pace
 	space    space
@@ -43,7 +42,8 @@ func newRun(ctx workflow.Context) *run {
 
 // link makes the parts of a run know it.
 func (r *run) link() *run {
-	r.requests.run, r.pace.run, r.space.run, r.conversation.run, r.log.run, r.budget.run, r.runner.run = r, r, r, r, r, r, r
+	r.requests.asker = remote{&r.requests}
+	r.requests.run, r.pace.run, r.space.run, r.conversation.run, r.log.run, r.budget.run = r, r, r, r, r, r
 	return r
 }
 

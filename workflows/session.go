@@ -28,9 +28,32 @@ const (
 	maxCallback = 256 << 10
 )
 
+// turns are what a session makes of its run.
+type turns interface {
+	// begin makes the run begin at START again, with the n-th prompt as its input.
+	begin(n int, prompt *contract.Prompt) error
+	// turn runs the flow from where it stands to its end. prompt is what somebody asked for and no hook has
+	// seen, else nil.
+	turn(ctx workflow.Context, n int, prompt *contract.Prompt) error
+	result() (*contract.RunResult, error)
+	// continueAsNew ends this run with what the next one goes on with. It gives nil where that is put off.
+	continueAsNew(ctx workflow.Context) error
+	// handOver decides what becomes of a run that stopped with err where it did not end.
+	handOver(ctx workflow.Context, err error) (*contract.RunResult, error)
+}
+
+// shower shows how a session stands.
+type shower interface {
+	changed(ctx workflow.Context)
+	// ended is called with each turn that has ended; out is nil where it failed.
+	ended(ctx workflow.Context, t *contract.Turn, out *contract.RunResult)
+}
+
 // session makes several turns of a run.
 type session struct {
-	f *flowRun
+	run  *run
+	host turns
+	view shower
 	// stays says that the run is open until it is stopped. Otherwise it ends with the turn
 	// after which nothing is expected.
 	stays  bool
@@ -59,8 +82,8 @@ type session struct {
 	asked       []askedBy
 }
 
-func newSession(f *flowRun, in *contract.RunInput) *session {
-	s := &session{f: f, stays: in.Session, parent: in.Parent}
+func newSession(r *run, h turns, v shower, in *contract.RunInput) *session {
+	s := &session{run: r, host: h, view: v, stays: in.Session, parent: in.Parent}
 	if in.Carry != nil && in.Carry.Session != nil {
 		// Before the first Update is looked at.
 		s.restore(in.Carry.Session)
@@ -70,7 +93,7 @@ func newSession(f *flowRun, in *contract.RunInput) *session {
 
 // on reports whether the run takes turns at all.
 func (s *session) on() bool {
-	return s != nil && s.f.run.flow != nil && (s.stays || s.f.run.flow.StartsSessions())
+	return s != nil && s.run.flow != nil && (s.stays || s.run.flow.StartsSessions())
 }
 
 // conversing reports whether the run stays open between turns.
@@ -79,13 +102,12 @@ func (s *session) conversing() bool { return s.on() && s.stays }
 // settle refuses a session of a flow that cannot converse, and gives its agent the flow's
 // conversation.
 func (s *session) settle() error {
-	f := s.f
 	if !s.on() {
 		return nil
 	}
-	lone := f.run.flow.LoneAgent()
+	lone := s.run.flow.LoneAgent()
 	if lone == nil && s.parent == "" {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow %q cannot be a session: it is not one agent alone", f.run.flow.Name),
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow %q cannot be a session: it is not one agent alone", s.run.flow.Name),
 			Remedy: "start it as a run, without session"}
 	}
 	if lone == nil || lone.Agent.Conversation != "" {
@@ -93,16 +115,15 @@ func (s *session) settle() error {
 	}
 	own := *lone.Agent
 	own.Conversation = plan.ConversationFlow
-	f.run.flow.Nodes = slices.Clone(f.run.flow.Nodes)
-	f.run.flow.Nodes[0].Agent = &own
+	s.run.flow.Nodes = slices.Clone(s.run.flow.Nodes)
+	s.run.flow.Nodes[0].Agent = &own
 	return nil
 }
 
-// run takes turns until the session is stopped, or nothing more is expected.
-func (s *session) run(ctx workflow.Context) (*contract.RunResult, error) {
+// play takes turns until the session is stopped, or nothing more is expected.
+func (s *session) play(ctx workflow.Context) (*contract.RunResult, error) {
 	s.above = ctx
 	s.kids, s.endKids = workflow.WithCancel(ctx)
-	s.f.run.sessions = s
 	s.listen(ctx)
 	s.launchAll()
 	if s.count == 0 {
@@ -136,11 +157,11 @@ func (s *session) begin(ctx workflow.Context, t contract.Turn) {
 	now := workflow.Now(ctx).UTC()
 	s.count++
 	t.N, t.Status, t.Begun = s.count, contract.TurnRunning, &now
-	s.f.run.shared.Turn, s.spent = s.count, s.f.run.budget.usage
+	s.run.shared.Turn, s.spent = s.count, s.run.budget.usage
 	s.turns = append(s.turns, t)
 	s.trim()
 	s.idle = false
-	s.f.turnedOver(ctx)
+	s.view.changed(ctx)
 	s.tell(ctx, &t)
 }
 
@@ -148,13 +169,12 @@ func (s *session) begin(ctx workflow.Context, t contract.Turn) {
 func (s *session) turn(ctx workflow.Context) error {
 	tctx, cancel := workflow.WithCancel(ctx)
 	s.end = cancel
-	var err error
 	if s.stop != nil {
 		cancel()
 	}
-	if err = s.before(tctx); err == nil {
-		err = s.f.once(tctx)
-	}
+	given := s.prompt
+	s.prompt = nil
+	err := s.host.turn(tctx, s.count, given)
 	if err == nil && tctx.Err() != nil && ctx.Err() == nil {
 		err = tctx.Err()
 	}
@@ -165,7 +185,7 @@ func (s *session) turn(ctx workflow.Context) error {
 	}
 	var out *contract.RunResult
 	if err == nil {
-		out, err = s.f.result()
+		out, err = s.host.result()
 	}
 	if err != nil && !s.stays {
 		return err
@@ -174,24 +194,10 @@ func (s *session) turn(ctx workflow.Context) error {
 	return nil
 }
 
-// before asks the hook before a turn that somebody asked for with a prompt; that before the first
-// has been asked when the run began.
-func (s *session) before(ctx workflow.Context) error {
-	given := s.prompt
-	if s.prompt = nil; given == nil {
-		return nil
-	}
-	prompt, err := s.f.beforeTurn(ctx, s.count, given.Text)
-	if err == nil && prompt != given.Text {
-		err = s.f.give(fmt.Sprintf("input~%d/hook", s.count), prompt, given.Images)
-	}
-	return err
-}
-
 // ended keeps what a turn gave.
 func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error) {
 	t, now := s.latest(), workflow.Now(ctx).UTC()
-	used := s.f.run.budget.usage.Less(s.spent)
+	used := s.run.budget.usage.Less(s.spent)
 	t.Ended, t.Usage = &now, &used
 	switch {
 	case err == nil:
@@ -202,15 +208,12 @@ func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error
 	default:
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
-	s.f.run.pace.moved = true
+	s.run.pace.moved = true
 	s.tell(ctx, t)
 	if s.stays {
-		s.f.turnFinished(ctx, t, out)
+		s.view.ended(ctx, t, out)
 	}
 	s.trim()
-	if s.stays && t.Status == contract.TurnCompleted && len(t.Callbacks) == 0 {
-		s.f.after(ctx, out, t.N)
-	}
 }
 
 // trim drops what is too much to keep: results of old turns and all but the class of their failures,
@@ -254,8 +257,8 @@ func (s *session) next(ctx workflow.Context) (bool, error) {
 		case !s.stays && !s.expects():
 			return false, nil
 		}
-		s.f.turnedOver(ctx)
-		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.f.run.pace.wants(ctx, s.weight()) })
+		s.view.changed(ctx)
+		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.run.pace.wants(ctx, s.weight()) })
 		if err != nil {
 			return false, err
 		}
@@ -273,8 +276,8 @@ func (s *session) goOn(ctx workflow.Context) error {
 	if s.heavy() {
 		return s.tooHeavy()
 	}
-	err := s.f.continueAsNew(ctx)
-	if err == nil && s.f.run.requests.inbox == nil && s.f.run.pace.asked {
+	err := s.host.continueAsNew(ctx)
+	if err == nil && !s.run.requests.owner && s.run.pace.asked {
 		return s.tooHeavy() // it turned out to be too much
 	}
 	return err
@@ -288,7 +291,7 @@ func (s *session) news() bool {
 // heavy says that the session above waits for this one to come back with what it goes on with,
 // and that this is too much: nothing that the idle session could wait for would ever end that.
 func (s *session) heavy() bool {
-	return s.f.run.requests.inbox == nil && s.f.run.pace.asked && s.weight() > s.f.run.pace.room()/4*3
+	return !s.run.requests.owner && s.run.pace.asked && s.weight() > s.run.pace.room()/4*3
 }
 
 func (s *session) tooHeavy() error {
@@ -300,7 +303,7 @@ func (s *session) tooHeavy() error {
 // weight is what an idle session would carry at least.
 func (s *session) weight() int {
 	n := 0
-	if t := s.f.run.conversation.thread; t != nil {
+	if t := s.run.conversation.thread; t != nil {
 		n = t.bytes
 	}
 	return n
@@ -319,7 +322,7 @@ func (s *session) again(ctx workflow.Context) error {
 	} else {
 		t.Callbacks, prompt.Text = s.called()
 	}
-	if err := s.f.renew(s.count+1, &prompt); err != nil {
+	if err := s.host.begin(s.count+1, &prompt); err != nil {
 		return err
 	}
 	s.begin(ctx, t)
@@ -329,7 +332,7 @@ func (s *session) again(ctx workflow.Context) error {
 // leave is where this run of the session ends and the session does not, or cannot go on.
 func (s *session) leave(ctx workflow.Context, err error) (*contract.RunResult, error) {
 	s.leaving = true
-	out, err := s.f.handOver(ctx, err)
+	out, err := s.host.handOver(ctx, err)
 	if err != nil && !workflow.IsContinueAsNewError(err) {
 		s.finish(ctx)
 	}
@@ -342,15 +345,15 @@ func (s *session) close(ctx workflow.Context) (*contract.RunResult, error) {
 	if err := s.quiet(ctx, nil); err != nil {
 		return nil, err
 	}
-	out, err := s.f.result()
+	out, err := s.host.result()
 	if !s.stays {
 		return out, err
 	}
 	if err != nil {
-		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.f.run.budget.usage, FlowHash: s.f.hash, Model: s.f.run.shared.Model}
+		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.run.budget.usage, FlowHash: s.run.hash, Model: s.run.shared.Model}
 	}
 	out.Status, out.Turns = "stopped", s.shown()
-	if s.f.run.guard.fits("", out) != nil {
+	if s.run.guard.fits("", out) != nil {
 		out.Turns = nil
 	}
 	return out, nil
@@ -378,11 +381,11 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	report := contract.ChildTurn{Session: s.f.run.store.workflow, Turn: *t, Usage: s.f.run.budget.usage, Expects: s.expects() || len(s.callbacks) > 0}
+	report := contract.ChildTurn{Session: s.run.store.workflow, Turn: *t, Usage: s.run.budget.usage, Expects: s.expects() || len(s.callbacks) > 0}
 	report.Turn.Hash = ""
 	// Results of many sessions meet in the history above, which is given no more of each than this.
 	s.shorten(&report.Turn)
-	if s.f.run.guard.admit(ctx, "the turn's result", report) != nil {
+	if s.run.guard.admit(ctx, "the turn's result", report) != nil {
 		report.Turn.ResultText, report.Turn.ResultData = nil, nil
 		report.Turn.Status = contract.TurnFailed
 		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
@@ -391,15 +394,15 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 }
 
 func (s *session) send(ctx workflow.Context, report contract.ChildTurn) {
-	s.f.run.requests.unacknowledged = append(slices.DeleteFunc(s.f.run.requests.unacknowledged, workflow.Future.IsReady),
-		s.f.run.signal(ctx, s.parent, contract.SignalTurn, report))
+	s.run.requests.unacknowledged = append(slices.DeleteFunc(s.run.requests.unacknowledged, workflow.Future.IsReady),
+		s.run.signal(ctx, s.parent, contract.SignalTurn, report))
 }
 
 // carry is what the session's next run goes on with.
 func (s *session) carry() *contract.SessionCarry {
 	c := &contract.SessionCarry{Stays: s.stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
-	if s.f.run.requests.inbox == nil {
-		c.Rejected, c.Rejects = s.f.run.requests.rejected, s.f.run.requests.rejects
+	if !s.run.requests.owner {
+		c.Rejected, c.Rejects = s.run.requests.rejected, s.run.requests.rejects
 	}
 	for _, k := range s.children {
 		c.Children = append(c.Children, k.ChildSession)
@@ -410,7 +413,7 @@ func (s *session) carry() *contract.SessionCarry {
 // restore takes over the session of the run before.
 func (s *session) restore(c *contract.SessionCarry) {
 	s.stays, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop, s.spent = c.Stays, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
-	s.f.run.requests.rejected, s.f.run.requests.rejects = c.Rejected, c.Rejects
+	s.run.requests.rejected, s.run.requests.rejects = c.Rejected, c.Rejects
 	for i := range c.Children {
 		s.children = append(s.children, &childSession{ChildSession: c.Children[i]})
 	}

@@ -41,7 +41,7 @@ func (s *session) launchAll() {
 
 // launch starts a session and waits for its end beside everything else.
 func (s *session) launch(c *childSession) {
-	r := s.f.run
+	r := s.run
 	in := contract.RunInput{V: contract.Version, Model: r.shared.Model, Depth: r.shared.Depth + 1, MaxEvents: r.shared.MaxEvents, Parent: r.store.workflow, Session: true}
 	if c.Rest != nil && c.Rest.Plan != nil {
 		in.Carry = c.Rest
@@ -89,7 +89,7 @@ func (s *session) closed(c *childSession, out *contract.RunResult, err error) {
 		return
 	}
 	c.Closed = true
-	s.f.run.requests.disown(s.above, contract.BoundID(c.ID), err)
+	s.run.requests.disown(s.above, contract.BoundID(c.ID), err)
 	var terminated *temporal.TerminatedError
 	switch {
 	case err == nil, contract.Cancelled(err):
@@ -143,7 +143,7 @@ func (s *session) heard(report *contract.ChildTurn) {
 		c.Orders[i].Taken = true
 	}
 	if t.Done() {
-		s.f.run.pace.moved = true
+		s.run.pace.moved = true
 		s.shorten(&t)
 		s.fulfilEnded(c)
 		s.fulfil(c, &t, report.Expects)
@@ -160,7 +160,7 @@ func (s *session) inLine(c *childSession, t *contract.Turn) {
 	case !t.Done():
 		c.Orders[i].Taken = true
 	case !c.has(t.ID):
-		s.f.run.pace.moved = true
+		s.run.pace.moved = true
 		c.Done = append(c.Done, *t)
 		c.Status = c.standing()
 	}
@@ -186,7 +186,7 @@ func (c *childSession) standing() string {
 
 // settled reports whether callbacks wait until a session below expects none of its own.
 func (s *session) settled() bool {
-	lone := s.f.run.flow.LoneAgent()
+	lone := s.run.flow.LoneAgent()
 	return lone != nil && lone.Agent != nil && lone.Agent.Settled
 }
 
@@ -293,14 +293,14 @@ func (s *session) gather(ctx workflow.Context) error {
 	s.leaving = true
 	for _, c := range s.children {
 		if c.future != nil {
-			s.f.run.askToYield(s.kids, c.future)
+			s.run.askToYield(s.kids, c.future)
 		}
 	}
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := workflow.Await(quiet, func() bool {
 		return workflow.AllHandlersFinished(ctx) && !slices.ContainsFunc(s.children, func(c *childSession) bool { return c.future != nil })
 	})
-	s.f.run.pace.heardBack(ctx)
+	s.run.pace.heardBack(ctx)
 	s.hear()
 	return err
 }
@@ -320,7 +320,7 @@ const plainAgent = "session"
 // agent is the flow of an agent that this one may start, with all that it may start itself.
 // The agent "" has no prompt of its own.
 func (s *session) agent(id string) *plan.Flow {
-	f := s.f.run.flow
+	f := s.run.flow
 	if id == "" {
 		a := plan.Agent{MaxCalls: f.Nodes[0].Agent.MaxCalls, MaxErrors: f.Nodes[0].Agent.MaxErrors}
 		return &plan.Flow{Version: f.Version, ID: plainAgent, Name: plainAgent, Dialect: f.Dialect, Inputs: &plan.Inputs{Mode: plan.InputsMerged},

@@ -28,7 +28,7 @@ const (
 // serve registers a session's Updates and its query. A run that is none refuses them.
 func (s *session) serve(ctx workflow.Context) error {
 	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
-		s.f.run.requests.acceptUpdate(ctx, raw)
+		s.run.requests.acceptUpdate(ctx, raw)
 		body, err := argumentOf(raw, "the prompt", resumeText)
 		if err != nil {
 			return nil, wire(err)
@@ -41,7 +41,7 @@ func (s *session) serve(ctx workflow.Context) error {
 			_, err = s.admit(body)
 		}
 		if err == nil {
-			err = s.f.run.requests.admitUpdate(ctx, raw)
+			err = s.run.requests.admitUpdate(ctx, raw)
 		}
 		return wire(err)
 	}, Description: "the session's next prompt: " + resumeText})
@@ -49,7 +49,7 @@ func (s *session) serve(ctx workflow.Context) error {
 		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
-		s.f.run.requests.acceptUpdate(ctx, raw)
+		s.run.requests.acceptUpdate(ctx, raw)
 		body, err := argumentOf(raw, "stop", stopText)
 		if err == nil {
 			err = s.halt(body)
@@ -57,14 +57,14 @@ func (s *session) serve(ctx workflow.Context) error {
 		if err != nil {
 			return nil, wire(err)
 		}
-		return &contract.Receipt{ID: s.f.run.store.workflow, Status: "accepted"}, nil
+		return &contract.Receipt{ID: s.run.store.workflow, Status: "accepted"}, nil
 	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
 		body, err := argumentOf(raw, "stop", stopText)
 		if err == nil {
 			err = s.admitStop(body)
 		}
 		if err == nil {
-			err = s.f.run.requests.admitUpdate(ctx, raw)
+			err = s.run.requests.admitUpdate(ctx, raw)
 		}
 		return wire(err)
 	}, Description: "end the session: " + stopText})
@@ -93,7 +93,7 @@ func (s *session) listen(ctx workflow.Context) {
 	for _, a := range s.asked {
 		channels = append(channels, a.channel)
 	}
-	s.f.run.requests.addListener(s.hear, channels...)
+	s.run.requests.addListener(s.hear, channels...)
 }
 
 // hear takes in what has been signalled so far. What is of a wrong shape is left out, and stands in the
@@ -105,7 +105,7 @@ func (s *session) hear() {
 	var raw converter.RawValue
 	for s.turnSignals.ReceiveAsync(&raw) {
 		var t contract.ChildTurn
-		if s.f.run.requests.readSignal(s.above, raw, &t) == nil {
+		if s.run.requests.readSignal(s.above, raw, &t) == nil {
 			s.heard(&t)
 		}
 		raw = converter.RawValue{}
@@ -113,16 +113,13 @@ func (s *session) hear() {
 	for _, a := range s.asked {
 		for a.channel.ReceiveAsync(&raw) {
 			var body json.RawMessage
-			err := s.f.run.requests.readSignal(s.above, raw, &body)
+			err := s.run.requests.readSignal(s.above, raw, &body)
 			if err == nil {
 				err = a.take(body)
 			}
-			switch {
-			case err == nil:
-			case s.f.run.requests.inbox != nil:
-				s.f.run.requests.inbox.reject(s.kids, a.name, err)
-			default:
-				s.f.run.requests.refuse(a.name, err)
+			if err != nil {
+				s.run.requests.refuse(a.name, err)
+				s.view.changed(s.kids)
 			}
 			raw = converter.RawValue{}
 		}
@@ -145,8 +142,8 @@ func (s *session) prompted(raw json.RawMessage) error {
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
 	quiet, _ := workflow.NewDisconnectedContext(s.above)
-	s.f.run.guard.accept(quiet, envelope)
-	s.send(quiet, contract.ChildTurn{Session: s.f.run.store.workflow, Turn: t})
+	s.run.guard.accept(quiet, envelope)
+	s.send(quiet, contract.ChildTurn{Session: s.run.store.workflow, Turn: t})
 	return err
 }
 
@@ -181,9 +178,9 @@ func (s *session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 func (s *session) takes(p *contract.Prompt) error {
 	old := s.find(p.ID)
 	switch {
-	case s.f.run.flow != nil && s.f.run.flow.LoneAgent() == nil:
+	case s.run.flow != nil && s.run.flow.LoneAgent() == nil:
 		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session",
-			Text: fmt.Sprintf("the agent %q takes no prompts: procedural_agent_no_resume", s.f.run.flow.Name)}
+			Text: fmt.Sprintf("the agent %q takes no prompts: procedural_agent_no_resume", s.run.flow.Name)}
 	case old != nil && old.Hash != p.Hash:
 		return &contract.Failure{Class: contract.ClassAlreadyAnswered, Remedy: "give every prompt an id of its own",
 			Text: fmt.Sprintf("another prompt has the id %q", cut(p.ID, 200))}
@@ -191,7 +188,7 @@ func (s *session) takes(p *contract.Prompt) error {
 		return nil
 	case s.stop != nil || s.over:
 		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session", Text: "the session is stopped"}
-	case len(s.queue) >= maxQueued || len(s.queue) > 0 && s.queued()+p.Size() > maxInboxSize:
+	case len(s.queue) >= maxQueued || len(s.queue) > 0 && s.queued()+p.Size() > maxUnreadSize:
 		return &contract.Failure{Class: contract.ClassTooLarge, Remedy: "wait until some have had their turn",
 			Text: fmt.Sprintf("%d prompts are queued already", len(s.queue))}
 	}
@@ -235,7 +232,7 @@ func (s *session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	case old == nil:
 		s.queue = append(s.queue, *p)
 	case old.Done():
-		s.f.run.pace.moved = true // a history can get long by repetitions alone
+		s.run.pace.moved = true // a history can get long by repetitions alone
 	}
 	if err := workflow.Await(ctx, func() bool {
 		t := s.find(p.ID)
@@ -251,7 +248,7 @@ func (s *session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	out.Hash = ""
 	// Several may have waited for the same long result, and one task does not hold all of it.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if s.f.run.guard.admit(ctx, "the turn", out) != nil {
+	if s.run.guard.admit(ctx, "the turn", out) != nil {
 		out.LeftOut = len(out.ResultData)
 		if out.ResultText != nil {
 			out.LeftOut += len(*out.ResultText)

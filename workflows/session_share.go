@@ -7,7 +7,7 @@ import (
 // lend reserves what a session below may spend: half of what is left, or what is left of what
 // it had. It has it until it ends, because it can be resumed until then.
 func (s *session) allocate(c *childSession) *contract.Budget {
-	r := s.f.run
+	r := s.run
 	if !r.shared.Budget.Bounds() {
 		return nil
 	}
@@ -28,10 +28,10 @@ func (s *session) allocate(c *childSession) *contract.Budget {
 // reset has its count from the history that it goes on with: what was told before is spent nevertheless.
 func (s *session) charge(c *childSession, all contract.Usage) {
 	more := all.Beyond(c.Usage)
-	s.f.run.budget.usage.Add(more)
+	s.run.budget.usage.Add(more)
 	c.Usage.Add(more)
 	off := spent{Calls: min(c.reserved.Calls, more.Made()), Tokens: min(c.reserved.Tokens, more.Input+more.Output), Cost: min(c.reserved.Cost, more.Cost)}
-	s.f.run.budget.earmark(off, -1)
+	s.run.budget.earmark(off, -1)
 	c.reserved = spent{Calls: c.reserved.Calls - off.Calls, Tokens: c.reserved.Tokens - off.Tokens, Cost: c.reserved.Cost - off.Cost}
 }
 
@@ -41,6 +41,6 @@ func (s *session) settleUp(c *childSession, out *contract.RunResult, err error) 
 	if all := spentIn(out, err); all != nil {
 		s.charge(c, *all)
 	}
-	s.f.run.budget.earmark(c.reserved, -1)
+	s.run.budget.earmark(c.reserved, -1)
 	c.reserved = spent{}
 }

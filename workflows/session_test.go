@@ -47,7 +47,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 					f.run.flow.Nodes[0].Agent.Settled = tc.settled
 					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
 						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
-					s := &session{f: f, children: []*childSession{c}}
+					s := &session{run: f.run, host: f, view: f, children: []*childSession{c}}
 					for _, i := range order {
 						for range 2 {
 							told := all[i]
@@ -83,7 +83,7 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 		f := &flowRun{run: newRun(ctx)}
 		f.run.flow = scheduletest.Sketch("START>a a>END")
 		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: spent{Calls: 10, Tokens: 100}}
-		s := &session{f: f, children: []*childSession{c}}
+		s := &session{run: f.run, host: f, view: f, children: []*childSession{c}}
 		f.run.budget.reserved = c.reserved
 		told := func(n int, status string, calls, input, stopped int, cost int64) {
 			s.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})

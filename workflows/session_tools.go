@@ -42,51 +42,21 @@ func errorReply(format string, args ...any) toolReply {
 	return jsonReply(map[string]string{"error": fmt.Sprintf(format, args...)})
 }
 
-// orchestrate runs one of [plan.SessionTools].
-func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolReply, error) {
-	s := c.agentRun.run.sessions
-	if s == nil {
-		return errorReply("sessions cannot be started here"), nil
+// do does one of [plan.SessionTools].
+func (s *session) do(ctx workflow.Context, c *sessionCall) (sessionReply, error) {
+	if !s.on() {
+		return replied(errorReply("sessions cannot be started here"), nil)
 	}
 	var args sessionArgs
-	if err := json.Unmarshal(raw, &args); err != nil {
-		return errorReply("Invalid arguments of %s: %v", c.call.Name, err), nil
+	if err := json.Unmarshal(c.args, &args); err != nil {
+		return replied(errorReply("Invalid arguments of %s: %v", c.tool, err), nil)
 	}
 	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
-	// The command is one step, and waiting for what it asked for another.
-	var done sessionCommand
-	err := c.agentRun.run.runStep(ctx, c.agentRun.execution.journal, c.id("session")+"/order", hashOf(c.call.Name, string(raw)), &done, func(*journalStep) error {
-		var err error
-		done, err = c.command(ctx, s, &args)
-		return err
-	})
-	if err != nil || done.Order == nil {
-		return done.Reply, err
-	}
-	var reply toolReply
-	err = c.agentRun.run.runStep(ctx, c.agentRun.execution.journal, c.id("session"), "", &reply, func(*journalStep) error {
-		var err error
-		reply, err = c.await(ctx, s, *done.Order)
-		return err
-	})
-	return reply, err
-}
-
-// sessionCommand is what became of a command: its reply, or what was asked of a session.
-type sessionCommand struct {
-	Reply contract.ToolReply     `json:"reply"`
-	Order *contract.SessionOrder `json:"order,omitempty"`
-}
-
-func replied(r toolReply, err error) (sessionCommand, error) { return sessionCommand{Reply: r}, err }
-
-// command does one of [plan.SessionTools].
-func (c *toolCall) command(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
-	switch c.call.Name {
+	switch c.tool {
 	case plan.SessionStart, plan.SessionResume:
-		return c.placeOrder(ctx, s, args)
+		return s.placeOrder(ctx, c, &args)
 	case plan.SessionAgents:
-		return replied(c.agents(), nil)
+		return replied(s.agents(c.starts), nil)
 	case plan.SessionList:
 		return replied(s.list(), nil)
 	case plan.SessionDestroy:
@@ -101,18 +71,20 @@ func (c *toolCall) command(ctx workflow.Context, s *session, args *sessionArgs) 
 	return replied(s.resultOf(args.Session), nil)
 }
 
+func replied(r toolReply, err error) (sessionReply, error) { return sessionReply{Reply: r}, err }
+
 // placeOrder starts or resumes a session.
-func (c *toolCall) placeOrder(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
+func (s *session) placeOrder(ctx workflow.Context, c *sessionCall, args *sessionArgs) (sessionReply, error) {
 	if !slices.Contains(contract.Modes, args.Mode) {
 		return replied(errorReply("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil)
 	}
 	if n := utf8.RuneCount(args.Params); n > maxParams {
 		return replied(errorReply("Parameters too large: %d characters (max %d)", n, maxParams), nil)
 	}
-	if c.call.Name == plan.SessionStart {
-		return c.startSession(ctx, s, args)
+	if c.tool == plan.SessionStart {
+		return s.start(ctx, c, args)
 	}
-	return c.resumeSession(ctx, s, args)
+	return s.resumeChild(ctx, c, args)
 }
 
 // resultOf is the result of a session's latest turn.
@@ -167,7 +139,7 @@ func resultOf(id string, t *contract.Turn) toolReply {
 }
 
 // agents lists the agents that may be started.
-func (c *toolCall) agents() toolReply {
+func (s *session) agents(starts []plan.Startable) toolReply {
 	type row struct {
 		Name        string          `json:"name"`
 		Description string          `json:"description"`
@@ -176,8 +148,8 @@ func (c *toolCall) agents() toolReply {
 		Params      json.RawMessage `json:"parameters_schema"`
 	}
 	out := []row{}
-	for _, start := range c.agentRun.cfg.Starts {
-		f := c.agentRun.run.flow.SubFlow(start.Agent)
+	for _, start := range starts {
+		f := s.run.flow.SubFlow(start.Agent)
 		if f == nil || start.Hidden {
 			continue
 		}
@@ -222,17 +194,17 @@ func (s *session) destroy(ctx workflow.Context) toolReply {
 	return jsonReply(map[string]int{"deleted_count": n})
 }
 
-// startSession starts a session of an agent.
-func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
+// start starts a session of an agent.
+func (s *session) start(ctx workflow.Context, c *sessionCall, args *sessionArgs) (sessionReply, error) {
 	agent := ""
 	if args.Agent != nil {
 		agent = *args.Agent
 	}
-	may := agent == "" || slices.ContainsFunc(c.agentRun.cfg.Starts, func(st plan.Startable) bool { return st.Agent == agent })
-	switch limit := c.agentRun.run.flow.Limits.MaxDepth; {
+	may := agent == "" || slices.ContainsFunc(c.starts, func(st plan.Startable) bool { return st.Agent == agent })
+	switch limit := s.run.flow.Limits.MaxDepth; {
 	case !may:
 		return replied(errorReply("Agent '%s' not found", agent), nil)
-	case c.agentRun.run.shared.Depth >= limit:
+	case s.run.shared.Depth >= limit:
 		return replied(errorReply("Sessions nest at most %d deep; do the work without another session", limit), nil)
 	case s.open() >= maxSessions:
 		return replied(errorReply("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil)
@@ -244,13 +216,13 @@ func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionA
 	if params[0] != '{' {
 		return replied(errorReply("parameters is no object"), nil)
 	}
-	k := s.add(ctx, contract.BoundID(c.startID()), agent, args.Mode, params)
+	k := s.add(ctx, contract.BoundID(c.child), agent, args.Mode, params)
 	o := k.Orders[0]
-	return sessionCommand{Order: &o}, nil
+	return sessionReply{Order: &o}, nil
 }
 
-// resumeSession gives a session its next prompt.
-func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
+// resumeChild gives a session below its next prompt.
+func (s *session) resumeChild(ctx workflow.Context, c *sessionCall, args *sessionArgs) (sessionReply, error) {
 	k := s.child(args.Session)
 	if k == nil {
 		return replied(errorReply("Session '%s' not found", args.Session), nil)
@@ -270,41 +242,41 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 	if n := len(in.Prompt); n > maxMessage {
 		return replied(errorReply("Parameters too large: a prompt of %d bytes (max %d)", n, maxMessage), nil)
 	}
-	if err := c.agentRun.run.guard.admit(ctx, "the prompt", in); err != nil {
-		return sessionCommand{}, err
+	if err := s.run.guard.admit(ctx, "the prompt", in); err != nil {
+		return sessionReply{}, err
 	}
 	if k.Closed {
 		return replied(errorReply("Session '%s' has ended", k.ID), nil)
 	}
 	now := workflow.Now(ctx).UTC()
-	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", c.agentRun.run.root, c.id("session"), s.count), Mode: args.Mode}
+	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", s.run.root, c.id, s.count), Mode: args.Mode}
 	o.ID = contract.BoundID(o.ID)
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
-	sent := c.agentRun.run.signalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(c.agentRun.run.store.workflow)})
+	sent := s.run.signalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(s.run.store.workflow)})
 	if err := sent.Get(ctx, nil); err != nil {
 		if contract.Cancelled(err) {
-			return sessionCommand{}, err
+			return sessionReply{}, err
 		}
 		return replied(errorReply("Session '%s' has ended", k.ID), nil)
 	}
-	return sessionCommand{Order: &o}, nil
+	return sessionReply{Order: &o}, nil
 }
 
 // await waits for what was asked of a session: in mode sync for the turn, else until it has
 // begun, or the prompt is in line.
-func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrder) (toolReply, error) {
+func (s *session) await(ctx workflow.Context, o contract.SessionOrder, j *journal) (toolReply, error) {
 	k := s.child(o.Session)
 	if k == nil {
 		return errorReply("Session '%s' not found", o.Session), nil
 	}
 	ready := func() bool { return k.settled(o) }
-	if err := workflow.Await(ctx, func() bool { return ready() || c.agentRun.run.pace.wants(ctx, c.agentRun.execution.journal.weight()) }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return ready() || s.run.pace.wants(ctx, j.weight()) }); err != nil {
 		return toolReply{}, err
 	}
 	if !ready() {
 		return toolReply{}, errYield
 	}
-	c.agentRun.run.pace.moved = true
+	s.run.pace.moved = true
 	if o.Mode != contract.ModeSync && !k.has(o.ID) && (k.Last != nil || !k.Closed) {
 		return jsonReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}

@@ -20,18 +20,18 @@ func TestStatusAnswerFits(t *testing.T) {
 	tests := map[string]func(f *flowRun){
 		"questions": func(f *flowRun) {
 			for i := range 300 {
-				f.run.requests.inbox.requests = append(f.run.requests.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestMessage, Text: long})
+				f.inbox.requests = append(f.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestMessage, Text: long})
 			}
 		},
 		"calls to allow": func(f *flowRun) {
 			for i := range 300 {
-				f.run.requests.inbox.requests = append(f.run.requests.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`{"x":"` + long + `"}`)})
+				f.inbox.requests = append(f.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`{"x":"` + long + `"}`)})
 			}
 		},
 		"all together": func(f *flowRun) {
 			for i := range 300 {
-				f.run.requests.inbox.requests = append(f.run.requests.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Text: long})
-				f.run.requests.inbox.unread = append(f.run.requests.inbox.unread, contract.Inbound{Text: strings.Repeat("<", maxName)})
+				f.inbox.requests = append(f.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Text: long})
+				f.inbox.unread = append(f.inbox.unread, contract.Inbound{Text: strings.Repeat("<", maxName)})
 				f.conflicts = append(f.conflicts, contract.Conflict{Key: "k", Value: json.RawMessage(`"` + long[:1000] + `"`)})
 			}
 			f.trace = judgedTrace(1000, 500)
@@ -42,9 +42,9 @@ func TestStatusAnswerFits(t *testing.T) {
 			env := patient()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				f := lone(ctx, 0, 0)
-				f.run.requests.inbox = &inbox{r: f.run}
+				f.inbox = newInbox(f.run, f)
 				f.status = contract.StatusWaiting
-				f.session = &session{f: f}
+				f.session = &session{run: f.run, host: f, view: f}
 				fill(f)
 				return f.run.answer(ctx, f.report, f.known)
 			})

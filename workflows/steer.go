@@ -7,140 +7,103 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/plan"
-	"weft/workflows/schedule"
 )
 
-// Messages that nobody asked for wait at the owner's inbox for the next model call. Where
-// agents run as branches, the owner gives each message to one branch; a branch that makes no
-// further model call brings it back.
+// Messages that nobody asked for wait in the inbox for the next model call. Where agents run as branches, the
+// owner gives each message to one branch; a branch that makes no further model call brings it back.
 
-// dispatch is a message that a branch has.
-type dispatch struct {
+// dispatched is a message that a branch has.
+type dispatched struct {
 	message contract.Inbound
-	to      *schedule.Execution
+	branch  string
 	// sent is nil where the branch began with the message.
 	sent workflow.Future
 }
 
-// assign gives unread messages to branches that are running. While a branch runs alone, in
-// this run, its agent takes them itself.
-func (f *flowRun) assign(ctx workflow.Context) {
-	if f.sched == nil {
-		return
-	}
+// messages takes those that the next model call of a node in this run is to have.
+func (d *inbox) messages(node string) []contract.Inbound { return takeMessages(&d.unread, node) }
+
+// assign gives unread messages to branches that are running. While a branch runs alone, in this run, its agent
+// takes them itself.
+func (d *inbox) assign(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var left []contract.Inbound
 	full := false
-	for _, m := range f.run.requests.inbox.unread {
-		x := f.addressee(&m)
-		if x == nil || full {
+	for _, m := range d.unread {
+		branch, child := d.host.route(&m)
+		if child != nil && !full {
+			full = !d.run.guard.clear() || !d.run.guard.take(quiet, messageSize(&m))
+		}
+		if child == nil || full {
 			left = append(left, m)
 			continue
 		}
-		if full = !f.run.guard.clear() || !f.run.guard.take(quiet, inPayload(m.Text)+len(m.Node)); full {
-			left = append(left, m)
-			continue
-		}
-		sent := f.run.signalChild(quiet, f.branches[x].child, contract.SignalSteer, m)
-		f.run.guard.sends(sent)
-		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
+		sent := d.run.signalChild(quiet, child, contract.SignalSteer, m)
+		d.run.guard.sends(sent)
+		d.given = append(d.given, dispatched{message: m, branch: branch, sent: sent})
 	}
-	f.run.requests.inbox.unread = left
-	if !full || f.assigns {
+	d.unread = left
+	if !full || d.full {
 		return
 	}
-	f.assigns = true
+	d.full = true
 	workflow.GoNamed(quiet, "assign", func(ctx workflow.Context) {
-		if f.run.guard.next(ctx) == nil {
-			f.assigns = false
-			f.assign(ctx)
+		if d.run.guard.next(ctx) == nil {
+			d.full = false
+			d.assign(ctx)
 		}
 	})
 }
 
-// given counts the messages that branches have, and their bytes.
-func (f *flowRun) given() (n, size int) {
-	for i := range f.sent {
-		size += inPayload(f.sent[i].message.Text) + len(f.sent[i].message.Node)
+// messageSize is how many bytes a message takes in a payload.
+func messageSize(m *contract.Inbound) int { return inPayload(m.Text) + len(m.Node) }
+
+// givenSize counts the messages that branches have, and their bytes.
+func (d *inbox) givenSize() (n, size int) {
+	for i := range d.given {
+		size += messageSize(&d.given[i].message)
 	}
-	return len(f.sent), size
+	return len(d.given), size
 }
 
-// addressee is the branch that gets a message: one that can run the node that it names, or
-// the first in the order of declarations.
-func (f *flowRun) addressee(m *contract.Inbound) *schedule.Execution {
-	var best *schedule.Execution
-	for _, x := range f.sched.Running() {
-		if b := f.branches[x]; b == nil || b.child == nil || !f.mayRead(x, m) {
-			continue
-		}
-		if best == nil || x.Node < best.Node {
-			best = x
-		}
-	}
-	return best
-}
-
-// mayRead reports whether the chain that begins with x can run an agent that a message is for.
-func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
-	others := f.sched.Others(x)
-	nodes, _ := f.run.g.Part(x.Node, others)
-	for i := range f.run.flow.Nodes {
-		n := &f.run.flow.Nodes[i]
-		if before := i != x.Node && (n.Deferred || others.Has(i)); before {
-			continue // the chain comes back before it
-		}
-		if nodes.Has(i) && n.Kind == plan.KindAgent && (m.Node == "" || m.Node == n.ID) {
-			return true
-		}
-	}
-	return false
-}
-
-// dispatchTo takes the messages with which a branch begins.
-func (f *flowRun) dispatchTo(x *schedule.Execution) []contract.Inbound {
-	if f.run.requests.inbox == nil {
-		return nil
-	}
+// give takes the messages with which a branch begins: those that it reads.
+func (d *inbox) give(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
 	var out, left []contract.Inbound
-	for _, m := range f.run.requests.inbox.unread {
-		if f.mayRead(x, &m) {
+	for _, m := range d.unread {
+		if reads(&m) {
 			out = append(out, m)
-			f.sent = append(f.sent, dispatch{message: m, to: x})
+			d.given = append(d.given, dispatched{message: m, branch: branch})
 		} else {
 			left = append(left, m)
 		}
 	}
-	f.run.requests.inbox.unread = left
+	d.unread = left
 	return out
 }
 
-// returned takes back what a branch that has ended did not read.
-func (f *flowRun) returned(ctx workflow.Context, b *branchRun, unread []contract.Inbound, err error) {
-	never := alreadyStarted(err)
-	b.child = nil
-	var left, mine []dispatch
-	for _, d := range f.sent {
-		if d.to == b.x {
-			mine = append(mine, d)
+// takeBack takes back what a branch that has ended did not read: all of it where the branch never began.
+func (d *inbox) takeBack(ctx workflow.Context, branch string, unread []contract.Inbound, never bool) {
+	var left, own []dispatched
+	for _, g := range d.given {
+		if g.branch == branch {
+			own = append(own, g)
 		} else {
-			left = append(left, d)
+			left = append(left, g)
 		}
 	}
 	// Before anything blocks: other messages may be given out meanwhile.
-	f.sent = left
+	d.given = left
 	back := false
-	for _, d := range mine {
+	for _, g := range own {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		lost := never || d.sent != nil && d.sent.Get(quiet, nil) != nil
-		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == d.message.Seq }) {
-			f.run.requests.inbox.unread = append(f.run.requests.inbox.unread, d.message)
+		lost := never || g.sent != nil && g.sent.Get(quiet, nil) != nil
+		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == g.message.Seq }) {
+			d.unread = append(d.unread, g.message)
 			back = true
 		}
 	}
 	if back {
-		slices.SortFunc(f.run.requests.inbox.unread, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
-		f.assign(ctx)
+		slices.SortFunc(d.unread, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
+		d.assign(ctx)
 	}
 }

@@ -205,7 +205,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	id := fmt.Sprintf("%s:%s~%d", c.agentRun.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &execution{node: node, id: id, n: c.agentRun.execution.n, order: c.agentRun.execution.order, strand: c.agentRun.execution.strand, view: c.agentRun.execution.view, suspended: rest, journal: journalOf(c.agentRun.execution.journal, rest)}
-	sub := &agentRun{run: c.agentRun.run, execution: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
+	sub := &agentRun{run: c.agentRun.run, execution: x, sessions: c.agentRun.sessions, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
 	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
 		l.thread = c.agentRun.run.store.open(id)

@@ -272,9 +272,6 @@ func (c *toolCall) describeCall(req *contract.Request, tool *plan.Tool, args jso
 	req.Call = &ref
 }
 
-// maxShown is how long the arguments are that a request shows itself.
-const maxShown = 16 << 10
-
 // inWords is what a person reads of arguments.
 func inWords(args json.RawMessage) string {
 	if string(args) == "{}" {

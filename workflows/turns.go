@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// renew makes the run begin at START again, with another input in the same conversation.
-func (f *flowRun) renew(n int, prompt *contract.Prompt) error {
+// begin makes the run begin at START again, with another input in the same conversation.
+func (f *flowRun) begin(n int, prompt *contract.Prompt) error {
 	if err := f.mendThread(); err != nil {
 		return err
 	}
@@ -20,11 +20,11 @@ func (f *flowRun) renew(n int, prompt *contract.Prompt) error {
 	f.trace, f.answers, f.conflicts, f.rest = nil, nil, nil, nil
 	f.sched.Reset()
 	f.entry = &contract.CarriedEntry{View: view}
-	return f.give(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Images)
+	return f.setInput(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Images)
 }
 
-// give makes a text the run's input, under a thread's name. What has images is read by reference.
-func (f *flowRun) give(thread, prompt string, images []contract.Image) error {
+// setInput makes a text the run's input, under a thread's name. What has images is read by reference.
+func (f *flowRun) setInput(thread, prompt string, images []contract.Image) error {
 	m := &contract.Message{Role: contract.RoleUser, Text: prompt}
 	if len(images) > 0 {
 		m = contract.InputMessage(prompt, images)
@@ -69,11 +69,25 @@ func (f *flowRun) mendThread() error {
 	return nil
 }
 
-// turnedOver shows how the run stands, as after a change of its requests.
-func (f *flowRun) turnedOver(ctx workflow.Context) {
-	if f.run.requests.inbox != nil {
-		f.turned(ctx)
-		return
+// turn runs the flow once, after the hook before a turn that somebody asked for; that before the first has
+// been asked when the run began.
+func (f *flowRun) turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
+	if prompt != nil {
+		text, err := f.beforeTurn(ctx, n, prompt.Text)
+		if err == nil && text != prompt.Text {
+			err = f.setInput(fmt.Sprintf("input~%d/hook", n), text, prompt.Images)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	f.show(ctx)
+	return f.once(ctx)
+}
+
+// ended tells webhooks of a turn's end, and runs the hook after it.
+func (f *flowRun) ended(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
+	f.turnFinished(ctx, t, out)
+	if t.Status == contract.TurnCompleted && len(t.Callbacks) == 0 {
+		f.after(ctx, out, t.N)
+	}
 }

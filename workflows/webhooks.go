@@ -119,14 +119,14 @@ func (f *flowRun) concluded(ctx workflow.Context, event, about string, data cont
 	f.notify(ctx, event, about, data)
 }
 
-// opened and answered tell of the inbox's requests.
+// opened and closed tell webhooks of the inbox's requests.
 func (f *flowRun) opened(ctx workflow.Context, req *contract.Request) {
 	own := *req
 	own.Text, own.Catalogue, own.Call = cut(own.Text, 4<<10), nil, nil
 	f.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Again), contract.WebhookData{Request: &own})
 }
 
-func (f *flowRun) answered(ctx workflow.Context, a *contract.Answered) {
+func (f *flowRun) closed(ctx workflow.Context, a *contract.Answered) {
 	own := *a
 	if own.Reply != nil && own.Reply.Expired {
 		own.By = "" // nobody
