@@ -96,7 +96,7 @@ func (a *agentRun) suspend() (*contract.SuspendedExecution, error) {
 
 // restore makes the agent what it was at its last boundary.
 func (a *agentRun) restore(s *contract.AgentState) {
-	a.run.store.restore(a.thread, s.Messages, s.Called)
+	a.run.transcript.restore(a.thread, s.Messages, s.Called)
 	a.thread.resent(s.Sent)
 	if a.team != nil {
 		a.team.catchUp(a.run, s.Conversations)

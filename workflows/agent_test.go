@@ -159,7 +159,7 @@ func TestCalled(t *testing.T) {
 func agentAlone(limit int) *agentRun {
 	f := scheduletest.Sketch("START>a a>END")
 	f.Limits.MaxStateBytes = limit
-	return &agentRun{run: (&run{flow: f}).link(), execution: &execution{node: &f.Nodes[0], id: "a#1", n: 1, strand: "a#1", view: &contract.View{}}}
+	return &agentRun{run: (&run{flow: f}).link(), execution: &execution{node: &f.Nodes[0], id: "a#1", step: 1, strand: "a#1", view: &contract.View{}}}
 }
 
 func TestSetState(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 // TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
 // takes what runs of the tree announce.
 func TestForeignRequests(t *testing.T) {
-	d := &inbox{run: (&run{store: emptyStore()}).link()}
+	d := &inbox{run: (&run{transcript: emptyStore()}).link()}
 	long := strings.Repeat("x", 1<<20)
 	fair := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
 	for name, spoil := range map[string]func(q *contract.Request){
@@ -50,7 +50,7 @@ func TestForeignRequests(t *testing.T) {
 	}
 	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].ID = long
-	r := (&run{store: emptyStore(), root: "wf/a", shared: contract.Shared{Owner: "wf"}}).link()
+	r := (&run{transcript: emptyStore(), root: "wf/a", shared: contract.Shared{Owner: "wf"}}).link()
 	own := r.requests.complete(&execution{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: shownFailure(q.Failure)})
 	own.Run.Workflow = "wf/a"
 	if err := d.announced(&own); err != nil {
@@ -61,7 +61,7 @@ func TestForeignRequests(t *testing.T) {
 // TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write
 // characters as they are that are escaped there.
 func TestAnswersAsTheyTravel(t *testing.T) {
-	d := &inbox{run: (&run{store: emptyStore()}).link(), requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
+	d := &inbox{run: (&run{transcript: emptyStore()}).link(), requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
 		host: idleHost{}}
 	for name, tc := range map[string]struct {
 		kind, raw, class string
@@ -96,7 +96,7 @@ func class(err error) string {
 func TestNothingIsLostBehindEvents(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		f := lone(ctx, 0, 1)
-		f.status, f.run.root = contract.StatusRunning, f.run.store.workflow
+		f.status, f.run.root = contract.StatusRunning, f.run.transcript.workflow
 		f.session = newSession(f.run, f, f, &contract.RunInput{})
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
@@ -225,7 +225,7 @@ func TestGrownAtItsNode(t *testing.T) {
 			}
 		},
 		"an output": func(f *flowRun, v *contract.View) {
-			ref := f.run.store.keep(json.RawMessage(`"` + strings.Repeat("y", 2_000_000) + `"`))
+			ref := f.run.transcript.keep(json.RawMessage(`"` + strings.Repeat("y", 2_000_000) + `"`))
 			schedule.SetOutput(v, contract.NodeOutput{Node: "a", SHA: ref.SHA, By: contract.Stamp{Exec: "a#3", Step: 3}})
 		},
 		"a conversation": func(f *flowRun, _ *contract.View) {
@@ -238,8 +238,8 @@ func TestGrownAtItsNode(t *testing.T) {
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			f := lone(ctx, 0, 0)
 			f.run.flow = scheduletest.Sketch("START>a a>b b>b b>END")
-			f.run.g = schedule.NewGraph(f.run.flow)
-			f.sched = schedule.New(f.run.g)
+			f.run.graph = schedule.NewGraph(f.run.flow)
+			f.sched = schedule.New(f.run.graph)
 			f.run.source = plan.Source{}
 			f.trace = []contract.Execution{{Node: "a", Step: 3}, {Node: "b", Step: 4}, {Node: "b", Step: 5}}
 			v := contract.View{}
@@ -271,8 +271,8 @@ func TestManyEventsShareTasks(t *testing.T) {
 		for i := range 200 {
 			f.opened(ctx, &contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`"` + strings.Repeat("x", 16_000) + `"`)})
 		}
-		if f.run.guard.bytes > maxTask || len(f.deliveries) != 200 {
-			t.Errorf("the commands of one task hold %d bytes, and %d events are waited for, want 200", f.run.guard.bytes, len(f.deliveries))
+		if f.run.sizes.bytes > maxTask || len(f.deliveries) != 200 {
+			t.Errorf("the commands of one task hold %d bytes, and %d events are waited for, want 200", f.run.sizes.bytes, len(f.deliveries))
 		}
 		f.awaitDeliveries(ctx)
 		if !workflow.Now(ctx).After(before) {

@@ -104,22 +104,22 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r := newRun(ctx)
 	r.requests.listen(ctx)
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
-	r.g = schedule.NewGraph(in.Plan)
-	r.pace.limit, r.requests.unread, r.space.resultShare = in.Shared.MaxEvents, in.Inbox, in.Room
+	r.graph = schedule.NewGraph(in.Plan)
+	r.policy.limit, r.requests.unread, r.space.resultShare = in.Shared.MaxEvents, in.Inbox, in.Room
 	r.allow(in.Shared.MaxPayload)
 	r.conversation.restore(in.Talk)
 	r.conversation.forks = nil // they stay with the run above
 	for _, raw := range in.Values {
-		r.store.keep(raw)
+		r.transcript.keep(raw)
 	}
 	b := &branch{run: r, runner: newRunner(r, agentKinds(nil)), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Nth)}
 	others := schedule.NewNodeSet(len(in.Plan.Nodes))
 	for _, id := range in.Others {
-		if i := r.g.Index(id); i >= 0 {
+		if i := r.graph.Index(id); i >= 0 {
 			others.Add(i)
 		}
 	}
-	b.ahead = schedule.NewChain(r.g, others)
+	b.ahead = schedule.NewChain(r.graph, others)
 	return b, r.answer(ctx, b.status, func() contract.View { return b.view })
 }
 
@@ -177,22 +177,22 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 
 // chain runs nodes one behind the other.
 func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
-	node, n, occurrence := b.run.g.Index(b.in.Node), b.in.Step, b.in.Nth
+	node, n, occurrence := b.run.graph.Index(b.in.Node), b.in.Step, b.in.Nth
 	for {
 		x := &execution{
-			node: &b.run.flow.Nodes[node], id: contract.ExecutionID(b.run.flow.Nodes[node].ID, n, occurrence), n: n, occurrence: occurrence, lineage: b.in.Lineage,
+			node: &b.run.flow.Nodes[node], id: contract.ExecutionID(b.run.flow.Nodes[node].ID, n, occurrence), step: n, occurrence: occurrence, lineage: b.in.Lineage,
 			order: b.in.Order[node], strand: b.strand, view: &b.view, suspended: b.in.Suspended,
 		}
 		b.in.Suspended = nil
 		b.now = x.id
-		done, err := b.runner.execute(ctx, x, b.run.g.Out(node))
+		done, err := b.runner.execute(ctx, x, b.run.graph.Out(node))
 		if err != nil {
 			return nil, err
 		}
 		if done.suspended != nil {
 			b.run.requests.awaitSignals(ctx)
 			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: occurrence, Lineage: b.in.Lineage, Suspended: done.suspended})
-			if again, err := b.run.pace.putOff(ctx, err); !again {
+			if again, err := b.run.policy.putOff(ctx, err); !again {
 				return out, err
 			}
 			b.in.Suspended = done.suspended
@@ -207,7 +207,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 			b.outcomeBytes += len(*done.Text) + len(done.Data)
 		}
 		next, ok := b.ahead.Next(node, done.taken)
-		due, err := b.run.pace.due(ctx, 0)
+		due, err := b.run.policy.shouldContinueAsNew(ctx, 0)
 		if err != nil {
 			return nil, b.run.failed(x, err)
 		}
@@ -241,9 +241,9 @@ func (b *branch) full() bool {
 	n := 0
 	own := schedule.Since(&b.view, b.strand)
 	for _, sha := range contents(&own) {
-		n += len(b.run.store.content[sha])
+		n += len(b.run.transcript.content[sha])
 	}
-	return n+b.outcomeBytes+schedule.StateBytes(&own) > b.run.guard.limit()/2
+	return n+b.outcomeBytes+schedule.StateBytes(&own) > b.run.sizes.limit()/2
 }
 
 // contents lists the hashes of what a view names.
@@ -280,7 +280,7 @@ func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded
 		has[contract.SHA(raw)] = true // the run above gave them
 	}
 	need := func(ref *contract.ContentRef) {
-		if raw, ok := b.run.store.content[ref.SHA]; ok && !has[ref.SHA] {
+		if raw, ok := b.run.transcript.content[ref.SHA]; ok && !has[ref.SHA] {
 			has[ref.SHA] = true
 			out.Messages = append(out.Messages, raw)
 		}
@@ -294,7 +294,7 @@ func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded
 		needing(need).suspended(yielded.Suspended)
 	}
 	what := "what node " + x.node.ID + " brings back"
-	if err := b.run.guard.fits(what, out); err != nil {
+	if err := b.run.sizes.fits(what, out); err != nil {
 		return nil, b.run.failed(x, err)
 	}
 	if err := b.run.space.bringBack(ctx, what, out); err != nil {
@@ -307,7 +307,7 @@ func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded
 // the part that the chain can run, and the nodes behind it by name.
 func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *contract.View) contract.BranchInput {
 	others := s.Others(x)
-	nodes, edges := r.g.Part(x.Node, others)
+	nodes, edges := r.graph.Part(x.Node, others)
 	in := contract.BranchInput{
 		V: contract.Version, Root: r.root, Node: r.flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence,
 		Lineage: x.Lineage, View: *view, Shared: r.shared, Suspended: x.Suspended, Exits: exits(r.flow),

@@ -54,8 +54,8 @@ func inWorkflow(t *testing.T, fn func(workflow.Context)) {
 // beside is the scheduler of a flow in which the first of the nodes runs at step 2 beside
 // the others, which run at step 1.
 func beside(f *plan.Flow, nodes ...string) (*run, *schedule.Scheduler, *schedule.Execution) {
-	r := (&run{flow: f, g: schedule.NewGraph(f), root: "root"}).link()
-	s := schedule.New(r.g)
+	r := (&run{flow: f, graph: schedule.NewGraph(f), root: "root"}).link()
+	s := schedule.New(r.graph)
 	var state schedule.State
 	for i, id := range nodes {
 		state.Suspended = append(state.Suspended, contract.CarriedExecution{Node: id, Step: 1 + 1/(i+1), Nth: 1})
@@ -123,7 +123,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 					taken = append(taken, slices.IndexFunc(in.Plan.Edges, func(x plan.Edge) bool { return edgeName(x) == e }))
 				}
 				got := ""
-				if next, ok := b.ahead.Next(b.run.g.Index("a"), taken); ok {
+				if next, ok := b.ahead.Next(b.run.graph.Index("a"), taken); ok {
 					got = in.Plan.Nodes[next].ID
 				}
 				if got != tc.want {
@@ -154,10 +154,10 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 	for i, path := range []string{"nodes/a", "nodes/p", "nodes/b", "nodes/j", "nodes/z", "nodes/d", "agents/agent-a/nodes/x"} {
 		r.source.Positions = append(r.source.Positions, plan.Position{Path: path, Line: i})
 	}
-	s.CountRan(r.g.Index("b"), 3)
-	s.CountRan(r.g.Index("b"), 3)
-	s.CountRan(r.g.Index("b"), 2) // not behind a, which is at step 2
-	s.CountRan(r.g.Index("p"), 3) // not a's to reach
+	s.CountRan(r.graph.Index("b"), 3)
+	s.CountRan(r.graph.Index("b"), 3)
+	s.CountRan(r.graph.Index("b"), 2) // not behind a, which is at step 2
+	s.CountRan(r.graph.Index("p"), 3) // not a's to reach
 	view := contract.View{State: []contract.StateEntry{{Key: "k"}}}
 	in := branchInput(r, s, x, &view)
 
@@ -225,7 +225,7 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		at := &execution{node: &b.run.flow.Nodes[0], n: 2}
+		at := &execution{node: &b.run.flow.Nodes[0], step: 2}
 		b.done = []contract.Execution{{Node: "a", Step: 2}}
 		write(&b.view, b.strand, 2, "small", "x")
 		write(&b.view, "of another", 2, "large", strings.Repeat("x", maxPayload))

@@ -127,7 +127,7 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 	if d := plan.Depth(value); d > maxDepth {
 		return toolReply{Text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, maxDepth), Failed: true}
 	}
-	e, err := a.run.store.value(*args.Key, value, contract.Stamp{})
+	e, err := a.run.transcript.value(*args.Key, value, contract.Stamp{})
 	if err != nil {
 		return toolReply{Text: "value: " + err.Error(), Failed: true}
 	}
@@ -139,7 +139,7 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 		return toolReply{Failed: true, Text: fmt.Sprintf(
 			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}
 	}
-	e.By = schedule.NextStamp(a.execution.view, a.execution.strand, a.execution.id, a.execution.n)
+	e.By = schedule.NextStamp(a.execution.view, a.execution.strand, a.execution.id, a.execution.step)
 	schedule.SetEntry(a.execution.view, e)
 	return toolReply{Text: "ok"}
 }
@@ -147,7 +147,7 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 // condense has a model shorten a long value to what the node needs.
 func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 	in := contract.CondenseInput{
-		Model: c.agentRun.run.shared.Model, Script: c.agentRun.run.shared.Script, Node: c.agentRun.execution.node.ID, Step: c.agentRun.execution.n, Prompt: c.agentRun.cfg.Prompt,
+		Model: c.agentRun.run.shared.Model, Script: c.agentRun.run.shared.Script, Node: c.agentRun.execution.node.ID, Step: c.agentRun.execution.step, Prompt: c.agentRun.cfg.Prompt,
 		Key: *c.args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID,
 	}
 	var out contract.CondenseResult

@@ -60,7 +60,7 @@ func (r *run) schedule(ctx workflow.Context, c *call) error {
 	o.ActivityID, o.Summary = contract.BoundID(c.id), boundSummary(c.summary)
 	args := c.args
 	if c.remote != nil && c.remote.Key {
-		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.store.run + "/" + o.ActivityID})
+		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.transcript.run + "/" + o.ActivityID})
 	}
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.activity, args...).Get(ctx, c.out)
 }

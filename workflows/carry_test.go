@@ -66,7 +66,7 @@ const (
 )
 
 // talked is a thread of two messages that a model has had.
-func talked(t *testing.T, s *store, name string) *thread {
+func talked(t *testing.T, s *transcript, name string) *thread {
 	t.Helper()
 	out := s.open(name)
 	for _, text := range []string{"one", "two"} {
@@ -89,11 +89,11 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 			return a
 		}
 		old, again := agent(), agent()
-		old.thread, again.thread = talked(t, old.run.store, "a#1"), again.run.store.open("a#1")
+		old.thread, again.thread = talked(t, old.run.transcript, "a#1"), again.run.transcript.open("a#1")
 		old.turn, old.left, old.exhausted, old.errors, old.repairs, old.summaries = 3, 2, true, 1, 1, 2
 		old.startLen, old.results, old.think, old.activeAgent = 1, 2, true, "m"
 		old.starts = []contract.StartCount{{ID: "call_1", N: 2}}
-		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.store, "a#1:m~1")}}
+		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.transcript, "a#1:m~1")}}
 
 		old.team.main, again.team.main = old.thread, again.thread
 		old.takeMark()
@@ -116,12 +116,12 @@ func TestRunIsCarriedWhole(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		f := lone(ctx, 8<<20, 3)
 		f.run.flow = scheduletest.Sketch("START>a a>b b>END")
-		f.run.g = schedule.NewGraph(f.run.flow)
-		f.sched = schedule.New(f.run.g)
+		f.run.graph = schedule.NewGraph(f.run.flow)
+		f.sched = schedule.New(f.run.graph)
 		f.run.flow.Nodes[0].Agent.Starts, f.run.flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
 		f.run.source, f.run.hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
 		f.run.budget.usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
-		ref, err := f.run.store.write(f.run.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
+		ref, err := f.run.transcript.write(f.run.transcript.open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		waiting.Step, join.Step = 3, 4
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{x}, Waiting: []contract.CarriedExecution{waiting},
 			Joins: []contract.CarriedExecution{join}, Ran: []contract.Count{{Node: "a", Step: 2, N: 1}}, Ended: &view})
-		f.run.conversation = conversation{thread: talked(t, f.run.store, conversationName), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
+		f.run.conversation = conversation{thread: talked(t, f.run.transcript, conversationName), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
 		f.run.log.replay = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
 		f.run.log.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
 		f.run.requests.owner = true

@@ -135,14 +135,14 @@ func (a *agentRun) openThread() {
 	case a.cfg.Conversation == plan.ConversationFlow:
 		a.thread = a.run.conversation.open()
 	case a.cfg.Conversation == plan.ConversationFork && a.run.conversation.thread != nil && !resumed:
-		a.thread = a.run.store.open(a.execution.id)
+		a.thread = a.run.transcript.open(a.execution.id)
 		a.thread.entries = slices.Clone(a.run.conversation.thread.entries)
 		for _, e := range a.thread.entries {
 			a.thread.bytes += len(e.raw)
 			a.thread.hash = contract.Chain(a.thread.hash, e.sha)
 		}
 	default:
-		a.thread = a.run.store.open(a.execution.id)
+		a.thread = a.run.transcript.open(a.execution.id)
 	}
 	a.startLen = len(a.thread.entries)
 }

@@ -55,7 +55,7 @@ const startTries = 10
 
 // idTaken reports whether a child did not start because its id is taken, and is to be started again. It
 // waits for a second then; tries counts the starts so far.
-func idTaken(ctx workflow.Context, err error, tries int, id string) (again bool, _ error) {
+func retryTakenID(ctx workflow.Context, err error, tries int, id string) (again bool, _ error) {
 	if !alreadyStarted(err) || tries >= startTries {
 		return false, err
 	}
@@ -74,7 +74,7 @@ func alreadyStarted(err error) bool {
 func (r *run) started(ctx workflow.Context, c *child) error {
 	for tries := 1; ; tries++ {
 		err := r.start(ctx, c).GetChildWorkflowExecution().Get(ctx, nil)
-		if again, err := idTaken(ctx, err, tries, c.id); !again {
+		if again, err := retryTakenID(ctx, err, tries, c.id); !again {
 			return err
 		}
 	}
@@ -87,19 +87,19 @@ func (r *run) askToYield(ctx workflow.Context, c *childRun) {
 		return
 	}
 	c.asked = true
-	r.pace.asking = append(r.pace.asking, r.signalChild(ctx, c, contract.SignalYield, nil))
+	r.policy.asking = append(r.policy.asking, r.signalChild(ctx, c, contract.SignalYield, nil))
 }
 
 // awaitFlow runs a flow below this one, one of n that run together, and waits for it. Where this run should
 // stop, the other is asked to come back with what it goes on with; that is kept in the step s.
 func (r *run) awaitFlow(ctx workflow.Context, c *child, in contract.RunInput, n int, out *contract.RunResult, s *journalStep, j *journal) error {
 	for tries := 1; ; tries++ {
-		in.Room = r.guard.part(ctx, n, 25)
+		in.Room = r.sizes.part(ctx, n, 25)
 		c.in = in
 		leave := r.space.keep(ctx, contract.BoundID(c.id), in.Room)
 		err := r.runFlow(ctx, c, in.Carry, out, j)
 		leave()
-		again, err := idTaken(ctx, err, tries, c.id)
+		again, err := retryTakenID(ctx, err, tries, c.id)
 		switch {
 		case again:
 			continue
@@ -127,7 +127,7 @@ func (r *run) runFlow(ctx workflow.Context, c *child, from *contract.Carry, out 
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for !k.IsReady() {
 		if err := workflow.Await(quiet, func() bool {
-			return k.IsReady() || !k.asked && ctx.Err() == nil && r.pace.wants(ctx, j.weight())
+			return k.IsReady() || !k.asked && ctx.Err() == nil && r.policy.shouldYield(ctx, j.weight())
 		}); err != nil {
 			return err
 		}

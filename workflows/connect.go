@@ -126,7 +126,7 @@ func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (probl
 	w.bound.Connection, w.bound.Confirm = out.Resolved, out.Confirm
 	w.bound.RetryNever, w.bound.RetryNeverTools, w.bound.Elsewhere = out.RetryNever, out.RetryNeverTools, out.Elsewhere
 	if out.SHA != "" {
-		ref := f.run.store.keep(out.Catalogue)
+		ref := f.run.transcript.keep(out.Catalogue)
 		w.bound.Catalogue = &ref
 		w.offered = names(out.Catalogue)
 	}

@@ -163,8 +163,8 @@ func (a *agentRun) textSize(m *contract.Message, measure func(string) int) int {
 	n := 0
 	for _, p := range m.Parts {
 		n += measure(p.Text)
-		if p.Ref != nil && a.run.store.has(p.Ref.SHA) {
-			if inner, err := contract.DecodeMessage(a.run.store.content[p.Ref.SHA]); err == nil {
+		if p.Ref != nil && a.run.transcript.has(p.Ref.SHA) {
+			if inner, err := contract.DecodeMessage(a.run.transcript.content[p.Ref.SHA]); err == nil {
 				n += measure(inner.Text)
 			}
 		}
@@ -274,7 +274,7 @@ func (a *agentRun) shortened(ctx workflow.Context, longs []*plan.Long, i int, m 
 // summary has a model summarise messages of the thread. It is "" where they are too long for that
 // model too.
 func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int, before string) (string, error) {
-	in := contract.SummariseInput{Model: cmp.Or(by.Model, a.modelRef()), Script: a.run.shared.Script, Node: a.who(), Step: a.execution.n, Instructions: by.Instructions,
+	in := contract.SummariseInput{Model: cmp.Or(by.Model, a.modelRef()), Script: a.run.shared.Script, Node: a.who(), Step: a.execution.step, Instructions: by.Instructions,
 		Params: by.Params, From: from, To: to, Before: before, Home: a.run.home()}
 	if contract.ScriptedAll(a.run.shared.Model) {
 		in.Model = a.run.shared.Model

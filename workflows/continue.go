@@ -20,7 +20,7 @@ import (
 // fit, the run goes on for another while. A sub-agent that was asked to stop hands over
 // instead: the run above goes on with it.
 func (f *flowRun) continueAsNew(ctx workflow.Context) error {
-	f.run.pace.heardBack(ctx)
+	f.run.policy.heardBack(ctx)
 	if err := f.session.gather(ctx); err != nil {
 		return err
 	}
@@ -31,10 +31,10 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 		return ctx.Err() // the next run would know nothing of the cancellation
 	}
 	in := contract.RunInput{V: contract.Version, Model: f.run.shared.Model, Depth: f.run.shared.Depth, MaxEvents: f.run.shared.MaxEvents, Room: f.run.space.resultShare, Carry: f.carryOver()}
-	err := f.run.guard.fits("what the run carries into a new one", in)
+	err := f.run.sizes.fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {
-		if again, err = f.run.pace.putOff(ctx, err); again {
+		if again, err = f.run.policy.putOff(ctx, err); again {
 			f.session.launchAll()
 			return f.drive(ctx)
 		}
@@ -42,7 +42,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	switch {
 	case err != nil:
 		return f.grown(err)
-	case f.inbox == nil && f.run.pace.asked:
+	case f.inbox == nil && f.run.policy.asked:
 		f.rest = in.Carry
 		return errYield
 	}
@@ -109,7 +109,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 	first := tail(f.trace)
 	for i := range f.trace {
 		e := f.trace[i]
-		exit := f.run.flow.Nodes[f.run.g.Index(e.Node)].Exit
+		exit := f.run.flow.Nodes[f.run.graph.Index(e.Node)].Exit
 		switch {
 		case !exit && i < first:
 			c.Dropped++
@@ -137,7 +137,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 			return
 		}
 		seen[ref.SHA] = true
-		if raw, ok := f.run.store.content[ref.SHA]; ok {
+		if raw, ok := f.run.transcript.content[ref.SHA]; ok {
 			out = append(out, raw)
 		}
 	}
@@ -175,11 +175,11 @@ func (f *flowRun) restore(c *contract.Carry) {
 		f.status = c.Status
 	}
 	f.run.allow(c.Shared.MaxPayload)
-	f.run.g = schedule.NewGraph(f.run.flow)
-	f.sched = schedule.New(f.run.g)
+	f.run.graph = schedule.NewGraph(f.run.flow)
+	f.sched = schedule.New(f.run.graph)
 	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry, f.entered = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry, c.Entered
 	for _, raw := range c.Content {
-		f.run.store.keep(raw)
+		f.run.transcript.keep(raw)
 	}
 	f.keepFork(c.Fork)
 	f.own(&f.run.shared.Input)
@@ -200,7 +200,7 @@ func (f *flowRun) hasConversation(x *schedule.Execution) bool {
 
 // own names content as this run's, if this run holds it.
 func (f *flowRun) own(ref *contract.ContentRef) {
-	if ref != nil && f.run.store.has(ref.SHA) {
+	if ref != nil && f.run.transcript.has(ref.SHA) {
 		*ref = f.run.ref(ref.SHA)
 	}
 }

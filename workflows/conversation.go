@@ -23,7 +23,7 @@ type conversation struct {
 // conversationThread is the flow's conversation.
 func (c *conversation) open() *thread {
 	if c.thread == nil {
-		c.thread = c.run.store.open(conversationName)
+		c.thread = c.run.transcript.open(conversationName)
 	}
 	return c.thread
 }
@@ -82,7 +82,7 @@ func (c *conversation) add(messages []contract.CarriedMessage) {
 	t := c.open()
 	for _, m := range messages {
 		sha := contract.SHA(m.Raw)
-		c.run.store.content[sha] = m.Raw
+		c.run.transcript.content[sha] = m.Raw
 		t.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
 	}
 }

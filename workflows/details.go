@@ -71,7 +71,7 @@ func (f *flowRun) details() string {
 	}
 	for i := len(f.trace) - 1; i >= 0 && rows < maxRows; i-- {
 		e := &f.trace[i]
-		row(contract.ExecutionID(e.Node, e.Step, e.Nth), f.run.g.Index(e.Node), doneState(e))
+		row(contract.ExecutionID(e.Node, e.Step, e.Nth), f.run.graph.Index(e.Node), doneState(e))
 	}
 	if left := len(f.trace) + f.dropped + live - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)

@@ -28,7 +28,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 	var queued []*schedule.Execution
 	for {
 		ready := queued
-		due, err := f.run.pace.due(ctx, 0)
+		due, err := f.run.policy.shouldContinueAsNew(ctx, 0)
 		if note(err); due && failed == nil && !f.sched.Finished() {
 			f.sched.Requeue(queued...)
 			ready, queued = nil, nil
@@ -106,7 +106,7 @@ func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *
 		if i >= 0 {
 			ended = order[i]
 		}
-		return ended != nil || (unasked || mayAsk && f.run.pace.halted != nil) && ctx.Err() == nil && f.run.pace.wants(ctx, 0)
+		return ended != nil || (unasked || mayAsk && f.run.policy.halted != nil) && ctx.Err() == nil && f.run.policy.shouldYield(ctx, 0)
 	})
 	if err != nil {
 		return nil
@@ -155,7 +155,7 @@ func (f *flowRun) bounded(x *schedule.Execution, view *contract.View) error {
 	if n <= limit || len(x.Arrivals) < 2 {
 		return nil
 	}
-	return f.run.fail(&execution{node: &f.run.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge,
+	return f.run.fail(&execution{node: &f.run.flow.Nodes[x.Node], step: x.Step}, contract.ClassStateTooLarge,
 		"let the branches write less, or use set_state_filtered",
 		"the branches that join here wrote a state of %d bytes together, at most %d are allowed", n, limit)
 }
@@ -169,8 +169,8 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		return err
 	}
 	done, err := f.runner.execute(ctx, &execution{
-		node: &f.run.flow.Nodes[x.Node], id: id, n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
-	}, f.run.g.Out(x.Node))
+		node: &f.run.flow.Nodes[x.Node], id: id, step: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
+	}, f.run.graph.Out(x.Node))
 	f.sched.End(x)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (f *flowRun) beyond(err error) error {
 // when those have ended, the run goes on in a new one.
 func (f *flowRun) startChildren(ctx workflow.Context, ready []*schedule.Execution, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
 	for i, x := range ready {
-		if (others || len(started) > 0) && f.run.guard.free(ctx) < lastBytes/4 {
+		if (others || len(started) > 0) && f.run.sizes.free(ctx) < lastBytes/4 {
 			return started, ready[i:], failed
 		}
 		b, err := f.startChild(ctx, x, len(ready)-i, len(ready))
@@ -229,12 +229,12 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 	in.Inbox = f.give(x)
 	id := f.sched.ID(x)
 	node := &f.run.flow.Nodes[x.Node]
-	if err := f.run.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
-		return nil, f.run.failed(&execution{node: node, id: id, n: x.Step}, err)
+	if err := f.run.sizes.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
+		return nil, f.run.failed(&execution{node: node, id: id, step: x.Step}, err)
 	}
 	var release func()
 	in.Shared.Budget, release = f.run.budget.share(n)
-	in.Room = f.run.guard.part(ctx, all, 25)
+	in.Room = f.run.sizes.part(ctx, all, 25)
 	leave := f.run.space.keep(ctx, contract.BoundID(f.run.root+"/"+id), in.Room)
 	b := f.branches[x]
 	if b == nil {
@@ -264,22 +264,22 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 		return f.childFailed(ctx, b, err)
 	}
 	delete(f.branches, x)
-	f.run.pace.moved = true
+	f.run.policy.moved = true
 	f.run.budget.usage.Add(out.Usage)
 	f.run.conversation.merge(out.Talk)
 	for _, e := range out.Executions {
 		if e.Node != f.run.flow.Nodes[x.Node].ID || e.Step != x.Step {
-			f.sched.CountRan(f.run.g.Index(e.Node), e.Step)
+			f.sched.CountRan(f.run.graph.Index(e.Node), e.Step)
 		}
 	}
 	f.trace = append(f.trace, out.Executions...)
 	for _, raw := range out.Messages {
-		f.run.store.keep(raw)
+		f.run.transcript.keep(raw)
 	}
 	view := x.Arrivals[0].View
 	schedule.Apply(&view, &out.View)
 	if y := out.Yielded; y != nil {
-		node := f.run.g.Index(y.Node)
+		node := f.run.graph.Index(y.Node)
 		if len(out.Executions) > 0 {
 			f.sched.CountRan(node, y.Step)
 		}
@@ -293,9 +293,9 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 // childFailed takes over what a failed branch had done, and says what its failure means.
 func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) error {
 	x := b.x
-	at := &execution{node: &f.run.flow.Nodes[x.Node], n: x.Step}
+	at := &execution{node: &f.run.flow.Nodes[x.Node], step: x.Step}
 	b.tries++
-	again, err := idTaken(ctx, err, b.tries, f.sched.ID(x))
+	again, err := retryTakenID(ctx, err, b.tries, f.sched.ID(x))
 	if again {
 		f.sched.Requeue(x)
 		return nil
@@ -325,7 +325,7 @@ func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) err
 func (f *flowRun) result() (*contract.RunResult, error) {
 	trace := slices.Clone(f.trace)
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
-		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.g.Index(a.Node), f.run.g.Index(b.Node)))
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.graph.Index(a.Node), f.run.graph.Index(b.Node)))
 	})
 	exits := f.exits()
 	out := &contract.RunResult{
@@ -337,7 +337,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 		if e.NoRoute {
 			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Nth))
 		}
-		if exits && !f.run.flow.Nodes[f.run.g.Index(e.Node)].Exit {
+		if exits && !f.run.flow.Nodes[f.run.graph.Index(e.Node)].Exit {
 			continue
 		}
 		last = e
@@ -368,7 +368,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 			o.Text, o.Data, o.Left = "", nil, len(o.Text)+len(o.Data)
 		}
 	}
-	if err := f.run.guard.fits("the result of node "+last.Node, out); err != nil {
+	if err := f.run.sizes.fits("the result of node "+last.Node, out); err != nil {
 		large := contract.FailureOf(err)
 		large.Node, large.Step, large.At = last.Node, last.Step, f.run.source.At(plan.NodePath(last.Node))
 		return nil, large
@@ -431,7 +431,7 @@ func stepLimit(r *run, flow *plan.Flow, node int, trace []contract.Execution) *c
 
 // knows reports whether the flow is known yet, and whether it has a node. A run that ends waits for nothing.
 func (f *flowRun) knows(node string) (ready, found bool) {
-	return f.run.g != nil || f.ending, f.run.g == nil || f.run.flow.Node(node) != nil
+	return f.run.graph != nil || f.ending, f.run.graph == nil || f.run.flow.Node(node) != nil
 }
 
 // route is the branch that gets a message: one that can run the node that it names, or the first in the order
@@ -458,7 +458,7 @@ func (f *flowRun) route(m *contract.Inbound) (string, *childRun) {
 // mayRead reports whether the chain that begins with x can run an agent that a message is for.
 func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
 	others := f.sched.Others(x)
-	nodes, _ := f.run.g.Part(x.Node, others)
+	nodes, _ := f.run.graph.Part(x.Node, others)
 	for i := range f.run.flow.Nodes {
 		n := &f.run.flow.Nodes[i]
 		if before := i != x.Node && (n.Deferred || others.Has(i)); before {

@@ -16,7 +16,7 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 	e := b.Elsewhere
 	given := []any{args}
 	if e.Key {
-		given = append(given, contract.CallKey{IdempotencyKey: c.agentRun.run.store.run + "/" + contract.BoundID(c.id("tool"))})
+		given = append(given, contract.CallKey{IdempotencyKey: c.agentRun.run.transcript.run + "/" + contract.BoundID(c.id("tool"))})
 	}
 	if n, err := size(given); err == nil && n > maxPayload {
 		return toolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+

@@ -28,7 +28,7 @@ func TestElsewhereHasNoStore(t *testing.T) {
 			}, activity.RegisterOptions{Name: "big"})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				f := lone(ctx, 8<<20, 0)
-				a := &agentRun{run: f.run, execution: &execution{id: "a#1", node: &f.run.flow.Nodes[0], journal: newJournal(nil, nil)}, thread: f.run.store.open("a#1")}
+				a := &agentRun{run: f.run, execution: &execution{id: "a#1", node: &f.run.flow.Nodes[0], journal: newJournal(nil, nil)}, thread: f.run.transcript.open("a#1")}
 				c := &toolCall{agentRun: a, call: &contract.ToolCall{ID: "1", Name: "big"}}
 				args := json.RawMessage(`{"x":"` + strings.Repeat("x", tc.bytes) + `"}`)
 				reply, err := c.elsewhere(ctx, &contract.Bound{Elsewhere: &contract.Elsewhere{Activity: "big", TaskQueue: "theirs", StartSeconds: 10, TimeoutSeconds: 60, Attempts: 1}}, args, "")

@@ -25,8 +25,8 @@ type outcome struct {
 type execution struct {
 	node *plan.Node
 	// id is node#step; n is the step.
-	id            string
-	n, occurrence int
+	id               string
+	step, occurrence int
 	// lineage is the last deferred join that the execution's branch has passed.
 	lineage string
 	// order is the node's place among the flow's declarations.

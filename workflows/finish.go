@@ -78,7 +78,7 @@ func (a *agentRun) thought(msg *contract.Message) error {
 
 // tell appends a user's message.
 func (a *agentRun) tell(text string) error {
-	_, err := a.run.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: text})
+	_, err := a.run.transcript.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: text})
 	return err
 }
 

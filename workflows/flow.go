@@ -49,7 +49,7 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // can be said.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
 	f := flowRun{run: newRun(ctx), settings: s, status: contract.StatusRunning, branches: map[*schedule.Execution]*branchRun{}}
-	f.run.root = f.run.store.workflow
+	f.run.root = f.run.transcript.workflow
 	in, err := read(ctx, raw)
 	if err != nil {
 		f.status = contract.StatusFailed
@@ -71,7 +71,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	f.run.space.resultShare = in.Room
 	out, err := f.play(ctx, in)
 	if err == nil {
-		err = f.run.space.bringBack(ctx, "the result of the run "+f.run.store.workflow, out)
+		err = f.run.space.bringBack(ctx, "the result of the run "+f.run.transcript.workflow, out)
 	}
 	f.run.requests.awaitSignals(ctx)
 	if f.inbox != nil {
@@ -201,10 +201,10 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	if in.Carry != nil {
 		f.run.shared.Owner, f.run.shared.OnError = in.Carry.Shared.Owner, in.Carry.Shared.OnError
 	}
-	if f.run.shared.Owner != "" && f.run.shared.Owner != f.run.store.workflow {
+	if f.run.shared.Owner != "" && f.run.shared.Owner != f.run.transcript.workflow {
 		return nil
 	}
-	f.run.shared.Owner = f.run.store.workflow
+	f.run.shared.Owner = f.run.transcript.workflow
 	f.inbox = newInbox(f.run, f)
 	if in.Carry != nil {
 		f.inbox.restore(ctx, in.Carry.Desk)
@@ -213,7 +213,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 }
 
 func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
-	f.run.pace.limit = in.MaxEvents
+	f.run.policy.limit = in.MaxEvents
 	if in.Carry != nil && in.Carry.Plan != nil {
 		f.restore(in.Carry)
 		if in.Budget != nil {
@@ -259,7 +259,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		id = fmt.Sprintf("%s~%d", id, f.run.shared.Turn) // its calls are others than those of the turn before
 	}
 	j := newJournal(nil, f.entry.Steps)
-	taken, answers, err := f.runner.route(ctx, source{node: plan.Start, id: id, view: first}, f.run.g.Starts(), j)
+	taken, answers, err := f.runner.route(ctx, source{node: plan.Start, id: id, view: first}, f.run.graph.Starts(), j)
 	if err != nil {
 		if errors.Is(err, errYield) {
 			steps, failed := j.snapshot()
@@ -271,7 +271,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		}
 		fail := contract.FailureOf(err)
 		if fail.At == "" {
-			fail.Node, fail.At = plan.Start, f.run.source.At(plan.EdgePath(f.run.g.Starts()[0]))
+			fail.Node, fail.At = plan.Start, f.run.source.At(plan.EdgePath(f.run.graph.Starts()[0]))
 		}
 		return fail
 	}

@@ -42,7 +42,7 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 			return wrong("node", p.Node)
 		}
 		for _, id := range p.Taken {
-			if f.run.g.Edge(id) < 0 {
+			if f.run.graph.Edge(id) < 0 {
 				return wrong("edge", id+", which "+p.Node+" took")
 			}
 		}
@@ -57,7 +57,7 @@ func (f *flowRun) keepFork(k *contract.ForkedFrom) {
 		return
 	}
 	for _, raw := range k.Content {
-		f.run.store.keep(raw)
+		f.run.transcript.keep(raw)
 	}
 	f.run.log.fork, f.run.log.replay = k, schedule.NewLog(k.Past)
 }
@@ -76,7 +76,7 @@ func (f *flowRun) carryFork() *contract.ForkedFrom {
 	k.Content = nil
 	have := map[string]bool{}
 	need := func(sha string) {
-		if raw, ok := f.run.store.content[sha]; ok && !have[sha] {
+		if raw, ok := f.run.transcript.content[sha]; ok && !have[sha] {
 			have[sha] = true
 			k.Content = append(k.Content, raw)
 		}
@@ -94,7 +94,7 @@ func (f *flowRun) carryFork() *contract.ForkedFrom {
 func (f *flowRun) edgesOf(ids []string) []int {
 	var out []int
 	for _, id := range ids {
-		out = append(out, f.run.g.Edge(id))
+		out = append(out, f.run.graph.Edge(id))
 	}
 	return out
 }
@@ -102,7 +102,7 @@ func (f *flowRun) edgesOf(ids []string) []int {
 // replayed takes over what an execution of another run did besides what the scheduler keeps.
 func (f *flowRun) replayed(x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
-	at := &execution{node: &f.run.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, view: &x.View}
+	at := &execution{node: &f.run.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), step: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, view: &x.View}
 	before := f.run.conversation.mark()
 	if conversation := x.Entry.Talk; conversation != nil {
 		f.run.conversation.add(conversation.Messages)
@@ -128,7 +128,7 @@ func (f *flowRun) override(x *schedule.Execution, view *contract.View) error {
 	}
 	id := f.sched.ID(x)
 	for _, key := range workflow.DeterministicKeys(k.Set) {
-		e, err := f.run.store.value(key, k.Set[key], schedule.NextStamp(view, id, id, x.Step))
+		e, err := f.run.transcript.value(key, k.Set[key], schedule.NextStamp(view, id, id, x.Step))
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (f *flowRun) override(x *schedule.Execution, view *contract.View) error {
 	}
 	k.Set = nil
 	if n, limit := schedule.StateBytes(view), f.run.flow.Limits.MaxStateBytes; n > limit {
-		return f.run.fail(&execution{node: &f.run.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge, "set shorter values",
+		return f.run.fail(&execution{node: &f.run.flow.Nodes[x.Node], step: x.Step}, contract.ClassStateTooLarge, "set shorter values",
 			"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
 	}
 	return nil

@@ -32,7 +32,7 @@ func (f *flowRun) grown(err error) error {
 	}
 	switch {
 	case given:
-		large.Node, large.Step, large.At = plan.Start, 0, f.run.source.At(plan.EdgePath(f.run.g.Starts()[0]))
+		large.Node, large.Step, large.At = plan.Start, 0, f.run.source.At(plan.EdgePath(f.run.graph.Starts()[0]))
 		large.Text += fmt.Sprintf("; %d of them are what the run was given", most)
 		large.Remedy = "start the run with less state, a shorter input or references to data that is kept elsewhere, " +
 			"or give the workers a store (store.dir) before it starts"
@@ -56,7 +56,7 @@ func (f *flowRun) weights() []weight {
 	out := make([]weight, len(f.run.flow.Nodes)+1)
 	for _, ref := range []*contract.ContentRef{&f.run.shared.Input, f.run.shared.Script, f.run.shared.Chat} {
 		if ref != nil {
-			out[len(f.run.flow.Nodes)].add(len(f.run.store.content[ref.SHA]), 0)
+			out[len(f.run.flow.Nodes)].add(len(f.run.transcript.content[ref.SHA]), 0)
 		}
 	}
 	var views []*contract.View
@@ -72,8 +72,8 @@ func (f *flowRun) weights() []weight {
 		}
 	}
 	for i := range f.trace {
-		if e := &f.trace[i]; e.Text != nil && f.run.flow.Nodes[f.run.g.Index(e.Node)].Exit {
-			out[f.run.g.Index(e.Node)].add(len(*e.Text)+len(e.Data), e.Step)
+		if e := &f.trace[i]; e.Text != nil && f.run.flow.Nodes[f.run.graph.Index(e.Node)].Exit {
+			out[f.run.graph.Index(e.Node)].add(len(*e.Text)+len(e.Data), e.Step)
 		}
 	}
 	seen := map[string]bool{} // several branches know the same
@@ -93,9 +93,9 @@ func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
 		}
 	}
 	for _, o := range v.Outputs {
-		if k := f.run.g.Index(o.Node); k >= 0 && !seen[o.SHA] {
+		if k := f.run.graph.Index(o.Node); k >= 0 && !seen[o.SHA] {
 			seen[o.SHA] = true
-			out[k].add(len(f.run.store.content[o.SHA]), o.By.Step)
+			out[k].add(len(f.run.transcript.content[o.SHA]), o.By.Step)
 		}
 	}
 }

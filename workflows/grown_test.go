@@ -35,11 +35,11 @@ func TestGrown(t *testing.T) {
 			inWorkflow(t, func(ctx workflow.Context) {
 				f := lone(ctx, 0, 0)
 				f.run.flow = scheduletest.Sketch("START>a a>b b>END")
-				f.run.g = schedule.NewGraph(f.run.flow)
-				f.sched = schedule.New(f.run.g)
+				f.run.graph = schedule.NewGraph(f.run.flow)
+				f.sched = schedule.New(f.run.graph)
 				f.trace = []contract.Execution{{Node: "b", Step: 7}}
 				if tc.input > 0 {
-					ref, err := f.run.store.write(f.run.store.open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
+					ref, err := f.run.transcript.write(f.run.transcript.open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -50,7 +50,7 @@ func TestGrown(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got := contract.FailureOf(f.grown(f.run.guard.fits("it", strings.Repeat("x", maxPayload))))
+				got := contract.FailureOf(f.grown(f.run.sizes.fits("it", strings.Repeat("x", maxPayload))))
 				if got.Class != contract.ClassStateTooLarge || got.Node != tc.node || !strings.Contains(got.Text, tc.says) ||
 					strings.Contains(got.Text, "given") != (tc.says != "") || strings.HasPrefix(got.Remedy, "start the run") != (tc.says != "") {
 					t.Errorf("the failure is %+v", got)

@@ -36,15 +36,15 @@ const (
 // run was given when it started, or, if most is 0, what Temporal takes.
 func (r *run) allow(most int) {
 	r.shared.MaxPayload = most
-	r.guard.most, r.pace.most = 0, 0
+	r.sizes.most, r.policy.most = 0, 0
 	if most > 0 {
-		r.guard.most = max(maxPayload, most-envelope)
-		r.pace.most = r.guard.most
+		r.sizes.most = max(maxPayload, most-envelope)
+		r.policy.most = r.sizes.most
 	}
 }
 
 // guard counts what the commands of the current workflow task hold.
-type guard struct {
+type sizes struct {
 	task, bytes int
 	// tasks counts the workflow tasks that were seen to begin.
 	tasks int
@@ -57,7 +57,7 @@ type guard struct {
 }
 
 // limit is what one payload may hold.
-func (g *guard) limit() int { return max(g.most, maxPayload) }
+func (g *sizes) limit() int { return max(g.most, maxPayload) }
 
 // resultSize says how much room is kept in the history for a call's result.
 type resultSize struct {
@@ -81,14 +81,14 @@ func (r *run) sized(next invoker) invoker {
 			}
 			defer leave()
 		case c.result.together > 0:
-			*c.result.room = r.guard.part(ctx, c.result.together, 75)
+			*c.result.room = r.sizes.part(ctx, c.result.together, 75)
 			defer r.space.keep(ctx, "", *c.result.room)()
 		}
 		var arg any = c.args
 		if len(c.args) == 1 {
 			arg = c.args[0]
 		}
-		if err := r.guard.admit(ctx, c.what, arg); err != nil {
+		if err := r.sizes.admit(ctx, c.what, arg); err != nil {
 			return err
 		}
 		return next(ctx, c)
@@ -97,7 +97,7 @@ func (r *run) sized(next invoker) invoker {
 
 // admit measures the arguments of a call that is about to be scheduled. Arguments that
 // do not fit give a failure; a task that is full makes the run wait for the next one.
-func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
+func (g *sizes) admit(ctx workflow.Context, what string, arg any) error {
 	n, err := weigh(arg)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
 const maxSignals = 1000
 
 // clear reports whether another may be sent.
-func (g *guard) clear() bool {
+func (g *sizes) clear() bool {
 	if len(g.signals) >= maxSignals {
 		g.signals = slices.DeleteFunc(g.signals, workflow.Future.IsReady)
 	}
@@ -126,10 +126,10 @@ func (g *guard) clear() bool {
 }
 
 // sends counts one.
-func (g *guard) sends(sent workflow.Future) { g.signals = append(g.signals, sent) }
+func (g *sizes) sends(sent workflow.Future) { g.signals = append(g.signals, sent) }
 
 // wait waits for a task that has room for n bytes.
-func (g *guard) wait(ctx workflow.Context, n int) error {
+func (g *sizes) wait(ctx workflow.Context, n int) error {
 	for !g.take(ctx, n) {
 		if err := g.next(ctx); err != nil {
 			return err
@@ -139,7 +139,7 @@ func (g *guard) wait(ctx workflow.Context, n int) error {
 }
 
 // next waits for the next workflow task.
-func (g *guard) next(ctx workflow.Context) error {
+func (g *sizes) next(ctx workflow.Context) error {
 	seen := g.tasks
 	if err := pause(ctx, time.Millisecond, "the task is full"); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (g *guard) next(ctx workflow.Context) error {
 }
 
 // take counts n bytes where the current task has room for them. There is always room for one call.
-func (g *guard) take(ctx workflow.Context, n int) bool {
+func (g *sizes) take(ctx workflow.Context, n int) bool {
 	if !g.room(ctx, n) {
 		return false
 	}
@@ -161,7 +161,7 @@ func (g *guard) take(ctx workflow.Context, n int) bool {
 }
 
 // room reports whether the current task has room for n bytes, and changes nothing.
-func (g *guard) room(ctx workflow.Context, n int) bool {
+func (g *sizes) room(ctx workflow.Context, n int) bool {
 	if g.bytes == 0 || workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
 		return true
 	}
@@ -169,7 +169,7 @@ func (g *guard) room(ctx workflow.Context, n int) bool {
 }
 
 // accept counts n bytes that go with the current task in any case.
-func (g *guard) accept(ctx workflow.Context, n int) {
+func (g *sizes) accept(ctx workflow.Context, n int) {
 	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
 		g.open(ctx)
 	}
@@ -177,7 +177,7 @@ func (g *guard) accept(ctx workflow.Context, n int) {
 }
 
 // sent is how many bytes go with the current task.
-func (g *guard) sent(ctx workflow.Context) int {
+func (g *sizes) sent(ctx workflow.Context) int {
 	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
 		return 0
 	}
@@ -193,15 +193,15 @@ func taken(n int) int {
 }
 
 // open begins to count a workflow task.
-func (g *guard) open(ctx workflow.Context) {
+func (g *sizes) open(ctx workflow.Context) {
 	g.task, g.bytes, g.tasks = workflow.GetInfo(ctx).GetCurrentHistoryLength(), 0, g.tasks+1
 }
 
 // fits measures what must stay readable for clients without the store.
-func fits(what string, v any) error { return new(guard).fits(what, v) }
+func fits(what string, v any) error { return new(sizes).fits(what, v) }
 
 // fits measures what is about to be returned.
-func (g *guard) fits(what string, v any) error {
+func (g *sizes) fits(what string, v any) error {
 	n, err := size(v)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func size(v any) (int, error) {
 	return len(b), nil
 }
 
-func (g *guard) tooLarge(what string, n int) *contract.Failure {
+func (g *sizes) tooLarge(what string, n int) *contract.Failure {
 	f := &contract.Failure{
 		Class: contract.ClassTooLarge,
 		Text:  fmt.Sprintf("%s is %d bytes, at most %d can be sent through Temporal", what, n, maxPayload),

@@ -63,7 +63,7 @@ func TestAdmit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := patient()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				var g guard
+				var g sizes
 				waits, fails := 0, 0
 				for i, arg := range tc.args {
 					env.SetCurrentHistoryLength(3 + i*tc.events)
@@ -98,7 +98,7 @@ func TestAdmitSideBySide(t *testing.T) {
 	const calls = 7
 	env := patient()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		var g guard
+		var g sizes
 		tasks, left := map[int]int{}, calls
 		for range calls {
 			workflow.Go(ctx, func(ctx workflow.Context) {
@@ -131,7 +131,7 @@ func TestAdmitSideBySide(t *testing.T) {
 func TestAcceptTakesRoom(t *testing.T) {
 	env := patient()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		var g guard
+		var g sizes
 		env.SetCurrentHistoryLength(3)
 		g.accept(ctx, 900<<10)
 		if !g.take(ctx, 900<<10) {
@@ -174,8 +174,8 @@ func TestAssignWaitsForRoom(t *testing.T) {
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
 		f.run.flow = scheduletest.Sketch("START>a START>b a>END b>END")
-		f.run.g = schedule.NewGraph(f.run.flow)
-		f.sched = schedule.New(f.run.g)
+		f.run.graph = schedule.NewGraph(f.run.flow)
+		f.sched = schedule.New(f.run.graph)
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{{Node: "a"}}})
 		x := f.sched.Running()[0]
 		f.branches[x] = &branchRun{x: x, child: &childRun{ChildWorkflowFuture: startedChild{}, id: "branch"}}
@@ -185,7 +185,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 		}
 		f.inbox.assign(ctx)
 		f.inbox.assign(ctx) // another message has come
-		if n, tasks := len(f.inbox.given), f.run.guard.tasks; n != 2 || tasks != 0 {
+		if n, tasks := len(f.inbox.given), f.run.sizes.tasks; n != 2 || tasks != 0 {
 			t.Errorf("%d messages are sent after waiting for %d workflow tasks, want 2 after 0", n, tasks)
 		}
 		if err := workflow.Await(ctx, func() bool { return len(f.inbox.unread) == 0 }); err != nil {
@@ -195,8 +195,8 @@ func TestAssignWaitsForRoom(t *testing.T) {
 		for _, d := range f.inbox.given {
 			seqs = append(seqs, d.message.Seq)
 		}
-		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || f.run.guard.tasks != 1 {
-			t.Errorf("sent %v, and waited for %d workflow tasks, want all after 1", seqs, f.run.guard.tasks)
+		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || f.run.sizes.tasks != 1 {
+			t.Errorf("sent %v, and waited for %d workflow tasks, want all after 1", seqs, f.run.sizes.tasks)
 		}
 		return nil
 	})
@@ -209,7 +209,7 @@ func TestAdmitEndsWithTheRun(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		ctx, cancel := workflow.WithCancel(ctx)
 		cancel()
-		g := guard{bytes: maxTask, task: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
+		g := sizes{bytes: maxTask, task: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
 		if err := g.admit(ctx, "it", "x"); !contract.Cancelled(err) {
 			t.Errorf("error is %v", err)
 		}
@@ -256,11 +256,11 @@ func TestRelaysTakeTurns(t *testing.T) {
 		for i := range n {
 			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
 		}
-		if got := len(d.run.guard.signals); got != maxSignals || d.busy != n-maxSignals {
+		if got := len(d.run.sizes.signals); got != maxSignals || d.busy != n-maxSignals {
 			t.Errorf("%d are on their way at once and %d wait, want %d and %d", got, d.busy, maxSignals, n-maxSignals)
 		}
 		return workflow.Await(ctx, func() bool {
-			return d.busy == 0 && !slices.ContainsFunc(d.run.guard.signals, func(f workflow.Future) bool { return !f.IsReady() })
+			return d.busy == 0 && !slices.ContainsFunc(d.run.sizes.signals, func(f workflow.Future) bool { return !f.IsReady() })
 		})
 	})
 	if err := env.GetWorkflowError(); err != nil {
@@ -283,7 +283,7 @@ func TestRelayKnowsTheHistory(t *testing.T) {
 			d := newInbox(newRun(ctx), idleHost{})
 			d.relay(ctx, &contract.Request{ID: "q", Node: "a", Run: contract.Run{Workflow: "waits"}},
 				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
-			_, err := d.run.pace.due(ctx, 0)
+			_, err := d.run.policy.shouldContinueAsNew(ctx, 0)
 			if f := contract.FailureOf(err); fails != (err != nil) || fails && (f.Class != contract.ClassStateTooLarge || f.Node != "a" || f.Remedy == "") {
 				t.Errorf("after an answer of %d bytes the run ends with %v", long, err)
 			}

@@ -44,7 +44,7 @@ func (f *flowRun) before(ctx workflow.Context, in *contract.RunInput, text strin
 	input := f.hookInput(f.run.flow.Hooks.Before, givenTo(in.Params, text))
 	input.Owner, input.ScriptRef = f.run.shared.Owner, in.ScriptRef
 	if len(in.Script) > 0 {
-		ref := f.run.store.keep(in.Script)
+		ref := f.run.transcript.keep(in.Script)
 		input.ScriptRef = &ref
 	}
 	params, err := f.ask(ctx, input, 1, nil)
@@ -134,7 +134,7 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	var release func()
 	input.Budget, release = f.run.budget.share(1)
 	defer release()
-	if err := f.run.guard.admit(ctx, "what the hook before the run is given", input); err != nil {
+	if err := f.run.sizes.admit(ctx, "what the hook before the run is given", input); err != nil {
 		return nil, "", err
 	}
 	hctx, cancel := workflow.WithCancel(ctx)
@@ -151,7 +151,7 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		err = k.Get(quiet, &out)
 		again := false
-		if again, err = idTaken(ctx, err, tries, id); !again {
+		if again, err = retryTakenID(ctx, err, tries, id); !again {
 			break
 		}
 	}
@@ -184,8 +184,8 @@ func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params js
 	}
 	if out.Plan != nil {
 		own := *out.Plan
-		f.run.flow, f.run.g = &own, schedule.NewGraph(&own)
-		f.sched = schedule.New(f.run.g)
+		f.run.flow, f.run.graph = &own, schedule.NewGraph(&own)
+		f.sched = schedule.New(f.run.graph)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	var release func()
 	input.Budget, release = f.run.budget.share(1)
 	defer release()
-	err := f.run.guard.admit(ctx, "what the hook after the run is given", input)
+	err := f.run.sizes.admit(ctx, "what the hook after the run is given", input)
 	if err == nil {
 		err = f.run.started(ctx, &child{workflow: contract.WorkflowFlow, in: input, id: f.hookID(afterRun, n), summary: "hook after the run",
 			outlives: true, timeout: time.Duration(h.Seconds) * time.Second})

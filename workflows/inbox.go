@@ -232,7 +232,7 @@ func (d *inbox) announced(req *contract.Request) error {
 		return fmt.Errorf("the id has %d bytes, at most %d are taken", len(req.ID), maxRequestID)
 	case !slices.Contains(contract.Requests, req.Kind):
 		return fmt.Errorf("its kind is %q", cut(req.Kind, 50))
-	case wf == "" || wf == d.run.store.workflow || len(wf) > maxWorkflowID:
+	case wf == "" || wf == d.run.transcript.workflow || len(wf) > maxWorkflowID:
 		return fmt.Errorf("the run that waits is %q", cut(wf, 200))
 	case len(req.Text) > 2*maxAsked || len(req.Arguments) > 8*maxShown:
 		return fmt.Errorf("it has %d bytes of text and %d of arguments", len(req.Text), len(req.Arguments))
@@ -252,7 +252,7 @@ func (d *inbox) foreign(id string) error {
 	if id == "" {
 		return errors.New("the id is missing")
 	}
-	if i := d.index(id); i >= 0 && d.requests[i].Run.Workflow == d.run.store.workflow {
+	if i := d.index(id); i >= 0 && d.requests[i].Run.Workflow == d.run.transcript.workflow {
 		return fmt.Errorf("the request %q is another run's", cut(id, 200))
 	}
 	return nil
@@ -392,7 +392,7 @@ func (d *inbox) disown(ctx workflow.Context, child string) {
 	n := len(d.requests)
 	for i := n - 1; i >= 0; i-- {
 		wf := d.requests[i].Run.Workflow
-		if wf != d.run.store.workflow && (wf == child || strings.HasPrefix(wf, child+"/")) {
+		if wf != d.run.transcript.workflow && (wf == child || strings.HasPrefix(wf, child+"/")) {
 			d.remove(ctx, i, false)
 		}
 	}

@@ -20,7 +20,7 @@ func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error 
 			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's params: %v", err), Remedy: "give a JSON object"}
 		}
 		for _, m := range params.Members {
-			e, err := f.run.store.value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
+			e, err := f.run.transcript.value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
 			if err != nil {
 				return err
 			}
@@ -34,7 +34,7 @@ func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error 
 	if in.Input == "" && len(in.Images) == 0 {
 		return nil
 	}
-	_, err := f.run.store.write(f.run.conversation.open(), contract.InputMessage(in.Input, in.Images))
+	_, err := f.run.transcript.write(f.run.conversation.open(), contract.InputMessage(in.Input, in.Images))
 	return err
 }
 
@@ -90,7 +90,7 @@ func (f *flowRun) writeInput(first *contract.View, in *contract.RunInput, v valu
 				Remedy: "use another key, or give the run's value with value"}
 		}
 	}
-	e, err := f.run.store.value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})
+	e, err := f.run.transcript.value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})
 	if err != nil {
 		return err
 	}

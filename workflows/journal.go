@@ -138,7 +138,7 @@ func (r *run) runStep(ctx workflow.Context, j *journal, id, hash string, out any
 	case contract.StepFailed:
 		return s.Failure
 	}
-	if r.pace.wants(ctx, j.weight()) {
+	if r.policy.shouldYield(ctx, j.weight()) {
 		return errYield
 	}
 	err = do(s)
@@ -146,7 +146,7 @@ func (r *run) runStep(ctx workflow.Context, j *journal, id, hash string, out any
 	case err == nil:
 		s.Status, s.Failure, s.Execution, s.Run, s.out = contract.StepDone, nil, nil, nil, out
 		j.grow(weightOf(out))
-		r.pace.moved = true
+		r.policy.moved = true
 	case errors.Is(err, errYield):
 		switch {
 		case s.Failure != nil:

@@ -89,7 +89,7 @@ func TestStep(t *testing.T) {
 func TestStepsWaitForTheNextRun(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		r := newRun(ctx)
-		r.pace.asked = true
+		r.policy.asked = true
 		j := newJournal(nil, []contract.JournalStep{{ID: "a", Status: contract.StepDone, Result: json.RawMessage(`"yes"`)}})
 		var out string
 		if err := r.runStep(ctx, j, "a", "", &out, nil); err != nil || out != "yes" {
@@ -125,7 +125,7 @@ func TestJournalWeight(t *testing.T) {
 func TestSideConversationsOfMembers(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		r := newRun(ctx)
-		side := func(name string, n int) *line { return &line{name: name, n: n, thread: talked(t, r.store, name)} }
+		side := func(name string, n int) *line { return &line{name: name, n: n, thread: talked(t, r.transcript, name)} }
 		old, grown, own, stopped := side("old", 1), side("grown", 1), side("own", 1), side("stopped", 2)
 		tm := &team{lines: []*line{old, grown, own, stopped}}
 		before := tm.questions()

@@ -162,7 +162,7 @@ func (n *runner) execute(ctx workflow.Context, x *execution, edges []int) (execu
 
 // perform is [run.execute], unwatched.
 func (n *runner) perform(ctx workflow.Context, x *execution, edges []int) (executed, error) {
-	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
+	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.step}}
 	before := n.run.conversation.mark()
 	x.journal, x.state = journalOf(nil, x.suspended), contract.SuspendedExecution{}
 	if x.suspended != nil && x.suspended.Outcome != nil {
@@ -173,7 +173,7 @@ func (n *runner) perform(ctx workflow.Context, x *execution, edges []int) (execu
 	}
 	output := contract.ContentRef{SHA: done.outcome.SHA}
 	taken, answers, err := n.route(ctx, source{
-		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &output, view: x.view, x: x, branch: done.Branch,
+		node: x.node.ID, name: x.node.Name, id: x.id, step: x.step, output: &output, view: x.view, x: x, branch: done.Branch,
 	}, edges, x.journal)
 	if err != nil {
 		x.state = contract.SuspendedExecution{Outcome: &contract.NodeOutcome{Execution: done.Execution, SHA: done.outcome.SHA}}
@@ -207,7 +207,7 @@ func (n *runner) gain(ctx workflow.Context, x *execution, done *executed) error 
 		return err
 	}
 	schedule.SetOutput(x.view, contract.NodeOutput{
-		Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: schedule.NextStamp(x.view, x.strand, x.id, x.n),
+		Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: schedule.NextStamp(x.view, x.strand, x.id, x.step),
 	})
 	done.Truncated, done.LeftOut = out.truncated, out.leftOut
 	done.Exhausted, done.Text, done.Data, done.Branch = out.exhausted, &out.text, out.data, out.branch

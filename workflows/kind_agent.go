@@ -45,7 +45,7 @@ func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 		if !resumed {
 			a.mark()
 		}
-		if stop, err := a.run.pace.due(ctx, a.execution.journal.weight()); err != nil {
+		if stop, err := a.run.policy.shouldContinueAsNew(ctx, a.execution.journal.weight()); err != nil {
 			return outcome{}, a.run.failed(a.execution, err)
 		} else if stop {
 			return outcome{}, errYield
@@ -142,7 +142,7 @@ func (a *agentRun) begin() error {
 			return err
 		}
 	}
-	if _, err := a.run.store.write(a.thread, m); err != nil {
+	if _, err := a.run.transcript.write(a.thread, m); err != nil {
 		return err
 	}
 	if a.cfg.React != nil {
@@ -176,8 +176,8 @@ func (a *agentRun) outputs(but string) []contract.Part {
 // said is an output as part of a message. A value that this run wrote itself is sent where it is
 // short, so that no worker has to ask for it.
 func (a *agentRun) outputPart(sha string) contract.Part {
-	if a.run.flow.Values != nil && a.run.store.has(sha) {
-		if m, err := contract.DecodeMessage(a.run.store.content[sha]); err == nil && len(m.Text) <= maxInline && len(m.Parts) == 0 {
+	if a.run.flow.Values != nil && a.run.transcript.has(sha) {
+		if m, err := contract.DecodeMessage(a.run.transcript.content[sha]); err == nil && len(m.Text) <= maxInline && len(m.Parts) == 0 {
 			return contract.Part{Text: m.Text}
 		}
 	}
@@ -220,8 +220,8 @@ func (a *agentRun) describe() error {
 	if err != nil {
 		return fmt.Errorf("encode call profile: %w", err)
 	}
-	fresh := !a.run.store.has(contract.SHA(raw))
-	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: a.run.store.keep(raw).SHA}}
+	fresh := !a.run.transcript.has(contract.SHA(raw))
+	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: a.run.transcript.keep(raw).SHA}}
 	if fresh {
 		a.profile.Body = raw
 	}
@@ -288,7 +288,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	if err != nil {
 		return nil, nil, "", err
 	}
-	sha := a.run.store.record(a.thread, res.Message)
+	sha := a.run.transcript.record(a.thread, res.Message)
 	a.thread.mark()
 	a.counted(res.Usage)
 	return res, msg, sha, nil
@@ -296,7 +296,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 
 // completion makes one call of the model.
 func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.ModelResult, error) {
-	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.execution.n}
+	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.execution.step}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	in.Sent = a.shown()
@@ -323,7 +323,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		return err
 	}
 	for _, m := range messages {
-		if _, err := a.run.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
+		if _, err := a.run.transcript.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
 			return err
 		}
 	}
@@ -361,7 +361,7 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 			return false, err
 		}
 	}
-	_, err = a.run.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: repairText(a.cfg.Output.Schema, problems)})
+	_, err = a.run.transcript.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: repairText(a.cfg.Output.Schema, problems)})
 	return err == nil, err
 }
 

@@ -33,13 +33,13 @@ func (askKind) visit(ctx workflow.Context, r *run, x *execution) (outcome, error
 	if x.node.Ports != nil {
 		t = r.conversation.open()
 	} else {
-		t = r.store.open(x.id)
+		t = r.transcript.open(x.id)
 	}
 	if !x.node.Ask.Silent {
-		if _, err := r.store.write(t, &contract.Message{Role: contract.RoleAssistant, Text: question}); err != nil {
+		if _, err := r.transcript.write(t, &contract.Message{Role: contract.RoleAssistant, Text: question}); err != nil {
 			return outcome{}, err
 		}
 	}
-	ref, err := r.store.write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
+	ref, err := r.transcript.write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
 	return outcome{ref: ref, text: reply.Message.Text}, err
 }

@@ -143,7 +143,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *jour
 	part, release := c.run.budget.allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()
 	in.Budget = part
-	if err := c.run.guard.admit(ctx, "what a flow of the node is given", in); err != nil {
+	if err := c.run.sizes.admit(ctx, "what a flow of the node is given", in); err != nil {
 		return err
 	}
 	k := &child{workflow: contract.WorkflowFlow, id: id, summary: fmt.Sprintf("%s · %s", c.execution.node.ID, j.flow)}

@@ -44,6 +44,6 @@ func (sayKind) visit(_ workflow.Context, r *run, x *execution) (outcome, error) 
 		return outcome{}, err
 	}
 	text := fillIn(x.node.Say.Text, in)
-	ref, err := r.store.write(r.conversation.open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
+	ref, err := r.transcript.write(r.conversation.open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
 	return outcome{ref: ref, text: text}, err
 }

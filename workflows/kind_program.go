@@ -42,7 +42,7 @@ func (programKind) visit(ctx workflow.Context, r *run, x *execution) (outcome, e
 		f.Data = data
 		return outcome{}, f
 	}
-	ref, err := r.store.write(r.store.open(x.id), &contract.Message{Role: contract.RoleAssistant, Text: string(data)})
+	ref, err := r.transcript.write(r.transcript.open(x.id), &contract.Message{Role: contract.RoleAssistant, Text: string(data)})
 	return outcome{ref: ref, data: data, text: string(data)}, err
 }
 

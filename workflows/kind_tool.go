@@ -18,7 +18,7 @@ type toolKind struct{}
 func (toolKind) visit(ctx workflow.Context, r *run, x *execution) (outcome, error) {
 	t := *x.node.Tool
 	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, left: 1, turn: 1}
-	a.thread = r.store.open(x.id)
+	a.thread = r.transcript.open(x.id)
 	if err := a.callOnce(ctx, &t); err != nil {
 		return outcome{}, err
 	}
@@ -44,7 +44,7 @@ func (a *agentRun) callOnce(ctx workflow.Context, t *plan.Tool) error {
 		return err
 	}
 	msg := &contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "call_1", Name: t.As, Arguments: string(in.JSON())}}}
-	ref, err := a.run.store.write(a.thread, msg)
+	ref, err := a.run.transcript.write(a.thread, msg)
 	if err != nil {
 		return err
 	}

@@ -20,10 +20,10 @@ func lone(ctx workflow.Context, most, n int) *flowRun {
 	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].Exit = true
 	r := newRun(ctx)
-	r.flow, r.g = f, schedule.NewGraph(f)
+	r.flow, r.graph = f, schedule.NewGraph(f)
 	r.allow(most)
 	said := strings.Repeat("x", n)
-	return &flowRun{run: r, sched: schedule.New(r.g), branches: map[*schedule.Execution]*branchRun{}, trace: []contract.Execution{{Node: "a", Step: 1, Text: &said}}}
+	return &flowRun{run: r, sched: schedule.New(r.graph), branches: map[*schedule.Execution]*branchRun{}, trace: []contract.Execution{{Node: "a", Step: 1, Text: &said}}}
 }
 
 // TestEveryGuard sends through each guard what is too large for Temporal and what is too
@@ -35,7 +35,7 @@ func TestEveryGuard(t *testing.T) {
 		class string
 	}{
 		"the arguments of a call": {func(ctx workflow.Context, most, n int) error {
-			return lone(ctx, most, 0).run.guard.admit(ctx, "the call", strings.Repeat("x", n))
+			return lone(ctx, most, 0).run.sizes.admit(ctx, "the call", strings.Repeat("x", n))
 		}, contract.ClassTooLarge},
 		"the result of a run": {func(ctx workflow.Context, most, n int) error {
 			_, err := lone(ctx, most, n).result()
@@ -45,7 +45,7 @@ func TestEveryGuard(t *testing.T) {
 			f := lone(ctx, most, 0)
 			b := &branch{run: f.run, in: &contract.BranchInput{}, strand: "s"}
 			schedule.SetEntry(&b.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
-			_, err := b.result(ctx, &execution{node: &f.run.flow.Nodes[0], n: 1}, nil, nil)
+			_, err := b.result(ctx, &execution{node: &f.run.flow.Nodes[0], step: 1}, nil, nil)
 			return err
 		}, contract.ClassTooLarge},
 		"what a run carries into a new one": {func(ctx workflow.Context, most, n int) error {
@@ -57,7 +57,7 @@ func TestEveryGuard(t *testing.T) {
 		}, contract.ClassStateTooLarge},
 		"a message that the run itself writes": {func(ctx workflow.Context, most, n int) error {
 			a := &agentRun{run: lone(ctx, most, 0).run}
-			a.thread = a.run.store.open("t")
+			a.thread = a.run.transcript.open("t")
 			if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, toolReply{Text: strings.Repeat("x", n/2)}); err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func TestResultStaysReadable(t *testing.T) {
 // TestStoredArgumentsTakeNoRoom lets calls whose arguments go to the store into one task.
 func TestStoredArgumentsTakeNoRoom(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
-		g := guard{most: 8 << 20}
+		g := sizes{most: 8 << 20}
 		before := workflow.Now(ctx)
 		for range 20 {
 			if err := g.admit(ctx, "the call", strings.Repeat("x", 4<<20)); err != nil {
@@ -144,7 +144,7 @@ func TestAnswersOfQueriesFit(t *testing.T) {
 	var got []json.RawMessage
 	long := 0
 	for total := 1; len(got) < total; {
-		page, err := s.transcript(contract.TranscriptQuery{Thread: "t", From: len(got)})
+		page, err := s.page(contract.TranscriptQuery{Thread: "t", From: len(got)})
 		if err != nil || len(page.Messages) == 0 {
 			t.Fatal(err)
 		}

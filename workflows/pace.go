@@ -16,7 +16,7 @@ const (
 )
 
 // pace says when a run must stop and go on in a new one.
-type pace struct {
+type continuePolicy struct {
 	run   *run
 	limit int
 	yield workflow.ReceiveChannel
@@ -36,31 +36,31 @@ type pace struct {
 }
 
 // room is how much can be carried into a new run.
-func (p *pace) room() int { return max(p.most, maxPayload) }
+func (p *continuePolicy) room() int { return max(p.most, maxPayload) }
 
-func newPace(ctx workflow.Context) pace {
-	return pace{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
+func newContinuePolicy(ctx workflow.Context) continuePolicy {
+	return continuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
 }
 
 // due reports whether the run should stop at this boundary. carried is the size of what would
 // have to be carried, as far as the caller knows it: while that is too large the run goes on,
 // and fails only at the end of what a history holds.
-func (p *pace) due(ctx workflow.Context, carried int) (bool, error) {
+func (p *continuePolicy) shouldContinueAsNew(ctx workflow.Context, carried int) (bool, error) {
 	p.run.requests.hear(ctx)
 	if ctx.Err() != nil {
 		return false, ctx.Err() // the next run would know nothing of the cancellation
 	}
-	return p.stop(ctx, carried)
+	return p.decide(ctx, carried)
 }
 
 // wants reports whether a wait should yield.
-func (p *pace) wants(ctx workflow.Context, carried int) bool {
-	stop, err := p.stop(ctx, carried)
+func (p *continuePolicy) shouldYield(ctx workflow.Context, carried int) bool {
+	stop, err := p.decide(ctx, carried)
 	return stop || err != nil
 }
 
 // stop reports whether the history is long enough, or the parent asked, and what is carried fits.
-func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
+func (p *continuePolicy) decide(ctx workflow.Context, carried int) (bool, error) {
 	if p.halted != nil {
 		return false, p.halted
 	}
@@ -84,7 +84,7 @@ func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
 
 // putOff reports whether a run whose carry is too large goes on for another while: until its
 // history is nearly full. Then that is what it fails with.
-func (p *pace) putOff(ctx workflow.Context, err error) (bool, error) {
+func (p *continuePolicy) putOff(ctx workflow.Context, err error) (bool, error) {
 	var large *contract.Failure
 	if !errors.As(err, &large) || large.Class != contract.ClassTooLarge {
 		return false, err
@@ -100,7 +100,7 @@ func (p *pace) putOff(ctx workflow.Context, err error) (bool, error) {
 
 // heardBack waits until the server has told what became of the requests to yield. One to a child that
 // has ended meanwhile fails, and a run that closes before it has heard of that is sent back.
-func (p *pace) heardBack(ctx workflow.Context) {
+func (p *continuePolicy) heardBack(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for _, asked := range p.asking {
 		_ = asked.Get(quiet, nil) // the child had ended

@@ -128,7 +128,7 @@ func forget(x *execution, prefix string) {
 	}
 	for i := range x.view.State {
 		if e := &x.view.State[i]; strings.HasPrefix(e.Key, prefix) {
-			*e = contract.StateEntry{Key: e.Key, By: schedule.NextStamp(x.view, x.strand, x.id, x.n)}
+			*e = contract.StateEntry{Key: e.Key, By: schedule.NextStamp(x.view, x.strand, x.id, x.step)}
 		}
 	}
 }

@@ -172,8 +172,8 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		f.run.hash = hash
 	}
 	own := *f.run.flow
-	f.run.flow, f.run.g = &own, schedule.NewGraph(&own)
-	f.sched = schedule.New(f.run.g)
+	f.run.flow, f.run.graph = &own, schedule.NewGraph(&own)
+	f.sched = schedule.New(f.run.graph)
 	return nil
 }
 
@@ -259,7 +259,7 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		return nil, err
 	}
 	m := contract.InputMessage(text, in.Images)
-	if f.run.shared.Input, err = f.run.store.write(f.run.store.open("input"), m); err != nil {
+	if f.run.shared.Input, err = f.run.transcript.write(f.run.transcript.open("input"), m); err != nil {
 		return nil, err
 	}
 	f.run.shared.MaxEvents = in.MaxEvents
@@ -271,7 +271,7 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	}
 	f.run.shared.Script = in.ScriptRef
 	if len(in.Script) > 0 {
-		ref := f.run.store.keep(in.Script)
+		ref := f.run.transcript.keep(in.Script)
 		f.run.shared.Script = &ref
 	}
 	first := &contract.View{}
@@ -282,7 +282,7 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		if d := plan.Depth(in.State[key]); d > maxDepth {
 			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, maxDepth)}
 		}
-		e, err := f.run.store.value(key, in.State[key], contract.Stamp{Exec: plan.Start})
+		e, err := f.run.transcript.value(key, in.State[key], contract.Stamp{Exec: plan.Start})
 		if err != nil {
 			return nil, err
 		}
@@ -303,7 +303,7 @@ func (f *flowRun) remember(history []contract.ChatMessage) error {
 	if err != nil {
 		return err
 	}
-	chat, err := f.run.store.write(f.run.store.open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
+	chat, err := f.run.transcript.write(f.run.transcript.open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
 	f.run.shared.Chat = &chat
 	return err
 }

@@ -12,24 +12,24 @@ import (
 // just now, asks again. Where the workflow task is full of answers, this one goes with another.
 func (d *inbox) relay(ctx workflow.Context, req *contract.Request, reply *contract.Reply) {
 	to := req.Run.Workflow
-	if to == d.run.store.workflow {
+	if to == d.run.transcript.workflow {
 		d.run.requests.deliver(reply)
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	n, err := size(reply)
-	if n > d.run.guard.free(ctx)+slack {
-		d.run.pace.halted = &contract.Failure{Class: contract.ClassStateTooLarge, Node: req.Node, Step: req.Step, At: req.At,
+	if n > d.run.sizes.free(ctx)+slack {
+		d.run.policy.halted = &contract.Failure{Class: contract.ClassStateTooLarge, Node: req.Node, Step: req.Step, At: req.At,
 			Text:   fmt.Sprintf("the answer to %q is %d bytes, and the run's history has no room to hand it on", req.ID, n),
 			Remedy: "answer shorter, by reference to data that is kept elsewhere, or have fewer nodes wait side by side"}
 		return
 	}
-	if err == nil && len(d.relays) == 0 && d.run.guard.clear() && d.run.guard.take(ctx, n) {
-		d.run.guard.sends(d.run.signal(ctx, to, contract.SignalReply, reply))
+	if err == nil && len(d.relays) == 0 && d.run.sizes.clear() && d.run.sizes.take(ctx, n) {
+		d.run.sizes.sends(d.run.signal(ctx, to, contract.SignalReply, reply))
 		return
 	}
 	d.busy++
-	d.run.guard.kept += n
+	d.run.sizes.kept += n
 	if d.relays = append(d.relays, relay{to, reply, n}); len(d.relays) == 1 {
 		workflow.GoNamed(ctx, "relay", d.relayAll)
 	}
@@ -46,11 +46,11 @@ type relay struct {
 func (d *inbox) relayAll(ctx workflow.Context) {
 	for len(d.relays) > 0 { // others may come meanwhile
 		a := d.relays[0]
-		err := workflow.Await(ctx, d.run.guard.clear)
-		if err == nil && d.run.guard.wait(ctx, a.bytes) == nil {
-			d.run.guard.sends(d.run.signal(ctx, a.to, contract.SignalReply, a.reply))
+		err := workflow.Await(ctx, d.run.sizes.clear)
+		if err == nil && d.run.sizes.wait(ctx, a.bytes) == nil {
+			d.run.sizes.sends(d.run.signal(ctx, a.to, contract.SignalReply, a.reply))
 		}
-		d.run.guard.kept -= a.bytes
+		d.run.sizes.kept -= a.bytes
 		d.relays = d.relays[1:]
 		d.busy--
 	}

@@ -90,7 +90,7 @@ func (q *requests) addListener(take func(), channels ...workflow.ReceiveChannel)
 // selector must not wait for signals here: it takes a value when it comes, and gives it out when
 // its coroutine goes on, so that a run that ends in between would never see it.
 func (q *requests) listen(ctx workflow.Context) {
-	q.addListener(func() { q.hear(ctx) }, q.run.pace.yield, q.replies, q.steer, q.run.space.roomRequests, q.run.space.roomGrants)
+	q.addListener(func() { q.hear(ctx) }, q.run.policy.yield, q.replies, q.steer, q.run.space.roomRequests, q.run.space.roomGrants)
 	if !q.owner {
 		q.rejectMisaddressed(ctx)
 	}
@@ -121,8 +121,8 @@ func (q *requests) rejectMisaddressed(ctx workflow.Context) {
 // hear takes in what has been signalled so far. Only the owner and the parent signal here;
 // what is not of their shape is left out, and so are answers to the owner, which has an inbox.
 func (q *requests) hear(ctx workflow.Context) {
-	for q.run.pace.yield.ReceiveAsync(nil) {
-		q.run.pace.asked = true
+	for q.run.policy.yield.ReceiveAsync(nil) {
+		q.run.policy.asked = true
 	}
 	q.run.space.hearWishes(ctx)
 	var raw converter.RawValue
@@ -167,11 +167,11 @@ func (q *requests) readSignal(ctx workflow.Context, raw converter.RawValue, to a
 // admitUpdate refuses an Update that the current workflow task has no room for, and each where the
 // run comes to its end for want of room.
 func (q *requests) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
-	if q.run.pace.halted != nil {
-		f := contract.FailureOf(q.run.pace.halted)
+	if q.run.policy.halted != nil {
+		f := contract.FailureOf(q.run.policy.halted)
 		return &contract.Failure{Class: f.Class, Text: "the run ends, and takes nothing more: " + f.Text, Remedy: "start the run again, and " + f.Remedy}
 	}
-	if n := proto.Size(raw.Payload()); !q.run.guard.room(ctx, n) {
+	if n := proto.Size(raw.Payload()); !q.run.sizes.room(ctx, n) {
 		return &contract.Failure{Class: contract.ClassUnavailable,
 			Text:   fmt.Sprintf("the run has too much to do at this moment for an Update of %d bytes", n),
 			Remedy: "send it again"}
@@ -189,7 +189,7 @@ func (q *requests) refuse(name string, err error) {
 // acceptUpdate begins to handle an Update.
 func (q *requests) acceptUpdate(ctx workflow.Context, raw converter.RawValue) {
 	assertReadable(ctx, raw)
-	q.run.guard.accept(ctx, proto.Size(raw.Payload()))
+	q.run.sizes.accept(ctx, proto.Size(raw.Payload()))
 }
 
 // deliver hands an answer to the execution that waits for it.
@@ -237,7 +237,7 @@ func (q *requests) open(ctx workflow.Context, x *execution, req contract.Request
 	defer delete(q.waiting, req.ID)
 	err := q.asker.open(ctx, &req)
 	if err == nil {
-		err = workflow.Await(ctx, func() bool { return t.reply != nil || q.run.pace.wants(ctx, j.weight()) })
+		err = workflow.Await(ctx, func() bool { return t.reply != nil || q.run.policy.shouldYield(ctx, j.weight()) })
 	}
 	switch {
 	case err != nil:
@@ -248,16 +248,16 @@ func (q *requests) open(ctx workflow.Context, x *execution, req contract.Request
 		return nil, errYield
 	}
 	q.asker.close(ctx, req.ID)
-	q.run.pace.moved = true
+	q.run.policy.moved = true
 	return t.reply, nil
 }
 
 // complete gives a request its id, and says who waits.
 func (q *requests) complete(x *execution, req contract.Request) contract.Request {
 	req.Text = cut(req.Text, maxAsked)
-	req.Run = contract.Run{Workflow: q.run.store.workflow, Run: q.run.store.run}
+	req.Run = contract.Run{Workflow: q.run.transcript.workflow, Run: q.run.transcript.run}
 	if x != nil {
-		req.Node, req.Step, req.Execution, req.At = x.node.ID, x.n, x.id, q.run.source.At(plan.NodePath(x.node.ID))
+		req.Node, req.Step, req.Execution, req.At = x.node.ID, x.step, x.id, q.run.source.At(plan.NodePath(x.node.ID))
 	}
 	if path := q.path(); path != "" {
 		req.ID = path + req.ID
@@ -299,7 +299,7 @@ func (q *requests) path() string {
 type remote struct{ *requests }
 
 func (q remote) open(ctx workflow.Context, req *contract.Request) error {
-	if err := q.run.guard.admit(ctx, "the request", req); err != nil {
+	if err := q.run.sizes.admit(ctx, "the request", req); err != nil {
 		return err
 	}
 	err := q.run.signal(ctx, q.run.shared.Owner, contract.SignalRequest, req).Get(ctx, nil)

@@ -42,13 +42,13 @@ func newSpace(ctx workflow.Context) space {
 }
 
 // free is how many bytes the history has room for beside what is kept for answers.
-func (g *guard) free(ctx workflow.Context) int {
+func (g *sizes) free(ctx workflow.Context) int {
 	return lastBytes - workflow.GetInfo(ctx).GetCurrentHistorySize() - g.sent(ctx) - g.kept
 }
 
 // part is how much room one of n answers has that come together. All of them have so many per cent
 // of what the history has left; the rest is for what the run sends.
-func (g *guard) part(ctx workflow.Context, n, percent int) int {
+func (g *sizes) part(ctx workflow.Context, n, percent int) int {
 	free := g.free(ctx)
 	return max(1, min(maxPayload, (free+g.kept)/max(1, n)*percent/100, free*percent/100))
 }
@@ -61,9 +61,9 @@ func (s *space) keep(ctx workflow.Context, id string, bytes int) (leave func()) 
 func (s *space) reserveFor(ctx workflow.Context, own *reservation) (leave func()) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	s.reservations = append(s.reservations, own)
-	s.run.guard.kept += own.kept
+	s.run.sizes.kept += own.kept
 	return func() {
-		s.run.guard.kept -= own.kept
+		s.run.sizes.kept -= own.kept
 		s.reservations = slices.DeleteFunc(s.reservations, func(g *reservation) bool { return g == own })
 		s.grantAll(quiet)
 	}
@@ -72,7 +72,7 @@ func (s *space) reserveFor(ctx workflow.Context, own *reservation) (leave func()
 // expect waits until there is room for an answer of which nobody can say how long it will be, and
 // keeps it.
 func (s *space) expect(ctx workflow.Context, what string) (leave func(), err error) {
-	fits := func() bool { return s.run.guard.free(ctx) >= maxPayload }
+	fits := func() bool { return s.run.sizes.free(ctx) >= maxPayload }
 	if err := workflow.Await(ctx, func() bool { return fits() || !s.clears() }); err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (s *space) grantAll(ctx workflow.Context) {
 	for _, g := range s.reservations {
 		switch {
 		case g.wants == 0:
-		case g.wants-g.kept <= s.run.guard.free(ctx):
+		case g.wants-g.kept <= s.run.sizes.free(ctx):
 			s.answerAsk(ctx, g, g.wants)
 		default:
 			waits = cmp.Or(waits, g)
@@ -130,11 +130,11 @@ func (s *space) grantAll(ctx workflow.Context) {
 }
 
 func (s *space) answerAsk(ctx workflow.Context, g *reservation, bytes int) {
-	s.run.guard.kept += max(0, bytes-g.kept)
+	s.run.sizes.kept += max(0, bytes-g.kept)
 	g.kept, g.wants = max(g.kept, bytes), 0
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	s.run.guard.accept(quiet, claim)
-	s.run.pace.asking = append(slices.DeleteFunc(s.run.pace.asking, workflow.Future.IsReady),
+	s.run.sizes.accept(quiet, claim)
+	s.run.policy.asking = append(slices.DeleteFunc(s.run.policy.asking, workflow.Future.IsReady),
 		s.run.signal(quiet, g.id, contract.SignalGrant, contract.Room{Bytes: bytes}))
 }
 
@@ -152,13 +152,13 @@ func (s *space) bringBack(ctx workflow.Context, what string, out interface{ Keep
 	if n <= s.resultShare {
 		return nil
 	}
-	if s.run.guard.most > 0 {
+	if s.run.sizes.most > 0 {
 		out.KeepOutside()
 		return nil
 	}
 	s.grant = nil
-	ask := contract.Room{Workflow: s.run.store.workflow, Bytes: n}
-	if err := s.run.guard.admit(ctx, "a question", ask); err != nil {
+	ask := contract.Room{Workflow: s.run.transcript.workflow, Bytes: n}
+	if err := s.run.sizes.admit(ctx, "a question", ask); err != nil {
 		return err
 	}
 	if err := s.run.signal(ctx, above.ID, contract.SignalRoom, ask).Get(ctx, nil); err != nil {

@@ -29,7 +29,7 @@ func TestPart(t *testing.T) {
 			env := patient()
 			env.SetCurrentHistorySize(tc.history)
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				g := guard{kept: tc.kept}
+				g := sizes{kept: tc.kept}
 				if got := g.part(ctx, tc.n, tc.percent); got != tc.want {
 					t.Errorf("part is %d, want %d", got, tc.want)
 				}
@@ -47,7 +47,7 @@ func TestAdmitKnowsTheHistory(t *testing.T) {
 	env := patient()
 	env.SetCurrentHistorySize(lastBytes - 1000)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		g := guard{kept: 1000}
+		g := sizes{kept: 1000}
 		if err := g.admit(ctx, "it", strings.Repeat("x", slack-envelope)); err != nil {
 			t.Errorf("what the run comes to its end with is refused: %v", err)
 		}
@@ -55,7 +55,7 @@ func TestAdmitKnowsTheHistory(t *testing.T) {
 		if f == nil || f.Class != contract.ClassStateTooLarge || !strings.HasPrefix(f.Text, "the next is 8194 bytes, and the run's history has room for 0") || f.Remedy == "" {
 			t.Errorf("the failure is %+v", f)
 		}
-		g = guard{kept: 1000, most: 8 << 20}
+		g = sizes{kept: 1000, most: 8 << 20}
 		if err := g.admit(ctx, "what the store takes", strings.Repeat("x", 4<<20)); err != nil {
 			t.Error(err)
 		}
@@ -118,12 +118,12 @@ func TestBringBack(t *testing.T) {
 				r := newRun(ctx)
 				r.requests.listen(ctx)
 				// Anybody can send the signal: who is none of the runs below gets nothing.
-				workflow.SignalExternalWorkflow(ctx, r.store.workflow, "", contract.SignalRoom, contract.Room{Workflow: "a stranger", Bytes: 1 << 20})
+				workflow.SignalExternalWorkflow(ctx, r.transcript.workflow, "", contract.SignalRoom, contract.Room{Workflow: "a stranger", Bytes: 1 << 20})
 				if tc.session {
 					leave := r.space.reserveFor(ctx, &reservation{id: "session", kept: kept, stays: true})
 					defer func() {
-						if leave(); r.guard.kept != 0 {
-							t.Errorf("%d bytes are kept behind the session's end", r.guard.kept)
+						if leave(); r.sizes.kept != 0 {
+							t.Errorf("%d bytes are kept behind the session's end", r.sizes.kept)
 						}
 					}()
 				}
@@ -146,8 +146,8 @@ func TestBringBack(t *testing.T) {
 				if tc.store && r.requests.signals > 1 {
 					t.Errorf("%d signals came, want that of the stranger", r.requests.signals)
 				}
-				if r.guard.kept != others*kept || len(r.space.reservations) != others {
-					t.Errorf("%d bytes are kept for %d", r.guard.kept, len(r.space.reservations))
+				if r.sizes.kept != others*kept || len(r.space.reservations) != others {
+					t.Errorf("%d bytes are kept for %d", r.sizes.kept, len(r.space.reservations))
 				}
 				return nil
 			}, workflow.RegisterOptions{Name: "above"})
@@ -213,7 +213,7 @@ func TestExpectWaits(t *testing.T) {
 		if most != 1 {
 			t.Errorf("%d calls are under way at once, want 1", most)
 		}
-		r.guard.kept = maxPayload
+		r.sizes.kept = maxPayload
 		_, err := r.space.expect(ctx, "it")
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassTooLarge {
 			t.Errorf("where there is no room, it gives %v", err)

@@ -14,13 +14,13 @@ import (
 
 // run is what a workflow run of either type works with.
 type run struct {
-	store  *store
-	guard  guard
-	flow   *plan.Flow
-	source plan.Source
+	transcript *transcript
+	sizes      sizes
+	flow       *plan.Flow
+	source     plan.Source
 	// hash is the plan's.
 	hash   string
-	g      *schedule.Graph
+	graph  *schedule.Graph
 	shared contract.Shared
 	// root is the workflow id with which the ids of children begin.
 	root         string
@@ -29,21 +29,21 @@ type run struct {
 	// log is for forks.
 	log      executionLog
 	watch    watchers
-	pace     pace
+	policy   continuePolicy
 	space    space
 	requests requests
 }
 
 // newRun is a run that does not listen yet.
 func newRun(ctx workflow.Context) *run {
-	r := &run{store: newStore(ctx), watch: watchersOf(ctx), pace: newPace(ctx), space: newSpace(ctx), requests: newRequests(ctx)}
+	r := &run{transcript: newTranscript(ctx), watch: watchersOf(ctx), policy: newContinuePolicy(ctx), space: newSpace(ctx), requests: newRequests(ctx)}
 	return r.link()
 }
 
 // link makes the parts of a run know it.
 func (r *run) link() *run {
 	r.requests.asker = remote{&r.requests}
-	r.requests.run, r.pace.run, r.space.run, r.conversation.run, r.log.run, r.budget.run = r, r, r, r, r, r
+	r.requests.run, r.policy.run, r.space.run, r.conversation.run, r.log.run, r.budget.run = r, r, r, r, r, r
 	return r
 }
 
@@ -53,8 +53,8 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 		name string
 		fn   any
 	}{
-		{contract.QueryTranscript, r.store.transcript},
-		{contract.QueryContent, r.store.piece},
+		{contract.QueryTranscript, r.transcript.page},
+		{contract.QueryContent, r.transcript.contentPage},
 		{contract.QueryPast, r.log.page},
 		{contract.QueryStatus, func() (contract.Status, error) { return fitting(status()), nil }},
 		{contract.QueryPlan, r.planAnswer},
@@ -65,7 +65,7 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 			v := state()
 			for i := range v.State {
 				e := &v.State[i]
-				value, ok := r.store.valueOf(e)
+				value, ok := r.transcript.valueOf(e)
 				n := max(e.Size, len(e.Value)) // in a payload
 				if !ok || total+n > maxPayload-envelope {
 					value, _ = json.Marshal(fmt.Sprintf("(%d bytes, not shown here)", n))
@@ -88,8 +88,8 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 // planAnswer answers the query plan. A flow that came in signs which take more bytes here than they did
 // then may not fit.
 func (r *run) planAnswer() (*plan.Flow, error) {
-	if n, err := size(r.flow); err != nil || n > r.guard.limit() {
-		return nil, fmt.Errorf("the plan is %d bytes, at most %d go into the answer of a query: the run's input has it", n, r.guard.limit())
+	if n, err := size(r.flow); err != nil || n > r.sizes.limit() {
+		return nil, fmt.Errorf("the plan is %d bytes, at most %d go into the answer of a query: the run's input has it", n, r.sizes.limit())
 	}
 	return r.flow, nil
 }
@@ -98,7 +98,7 @@ func (r *run) planAnswer() (*plan.Flow, error) {
 func (r *run) fail(x *execution, class, remedy, format string, args ...any) *contract.Failure {
 	return &contract.Failure{
 		Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy,
-		Node: x.node.ID, Step: x.n, At: r.source.At(plan.NodePath(x.node.ID)),
+		Node: x.node.ID, Step: x.step, At: r.source.At(plan.NodePath(x.node.ID)),
 	}
 }
 
@@ -110,7 +110,7 @@ func (r *run) failed(x *execution, err error) error {
 	}
 	f := contract.FailureOf(err)
 	if f.Node == "" {
-		f.Node, f.Step, f.At = x.node.ID, x.n, r.source.At(plan.NodePath(x.node.ID))
+		f.Node, f.Step, f.At = x.node.ID, x.step, r.source.At(plan.NodePath(x.node.ID))
 	}
 	return f
 }
@@ -143,7 +143,7 @@ func (r *run) home() contract.Run {
 
 // ref names something that this run stores.
 func (r *run) ref(sha string) contract.ContentRef {
-	return contract.ContentRef{Workflow: r.store.workflow, Run: r.store.run, SHA: sha}
+	return contract.ContentRef{Workflow: r.transcript.workflow, Run: r.transcript.run, SHA: sha}
 }
 
 // fitting is a status as the answer of a query holds it. Of what has no room the oldest conflicts and

@@ -208,7 +208,7 @@ func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error
 	default:
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
-	s.run.pace.moved = true
+	s.run.policy.moved = true
 	s.tell(ctx, t)
 	if s.stays {
 		s.view.ended(ctx, t, out)
@@ -258,7 +258,7 @@ func (s *session) next(ctx workflow.Context) (bool, error) {
 			return false, nil
 		}
 		s.view.changed(ctx)
-		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.run.pace.wants(ctx, s.weight()) })
+		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.run.policy.shouldYield(ctx, s.weight()) })
 		if err != nil {
 			return false, err
 		}
@@ -277,7 +277,7 @@ func (s *session) goOn(ctx workflow.Context) error {
 		return s.tooHeavy()
 	}
 	err := s.host.continueAsNew(ctx)
-	if err == nil && !s.run.requests.owner && s.run.pace.asked {
+	if err == nil && !s.run.requests.owner && s.run.policy.asked {
 		return s.tooHeavy() // it turned out to be too much
 	}
 	return err
@@ -291,7 +291,7 @@ func (s *session) news() bool {
 // heavy says that the session above waits for this one to come back with what it goes on with,
 // and that this is too much: nothing that the idle session could wait for would ever end that.
 func (s *session) heavy() bool {
-	return !s.run.requests.owner && s.run.pace.asked && s.weight() > s.run.pace.room()/4*3
+	return !s.run.requests.owner && s.run.policy.asked && s.weight() > s.run.policy.room()/4*3
 }
 
 func (s *session) tooHeavy() error {
@@ -353,7 +353,7 @@ func (s *session) close(ctx workflow.Context) (*contract.RunResult, error) {
 		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.run.budget.usage, FlowHash: s.run.hash, Model: s.run.shared.Model}
 	}
 	out.Status, out.Turns = "stopped", s.shown()
-	if s.run.guard.fits("", out) != nil {
+	if s.run.sizes.fits("", out) != nil {
 		out.Turns = nil
 	}
 	return out, nil
@@ -381,11 +381,11 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	report := contract.ChildTurn{Session: s.run.store.workflow, Turn: *t, Usage: s.run.budget.usage, Expects: s.expects() || len(s.callbacks) > 0}
+	report := contract.ChildTurn{Session: s.run.transcript.workflow, Turn: *t, Usage: s.run.budget.usage, Expects: s.expects() || len(s.callbacks) > 0}
 	report.Turn.Hash = ""
 	// Results of many sessions meet in the history above, which is given no more of each than this.
 	s.shorten(&report.Turn)
-	if s.run.guard.admit(ctx, "the turn's result", report) != nil {
+	if s.run.sizes.admit(ctx, "the turn's result", report) != nil {
 		report.Turn.ResultText, report.Turn.ResultData = nil, nil
 		report.Turn.Status = contract.TurnFailed
 		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}

@@ -42,7 +42,7 @@ func (s *session) launchAll() {
 // launch starts a session and waits for its end beside everything else.
 func (s *session) launch(c *childSession) {
 	r := s.run
-	in := contract.RunInput{V: contract.Version, Model: r.shared.Model, Depth: r.shared.Depth + 1, MaxEvents: r.shared.MaxEvents, Parent: r.store.workflow, Session: true}
+	in := contract.RunInput{V: contract.Version, Model: r.shared.Model, Depth: r.shared.Depth + 1, MaxEvents: r.shared.MaxEvents, Parent: r.transcript.workflow, Session: true}
 	if c.Rest != nil && c.Rest.Plan != nil {
 		in.Carry = c.Rest
 	} else {
@@ -53,8 +53,8 @@ func (s *session) launch(c *childSession) {
 		in.Scope = r.shared.Scope
 	}
 	in.Budget = s.allocate(c)
-	in.Room = r.guard.part(s.kids, maxSessions, 25)
-	if err := r.guard.admit(s.kids, "what the session is started with", in); err != nil {
+	in.Room = r.sizes.part(s.kids, maxSessions, 25)
+	if err := r.sizes.admit(s.kids, "what the session is started with", in); err != nil {
 		s.closed(c, nil, err)
 		return
 	}
@@ -67,7 +67,7 @@ func (s *session) launch(c *childSession) {
 		err := c.future.Get(quiet, &out)
 		for tries := 1; ; tries++ {
 			var again bool
-			if again, err = idTaken(ctx, err, tries, c.ID); !again {
+			if again, err = retryTakenID(ctx, err, tries, c.ID); !again {
 				break
 			}
 			c.future = r.start(ctx, k)
@@ -143,7 +143,7 @@ func (s *session) heard(report *contract.ChildTurn) {
 		c.Orders[i].Taken = true
 	}
 	if t.Done() {
-		s.run.pace.moved = true
+		s.run.policy.moved = true
 		s.shorten(&t)
 		s.fulfilEnded(c)
 		s.fulfil(c, &t, report.Expects)
@@ -160,7 +160,7 @@ func (s *session) inLine(c *childSession, t *contract.Turn) {
 	case !t.Done():
 		c.Orders[i].Taken = true
 	case !c.has(t.ID):
-		s.run.pace.moved = true
+		s.run.policy.moved = true
 		c.Done = append(c.Done, *t)
 		c.Status = c.standing()
 	}
@@ -300,7 +300,7 @@ func (s *session) gather(ctx workflow.Context) error {
 	err := workflow.Await(quiet, func() bool {
 		return workflow.AllHandlersFinished(ctx) && !slices.ContainsFunc(s.children, func(c *childSession) bool { return c.future != nil })
 	})
-	s.run.pace.heardBack(ctx)
+	s.run.policy.heardBack(ctx)
 	s.hear()
 	return err
 }

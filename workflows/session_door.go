@@ -57,7 +57,7 @@ func (s *session) serve(ctx workflow.Context) error {
 		if err != nil {
 			return nil, wire(err)
 		}
-		return &contract.Receipt{ID: s.run.store.workflow, Status: "accepted"}, nil
+		return &contract.Receipt{ID: s.run.transcript.workflow, Status: "accepted"}, nil
 	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
 		body, err := argumentOf(raw, "stop", stopText)
 		if err == nil {
@@ -142,8 +142,8 @@ func (s *session) prompted(raw json.RawMessage) error {
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
 	quiet, _ := workflow.NewDisconnectedContext(s.above)
-	s.run.guard.accept(quiet, envelope)
-	s.send(quiet, contract.ChildTurn{Session: s.run.store.workflow, Turn: t})
+	s.run.sizes.accept(quiet, envelope)
+	s.send(quiet, contract.ChildTurn{Session: s.run.transcript.workflow, Turn: t})
 	return err
 }
 
@@ -232,7 +232,7 @@ func (s *session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	case old == nil:
 		s.queue = append(s.queue, *p)
 	case old.Done():
-		s.run.pace.moved = true // a history can get long by repetitions alone
+		s.run.policy.moved = true // a history can get long by repetitions alone
 	}
 	if err := workflow.Await(ctx, func() bool {
 		t := s.find(p.ID)
@@ -248,7 +248,7 @@ func (s *session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	out.Hash = ""
 	// Several may have waited for the same long result, and one task does not hold all of it.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if s.run.guard.admit(ctx, "the turn", out) != nil {
+	if s.run.sizes.admit(ctx, "the turn", out) != nil {
 		out.LeftOut = len(out.ResultData)
 		if out.ResultText != nil {
 			out.LeftOut += len(*out.ResultText)

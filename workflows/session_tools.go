@@ -242,7 +242,7 @@ func (s *session) resumeChild(ctx workflow.Context, c *sessionCall, args *sessio
 	if n := len(in.Prompt); n > maxMessage {
 		return replied(errorReply("Parameters too large: a prompt of %d bytes (max %d)", n, maxMessage), nil)
 	}
-	if err := s.run.guard.admit(ctx, "the prompt", in); err != nil {
+	if err := s.run.sizes.admit(ctx, "the prompt", in); err != nil {
 		return sessionReply{}, err
 	}
 	if k.Closed {
@@ -252,7 +252,7 @@ func (s *session) resumeChild(ctx workflow.Context, c *sessionCall, args *sessio
 	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", s.run.root, c.id, s.count), Mode: args.Mode}
 	o.ID = contract.BoundID(o.ID)
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
-	sent := s.run.signalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(s.run.store.workflow)})
+	sent := s.run.signalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(s.run.transcript.workflow)})
 	if err := sent.Get(ctx, nil); err != nil {
 		if contract.Cancelled(err) {
 			return sessionReply{}, err
@@ -270,13 +270,13 @@ func (s *session) await(ctx workflow.Context, o contract.SessionOrder, j *journa
 		return errorReply("Session '%s' not found", o.Session), nil
 	}
 	ready := func() bool { return k.settled(o) }
-	if err := workflow.Await(ctx, func() bool { return ready() || s.run.pace.wants(ctx, j.weight()) }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return ready() || s.run.policy.shouldYield(ctx, j.weight()) }); err != nil {
 		return toolReply{}, err
 	}
 	if !ready() {
 		return toolReply{}, errYield
 	}
-	s.run.pace.moved = true
+	s.run.policy.moved = true
 	if o.Mode != contract.ModeSync && !k.has(o.ID) && (k.Last != nil || !k.Closed) {
 		return jsonReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}

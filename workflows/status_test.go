@@ -117,7 +117,7 @@ func TestAnswersInSignsThatGrow(t *testing.T) {
 		r.flow = &plan.Flow{Description: strings.Repeat(long, 2)}
 		var v contract.View
 		for i := range 3 {
-			e, err := r.store.value(fmt.Sprint("k", i), json.RawMessage(`"`+long+`"`), contract.Stamp{})
+			e, err := r.transcript.value(fmt.Sprint("k", i), json.RawMessage(`"`+long+`"`), contract.Stamp{})
 			if err != nil {
 				return err
 			}

@@ -32,14 +32,14 @@ func (d *inbox) assign(ctx workflow.Context) {
 	for _, m := range d.unread {
 		branch, child := d.host.route(&m)
 		if child != nil && !full {
-			full = !d.run.guard.clear() || !d.run.guard.take(quiet, messageSize(&m))
+			full = !d.run.sizes.clear() || !d.run.sizes.take(quiet, messageSize(&m))
 		}
 		if child == nil || full {
 			left = append(left, m)
 			continue
 		}
 		sent := d.run.signalChild(quiet, child, contract.SignalSteer, m)
-		d.run.guard.sends(sent)
+		d.run.sizes.sends(sent)
 		d.given = append(d.given, dispatched{message: m, branch: branch, sent: sent})
 	}
 	d.unread = left
@@ -48,7 +48,7 @@ func (d *inbox) assign(ctx workflow.Context) {
 	}
 	d.full = true
 	workflow.GoNamed(quiet, "assign", func(ctx workflow.Context) {
-		if d.run.guard.next(ctx) == nil {
+		if d.run.sizes.next(ctx) == nil {
 			d.full = false
 			d.assign(ctx)
 		}

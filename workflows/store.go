@@ -11,27 +11,27 @@ import (
 
 // store is what a run keeps of its conversations: each message once, by its hash. Activities
 // that need more than their input ask the run for it by query.
-type store struct {
+type transcript struct {
 	workflow, run string
 	content       map[string]json.RawMessage
 	threads       map[string]*thread
 	order         []string
 }
 
-func newStore(ctx workflow.Context) *store {
+func newTranscript(ctx workflow.Context) *transcript {
 	ex := workflow.GetInfo(ctx).WorkflowExecution
-	return &store{workflow: ex.ID, run: ex.RunID, content: map[string]json.RawMessage{}, threads: map[string]*thread{}}
+	return &transcript{workflow: ex.ID, run: ex.RunID, content: map[string]json.RawMessage{}, threads: map[string]*thread{}}
 }
 
 // keep stores bytes and names them.
-func (s *store) keep(raw json.RawMessage) contract.ContentRef {
+func (s *transcript) keep(raw json.RawMessage) contract.ContentRef {
 	sha := contract.SHA(raw)
 	s.content[sha] = raw
 	return contract.ContentRef{Workflow: s.workflow, Run: s.run, SHA: sha}
 }
 
 // value makes a state entry of a value: a long one is stored, and named by its hash.
-func (s *store) value(key string, value json.RawMessage, by contract.Stamp) (contract.StateEntry, error) {
+func (s *transcript) value(key string, value json.RawMessage, by contract.Stamp) (contract.StateEntry, error) {
 	e := contract.StateEntry{Key: key, By: by}
 	// As it will stand in a payload, so that its size is the one that counts there.
 	raw, err := json.Marshal(value)
@@ -52,7 +52,7 @@ func (s *store) value(key string, value json.RawMessage, by contract.Stamp) (con
 }
 
 // valueOf is a state entry's value, if this run has it.
-func (s *store) valueOf(e *contract.StateEntry) (json.RawMessage, bool) {
+func (s *transcript) valueOf(e *contract.StateEntry) (json.RawMessage, bool) {
 	if e.SHA == "" {
 		return e.Value, true
 	}
@@ -64,13 +64,13 @@ func (s *store) valueOf(e *contract.StateEntry) (json.RawMessage, bool) {
 }
 
 // has reports whether bytes with a hash are stored.
-func (s *store) has(sha string) bool {
+func (s *transcript) has(sha string) bool {
 	_, ok := s.content[sha]
 	return ok
 }
 
 // open begins a thread.
-func (s *store) open(name string) *thread {
+func (s *transcript) open(name string) *thread {
 	t := &thread{name: name, called: contract.Head{Workflow: s.workflow, Run: s.run, Thread: name}}
 	s.threads[name] = t
 	s.order = append(s.order, name)
@@ -78,7 +78,7 @@ func (s *store) open(name string) *thread {
 }
 
 // write appends a message of the workflow's own.
-func (s *store) write(t *thread, m *contract.Message) (contract.ContentRef, error) {
+func (s *transcript) write(t *thread, m *contract.Message) (contract.ContentRef, error) {
 	raw, err := m.Encode()
 	if err != nil {
 		return contract.ContentRef{}, err
@@ -89,7 +89,7 @@ func (s *store) write(t *thread, m *contract.Message) (contract.ContentRef, erro
 }
 
 // record appends a message that an activity made, and gives its hash.
-func (s *store) record(t *thread, raw json.RawMessage) string {
+func (s *transcript) record(t *thread, raw json.RawMessage) string {
 	sha := contract.SHA(raw)
 	s.content[sha] = raw
 	t.add(threadEntry{sha: sha, raw: raw})
@@ -97,7 +97,7 @@ func (s *store) record(t *thread, raw json.RawMessage) string {
 }
 
 // transcript answers the query of that name.
-func (s *store) transcript(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
+func (s *transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
 	if q.Thread == "" {
 		page := contract.TranscriptPage{Messages: []json.RawMessage{}}
 		for _, name := range s.order {
@@ -137,7 +137,7 @@ func (s *store) transcript(q contract.TranscriptQuery) (contract.TranscriptPage,
 
 // outline stands for a message that is too long for an answer: its text is by reference, to
 // itself.
-func (s *store) outline(e threadEntry) (json.RawMessage, error) {
+func (s *transcript) outline(e threadEntry) (json.RawMessage, error) {
 	m, err := contract.DecodeMessage(e.raw)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (s *store) outline(e threadEntry) (json.RawMessage, error) {
 }
 
 // piece answers the query content.
-func (s *store) piece(q contract.ContentQuery) (contract.ContentPage, error) {
+func (s *transcript) contentPage(q contract.ContentQuery) (contract.ContentPage, error) {
 	raw, ok := s.content[q.SHA]
 	if !ok || q.Offset < 0 || q.Offset > len(raw) {
 		return contract.ContentPage{}, notFound("content %s at %d", q.SHA, q.Offset)
@@ -158,7 +158,7 @@ func (s *store) piece(q contract.ContentQuery) (contract.ContentPage, error) {
 }
 
 // again makes a thread of carried messages; the model knows the first called of them.
-func (s *store) restore(t *thread, messages []contract.CarriedMessage, called int) {
+func (s *transcript) restore(t *thread, messages []contract.CarriedMessage, called int) {
 	t.entries, t.bytes, t.hash, t.sent = nil, 0, "", nil
 	t.called.Len, t.called.Hash = 0, ""
 	for i, m := range messages {

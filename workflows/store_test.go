@@ -11,12 +11,12 @@ import (
 	"weft/activities/contract"
 )
 
-func emptyStore() *store {
-	return &store{workflow: "wf", run: "run", content: map[string]json.RawMessage{}, threads: map[string]*thread{}}
+func emptyStore() *transcript {
+	return &transcript{workflow: "wf", run: "run", content: map[string]json.RawMessage{}, threads: map[string]*thread{}}
 }
 
 // filled is a store with a thread t of messages of given sizes.
-func filled(sizes ...int) *store {
+func filled(sizes ...int) *transcript {
 	s := emptyStore()
 	t := s.open("t")
 	for i, n := range sizes {
@@ -52,7 +52,7 @@ func TestTranscriptPages(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := filled(tc.sizes...).transcript(tc.q)
+			got, err := filled(tc.sizes...).page(tc.q)
 			if tc.gone != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.gone) {
 					t.Errorf("error is %v, want %q", err, tc.gone)
@@ -80,7 +80,7 @@ func TestTranscriptListsThreads(t *testing.T) {
 	s := filled(10, 10)
 	s.open("later")
 	s.open("a")
-	page, err := s.transcript(contract.TranscriptQuery{})
+	page, err := s.page(contract.TranscriptQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestPieces(t *testing.T) {
 	var got []byte
 	pages := 0
 	for total := 1; len(got) < total; pages++ {
-		page, err := s.piece(contract.ContentQuery{SHA: ref.SHA, Offset: len(got)})
+		page, err := s.contentPage(contract.ContentQuery{SHA: ref.SHA, Offset: len(got)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,12 +112,12 @@ func TestPieces(t *testing.T) {
 	if string(got) != string(big) || pages != 3 {
 		t.Errorf("%d bytes in %d pages", len(got), pages)
 	}
-	page, err := s.piece(contract.ContentQuery{SHA: ref.SHA, Offset: len(big)})
+	page, err := s.contentPage(contract.ContentQuery{SHA: ref.SHA, Offset: len(big)})
 	if err != nil || len(page.Data) != 0 || page.Total != len(big) {
 		t.Errorf("at the end: %+v, %v", page, err)
 	}
 	for _, q := range []contract.ContentQuery{{SHA: "x"}, {SHA: ref.SHA, Offset: -1}, {SHA: ref.SHA, Offset: len(big) + 1}} {
-		if _, err := s.piece(q); err == nil || !strings.Contains(err.Error(), "this run has no content") {
+		if _, err := s.contentPage(q); err == nil || !strings.Contains(err.Error(), "this run has no content") {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}

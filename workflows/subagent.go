@@ -85,7 +85,7 @@ func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInpu
 		in = contract.RunInput{V: contract.Version, Model: c.agentRun.run.shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: s.Run}
 	}
 	in.Budget = part
-	if err := c.agentRun.run.guard.admit(ctx, "the sub-agent's input", in); err != nil {
+	if err := c.agentRun.run.sizes.admit(ctx, "the sub-agent's input", in); err != nil {
 		return err
 	}
 	k := &child{workflow: contract.WorkflowFlow, id: id, summary: c.agentRun.execution.node.ID + " · sub-agent"}

@@ -187,7 +187,7 @@ func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*toolRe
 			return &r, nil
 		}
 		if err := workflow.Await(ctx, func() bool {
-			return l.by == nil || l.yielded || c.agentRun.run.pace.wants(ctx, c.agentRun.execution.journal.weight())
+			return l.by == nil || l.yielded || c.agentRun.run.policy.shouldYield(ctx, c.agentRun.execution.journal.weight())
 		}); err != nil {
 			return nil, err
 		}
@@ -204,11 +204,11 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	m := c.agentRun.team.of.MemberNamed(to.Member)
 	id := fmt.Sprintf("%s:%s~%d", c.agentRun.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
-	x := &execution{node: node, id: id, n: c.agentRun.execution.n, order: c.agentRun.execution.order, strand: c.agentRun.execution.strand, view: c.agentRun.execution.view, suspended: rest, journal: journalOf(c.agentRun.execution.journal, rest)}
+	x := &execution{node: node, id: id, step: c.agentRun.execution.step, order: c.agentRun.execution.order, strand: c.agentRun.execution.strand, view: c.agentRun.execution.view, suspended: rest, journal: journalOf(c.agentRun.execution.journal, rest)}
 	sub := &agentRun{run: c.agentRun.run, execution: x, sessions: c.agentRun.sessions, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
 	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
-		l.thread = c.agentRun.run.store.open(id)
+		l.thread = c.agentRun.run.transcript.open(id)
 	}
 	sub.thread = l.thread
 	if rest != nil && rest.Agent != nil {
@@ -217,7 +217,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	}
 	sub.startLen = len(sub.thread.entries)
 	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: c.agentRun.who(), To: sub.who()}
-	if _, err := c.agentRun.run.store.write(sub.thread, m1); err != nil {
+	if _, err := c.agentRun.run.transcript.write(sub.thread, m1); err != nil {
 		return nil, err
 	}
 	return sub, sub.describe()
@@ -316,8 +316,8 @@ func (t *team) catchUp(r *run, list []contract.SideConversation) {
 func (t *team) take(r *run, l *line, c *contract.SideConversation) {
 	l.n, l.activeAgent, l.thread = c.Questions, c.Active, nil
 	if c.Thread != "" {
-		l.thread = r.store.open(c.Thread)
-		r.store.restore(l.thread, c.Messages, c.Called)
+		l.thread = r.transcript.open(c.Thread)
+		r.transcript.restore(l.thread, c.Messages, c.Called)
 		l.thread.resent(c.Sent)
 	}
 }

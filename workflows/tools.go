@@ -328,14 +328,14 @@ func textOf(r *toolReply) string {
 // note appends a reply to the thread.
 func (a *agentRun) note(c *contract.ToolCall, reply toolReply) error {
 	if reply.Message != nil {
-		a.run.store.record(a.thread, reply.Message)
+		a.run.transcript.record(a.thread, reply.Message)
 		return nil
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: reply.Text, Parts: reply.Parts, CallID: c.ID, Name: c.Name, Error: reply.Failed}
-	if n, err := size(m); err != nil || n > a.run.guard.limit()/2 {
-		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, a.run.guard.limit()/2), nil, true
+	if n, err := size(m); err != nil || n > a.run.sizes.limit()/2 {
+		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, a.run.sizes.limit()/2), nil, true
 	}
-	_, err := a.run.store.write(a.thread, &m)
+	_, err := a.run.transcript.write(a.thread, &m)
 	return err
 }
 

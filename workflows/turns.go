@@ -31,7 +31,7 @@ func (f *flowRun) setInput(thread, prompt string, images []contract.Image) error
 	}
 	var err error
 	f.run.shared.Text = ""
-	f.run.shared.Input, err = f.run.store.write(f.run.store.open(thread), m)
+	f.run.shared.Input, err = f.run.transcript.write(f.run.transcript.open(thread), m)
 	if err == nil && len(prompt) <= maxInline && len(images) == 0 {
 		f.run.shared.Text = prompt
 	}
@@ -60,7 +60,7 @@ func (f *flowRun) mendThread() error {
 				continue
 			}
 			lost := contract.Message{Role: contract.RoleTool, Text: "the turn ended before the call had its result", CallID: c.ID, Name: c.Name, Error: true}
-			if _, err := f.run.store.write(t, &lost); err != nil {
+			if _, err := f.run.transcript.write(t, &lost); err != nil {
 				return err
 			}
 		}

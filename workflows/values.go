@@ -22,7 +22,7 @@ func valueAt(r *run, v *contract.View, key string) (value.Value, contract.Stamp,
 	if !ok {
 		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassValue, Text: fmt.Sprintf("nothing has written the value %q", key)}
 	}
-	raw, ok := r.store.valueOf(&e)
+	raw, ok := r.transcript.valueOf(&e)
 	if !ok {
 		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run does not hold the value %q of %d bytes", key, e.Size)}
 	}
@@ -39,7 +39,7 @@ func putValue(r *run, x *execution, key string, v value.Value) error {
 	if d := plan.Depth(raw); d > maxDepth {
 		return r.fail(x, contract.ClassValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, maxDepth)
 	}
-	e, err := r.store.value(key, raw, contract.Stamp{})
+	e, err := r.transcript.value(key, raw, contract.Stamp{})
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func putValue(r *run, x *execution, key string, v value.Value) error {
 		return r.fail(x, contract.ClassStateTooLarge, "let the node return less, or a reference to it",
 			"with the node's value of %d bytes the state would hold %d, at most %d are allowed", len(raw), grown, limit)
 	}
-	e.By = schedule.NextStamp(x.view, x.strand, x.id, x.n)
+	e.By = schedule.NextStamp(x.view, x.strand, x.id, x.step)
 	schedule.SetEntry(x.view, e)
 	return nil
 }
@@ -101,7 +101,7 @@ func textMessage(r *run, text string) (contract.ContentRef, error) {
 	if err != nil {
 		return contract.ContentRef{}, err
 	}
-	return r.ref(r.store.keep(raw).SHA), nil
+	return r.ref(r.transcript.keep(raw).SHA), nil
 }
 
 // passOn changes the value as the taken edge asks.
@@ -129,12 +129,12 @@ func passOn(r *run, x *execution, taken []int, done *contract.Execution) error {
 func longValues(r *run, v *contract.View) []json.RawMessage {
 	var out []json.RawMessage
 	for i := range v.State {
-		if e := &v.State[i]; e.SHA != "" && contract.Reserved(e.Key) && r.store.has(e.SHA) {
-			out = append(out, r.store.content[e.SHA])
+		if e := &v.State[i]; e.SHA != "" && contract.Reserved(e.Key) && r.transcript.has(e.SHA) {
+			out = append(out, r.transcript.content[e.SHA])
 		}
 	}
 	for i := range v.Outputs {
-		if raw, ok := r.store.content[v.Outputs[i].SHA]; ok && len(raw) <= maxInline {
+		if raw, ok := r.transcript.content[v.Outputs[i].SHA]; ok && len(raw) <= maxInline {
 			out = append(out, raw)
 		}
 	}

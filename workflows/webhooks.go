@@ -51,7 +51,7 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 		return f.run.start(ctx, &child{workflow: contract.WorkflowDeliver, in: in, id: f.run.root + "/webhook:" + in.ID, summary: event,
 			outlives: true, unique: true}).GetChildWorkflowExecution()
 	}
-	if n, err := size(in); err == nil && f.run.guard.take(ctx, n) {
+	if n, err := size(in); err == nil && f.run.sizes.take(ctx, n) {
 		f.deliveries = append(f.deliveries, deliver(ctx))
 		return
 	}
@@ -59,7 +59,7 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	taken, take := workflow.NewFuture(ctx)
 	f.deliveries = append(f.deliveries, taken)
 	workflow.GoNamed(ctx, "event", func(ctx workflow.Context) {
-		if err := f.run.guard.admit(ctx, "the event", in); err != nil {
+		if err := f.run.sizes.admit(ctx, "the event", in); err != nil {
 			take.SetError(err)
 			return
 		}
