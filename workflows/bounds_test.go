@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
@@ -94,7 +95,7 @@ func class(err error) string {
 // TestNothingIsLostBehindEvents lets a message come in the task in which the server tells that it has
 // an event, for which a run that continues as new waits.
 func TestNothingIsLostBehindEvents(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		f := lone(ctx, 0, 1)
 		f.status, f.run.root = contract.StatusRunning, f.run.transcript.workflow
 		f.session = newSession(f.run, f, f, &contract.RunInput{})
@@ -145,7 +146,7 @@ func judgedTrace(n, bytes int) []contract.Execution {
 // TestLongAnswersDoNotEndARun carries a run over that has been asked long questions for long, and asks
 // how it stands.
 func TestLongAnswersDoNotEndARun(t *testing.T) {
-	env := patient()
+	env := workflowtest.Env()
 	env.SetCurrentHistoryLength(lastEvents + 1)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
@@ -172,7 +173,7 @@ func TestLongAnswersDoNotEndARun(t *testing.T) {
 
 // TestBranchComesBackBeforeItIsTooLarge stops a chain whose answers are nearly too much for its result.
 func TestBranchComesBackBeforeItIsTooLarge(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		b := &branch{run: lone(ctx, 0, 0).run, strand: "s"}
 		for _, e := range judgedTrace(1000, 1000) {
 			if b.full() {
@@ -233,7 +234,7 @@ func TestGrownAtItsNode(t *testing.T) {
 				Messages: []contract.CarriedMessage{{Raw: json.RawMessage(`"` + strings.Repeat("z", 2_000_000) + `"`)}}}}}}})
 		},
 	} {
-		env := patient()
+		env := workflowtest.Env()
 		env.SetCurrentHistoryLength(lastEvents + 1)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			f := lone(ctx, 0, 0)
@@ -262,7 +263,7 @@ func TestGrownAtItsNode(t *testing.T) {
 
 // TestManyEventsShareTasks lets more requests open at once than the events of one workflow task may hold.
 func TestManyEventsShareTasks(t *testing.T) {
-	env := patient()
+	env := workflowtest.Env()
 	env.RegisterWorkflowWithOptions(func(workflow.Context, contract.DeliverInput) error { return nil }, workflow.RegisterOptions{Name: contract.WorkflowDeliver})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)

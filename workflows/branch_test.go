@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+	"weft/workflows/workflowtest"
 
 	"github.com/google/go-cmp/cmp"
-	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -19,37 +17,6 @@ import (
 	"weft/workflows/schedule"
 	"weft/workflows/schedule/scheduletest"
 )
-
-// quiet drops Temporal's log.
-type quiet struct{}
-
-func (quiet) Debug(string, ...any) {}
-func (quiet) Info(string, ...any)  {}
-func (quiet) Warn(string, ...any)  {}
-func (quiet) Error(string, ...any) {}
-
-// patient is Temporal's test environment, on a machine that may be busy.
-func patient() *testsuite.TestWorkflowEnvironment {
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet{})
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
-	env.SetTestTimeout(4 * time.Minute)
-	return env
-}
-
-// inWorkflow runs a piece of workflow code in Temporal's test environment.
-func inWorkflow(t *testing.T, fn func(workflow.Context)) {
-	t.Helper()
-	env := patient()
-	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		fn(ctx)
-		return nil
-	})
-	if err := env.GetWorkflowError(); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // beside is the scheduler of a flow in which the first of the nodes runs at step 2 beside
 // the others, which run at step 1.
@@ -112,7 +79,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 			f := scheduletest.Sketch("START>a START>z "+tc.edges, strings.Fields(tc.deferred)...)
 			r, s, x := beside(f, "a", "z")
 			in := branchInput(r, s, x, &contract.View{})
-			inWorkflow(t, func(ctx workflow.Context) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
 				b, err := newBranch(ctx, &in)
 				if err != nil {
 					t.Error(err)
@@ -219,7 +186,7 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 	f := scheduletest.Sketch("START>a START>z a>b b>END z>END")
 	r, s, x := beside(f, "a", "z")
 	in := branchInput(r, s, x, &contract.View{})
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		b, err := newBranch(ctx, &in)
 		if err != nil {
 			t.Error(err)

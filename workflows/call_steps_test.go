@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"testing"
+	"weft/workflows/workflowtest"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -29,7 +30,7 @@ func TestCancellable(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorkflow(t, func(ctx workflow.Context) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
 				ctx, cancel := workflow.WithCancel(ctx)
 				defer cancel()
 				if tc.cancelled {
@@ -60,7 +61,7 @@ func TestCounted(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorkflow(t, func(ctx workflow.Context) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
 				ctx, cancel := workflow.WithCancel(ctx)
 				defer cancel()
 				if tc.before {

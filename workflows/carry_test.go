@@ -2,11 +2,10 @@ package workflows
 
 import (
 	"encoding/json"
-	"reflect"
 	"testing"
 	"time"
+	"weft/workflows/workflowtest"
 
-	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -14,50 +13,6 @@ import (
 	"weft/workflows/schedule"
 	"weft/workflows/schedule/scheduletest"
 )
-
-// left are the fields of a type that the next run does not get, and why not.
-type left map[string]string
-
-// sameFields compares all fields of what a run carried and of what the next one made of it, but those
-// that are left. A field that this test does not set might be lost and nobody would know.
-func sameFields(t *testing.T, old, again any, without left) {
-	t.Helper()
-	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(again).Elem()
-	open := func(f reflect.Value) reflect.Value { return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem() }
-	known := 0
-	for i := range a.NumField() {
-		name := a.Type().Field(i).Name
-		if why, ok := without[name]; ok {
-			if known++; why == "" {
-				t.Errorf("say why %T.%s is not carried", old, name)
-			}
-			continue
-		}
-		was, is := open(a.Field(i)), open(b.Field(i))
-		if was.IsZero() {
-			t.Errorf("%T.%s is not set here: set it and carry it, or say why it is not carried", old, name)
-		} else if diff := cmp.Diff(was.Interface(), is.Interface(), cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
-			t.Errorf("%T.%s is not carried (-before +after):\n%s", old, name, diff)
-		}
-	}
-	if known != len(without) {
-		t.Errorf("%T has no longer all of the fields %v", old, without)
-	}
-}
-
-// travels gives what a payload makes of a value.
-func travels[T any](t *testing.T, in T) T {
-	t.Helper()
-	raw, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out T
-	if err := json.Unmarshal(raw, &out); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
 
 const (
 	wasRun   = "the next run makes it anew"
@@ -81,7 +36,7 @@ func talked(t *testing.T, s *transcript, name string) *thread {
 
 // TestAgentIsCarriedWhole carries an agent that stops in its middle.
 func TestAgentIsCarriedWhole(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
 		agent := func() *agentRun {
 			r := newRun(ctx)
@@ -97,15 +52,15 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 
 		old.team.main, again.team.main = old.thread, again.thread
 		old.takeMark()
-		again.restore(new(travels(t, *old.snapshot())))
-		sameFields(t, old, again, left{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
+		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
 			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "under": "the journal has their steps", "marked": "see snapshot",
 			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
-			t.Run(name, func(t *testing.T) { sameFields(t, pair[0], pair[1], nil) })
+			t.Run(name, func(t *testing.T) { workflowtest.SameFields(t, pair[0], pair[1], nil) })
 		}
-		sameFields(t, old.team, again.team, left{"of": fromPlan, "node": fromPlan, "id": fromPlan, "in": fromPlan, "main": wasRun, "lines": "see below"})
-		sameFields(t, old.team.lines[0], again.team.lines[0], left{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": wasRun})
+		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"of": fromPlan, "node": fromPlan, "id": fromPlan, "in": fromPlan, "main": wasRun, "lines": "see below"})
+		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": wasRun})
 	})
 }
 
@@ -113,7 +68,7 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 func TestRunIsCarriedWhole(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	view := contract.View{State: []contract.StateEntry{{Key: "k", Value: json.RawMessage("1")}}}
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		f := lone(ctx, 8<<20, 3)
 		f.run.flow = scheduletest.Sketch("START>a a>b b>END")
 		f.run.graph = schedule.NewGraph(f.run.flow)
@@ -145,7 +100,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.session = &session{run: f.run, host: f, view: f, stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
 			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
 
-		in := contract.RunInput{Carry: travels(t, f.carryOver())}
+		in := contract.RunInput{Carry: workflowtest.Travels(t, f.carryOver())}
 		g := &flowRun{run: newRun(ctx)}
 		g.session = newSession(g.run, g, g, &in)
 		g.inbox = newInbox(g.run, g)
@@ -154,7 +109,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		owner := f.inbox
 		f.inbox, f.run.requests.owner = nil, false
 		h := &flowRun{run: newRun(ctx)}
-		newSession(h.run, h, h, &contract.RunInput{Carry: travels(t, f.carryOver())})
+		newSession(h.run, h, h, &contract.RunInput{Carry: workflowtest.Travels(t, f.carryOver())})
 		for who, n := range map[string]int{"the owner": g.run.requests.rejected, "a session below": h.run.requests.rejected} {
 			if n != 2 {
 				t.Errorf("%s has refused %d signals", who, n)
@@ -164,20 +119,20 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		if g.runs != f.runs+1 {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
-		sameFields(t, f, g, left{"run": "see below", "settings": "they are the worker's", "session": "see below", "sched": "see below", "runs": "see above",
+		workflowtest.SameFields(t, f, g, workflowtest.Without{"run": "see below", "settings": "they are the worker's", "session": "see below", "sched": "see below", "runs": "see above",
 			"branches": noneNow, "ending": noneNow, "deliveries": noneNow, "inbox": "see below", "runner": wasRun, "rest": "it is what the run above carries"})
-		sameFields(t, f.run, g.run, left{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
+		workflowtest.SameFields(t, f.run, g.run, workflowtest.Without{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
 			"root": "it is the workflow's id", "budget": "see below", "conversation": "see below", "log": "see below", "watch": "it is the worker's",
 			"pace": "the limit is in the input; all else is of one history", "space": "what is under way has ended", "requests": "who waits asks again; the inbox is below"})
-		sameFields(t, &f.run.budget, &g.run.budget, left{"run": wasRun, "reserved": noneNow})
-		sameFields(t, &f.run.conversation, &g.run.conversation, left{"run": wasRun, "thread": "see below"})
-		sameFields(t, f.run.conversation.thread, g.run.conversation.thread, left{"called": "the next call says what it is about anew"})
-		sameFields(t, &f.run.log, &g.run.log, left{"run": wasRun, "finished": "each run of a chain is asked for its own"})
+		workflowtest.SameFields(t, &f.run.budget, &g.run.budget, workflowtest.Without{"run": wasRun, "reserved": noneNow})
+		workflowtest.SameFields(t, &f.run.conversation, &g.run.conversation, workflowtest.Without{"run": wasRun, "thread": "see below"})
+		workflowtest.SameFields(t, f.run.conversation.thread, g.run.conversation.thread, workflowtest.Without{"called": "the next call says what it is about anew"})
+		workflowtest.SameFields(t, &f.run.log, &g.run.log, workflowtest.Without{"run": wasRun, "finished": "each run of a chain is asked for its own"})
 		was, is := f.sched.Snapshot(0), g.sched.Snapshot(0)
-		sameFields(t, &was, &is, nil)
-		sameFields(t, f.inbox, g.inbox, left{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "signals": wasRun, "given": noneNow, "full": wasRun})
-		sameFields(t, f.session, g.session, left{"run": wasRun, "host": wasRun, "view": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "endedAt": "it would not go on",
+		workflowtest.SameFields(t, &was, &is, nil)
+		workflowtest.SameFields(t, f.inbox, g.inbox, workflowtest.Without{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "signals": wasRun, "given": noneNow, "full": wasRun})
+		workflowtest.SameFields(t, f.session, g.session, workflowtest.Without{"run": wasRun, "host": wasRun, "view": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "endedAt": "it would not go on",
 			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})
-		sameFields(t, f.session.children[0], g.session.children[0], left{"future": wasRun, "reserved": "it is lent anew"})
+		workflowtest.SameFields(t, f.session.children[0], g.session.children[0], workflowtest.Without{"future": wasRun, "reserved": "it is lent anew"})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/workflow"
@@ -21,7 +22,7 @@ func TestElsewhereHasNoStore(t *testing.T) {
 	}{"as many as Temporal takes": {maxPayload - 100, true}, "more": {maxPayload, false}, "as many as the store takes": {4 << 20, false}} {
 		t.Run(name, func(t *testing.T) {
 			made := false
-			env := patient()
+			env := workflowtest.Env()
 			env.RegisterActivityWithOptions(func(_ context.Context, in map[string]string) (int, error) {
 				made = true
 				return len(in["x"]), nil

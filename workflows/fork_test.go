@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
@@ -39,7 +40,7 @@ func TestForkTakesWhatIsRecorded(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			env := patient()
+			env := workflowtest.Env()
 			tc.settings.Register(env)
 			asked := []contract.Request{}
 			env.RegisterDelayedCallback(func() {
@@ -78,7 +79,7 @@ func TestForkTakesWhatIsRecorded(t *testing.T) {
 // TestForkThatContinuesAsNewAtOnce has a fork go on in a new run before it has taken what is recorded:
 // the next run takes it, and asks what is behind it alone.
 func TestForkThatContinuesAsNewAtOnce(t *testing.T) {
-	env := patient()
+	env := workflowtest.Env()
 	Register(env)
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalYield, nil) }, 0)
 	env.ExecuteWorkflow(contract.WorkflowFlow, forkInput("on"))
@@ -90,7 +91,7 @@ func TestForkThatContinuesAsNewAtOnce(t *testing.T) {
 	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
 		t.Fatal(err)
 	}
-	again := patient()
+	again := workflowtest.Env()
 	again.SetContinuedExecutionRunID("before")
 	Register(again)
 	var asked contract.Status

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -32,7 +33,7 @@ func TestGrown(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorkflow(t, func(ctx workflow.Context) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
 				f := lone(ctx, 0, 0)
 				f.run.flow = scheduletest.Sketch("START>a a>b b>END")
 				f.run.graph = schedule.NewGraph(f.run.flow)

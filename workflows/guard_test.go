@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"weft/workflows/workflowtest"
 
 	"github.com/stretchr/testify/mock"
 	commonpb "go.temporal.io/api/common/v1"
@@ -61,7 +62,7 @@ func TestAdmit(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			env := patient()
+			env := workflowtest.Env()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				var g sizes
 				waits, fails := 0, 0
@@ -96,7 +97,7 @@ func TestAdmit(t *testing.T) {
 // has no more room than the one before.
 func TestAdmitSideBySide(t *testing.T) {
 	const calls = 7
-	env := patient()
+	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		var g sizes
 		tasks, left := map[int]int{}, calls
@@ -129,7 +130,7 @@ func TestAdmitSideBySide(t *testing.T) {
 
 // TestAcceptTakesRoom counts what an Update brings beside what its workflow task sends.
 func TestAcceptTakesRoom(t *testing.T) {
-	env := patient()
+	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		var g sizes
 		env.SetCurrentHistoryLength(3)
@@ -169,7 +170,7 @@ func (startedExecution) Get(workflow.Context, any) error { return nil }
 
 // TestAssignWaitsForRoom gives a branch more long messages than one workflow task holds.
 func TestAssignWaitsForRoom(t *testing.T) {
-	env := patient()
+	env := workflowtest.Env()
 	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(nil)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
@@ -206,7 +207,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 }
 
 func TestAdmitEndsWithTheRun(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		ctx, cancel := workflow.WithCancel(ctx)
 		cancel()
 		g := sizes{bytes: maxTask, task: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
@@ -244,7 +245,7 @@ func TestWeightBoundsTheSize(t *testing.T) {
 // TestRelaysTakeTurns has more answers on their way than the server takes signals at once.
 func TestRelaysTakeTurns(t *testing.T) {
 	const n = 2*maxSignals + 300
-	env := patient()
+	env := workflowtest.Env()
 	var sent sync.Map
 	env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(
 		func(_, to, _, _ string, _ any) error {
@@ -276,7 +277,7 @@ func TestRelaysTakeTurns(t *testing.T) {
 // TestRelayKnowsTheHistory ends a run whose history has no room for an answer to be handed on.
 func TestRelayKnowsTheHistory(t *testing.T) {
 	for long, fails := range map[int]bool{slack / 2: false, slack + 2000: true} {
-		env := patient()
+		env := workflowtest.Env()
 		env.SetCurrentHistorySize(lastBytes - 1000)
 		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
@@ -15,7 +16,7 @@ import (
 // TestHearBeforeListeners takes in a signal that comes in the task in which a run ends, before
 // the coroutine that listens goes on.
 func TestHearBeforeListeners(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := newRun(ctx)
 		r.requests.listen(ctx)
 		if err := workflow.Sleep(ctx, time.Second); err != nil { // the listener waits by now

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"weft/workflows/workflowtest"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/temporal"
@@ -42,7 +43,7 @@ func TestStep(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorkflow(t, func(ctx workflow.Context) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
 				r, j := newRun(ctx), newJournal(nil, nil)
 				var out string
 				first := r.runStep(ctx, j, "a", "h", &out, func(s *journalStep) error { return tc.do(s, &out) })
@@ -50,7 +51,7 @@ func TestStep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				steps = travels(t, steps)
+				steps = workflowtest.Travels(t, steps)
 				if status := slices.Collect(func(yield func(string) bool) {
 					for _, s := range steps {
 						yield(s.Status)
@@ -87,7 +88,7 @@ func TestStep(t *testing.T) {
 
 // TestStepsWaitForTheNextRun begins no step where the run should yield, and answers those that are done.
 func TestStepsWaitForTheNextRun(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := newRun(ctx)
 		r.policy.asked = true
 		j := newJournal(nil, []contract.JournalStep{{ID: "a", Status: contract.StepDone, Result: json.RawMessage(`"yes"`)}})
@@ -123,7 +124,7 @@ func TestJournalWeight(t *testing.T) {
 // which side conversations go with it: those that have grown since it was asked, but none that is in use, or
 // in whose middle somebody stopped.
 func TestSideConversationsOfMembers(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := newRun(ctx)
 		side := func(name string, n int) *line { return &line{name: name, n: n, thread: talked(t, r.transcript, name)} }
 		old, grown, own, stopped := side("old", 1), side("grown", 1), side("own", 1), side("stopped", 2)

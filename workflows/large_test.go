@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"weft/workflows/workflowtest"
 
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/converter"
@@ -80,7 +81,7 @@ func TestEveryGuard(t *testing.T) {
 				{most, most - 20_000, false},
 				{most, most + 20_000, true},
 			} {
-				env := patient()
+				env := workflowtest.Env()
 				env.SetCurrentHistoryLength(lastEvents + 1)
 				var err error
 				env.ExecuteWorkflow(func(ctx workflow.Context) error { err = tc.send(ctx, size.most, size.n); return nil })
@@ -105,7 +106,7 @@ func TestEveryGuard(t *testing.T) {
 // TestResultStaysReadable leaves exits' outputs out before a result goes to the store, where
 // only clients with the store can read it.
 func TestResultStaysReadable(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		out, err := lone(ctx, 64<<20, maxPayload*2/3).result()
 		if err != nil || len(*out.ResultText) != maxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left != maxPayload*2/3 {
 			t.Errorf("%.100v, %v", out, err)
@@ -118,7 +119,7 @@ func TestResultStaysReadable(t *testing.T) {
 
 // TestStoredArgumentsTakeNoRoom lets calls whose arguments go to the store into one task.
 func TestStoredArgumentsTakeNoRoom(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		g := sizes{most: 8 << 20}
 		before := workflow.Now(ctx)
 		for range 20 {
@@ -167,7 +168,7 @@ func TestAnswersOfQueriesFit(t *testing.T) {
 }
 
 func TestStateAnswerFits(t *testing.T) {
-	env := patient()
+	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx)
 		var v contract.View
@@ -206,7 +207,7 @@ func TestStoreIsAFactOfTheRun(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			env := patient()
+			env := workflowtest.Env()
 			tc.worker.Register(env)
 			var got []int
 			env.OnWorkflow(contract.WorkflowBranch, mock.Anything, mock.Anything).Return(func(_ workflow.Context, raw converter.RawValue) (*contract.BranchResult, error) {

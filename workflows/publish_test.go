@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"weft/workflows/workflowtest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/mock"
@@ -18,7 +19,7 @@ import (
 // writes runs a function of a root run and gives what it writes for lists.
 func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context, f *flowRun)) []string {
 	t.Helper()
-	env := patient()
+	env := workflowtest.Env()
 	var got []string
 	env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
 		set, ok := args[0].(temporal.SearchAttributes)

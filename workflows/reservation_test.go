@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -26,7 +27,7 @@ func TestPart(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			env := patient()
+			env := workflowtest.Env()
 			env.SetCurrentHistorySize(tc.history)
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				g := sizes{kept: tc.kept}
@@ -44,7 +45,7 @@ func TestPart(t *testing.T) {
 
 // TestAdmitKnowsTheHistory refuses what a history has no room for.
 func TestAdmitKnowsTheHistory(t *testing.T) {
-	env := patient()
+	env := workflowtest.Env()
 	env.SetCurrentHistorySize(lastBytes - 1000)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		g := sizes{kept: 1000}
@@ -92,7 +93,7 @@ func TestBringBack(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			env := patient()
+			env := workflowtest.Env()
 			env.SetCurrentHistorySize(lastBytes - tc.room)
 			var granted, outside []int
 			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, n int) (string, error) {
@@ -170,7 +171,7 @@ func TestBringBack(t *testing.T) {
 
 // TestExpectBesideASession asks for room that only a session's end would make.
 func TestExpectBesideASession(t *testing.T) {
-	env := patient()
+	env := workflowtest.Env()
 	env.SetCurrentHistorySize(lastBytes - maxPayload)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx)
@@ -188,7 +189,7 @@ func TestExpectBesideASession(t *testing.T) {
 
 // TestExpectWaits has calls of which nobody knows what they bring take turns.
 func TestExpectWaits(t *testing.T) {
-	env := patient()
+	env := workflowtest.Env()
 	env.SetCurrentHistorySize(lastBytes - maxPayload*3/2)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -40,7 +41,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 		"somebody looks":              {modes: [2]string{contract.ModePoll, contract.ModePoll}, done: "x", left: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorkflow(t, func(ctx workflow.Context) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
 				for order := range permutations(len(all)) {
 					f := &flowRun{run: newRun(ctx)}
 					f.run.flow = scheduletest.Sketch("START>a a>END")
@@ -79,7 +80,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 // TestResetBelowIsNotPaidBack has a session below tell less than before, as one does that was reset: what it
 // had told is spent nevertheless, and what it spends beyond that is counted, whatever turn it is in.
 func TestResetBelowIsNotPaidBack(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
 		f := &flowRun{run: newRun(ctx)}
 		f.run.flow = scheduletest.Sketch("START>a a>END")
 		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: spent{Calls: 10, Tokens: 100}}

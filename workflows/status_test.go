@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -39,7 +40,7 @@ func TestStatusAnswerFits(t *testing.T) {
 	}
 	for name, fill := range tests {
 		t.Run(name, func(t *testing.T) {
-			env := patient()
+			env := workflowtest.Env()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				f := lone(ctx, 0, 0)
 				f.inbox = newInbox(f.run, f)
@@ -111,7 +112,7 @@ func TestFitting(t *testing.T) {
 // TestAnswersInSignsThatGrow asks for a state and a plan whose signs take six bytes each in a payload.
 func TestAnswersInSignsThatGrow(t *testing.T) {
 	long := strings.Repeat("<", 200_000)
-	env := patient()
+	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx)
 		r.flow = &plan.Flow{Description: strings.Repeat(long, 2)}
