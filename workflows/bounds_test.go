@@ -18,80 +18,6 @@ import (
 	"weft/workflows/schedule/scheduletest"
 )
 
-// TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
-// takes what runs of the tree announce.
-func TestForeignRequests(t *testing.T) {
-	d := &inbox{run: (&run{transcript: emptyStore()}).link()}
-	long := strings.Repeat("x", 1<<20)
-	fair := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
-	for name, spoil := range map[string]func(q *contract.Request){
-		"id": func(q *contract.Request) { q.ID = long }, "kind": func(q *contract.Request) { q.Kind = long },
-		"node": func(q *contract.Request) { q.Node = long }, "execution": func(q *contract.Request) { q.Execution = long },
-		"at": func(q *contract.Request) { q.At = long }, "text": func(q *contract.Request) { q.Text = long },
-		"hash": func(q *contract.Request) { q.Hash = long }, "tool": func(q *contract.Request) { q.Tool = long },
-		"name": func(q *contract.Request) { q.Name = long }, "connection": func(q *contract.Request) { q.Connection = long },
-		"arguments": func(q *contract.Request) { q.Arguments = json.RawMessage(`"` + long + `"`) },
-		"call":      func(q *contract.Request) { q.Call = &contract.ContentRef{SHA: long} },
-		"catalogue": func(q *contract.Request) { q.Catalogue = &contract.ContentRef{Workflow: long} },
-		"run":       func(q *contract.Request) { q.Run.Run = long }, "workflow": func(q *contract.Request) { q.Run.Workflow = long },
-	} {
-		q := fair
-		spoil(&q)
-		if err := d.announced(&q); err == nil || len(err.Error()) > 1000 {
-			t.Errorf("a long %s gives %.200v", name, err)
-		}
-	}
-	q := fair
-	q.Failure = &contract.Failure{Class: "denied", Text: long, Remedy: long, At: long, Diagnostics: []string{long}, Data: json.RawMessage(`"` + long + `"`)}
-	if err := d.announced(&q); err != nil {
-		t.Error(err)
-	}
-	if n, err := size(q); err != nil || n > 32<<10 {
-		t.Errorf("a long failure leaves a request of %d bytes: %v", n, err)
-	}
-	f := scheduletest.Sketch("START>a a>END")
-	f.Nodes[0].ID = long
-	r := (&run{transcript: emptyStore(), root: "wf/a", shared: contract.Shared{Owner: "wf"}}).link()
-	own := r.requests.complete(&execution{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: shownFailure(q.Failure)})
-	own.Run.Workflow = "wf/a"
-	if err := d.announced(&own); err != nil {
-		t.Errorf("a run's own request: %v", err)
-	}
-}
-
-// TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write
-// characters as they are that are escaped there.
-func TestAnswersAsTheyTravel(t *testing.T) {
-	d := &inbox{run: (&run{transcript: emptyStore()}).link(), requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
-		host: idleHost{}}
-	for name, tc := range map[string]struct {
-		kind, raw, class string
-	}{
-		"a long text":             {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("x", 1_000_000) + `"}`, ""},
-		"a text of brackets":      {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("<", 400_000) + `"}`, contract.ClassTooLarge},
-		"a result of brackets":    {contract.RequestToolResult, `{"id":"c","result":"` + strings.Repeat("&", 400_000) + `"}`, contract.ClassTooLarge},
-		"bytes that are no text":  {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("\xff", 400_000) + `"}`, contract.ClassTooLarge},
-		"a message":               {contract.RequestMessage, `{"text":"` + strings.Repeat("x", 200_000) + `"}`, ""},
-		"a message of brackets":   {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 200_000) + `"}`, contract.ClassTooLarge},
-		"a short one of brackets": {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 2000) + `"}`, ""},
-	} {
-		if err := d.admit(tc.kind, json.RawMessage(tc.raw)); class(err) != tc.class {
-			t.Errorf("%s gives %.200v, want class %q", name, err, tc.class)
-		}
-	}
-	d.unread = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
-	if err := d.admit(contract.RequestMessage, json.RawMessage(`{"text":"`+strings.Repeat("<", 100_000)+`"}`)); class(err) != contract.ClassTooLarge {
-		t.Errorf("a second message of brackets gives %v", err)
-	}
-}
-
-func class(err error) string {
-	if err == nil {
-		return ""
-	}
-	return contract.FailureOf(err).Class
-}
-
 // TestNothingIsLostBehindEvents lets a message come in the task in which the server tells that it has
 // an event, for which a run that continues as new waits.
 func TestNothingIsLostBehindEvents(t *testing.T) {
@@ -199,23 +125,6 @@ func TestConflictsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFailedTurnsAreBounded keeps the classes of old failures, and all of the last.
-func TestFailedTurnsAreBounded(t *testing.T) {
-	s := &session{}
-	for i := range 1200 {
-		s.turns = append(s.turns, contract.Turn{N: i + 1, Status: contract.TurnFailed,
-			Failure: &contract.Failure{Class: contract.ClassNoExit, Text: strings.Repeat("t", 2000), Answers: judgedTrace(1, 300)[0].Answers}})
-		s.trim()
-	}
-	if n, err := size(s.turns); err != nil || len(s.turns) != maxTurns || n > 1<<20 {
-		t.Errorf("%d turns of %d bytes are kept: %v", len(s.turns), n, err)
-	}
-	first, last := s.turns[0].Failure, s.turns[maxTurns-1].Failure
-	if first.Class != contract.ClassNoExit || first.Text == "" || first.Answers != nil || len(last.Text) != 2000 || len(last.Answers) != 2 {
-		t.Errorf("the first failure is %.300v, the last %.300v", first, last)
-	}
-}
-
 // TestGrownAtItsNode blames the node that made most of what is too large, not the last that ran.
 func TestGrownAtItsNode(t *testing.T) {
 	big := json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)
@@ -285,12 +194,3 @@ func TestManyEventsShareTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-// idleHost is a run that knows all nodes and has no branches.
-type idleHost struct{}
-
-func (idleHost) changed(workflow.Context)                    {}
-func (idleHost) opened(workflow.Context, *contract.Request)  {}
-func (idleHost) closed(workflow.Context, *contract.Answered) {}
-func (idleHost) knows(string) (ready, found bool)            { return true, true }
-func (idleHost) route(*contract.Inbound) (string, *childRun) { return "", nil }

@@ -20,50 +20,6 @@ const (
 	noneNow  = "nothing of it is under way where a run continues as new"
 )
 
-// talked is a thread of two messages that a model has had.
-func talked(t *testing.T, s *transcript, name string) *thread {
-	t.Helper()
-	out := s.open(name)
-	for _, text := range []string{"one", "two"} {
-		if _, err := s.write(out, &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out.mark()
-	out.sent = []*contract.Sent{{Key: "k", Skip: 1, Note: "n", Tokens: 5, Counted: 2}}
-	return out
-}
-
-// TestAgentIsCarriedWhole carries an agent that stops in its middle.
-func TestAgentIsCarriedWhole(t *testing.T) {
-	workflowtest.Run(t, func(ctx workflow.Context) {
-		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
-		agent := func() *agentRun {
-			r := newRun(ctx)
-			a := &agentRun{run: r, execution: &execution{id: "a#1", journal: newJournal(nil, nil), view: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
-			return a
-		}
-		old, again := agent(), agent()
-		old.thread, again.thread = talked(t, old.run.transcript, "a#1"), again.run.transcript.open("a#1")
-		old.turn, old.left, old.exhausted, old.errors, old.repairs, old.summaries = 3, 2, true, 1, 1, 2
-		old.startLen, old.results, old.think, old.activeAgent = 1, 2, true, "m"
-		old.starts = []contract.StartCount{{ID: "call_1", N: 2}}
-		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.transcript, "a#1:m~1")}}
-
-		old.team.main, again.team.main = old.thread, again.thread
-		old.takeMark()
-		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
-			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "under": "the journal has their steps", "marked": "see snapshot",
-			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
-		for name, pair := range map[string][2]*thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
-			t.Run(name, func(t *testing.T) { workflowtest.SameFields(t, pair[0], pair[1], nil) })
-		}
-		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"of": fromPlan, "node": fromPlan, "id": fromPlan, "in": fromPlan, "main": wasRun, "lines": "see below"})
-		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": wasRun})
-	})
-}
-
 // TestRunIsCarriedWhole carries a run with a session, executions in all states and an inbox.
 func TestRunIsCarriedWhole(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

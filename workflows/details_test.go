@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -43,5 +44,28 @@ func TestDetailsEscape(t *testing.T) {
 		if got := code(text); got != want.code {
 			t.Errorf("code %q is %q, want %q", text, got, want.code)
 		}
+	}
+}
+
+// TestPasteIsAnAnswer takes what the Web UI shows for each kind as it stands.
+func TestPasteIsAnAnswer(t *testing.T) {
+	for _, kind := range contract.Requests {
+		q := &contract.Request{ID: "a|`b\"\x01<é>\\#1", Kind: kind}
+		a, err := readAnswer(kind, json.RawMessage(paste(q)))
+		if err != nil || a.id != q.ID {
+			t.Errorf("%s: %s gives %+v, %v", kind, paste(q), a, err)
+		}
+	}
+}
+
+func TestPasteStaysInItsCell(t *testing.T) {
+	q := &contract.Request{ID: "a|`b\"\x01#1", Kind: contract.RequestConfirm}
+	text := paste(q)
+	var back struct {
+		ID      string `json:"id"`
+		Approve bool   `json:"approve"`
+	}
+	if err := json.Unmarshal([]byte(text), &back); err != nil || back.ID != q.ID || !back.Approve || strings.ContainsAny(text, "|`") {
+		t.Errorf("%s: %+v, %v", text, back, err)
 	}
 }

@@ -2,23 +2,15 @@ package workflows
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"weft/workflows/workflowtest"
 
-	"github.com/stretchr/testify/mock"
-	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
-	"weft/workflows/schedule"
-	"weft/workflows/schedule/scheduletest"
 )
 
 func TestFits(t *testing.T) {
@@ -159,53 +151,6 @@ func TestAcceptTakesRoom(t *testing.T) {
 	}
 }
 
-// startedChild is the future of a child that has started and has not ended.
-type startedChild struct{ workflow.ChildWorkflowFuture }
-
-func (startedChild) GetChildWorkflowExecution() workflow.Future { return startedExecution{} }
-
-type startedExecution struct{ workflow.Future }
-
-func (startedExecution) Get(workflow.Context, any) error { return nil }
-
-// TestAssignWaitsForRoom gives a branch more long messages than one workflow task holds.
-func TestAssignWaitsForRoom(t *testing.T) {
-	env := workflowtest.Env()
-	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(nil)
-	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		f := lone(ctx, 0, 0)
-		f.run.flow = scheduletest.Sketch("START>a START>b a>END b>END")
-		f.run.graph = schedule.NewGraph(f.run.flow)
-		f.sched = schedule.New(f.run.graph)
-		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{{Node: "a"}}})
-		x := f.sched.Running()[0]
-		f.branches[x] = &branchRun{x: x, child: &childRun{ChildWorkflowFuture: startedChild{}, id: "branch"}}
-		f.inbox = newInbox(f.run, f)
-		for i := range 4 {
-			f.inbox.unread = append(f.inbox.unread, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
-		}
-		f.inbox.assign(ctx)
-		f.inbox.assign(ctx) // another message has come
-		if n, tasks := len(f.inbox.given), f.run.sizes.tasks; n != 2 || tasks != 0 {
-			t.Errorf("%d messages are sent after waiting for %d workflow tasks, want 2 after 0", n, tasks)
-		}
-		if err := workflow.Await(ctx, func() bool { return len(f.inbox.unread) == 0 }); err != nil {
-			return err
-		}
-		var seqs []int
-		for _, d := range f.inbox.given {
-			seqs = append(seqs, d.message.Seq)
-		}
-		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || f.run.sizes.tasks != 1 {
-			t.Errorf("sent %v, and waited for %d workflow tasks, want all after 1", seqs, f.run.sizes.tasks)
-		}
-		return nil
-	})
-	if err := env.GetWorkflowError(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestAdmitEndsWithTheRun(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		ctx, cancel := workflow.WithCancel(ctx)
@@ -242,61 +187,18 @@ func TestWeightBoundsTheSize(t *testing.T) {
 	}
 }
 
-// TestRelaysTakeTurns has more answers on their way than the server takes signals at once.
-func TestRelaysTakeTurns(t *testing.T) {
-	const n = 2*maxSignals + 300
-	env := workflowtest.Env()
-	var sent sync.Map
-	env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(
-		func(_, to, _, _ string, _ any) error {
-			sent.Store(to, true)
-			return nil
-		})
-	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		d := newInbox(newRun(ctx), idleHost{})
-		for i := range n {
-			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
+// TestStoredArgumentsTakeNoRoom lets calls whose arguments go to the store into one task.
+func TestStoredArgumentsTakeNoRoom(t *testing.T) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		g := sizes{most: 8 << 20}
+		before := workflow.Now(ctx)
+		for range 20 {
+			if err := g.admit(ctx, "the call", strings.Repeat("x", 4<<20)); err != nil {
+				t.Error(err)
+			}
 		}
-		if got := len(d.run.sizes.signals); got != maxSignals || d.busy != n-maxSignals {
-			t.Errorf("%d are on their way at once and %d wait, want %d and %d", got, d.busy, maxSignals, n-maxSignals)
+		if workflow.Now(ctx) != before {
+			t.Error("it waited for the next task")
 		}
-		return workflow.Await(ctx, func() bool {
-			return d.busy == 0 && !slices.ContainsFunc(d.run.sizes.signals, func(f workflow.Future) bool { return !f.IsReady() })
-		})
 	})
-	if err := env.GetWorkflowError(); err != nil {
-		t.Fatal(err)
-	}
-	for i := range n {
-		if _, ok := sent.Load(fmt.Sprint("waits-", i)); !ok {
-			t.Fatalf("answer %d has not gone", i)
-		}
-	}
-}
-
-// TestRelayKnowsTheHistory ends a run whose history has no room for an answer to be handed on.
-func TestRelayKnowsTheHistory(t *testing.T) {
-	for long, fails := range map[int]bool{slack / 2: false, slack + 2000: true} {
-		env := workflowtest.Env()
-		env.SetCurrentHistorySize(lastBytes - 1000)
-		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
-		env.ExecuteWorkflow(func(ctx workflow.Context) error {
-			d := newInbox(newRun(ctx), idleHost{})
-			d.relay(ctx, &contract.Request{ID: "q", Node: "a", Run: contract.Run{Workflow: "waits"}},
-				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
-			_, err := d.run.policy.shouldContinueAsNew(ctx, 0)
-			if f := contract.FailureOf(err); fails != (err != nil) || fails && (f.Class != contract.ClassStateTooLarge || f.Node != "a" || f.Remedy == "") {
-				t.Errorf("after an answer of %d bytes the run ends with %v", long, err)
-			}
-			late := d.run.requests.admitUpdate(ctx, converter.NewRawValue(&commonpb.Payload{Data: []byte("1")}))
-			if f := contract.FailureOf(late); fails != (late != nil) || fails && (f.Class != contract.ClassStateTooLarge ||
-				!strings.Contains(f.Text, `"q"`) || !strings.HasPrefix(f.Remedy, "start the run again, and ")) {
-				t.Errorf("after an answer of %d bytes an Update is refused with %+v", long, late)
-			}
-			return nil
-		})
-		if err := env.GetWorkflowError(); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -4,58 +4,96 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
-	"weft/workflows/workflowtest"
 
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/schedule/scheduletest"
 )
 
-// TestHearBeforeListeners takes in a signal that comes in the task in which a run ends, before
-// the coroutine that listens goes on.
-func TestHearBeforeListeners(t *testing.T) {
-	workflowtest.Run(t, func(ctx workflow.Context) {
-		r := newRun(ctx)
-		r.requests.listen(ctx)
-		if err := workflow.Sleep(ctx, time.Second); err != nil { // the listener waits by now
-			t.Error(err)
+// TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
+// takes what runs of the tree announce.
+func TestForeignRequests(t *testing.T) {
+	d := &inbox{run: (&run{transcript: emptyStore()}).link()}
+	long := strings.Repeat("x", 1<<20)
+	fair := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
+	for name, spoil := range map[string]func(q *contract.Request){
+		"id": func(q *contract.Request) { q.ID = long }, "kind": func(q *contract.Request) { q.Kind = long },
+		"node": func(q *contract.Request) { q.Node = long }, "execution": func(q *contract.Request) { q.Execution = long },
+		"at": func(q *contract.Request) { q.At = long }, "text": func(q *contract.Request) { q.Text = long },
+		"hash": func(q *contract.Request) { q.Hash = long }, "tool": func(q *contract.Request) { q.Tool = long },
+		"name": func(q *contract.Request) { q.Name = long }, "connection": func(q *contract.Request) { q.Connection = long },
+		"arguments": func(q *contract.Request) { q.Arguments = json.RawMessage(`"` + long + `"`) },
+		"call":      func(q *contract.Request) { q.Call = &contract.ContentRef{SHA: long} },
+		"catalogue": func(q *contract.Request) { q.Catalogue = &contract.ContentRef{Workflow: long} },
+		"run":       func(q *contract.Request) { q.Run.Run = long }, "workflow": func(q *contract.Request) { q.Run.Workflow = long },
+	} {
+		q := fair
+		spoil(&q)
+		if err := d.announced(&q); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("a long %s gives %.200v", name, err)
 		}
-		p, err := converter.GetDefaultDataConverter().ToPayloads(contract.Inbound{Seq: 4, Text: "to all"})
-		if err != nil {
-			t.Error(err)
-		}
-		steer, ok := r.requests.steer.(workflow.Channel)
-		if !ok || !steer.SendAsync(p) {
-			t.Fatal("the channel takes nothing")
-		}
-		r.requests.hear(ctx)
-		if len(r.requests.unread) != 1 || r.requests.unread[0].Text != "to all" {
-			t.Errorf("heard %+v", r.requests.unread)
-		}
-	})
-}
-
-// TestPasteIsAnAnswer takes what the Web UI shows for each kind as it stands.
-func TestPasteIsAnAnswer(t *testing.T) {
-	for _, kind := range contract.Requests {
-		q := &contract.Request{ID: "a|`b\"\x01<é>\\#1", Kind: kind}
-		a, err := readAnswer(kind, json.RawMessage(paste(q)))
-		if err != nil || a.id != q.ID {
-			t.Errorf("%s: %s gives %+v, %v", kind, paste(q), a, err)
-		}
+	}
+	q := fair
+	q.Failure = &contract.Failure{Class: "denied", Text: long, Remedy: long, At: long, Diagnostics: []string{long}, Data: json.RawMessage(`"` + long + `"`)}
+	if err := d.announced(&q); err != nil {
+		t.Error(err)
+	}
+	if n, err := size(q); err != nil || n > 32<<10 {
+		t.Errorf("a long failure leaves a request of %d bytes: %v", n, err)
+	}
+	f := scheduletest.Sketch("START>a a>END")
+	f.Nodes[0].ID = long
+	r := (&run{transcript: emptyStore(), root: "wf/a", shared: contract.Shared{Owner: "wf"}}).link()
+	own := r.requests.complete(&execution{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: shownFailure(q.Failure)})
+	own.Run.Workflow = "wf/a"
+	if err := d.announced(&own); err != nil {
+		t.Errorf("a run's own request: %v", err)
 	}
 }
 
-func TestPasteStaysInItsCell(t *testing.T) {
-	q := &contract.Request{ID: "a|`b\"\x01#1", Kind: contract.RequestConfirm}
-	text := paste(q)
-	var back struct {
-		ID      string `json:"id"`
-		Approve bool   `json:"approve"`
+// TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write
+// characters as they are that are escaped there.
+func TestAnswersAsTheyTravel(t *testing.T) {
+	d := &inbox{run: (&run{transcript: emptyStore()}).link(), requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
+		host: idleHost{}}
+	for name, tc := range map[string]struct {
+		kind, raw, class string
+	}{
+		"a long text":             {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("x", 1_000_000) + `"}`, ""},
+		"a text of brackets":      {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("<", 400_000) + `"}`, contract.ClassTooLarge},
+		"a result of brackets":    {contract.RequestToolResult, `{"id":"c","result":"` + strings.Repeat("&", 400_000) + `"}`, contract.ClassTooLarge},
+		"bytes that are no text":  {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("\xff", 400_000) + `"}`, contract.ClassTooLarge},
+		"a message":               {contract.RequestMessage, `{"text":"` + strings.Repeat("x", 200_000) + `"}`, ""},
+		"a message of brackets":   {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 200_000) + `"}`, contract.ClassTooLarge},
+		"a short one of brackets": {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 2000) + `"}`, ""},
+	} {
+		if err := d.admit(tc.kind, json.RawMessage(tc.raw)); class(err) != tc.class {
+			t.Errorf("%s gives %.200v, want class %q", name, err, tc.class)
+		}
 	}
-	if err := json.Unmarshal([]byte(text), &back); err != nil || back.ID != q.ID || !back.Approve || strings.ContainsAny(text, "|`") {
-		t.Errorf("%s: %+v, %v", text, back, err)
+	d.unread = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
+	if err := d.admit(contract.RequestMessage, json.RawMessage(`{"text":"`+strings.Repeat("<", 100_000)+`"}`)); class(err) != contract.ClassTooLarge {
+		t.Errorf("a second message of brackets gives %v", err)
 	}
 }
+
+func class(err error) string {
+	if err == nil {
+		return ""
+	}
+	return contract.FailureOf(err).Class
+}
+
+// idleHost is a run that knows all nodes and has no branches.
+type idleHost struct{}
+
+func (idleHost) changed(workflow.Context) {}
+
+func (idleHost) opened(workflow.Context, *contract.Request) {}
+
+func (idleHost) closed(workflow.Context, *contract.Answered) {}
+
+func (idleHost) knows(string) (ready, found bool) { return true, true }
+
+func (idleHost) route(*contract.Inbound) (string, *childRun) { return "", nil }

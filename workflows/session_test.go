@@ -136,3 +136,20 @@ func permutations(n int) func(yield func([]int) bool) {
 		more()
 	}
 }
+
+// TestFailedTurnsAreBounded keeps the classes of old failures, and all of the last.
+func TestFailedTurnsAreBounded(t *testing.T) {
+	s := &session{}
+	for i := range 1200 {
+		s.turns = append(s.turns, contract.Turn{N: i + 1, Status: contract.TurnFailed,
+			Failure: &contract.Failure{Class: contract.ClassNoExit, Text: strings.Repeat("t", 2000), Answers: judgedTrace(1, 300)[0].Answers}})
+		s.trim()
+	}
+	if n, err := size(s.turns); err != nil || len(s.turns) != maxTurns || n > 1<<20 {
+		t.Errorf("%d turns of %d bytes are kept: %v", len(s.turns), n, err)
+	}
+	first, last := s.turns[0].Failure, s.turns[maxTurns-1].Failure
+	if first.Class != contract.ClassNoExit || first.Text == "" || first.Answers != nil || len(last.Text) != 2000 || len(last.Answers) != 2 {
+		t.Errorf("the first failure is %.300v, the last %.300v", first, last)
+	}
+}

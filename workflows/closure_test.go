@@ -1,0 +1,96 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"weft/workflows/plan"
+	"weft/workflows/schedule/scheduletest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// calls gives a flow whose only node can call some agents.
+func calls(id string, agents ...string) plan.Flow {
+	f := *scheduletest.Sketch("START>a a>END")
+	f.ID = id
+	for _, a := range agents {
+		f.Nodes[0].Agent.Tools = append(f.Nodes[0].Agent.Tools, plan.Tool{Name: "ask", As: "ask-" + a, Connection: "to-" + a})
+	}
+	return f
+}
+
+// bundle is a flow with agents that call each other; all of them share its connections.
+func bundle(root plan.Flow, agents ...plan.Flow) *plan.Flow {
+	root.Agents = agents
+	for _, id := range []string{"root", "a", "b", "c", "d"} {
+		root.Connections = append(root.Connections, plan.Connection{ID: "to-" + id, Kind: plan.ConnectionAgent, Agent: id})
+	}
+	root.Connections = append(root.Connections, plan.Connection{ID: "to-web", Kind: plan.ConnectionMCP})
+	return &root
+}
+
+func TestClosure(t *testing.T) {
+	f := bundle(calls("root", "a", "web", "d"),
+		calls("a", "b"), calls("b", "c", "a", "missing"), calls("c", "root"), calls("d"), calls("unused"))
+	tests := map[string]struct{ id, want string }{
+		"one that calls none":                       {"d", "d"},
+		"all that can be called, each once":         {"a", "a b c root d"},
+		"one that calls those above it":             {"c", "c root a d b"},
+		"the flow itself":                           {"root", "root a d b c"},
+		"one that is not there":                     {"missing", ""},
+		"no id is nobody's, not that of a flow too": {"", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := f.Closure(tc.id)
+			var got []string
+			if c != nil {
+				got = append(got, c.ID)
+				for _, a := range c.Agents {
+					got = append(got, a.ID)
+					if a.Agents != nil || a.Connections != nil {
+						t.Errorf("%s brings its own agents or connections", a.ID)
+					}
+				}
+				if diff := cmp.Diff(f.Connections, c.Connections); diff != "" {
+					t.Errorf("connections:\n%s", diff)
+				}
+			}
+			if strings.Join(got, " ") != tc.want {
+				t.Errorf("closure(%q) = %v, want %s", tc.id, got, tc.want)
+			}
+			// A sub-agent's sub-agent is the same as if the flow had called it.
+			if c != nil && tc.id != "d" {
+				for _, next := range c.Agents {
+					ours, theirs := ids(f.Closure(next.ID)), ids(c.Closure(next.ID))
+					if diff := cmp.Diff(ours, theirs); diff != "" {
+						t.Errorf("closure of %s (-from above +from %s):\n%s", next.ID, tc.id, diff)
+					}
+				}
+			}
+		})
+	}
+	if len(f.Agents) != 5 || f.Agents[0].Connections != nil {
+		t.Error("the flow was changed")
+	}
+}
+
+func ids(f *plan.Flow) []string {
+	out := []string{f.ID}
+	for _, a := range f.Agents {
+		out = append(out, a.ID)
+	}
+	return out
+}
+
+func TestCalled(t *testing.T) {
+	f := bundle(calls("root", "a", "web", "b", "a"))
+	if got := fmt.Sprint(f.Calls(f.Nodes)); got != "[a b a]" {
+		t.Errorf("called = %s", got)
+	}
+	stop := plan.Node{ID: "stop"}
+	if got := f.Calls([]plan.Node{stop}); got != nil {
+		t.Errorf("a node without configuration calls %v", got)
+	}
+}
