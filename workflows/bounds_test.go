@@ -14,8 +14,10 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/schedule/scheduletest"
+	"weft/workflows/session"
 )
 
 // TestNothingIsLostBehindEvents lets a message come in the task in which the server tells that it has
@@ -23,12 +25,12 @@ import (
 func TestNothingIsLostBehindEvents(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		f := lone(ctx, 0, 1)
-		f.status, f.run.root = contract.StatusRunning, f.run.transcript.workflow
-		f.session = newSession(f.run, f, f, &contract.RunInput{})
+		f.status, f.run.Root = contract.StatusRunning, f.run.Transcript.Workflow
+		f.session = session.NewSession(f.run, f, f, &contract.RunInput{})
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}
-		f.run.requests.listen(ctx)
+		f.run.Requests.Listen(ctx)
 		deliveries, tell := workflow.NewFuture(ctx)
 		f.deliveries = []workflow.Future{deliveries}
 		workflow.Go(ctx, func(ctx workflow.Context) {
@@ -46,7 +48,7 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 			tell.Set(nil, nil)
 		})
 		var next *workflow.ContinueAsNewError
-		if err := f.continueAsNew(ctx); !errors.As(err, &next) {
+		if err := f.ContinueAsNew(ctx); !errors.As(err, &next) {
 			t.Fatalf("the run gives %v", err)
 		}
 		var in contract.RunInput
@@ -73,18 +75,18 @@ func judgedTrace(n, bytes int) []contract.Execution {
 // how it stands.
 func TestLongAnswersDoNotEndARun(t *testing.T) {
 	env := workflowtest.Env()
-	env.SetCurrentHistoryLength(lastEvents + 1)
+	env.SetCurrentHistoryLength(runtime.lastEvents + 1)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
-		f.run.flow.Nodes[0].Exit = false
+		f.run.Flow.Nodes[0].Exit = false
 		f.trace = judgedTrace(3000, 1000)
 		if s := f.report(); s.Dropped+len(s.Executions) != 3000 || len(s.Executions) < 100 || s.Executions[len(s.Executions)-1].Step != 3000 {
 			t.Errorf("%d executions are shown and %d not", len(s.Executions), s.Dropped)
-		} else if n, err := size(s); err != nil || n > maxPayload {
+		} else if n, err := runtime.Size(s); err != nil || n > runtime.MaxPayload {
 			t.Errorf("the status is %d bytes: %v", n, err)
 		}
 		var next *workflow.ContinueAsNewError
-		if err := f.continueAsNew(ctx); !errors.As(err, &next) {
+		if err := f.ContinueAsNew(ctx); !errors.As(err, &next) {
 			t.Errorf("the run gives %v", err)
 		}
 		if c := f.carryOver(); c.Dropped+len(c.Trace) != 3000 {
@@ -108,7 +110,7 @@ func TestBranchComesBackBeforeItIsTooLarge(t *testing.T) {
 			b.done = append(b.done, e)
 			b.outcomeBytes += judged(&e)
 		}
-		if n, err := size(b.done); err != nil || !b.full() || n > maxPayload*2/3 {
+		if n, err := runtime.Size(b.done); err != nil || !b.full() || n > runtime.MaxPayload*2/3 {
 			t.Errorf("the chain goes on with %d bytes of %d executions: %v", n, len(b.done), err)
 		}
 	})
@@ -120,7 +122,7 @@ func TestConflictsAreBounded(t *testing.T) {
 	for i := range 5000 {
 		list = latestOf(append(list, contract.Conflict{Key: fmt.Sprint("k", i), Value: json.RawMessage(`"` + strings.Repeat("v", 500) + `"`)}))
 	}
-	if n, err := size(list); err != nil || n > 2*maxConflicts || len(list) < 100 || list[len(list)-1].Key != "k4999" {
+	if n, err := runtime.Size(list); err != nil || n > 2*maxConflicts || len(list) < 100 || list[len(list)-1].Key != "k4999" {
 		t.Errorf("%d conflicts of %d bytes are kept: %v", len(list), n, err)
 	}
 }
@@ -135,7 +137,7 @@ func TestGrownAtItsNode(t *testing.T) {
 			}
 		},
 		"an output": func(f *flowRun, v *contract.View) {
-			ref := f.run.transcript.keep(json.RawMessage(`"` + strings.Repeat("y", 2_000_000) + `"`))
+			ref := f.run.Transcript.Keep(json.RawMessage(`"` + strings.Repeat("y", 2_000_000) + `"`))
 			schedule.SetOutput(v, contract.NodeOutput{Node: "a", SHA: ref.SHA, By: contract.Stamp{Exec: "a#3", Step: 3}})
 		},
 		"a conversation": func(f *flowRun, _ *contract.View) {
@@ -144,13 +146,13 @@ func TestGrownAtItsNode(t *testing.T) {
 		},
 	} {
 		env := workflowtest.Env()
-		env.SetCurrentHistoryLength(lastEvents + 1)
+		env.SetCurrentHistoryLength(runtime.lastEvents + 1)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			f := lone(ctx, 0, 0)
-			f.run.flow = scheduletest.Sketch("START>a a>b b>b b>END")
-			f.run.graph = schedule.NewGraph(f.run.flow)
-			f.sched = schedule.New(f.run.graph)
-			f.run.source = plan.Source{}
+			f.run.Flow = scheduletest.Sketch("START>a a>b b>b b>END")
+			f.run.Graph = schedule.NewGraph(f.run.Flow)
+			f.sched = schedule.New(f.run.Graph)
+			f.run.Source = plan.Source{}
 			f.trace = []contract.Execution{{Node: "a", Step: 3}, {Node: "b", Step: 4}, {Node: "b", Step: 5}}
 			v := contract.View{}
 			fill(f, &v)
@@ -159,7 +161,7 @@ func TestGrownAtItsNode(t *testing.T) {
 				return err
 			}
 			var large *contract.Failure
-			if err := f.continueAsNew(ctx); !errors.As(err, &large) || large.Class != contract.ClassStateTooLarge || large.Node != "a" || large.Step != 3 {
+			if err := f.ContinueAsNew(ctx); !errors.As(err, &large) || large.Class != contract.ClassStateTooLarge || large.Node != "a" || large.Step != 3 {
 				t.Errorf("%s gives %+v", name, err)
 			}
 			return nil
@@ -179,10 +181,10 @@ func TestManyEventsShareTasks(t *testing.T) {
 		f.public = &contract.Publish{Webhooks: []contract.Webhook{{Name: "w", Events: []string{contract.EventRequestOpened}}}}
 		before := workflow.Now(ctx)
 		for i := range 200 {
-			f.opened(ctx, &contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`"` + strings.Repeat("x", 16_000) + `"`)})
+			f.Opened(ctx, &contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`"` + strings.Repeat("x", 16_000) + `"`)})
 		}
-		if f.run.sizes.bytes > maxTask || len(f.deliveries) != 200 {
-			t.Errorf("the commands of one task hold %d bytes, and %d events are waited for, want 200", f.run.sizes.bytes, len(f.deliveries))
+		if f.run.Sizes.bytes > runtime.maxTask || len(f.deliveries) != 200 {
+			t.Errorf("the commands of one task hold %d bytes, and %d events are waited for, want 200", f.run.Sizes.bytes, len(f.deliveries))
 		}
 		f.awaitDeliveries(ctx)
 		if !workflow.Now(ctx).After(before) {

@@ -9,8 +9,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/node"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/values"
 )
 
 // Branch runs a chain of nodes beside other branches of a flow. It comes back when it
@@ -21,35 +24,35 @@ import (
 // It fails with the failure of the node that failed. Its input is a [contract.BranchInput],
 // taken as it came, so that what is wrong with it can be said.
 func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchResult, error) {
-	assertReadable(ctx, raw)
-	body, err := argumentOf(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
+	runtime.AssertReadable(ctx, raw)
+	body, err := runtime.ArgumentOf(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
 	if err != nil {
-		return nil, wire(err)
+		return nil, runtime.Wire(err)
 	}
 	in, err := contract.ReadBranchInput(body)
 	if err != nil {
-		return nil, wire(err)
+		return nil, runtime.Wire(err)
 	}
 	if err := validBranch(in); err != nil {
-		return nil, wire(err)
+		return nil, runtime.Wire(err)
 	}
 	if workflow.GetInfo(ctx).ParentWorkflowExecution == nil {
 		// No run made it: a client that may bring no plan must not bring one here.
 		var refused bool
 		if err := workflow.SideEffect(ctx, func(workflow.Context) any { return s.RefusePlans }).Get(&refused); err != nil {
-			return nil, wire(err)
+			return nil, runtime.Wire(err)
 		}
 		if refused {
-			return nil, wire(refusal())
+			return nil, runtime.Wire(refusal())
 		}
 	}
 	b, err := newBranch(ctx, in)
 	if err != nil {
-		return nil, wire(err)
+		return nil, runtime.Wire(err)
 	}
 	out, err := b.chain(ctx)
 	if err != nil {
-		b.run.requests.awaitSignals(ctx)
+		b.run.Requests.AwaitSignals(ctx)
 		return nil, b.ended(err)
 	}
 	return out, nil
@@ -59,10 +62,10 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 func (b *branch) ended(err error) error {
 	done, _ := lean(b.done, 0)
 	if contract.Cancelled(err) {
-		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &b.run.budget.usage, Executions: done})
+		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &b.run.Budget.Usage, Executions: done})
 	}
 	f := contract.FailureOf(err)
-	f.Usage, f.Executions = &b.run.budget.usage, done
+	f.Usage, f.Executions = &b.run.Budget.Usage, done
 	return f.Wire()
 }
 
@@ -87,8 +90,8 @@ func validBranch(in *contract.BranchInput) error {
 
 // branch is a chain under way.
 type branch struct {
-	run    *run
-	runner *runner
+	run    *runtime.Run
+	runner *node.Runner
 	in     *contract.BranchInput
 	view   contract.View
 	strand string
@@ -101,31 +104,31 @@ type branch struct {
 }
 
 func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) {
-	r := newRun(ctx)
-	r.requests.listen(ctx)
-	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
-	r.graph = schedule.NewGraph(in.Plan)
-	r.policy.limit, r.requests.unread, r.space.resultShare = in.Shared.MaxEvents, in.Inbox, in.Room
-	r.allow(in.Shared.MaxPayload)
-	r.conversation.restore(in.Talk)
-	r.conversation.forks = nil // they stay with the run above
+	r := runtime.NewRun(ctx)
+	r.Requests.Listen(ctx)
+	r.Flow, r.Source, r.Shared, r.Root = in.Plan, in.Source, in.Shared, in.Root
+	r.Graph = schedule.NewGraph(in.Plan)
+	r.Policy.Limit, r.Requests.Unread, r.Space.ResultShare = in.Shared.MaxEvents, in.Inbox, in.Room
+	r.Allow(in.Shared.MaxPayload)
+	r.Conversation.Restore(in.Talk)
+	r.Conversation.Forks = nil // they stay with the run above
 	for _, raw := range in.Values {
-		r.transcript.keep(raw)
+		r.Transcript.Keep(raw)
 	}
-	b := &branch{run: r, runner: newRunner(r, agentKinds(nil)), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Nth)}
+	b := &branch{run: r, runner: node.NewRunner(r, agentKinds(nil)), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Nth)}
 	others := schedule.NewNodeSet(len(in.Plan.Nodes))
 	for _, id := range in.Others {
-		if i := r.graph.Index(id); i >= 0 {
+		if i := r.Graph.Index(id); i >= 0 {
 			others.Add(i)
 		}
 	}
-	b.ahead = schedule.NewChain(r.graph, others)
-	return b, r.answer(ctx, b.status, func() contract.View { return b.view })
+	b.ahead = schedule.NewChain(r.Graph, others)
+	return b, r.Answer(ctx, b.status, func() contract.View { return b.view })
 }
 
 func (b *branch) status() contract.Status {
-	s := contract.Status{Status: "running", Model: b.run.shared.Model, Usage: b.run.budget.usage, Budget: (*contract.Allowance)(b.run.shared.Budget),
-		Rejected: b.run.requests.rejected, Rejects: b.run.requests.rejects}
+	s := contract.Status{Status: "running", Model: b.run.Shared.Model, Usage: b.run.Budget.Usage, Budget: (*contract.Allowance)(b.run.Shared.Budget),
+		Rejected: b.run.Requests.Rejected, Rejects: b.run.Requests.Rejects}
 	s.Executions, s.Dropped = lean(b.done, 0)
 	if b.now != "" {
 		s.Running = []string{b.now}
@@ -156,7 +159,7 @@ func judged(e *contract.Execution) int {
 	if len(e.Answers) == 0 {
 		return 0
 	}
-	n, err := size(e.Answers)
+	n, err := runtime.Size(e.Answers)
 	if err != nil {
 		return maxJudged
 	}
@@ -177,48 +180,48 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 
 // chain runs nodes one behind the other.
 func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
-	node, n, occurrence := b.run.graph.Index(b.in.Node), b.in.Step, b.in.Nth
+	node, n, occurrence := b.run.Graph.Index(b.in.Node), b.in.Step, b.in.Nth
 	for {
-		x := &execution{
-			node: &b.run.flow.Nodes[node], id: contract.ExecutionID(b.run.flow.Nodes[node].ID, n, occurrence), step: n, occurrence: occurrence, lineage: b.in.Lineage,
-			order: b.in.Order[node], strand: b.strand, view: &b.view, suspended: b.in.Suspended,
+		x := &runtime.Execution{
+			Node: &b.run.Flow.Nodes[node], Id: contract.ExecutionID(b.run.Flow.Nodes[node].ID, n, occurrence), Step: n, Occurrence: occurrence, Lineage: b.in.Lineage,
+			Order: b.in.Order[node], Strand: b.strand, View: &b.view, Suspended: b.in.Suspended,
 		}
 		b.in.Suspended = nil
-		b.now = x.id
-		done, err := b.runner.execute(ctx, x, b.run.graph.Out(node))
+		b.now = x.Id
+		done, err := b.runner.Execute(ctx, x, b.run.Graph.Out(node))
 		if err != nil {
 			return nil, err
 		}
-		if done.suspended != nil {
-			b.run.requests.awaitSignals(ctx)
-			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: occurrence, Lineage: b.in.Lineage, Suspended: done.suspended})
-			if again, err := b.run.policy.putOff(ctx, err); !again {
+		if done.Suspended != nil {
+			b.run.Requests.AwaitSignals(ctx)
+			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.Node.ID, Step: n, Nth: occurrence, Lineage: b.in.Lineage, Suspended: done.Suspended})
+			if again, err := b.run.Policy.PutOff(ctx, err); !again {
 				return out, err
 			}
-			b.in.Suspended = done.suspended
+			b.in.Suspended = done.Suspended
 			continue
 		}
 		done.Nth = occurrence
-		if b.in.Exits && !x.node.Exit {
+		if b.in.Exits && !x.Node.Exit {
 			done.Text, done.Data = nil, nil
 		}
 		b.now, b.done = "", append(b.done, done.Execution)
-		if b.outcomeBytes += judged(&done.Execution); x.node.Exit && done.Text != nil {
+		if b.outcomeBytes += judged(&done.Execution); x.Node.Exit && done.Text != nil {
 			b.outcomeBytes += len(*done.Text) + len(done.Data)
 		}
-		next, ok := b.ahead.Next(node, done.taken)
-		due, err := b.run.policy.shouldContinueAsNew(ctx, 0)
+		next, ok := b.ahead.Next(node, done.Edges)
+		due, err := b.run.Policy.ShouldContinueAsNew(ctx, 0)
 		if err != nil {
-			return nil, b.run.failed(x, err)
+			return nil, b.run.Failed(x, err)
 		}
 		if !ok || due || b.full() {
-			b.run.requests.awaitSignals(ctx)
-			return b.result(ctx, x, done.taken, nil)
+			b.run.Requests.AwaitSignals(ctx)
+			return b.result(ctx, x, done.Edges, nil)
 		}
-		if n++; n > b.run.flow.Limits.MaxSteps {
-			return nil, stepLimit(b.run, b.run.flow, next, b.done)
+		if n++; n > b.run.Flow.Limits.MaxSteps {
+			return nil, stepLimit(b.run, b.run.Flow, next, b.done)
 		}
-		if !x.node.Exit {
+		if !x.Node.Exit {
 			b.done[len(b.done)-1].Text = nil
 		}
 		node, occurrence = next, b.occurrence(next, n)
@@ -228,7 +231,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 // nth counts an execution among those with the same node and step.
 func (b *branch) occurrence(node, n int) int {
 	for _, c := range b.in.Ran {
-		if c.Node == b.run.flow.Nodes[node].ID && c.Step == n {
+		if c.Node == b.run.Flow.Nodes[node].ID && c.Step == n {
 			return c.N + 1
 		}
 	}
@@ -241,9 +244,9 @@ func (b *branch) full() bool {
 	n := 0
 	own := schedule.Since(&b.view, b.strand)
 	for _, sha := range contents(&own) {
-		n += len(b.run.transcript.content[sha])
+		n += len(b.run.Transcript.Content[sha])
 	}
-	return n+b.outcomeBytes+schedule.StateBytes(&own) > b.run.sizes.limit()/2
+	return n+b.outcomeBytes+schedule.StateBytes(&own) > b.run.Sizes.Limit()/2
 }
 
 // contents lists the hashes of what a view names.
@@ -262,14 +265,14 @@ func contents(v *contract.View) []string {
 
 // result is what the chain comes back with. Edges are named by their index in the whole
 // flow.
-func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
-	b.run.requests.hear(ctx)
-	conversation := b.run.conversation.snapshot(false)
+func (b *branch) result(ctx workflow.Context, x *runtime.Execution, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
+	b.run.Requests.Hear(ctx)
+	conversation := b.run.Conversation.Snapshot(false)
 	if conversation != nil && b.in.Talk != nil {
 		conversation.Spent -= b.in.Talk.Spent
 	}
-	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.run.budget.usage, Yielded: yielded, Talk: conversation}
-	for _, m := range b.run.requests.unread {
+	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.run.Budget.Usage, Yielded: yielded, Talk: conversation}
+	for _, m := range b.run.Requests.Unread {
 		out.Unread = append(out.Unread, contract.Inbound{Seq: m.Seq}) // the run above has the rest
 	}
 	for _, e := range taken {
@@ -280,7 +283,7 @@ func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded
 		has[contract.SHA(raw)] = true // the run above gave them
 	}
 	need := func(ref *contract.ContentRef) {
-		if raw, ok := b.run.transcript.content[ref.SHA]; ok && !has[ref.SHA] {
+		if raw, ok := b.run.Transcript.Content[ref.SHA]; ok && !has[ref.SHA] {
 			has[ref.SHA] = true
 			out.Messages = append(out.Messages, raw)
 		}
@@ -289,39 +292,39 @@ func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded
 		delete(has, sha)
 		need(&contract.ContentRef{SHA: sha})
 	}
-	needing(need).conversation(out.Talk)
+	runtime.Needing(need).Conversation(out.Talk)
 	if yielded != nil {
-		needing(need).suspended(yielded.Suspended)
+		runtime.Needing(need).Suspended(yielded.Suspended)
 	}
-	what := "what node " + x.node.ID + " brings back"
-	if err := b.run.sizes.fits(what, out); err != nil {
-		return nil, b.run.failed(x, err)
+	what := "what node " + x.Node.ID + " brings back"
+	if err := b.run.Sizes.Fits(what, out); err != nil {
+		return nil, b.run.Failed(x, err)
 	}
-	if err := b.run.space.bringBack(ctx, what, out); err != nil {
-		return nil, b.run.failed(x, err)
+	if err := b.run.Space.BringBack(ctx, what, out); err != nil {
+		return nil, b.run.Failed(x, err)
 	}
 	return out, nil
 }
 
 // branchInput is what a child needs to run the chain that begins with x: of the plan only
 // the part that the chain can run, and the nodes behind it by name.
-func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *contract.View) contract.BranchInput {
+func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, view *contract.View) contract.BranchInput {
 	others := s.Others(x)
-	nodes, edges := r.graph.Part(x.Node, others)
+	nodes, edges := r.Graph.Part(x.Node, others)
 	in := contract.BranchInput{
-		V: contract.Version, Root: r.root, Node: r.flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence,
-		Lineage: x.Lineage, View: *view, Shared: r.shared, Suspended: x.Suspended, Exits: exits(r.flow),
+		V: contract.Version, Root: r.Root, Node: r.Flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence,
+		Lineage: x.Lineage, View: *view, Shared: r.Shared, Suspended: x.Suspended, Exits: exits(r.Flow),
 	}
-	part := *r.flow
+	part := *r.Flow
 	part.Nodes, part.Edges, part.Agents, part.Description = nil, nil, nil, ""
 	// A node that calls its own flow wants the whole of it, from Agents, not this part.
 	part.ID = ""
 	kept := map[string]bool{}
-	for i := range r.flow.Nodes {
+	for i := range r.Flow.Nodes {
 		if !nodes.Has(i) {
 			continue
 		}
-		n := r.flow.Nodes[i]
+		n := r.Flow.Nodes[i]
 		kept[plan.NodePath(n.ID)] = true
 		if stop := i != x.Node && (n.Deferred || others.Has(i)); stop {
 			n.Agent = nil
@@ -333,18 +336,18 @@ func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *con
 		}
 	}
 	for _, e := range edges {
-		part.Edges = append(part.Edges, r.flow.Edges[e])
+		part.Edges = append(part.Edges, r.Flow.Edges[e])
 		in.Edges = append(in.Edges, e)
 	}
-	part.Agents = r.flow.Callable(part.Nodes)
-	in.Plan, in.Source = &part, r.source.Keep(func(path string) bool {
+	part.Agents = r.Flow.Callable(part.Nodes)
+	in.Plan, in.Source = &part, r.Source.Keep(func(path string) bool {
 		return kept[path] || len(part.Agents) > 0 && strings.HasPrefix(path, "agents/")
 	})
 	in.Ran = s.Ran(nodes, x.Step)
-	if r.flow.Values != nil {
-		in.Values, in.Talk = longValues(r, view), r.conversation.snapshot(needsConversation(part.Nodes))
+	if r.Flow.Values != nil {
+		in.Values, in.Talk = values.LongValues(r, view), r.Conversation.Snapshot(runtime.NeedsConversation(part.Nodes))
 		if in.Talk != nil {
-			in.Talk.Spent = r.conversation.spentFor(&r.flow.Nodes[x.Node])
+			in.Talk.Spent = r.Conversation.SpentFor(&r.Flow.Nodes[x.Node])
 		}
 	}
 	return in

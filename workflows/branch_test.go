@@ -14,15 +14,16 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/schedule/scheduletest"
 )
 
 // beside is the scheduler of a flow in which the first of the nodes runs at step 2 beside
 // the others, which run at step 1.
-func beside(f *plan.Flow, nodes ...string) (*run, *schedule.Scheduler, *schedule.Execution) {
-	r := (&run{flow: f, graph: schedule.NewGraph(f), root: "root"}).link()
-	s := schedule.New(r.graph)
+func beside(f *plan.Flow, nodes ...string) (*runtime.Run, *schedule.Scheduler, *schedule.Execution) {
+	r := (&runtime.Run{Flow: f, Graph: schedule.NewGraph(f), Root: "root"}).link()
+	s := schedule.New(r.Graph)
 	var state schedule.State
 	for i, id := range nodes {
 		state.Suspended = append(state.Suspended, contract.CarriedExecution{Node: id, Step: 1 + 1/(i+1), Nth: 1})
@@ -90,7 +91,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 					taken = append(taken, slices.IndexFunc(in.Plan.Edges, func(x plan.Edge) bool { return edgeName(x) == e }))
 				}
 				got := ""
-				if next, ok := b.ahead.Next(b.run.graph.Index("a"), taken); ok {
+				if next, ok := b.ahead.Next(b.run.Graph.Index("a"), taken); ok {
 					got = in.Plan.Nodes[next].ID
 				}
 				if got != tc.want {
@@ -117,14 +118,14 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 	}
 	f.ID, f.Description = "me", "long"
 	r, s, x := beside(f, "a", "z")
-	r.source = plan.Source{File: "f.json"}
+	r.Source = plan.Source{File: "f.json"}
 	for i, path := range []string{"nodes/a", "nodes/p", "nodes/b", "nodes/j", "nodes/z", "nodes/d", "agents/agent-a/nodes/x"} {
-		r.source.Positions = append(r.source.Positions, plan.Position{Path: path, Line: i})
+		r.Source.Positions = append(r.Source.Positions, plan.Position{Path: path, Line: i})
 	}
-	s.CountRan(r.graph.Index("b"), 3)
-	s.CountRan(r.graph.Index("b"), 3)
-	s.CountRan(r.graph.Index("b"), 2) // not behind a, which is at step 2
-	s.CountRan(r.graph.Index("p"), 3) // not a's to reach
+	s.CountRan(r.Graph.Index("b"), 3)
+	s.CountRan(r.Graph.Index("b"), 3)
+	s.CountRan(r.Graph.Index("b"), 2) // not behind a, which is at step 2
+	s.CountRan(r.Graph.Index("p"), 3) // not a's to reach
 	view := contract.View{State: []contract.StateEntry{{Key: "k"}}}
 	in := branchInput(r, s, x, &view)
 
@@ -192,10 +193,10 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		at := &execution{node: &b.run.flow.Nodes[0], step: 2}
+		at := &runtime.Execution{Node: &b.run.Flow.Nodes[0], Step: 2}
 		b.done = []contract.Execution{{Node: "a", Step: 2}}
 		write(&b.view, b.strand, 2, "small", "x")
-		write(&b.view, "of another", 2, "large", strings.Repeat("x", maxPayload))
+		write(&b.view, "of another", 2, "large", strings.Repeat("x", runtime.MaxPayload))
 		if b.full() {
 			t.Error("it counts what others wrote")
 		}
@@ -203,11 +204,11 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 		if err != nil || len(out.View.State) != 1 || len(out.Edges) != 1 || out.Edges[0] != in.Edges[0] {
 			t.Errorf("%+v, %v", out, err)
 		}
-		write(&b.view, b.strand, 2, "large", strings.Repeat("x", maxPayload/2))
+		write(&b.view, b.strand, 2, "large", strings.Repeat("x", runtime.MaxPayload/2))
 		if !b.full() {
 			t.Error("half of what fits does not make it come back")
 		}
-		write(&b.view, b.strand, 2, "more", strings.Repeat("x", maxPayload/2))
+		write(&b.view, b.strand, 2, "more", strings.Repeat("x", runtime.MaxPayload/2))
 		_, err = b.result(ctx, at, nil, nil)
 		var fail *contract.Failure
 		if !errors.As(err, &fail) || fail.Class != contract.ClassTooLarge || fail.Node != "a" || fail.Step != 2 || fail.Remedy == "" {

@@ -9,9 +9,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/inbox"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/schedule/scheduletest"
+	"weft/workflows/session"
 )
 
 const (
@@ -26,17 +29,17 @@ func TestRunIsCarriedWhole(t *testing.T) {
 	view := contract.View{State: []contract.StateEntry{{Key: "k", Value: json.RawMessage("1")}}}
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		f := lone(ctx, 8<<20, 3)
-		f.run.flow = scheduletest.Sketch("START>a a>b b>END")
-		f.run.graph = schedule.NewGraph(f.run.flow)
-		f.sched = schedule.New(f.run.graph)
-		f.run.flow.Nodes[0].Agent.Starts, f.run.flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
-		f.run.source, f.run.hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
-		f.run.budget.usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
-		ref, err := f.run.transcript.write(f.run.transcript.open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
+		f.run.Flow = scheduletest.Sketch("START>a a>b b>END")
+		f.run.Graph = schedule.NewGraph(f.run.Flow)
+		f.sched = schedule.New(f.run.Graph)
+		f.run.Flow.Nodes[0].Agent.Starts, f.run.Flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
+		f.run.Source, f.run.Hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
+		f.run.Budget.Usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
+		ref, err := f.run.Transcript.Write(f.run.Transcript.Open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.run.shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "park", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
+		f.run.Shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "park", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
 			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.Bound{{ID: "web", Catalogue: &ref}}}
 		f.public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}
 		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.CarriedEntry{View: view}
@@ -46,32 +49,32 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		waiting.Step, join.Step = 3, 4
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{x}, Waiting: []contract.CarriedExecution{waiting},
 			Joins: []contract.CarriedExecution{join}, Ran: []contract.Count{{Node: "a", Step: 2, N: 1}}, Ended: &view})
-		f.run.conversation = conversation{thread: talked(t, f.run.transcript, conversationName), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
-		f.run.log.replay = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
-		f.run.log.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
-		f.run.requests.owner = true
-		f.inbox = &inbox{run: f.run, host: f, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
-			remembered: []contract.Remembered{{Name: "n"}}, unread: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
-		f.run.requests.rejected, f.run.requests.rejects = 2, []string{"no"}
-		f.session = &session{run: f.run, host: f, view: f, stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
-			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
+		f.run.Conversation = runtime.conversation{Thread: agent.talked(t, f.run.Transcript, runtime.conversationName), Forks: []contract.Fork{{Node: "a", Spent: 2}}, Spent: 5, Heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
+		f.run.Log.Replay = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
+		f.run.Log.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
+		f.run.Requests.Owner = true
+		f.inbox = &inbox.Inbox{run: f.run, host: f, Requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
+			remembered: []contract.Remembered{{Name: "n"}}, Unread: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
+		f.run.Requests.Rejected, f.run.Requests.Rejects = 2, []string{"no"}
+		f.session = &session.Session{run: f.run, host: f, view: f, Stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
+			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*session.childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
 
 		in := contract.RunInput{Carry: workflowtest.Travels(t, f.carryOver())}
-		g := &flowRun{run: newRun(ctx)}
-		g.session = newSession(g.run, g, g, &in)
-		g.inbox = newInbox(g.run, g)
-		g.inbox.restore(ctx, in.Carry.Desk)
+		g := &flowRun{run: runtime.NewRun(ctx)}
+		g.session = session.NewSession(g.run, g, g, &in)
+		g.inbox = inbox.NewInbox(g.run, g)
+		g.inbox.Restore(ctx, in.Carry.Desk)
 		g.restore(in.Carry)
 		owner := f.inbox
-		f.inbox, f.run.requests.owner = nil, false
-		h := &flowRun{run: newRun(ctx)}
-		newSession(h.run, h, h, &contract.RunInput{Carry: workflowtest.Travels(t, f.carryOver())})
-		for who, n := range map[string]int{"the owner": g.run.requests.rejected, "a session below": h.run.requests.rejected} {
+		f.inbox, f.run.Requests.Owner = nil, false
+		h := &flowRun{run: runtime.NewRun(ctx)}
+		session.NewSession(h.run, h, h, &contract.RunInput{Carry: workflowtest.Travels(t, f.carryOver())})
+		for who, n := range map[string]int{"the owner": g.run.Requests.Rejected, "a session below": h.run.Requests.Rejected} {
 			if n != 2 {
 				t.Errorf("%s has refused %d signals", who, n)
 			}
 		}
-		f.inbox, f.run.requests.owner = owner, true
+		f.inbox, f.run.Requests.Owner = owner, true
 		if g.runs != f.runs+1 {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
@@ -80,10 +83,10 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		workflowtest.SameFields(t, f.run, g.run, workflowtest.Without{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
 			"root": "it is the workflow's id", "budget": "see below", "conversation": "see below", "log": "see below", "watch": "it is the worker's",
 			"pace": "the limit is in the input; all else is of one history", "space": "what is under way has ended", "requests": "who waits asks again; the inbox is below"})
-		workflowtest.SameFields(t, &f.run.budget, &g.run.budget, workflowtest.Without{"run": wasRun, "reserved": noneNow})
-		workflowtest.SameFields(t, &f.run.conversation, &g.run.conversation, workflowtest.Without{"run": wasRun, "thread": "see below"})
-		workflowtest.SameFields(t, f.run.conversation.thread, g.run.conversation.thread, workflowtest.Without{"called": "the next call says what it is about anew"})
-		workflowtest.SameFields(t, &f.run.log, &g.run.log, workflowtest.Without{"run": wasRun, "finished": "each run of a chain is asked for its own"})
+		workflowtest.SameFields(t, &f.run.Budget, &g.run.Budget, workflowtest.Without{"run": wasRun, "reserved": noneNow})
+		workflowtest.SameFields(t, &f.run.Conversation, &g.run.Conversation, workflowtest.Without{"run": wasRun, "thread": "see below"})
+		workflowtest.SameFields(t, f.run.Conversation.Thread, g.run.Conversation.Thread, workflowtest.Without{"called": "the next call says what it is about anew"})
+		workflowtest.SameFields(t, &f.run.Log, &g.run.Log, workflowtest.Without{"run": wasRun, "finished": "each run of a chain is asked for its own"})
 		was, is := f.sched.Snapshot(0), g.sched.Snapshot(0)
 		workflowtest.SameFields(t, &was, &is, nil)
 		workflowtest.SameFields(t, f.inbox, g.inbox, workflowtest.Without{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "signals": wasRun, "given": noneNow, "full": wasRun})

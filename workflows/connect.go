@@ -9,7 +9,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/agent"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 )
 
 // want is a connection that tools of the flow name.
@@ -33,17 +35,17 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 	wants := f.withToolboxes(f.wanted())
 	results := make([]contract.CatalogueResult, len(wants))
 	failed := make([]error, len(wants))
-	calls := newGroup(ctx)
+	calls := runtime.NewGroup(ctx)
 	for i, w := range wants {
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
-		calls.start(func(ctx workflow.Context) error {
-			failed[i] = f.run.invoke(ctx, &call{activity: contract.ActivityListTool, args: []any{&request}, what: "the tools bound to connection " + w.bound.ID,
-				id: "tools/" + contract.EscapeID(w.bound.ID), summary: "list tools · " + w.bound.ID, options: f.run.options(f.run.flow.Policy.ToolSeconds),
-				result: resultSize{together: len(wants), room: &request.Room}, out: &results[i]})
+		calls.Start(func(ctx workflow.Context) error {
+			failed[i] = f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTool, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
+				Id: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: f.run.Options(f.run.Flow.Policy.ToolSeconds),
+				Result: runtime.ResultSize{Together: len(wants), Room: &request.Room}, Out: &results[i]})
 			return nil
 		})
 	}
-	if err := calls.wait(); err != nil {
+	if err := calls.Wait(); err != nil {
 		return err
 	}
 	var problems []string
@@ -53,7 +55,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 			return err
 		}
 		problems = append(problems, found...)
-		f.run.shared.Connections = append(f.run.shared.Connections, wants[i].bound)
+		f.run.Shared.Connections = append(f.run.Shared.Connections, wants[i].bound)
 	}
 	problems = append(problems, f.expandToolboxes(wants)...)
 	if len(problems) > 0 {
@@ -66,11 +68,11 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 // wanted lists the connections that the flow's tools name, in order.
 func (f *flowRun) wanted() []want {
 	var out []want
-	for i := range f.run.flow.Nodes {
-		n := &f.run.flow.Nodes[i]
+	for i := range f.run.Flow.Nodes {
+		n := &f.run.Flow.Nodes[i]
 		for _, named := range n.BoundTools() {
 			tool, t := named.Tool, named.Index
-			id := boundTo(tool)
+			id := agent.BoundTo(tool)
 			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
 			if k < 0 {
 				k = len(out)
@@ -84,7 +86,7 @@ func (f *flowRun) wanted() []want {
 			}
 			if !slices.Contains(out[k].names, tool.Name) {
 				out[k].names = append(out[k].names, tool.Name)
-				out[k].at = append(out[k].at, f.run.source.At(plan.ToolPath(named.Of, t)))
+				out[k].at = append(out[k].at, f.run.Source.At(plan.ToolPath(named.Of, t)))
 			}
 		}
 	}
@@ -94,7 +96,7 @@ func (f *flowRun) wanted() []want {
 // connection is what the run's input or the flow says of a connection. What neither knows
 // is left to the worker's configuration.
 func (f *flowRun) connection(id string) plan.Connection {
-	for _, c := range f.run.flow.Connections {
+	for _, c := range f.run.Flow.Connections {
 		if c.ID == id && id != "" {
 			return c
 		}
@@ -105,7 +107,7 @@ func (f *flowRun) connection(id string) plan.Connection {
 // list takes over a connection's catalogue, or why there is none. What is wrong with the connection or its
 // tools is returned as problems, with places.
 func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (problems []string, _ error) {
-	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && f.run.flow.SubFlow(c.Agent) == nil {
+	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && f.run.Flow.SubFlow(c.Agent) == nil {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
 	}
 	if err != nil {
@@ -126,14 +128,14 @@ func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (probl
 	w.bound.Connection, w.bound.Confirm = out.Resolved, out.Confirm
 	w.bound.RetryNever, w.bound.RetryNeverTools, w.bound.Elsewhere = out.RetryNever, out.RetryNeverTools, out.Elsewhere
 	if out.SHA != "" {
-		ref := f.run.transcript.keep(out.Catalogue)
+		ref := f.run.Transcript.Keep(out.Catalogue)
 		w.bound.Catalogue = &ref
 		w.offered = names(out.Catalogue)
 	}
 	for _, name := range out.Missing {
 		at := w.at[slices.Index(w.names, name)]
 		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
-			at, name, w.bound.ID, some(out.Offered)))
+			at, name, w.bound.ID, runtime.Some(out.Offered)))
 	}
 	for _, wrong := range out.Wrong {
 		problems = append(problems, fmt.Sprintf("%s: %s [V10]", w.at[0], wrong))

@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
 
@@ -19,9 +20,9 @@ import (
 // continueAsNew ends this run and begins the next with what it carries. If that does not
 // fit, the run goes on for another while. A sub-agent that was asked to stop hands over
 // instead: the run above goes on with it.
-func (f *flowRun) continueAsNew(ctx workflow.Context) error {
-	f.run.policy.heardBack(ctx)
-	if err := f.session.gather(ctx); err != nil {
+func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
+	f.run.Policy.HeardBack(ctx)
+	if err := f.session.Gather(ctx); err != nil {
 		return err
 	}
 	if err := f.takeIn(ctx); err != nil {
@@ -30,21 +31,21 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation
 	}
-	in := contract.RunInput{V: contract.Version, Model: f.run.shared.Model, Depth: f.run.shared.Depth, MaxEvents: f.run.shared.MaxEvents, Room: f.run.space.resultShare, Carry: f.carryOver()}
-	err := f.run.sizes.fits("what the run carries into a new one", in)
+	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents, Room: f.run.Space.ResultShare, Carry: f.carryOver()}
+	err := f.run.Sizes.Fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {
-		if again, err = f.run.policy.putOff(ctx, err); again {
-			f.session.launchAll()
+		if again, err = f.run.Policy.PutOff(ctx, err); again {
+			f.session.LaunchAll()
 			return f.drive(ctx)
 		}
 	}
 	switch {
 	case err != nil:
 		return f.grown(err)
-	case f.inbox == nil && f.run.policy.asked:
+	case f.inbox == nil && f.run.Policy.Asked:
 		f.rest = in.Carry
-		return errYield
+		return runtime.ErrYield
 	}
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowFlow, in)
 }
@@ -54,32 +55,32 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 // the coroutine that listens does.
 func (f *flowRun) takeIn(ctx workflow.Context) error {
 	for {
-		f.run.requests.awaitSignals(ctx)
+		f.run.Requests.AwaitSignals(ctx)
 		f.awaitDeliveries(ctx)
 		if f.inbox != nil {
-			if err := f.inbox.quiet(ctx); err != nil {
+			if err := f.inbox.Quiet(ctx); err != nil {
 				return err
 			}
 		}
-		f.run.requests.hear(ctx)
+		f.run.Requests.Hear(ctx)
 		if f.session != nil {
-			f.session.hear()
+			f.session.Hear()
 		}
 		if f.inbox != nil {
-			f.inbox.drain(ctx)
+			f.inbox.Drain(ctx)
 		}
-		if len(f.run.requests.unacknowledged)+len(f.deliveries) == 0 && (f.inbox == nil || f.inbox.busy == 0) {
+		if len(f.run.Requests.Unacknowledged)+len(f.deliveries) == 0 && (f.inbox == nil || f.inbox.Busy == 0) {
 			return nil
 		}
 	}
 }
 
 // handOver decides what becomes of a run that stopped where it did not end.
-func (f *flowRun) handOver(ctx workflow.Context, err error) (*contract.RunResult, error) {
-	if errors.Is(err, errYield) && f.rest == nil && f.entry != nil && f.sched != nil {
-		err = f.continueAsNew(ctx)
+func (f *flowRun) HandOver(ctx workflow.Context, err error) (*contract.RunResult, error) {
+	if errors.Is(err, runtime.ErrYield) && f.rest == nil && f.entry != nil && f.sched != nil {
+		err = f.ContinueAsNew(ctx)
 	}
-	if !errors.Is(err, errYield) {
+	if !errors.Is(err, runtime.ErrYield) {
 		return nil, err
 	}
 	if f.rest == nil {
@@ -91,25 +92,25 @@ func (f *flowRun) handOver(ctx workflow.Context, err error) (*contract.RunResult
 // carryOver is what the next run goes on with.
 func (f *flowRun) carryOver() *contract.Carry {
 	maxRan := maxTrace
-	if f.session.on() {
+	if f.session.On() {
 		maxRan = 0 // its turns begin at the first step again
 	}
 	sched := f.sched.Snapshot(maxRan)
 	c := &contract.Carry{
-		Plan: f.run.flow, Source: f.run.source, Hash: f.run.hash, Shared: f.run.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
-		Usage: f.run.budget.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
+		Plan: f.run.Flow, Source: f.run.Source, Hash: f.run.Hash, Shared: f.run.Shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
+		Usage: f.run.Budget.Usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: sched.Suspended, Pending: sched.Waiting, Armed: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
 	}
 	if f.inbox != nil {
-		c.Desk = f.inbox.carry()
+		c.Desk = f.inbox.Carry()
 	}
-	if f.session.on() {
-		c.Session = f.session.carry()
+	if f.session.On() {
+		c.Session = f.session.Carry()
 	}
 	first := tail(f.trace)
 	for i := range f.trace {
 		e := f.trace[i]
-		exit := f.run.flow.Nodes[f.run.graph.Index(e.Node)].Exit
+		exit := f.run.Flow.Nodes[f.run.Graph.Index(e.Node)].Exit
 		switch {
 		case !exit && i < first:
 			c.Dropped++
@@ -122,7 +123,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	c.Talk = f.run.conversation.snapshot(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
+	c.Talk = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
 	c.Content = f.needed(c)
 	c.Fold()
 	return c
@@ -137,7 +138,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 			return
 		}
 		seen[ref.SHA] = true
-		if raw, ok := f.run.transcript.content[ref.SHA]; ok {
+		if raw, ok := f.run.Transcript.Content[ref.SHA]; ok {
 			out = append(out, raw)
 		}
 	}
@@ -161,7 +162,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 			need(&contract.ContentRef{SHA: sha})
 		}
 	}
-	needing(need).carry(c)
+	runtime.Needing(need).Carry(c)
 	return out
 }
 
@@ -169,47 +170,47 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 // is named as its own.
 func (f *flowRun) restore(c *contract.Carry) {
 	c.Unfold()
-	f.run.flow, f.run.source, f.run.hash, f.run.shared, f.run.budget.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
+	f.run.Flow, f.run.Source, f.run.Hash, f.run.Shared, f.run.Budget.Usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
 	f.public = c.Publish
 	if c.Status != "" {
 		f.status = c.Status
 	}
-	f.run.allow(c.Shared.MaxPayload)
-	f.run.graph = schedule.NewGraph(f.run.flow)
-	f.sched = schedule.New(f.run.graph)
+	f.run.Allow(c.Shared.MaxPayload)
+	f.run.Graph = schedule.NewGraph(f.run.Flow)
+	f.sched = schedule.New(f.run.Graph)
 	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry, f.entered = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry, c.Entered
 	for _, raw := range c.Content {
-		f.run.transcript.keep(raw)
+		f.run.Transcript.Keep(raw)
 	}
 	f.keepFork(c.Fork)
-	f.own(&f.run.shared.Input)
-	f.own(f.run.shared.Script)
-	f.own(f.run.shared.Chat)
-	for i := range f.run.shared.Connections {
-		f.own(f.run.shared.Connections[i].Catalogue)
+	f.own(&f.run.Shared.Input)
+	f.own(f.run.Shared.Script)
+	f.own(f.run.Shared.Chat)
+	for i := range f.run.Shared.Connections {
+		f.own(f.run.Shared.Connections[i].Catalogue)
 	}
 	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.Armed, Ran: c.Ran, Ended: c.Ended})
-	f.run.conversation.restore(c.Talk)
+	f.run.Conversation.Restore(c.Talk)
 }
 
 // talks reports whether an execution that stopped in its middle has the flow's conversation.
 func (f *flowRun) hasConversation(x *schedule.Execution) bool {
-	a := f.run.flow.Nodes[x.Node].Agent
+	a := f.run.Flow.Nodes[x.Node].Agent
 	return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
 }
 
 // own names content as this run's, if this run holds it.
 func (f *flowRun) own(ref *contract.ContentRef) {
-	if ref != nil && f.run.transcript.has(ref.SHA) {
-		*ref = f.run.ref(ref.SHA)
+	if ref != nil && f.run.Transcript.Has(ref.SHA) {
+		*ref = f.run.Ref(ref.SHA)
 	}
 }
 
 // toldAbove is what was said in this run, for the one above whose conversation it goes on with.
 func (f *flowRun) toldAbove() *contract.Talk {
-	t := f.run.conversation.thread
-	if f.run.shared.Depth == 0 || t == nil || f.run.flow.Values == nil || !f.run.flow.Values.Named || len(t.entries) <= f.run.conversation.heard {
+	t := f.run.Conversation.Thread
+	if f.run.Shared.Depth == 0 || t == nil || f.run.Flow.Values == nil || !f.run.Flow.Values.Named || len(t.Entries) <= f.run.Conversation.Heard {
 		return nil
 	}
-	return &contract.Talk{Messages: carriedMessages(t.entries[f.run.conversation.heard:])}
+	return &contract.Talk{Messages: runtime.CarriedMessages(t.Entries[f.run.Conversation.Heard:])}
 }

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
 
@@ -33,25 +34,25 @@ func usageText(u contract.Usage) string {
 
 // details is a Markdown table of the nodes that have run, run or wait.
 func (f *flowRun) details() string {
-	if f.run.flow == nil || f.sched == nil {
+	if f.run.Flow == nil || f.sched == nil {
 		return "" // nothing is known yet
 	}
 	var b strings.Builder
-	name := f.run.flow.Name
-	if f.run.flow.Revision != "" {
-		name += " " + f.run.flow.Revision
+	name := f.run.Flow.Name
+	if f.run.Flow.Revision != "" {
+		name += " " + f.run.Flow.Revision
 	}
 	fmt.Fprintf(&b, "**%s** · model %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
-		cell(name), code(f.run.shared.Model), usageText(f.run.budget.usage))
-	if f.run.flow.Revision != "" && f.run.flow.Description != "" {
+		cell(name), code(f.run.Shared.Model), usageText(f.run.Budget.Usage))
+	if f.run.Flow.Revision != "" && f.run.Flow.Description != "" {
 		b.Reset()
 		fmt.Fprintf(&b, "**%s**: %s\n\nmodel %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
-			cell(name), inCell.Replace(cut(f.run.flow.Description, 300)), code(f.run.shared.Model), usageText(f.run.budget.usage))
+			cell(name), inCell.Replace(runtime.Cut(f.run.Flow.Description, 300)), code(f.run.Shared.Model), usageText(f.run.Budget.Usage))
 	}
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
 		if rows++; rows <= maxRows {
-			for _, part := range [...]string{"| ", code(cut(id, 80)), " | ", cell(f.run.flow.Nodes[node].Name), " | ", state, " |\n"} {
+			for _, part := range [...]string{"| ", code(runtime.Cut(id, 80)), " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n"} {
 				b.WriteString(part)
 			}
 		}
@@ -71,7 +72,7 @@ func (f *flowRun) details() string {
 	}
 	for i := len(f.trace) - 1; i >= 0 && rows < maxRows; i-- {
 		e := &f.trace[i]
-		row(contract.ExecutionID(e.Node, e.Step, e.Nth), f.run.graph.Index(e.Node), doneState(e))
+		row(contract.ExecutionID(e.Node, e.Step, e.Nth), f.run.Graph.Index(e.Node), doneState(e))
 	}
 	if left := len(f.trace) + f.dropped + live - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
@@ -83,8 +84,8 @@ func (f *flowRun) details() string {
 
 // switches lists which models could not answer, and which were asked instead.
 func (f *flowRun) switches(b *strings.Builder) {
-	for i := range f.run.budget.usage.Switched {
-		s := &f.run.budget.usage.Switched[i]
+	for i := range f.run.Budget.Usage.Switched {
+		s := &f.run.Budget.Usage.Switched[i]
 		if i == 0 {
 			b.WriteString("\n| switched from | to | why | times |\n|---|---|---|---|\n")
 		}
@@ -108,18 +109,18 @@ func doneState(e *contract.Execution) string {
 // waits lists what the run waits for, each with what to send as an Update or a signal of the
 // kind's name.
 func (f *flowRun) waits(b *strings.Builder) {
-	if f.inbox == nil || len(f.inbox.requests) == 0 {
+	if f.inbox == nil || len(f.inbox.Requests) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\n**Waits for %d %s.** Send the JSON as an Update, or a signal, of the kind's name.\n\n| kind | asked | JSON |\n|---|---|---|\n",
-		len(f.inbox.requests), plural(len(f.inbox.requests), "answer"))
-	for i := range f.inbox.requests {
+		len(f.inbox.Requests), plural(len(f.inbox.Requests), "answer"))
+	for i := range f.inbox.Requests {
 		if i == maxRows {
-			fmt.Fprintf(b, "\n%d more\n", len(f.inbox.requests)-i)
+			fmt.Fprintf(b, "\n%d more\n", len(f.inbox.Requests)-i)
 			return
 		}
-		q := &f.inbox.requests[i]
-		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(cut(q.Text, 200)), paste(q))
+		q := &f.inbox.Requests[i]
+		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(runtime.Cut(q.Text, 200)), paste(q))
 	}
 }
 
@@ -134,7 +135,7 @@ func plural(n int, word string) string {
 // is asked is a model's. The Web UI takes HTML and links as they stand, which could hide a part of a
 // call from whoever allows it.
 func cell(s string) string {
-	if s = cut(s, 80); strings.ContainsAny(s, "|\r\n`\\*_[<&~$-:") {
+	if s = runtime.Cut(s, 80); strings.ContainsAny(s, "|\r\n`\\*_[<&~$-:") {
 		return inCell.Replace(s)
 	}
 	return s

@@ -6,19 +6,20 @@ import (
 	"testing"
 
 	"weft/activities/contract"
+	"weft/workflows/runtime"
 )
 
 func TestDetailsShowSwitchesOfModels(t *testing.T) {
-	f := &flowRun{run: (&run{}).link()}
-	f.run.budget.usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
-	f.run.budget.usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
+	f := &flowRun{run: (&runtime.Run{}).link()}
+	f.run.Budget.Usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
+	f.run.Budget.Usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	var b strings.Builder
 	f.switches(&b)
 	if want := "\n| switched from | to | why | times |\n|---|---|---|---|\n| a\\|x  | b/y | rate\\_limited | 2 |\n"; b.String() != want {
 		t.Errorf("got %q\nwant %q", b.String(), want)
 	}
 	b.Reset()
-	(&flowRun{run: (&run{}).link()}).switches(&b)
+	(&flowRun{run: (&runtime.Run{}).link()}).switches(&b)
 	if b.Len() > 0 {
 		t.Errorf("without any: %q", b.String())
 	}
@@ -51,7 +52,7 @@ func TestDetailsEscape(t *testing.T) {
 func TestPasteIsAnAnswer(t *testing.T) {
 	for _, kind := range contract.Requests {
 		q := &contract.Request{ID: "a|`b\"\x01<é>\\#1", Kind: kind}
-		a, err := readAnswer(kind, json.RawMessage(paste(q)))
+		a, err := inbox.readAnswer(kind, json.RawMessage(paste(q)))
 		if err != nil || a.id != q.ID {
 			t.Errorf("%s: %s gives %+v, %v", kind, paste(q), a, err)
 		}

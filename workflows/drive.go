@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
 
@@ -28,15 +29,15 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 	var queued []*schedule.Execution
 	for {
 		ready := queued
-		due, err := f.run.policy.shouldContinueAsNew(ctx, 0)
+		due, err := f.run.Policy.ShouldContinueAsNew(ctx, 0)
 		if note(err); due && failed == nil && !f.sched.Finished() {
 			f.sched.Requeue(queued...)
 			ready, queued = nil, nil
 			if len(order) == 0 {
-				return f.continueAsNew(ctx)
+				return f.ContinueAsNew(ctx)
 			}
 			for _, b := range order {
-				f.run.askToYield(ctx, b.child)
+				f.run.AskToYield(ctx, b.child)
 			}
 		} else if failed == nil {
 			fresh, err := f.freshly()
@@ -71,10 +72,10 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 // freshly returns what has become ready to run. What is ready and finished in the run of which this
 // one is a fork is replayed from its log.
 func (f *flowRun) freshly() ([]*schedule.Execution, error) {
-	if f.run.log.replay == nil {
+	if f.run.Log.Replay == nil {
 		return f.sched.Ready(), nil
 	}
-	ready, err := f.sched.Replay(f.run.log.replay, f.replayed)
+	ready, err := f.sched.Replay(f.run.Log.Replay, f.replayed)
 	return ready, f.beyond(err)
 }
 
@@ -94,7 +95,7 @@ func (f *flowRun) stopped(failed error) error {
 // first waits until one of the children has ended. It returns nil where the run wants to
 // continue as new and has not asked them yet.
 func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *branchRun {
-	unasked := mayAsk && slices.ContainsFunc(order, func(b *branchRun) bool { return !b.child.asked })
+	unasked := mayAsk && slices.ContainsFunc(order, func(b *branchRun) bool { return !b.child.Asked })
 	var ended *branchRun
 	if !slices.ContainsFunc(order, func(b *branchRun) bool { return b.child.IsReady() }) {
 		f.show(ctx) // nobody reads what stands only until the next child is taken over
@@ -106,7 +107,7 @@ func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *
 		if i >= 0 {
 			ended = order[i]
 		}
-		return ended != nil || (unasked || mayAsk && f.run.policy.halted != nil) && ctx.Err() == nil && f.run.policy.shouldYield(ctx, 0)
+		return ended != nil || (unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0)
 	})
 	if err != nil {
 		return nil
@@ -118,7 +119,7 @@ func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *
 type branchRun struct {
 	x *schedule.Execution
 	// child is nil once it has ended. tries counts its starts.
-	child *childRun
+	child *runtime.ChildRun
 	tries int
 	// release gives back what of the budget was reserved for the child.
 	release func()
@@ -142,7 +143,7 @@ func latestOf(list []contract.Conflict) []contract.Conflict {
 	bytes := 0
 	for i := len(list) - 1; i >= 0; i-- {
 		c := &list[i]
-		if bytes += envelope/8 + len(c.Key) + len(c.Value) + len(c.Kept.Exec) + len(c.Dropped.Exec); bytes > maxConflicts {
+		if bytes += runtime.Envelope/8 + len(c.Key) + len(c.Value) + len(c.Kept.Exec) + len(c.Dropped.Exec); bytes > maxConflicts {
 			return slices.Delete(list, 0, i+1)
 		}
 	}
@@ -151,11 +152,11 @@ func latestOf(list []contract.Conflict) []contract.Conflict {
 
 // bounded refuses a join whose branches wrote more together than the state may hold.
 func (f *flowRun) bounded(x *schedule.Execution, view *contract.View) error {
-	n, limit := schedule.StateBytes(view), f.run.flow.Limits.MaxStateBytes
+	n, limit := schedule.StateBytes(view), f.run.Flow.Limits.MaxStateBytes
 	if n <= limit || len(x.Arrivals) < 2 {
 		return nil
 	}
-	return f.run.fail(&execution{node: &f.run.flow.Nodes[x.Node], step: x.Step}, contract.ClassStateTooLarge,
+	return f.run.Fail(&runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}, contract.ClassStateTooLarge,
 		"let the branches write less, or use set_state_filtered",
 		"the branches that join here wrote a state of %d bytes together, at most %d are allowed", n, limit)
 }
@@ -168,22 +169,22 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		f.sched.End(x)
 		return err
 	}
-	done, err := f.runner.execute(ctx, &execution{
-		node: &f.run.flow.Nodes[x.Node], id: id, step: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
-	}, f.run.graph.Out(x.Node))
+	done, err := f.runner.Execute(ctx, &runtime.Execution{
+		Node: &f.run.Flow.Nodes[x.Node], Id: id, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Order: x.Node, Strand: id, View: &view, Suspended: x.Suspended,
+	}, f.run.Graph.Out(x.Node))
 	f.sched.End(x)
 	if err != nil {
 		return err
 	}
-	if done.suspended != nil {
-		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, view, done.suspended)
+	if done.Suspended != nil {
+		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, view, done.Suspended)
 		return nil
 	}
 	if x.Occurrence > 1 {
 		done.Nth = x.Occurrence
 	}
 	f.trace = append(f.trace, done.Execution)
-	return f.beyond(f.sched.Leave(x, x.Step, done.taken, view))
+	return f.beyond(f.sched.Leave(x, x.Step, done.Edges, view))
 }
 
 // beyond makes the failure of a run whose next node would be beyond its last step. Other errors stay
@@ -191,7 +192,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 func (f *flowRun) beyond(err error) error {
 	var limit *schedule.StepLimitError
 	if errors.As(err, &limit) {
-		return stepLimit(f.run, f.run.flow, limit.Node, f.trace)
+		return stepLimit(f.run, f.run.Flow, limit.Node, f.trace)
 	}
 	return err
 }
@@ -201,7 +202,7 @@ func (f *flowRun) beyond(err error) error {
 // when those have ended, the run goes on in a new one.
 func (f *flowRun) startChildren(ctx workflow.Context, ready []*schedule.Execution, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
 	for i, x := range ready {
-		if (others || len(started) > 0) && f.run.sizes.free(ctx) < lastBytes/4 {
+		if (others || len(started) > 0) && f.run.Sizes.Free(ctx) < runtime.LastBytes/4 {
 			return started, ready[i:], failed
 		}
 		b, err := f.startChild(ctx, x, len(ready)-i, len(ready))
@@ -228,14 +229,14 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 	in := branchInput(f.run, f.sched, x, &view)
 	in.Inbox = f.give(x)
 	id := f.sched.ID(x)
-	node := &f.run.flow.Nodes[x.Node]
-	if err := f.run.sizes.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
-		return nil, f.run.failed(&execution{node: node, id: id, step: x.Step}, err)
+	node := &f.run.Flow.Nodes[x.Node]
+	if err := f.run.Sizes.Admit(ctx, "what node "+node.ID+" must know", in); err != nil {
+		return nil, f.run.Failed(&runtime.Execution{Node: node, Id: id, Step: x.Step}, err)
 	}
 	var release func()
-	in.Shared.Budget, release = f.run.budget.share(n)
-	in.Room = f.run.sizes.part(ctx, all, 25)
-	leave := f.run.space.keep(ctx, contract.BoundID(f.run.root+"/"+id), in.Room)
+	in.Shared.Budget, release = f.run.Budget.Share(n)
+	in.Room = f.run.Sizes.Part(ctx, all, 25)
+	leave := f.run.Space.Keep(ctx, contract.BoundID(f.run.Root+"/"+id), in.Room)
 	b := f.branches[x]
 	if b == nil {
 		b = &branchRun{x: x}
@@ -245,7 +246,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 		release()
 		leave()
 	}
-	b.child = f.run.start(ctx, &child{workflow: contract.WorkflowBranch, in: in, id: f.run.root + "/" + id, summary: "branch · " + node.ID})
+	b.child = f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowBranch, In: in, Id: f.run.Root + "/" + id, Summary: "branch · " + node.ID})
 	return b, nil
 }
 
@@ -260,26 +261,26 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	b.release()
 	f.takeBack(ctx, b, out.Unread, err)
 	if err != nil {
-		f.run.requests.disown(ctx, contract.BoundID(f.run.root+"/"+f.sched.ID(x)), err)
+		f.run.Requests.Disown(ctx, contract.BoundID(f.run.Root+"/"+f.sched.ID(x)), err)
 		return f.childFailed(ctx, b, err)
 	}
 	delete(f.branches, x)
-	f.run.policy.moved = true
-	f.run.budget.usage.Add(out.Usage)
-	f.run.conversation.merge(out.Talk)
+	f.run.Policy.Moved = true
+	f.run.Budget.Usage.Add(out.Usage)
+	f.run.Conversation.Merge(out.Talk)
 	for _, e := range out.Executions {
-		if e.Node != f.run.flow.Nodes[x.Node].ID || e.Step != x.Step {
-			f.sched.CountRan(f.run.graph.Index(e.Node), e.Step)
+		if e.Node != f.run.Flow.Nodes[x.Node].ID || e.Step != x.Step {
+			f.sched.CountRan(f.run.Graph.Index(e.Node), e.Step)
 		}
 	}
 	f.trace = append(f.trace, out.Executions...)
 	for _, raw := range out.Messages {
-		f.run.transcript.keep(raw)
+		f.run.Transcript.Keep(raw)
 	}
 	view := x.Arrivals[0].View
 	schedule.Apply(&view, &out.View)
 	if y := out.Yielded; y != nil {
-		node := f.run.graph.Index(y.Node)
+		node := f.run.Graph.Index(y.Node)
 		if len(out.Executions) > 0 {
 			f.sched.CountRan(node, y.Step)
 		}
@@ -293,43 +294,43 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 // childFailed takes over what a failed branch had done, and says what its failure means.
 func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) error {
 	x := b.x
-	at := &execution{node: &f.run.flow.Nodes[x.Node], step: x.Step}
+	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}
 	b.tries++
-	again, err := retryTakenID(ctx, err, b.tries, f.sched.ID(x))
+	again, err := runtime.RetryTakenID(ctx, err, b.tries, f.sched.ID(x))
 	if again {
 		f.sched.Requeue(x)
 		return nil
 	}
 	delete(f.branches, x)
-	part := spentBy(err)
+	part := runtime.SpentBy(err)
 	if !contract.Cancelled(err) {
 		part = contract.FailureOf(err)
 	}
 	if part != nil {
 		f.trace = append(f.trace, part.Executions...)
 		if part.Usage != nil {
-			f.run.budget.usage.Add(*part.Usage)
+			f.run.Budget.Usage.Add(*part.Usage)
 		}
 		part.Usage, part.Executions = nil, nil
 	}
 	if contract.Cancelled(err) && ctx.Err() == nil {
-		return f.run.fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
+		return f.run.Fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
 	}
 	if contract.Cancelled(err) {
 		return err
 	}
-	return f.run.failed(at, part)
+	return f.run.Failed(at, part)
 }
 
 // result is what the exit nodes gave.
-func (f *flowRun) result() (*contract.RunResult, error) {
+func (f *flowRun) Result() (*contract.RunResult, error) {
 	trace := slices.Clone(f.trace)
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
-		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.graph.Index(a.Node), f.run.graph.Index(b.Node)))
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.Graph.Index(a.Node), f.run.Graph.Index(b.Node)))
 	})
 	exits := f.exits()
 	out := &contract.RunResult{
-		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.budget.usage, FlowHash: f.run.hash, Model: f.run.shared.Model,
+		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.Budget.Usage, FlowHash: f.run.Hash, Model: f.run.Shared.Model,
 	}
 	var last *contract.Execution
 	for i := range trace {
@@ -337,7 +338,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 		if e.NoRoute {
 			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Nth))
 		}
-		if exits && !f.run.flow.Nodes[f.run.graph.Index(e.Node)].Exit {
+		if exits && !f.run.Flow.Nodes[f.run.Graph.Index(e.Node)].Exit {
 			continue
 		}
 		last = e
@@ -353,14 +354,14 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 		return nil, f.noExit(exits)
 	}
 	if f.inbox != nil {
-		out.Unread = f.inbox.unread
+		out.Unread = f.inbox.Unread
 	}
 	out.Talk = f.toldAbove()
 	out.ResultNode, out.ResultData = last.Node, last.Data
 	if last.Data == nil {
 		out.ResultText = last.Text
 	}
-	if fits("", out) != nil {
+	if runtime.Fits("", out) != nil {
 		// The result itself matters more than that it stands among the exits' outputs too; and
 		// that every client can read it, more than that a store could take all of it.
 		for i := range out.ExitOutputs {
@@ -368,16 +369,16 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 			o.Text, o.Data, o.Left = "", nil, len(o.Text)+len(o.Data)
 		}
 	}
-	if err := f.run.sizes.fits("the result of node "+last.Node, out); err != nil {
+	if err := f.run.Sizes.Fits("the result of node "+last.Node, out); err != nil {
 		large := contract.FailureOf(err)
-		large.Node, large.Step, large.At = last.Node, last.Step, f.run.source.At(plan.NodePath(last.Node))
+		large.Node, large.Step, large.At = last.Node, last.Step, f.run.Source.At(plan.NodePath(last.Node))
 		return nil, large
 	}
 	return out, nil
 }
 
 // exits reports whether the flow has exit nodes.
-func (f *flowRun) exits() bool { return exits(f.run.flow) }
+func (f *flowRun) exits() bool { return exits(f.run.Flow) }
 
 func exits(f *plan.Flow) bool {
 	return slices.ContainsFunc(f.Nodes, func(n plan.Node) bool { return n.Exit })
@@ -390,7 +391,7 @@ func (f *flowRun) noExit(exits bool) *contract.Failure {
 	for i := range f.trace {
 		if e := &f.trace[i]; e.NoRoute {
 			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Nth))
-			out.Node, out.Step, out.At = e.Node, e.Step, f.run.source.At(plan.NodePath(e.Node))
+			out.Node, out.Step, out.At = e.Node, e.Step, f.run.Source.At(plan.NodePath(e.Node))
 		}
 	}
 	out.Text = "the run ended and no exit node had run"
@@ -401,9 +402,9 @@ func (f *flowRun) noExit(exits bool) *contract.Failure {
 		out.Text += fmt.Sprintf("; all conditions said no after %v", out.NoRoute)
 	}
 	for _, a := range out.Answers {
-		out.Text += fmt.Sprintf("; %s %q: %s", a.Execution, a.Question, yesNo(a.Yes))
+		out.Text += fmt.Sprintf("; %s %q: %s", a.Execution, a.Question, runtime.YesNo(a.Yes))
 	}
-	out.Text = cut(out.Text, 2000)
+	out.Text = runtime.Cut(out.Text, 2000)
 	return out
 }
 
@@ -416,10 +417,10 @@ func (f *flowRun) allAnswers() []contract.Answer {
 }
 
 // stepLimit is the failure of a run whose next node would be beyond its last step.
-func stepLimit(r *run, flow *plan.Flow, node int, trace []contract.Execution) *contract.Failure {
+func stepLimit(r *runtime.Run, flow *plan.Flow, node int, trace []contract.Execution) *contract.Failure {
 	id := flow.Nodes[node].ID
 	f := &contract.Failure{
-		Class: contract.ClassStepLimit, Node: id, Step: flow.Limits.MaxSteps + 1, At: r.source.At(plan.NodePath(id)),
+		Class: contract.ClassStepLimit, Node: id, Step: flow.Limits.MaxSteps + 1, At: r.Source.At(plan.NodePath(id)),
 		Text:   fmt.Sprintf("the run would go beyond its limit of %d steps", flow.Limits.MaxSteps),
 		Remedy: "give the loop a condition that ends it, or raise the limit (-max-steps)",
 	}
@@ -430,13 +431,13 @@ func stepLimit(r *run, flow *plan.Flow, node int, trace []contract.Execution) *c
 }
 
 // knows reports whether the flow is known yet, and whether it has a node. A run that ends waits for nothing.
-func (f *flowRun) knows(node string) (ready, found bool) {
-	return f.run.graph != nil || f.ending, f.run.graph == nil || f.run.flow.Node(node) != nil
+func (f *flowRun) Knows(node string) (ready, found bool) {
+	return f.run.Graph != nil || f.ending, f.run.Graph == nil || f.run.Flow.Node(node) != nil
 }
 
 // route is the branch that gets a message: one that can run the node that it names, or the first in the order
 // of declarations.
-func (f *flowRun) route(m *contract.Inbound) (string, *childRun) {
+func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 	if f.sched == nil {
 		return "", nil
 	}
@@ -458,9 +459,9 @@ func (f *flowRun) route(m *contract.Inbound) (string, *childRun) {
 // mayRead reports whether the chain that begins with x can run an agent that a message is for.
 func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
 	others := f.sched.Others(x)
-	nodes, _ := f.run.graph.Part(x.Node, others)
-	for i := range f.run.flow.Nodes {
-		n := &f.run.flow.Nodes[i]
+	nodes, _ := f.run.Graph.Part(x.Node, others)
+	for i := range f.run.Flow.Nodes {
+		n := &f.run.Flow.Nodes[i]
 		if before := i != x.Node && (n.Deferred || others.Has(i)); before {
 			continue // the chain comes back before it
 		}
@@ -476,13 +477,13 @@ func (f *flowRun) give(x *schedule.Execution) []contract.Inbound {
 	if f.inbox == nil {
 		return nil
 	}
-	return f.inbox.give(f.sched.ID(x), func(m *contract.Inbound) bool { return f.mayRead(x, m) })
+	return f.inbox.Give(f.sched.ID(x), func(m *contract.Inbound) bool { return f.mayRead(x, m) })
 }
 
 // takeBack takes back the messages that a branch that has ended did not read.
 func (f *flowRun) takeBack(ctx workflow.Context, b *branchRun, unread []contract.Inbound, err error) {
 	b.child = nil
 	if f.inbox != nil {
-		f.inbox.takeBack(ctx, f.sched.ID(b.x), unread, alreadyStarted(err))
+		f.inbox.TakeBack(ctx, f.sched.ID(b.x), unread, runtime.AlreadyStarted(err))
 	}
 }

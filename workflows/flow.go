@@ -11,8 +11,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/agent"
+	"weft/workflows/inbox"
+	"weft/workflows/node"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/session"
 )
 
 // Settings are what a worker says to the runs that start on it. Each run records them, so
@@ -48,50 +53,50 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
 // can be said.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
-	f := flowRun{run: newRun(ctx), settings: s, status: contract.StatusRunning, branches: map[*schedule.Execution]*branchRun{}}
-	f.run.root = f.run.transcript.workflow
+	f := flowRun{run: runtime.NewRun(ctx), settings: s, status: contract.StatusRunning, branches: map[*schedule.Execution]*branchRun{}}
+	f.run.Root = f.run.Transcript.Workflow
 	in, err := read(ctx, raw)
 	if err != nil {
 		f.status = contract.StatusFailed
-		if unknown := f.run.answer(ctx, f.report, f.known); unknown != nil {
-			return nil, wire(unknown)
+		if unknown := f.run.Answer(ctx, f.report, f.known); unknown != nil {
+			return nil, runtime.Wire(unknown)
 		}
-		return nil, wire(err)
+		return nil, runtime.Wire(err)
 	}
-	f.session = newSession(f.run, &f, &f, in)
-	f.runner = newRunner(f.run, agentKinds(f.session))
+	f.session = session.NewSession(f.run, &f, &f, in)
+	f.runner = node.NewRunner(f.run, agentKinds(f.session))
 	if err := f.serve(ctx, in); err != nil {
-		return nil, wire(err)
+		return nil, runtime.Wire(err)
 	}
 	// Not before: each handler of an Update lets all coroutines go on once.
-	f.run.requests.listen(ctx)
-	if err := f.run.answer(ctx, f.report, f.known); err != nil {
-		return nil, wire(err)
+	f.run.Requests.Listen(ctx)
+	if err := f.run.Answer(ctx, f.report, f.known); err != nil {
+		return nil, runtime.Wire(err)
 	}
-	f.run.space.resultShare = in.Room
+	f.run.Space.ResultShare = in.Room
 	out, err := f.play(ctx, in)
 	if err == nil {
-		err = f.run.space.bringBack(ctx, "the result of the run "+f.run.transcript.workflow, out)
+		err = f.run.Space.BringBack(ctx, "the result of the run "+f.run.Transcript.Workflow, out)
 	}
-	f.run.requests.awaitSignals(ctx)
+	f.run.Requests.AwaitSignals(ctx)
 	if f.inbox != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
-		f.inbox.drain(ctx)
-		if waited := f.inbox.quiet(ctx); err == nil {
+		f.inbox.Drain(ctx)
+		if waited := f.inbox.Quiet(ctx); err == nil {
 			err = waited
 		}
-		if err == nil && !f.session.on() {
-			f.inbox.drain(ctx)
-			out, err = f.result() // messages may have come since
+		if err == nil && !f.session.On() {
+			f.inbox.Drain(ctx)
+			out, err = f.Result() // messages may have come since
 		}
 	}
 	f.over(ctx, out, err)
-	return out, wire(f.charged(in, err))
+	return out, runtime.Wire(f.charged(in, err))
 }
 
 // over tells others how the run ended.
 func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error) {
-	if err == nil && !f.session.conversing() {
+	if err == nil && !f.session.Conversing() {
 		f.after(ctx, out, 1)
 	}
 	switch {
@@ -114,17 +119,17 @@ func (f *flowRun) charged(in *contract.RunInput, err error) error {
 		return err
 	}
 	if contract.Cancelled(err) {
-		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &f.run.budget.usage})
+		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &f.run.Budget.Usage})
 	}
 	out := *contract.FailureOf(err)
-	out.Usage = &f.run.budget.usage
+	out.Usage = &f.run.Budget.Usage
 	return &out
 }
 
 // read decodes what a run is started with, and refuses what only runs may say.
 func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, error) {
-	assertReadable(ctx, raw)
-	body, err := argumentOf(raw, "the run's input", `{"v": 1, "flow": …}`)
+	runtime.AssertReadable(ctx, raw)
+	body, err := runtime.ArgumentOf(raw, "the run's input", `{"v": 1, "flow": …}`)
 	if err != nil {
 		return nil, err
 	}
@@ -159,11 +164,11 @@ func foreign(in *contract.RunInput) string {
 
 // flowRun is a run of a whole flow.
 type flowRun struct {
-	run *run
+	run *runtime.Run
 	// settings are for [workflow.SideEffect] alone.
 	settings Settings
 	// session is what makes several turns of a run; it is off in most.
-	session *session
+	session *session.Session
 	sched   *schedule.Scheduler
 	// status is one of the contract's; it is changed by publish alone. public is absent in a
 	// run that publishes nothing.
@@ -184,9 +189,9 @@ type flowRun struct {
 	conflicts []contract.Conflict
 	// branches are the executions whose chains run as children.
 	branches map[*schedule.Execution]*branchRun
-	runner   *runner
+	runner   *node.Runner
 	// inbox is nil where another run owns the requests of this one.
-	inbox *inbox
+	inbox *inbox.Inbox
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
 	// continued as new.
 	dropped, runs int
@@ -194,47 +199,47 @@ type flowRun struct {
 
 // serve makes the run the owner of its tree's requests, unless the run above says who is.
 func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
-	if err := f.session.serve(ctx); err != nil {
+	if err := f.session.Serve(ctx); err != nil {
 		return err
 	}
-	f.run.shared.Owner, f.run.shared.OnError = in.Owner, in.OnError
+	f.run.Shared.Owner, f.run.Shared.OnError = in.Owner, in.OnError
 	if in.Carry != nil {
-		f.run.shared.Owner, f.run.shared.OnError = in.Carry.Shared.Owner, in.Carry.Shared.OnError
+		f.run.Shared.Owner, f.run.Shared.OnError = in.Carry.Shared.Owner, in.Carry.Shared.OnError
 	}
-	if f.run.shared.Owner != "" && f.run.shared.Owner != f.run.transcript.workflow {
+	if f.run.Shared.Owner != "" && f.run.Shared.Owner != f.run.Transcript.Workflow {
 		return nil
 	}
-	f.run.shared.Owner = f.run.transcript.workflow
-	f.inbox = newInbox(f.run, f)
+	f.run.Shared.Owner = f.run.Transcript.Workflow
+	f.inbox = inbox.NewInbox(f.run, f)
 	if in.Carry != nil {
-		f.inbox.restore(ctx, in.Carry.Desk)
+		f.inbox.Restore(ctx, in.Carry.Desk)
 	}
-	return f.inbox.serve(ctx)
+	return f.inbox.Serve(ctx)
 }
 
 func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
-	f.run.policy.limit = in.MaxEvents
+	f.run.Policy.Limit = in.MaxEvents
 	if in.Carry != nil && in.Carry.Plan != nil {
 		f.restore(in.Carry)
 		if in.Budget != nil {
-			f.run.shared.Budget = in.Budget // others may have spent of what it had
+			f.run.Shared.Budget = in.Budget // others may have spent of what it had
 		}
 	} else if err := f.settle(ctx, in); err != nil {
-		return f.handOver(ctx, err)
+		return f.HandOver(ctx, err)
 	}
-	if err := f.session.settle(); err != nil {
+	if err := f.session.Settle(); err != nil {
 		return nil, err
 	}
 	if err := f.revise(ctx); err != nil {
-		return f.handOver(ctx, err)
+		return f.HandOver(ctx, err)
 	}
-	if f.session.on() {
-		return f.session.play(ctx)
+	if f.session.On() {
+		return f.session.Play(ctx)
 	}
 	if err := f.once(ctx); err != nil {
-		return f.handOver(ctx, err)
+		return f.HandOver(ctx, err)
 	}
-	return f.result()
+	return f.Result()
 }
 
 // once runs the flow from START, or from where it stands, until nothing lives.
@@ -250,19 +255,19 @@ func (f *flowRun) once(ctx workflow.Context) error {
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
 	first := &f.entry.View
-	if k := f.run.log.fork; k != nil {
+	if k := f.run.Log.Fork; k != nil {
 		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
 		return f.arrive(f.edgesOf(k.Entry.Taken), first)
 	}
 	id := plan.Start
-	if f.run.shared.Turn > 1 {
-		id = fmt.Sprintf("%s~%d", id, f.run.shared.Turn) // its calls are others than those of the turn before
+	if f.run.Shared.Turn > 1 {
+		id = fmt.Sprintf("%s~%d", id, f.run.Shared.Turn) // its calls are others than those of the turn before
 	}
-	j := newJournal(nil, f.entry.Steps)
-	taken, answers, err := f.runner.route(ctx, source{node: plan.Start, id: id, view: first}, f.run.graph.Starts(), j)
+	j := runtime.NewJournal(nil, f.entry.Steps)
+	taken, answers, err := f.runner.Route(ctx, node.Source{Node: plan.Start, Id: id, View: first}, f.run.Graph.Starts(), j)
 	if err != nil {
-		if errors.Is(err, errYield) {
-			steps, failed := j.snapshot()
+		if errors.Is(err, runtime.ErrYield) {
+			steps, failed := j.Snapshot()
 			f.entry.Steps = steps
 			return cmp.Or(failed, err)
 		}
@@ -271,11 +276,11 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		}
 		fail := contract.FailureOf(err)
 		if fail.At == "" {
-			fail.Node, fail.At = plan.Start, f.run.source.At(plan.EdgePath(f.run.graph.Starts()[0]))
+			fail.Node, fail.At = plan.Start, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts()[0]))
 		}
 		return fail
 	}
-	f.answers, f.entered, f.entry = answers, f.runner.edgeIDs(taken), nil
+	f.answers, f.entered, f.entry = answers, f.runner.EdgeIDs(taken), nil
 	return f.arrive(taken, first)
 }
 
@@ -298,12 +303,12 @@ func (f *flowRun) alive() bool {
 }
 
 // changed shows how the run stands, as after a change of its requests.
-func (f *flowRun) changed(ctx workflow.Context) {
+func (f *flowRun) Changed(ctx workflow.Context) {
 	switch {
 	case f.inbox == nil || !f.alive():
-	case len(f.inbox.requests) > 0:
+	case len(f.inbox.Requests) > 0:
 		f.publish(ctx, contract.StatusWaiting)
-	case f.session.idle:
+	case f.session.Idle:
 		f.publish(ctx, contract.StatusIdle)
 	default:
 		f.publish(ctx, contract.StatusRunning)
@@ -313,8 +318,8 @@ func (f *flowRun) changed(ctx workflow.Context) {
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.run.flow), Model: f.run.shared.Model, Conflicts: f.conflicts, Usage: f.run.budget.usage, Budget: (*contract.Allowance)(f.run.shared.Budget),
-		Rejected: f.run.requests.rejected, Rejects: f.run.requests.rejects}
+	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
+		Rejected: f.run.Requests.Rejected, Rejects: f.run.Requests.Rejects}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.IDs(f.sched.Running()), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
@@ -323,11 +328,11 @@ func (f *flowRun) report() contract.Status {
 	if len(f.entered) > 0 || len(f.answers) > 0 {
 		s.Entry = &contract.Execution{Node: plan.Start, Answers: f.answers, Taken: f.entered}
 	}
-	if f.session.on() {
-		s.Session = f.session.status()
+	if f.session.On() {
+		s.Session = f.session.Status()
 	}
 	if f.inbox != nil {
-		f.inbox.status(&s)
+		f.inbox.Status(&s)
 		if !f.alive() {
 			s.Requests, s.MoreRequests = nil, 0 // nobody waits any more
 		}
@@ -336,6 +341,6 @@ func (f *flowRun) report() contract.Status {
 }
 
 // agentKinds run the nodes of kinds agent and tool.
-func agentKinds(s sessions) map[plan.Kind]kind {
-	return map[plan.Kind]kind{plan.KindAgent: agentKind{sessions: s}, plan.KindTool: toolKind{}}
+func agentKinds(s agent.Sessions) map[plan.Kind]node.Kind {
+	return map[plan.Kind]node.Kind{plan.KindAgent: agent.AgentKind{Sessions: s}, plan.KindTool: agent.ToolKind{}}
 }

@@ -4,6 +4,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/node"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
 
@@ -18,7 +20,7 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 	if k == nil {
 		return nil
 	}
-	if f.session.on() {
+	if f.session.On() {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: a run that takes turns cannot be forked", Remedy: "start the agent again"}
 	}
 	// Where clients may not bring plans, they may not leave out nodes of one either.
@@ -34,15 +36,15 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: the flow has no " + what + " " + id,
 			Remedy: "fork at a node before it, or keep it in the flow"}
 	}
-	if f.run.flow.Node(k.Node) == nil {
+	if f.run.Flow.Node(k.Node) == nil {
 		return wrong("node", k.Node)
 	}
 	for _, p := range append([]contract.Past{{Execution: k.Entry}}, k.Past...) {
-		if p.Node != k.Entry.Node && f.run.flow.Node(p.Node) == nil {
+		if p.Node != k.Entry.Node && f.run.Flow.Node(p.Node) == nil {
 			return wrong("node", p.Node)
 		}
 		for _, id := range p.Taken {
-			if f.run.graph.Edge(id) < 0 {
+			if f.run.Graph.Edge(id) < 0 {
 				return wrong("edge", id+", which "+p.Node+" took")
 			}
 		}
@@ -57,26 +59,26 @@ func (f *flowRun) keepFork(k *contract.ForkedFrom) {
 		return
 	}
 	for _, raw := range k.Content {
-		f.run.transcript.keep(raw)
+		f.run.Transcript.Keep(raw)
 	}
-	f.run.log.fork, f.run.log.replay = k, schedule.NewLog(k.Past)
+	f.run.Log.Fork, f.run.Log.Replay = k, schedule.NewLog(k.Past)
 }
 
 // carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken
 // before anything runs.
 func (f *flowRun) carryFork() *contract.ForkedFrom {
-	if f.run.log.fork == nil {
+	if f.run.Log.Fork == nil {
 		return nil
 	}
-	k := *f.run.log.fork
-	k.Past = f.run.log.replay.Left()
+	k := *f.run.Log.Fork
+	k.Past = f.run.Log.Replay.Left()
 	if len(k.Past)+len(k.Set) == 0 && f.entry == nil {
 		return nil
 	}
 	k.Content = nil
 	have := map[string]bool{}
 	need := func(sha string) {
-		if raw, ok := f.run.transcript.content[sha]; ok && !have[sha] {
+		if raw, ok := f.run.Transcript.Content[sha]; ok && !have[sha] {
 			have[sha] = true
 			k.Content = append(k.Content, raw)
 		}
@@ -94,7 +96,7 @@ func (f *flowRun) carryFork() *contract.ForkedFrom {
 func (f *flowRun) edgesOf(ids []string) []int {
 	var out []int
 	for _, id := range ids {
-		out = append(out, f.run.graph.Edge(id))
+		out = append(out, f.run.Graph.Edge(id))
 	}
 	return out
 }
@@ -102,19 +104,19 @@ func (f *flowRun) edgesOf(ids []string) []int {
 // replayed takes over what an execution of another run did besides what the scheduler keeps.
 func (f *flowRun) replayed(x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
-	at := &execution{node: &f.run.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), step: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, view: &x.View}
-	before := f.run.conversation.mark()
+	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Id: f.sched.ID(x.Execution), Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, View: &x.View}
+	before := f.run.Conversation.Mark()
 	if conversation := x.Entry.Talk; conversation != nil {
-		f.run.conversation.add(conversation.Messages)
-		f.run.conversation.forks = append(f.run.conversation.forks, conversation.Forks...)
-		f.run.conversation.spent += conversation.Spent
+		f.run.Conversation.Add(conversation.Messages)
+		f.run.Conversation.Forks = append(f.run.Conversation.Forks, conversation.Forks...)
+		f.run.Conversation.Spent += conversation.Spent
 	}
-	if at.node.Merge != nil {
-		f.run.conversation.dropForks(at.node.Merge)
+	if at.Node.Merge != nil {
+		f.run.Conversation.DropForks(at.Node.Merge)
 	}
-	done := executed{Execution: x.Entry.Execution}
+	done := node.Executed{Execution: x.Entry.Execution}
 	done.Recorded = true
-	f.run.log.add(at, &done.Execution, x.Entry.SHA, before)
+	f.run.Log.Add(at, &done.Execution, x.Entry.SHA, before)
 	f.trace = append(f.trace, done.Execution)
 	return nil
 }
@@ -122,21 +124,21 @@ func (f *flowRun) replayed(x *schedule.Replayed) error {
 // override lets the first execution that a fork runs anew see the values that it was given, as
 // if it had written them itself.
 func (f *flowRun) override(x *schedule.Execution, view *contract.View) error {
-	k := f.run.log.fork
-	if k == nil || len(k.Set) == 0 || f.run.flow.Nodes[x.Node].ID != k.Node || x.Step != k.Step {
+	k := f.run.Log.Fork
+	if k == nil || len(k.Set) == 0 || f.run.Flow.Nodes[x.Node].ID != k.Node || x.Step != k.Step {
 		return nil
 	}
 	id := f.sched.ID(x)
 	for _, key := range workflow.DeterministicKeys(k.Set) {
-		e, err := f.run.transcript.value(key, k.Set[key], schedule.NextStamp(view, id, id, x.Step))
+		e, err := f.run.Transcript.Value(key, k.Set[key], schedule.NextStamp(view, id, id, x.Step))
 		if err != nil {
 			return err
 		}
 		schedule.SetEntry(view, e)
 	}
 	k.Set = nil
-	if n, limit := schedule.StateBytes(view), f.run.flow.Limits.MaxStateBytes; n > limit {
-		return f.run.fail(&execution{node: &f.run.flow.Nodes[x.Node], step: x.Step}, contract.ClassStateTooLarge, "set shorter values",
+	if n, limit := schedule.StateBytes(view), f.run.Flow.Limits.MaxStateBytes; n > limit {
+		return f.run.Fail(&runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}, contract.ClassStateTooLarge, "set shorter values",
 			"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
 
@@ -26,18 +27,18 @@ func (f *flowRun) grown(err error) error {
 		if w.bytes <= most {
 			continue
 		}
-		if most, given = w.bytes, i == len(f.run.flow.Nodes); !given {
-			large.Node, large.Step = f.run.flow.Nodes[i].ID, w.step
+		if most, given = w.bytes, i == len(f.run.Flow.Nodes); !given {
+			large.Node, large.Step = f.run.Flow.Nodes[i].ID, w.step
 		}
 	}
 	switch {
 	case given:
-		large.Node, large.Step, large.At = plan.Start, 0, f.run.source.At(plan.EdgePath(f.run.graph.Starts()[0]))
+		large.Node, large.Step, large.At = plan.Start, 0, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts()[0]))
 		large.Text += fmt.Sprintf("; %d of them are what the run was given", most)
 		large.Remedy = "start the run with less state, a shorter input or references to data that is kept elsewhere, " +
 			"or give the workers a store (store.dir) before it starts"
 	case large.Node != "":
-		large.At = f.run.source.At(plan.NodePath(large.Node))
+		large.At = f.run.Source.At(plan.NodePath(large.Node))
 	}
 	return large
 }
@@ -53,10 +54,10 @@ func (w *weight) add(n, step int) {
 // weights are those of the flow's nodes: where they stopped in their middle, what they wrote to the
 // state, their latest outputs, and what exit nodes said. The last is that of what the run was given.
 func (f *flowRun) weights() []weight {
-	out := make([]weight, len(f.run.flow.Nodes)+1)
-	for _, ref := range []*contract.ContentRef{&f.run.shared.Input, f.run.shared.Script, f.run.shared.Chat} {
+	out := make([]weight, len(f.run.Flow.Nodes)+1)
+	for _, ref := range []*contract.ContentRef{&f.run.Shared.Input, f.run.Shared.Script, f.run.Shared.Chat} {
 		if ref != nil {
-			out[len(f.run.flow.Nodes)].add(len(f.run.transcript.content[ref.SHA]), 0)
+			out[len(f.run.Flow.Nodes)].add(len(f.run.Transcript.Content[ref.SHA]), 0)
 		}
 	}
 	var views []*contract.View
@@ -64,7 +65,7 @@ func (f *flowRun) weights() []weight {
 		views = append(views, &ended[i].View)
 	}
 	for _, x := range f.sched.NotRunning() {
-		if n, err := size(x.Suspended); err == nil && x.Suspended != nil {
+		if n, err := runtime.Size(x.Suspended); err == nil && x.Suspended != nil {
 			out[x.Node].add(n, x.Step)
 		}
 		for i := range x.Arrivals {
@@ -72,8 +73,8 @@ func (f *flowRun) weights() []weight {
 		}
 	}
 	for i := range f.trace {
-		if e := &f.trace[i]; e.Text != nil && f.run.flow.Nodes[f.run.graph.Index(e.Node)].Exit {
-			out[f.run.graph.Index(e.Node)].add(len(*e.Text)+len(e.Data), e.Step)
+		if e := &f.trace[i]; e.Text != nil && f.run.Flow.Nodes[f.run.Graph.Index(e.Node)].Exit {
+			out[f.run.Graph.Index(e.Node)].add(len(*e.Text)+len(e.Data), e.Step)
 		}
 	}
 	seen := map[string]bool{} // several branches know the same
@@ -93,9 +94,9 @@ func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
 		}
 	}
 	for _, o := range v.Outputs {
-		if k := f.run.graph.Index(o.Node); k >= 0 && !seen[o.SHA] {
+		if k := f.run.Graph.Index(o.Node); k >= 0 && !seen[o.SHA] {
 			seen[o.SHA] = true
-			out[k].add(len(f.run.transcript.content[o.SHA]), o.By.Step)
+			out[k].add(len(f.run.Transcript.Content[o.SHA]), o.By.Step)
 		}
 	}
 }
@@ -103,14 +104,14 @@ func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
 // writer is the node of an execution, by its id; START comes behind all.
 func (f *flowRun) writer(exec string) (int, bool) {
 	if exec == plan.Start {
-		return len(f.run.flow.Nodes), true
+		return len(f.run.Flow.Nodes), true
 	}
 	node, _, found := strings.Cut(exec, "#")
 	if !found {
 		return 0, false
 	}
-	for i := range f.run.flow.Nodes {
-		if contract.EscapeID(f.run.flow.Nodes[i].ID) == node {
+	for i := range f.run.Flow.Nodes {
+		if contract.EscapeID(f.run.Flow.Nodes[i].ID) == node {
 			return i, true
 		}
 	}

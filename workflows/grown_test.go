@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/schedule/scheduletest"
 )
@@ -35,23 +36,23 @@ func TestGrown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			workflowtest.Run(t, func(ctx workflow.Context) {
 				f := lone(ctx, 0, 0)
-				f.run.flow = scheduletest.Sketch("START>a a>b b>END")
-				f.run.graph = schedule.NewGraph(f.run.flow)
-				f.sched = schedule.New(f.run.graph)
+				f.run.Flow = scheduletest.Sketch("START>a a>b b>END")
+				f.run.Graph = schedule.NewGraph(f.run.Flow)
+				f.sched = schedule.New(f.run.Graph)
 				f.trace = []contract.Execution{{Node: "b", Step: 7}}
 				if tc.input > 0 {
-					ref, err := f.run.transcript.write(f.run.transcript.open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
+					ref, err := f.run.Transcript.Write(f.run.Transcript.Open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
 					if err != nil {
 						t.Fatal(err)
 					}
-					f.run.shared.Input = ref
+					f.run.Shared.Input = ref
 				}
 				for range 3 { // what several executions know counts once
 					if err := f.sched.Arrive([]int{1}, 8, "", contract.View{State: tc.state}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				got := contract.FailureOf(f.grown(f.run.sizes.fits("it", strings.Repeat("x", maxPayload))))
+				got := contract.FailureOf(f.grown(f.run.Sizes.Fits("it", strings.Repeat("x", runtime.MaxPayload))))
 				if got.Class != contract.ClassStateTooLarge || got.Node != tc.node || !strings.Contains(got.Text, tc.says) ||
 					strings.Contains(got.Text, "given") != (tc.says != "") || strings.HasPrefix(got.Remedy, "start the run") != (tc.says != "") {
 					t.Errorf("the failure is %+v", got)

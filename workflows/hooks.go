@@ -11,6 +11,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
 	words "weft/workflows/plan/session"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
 
@@ -34,17 +35,17 @@ func givenTo(params json.RawMessage, text string) json.RawMessage {
 // before runs the hook before the run, if there is one: it may stop the run, or change what the
 // run is given. said is the text that came with the parameters.
 func (f *flowRun) before(ctx workflow.Context, in *contract.RunInput, text string) error {
-	if f.run.flow.Hooks == nil && !f.run.flow.StartsSessions() {
+	if f.run.Flow.Hooks == nil && !f.run.Flow.StartsSessions() {
 		return nil
 	}
-	f.run.shared.Scope = in.Scope
-	if f.run.flow.Hooks == nil || f.run.flow.Hooks.Before == nil {
+	f.run.Shared.Scope = in.Scope
+	if f.run.Flow.Hooks == nil || f.run.Flow.Hooks.Before == nil {
 		return nil
 	}
-	input := f.hookInput(f.run.flow.Hooks.Before, givenTo(in.Params, text))
-	input.Owner, input.ScriptRef = f.run.shared.Owner, in.ScriptRef
+	input := f.hookInput(f.run.Flow.Hooks.Before, givenTo(in.Params, text))
+	input.Owner, input.ScriptRef = f.run.Shared.Owner, in.ScriptRef
 	if len(in.Script) > 0 {
-		ref := f.run.transcript.keep(in.Script)
+		ref := f.run.Transcript.Keep(in.Script)
 		input.ScriptRef = &ref
 	}
 	params, err := f.ask(ctx, input, 1, nil)
@@ -57,11 +58,11 @@ func (f *flowRun) before(ctx workflow.Context, in *contract.RunInput, text strin
 // beforeTurn runs the hook before a session's turn that somebody asked for. It gives the prompt
 // that the hook makes of it, or the same.
 func (f *flowRun) beforeTurn(ctx workflow.Context, n int, prompt string) (string, error) {
-	if f.run.flow.Hooks == nil || f.run.flow.Hooks.Before == nil {
+	if f.run.Flow.Hooks == nil || f.run.Flow.Hooks.Before == nil {
 		return prompt, nil
 	}
-	input := f.hookInput(f.run.flow.Hooks.Before, givenTo(nil, prompt))
-	input.Owner = f.run.shared.Owner
+	input := f.hookInput(f.run.Flow.Hooks.Before, givenTo(nil, prompt))
+	input.Owner = f.run.Shared.Owner
 	var own struct {
 		Prompt string `json:"prompt"`
 	}
@@ -80,7 +81,7 @@ func (f *flowRun) beforeTurn(ctx workflow.Context, n int, prompt string) (string
 // ask has the hook before the run's turn n say whether it goes on. It gives the parameters that the
 // hook wants, nil for those that are there; fit, if not nil, says what is wrong with them.
 func (f *flowRun) ask(ctx workflow.Context, input contract.RunInput, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
-	h := f.run.flow.Hooks.Before
+	h := f.run.Flow.Hooks.Before
 	out, problem, err := f.consult(ctx, input, h, f.hookID(beforeRun, n))
 	if err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ const (
 
 // hookID is the id of a hook's run at a turn; runs that are no sessions have one turn.
 func (f *flowRun) hookID(event string, n int) string {
-	id := f.run.root + "/hook:" + event
+	id := f.run.Root + "/hook:" + event
 	if n > 1 {
 		id = fmt.Sprintf("%s~%d", id, n)
 	}
@@ -123,18 +124,18 @@ func (f *flowRun) hookID(event string, n int) string {
 
 // hookInput is what a hook's run is started with.
 func (f *flowRun) hookInput(h *plan.Hook, params json.RawMessage) contract.RunInput {
-	flow, src := f.run.flow.StartClosure(h.Flow), f.run.source.Sub(h.Flow)
-	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: f.run.shared.Scope,
-		Unchecked: true, Model: f.run.shared.Model, Depth: f.run.shared.Depth + 1, MaxEvents: f.run.shared.MaxEvents, MaxPayload: f.run.shared.MaxPayload,
-		OnError: contract.OnErrorFail, ScriptRef: f.run.shared.Script}
+	flow, src := f.run.Flow.StartClosure(h.Flow), f.run.Source.Sub(h.Flow)
+	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: f.run.Shared.Scope,
+		Unchecked: true, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth + 1, MaxEvents: f.run.Shared.MaxEvents, MaxPayload: f.run.Shared.MaxPayload,
+		OnError: contract.OnErrorFail, ScriptRef: f.run.Shared.Script}
 }
 
 // consult runs the hook before the run. The problem is why it has no result.
 func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan.Hook, id string) (*contract.RunResult, string, error) {
 	var release func()
-	input.Budget, release = f.run.budget.share(1)
+	input.Budget, release = f.run.Budget.Share(1)
 	defer release()
-	if err := f.run.sizes.admit(ctx, "what the hook before the run is given", input); err != nil {
+	if err := f.run.Sizes.Admit(ctx, "what the hook before the run is given", input); err != nil {
 		return nil, "", err
 	}
 	hctx, cancel := workflow.WithCancel(ctx)
@@ -143,19 +144,19 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	var ended bool
 	var stopped, err error
 	for tries := 1; ; tries++ {
-		k := f.run.start(hctx, &child{workflow: contract.WorkflowFlow, in: input, id: id, summary: "hook before the run"})
-		ended, stopped = awaitFor(ctx, time.Duration(h.Seconds)*time.Second, "limit of the hook", k.IsReady)
+		k := f.run.Start(hctx, &runtime.Child{Workflow: contract.WorkflowFlow, In: input, Id: id, Summary: "hook before the run"})
+		ended, stopped = runtime.AwaitFor(ctx, time.Duration(h.Seconds)*time.Second, "limit of the hook", k.IsReady)
 		if !ended {
 			cancel() // it is too late, whatever it says now
 		}
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		err = k.Get(quiet, &out)
 		again := false
-		if again, err = retryTakenID(ctx, err, tries, id); !again {
+		if again, err = runtime.RetryTakenID(ctx, err, tries, id); !again {
 			break
 		}
 	}
-	f.run.budget.charge(nil, &out, err)
+	f.run.Budget.Charge(nil, &out, err)
 	switch {
 	case stopped != nil:
 		return nil, "", stopped
@@ -172,10 +173,10 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 // replace gives the run other parameters. They are not checked, and placeholders, which have been
 // replaced, stay as they are.
 func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
-	request := contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.flow}, Model: f.run.shared.Model, Params: params, Unchecked: true, Replaced: true}
+	request := contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
 	var out contract.PrepareResult
-	err := f.run.invoke(ctx, &call{activity: contract.ActivityPrepare, args: []any{&request}, what: "the parameters of the hook before the run",
-		options: prepareOptions, id: "hooked", summary: "take the hook's parameters", out: &out})
+	err := f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityPrepare, Args: []any{&request}, What: "the parameters of the hook before the run",
+		Options: runtime.PrepareOptions, Id: "hooked", Summary: "take the hook's parameters", Out: &out})
 	if err != nil {
 		return err
 	}
@@ -184,8 +185,8 @@ func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params js
 	}
 	if out.Plan != nil {
 		own := *out.Plan
-		f.run.flow, f.run.graph = &own, schedule.NewGraph(&own)
-		f.sched = schedule.New(f.run.graph)
+		f.run.Flow, f.run.Graph = &own, schedule.NewGraph(&own)
+		f.sched = schedule.New(f.run.Graph)
 	}
 	return nil
 }
@@ -193,19 +194,19 @@ func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params js
 // after starts the hook after a run that has completed, and does not wait for it. That it cannot
 // be started is no failure of the run.
 func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
-	if f.run.flow == nil || f.run.flow.Hooks == nil || f.run.flow.Hooks.After == nil || out.Yielded != nil {
+	if f.run.Flow == nil || f.run.Flow.Hooks == nil || f.run.Flow.Hooks.After == nil || out.Yielded != nil {
 		return
 	}
-	h := f.run.flow.Hooks.After
+	h := f.run.Flow.Hooks.After
 	input := f.hookInput(h, resultParams(out))
 	// Nobody waits for what it spends, so it has what is left now, and so have later turns.
 	var release func()
-	input.Budget, release = f.run.budget.share(1)
+	input.Budget, release = f.run.Budget.Share(1)
 	defer release()
-	err := f.run.sizes.admit(ctx, "what the hook after the run is given", input)
+	err := f.run.Sizes.Admit(ctx, "what the hook after the run is given", input)
 	if err == nil {
-		err = f.run.started(ctx, &child{workflow: contract.WorkflowFlow, in: input, id: f.hookID(afterRun, n), summary: "hook after the run",
-			outlives: true, timeout: time.Duration(h.Seconds) * time.Second})
+		err = f.run.Started(ctx, &runtime.Child{Workflow: contract.WorkflowFlow, In: input, Id: f.hookID(afterRun, n), Summary: "hook after the run",
+			Outlives: true, Timeout: time.Duration(h.Seconds) * time.Second})
 	}
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("the hook after the run was not started", "error", err)

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/schedule/scheduletest"
 )
@@ -20,11 +21,11 @@ import (
 func lone(ctx workflow.Context, most, n int) *flowRun {
 	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].Exit = true
-	r := newRun(ctx)
-	r.flow, r.graph = f, schedule.NewGraph(f)
-	r.allow(most)
+	r := runtime.NewRun(ctx)
+	r.Flow, r.Graph = f, schedule.NewGraph(f)
+	r.Allow(most)
 	said := strings.Repeat("x", n)
-	return &flowRun{run: r, sched: schedule.New(r.graph), branches: map[*schedule.Execution]*branchRun{}, trace: []contract.Execution{{Node: "a", Step: 1, Text: &said}}}
+	return &flowRun{run: r, sched: schedule.New(r.Graph), branches: map[*schedule.Execution]*branchRun{}, trace: []contract.Execution{{Node: "a", Step: 1, Text: &said}}}
 }
 
 // TestEveryGuard sends through each guard what is too large for Temporal and what is too
@@ -36,33 +37,33 @@ func TestEveryGuard(t *testing.T) {
 		class string
 	}{
 		"the arguments of a call": {func(ctx workflow.Context, most, n int) error {
-			return lone(ctx, most, 0).run.sizes.admit(ctx, "the call", strings.Repeat("x", n))
+			return lone(ctx, most, 0).run.Sizes.Admit(ctx, "the call", strings.Repeat("x", n))
 		}, contract.ClassTooLarge},
 		"the result of a run": {func(ctx workflow.Context, most, n int) error {
-			_, err := lone(ctx, most, n).result()
+			_, err := lone(ctx, most, n).Result()
 			return err
 		}, contract.ClassTooLarge},
 		"what a branch brings back": {func(ctx workflow.Context, most, n int) error {
 			f := lone(ctx, most, 0)
 			b := &branch{run: f.run, in: &contract.BranchInput{}, strand: "s"}
 			schedule.SetEntry(&b.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
-			_, err := b.result(ctx, &execution{node: &f.run.flow.Nodes[0], step: 1}, nil, nil)
+			_, err := b.result(ctx, &runtime.Execution{Node: &f.run.Flow.Nodes[0], Step: 1}, nil, nil)
 			return err
 		}, contract.ClassTooLarge},
 		"what a run carries into a new one": {func(ctx workflow.Context, most, n int) error {
-			err := lone(ctx, most, n).continueAsNew(ctx)
+			err := lone(ctx, most, n).ContinueAsNew(ctx)
 			if workflow.IsContinueAsNewError(err) {
 				return nil
 			}
 			return err
 		}, contract.ClassStateTooLarge},
 		"a message that the run itself writes": {func(ctx workflow.Context, most, n int) error {
-			a := &agentRun{run: lone(ctx, most, 0).run}
-			a.thread = a.run.transcript.open("t")
-			if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, toolReply{Text: strings.Repeat("x", n/2)}); err != nil {
+			a := &agent.agentRun{run: lone(ctx, most, 0).run}
+			a.thread = a.run.Transcript.Open("t")
+			if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, runtime.ToolReply{Text: strings.Repeat("x", n/2)}); err != nil {
 				return err
 			}
-			m, err := contract.DecodeMessage(a.thread.entries[0].raw)
+			m, err := contract.DecodeMessage(a.thread.Entries[0].Raw)
 			if err == nil && m.Error { // the model is told
 				return &contract.Failure{Class: contract.ClassTooLarge, Text: m.Text, Remedy: "ask for less", Node: "a"}
 			}
@@ -75,14 +76,14 @@ func TestEveryGuard(t *testing.T) {
 				most, n int
 				fails   bool
 			}{
-				{0, maxPayload - 10_000, false},
-				{0, maxPayload + 10_000, true},
-				{most, maxPayload + 10_000, false},
+				{0, runtime.MaxPayload - 10_000, false},
+				{0, runtime.MaxPayload + 10_000, true},
+				{most, runtime.MaxPayload + 10_000, false},
 				{most, most - 20_000, false},
 				{most, most + 20_000, true},
 			} {
 				env := workflowtest.Env()
-				env.SetCurrentHistoryLength(lastEvents + 1)
+				env.SetCurrentHistoryLength(runtime.lastEvents + 1)
 				var err error
 				env.ExecuteWorkflow(func(ctx workflow.Context) error { err = tc.send(ctx, size.most, size.n); return nil })
 				if env.GetWorkflowError() != nil {
@@ -107,11 +108,11 @@ func TestEveryGuard(t *testing.T) {
 // only clients with the store can read it.
 func TestResultStaysReadable(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		out, err := lone(ctx, 64<<20, maxPayload*2/3).result()
-		if err != nil || len(*out.ResultText) != maxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left != maxPayload*2/3 {
+		out, err := lone(ctx, 64<<20, runtime.MaxPayload*2/3).result()
+		if err != nil || len(*out.ResultText) != runtime.MaxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left != runtime.MaxPayload*2/3 {
 			t.Errorf("%.100v, %v", out, err)
 		}
-		if n, _ := size(out); n > maxPayload {
+		if n, _ := runtime.Size(out); n > runtime.MaxPayload {
 			t.Errorf("the result is %d bytes", n)
 		}
 	})

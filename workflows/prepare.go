@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
 
@@ -44,19 +45,19 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if in.V != contract.Version {
 		return contract.WrongVersion(in.V)
 	}
-	f.run.flow, f.run.shared.Model, f.run.shared.Depth, f.run.shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
+	f.run.Flow, f.run.Shared.Model, f.run.Shared.Depth, f.run.Shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
 	if in.Flow.Source != nil {
-		f.run.source = *in.Flow.Source
+		f.run.Source = *in.Flow.Source
 	}
 	declared := ""
 	if f.begins() {
-		hash, err := f.run.flow.Hash()
+		hash, err := f.run.Flow.Hash()
 		if err != nil {
 			return err
 		}
 		declared = hash // what the inputs make of the flow is the same flow
 	}
-	if f.run.flow == nil || f.run.shared.Model == "" || declared != "" {
+	if f.run.Flow == nil || f.run.Shared.Model == "" || declared != "" {
 		if err := f.inquire(ctx, in); err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	if declared != "" {
-		f.run.hash = declared
+		f.run.Hash = declared
 	}
 	return nil
 }
@@ -82,34 +83,34 @@ func modelOf(in *contract.RunInput) string {
 func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	request := contract.PrepareInput{Flow: in.Flow, Model: in.Model}
 	var raw json.RawMessage
-	c := &call{activity: contract.ActivityPrepare, args: []any{&request}, what: "the document", options: prepareOptions,
-		id: "prepare", summary: "compile the flow, choose the model", out: &raw}
+	c := &runtime.Call{Activity: contract.ActivityPrepare, Args: []any{&request}, What: "the document", Options: runtime.PrepareOptions,
+		Id: "prepare", Summary: "compile the flow, choose the model", Out: &raw}
 	switch {
 	case f.begins():
-		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.flow}, Model: f.run.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
-		if f.run.hash != "" {
-			c.id, c.summary = "begin", "check the inputs"
+		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
+		if f.run.Hash != "" {
+			c.Id, c.Summary = "begin", "check the inputs"
 		}
-	case f.run.flow != nil:
+	case f.run.Flow != nil:
 		request.Flow = contract.FlowRef{}
 	}
 	if in.Depth == 0 {
 		request.Root = startFacts(ctx)
 	}
-	if err := f.run.invoke(ctx, c); err != nil {
+	if err := f.run.Invoke(ctx, c); err != nil {
 		return err
 	}
 	out, err := contract.ReadPrepared(raw)
 	if err != nil {
 		return err
 	}
-	f.run.shared.Model, f.public = out.Model, out.Publish
-	f.run.allow(out.MaxPayload)
-	if err := f.run.budget.bound(out.BudgetLimits); err != nil {
+	f.run.Shared.Model, f.public = out.Model, out.Publish
+	f.run.Allow(out.MaxPayload)
+	if err := f.run.Budget.Bound(out.BudgetLimits); err != nil {
 		return err
 	}
-	if f.run.flow == nil {
-		f.run.flow, f.run.source, f.run.hash = out.Plan, out.Source, out.Hash
+	if f.run.Flow == nil {
+		f.run.Flow, f.run.Source, f.run.Hash = out.Plan, out.Source, out.Hash
 		if f.begins() {
 			// Only now is it known that the flow wants what the run was given.
 			return f.inquire(ctx, in)
@@ -117,7 +118,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	if out.Plan != nil {
-		f.run.flow = out.Plan
+		f.run.Flow = out.Plan
 	}
 	if out.Input != nil {
 		in.Input = *out.Input
@@ -127,7 +128,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 
 // begins reports whether the flow declares inputs, so that what the run is given makes its text.
 func (f *flowRun) begins() bool {
-	return f.run.flow != nil && f.run.flow.Inputs != nil && f.run.flow.Version <= plan.Version
+	return f.run.Flow != nil && f.run.Flow.Inputs != nil && f.run.Flow.Version <= plan.Version
 }
 
 // check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a
@@ -136,15 +137,15 @@ func (f *flowRun) begins() bool {
 func (f *flowRun) check(ctx workflow.Context, most int) error {
 	var problems []string
 	refused := false
-	if f.run.hash == "" {
+	if f.run.Hash == "" {
 		var v verdict
 		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return f.judgePlan(ctx) })
 		if err := recorded.Get(&v); err != nil {
 			return err
 		}
 		problems, refused = v.Problems, v.Refused
-		f.run.allow(v.MaxPayload)
-		if err := f.run.budget.bound(v.BudgetLimits); err != nil {
+		f.run.Allow(v.MaxPayload)
+		if err := f.run.Budget.Bound(v.BudgetLimits); err != nil {
 			return err
 		}
 		if f.public == nil {
@@ -152,28 +153,28 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		}
 	}
 	if most > 0 {
-		f.run.allow(most)
+		f.run.Allow(most)
 	}
 	if refused {
 		return refusal()
 	}
-	if later := laterPlan(f.run.flow); later != nil {
+	if later := laterPlan(f.run.Flow); later != nil {
 		return later
 	}
 	if len(problems) > 0 {
 		return &contract.Failure{Class: contract.ClassInvalidFlow, Text: strings.Join(problems, "; "), Diagnostics: problems,
 			Remedy: "make the plan with the starter or the adapter of this build"}
 	}
-	if f.run.hash == "" {
-		hash, err := f.run.flow.Hash()
+	if f.run.Hash == "" {
+		hash, err := f.run.Flow.Hash()
 		if err != nil {
 			return err
 		}
-		f.run.hash = hash
+		f.run.Hash = hash
 	}
-	own := *f.run.flow
-	f.run.flow, f.run.graph = &own, schedule.NewGraph(&own)
-	f.sched = schedule.New(f.run.graph)
+	own := *f.run.Flow
+	f.run.Flow, f.run.Graph = &own, schedule.NewGraph(&own)
+	f.sched = schedule.New(f.run.Graph)
 	return nil
 }
 
@@ -198,12 +199,12 @@ func refusal() *contract.Failure {
 
 // judgePlan gives what is recorded of the plan.
 func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
-	if f.run.flow == nil {
+	if f.run.Flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: f.run.flow.Check(), MaxPayload: f.settings.MaxPayload, BudgetLimits: f.settings.BudgetLimits,
+	v := verdict{Problems: f.run.Flow.Check(), MaxPayload: f.settings.MaxPayload, BudgetLimits: f.settings.BudgetLimits,
 		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
-	if start := startFacts(ctx); f.public == nil && f.run.shared.Depth == 0 && (len(start.Attributes) > 0 || len(f.settings.Webhooks) > 0) {
+	if start := startFacts(ctx); f.public == nil && f.run.Shared.Depth == 0 && (len(start.Attributes) > 0 || len(f.settings.Webhooks) > 0) {
 		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: f.settings.Webhooks}
 	}
 	return v
@@ -212,16 +213,16 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 // inputs refuses params that the flow does not declare, and values of placeholders that it does
 // not replace.
 func (f *flowRun) inputs(in *contract.RunInput) error {
-	if s := string(in.Scope); s != "" && s != "null" && f.run.flow.Inputs == nil {
+	if s := string(in.Scope); s != "" && s != "null" && f.run.Flow.Inputs == nil {
 		return &contract.Failure{Class: contract.ClassBadRequest,
-			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", f.run.flow.Name, f.run.flow.Dialect),
+			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", f.run.Flow.Name, f.run.Flow.Dialect),
 			Remedy: "leave the scope out"}
 	}
-	if p := string(in.Params); p == "" || p == "null" || f.run.flow.Inputs != nil || f.run.flow.Values != nil && f.run.flow.Values.Named {
+	if p := string(in.Params); p == "" || p == "null" || f.run.Flow.Inputs != nil || f.run.Flow.Values != nil && f.run.Flow.Values.Named {
 		return nil
 	}
 	return &contract.Failure{Class: contract.ClassBadRequest,
-		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", f.run.flow.Name, f.run.flow.Dialect),
+		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", f.run.Flow.Name, f.run.Flow.Dialect),
 		Remedy: "give the text with input, and values for the nodes with state"}
 }
 
@@ -237,19 +238,19 @@ func (f *flowRun) bring(connections []contract.DataConnection) error {
 			}
 			return f
 		}
-		if i := slices.IndexFunc(f.run.flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
-			c.WholeResults = f.run.flow.Connections[i].WholeResults // what its agents see is the flow's
+		if i := slices.IndexFunc(f.run.Flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
+			c.WholeResults = f.run.Flow.Connections[i].WholeResults // what its agents see is the flow's
 		}
 		own = append(own, c)
 	}
-	f.run.flow.Connections = append(own, f.run.flow.Connections...)
+	f.run.Flow.Connections = append(own, f.run.Flow.Connections...)
 	return nil
 }
 
 // accept stores what the run was given, and makes the view with which it begins.
 func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	if in.MaxSteps > 0 {
-		f.run.flow.Limits.MaxSteps = in.MaxSteps
+		f.run.Flow.Limits.MaxSteps = in.MaxSteps
 	}
 	if err := f.bring(in.DataConnections); err != nil {
 		return nil, err
@@ -259,36 +260,36 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		return nil, err
 	}
 	m := contract.InputMessage(text, in.Images)
-	if f.run.shared.Input, err = f.run.transcript.write(f.run.transcript.open("input"), m); err != nil {
+	if f.run.Shared.Input, err = f.run.Transcript.Write(f.run.Transcript.Open("input"), m); err != nil {
 		return nil, err
 	}
-	f.run.shared.MaxEvents = in.MaxEvents
-	if len(m.Text) <= maxInline && len(m.Images) == 0 {
-		f.run.shared.Text = m.Text
+	f.run.Shared.MaxEvents = in.MaxEvents
+	if len(m.Text) <= runtime.MaxInline && len(m.Images) == 0 {
+		f.run.Shared.Text = m.Text
 	}
 	if err := f.remember(in.History); err != nil {
 		return nil, err
 	}
-	f.run.shared.Script = in.ScriptRef
+	f.run.Shared.Script = in.ScriptRef
 	if len(in.Script) > 0 {
-		ref := f.run.transcript.keep(in.Script)
-		f.run.shared.Script = &ref
+		ref := f.run.Transcript.Keep(in.Script)
+		f.run.Shared.Script = &ref
 	}
 	first := &contract.View{}
 	if err := f.writeInput(first, in, given); err != nil {
 		return nil, err
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {
-		if d := plan.Depth(in.State[key]); d > maxDepth {
-			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, maxDepth)}
+		if d := plan.Depth(in.State[key]); d > runtime.MaxDepth {
+			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, runtime.MaxDepth)}
 		}
-		e, err := f.run.transcript.value(key, in.State[key], contract.Stamp{Exec: plan.Start})
+		e, err := f.run.Transcript.Value(key, in.State[key], contract.Stamp{Exec: plan.Start})
 		if err != nil {
 			return nil, err
 		}
 		schedule.SetEntry(first, e)
 	}
-	if n, limit := schedule.StateBytes(first), f.run.flow.Limits.MaxStateBytes; n > limit {
+	if n, limit := schedule.StateBytes(first), f.run.Flow.Limits.MaxStateBytes; n > limit {
 		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit)}
 	}
 	return first, nil
@@ -303,7 +304,7 @@ func (f *flowRun) remember(history []contract.ChatMessage) error {
 	if err != nil {
 		return err
 	}
-	chat, err := f.run.transcript.write(f.run.transcript.open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
-	f.run.shared.Chat = &chat
+	chat, err := f.run.Transcript.Write(f.run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
+	f.run.Shared.Chat = &chat
 	return err
 }

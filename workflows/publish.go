@@ -36,8 +36,8 @@ func (f *flowRun) introduce(ctx workflow.Context) {
 		f.upsert(ctx, f.public.Unset)
 	}
 	if f.public.Memo {
-		memo := map[string]any{contract.MemoFlow: contract.Keyword(f.run.flow.Name), contract.MemoHash: f.run.hash}
-		if f.session != nil && f.session.stays {
+		memo := map[string]any{contract.MemoFlow: contract.Keyword(f.run.Flow.Name), contract.MemoHash: f.run.Hash}
+		if f.session != nil && f.session.Stays {
 			memo[contract.MemoSession] = true
 		}
 		if err := workflow.UpsertMemo(ctx, memo); err != nil {
@@ -48,12 +48,12 @@ func (f *flowRun) introduce(ctx workflow.Context) {
 
 // upsert writes search attributes in one event.
 func (f *flowRun) upsert(ctx workflow.Context, names []string) {
-	if f.run.flow == nil {
+	if f.run.Flow == nil {
 		return
 	}
 	values := map[string]string{
-		contract.AttributeName: f.run.flow.Name, contract.AttributeDialect: f.run.flow.Dialect,
-		contract.AttributeHash: f.run.hash, contract.AttributeStatus: f.status,
+		contract.AttributeName: f.run.Flow.Name, contract.AttributeDialect: f.run.Flow.Dialect,
+		contract.AttributeHash: f.run.Hash, contract.AttributeStatus: f.status,
 	}
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range names {

@@ -14,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 )
 
 // writes runs a function of a root run and gives what it writes for lists.
@@ -38,8 +39,8 @@ func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context
 		got = append(got, fmt.Sprint(args[0]))
 	}).Return(nil).Maybe()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		f := &flowRun{run: newRun(ctx), status: contract.StatusRunning, public: public}
-		f.run.flow, f.run.hash = &plan.Flow{Name: "N", Dialect: "d"}, "h"
+		f := &flowRun{run: runtime.NewRun(ctx), status: contract.StatusRunning, public: public}
+		f.run.Flow, f.run.Hash = &plan.Flow{Name: "N", Dialect: "d"}, "h"
 		do(ctx, f)
 		return nil
 	})
@@ -74,7 +75,7 @@ func TestPublish(t *testing.T) {
 		"all is set":          {&contract.Publish{Attributes: contract.Attributes}, introduce, nil},
 		"nothing at all":      {nil, introduce, nil},
 		"a run without a plan": {&contract.Publish{Attributes: status}, func(ctx workflow.Context, f *flowRun) {
-			f.run.flow = nil
+			f.run.Flow = nil
 			f.publish(ctx, contract.StatusFailed)
 		}, nil},
 	}

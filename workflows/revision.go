@@ -3,6 +3,8 @@ package workflows
 import (
 	"time"
 
+	"weft/workflows/runtime"
+
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -15,5 +17,5 @@ func (f *flowRun) revise(ctx workflow.Context) error {
 	if revision == "" || workflow.GetVersion(ctx, "revision", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return nil
 	}
-	return pause(ctx, time.Millisecond, "revision")
+	return runtime.Pause(ctx, time.Millisecond, "revision")
 }

@@ -10,6 +10,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/inbox"
+	"weft/workflows/runtime"
+	"weft/workflows/session"
 )
 
 // TestStatusAnswerFits asks for the status of runs that have much of everything, in signs that take six
@@ -19,18 +22,18 @@ func TestStatusAnswerFits(t *testing.T) {
 	tests := map[string]func(f *flowRun){
 		"questions": func(f *flowRun) {
 			for i := range 300 {
-				f.inbox.requests = append(f.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestMessage, Text: long})
+				f.inbox.Requests = append(f.inbox.Requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestMessage, Text: long})
 			}
 		},
 		"calls to allow": func(f *flowRun) {
 			for i := range 300 {
-				f.inbox.requests = append(f.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`{"x":"` + long + `"}`)})
+				f.inbox.Requests = append(f.inbox.Requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`{"x":"` + long + `"}`)})
 			}
 		},
 		"all together": func(f *flowRun) {
 			for i := range 300 {
-				f.inbox.requests = append(f.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Text: long})
-				f.inbox.unread = append(f.inbox.unread, contract.Inbound{Text: strings.Repeat("<", maxName)})
+				f.inbox.Requests = append(f.inbox.Requests, contract.Request{ID: fmt.Sprint("q", i), Text: long})
+				f.inbox.Unread = append(f.inbox.Unread, contract.Inbound{Text: strings.Repeat("<", runtime.MaxName)})
 				f.conflicts = append(f.conflicts, contract.Conflict{Key: "k", Value: json.RawMessage(`"` + long[:1000] + `"`)})
 			}
 			f.trace = judgedTrace(1000, 500)
@@ -41,11 +44,11 @@ func TestStatusAnswerFits(t *testing.T) {
 			env := workflowtest.Env()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				f := lone(ctx, 0, 0)
-				f.inbox = newInbox(f.run, f)
+				f.inbox = inbox.NewInbox(f.run, f)
 				f.status = contract.StatusWaiting
-				f.session = &session{run: f.run, host: f, view: f}
+				f.session = &session.Session{run: f.run, host: f, view: f}
 				fill(f)
-				return f.run.answer(ctx, f.report, f.known)
+				return f.run.Answer(ctx, f.report, f.known)
 			})
 			v, err := env.QueryWorkflow(contract.QueryStatus)
 			if err != nil {
@@ -55,7 +58,7 @@ func TestStatusAnswerFits(t *testing.T) {
 			if err := v.Get(&s); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := size(s); err != nil || n > maxPayload {
+			if n, err := runtime.Size(s); err != nil || n > runtime.MaxPayload {
 				t.Errorf("the answer is %d bytes, %v", n, err)
 			}
 			if len(s.Requests) < 10 || len(s.Requests)+s.MoreRequests != 300 || s.Requests[0].ID != "q0" {

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/workflows/agent"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 )
 
 // Nodes may take tools by what connections offer at the run's start. Once that is known, they
@@ -15,8 +17,8 @@ import (
 
 // boxed adds the connections of the flow's boxes to those that are listed.
 func (f *flowRun) withToolboxes(wants []want) []want {
-	for i := range f.run.flow.Nodes {
-		for _, s := range f.run.flow.Nodes[i].Speakers() {
+	for i := range f.run.Flow.Nodes {
+		for _, s := range f.run.Flow.Nodes[i].Speakers() {
 			if s.Agent.Toolboxes == nil {
 				continue
 			}
@@ -27,7 +29,7 @@ func (f *flowRun) withToolboxes(wants []want) []want {
 					wants = append(wants, want{bound: contract.Bound{ID: id, Connection: f.connection(id)}})
 				}
 				wants[k].all = true
-				wants[k].boxedAt = f.run.source.At(plan.NodePath(s.ID))
+				wants[k].boxedAt = f.run.Source.At(plan.NodePath(s.ID))
 			}
 		}
 	}
@@ -38,9 +40,9 @@ func (f *flowRun) withToolboxes(wants []want) []want {
 func (f *flowRun) expandToolboxes(wants []want) []string {
 	var problems []string
 	reported := map[string]bool{}
-	f.run.flow.Nodes = slices.Clone(f.run.flow.Nodes)
-	for i := range f.run.flow.Nodes {
-		n := &f.run.flow.Nodes[i]
+	f.run.Flow.Nodes = slices.Clone(f.run.Flow.Nodes)
+	for i := range f.run.Flow.Nodes {
+		n := &f.run.Flow.Nodes[i]
 		if !slices.ContainsFunc(n.Speakers(), func(s plan.Speaker) bool { return s.Agent.Toolboxes != nil }) {
 			continue
 		}
@@ -77,7 +79,7 @@ func (f *flowRun) expandToolbox(s plan.Speaker, wants []want, reported map[strin
 	for _, name := range left {
 		if !toolboxes.Lenient {
 			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
-				f.run.source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), some(offered)))
+				f.run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), runtime.Some(offered)))
 		}
 	}
 	return problems
@@ -96,7 +98,7 @@ func (f *flowRun) take(a *plan.Agent, wants []want) (left, offered []string) {
 	if a.Finish != nil {
 		taken[a.Finish.Name] = true
 	}
-	for _, k := range contacts(a) {
+	for _, k := range agent.Contacts(a) {
 		taken[k.Name] = true
 	}
 	found := map[string]bool{}

@@ -5,11 +5,13 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/schedule"
 
+	"weft/workflows/runtime"
+
 	"go.temporal.io/sdk/workflow"
 )
 
 // begin makes the run begin at START again, with another input in the same conversation.
-func (f *flowRun) begin(n int, prompt *contract.Prompt) error {
+func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 	if err := f.mendThread(); err != nil {
 		return err
 	}
@@ -30,10 +32,10 @@ func (f *flowRun) setInput(thread, prompt string, images []contract.Image) error
 		m = contract.InputMessage(prompt, images)
 	}
 	var err error
-	f.run.shared.Text = ""
-	f.run.shared.Input, err = f.run.transcript.write(f.run.transcript.open(thread), m)
-	if err == nil && len(prompt) <= maxInline && len(images) == 0 {
-		f.run.shared.Text = prompt
+	f.run.Shared.Text = ""
+	f.run.Shared.Input, err = f.run.Transcript.Write(f.run.Transcript.Open(thread), m)
+	if err == nil && len(prompt) <= runtime.MaxInline && len(images) == 0 {
+		f.run.Shared.Text = prompt
 	}
 	return err
 }
@@ -41,13 +43,13 @@ func (f *flowRun) setInput(thread, prompt string, images []contract.Image) error
 // mendThread answers tool calls in whose middle a turn ended: no provider takes a
 // conversation without their results.
 func (f *flowRun) mendThread() error {
-	t := f.run.conversation.thread
+	t := f.run.Conversation.Thread
 	if t == nil {
 		return nil
 	}
 	answered := map[string]bool{}
-	for i := len(t.entries) - 1; i >= 0; i-- {
-		m, err := contract.DecodeMessage(t.entries[i].raw)
+	for i := len(t.Entries) - 1; i >= 0; i-- {
+		m, err := contract.DecodeMessage(t.Entries[i].Raw)
 		if err != nil {
 			return err
 		}
@@ -60,7 +62,7 @@ func (f *flowRun) mendThread() error {
 				continue
 			}
 			lost := contract.Message{Role: contract.RoleTool, Text: "the turn ended before the call had its result", CallID: c.ID, Name: c.Name, Error: true}
-			if _, err := f.run.transcript.write(t, &lost); err != nil {
+			if _, err := f.run.Transcript.Write(t, &lost); err != nil {
 				return err
 			}
 		}
@@ -71,7 +73,7 @@ func (f *flowRun) mendThread() error {
 
 // turn runs the flow once, after the hook before a turn that somebody asked for; that before the first has
 // been asked when the run began.
-func (f *flowRun) turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
+func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
 	if prompt != nil {
 		text, err := f.beforeTurn(ctx, n, prompt.Text)
 		if err == nil && text != prompt.Text {
@@ -85,7 +87,7 @@ func (f *flowRun) turn(ctx workflow.Context, n int, prompt *contract.Prompt) err
 }
 
 // ended tells webhooks of a turn's end, and runs the hook after it.
-func (f *flowRun) ended(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
+func (f *flowRun) Ended(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
 	f.turnFinished(ctx, t, out)
 	if t.Status == contract.TurnCompleted && len(t.Callbacks) == 0 {
 		f.after(ctx, out, t.N)

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/runtime"
 )
 
 // A root run tells webhooks of its requests and of its end. Each event is a small workflow of its
@@ -35,8 +36,8 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	}
 	info := workflow.GetInfo(ctx)
 	data.Run, data.RunID = info.WorkflowExecution.ID, cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)
-	if f.run.flow != nil {
-		data.Flow = f.run.flow.Name
+	if f.run.Flow != nil {
+		data.Flow = f.run.Flow.Name
 	}
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -48,10 +49,10 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
-		return f.run.start(ctx, &child{workflow: contract.WorkflowDeliver, in: in, id: f.run.root + "/webhook:" + in.ID, summary: event,
-			outlives: true, unique: true}).GetChildWorkflowExecution()
+		return f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowDeliver, In: in, Id: f.run.Root + "/webhook:" + in.ID, Summary: event,
+			Outlives: true, Unique: true}).GetChildWorkflowExecution()
 	}
-	if n, err := size(in); err == nil && f.run.sizes.take(ctx, n) {
+	if n, err := runtime.Size(in); err == nil && f.run.Sizes.Take(ctx, n) {
 		f.deliveries = append(f.deliveries, deliver(ctx))
 		return
 	}
@@ -59,7 +60,7 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	taken, take := workflow.NewFuture(ctx)
 	f.deliveries = append(f.deliveries, taken)
 	workflow.GoNamed(ctx, "event", func(ctx workflow.Context) {
-		if err := f.run.sizes.admit(ctx, "the event", in); err != nil {
+		if err := f.run.Sizes.Admit(ctx, "the event", in); err != nil {
 			take.SetError(err)
 			return
 		}
@@ -74,7 +75,7 @@ func (f *flowRun) awaitDeliveries(ctx workflow.Context) {
 	for len(f.deliveries) > 0 { // others may come meanwhile
 		first := f.deliveries[0]
 		f.deliveries = f.deliveries[1:]
-		if err := first.Get(ctx, nil); err != nil && !alreadyStarted(err) {
+		if err := first.Get(ctx, nil); err != nil && !runtime.AlreadyStarted(err) {
 			workflow.GetLogger(ctx).Warn("an event is not told", "error", err)
 		}
 	}
@@ -106,7 +107,7 @@ func (f *flowRun) concluded(ctx workflow.Context, event, about string, data cont
 	switch {
 	case err != nil:
 		fail := contract.FailureOf(err)
-		data.Error = &contract.WebhookError{Class: fail.Class, Text: cut(fail.Error(), 2<<10), Remedy: cut(fail.Remedy, 1<<10)}
+		data.Error = &contract.WebhookError{Class: fail.Class, Text: runtime.Cut(fail.Error(), 2<<10), Remedy: runtime.Cut(fail.Remedy, 1<<10)}
 	case out != nil && out.ResultText != nil:
 		if data.ResultText = out.ResultText; len(*out.ResultText) > maxTold {
 			data.ResultText, data.LeftOut = nil, len(*out.ResultText)
@@ -120,13 +121,13 @@ func (f *flowRun) concluded(ctx workflow.Context, event, about string, data cont
 }
 
 // opened and closed tell webhooks of the inbox's requests.
-func (f *flowRun) opened(ctx workflow.Context, req *contract.Request) {
+func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) {
 	own := *req
-	own.Text, own.Catalogue, own.Call = cut(own.Text, 4<<10), nil, nil
+	own.Text, own.Catalogue, own.Call = runtime.Cut(own.Text, 4<<10), nil, nil
 	f.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Again), contract.WebhookData{Request: &own})
 }
 
-func (f *flowRun) closed(ctx workflow.Context, a *contract.Answered) {
+func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) {
 	own := *a
 	if own.Reply != nil && own.Reply.Expired {
 		own.By = "" // nobody
@@ -146,18 +147,18 @@ func numbered(id string, again int) string {
 // Deliver delivers one event to all webhooks that want it, each on its own. It fails where one of
 // them never took it.
 func Deliver(ctx workflow.Context, in contract.DeliverInput) error {
-	r := newRun(ctx)
+	r := runtime.NewRun(ctx)
 	failed := make([]error, len(in.Names))
-	deliveries := newGroup(ctx)
+	deliveries := runtime.NewGroup(ctx)
 	for i, name := range in.Names {
-		deliveries.start(func(ctx workflow.Context) error {
-			failed[i] = r.invoke(ctx, &call{activity: contract.ActivityWebhook, args: []any{contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}},
-				what: "the event", summary: "webhook · " + name, options: deliverOptions})
+		deliveries.Start(func(ctx workflow.Context) error {
+			failed[i] = r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityWebhook, Args: []any{contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}},
+				What: "the event", Summary: "webhook · " + name, Options: runtime.DeliverOptions})
 			return nil
 		})
 	}
-	if err := deliveries.wait(); err != nil {
-		return wire(err)
+	if err := deliveries.Wait(); err != nil {
+		return runtime.Wire(err)
 	}
-	return wire(cmp.Or(failed...))
+	return runtime.Wire(cmp.Or(failed...))
 }

@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"testing"
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/workflowtest"
+
+	"weft/workflows/runtime"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// talked is a thread of two messages that a model has had.
+func talked(t *testing.T, s *runtime.transcript, name string) *runtime.Thread {
+	t.Helper()
+	out := s.Open(name)
+	for _, text := range []string{"one", "two"} {
+		if _, err := s.Write(out, &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out.Mark()
+	out.Sent = []*contract.Sent{{Key: "k", Skip: 1, Note: "n", Tokens: 5, Counted: 2}}
+	return out
+}
+
+// TestAgentIsCarriedWhole carries an agent that stops in its middle.
+func TestAgentIsCarriedWhole(t *testing.T) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
+		agent := func() *agentRun {
+			r := runtime.NewRun(ctx)
+			a := &agentRun{run: r, execution: &runtime.Execution{Id: "a#1", Journal: runtime.NewJournal(nil, nil), View: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
+			return a
+		}
+		old, again := agent(), agent()
+		old.thread, again.thread = talked(t, old.run.Transcript, "a#1"), again.run.Transcript.Open("a#1")
+		old.turn, old.left, old.exhausted, old.errors, old.repairs, old.summaries = 3, 2, true, 1, 1, 2
+		old.startLen, old.results, old.think, old.activeAgent = 1, 2, true, "m"
+		old.starts = []contract.StartCount{{ID: "call_1", N: 2}}
+		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.Transcript, "a#1:m~1")}}
+
+		old.team.main, again.team.main = old.thread, again.thread
+		old.takeMark()
+		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": workflows.wasRun, "execution": workflows.fromPlan, "sessions": workflows.wasRun, "cfg": workflows.fromPlan, "profile": workflows.fromPlan, "ports": workflows.fromPlan,
+			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": workflows.wasRun, "under": "the journal has their steps", "marked": "see snapshot",
+			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
+		for name, pair := range map[string][2]*runtime.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
+			t.Run(name, func(t *testing.T) { workflowtest.SameFields(t, pair[0], pair[1], nil) })
+		}
+		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"of": workflows.fromPlan, "node": workflows.fromPlan, "id": workflows.fromPlan, "in": workflows.fromPlan, "main": workflows.wasRun, "lines": "see below"})
+		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": workflows.wasRun})
+	})
+}

@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"slices"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+	"weft/workflows/schedule"
+)
+
+// agentMark is an agent at its last boundary. Threads only grow, so that their lengths say what they were.
+type agentMark struct {
+	// state has neither messages nor conversations.
+	state  contract.AgentState
+	view   contract.View
+	thread threadMark
+	lines  []lineMark
+}
+
+// threadMark is a thread as it was.
+type threadMark struct {
+	thread      *runtime.Thread
+	len, called int
+	sent        []contract.Sent
+}
+
+// lineMark is a side conversation as it was.
+type lineMark struct {
+	name, active string
+	questions    int
+	thread       threadMark
+}
+
+func markThread(t *runtime.Thread) threadMark {
+	if t == nil {
+		return threadMark{}
+	}
+	return threadMark{thread: t, len: len(t.Entries), called: t.Called.Len, sent: t.CarriedSent()}
+}
+
+func (m *threadMark) messages() []contract.CarriedMessage {
+	return runtime.CarriedMessages(m.thread.Entries[:m.len])
+}
+
+// mark makes this moment a boundary.
+func (a *agentRun) mark() {
+	a.takeMark()
+	a.execution.Journal.Boundary(a.bulk())
+}
+
+// takeMark notes how the agent stands.
+func (a *agentRun) takeMark() {
+	a.marked = agentMark{thread: markThread(a.thread), state: contract.AgentState{
+		Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs, Exhausted: a.exhausted, StartLen: a.startLen,
+		Think: a.think, Results: a.results, Active: a.activeAgent, Summaries: a.summaries, Starts: slices.Clone(a.starts),
+	}}
+	if a.above == nil {
+		a.marked.view = schedule.Clone(a.execution.View) // the node has one
+	}
+	if a.team != nil {
+		a.marked.lines = a.team.grown(a.before)
+	}
+}
+
+// snapshot gives the agent's state at its last boundary, and puts the view back to what it was there.
+//
+// It leaves out the journal, which travels beside it; the calls under way, whose steps are in the journal; and
+// what is made of the plan again: configuration, profile, values of ports. Of a member it has the side
+// conversations that have grown since it was asked; the others are in the state of who asked it.
+func (a *agentRun) snapshot() *contract.AgentState {
+	out := a.marked.state
+	t := &a.marked.thread
+	out.Messages, out.Called, out.Sent = t.messages(), t.called, t.sent
+	if a.above == nil {
+		*a.execution.View = a.marked.view
+	}
+	for i := range a.marked.lines {
+		out.Conversations = append(out.Conversations, a.marked.lines[i].conversation())
+	}
+	return &out
+}
+
+// conversation is the side conversation as it was.
+func (l *lineMark) conversation() contract.SideConversation {
+	out := contract.SideConversation{Name: l.name, Questions: l.questions, Active: l.active}
+	if l.thread.thread != nil {
+		out.Thread, out.Messages, out.Called, out.Sent = l.thread.thread.Name, l.thread.messages(), l.thread.called, l.thread.sent
+	}
+	return out
+}
+
+// suspend is what a member goes on with.
+func (a *agentRun) suspend() (*contract.SuspendedExecution, error) {
+	a.execution.State.Agent = a.snapshot()
+	return a.execution.Suspend()
+}
+
+// restore makes the agent what it was at its last boundary.
+func (a *agentRun) restore(s *contract.AgentState) {
+	a.run.Transcript.Restore(a.thread, s.Messages, s.Called)
+	a.thread.Resent(s.Sent)
+	if a.team != nil {
+		a.team.catchUp(a.run, s.Conversations)
+		a.speakAs(s.Active)
+	}
+	a.turn, a.left, a.errors, a.repairs, a.exhausted = s.Turn, s.Left, s.Errors, s.Repairs, s.Exhausted
+	a.startLen, a.think, a.results, a.summaries, a.starts = s.StartLen, s.Think, s.Results, s.Summaries, s.Starts
+	a.takeMark()
+	a.execution.Journal.Grow(a.bulk())
+}

@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+	"weft/workflows/schedule/scheduletest"
+)
+
+func TestRepairTextShowsTheSchemaAsItWasWritten(t *testing.T) {
+	schema, err := json.Marshal(json.RawMessage(`{"z":"<b>","a":1}`)) // as it is after a payload
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := repairText(schema, []contract.FieldError{{Path: "$", Message: "'a' is a required property"}, {Path: "$.b", Message: "x"}})
+	want := "<output-validation-error>\nYour output did not match the required schema.\n\n## Validation Errors\n" +
+		"- $: 'a' is a required property\n- $.b: x\n\n## Required Schema\n```json\n{\n  \"z\": \"<b>\",\n  \"a\": 1\n}\n```\n\n" +
+		"Please provide output matching the schema exactly. Output ONLY valid JSON.\n</output-validation-error>"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// agentAlone is an agent's execution on its own, for what it does to the state.
+func agentAlone(limit int) *agentRun {
+	f := scheduletest.Sketch("START>a a>END")
+	f.Limits.MaxStateBytes = limit
+	return &agentRun{run: (&runtime.Run{Flow: f}).link(), execution: &runtime.Execution{Node: &f.Nodes[0], Id: "a#1", Step: 1, Strand: "a#1", View: &contract.View{}}}
+}
+
+func TestSetState(t *testing.T) {
+	tests := map[string]struct {
+		args   []string
+		state  string
+		failed string
+	}{
+		"a value":                                 {[]string{`{"key":"k","value":{"b": 1,  "a": "x"}}`}, `k={"b":1,"a":"x"}`, ""},
+		"null is a value":                         {[]string{`{"key":"k","value":null}`}, "k=null", ""},
+		"the last one of two":                     {[]string{`{"key":"k","value":1}`, `{"key":"k","value":2}`}, "k=2", ""},
+		"keys are sorted":                         {[]string{`{"key":"z","value":1}`, `{"key":"a","value":2}`}, "a=2 z=1", ""},
+		"just as much as fits":                    {[]string{`{"key":"key","value":"123456789012345"}`}, "key=123456789012345", ""},
+		"as much again in its place":              {[]string{`{"key":"key","value":"123456789012345"}`, `{"key":"key","value":"abcdefghijklmno"}`}, "key=abcdefghijklmno", ""},
+		"one byte too many":                       {[]string{`{"key":"key","value":"1234567890123456"}`}, "", "would hold 21 bytes, at most 20"},
+		"one byte too many beside another":        {[]string{`{"key":"a","value":123456789}`, `{"key":"b","value":1234567890}`}, "a=123456789", "would hold 21 bytes"},
+		"one byte too many in the place of a key": {[]string{`{"key":"key","value":"123456789012345"}`, `{"key":"key","value":"1234567890123456"}`}, "key=123456789012345", "would hold 21 bytes"},
+		"no key":       {[]string{`{"value":1}`}, "", "wants"},
+		"an empty key": {[]string{`{"key":"","value":1}`}, "", "wants"},
+		"no value":     {[]string{`{"key":"k"}`}, "", "wants"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := agentAlone(20)
+			failed := ""
+			for _, raw := range tc.args {
+				var args builtinArgs
+				if err := json.Unmarshal([]byte(raw), &args); err != nil {
+					t.Fatal(err)
+				}
+				if r := a.setState(&args, args.Value); r.Failed {
+					failed = r.Text
+				} else if r.Text != "ok" {
+					t.Errorf("it says %q", r.Text)
+				}
+			}
+			if got := workflows.reserved(a.execution.View); got != tc.state {
+				t.Errorf("state is %s, want %s", got, tc.state)
+			}
+			if (failed == "") != (tc.failed == "") || !strings.Contains(failed, tc.failed) {
+				t.Errorf("failure is %q, want %q", failed, tc.failed)
+			}
+		})
+	}
+}
+
+func TestGetState(t *testing.T) {
+	a := agentAlone(100)
+	workflows.write(a.execution.View, "s", 1, "k", "v")
+	workflows.write(a.execution.View, "s", 1, "odd \"<key>", "w")
+	tests := map[string]struct{ args, want string }{
+		"one key":                {`{"keys":["k"]}`, `{"k":"v"}`},
+		"several, in that order": {`{"keys":["odd \"<key>","none","k"]}`, `{"odd \"<key>":"w","none":null,"k":"v"}`},
+		"a string is one key":    {`{"keys":"k"}`, `{"k":"v"}`},
+		"key instead of keys":    {`{"key":"k"}`, `{"k":"v"}`},
+		"no keys":                {`{"keys":[]}`, `{}`},
+		"nothing":                {`{}`, `!get_state wants {"keys": ["name", …]}`},
+		"numbers":                {`{"keys":[1]}`, `!get_state wants {"keys": ["name", …]}`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var args builtinArgs
+			if err := json.Unmarshal([]byte(tc.args), &args); err != nil {
+				t.Fatal(err)
+			}
+			r := a.getState(&args)
+			got := r.Text
+			if r.Failed {
+				got = "!" + got
+			} else if !json.Valid([]byte(got)) {
+				t.Errorf("%s is no JSON", got)
+			}
+			if got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestArguments(t *testing.T) {
+	tests := map[string]struct{ text, want, problem string }{
+		"an object":        {` {"a": 1} `, `{"a": 1}`, ""},
+		"nothing":          {" \n", "{}", ""},
+		"null":             {"null", "{}", ""},
+		"a list":           {"[1]", "", "cannot unmarshal array"},
+		"half an object":   {`{"a":`, "", "unexpected end"},
+		"two objects":      {`{} {}`, "", "invalid character"},
+		"deeper than JSON": {strings.Repeat(`{"a":`, 11_000) + "1" + strings.Repeat("}", 11_000), "", "exceeded max depth"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, problem := arguments(tc.text)
+			if string(got) != tc.want || (problem == "") != (tc.problem == "") || !strings.Contains(problem, tc.problem) {
+				t.Errorf("arguments(%.40q) = %s, %q", tc.text, got, problem)
+			}
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+	"weft/workflows/values"
+)
+
+// fill puts the values that an agent takes into its texts.
+func (a *agentRun) fill() error {
+	if a.execution.Node.Ports == nil {
+		return nil
+	}
+	in, err := values.Given(a.run, a.execution)
+	if err != nil {
+		return err
+	}
+	a.ports = in
+	if a.team != nil {
+		a.team.in = in
+	}
+	a.cfg = withValues(a.cfg, in)
+	return nil
+}
+
+// withValues is an agent with values in its texts.
+func withValues(a *plan.Agent, in value.Value) *plan.Agent {
+	own := *a
+	own.System = values.FillIn(own.System, in)
+	own.Opening = nil
+	for _, p := range a.Opening {
+		if p.From == "" {
+			p.Text = values.FillIn(p.Text, in)
+		}
+		own.Opening = append(own.Opening, p)
+	}
+	return &own
+}
+
+// speaks reports whether the agent begins with a message of its own: it goes on with a conversation
+// in which a person spoke last, and where one is to speak first that one is asked. An agent that
+// runs elsewhere is told what a person said last, whoever spoke since.
+func (a *agentRun) speaks() (bool, error) {
+	if a.execution.Node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
+		return true, nil
+	}
+	n := len(a.thread.Entries)
+	if n == 0 {
+		return a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
+	}
+	for i := n - 1; i >= 0; i-- {
+		m, err := contract.DecodeMessage(a.thread.Entries[i].Raw)
+		if err != nil || m.Role == contract.RoleUser {
+			return false, err
+		}
+		if a.cfg.Remote == nil {
+			break
+		}
+	}
+	return true, nil
+}
+
+// portWords are the values that the agent takes, for its first message: one alone is its text,
+// several are a JSON object.
+func (a *agentRun) portWords() string {
+	if len(a.ports.Members) == 1 {
+		return a.ports.Members[0].Value.Spaced()
+	}
+	return a.ports.Spaced()
+}
+
+// hear asks a person where it is their turn: at the beginning of a conversation, and behind an
+// answer in words.
+func (a *agentRun) hear(ctx workflow.Context) error {
+	if a.cfg.Chat == nil || a.result != nil {
+		return nil
+	}
+	text := a.cfg.Chat.First
+	if n := len(a.thread.Entries); n > 0 {
+		if n == a.startLen {
+			return nil
+		}
+		last, err := contract.DecodeMessage(a.thread.Entries[n-1].Raw)
+		if err != nil || last.Role != contract.RoleAssistant || len(last.Calls) > 0 {
+			return err
+		}
+		if last.Text != "" {
+			text = last.Text
+		}
+	}
+	reply, err := a.run.Requests.Ask(ctx, a.execution, contract.Request{
+		ID: fmt.Sprintf("%s/chat/%d", a.execution.Id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
+	})
+	switch {
+	case err != nil:
+		return err
+	case reply.Message == nil:
+		return a.run.Fail(a.execution, contract.ClassNoAnswer, "start the run again", "nobody answered")
+	}
+	// What an agent may do is counted from one message of a person to the next.
+	a.left, a.exhausted = a.cfg.MaxCalls, false
+	return a.tell(reply.Message.Text)
+}
+
+// named is what the arguments of a finish tool give by the node's ports.
+func (c *toolCall) named(v value.Value) error {
+	if v.Kind != value.Object {
+		return fmt.Errorf("the arguments are %s, want an object", v.Kind)
+	}
+	for i := range c.agentRun.execution.Node.Ports.Out {
+		o := &c.agentRun.execution.Node.Ports.Out[i]
+		m, ok := v.Get(o.Name)
+		if !ok {
+			if len(o.Default) == 0 {
+				return fmt.Errorf("%q is missing", o.Name)
+			}
+			continue
+		}
+		if _, err := value.Cast(o.Type, m); err != nil {
+			return fmt.Errorf("%q: %w", o.Name, err)
+		}
+	}
+	return nil
+}
+
+// conversation opens the thread that an agent writes to.
+func (a *agentRun) openThread() {
+	resumed := a.execution.Suspended != nil && a.execution.Suspended.Agent != nil
+	switch {
+	case a.cfg.Conversation == plan.ConversationFlow:
+		a.thread = a.run.Conversation.Open()
+	case a.cfg.Conversation == plan.ConversationFork && a.run.Conversation.Thread != nil && !resumed:
+		a.thread = a.run.Transcript.Open(a.execution.Id)
+		a.thread.Entries = slices.Clone(a.run.Conversation.Thread.Entries)
+		for _, e := range a.thread.Entries {
+			a.thread.Bytes += len(e.Raw)
+			a.thread.Hash = contract.Chain(a.thread.Hash, e.Sha)
+		}
+	default:
+		a.thread = a.run.Transcript.Open(a.execution.Id)
+	}
+	a.startLen = len(a.thread.Entries)
+}
+
+// leaveFork keeps what was said in a forked conversation for the merge that may pick it.
+func (a *agentRun) leaveFork() {
+	if a.cfg.Conversation == plan.ConversationFork {
+		a.run.Conversation.Fork(a.execution.Node.ID).Messages = runtime.CarriedMessages(a.thread.Entries[a.startLen:])
+	}
+}

@@ -1,0 +1,299 @@
+package agent
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/runtime"
+)
+
+// A conversation is kept whole; what a model is sent of it may be less, see [plan.Context]. What
+// that is stands beside the thread, once for each policy, so that it changes seldom and a
+// provider's cache holds.
+
+// bytesPerToken is the estimate for what no model has counted yet.
+const bytesPerToken = 4
+
+// shown is what the next model call is told of it; nil is everything.
+func (a *agentRun) shown() *contract.Sent {
+	if len(a.cfg.Contexts())+len(a.cfg.Longs()) == 0 {
+		return nil
+	}
+	s := *a.thread.SentBy(a.cfg)
+	s.Key, s.Tokens, s.Counted = "", 0, 0
+	if s.Skip == 0 && s.Texts == nil {
+		return nil
+	}
+	s.Texts = slices.Clone(s.Texts)
+	return &s
+}
+
+// counted notes what a model counted.
+func (a *agentRun) counted(u contract.Usage) {
+	if a.cfg.Context == nil || a.cfg.Context.Tokens == 0 || u.Input == 0 {
+		return
+	}
+	s := a.thread.SentBy(a.cfg)
+	s.Tokens, s.Counted = u.Input+u.Output, len(a.thread.Entries)
+}
+
+// leftOut is how many messages of the conversation the model no longer gets.
+func (a *agentRun) leftOut() int {
+	n := 0
+	for _, s := range a.thread.Sent {
+		n = max(n, s.Skip)
+	}
+	return n
+}
+
+// fit makes what is sent fit. refused says that a model found it too long.
+func (a *agentRun) fit(ctx workflow.Context, refused bool) (changed bool, err error) {
+	contexts, longs := a.cfg.Contexts(), a.cfg.Longs()
+	if len(contexts)+len(longs) == 0 {
+		return false, nil
+	}
+	s := a.thread.SentBy(a.cfg)
+	if err := a.shorten(ctx, s, longs); err != nil {
+		return false, err
+	}
+	for _, c := range contexts {
+		cut, err := a.cut(ctx, c, s, refused)
+		if err != nil {
+			return false, err
+		}
+		changed, refused = changed || cut, refused && !cut
+	}
+	return changed, nil
+}
+
+// cut leaves out what a policy leaves out. refused says that a model found what is sent too long.
+func (a *agentRun) cut(ctx workflow.Context, c *plan.Context, s *contract.Sent, refused bool) (changed bool, err error) {
+	if !refused && !a.over(c, s) {
+		return false, nil
+	}
+	if c.How == plan.ContextFail {
+		if refused {
+			return false, nil
+		}
+		return false, a.run.Fail(a.execution, contract.ClassContextLength, "set the policy truncate or summarise, or raise its threshold",
+			"the conversation is about %d tokens in %d messages, more than the agent's policy sends", a.tokens(s), len(a.thread.Entries))
+	}
+	upto := a.cutAt(c, s, refused)
+	if upto <= s.Skip {
+		return false, nil
+	}
+	note := fmt.Sprintf("[%d earlier messages of this conversation are left out here]", upto)
+	if c.How == plan.ContextSummarise {
+		text, err := a.summary(ctx, c.Summary, s.Skip, upto, s.Note)
+		if err != nil {
+			return false, err
+		}
+		if text != "" {
+			note = strings.ReplaceAll(c.Summary.Template, "{{summary}}", text)
+		}
+	}
+	s.Skip, s.Note, s.Tokens = upto, note, 0
+	s.Texts = slices.DeleteFunc(s.Texts, func(t contract.SentText) bool { return t.Index < upto })
+	return true, nil
+}
+
+// over reports whether what would be sent is beyond a threshold.
+func (a *agentRun) over(c *plan.Context, s *contract.Sent) bool {
+	messages := len(a.thread.Entries) - s.Skip
+	if s.Skip > 0 {
+		messages++
+	}
+	return c.Messages > 0 && messages > c.Messages || c.Characters > 0 && a.characters(s, s.Skip)+utf8.RuneCountInString(s.Note) > c.Characters ||
+		c.Tokens > 0 && a.tokens(s) > c.Tokens
+}
+
+// tokens estimates what would be sent: what the model counted last, and what came since.
+func (a *agentRun) tokens(s *contract.Sent) int {
+	from, n := s.Skip, len(a.cfg.System)+len(s.Note)
+	known := 0
+	if s.Tokens > 0 && s.Counted <= len(a.thread.Entries) {
+		from, n, known = s.Counted, 0, s.Tokens
+	}
+	for i := from; i < len(a.thread.Entries); i++ {
+		n += a.size(s, i, func(text string) int { return len(text) })
+	}
+	return known + (n+bytesPerToken-1)/bytesPerToken
+}
+
+// characters counts those of the messages from a place on.
+func (a *agentRun) characters(s *contract.Sent, from int) int {
+	n := 0
+	for i := from; i < len(a.thread.Entries); i++ {
+		n += a.size(s, i, utf8.RuneCountInString)
+	}
+	return n
+}
+
+// size measures one message as it would be sent.
+func (a *agentRun) size(s *contract.Sent, i int, measure func(string) int) int {
+	m, err := contract.DecodeMessage(a.thread.Entries[i].Raw)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	if k := slices.IndexFunc(s.Texts, func(t contract.SentText) bool { return t.Index == i }); k >= 0 {
+		n = measure(s.Texts[k].Text)
+	} else {
+		n = a.textSize(m, measure) + len(m.Images)*contract.ImageText
+	}
+	for _, c := range m.Calls {
+		n += measure(c.Name) + measure(c.Arguments)
+	}
+	return n
+}
+
+// textSize measures a message's text, with what its parts refer to as far as this run holds it.
+func (a *agentRun) textSize(m *contract.Message, measure func(string) int) int {
+	if len(m.Parts) == 0 {
+		return measure(m.Text)
+	}
+	n := 0
+	for _, p := range m.Parts {
+		n += measure(p.Text)
+		if p.Ref != nil && a.run.Transcript.Has(p.Ref.SHA) {
+			if inner, err := contract.DecodeMessage(a.run.Transcript.Content[p.Ref.SHA]); err == nil {
+				n += measure(inner.Text)
+			}
+		}
+	}
+	return n
+}
+
+// cutAt is where what is sent begins from now on.
+func (a *agentRun) cutAt(c *plan.Context, s *contract.Sent, refused bool) int {
+	n := len(a.thread.Entries)
+	at := n - max(c.Keep, 1)
+	tight := refused || c.Tokens > 0 && a.tokens(s) > c.Tokens
+	if tight {
+		at = a.roomFrom(c, s, at, refused)
+	}
+	// Results stay with their calls: with room they are both sent, else they are both left out.
+	right := max(at, s.Skip+1)
+	for right < n && a.roleAt(right) == contract.RoleTool {
+		right++
+	}
+	if tight && right <= n-max(c.Keep, 1) {
+		return right
+	}
+	left := max(at, s.Skip)
+	for left > s.Skip && a.roleAt(left) == contract.RoleTool {
+		left--
+	}
+	if left == s.Skip && tight && right < n {
+		return right
+	}
+	return left
+}
+
+// roomFrom is where what is sent may begin for half of it to have room.
+func (a *agentRun) roomFrom(c *plan.Context, s *contract.Sent, at int, refused bool) int {
+	bytes := func(i int) int { return a.size(s, i, func(text string) int { return len(text) }) }
+	room := c.Tokens / 2 * bytesPerToken
+	if refused || room == 0 {
+		all := 0
+		for i := s.Skip; i < len(a.thread.Entries); i++ {
+			all += bytes(i)
+		}
+		room = all / 2
+	}
+	for ; at > s.Skip; at-- {
+		if room -= bytes(at - 1); room < 0 {
+			break
+		}
+	}
+	return at
+}
+
+func (a *agentRun) roleAt(i int) string {
+	m, err := contract.DecodeMessage(a.thread.Entries[i].Raw)
+	if err != nil {
+		return ""
+	}
+	return m.Role
+}
+
+// shorten has summaries stand for long messages, each made once. What one policy makes of a message
+// is what the next one finds.
+func (a *agentRun) shorten(ctx workflow.Context, s *contract.Sent, longs []*plan.Long) error {
+	for i := s.Skip; len(longs) > 0 && i < len(a.thread.Entries); i++ {
+		if slices.ContainsFunc(s.Texts, func(t contract.SentText) bool { return t.Index == i }) {
+			continue
+		}
+		m, err := contract.DecodeMessage(a.thread.Entries[i].Raw)
+		if err != nil {
+			continue
+		}
+		short, err := a.shortened(ctx, longs, i, m)
+		if err != nil {
+			return err
+		}
+		if short != "" {
+			s.Texts = append(s.Texts, contract.SentText{Index: i, Text: short})
+		}
+	}
+	return nil
+}
+
+// shortened is what stands for a message; empty where it is short enough for all policies.
+func (a *agentRun) shortened(ctx workflow.Context, longs []*plan.Long, i int, m *contract.Message) (string, error) {
+	short, size := "", a.textSize(m, utf8.RuneCountInString)
+	for _, l := range longs {
+		if size <= l.Characters {
+			continue
+		}
+		to := i + 1
+		if short != "" {
+			to = i // the summary that there is stands for the message
+		}
+		text, err := a.summary(ctx, &l.Summary, i, to, short)
+		if err != nil {
+			return "", err
+		}
+		if text == "" {
+			text = "(this message was too long to be sent or summarized)"
+		}
+		short = strings.ReplaceAll(l.Summary.Template, "{{summary}}", text)
+		size = utf8.RuneCountInString(short)
+	}
+	return short, nil
+}
+
+// summary has a model summarise messages of the thread. It is "" where they are too long for that
+// model too.
+func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int, before string) (string, error) {
+	in := contract.SummariseInput{Model: cmp.Or(by.Model, a.modelRef()), Script: a.run.Shared.Script, Node: a.who(), Step: a.execution.Step, Instructions: by.Instructions,
+		Params: by.Params, From: from, To: to, Before: before, Home: a.run.Home()}
+	if contract.ScriptedAll(a.run.Shared.Model) {
+		in.Model = a.run.Shared.Model
+	}
+	in.Base, in.Tail = a.thread.Pending()
+	in.Base.Workflow, in.Base.Run = "", ""
+	a.summaries++
+	var out contract.SummariseResult
+	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{
+		Activity: contract.ActivitySummarise, Args: []any{&in}, What: "a summary of the conversation", At: a.execution,
+		Id: fmt.Sprintf("%s/summary/%d.%d", a.execution.Id, a.turn, a.summaries), Summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
+		Options: a.run.Options(a.run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Out: &out,
+	})
+	if err != nil {
+		if !errors.Is(err, runtime.ErrYield) && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
+			return "", nil
+		}
+		return "", err
+	}
+	return strings.TrimSpace(out.Text), nil
+}

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+)
+
+// elsewhere calls a tool that is an activity of another worker. That worker knows nothing of
+// Weft, nor of the store: it gets the arguments, and what it returns or fails with is the model's to read.
+func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.RawMessage, note string) (runtime.ToolReply, error) {
+	e := b.Elsewhere
+	given := []any{args}
+	if e.Key {
+		given = append(given, contract.CallKey{IdempotencyKey: c.agentRun.run.Transcript.Run + "/" + contract.BoundID(c.id("tool"))})
+	}
+	if n, err := runtime.Size(given); err == nil && n > runtime.MaxPayload {
+		return runtime.ToolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
+			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, runtime.MaxPayload), nil
+	}
+	return c.toolStep(ctx, e.Activity, args, note, func(s *runtime.JournalStep, reply *runtime.ToolReply) error {
+		var out json.RawMessage
+		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
+			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, Id: c.id("tool"),
+			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: c.elsewhereOptions(e),
+			Once: e.Attempts == 1, Remote: e, Result: runtime.ResultSize{Unbounded: true}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
+		})
+		if err == nil {
+			*reply = runtime.ToolReply{Text: note + Said(out)}
+			return nil
+		}
+		if text, ok := e.Told(err); ok && !contract.Cancelled(err) {
+			*reply = runtime.ToolReply{Text: text, Failed: true}
+			return nil
+		}
+		*reply, err = c.agentRun.toolFailed(e.Attempts == 1, err)
+		return err
+	})
+}
+
+// Said is what an activity of another worker returned, as the model reads it: a text as it is,
+// anything else as JSON.
+func Said(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(runtime.Unescape(raw))
+}
+
+func (c *toolCall) elsewhereOptions(e *contract.Elsewhere) workflow.ActivityOptions {
+	seconds := e.TimeoutSeconds
+	if seconds == 0 {
+		seconds = c.agentRun.run.Flow.Policy.ToolSeconds
+	}
+	o := c.agentRun.run.Options(seconds)
+	o.RetryPolicy.MaximumAttempts = e.Attempts
+	o.TaskQueue = e.TaskQueue
+	o.ScheduleToStartTimeout = time.Duration(e.StartSeconds) * time.Second
+	o.ScheduleToCloseTimeout = max(o.ScheduleToCloseTimeout, o.ScheduleToStartTimeout+o.StartToCloseTimeout)
+	o.HeartbeatTimeout = time.Duration(e.HeartbeatSeconds) * time.Second
+	o.WaitForCancellation = false // it may never hear of it
+	return o
+}

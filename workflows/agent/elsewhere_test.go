@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"weft/workflows/workflowtest"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+)
+
+// TestElsewhereHasNoStore passes an activity of another worker arguments that only the store could
+// hold: the model is told, and the call is not made.
+func TestElsewhereHasNoStore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bytes int
+		made  bool
+	}{"as many as Temporal takes": {runtime.MaxPayload - 100, true}, "more": {runtime.MaxPayload, false}, "as many as the store takes": {4 << 20, false}} {
+		t.Run(name, func(t *testing.T) {
+			made := false
+			env := workflowtest.Env()
+			env.RegisterActivityWithOptions(func(_ context.Context, in map[string]string) (int, error) {
+				made = true
+				return len(in["x"]), nil
+			}, activity.RegisterOptions{Name: "big"})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				f := workflows.lone(ctx, 8<<20, 0)
+				a := &agentRun{run: f.run, execution: &runtime.Execution{Id: "a#1", Node: &f.run.Flow.Nodes[0], Journal: runtime.NewJournal(nil, nil)}, thread: f.run.Transcript.Open("a#1")}
+				c := &toolCall{agentRun: a, call: &contract.ToolCall{ID: "1", Name: "big"}}
+				args := json.RawMessage(`{"x":"` + strings.Repeat("x", tc.bytes) + `"}`)
+				reply, err := c.elsewhere(ctx, &contract.Bound{Elsewhere: &contract.Elsewhere{Activity: "big", TaskQueue: "theirs", StartSeconds: 10, TimeoutSeconds: 60, Attempts: 1}}, args, "")
+				if err != nil {
+					return err
+				}
+				if made != tc.made || reply.Failed == tc.made || !tc.made && !strings.Contains(reply.Text, "at most 1945600 reach the worker") {
+					t.Errorf("the call is made: %t, the reply is %.200q", made, reply.Text)
+				}
+				return nil
+			})
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

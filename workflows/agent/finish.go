@@ -1,0 +1,227 @@
+package agent
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+	"weft/workflows/values"
+)
+
+// follow decides what comes after a message of the model: another call, or the end.
+func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *contract.Message, sha string) (again bool, err error) {
+	switch {
+	case a.think:
+		return true, a.thought(msg)
+	case len(msg.Calls) > 0 && !a.exhausted:
+		a.problems = nil
+		if res.Checked != nil {
+			a.problems = res.Checked.Errors
+		}
+		if err := a.call(ctx, msg, sha); err != nil {
+			return false, err
+		}
+		return a.result == nil, a.acted(len(msg.Calls))
+	case a.cfg.Chat != nil && !a.exhausted && (!a.cfg.Chat.Asked || res.Asks):
+		return true, nil
+	case a.cfg.Finish != nil:
+		return true, a.remind()
+	}
+	return a.repair(res, msg)
+}
+
+// ended is the outcome of an agent that called its finish tool.
+func (a *agentRun) ended() runtime.Outcome {
+	a.leaveFork()
+	return runtime.Outcome{Value: a.result, Exhausted: a.exhausted}
+}
+
+// acted counts a round of tool calls, and lets the model think where it is time to.
+func (a *agentRun) acted(calls int) error {
+	if c := a.execution.Node.Cost; c != nil && a.result == nil {
+		if err := a.run.Conversation.Spend(a.execution, c.Round); err != nil {
+			return err
+		}
+	}
+	if a.cfg.React == nil || a.result != nil {
+		return nil
+	}
+	for range calls {
+		a.results++
+		a.think = a.think || a.results%a.cfg.React.Interval == 0
+	}
+	if a.think {
+		return a.tell(a.cfg.React.Prompt)
+	}
+	return nil
+}
+
+// thought lets the model act again. Tools that it called in a thought are not run.
+func (a *agentRun) thought(msg *contract.Message) error {
+	a.think = false
+	for i := range msg.Calls {
+		if err := a.note(&msg.Calls[i], runtime.ToolReply{Text: "no tool is run while you think; call it afterwards", Failed: true}); err != nil {
+			return err
+		}
+	}
+	if a.cfg.React.Act == "" {
+		return nil
+	}
+	return a.tell(a.cfg.React.Act)
+}
+
+// tell appends a user's message.
+func (a *agentRun) tell(text string) error {
+	_, err := a.run.Transcript.Write(a.thread, &contract.Message{Role: contract.RoleUser, Text: text})
+	return err
+}
+
+// remind answers a model that called no tool although it has to.
+func (a *agentRun) remind() error {
+	f := a.cfg.Finish
+	of := a.execution.Id
+	if f.PerRun {
+		of = a.execution.Node.ID
+	}
+	if a.run.Conversation.Remind(of) >= f.Reminders {
+		return a.run.Fail(a.execution, contract.ClassNoFinish, "use a model that obeys tool_choice, or say in the task how to end", "%s", f.Failure)
+	}
+	if c := a.execution.Node.Cost; c != nil {
+		if err := a.run.Conversation.Spend(a.execution, c.Remind); err != nil {
+			return err
+		}
+	}
+	return a.tell(f.Reminder)
+}
+
+// turns refuses a model call beyond those that the node may make.
+func (a *agentRun) turns() error {
+	if most := a.cfg.MaxTurns; most > 0 && a.turn >= most {
+		return a.run.Fail(a.execution, contract.ClassTurnLimit, "raise the node's limit, or make its task easier",
+			"the node has made the %d model calls that it may make, and has not come to an end", most)
+	}
+	return nil
+}
+
+// ends answers a call of the tool by which the node ends, and takes its value. It is found out
+// anew where the run goes on in the middle of a message.
+func (c *toolCall) ends() bool {
+	f := c.agentRun.cfg.Finish
+	if f == nil || c.call.Name != f.Name {
+		return false
+	}
+	if c.agentRun.result != nil {
+		c.settle(runtime.ToolReply{Text: "the node has its result already", Free: true})
+		return true
+	}
+	args, problem := arguments(c.call.Arguments)
+	err := errors.New(problem)
+	if problem == "" {
+		var v value.Value
+		if v, err = c.finishValue(args); err == nil {
+			c.agentRun.result = &v
+			c.settle(runtime.ToolReply{Text: string(args)})
+			return true
+		}
+	}
+	c.settle(runtime.ToolReply{Text: strings.NewReplacer("{error}", err.Error()).Replace(f.Wrong), Failed: true})
+	return true
+}
+
+// finishValue reads the value in a finish tool's arguments.
+func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
+	f := c.agentRun.cfg.Finish
+	if len(c.agentRun.problems) > 0 {
+		return value.Value{}, errors.New(runtime.ErrorList(c.agentRun.problems, "; "))
+	}
+	v, err := value.Parse(args)
+	if err != nil {
+		return v, err
+	}
+	if c.agentRun.execution.Node.Ports != nil {
+		return v, c.named(v)
+	}
+	if f.Critique {
+		return c.critique(v)
+	}
+	for _, key := range f.Keys {
+		if inner, ok := v.Get(key); ok && len(v.Members) == 1 {
+			if f.Only && !f.Checked && inner.IsTagged() {
+				return value.Reread(value.Tagged, inner)
+			}
+			return value.Reread(f.Read, inner)
+		}
+	}
+	if _, tagged := v.Get("data"); tagged && len(v.Members) == 2 && f.Only {
+		return value.Reread(value.Tagged, v)
+	}
+	if f.Only {
+		return v, fmt.Errorf("want {%q: the result}, got %s", f.Keys[0], v.Brief())
+	}
+	return value.Reread(f.Read, v)
+}
+
+// critique makes a verification's result of the arguments and of the value that came in.
+func (c *toolCall) critique(v value.Value) (value.Value, error) {
+	correct, ok := v.Get("isCorrect")
+	if !ok || correct.Kind != value.Bool {
+		return v, fmt.Errorf("Field 'isCorrect' is required and is a boolean, got %s", v.Brief())
+	}
+	feedback, ok := v.Get("feedback")
+	if feedback.Kind != value.String && (ok && feedback.Kind != value.Null || !c.agentRun.cfg.Finish.Checked) {
+		return v, fmt.Errorf("Field 'feedback' is required and is a string, got %s", v.Brief())
+	}
+	input, _, err := values.ValueAt(c.agentRun.run, c.agentRun.execution.View, contract.ValueKey)
+	if err != nil {
+		return v, err
+	}
+	return value.Critique(correct.True, feedback.Text, input), nil
+}
+
+// opening makes the message with which an agent begins.
+func (a *agentRun) opening() (*contract.Message, error) {
+	m := &contract.Message{Role: contract.RoleUser}
+	before := contract.Stamp{}
+	if a.run.Flow.Values != nil && !a.run.Flow.Values.Named {
+		_, before, _ = values.ValueAt(a.run, a.execution.View, contract.ValueKey)
+	}
+	for _, p := range a.cfg.Opening {
+		var parts []contract.Part
+		switch p.From {
+		case "":
+			parts = []contract.Part{{Text: p.Text}}
+		case plan.FromInput:
+			parts = []contract.Part{runtime.InputPart(&a.run.Shared)}
+		case plan.FromOutputs:
+			parts = a.outputs(before.Exec)
+		case plan.FromPorts:
+			parts = []contract.Part{{Text: cmp.Or(a.portWords(), p.Text)}}
+		case plan.FromValue:
+			if before.Exec == plan.Start {
+				continue
+			}
+			v, _, err := values.ValueAt(a.run, a.execution.View, contract.ValueKey)
+			if err != nil {
+				return nil, err
+			}
+			part, err := values.TextPart(a.run, v.Words())
+			if err != nil {
+				return nil, err
+			}
+			parts = []contract.Part{part}
+		}
+		if len(parts) > 0 {
+			m.Parts = append(m.Parts, contract.Part{Text: p.Before})
+			m.Parts = append(append(m.Parts, parts...), contract.Part{Text: p.After})
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,379 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+)
+
+// agentKind runs nodes of kind agent. Its agents use sessions, if they are not nil.
+type AgentKind struct{ Sessions Sessions }
+
+// agent runs a node of kind agent: the model is called until it answers without calling a
+// tool. Each model call and each tool call is one activity. Tools run in parallel; their
+// results go back in the order asked.
+func (k AgentKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	a := agentRun{run: r, execution: x, sessions: k.Sessions, cfg: x.Node.Agent, left: x.Node.Agent.MaxCalls}
+	if len(a.cfg.Members) > 0 {
+		a.team = &team{of: a.cfg, node: a.execution.Node.ID, id: a.execution.Id}
+	}
+	if err := a.begin(); err != nil {
+		return runtime.Outcome{}, err
+	}
+	out, err := a.converse(ctx)
+	if errors.Is(err, runtime.ErrYield) {
+		x.State.Agent = a.snapshot()
+	}
+	out.LeftOut = a.leftOut()
+	return out, err
+}
+
+// converse goes on with the agent's thread until the agent has ended, or yields.
+func (a *agentRun) converse(ctx workflow.Context) (runtime.Outcome, error) {
+	for resumed := a.execution.Suspended != nil; ; resumed = false {
+		if !resumed {
+			a.mark()
+		}
+		if stop, err := a.run.Policy.ShouldContinueAsNew(ctx, a.execution.Journal.Weight()); err != nil {
+			return runtime.Outcome{}, a.run.Failed(a.execution, err)
+		} else if stop {
+			return runtime.Outcome{}, runtime.ErrYield
+		}
+		if err := a.hear(ctx); err != nil {
+			return runtime.Outcome{}, err
+		}
+		res, msg, sha, err := a.model(ctx)
+		if err != nil {
+			return runtime.Outcome{}, err
+		}
+		again, err := a.follow(ctx, res, msg, sha)
+		switch {
+		case err != nil:
+			return runtime.Outcome{}, err
+		case a.result != nil:
+			return a.ended(), nil
+		case again:
+			continue
+		}
+		a.leaveFork()
+		out := runtime.Outcome{Ref: a.run.Ref(sha), Text: msg.Text, Exhausted: a.exhausted, Truncated: res.Stop == "length"}
+		if res.Checked != nil {
+			out.Data = res.Checked.Data
+		}
+		return out, nil
+	}
+}
+
+// agentRun is one execution of an agent node under way.
+type agentRun struct {
+	run       *runtime.Run
+	execution *runtime.Execution
+	sessions  Sessions
+	cfg       *plan.Agent
+	thread    *runtime.Thread
+	profile   contract.ProfileRef
+	turn      int
+	// left is the budget of tool calls; exhausted is set when it is spent.
+	left      int
+	exhausted bool
+	errors    int
+	repairs   int
+	summaries int
+	// starts counts the runs that its calls started, by call id.
+	starts []contract.StartCount
+	// under are the calls under way.
+	under []*toolCall
+	// marked is the agent at its last boundary.
+	marked agentMark
+	// result is the value by which the node ends; problems are those of the arguments that
+	// should give it.
+	result   *value.Value
+	problems []contract.FieldError
+	// startLen is how long the conversation was when the agent began. think is set where the next
+	// call is for a thought; results counts tool results.
+	startLen, results int
+	think             bool
+	// ports are the values that the node takes by name.
+	ports value.Value
+	// team are the other agents of the node, above the one that asked this one. speaker is the
+	// member that goes on with the thread, if one does; next, whom a message hands it to.
+	team  *team
+	above *agentRun
+	// before counts what was asked in each side conversation when the agent was asked.
+	before      map[string]int
+	activeAgent string
+	next        string
+}
+
+// begin opens the execution's thread with the run's input and what earlier nodes said, by
+// reference, and settles the call profile.
+func (a *agentRun) begin() error {
+	if err := a.fill(); err != nil {
+		return err
+	}
+	a.openThread()
+	if a.team != nil {
+		a.team.main = a.thread
+	}
+	if a.execution.Suspended != nil && a.execution.Suspended.Agent != nil {
+		a.restore(a.execution.Suspended.Agent)
+		return a.describe()
+	}
+	if speaks, err := a.speaks(); err != nil {
+		return err
+	} else if !speaks {
+		return a.describe()
+	}
+	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{runtime.InputPart(&a.run.Shared)}, a.outputs("")...)}
+	if a.cfg.Opening != nil && a.run.Shared.Turn < 2 {
+		var err error
+		if m, err = a.opening(); err != nil {
+			return err
+		}
+	}
+	if _, err := a.run.Transcript.Write(a.thread, m); err != nil {
+		return err
+	}
+	if a.cfg.React != nil {
+		a.think = true
+		if err := a.tell(a.cfg.React.Prompt); err != nil {
+			return err
+		}
+	}
+	return a.describe()
+}
+
+// outputs are the latest outputs of earlier nodes, but that of one execution.
+func (a *agentRun) outputs(but string) []contract.Part {
+	parts := make([]contract.Part, 0, 3*len(a.execution.View.Outputs))
+	outputs := slices.Clone(a.execution.View.Outputs)
+	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
+		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
+	})
+	for _, o := range outputs {
+		if o.By.Exec == but {
+			continue
+		}
+		parts = append(parts,
+			contract.Part{Text: "\n\n<output node=" + strconv.Quote(cmp.Or(o.Name, o.Node)) + ">\n"},
+			a.outputPart(o.SHA),
+			contract.Part{Text: "\n</output>"})
+	}
+	return parts
+}
+
+// said is an output as part of a message. A value that this run wrote itself is sent where it is
+// short, so that no worker has to ask for it.
+func (a *agentRun) outputPart(sha string) contract.Part {
+	if a.run.Flow.Values != nil && a.run.Transcript.Has(sha) {
+		if m, err := contract.DecodeMessage(a.run.Transcript.Content[sha]); err == nil && len(m.Text) <= runtime.MaxInline && len(m.Parts) == 0 {
+			return contract.Part{Text: m.Text}
+		}
+	}
+	return contract.Part{Ref: &contract.ContentRef{SHA: sha}}
+}
+
+// modelRef is the model that the node is for. A script answers for all.
+func (a *agentRun) modelRef() string {
+	if contract.ScriptedAll(a.run.Shared.Model) {
+		return a.run.Shared.Model
+	}
+	return cmp.Or(a.cfg.Model, a.run.Shared.Model)
+}
+
+// describe makes the call profile: what every call of this node repeats.
+func (a *agentRun) describe() error {
+	p := contract.Profile{
+		Model: a.modelRef(), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
+		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.run.Shared.Script, Home: a.run.Home(),
+		RetellCalls: a.cfg.RetellCalls, Contacts: Contacts(a.cfg), Signed: a.team != nil,
+	}
+	if r := a.cfg.Remote; r != nil {
+		p.Remote = &contract.RemoteAgent{Connection: remoteConnection(a.run, r.Connection), PollMillis: r.PollMillis}
+	}
+	for i := range a.cfg.Tools {
+		t := &a.cfg.Tools[i]
+		b := resolvedConnection(a.run, t)
+		if b == nil {
+			return a.run.Fail(a.execution, contract.ClassConnection, "", "tool %q has no connection %q", t.Name, t.Connection)
+		}
+		pt := contract.ProfileTool{Name: t.Name, As: t.As, Description: t.Description}
+		if b.Catalogue != nil {
+			pt.Catalogue = *b.Catalogue
+		} else {
+			pt.Description = strings.TrimSpace(b.Connection.Description + "\n" + t.Description)
+		}
+		p.Tools = append(p.Tools, pt)
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode call profile: %w", err)
+	}
+	fresh := !a.run.Transcript.Has(contract.SHA(raw))
+	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: a.run.Transcript.Keep(raw).SHA}}
+	if fresh {
+		a.profile.Body = raw
+	}
+	return nil
+}
+
+// remote is the flow's connection to an agent that runs elsewhere.
+func remoteConnection(r *runtime.Run, id string) plan.Connection {
+	for _, c := range r.Flow.Connections {
+		if c.ID == id {
+			return c
+		}
+	}
+	return plan.Connection{ID: id, Kind: plan.ConnectionA2A}
+}
+
+// bound finds the connection of a tool, or nil.
+func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.Bound {
+	id := BoundTo(t)
+	for i := range r.Shared.Connections {
+		if r.Shared.Connections[i].ID == id {
+			return &r.Shared.Connections[i]
+		}
+	}
+	return nil
+}
+
+// boundTo names the connection that a tool is bound to.
+func BoundTo(t *plan.Tool) string {
+	if t.Connection == "" {
+		return "tool:" + t.Name
+	}
+	return t.Connection
+}
+
+// model calls the model once. It gives the answer's message with its hash.
+func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract.Message, string, error) {
+	if err := a.turns(); err != nil {
+		return nil, nil, "", err
+	}
+	a.turn++
+	if err := a.steered(ctx); err != nil {
+		return nil, nil, "", err
+	}
+	if _, err := a.fit(ctx, false); err != nil {
+		return nil, nil, "", err
+	}
+	res, err := a.completion(ctx, "")
+	if err != nil && !errors.Is(err, runtime.ErrYield) && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
+		// Once with less; then it is an error.
+		fits, failed := a.fit(ctx, true)
+		switch {
+		case failed != nil:
+			err = failed
+		case fits:
+			res, err = a.completion(ctx, "/less")
+		}
+	}
+	if err != nil {
+		return nil, nil, "", err
+	}
+	a.profile.Body = nil
+	msg, err := contract.DecodeMessage(res.Message)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	sha := a.run.Transcript.Record(a.thread, res.Message)
+	a.thread.Mark()
+	a.counted(res.Usage)
+	return res, msg, sha, nil
+}
+
+// completion makes one call of the model.
+func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.ModelResult, error) {
+	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.execution.Step}
+	in.Base, in.Tail = a.thread.Pending()
+	in.Base.Workflow, in.Base.Run = "", ""
+	in.Sent = a.shown()
+	var res contract.ModelResult
+	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
+		Activity: contract.ActivityModel, Args: []any{&in}, What: fmt.Sprintf("model call %d", a.turn), At: a.execution,
+		Id: a.execution.Id + "/model/" + strconv.Itoa(a.turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
+		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry, false), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Out: &res,
+	})
+	return &res, err
+}
+
+// steered puts what people have written to the run since into the conversation.
+func (a *agentRun) steered(ctx workflow.Context) error {
+	if a.above != nil {
+		return nil // people talk with the node, not with whom it asks
+	}
+	var messages []contract.Inbound
+	err := a.run.RunStep(ctx, a.execution.Journal, fmt.Sprintf("%s/messages/%d", a.execution.Id, a.turn), "", &messages, func(*runtime.JournalStep) error {
+		messages = a.run.Requests.Asker.Messages(a.execution.Node.ID)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if _, err := a.run.Transcript.Write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repair looks at an answer that should be JSON. It sends a wrong one back with its errors
+// as often as the node allows.
+func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (again bool, err error) {
+	if a.cfg.Output == nil || res.Checked != nil && len(res.Checked.Errors) == 0 {
+		return false, nil
+	}
+	if strings.TrimSpace(msg.Text) == "" {
+		text := "No result received but output_schema requires structured output"
+		if a.repairs > 0 {
+			text = "No result received from retry attempt"
+		}
+		return false, a.run.Fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text)
+	}
+	var problems []contract.FieldError
+	if res.Checked != nil {
+		problems = res.Checked.Errors
+	}
+	if a.repairs == a.cfg.Output.Repairs {
+		f := a.run.Fail(a.execution, contract.ClassOutputSchema,
+			"make the prompt or the schema easier to follow, or use a stronger model",
+			"Output validation failed after %d retry: %s", a.repairs, runtime.ErrorList(problems, "; "))
+		f.Errors = problems
+		return false, f
+	}
+	a.repairs++
+	for i := range msg.Calls {
+		// Every call needs its result before the conversation can go on.
+		if err := a.note(&msg.Calls[i], runtime.ToolReply{Text: "max_iterations reached", Failed: true}); err != nil {
+			return false, err
+		}
+	}
+	_, err = a.run.Transcript.Write(a.thread, &contract.Message{Role: contract.RoleUser, Text: repairText(a.cfg.Output.Schema, problems)})
+	return err == nil, err
+}
+
+// repairText asks for output again, in the words of the blueprint dialect's framework.
+func repairText(schema json.RawMessage, problems []contract.FieldError) string {
+	var pretty bytes.Buffer
+	if len(schema) == 0 || json.Indent(&pretty, runtime.Unescape(schema), "", "  ") != nil {
+		pretty.Reset()
+		pretty.WriteString("{}")
+	}
+	return "<output-validation-error>\nYour output did not match the required schema.\n\n## Validation Errors\n- " +
+		runtime.ErrorList(problems, "\n- ") + "\n\n## Required Schema\n```json\n" + pretty.String() +
+		"\n```\n\nPlease provide output matching the schema exactly. Output ONLY valid JSON.\n</output-validation-error>"
+}

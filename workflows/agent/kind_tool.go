@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+	"weft/workflows/values"
+)
+
+type ToolKind struct{}
+
+// toolNode runs a node of kind tool: one call with the values that the node takes. It is a call like
+// a model's, with the same rules, requests and limits; the conversation that holds it is the
+// node's own.
+func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	t := *x.Node.Tool
+	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, left: 1, turn: 1}
+	a.thread = r.Transcript.Open(x.Id)
+	if err := a.callOnce(ctx, &t); err != nil {
+		return runtime.Outcome{}, err
+	}
+	last := a.thread.Entries[len(a.thread.Entries)-1]
+	msg, err := contract.DecodeMessage(last.Raw)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	if msg.Error {
+		return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given; fix the tool or the flow", "the tool %q failed: %s", t.Name, runtime.Cut(msg.Text, 500))
+	}
+	v, err := toolValue(x.Node.Ports.Out, msg.Text)
+	if err != nil {
+		return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
+	}
+	return runtime.Outcome{Ref: a.run.Ref(last.Sha), Value: &v}, nil
+}
+
+// callOnce writes the call down as a model would, and makes it.
+func (a *agentRun) callOnce(ctx workflow.Context, t *plan.Tool) error {
+	in, err := values.Given(a.run, a.execution)
+	if err != nil {
+		return err
+	}
+	msg := &contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "call_1", Name: t.As, Arguments: string(in.JSON())}}}
+	ref, err := a.run.Transcript.Write(a.thread, msg)
+	if err != nil {
+		return err
+	}
+	return a.call(ctx, msg, ref.SHA)
+}
+
+// toolValue makes named values of what a tool returned. One output is the text itself, or the
+// JSON that it is; of an object with a member that is called like the output, that. Several
+// outputs are the members of an object.
+func toolValue(outs []plan.Out, text string) (value.Value, error) {
+	empty := value.Value{Kind: value.Object}
+	if len(outs) == 0 {
+		return empty, nil
+	}
+	v, err := value.Parse([]byte(text))
+	if len(outs) > 1 {
+		if err != nil || v.Kind != value.Object {
+			return empty, errors.New("it has several outputs, but what it returned is no JSON object: " + runtime.Cut(text, 200))
+		}
+		return v, nil
+	}
+	o := &outs[0]
+	if _, ok := v.Get(o.Name); ok && err == nil {
+		return v, nil
+	}
+	whole := value.Of(text)
+	if err != nil {
+		return values.Object(o.Name, whole), nil
+	}
+	if _, wrong := value.Cast(o.Type, v); wrong != nil || v.Kind != value.String && takesText(o) {
+		v = whole
+	}
+	return values.Object(o.Name, v), nil
+}
+
+// takesText reports whether an output takes a text as it is.
+func takesText(o *plan.Out) bool {
+	probe, err := value.Cast(o.Type, value.Of("x"))
+	return len(o.Type) > 0 && string(o.Type) != "{}" && err == nil && probe.Kind == value.String
+}

@@ -1,0 +1,336 @@
+package agent
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+	"weft/workflows/values"
+)
+
+// The agents of a node ask each other in conversations of their own, and hand over the one that
+// they are in. All of it happens within the node's execution: an agent that is asked is an
+// [agentRun] below the one that asks, and its answer is that one's tool result.
+
+// team is what the agents of one execution share.
+type team struct {
+	// of is the node's own agent, with the members; id is the execution's.
+	of   *plan.Agent
+	node string
+	id   string
+	// in are the values that the node takes, for all prompts.
+	in value.Value
+	// main is the node's own conversation.
+	main  *runtime.Thread
+	lines []*line
+}
+
+// line is a conversation in which a member is asked.
+type line struct {
+	name   string
+	thread *runtime.Thread
+	// n counts questions; speaker is the member that the conversation was handed to, if it was.
+	n           int
+	activeAgent string
+	// by is the agent whose question is being answered; yielded is set where it stopped in its middle.
+	by      *agentRun
+	yielded bool
+}
+
+// who names the agent that speaks.
+func (a *agentRun) who() string { return cmp.Or(a.activeAgent, a.execution.Node.ID) }
+
+// bulk is how many bytes the execution would carry.
+func (a *agentRun) bulk() int {
+	if a.team == nil {
+		return a.thread.Bytes
+	}
+	n := a.team.main.Bytes
+	for _, l := range a.team.lines {
+		if l.thread != nil {
+			n += l.thread.Bytes
+		}
+	}
+	return n
+}
+
+// line finds the conversation that a contact is asked in.
+func (t *team) line(c *plan.Contact) *line {
+	l := t.lineNamed(c.Thread)
+	if l.n == 0 && l.activeAgent == "" {
+		l.activeAgent = c.Member
+	}
+	return l
+}
+
+func (t *team) lineNamed(name string) *line {
+	for _, l := range t.lines {
+		if l.name == name {
+			return l
+		}
+	}
+	l := &line{name: name}
+	t.lines = append(t.lines, l)
+	return l
+}
+
+// turned is what the arguments of the tools say by which an agent turns to another.
+type turned struct {
+	Recipient string `json:"recipient"`
+	Message   string `json:"message"`
+}
+
+// to finds whom a call turns to; else it gives the reply.
+func (c *toolCall) to(k *plan.Contacts, raw json.RawMessage, asks bool) (*plan.Contact, turned, *runtime.ToolReply) {
+	var args turned
+	err := json.Unmarshal(raw, &args)
+	if err != nil || asks && strings.TrimSpace(args.Message) == "" {
+		want := `{"recipient": "name"}`
+		if asks {
+			want = `{"recipient": "name", "message": "text"}`
+		}
+		r := runtime.ToolError("%s wants %s", k.Name, want)
+		return nil, args, &r
+	}
+	var names []string
+	for i := range k.To {
+		if k.To[i].Name == args.Recipient {
+			return &k.To[i], args, nil
+		}
+		names = append(names, k.To[i].Name)
+	}
+	r := runtime.ToolError("there is no recipient %q; there are: %s", args.Recipient, strings.Join(names, ", "))
+	return nil, args, &r
+}
+
+// ask has a member answer.
+func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (runtime.ToolReply, error) {
+	to, args, wrong := c.to(c.agentRun.cfg.Ask, raw, true)
+	if wrong != nil {
+		return *wrong, nil
+	}
+	if to.Flow != "" {
+		return c.askFlow(ctx, to, args.Message)
+	}
+	var reply runtime.ToolReply
+	l := c.agentRun.team.line(to)
+	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, c.id("ask"), runtime.HashOf(args.Recipient, args.Message), &reply, func(s *runtime.JournalStep) error {
+		return c.askMember(ctx, l, to, &args, s, &reply)
+	})
+	c.agentRun.team.catchUp(c.agentRun.run, reply.Conversations)
+	return reply, err
+}
+
+// askMember has a member answer in a conversation, or goes on where it stopped.
+func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, args *turned, s *runtime.JournalStep, reply *runtime.ToolReply) error {
+	if wrong, err := c.whenFree(ctx, l, to.Name); wrong != nil || err != nil {
+		*reply = orEmpty(wrong)
+		return err
+	}
+	before := c.agentRun.team.questions()
+	l.by = c.agentRun
+	defer func() { l.by = nil }()
+	sub, err := c.asked(l, to, args, s.Execution)
+	if err != nil {
+		return err
+	}
+	out, err := sub.converse(ctx)
+	if errors.Is(err, runtime.ErrYield) {
+		l.yielded = true
+		if s.Execution, err = sub.suspend(); err != nil {
+			return err
+		}
+		return runtime.ErrYield
+	}
+	if err != nil {
+		// The next question begins anew: this conversation may have ended in the middle.
+		l.thread, l.activeAgent = nil, to.Member
+		*reply, err = memberFailed(err)
+	} else {
+		l.activeAgent = cmp.Or(sub.activeAgent, to.Member)
+		*reply, err = sub.reply(&out)
+	}
+	l.by = nil
+	for _, m := range c.agentRun.team.grown(before) {
+		reply.Conversations = append(reply.Conversations, m.conversation())
+	}
+	return err
+}
+
+// askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or
+// without any with what was said in it last.
+func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (runtime.ToolReply, error) {
+	flow := c.agentRun.run.Flow.Closure(to.Flow)
+	if flow == nil {
+		return runtime.ToolReply{}, c.agentRun.run.Fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
+	}
+	src := c.agentRun.run.Source.Sub(to.Flow)
+	return c.child(ctx, question, values.Wanted(flow, c.agentRun.team.in).JSON(), contract.FlowRef{Plan: flow, Source: &src})
+}
+
+// whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked
+// meanwhile cannot be waited for, because they may be waiting for this agent.
+func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*runtime.ToolReply, error) {
+	for l.by != nil || l.yielded {
+		if l.yielded {
+			return nil, runtime.ErrYield
+		}
+		if l.by != c.agentRun {
+			r := runtime.ToolError("%s is still at work on an earlier question of yours; go on without asking again", name)
+			return &r, nil
+		}
+		if err := workflow.Await(ctx, func() bool {
+			return l.by == nil || l.yielded || c.agentRun.run.Policy.ShouldYield(ctx, c.agentRun.execution.Journal.Weight())
+		}); err != nil {
+			return nil, err
+		}
+		if l.by != nil {
+			return nil, runtime.ErrYield
+		}
+	}
+	return nil, nil
+}
+
+// asked is the execution of a member that is asked, or that goes on with what it stopped with.
+func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) (*agentRun, error) {
+	l.n++
+	m := c.agentRun.team.of.MemberNamed(to.Member)
+	id := fmt.Sprintf("%s:%s~%d", c.agentRun.team.id, contract.EscapeID(l.name), l.n)
+	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
+	x := &runtime.Execution{Node: node, Id: id, Step: c.agentRun.execution.Step, Order: c.agentRun.execution.Order, Strand: c.agentRun.execution.Strand, View: c.agentRun.execution.View, Suspended: rest, Journal: runtime.JournalOf(c.agentRun.execution.Journal, rest)}
+	sub := &agentRun{run: c.agentRun.run, execution: x, sessions: c.agentRun.sessions, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
+	sub.speakAs(l.activeAgent)
+	if l.thread == nil {
+		l.thread = c.agentRun.run.Transcript.Open(id)
+	}
+	sub.thread = l.thread
+	if rest != nil && rest.Agent != nil {
+		sub.restore(rest.Agent)
+		return sub, sub.describe()
+	}
+	sub.startLen = len(sub.thread.Entries)
+	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: c.agentRun.who(), To: sub.who()}
+	if _, err := c.agentRun.run.Transcript.Write(sub.thread, m1); err != nil {
+		return nil, err
+	}
+	return sub, sub.describe()
+}
+
+// speakAs makes an agent of the team the one that goes on with the conversation.
+func (a *agentRun) speakAs(id string) {
+	a.activeAgent = id
+	if m := a.team.of.MemberNamed(id); m != nil {
+		a.cfg = withValues(&m.Agent, a.team.in)
+		return
+	}
+	a.activeAgent, a.cfg = "", withValues(a.team.of, a.team.in)
+}
+
+// hand is what a call does by which the agent hands its conversation over: once all calls of the
+// message have their answers, the other one goes on.
+func (c *toolCall) hand() runtime.ToolReply {
+	to, _, wrong := c.to(c.agentRun.cfg.Hand, json.RawMessage(c.call.Arguments), false)
+	switch {
+	case wrong != nil:
+		return *wrong
+	case c.agentRun.next != "":
+		return runtime.ToolError("the conversation is handed over already")
+	}
+	c.agentRun.next = cmp.Or(to.Member, c.agentRun.team.node)
+	return runtime.ToolReply{Text: "the conversation is handed to " + to.Name}
+}
+
+// handedOver lets the agent go on that a message has handed the conversation to.
+func (a *agentRun) handedOver() error {
+	if a.next == "" {
+		return nil
+	}
+	a.speakAs(a.next)
+	a.next = ""
+	return a.describe()
+}
+
+// reply is what a member says as the answer to a question: its words, or the values that it ends
+// with.
+func (a *agentRun) reply(out *runtime.Outcome) (runtime.ToolReply, error) {
+	if out.Value == nil {
+		return runtime.ToolReply{Text: out.Text}, nil
+	}
+	all := value.Value{Kind: value.Object}
+	for i := range a.execution.Node.Ports.Out {
+		o := &a.execution.Node.Ports.Out[i]
+		v, err := values.Leaving(a.run, a.execution, o, *out.Value)
+		if err != nil {
+			return runtime.ToolReply{}, err
+		}
+		all.Members = append(all.Members, value.Member{Key: o.Name, Value: v})
+	}
+	return runtime.ToolReply{Text: string(all.JSON())}, nil
+}
+
+// memberFailed gives a member's failure to whoever asked, unless an operator must fix it.
+func memberFailed(err error) (runtime.ToolReply, error) {
+	reply, err := subAgentFailed(err)
+	reply.Text = strings.Replace(reply.Text, "the sub-agent failed", "the agent failed", 1)
+	return reply, err
+}
+
+// questions counts what was asked in each conversation.
+func (t *team) questions() map[string]int {
+	out := map[string]int{}
+	for _, l := range t.lines {
+		out[l.name] = l.n
+	}
+	return out
+}
+
+// grown marks the conversations in which more was asked than before, but those in use, or in whose middle
+// somebody stopped: who is in one carries it.
+func (t *team) grown(before map[string]int) []lineMark {
+	var out []lineMark
+	for _, l := range t.lines {
+		if l.by == nil && !l.yielded && l.n > before[l.name] {
+			out = append(out, lineMark{name: l.name, active: l.activeAgent, questions: l.n, thread: markThread(l.thread)})
+		}
+	}
+	return out
+}
+
+// catchUp takes over what another run asked in conversations.
+func (t *team) catchUp(r *runtime.Run, list []contract.SideConversation) {
+	for i := range list {
+		if l := t.lineNamed(list[i].Name); l.by == nil && l.n < list[i].Questions {
+			t.take(r, l, &list[i])
+		}
+	}
+}
+
+// take makes a conversation what another run left of it.
+func (t *team) take(r *runtime.Run, l *line, c *contract.SideConversation) {
+	l.n, l.activeAgent, l.thread = c.Questions, c.Active, nil
+	if c.Thread != "" {
+		l.thread = r.Transcript.Open(c.Thread)
+		r.Transcript.Restore(l.thread, c.Messages, c.Called)
+		l.thread.Resent(c.Sent)
+	}
+}
+
+// contacts are the tools by which an agent turns to others, for its call profile.
+func Contacts(a *plan.Agent) []contract.ToolSpec {
+	var out []contract.ToolSpec
+	for _, k := range []*plan.Contacts{a.Ask, a.Hand} {
+		if k != nil {
+			out = append(out, contract.ToolSpec{Name: k.Name, Description: k.Description, Schema: k.Schema})
+		}
+	}
+	return slices.Clip(out)
+}

@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+	"weft/activities/contract"
+	"weft/workflows/workflowtest"
+
+	"weft/workflows/runtime"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// TestSideConversationsOfMembers lets an agent that was asked stop behind a boundary of its own, and looks at
+// which side conversations go with it: those that have grown since it was asked, but none that is in use, or
+// in whose middle somebody stopped.
+func TestSideConversationsOfMembers(t *testing.T) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		r := runtime.NewRun(ctx)
+		side := func(name string, n int) *line { return &line{name: name, n: n, thread: talked(t, r.Transcript, name)} }
+		old, grown, own, stopped := side("old", 1), side("grown", 1), side("own", 1), side("stopped", 2)
+		tm := &team{lines: []*line{old, grown, own, stopped}}
+		before := tm.questions()
+		grown.n, own.n, stopped.n = 2, 2, 3
+		own.by, stopped.yielded = &agentRun{}, true
+		var names []string
+		for _, m := range tm.grown(before) {
+			names = append(names, m.name)
+		}
+		if !slices.Equal(names, []string{"grown"}) {
+			t.Fatalf("%v go with it, want grown alone", names)
+		}
+		again := &team{lines: []*line{{name: "old", n: 1}}}
+		again.catchUp(runtime.NewRun(ctx), []contract.SideConversation{tm.grown(before)[0].conversation(), {Name: "old", Questions: 1, Active: "other"}})
+		if l := again.lineNamed("grown"); l.n != 2 || l.thread == nil || len(l.thread.Entries) != 2 {
+			t.Errorf("the conversation that has grown is %+v", l)
+		}
+		if l := again.lineNamed("old"); l.activeAgent != "" {
+			t.Errorf("a conversation that has not grown is taken over: %+v", l)
+		}
+	})
+}

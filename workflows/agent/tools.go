@@ -1,0 +1,418 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/runtime"
+)
+
+// call runs the tool calls of one assistant's message and appends their results in the
+// order asked. Calls outside run in parallel; the interpreter's own tools take effect in
+// the order asked.
+func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string) error {
+	outside := runtime.NewGroup(ctx)
+	calls := make([]*toolCall, len(msg.Calls))
+	for i := range calls {
+		calls[i] = &toolCall{agentRun: a, call: &msg.Calls[i], index: i, sha: sha}
+	}
+	a.under = calls
+	for _, c := range calls {
+		c.start(outside)
+		if a.cfg.Sequential && c.outside && c.wait() != nil {
+			break
+		}
+	}
+	var failed error
+	for _, c := range calls {
+		// What comes behind a call that yielded takes its effect when that has its answer.
+		if failed = c.finish(); failed != nil {
+			break
+		}
+	}
+	if err := outside.Wait(); err != nil {
+		failed = err
+	}
+	if failed != nil {
+		return failed
+	}
+	if err := a.noteAll(calls); err != nil {
+		return err
+	}
+	return a.handedOver()
+}
+
+// noteAll appends the replies of a message's calls to the thread.
+func (a *agentRun) noteAll(calls []*toolCall) error {
+	var last string
+	for _, c := range calls {
+		if err := a.note(c.call, c.reply); err != nil {
+			return err
+		}
+		if c.reply.Failed && !c.reply.Free {
+			a.errors++
+			last = textOf(&c.reply)
+		} else if !c.reply.Failed {
+			a.errors = 0
+		}
+		if a.errors == a.cfg.MaxErrors && a.result == nil {
+			return a.run.Fail(a.execution, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
+				"%d tool errors in a row, the last of %q: %s", a.errors, c.call.Name, runtime.Cut(last, 500))
+		}
+	}
+	a.exhausted = a.left == 0
+	return nil
+}
+
+// toolCall is one call of an assistant's message.
+type toolCall struct {
+	agentRun *agentRun
+	call     *contract.ToolCall
+	index    int
+	sha      string
+	reply    runtime.ToolReply
+	// startNumber tells the run that the call starts from those of other calls with its id.
+	startNumber int
+	// outside says that the call runs beside the others; wait waits for it then.
+	outside bool
+	wait    func() error
+	done    bool
+	// args are those of a tool of the interpreter's own; condensed says that the value is
+	// shortened first.
+	args      builtinArgs
+	condensed bool
+}
+
+// start begins a call that runs beside the others, and decides what a call is answered that is
+// not made at all.
+func (c *toolCall) start(outside *runtime.Group) {
+	switch {
+	case c.ends():
+		return
+	case c.index >= maxCalls:
+		c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
+		return
+	case c.agentRun.left == 0:
+		c.settle(runtime.ToolReply{Text: "max_iterations reached", Failed: true, Free: true})
+		return
+	}
+	c.agentRun.left--
+	args, problem := arguments(c.call.Arguments)
+	if problem != "" {
+		c.refuse("the arguments of %s are no JSON object: %s; call it again with an object", c.call.Name, problem)
+		return
+	}
+	run := c.handler(args)
+	if run == nil {
+		return
+	}
+	c.outside = true
+	c.wait = outside.Start(func(ctx workflow.Context) error {
+		reply, err := run(ctx)
+		if err == nil && !c.condensed {
+			c.settle(reply)
+		}
+		return err
+	})
+}
+
+// handler finds what runs a call outside. It returns nil for the interpreter's own tools, whose
+// effect comes in the order asked, and for a tool that there is not.
+func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (runtime.ToolReply, error) {
+	for t := range c.agentRun.cfg.Tools {
+		tool := &c.agentRun.cfg.Tools[t]
+		if tool.As != c.call.Name {
+			continue
+		}
+		b := resolvedConnection(c.agentRun.run, tool)
+		if b.Connection.Kind == plan.ConnectionAgent {
+			c.countStart()
+		}
+		return func(ctx workflow.Context) (runtime.ToolReply, error) {
+			args, note, refused, err := c.confirm(ctx, tool, b, args)
+			if err != nil || refused != nil {
+				return orEmpty(refused), err
+			}
+			var reply runtime.ToolReply
+			switch b.Connection.Kind {
+			case plan.ConnectionAgent:
+				reply, err = c.subAgent(ctx, b.Connection.Agent, args)
+			case plan.ConnectionClient:
+				reply, err = c.client(ctx, tool, b, args)
+			default:
+				return c.tool(ctx, tool, b, args, note)
+			}
+			reply.Text = note + reply.Text
+			return reply, err
+		}
+	}
+	switch {
+	case c.agentRun.cfg.Ask != nil && c.call.Name == c.agentRun.cfg.Ask.Name:
+		c.countStart()
+		return func(ctx workflow.Context) (runtime.ToolReply, error) { return c.ask(ctx, args) }
+	case c.agentRun.cfg.Hand != nil && c.call.Name == c.agentRun.cfg.Hand.Name:
+		return nil
+	case slices.Contains(c.agentRun.cfg.Builtins, c.call.Name):
+		return c.builtin(args)
+	case c.agentRun.cfg.NoTool != "":
+		c.refuse("%s", strings.NewReplacer("{tool}", c.call.Name).Replace(c.agentRun.cfg.NoTool))
+		return nil
+	}
+	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(c.agentRun.offered(), ", "))
+	return nil
+}
+
+func orEmpty(r *runtime.ToolReply) runtime.ToolReply {
+	if r == nil {
+		return runtime.ToolReply{}
+	}
+	return *r
+}
+
+// finish waits for a call, or lets one of the interpreter's own take effect.
+func (c *toolCall) finish() error {
+	switch {
+	case c.done:
+		return nil
+	case c.outside:
+		if err := c.wait(); err != nil || c.done {
+			return err
+		}
+	}
+	c.settle(c.effect())
+	return nil
+}
+
+func (c *toolCall) settle(r runtime.ToolReply) { c.reply, c.done = r, true }
+
+// refuse answers a call that cannot be made.
+func (c *toolCall) refuse(format string, args ...any) {
+	c.settle(runtime.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true})
+}
+
+// id is that of the call's activity of a kind.
+func (c *toolCall) id(kind string) string {
+	return fmt.Sprintf("%s/%s/%d.%d", c.agentRun.execution.Id, kind, c.agentRun.turn, c.index+1)
+}
+
+// confirm asks a person where the flow or the worker's rules want it. It gives the arguments
+// with which the call is made, or the reply of one that is refused.
+func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bound, args json.RawMessage) (json.RawMessage, string, *runtime.ToolReply, error) {
+	need, limit := tool.Confirm, 0
+	for _, rule := range b.Confirm {
+		if rule.Name == tool.Name {
+			need, limit = true, rule.LimitSeconds
+		}
+	}
+	if !need {
+		return args, "", nil, nil
+	}
+	req := contract.Request{
+		ID: c.id("confirm"), Kind: contract.RequestConfirm, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
+		Text:      fmt.Sprintf("%s wants to call %s%s", c.agentRun.who(), tool.As, inWords(args)),
+		Catalogue: b.Catalogue, LimitSeconds: limit,
+	}
+	c.describeCall(&req, tool, args)
+	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	decision := reply.Confirm
+	if decision == nil {
+		no := false
+		decision = &contract.ConfirmAnswer{Approve: &no, Reason: fmt.Sprintf("nobody answered within %d seconds", limit)}
+	}
+	if !*decision.Approve {
+		text := "a person refused the call of " + tool.As
+		if decision.Reason != "" {
+			text += ": " + decision.Reason
+		}
+		return nil, "", &runtime.ToolReply{Text: text, Failed: true, Free: true}, nil
+	}
+	if len(decision.Arguments) == 0 {
+		return args, "", nil, nil
+	}
+	// Without the escapes that a way through a payload adds: whether the run has continued
+	// since must not make it another call.
+	edited := plain(decision.Arguments)
+	if bytes.Equal(edited, plain(args)) {
+		return args, "", nil, nil
+	}
+	note := "[a person changed the arguments to " + runtime.Cut(string(edited), 4<<10) + "]\n"
+	if decision.Reason != "" {
+		note = "[a person changed the arguments to " + runtime.Cut(string(edited), 4<<10) + ": " + runtime.Cut(decision.Reason, 1<<10) + "]\n"
+	}
+	return edited, note, nil, nil
+}
+
+// plain is JSON as it is after a way through a payload, and readable.
+func plain(raw json.RawMessage) json.RawMessage {
+	out, err := json.Marshal(raw)
+	if err != nil {
+		return raw
+	}
+	return runtime.Unescape(out)
+}
+
+// describeCall says in a request which call it is about.
+func (c *toolCall) describeCall(req *contract.Request, tool *plan.Tool, args json.RawMessage) {
+	req.Tool, req.Name, req.Connection = tool.As, tool.Name, BoundTo(tool)
+	if len(args) <= runtime.MaxShown {
+		req.Arguments = args
+		return
+	}
+	ref := c.agentRun.run.Ref(c.sha)
+	req.Call = &ref
+}
+
+// inWords is what a person reads of arguments.
+func inWords(args json.RawMessage) string {
+	if string(args) == "{}" {
+		return ""
+	}
+	return " with " + runtime.Cut(string(args), 300)
+}
+
+// client has a client of the run execute a tool.
+func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Bound, args json.RawMessage) (runtime.ToolReply, error) {
+	limit := 0
+	for i := range b.Connection.Tools {
+		if b.Connection.Tools[i].Name == tool.Name {
+			limit = b.Connection.Tools[i].LimitSeconds
+		}
+	}
+	req := contract.Request{
+		ID: c.id("client"), Kind: contract.RequestToolResult, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
+		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, LimitSeconds: limit,
+	}
+	c.describeCall(&req, tool, args)
+	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
+	switch {
+	case err != nil:
+		return runtime.ToolReply{}, err
+	case reply.ToolResult == nil:
+		return runtime.ToolReply{Text: fmt.Sprintf("no client ran the tool within %d seconds", limit), Failed: true}, nil
+	case reply.ToolResult.Error != "":
+		return runtime.ToolReply{Text: reply.ToolResult.Error, Failed: true}, nil
+	}
+	var text string
+	if json.Unmarshal(reply.ToolResult.Result, &text) == nil {
+		return runtime.ToolReply{Text: text}, nil
+	}
+	return runtime.ToolReply{Text: string(runtime.Unescape(reply.ToolResult.Result))}, nil
+}
+
+// maxCalls is how many calls of one message are made; the server refuses more than 2,000
+// activities under way.
+const maxCalls = 500
+
+// textOf is a reply's text.
+func textOf(r *runtime.ToolReply) string {
+	if r.Message == nil {
+		return r.Text
+	}
+	m, err := contract.DecodeMessage(r.Message)
+	if err != nil {
+		return ""
+	}
+	return m.Text
+}
+
+// note appends a reply to the thread.
+func (a *agentRun) note(c *contract.ToolCall, reply runtime.ToolReply) error {
+	if reply.Message != nil {
+		a.run.Transcript.Record(a.thread, reply.Message)
+		return nil
+	}
+	m := contract.Message{Role: contract.RoleTool, Text: reply.Text, Parts: reply.Parts, CallID: c.ID, Name: c.Name, Error: reply.Failed}
+	if n, err := runtime.Size(m); err != nil || n > a.run.Sizes.Limit()/2 {
+		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, a.run.Sizes.Limit()/2), nil, true
+	}
+	_, err := a.run.Transcript.Write(a.thread, &m)
+	return err
+}
+
+// offered lists the names of the node's tools.
+func (a *agentRun) offered() []string {
+	names := append([]string{}, a.cfg.Builtins...)
+	for i := range a.cfg.Tools {
+		names = append(names, a.cfg.Tools[i].As)
+	}
+	for _, k := range Contacts(a.cfg) {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// arguments reads what a model wrote as a tool's arguments. Nothing at all means none.
+func arguments(text string) (json.RawMessage, string) {
+	text = strings.TrimSpace(text)
+	if text == "" || text == "null" {
+		return json.RawMessage("{}"), ""
+	}
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		return nil, err.Error()
+	}
+	return json.RawMessage(text), ""
+}
+
+// tool calls a tool outside, as an activity.
+func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, args json.RawMessage, note string) (runtime.ToolReply, error) {
+	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note}
+	if len(args) > runtime.MaxInline && note == "" {
+		// History has them already, in the message that asks for the call.
+		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
+	}
+	if b.Elsewhere != nil {
+		return c.elsewhere(ctx, b, args, note)
+	}
+	once := b.Never(t.Name)
+	return c.toolStep(ctx, t.Name, args, note, func(s *runtime.JournalStep, reply *runtime.ToolReply) error {
+		var out contract.ToolResult
+		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
+			Activity: contract.ActivityTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, Id: c.id("tool"),
+			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: runtime.Retrying(c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ToolSeconds), b.Connection.Retry, once),
+			Once: once, Result: runtime.ResultSize{Together: len(c.agentRun.under), Room: &in.Room}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
+		})
+		if err == nil {
+			*reply = runtime.ToolReply{Message: out.Message, Failed: out.Error}
+			return nil
+		}
+		*reply, err = c.agentRun.toolFailed(once, err)
+		return err
+	})
+}
+
+// toolStep makes a call of a tool as a step.
+func (c *toolCall) toolStep(ctx workflow.Context, name string, args json.RawMessage, note string, do func(*runtime.JournalStep, *runtime.ToolReply) error) (runtime.ToolReply, error) {
+	var reply runtime.ToolReply
+	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, c.id("tool"), runtime.HashOf(name, string(args), note), &reply, func(s *runtime.JournalStep) error { return do(s, &reply) })
+	return reply, err
+}
+
+// toolFailed decides what a failed tool call means: something that the model can fix goes
+// back to it as a reply; what an operator must fix stays an error.
+func (a *agentRun) toolFailed(once bool, err error) (runtime.ToolReply, error) {
+	if contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) {
+		return runtime.ToolReply{}, err
+	}
+	f := contract.FailureOf(err)
+	switch f.Class {
+	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
+		return runtime.ToolReply{Text: f.Error(), Failed: true}, nil
+	}
+	if once && contract.Retryable(f.Class) {
+		return runtime.ToolReply{Text: "outcome unknown: " + f.Text +
+			"; the call may or may not have taken effect and is not repeated", Failed: true}, nil
+	}
+	return runtime.ToolReply{}, err
+}

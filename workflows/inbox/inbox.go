@@ -1,0 +1,501 @@
+package inbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+)
+
+// Bounds of what outsiders can make a run keep.
+const (
+	maxAnswered = 1000
+	maxOpen     = 2000
+	maxAnswer   = 1 << 20
+	maxKept     = 20                    // answered requests in a status
+	maxListed   = 800 << 10             // of requests in a status, so that a query's answer holds it
+	maxLimit    = 100 * 365 * 24 * 3600 // seconds
+	// maxRequestID is more than a request's id has, maxWorkflowID the server's limit.
+	maxRequestID  = 300
+	maxWorkflowID = 1000
+)
+
+// desk is where the run at the root of a tree keeps the tree's requests: what is open, what
+// was answered, and the messages that nobody asked for. It takes answers by Update and by
+// signal, and relays them.
+type Inbox struct {
+	run        *runtime.Run
+	Requests   []contract.Request
+	answered   []contract.Answered
+	remembered []contract.Remembered
+	Unread     []contract.Inbound
+	seen       []string
+	seq        int
+	// limits end the timers of open requests.
+	limits map[string]workflow.CancelFunc
+	// busy counts answers by signal that are being looked at, and answers still to be relayed.
+	Busy int
+	// relays are the latter.
+	relays []relay
+	// looking are the answers by signal that are being looked at, in the order in which they came;
+	// looks counts all that there were.
+	looking []look
+	looks   int
+	signals []signal
+	host    Host
+	// given are messages that branches have and may come back with unread; full is set where unread ones wait
+	// for a workflow task with room for them.
+	given []dispatched
+	full  bool
+}
+
+// Host is the run whose inbox it is.
+type Host interface {
+	// Changed is called when there is something new to show.
+	Changed(ctx workflow.Context)
+	// Opened and Closed are called with each request and answer, once.
+	Opened(ctx workflow.Context, req *contract.Request)
+	Closed(ctx workflow.Context, a *contract.Answered)
+	// Knows reports whether the flow is known yet, and whether it has a node.
+	Knows(node string) (ready, found bool)
+	// Route finds the branch that gets a message, nil where none that runs does.
+	Route(m *contract.Inbound) (branch string, child *runtime.ChildRun)
+}
+
+func NewInbox(r *runtime.Run, h Host) *Inbox {
+	d := &Inbox{run: r, host: h, limits: map[string]workflow.CancelFunc{}}
+	r.Requests.Own(d)
+	return d
+}
+
+// serve registers the Updates of an owner, and starts to listen to signals.
+func (d *Inbox) Serve(ctx workflow.Context) error {
+	for _, kind := range contract.Requests {
+		err := workflow.SetUpdateHandlerWithOptions(ctx, kind,
+			func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
+				d.run.Requests.AcceptUpdate(ctx, raw)
+				body, err := runtime.ArgumentOf(raw, "the answer of kind "+kind, updateText[kind])
+				if err != nil {
+					return nil, runtime.Wire(err)
+				}
+				out, err := d.answer(ctx, kind, body, workflow.GetCurrentUpdateInfo(ctx).ID)
+				return out, runtime.Wire(err)
+			},
+			workflow.UpdateHandlerOptions{
+				Validator: func(ctx workflow.Context, raw converter.RawValue) error {
+					body, err := runtime.ArgumentOf(raw, "the answer of kind "+kind, updateText[kind])
+					if err == nil {
+						err = d.admit(kind, body)
+					}
+					if err == nil {
+						err = d.run.Requests.AdmitUpdate(ctx, raw)
+					}
+					return runtime.Wire(err)
+				},
+				Description: updateText[kind],
+			})
+		if err != nil {
+			return fmt.Errorf("register update %s: %w", kind, err)
+		}
+	}
+	for _, kind := range contract.Requests {
+		d.signals = append(d.signals, signal{kind, d.signalled,
+			workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: updateText[kind]})})
+	}
+	for _, name := range []string{contract.SignalRequest, contract.SignalClose} {
+		d.signals = append(d.signals, signal{name, d.receiveAnnouncement, workflow.GetSignalChannel(ctx, name)})
+	}
+	var channels []workflow.ReceiveChannel
+	for _, s := range d.signals {
+		channels = append(channels, s.channel)
+	}
+	d.run.Requests.AddListener(func() { d.Drain(ctx) }, channels...)
+	return nil
+}
+
+// signal is one that an inbox takes.
+type signal struct {
+	name    string
+	take    func(workflow.Context, string, converter.RawValue)
+	channel workflow.ReceiveChannel
+}
+
+// drain takes in all signals that have come.
+func (d *Inbox) Drain(ctx workflow.Context) {
+	for _, s := range d.signals {
+		var raw converter.RawValue
+		for s.channel.ReceiveAsync(&raw) {
+			s.take(ctx, s.name, raw)
+			raw = converter.RawValue{}
+		}
+	}
+}
+
+var updateText = map[string]string{
+	contract.RequestMessage:    `{"text": "…"}, with "id" to answer a request, with "node" to address an agent`,
+	contract.RequestToolResult: `{"id": "…", "result": any JSON} or {"id": "…", "error": "…"}`,
+	contract.RequestConfirm:    `{"id": "…", "approve": true or false, "reason": "…"}`,
+	contract.RequestRetry:      `{"id": "…"} when what the request names is fixed, with "give_up": true to fail the node`,
+}
+
+// signalled takes an answer by signal. A wrong one is counted and shown, and changes nothing.
+func (d *Inbox) signalled(ctx workflow.Context, kind string, raw converter.RawValue) {
+	var body json.RawMessage
+	err := d.run.Requests.ReadSignal(ctx, raw, &body)
+	if err == nil {
+		err = d.admit(kind, body)
+	}
+	if err != nil {
+		d.reject(ctx, kind, err)
+		return
+	}
+	d.Busy++
+	done := d.look(body)
+	workflow.GoNamed(ctx, "answer", func(ctx workflow.Context) {
+		if _, err := d.answer(ctx, kind, body, ""); err != nil {
+			d.reject(ctx, kind, err)
+		}
+		done()
+		d.Busy--
+	})
+}
+
+// look is an answer that is being looked at: the n-th, for the request id, or for the oldest one.
+type look struct {
+	n  int
+	id string
+}
+
+// look notes an answer until done is called.
+func (d *Inbox) look(body json.RawMessage) (done func()) {
+	var to contract.RequestID
+	_ = json.Unmarshal(body, &to) // admitted
+	d.looks++
+	own := look{d.looks, to.ID}
+	d.looking = append(d.looking, own)
+	return func() {
+		d.looking = slices.DeleteFunc(d.looking, func(l look) bool { return l == own })
+	}
+}
+
+// looked waits until all answers that have come for a request by now are taken or refused.
+func (d *Inbox) looked(ctx workflow.Context, id string) error {
+	d.Drain(ctx)
+	last := d.looks
+	return workflow.Await(ctx, func() bool {
+		return !slices.ContainsFunc(d.looking, func(l look) bool { return l.n <= last && (l.id == id || l.id == "") })
+	})
+}
+
+// told takes what runs below the owner say.
+func (d *Inbox) receiveAnnouncement(ctx workflow.Context, name string, raw converter.RawValue) {
+	var req contract.Request
+	err := d.run.Requests.ReadSignal(ctx, raw, &req)
+	switch {
+	case err == nil && name == contract.SignalRequest:
+		err = d.announced(&req)
+	case err == nil && req.ID == "" && req.Run.Workflow != "":
+		d.Disown(ctx, req.Run.Workflow)
+		return
+	case err == nil:
+		err = d.foreign(req.ID)
+	}
+	switch {
+	case err != nil:
+		d.reject(ctx, name, fmt.Errorf("it is from no run of this tree: %w", err))
+	case name == contract.SignalClose:
+		d.Close(ctx, req.ID)
+	default:
+		d.show(ctx, &req)
+	}
+}
+
+// announced refuses what no run below this one says. Anybody can send the signal, and an
+// answer that cannot be relayed would be a command that the server refuses for ever.
+func (d *Inbox) announced(req *contract.Request) error {
+	wf := req.Run.Workflow
+	names := []string{req.Node, req.Execution, req.At, req.Hash, req.Tool, req.Name, req.Connection, req.Run.Run}
+	for _, ref := range []*contract.ContentRef{req.Call, req.Catalogue} {
+		if ref != nil {
+			names = append(names, ref.Workflow, ref.Run, ref.SHA)
+		}
+	}
+	switch {
+	case len(req.ID) > maxRequestID:
+		return fmt.Errorf("the id has %d bytes, at most %d are taken", len(req.ID), maxRequestID)
+	case !slices.Contains(contract.Requests, req.Kind):
+		return fmt.Errorf("its kind is %q", runtime.Cut(req.Kind, 50))
+	case wf == "" || wf == d.run.Transcript.Workflow || len(wf) > maxWorkflowID:
+		return fmt.Errorf("the run that waits is %q", runtime.Cut(wf, 200))
+	case len(req.Text) > 2*runtime.MaxAsked || len(req.Arguments) > 8*runtime.MaxShown:
+		return fmt.Errorf("it has %d bytes of text and %d of arguments", len(req.Text), len(req.Arguments))
+	}
+	for _, name := range names {
+		if len(name) > runtime.MaxField+len("…") {
+			return fmt.Errorf("it names something with %d bytes, at most %d are taken: %s", len(name), runtime.MaxField, runtime.Cut(name, 50))
+		}
+	}
+	req.Failure = runtime.ShownFailure(req.Failure)
+	return d.foreign(req.ID)
+}
+
+// foreign refuses an id that is missing, or is that of a request of this run's own: that
+// one is not opened and closed by signal.
+func (d *Inbox) foreign(id string) error {
+	if id == "" {
+		return errors.New("the id is missing")
+	}
+	if i := d.index(id); i >= 0 && d.Requests[i].Run.Workflow == d.run.Transcript.Workflow {
+		return fmt.Errorf("the request %q is another run's", runtime.Cut(id, 200))
+	}
+	return nil
+}
+
+func (d *Inbox) reject(ctx workflow.Context, kind string, err error) {
+	d.run.Requests.Refuse(kind, err)
+	d.host.Changed(ctx)
+}
+
+// open shows a request, unless it is shown or has its answer already: then that is given. It gives no error.
+func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
+	d.show(ctx, req)
+	return nil
+}
+
+func (d *Inbox) show(ctx workflow.Context, req *contract.Request) {
+	again, answered := d.askedAgain(req)
+	if answered != nil && answered.Reply != nil {
+		answered.Run = req.Run.Run
+		d.relay(ctx, req, answered.Reply)
+	}
+	if answered != nil {
+		return
+	}
+	if i := d.index(req.ID); i >= 0 {
+		// It goes on in another run, which also holds what it refers to.
+		q := &d.Requests[i]
+		q.Run, q.Call, q.Catalogue = req.Run, req.Call, req.Catalogue
+		return
+	}
+	if len(d.Requests) >= maxOpen {
+		// Whoever waits must not wait for what nobody can see.
+		d.reject(ctx, contract.SignalRequest, fmt.Errorf("%d requests are open, %q is not opened", maxOpen, req.ID))
+		d.relay(ctx, req, &contract.Reply{ID: req.ID, Expired: true})
+		return
+	}
+	own := *req
+	own.OpenedAt, own.DueAt, own.Again = workflow.Now(ctx).UTC(), nil, again
+	if own.LimitSeconds > 0 {
+		due := own.OpenedAt.Add(time.Duration(min(own.LimitSeconds, maxLimit)) * time.Second)
+		own.DueAt = &due
+	}
+	d.Requests = append(d.Requests, own)
+	d.host.Opened(ctx, &own)
+	d.run.Watch.Open(ctx, &own)
+	d.watch(ctx, &own)
+	switch {
+	case own.Kind == contract.RequestConfirm:
+		d.recall(ctx, &own)
+	case own.Kind == contract.RequestMessage:
+		d.early(ctx, &own)
+	}
+	d.host.Changed(ctx)
+}
+
+// askedAgain is what is known of a request that has its answer, else nil. The same question may come
+// from another run than the one that took the answer, which an operator has reset: then it is asked
+// anew, once more than before, because a yes was for one call alone.
+func (d *Inbox) askedAgain(req *contract.Request) (again int, answered *contract.Answered) {
+	a := d.find(req.ID)
+	if a == nil || a.Reply != nil || a.Run == "" || a.Run == req.Run.Run {
+		return 0, a
+	}
+	again = a.Again + 1
+	d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == req.ID })
+	return again, nil
+}
+
+// watch ends a request when its time is over: no answer means no. What came by signal while no worker
+// was there is looked at first: it may have come in time, and its sender is not told that it is refused.
+func (d *Inbox) watch(ctx workflow.Context, req *contract.Request) {
+	if req.DueAt == nil {
+		return
+	}
+	left := req.DueAt.Sub(workflow.Now(ctx))
+	id := req.ID
+	// The limit holds whatever becomes of the handler that opened the request.
+	ctx, cancel := workflow.NewDisconnectedContext(ctx)
+	d.limits[id] = cancel
+	workflow.GoNamed(ctx, "limit", func(ctx workflow.Context) {
+		if runtime.Pause(ctx, max(left, 0), "limit · "+id) != nil || d.looked(ctx, id) != nil {
+			return
+		}
+		if i := d.index(id); i >= 0 {
+			d.settle(ctx, i, contract.Reply{ID: id, Expired: true}, "", "")
+		}
+	})
+}
+
+// recall answers a confirm as the same tool was answered before, where that was to be
+// remembered.
+func (d *Inbox) recall(ctx workflow.Context, req *contract.Request) {
+	for _, m := range d.remembered {
+		if m.Connection == req.Connection && m.Name == req.Name {
+			yes := m.Approve
+			d.settle(ctx, d.index(req.ID), contract.Reply{ID: req.ID, Confirm: &contract.ConfirmAnswer{
+				ID: req.ID, Approve: &yes, Reason: m.Reason, By: m.By}}, "", m.By)
+			return
+		}
+	}
+}
+
+// remember keeps an answer for every later call of the tool; the last one counts.
+func (d *Inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
+	d.remembered = slices.DeleteFunc(d.remembered, func(m contract.Remembered) bool {
+		return m.Connection == req.Connection && m.Name == req.Name
+	})
+	d.remembered = append(d.remembered, contract.Remembered{Connection: req.Connection, Name: req.Name,
+		Approve: *c.Approve, Reason: runtime.Cut(c.Reason, runtime.MaxReason), By: c.By})
+}
+
+// early answers a question with a message that came before it was asked.
+func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
+	for i, m := range d.Unread {
+		if m.Node == "" || m.Node == req.Node {
+			d.Unread = slices.Delete(d.Unread, i, i+1)
+			d.settle(ctx, d.index(req.ID), contract.Reply{ID: req.ID, Message: &contract.MessageAnswer{ID: req.ID, Text: m.Text, By: m.By}}, "", m.By)
+			return
+		}
+	}
+}
+
+// close forgets a request that nobody waits for any more, and an answer that was taken.
+func (d *Inbox) Close(ctx workflow.Context, id string) {
+	if a := d.find(id); a != nil {
+		a.Reply = nil
+	}
+	if i := d.index(id); i >= 0 {
+		d.remove(ctx, i, false)
+		d.host.Changed(ctx)
+	}
+}
+
+// disown closes the requests of a run that has ended, and of those below it.
+func (d *Inbox) Disown(ctx workflow.Context, child string) {
+	n := len(d.Requests)
+	for i := n - 1; i >= 0; i-- {
+		wf := d.Requests[i].Run.Workflow
+		if wf != d.run.Transcript.Workflow && (wf == child || strings.HasPrefix(wf, child+"/")) {
+			d.remove(ctx, i, false)
+		}
+	}
+	if len(d.Requests) < n {
+		d.host.Changed(ctx)
+	}
+}
+
+// remove takes the i-th request off the inbox.
+func (d *Inbox) remove(ctx workflow.Context, i int, answered bool) {
+	d.run.Watch.Close(ctx, &d.Requests[i], answered)
+	id := d.Requests[i].ID
+	d.Requests = slices.Delete(d.Requests, i, i+1)
+	if stop := d.limits[id]; stop != nil {
+		stop()
+		delete(d.limits, id)
+	}
+}
+
+func (d *Inbox) index(id string) int {
+	return slices.IndexFunc(d.Requests, func(q contract.Request) bool { return q.ID == id })
+}
+
+func (d *Inbox) find(id string) *contract.Answered {
+	for i := range d.answered {
+		if d.answered[i].ID == id {
+			return &d.answered[i]
+		}
+	}
+	return nil
+}
+
+// settle gives the i-th open request its answer.
+func (d *Inbox) settle(ctx workflow.Context, i int, reply contract.Reply, hash, by string) {
+	req := d.Requests[i]
+	d.remove(ctx, i, !reply.Expired)
+	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Run: req.Run.Run, Again: req.Again, Expired: reply.Expired, Reply: &reply})
+	d.relay(ctx, &req, &reply)
+	d.host.Changed(ctx)
+}
+
+// record keeps an answer, so that the same one again changes nothing.
+func (d *Inbox) record(ctx workflow.Context, a contract.Answered) {
+	a.At = workflow.Now(ctx).UTC()
+	d.answered = append(d.answered, a)
+	if a.Reply != nil {
+		d.host.Closed(ctx, &a)
+	}
+	for i := 0; len(d.answered) > maxAnswered && i < len(d.answered); {
+		if d.answered[i].Reply != nil {
+			i++ // somebody still waits for it
+			continue
+		}
+		d.answered = slices.Delete(d.answered, i, i+1)
+	}
+}
+
+// status adds the inbox's part to the answer of the query.
+func (d *Inbox) Status(s *contract.Status) {
+	total := 0
+	for i := range d.Requests {
+		q := &d.Requests[i]
+		n, _ := runtime.Size(q)
+		if total += n; total > maxListed && i > 0 {
+			s.MoreRequests = len(d.Requests) - i
+			break
+		}
+		s.Requests = append(s.Requests, *q)
+	}
+	for _, a := range d.answered[max(0, len(d.answered)-maxKept):] {
+		a.Reply = nil
+		s.Answered = append(s.Answered, a)
+	}
+	for _, m := range d.Unread {
+		m.Text = runtime.Cut(m.Text, runtime.MaxName)
+		s.Inbox = append(s.Inbox, m)
+	}
+}
+
+// carry is what the owner's next run goes on with.
+func (d *Inbox) Carry() *contract.DeskCarry {
+	return &contract.DeskCarry{Open: d.Requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.Unread,
+		Seen: d.seen, Seq: d.seq, Rejected: d.run.Requests.Rejected, Rejects: d.run.Requests.Rejects}
+}
+
+// restore takes over the inbox of the run before.
+func (d *Inbox) Restore(ctx workflow.Context, c *contract.DeskCarry) {
+	if c == nil {
+		return
+	}
+	// A signal may have come before.
+	d.Requests, d.answered, d.remembered = append(c.Open, d.Requests...), append(c.Answered, d.answered...), c.Remembered
+	d.Unread, d.seen, d.seq = append(c.Inbox, d.Unread...), append(c.Seen, d.seen...), c.Seq+d.seq
+	d.run.Requests.Rejected, d.run.Requests.Rejects = c.Rejected+d.run.Requests.Rejected, append(c.Rejects, d.run.Requests.Rejects...)
+	for i := range c.Open {
+		d.run.Watch.Open(ctx, &c.Open[i])
+		d.watch(ctx, &c.Open[i])
+	}
+}
+
+// quiet waits until no answer is under way any more.
+func (d *Inbox) Quiet(ctx workflow.Context) error {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return workflow.Await(ctx, func() bool { return d.Busy == 0 && workflow.AllHandlersFinished(ctx) })
+}

@@ -1,0 +1,100 @@
+package inbox
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+	"weft/workflows/schedule/scheduletest"
+)
+
+// TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
+// takes what runs of the tree announce.
+func TestForeignRequests(t *testing.T) {
+	d := &Inbox{run: (&runtime.Run{Transcript: runtime.emptyStore()}).link()}
+	long := strings.Repeat("x", 1<<20)
+	fair := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
+	for name, spoil := range map[string]func(q *contract.Request){
+		"id": func(q *contract.Request) { q.ID = long }, "kind": func(q *contract.Request) { q.Kind = long },
+		"node": func(q *contract.Request) { q.Node = long }, "execution": func(q *contract.Request) { q.Execution = long },
+		"at": func(q *contract.Request) { q.At = long }, "text": func(q *contract.Request) { q.Text = long },
+		"hash": func(q *contract.Request) { q.Hash = long }, "tool": func(q *contract.Request) { q.Tool = long },
+		"name": func(q *contract.Request) { q.Name = long }, "connection": func(q *contract.Request) { q.Connection = long },
+		"arguments": func(q *contract.Request) { q.Arguments = json.RawMessage(`"` + long + `"`) },
+		"call":      func(q *contract.Request) { q.Call = &contract.ContentRef{SHA: long} },
+		"catalogue": func(q *contract.Request) { q.Catalogue = &contract.ContentRef{Workflow: long} },
+		"run":       func(q *contract.Request) { q.Run.Run = long }, "workflow": func(q *contract.Request) { q.Run.Workflow = long },
+	} {
+		q := fair
+		spoil(&q)
+		if err := d.announced(&q); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("a long %s gives %.200v", name, err)
+		}
+	}
+	q := fair
+	q.Failure = &contract.Failure{Class: "denied", Text: long, Remedy: long, At: long, Diagnostics: []string{long}, Data: json.RawMessage(`"` + long + `"`)}
+	if err := d.announced(&q); err != nil {
+		t.Error(err)
+	}
+	if n, err := runtime.Size(q); err != nil || n > 32<<10 {
+		t.Errorf("a long failure leaves a request of %d bytes: %v", n, err)
+	}
+	f := scheduletest.Sketch("START>a a>END")
+	f.Nodes[0].ID = long
+	r := (&runtime.Run{Transcript: runtime.emptyStore(), Root: "wf/a", Shared: contract.Shared{Owner: "wf"}}).link()
+	own := r.Requests.complete(&runtime.Execution{Node: &f.Nodes[0], Id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: runtime.ShownFailure(q.Failure)})
+	own.Run.Workflow = "wf/a"
+	if err := d.announced(&own); err != nil {
+		t.Errorf("a run's own request: %v", err)
+	}
+}
+
+// TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write
+// characters as they are that are escaped there.
+func TestAnswersAsTheyTravel(t *testing.T) {
+	d := &Inbox{run: (&runtime.Run{Transcript: runtime.emptyStore()}).link(), Requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
+		host: idleHost{}}
+	for name, tc := range map[string]struct {
+		kind, raw, class string
+	}{
+		"a long text":             {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("x", 1_000_000) + `"}`, ""},
+		"a text of brackets":      {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("<", 400_000) + `"}`, contract.ClassTooLarge},
+		"a result of brackets":    {contract.RequestToolResult, `{"id":"c","result":"` + strings.Repeat("&", 400_000) + `"}`, contract.ClassTooLarge},
+		"bytes that are no text":  {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("\xff", 400_000) + `"}`, contract.ClassTooLarge},
+		"a message":               {contract.RequestMessage, `{"text":"` + strings.Repeat("x", 200_000) + `"}`, ""},
+		"a message of brackets":   {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 200_000) + `"}`, contract.ClassTooLarge},
+		"a short one of brackets": {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 2000) + `"}`, ""},
+	} {
+		if err := d.admit(tc.kind, json.RawMessage(tc.raw)); class(err) != tc.class {
+			t.Errorf("%s gives %.200v, want class %q", name, err, tc.class)
+		}
+	}
+	d.Unread = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
+	if err := d.admit(contract.RequestMessage, json.RawMessage(`{"text":"`+strings.Repeat("<", 100_000)+`"}`)); class(err) != contract.ClassTooLarge {
+		t.Errorf("a second message of brackets gives %v", err)
+	}
+}
+
+func class(err error) string {
+	if err == nil {
+		return ""
+	}
+	return contract.FailureOf(err).Class
+}
+
+// idleHost is a run that knows all nodes and has no branches.
+type idleHost struct{}
+
+func (idleHost) Changed(workflow.Context) {}
+
+func (idleHost) Opened(workflow.Context, *contract.Request) {}
+
+func (idleHost) Closed(workflow.Context, *contract.Answered) {}
+
+func (idleHost) Knows(string) (ready, found bool) { return true, true }
+
+func (idleHost) Route(*contract.Inbound) (string, *runtime.ChildRun) { return "", nil }

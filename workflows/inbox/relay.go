@@ -1,0 +1,58 @@
+package inbox
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+)
+
+// relay gives an answer to whoever waits. One that does not get it, because its run stopped
+// just now, asks again. Where the workflow task is full of answers, this one goes with another.
+func (d *Inbox) relay(ctx workflow.Context, req *contract.Request, reply *contract.Reply) {
+	to := req.Run.Workflow
+	if to == d.run.Transcript.Workflow {
+		d.run.Requests.Deliver(reply)
+		return
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	n, err := runtime.Size(reply)
+	if n > d.run.Sizes.Free(ctx)+runtime.Slack {
+		d.run.Policy.Halted = &contract.Failure{Class: contract.ClassStateTooLarge, Node: req.Node, Step: req.Step, At: req.At,
+			Text:   fmt.Sprintf("the answer to %q is %d bytes, and the run's history has no room to hand it on", req.ID, n),
+			Remedy: "answer shorter, by reference to data that is kept elsewhere, or have fewer nodes wait side by side"}
+		return
+	}
+	if err == nil && len(d.relays) == 0 && d.run.Sizes.Clear() && d.run.Sizes.Take(ctx, n) {
+		d.run.Sizes.Sends(d.run.Signal(ctx, to, contract.SignalReply, reply))
+		return
+	}
+	d.Busy++
+	d.run.Sizes.Kept += n
+	if d.relays = append(d.relays, relay{to, reply, n}); len(d.relays) == 1 {
+		workflow.GoNamed(ctx, "relay", d.relayAll)
+	}
+}
+
+// relay is an answer on its way.
+type relay struct {
+	to    string
+	reply *contract.Reply
+	bytes int
+}
+
+// relayAll gives the answers that wait, as many at a time as the server takes.
+func (d *Inbox) relayAll(ctx workflow.Context) {
+	for len(d.relays) > 0 { // others may come meanwhile
+		a := d.relays[0]
+		err := workflow.Await(ctx, d.run.Sizes.Clear)
+		if err == nil && d.run.Sizes.Wait(ctx, a.bytes) == nil {
+			d.run.Sizes.Sends(d.run.Signal(ctx, a.to, contract.SignalReply, a.reply))
+		}
+		d.run.Sizes.Kept -= a.bytes
+		d.relays = d.relays[1:]
+		d.Busy--
+	}
+}

@@ -1,0 +1,112 @@
+package inbox
+
+import (
+	"cmp"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+)
+
+// Messages that nobody asked for wait in the inbox for the next model call. Where agents run as branches, the
+// owner gives each message to one branch; a branch that makes no further model call brings it back.
+
+// dispatched is a message that a branch has.
+type dispatched struct {
+	message contract.Inbound
+	branch  string
+	// sent is nil where the branch began with the message.
+	sent workflow.Future
+}
+
+// Messages takes those that the next model call of a node in this run is to have.
+func (d *Inbox) Messages(node string) []contract.Inbound {
+	return runtime.TakeMessages(&d.Unread, node)
+}
+
+// assign gives unread messages to branches that are running. While a branch runs alone, in this run, its agent
+// takes them itself.
+func (d *Inbox) assign(ctx workflow.Context) {
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	var left []contract.Inbound
+	full := false
+	for _, m := range d.Unread {
+		branch, child := d.host.Route(&m)
+		if child != nil && !full {
+			full = !d.run.Sizes.Clear() || !d.run.Sizes.Take(quiet, messageSize(&m))
+		}
+		if child == nil || full {
+			left = append(left, m)
+			continue
+		}
+		sent := d.run.SignalChild(quiet, child, contract.SignalSteer, m)
+		d.run.Sizes.Sends(sent)
+		d.given = append(d.given, dispatched{message: m, branch: branch, sent: sent})
+	}
+	d.Unread = left
+	if !full || d.full {
+		return
+	}
+	d.full = true
+	workflow.GoNamed(quiet, "assign", func(ctx workflow.Context) {
+		if d.run.Sizes.Next(ctx) == nil {
+			d.full = false
+			d.assign(ctx)
+		}
+	})
+}
+
+// messageSize is how many bytes a message takes in a payload.
+func messageSize(m *contract.Inbound) int { return runtime.InPayload(m.Text) + len(m.Node) }
+
+// givenSize counts the messages that branches have, and their bytes.
+func (d *Inbox) givenSize() (n, size int) {
+	for i := range d.given {
+		size += messageSize(&d.given[i].message)
+	}
+	return len(d.given), size
+}
+
+// give takes the messages with which a branch begins: those that it reads.
+func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
+	var out, left []contract.Inbound
+	for _, m := range d.Unread {
+		if reads(&m) {
+			out = append(out, m)
+			d.given = append(d.given, dispatched{message: m, branch: branch})
+		} else {
+			left = append(left, m)
+		}
+	}
+	d.Unread = left
+	return out
+}
+
+// takeBack takes back what a branch that has ended did not read: all of it where the branch never began.
+func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.Inbound, never bool) {
+	var left, own []dispatched
+	for _, g := range d.given {
+		if g.branch == branch {
+			own = append(own, g)
+		} else {
+			left = append(left, g)
+		}
+	}
+	// Before anything blocks: other messages may be given out meanwhile.
+	d.given = left
+	back := false
+	for _, g := range own {
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		lost := never || g.sent != nil && g.sent.Get(quiet, nil) != nil
+		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == g.message.Seq }) {
+			d.Unread = append(d.Unread, g.message)
+			back = true
+		}
+	}
+	if back {
+		slices.SortFunc(d.Unread, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
+		d.assign(ctx)
+	}
+}

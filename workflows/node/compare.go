@@ -1,0 +1,152 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+	"weft/workflows/values"
+)
+
+// choosesFirst reports whether only the first edge that holds is taken behind a source.
+func (n *Runner) choosesFirst(from *Source) bool {
+	choice := n.run.Flow.Choice
+	if from.x != nil {
+		choice = cmp.Or(from.x.Node.Choice, choice)
+	}
+	return choice == plan.ChooseFirst
+}
+
+// routeFirst takes the first of a source's edges whose condition holds; later ones are not
+// looked at.
+func (n *Runner) routeFirst(ctx workflow.Context, from Source, edges []int, j *runtime.Journal) (taken []int, answers []contract.Answer, err error) {
+	verdicts := make([]*contract.JudgeResult, len(edges))
+	for i, e := range edges {
+		edge := &n.run.Flow.Edges[e]
+		yes := true
+		switch {
+		case edge.Compare != nil:
+			a, err := n.compare(from, edge)
+			if err != nil {
+				return nil, nil, err
+			}
+			answers, yes = append(answers, a), a.Yes
+		case edge.Question != "":
+			if err := n.askFirst(ctx, from, i, edge, j, verdicts); err != nil {
+				return nil, nil, err
+			}
+			v := verdicts[i]
+			answers = append(answers, contract.Answer{Execution: from.Id, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
+			yes = v.Yes
+		}
+		if yes {
+			return []int{e}, answers, nil
+		}
+	}
+	return nil, answers, nil
+}
+
+// askFirst has one question judged.
+func (n *Runner) askFirst(ctx workflow.Context, from Source, i int, edge *plan.Edge, j *runtime.Journal, verdicts []*contract.JudgeResult) error {
+	in := n.judgeInput(from)
+	in.Question = edge.Question
+	judges := runtime.NewGroup(ctx)
+	n.judge(judges, from, asking{i, edge.ID, 0}, in, j, verdicts)
+	return judges.Wait()
+}
+
+// compare evaluates a condition on a value. It says what it saw, so that the trace explains
+// the run's way.
+func (n *Runner) compare(from Source, edge *plan.Edge) (contract.Answer, error) {
+	c := edge.Compare
+	v, _, err := values.ValueAt(n.run, from.View, cmp.Or(c.Key, contract.ValueKey))
+	if err != nil {
+		return contract.Answer{}, err
+	}
+	yes, seen, err := holds(c, v)
+	if err != nil {
+		return contract.Answer{}, &contract.Failure{Class: contract.ClassValue, Text: err.Error(),
+			Remedy: fmt.Sprintf("correct the condition %q of the edge to %s, or what the node returns", c.Words, edge.To)}
+	}
+	return contract.Answer{Execution: from.Id, Edge: edge.ID, Question: c.Words, Yes: yes, Reason: "it is " + seen.Brief()}, nil
+}
+
+// holds evaluates a comparison on a value, and gives the part of it that was compared.
+func holds(c *plan.Compare, v value.Value) (bool, value.Value, error) {
+	if c.Fail != "" {
+		return false, v, errors.New(c.Fail)
+	}
+	seen, err := value.Operand(c.Rules, c.Path, v)
+	if err != nil {
+		return false, seen, err
+	}
+	want, err := value.Parse(c.Value)
+	if err != nil {
+		return false, seen, err
+	}
+	return value.Holds(c.Rules, c.Op, seen, want), seen, nil
+}
+
+// unmatched is the failure of a run that must go on behind a node and cannot.
+func (n *Runner) unmatched(x *runtime.Execution, edges []int, answers []contract.Answer) *contract.Failure {
+	v, _, err := values.ValueAt(n.run, x.View, contract.ValueKey)
+	seen := values.Printed(n.run, v)
+	if err != nil {
+		seen = err.Error()
+	}
+	f := n.run.Fail(x, contract.ClassNoRoute, "add an edge without a condition, or one whose condition holds", "none of the conditions holds for %s", seen)
+	if text := n.run.Flow.NoRoute.Text; text != "" {
+		f.Text = strings.NewReplacer("{node}", x.Node.ID, "{value}", seen).Replace(text)
+	}
+	for _, a := range answers {
+		f.Text += fmt.Sprintf("; %s%s: %s", runtime.Cut(a.Question, 200), n.edgePlace(edges, a.Edge), runtime.YesNo(a.Yes))
+	}
+	f.Text = runtime.Cut(f.Text, 2000)
+	f.Answers, f.NoRoute = answers, []string{x.Id}
+	return f
+}
+
+// edgePlace is where an edge was written, in brackets, if that is known.
+func (n *Runner) edgePlace(edges []int, id string) string {
+	i := slices.IndexFunc(edges, func(e int) bool { return n.run.Flow.Edges[e].ID == id })
+	if i < 0 {
+		return ""
+	}
+	if at := n.run.Source.At(plan.EdgePath(edges[i])); at != "" && at != n.run.Source.File {
+		return " (" + at + ")"
+	}
+	return ""
+}
+
+// leavingBy are the edges that may be taken by a branch: those of the branch, and those of none.
+func (n *Runner) leavingBy(branch string, edges []int) []int {
+	labelled := false
+	for _, e := range edges {
+		labelled = labelled || n.run.Flow.Edges[e].Branch != ""
+	}
+	if !labelled {
+		return edges
+	}
+	out := []int{}
+	for _, e := range edges {
+		if b := n.run.Flow.Edges[e].Branch; b == "" || b == branch {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// noEdge is the failure of a run that leaves a node by a branch without an edge.
+func (n *Runner) noEdge(x *runtime.Execution, branch string) *contract.Failure {
+	f := n.run.Fail(x, contract.ClassNoRoute, "let an edge leave the node by this branch", "the node leaves by its branch %q, which no edge has", branch)
+	f.NoRoute = []string{x.Id}
+	return f
+}

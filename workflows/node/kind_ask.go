@@ -1,0 +1,47 @@
+package node
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+	"weft/workflows/values"
+)
+
+type askKind struct{}
+
+// ask runs a node of kind ask: a person is asked, and the answer is the node's output.
+func (askKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	question := x.Node.Ask.Text
+	if x.Node.Ports != nil {
+		in, err := values.Given(r, x)
+		if err != nil {
+			return runtime.Outcome{}, err
+		}
+		question = values.FillIn(question, in)
+	}
+	reply, err := r.Requests.Ask(ctx, x, contract.Request{
+		ID: x.Id + "/ask", Kind: contract.RequestMessage, Text: question,
+		Hash: contract.SHA([]byte(question)), LimitSeconds: x.Node.Ask.LimitSeconds,
+	})
+	switch {
+	case err != nil:
+		return runtime.Outcome{}, err
+	case reply.Message == nil:
+		return runtime.Outcome{}, r.Fail(x, contract.ClassNoAnswer, "start the run again, or give the node a longer limit",
+			"nobody answered within %d seconds", x.Node.Ask.LimitSeconds)
+	}
+	var t *runtime.Thread
+	if x.Node.Ports != nil {
+		t = r.Conversation.Open()
+	} else {
+		t = r.Transcript.Open(x.Id)
+	}
+	if !x.Node.Ask.Silent {
+		if _, err := r.Transcript.Write(t, &contract.Message{Role: contract.RoleAssistant, Text: question}); err != nil {
+			return runtime.Outcome{}, err
+		}
+	}
+	ref, err := r.Transcript.Write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
+	return runtime.Outcome{Ref: ref, Text: reply.Message.Text}, err
+}

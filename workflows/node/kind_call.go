@@ -1,0 +1,293 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+	"weft/workflows/values"
+)
+
+type callKind struct{}
+
+// callFlows runs a node of kind call: each of its flows, or one flow for each element of lists,
+// as a run of its own below this one.
+func (callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	c := callRun{run: r, execution: x, cfg: x.Node.Call}
+	in, err := values.Given(r, x)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	if err := c.divide(in); err != nil {
+		return runtime.Outcome{}, err
+	}
+	if x.Suspended != nil && x.Suspended.Map != nil && len(x.Suspended.Map.Flows) == len(c.jobs) {
+		for i := range c.jobs {
+			c.jobs[i].FlowOutcome = x.Suspended.Map.Flows[i]
+			x.Journal.Grow(c.jobs[i].weight())
+		}
+	}
+	if err := c.all(ctx); err != nil {
+		x.State.Map = c.snapshot()
+		return runtime.Outcome{}, err
+	}
+	return c.joined()
+}
+
+// callRun is one execution of a node that runs flows.
+type callRun struct {
+	run       *runtime.Run
+	execution *runtime.Execution
+	cfg       *plan.Call
+	jobs      []*calledFlow
+	next      int
+}
+
+// calledFlow is one run of a flow.
+type calledFlow struct {
+	contract.FlowOutcome
+	flow   string
+	params value.Value
+}
+
+// divide makes the runs of what the node was given.
+func (c *callRun) divide(in value.Value) error {
+	if !c.cfg.Map {
+		for _, id := range c.cfg.Flows {
+			c.jobs = append(c.jobs, &calledFlow{flow: id, params: values.Wanted(c.run.Flow.SubFlow(id), in)})
+		}
+		return nil
+	}
+	rounds, of := 1, ""
+	for _, name := range c.cfg.Over {
+		v, _ := in.Get(name)
+		if v.Kind != value.Array {
+			return c.run.Fail(c.execution, contract.ClassValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
+		}
+		if of != "" && len(v.Items) != rounds {
+			return c.run.Fail(c.execution, contract.ClassValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
+		}
+		rounds, of = len(v.Items), name
+	}
+	for i := range rounds {
+		params := value.Value{Kind: value.Object}
+		for _, m := range in.Members {
+			if slices.Contains(c.cfg.Over, m.Key) {
+				m.Value = m.Value.Items[i]
+			}
+			params.Members = append(params.Members, m)
+		}
+		c.jobs = append(c.jobs, &calledFlow{flow: c.cfg.Flows[0], params: values.Wanted(c.run.Flow.SubFlow(c.cfg.Flows[0]), params)})
+	}
+	return nil
+}
+
+// all runs what is left, so many at a time.
+func (c *callRun) all(ctx workflow.Context) error {
+	g := runtime.NewGroup(ctx)
+	for range min(c.cfg.AtOnce, len(c.jobs)) {
+		g.Start(func(ctx workflow.Context) error {
+			for c.next < len(c.jobs) {
+				i := c.next
+				c.next++
+				if err := c.one(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// one runs one flow, or goes on with it. What it gave is a part of the node's state from then on, so that
+// the journal holds only flows that have not ended.
+func (c *callRun) one(ctx workflow.Context, i int) error {
+	j := c.jobs[i]
+	if j.Done {
+		return nil
+	}
+	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.Id, i+1)
+	var out contract.RunResult
+	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *runtime.JournalStep) error { return c.runOne(ctx, j, id, s, &out) })
+	switch {
+	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, runtime.ErrYield)):
+		return err
+	case err != nil:
+		j.Done, j.Failure = true, contract.FailureOf(err).Text
+	default:
+		j.FlowOutcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode), Talk: out.Talk}
+		if c.cfg.Apart {
+			j.Talk = nil
+		}
+		if c.cfg.AtOnce == 1 {
+			c.heardOf(j)
+		}
+	}
+	c.execution.Journal.Drop(id)
+	c.execution.Journal.Grow(j.weight())
+	return nil
+}
+
+// runOne runs a flow, or goes on with what it came back with.
+func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runtime.JournalStep, out *contract.RunResult) error {
+	if limit := c.run.Flow.Limits.MaxDepth; c.run.Shared.Depth >= limit {
+		return c.run.Fail(c.execution, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
+	}
+	in := c.input(j, s.Run)
+	part, release := c.run.Budget.Allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
+	defer release()
+	in.Budget = part
+	if err := c.run.Sizes.Admit(ctx, "what a flow of the node is given", in); err != nil {
+		return err
+	}
+	k := &runtime.Child{Workflow: contract.WorkflowFlow, Id: id, Summary: fmt.Sprintf("%s · %s", c.execution.Node.ID, j.flow)}
+	return c.run.AwaitFlow(ctx, k, in, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.Journal)
+}
+
+// heardOf takes what was said in a flow into the conversation.
+func (c *callRun) heardOf(j *calledFlow) {
+	if j.Talk != nil {
+		c.run.Conversation.Add(j.Talk.Messages)
+		j.Talk = nil
+	}
+}
+
+// input is what a flow's run is started with.
+func (c *callRun) input(j *calledFlow, rest *contract.Carry) contract.RunInput {
+	in := contract.RunInput{V: contract.Version, Model: c.run.Shared.Model, Depth: c.run.Shared.Depth + 1, MaxEvents: c.run.Shared.MaxEvents}
+	if rest != nil && rest.Plan != nil {
+		in.Carry = rest
+		return in
+	}
+	flow, src := c.run.Flow.Closure(j.flow), c.run.Source.Sub(j.flow)
+	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
+	in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = c.run.Shared.OnError, c.run.Shared.Script, c.run.Shared.Owner, c.run.Shared.MaxPayload
+	if c.run.Conversation.Thread != nil && !c.cfg.Apart && converses(flow) {
+		in.Talk = &contract.Talk{Messages: runtime.CarriedMessages(c.run.Conversation.Thread.Entries)}
+	}
+	return in
+}
+
+// converses reports whether anything in a flow hears or adds to the conversation.
+func converses(f *plan.Flow) bool {
+	has := func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" }
+	if slices.ContainsFunc(f.Nodes, has) {
+		return true
+	}
+	return slices.ContainsFunc(f.Agents, func(a plan.Flow) bool { return slices.ContainsFunc(a.Nodes, has) })
+}
+
+// weight is what of the job the node would carry.
+func (j *calledFlow) weight() int {
+	n := len(j.Data) + len(j.Failure)
+	if j.Talk != nil {
+		for i := range j.Talk.Messages {
+			n += len(j.Talk.Messages[i].Raw)
+		}
+	}
+	return n
+}
+
+func (c *callRun) snapshot() *contract.MapState {
+	out := &contract.MapState{}
+	for _, j := range c.jobs {
+		out.Flows = append(out.Flows, j.FlowOutcome)
+	}
+	return out
+}
+
+// joined makes the node's values of those of its flows.
+func (c *callRun) joined() (runtime.Outcome, error) {
+	out := runtime.Outcome{}
+	all := value.Value{Kind: value.Object}
+	lists := map[string][]value.Value{}
+	for _, j := range c.jobs {
+		c.heardOf(j)
+		out.Branch = j.Branch
+		if j.Data == nil {
+			continue
+		}
+		v, err := value.Parse(j.Data)
+		if err != nil {
+			return out, c.run.Fail(c.execution, contract.ClassValue, "", "what the flow %q left: %v", j.flow, err)
+		}
+		for _, m := range v.Members {
+			lists[m.Key] = append(lists[m.Key], m.Value)
+			if !c.cfg.Map {
+				all.Members = append(all.Members, m)
+			}
+		}
+	}
+	if k := c.cfg.Catch; k != nil {
+		info := value.Value{}
+		if f := c.jobs[0].Failure; f != "" {
+			out.Branch, info = k.Branch, value.Of(f)
+		}
+		all.Members = append(all.Members, value.Member{Key: k.Info, Value: info})
+	}
+	for _, red := range c.cfg.Reduce {
+		v, ok, err := reduce(red.How, lists[red.Name])
+		if err != nil {
+			return out, c.run.Fail(c.execution, contract.ClassValue, "let the flow leave numbers, or append", "output %q of the flow %q: %s", red.Name, c.cfg.Flows[0], err.Error())
+		}
+		if ok {
+			all.Members = append(all.Members, value.Member{Key: red.Name, Value: v})
+		}
+	}
+	if c.cfg.Map || c.cfg.Apart || len(c.cfg.Flows) > 1 {
+		out.Branch = ""
+	}
+	out.Value = &all
+	return out, nil
+}
+
+// reduce makes one value of several; ok is false where there is none of nothing.
+func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) {
+	if how == "append" {
+		return value.Value{Kind: value.Array, Items: list}, true, nil
+	}
+	if len(list) == 0 {
+		return value.Of(0), how == "sum", nil
+	}
+	out, whole := list[0], true
+	total, sum := 0.0, new(big.Int)
+	for _, item := range list {
+		if !item.IsNumber() {
+			return v, false, fmt.Errorf("%s is %s, want a number", item.Brief(), item.Kind)
+		}
+		n, isWhole := new(big.Int).SetString(string(item.JSON()), 10)
+		if whole = whole && isWhole; whole {
+			sum.Add(sum, n)
+		}
+		total += item.Float
+		if how == "max" && item.Float > out.Float || how == "min" && item.Float < out.Float {
+			out = item
+		}
+	}
+	switch {
+	case how == "average":
+		return value.Of(total / float64(len(list))), true, nil
+	case how == "sum" && whole:
+		v, err = value.Parse(sum.Append(nil, 10))
+		return v, true, err
+	case how == "sum":
+		return value.Of(total), true, nil
+	}
+	return out, true, nil
+}
+
+// exitBranch is the branch at which a flow's run ended.
+func exitBranch(f *plan.Flow, node string) string {
+	if n := f.Node(node); n != nil && n.Pass != nil {
+		return n.Pass.Branch
+	}
+	return ""
+}

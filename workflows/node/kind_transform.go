@@ -1,0 +1,87 @@
+package node
+
+import (
+	"strings"
+
+	"weft/activities/contract"
+	"weft/workflows/plan/value"
+
+	"weft/workflows/runtime"
+	"weft/workflows/values"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+type transformKind struct{}
+
+// transform runs a node of kind transform: it takes apart the value that comes in.
+func (transformKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	t := x.Node.Transform
+	if t.Fail != "" {
+		return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "correct the node", "%s", t.Fail)
+	}
+	v, _, err := values.ValueAt(r, x.View, contract.ValueKey)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	if t.Select != nil {
+		if v, err = value.Selected(t.Select.Rules, t.Select.Path, v); err != nil {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "correct the transformation, or what the node before returns", "%s", err.Error())
+		}
+	}
+	return runtime.Outcome{Value: &v}, nil
+}
+
+type mergeKind struct{}
+
+// merge runs a node of kind merge: it makes one value of those that parallel nodes left.
+func (mergeKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	m := x.Node.Merge
+	if m.Fail != "" {
+		return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "correct the node", "%s", m.Fail)
+	}
+	if m.Pick != nil {
+		return runPick(r, x)
+	}
+	all := value.Value{Kind: value.Array}
+	for _, res := range m.Results {
+		v, _, err := values.ValueAt(r, x.View, res.Key)
+		if err != nil {
+			return runtime.Outcome{}, err
+		}
+		all.Items = append(all.Items, value.Value{Kind: value.Object, Members: []value.Member{
+			{Key: "name", Value: value.Of(res.Name)}, {Key: "output", Value: v}}})
+	}
+	r.Conversation.DropForks(m)
+	return runtime.Outcome{Value: &all}, nil
+}
+
+// pick makes one result the value, if the merge's condition holds for it.
+func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	m := x.Node.Merge
+	res := m.Results[*m.Pick]
+	v, _, err := values.ValueAt(r, x.View, res.Key)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	if m.Compare != nil {
+		seen := v
+		switch m.Field {
+		case "name":
+			seen = value.Of(res.Name)
+		case "input":
+			if seen, _, err = values.ValueAt(r, x.View, m.Input); err != nil {
+				return runtime.Outcome{}, err
+			}
+		}
+		yes, part, err := holds(m.Compare, seen)
+		if err != nil {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "correct the merge's condition, or what the agents return", "%s", err.Error())
+		}
+		if !yes {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassNoRoute, "let the condition hold, or leave the merge out to go on with all results",
+				"Merge condition not satisfied: %s is false, because it is %s", strings.TrimSpace(m.Compare.Words), part.Brief())
+		}
+	}
+	return runtime.Outcome{Value: &v}, r.Conversation.PickFork(res.Node, m)
+}

@@ -1,0 +1,253 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// What a run may spend is settled when it starts: its own budget, within what the worker
+// allows. Before each call of a model its reckoned price is reserved, and after it what it
+// really took is counted. A run below, or a branch, gets a part of what is left as a budget
+// of its own; that part is reserved until it comes back. So no timing decides who may spend
+// what, and parallel calls cannot pass the bound together.
+
+// spent is what of a budget is in use.
+type Spent = contract.Budget
+
+// budget is what a run has spent of its budget, and what of it is reserved.
+type budget struct {
+	run      *Run
+	Usage    contract.Usage
+	reserved Spent
+}
+
+// afford bounds the run's budget by what the worker allows.
+func (b *budget) Bound(m *contract.BudgetLimits) error {
+	if m == nil {
+		return nil
+	}
+	b.run.Shared.Budget = b.run.Shared.Budget.Within(m.Most)
+	if limit := b.run.Shared.Budget; limit != nil && limit.Cost > 0 && !m.Priced {
+		return &contract.Failure{Class: contract.ClassBadRequest,
+			Text:   fmt.Sprintf("the run's budget is a cost of %s, and the worker has no prices to count it by", money(limit.Cost)),
+			Remedy: "set prices in the worker's settings, or bound calls or tokens instead"}
+	}
+	return nil
+}
+
+// reckon is what a call is expected to take: what calls took so far on average, and at least
+// the tokens of the conversation, four bytes each.
+func (b *budget) estimate(bytes int) Spent {
+	out := Spent{Calls: 1, Tokens: bytes / 4}
+	if n := b.Usage.Calls; n > 0 {
+		out.Tokens = max(out.Tokens, (b.Usage.Input+b.Usage.Output)/n)
+		out.Cost = b.Usage.Cost / int64(n)
+	}
+	return out
+}
+
+// left is what is neither spent nor reserved; where nothing bounds, it means nothing.
+func (b *budget) left() Spent {
+	limit := b.run.Shared.Budget
+	return Spent{
+		Calls:  limit.Calls - b.Usage.Made() - b.reserved.Calls,
+		Tokens: limit.Tokens - b.Usage.Input - b.Usage.Output - b.reserved.Tokens,
+		Cost:   limit.Cost - b.Usage.Cost - b.reserved.Cost,
+	}
+}
+
+// reserve takes what a call may need out of what is left, until release. Its error is a
+// [contract.Failure] of class budget_exceeded at the execution.
+func (b *budget) reserve(x *Execution, bytes int) (release func(), err error) {
+	limit := b.run.Shared.Budget
+	if !limit.Bounds() {
+		return func() {}, nil
+	}
+	need, left := b.estimate(bytes), b.left()
+	over := func(format string, args ...any) error {
+		return b.refused(x, "give the run a larger budget, or its nodes less to do",
+			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
+			fmt.Sprintf(format, args...), b.Usage.Made(), b.stopped(), b.Usage.Input+b.Usage.Output, money(b.Usage.Cost), b.reserved.Calls, b.reserved.Tokens)
+	}
+	switch {
+	case limit.Calls != 0 && left.Calls < need.Calls:
+		return nil, over("none of %d calls is left", max(0, limit.Calls))
+	case limit.Tokens != 0 && left.Tokens < max(1, need.Tokens):
+		return nil, over("%d of %d tokens are left, and the call is reckoned at %d", max(0, left.Tokens), max(0, limit.Tokens), need.Tokens)
+	case limit.Cost != 0 && b.Usage.Unpriced > 0:
+		return nil, b.refused(x, "add a price for the model to prices in the worker's settings",
+			"the budget is a cost of %s, and %d calls went to a model without a price", money(max(0, limit.Cost)), b.Usage.Unpriced)
+	case limit.Cost != 0 && left.Cost < max(1, need.Cost):
+		return nil, over("a cost of %s of %s is left, and the call is reckoned at %s", money(max(0, left.Cost)), money(max(0, limit.Cost)), money(need.Cost))
+	}
+	b.Earmark(need, 1)
+	return func() { b.Earmark(need, -1) }, nil
+}
+
+// reserveSecond reserves one more call for an answer that cannot be read, if the budget has one even when
+// others, which are yet to be made, have one each. It reports once where there is none.
+func (b *budget) reserveSecond(others int) (release func(), once bool) {
+	limit := b.run.Shared.Budget
+	if !limit.Bounds() || limit.Calls == 0 {
+		return func() {}, false
+	}
+	if b.left().Calls <= others {
+		return func() {}, true
+	}
+	second := Spent{Calls: 1}
+	b.Earmark(second, 1)
+	return func() { b.Earmark(second, -1) }, false
+}
+
+// stopped says how many of the calls that are spent were cancelled under way.
+func (b *budget) stopped() string {
+	if b.Usage.Stopped == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of them stopped)", b.Usage.Stopped)
+}
+
+// budgeted reserves what a call of a model may spend for as long as it takes, waits included.
+func (r *Run) budgeted(next invoker) invoker {
+	return func(ctx workflow.Context, c *Call) error {
+		if c.Model == nil {
+			return next(ctx, c)
+		}
+		release, err := r.Budget.reserve(c.At, c.Model.Bytes)
+		if err != nil {
+			return err
+		}
+		if c.Model.Once != nil {
+			var more func()
+			more, *c.Model.Once = r.Budget.reserveSecond(c.Model.Others)
+			defer more()
+		}
+		defer release()
+		return next(ctx, c)
+	}
+}
+
+// charge counts what a run below this one has spent since it went on with carry.
+func (b *budget) Charge(carry *contract.Carry, out *contract.RunResult, err error) {
+	all := SpentIn(out, err)
+	switch {
+	case all == nil:
+	case carry == nil:
+		b.Usage.Add(*all)
+	default:
+		b.Usage.Add(all.Less(carry.Usage))
+	}
+}
+
+// spentIn is what a run below has spent in all, however it ended, or came back; nil where it does not say.
+func SpentIn(out *contract.RunResult, err error) *contract.Usage {
+	switch {
+	case err == nil && out.Yielded == nil:
+		return &out.Usage
+	case err == nil && out.Yielded.Plan == nil:
+		return nil // it had not begun
+	case err == nil:
+		return &out.Yielded.Usage
+	case !contract.Cancelled(err):
+		return contract.FailureOf(err).Usage
+	}
+	if f := SpentBy(err); f != nil {
+		return f.Usage
+	}
+	return nil
+}
+
+// spentBy is what a run or a branch below this one had done when it was cancelled; nil where it
+// does not say.
+func SpentBy(err error) *contract.Failure {
+	var stopped *temporal.CanceledError
+	if !errors.As(err, &stopped) || !stopped.HasDetails() {
+		return nil
+	}
+	var f contract.Failure
+	if stopped.Details(&f) != nil {
+		return nil
+	}
+	return &f
+}
+
+// refused is the failure of a call that the budget does not allow; x is nil at the run's entry.
+func (b *budget) refused(x *Execution, remedy, format string, args ...any) error {
+	if x == nil {
+		return &contract.Failure{Class: contract.ClassBudget, Node: plan.Start, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+	}
+	return b.run.Fail(x, contract.ClassBudget, remedy, format, args...)
+}
+
+// earmark reserves an amount, or gives it back.
+func (b *budget) Earmark(part Spent, sign int) {
+	b.reserved.Calls += sign * part.Calls
+	b.reserved.Tokens += sign * part.Tokens
+	b.reserved.Cost += int64(sign) * part.Cost
+}
+
+// share is the allowance of a child, one of n that start together, and what gives it back
+// when the child has ended. It is nil where nothing bounds.
+func (b *budget) Share(n int) (part *contract.Budget, release func()) {
+	limit := b.run.Shared.Budget
+	if !limit.Bounds() {
+		return nil, func() {}
+	}
+	return b.allocate(b.Portion(n))
+}
+
+// none is the allowance of a child for which nothing is left: 0 would be no bound.
+const none = -1
+
+// portion is the n-th part of what is left.
+func (b *budget) Portion(n int) contract.Budget {
+	limit, left := b.run.Shared.Budget, b.left()
+	part := func(bound, left int64) int64 {
+		switch {
+		case bound == 0:
+			return 0
+		case left < int64(n):
+			return none
+		}
+		return left / int64(n)
+	}
+	return contract.Budget{
+		Calls:  int(part(int64(limit.Calls), int64(left.Calls))),
+		Tokens: int(part(int64(limit.Tokens), int64(left.Tokens))),
+		Cost:   part(limit.Cost, left.Cost),
+	}
+}
+
+// lent is the allowance of a flow's run below this one, one of n that start together: a part, or where
+// it goes on, what it had.
+func (b *budget) Allocated(carry *contract.Carry, n int) (*contract.Budget, func()) {
+	if carry == nil || !carry.Shared.Budget.Bounds() {
+		return b.Share(n)
+	}
+	part, release := b.allocateAgain(carry.Shared.Budget.Less(carry.Usage))
+	return part.Plus(carry.Usage), release
+}
+
+// lendAgain reserves what is left of an allowance, as far as there is so much: others may have spent of
+// it since whoever had it came back.
+func (b *budget) allocateAgain(rest *contract.Budget) (*contract.Budget, func()) {
+	return b.allocate(*rest.Within(b.Portion(1)))
+}
+
+// lend reserves a part.
+func (b *budget) allocate(part contract.Budget) (*contract.Budget, func()) {
+	own := Spent{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost)}
+	b.Earmark(own, 1)
+	return &part, func() { b.Earmark(own, -1) }
+}
+
+// money renders millionths.
+func money(micros int64) string {
+	return fmt.Sprintf("%d.%06d", micros/1_000_000, micros%1_000_000)
+}

@@ -1,0 +1,115 @@
+package runtime
+
+import (
+	"errors"
+	"testing"
+	"weft/workflows/workflowtest"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// TestCancellable has calls end in every way, before and after their cancellation.
+func TestCancellable(t *testing.T) {
+	late := temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_HEARTBEAT, nil)
+	other := &contract.Failure{Class: contract.ClassDenied, Text: "no"}
+	tests := map[string]struct {
+		cancelled bool
+		err       error
+		want      func(error) bool
+	}{
+		"a result":                            {want: func(err error) bool { return err == nil }},
+		"a result after the cancellation":     {cancelled: true, want: func(err error) bool { return err == nil }},
+		"a timeout":                           {err: late, want: func(err error) bool { return errors.Is(err, late) }},
+		"a timeout after the cancellation":    {cancelled: true, err: late, want: contract.Cancelled},
+		"another failure after cancellation":  {cancelled: true, err: other, want: func(err error) bool { return errors.Is(err, other) }},
+		"a cancellation after a cancellation": {cancelled: true, err: temporal.NewCanceledError(), want: contract.Cancelled},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
+				ctx, cancel := workflow.WithCancel(ctx)
+				defer cancel()
+				if tc.cancelled {
+					cancel()
+				}
+				if err := cancellable(func(workflow.Context, *Call) error { return tc.err })(ctx, &Call{}); !tc.want(err) {
+					t.Errorf("the call ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestCounted counts what calls spent that gave no result.
+func TestCounted(t *testing.T) {
+	spent := &contract.Failure{Class: contract.ClassSchema, Usage: &contract.Usage{Calls: 1, Input: 7}}
+	tests := map[string]struct {
+		model, before bool
+		err           error
+		want          contract.Usage
+	}{
+		"a result":                        {model: true},
+		"a failure that a model answered": {model: true, err: spent, want: contract.Usage{Calls: 1, Input: 7}},
+		"a failure that none answered":    {model: true, err: &contract.Failure{Class: contract.ClassDenied}},
+		"a cancellation under way":        {model: true, err: temporal.NewCanceledError(), want: contract.Usage{Stopped: 1}},
+		"a cancellation before the call":  {model: true, before: true, err: temporal.NewCanceledError()},
+		"a tool that was cancelled":       {err: temporal.NewCanceledError()},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
+				ctx, cancel := workflow.WithCancel(ctx)
+				defer cancel()
+				if tc.before {
+					cancel()
+				}
+				r, c := NewRun(ctx), &Call{}
+				if tc.model {
+					c.Model = &ModelCall{}
+				}
+				_ = r.counted(func(workflow.Context, *Call) error { return tc.err })(ctx, c)
+				if r.Budget.Usage.Calls != tc.want.Calls || r.Budget.Usage.Input != tc.want.Input || r.Budget.Usage.Stopped != tc.want.Stopped {
+					t.Errorf("usage is %+v, want %+v", r.Budget.Usage, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestWaitsForOperator says which failures of which calls an operator is asked about.
+func TestWaitsForOperator(t *testing.T) {
+	fail := func(class string) error { return &contract.Failure{Class: class, Text: "it failed"} }
+	app := temporal.NewApplicationError("no such customer", "NotFound")
+	tests := map[string]struct {
+		call    Call
+		onError string
+		err     error
+		want    bool
+	}{
+		"a denied key":                {err: fail(contract.ClassDenied), want: true},
+		"a bad request":               {err: fail(contract.ClassBadRequest)},
+		"a cancellation":              {err: temporal.NewCanceledError()},
+		"retries used up":             {err: fail(contract.ClassUnavailable), want: true},
+		"of a call that is made once": {call: Call{Once: true}, err: fail(contract.ClassUnavailable)},
+		"a key of one made once":      {call: Call{Once: true}, err: fail(contract.ClassDenied), want: true},
+		"with on_error fail":          {onError: contract.OnErrorFail, err: fail(contract.ClassDenied)},
+		"the words of another worker": {call: Call{Remote: &contract.Elsewhere{}}, err: app},
+		"a failure of another worker": {call: Call{Remote: &contract.Elsewhere{}}, err: fail(contract.ClassTimeout), want: true},
+		"the same words of one's own": {err: app},
+		"an error of no class":        {err: errors.New("lost"), want: true},
+		"success":                     {},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := (&Run{}).link()
+			r.Shared.OnError = tc.onError
+			if got := r.waitsForOperator(&tc.call, tc.err); got != tc.want {
+				t.Errorf("waits: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

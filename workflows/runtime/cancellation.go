@@ -1,0 +1,24 @@
+package runtime
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// cancellable ends a call as cancelled that timed out after its cancellation: a worker that died reports
+// nothing, so the server gives the call up when its heartbeat or its time is over.
+func cancellable(next invoker) invoker {
+	return func(ctx workflow.Context, c *Call) error {
+		return asCancellation(ctx, next(ctx, c))
+	}
+}
+
+func asCancellation(ctx workflow.Context, err error) error {
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) && errors.Is(ctx.Err(), workflow.ErrCanceled) {
+		return ctx.Err()
+	}
+	return err
+}

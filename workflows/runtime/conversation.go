@@ -1,0 +1,194 @@
+package runtime
+
+import (
+	"slices"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// talk is what all nodes of a run share: a conversation, where the flow has one, and the
+// count against its meter.
+type conversation struct {
+	run    *Run
+	Thread *Thread
+	Forks  []contract.Fork
+	Spent  int
+	// heard is how much of the conversation came from the run above.
+	Heard int
+	// reminded counts how often nodes were reminded to call a tool.
+	reminded []contract.Reminded
+}
+
+// conversationThread is the flow's conversation.
+func (c *conversation) Open() *Thread {
+	if c.Thread == nil {
+		c.Thread = c.run.Transcript.Open(conversationName)
+	}
+	return c.Thread
+}
+
+// talkThread is the name of the thread of a flow's conversation.
+const conversationName = "conversation"
+
+// fork is what a parallel node leaves for the merge behind it.
+func (t *conversation) Fork(node string) *contract.Fork {
+	for i := range t.Forks {
+		if t.Forks[i].Node == node {
+			return &t.Forks[i]
+		}
+	}
+	t.Forks = append(t.Forks, contract.Fork{Node: node})
+	return &t.Forks[len(t.Forks)-1]
+}
+
+// spentFor is what is spent for a node. Nodes beside each other count each for itself, until a merge picks one.
+func (t *conversation) SpentFor(n *plan.Node) int {
+	spent := t.Spent
+	for i := range t.Forks {
+		if n.Cost != nil && n.Cost.Forked && t.Forks[i].Node != n.ID {
+			spent -= t.Forks[i].Spent
+		}
+	}
+	return spent
+}
+
+// pickFork goes on with what was said in one of the nodes that a merge joins, and with what it
+// cost. A node that stopped in its middle has left several parts.
+func (c *conversation) PickFork(node string, m *plan.Merge) error {
+	for _, f := range c.Forks {
+		switch {
+		case f.Node == node:
+			c.Add(f.Messages)
+		case slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node }):
+			c.Spent -= f.Spent
+		}
+	}
+	c.DropForks(m)
+	return nil
+}
+
+func (c *conversation) DropForks(m *plan.Merge) {
+	c.Forks = slices.DeleteFunc(c.Forks, func(f contract.Fork) bool {
+		return slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node })
+	})
+}
+
+// hold appends messages to the flow's conversation.
+func (c *conversation) Add(messages []contract.CarriedMessage) {
+	if len(messages) == 0 {
+		return
+	}
+	t := c.Open()
+	for _, m := range messages {
+		sha := contract.SHA(m.Raw)
+		c.run.Transcript.Content[sha] = m.Raw
+		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own})
+	}
+}
+
+func CarriedMessages(entries []threadEntry) []contract.CarriedMessage {
+	var out []contract.CarriedMessage
+	for _, e := range entries {
+		out = append(out, contract.CarriedMessage{Raw: e.Raw, Own: e.own})
+	}
+	return out
+}
+
+// remind counts one more reminder of a node, and says how many there have been before.
+func (t *conversation) Remind(node string) int {
+	for i := range t.reminded {
+		if t.reminded[i].Node == node {
+			t.reminded[i].N++
+			return t.reminded[i].N - 1
+		}
+	}
+	t.reminded = append(t.reminded, contract.Reminded{Node: node, N: 1})
+	return 0
+}
+
+// handTalk is what a run hands on of its talk: to the next run, or to a branch. whole says
+// that no agent that stopped in its middle has the conversation already.
+func (c *conversation) Snapshot(whole bool) *contract.Talk {
+	t := contract.Talk{Forks: c.Forks, Spent: c.Spent, Reminded: c.reminded, Heard: c.Heard}
+	if c.Thread != nil && whole {
+		t.Messages = CarriedMessages(c.Thread.Entries)
+		t.Sent = c.Thread.CarriedSent()
+	}
+	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil && t.Heard == 0 {
+		return nil
+	}
+	return &t
+}
+
+// takeTalk goes on with what another run handed on.
+func (c *conversation) Restore(t *contract.Talk) {
+	if t == nil {
+		return
+	}
+	c.Add(t.Messages)
+	if c.Thread != nil {
+		c.Thread.Resent(t.Sent)
+	}
+	c.Forks, c.Spent, c.reminded, c.Heard = t.Forks, t.Spent, t.Reminded, t.Heard
+}
+
+// addTalk takes back what a branch added to the talk that it was handed.
+func (c *conversation) Merge(t *contract.Talk) {
+	if t == nil {
+		return
+	}
+	c.Forks = append(c.Forks, t.Forks...)
+	c.Spent += t.Spent
+	for _, m := range t.Reminded {
+		c.atLeast(m)
+	}
+}
+
+// atLeast takes over a count that a branch went on with.
+func (t *conversation) atLeast(m contract.Reminded) {
+	for i := range t.reminded {
+		if t.reminded[i].Node == m.Node {
+			t.reminded[i].N = max(t.reminded[i].N, m.N)
+			return
+		}
+	}
+	t.reminded = append(t.reminded, m)
+}
+
+// needsTalk reports whether nodes of a branch go on with the flow's conversation.
+func NeedsConversation(nodes []plan.Node) bool {
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
+}
+
+// spend counts against the flow's meter.
+func (c *conversation) Spend(x *Execution, n int) error {
+	m := c.run.Flow.Meter
+	if m == nil || n == 0 {
+		return nil
+	}
+	c.Spent += n
+	if cost := x.Node.Cost; cost != nil && cost.Forked {
+		c.Fork(x.Node.ID).Spent += n
+	}
+	return c.within(x, m.Base-1)
+}
+
+// spendEnd counts the run's last step, where an edge to its end is taken. A node that has no
+// edge to take fails for that, though the limit leaves no step more.
+func (c *conversation) SpendEnd(x *Execution, taken []int) error {
+	if c.run.Flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return c.run.Flow.Edges[e].To == plan.End }) {
+		return nil
+	}
+	return c.within(x, c.run.Flow.Meter.Base)
+}
+
+// within fails where the run has spent more than its flow's meter allows; base is what it
+// spends beside its nodes.
+func (c *conversation) within(x *Execution, base int) error {
+	m := c.run.Flow.Meter
+	if c.SpentFor(x.Node)+base <= m.Limit {
+		return nil
+	}
+	return c.run.Fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
+}

@@ -1,0 +1,101 @@
+package runtime
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"weft/activities/contract"
+	"weft/workflows/plan"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+)
+
+// strictly decodes what somebody sent: one JSON object without fields that there are not, in which each
+// name stands once. A yes must not be a no for whoever reads the first of two.
+func Strictly(raw json.RawMessage, to any) error {
+	if err := Exactly(raw, to); err != nil {
+		return err
+	}
+	if path, at := plan.Repeated(raw); at > 0 {
+		return fmt.Errorf("%q is there twice, again at byte %d: %s; leave out one of the two", Cut(path, 200), at, Cut(string(raw[at-1:]), 50))
+	}
+	return nil
+}
+
+// exactly decodes one JSON object and refuses fields that there are not. null, which decodes into
+// anything, is none.
+func Exactly(raw json.RawMessage, to any) error {
+	switch text := bytes.TrimSpace(raw); {
+	case len(text) == 0:
+		return errors.New("there is no argument")
+	case text[0] != '{':
+		return fmt.Errorf("want a JSON object, not %s", Cut(string(text), 100))
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(to); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is text behind the object")
+	}
+	return nil
+}
+
+// canonical is JSON without what does not count, blanks and the order of keys, so that the same
+// answer has the same hash: a program may write an object in another order each time.
+func Canonical(raw json.RawMessage) []byte {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return raw
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// readPayload decodes what came as it came.
+func readPayload(raw converter.RawValue, to any) error {
+	p := raw.Payload()
+	e := string(p.GetMetadata()[converter.MetadataEncoding])
+	if f := contract.Unread(p); f != nil {
+		return f
+	}
+	switch {
+	case p == nil || e == converter.MetadataEncodingNil:
+		return errors.New("there is no argument")
+	case e != converter.MetadataEncodingJSON:
+		return fmt.Errorf("the argument's encoding is %q, want %s", Cut(e, 100), converter.MetadataEncodingJSON)
+	}
+	return json.Unmarshal(p.GetData(), to)
+}
+
+// had stops the workflow task of a run that is rebuilt where an argument cannot be read any more
+// that the run had read before.
+func AssertReadable(ctx workflow.Context, raw converter.RawValue) {
+	if f := contract.Unread(raw.Payload()); f != nil && workflow.IsReplaying(ctx) {
+		panic(f.Error())
+	}
+}
+
+// argumentOf is the argument of an Update as JSON. An Update takes its argument as it came: one that the
+// SDK cannot decode would be refused without a class.
+func ArgumentOf(raw converter.RawValue, what, want string) (json.RawMessage, error) {
+	var body json.RawMessage
+	err := readPayload(raw, &body)
+	var unread *contract.Failure
+	switch {
+	case errors.As(err, &unread):
+		return nil, unread
+	case err != nil:
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("%s: %v", what, err), Remedy: "send JSON: " + want}
+	}
+	return body, nil
+}

@@ -1,0 +1,75 @@
+package runtime
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// group is several calls under way beside each other. The first that fails cancels the
+// others, so that none of them waits for somebody in vain.
+type Group struct {
+	ctx    workflow.Context
+	cancel workflow.CancelFunc
+	left   int
+	err    error
+	// yielded is set when a wait of the group has yielded.
+	yielded bool
+}
+
+func NewGroup(ctx workflow.Context) *Group {
+	g := &Group{}
+	g.ctx, g.cancel = workflow.WithCancel(ctx)
+	return g
+}
+
+// start runs fn beside the others, and returns how to wait until it or the group has ended.
+func (g *Group) Start(fn func(workflow.Context) error) (wait func() error) {
+	g.left++
+	done := false
+	var err error
+	workflow.Go(g.ctx, func(ctx workflow.Context) {
+		err = fn(ctx)
+		done = true
+		g.left--
+		switch {
+		case errors.Is(err, ErrYield):
+			g.yielded = true
+		case err != nil && g.err == nil:
+			g.err = err
+			g.cancel()
+		}
+	})
+	return func() error {
+		if err := g.await(func() bool { return done || g.err != nil }); err != nil {
+			return err
+		}
+		if !done {
+			return g.err
+		}
+		return err
+	}
+}
+
+// wait waits until all have ended. It returns the first failure, or [errYield].
+func (g *Group) Wait() error {
+	if err := g.await(func() bool { return g.left == 0 }); err != nil {
+		return err
+	}
+	defer g.cancel()
+	if g.err != nil && !(contract.Cancelled(g.err) && g.ctx.Err() == nil) {
+		return g.err
+	}
+	if g.yielded {
+		return ErrYield
+	}
+	return g.err
+}
+
+// await outlives a cancellation: what the group started ends by itself after one.
+func (g *Group) await(cond func() bool) error {
+	quiet, _ := workflow.NewDisconnectedContext(g.ctx)
+	return workflow.Await(quiet, cond)
+}

@@ -1,0 +1,73 @@
+package runtime
+
+import (
+	"encoding/json"
+	"slices"
+	"weft/activities/contract"
+	"weft/workflows/schedule"
+)
+
+// executionLog holds what the finished executions of a run did.
+type executionLog struct {
+	run      *Run
+	finished []contract.Past
+	// fork is what the run was begun with, nil for most; replay holds what is left to replay of it.
+	Fork   *contract.ForkedFrom
+	Replay *schedule.Log
+}
+
+// talkMark is how much a run has said before an execution.
+type conversationMark struct{ messages, forks, spent int }
+
+func (c *conversation) Mark() conversationMark {
+	m := conversationMark{forks: len(c.Forks), spent: c.Spent}
+	if c.Thread != nil {
+		m.messages = len(c.Thread.Entries)
+	}
+	return m
+}
+
+// enterPast keeps what an execution did. Where it went on in its middle, what it had said
+// before is the run's before this one.
+func (l *executionLog) Add(x *Execution, done *contract.Execution, sha string, before conversationMark) {
+	p := contract.Past{Execution: *done, Lineage: x.Lineage, SHA: sha}
+	p.Nth = x.Occurrence
+	for i := range x.View.State {
+		if x.View.State[i].By.Exec == x.Id {
+			p.Writes = append(p.Writes, x.View.State[i])
+		}
+	}
+	t := contract.Talk{Spent: l.run.Conversation.Spent - before.spent}
+	if l.run.Conversation.Thread != nil {
+		t.Messages = CarriedMessages(l.run.Conversation.Thread.Entries[before.messages:])
+	}
+	if len(l.run.Conversation.Forks) > before.forks {
+		t.Forks = slices.Clone(l.run.Conversation.Forks[before.forks:])
+	}
+	if t.Messages != nil || t.Forks != nil || t.Spent != 0 {
+		p.Talk = &t
+	}
+	l.finished = append(l.finished, p)
+}
+
+// pastPage answers the query past.
+func (l *executionLog) page(q contract.PastQuery) (contract.PastPage, error) {
+	past := l.finished
+	if q.From < 0 || q.From > len(past) {
+		return contract.PastPage{}, notFound("execution %d; it has %d", q.From, len(past))
+	}
+	page := contract.PastPage{Executions: []contract.Past{}}
+	size := 0
+	for i := q.From; i < len(past); i++ {
+		raw, err := json.Marshal(past[i])
+		if err != nil {
+			return page, err
+		}
+		if size += len(raw); size > contract.PageBytes && len(page.Executions) > 0 {
+			page.Next = i
+			break
+		}
+		page.Executions = append(page.Executions, past[i])
+	}
+	return page, nil
+}

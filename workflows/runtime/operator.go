@@ -1,0 +1,79 @@
+package runtime
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// retriedByOperator has a call wait for an operator where it fails with something that an operator must
+// fix: a request of kind retry is opened, and the call is made again when it is answered.
+func (r *Run) retriedByOperator(next invoker) invoker {
+	return func(ctx workflow.Context, c *Call) error {
+		w := c.Waiting
+		if w == nil {
+			return next(ctx, c)
+		}
+		for {
+			if w.Failure == nil {
+				try := *c
+				if w.Attempts > 0 {
+					try.Id = fmt.Sprintf("%s~%d", c.Id, w.Attempts+1)
+				}
+				err := next(ctx, &try)
+				if !r.waitsForOperator(c, err) {
+					return err
+				}
+				w.Attempts++
+				w.Failure = contract.FailureOf(err)
+			}
+			f, err := r.askOperator(ctx, c)
+			if err != nil {
+				return err
+			}
+			if f != nil {
+				return f
+			}
+		}
+	}
+}
+
+// askOperator opens a request of kind retry and waits for its answer. It gives the failure where the
+// operator gives up.
+func (r *Run) askOperator(ctx workflow.Context, c *Call) (*contract.Failure, error) {
+	w := c.Waiting
+	shown := ShownFailure(w.Failure)
+	reply, err := r.Requests.open(ctx, c.At, contract.Request{
+		ID: fmt.Sprintf("%s~%d", c.Id, w.Attempts), Kind: contract.RequestRetry, Text: w.Failure.Error(),
+		Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,
+	}, c.Journal)
+	if err != nil {
+		return nil, err
+	}
+	f := w.Failure
+	w.Failure = nil
+	a := reply.Retry
+	if a != nil && !a.GiveUp {
+		return nil, nil
+	}
+	if a != nil && a.Reason != "" {
+		f.Text = fmt.Sprintf("%s (given up: %s)", f.Text, Cut(a.Reason, 500))
+	}
+	return f, nil
+}
+
+// waitsForOperator reports whether a call that ended with err waits for an operator.
+func (r *Run) waitsForOperator(c *Call, err error) bool {
+	if err == nil || contract.Cancelled(err) || r.Shared.OnError == contract.OnErrorFail {
+		return false
+	}
+	if c.Remote != nil {
+		if _, ok := c.Remote.Told(err); ok {
+			return false // the activity's own words are for the model
+		}
+	}
+	class := contract.FailureOf(err).Class
+	return contract.Parks(class) && !(c.Once && contract.Retryable(class))
+}

@@ -1,0 +1,70 @@
+package runtime
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/workflows/plan"
+)
+
+// prepareOptions are those of the activity that compiles: short, because nothing else can
+// happen before.
+var PrepareOptions = workflow.ActivityOptions{
+	StartToCloseTimeout:    time.Minute,
+	ScheduleToCloseTimeout: 10 * time.Minute,
+	HeartbeatTimeout:       time.Duration(plan.DefaultPolicy.HeartbeatSeconds) * time.Second,
+	WaitForCancellation:    true,
+	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
+}
+
+// checkOptions are those of the check of an answer: somebody waits for its outcome.
+var CheckOptions = workflow.ActivityOptions{
+	StartToCloseTimeout:    30 * time.Second,
+	ScheduleToCloseTimeout: 5 * time.Minute,
+	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
+}
+
+// deliverOptions let the receiver of a webhook be away for a day.
+var DeliverOptions = workflow.ActivityOptions{
+	StartToCloseTimeout:    time.Minute,
+	ScheduleToCloseTimeout: 24 * time.Hour,
+	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 3, MaximumInterval: 30 * time.Minute},
+}
+
+// options are those of a call of a model or a tool, by the flow's policy. One attempt takes so many seconds
+// at most.
+func (r *Run) Options(seconds int) workflow.ActivityOptions {
+	p := r.Flow.Policy
+	return workflow.ActivityOptions{
+		StartToCloseTimeout:    time.Duration(seconds) * time.Second,
+		ScheduleToCloseTimeout: time.Duration(max(p.RetrySeconds, seconds)) * time.Second,
+		HeartbeatTimeout:       time.Duration(p.HeartbeatSeconds) * time.Second,
+		WaitForCancellation:    true,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    time.Duration(p.FirstRetryMillis) * time.Millisecond,
+			BackoffCoefficient: 2,
+			MaximumInterval:    max(time.Minute, time.Duration(p.FirstRetryMillis)*time.Millisecond),
+		},
+	}
+}
+
+// retrying is how a call is repeated: as its author wants, if that is said. A call that is made once is
+// never repeated.
+func Retrying(o workflow.ActivityOptions, p *plan.Retry, once bool) workflow.ActivityOptions {
+	if p != nil {
+		if p.TimeoutMillis > 0 {
+			o.StartToCloseTimeout = time.Duration(p.TimeoutMillis) * time.Millisecond
+		}
+		first := time.Duration(max(p.FirstMillis, 1)) * time.Millisecond
+		o.RetryPolicy = &temporal.RetryPolicy{
+			InitialInterval: first, BackoffCoefficient: p.Factor,
+			MaximumInterval: max(first, time.Duration(p.MostMillis)*time.Millisecond), MaximumAttempts: int32(min(p.Attempts, 1<<20)) + 1,
+		}
+	}
+	if once {
+		o.RetryPolicy.MaximumAttempts = 1
+	}
+	return o
+}

@@ -1,0 +1,81 @@
+package runtime
+
+import (
+	"encoding/json"
+
+	"weft/activities/contract"
+)
+
+// A message may refer to what its run holds: a long input, a long value of the state as it was when a
+// tool read it, the output of a node. Where the message goes on in another run, so does what it refers
+// to, though nothing else may name it any more.
+
+// needing is told of each reference that names no run.
+type Needing func(*contract.ContentRef)
+
+func (need Needing) parts(parts []contract.Part) {
+	for i := range parts {
+		if ref := parts[i].Ref; ref != nil && ref.Run == "" {
+			need(ref)
+		}
+	}
+}
+
+func (need Needing) message(raw json.RawMessage) {
+	if len(raw) == 0 {
+		return
+	}
+	if m, err := contract.DecodeMessage(raw); err == nil {
+		need.parts(m.Parts)
+	}
+}
+
+func (need Needing) messages(list []contract.CarriedMessage) {
+	for i := range list {
+		need.message(list[i].Raw)
+	}
+}
+
+func (need Needing) Conversation(t *contract.Talk) {
+	if t == nil {
+		return
+	}
+	need.messages(t.Messages)
+	for i := range t.Forks {
+		need.messages(t.Forks[i].Messages)
+	}
+}
+
+func (need Needing) Suspended(x *contract.SuspendedExecution) {
+	if x == nil {
+		return
+	}
+	if a := x.Agent; a != nil {
+		need.messages(a.Messages)
+		for i := range a.Conversations {
+			need.messages(a.Conversations[i].Messages)
+		}
+	}
+	if x.Map != nil {
+		for i := range x.Map.Flows {
+			need.Conversation(x.Map.Flows[i].Talk)
+		}
+	}
+	for i := range x.Steps {
+		need.Suspended(x.Steps[i].Execution)
+	}
+}
+
+// carry tells of what the state of a session and all messages of a carry refer to.
+func (need Needing) Carry(c *contract.Carry) {
+	if c.Ended != nil && c.Session != nil {
+		// The next turn goes on with the state.
+		for i := range c.Ended.State {
+			need(&contract.ContentRef{SHA: c.Ended.State[i].SHA})
+		}
+	}
+	need.Conversation(c.Talk)
+	for i := range c.Live {
+		need.Suspended(c.Live[i].Suspended)
+	}
+}

@@ -1,0 +1,367 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// An execution that needs an answer from outside opens a request and waits. The run at the
+// root of the tree owns all requests, see inbox.go; every other run announces its own to the
+// owner by signal, and gets the answer by signal. A wait may last for weeks, so it yields
+// where its run wants to continue as new: the execution is carried, and asks again under the
+// same id.
+
+// requests are what the executions of one run wait for.
+type requests struct {
+	run *Run
+	// asker tells the owner; owner is set at the owner itself.
+	Asker   asker
+	Owner   bool
+	waiting map[string]*pendingRequest
+	// inbox are messages for this run's agents, given by the owner.
+	Unread         []contract.Inbound
+	replies, steer workflow.ReceiveChannel
+	listeners      []listener
+	// signals counts those that were taken in.
+	signals int
+	// rejected counts signals of people's that were refused; rejects say why, of the last ones.
+	Rejected int
+	Rejects  []string
+	// parting are signals to the owner that have not arrived yet.
+	Unacknowledged []workflow.Future
+}
+
+// ticket is a request of this run's, until its answer is taken.
+type pendingRequest struct {
+	kind  string
+	reply *contract.Reply
+}
+
+// asker tells the run that owns the requests of a tree what this run asks.
+type asker interface {
+	// open shows a request. It is told again after every resumption, and shows the request once.
+	Open(ctx workflow.Context, req *contract.Request) error
+	// close says that the answer of a request was taken, or that nobody waits for it.
+	Close(ctx workflow.Context, id string)
+	// disown says that a run below was terminated: nobody else closes its requests.
+	Disown(ctx workflow.Context, child string)
+	// messages takes the messages that the next model call of a node is to have.
+	Messages(node string) []contract.Inbound
+}
+
+// own makes the run the owner of its tree's requests.
+func (q *requests) Own(a asker) { q.Asker, q.Owner = a, true }
+
+func newRequests(ctx workflow.Context) requests {
+	return requests{
+		waiting: map[string]*pendingRequest{},
+		replies: workflow.GetSignalChannel(ctx, contract.SignalReply),
+		steer:   workflow.GetSignalChannel(ctx, contract.SignalSteer),
+	}
+}
+
+// ear is what takes values from channels.
+type listener struct {
+	take     func()
+	channels []workflow.ReceiveChannel
+}
+
+// holds says that something has come.
+func (e listener) holds() bool {
+	return slices.ContainsFunc(e.channels, func(c workflow.ReceiveChannel) bool { return c.Len() > 0 })
+}
+
+// attend has take called whenever a channel holds something, while everything else waits.
+func (q *requests) AddListener(take func(), channels ...workflow.ReceiveChannel) {
+	q.listeners = append(q.listeners, listener{take, channels})
+}
+
+// listen serves all ears in one coroutine: each that waits is woken by every step of a run. A
+// selector must not wait for signals here: it takes a value when it comes, and gives it out when
+// its coroutine goes on, so that a run that ends in between would never see it.
+func (q *requests) Listen(ctx workflow.Context) {
+	q.AddListener(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer, q.run.Space.roomRequests, q.run.Space.roomGrants)
+	if !q.Owner {
+		q.rejectMisaddressed(ctx)
+	}
+	// Those who are cancelled listen too.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
+		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(q.listeners, listener.holds) }) == nil {
+			for _, e := range q.listeners {
+				e.take()
+			}
+		}
+	})
+}
+
+// misled refuses what people signal to a run that keeps no requests.
+func (q *requests) rejectMisaddressed(ctx workflow.Context) {
+	for _, kind := range contract.Requests {
+		channel := workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: "not here: the run at the root takes it"})
+		q.AddListener(func() {
+			for channel.ReceiveAsync(nil) {
+				q.Refuse(kind, &contract.Failure{Class: contract.ClassBadRequest, Text: "this run keeps no requests and no messages",
+					Remedy: "send it to the run " + q.run.Shared.Owner + ", which does for all below it"})
+			}
+		}, channel)
+	}
+}
+
+// hear takes in what has been signalled so far. Only the owner and the parent signal here;
+// what is not of their shape is left out, and so are answers to the owner, which has an inbox.
+func (q *requests) Hear(ctx workflow.Context) {
+	for q.run.Policy.yield.ReceiveAsync(nil) {
+		q.run.Policy.Asked = true
+	}
+	q.run.Space.hearWishes(ctx)
+	var raw converter.RawValue
+	for q.replies.ReceiveAsync(&raw) {
+		var reply contract.Reply
+		if q.ReadSignal(ctx, raw, &reply) == nil && !q.Owner {
+			q.Deliver(&reply)
+		}
+		raw = converter.RawValue{}
+	}
+	for q.steer.ReceiveAsync(&raw) {
+		var m contract.Inbound
+		if q.ReadSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= MaxMessage && !q.Owner && len(q.Unread) < MaxUnread {
+			q.Unread = append(q.Unread, m)
+		}
+		raw = converter.RawValue{}
+	}
+}
+
+// readSignal decodes what came by signal. Anybody can send one that this worker cannot read,
+// encrypted with a key that is not here for example: it is refused, and that is recorded, so that
+// the run takes no other way when it is rebuilt where the key has come since. One that was read
+// before, and whose key was taken away, holds the run up until the key is back.
+func (q *requests) ReadSignal(ctx workflow.Context, raw converter.RawValue, to any) error {
+	q.signals++
+	unread := contract.Unread(raw.Payload())
+	if unread == nil && !workflow.IsReplaying(ctx) {
+		return readPayload(raw, to)
+	}
+	refused := workflow.GetVersion(ctx, fmt.Sprintf("unread-signal-%d", q.signals), workflow.DefaultVersion, 1)
+	switch {
+	case refused == workflow.DefaultVersion && unread != nil:
+		panic(unread.Error())
+	case refused == workflow.DefaultVersion:
+		return readPayload(raw, to)
+	case unread == nil:
+		return errors.New("no worker could read the argument when it came")
+	}
+	return unread
+}
+
+// admitUpdate refuses an Update that the current workflow task has no room for, and each where the
+// run comes to its end for want of room.
+func (q *requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) error {
+	if q.run.Policy.Halted != nil {
+		f := contract.FailureOf(q.run.Policy.Halted)
+		return &contract.Failure{Class: f.Class, Text: "the run ends, and takes nothing more: " + f.Text, Remedy: "start the run again, and " + f.Remedy}
+	}
+	if n := proto.Size(raw.Payload()); !q.run.Sizes.room(ctx, n) {
+		return &contract.Failure{Class: contract.ClassUnavailable,
+			Text:   fmt.Sprintf("the run has too much to do at this moment for an Update of %d bytes", n),
+			Remedy: "send it again"}
+	}
+	return nil
+}
+
+// refuse notes a signal that somebody sent and that was wrong, for the run's status.
+func (q *requests) Refuse(name string, err error) {
+	q.Rejected++
+	q.Rejects = append(q.Rejects, fmt.Sprintf("%s: %s", name, Cut(contract.FailureOf(err).Error(), 500)))
+	q.Rejects = q.Rejects[max(0, len(q.Rejects)-maxRejects):]
+}
+
+// acceptUpdate begins to handle an Update.
+func (q *requests) AcceptUpdate(ctx workflow.Context, raw converter.RawValue) {
+	AssertReadable(ctx, raw)
+	q.run.Sizes.Accept(ctx, proto.Size(raw.Payload()))
+}
+
+// deliver hands an answer to the execution that waits for it.
+func (q *requests) Deliver(reply *contract.Reply) {
+	if t := q.waiting[reply.ID]; t != nil && t.reply == nil && answers(t.kind, reply) {
+		t.reply = reply
+	}
+}
+
+// answers reports whether a reply is one to a request of a kind. It is looked at again here,
+// because anybody can send the signal.
+func answers(kind string, reply *contract.Reply) bool {
+	switch {
+	case reply.Expired:
+		return true
+	case kind == contract.RequestMessage:
+		return reply.Message != nil
+	case kind == contract.RequestToolResult:
+		return reply.ToolResult != nil
+	case kind == contract.RequestConfirm:
+		return reply.Confirm != nil && reply.Confirm.Approve != nil
+	}
+	return reply.Retry != nil
+}
+
+// request asks somebody outside, as a step of an execution.
+func (q *requests) Ask(ctx workflow.Context, x *Execution, req contract.Request) (*contract.Reply, error) {
+	var out contract.Reply
+	err := q.run.RunStep(ctx, x.Journal, req.ID, req.Hash, &out, func(*JournalStep) error {
+		reply, err := q.open(ctx, x, req, x.Journal)
+		if err == nil {
+			out = *reply
+		}
+		return err
+	})
+	return &out, err
+}
+
+// openRequest opens a request and waits for its answer. It gives [errYield] where the run wants
+// to stop first.
+func (q *requests) open(ctx workflow.Context, x *Execution, req contract.Request, j *Journal) (*contract.Reply, error) {
+	req = q.complete(x, req)
+	t := &pendingRequest{kind: req.Kind}
+	q.waiting[req.ID] = t
+	defer delete(q.waiting, req.ID)
+	err := q.Asker.Open(ctx, &req)
+	if err == nil {
+		err = workflow.Await(ctx, func() bool { return t.reply != nil || q.run.Policy.ShouldYield(ctx, j.Weight()) })
+	}
+	switch {
+	case err != nil:
+		// Nobody waits any more: the owner must not show the request for ever.
+		q.Asker.Close(ctx, req.ID)
+		return nil, err
+	case t.reply == nil:
+		return nil, ErrYield
+	}
+	q.Asker.Close(ctx, req.ID)
+	q.run.Policy.Moved = true
+	return t.reply, nil
+}
+
+// complete gives a request its id, and says who waits.
+func (q *requests) complete(x *Execution, req contract.Request) contract.Request {
+	req.Text = Cut(req.Text, MaxAsked)
+	req.Run = contract.Run{Workflow: q.run.Transcript.Workflow, Run: q.run.Transcript.Run}
+	if x != nil {
+		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.Id, q.run.Source.At(plan.NodePath(x.Node.ID))
+	}
+	if path := q.path(); path != "" {
+		req.ID = path + req.ID
+		req.Execution = path + req.Execution
+	}
+	for _, s := range []*string{&req.Node, &req.Execution, &req.At, &req.Tool, &req.Name, &req.Connection} {
+		*s = Cut(*s, MaxField)
+	}
+	req.Hash = contract.SHA([]byte(req.Kind + "\n" + req.ID + "\n" + req.Hash))
+	req.ID = contract.BoundID(req.ID) + "-" + req.Hash[:8]
+	return req
+}
+
+// maxAsked bounds the text of a request, maxField each of what it names.
+const (
+	MaxAsked = 8 << 10
+	MaxField = 2 << 10
+)
+
+// toMend is a failure as a request shows it: without lists, which can be long.
+func ShownFailure(f *contract.Failure) *contract.Failure {
+	if f == nil {
+		return nil
+	}
+	b := f.Bounded()
+	return &contract.Failure{Class: Cut(b.Class, MaxField), Text: b.Text, Remedy: b.Remedy, Node: b.Node, Step: b.Step, At: b.At}
+}
+
+// below is the path from the owner to this sub-agent, or "" in the owner's own flow. Where
+// the owner's id is so long that ids below it are shortened, it is the sub-agent's whole id.
+func (q *requests) path() string {
+	if q.run.Root == q.run.Shared.Owner {
+		return ""
+	}
+	return strings.TrimPrefix(q.run.Root, q.run.Shared.Owner+"/") + "/"
+}
+
+// remote tells another run, which is the owner, by signal.
+type remote struct{ *requests }
+
+func (q remote) Open(ctx workflow.Context, req *contract.Request) error {
+	if err := q.run.Sizes.Admit(ctx, "the request", req); err != nil {
+		return err
+	}
+	err := q.run.Signal(ctx, q.run.Shared.Owner, contract.SignalRequest, req).Get(ctx, nil)
+	if err != nil && !contract.Cancelled(err) {
+		return &contract.Failure{Class: contract.ClassTranscriptLost, Node: req.Node, Step: req.Step, At: req.At,
+			Text: fmt.Sprintf("the run %s, which owns the requests of this one, cannot be told of one: %v", q.run.Shared.Owner, err)}
+	}
+	return err
+}
+
+func (q remote) Close(ctx workflow.Context, id string) {
+	q.tell(ctx, contract.SignalClose, contract.RequestID{ID: id})
+}
+
+func (q remote) Disown(ctx workflow.Context, child string) {
+	q.tell(ctx, contract.SignalClose, contract.RequestID{Run: &contract.Run{Workflow: child}})
+}
+
+func (q remote) Messages(node string) []contract.Inbound {
+	return TakeMessages(&q.Unread, node)
+}
+
+// tell signals the owner. The run waits for what it has sent before it ends.
+func (q *requests) tell(ctx workflow.Context, signal string, arg any) {
+	q.send(ctx, q.run.Shared.Owner, signal, arg)
+}
+
+// send signals another run, whether this one is cancelled or not. The run waits for what it has sent before it
+// ends: the server drops a signal whose sender ends in the same moment.
+func (q *requests) send(ctx workflow.Context, to, signal string, arg any) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	q.Unacknowledged = append(slices.DeleteFunc(q.Unacknowledged, workflow.Future.IsReady), q.run.Signal(ctx, to, signal, arg))
+}
+
+// disown tells the owner where a run below this one was terminated.
+func (q *requests) Disown(ctx workflow.Context, child string, err error) {
+	var terminated *temporal.TerminatedError
+	if errors.As(err, &terminated) {
+		q.Asker.Disown(ctx, child)
+	}
+}
+
+// awaitSignals waits until the server has told what became of all that this run has sent.
+func (q *requests) AwaitSignals(ctx workflow.Context) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	for len(q.Unacknowledged) > 0 { // others may come meanwhile
+		sent := q.Unacknowledged[0]
+		q.Unacknowledged = q.Unacknowledged[1:]
+		_ = sent.Get(ctx, nil) // an owner that has ended shows nothing any more
+	}
+}
+
+// takeMessages takes those of some messages that are for a node or for any.
+func TakeMessages(unread *[]contract.Inbound, node string) []contract.Inbound {
+	var out, left []contract.Inbound
+	for _, m := range *unread {
+		if m.Node == "" || m.Node == node {
+			out = append(out, m)
+		} else {
+			left = append(left, m)
+		}
+	}
+	*unread = left
+	return out
+}

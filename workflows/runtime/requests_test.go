@@ -1,0 +1,35 @@
+package runtime
+
+import (
+	"testing"
+	"time"
+	"weft/activities/contract"
+	"weft/workflows/workflowtest"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+)
+
+// TestHearBeforeListeners takes in a signal that comes in the task in which a run ends, before
+// the coroutine that listens goes on.
+func TestHearBeforeListeners(t *testing.T) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		r := NewRun(ctx)
+		r.Requests.Listen(ctx)
+		if err := workflow.Sleep(ctx, time.Second); err != nil { // the listener waits by now
+			t.Error(err)
+		}
+		p, err := converter.GetDefaultDataConverter().ToPayloads(contract.Inbound{Seq: 4, Text: "to all"})
+		if err != nil {
+			t.Error(err)
+		}
+		steer, ok := r.Requests.steer.(workflow.Channel)
+		if !ok || !steer.SendAsync(p) {
+			t.Fatal("the channel takes nothing")
+		}
+		r.Requests.Hear(ctx)
+		if len(r.Requests.Unread) != 1 || r.Requests.Unread[0].Text != "to all" {
+			t.Errorf("heard %+v", r.Requests.Unread)
+		}
+	})
+}

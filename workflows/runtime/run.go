@@ -1,0 +1,170 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/schedule"
+)
+
+// run is what a workflow run of either type works with.
+type Run struct {
+	Transcript *transcript
+	Sizes      sizes
+	Flow       *plan.Flow
+	Source     plan.Source
+	// hash is the plan's.
+	Hash   string
+	Graph  *schedule.Graph
+	Shared contract.Shared
+	// root is the workflow id with which the ids of children begin.
+	Root         string
+	Budget       budget
+	Conversation conversation
+	// log is for forks.
+	Log      executionLog
+	Watch    watchers
+	Policy   continuePolicy
+	Space    space
+	Requests requests
+}
+
+// newRun is a run that does not listen yet.
+func NewRun(ctx workflow.Context) *Run {
+	r := &Run{Transcript: newTranscript(ctx), Watch: watchersOf(ctx), Policy: newContinuePolicy(ctx), Space: newSpace(ctx), Requests: newRequests(ctx)}
+	return r.link()
+}
+
+// link makes the parts of a run know it.
+func (r *Run) link() *Run {
+	r.Requests.Asker = remote{&r.Requests}
+	r.Requests.run, r.Policy.run, r.Space.run, r.Conversation.run, r.Log.run, r.Budget.run = r, r, r, r, r, r
+	return r
+}
+
+// answer registers the queries of every run.
+func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state func() contract.View) error {
+	handlers := []struct {
+		name string
+		fn   any
+	}{
+		{contract.QueryTranscript, r.Transcript.page},
+		{contract.QueryContent, r.Transcript.contentPage},
+		{contract.QueryPast, r.Log.page},
+		{contract.QueryStatus, func() (contract.Status, error) { return fitting(status()), nil }},
+		{contract.QueryPlan, r.planAnswer},
+		{contract.QueryWatching, func() (contract.Watching, error) { return contract.Watching{Seconds: contract.WatchedFor}, nil }},
+		{contract.QueryState, func() (map[string]json.RawMessage, error) {
+			out := map[string]json.RawMessage{}
+			total := 0
+			v := state()
+			for i := range v.State {
+				e := &v.State[i]
+				value, ok := r.Transcript.ValueOf(e)
+				n := max(e.Size, len(e.Value)) // in a payload
+				if !ok || total+n > MaxPayload-Envelope {
+					value, _ = json.Marshal(fmt.Sprintf("(%d bytes, not shown here)", n))
+					n = len(value)
+				}
+				total += n + InPayload(e.Key)
+				out[e.Key] = value
+			}
+			return out, nil
+		}},
+	}
+	for _, h := range handlers {
+		if err := workflow.SetQueryHandler(ctx, h.name, h.fn); err != nil {
+			return fmt.Errorf("register query %s: %w", h.name, err)
+		}
+	}
+	return nil
+}
+
+// planAnswer answers the query plan. A flow that came in signs which take more bytes here than they did
+// then may not fit.
+func (r *Run) planAnswer() (*plan.Flow, error) {
+	if n, err := Size(r.Flow); err != nil || n > r.Sizes.Limit() {
+		return nil, fmt.Errorf("the plan is %d bytes, at most %d go into the answer of a query: the run's input has it", n, r.Sizes.Limit())
+	}
+	return r.Flow, nil
+}
+
+// fail makes a failure at the execution's node.
+func (r *Run) Fail(x *Execution, class, remedy, format string, args ...any) *contract.Failure {
+	return &contract.Failure{
+		Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy,
+		Node: x.Node.ID, Step: x.Step, At: r.Source.At(plan.NodePath(x.Node.ID)),
+	}
+}
+
+// failed places an error from an activity or a child at the execution's node, unless it
+// has a place already.
+func (r *Run) Failed(x *Execution, err error) error {
+	if contract.Cancelled(err) {
+		return err
+	}
+	f := contract.FailureOf(err)
+	if f.Node == "" {
+		f.Node, f.Step, f.At = x.Node.ID, x.Step, r.Source.At(plan.NodePath(x.Node.ID))
+	}
+	return f
+}
+
+// boundSummary keeps a summary under Temporal's 400 bytes.
+func boundSummary(s string) string {
+	if len(s) <= 200 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:197], "") + "…"
+}
+
+// wire turns an error into what a workflow returns.
+func Wire(err error) error {
+	if err == nil || contract.Cancelled(err) || workflow.IsContinueAsNewError(err) {
+		return err
+	}
+	return contract.FailureOf(err).Wire()
+}
+
+// gone is the error of a query for something that the run does not have: of class transcript_lost.
+func notFound(format string, args ...any) error {
+	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).Wire()
+}
+
+// home is the flow's run, which holds what messages refer to.
+func (r *Run) Home() contract.Run {
+	return contract.Run{Workflow: r.Shared.Input.Workflow, Run: r.Shared.Input.Run}
+}
+
+// ref names something that this run stores.
+func (r *Run) Ref(sha string) contract.ContentRef {
+	return contract.ContentRef{Workflow: r.Transcript.Workflow, Run: r.Transcript.Run, SHA: sha}
+}
+
+// fitting is a status as the answer of a query holds it. Of what has no room the oldest conflicts and
+// executions are left out, then what can be read elsewhere, last the requests behind the first.
+func fitting(s contract.Status) contract.Status {
+	for n, err := Size(s); err == nil && n > MaxPayload; n, err = Size(s) {
+		switch {
+		case len(s.Conflicts) > 0:
+			s.Conflicts = s.Conflicts[(len(s.Conflicts)+1)/2:]
+		case len(s.Executions) > 0:
+			half := (len(s.Executions) + 1) / 2
+			s.Executions, s.Dropped = s.Executions[half:], s.Dropped+half
+		case len(s.Waits)+len(s.Inbox) > 0:
+			s.Waits, s.Inbox = nil, nil
+		case len(s.Requests) > 1:
+			half := len(s.Requests) / 2
+			s.MoreRequests += len(s.Requests) - half
+			s.Requests = s.Requests[:half]
+		default:
+			return s
+		}
+	}
+	return s
+}

@@ -1,0 +1,172 @@
+package runtime
+
+import (
+	"encoding/json"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// store is what a run keeps of its conversations: each message once, by its hash. Activities
+// that need more than their input ask the run for it by query.
+type transcript struct {
+	Workflow, Run string
+	Content       map[string]json.RawMessage
+	threads       map[string]*Thread
+	order         []string
+}
+
+func newTranscript(ctx workflow.Context) *transcript {
+	ex := workflow.GetInfo(ctx).WorkflowExecution
+	return &transcript{Workflow: ex.ID, Run: ex.RunID, Content: map[string]json.RawMessage{}, threads: map[string]*Thread{}}
+}
+
+// keep stores bytes and names them.
+func (s *transcript) Keep(raw json.RawMessage) contract.ContentRef {
+	sha := contract.SHA(raw)
+	s.Content[sha] = raw
+	return contract.ContentRef{Workflow: s.Workflow, Run: s.Run, SHA: sha}
+}
+
+// value makes a state entry of a value: a long one is stored, and named by its hash.
+func (s *transcript) Value(key string, value json.RawMessage, by contract.Stamp) (contract.StateEntry, error) {
+	e := contract.StateEntry{Key: key, By: by}
+	// As it will stand in a payload, so that its size is the one that counts there.
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return e, err
+	}
+	if len(raw) <= MaxInline {
+		e.Value = raw
+		return e, nil
+	}
+	m := contract.Message{Role: contract.RoleTool, Text: string(Unescape(raw))}
+	stored, err := m.Encode()
+	if err != nil {
+		return e, err
+	}
+	e.SHA, e.Size = s.Keep(stored).SHA, len(raw)
+	return e, nil
+}
+
+// valueOf is a state entry's value, if this run has it.
+func (s *transcript) ValueOf(e *contract.StateEntry) (json.RawMessage, bool) {
+	if e.SHA == "" {
+		return e.Value, true
+	}
+	m, err := contract.DecodeMessage(s.Content[e.SHA])
+	if err != nil {
+		return nil, false
+	}
+	return json.RawMessage(m.Text), true
+}
+
+// has reports whether bytes with a hash are stored.
+func (s *transcript) Has(sha string) bool {
+	_, ok := s.Content[sha]
+	return ok
+}
+
+// open begins a thread.
+func (s *transcript) Open(name string) *Thread {
+	t := &Thread{Name: name, Called: contract.Head{Workflow: s.Workflow, Run: s.Run, Thread: name}}
+	s.threads[name] = t
+	s.order = append(s.order, name)
+	return t
+}
+
+// write appends a message of the workflow's own.
+func (s *transcript) Write(t *Thread, m *contract.Message) (contract.ContentRef, error) {
+	raw, err := m.Encode()
+	if err != nil {
+		return contract.ContentRef{}, err
+	}
+	ref := s.Keep(raw)
+	t.add(threadEntry{Sha: ref.SHA, Raw: raw, own: true})
+	return ref, nil
+}
+
+// record appends a message that an activity made, and gives its hash.
+func (s *transcript) Record(t *Thread, raw json.RawMessage) string {
+	sha := contract.SHA(raw)
+	s.Content[sha] = raw
+	t.add(threadEntry{Sha: sha, Raw: raw})
+	return sha
+}
+
+// transcript answers the query of that name.
+func (s *transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
+	if q.Thread == "" {
+		page := contract.TranscriptPage{Messages: []json.RawMessage{}}
+		for _, name := range s.order {
+			page.Threads = append(page.Threads, contract.ThreadInfo{Thread: name, Len: len(s.threads[name].Entries)})
+		}
+		return page, nil
+	}
+	t, ok := s.threads[q.Thread]
+	if !ok {
+		return contract.TranscriptPage{}, notFound("thread %q", q.Thread)
+	}
+	upto := len(t.Entries)
+	if q.Upto > 0 {
+		upto = q.Upto
+	}
+	if q.From < 0 || q.From > upto || upto > len(t.Entries) {
+		return contract.TranscriptPage{}, notFound("messages %d to %d of thread %q, which has %d", q.From, upto, q.Thread, len(t.Entries))
+	}
+	page := contract.TranscriptPage{Messages: []json.RawMessage{}, Total: len(t.Entries)}
+	size := 0
+	for _, e := range t.Entries[q.From:upto] {
+		if size += len(e.Raw); size > contract.PageBytes && len(page.Messages) > 0 {
+			break
+		}
+		raw := e.Raw
+		if len(raw) > MaxPayload-Envelope {
+			var err error
+			if raw, err = s.outline(e); err != nil {
+				return page, err
+			}
+			page.Long = append(page.Long, contract.LongMessage{Index: len(page.Messages), SHA: e.Sha, Bytes: len(e.Raw)})
+		}
+		page.Messages = append(page.Messages, raw)
+	}
+	return page, nil
+}
+
+// outline stands for a message that is too long for an answer: its text is by reference, to
+// itself.
+func (s *transcript) outline(e threadEntry) (json.RawMessage, error) {
+	m, err := contract.DecodeMessage(e.Raw)
+	if err != nil {
+		return nil, err
+	}
+	ref := contract.ContentRef{Workflow: s.Workflow, Run: s.Run, SHA: e.Sha}
+	short := contract.Message{Role: m.Role, CallID: m.CallID, Name: m.Name, Error: m.Error, Parts: []contract.Part{{Ref: &ref}}}
+	return short.Encode()
+}
+
+// piece answers the query content.
+func (s *transcript) contentPage(q contract.ContentQuery) (contract.ContentPage, error) {
+	raw, ok := s.Content[q.SHA]
+	if !ok || q.Offset < 0 || q.Offset > len(raw) {
+		return contract.ContentPage{}, notFound("content %s at %d", q.SHA, q.Offset)
+	}
+	end := min(len(raw), q.Offset+contract.PageBytes)
+	return contract.ContentPage{Data: slices.Clone(raw[q.Offset:end]), Total: len(raw)}, nil
+}
+
+// again makes a thread of carried messages; the model knows the first called of them.
+func (s *transcript) Restore(t *Thread, messages []contract.CarriedMessage, called int) {
+	t.Entries, t.Bytes, t.Hash, t.Sent = nil, 0, "", nil
+	t.Called.Len, t.Called.Hash = 0, ""
+	for i, m := range messages {
+		sha := contract.SHA(m.Raw)
+		s.Content[sha] = m.Raw
+		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own})
+		if i+1 == called {
+			t.Mark()
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/schedule"
+	"weft/workflows/workflowtest"
+)
+
+func emptyStore() *transcript {
+	return &transcript{Workflow: "wf", Run: "run", Content: map[string]json.RawMessage{}, threads: map[string]*Thread{}}
+}
+
+// filled is a store with a thread t of messages of given sizes.
+func filled(sizes ...int) *transcript {
+	s := emptyStore()
+	t := s.Open("t")
+	for i, n := range sizes {
+		raw := json.RawMessage(fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", n-3)))
+		s.Record(t, raw)
+	}
+	return s
+}
+
+func TestTranscriptPages(t *testing.T) {
+	const page = contract.PageBytes
+	tests := map[string]struct {
+		sizes []int
+		q     contract.TranscriptQuery
+		// want are the first digits of the messages; gone is what an error names.
+		want, gone string
+	}{
+		"all of a small thread":     {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t"}, "012", ""},
+		"from the middle":           {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 1}, "12", ""},
+		"up to the middle":          {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", Upto: 2}, "01", ""},
+		"one":                       {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 1, Upto: 2}, "1", ""},
+		"none, at the end":          {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 3}, "", ""},
+		"a page is as much as fits": {[]int{page / 2, page / 2, 10}, contract.TranscriptQuery{Thread: "t"}, "01", ""},
+		"and one byte too many is the next page's":  {[]int{page / 2, page/2 + 1, 10}, contract.TranscriptQuery{Thread: "t"}, "0", ""},
+		"a message larger than a page comes alone":  {[]int{page + 5, 10}, contract.TranscriptQuery{Thread: "t"}, "0", ""},
+		"also behind others":                        {[]int{10, page + 5, 10}, contract.TranscriptQuery{Thread: "t", From: 1}, "1", ""},
+		"a thread that is not there":                {[]int{10}, contract.TranscriptQuery{Thread: "u"}, "", `this run has no thread "u"`},
+		"messages beyond the end":                   {[]int{10}, contract.TranscriptQuery{Thread: "t", From: 2}, "", "this run has no messages 2 to 1"},
+		"messages up to beyond the end":             {[]int{10}, contract.TranscriptQuery{Thread: "t", Upto: 2}, "", "this run has no messages 0 to 2"},
+		"messages the wrong way round":              {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 2, Upto: 1}, "", "this run has no messages 2 to 1"},
+		"messages before the first":                 {[]int{10}, contract.TranscriptQuery{Thread: "t", From: -1}, "", "this run has no messages -1 to 1"},
+		"of an empty thread there is an empty page": {nil, contract.TranscriptQuery{Thread: "t"}, "", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := filled(tc.sizes...).page(tc.q)
+			if tc.gone != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.gone) {
+					t.Errorf("error is %v, want %q", err, tc.gone)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var digits strings.Builder
+			for _, m := range got.Messages {
+				digits.WriteByte(m[1])
+			}
+			if digits.String() != tc.want || got.Total != len(tc.sizes) || got.Messages == nil {
+				t.Errorf("messages %q of %d, want %q", digits.String(), got.Total, tc.want)
+			}
+			if n, _ := Size(got); n > MaxPayload && len(got.Messages) > 1 {
+				t.Errorf("the page is %d bytes", n)
+			}
+		})
+	}
+}
+
+func TestTranscriptListsThreads(t *testing.T) {
+	s := filled(10, 10)
+	s.Open("later")
+	s.Open("a")
+	page, err := s.page(contract.TranscriptQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []contract.ThreadInfo{{Thread: "t", Len: 2}, {Thread: "later"}, {Thread: "a"}}
+	if diff := cmp.Diff(want, page.Threads); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestPieces(t *testing.T) {
+	s := emptyStore()
+	big := json.RawMessage(`"` + strings.Repeat("é", contract.PageBytes) + `"`) // two pages and two bytes
+	ref := s.Keep(big)
+	if ref.Workflow != "wf" || ref.Run != "run" || !s.Has(ref.SHA) {
+		t.Errorf("reference is %+v", ref)
+	}
+	var got []byte
+	pages := 0
+	for total := 1; len(got) < total; pages++ {
+		page, err := s.contentPage(contract.ContentQuery{SHA: ref.SHA, Offset: len(got)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := Size(page); n > MaxPayload || len(page.Data) == 0 {
+			t.Fatalf("a page of %d bytes is %d on its way", len(page.Data), n)
+		}
+		got, total = append(got, page.Data...), page.Total
+	}
+	if string(got) != string(big) || pages != 3 {
+		t.Errorf("%d bytes in %d pages", len(got), pages)
+	}
+	page, err := s.contentPage(contract.ContentQuery{SHA: ref.SHA, Offset: len(big)})
+	if err != nil || len(page.Data) != 0 || page.Total != len(big) {
+		t.Errorf("at the end: %+v, %v", page, err)
+	}
+	for _, q := range []contract.ContentQuery{{SHA: "x"}, {SHA: ref.SHA, Offset: -1}, {SHA: ref.SHA, Offset: len(big) + 1}} {
+		if _, err := s.contentPage(q); err == nil || !strings.Contains(err.Error(), "this run has no content") {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	got[0] = 'X'
+	if s.Content[ref.SHA][0] != '"' {
+		t.Error("what was handed out is what is stored")
+	}
+}
+
+func TestCallsAreToldWhatIsNew(t *testing.T) {
+	s := emptyStore()
+	th := s.Open("t")
+	first := contract.Message{Role: contract.RoleUser, Text: "first"}
+	if _, err := s.Write(th, &first); err != nil {
+		t.Fatal(err)
+	}
+	head, tail := th.Pending()
+	if head.Len != 0 || head.Hash != "" || head.Thread != "t" || head.Run != "run" || len(tail) != 1 || len(tail[0].Message) == 0 {
+		t.Fatalf("before the first call: %+v, %+v", head, tail)
+	}
+	answer := json.RawMessage(`{"role":"assistant"}`)
+	s.Record(th, answer)
+	th.Mark()
+	if _, tail := th.Pending(); len(tail) != 0 {
+		t.Errorf("right after a call: %+v", tail)
+	}
+	tool := json.RawMessage(`{"role":"tool"}`)
+	s.Record(th, tool)
+	if _, err := s.Write(th, &first); err != nil {
+		t.Fatal(err)
+	}
+	head, tail = th.Pending()
+	hash := contract.Chain(contract.Chain("", tail[1].SHA), contract.SHA(answer))
+	if head.Len != 2 || head.Hash != hash || len(tail) != 2 {
+		t.Fatalf("before the second call: %+v, %+v", head, tail)
+	}
+	// What an activity made is named by its hash, what the workflow wrote travels.
+	if tail[0].Message != nil || tail[0].SHA != contract.SHA(tool) || contract.SHA(tail[1].Message) != tail[1].SHA {
+		t.Errorf("tail is %+v", tail)
+	}
+}
+
+// TestAnswersOfQueriesFit asks for what is longer than an answer may be.
+func TestAnswersOfQueriesFit(t *testing.T) {
+	s := emptyStore()
+	th := s.Open("t")
+	for _, n := range []int{10, MaxPayload - Envelope - 100, MaxPayload + 1, 10} {
+		if _, err := s.Write(th, &contract.Message{Role: contract.RoleUser, Text: strings.Repeat("x", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []json.RawMessage
+	long := 0
+	for total := 1; len(got) < total; {
+		page, err := s.page(contract.TranscriptQuery{Thread: "t", From: len(got)})
+		if err != nil || len(page.Messages) == 0 {
+			t.Fatal(err)
+		}
+		if n, _ := Size(page); n > MaxPayload {
+			t.Errorf("a page is %d bytes", n)
+		}
+		for _, l := range page.Long {
+			long++
+			entry := s.threads["t"].Entries[len(got)+l.Index]
+			m, err := contract.DecodeMessage(page.Messages[l.Index])
+			if err != nil || l.SHA != entry.Sha || l.Bytes != len(entry.Raw) || len(m.Parts) != 1 || m.Parts[0].Ref.SHA != l.SHA || m.Parts[0].Ref.Run != "run" {
+				t.Errorf("%+v stands for %s: %v", l, page.Messages[l.Index], err)
+			}
+		}
+		got, total = append(got, page.Messages...), page.Total
+	}
+	if len(got) != 4 || long != 1 {
+		t.Errorf("%d messages, %d of them long", len(got), long)
+	}
+}
+
+func TestStateAnswerFits(t *testing.T) {
+	env := workflowtest.Env()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r := NewRun(ctx)
+		var v contract.View
+		for _, key := range []string{"a", "b", "c"} {
+			workflows.write(&v, "s", 1, key, strings.Repeat(key, MaxPayload/2-100))
+		}
+		return r.Answer(ctx, func() contract.Status { return contract.Status{} }, func() contract.View { return v })
+	})
+	answer, err := env.QueryWorkflow(contract.QueryState)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state map[string]string
+	if err := answer.Get(&state); err != nil || len(state) != 3 || state["c"] != "(972702 bytes, not shown here)" || len(state["a"]) != MaxPayload/2-100 {
+		t.Errorf("%d keys, c is %.50q, %v", len(state), state["c"], err)
+	}
+	if n, _ := Size(state); n > MaxPayload {
+		t.Errorf("the answer is %d bytes", n)
+	}
+}
+
+// TestFitting leaves out what is least missed, and nothing of a status that fits.
+func TestFitting(t *testing.T) {
+	large := strings.Repeat("x", 100_000)
+	full := func() contract.Status {
+		s := contract.Status{Dropped: 5, Executions: make([]contract.Execution, 8), Conflicts: make([]contract.Conflict, 4), Requests: make([]contract.Request, 4), Inbox: make([]contract.Inbound, 2)}
+		for i := range s.Executions {
+			s.Executions[i].Step = i
+		}
+		return s
+	}
+	tests := map[string]struct {
+		grow                                                   func(s *contract.Status)
+		conflicts, executions, dropped, unread, requests, more int
+	}{
+		"all fits": {func(*contract.Status) {}, 4, 8, 5, 2, 4, 0},
+		"conflicts": {func(s *contract.Status) {
+			s.Conflicts[0].Key = strings.Repeat(large, 20)
+		}, 2, 8, 5, 2, 4, 0},
+		"executions": {func(s *contract.Status) {
+			for i := range s.Executions {
+				s.Executions[i].Branch = strings.Repeat(large, 5)
+			}
+		}, 0, 2, 11, 2, 4, 0},
+		"messages": {func(s *contract.Status) { s.Inbox[0].Text = strings.Repeat(large, 20) }, 0, 0, 13, 0, 4, 0},
+		"requests": {func(s *contract.Status) { s.Requests[2].Text = strings.Repeat(large, 20) }, 0, 0, 13, 0, 2, 2},
+		"one":      {func(s *contract.Status) { s.Requests[0].Text = strings.Repeat(large, 20) }, 0, 0, 13, 0, 1, 3},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := full()
+			tc.grow(&s)
+			s = fitting(s)
+			if len(s.Conflicts) != tc.conflicts || len(s.Executions) != tc.executions || s.Dropped != tc.dropped || len(s.Inbox) != tc.unread || len(s.Requests) != tc.requests || s.MoreRequests != tc.more {
+				t.Errorf("%d conflicts, %d executions, %d dropped, %d messages, %d requests and %d more", len(s.Conflicts), len(s.Executions), s.Dropped, len(s.Inbox), len(s.Requests), s.MoreRequests)
+			}
+			if n := len(s.Executions); n > 0 && s.Executions[n-1].Step != 7 {
+				t.Errorf("the last execution is of step %d", s.Executions[n-1].Step)
+			}
+		})
+	}
+}
+
+// TestAnswersInSignsThatGrow asks for a state and a plan whose signs take six bytes each in a payload.
+func TestAnswersInSignsThatGrow(t *testing.T) {
+	long := strings.Repeat("<", 200_000)
+	env := workflowtest.Env()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r := NewRun(ctx)
+		r.Flow = &plan.Flow{Description: strings.Repeat(long, 2)}
+		var v contract.View
+		for i := range 3 {
+			e, err := r.Transcript.Value(fmt.Sprint("k", i), json.RawMessage(`"`+long+`"`), contract.Stamp{})
+			if err != nil {
+				return err
+			}
+			schedule.SetEntry(&v, e)
+		}
+		return r.Answer(ctx, func() contract.Status { return contract.Status{} }, func() contract.View { return v })
+	})
+	answer, err := env.QueryWorkflow(contract.QueryState)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state map[string]string
+	if err := answer.Get(&state); err != nil || state["k0"] != long || state["k2"] != "(1200002 bytes, not shown here)" {
+		t.Errorf("%d keys, k2 is %.50q, %v", len(state), state["k2"], err)
+	}
+	if n, _ := Size(state); n > MaxPayload {
+		t.Errorf("the state is %d bytes", n)
+	}
+	if _, err := env.QueryWorkflow(contract.QueryPlan); err == nil || !strings.Contains(err.Error(), "the plan is 24") || !strings.Contains(err.Error(), "the run's input has it") {
+		t.Errorf("the plan gives %v", err)
+	}
+}

@@ -1,0 +1,87 @@
+package runtime
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"weft/activities/contract"
+)
+
+// inPayload is how many bytes a text takes in a payload, where some characters are escaped.
+func InPayload(text string) int {
+	n, err := Size(text)
+	if err != nil {
+		return len(text)
+	}
+	return n
+}
+
+// some lists names, the first twenty of many.
+func Some(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+func YesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// inputPart is the run's input as part of a message: itself where it is short, so that no
+// worker has to ask for it.
+func InputPart(s *contract.Shared) contract.Part {
+	if s.Text != "" {
+		return contract.Part{Text: s.Text}
+	}
+	return contract.Part{Ref: &contract.ContentRef{SHA: s.Input.SHA}}
+}
+
+// unescape undoes what encoding/json does to < > and & on a schema's way through a payload.
+func Unescape(raw []byte) []byte {
+	return htmlEscape.ReplaceAllFunc(raw, func(m []byte) []byte {
+		switch string(m) {
+		case `\u003c`:
+			return []byte("<")
+		case `\u003e`:
+			return []byte(">")
+		case `\u0026`:
+			return []byte("&")
+		}
+		return m
+	})
+}
+
+// An escaped character in JSON, so that a backslash before one is never taken for its begin.
+var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)
+
+func ErrorList(problems []contract.FieldError, sep string) string {
+	var lines []string
+	for _, p := range problems {
+		lines = append(lines, p.Path+": "+p.Message)
+	}
+	return strings.Join(lines, sep)
+}
+
+// maxInline is the size up to which something that history has already is sent again, so
+// that it can be seen where it is used and no worker has to ask for it.
+const MaxInline = 1 << 10
+
+func ToolError(format string, args ...any) ToolReply {
+	return ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}
+}
+
+// toolReply is what a tool call gives.
+type ToolReply = contract.ToolReply
+
+// cut shortens text for a message.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -1,0 +1,26 @@
+package runtime
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// timer is ready after a time; what says in Temporal's Web UI what for. It is the only way to a timer.
+func timer(ctx workflow.Context, d time.Duration, what string) workflow.Future {
+	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: boundSummary(what)})
+}
+
+// pause waits for a time.
+func Pause(ctx workflow.Context, d time.Duration, what string) error {
+	return timer(ctx, d, what).Get(ctx, nil)
+}
+
+// awaitFor waits until a condition holds, for a time at most. It reports whether the condition holds.
+func AwaitFor(ctx workflow.Context, d time.Duration, what string, cond func() bool) (bool, error) {
+	tctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	over := timer(tctx, d, what)
+	err := workflow.Await(ctx, func() bool { return cond() || over.IsReady() })
+	return cond(), err
+}

@@ -1,0 +1,35 @@
+package runtime
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// spender is the result of a call of a model.
+type spender interface {
+	Spent() contract.Usage
+}
+
+// counted counts what a call of a model spent. A call that was cancelled counts as stopped, and one that
+// failed although a model answered counts with what it took.
+func (r *Run) counted(next invoker) invoker {
+	return func(ctx workflow.Context, c *Call) error {
+		started := ctx.Err() == nil
+		err := next(ctx, c)
+		switch {
+		case c.Model == nil:
+		case err == nil:
+			if s, ok := c.Out.(spender); ok {
+				r.Budget.Usage.Add(s.Spent())
+			}
+		case !contract.Cancelled(err):
+			if f := contract.FailureOf(err); f.Usage != nil {
+				r.Budget.Usage.Add(*f.Usage)
+			}
+		case started:
+			r.Budget.Usage.Stopped++
+		}
+		return err
+	}
+}

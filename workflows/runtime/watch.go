@@ -1,0 +1,75 @@
+package runtime
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Watcher sees what runs do, for metrics and traces. It is called in workflow code, so it must
+// neither command anything nor wait, and it is called again when a run is replayed, which
+// [workflow.IsReplaying] tells.
+type Watcher interface {
+	// Enter is called when a run begins an execution of a node. What the execution does, it does
+	// with the context that Enter returns. leave is called when the execution ends there: with
+	// nil, with its error, or with yielded where another run goes on with it.
+	Enter(ctx workflow.Context, at Visit) (inside workflow.Context, leave func(ctx workflow.Context, yielded bool, err error))
+	// Open is called when a request begins to wait at the run that owns it, and where it goes on
+	// waiting in the run that continues it. Request.OpenedAt is set.
+	Open(ctx workflow.Context, req *contract.Request)
+	// Close is called when a request waits no more. answered is false where nobody waits any
+	// longer, or its time was over.
+	Close(ctx workflow.Context, req *contract.Request, answered bool)
+}
+
+// Visit is an execution of a node.
+type Visit struct {
+	// Flow is the name of the flow that has the node.
+	Flow string
+	Node string
+	Kind plan.Kind
+	// Execution is node#step, with ~n behind it for the n-th with that node and step.
+	Execution string
+}
+
+type watchersKey struct{}
+
+// Watch adds a watcher of the run whose workflow function gets the context. It is for
+// interceptors.
+func Watch(ctx workflow.Context, w Watcher) workflow.Context {
+	return workflow.WithValue(ctx, watchersKey{}, append(watchersOf(ctx), w))
+}
+
+// watchers are those of one run.
+type watchers []Watcher
+
+func watchersOf(ctx workflow.Context) watchers {
+	all, _ := ctx.Value(watchersKey{}).(watchers)
+	return all[:len(all):len(all)]
+}
+
+// enter tells that an execution begins. The last watcher's context is inside the others'.
+func (w watchers) Enter(ctx workflow.Context, flow string, x *Execution) (inside workflow.Context, leave func(yielded bool, err error)) {
+	outside, leaves := ctx, make([]func(workflow.Context, bool, error), len(w))
+	for i := range w {
+		ctx, leaves[i] = w[i].Enter(ctx, Visit{Flow: flow, Node: x.Node.ID, Kind: x.Node.Kind, Execution: x.Id})
+	}
+	return ctx, func(yielded bool, err error) {
+		for _, l := range leaves {
+			l(outside, yielded, err)
+		}
+	}
+}
+
+func (w watchers) Open(ctx workflow.Context, req *contract.Request) {
+	for i := range w {
+		w[i].Open(ctx, req)
+	}
+}
+
+func (w watchers) Close(ctx workflow.Context, req *contract.Request, answered bool) {
+	for i := range w {
+		w[i].Close(ctx, req, answered)
+	}
+}

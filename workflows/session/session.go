@@ -1,0 +1,421 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	words "weft/workflows/plan/session"
+	"weft/workflows/runtime"
+)
+
+// A session is a run that stays open when its agent has answered: the next prompt is another
+// turn in the same conversation. A turn is the whole flow once more, from START. While it is
+// idle the run waits for an Update or a signal, without a timer. A run whose agent has started
+// sessions of others takes turns, too, until it has heard of all of them.
+
+// Bounds of what a session keeps.
+const (
+	maxQueued    = 100
+	maxTurns     = 1000
+	maxTurnBytes = 256 << 10
+	// maxLeftText is what is left of the text of an old failure.
+	maxLeftText = 100
+	// maxCallback is how much of children's results one turn is given.
+	maxCallback = 256 << 10
+)
+
+// Turns are what a session makes of its run.
+type Turns interface {
+	// Begin makes the run begin at START again, with the n-th prompt as its input.
+	Begin(n int, prompt *contract.Prompt) error
+	// Turn runs the flow from where it stands to its end. prompt is what somebody asked for and no hook has
+	// seen, else nil.
+	Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error
+	Result() (*contract.RunResult, error)
+	// ContinueAsNew ends this run with what the next one goes on with. It gives nil where that is put off.
+	ContinueAsNew(ctx workflow.Context) error
+	// HandOver decides what becomes of a run that stopped with err where it did not end.
+	HandOver(ctx workflow.Context, err error) (*contract.RunResult, error)
+}
+
+// Observer shows how a session stands.
+type Observer interface {
+	Changed(ctx workflow.Context)
+	// Ended is called with each turn that has ended; out is nil where it failed.
+	Ended(ctx workflow.Context, t *contract.Turn, out *contract.RunResult)
+}
+
+// session makes several turns of a run.
+type Session struct {
+	run  *runtime.Run
+	host Turns
+	view Observer
+	// stays says that the run is open until it is stopped. Otherwise it ends with the turn
+	// after which nothing is expected.
+	Stays  bool
+	parent string
+	// turns are the last ones, count all of them.
+	turns     []contract.Turn
+	count     int
+	queue     []contract.Prompt
+	callbacks []contract.ChildTurn
+	spent     contract.Usage
+	children  []*childSession
+	stop      *contract.StopInput
+	// idle says that no turn is under way; leaving, that this run of the session ends; over,
+	// that the session does.
+	Idle, leaving, over bool
+	// gone is when it did; prompts that are queued then have no turn.
+	endedAt *time.Time
+	// end cancels the turn under way. kids is the context of the sessions below.
+	end workflow.CancelFunc
+	// above is the context of the run itself.
+	kids, above workflow.Context
+	endKids     workflow.CancelFunc
+	// prompt is that of a turn that somebody asked for, until its hook has seen it.
+	prompt      *contract.Prompt
+	turnSignals workflow.ReceiveChannel
+	asked       []askedBy
+}
+
+func NewSession(r *runtime.Run, h Turns, v Observer, in *contract.RunInput) *Session {
+	s := &Session{run: r, host: h, view: v, Stays: in.Session, parent: in.Parent}
+	if in.Carry != nil && in.Carry.Session != nil {
+		// Before the first Update is looked at.
+		s.restore(in.Carry.Session)
+	}
+	return s
+}
+
+// on reports whether the run takes turns at all.
+func (s *Session) On() bool {
+	return s != nil && s.run.Flow != nil && (s.Stays || s.run.Flow.StartsSessions())
+}
+
+// conversing reports whether the run stays open between turns.
+func (s *Session) Conversing() bool { return s.On() && s.Stays }
+
+// settle refuses a session of a flow that cannot converse, and gives its agent the flow's
+// conversation.
+func (s *Session) Settle() error {
+	if !s.On() {
+		return nil
+	}
+	lone := s.run.Flow.LoneAgent()
+	if lone == nil && s.parent == "" {
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow %q cannot be a session: it is not one agent alone", s.run.Flow.Name),
+			Remedy: "start it as a run, without session"}
+	}
+	if lone == nil || lone.Agent.Conversation != "" {
+		return nil
+	}
+	own := *lone.Agent
+	own.Conversation = plan.ConversationFlow
+	s.run.Flow.Nodes = slices.Clone(s.run.Flow.Nodes)
+	s.run.Flow.Nodes[0].Agent = &own
+	return nil
+}
+
+// play takes turns until the session is stopped, or nothing more is expected.
+func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
+	s.above = ctx
+	s.kids, s.endKids = workflow.WithCancel(ctx)
+	s.listen(ctx)
+	s.LaunchAll()
+	if s.count == 0 {
+		s.begin(ctx, contract.Turn{})
+	}
+	for {
+		if t := s.latest(); t != nil && !t.Done() {
+			if err := s.turn(ctx); err != nil {
+				return s.leave(ctx, err)
+			}
+		}
+		more, err := s.next(ctx)
+		if err != nil {
+			return s.leave(ctx, err)
+		}
+		if !more {
+			return s.close(ctx)
+		}
+	}
+}
+
+func (s *Session) latest() *contract.Turn {
+	if len(s.turns) == 0 {
+		return nil
+	}
+	return &s.turns[len(s.turns)-1]
+}
+
+// begin notes that a turn begins, and tells the session above.
+func (s *Session) begin(ctx workflow.Context, t contract.Turn) {
+	now := workflow.Now(ctx).UTC()
+	s.count++
+	t.N, t.Status, t.Begun = s.count, contract.TurnRunning, &now
+	s.run.Shared.Turn, s.spent = s.count, s.run.Budget.Usage
+	s.turns = append(s.turns, t)
+	s.trim()
+	s.Idle = false
+	s.view.Changed(ctx)
+	s.tell(ctx, &t)
+}
+
+// turn plays the turn under way. It fails where the run cannot go on with another.
+func (s *Session) turn(ctx workflow.Context) error {
+	tctx, cancel := workflow.WithCancel(ctx)
+	s.end = cancel
+	if s.stop != nil {
+		cancel()
+	}
+	given := s.prompt
+	s.prompt = nil
+	err := s.host.Turn(tctx, s.count, given)
+	if err == nil && tctx.Err() != nil && ctx.Err() == nil {
+		err = tctx.Err()
+	}
+	s.end = nil
+	defer cancel()
+	if err != nil && (isYield(err) || workflow.IsContinueAsNewError(err) || ctx.Err() != nil) {
+		return err
+	}
+	var out *contract.RunResult
+	if err == nil {
+		out, err = s.host.Result()
+	}
+	if err != nil && !s.Stays {
+		return err
+	}
+	s.ended(ctx, out, err)
+	return nil
+}
+
+// ended keeps what a turn gave.
+func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error) {
+	t, now := s.latest(), workflow.Now(ctx).UTC()
+	used := s.run.Budget.Usage.Less(s.spent)
+	t.Ended, t.Usage = &now, &used
+	switch {
+	case err == nil:
+		t.Status, t.ResultText, t.ResultData = contract.TurnCompleted, out.ResultText, out.ResultData
+	case s.stop != nil && contract.Cancelled(err):
+		t.Status = contract.TurnStopped
+		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
+	default:
+		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
+	}
+	s.run.Policy.Moved = true
+	s.tell(ctx, t)
+	if s.Stays {
+		s.view.Ended(ctx, t, out)
+	}
+	s.trim()
+}
+
+// trim drops what is too much to keep: results of old turns and all but the class of their failures,
+// then the turns.
+func (s *Session) trim() {
+	all := 0
+	for i := len(s.turns) - 1; i >= 0; i-- {
+		t := &s.turns[i]
+		n := len(t.ResultData)
+		if t.ResultText != nil {
+			n += len(*t.ResultText)
+		}
+		if t.Failure != nil {
+			n, _ = runtime.Size(t.Failure)
+		}
+		if all += n; all <= maxTurnBytes || i == len(s.turns)-1 || n == 0 {
+			continue
+		}
+		if all -= n; t.Failure != nil {
+			t.Failure = &contract.Failure{Class: t.Failure.Class, Text: runtime.Cut(t.Failure.Text, maxLeftText)}
+			continue
+		}
+		t.ResultText, t.ResultData, t.LeftOut = nil, nil, n
+	}
+	s.turns = s.turns[max(0, len(s.turns)-maxTurns):]
+}
+
+// next waits for something to do and begins the next turn with it. It gives false where
+// the session has come to its end.
+func (s *Session) next(ctx workflow.Context) (bool, error) {
+	s.Idle = true
+	for {
+		s.Hear()
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case s.stop != nil:
+			return false, nil
+		case len(s.queue) > 0 || len(s.callbacks) > 0:
+			return true, s.again(ctx)
+		case !s.Stays && !s.expects():
+			return false, nil
+		}
+		s.view.Changed(ctx)
+		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.run.Policy.ShouldYield(ctx, s.weight()) })
+		if err != nil {
+			return false, err
+		}
+		if s.news() {
+			continue
+		}
+		if err := s.goOn(ctx); err != nil {
+			return false, err
+		}
+	}
+}
+
+// goOn has an idle session go on in a new run; it gives nil where that is put off.
+func (s *Session) goOn(ctx workflow.Context) error {
+	if s.heavy() {
+		return s.tooHeavy()
+	}
+	err := s.host.ContinueAsNew(ctx)
+	if err == nil && !s.run.Requests.Owner && s.run.Policy.Asked {
+		return s.tooHeavy() // it turned out to be too much
+	}
+	return err
+}
+
+// news reports whether an idle session has something to do.
+func (s *Session) news() bool {
+	return s.stop != nil || len(s.queue) > 0 || len(s.callbacks) > 0 || !s.Stays && !s.expects()
+}
+
+// heavy says that the session above waits for this one to come back with what it goes on with,
+// and that this is too much: nothing that the idle session could wait for would ever end that.
+func (s *Session) heavy() bool {
+	return !s.run.Requests.Owner && s.run.Policy.Asked && s.weight() > s.run.Policy.Room()/4*3
+}
+
+func (s *Session) tooHeavy() error {
+	return &contract.Failure{Class: contract.ClassStateTooLarge,
+		Text:   fmt.Sprintf("the session above goes on in a new run, and this one's conversation of %d bytes is too large to go with it", s.weight()),
+		Remedy: "set a store in the worker's settings, or give the work to several sessions"}
+}
+
+// weight is what an idle session would carry at least.
+func (s *Session) weight() int {
+	n := 0
+	if t := s.run.Conversation.Thread; t != nil {
+		n = t.Bytes
+	}
+	return n
+}
+
+// again begins a turn with the next prompt: one that somebody sent, else the results of
+// children that have ended since.
+func (s *Session) again(ctx workflow.Context) error {
+	var t contract.Turn
+	var prompt contract.Prompt
+	if len(s.queue) > 0 {
+		prompt = s.queue[0]
+		s.queue = s.queue[1:]
+		t.ID, t.Hash = prompt.ID, prompt.Hash
+		s.prompt = &prompt
+	} else {
+		t.Callbacks, prompt.Text = s.called()
+	}
+	if err := s.host.Begin(s.count+1, &prompt); err != nil {
+		return err
+	}
+	s.begin(ctx, t)
+	return nil
+}
+
+// leave is where this run of the session ends and the session does not, or cannot go on.
+func (s *Session) leave(ctx workflow.Context, err error) (*contract.RunResult, error) {
+	s.leaving = true
+	out, err := s.host.HandOver(ctx, err)
+	if err != nil && !workflow.IsContinueAsNewError(err) {
+		s.finish(ctx)
+	}
+	return out, s.quiet(ctx, err)
+}
+
+// close ends the session with its result.
+func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
+	s.finish(ctx)
+	if err := s.quiet(ctx, nil); err != nil {
+		return nil, err
+	}
+	out, err := s.host.Result()
+	if !s.Stays {
+		return out, err
+	}
+	if err != nil {
+		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.run.Budget.Usage, FlowHash: s.run.Hash, Model: s.run.Shared.Model}
+	}
+	out.Status, out.Turns = "stopped", s.shown()
+	if s.run.Sizes.Fits("", out) != nil {
+		out.Turns = nil
+	}
+	return out, nil
+}
+
+// finish notes that the session is over, and lets those below go.
+func (s *Session) finish(ctx workflow.Context) {
+	now := workflow.Now(ctx).UTC()
+	s.over, s.endedAt = true, &now
+	s.release(ctx)
+}
+
+// quiet waits until Updates under way have their answers.
+func (s *Session) quiet(ctx workflow.Context, err error) error {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if waited := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err == nil {
+		return waited
+	}
+	return err
+}
+
+// tell tells the session above how a turn stands.
+func (s *Session) tell(ctx workflow.Context, t *contract.Turn) {
+	if s.parent == "" {
+		return
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.expects() || len(s.callbacks) > 0}
+	report.Turn.Hash = ""
+	// Results of many sessions meet in the history above, which is given no more of each than this.
+	s.shorten(&report.Turn)
+	if s.run.Sizes.Admit(ctx, "the turn's result", report) != nil {
+		report.Turn.ResultText, report.Turn.ResultData = nil, nil
+		report.Turn.Status = contract.TurnFailed
+		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
+	}
+	s.send(ctx, report)
+}
+
+func (s *Session) send(ctx workflow.Context, report contract.ChildTurn) {
+	s.run.Requests.Unacknowledged = append(slices.DeleteFunc(s.run.Requests.Unacknowledged, workflow.Future.IsReady),
+		s.run.Signal(ctx, s.parent, contract.SignalTurn, report))
+}
+
+// carry is what the session's next run goes on with.
+func (s *Session) Carry() *contract.SessionCarry {
+	c := &contract.SessionCarry{Stays: s.Stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
+	if !s.run.Requests.Owner {
+		c.Rejected, c.Rejects = s.run.Requests.Rejected, s.run.Requests.Rejects
+	}
+	for _, k := range s.children {
+		c.Children = append(c.Children, k.ChildSession)
+	}
+	return c
+}
+
+// restore takes over the session of the run before.
+func (s *Session) restore(c *contract.SessionCarry) {
+	s.Stays, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop, s.spent = c.Stays, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
+	s.run.Requests.Rejected, s.run.Requests.Rejects = c.Rejected, c.Rejects
+	for i := range c.Children {
+		s.children = append(s.children, &childSession{ChildSession: c.Children[i]})
+	}
+}

@@ -1,0 +1,365 @@
+package session
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	words "weft/workflows/plan/session"
+	"weft/workflows/runtime"
+)
+
+// childSession is a session that this one has started. It runs as a child workflow; where this run
+// continues as new it comes back with what it goes on with, and is started again from there.
+type childSession struct {
+	contract.ChildSession
+	future *runtime.ChildRun
+	// held is what of the budget is reserved for it.
+	reserved runtime.Spent
+}
+
+func isYield(err error) bool { return errors.Is(err, runtime.ErrYield) }
+
+// launchAll starts the sessions that are not running, with what they go on with.
+func (s *Session) LaunchAll() {
+	if !s.On() {
+		return
+	}
+	s.leaving = false
+	for _, c := range s.children {
+		if !c.Closed && c.future == nil {
+			s.launch(c)
+		}
+	}
+}
+
+// launch starts a session and waits for its end beside everything else.
+func (s *Session) launch(c *childSession) {
+	r := s.run
+	in := contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, MaxEvents: r.Shared.MaxEvents, Parent: r.Transcript.Workflow, Session: true}
+	if c.Rest != nil && c.Rest.Plan != nil {
+		in.Carry = c.Rest
+	} else {
+		flow := s.agent(c.Agent)
+		// The source is of this agent's own document, not of the other's.
+		in.Flow, in.Params = contract.FlowRef{Plan: flow}, c.Params
+		in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = r.Shared.OnError, r.Shared.Script, r.Shared.Owner, r.Shared.MaxPayload
+		in.Scope = r.Shared.Scope
+	}
+	in.Budget = s.allocate(c)
+	in.Room = r.Sizes.Part(s.kids, maxSessions, 25)
+	if err := r.Sizes.Admit(s.kids, "what the session is started with", in); err != nil {
+		s.closed(c, nil, err)
+		return
+	}
+	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: in, Id: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
+	c.future = r.Start(s.kids, k)
+	leave := r.Space.ReserveFor(s.kids, &runtime.Reservation{Id: contract.BoundID(c.ID), Kept: in.Room, Stays: true})
+	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		var out contract.RunResult
+		err := c.future.Get(quiet, &out)
+		for tries := 1; ; tries++ {
+			var again bool
+			if again, err = runtime.RetryTakenID(ctx, err, tries, c.ID); !again {
+				break
+			}
+			c.future = r.Start(ctx, k)
+			err = c.future.Get(quiet, &out)
+		}
+		leave()
+		c.future = nil
+		s.closed(c, &out, err)
+	})
+}
+
+// closed takes over how a session came to its end.
+func (s *Session) closed(c *childSession, out *contract.RunResult, err error) {
+	s.Hear() // what it said before
+	s.settleUp(c, out, err)
+	c.Rest = nil
+	if err == nil && out.Yielded != nil {
+		c.Rest = out.Yielded
+		return
+	}
+	c.Closed = true
+	s.run.Requests.Disown(s.above, contract.BoundID(c.ID), err)
+	var terminated *temporal.TerminatedError
+	switch {
+	case err == nil, contract.Cancelled(err):
+		c.Status, c.Problem = contract.TurnStopped, words.Stopped
+	case errors.As(err, &terminated):
+		c.Status, c.Problem = contract.TurnFailed, "Session was terminated"
+	default:
+		c.Status, c.Problem = contract.TurnFailed, problemOf(contract.FailureOf(err))
+	}
+	var left []contract.SessionOrder
+	for _, o := range c.Orders {
+		if o.Mode != contract.ModeCallback {
+			left = append(left, o)
+			continue
+		}
+		status := contract.TurnFailed
+		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: contract.Turn{ID: o.ID, Status: status,
+			Failure: &contract.Failure{Class: contract.ClassCancelled, Text: c.Problem}}})
+	}
+	c.Orders = left
+}
+
+// problemOf is a failure as a session's parent reads it.
+func problemOf(f *contract.Failure) string {
+	switch f.Class {
+	case contract.ClassCancelled:
+		return f.Text
+	case "":
+		return cmp.Or(f.Text, "Unknown error")
+	}
+	return f.Class + ": " + f.Text
+}
+
+// heard takes over how a turn of a session below stands. What is from none is left out. What is told of
+// one turn may come behind what is told of the next.
+func (s *Session) heard(report *contract.ChildTurn) {
+	c := s.child(report.Session)
+	t := report.Turn
+	if c == nil || c.Closed {
+		return
+	}
+	if t.N == 0 {
+		s.inLine(c, &t)
+		return
+	}
+	s.charge(c, report.Usage)
+	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
+		c.Params, c.Last, c.Expects = nil, &t, report.Expects
+	}
+	if i := c.order(t.ID); i >= 0 {
+		c.Orders[i].Taken = true
+	}
+	if t.Done() {
+		s.run.Policy.Moved = true
+		s.shorten(&t)
+		s.fulfilEnded(c)
+		s.fulfil(c, &t, report.Expects)
+		s.fulfilEnded(c) // the turn that it waited for may have been told before
+	}
+	c.Status = c.standing()
+}
+
+// inLine takes over what became of a prompt that has no turn.
+func (s *Session) inLine(c *childSession, t *contract.Turn) {
+	i := c.order(t.ID)
+	switch {
+	case i < 0:
+	case !t.Done():
+		c.Orders[i].Taken = true
+	case !c.has(t.ID):
+		s.run.Policy.Moved = true
+		c.Done = append(c.Done, *t)
+		c.Status = c.standing()
+	}
+}
+
+// order finds what was asked of the session under a turn's id.
+func (c *childSession) order(id string) int {
+	return slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == id && id != "" })
+}
+
+// standing is how the session stands.
+func (c *childSession) standing() string {
+	switch {
+	case c.Last == nil:
+		return "pending"
+	case !c.Last.Done() || slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return !c.has(o.ID) }):
+		return contract.TurnRunning
+	case c.Last.Status == contract.TurnFailed:
+		return contract.TurnFailed
+	}
+	return contract.StatusIdle
+}
+
+// settled reports whether callbacks wait until a session below expects none of its own.
+func (s *Session) settled() bool {
+	lone := s.run.Flow.LoneAgent()
+	return lone != nil && lone.Agent != nil && lone.Agent.Settled
+}
+
+// fulfilEnded gives the latest turn to callbacks that waited until the session expects none of its own:
+// one that does has turns to come.
+func (s *Session) fulfilEnded(c *childSession) {
+	waits := func(o contract.SessionOrder) bool { return o.Ended }
+	if c.Last.Done() && !c.Expects && slices.ContainsFunc(c.Orders, waits) {
+		c.Orders = slices.DeleteFunc(c.Orders, waits)
+		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *c.Last})
+	}
+}
+
+// fulfil gives a turn that has ended to what asked for it.
+func (s *Session) fulfil(c *childSession, t *contract.Turn, expects bool) {
+	i := slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == t.ID && (t.ID != "" || t.N == 1) })
+	if i < 0 {
+		return
+	}
+	switch c.Orders[i].Mode {
+	case contract.ModeSync:
+		if !c.has(t.ID) {
+			c.Done = append(c.Done, *t)
+		}
+		return
+	case contract.ModeCallback:
+		if expects && s.settled() {
+			c.Orders[i].Ended = true
+			return
+		}
+		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *t})
+	}
+	c.Orders = slices.Delete(c.Orders, i, i+1)
+}
+
+// has reports whether a turn that somebody waits for has ended.
+func (c *childSession) has(order string) bool { return c.taken(order) >= 0 }
+
+func (c *childSession) taken(order string) int {
+	return slices.IndexFunc(c.Done, func(t contract.Turn) bool { return t.ID == order && (order != "" || t.N == 1) })
+}
+
+// shorten cuts a result to what a conversation can be given.
+func (s *Session) shorten(t *contract.Turn) {
+	if t.ResultText != nil && len(*t.ResultText) > maxCallback {
+		text := cutResult(*t.ResultText)
+		t.ResultText = &text
+	}
+	if len(t.ResultData) > maxCallback {
+		text := cutResult(string(t.ResultData))
+		t.ResultText, t.ResultData = &text, nil
+	}
+}
+
+// called is the prompt for the results of children that have come, as many as one turn is
+// given, and the sessions that they are from.
+func (s *Session) called() (from []string, prompt string) {
+	var list []words.Child
+	size := 0
+	for len(s.callbacks) > 0 {
+		t := &s.callbacks[0].Turn
+		c := words.Child{ID: s.callbacks[0].Session, Text: t.ResultText, Data: t.ResultData}
+		if t.Status != contract.TurnCompleted {
+			c.Failed, c.Text, c.Data = true, nil, nil
+			if t.Failure != nil {
+				c.Problem = problemOf(t.Failure)
+			}
+		}
+		n := len(c.Data) + len(c.Problem)
+		if c.Text != nil {
+			n += len(*c.Text)
+		}
+		if size += n; size > maxCallback && len(list) > 0 {
+			break
+		}
+		list, from = append(list, c), append(from, c.ID)
+		s.callbacks = s.callbacks[1:]
+	}
+	return from, words.Callback(list)
+}
+
+// expects reports whether a result is still to come to this session as a turn of its own.
+func (s *Session) expects() bool {
+	return slices.ContainsFunc(s.children, func(c *childSession) bool {
+		return slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return o.Mode == contract.ModeCallback })
+	})
+}
+
+func (s *Session) child(id string) *childSession {
+	for _, c := range s.children {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// gather asks all sessions below to come back with what they go on with, and waits for them,
+// and for the Updates under way.
+func (s *Session) Gather(ctx workflow.Context) error {
+	if s == nil || s.kids == nil {
+		return nil
+	}
+	s.leaving = true
+	for _, c := range s.children {
+		if c.future != nil {
+			s.run.AskToYield(s.kids, c.future)
+		}
+	}
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	err := workflow.Await(quiet, func() bool {
+		return workflow.AllHandlersFinished(ctx) && !slices.ContainsFunc(s.children, func(c *childSession) bool { return c.future != nil })
+	})
+	s.run.Policy.HeardBack(ctx)
+	s.Hear()
+	return err
+}
+
+// release ends all sessions below and waits until they have ended.
+func (s *Session) release(ctx workflow.Context) {
+	s.endKids()
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	_ = workflow.Await(quiet, func() bool {
+		return !slices.ContainsFunc(s.children, func(c *childSession) bool { return c.future != nil })
+	})
+}
+
+// plainAgent is the name of an agent that is started without one.
+const plainAgent = "session"
+
+// agent is the flow of an agent that this one may start, with all that it may start itself.
+// The agent "" has no prompt of its own.
+func (s *Session) agent(id string) *plan.Flow {
+	f := s.run.Flow
+	if id == "" {
+		a := plan.Agent{MaxCalls: f.Nodes[0].Agent.MaxCalls, MaxErrors: f.Nodes[0].Agent.MaxErrors}
+		return &plan.Flow{Version: f.Version, ID: plainAgent, Name: plainAgent, Dialect: f.Dialect, Inputs: &plan.Inputs{Mode: plan.InputsMerged},
+			Nodes:  []plan.Node{{ID: "agent", Name: plainAgent, Kind: plan.KindAgent, Exit: true, Agent: &a}},
+			Edges:  []plan.Edge{{ID: "in", From: plan.Start, To: "agent"}, {ID: "out", From: "agent", To: plan.End}},
+			Limits: f.Limits, Policy: f.Policy}
+	}
+	return f.StartClosure(id)
+}
+
+// maxSessions bounds how many it has open.
+const maxSessions = 100
+
+// add makes a session of an agent and starts it.
+func (s *Session) add(ctx workflow.Context, id, agent, mode string, params json.RawMessage) *childSession {
+	c := &childSession{ChildSession: contract.ChildSession{ID: id, Agent: agent, Status: "pending", Created: workflow.Now(ctx).UTC(), Params: params,
+		Orders: []contract.SessionOrder{{Session: id, Mode: mode}}}}
+	s.children = append(s.children, c)
+	s.launch(c)
+	return c
+}
+
+// open counts the sessions that have not ended.
+func (s *Session) open() int {
+	n := 0
+	for _, c := range s.children {
+		if !c.Closed {
+			n++
+		}
+	}
+	return n
+}
+
+// cutResult is a result as far as the framework shows it.
+func cutResult(text string) string {
+	runes := []rune(text)
+	if len(runes) <= maxResult {
+		return text
+	}
+	return string(runes[:maxResult]) + fmt.Sprintf("\n\n[Result truncated at %d characters]", maxResult)
+}

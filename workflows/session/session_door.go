@@ -1,0 +1,327 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	words "weft/workflows/plan/session"
+	"weft/workflows/runtime"
+)
+
+// askedBy is a signal that a session takes.
+type askedBy struct {
+	name    string
+	channel workflow.ReceiveChannel
+	take    func(raw json.RawMessage) error
+}
+
+// What a session's Updates take.
+const (
+	resumeText = `{"prompt": "…"}, with "id" to make it repeatable, and "images"`
+	stopText   = `{} or {"reason": "…"}`
+)
+
+// serve registers a session's Updates and its query. A run that is none refuses them.
+func (s *Session) Serve(ctx workflow.Context) error {
+	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
+		s.run.Requests.AcceptUpdate(ctx, raw)
+		body, err := runtime.ArgumentOf(raw, "the prompt", resumeText)
+		if err != nil {
+			return nil, runtime.Wire(err)
+		}
+		t, err := s.resume(ctx, body)
+		return t, runtime.Wire(err)
+	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
+		body, err := runtime.ArgumentOf(raw, "the prompt", resumeText)
+		if err == nil {
+			_, err = s.admit(body)
+		}
+		if err == nil {
+			err = s.run.Requests.AdmitUpdate(ctx, raw)
+		}
+		return runtime.Wire(err)
+	}, Description: "the session's next prompt: " + resumeText})
+	if err != nil {
+		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
+	}
+	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
+		s.run.Requests.AcceptUpdate(ctx, raw)
+		body, err := runtime.ArgumentOf(raw, "stop", stopText)
+		if err == nil {
+			err = s.halt(body)
+		}
+		if err != nil {
+			return nil, runtime.Wire(err)
+		}
+		return &contract.Receipt{ID: s.run.Transcript.Workflow, Status: "accepted"}, nil
+	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
+		body, err := runtime.ArgumentOf(raw, "stop", stopText)
+		if err == nil {
+			err = s.admitStop(body)
+		}
+		if err == nil {
+			err = s.run.Requests.AdmitUpdate(ctx, raw)
+		}
+		return runtime.Wire(err)
+	}, Description: "end the session: " + stopText})
+	if err != nil {
+		return fmt.Errorf("register update %s: %w", contract.UpdateStop, err)
+	}
+	return workflow.SetQueryHandler(ctx, contract.QueryTurns, func() ([]contract.Turn, error) {
+		if !s.On() {
+			return nil, fmt.Errorf("this run is no session")
+		}
+		return s.shown(), nil
+	})
+}
+
+// listen takes in signals while everything else waits.
+func (s *Session) listen(ctx workflow.Context) {
+	s.turnSignals = workflow.GetSignalChannel(ctx, contract.SignalTurn)
+	s.asked = nil
+	if s.Stays {
+		s.asked = []askedBy{
+			{contract.UpdateResume, workflow.GetSignalChannel(ctx, contract.UpdateResume), s.prompted},
+			{contract.UpdateStop, workflow.GetSignalChannel(ctx, contract.UpdateStop), s.halt},
+		}
+	}
+	channels := []workflow.ReceiveChannel{s.turnSignals}
+	for _, a := range s.asked {
+		channels = append(channels, a.channel)
+	}
+	s.run.Requests.AddListener(s.Hear, channels...)
+}
+
+// hear takes in what has been signalled so far. What is of a wrong shape is left out, and stands in the
+// session's status.
+func (s *Session) Hear() {
+	if s.turnSignals == nil {
+		return
+	}
+	var raw converter.RawValue
+	for s.turnSignals.ReceiveAsync(&raw) {
+		var t contract.ChildTurn
+		if s.run.Requests.ReadSignal(s.above, raw, &t) == nil {
+			s.heard(&t)
+		}
+		raw = converter.RawValue{}
+	}
+	for _, a := range s.asked {
+		for a.channel.ReceiveAsync(&raw) {
+			var body json.RawMessage
+			err := s.run.Requests.ReadSignal(s.above, raw, &body)
+			if err == nil {
+				err = a.take(body)
+			}
+			if err != nil {
+				s.run.Requests.Refuse(a.name, err)
+				s.view.Changed(s.kids)
+			}
+			raw = converter.RawValue{}
+		}
+	}
+}
+
+// prompted takes a prompt by signal. The session above, which cannot send an Update, is told what became
+// of its own where no turn says so at once.
+func (s *Session) prompted(raw json.RawMessage) error {
+	p, err := s.admit(raw)
+	if err == nil && s.find(p.ID) == nil {
+		s.queue = append(s.queue, *p)
+	}
+	var in contract.ResumeInput
+	if s.parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.parent) || err == nil && s.Idle && len(s.queue) == 1 {
+		return err
+	}
+	t := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
+	if err != nil {
+		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
+	}
+	quiet, _ := workflow.NewDisconnectedContext(s.above)
+	s.run.Sizes.Accept(quiet, runtime.Envelope)
+	s.send(quiet, contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: t})
+	return err
+}
+
+// admit looks at a prompt before it is taken.
+func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
+	bad := func(class, remedy, format string, args ...any) error {
+		return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+	}
+	var in contract.ResumeInput
+	err := runtime.Strictly(raw, &in)
+	const remedy = `send {"prompt": "…"} and nothing else but an id and images`
+	switch {
+	case err != nil:
+		return nil, bad(contract.ClassBadRequest, remedy, "the prompt: %v", err)
+	case !s.Stays:
+		return nil, bad(contract.ClassBadRequest, "start it with session: true", "the run is no session and takes no prompts")
+	case in.Prompt == "":
+		return nil, bad(contract.ClassBadRequest, remedy, "the prompt is empty")
+	case len(in.Prompt) > runtime.MaxMessage:
+		return nil, bad(contract.ClassTooLarge, "shorten it", "the prompt is %d bytes, at most %d are taken", len(in.Prompt), runtime.MaxMessage)
+	case len(in.ID) > runtime.MaxName || len(in.By) > runtime.MaxName:
+		return nil, bad(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", runtime.MaxName)
+	}
+	if err := contract.CheckImages(in.Images); err != nil {
+		return nil, bad(contract.ClassBadRequest, "send PNG, JPEG, GIF or WebP files in base64", "the prompt: %v", err)
+	}
+	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: in.Hash(), Images: in.Images}
+	return p, s.takes(p)
+}
+
+// takes looks whether the session takes a prompt now.
+func (s *Session) takes(p *contract.Prompt) error {
+	old := s.find(p.ID)
+	switch {
+	case s.run.Flow != nil && s.run.Flow.LoneAgent() == nil:
+		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session",
+			Text: fmt.Sprintf("the agent %q takes no prompts: procedural_agent_no_resume", s.run.Flow.Name)}
+	case old != nil && old.Hash != p.Hash:
+		return &contract.Failure{Class: contract.ClassAlreadyAnswered, Remedy: "give every prompt an id of its own",
+			Text: fmt.Sprintf("another prompt has the id %q", runtime.Cut(p.ID, 200))}
+	case old != nil:
+		return nil
+	case s.stop != nil || s.over:
+		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session", Text: "the session is stopped"}
+	case len(s.queue) >= maxQueued || len(s.queue) > 0 && s.queued()+p.Size() > runtime.MaxUnreadSize:
+		return &contract.Failure{Class: contract.ClassTooLarge, Remedy: "wait until some have had their turn",
+			Text: fmt.Sprintf("%d prompts are queued already", len(s.queue))}
+	}
+	return nil
+}
+
+func (s *Session) queued() int {
+	n := 0
+	for i := range s.queue {
+		n += s.queue[i].Size()
+	}
+	return n
+}
+
+// find is the turn of a prompt's id, or nil. One that is queued has no number.
+func (s *Session) find(id string) *contract.Turn {
+	if id == "" {
+		return nil
+	}
+	for i := range s.turns {
+		if s.turns[i].ID == id {
+			return &s.turns[i]
+		}
+	}
+	if i := slices.IndexFunc(s.queue, func(p contract.Prompt) bool { return p.ID == id }); i >= 0 {
+		return s.queuedTurn(i)
+	}
+	return nil
+}
+
+// resume queues a prompt and waits for its turn.
+func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.Turn, error) {
+	p, err := s.admit(raw)
+	if err != nil {
+		return nil, err
+	}
+	if p.ID == "" {
+		p.ID = workflow.GetCurrentUpdateInfo(ctx).ID
+	}
+	switch old := s.find(p.ID); {
+	case old == nil:
+		s.queue = append(s.queue, *p)
+	case old.Done():
+		s.run.Policy.Moved = true // a history can get long by repetitions alone
+	}
+	if err := workflow.Await(ctx, func() bool {
+		t := s.find(p.ID)
+		return t == nil || t.Done() || s.leaving || s.over
+	}); err != nil {
+		return nil, err
+	}
+	t := s.find(p.ID)
+	if t == nil {
+		return nil, &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("the turn %q is no longer kept", runtime.Cut(p.ID, 200))}
+	}
+	out := *t
+	out.Hash = ""
+	// Several may have waited for the same long result, and one task does not hold all of it.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if s.run.Sizes.Admit(ctx, "the turn", out) != nil {
+		out.LeftOut = len(out.ResultData)
+		if out.ResultText != nil {
+			out.LeftOut += len(*out.ResultText)
+		}
+		out.ResultText, out.ResultData = nil, nil
+	}
+	return &out, nil
+}
+
+func (s *Session) admitStop(raw json.RawMessage) error {
+	var in contract.StopInput
+	err := runtime.Strictly(raw, &in)
+	switch {
+	case err == nil && !s.Stays:
+		err = fmt.Errorf("the run is no session; cancel it instead")
+	case err == nil && (len(in.Reason) > runtime.MaxReason || len(in.By) > runtime.MaxName):
+		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
+	}
+	if err != nil {
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("stop: %v", err), Remedy: "send " + stopText}
+	}
+	return nil
+}
+
+// halt ends the turn under way and the session.
+func (s *Session) halt(raw json.RawMessage) error {
+	if err := s.admitStop(raw); err != nil {
+		return err
+	}
+	if s.stop == nil {
+		s.stop = &contract.StopInput{}
+		_ = runtime.Strictly(raw, s.stop) // admitted
+	}
+	if s.end != nil {
+		s.end()
+	}
+	return nil
+}
+
+// shown are the turns for people, and behind them the prompts that wait for theirs.
+func (s *Session) shown() []contract.Turn {
+	out := append([]contract.Turn{}, s.turns...)
+	for i := range s.queue {
+		out = append(out, *s.queuedTurn(i))
+	}
+	for i := range out {
+		out[i].Hash = ""
+	}
+	return out
+}
+
+// queuedTurn is the turn of a prompt that is queued, or that was when the session ended.
+func (s *Session) queuedTurn(i int) *contract.Turn {
+	t := &contract.Turn{ID: s.queue[i].ID, Hash: s.queue[i].Hash, Status: contract.TurnQueued}
+	if s.over {
+		t.Status, t.Ended = contract.TurnStopped, s.endedAt
+		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
+	}
+	return t
+}
+
+// status is the session's part of the query's answer.
+func (s *Session) Status() *contract.SessionStatus {
+	out := &contract.SessionStatus{Turns: s.count, Queued: len(s.queue), Callbacks: len(s.callbacks)}
+	if t := s.latest(); t != nil {
+		lean := *t
+		lean.ResultText, lean.ResultData, lean.Hash = nil, nil, ""
+		out.Turn = &lean
+	}
+	for _, c := range s.children {
+		out.Children = append(out.Children, contract.ChildStatus{ID: c.ID, Agent: c.Agent, Status: c.Status,
+			Created: c.Created, Resumed: c.Resumed, Problem: c.Problem})
+	}
+	return out
+}

@@ -1,0 +1,47 @@
+package session
+
+import (
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+)
+
+// lend reserves what a session below may spend: half of what is left, or what is left of what
+// it had. It has it until it ends, because it can be resumed until then.
+func (s *Session) allocate(c *childSession) *contract.Budget {
+	r := s.run
+	if !r.Shared.Budget.Bounds() {
+		return nil
+	}
+	part := r.Budget.Portion(2)
+	if c.Rest != nil && c.Rest.Plan != nil && c.Rest.Shared.Budget.Bounds() {
+		part = *c.Rest.Shared.Budget
+	}
+	c.reserved = runtime.Spent{
+		Calls:  max(0, part.Calls-c.Usage.Made()),
+		Tokens: max(0, part.Tokens-c.Usage.Input-c.Usage.Output),
+		Cost:   max(0, part.Cost-c.Usage.Cost),
+	}
+	r.Budget.Earmark(c.reserved, 1)
+	return &part
+}
+
+// charge counts what a session below has spent in all, and takes that from what is reserved. One that was
+// reset has its count from the history that it goes on with: what was told before is spent nevertheless.
+func (s *Session) charge(c *childSession, all contract.Usage) {
+	more := all.Beyond(c.Usage)
+	s.run.Budget.Usage.Add(more)
+	c.Usage.Add(more)
+	off := runtime.Spent{Calls: min(c.reserved.Calls, more.Made()), Tokens: min(c.reserved.Tokens, more.Input+more.Output), Cost: min(c.reserved.Cost, more.Cost)}
+	s.run.Budget.Earmark(off, -1)
+	c.reserved = runtime.Spent{Calls: c.reserved.Calls - off.Calls, Tokens: c.reserved.Tokens - off.Tokens, Cost: c.reserved.Cost - off.Cost}
+}
+
+// settleUp counts what a session that has come back spent and did not tell, and gives back what
+// is still reserved for it.
+func (s *Session) settleUp(c *childSession, out *contract.RunResult, err error) {
+	if all := runtime.SpentIn(out, err); all != nil {
+		s.charge(c, *all)
+	}
+	s.run.Budget.Earmark(c.reserved, -1)
+	c.reserved = runtime.Spent{}
+}

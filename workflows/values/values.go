@@ -1,0 +1,197 @@
+package values
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+	"weft/workflows/schedule"
+)
+
+// Typed values live in the state, under keys that models neither see nor write: the one that
+// flows along the edges under [contract.ValueKey]. So they are causal, bounded and carried
+// like all state.
+
+// valueAt reads a typed value from the state of a view, and says who wrote it.
+func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, contract.Stamp, error) {
+	e, ok := schedule.Entry(v, key)
+	if !ok {
+		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassValue, Text: fmt.Sprintf("nothing has written the value %q", key)}
+	}
+	raw, ok := r.Transcript.ValueOf(&e)
+	if !ok {
+		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run does not hold the value %q of %d bytes", key, e.Size)}
+	}
+	out, err := value.Parse(raw)
+	if err != nil {
+		return out, e.By, &contract.Failure{Class: contract.ClassValue, Text: fmt.Sprintf("the value %q: %v", key, err)}
+	}
+	return out, e.By, nil
+}
+
+// putValue writes a typed value into the state that an execution sees.
+func putValue(r *runtime.Run, x *runtime.Execution, key string, v value.Value) error {
+	raw := v.JSON()
+	if d := plan.Depth(raw); d > runtime.MaxDepth {
+		return r.Fail(x, contract.ClassValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, runtime.MaxDepth)
+	}
+	e, err := r.Transcript.Value(key, raw, contract.Stamp{})
+	if err != nil {
+		return err
+	}
+	grown := schedule.StateBytes(x.View) + schedule.EntryBytes(&e)
+	if old, ok := schedule.Entry(x.View, key); ok {
+		grown -= schedule.EntryBytes(&old)
+	}
+	if limit := r.Flow.Limits.MaxStateBytes; grown > limit {
+		return r.Fail(x, contract.ClassStateTooLarge, "let the node return less, or a reference to it",
+			"with the node's value of %d bytes the state would hold %d, at most %d are allowed", len(raw), grown, limit)
+	}
+	e.By = schedule.NextStamp(x.View, x.Strand, x.Id, x.Step)
+	schedule.SetEntry(x.View, e)
+	return nil
+}
+
+// settleValue writes what a node gave where its flow wants it, and makes text and data of the
+// outcome agree with it.
+func SettleValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) error {
+	if r.Flow.Values == nil {
+		return nil
+	}
+	if x.Node.Ports != nil {
+		return settlePorts(r, x, out)
+	}
+	v := value.Of(out.Text)
+	switch {
+	case out.Value != nil:
+		v = *out.Value
+	case out.Data != nil:
+		var err error
+		if v, err = value.Parse(out.Data); err != nil {
+			return r.Fail(x, contract.ClassValue, "", "the node's value: %v", err)
+		}
+	}
+	if err := putValue(r, x, cmp.Or(x.Node.Into, contract.ValueKey), v); err != nil {
+		return err
+	}
+	out.Text, out.Data = spoken(v)
+	if out.Value == nil {
+		return nil
+	}
+	var err error
+	out.Ref, err = textMessage(r, out.Text)
+	return err
+}
+
+// spoken is a value as the text, and the data, of an execution: no string has data.
+func spoken(v value.Value) (string, json.RawMessage) {
+	if v.Kind == value.String {
+		return v.Text, nil
+	}
+	return v.Words(), v.JSON()
+}
+
+// words stores a text as a message that others can refer to.
+func textMessage(r *runtime.Run, text string) (contract.ContentRef, error) {
+	raw, err := (&contract.Message{Role: contract.RoleAssistant, Text: text}).Encode()
+	if err != nil {
+		return contract.ContentRef{}, err
+	}
+	return r.Ref(r.Transcript.Keep(raw).SHA), nil
+}
+
+// passOn changes the value as the taken edge asks.
+func PassOn(r *runtime.Run, x *runtime.Execution, taken []int, done *contract.Execution) error {
+	if len(taken) != 1 || r.Flow.Edges[taken[0]].Pass == nil {
+		return nil
+	}
+	edge := &r.Flow.Edges[taken[0]]
+	v, _, err := ValueAt(r, x.View, contract.ValueKey)
+	if err != nil {
+		return err
+	}
+	if v, err = value.Selected(edge.Pass.Rules, edge.Pass.Path, v); err != nil {
+		return r.Fail(x, contract.ClassValue, "correct the transformation of the edge to "+edge.To, "the edge to %s: %s", edge.To, err.Error())
+	}
+	if edge.To == plan.End {
+		text, data := spoken(v)
+		done.Text, done.Data = &text, data
+	}
+	return putValue(r, x, contract.ValueKey, v)
+}
+
+// longValues are the stored bytes of a view's long values that workflow code itself reads, and
+// of short outputs, which it sends itself.
+func LongValues(r *runtime.Run, v *contract.View) []json.RawMessage {
+	var out []json.RawMessage
+	for i := range v.State {
+		if e := &v.State[i]; e.SHA != "" && contract.Reserved(e.Key) && r.Transcript.Has(e.SHA) {
+			out = append(out, r.Transcript.Content[e.SHA])
+		}
+	}
+	for i := range v.Outputs {
+		if raw, ok := r.Transcript.Content[v.Outputs[i].SHA]; ok && len(raw) <= runtime.MaxInline {
+			out = append(out, raw)
+		}
+	}
+	return out
+}
+
+// printed is a value as the flow's messages write it.
+func Printed(r *runtime.Run, v value.Value) string {
+	if r.Flow.Values != nil {
+		for _, p := range r.Flow.Values.Printed {
+			if p.Type == typeOf(v) {
+				return inForm(r, p.Form, v)
+			}
+		}
+	}
+	return v.Brief()
+}
+
+func inForm(r *runtime.Run, form string, v value.Value) string {
+	data := v.Words()
+	if v.Kind == value.Array {
+		var items []string
+		for _, i := range v.Items {
+			items = append(items, i.Words())
+		}
+		data = "[" + strings.Join(items, ", ") + "]"
+	}
+	pairs := []string{"{data}", data}
+	if v.IsCritique() {
+		success, _ := v.Get("success")
+		feedback, _ := v.Get("feedback")
+		input, _ := v.Get("input")
+		pairs = append(pairs, "{success}", success.Words(), "{feedback}", feedback.Text, "{input}", Printed(r, input))
+	}
+	return strings.NewReplacer(pairs...).Replace(form)
+}
+
+// typeOf is a value's type by the names of [plan.Printed].
+func typeOf(v value.Value) string {
+	names := map[value.Kind]string{value.Bool: "boolean", value.Int: "int", value.Double: "double", value.String: "string"}
+	switch {
+	case v.IsCritique():
+		return "critique"
+	case v.Kind == value.Array && len(v.Items) > 0:
+		return "array_" + names[v.Items[0].Kind]
+	case v.Kind == value.Array:
+		return "array_string"
+	}
+	return names[v.Kind]
+}
+
+// textPart is a text as part of a message: a long one by reference.
+func TextPart(r *runtime.Run, text string) (contract.Part, error) {
+	if len(text) <= runtime.MaxInline {
+		return contract.Part{Text: text}, nil
+	}
+	ref, err := textMessage(r, text)
+	return contract.Part{Ref: &contract.ContentRef{SHA: ref.SHA}}, err
+}
