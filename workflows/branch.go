@@ -104,7 +104,7 @@ type branch struct {
 }
 
 func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) {
-	r := runtime.NewRun(ctx)
+	r := runtime.New(ctx)
 	r.Requests.Listen(ctx)
 	r.Flow, r.Source, r.Shared, r.Root = in.Plan, in.Source, in.Shared, in.Root
 	r.Graph = schedule.NewGraph(in.Plan)
@@ -115,7 +115,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	for _, raw := range in.Values {
 		r.Transcript.Keep(raw)
 	}
-	b := &branch{run: r, runner: node.NewRunner(r, agentKinds(nil)), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Nth)}
+	b := &branch{run: r, runner: node.New(r, agentKinds(nil)), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Nth)}
 	others := schedule.NewNodeSet(len(in.Plan.Nodes))
 	for _, id := range in.Others {
 		if i := r.Graph.Index(id); i >= 0 {
@@ -183,11 +183,11 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	node, n, occurrence := b.run.Graph.Index(b.in.Node), b.in.Step, b.in.Nth
 	for {
 		x := &runtime.Execution{
-			Node: &b.run.Flow.Nodes[node], Id: contract.ExecutionID(b.run.Flow.Nodes[node].ID, n, occurrence), Step: n, Occurrence: occurrence, Lineage: b.in.Lineage,
+			Node: &b.run.Flow.Nodes[node], ID: contract.ExecutionID(b.run.Flow.Nodes[node].ID, n, occurrence), Step: n, Occurrence: occurrence, Lineage: b.in.Lineage,
 			Order: b.in.Order[node], Strand: b.strand, View: &b.view, Suspended: b.in.Suspended,
 		}
 		b.in.Suspended = nil
-		b.now = x.Id
+		b.now = x.ID
 		done, err := b.runner.Execute(ctx, x, b.run.Graph.Out(node))
 		if err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,8 +20,9 @@ import (
 
 // beside is the scheduler of a flow in which the first of the nodes runs at step 2 beside
 // the others, which run at step 1.
-func beside(f *plan.Flow, nodes ...string) (*runtime.Run, *schedule.Scheduler, *schedule.Execution) {
-	r := (&runtime.Run{Flow: f, Graph: schedule.NewGraph(f), Root: "root"}).link()
+func beside(t *testing.T, f *plan.Flow, nodes ...string) (*runtime.Run, *schedule.Scheduler, *schedule.Execution) {
+	r := aRun(t)
+	r.Flow, r.Graph, r.Root = f, schedule.NewGraph(f), "root"
 	s := schedule.New(r.Graph)
 	var state schedule.State
 	for i, id := range nodes {
@@ -30,20 +30,6 @@ func beside(f *plan.Flow, nodes ...string) (*runtime.Run, *schedule.Scheduler, *
 	}
 	s.Restore(state)
 	return r, s, s.Ready()[0]
-}
-
-// write makes a view write a key in a strand at a step.
-func write(v *contract.View, strand string, step int, key, value string) {
-	schedule.SetEntry(v, contract.StateEntry{Key: key, Value: json.RawMessage(`"` + value + `"`), By: schedule.NextStamp(v, strand, value, step)})
-}
-
-// held lists a view's state as key=value.
-func reserved(v *contract.View) string {
-	var out []string
-	for _, e := range v.State {
-		out = append(out, e.Key+"="+strings.Trim(string(e.Value), `"`))
-	}
-	return strings.Join(out, " ")
 }
 
 func TestChainGoesOnAlone(t *testing.T) {
@@ -78,7 +64,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := scheduletest.Sketch("START>a START>z "+tc.edges, strings.Fields(tc.deferred)...)
-			r, s, x := beside(f, "a", "z")
+			r, s, x := beside(t, f, "a", "z")
 			in := branchInput(r, s, x, &contract.View{})
 			workflowtest.Run(t, func(ctx workflow.Context) {
 				b, err := newBranch(ctx, &in)
@@ -117,7 +103,7 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 		f.Agents = append(f.Agents, plan.Flow{ID: "agent-" + f.Nodes[i].ID})
 	}
 	f.ID, f.Description = "me", "long"
-	r, s, x := beside(f, "a", "z")
+	r, s, x := beside(t, f, "a", "z")
 	r.Source = plan.Source{File: "f.json"}
 	for i, path := range []string{"nodes/a", "nodes/p", "nodes/b", "nodes/j", "nodes/z", "nodes/d", "agents/agent-a/nodes/x"} {
 		r.Source.Positions = append(r.Source.Positions, plan.Position{Path: path, Line: i})
@@ -176,7 +162,7 @@ func TestChildThatCallsItsOwnFlowGetsTheWholeOfIt(t *testing.T) {
 	f.ID = "me"
 	f.Connections = []plan.Connection{{ID: "self", Kind: plan.ConnectionAgent, Agent: "me"}}
 	f.Node("a").Agent.Tools = []plan.Tool{{Name: "again", As: "again", Connection: "self"}}
-	r, s, x := beside(f, "a", "z")
+	r, s, x := beside(t, f, "a", "z")
 	in := branchInput(r, s, x, &contract.View{})
 	if diff := cmp.Diff(f.Closure("me"), in.Plan.Closure("me")); diff != "" {
 		t.Errorf("what runs as a sub-agent (-from the flow +from its child):\n%s", diff)
@@ -185,7 +171,7 @@ func TestChildThatCallsItsOwnFlowGetsTheWholeOfIt(t *testing.T) {
 
 func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 	f := scheduletest.Sketch("START>a START>z a>b b>END z>END")
-	r, s, x := beside(f, "a", "z")
+	r, s, x := beside(t, f, "a", "z")
 	in := branchInput(r, s, x, &contract.View{})
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		b, err := newBranch(ctx, &in)
@@ -195,8 +181,8 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 		}
 		at := &runtime.Execution{Node: &b.run.Flow.Nodes[0], Step: 2}
 		b.done = []contract.Execution{{Node: "a", Step: 2}}
-		write(&b.view, b.strand, 2, "small", "x")
-		write(&b.view, "of another", 2, "large", strings.Repeat("x", runtime.MaxPayload))
+		workflowtest.Write(&b.view, b.strand, 2, "small", "x")
+		workflowtest.Write(&b.view, "of another", 2, "large", strings.Repeat("x", runtime.MaxPayload))
 		if b.full() {
 			t.Error("it counts what others wrote")
 		}
@@ -204,11 +190,11 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 		if err != nil || len(out.View.State) != 1 || len(out.Edges) != 1 || out.Edges[0] != in.Edges[0] {
 			t.Errorf("%+v, %v", out, err)
 		}
-		write(&b.view, b.strand, 2, "large", strings.Repeat("x", runtime.MaxPayload/2))
+		workflowtest.Write(&b.view, b.strand, 2, "large", strings.Repeat("x", runtime.MaxPayload/2))
 		if !b.full() {
 			t.Error("half of what fits does not make it come back")
 		}
-		write(&b.view, b.strand, 2, "more", strings.Repeat("x", runtime.MaxPayload/2))
+		workflowtest.Write(&b.view, b.strand, 2, "more", strings.Repeat("x", runtime.MaxPayload/2))
 		_, err = b.result(ctx, at, nil, nil)
 		var fail *contract.Failure
 		if !errors.As(err, &fail) || fail.Class != contract.ClassTooLarge || fail.Node != "a" || fail.Step != 2 || fail.Remedy == "" {

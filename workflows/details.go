@@ -2,13 +2,13 @@ package workflows
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/inbox"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
@@ -120,7 +120,7 @@ func (f *flowRun) waits(b *strings.Builder) {
 			return
 		}
 		q := &f.inbox.Requests[i]
-		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(runtime.Cut(q.Text, 200)), paste(q))
+		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(runtime.Cut(q.Text, 200)), inbox.Example(q))
 	}
 }
 
@@ -153,24 +153,3 @@ func code(s string) string {
 // Markdown, too; two hyphens become a dash, and an address a link, in which a backslash is no escape.
 var inCell = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "--", `\-\-`, "://", `\://`, "|", `\|`, "`", "\\`",
 	`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, "&", `\&`, "~", `\~`, "$", `\$`)
-
-// paste is the JSON with which a request is answered from the Web UI's forms.
-func paste(q *contract.Request) string {
-	id, err := json.Marshal(q.ID)
-	if err != nil {
-		return err.Error()
-	}
-	rest := `, "text": "…"`
-	switch q.Kind {
-	case contract.RequestConfirm:
-		rest = `, "approve": true`
-	case contract.RequestRetry:
-		rest = ""
-	case contract.RequestToolResult:
-		rest = `, "result": "…"`
-	}
-	return inTable.Replace(`{"id": ` + string(id) + rest + "}")
-}
-
-// inTable writes what would end a cell, or code in one, so that it stays the same JSON.
-var inTable = strings.NewReplacer("|", `\u007c`, "`", `\u0060`)

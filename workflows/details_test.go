@@ -1,16 +1,18 @@
 package workflows
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"weft/activities/contract"
 	"weft/workflows/runtime"
+	"weft/workflows/workflowtest"
+
+	"go.temporal.io/sdk/workflow"
 )
 
 func TestDetailsShowSwitchesOfModels(t *testing.T) {
-	f := &flowRun{run: (&runtime.Run{}).link()}
+	f := &flowRun{run: aRun(t)}
 	f.run.Budget.Usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	f.run.Budget.Usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	var b strings.Builder
@@ -19,7 +21,7 @@ func TestDetailsShowSwitchesOfModels(t *testing.T) {
 		t.Errorf("got %q\nwant %q", b.String(), want)
 	}
 	b.Reset()
-	(&flowRun{run: (&runtime.Run{}).link()}).switches(&b)
+	(&flowRun{run: aRun(t)}).switches(&b)
 	if b.Len() > 0 {
 		t.Errorf("without any: %q", b.String())
 	}
@@ -48,25 +50,10 @@ func TestDetailsEscape(t *testing.T) {
 	}
 }
 
-// TestPasteIsAnAnswer takes what the Web UI shows for each kind as it stands.
-func TestPasteIsAnAnswer(t *testing.T) {
-	for _, kind := range contract.Requests {
-		q := &contract.Request{ID: "a|`b\"\x01<é>\\#1", Kind: kind}
-		a, err := inbox.readAnswer(kind, json.RawMessage(paste(q)))
-		if err != nil || a.id != q.ID {
-			t.Errorf("%s: %s gives %+v, %v", kind, paste(q), a, err)
-		}
-	}
-}
-
-func TestPasteStaysInItsCell(t *testing.T) {
-	q := &contract.Request{ID: "a|`b\"\x01#1", Kind: contract.RequestConfirm}
-	text := paste(q)
-	var back struct {
-		ID      string `json:"id"`
-		Approve bool   `json:"approve"`
-	}
-	if err := json.Unmarshal([]byte(text), &back); err != nil || back.ID != q.ID || !back.Approve || strings.ContainsAny(text, "|`") {
-		t.Errorf("%s: %+v, %v", text, back, err)
-	}
+// aRun is one whose workflow has ended.
+func aRun(t *testing.T) *runtime.Run {
+	t.Helper()
+	var r *runtime.Run
+	workflowtest.Run(t, func(ctx workflow.Context) { r = runtime.New(ctx) })
+	return r
 }

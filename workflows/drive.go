@@ -170,7 +170,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		return err
 	}
 	done, err := f.runner.Execute(ctx, &runtime.Execution{
-		Node: &f.run.Flow.Nodes[x.Node], Id: id, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Order: x.Node, Strand: id, View: &view, Suspended: x.Suspended,
+		Node: &f.run.Flow.Nodes[x.Node], ID: id, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Order: x.Node, Strand: id, View: &view, Suspended: x.Suspended,
 	}, f.run.Graph.Out(x.Node))
 	f.sched.End(x)
 	if err != nil {
@@ -231,7 +231,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 	id := f.sched.ID(x)
 	node := &f.run.Flow.Nodes[x.Node]
 	if err := f.run.Sizes.Admit(ctx, "what node "+node.ID+" must know", in); err != nil {
-		return nil, f.run.Failed(&runtime.Execution{Node: node, Id: id, Step: x.Step}, err)
+		return nil, f.run.Failed(&runtime.Execution{Node: node, ID: id, Step: x.Step}, err)
 	}
 	var release func()
 	in.Shared.Budget, release = f.run.Budget.Share(n)
@@ -246,7 +246,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 		release()
 		leave()
 	}
-	b.child = f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowBranch, In: in, Id: f.run.Root + "/" + id, Summary: "branch · " + node.ID})
+	b.child = f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + id, Summary: "branch · " + node.ID})
 	return b, nil
 }
 

@@ -53,7 +53,7 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
 // can be said.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
-	f := flowRun{run: runtime.NewRun(ctx), settings: s, status: contract.StatusRunning, branches: map[*schedule.Execution]*branchRun{}}
+	f := flowRun{run: runtime.New(ctx), settings: s, status: contract.StatusRunning, branches: map[*schedule.Execution]*branchRun{}}
 	f.run.Root = f.run.Transcript.Workflow
 	in, err := read(ctx, raw)
 	if err != nil {
@@ -63,8 +63,8 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		}
 		return nil, runtime.Wire(err)
 	}
-	f.session = session.NewSession(f.run, &f, &f, in)
-	f.runner = node.NewRunner(f.run, agentKinds(f.session))
+	f.session = session.New(f.run, &f, &f, in)
+	f.runner = node.New(f.run, agentKinds(f.session))
 	if err := f.serve(ctx, in); err != nil {
 		return nil, runtime.Wire(err)
 	}
@@ -210,7 +210,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	f.run.Shared.Owner = f.run.Transcript.Workflow
-	f.inbox = inbox.NewInbox(f.run, f)
+	f.inbox = inbox.New(f.run, f)
 	if in.Carry != nil {
 		f.inbox.Restore(ctx, in.Carry.Desk)
 	}
@@ -264,7 +264,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		id = fmt.Sprintf("%s~%d", id, f.run.Shared.Turn) // its calls are others than those of the turn before
 	}
 	j := runtime.NewJournal(nil, f.entry.Steps)
-	taken, answers, err := f.runner.Route(ctx, node.Source{Node: plan.Start, Id: id, View: first}, f.run.Graph.Starts(), j)
+	taken, answers, err := f.runner.Route(ctx, node.Source{Node: plan.Start, ID: id, View: first}, f.run.Graph.Starts(), j)
 	if err != nil {
 		if errors.Is(err, runtime.ErrYield) {
 			steps, failed := j.Snapshot()
@@ -342,5 +342,5 @@ func (f *flowRun) report() contract.Status {
 
 // agentKinds run the nodes of kinds agent and tool.
 func agentKinds(s agent.Sessions) map[plan.Kind]node.Kind {
-	return map[plan.Kind]node.Kind{plan.KindAgent: agent.AgentKind{Sessions: s}, plan.KindTool: agent.ToolKind{}}
+	return map[plan.Kind]node.Kind{plan.KindAgent: agent.Kind{Sessions: s}, plan.KindTool: agent.ToolKind{}}
 }

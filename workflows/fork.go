@@ -104,7 +104,7 @@ func (f *flowRun) edgesOf(ids []string) []int {
 // replayed takes over what an execution of another run did besides what the scheduler keeps.
 func (f *flowRun) replayed(x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
-	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Id: f.sched.ID(x.Execution), Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, View: &x.View}
+	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], ID: f.sched.ID(x.Execution), Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, View: &x.View}
 	before := f.run.Conversation.Mark()
 	if conversation := x.Entry.Talk; conversation != nil {
 		f.run.Conversation.Add(conversation.Messages)

@@ -144,7 +144,7 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	var ended bool
 	var stopped, err error
 	for tries := 1; ; tries++ {
-		k := f.run.Start(hctx, &runtime.Child{Workflow: contract.WorkflowFlow, In: input, Id: id, Summary: "hook before the run"})
+		k := f.run.Start(hctx, &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: id, Summary: "hook before the run"})
 		ended, stopped = runtime.AwaitFor(ctx, time.Duration(h.Seconds)*time.Second, "limit of the hook", k.IsReady)
 		if !ended {
 			cancel() // it is too late, whatever it says now
@@ -176,7 +176,7 @@ func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params js
 	request := contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
 	var out contract.PrepareResult
 	err := f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityPrepare, Args: []any{&request}, What: "the parameters of the hook before the run",
-		Options: runtime.PrepareOptions, Id: "hooked", Summary: "take the hook's parameters", Out: &out})
+		Options: runtime.PrepareOptions, ID: "hooked", Summary: "take the hook's parameters", Out: &out})
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	defer release()
 	err := f.run.Sizes.Admit(ctx, "what the hook after the run is given", input)
 	if err == nil {
-		err = f.run.Started(ctx, &runtime.Child{Workflow: contract.WorkflowFlow, In: input, Id: f.hookID(afterRun, n), Summary: "hook after the run",
+		err = f.run.Started(ctx, &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: f.hookID(afterRun, n), Summary: "hook after the run",
 			Outlives: true, Timeout: time.Duration(h.Seconds) * time.Second})
 	}
 	if err != nil {

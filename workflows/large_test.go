@@ -21,7 +21,7 @@ import (
 func lone(ctx workflow.Context, most, n int) *flowRun {
 	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].Exit = true
-	r := runtime.NewRun(ctx)
+	r := runtime.New(ctx)
 	r.Flow, r.Graph = f, schedule.NewGraph(f)
 	r.Allow(most)
 	said := strings.Repeat("x", n)
@@ -57,18 +57,6 @@ func TestEveryGuard(t *testing.T) {
 			}
 			return err
 		}, contract.ClassStateTooLarge},
-		"a message that the run itself writes": {func(ctx workflow.Context, most, n int) error {
-			a := &agent.agentRun{run: lone(ctx, most, 0).run}
-			a.thread = a.run.Transcript.Open("t")
-			if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, runtime.ToolReply{Text: strings.Repeat("x", n/2)}); err != nil {
-				return err
-			}
-			m, err := contract.DecodeMessage(a.thread.Entries[0].Raw)
-			if err == nil && m.Error { // the model is told
-				return &contract.Failure{Class: contract.ClassTooLarge, Text: m.Text, Remedy: "ask for less", Node: "a"}
-			}
-			return err
-		}, contract.ClassTooLarge},
 	}
 	for name, tc := range guards {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +71,7 @@ func TestEveryGuard(t *testing.T) {
 				{most, most + 20_000, true},
 			} {
 				env := workflowtest.Env()
-				env.SetCurrentHistoryLength(runtime.lastEvents + 1)
+				env.SetCurrentHistoryLength(runtime.LastEvents + 1)
 				var err error
 				env.ExecuteWorkflow(func(ctx workflow.Context) error { err = tc.send(ctx, size.most, size.n); return nil })
 				if env.GetWorkflowError() != nil {
@@ -108,7 +96,7 @@ func TestEveryGuard(t *testing.T) {
 // only clients with the store can read it.
 func TestResultStaysReadable(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		out, err := lone(ctx, 64<<20, runtime.MaxPayload*2/3).result()
+		out, err := lone(ctx, 64<<20, runtime.MaxPayload*2/3).Result()
 		if err != nil || len(*out.ResultText) != runtime.MaxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left != runtime.MaxPayload*2/3 {
 			t.Errorf("%.100v, %v", out, err)
 		}

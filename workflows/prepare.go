@@ -84,12 +84,12 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	request := contract.PrepareInput{Flow: in.Flow, Model: in.Model}
 	var raw json.RawMessage
 	c := &runtime.Call{Activity: contract.ActivityPrepare, Args: []any{&request}, What: "the document", Options: runtime.PrepareOptions,
-		Id: "prepare", Summary: "compile the flow, choose the model", Out: &raw}
+		ID: "prepare", Summary: "compile the flow, choose the model", Out: &raw}
 	switch {
 	case f.begins():
 		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
 		if f.run.Hash != "" {
-			c.Id, c.Summary = "begin", "check the inputs"
+			c.ID, c.Summary = "begin", "check the inputs"
 		}
 	case f.run.Flow != nil:
 		request.Flow = contract.FlowRef{}

@@ -39,7 +39,7 @@ func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context
 		got = append(got, fmt.Sprint(args[0]))
 	}).Return(nil).Maybe()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		f := &flowRun{run: runtime.NewRun(ctx), status: contract.StatusRunning, public: public}
+		f := &flowRun{run: runtime.New(ctx), status: contract.StatusRunning, public: public}
 		f.run.Flow, f.run.Hash = &plan.Flow{Name: "N", Dialect: "d"}, "h"
 		do(ctx, f)
 		return nil

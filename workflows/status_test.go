@@ -44,9 +44,9 @@ func TestStatusAnswerFits(t *testing.T) {
 			env := workflowtest.Env()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				f := lone(ctx, 0, 0)
-				f.inbox = inbox.NewInbox(f.run, f)
+				f.inbox = inbox.New(f.run, f)
 				f.status = contract.StatusWaiting
-				f.session = &session.Session{run: f.run, host: f, view: f}
+				f.session = session.New(f.run, f, f, &contract.RunInput{})
 				fill(f)
 				return f.run.Answer(ctx, f.report, f.known)
 			})

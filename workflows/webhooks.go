@@ -49,7 +49,7 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
-		return f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowDeliver, In: in, Id: f.run.Root + "/webhook:" + in.ID, Summary: event,
+		return f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowDeliver, In: in, ID: f.run.Root + "/webhook:" + in.ID, Summary: event,
 			Outlives: true, Unique: true}).GetChildWorkflowExecution()
 	}
 	if n, err := runtime.Size(in); err == nil && f.run.Sizes.Take(ctx, n) {
@@ -147,7 +147,7 @@ func numbered(id string, again int) string {
 // Deliver delivers one event to all webhooks that want it, each on its own. It fails where one of
 // them never took it.
 func Deliver(ctx workflow.Context, in contract.DeliverInput) error {
-	r := runtime.NewRun(ctx)
+	r := runtime.New(ctx)
 	failed := make([]error, len(in.Names))
 	deliveries := runtime.NewGroup(ctx)
 	for i, name := range in.Names {

@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule/scheduletest"
+	"weft/workflows/workflowtest"
 )
 
 func TestRepairTextShowsTheSchemaAsItWasWritten(t *testing.T) {
@@ -27,10 +29,12 @@ func TestRepairTextShowsTheSchemaAsItWasWritten(t *testing.T) {
 }
 
 // agentAlone is an agent's execution on its own, for what it does to the state.
-func agentAlone(limit int) *agentRun {
+func agentAlone(t *testing.T, limit int) *agentRun {
 	f := scheduletest.Sketch("START>a a>END")
 	f.Limits.MaxStateBytes = limit
-	return &agentRun{run: (&runtime.Run{Flow: f}).link(), execution: &runtime.Execution{Node: &f.Nodes[0], Id: "a#1", Step: 1, Strand: "a#1", View: &contract.View{}}}
+	r := aRun(t)
+	r.Flow = f
+	return &agentRun{run: r, execution: &runtime.Execution{Node: &f.Nodes[0], ID: "a#1", Step: 1, Strand: "a#1", View: &contract.View{}}}
 }
 
 func TestSetState(t *testing.T) {
@@ -54,7 +58,7 @@ func TestSetState(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			a := agentAlone(20)
+			a := agentAlone(t, 20)
 			failed := ""
 			for _, raw := range tc.args {
 				var args builtinArgs
@@ -67,7 +71,7 @@ func TestSetState(t *testing.T) {
 					t.Errorf("it says %q", r.Text)
 				}
 			}
-			if got := workflows.reserved(a.execution.View); got != tc.state {
+			if got := workflowtest.State(a.execution.View); got != tc.state {
 				t.Errorf("state is %s, want %s", got, tc.state)
 			}
 			if (failed == "") != (tc.failed == "") || !strings.Contains(failed, tc.failed) {
@@ -78,9 +82,9 @@ func TestSetState(t *testing.T) {
 }
 
 func TestGetState(t *testing.T) {
-	a := agentAlone(100)
-	workflows.write(a.execution.View, "s", 1, "k", "v")
-	workflows.write(a.execution.View, "s", 1, "odd \"<key>", "w")
+	a := agentAlone(t, 100)
+	workflowtest.Write(a.execution.View, "s", 1, "k", "v")
+	workflowtest.Write(a.execution.View, "s", 1, "odd \"<key>", "w")
 	tests := map[string]struct{ args, want string }{
 		"one key":                {`{"keys":["k"]}`, `{"k":"v"}`},
 		"several, in that order": {`{"keys":["odd \"<key>","none","k"]}`, `{"odd \"<key>":"w","none":null,"k":"v"}`},
@@ -127,5 +131,33 @@ func TestArguments(t *testing.T) {
 				t.Errorf("arguments(%.40q) = %s, %q", tc.text, got, problem)
 			}
 		})
+	}
+}
+
+// aRun is one whose workflow has ended.
+func aRun(t *testing.T) *runtime.Run {
+	t.Helper()
+	var r *runtime.Run
+	workflowtest.Run(t, func(ctx workflow.Context) { r = runtime.New(ctx) })
+	return r
+}
+
+// TestNoteBoundsAResult tells the model where what a tool of the interpreter's own returns is too large.
+func TestNoteBoundsAResult(t *testing.T) {
+	const most = 8 << 20
+	for _, tc := range []struct {
+		most, n int
+		fails   bool
+	}{{0, runtime.MaxPayload/2 - 10_000, false}, {0, runtime.MaxPayload/2 + 10_000, true}, {most, runtime.MaxPayload/2 + 10_000, false}, {most, most/2 + 10_000, true}} {
+		a := agentAlone(t, 20)
+		a.run.Allow(tc.most)
+		a.thread = a.run.Transcript.Open("t")
+		if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, runtime.ToolReply{Text: strings.Repeat("x", tc.n)}); err != nil {
+			t.Fatal(err)
+		}
+		m, err := contract.DecodeMessage(a.thread.Entries[0].Raw)
+		if err != nil || m.Error != tc.fails || tc.fails && !strings.Contains(m.Text, "ask for less") {
+			t.Errorf("%d bytes with a store of %d: %.200q, %v", tc.n, tc.most, m.Text, err)
+		}
 	}
 }

@@ -140,7 +140,7 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) runtime.To
 		return runtime.ToolReply{Failed: true, Text: fmt.Sprintf(
 			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}
 	}
-	e.By = schedule.NextStamp(a.execution.View, a.execution.Strand, a.execution.Id, a.execution.Step)
+	e.By = schedule.NextStamp(a.execution.View, a.execution.Strand, a.execution.ID, a.execution.Step)
 	schedule.SetEntry(a.execution.View, e)
 	return runtime.ToolReply{Text: "ok"}
 }
@@ -153,7 +153,7 @@ func (c *toolCall) condense(ctx workflow.Context) (runtime.ToolReply, error) {
 	}
 	var out contract.CondenseResult
 	err := c.agentRun.run.CallStep(ctx, c.agentRun.execution.Journal, runtime.HashOf(*c.args.Key, string(c.args.Value)), &runtime.Call{
-		Activity: contract.ActivityCondense, Id: c.id("condense"), Args: []any{&in}, What: "the prompt of " + c.agentRun.execution.Node.ID, At: c.agentRun.execution,
+		Activity: contract.ActivityCondense, ID: c.id("condense"), Args: []any{&in}, What: "the prompt of " + c.agentRun.execution.Node.ID, At: c.agentRun.execution,
 		Summary: fmt.Sprintf("%s · condense %s", c.agentRun.execution.Node.ID, *c.args.Key), Options: c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ModelSeconds),
 		Model: &runtime.ModelCall{Bytes: len(c.args.Value)}, Out: &out,
 	})
@@ -185,10 +185,10 @@ func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (runtime.T
 	if a.sessions == nil {
 		return runtime.ToolReply{Text: `{"error":"sessions cannot be started here"}`}, nil
 	}
-	call := runtime.SessionCall{Tool: c.call.Name, Args: raw, Starts: a.cfg.Starts, Child: c.startID(), Id: c.id("session")}
+	call := runtime.SessionCall{Tool: c.call.Name, Args: raw, Starts: a.cfg.Starts, Child: c.startID(), ID: c.id("session")}
 	j := a.execution.Journal
 	var done runtime.SessionReply
-	err := a.run.RunStep(ctx, j, call.Id+"/order", runtime.HashOf(call.Tool, string(raw)), &done, func(*runtime.JournalStep) error {
+	err := a.run.RunStep(ctx, j, call.ID+"/order", runtime.HashOf(call.Tool, string(raw)), &done, func(*runtime.JournalStep) error {
 		var err error
 		done, err = a.sessions.Do(ctx, &call)
 		return err
@@ -197,7 +197,7 @@ func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (runtime.T
 		return done.Reply, err
 	}
 	var reply runtime.ToolReply
-	err = a.run.RunStep(ctx, j, call.Id, "", &reply, func(*runtime.JournalStep) error {
+	err = a.run.RunStep(ctx, j, call.ID, "", &reply, func(*runtime.JournalStep) error {
 		var err error
 		reply, err = a.sessions.Await(ctx, *done.Order, j)
 		return err
@@ -205,7 +205,7 @@ func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (runtime.T
 	return reply, err
 }
 
-// sessions are what an agent starts and prompts by its tools; nil where it cannot.
+// Sessions are what an agent starts and prompts by its tools; nil where it cannot.
 type Sessions interface {
 	// Do does what a call asks. Where the answer is still to come, the reply has the order to await.
 	Do(ctx workflow.Context, c *runtime.SessionCall) (runtime.SessionReply, error)

@@ -96,7 +96,7 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 		}
 	}
 	reply, err := a.run.Requests.Ask(ctx, a.execution, contract.Request{
-		ID: fmt.Sprintf("%s/chat/%d", a.execution.Id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
+		ID: fmt.Sprintf("%s/chat/%d", a.execution.ID, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
 	})
 	switch {
 	case err != nil:
@@ -137,14 +137,14 @@ func (a *agentRun) openThread() {
 	case a.cfg.Conversation == plan.ConversationFlow:
 		a.thread = a.run.Conversation.Open()
 	case a.cfg.Conversation == plan.ConversationFork && a.run.Conversation.Thread != nil && !resumed:
-		a.thread = a.run.Transcript.Open(a.execution.Id)
+		a.thread = a.run.Transcript.Open(a.execution.ID)
 		a.thread.Entries = slices.Clone(a.run.Conversation.Thread.Entries)
 		for _, e := range a.thread.Entries {
 			a.thread.Bytes += len(e.Raw)
 			a.thread.Hash = contract.Chain(a.thread.Hash, e.Sha)
 		}
 	default:
-		a.thread = a.run.Transcript.Open(a.execution.Id)
+		a.thread = a.run.Transcript.Open(a.execution.ID)
 	}
 	a.startLen = len(a.thread.Entries)
 }

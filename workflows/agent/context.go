@@ -286,7 +286,7 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 	var out contract.SummariseResult
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{
 		Activity: contract.ActivitySummarise, Args: []any{&in}, What: "a summary of the conversation", At: a.execution,
-		Id: fmt.Sprintf("%s/summary/%d.%d", a.execution.Id, a.turn, a.summaries), Summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
+		ID: fmt.Sprintf("%s/summary/%d.%d", a.execution.ID, a.turn, a.summaries), Summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
 		Options: a.run.Options(a.run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Out: &out,
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 	return c.toolStep(ctx, e.Activity, args, note, func(s *runtime.JournalStep, reply *runtime.ToolReply) error {
 		var out json.RawMessage
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
-			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, Id: c.id("tool"),
+			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
 			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: c.elsewhereOptions(e),
 			Once: e.Attempts == 1, Remote: e, Result: runtime.ResultSize{Unbounded: true}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
 		})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"weft/workflows/schedule/scheduletest"
 	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/activity"
@@ -29,8 +30,10 @@ func TestElsewhereHasNoStore(t *testing.T) {
 				return len(in["x"]), nil
 			}, activity.RegisterOptions{Name: "big"})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				f := workflows.lone(ctx, 8<<20, 0)
-				a := &agentRun{run: f.run, execution: &runtime.Execution{Id: "a#1", Node: &f.run.Flow.Nodes[0], Journal: runtime.NewJournal(nil, nil)}, thread: f.run.Transcript.Open("a#1")}
+				r := runtime.New(ctx)
+				r.Flow = scheduletest.Sketch("START>a a>END")
+				r.Allow(8 << 20)
+				a := &agentRun{run: r, execution: &runtime.Execution{ID: "a#1", Node: &r.Flow.Nodes[0], Journal: runtime.NewJournal(nil, nil)}, thread: r.Transcript.Open("a#1")}
 				c := &toolCall{agentRun: a, call: &contract.ToolCall{ID: "1", Name: "big"}}
 				args := json.RawMessage(`{"x":"` + strings.Repeat("x", tc.bytes) + `"}`)
 				reply, err := c.elsewhere(ctx, &contract.Bound{Elsewhere: &contract.Elsewhere{Activity: "big", TaskQueue: "theirs", StartSeconds: 10, TimeoutSeconds: 60, Attempts: 1}}, args, "")

@@ -87,7 +87,7 @@ func (a *agentRun) tell(text string) error {
 // remind answers a model that called no tool although it has to.
 func (a *agentRun) remind() error {
 	f := a.cfg.Finish
-	of := a.execution.Id
+	of := a.execution.ID
 	if f.PerRun {
 		of = a.execution.Node.ID
 	}

@@ -89,7 +89,7 @@ func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInpu
 	if err := c.agentRun.run.Sizes.Admit(ctx, "the sub-agent's input", in); err != nil {
 		return err
 	}
-	k := &runtime.Child{Workflow: contract.WorkflowFlow, Id: id, Summary: c.agentRun.execution.Node.ID + " · sub-agent"}
+	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: c.agentRun.execution.Node.ID + " · sub-agent"}
 	return c.agentRun.run.AwaitFlow(ctx, k, in, len(c.agentRun.under), out, s, c.agentRun.execution.Journal)
 }
 
@@ -120,7 +120,7 @@ func (c *toolCall) countStart() {
 
 // startID is the id of the run that the call starts.
 func (c *toolCall) startID() string {
-	id := fmt.Sprintf("%s/%s:%s", c.agentRun.run.Root, c.agentRun.execution.Id, contract.EscapeID(c.call.ID))
+	id := fmt.Sprintf("%s/%s:%s", c.agentRun.run.Root, c.agentRun.execution.ID, contract.EscapeID(c.call.ID))
 	if c.startNumber > 1 {
 		id = fmt.Sprintf("%s~%d", id, c.startNumber)
 	}

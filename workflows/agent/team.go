@@ -206,7 +206,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	m := c.agentRun.team.of.MemberNamed(to.Member)
 	id := fmt.Sprintf("%s:%s~%d", c.agentRun.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
-	x := &runtime.Execution{Node: node, Id: id, Step: c.agentRun.execution.Step, Order: c.agentRun.execution.Order, Strand: c.agentRun.execution.Strand, View: c.agentRun.execution.View, Suspended: rest, Journal: runtime.JournalOf(c.agentRun.execution.Journal, rest)}
+	x := &runtime.Execution{Node: node, ID: id, Step: c.agentRun.execution.Step, Order: c.agentRun.execution.Order, Strand: c.agentRun.execution.Strand, View: c.agentRun.execution.View, Suspended: rest, Journal: runtime.JournalOf(c.agentRun.execution.Journal, rest)}
 	sub := &agentRun{run: c.agentRun.run, execution: x, sessions: c.agentRun.sessions, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
 	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
@@ -324,7 +324,7 @@ func (t *team) take(r *runtime.Run, l *line, c *contract.SideConversation) {
 	}
 }
 
-// contacts are the tools by which an agent turns to others, for its call profile.
+// Contacts are the tools by which an agent turns to others, for its call profile.
 func Contacts(a *plan.Agent) []contract.ToolSpec {
 	var out []contract.ToolSpec
 	for _, k := range []*plan.Contacts{a.Ask, a.Hand} {

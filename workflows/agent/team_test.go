@@ -16,7 +16,7 @@ import (
 // in whose middle somebody stopped.
 func TestSideConversationsOfMembers(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		r := runtime.NewRun(ctx)
+		r := runtime.New(ctx)
 		side := func(name string, n int) *line { return &line{name: name, n: n, thread: talked(t, r.Transcript, name)} }
 		old, grown, own, stopped := side("old", 1), side("grown", 1), side("own", 1), side("stopped", 2)
 		tm := &team{lines: []*line{old, grown, own, stopped}}
@@ -31,7 +31,7 @@ func TestSideConversationsOfMembers(t *testing.T) {
 			t.Fatalf("%v go with it, want grown alone", names)
 		}
 		again := &team{lines: []*line{{name: "old", n: 1}}}
-		again.catchUp(runtime.NewRun(ctx), []contract.SideConversation{tm.grown(before)[0].conversation(), {Name: "old", Questions: 1, Active: "other"}})
+		again.catchUp(runtime.New(ctx), []contract.SideConversation{tm.grown(before)[0].conversation(), {Name: "old", Questions: 1, Active: "other"}})
 		if l := again.lineNamed("grown"); l.n != 2 || l.thread == nil || len(l.thread.Entries) != 2 {
 			t.Errorf("the conversation that has grown is %+v", l)
 		}

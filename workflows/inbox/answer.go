@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -280,3 +281,24 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 	a.id, a.by, a.reply.Retry = t.ID, t.By, &t
 	return err
 }
+
+// Example is the JSON with which a request is answered from the Web UI's forms. It stands in a cell of a Markdown table.
+func Example(q *contract.Request) string {
+	id, err := json.Marshal(q.ID)
+	if err != nil {
+		return err.Error()
+	}
+	rest := `, "text": "…"`
+	switch q.Kind {
+	case contract.RequestConfirm:
+		rest = `, "approve": true`
+	case contract.RequestRetry:
+		rest = ""
+	case contract.RequestToolResult:
+		rest = `, "result": "…"`
+	}
+	return inTable.Replace(`{"id": ` + string(id) + rest + "}")
+}
+
+// inTable writes what would end a cell, or code in one, so that it stays the same JSON.
+var inTable = strings.NewReplacer("|", `\u007c`, "`", `\u0060`)

@@ -47,3 +47,68 @@ func TestSameAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesTwice refuses what says something twice, for every kind of answer: whoever reads
+// the first of the two would do another thing than who reads the last.
+func TestNamesTwice(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"id": "a", "approve": false, "approve": true}`:                            `"approve" is there twice, again at byte 31: "approve": true}; leave out one of the two`,
+		`{"id": "a", "approve": false, "APPROVE": true}`:                            `"APPROVE" is there twice, again at byte 31`,
+		`{"id": "a", "\u0061pprove": false, "approve": true}`:                       `"approve" is there twice`,
+		`{"id": "a", "approve": true, "arguments": {"to": "ann", "to": "bob"}}`:     `"arguments.to" is there twice, again at byte 57: "to": "bob"}}`,
+		`{"id": "a", "approve": true, "arguments": {"to": [{"n": 1, "n": 2}]}}`:     `"arguments.to[0].n" is there twice`,
+		`{"id": "a", "approve": true, "arguments": {"to": "ann", "To": {"to": 1}}}`: "",
+	} {
+		got := ""
+		if _, err := readAnswer(contract.RequestConfirm, json.RawMessage(raw)); err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s gives %q, want %q", raw, got, want)
+		}
+	}
+	for kind, raw := range map[string]string{
+		contract.RequestMessage:    `{"text": "yes", "text": "no"}`,
+		contract.RequestToolResult: `{"id": "a", "result": {"n": 1, "n": 2}}`,
+		contract.RequestRetry:      `{"id": "a", "give_up": true, "give_up": false}`,
+	} {
+		_, err := readAnswer(kind, json.RawMessage(raw))
+		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "is there twice, again at byte ") || !strings.HasPrefix(f.Remedy, "send ") {
+			t.Errorf("%s gives %v", raw, err)
+		}
+	}
+}
+
+// TestNoAnswer refuses what is no JSON object for every kind of answer.
+func TestNoAnswer(t *testing.T) {
+	for _, raw := range []string{"", "null", "[]", "7", `"yes"`, "true", `{} {}`} {
+		for _, kind := range contract.Requests {
+			if _, err := readAnswer(kind, json.RawMessage(raw)); err == nil || contract.FailureOf(err).Class != contract.ClassBadRequest {
+				t.Errorf("%s of %q gives %v", kind, raw, err)
+			}
+		}
+	}
+}
+
+// TestExampleIsAnAnswer takes what the Web UI shows for each kind as it stands.
+func TestExampleIsAnAnswer(t *testing.T) {
+	for _, kind := range contract.Requests {
+		q := &contract.Request{ID: "a|`b\"\x01<é>\\#1", Kind: kind}
+		a, err := readAnswer(kind, json.RawMessage(Example(q)))
+		if err != nil || a.id != q.ID {
+			t.Errorf("%s: %s gives %+v, %v", kind, Example(q), a, err)
+		}
+	}
+}
+
+func TestExampleStaysInItsCell(t *testing.T) {
+	q := &contract.Request{ID: "a|`b\"\x01#1", Kind: contract.RequestConfirm}
+	text := Example(q)
+	var back struct {
+		ID      string `json:"id"`
+		Approve bool   `json:"approve"`
+	}
+	if err := json.Unmarshal([]byte(text), &back); err != nil || back.ID != q.ID || !back.Approve || strings.ContainsAny(text, "|`") {
+		t.Errorf("%s: %+v, %v", text, back, err)
+	}
+}

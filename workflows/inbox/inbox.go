@@ -28,7 +28,7 @@ const (
 	maxWorkflowID = 1000
 )
 
-// desk is where the run at the root of a tree keeps the tree's requests: what is open, what
+// Inbox is where the run at the root of a tree keeps the tree's requests: what is open, what
 // was answered, and the messages that nobody asked for. It takes answers by Update and by
 // signal, and relays them.
 type Inbox struct {
@@ -41,7 +41,7 @@ type Inbox struct {
 	seq        int
 	// limits end the timers of open requests.
 	limits map[string]workflow.CancelFunc
-	// busy counts answers by signal that are being looked at, and answers still to be relayed.
+	// Busy counts answers by signal that are being looked at, and answers still to be relayed.
 	Busy int
 	// relays are the latter.
 	relays []relay
@@ -70,13 +70,13 @@ type Host interface {
 	Route(m *contract.Inbound) (branch string, child *runtime.ChildRun)
 }
 
-func NewInbox(r *runtime.Run, h Host) *Inbox {
+func New(r *runtime.Run, h Host) *Inbox {
 	d := &Inbox{run: r, host: h, limits: map[string]workflow.CancelFunc{}}
 	r.Requests.Own(d)
 	return d
 }
 
-// serve registers the Updates of an owner, and starts to listen to signals.
+// Serve registers the Updates of an owner, and starts to listen to signals.
 func (d *Inbox) Serve(ctx workflow.Context) error {
 	for _, kind := range contract.Requests {
 		err := workflow.SetUpdateHandlerWithOptions(ctx, kind,
@@ -128,7 +128,7 @@ type signal struct {
 	channel workflow.ReceiveChannel
 }
 
-// drain takes in all signals that have come.
+// Drain takes in all signals that have come.
 func (d *Inbox) Drain(ctx workflow.Context) {
 	for _, s := range d.signals {
 		var raw converter.RawValue
@@ -264,7 +264,7 @@ func (d *Inbox) reject(ctx workflow.Context, kind string, err error) {
 	d.host.Changed(ctx)
 }
 
-// open shows a request, unless it is shown or has its answer already: then that is given. It gives no error.
+// Open shows a request, unless it is shown or has its answer already: then that is given. It gives no error.
 func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
 	d.show(ctx, req)
 	return nil
@@ -377,7 +377,7 @@ func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
 	}
 }
 
-// close forgets a request that nobody waits for any more, and an answer that was taken.
+// Close forgets a request that nobody waits for any more, and an answer that was taken.
 func (d *Inbox) Close(ctx workflow.Context, id string) {
 	if a := d.find(id); a != nil {
 		a.Reply = nil
@@ -388,7 +388,7 @@ func (d *Inbox) Close(ctx workflow.Context, id string) {
 	}
 }
 
-// disown closes the requests of a run that has ended, and of those below it.
+// Disown closes the requests of a run that has ended, and of those below it.
 func (d *Inbox) Disown(ctx workflow.Context, child string) {
 	n := len(d.Requests)
 	for i := n - 1; i >= 0; i-- {
@@ -451,7 +451,7 @@ func (d *Inbox) record(ctx workflow.Context, a contract.Answered) {
 	}
 }
 
-// status adds the inbox's part to the answer of the query.
+// Status adds the inbox's part to the answer of the query.
 func (d *Inbox) Status(s *contract.Status) {
 	total := 0
 	for i := range d.Requests {
@@ -473,13 +473,13 @@ func (d *Inbox) Status(s *contract.Status) {
 	}
 }
 
-// carry is what the owner's next run goes on with.
+// Carry is what the owner's next run goes on with.
 func (d *Inbox) Carry() *contract.DeskCarry {
 	return &contract.DeskCarry{Open: d.Requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.Unread,
 		Seen: d.seen, Seq: d.seq, Rejected: d.run.Requests.Rejected, Rejects: d.run.Requests.Rejects}
 }
 
-// restore takes over the inbox of the run before.
+// Restore takes over the inbox of the run before.
 func (d *Inbox) Restore(ctx workflow.Context, c *contract.DeskCarry) {
 	if c == nil {
 		return
@@ -494,7 +494,7 @@ func (d *Inbox) Restore(ctx workflow.Context, c *contract.DeskCarry) {
 	}
 }
 
-// quiet waits until no answer is under way any more.
+// Quiet waits until no answer is under way any more.
 func (d *Inbox) Quiet(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return workflow.Await(ctx, func() bool { return d.Busy == 0 && workflow.AllHandlersFinished(ctx) })

@@ -4,18 +4,20 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule/scheduletest"
+	"weft/workflows/workflowtest"
 )
 
 // TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
 // takes what runs of the tree announce.
 func TestForeignRequests(t *testing.T) {
-	d := &Inbox{run: (&runtime.Run{Transcript: runtime.emptyStore()}).link()}
+	d := &Inbox{run: aRun(t)}
 	long := strings.Repeat("x", 1<<20)
 	fair := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
 	for name, spoil := range map[string]func(q *contract.Request){
@@ -45,8 +47,9 @@ func TestForeignRequests(t *testing.T) {
 	}
 	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].ID = long
-	r := (&runtime.Run{Transcript: runtime.emptyStore(), Root: "wf/a", Shared: contract.Shared{Owner: "wf"}}).link()
-	own := r.Requests.complete(&runtime.Execution{Node: &f.Nodes[0], Id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: runtime.ShownFailure(q.Failure)})
+	r := aRun(t)
+	r.Root, r.Shared.Owner = "wf/a", "wf"
+	own := r.Requests.Complete(&runtime.Execution{Node: &f.Nodes[0], ID: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: runtime.ShownFailure(q.Failure)})
 	own.Run.Workflow = "wf/a"
 	if err := d.announced(&own); err != nil {
 		t.Errorf("a run's own request: %v", err)
@@ -56,7 +59,7 @@ func TestForeignRequests(t *testing.T) {
 // TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write
 // characters as they are that are escaped there.
 func TestAnswersAsTheyTravel(t *testing.T) {
-	d := &Inbox{run: (&runtime.Run{Transcript: runtime.emptyStore()}).link(), Requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
+	d := &Inbox{run: aRun(t), Requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
 		host: idleHost{}}
 	for name, tc := range map[string]struct {
 		kind, raw, class string
@@ -98,3 +101,29 @@ func (idleHost) Closed(workflow.Context, *contract.Answered) {}
 func (idleHost) Knows(string) (ready, found bool) { return true, true }
 
 func (idleHost) Route(*contract.Inbound) (string, *runtime.ChildRun) { return "", nil }
+
+// aRun is one whose workflow has ended.
+func aRun(t *testing.T) *runtime.Run {
+	t.Helper()
+	var r *runtime.Run
+	workflowtest.Run(t, func(ctx workflow.Context) { r = runtime.New(ctx) })
+	return r
+}
+
+// TestInboxIsCarriedWhole carries an inbox with something of everything.
+func TestInboxIsCarriedWhole(t *testing.T) {
+	const wasRun, noneNow = "the next run makes it anew", "nothing of it is under way where a run continues as new"
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		old, again := New(runtime.New(ctx), idleHost{}), New(runtime.New(ctx), idleHost{})
+		old.Requests, old.answered = []contract.Request{{ID: "r", OpenedAt: at}}, []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}}
+		old.remembered, old.Unread, old.seen, old.seq = []contract.Remembered{{Name: "n"}}, []contract.Inbound{{Seq: 1, Text: "hi"}}, []string{"s"}, 3
+		old.run.Requests.Rejected, old.run.Requests.Rejects = 2, []string{"no"}
+		again.Restore(ctx, workflowtest.Travels(t, old.Carry()))
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "Busy": noneNow, "relays": noneNow,
+			"looking": noneNow, "looks": "it is of one run", "signals": wasRun, "given": noneNow, "full": wasRun})
+		if again.run.Requests.Rejected != 2 || len(again.run.Requests.Rejects) != 1 {
+			t.Error("the refused signals are not carried")
+		}
+	})
+}

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"weft/activities/contract"
-	"weft/workflows/schedule"
-	"weft/workflows/schedule/scheduletest"
 	"weft/workflows/workflowtest"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -29,36 +28,38 @@ type startedExecution struct{ workflow.Future }
 
 func (startedExecution) Get(workflow.Context, any) error { return nil }
 
+// branchHost is a run with one branch, which gets all messages.
+type branchHost struct {
+	idleHost
+	child *runtime.ChildRun
+}
+
+func (h branchHost) Route(*contract.Inbound) (string, *runtime.ChildRun) { return "a", h.child }
+
 // TestAssignWaitsForRoom gives a branch more long messages than one workflow task holds.
 func TestAssignWaitsForRoom(t *testing.T) {
 	env := workflowtest.Env()
 	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(nil)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		f := workflows.lone(ctx, 0, 0)
-		f.run.Flow = scheduletest.Sketch("START>a START>b a>END b>END")
-		f.run.Graph = schedule.NewGraph(f.run.Flow)
-		f.sched = schedule.New(f.run.Graph)
-		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{{Node: "a"}}})
-		x := f.sched.Running()[0]
-		f.branches[x] = &workflows.branchRun{x: x, child: &runtime.ChildRun{ChildWorkflowFuture: startedChild{}, id: "branch"}}
-		f.inbox = NewInbox(f.run, f)
+		d := New(runtime.New(ctx), branchHost{child: runtime.StartedChild(startedChild{}, "branch")})
 		for i := range 4 {
-			f.inbox.Unread = append(f.inbox.Unread, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
+			d.Unread = append(d.Unread, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
 		}
-		f.inbox.assign(ctx)
-		f.inbox.assign(ctx) // another message has come
-		if n, tasks := len(f.inbox.given), f.run.Sizes.tasks; n != 2 || tasks != 0 {
-			t.Errorf("%d messages are sent after waiting for %d workflow tasks, want 2 after 0", n, tasks)
+		d.assign(ctx)
+		d.assign(ctx) // another message has come
+		if n := len(d.given); n != 2 {
+			t.Errorf("%d messages are sent with the first workflow task, want 2", n)
 		}
-		if err := workflow.Await(ctx, func() bool { return len(f.inbox.Unread) == 0 }); err != nil {
+		began := workflow.Now(ctx)
+		if err := workflow.Await(ctx, func() bool { return len(d.Unread) == 0 }); err != nil {
 			return err
 		}
 		var seqs []int
-		for _, d := range f.inbox.given {
+		for _, d := range d.given {
 			seqs = append(seqs, d.message.Seq)
 		}
-		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || f.run.Sizes.tasks != 1 {
-			t.Errorf("sent %v, and waited for %d workflow tasks, want all after 1", seqs, f.run.Sizes.tasks)
+		if waited := workflow.Now(ctx).Sub(began); !slices.Equal(seqs, []int{1, 2, 3, 4}) || waited <= 0 || waited > 10*time.Millisecond {
+			t.Errorf("sent %v after %v, want all with the next workflow task", seqs, waited)
 		}
 		return nil
 	})
@@ -69,7 +70,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 
 // TestRelaysTakeTurns has more answers on their way than the server takes signals at once.
 func TestRelaysTakeTurns(t *testing.T) {
-	const n = 2*runtime.maxSignals + 300
+	const n = 2*runtime.MaxSignals + 300
 	env := workflowtest.Env()
 	var sent sync.Map
 	env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(
@@ -78,16 +79,17 @@ func TestRelaysTakeTurns(t *testing.T) {
 			return nil
 		})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		d := NewInbox(runtime.NewRun(ctx), idleHost{})
+		d := New(runtime.New(ctx), idleHost{})
 		for i := range n {
 			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
 		}
-		if got := len(d.run.Sizes.signals); got != runtime.maxSignals || d.Busy != n-runtime.maxSignals {
-			t.Errorf("%d are on their way at once and %d wait, want %d and %d", got, d.Busy, runtime.maxSignals, n-runtime.maxSignals)
+		if d.Busy != n-runtime.MaxSignals {
+			t.Errorf("%d wait, want %d", d.Busy, n-runtime.MaxSignals)
 		}
-		return workflow.Await(ctx, func() bool {
-			return d.Busy == 0 && !slices.ContainsFunc(d.run.Sizes.signals, func(f workflow.Future) bool { return !f.IsReady() })
-		})
+		if err := workflow.Await(ctx, func() bool { return d.Busy == 0 }); err != nil {
+			return err
+		}
+		return workflow.Sleep(ctx, time.Minute) // the last are on their way
 	})
 	if err := env.GetWorkflowError(); err != nil {
 		t.Fatal(err)
@@ -106,7 +108,7 @@ func TestRelayKnowsTheHistory(t *testing.T) {
 		env.SetCurrentHistorySize(runtime.LastBytes - 1000)
 		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
-			d := NewInbox(runtime.NewRun(ctx), idleHost{})
+			d := New(runtime.New(ctx), idleHost{})
 			d.relay(ctx, &contract.Request{ID: "q", Node: "a", Run: contract.Run{Workflow: "waits"}},
 				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
 			_, err := d.run.Policy.ShouldContinueAsNew(ctx, 0)

@@ -44,7 +44,7 @@ func (n *Runner) routeFirst(ctx workflow.Context, from Source, edges []int, j *r
 				return nil, nil, err
 			}
 			v := verdicts[i]
-			answers = append(answers, contract.Answer{Execution: from.Id, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
+			answers = append(answers, contract.Answer{Execution: from.ID, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
 			yes = v.Yes
 		}
 		if yes {
@@ -76,7 +76,7 @@ func (n *Runner) compare(from Source, edge *plan.Edge) (contract.Answer, error) 
 		return contract.Answer{}, &contract.Failure{Class: contract.ClassValue, Text: err.Error(),
 			Remedy: fmt.Sprintf("correct the condition %q of the edge to %s, or what the node returns", c.Words, edge.To)}
 	}
-	return contract.Answer{Execution: from.Id, Edge: edge.ID, Question: c.Words, Yes: yes, Reason: "it is " + seen.Brief()}, nil
+	return contract.Answer{Execution: from.ID, Edge: edge.ID, Question: c.Words, Yes: yes, Reason: "it is " + seen.Brief()}, nil
 }
 
 // holds evaluates a comparison on a value, and gives the part of it that was compared.
@@ -110,7 +110,7 @@ func (n *Runner) unmatched(x *runtime.Execution, edges []int, answers []contract
 		f.Text += fmt.Sprintf("; %s%s: %s", runtime.Cut(a.Question, 200), n.edgePlace(edges, a.Edge), runtime.YesNo(a.Yes))
 	}
 	f.Text = runtime.Cut(f.Text, 2000)
-	f.Answers, f.NoRoute = answers, []string{x.Id}
+	f.Answers, f.NoRoute = answers, []string{x.ID}
 	return f
 }
 
@@ -147,6 +147,6 @@ func (n *Runner) leavingBy(branch string, edges []int) []int {
 // noEdge is the failure of a run that leaves a node by a branch without an edge.
 func (n *Runner) noEdge(x *runtime.Execution, branch string) *contract.Failure {
 	f := n.run.Fail(x, contract.ClassNoRoute, "let an edge leave the node by this branch", "the node leaves by its branch %q, which no edge has", branch)
-	f.NoRoute = []string{x.Id}
+	f.NoRoute = []string{x.ID}
 	return f
 }

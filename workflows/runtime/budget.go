@@ -12,23 +12,23 @@ import (
 )
 
 // What a run may spend is settled when it starts: its own budget, within what the worker
-// allows. Before each call of a model its reckoned price is reserved, and after it what it
+// allows. Before each call of a model its reckoned price is Reserved, and after it what it
 // really took is counted. A run below, or a branch, gets a part of what is left as a budget
-// of its own; that part is reserved until it comes back. So no timing decides who may spend
+// of its own; that part is Reserved until it comes back. So no timing decides who may spend
 // what, and parallel calls cannot pass the bound together.
 
-// spent is what of a budget is in use.
+// Spent is what of a budget is in use.
 type Spent = contract.Budget
 
-// budget is what a run has spent of its budget, and what of it is reserved.
-type budget struct {
+// Budget is what a run has spent of its budget, and what of it is Reserved.
+type Budget struct {
 	run      *Run
 	Usage    contract.Usage
-	reserved Spent
+	Reserved Spent
 }
 
-// afford bounds the run's budget by what the worker allows.
-func (b *budget) Bound(m *contract.BudgetLimits) error {
+// Bound bounds the run's budget by what the worker allows.
+func (b *Budget) Bound(m *contract.BudgetLimits) error {
 	if m == nil {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (b *budget) Bound(m *contract.BudgetLimits) error {
 
 // reckon is what a call is expected to take: what calls took so far on average, and at least
 // the tokens of the conversation, four bytes each.
-func (b *budget) estimate(bytes int) Spent {
+func (b *Budget) estimate(bytes int) Spent {
 	out := Spent{Calls: 1, Tokens: bytes / 4}
 	if n := b.Usage.Calls; n > 0 {
 		out.Tokens = max(out.Tokens, (b.Usage.Input+b.Usage.Output)/n)
@@ -52,19 +52,19 @@ func (b *budget) estimate(bytes int) Spent {
 	return out
 }
 
-// left is what is neither spent nor reserved; where nothing bounds, it means nothing.
-func (b *budget) left() Spent {
+// left is what is neither spent nor Reserved; where nothing bounds, it means nothing.
+func (b *Budget) left() Spent {
 	limit := b.run.Shared.Budget
 	return Spent{
-		Calls:  limit.Calls - b.Usage.Made() - b.reserved.Calls,
-		Tokens: limit.Tokens - b.Usage.Input - b.Usage.Output - b.reserved.Tokens,
-		Cost:   limit.Cost - b.Usage.Cost - b.reserved.Cost,
+		Calls:  limit.Calls - b.Usage.Made() - b.Reserved.Calls,
+		Tokens: limit.Tokens - b.Usage.Input - b.Usage.Output - b.Reserved.Tokens,
+		Cost:   limit.Cost - b.Usage.Cost - b.Reserved.Cost,
 	}
 }
 
 // reserve takes what a call may need out of what is left, until release. Its error is a
 // [contract.Failure] of class budget_exceeded at the execution.
-func (b *budget) reserve(x *Execution, bytes int) (release func(), err error) {
+func (b *Budget) reserve(x *Execution, bytes int) (release func(), err error) {
 	limit := b.run.Shared.Budget
 	if !limit.Bounds() {
 		return func() {}, nil
@@ -72,8 +72,8 @@ func (b *budget) reserve(x *Execution, bytes int) (release func(), err error) {
 	need, left := b.estimate(bytes), b.left()
 	over := func(format string, args ...any) error {
 		return b.refused(x, "give the run a larger budget, or its nodes less to do",
-			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
-			fmt.Sprintf(format, args...), b.Usage.Made(), b.stopped(), b.Usage.Input+b.Usage.Output, money(b.Usage.Cost), b.reserved.Calls, b.reserved.Tokens)
+			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are Reserved",
+			fmt.Sprintf(format, args...), b.Usage.Made(), b.stopped(), b.Usage.Input+b.Usage.Output, money(b.Usage.Cost), b.Reserved.Calls, b.Reserved.Tokens)
 	}
 	switch {
 	case limit.Calls != 0 && left.Calls < need.Calls:
@@ -92,7 +92,7 @@ func (b *budget) reserve(x *Execution, bytes int) (release func(), err error) {
 
 // reserveSecond reserves one more call for an answer that cannot be read, if the budget has one even when
 // others, which are yet to be made, have one each. It reports once where there is none.
-func (b *budget) reserveSecond(others int) (release func(), once bool) {
+func (b *Budget) reserveSecond(others int) (release func(), once bool) {
 	limit := b.run.Shared.Budget
 	if !limit.Bounds() || limit.Calls == 0 {
 		return func() {}, false
@@ -106,7 +106,7 @@ func (b *budget) reserveSecond(others int) (release func(), once bool) {
 }
 
 // stopped says how many of the calls that are spent were cancelled under way.
-func (b *budget) stopped() string {
+func (b *Budget) stopped() string {
 	if b.Usage.Stopped == 0 {
 		return ""
 	}
@@ -133,8 +133,8 @@ func (r *Run) budgeted(next invoker) invoker {
 	}
 }
 
-// charge counts what a run below this one has spent since it went on with carry.
-func (b *budget) Charge(carry *contract.Carry, out *contract.RunResult, err error) {
+// Charge counts what a run below this one has spent since it went on with carry.
+func (b *Budget) Charge(carry *contract.Carry, out *contract.RunResult, err error) {
 	all := SpentIn(out, err)
 	switch {
 	case all == nil:
@@ -145,7 +145,7 @@ func (b *budget) Charge(carry *contract.Carry, out *contract.RunResult, err erro
 	}
 }
 
-// spentIn is what a run below has spent in all, however it ended, or came back; nil where it does not say.
+// SpentIn is what a run below has spent in all, however it ended, or came back; nil where it does not say.
 func SpentIn(out *contract.RunResult, err error) *contract.Usage {
 	switch {
 	case err == nil && out.Yielded == nil:
@@ -163,7 +163,7 @@ func SpentIn(out *contract.RunResult, err error) *contract.Usage {
 	return nil
 }
 
-// spentBy is what a run or a branch below this one had done when it was cancelled; nil where it
+// SpentBy is what a run or a branch below this one had done when it was cancelled; nil where it
 // does not say.
 func SpentBy(err error) *contract.Failure {
 	var stopped *temporal.CanceledError
@@ -178,23 +178,23 @@ func SpentBy(err error) *contract.Failure {
 }
 
 // refused is the failure of a call that the budget does not allow; x is nil at the run's entry.
-func (b *budget) refused(x *Execution, remedy, format string, args ...any) error {
+func (b *Budget) refused(x *Execution, remedy, format string, args ...any) error {
 	if x == nil {
 		return &contract.Failure{Class: contract.ClassBudget, Node: plan.Start, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 	}
 	return b.run.Fail(x, contract.ClassBudget, remedy, format, args...)
 }
 
-// earmark reserves an amount, or gives it back.
-func (b *budget) Earmark(part Spent, sign int) {
-	b.reserved.Calls += sign * part.Calls
-	b.reserved.Tokens += sign * part.Tokens
-	b.reserved.Cost += int64(sign) * part.Cost
+// Earmark reserves an amount, or gives it back.
+func (b *Budget) Earmark(part Spent, sign int) {
+	b.Reserved.Calls += sign * part.Calls
+	b.Reserved.Tokens += sign * part.Tokens
+	b.Reserved.Cost += int64(sign) * part.Cost
 }
 
-// share is the allowance of a child, one of n that start together, and what gives it back
+// Share is the allowance of a child, one of n that start together, and what gives it back
 // when the child has ended. It is nil where nothing bounds.
-func (b *budget) Share(n int) (part *contract.Budget, release func()) {
+func (b *Budget) Share(n int) (part *contract.Budget, release func()) {
 	limit := b.run.Shared.Budget
 	if !limit.Bounds() {
 		return nil, func() {}
@@ -205,8 +205,8 @@ func (b *budget) Share(n int) (part *contract.Budget, release func()) {
 // none is the allowance of a child for which nothing is left: 0 would be no bound.
 const none = -1
 
-// portion is the n-th part of what is left.
-func (b *budget) Portion(n int) contract.Budget {
+// Portion is the n-th part of what is left.
+func (b *Budget) Portion(n int) contract.Budget {
 	limit, left := b.run.Shared.Budget, b.left()
 	part := func(bound, left int64) int64 {
 		switch {
@@ -224,9 +224,9 @@ func (b *budget) Portion(n int) contract.Budget {
 	}
 }
 
-// lent is the allowance of a flow's run below this one, one of n that start together: a part, or where
+// Allocated is the allowance of a flow's run below this one, one of n that start together: a part, or where
 // it goes on, what it had.
-func (b *budget) Allocated(carry *contract.Carry, n int) (*contract.Budget, func()) {
+func (b *Budget) Allocated(carry *contract.Carry, n int) (*contract.Budget, func()) {
 	if carry == nil || !carry.Shared.Budget.Bounds() {
 		return b.Share(n)
 	}
@@ -236,12 +236,12 @@ func (b *budget) Allocated(carry *contract.Carry, n int) (*contract.Budget, func
 
 // lendAgain reserves what is left of an allowance, as far as there is so much: others may have spent of
 // it since whoever had it came back.
-func (b *budget) allocateAgain(rest *contract.Budget) (*contract.Budget, func()) {
+func (b *Budget) allocateAgain(rest *contract.Budget) (*contract.Budget, func()) {
 	return b.allocate(*rest.Within(b.Portion(1)))
 }
 
 // lend reserves a part.
-func (b *budget) allocate(part contract.Budget) (*contract.Budget, func()) {
+func (b *Budget) allocate(part contract.Budget) (*contract.Budget, func()) {
 	own := Spent{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost)}
 	b.Earmark(own, 1)
 	return &part, func() { b.Earmark(own, -1) }

@@ -6,39 +6,39 @@ import (
 	"weft/activities/contract"
 )
 
-// call describes one activity call. [run.invoke] makes it.
+// Call describes one activity call. [run.invoke] makes it.
 type Call struct {
-	// activity is the activity's type; args are what it is given.
+	// Activity is the activity's type; args are what it is given.
 	Activity string
 	Args     []any
-	// id names the call within its run; summary is shown in Temporal's Web UI.
-	Id, Summary string
-	// what names the arguments in the failure of a call that is too large.
+	// ID names the call within its run; summary is shown in Temporal's Web UI.
+	ID, Summary string
+	// What names the arguments in the failure of a call that is too large.
 	What    string
 	Options workflow.ActivityOptions
-	// at is the execution that makes the call; nil at the run's entry.
+	// At is the execution that makes the call; nil at the run's entry.
 	At *Execution
-	// model is set where the call asks a model.
+	// Model is set where the call asks a model.
 	Model *ModelCall
-	// result says how much the call may add to the history.
+	// Result says how much the call may add to the history.
 	Result ResultSize
-	// waiting is the call's step in journal, where the call may wait for an operator; nil where a failure
+	// Waiting is the call's step in journal, where the call may wait for an operator; nil where a failure
 	// is the call's outcome.
 	Waiting *contract.JournalStep
 	Journal *Journal
-	// once is set where a call whose outcome is unknown is not repeated.
+	// Once is set where a call whose outcome is unknown is not repeated.
 	Once bool
-	// remote is set for an activity of another worker.
+	// Remote is set for an activity of another worker.
 	Remote *contract.Elsewhere
-	// out receives the result.
+	// Out receives the result.
 	Out any
 }
 
-// modelCall is what a call that asks a model may spend.
+// ModelCall is what a call that asks a model may spend.
 type ModelCall struct {
-	// bytes is the size of the conversation that is sent.
+	// Bytes is the size of the conversation that is sent.
 	Bytes int
-	// once, if not nil, is set where the budget has no second call for an answer that cannot be read;
+	// Once, if not nil, is set where the budget has no second call for an answer that cannot be read;
 	// others counts calls that are to be made beside this one.
 	Once   *bool
 	Others int
@@ -47,7 +47,7 @@ type ModelCall struct {
 // invoker makes a call. Each step around a call is an invoker that calls the next one.
 type invoker func(ctx workflow.Context, c *Call) error
 
-// invoke makes a call. It is the only way to an activity: the budget is reserved, an operator is waited
+// Invoke makes a call. It is the only way to an activity: the budget is reserved, an operator is waited
 // for, the arguments are measured and room is kept for the result, what the call spent is counted, and a
 // call that was cancelled ends as cancelled.
 func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
@@ -57,7 +57,7 @@ func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 // schedule schedules the activity and waits for it.
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
-	o.ActivityID, o.Summary = contract.BoundID(c.Id), boundSummary(c.Summary)
+	o.ActivityID, o.Summary = contract.BoundID(c.ID), boundSummary(c.Summary)
 	args := c.Args
 	if c.Remote != nil && c.Remote.Key {
 		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.Transcript.Run + "/" + o.ActivityID})

@@ -67,7 +67,7 @@ func TestCounted(t *testing.T) {
 				if tc.before {
 					cancel()
 				}
-				r, c := NewRun(ctx), &Call{}
+				r, c := New(ctx), &Call{}
 				if tc.model {
 					c.Model = &ModelCall{}
 				}

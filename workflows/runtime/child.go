@@ -10,34 +10,39 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// child describes a run below this one. [run.start] starts it.
+// Child describes a run below this one. [run.start] starts it.
 type Child struct {
-	// workflow is the workflow type; in is its input.
+	// Workflow is the workflow type; in is its input.
 	Workflow string
 	In       any
-	// id is the workflow id before it is shortened; summary is shown in Temporal's Web UI.
-	Id, Summary string
-	// outlives is set for a child that goes on when this run ends. Any other hears of a cancellation, and is
+	// ID is the workflow id before it is shortened; summary is shown in Temporal's Web UI.
+	ID, Summary string
+	// Outlives is set for a child that goes on when this run ends. Any other hears of a cancellation, and is
 	// waited for.
 	Outlives bool
-	// unique is set where a closed run with the id counts as taken, too.
+	// Unique is set where a closed run with the id counts as taken, too.
 	Unique bool
-	// timeout, if positive, bounds the child.
+	// Timeout, if positive, bounds the child.
 	Timeout time.Duration
 }
 
-// childRun is a child that was started.
+// ChildRun is a child that was started.
 type ChildRun struct {
 	workflow.ChildWorkflowFuture
 	id string
-	// asked is set when the child was asked to yield.
+	// Asked is set when the child was asked to yield.
 	Asked bool
 }
 
-// start starts a child. It is the only way to one; the input is measured before, by [guard.admit].
+// StartedChild is a child with a workflow id, whose end is a future.
+func StartedChild(end workflow.ChildWorkflowFuture, id string) *ChildRun {
+	return &ChildRun{ChildWorkflowFuture: end, id: id}
+}
+
+// Start starts a child. It is the only way to one; the input is measured before, by [guard.admit].
 func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	o := workflow.ChildWorkflowOptions{
-		WorkflowID: contract.BoundID(c.Id), StaticSummary: boundSummary(c.Summary), WorkflowExecutionTimeout: c.Timeout,
+		WorkflowID: contract.BoundID(c.ID), StaticSummary: boundSummary(c.Summary), WorkflowExecutionTimeout: c.Timeout,
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL, WaitForCancellation: true,
 	}
 	if c.Outlives {
@@ -46,14 +51,14 @@ func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	if c.Unique {
 		o.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	}
-	return &ChildRun{ChildWorkflowFuture: workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, o), c.Workflow, c.In), id: o.WorkflowID}
+	return StartedChild(workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, o), c.Workflow, c.In), o.WorkflowID)
 }
 
 // startTries is how often a child is started whose id is taken: by a child of a run with the same id that
 // was ended just now.
 const startTries = 10
 
-// idTaken reports whether a child did not start because its id is taken, and is to be started again. It
+// RetryTakenID reports whether a child did not start because its id is taken, and is to be started again. It
 // waits for a second then; tries counts the starts so far.
 func RetryTakenID(ctx workflow.Context, err error, tries int, id string) (again bool, _ error) {
 	if !AlreadyStarted(err) || tries >= startTries {
@@ -70,17 +75,17 @@ func AlreadyStarted(err error) bool {
 	return errors.As(err, &taken)
 }
 
-// started waits until the server has started a child, and starts it again where its id is still taken.
+// Started waits until the server has started a child, and starts it again where its id is still taken.
 func (r *Run) Started(ctx workflow.Context, c *Child) error {
 	for tries := 1; ; tries++ {
 		err := r.Start(ctx, c).GetChildWorkflowExecution().Get(ctx, nil)
-		if again, err := RetryTakenID(ctx, err, tries, c.Id); !again {
+		if again, err := RetryTakenID(ctx, err, tries, c.ID); !again {
 			return err
 		}
 	}
 }
 
-// askToYield asks a child that has not been asked to come back at its next boundary with what it would
+// AskToYield asks a child that has not been asked to come back at its next boundary with what it would
 // itself go on with.
 func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 	if c.Asked {
@@ -90,16 +95,16 @@ func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 	r.Policy.asking = append(r.Policy.asking, r.SignalChild(ctx, c, contract.SignalYield, nil))
 }
 
-// awaitFlow runs a flow below this one, one of n that run together, and waits for it. Where this run should
+// AwaitFlow runs a flow below this one, one of n that run together, and waits for it. Where this run should
 // stop, the other is asked to come back with what it goes on with; that is kept in the step s.
 func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, n int, out *contract.RunResult, s *JournalStep, j *Journal) error {
 	for tries := 1; ; tries++ {
 		in.Room = r.Sizes.Part(ctx, n, 25)
 		c.In = in
-		leave := r.Space.Keep(ctx, contract.BoundID(c.Id), in.Room)
+		leave := r.Space.Keep(ctx, contract.BoundID(c.ID), in.Room)
 		err := r.runFlow(ctx, c, in.Carry, out, j)
 		leave()
-		again, err := RetryTakenID(ctx, err, tries, c.Id)
+		again, err := RetryTakenID(ctx, err, tries, c.ID)
 		switch {
 		case again:
 			continue

@@ -7,21 +7,21 @@ import (
 	"weft/workflows/plan"
 )
 
-// talk is what all nodes of a run share: a conversation, where the flow has one, and the
+// Conversation is what all nodes of a run share: a conversation, where the flow has one, and the
 // count against its meter.
-type conversation struct {
+type Conversation struct {
 	run    *Run
 	Thread *Thread
 	Forks  []contract.Fork
 	Spent  int
-	// heard is how much of the conversation came from the run above.
+	// Heard is how much of the conversation came from the run above.
 	Heard int
 	// reminded counts how often nodes were reminded to call a tool.
 	reminded []contract.Reminded
 }
 
-// conversationThread is the flow's conversation.
-func (c *conversation) Open() *Thread {
+// Open is the flow's conversation.
+func (c *Conversation) Open() *Thread {
 	if c.Thread == nil {
 		c.Thread = c.run.Transcript.Open(conversationName)
 	}
@@ -31,8 +31,8 @@ func (c *conversation) Open() *Thread {
 // talkThread is the name of the thread of a flow's conversation.
 const conversationName = "conversation"
 
-// fork is what a parallel node leaves for the merge behind it.
-func (t *conversation) Fork(node string) *contract.Fork {
+// Fork is what a parallel node leaves for the merge behind it.
+func (t *Conversation) Fork(node string) *contract.Fork {
 	for i := range t.Forks {
 		if t.Forks[i].Node == node {
 			return &t.Forks[i]
@@ -42,8 +42,8 @@ func (t *conversation) Fork(node string) *contract.Fork {
 	return &t.Forks[len(t.Forks)-1]
 }
 
-// spentFor is what is spent for a node. Nodes beside each other count each for itself, until a merge picks one.
-func (t *conversation) SpentFor(n *plan.Node) int {
+// SpentFor is what is spent for a node. Nodes beside each other count each for itself, until a merge picks one.
+func (t *Conversation) SpentFor(n *plan.Node) int {
 	spent := t.Spent
 	for i := range t.Forks {
 		if n.Cost != nil && n.Cost.Forked && t.Forks[i].Node != n.ID {
@@ -53,9 +53,9 @@ func (t *conversation) SpentFor(n *plan.Node) int {
 	return spent
 }
 
-// pickFork goes on with what was said in one of the nodes that a merge joins, and with what it
+// PickFork goes on with what was said in one of the nodes that a merge joins, and with what it
 // cost. A node that stopped in its middle has left several parts.
-func (c *conversation) PickFork(node string, m *plan.Merge) error {
+func (c *Conversation) PickFork(node string, m *plan.Merge) error {
 	for _, f := range c.Forks {
 		switch {
 		case f.Node == node:
@@ -68,14 +68,14 @@ func (c *conversation) PickFork(node string, m *plan.Merge) error {
 	return nil
 }
 
-func (c *conversation) DropForks(m *plan.Merge) {
+func (c *Conversation) DropForks(m *plan.Merge) {
 	c.Forks = slices.DeleteFunc(c.Forks, func(f contract.Fork) bool {
 		return slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node })
 	})
 }
 
-// hold appends messages to the flow's conversation.
-func (c *conversation) Add(messages []contract.CarriedMessage) {
+// Add appends messages to the flow's conversation.
+func (c *Conversation) Add(messages []contract.CarriedMessage) {
 	if len(messages) == 0 {
 		return
 	}
@@ -95,8 +95,8 @@ func CarriedMessages(entries []threadEntry) []contract.CarriedMessage {
 	return out
 }
 
-// remind counts one more reminder of a node, and says how many there have been before.
-func (t *conversation) Remind(node string) int {
+// Remind counts one more reminder of a node, and says how many there have been before.
+func (t *Conversation) Remind(node string) int {
 	for i := range t.reminded {
 		if t.reminded[i].Node == node {
 			t.reminded[i].N++
@@ -107,9 +107,9 @@ func (t *conversation) Remind(node string) int {
 	return 0
 }
 
-// handTalk is what a run hands on of its talk: to the next run, or to a branch. whole says
+// Snapshot is what a run hands on of its talk: to the next run, or to a branch. whole says
 // that no agent that stopped in its middle has the conversation already.
-func (c *conversation) Snapshot(whole bool) *contract.Talk {
+func (c *Conversation) Snapshot(whole bool) *contract.Talk {
 	t := contract.Talk{Forks: c.Forks, Spent: c.Spent, Reminded: c.reminded, Heard: c.Heard}
 	if c.Thread != nil && whole {
 		t.Messages = CarriedMessages(c.Thread.Entries)
@@ -121,8 +121,8 @@ func (c *conversation) Snapshot(whole bool) *contract.Talk {
 	return &t
 }
 
-// takeTalk goes on with what another run handed on.
-func (c *conversation) Restore(t *contract.Talk) {
+// Restore goes on with what another run handed on.
+func (c *Conversation) Restore(t *contract.Talk) {
 	if t == nil {
 		return
 	}
@@ -133,8 +133,8 @@ func (c *conversation) Restore(t *contract.Talk) {
 	c.Forks, c.Spent, c.reminded, c.Heard = t.Forks, t.Spent, t.Reminded, t.Heard
 }
 
-// addTalk takes back what a branch added to the talk that it was handed.
-func (c *conversation) Merge(t *contract.Talk) {
+// Merge takes back what a branch added to the talk that it was handed.
+func (c *Conversation) Merge(t *contract.Talk) {
 	if t == nil {
 		return
 	}
@@ -146,7 +146,7 @@ func (c *conversation) Merge(t *contract.Talk) {
 }
 
 // atLeast takes over a count that a branch went on with.
-func (t *conversation) atLeast(m contract.Reminded) {
+func (t *Conversation) atLeast(m contract.Reminded) {
 	for i := range t.reminded {
 		if t.reminded[i].Node == m.Node {
 			t.reminded[i].N = max(t.reminded[i].N, m.N)
@@ -156,13 +156,13 @@ func (t *conversation) atLeast(m contract.Reminded) {
 	t.reminded = append(t.reminded, m)
 }
 
-// needsTalk reports whether nodes of a branch go on with the flow's conversation.
+// NeedsConversation reports whether nodes of a branch go on with the flow's conversation.
 func NeedsConversation(nodes []plan.Node) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
 }
 
-// spend counts against the flow's meter.
-func (c *conversation) Spend(x *Execution, n int) error {
+// Spend counts against the flow's meter.
+func (c *Conversation) Spend(x *Execution, n int) error {
 	m := c.run.Flow.Meter
 	if m == nil || n == 0 {
 		return nil
@@ -174,9 +174,9 @@ func (c *conversation) Spend(x *Execution, n int) error {
 	return c.within(x, m.Base-1)
 }
 
-// spendEnd counts the run's last step, where an edge to its end is taken. A node that has no
+// SpendEnd counts the run's last step, where an edge to its end is taken. A node that has no
 // edge to take fails for that, though the limit leaves no step more.
-func (c *conversation) SpendEnd(x *Execution, taken []int) error {
+func (c *Conversation) SpendEnd(x *Execution, taken []int) error {
 	if c.run.Flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return c.run.Flow.Edges[e].To == plan.End }) {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (c *conversation) SpendEnd(x *Execution, taken []int) error {
 
 // within fails where the run has spent more than its flow's meter allows; base is what it
 // spends beside its nodes.
-func (c *conversation) within(x *Execution, base int) error {
+func (c *Conversation) within(x *Execution, base int) error {
 	m := c.run.Flow.Meter
 	if c.SpentFor(x.Node)+base <= m.Limit {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// strictly decodes what somebody sent: one JSON object without fields that there are not, in which each
+// Strictly decodes what somebody sent: one JSON object without fields that there are not, in which each
 // name stands once. A yes must not be a no for whoever reads the first of two.
 func Strictly(raw json.RawMessage, to any) error {
 	if err := Exactly(raw, to); err != nil {
@@ -25,7 +25,7 @@ func Strictly(raw json.RawMessage, to any) error {
 	return nil
 }
 
-// exactly decodes one JSON object and refuses fields that there are not. null, which decodes into
+// Exactly decodes one JSON object and refuses fields that there are not. null, which decodes into
 // anything, is none.
 func Exactly(raw json.RawMessage, to any) error {
 	switch text := bytes.TrimSpace(raw); {
@@ -45,7 +45,7 @@ func Exactly(raw json.RawMessage, to any) error {
 	return nil
 }
 
-// canonical is JSON without what does not count, blanks and the order of keys, so that the same
+// Canonical is JSON without what does not count, blanks and the order of keys, so that the same
 // answer has the same hash: a program may write an object in another order each time.
 func Canonical(raw json.RawMessage) []byte {
 	var v any
@@ -77,7 +77,7 @@ func readPayload(raw converter.RawValue, to any) error {
 	return json.Unmarshal(p.GetData(), to)
 }
 
-// had stops the workflow task of a run that is rebuilt where an argument cannot be read any more
+// AssertReadable stops the workflow task of a run that is rebuilt where an argument cannot be read any more
 // that the run had read before.
 func AssertReadable(ctx workflow.Context, raw converter.RawValue) {
 	if f := contract.Unread(raw.Payload()); f != nil && workflow.IsReplaying(ctx) {
@@ -85,7 +85,7 @@ func AssertReadable(ctx workflow.Context, raw converter.RawValue) {
 	}
 }
 
-// argumentOf is the argument of an Update as JSON. An Update takes its argument as it came: one that the
+// ArgumentOf is the argument of an Update as JSON. An Update takes its argument as it came: one that the
 // SDK cannot decode would be refused without a class.
 func ArgumentOf(raw converter.RawValue, what, want string) (json.RawMessage, error) {
 	var body json.RawMessage

@@ -7,41 +7,41 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// outcome is what a node gives.
+// Outcome is what a node gives.
 type Outcome struct {
 	Ref  contract.ContentRef
 	Text string
 	Data json.RawMessage
-	// value is set by nodes that leave a typed value; text and data follow from it.
+	// Value is set by nodes that leave a typed value; text and data follow from it.
 	Value     *value.Value
 	Exhausted bool
 	Truncated bool
 	LeftOut   int
-	// branch is the one by which the node leaves, if it has several.
+	// Branch is the one by which the node leaves, if it has several.
 	Branch string
 }
 
-// execution is one execution of a node under way.
+// Execution is one execution of a node under way.
 type Execution struct {
 	Node *plan.Node
-	// id is node#step; n is the step.
-	Id               string
+	// ID is node#step; n is the step.
+	ID               string
 	Step, Occurrence int
-	// lineage is the last deferred join that the execution's branch has passed.
+	// Lineage is the last deferred join that the execution's branch has passed.
 	Lineage string
-	// order is the node's place among the flow's declarations.
+	// Order is the node's place among the flow's declarations.
 	Order int
-	// strand is the chain that the execution belongs to.
+	// Strand is the chain that the execution belongs to.
 	Strand string
 	View   *contract.View
-	// suspended is set where the execution goes on in its middle.
+	// Suspended is set where the execution goes on in its middle.
 	Suspended *contract.SuspendedExecution
-	// journal holds the steps since the last boundary; state is what the execution was there, once it yields.
+	// Journal holds the steps since the last boundary; state is what the execution was there, once it yields.
 	Journal *Journal
 	State   contract.SuspendedExecution
 }
 
-// suspend is what an execution that yielded goes on with.
+// Suspend is what an execution that yielded goes on with.
 func (x *Execution) Suspend() (*contract.SuspendedExecution, error) {
 	var err error
 	x.State.Steps, err = x.Journal.Snapshot()

@@ -8,7 +8,7 @@ import (
 	"weft/activities/contract"
 )
 
-// group is several calls under way beside each other. The first that fails cancels the
+// Group is several calls under way beside each other. The first that fails cancels the
 // others, so that none of them waits for somebody in vain.
 type Group struct {
 	ctx    workflow.Context
@@ -25,7 +25,7 @@ func NewGroup(ctx workflow.Context) *Group {
 	return g
 }
 
-// start runs fn beside the others, and returns how to wait until it or the group has ended.
+// Start runs fn beside the others, and returns how to wait until it or the group has ended.
 func (g *Group) Start(fn func(workflow.Context) error) (wait func() error) {
 	g.left++
 	done := false
@@ -53,7 +53,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (wait func() error) {
 	}
 }
 
-// wait waits until all have ended. It returns the first failure, or [errYield].
+// Wait waits until all have ended. It returns the first failure, or [errYield].
 func (g *Group) Wait() error {
 	if err := g.await(func() bool { return g.left == 0 }); err != nil {
 		return err

@@ -15,11 +15,11 @@ import (
 // node's outcome, an element of a map. What it did since then it does again, and the steps by which it
 // reached outside itself are answered from its journal: each is done once, and nobody is asked twice.
 
-// errYield is the error of a step that did not start, or stopped waiting, because the run is about to
+// ErrYield is the error of a step that did not start, or stopped waiting, because the run is about to
 // continue as new. It never leaves a workflow.
 var ErrYield = errors.New("the run continues as new")
 
-// journal holds the steps of an execution since its last boundary.
+// Journal holds the steps of an execution since its last boundary.
 type Journal struct {
 	// above is the journal of the agent that asked this one; nil for the execution of a node.
 	above *Journal
@@ -30,7 +30,7 @@ type Journal struct {
 	bytes int
 }
 
-// journalStep is a step. out is the result of one that was done in this run.
+// JournalStep is a step. out is the result of one that was done in this run.
 type JournalStep struct {
 	contract.JournalStep
 	out any
@@ -47,7 +47,7 @@ func NewJournal(above *Journal, steps []contract.JournalStep) *Journal {
 	return j
 }
 
-// journalOf is the journal with which an execution goes on.
+// JournalOf is the journal with which an execution goes on.
 func JournalOf(above *Journal, x *contract.SuspendedExecution) *Journal {
 	if x == nil {
 		return NewJournal(above, nil)
@@ -71,13 +71,13 @@ func (j *Journal) open(id, hash string) (*JournalStep, error) {
 	return s, nil
 }
 
-// boundary drops all steps: a state of so many bytes has taken them in.
+// Boundary drops all steps: a state of so many bytes has taken them in.
 func (j *Journal) Boundary(state int) {
 	j.Grow(state - j.bytes)
 	j.steps, j.byID = nil, map[string]*JournalStep{}
 }
 
-// drop forgets a step whose outcome the execution's state has taken in.
+// Drop forgets a step whose outcome the execution's state has taken in.
 func (j *Journal) Drop(id string) {
 	s := j.byID[id]
 	delete(j.byID, id)
@@ -87,14 +87,14 @@ func (j *Journal) Drop(id string) {
 	}
 }
 
-// grow counts bytes, for the agents above, too.
+// Grow counts bytes, for the agents above, too.
 func (j *Journal) Grow(n int) {
 	for ; j != nil; j = j.above {
 		j.bytes += n
 	}
 }
 
-// weight is about how many bytes travel if the node's execution stops now.
+// Weight is about how many bytes travel if the node's execution stops now.
 func (j *Journal) Weight() int {
 	for j.above != nil {
 		j = j.above
@@ -102,7 +102,7 @@ func (j *Journal) Weight() int {
 	return j.bytes
 }
 
-// snapshot gives the steps that are done, failed, waiting or suspended.
+// Snapshot gives the steps that are done, failed, waiting or suspended.
 func (j *Journal) Snapshot() ([]contract.JournalStep, error) {
 	var out []contract.JournalStep
 	for _, s := range j.steps {
@@ -121,7 +121,7 @@ func (j *Journal) Snapshot() ([]contract.JournalStep, error) {
 	return out, nil
 }
 
-// runStep does a step of an execution, unless the journal has its outcome. out points to what receives the
+// RunStep does a step of an execution, unless the journal has its outcome. out points to what receives the
 // result. do may set what the step goes on with where it yields: a failure that waits for an operator, or
 // what an agent or a run below came back with. No step begins where the run should yield.
 func (r *Run) RunStep(ctx workflow.Context, j *Journal, id, hash string, out any, do func(s *JournalStep) error) error {
@@ -161,9 +161,9 @@ func (r *Run) RunStep(ctx workflow.Context, j *Journal, id, hash string, out any
 	return err
 }
 
-// callStep makes an activity call as a step. hash is that of what is asked.
+// CallStep makes an activity call as a step. hash is that of what is asked.
 func (r *Run) CallStep(ctx workflow.Context, j *Journal, hash string, c *Call) error {
-	return r.RunStep(ctx, j, c.Id, hash, c.Out, func(s *JournalStep) error {
+	return r.RunStep(ctx, j, c.ID, hash, c.Out, func(s *JournalStep) error {
 		c.Waiting, c.Journal = &s.JournalStep, j
 		return r.Invoke(ctx, c)
 	})
@@ -181,7 +181,7 @@ func weightOf(out any) int {
 	return n
 }
 
-// hashOf tells what was asked from anything else that could be asked in its place.
+// HashOf tells what was asked from anything else that could be asked in its place.
 func HashOf(parts ...string) string {
 	sum := ""
 	for _, p := range parts {

@@ -44,7 +44,7 @@ func TestStep(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			workflowtest.Run(t, func(ctx workflow.Context) {
-				r, j := NewRun(ctx), NewJournal(nil, nil)
+				r, j := New(ctx), NewJournal(nil, nil)
 				var out string
 				first := r.RunStep(ctx, j, "a", "h", &out, func(s *JournalStep) error { return tc.do(s, &out) })
 				steps, err := j.Snapshot()
@@ -89,7 +89,7 @@ func TestStep(t *testing.T) {
 // TestStepsWaitForTheNextRun begins no step where the run should yield, and answers those that are done.
 func TestStepsWaitForTheNextRun(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		r := NewRun(ctx)
+		r := New(ctx)
 		r.Policy.Asked = true
 		j := NewJournal(nil, []contract.JournalStep{{ID: "a", Status: contract.StepDone, Result: json.RawMessage(`"yes"`)}})
 		var out string

@@ -6,11 +6,11 @@ const (
 	MaxUnreadSize = 1 << 20
 	maxRejects    = 10
 	MaxMessage    = 256 << 10
-	// maxName bounds by and idempotency keys, maxReason why somebody did something.
+	// MaxName bounds by and idempotency keys, maxReason why somebody did something.
 	MaxName   = 500
 	MaxReason = 1 << 10
-	// maxShown is how long the arguments are that a request shows itself.
+	// MaxShown is how long the arguments are that a request shows itself.
 	MaxShown = 16 << 10
-	// maxDepth is how deep a stored value nests: what is deeper cannot be decoded again inside of what carries it.
+	// MaxDepth is how deep a stored value nests: what is deeper cannot be decoded again inside of what carries it.
 	MaxDepth = 100
 )

@@ -7,11 +7,11 @@ import (
 	"weft/workflows/schedule"
 )
 
-// executionLog holds what the finished executions of a run did.
-type executionLog struct {
+// ExecutionLog holds what the finished executions of a run did.
+type ExecutionLog struct {
 	run      *Run
 	finished []contract.Past
-	// fork is what the run was begun with, nil for most; replay holds what is left to replay of it.
+	// Fork is what the run was begun with, nil for most; replay holds what is left to replay of it.
 	Fork   *contract.ForkedFrom
 	Replay *schedule.Log
 }
@@ -19,7 +19,7 @@ type executionLog struct {
 // talkMark is how much a run has said before an execution.
 type conversationMark struct{ messages, forks, spent int }
 
-func (c *conversation) Mark() conversationMark {
+func (c *Conversation) Mark() conversationMark {
 	m := conversationMark{forks: len(c.Forks), spent: c.Spent}
 	if c.Thread != nil {
 		m.messages = len(c.Thread.Entries)
@@ -27,13 +27,13 @@ func (c *conversation) Mark() conversationMark {
 	return m
 }
 
-// enterPast keeps what an execution did. Where it went on in its middle, what it had said
+// Add keeps what an execution did. Where it went on in its middle, what it had said
 // before is the run's before this one.
-func (l *executionLog) Add(x *Execution, done *contract.Execution, sha string, before conversationMark) {
+func (l *ExecutionLog) Add(x *Execution, done *contract.Execution, sha string, before conversationMark) {
 	p := contract.Past{Execution: *done, Lineage: x.Lineage, SHA: sha}
 	p.Nth = x.Occurrence
 	for i := range x.View.State {
-		if x.View.State[i].By.Exec == x.Id {
+		if x.View.State[i].By.Exec == x.ID {
 			p.Writes = append(p.Writes, x.View.State[i])
 		}
 	}
@@ -51,7 +51,7 @@ func (l *executionLog) Add(x *Execution, done *contract.Execution, sha string, b
 }
 
 // pastPage answers the query past.
-func (l *executionLog) page(q contract.PastQuery) (contract.PastPage, error) {
+func (l *ExecutionLog) page(q contract.PastQuery) (contract.PastPage, error) {
 	past := l.finished
 	if q.From < 0 || q.From > len(past) {
 		return contract.PastPage{}, notFound("execution %d; it has %d", q.From, len(past))

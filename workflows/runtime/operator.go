@@ -20,7 +20,7 @@ func (r *Run) retriedByOperator(next invoker) invoker {
 			if w.Failure == nil {
 				try := *c
 				if w.Attempts > 0 {
-					try.Id = fmt.Sprintf("%s~%d", c.Id, w.Attempts+1)
+					try.ID = fmt.Sprintf("%s~%d", c.ID, w.Attempts+1)
 				}
 				err := next(ctx, &try)
 				if !r.waitsForOperator(c, err) {
@@ -46,7 +46,7 @@ func (r *Run) askOperator(ctx workflow.Context, c *Call) (*contract.Failure, err
 	w := c.Waiting
 	shown := ShownFailure(w.Failure)
 	reply, err := r.Requests.open(ctx, c.At, contract.Request{
-		ID: fmt.Sprintf("%s~%d", c.Id, w.Attempts), Kind: contract.RequestRetry, Text: w.Failure.Error(),
+		ID: fmt.Sprintf("%s~%d", c.ID, w.Attempts), Kind: contract.RequestRetry, Text: w.Failure.Error(),
 		Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,
 	}, c.Journal)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// prepareOptions are those of the activity that compiles: short, because nothing else can
+// PrepareOptions are those of the activity that compiles: short, because nothing else can
 // happen before.
 var PrepareOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    time.Minute,
@@ -19,21 +19,21 @@ var PrepareOptions = workflow.ActivityOptions{
 	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
 }
 
-// checkOptions are those of the check of an answer: somebody waits for its outcome.
+// CheckOptions are those of the check of an answer: somebody waits for its outcome.
 var CheckOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    30 * time.Second,
 	ScheduleToCloseTimeout: 5 * time.Minute,
 	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
 }
 
-// deliverOptions let the receiver of a webhook be away for a day.
+// DeliverOptions let the receiver of a webhook be away for a day.
 var DeliverOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    time.Minute,
 	ScheduleToCloseTimeout: 24 * time.Hour,
 	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 3, MaximumInterval: 30 * time.Minute},
 }
 
-// options are those of a call of a model or a tool, by the flow's policy. One attempt takes so many seconds
+// Options are those of a call of a model or a tool, by the flow's policy. One attempt takes so many seconds
 // at most.
 func (r *Run) Options(seconds int) workflow.ActivityOptions {
 	p := r.Flow.Policy
@@ -50,7 +50,7 @@ func (r *Run) Options(seconds int) workflow.ActivityOptions {
 	}
 }
 
-// retrying is how a call is repeated: as its author wants, if that is said. A call that is made once is
+// Retrying is how a call is repeated: as its author wants, if that is said. A call that is made once is
 // never repeated.
 func Retrying(o workflow.ActivityOptions, p *plan.Retry, once bool) workflow.ActivityOptions {
 	if p != nil {

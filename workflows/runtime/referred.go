@@ -10,7 +10,7 @@ import (
 // tool read it, the output of a node. Where the message goes on in another run, so does what it refers
 // to, though nothing else may name it any more.
 
-// needing is told of each reference that names no run.
+// Needing is told of each reference that names no run.
 type Needing func(*contract.ContentRef)
 
 func (need Needing) parts(parts []contract.Part) {
@@ -66,7 +66,7 @@ func (need Needing) Suspended(x *contract.SuspendedExecution) {
 	}
 }
 
-// carry tells of what the state of a session and all messages of a carry refer to.
+// Carry tells of what the state of a session and all messages of a carry refer to.
 func (need Needing) Carry(c *contract.Carry) {
 	if c.Ended != nil && c.Session != nil {
 		// The next turn goes on with the state.

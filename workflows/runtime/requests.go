@@ -21,11 +21,11 @@ import (
 // where its run wants to continue as new: the execution is carried, and asks again under the
 // same id.
 
-// requests are what the executions of one run wait for.
-type requests struct {
+// Requests are what the executions of one run wait for.
+type Requests struct {
 	run *Run
-	// asker tells the owner; owner is set at the owner itself.
-	Asker   asker
+	// Asker tells the owner; owner is set at the owner itself.
+	Asker   Asker
 	Owner   bool
 	waiting map[string]*pendingRequest
 	// inbox are messages for this run's agents, given by the owner.
@@ -34,7 +34,7 @@ type requests struct {
 	listeners      []listener
 	// signals counts those that were taken in.
 	signals int
-	// rejected counts signals of people's that were refused; rejects say why, of the last ones.
+	// Rejected counts signals of people's that were refused; rejects say why, of the last ones.
 	Rejected int
 	Rejects  []string
 	// parting are signals to the owner that have not arrived yet.
@@ -47,23 +47,23 @@ type pendingRequest struct {
 	reply *contract.Reply
 }
 
-// asker tells the run that owns the requests of a tree what this run asks.
-type asker interface {
-	// open shows a request. It is told again after every resumption, and shows the request once.
+// Asker tells the run that owns the requests of a tree what this run asks.
+type Asker interface {
+	// Open shows a request. It is told again after every resumption, and shows the request once.
 	Open(ctx workflow.Context, req *contract.Request) error
-	// close says that the answer of a request was taken, or that nobody waits for it.
+	// Close says that the answer of a request was taken, or that nobody waits for it.
 	Close(ctx workflow.Context, id string)
-	// disown says that a run below was terminated: nobody else closes its requests.
+	// Disown says that a run below was terminated: nobody else closes its requests.
 	Disown(ctx workflow.Context, child string)
-	// messages takes the messages that the next model call of a node is to have.
+	// Messages takes the messages that the next model call of a node is to have.
 	Messages(node string) []contract.Inbound
 }
 
-// own makes the run the owner of its tree's requests.
-func (q *requests) Own(a asker) { q.Asker, q.Owner = a, true }
+// Own makes the run the owner of its tree's requests.
+func (q *Requests) Own(a Asker) { q.Asker, q.Owner = a, true }
 
-func newRequests(ctx workflow.Context) requests {
-	return requests{
+func newRequests(ctx workflow.Context) Requests {
+	return Requests{
 		waiting: map[string]*pendingRequest{},
 		replies: workflow.GetSignalChannel(ctx, contract.SignalReply),
 		steer:   workflow.GetSignalChannel(ctx, contract.SignalSteer),
@@ -81,15 +81,15 @@ func (e listener) holds() bool {
 	return slices.ContainsFunc(e.channels, func(c workflow.ReceiveChannel) bool { return c.Len() > 0 })
 }
 
-// attend has take called whenever a channel holds something, while everything else waits.
-func (q *requests) AddListener(take func(), channels ...workflow.ReceiveChannel) {
+// AddListener has take called whenever a channel holds something, while everything else waits.
+func (q *Requests) AddListener(take func(), channels ...workflow.ReceiveChannel) {
 	q.listeners = append(q.listeners, listener{take, channels})
 }
 
-// listen serves all ears in one coroutine: each that waits is woken by every step of a run. A
+// Listen serves all ears in one coroutine: each that waits is woken by every step of a run. A
 // selector must not wait for signals here: it takes a value when it comes, and gives it out when
 // its coroutine goes on, so that a run that ends in between would never see it.
-func (q *requests) Listen(ctx workflow.Context) {
+func (q *Requests) Listen(ctx workflow.Context) {
 	q.AddListener(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer, q.run.Space.roomRequests, q.run.Space.roomGrants)
 	if !q.Owner {
 		q.rejectMisaddressed(ctx)
@@ -106,7 +106,7 @@ func (q *requests) Listen(ctx workflow.Context) {
 }
 
 // misled refuses what people signal to a run that keeps no requests.
-func (q *requests) rejectMisaddressed(ctx workflow.Context) {
+func (q *Requests) rejectMisaddressed(ctx workflow.Context) {
 	for _, kind := range contract.Requests {
 		channel := workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: "not here: the run at the root takes it"})
 		q.AddListener(func() {
@@ -118,9 +118,9 @@ func (q *requests) rejectMisaddressed(ctx workflow.Context) {
 	}
 }
 
-// hear takes in what has been signalled so far. Only the owner and the parent signal here;
+// Hear takes in what has been signalled so far. Only the owner and the parent signal here;
 // what is not of their shape is left out, and so are answers to the owner, which has an inbox.
-func (q *requests) Hear(ctx workflow.Context) {
+func (q *Requests) Hear(ctx workflow.Context) {
 	for q.run.Policy.yield.ReceiveAsync(nil) {
 		q.run.Policy.Asked = true
 	}
@@ -142,11 +142,11 @@ func (q *requests) Hear(ctx workflow.Context) {
 	}
 }
 
-// readSignal decodes what came by signal. Anybody can send one that this worker cannot read,
+// ReadSignal decodes what came by signal. Anybody can send one that this worker cannot read,
 // encrypted with a key that is not here for example: it is refused, and that is recorded, so that
 // the run takes no other way when it is rebuilt where the key has come since. One that was read
 // before, and whose key was taken away, holds the run up until the key is back.
-func (q *requests) ReadSignal(ctx workflow.Context, raw converter.RawValue, to any) error {
+func (q *Requests) ReadSignal(ctx workflow.Context, raw converter.RawValue, to any) error {
 	q.signals++
 	unread := contract.Unread(raw.Payload())
 	if unread == nil && !workflow.IsReplaying(ctx) {
@@ -164,9 +164,9 @@ func (q *requests) ReadSignal(ctx workflow.Context, raw converter.RawValue, to a
 	return unread
 }
 
-// admitUpdate refuses an Update that the current workflow task has no room for, and each where the
+// AdmitUpdate refuses an Update that the current workflow task has no room for, and each where the
 // run comes to its end for want of room.
-func (q *requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) error {
+func (q *Requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) error {
 	if q.run.Policy.Halted != nil {
 		f := contract.FailureOf(q.run.Policy.Halted)
 		return &contract.Failure{Class: f.Class, Text: "the run ends, and takes nothing more: " + f.Text, Remedy: "start the run again, and " + f.Remedy}
@@ -179,21 +179,21 @@ func (q *requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) err
 	return nil
 }
 
-// refuse notes a signal that somebody sent and that was wrong, for the run's status.
-func (q *requests) Refuse(name string, err error) {
+// Refuse notes a signal that somebody sent and that was wrong, for the run's status.
+func (q *Requests) Refuse(name string, err error) {
 	q.Rejected++
 	q.Rejects = append(q.Rejects, fmt.Sprintf("%s: %s", name, Cut(contract.FailureOf(err).Error(), 500)))
 	q.Rejects = q.Rejects[max(0, len(q.Rejects)-maxRejects):]
 }
 
-// acceptUpdate begins to handle an Update.
-func (q *requests) AcceptUpdate(ctx workflow.Context, raw converter.RawValue) {
+// AcceptUpdate begins to handle an Update.
+func (q *Requests) AcceptUpdate(ctx workflow.Context, raw converter.RawValue) {
 	AssertReadable(ctx, raw)
 	q.run.Sizes.Accept(ctx, proto.Size(raw.Payload()))
 }
 
-// deliver hands an answer to the execution that waits for it.
-func (q *requests) Deliver(reply *contract.Reply) {
+// Deliver hands an answer to the execution that waits for it.
+func (q *Requests) Deliver(reply *contract.Reply) {
 	if t := q.waiting[reply.ID]; t != nil && t.reply == nil && answers(t.kind, reply) {
 		t.reply = reply
 	}
@@ -215,8 +215,8 @@ func answers(kind string, reply *contract.Reply) bool {
 	return reply.Retry != nil
 }
 
-// request asks somebody outside, as a step of an execution.
-func (q *requests) Ask(ctx workflow.Context, x *Execution, req contract.Request) (*contract.Reply, error) {
+// Ask asks somebody outside, as a step of an execution.
+func (q *Requests) Ask(ctx workflow.Context, x *Execution, req contract.Request) (*contract.Reply, error) {
 	var out contract.Reply
 	err := q.run.RunStep(ctx, x.Journal, req.ID, req.Hash, &out, func(*JournalStep) error {
 		reply, err := q.open(ctx, x, req, x.Journal)
@@ -230,8 +230,8 @@ func (q *requests) Ask(ctx workflow.Context, x *Execution, req contract.Request)
 
 // openRequest opens a request and waits for its answer. It gives [errYield] where the run wants
 // to stop first.
-func (q *requests) open(ctx workflow.Context, x *Execution, req contract.Request, j *Journal) (*contract.Reply, error) {
-	req = q.complete(x, req)
+func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request, j *Journal) (*contract.Reply, error) {
+	req = q.Complete(x, req)
 	t := &pendingRequest{kind: req.Kind}
 	q.waiting[req.ID] = t
 	defer delete(q.waiting, req.ID)
@@ -252,12 +252,12 @@ func (q *requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	return t.reply, nil
 }
 
-// complete gives a request its id, and says who waits.
-func (q *requests) complete(x *Execution, req contract.Request) contract.Request {
+// Complete gives a request its id, and says who waits.
+func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request {
 	req.Text = Cut(req.Text, MaxAsked)
 	req.Run = contract.Run{Workflow: q.run.Transcript.Workflow, Run: q.run.Transcript.Run}
 	if x != nil {
-		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.Id, q.run.Source.At(plan.NodePath(x.Node.ID))
+		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.ID, q.run.Source.At(plan.NodePath(x.Node.ID))
 	}
 	if path := q.path(); path != "" {
 		req.ID = path + req.ID
@@ -277,7 +277,7 @@ const (
 	MaxField = 2 << 10
 )
 
-// toMend is a failure as a request shows it: without lists, which can be long.
+// ShownFailure is a failure as a request shows it: without lists, which can be long.
 func ShownFailure(f *contract.Failure) *contract.Failure {
 	if f == nil {
 		return nil
@@ -288,7 +288,7 @@ func ShownFailure(f *contract.Failure) *contract.Failure {
 
 // below is the path from the owner to this sub-agent, or "" in the owner's own flow. Where
 // the owner's id is so long that ids below it are shortened, it is the sub-agent's whole id.
-func (q *requests) path() string {
+func (q *Requests) path() string {
 	if q.run.Root == q.run.Shared.Owner {
 		return ""
 	}
@@ -296,7 +296,7 @@ func (q *requests) path() string {
 }
 
 // remote tells another run, which is the owner, by signal.
-type remote struct{ *requests }
+type remote struct{ *Requests }
 
 func (q remote) Open(ctx workflow.Context, req *contract.Request) error {
 	if err := q.run.Sizes.Admit(ctx, "the request", req); err != nil {
@@ -323,27 +323,27 @@ func (q remote) Messages(node string) []contract.Inbound {
 }
 
 // tell signals the owner. The run waits for what it has sent before it ends.
-func (q *requests) tell(ctx workflow.Context, signal string, arg any) {
+func (q *Requests) tell(ctx workflow.Context, signal string, arg any) {
 	q.send(ctx, q.run.Shared.Owner, signal, arg)
 }
 
 // send signals another run, whether this one is cancelled or not. The run waits for what it has sent before it
 // ends: the server drops a signal whose sender ends in the same moment.
-func (q *requests) send(ctx workflow.Context, to, signal string, arg any) {
+func (q *Requests) send(ctx workflow.Context, to, signal string, arg any) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	q.Unacknowledged = append(slices.DeleteFunc(q.Unacknowledged, workflow.Future.IsReady), q.run.Signal(ctx, to, signal, arg))
 }
 
-// disown tells the owner where a run below this one was terminated.
-func (q *requests) Disown(ctx workflow.Context, child string, err error) {
+// Disown tells the owner where a run below this one was terminated.
+func (q *Requests) Disown(ctx workflow.Context, child string, err error) {
 	var terminated *temporal.TerminatedError
 	if errors.As(err, &terminated) {
 		q.Asker.Disown(ctx, child)
 	}
 }
 
-// awaitSignals waits until the server has told what became of all that this run has sent.
-func (q *requests) AwaitSignals(ctx workflow.Context) {
+// AwaitSignals waits until the server has told what became of all that this run has sent.
+func (q *Requests) AwaitSignals(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	for len(q.Unacknowledged) > 0 { // others may come meanwhile
 		sent := q.Unacknowledged[0]
@@ -352,7 +352,7 @@ func (q *requests) AwaitSignals(ctx workflow.Context) {
 	}
 }
 
-// takeMessages takes those of some messages that are for a node or for any.
+// TakeMessages takes those of some messages that are for a node or for any.
 func TakeMessages(unread *[]contract.Inbound, node string) []contract.Inbound {
 	var out, left []contract.Inbound
 	for _, m := range *unread {

@@ -14,7 +14,7 @@ import (
 // the coroutine that listens goes on.
 func TestHearBeforeListeners(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		r := NewRun(ctx)
+		r := New(ctx)
 		r.Requests.Listen(ctx)
 		if err := workflow.Sleep(ctx, time.Second); err != nil { // the listener waits by now
 			t.Error(err)

@@ -17,8 +17,8 @@ import (
 // below begins with a part, asks this one where it brings back more, and waits: others bring back
 // less than was kept for them.
 
-// space is what of a run's history is kept for answers to come.
-type space struct {
+// Reservations is what of a run's history is kept for answers to come.
+type Reservations struct {
 	run          *Run
 	reservations []*Reservation
 	// brings is how much this run brings back without asking; 0 means that it need not ask.
@@ -28,37 +28,37 @@ type space struct {
 	grant *contract.Room
 }
 
-// guest is an answer to come: that of a run below, by its workflow id, or of a call.
+// Reservation is an answer to come: that of a run below, by its workflow id, or of a call.
 type Reservation struct {
-	Id string
-	// kept is the room that it has in bytes; wants is what it has asked for, or 0.
+	ID string
+	// Kept is the room that it has in bytes; wants is what it has asked for, or 0.
 	Kept, wants int
-	// stays says that it is a session, which may be there for weeks: nobody waits for its end.
+	// Stays says that it is a session, which may be there for weeks: nobody waits for its end.
 	Stays bool
 }
 
-func newSpace(ctx workflow.Context) space {
-	return space{roomRequests: workflow.GetSignalChannel(ctx, contract.SignalRoom), roomGrants: workflow.GetSignalChannel(ctx, contract.SignalGrant)}
+func newSpace(ctx workflow.Context) Reservations {
+	return Reservations{roomRequests: workflow.GetSignalChannel(ctx, contract.SignalRoom), roomGrants: workflow.GetSignalChannel(ctx, contract.SignalGrant)}
 }
 
-// free is how many bytes the history has room for beside what is kept for answers.
-func (g *sizes) Free(ctx workflow.Context) int {
+// Free is how many bytes the history has room for beside what is kept for answers.
+func (g *Sizes) Free(ctx workflow.Context) int {
 	return LastBytes - workflow.GetInfo(ctx).GetCurrentHistorySize() - g.sent(ctx) - g.Kept
 }
 
-// part is how much room one of n answers has that come together. All of them have so many per cent
+// Part is how much room one of n answers has that come together. All of them have so many per cent
 // of what the history has left; the rest is for what the run sends.
-func (g *sizes) Part(ctx workflow.Context, n, percent int) int {
+func (g *Sizes) Part(ctx workflow.Context, n, percent int) int {
 	free := g.Free(ctx)
 	return max(1, min(MaxPayload, (free+g.Kept)/max(1, n)*percent/100, free*percent/100))
 }
 
-// keep keeps room for an answer until leave is called. The id is that of a run below.
-func (s *space) Keep(ctx workflow.Context, id string, bytes int) (leave func()) {
-	return s.ReserveFor(ctx, &Reservation{Id: id, Kept: bytes})
+// Keep keeps room for an answer until leave is called. The id is that of a run below.
+func (s *Reservations) Keep(ctx workflow.Context, id string, bytes int) (leave func()) {
+	return s.ReserveFor(ctx, &Reservation{ID: id, Kept: bytes})
 }
 
-func (s *space) ReserveFor(ctx workflow.Context, own *Reservation) (leave func()) {
+func (s *Reservations) ReserveFor(ctx workflow.Context, own *Reservation) (leave func()) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	s.reservations = append(s.reservations, own)
 	s.run.Sizes.Kept += own.Kept
@@ -71,7 +71,7 @@ func (s *space) ReserveFor(ctx workflow.Context, own *Reservation) (leave func()
 
 // expect waits until there is room for an answer of which nobody can say how long it will be, and
 // keeps it.
-func (s *space) expect(ctx workflow.Context, what string) (leave func(), err error) {
+func (s *Reservations) expect(ctx workflow.Context, what string) (leave func(), err error) {
 	fits := func() bool { return s.run.Sizes.Free(ctx) >= MaxPayload }
 	if err := workflow.Await(ctx, func() bool { return fits() || !s.clears() }); err != nil {
 		return nil, err
@@ -83,12 +83,12 @@ func (s *space) expect(ctx workflow.Context, what string) (leave func(), err err
 }
 
 // hearWishes takes what runs below want to bring back. Who is none of them is not heard.
-func (s *space) hearWishes(ctx workflow.Context) {
+func (s *Reservations) hearWishes(ctx workflow.Context) {
 	var raw converter.RawValue
 	for s.roomRequests.ReceiveAsync(&raw) {
 		var in contract.Room
 		if s.run.Requests.ReadSignal(ctx, raw, &in) == nil {
-			i := slices.IndexFunc(s.reservations, func(g *Reservation) bool { return g.Id == in.Workflow && g.Id != "" })
+			i := slices.IndexFunc(s.reservations, func(g *Reservation) bool { return g.ID == in.Workflow && g.ID != "" })
 			if i >= 0 && in.Bytes > 0 {
 				s.reservations[i].wants = in.Bytes
 				s.grantAll(ctx)
@@ -107,13 +107,13 @@ func (s *space) hearWishes(ctx workflow.Context) {
 
 // clears reports whether somebody is about to bring back what it has, so that room may come of what is
 // kept for it.
-func (s *space) clears() bool {
+func (s *Reservations) clears() bool {
 	return slices.ContainsFunc(s.reservations, func(g *Reservation) bool { return g.wants == 0 && !g.Stays })
 }
 
 // grantAll gives those who have asked what there is, in the order in which they began. Where all
 // wait for room, nobody will make any: one of them is refused.
-func (s *space) grantAll(ctx workflow.Context) {
+func (s *Reservations) grantAll(ctx workflow.Context) {
 	var waits *Reservation
 	for _, g := range s.reservations {
 		switch {
@@ -129,18 +129,18 @@ func (s *space) grantAll(ctx workflow.Context) {
 	}
 }
 
-func (s *space) answerAsk(ctx workflow.Context, g *Reservation, bytes int) {
+func (s *Reservations) answerAsk(ctx workflow.Context, g *Reservation, bytes int) {
 	s.run.Sizes.Kept += max(0, bytes-g.Kept)
 	g.Kept, g.wants = max(g.Kept, bytes), 0
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	s.run.Sizes.Accept(quiet, claim)
 	s.run.Policy.asking = append(slices.DeleteFunc(s.run.Policy.asking, workflow.Future.IsReady),
-		s.run.Signal(quiet, g.Id, contract.SignalGrant, contract.Room{Bytes: bytes}))
+		s.run.Signal(quiet, g.ID, contract.SignalGrant, contract.Room{Bytes: bytes}))
 }
 
-// bringBack waits until the run above has room for what this one brings back. With a store it need
+// BringBack waits until the run above has room for what this one brings back. With a store it need
 // not: what is longer than was kept goes there.
-func (s *space) BringBack(ctx workflow.Context, what string, out interface{ KeepOutside() }) error {
+func (s *Reservations) BringBack(ctx workflow.Context, what string, out interface{ KeepOutside() }) error {
 	above := workflow.GetInfo(ctx).ParentWorkflowExecution
 	if s.ResultShare == 0 || above == nil {
 		return nil

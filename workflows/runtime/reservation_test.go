@@ -30,7 +30,7 @@ func TestPart(t *testing.T) {
 			env := workflowtest.Env()
 			env.SetCurrentHistorySize(tc.history)
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				g := sizes{Kept: tc.kept}
+				g := Sizes{Kept: tc.kept}
 				if got := g.Part(ctx, tc.n, tc.percent); got != tc.want {
 					t.Errorf("part is %d, want %d", got, tc.want)
 				}
@@ -48,7 +48,7 @@ func TestAdmitKnowsTheHistory(t *testing.T) {
 	env := workflowtest.Env()
 	env.SetCurrentHistorySize(LastBytes - 1000)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		g := sizes{Kept: 1000}
+		g := Sizes{Kept: 1000}
 		if err := g.Admit(ctx, "it", strings.Repeat("x", Slack-Envelope)); err != nil {
 			t.Errorf("what the run comes to its end with is refused: %v", err)
 		}
@@ -56,7 +56,7 @@ func TestAdmitKnowsTheHistory(t *testing.T) {
 		if f == nil || f.Class != contract.ClassStateTooLarge || !strings.HasPrefix(f.Text, "the next is 8194 bytes, and the run's history has room for 0") || f.Remedy == "" {
 			t.Errorf("the failure is %+v", f)
 		}
-		g = sizes{Kept: 1000, most: 8 << 20}
+		g = Sizes{Kept: 1000, most: 8 << 20}
 		if err := g.Admit(ctx, "what the store takes", strings.Repeat("x", 4<<20)); err != nil {
 			t.Error(err)
 		}
@@ -97,7 +97,7 @@ func TestBringBack(t *testing.T) {
 			env.SetCurrentHistorySize(LastBytes - tc.room)
 			var granted, outside []int
 			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, n int) (string, error) {
-				r := NewRun(ctx)
+				r := New(ctx)
 				r.Requests.Listen(ctx)
 				r.Space.ResultShare = kept
 				if tc.store {
@@ -116,12 +116,12 @@ func TestBringBack(t *testing.T) {
 				return "", nil
 			}, workflow.RegisterOptions{Name: "below"})
 			env.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
-				r := NewRun(ctx)
+				r := New(ctx)
 				r.Requests.Listen(ctx)
 				// Anybody can send the signal: who is none of the runs below gets nothing.
 				workflow.SignalExternalWorkflow(ctx, r.Transcript.Workflow, "", contract.SignalRoom, contract.Room{Workflow: "a stranger", Bytes: 1 << 20})
 				if tc.session {
-					leave := r.Space.ReserveFor(ctx, &Reservation{Id: "session", Kept: kept, Stays: true})
+					leave := r.Space.ReserveFor(ctx, &Reservation{ID: "session", Kept: kept, Stays: true})
 					defer func() {
 						if leave(); r.Sizes.Kept != 0 {
 							t.Errorf("%d bytes are kept behind the session's end", r.Sizes.Kept)
@@ -174,8 +174,8 @@ func TestExpectBesideASession(t *testing.T) {
 	env := workflowtest.Env()
 	env.SetCurrentHistorySize(LastBytes - MaxPayload)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		r := NewRun(ctx)
-		defer r.Space.ReserveFor(ctx, &Reservation{Id: "session", Kept: 1000, Stays: true})()
+		r := New(ctx)
+		defer r.Space.ReserveFor(ctx, &Reservation{ID: "session", Kept: 1000, Stays: true})()
 		_, err := r.Space.expect(ctx, "it")
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassTooLarge {
 			t.Errorf("it gives %v", err)
@@ -192,7 +192,7 @@ func TestExpectWaits(t *testing.T) {
 	env := workflowtest.Env()
 	env.SetCurrentHistorySize(LastBytes - MaxPayload*3/2)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		r := NewRun(ctx)
+		r := New(ctx)
 		at, most := 0, 0
 		g := NewGroup(ctx)
 		for range 3 {

@@ -12,30 +12,30 @@ import (
 	"weft/workflows/schedule"
 )
 
-// run is what a workflow run of either type works with.
+// Run is what a workflow run of either type works with.
 type Run struct {
-	Transcript *transcript
-	Sizes      sizes
+	Transcript *Transcript
+	Sizes      Sizes
 	Flow       *plan.Flow
 	Source     plan.Source
-	// hash is the plan's.
+	// Hash is the plan's.
 	Hash   string
 	Graph  *schedule.Graph
 	Shared contract.Shared
-	// root is the workflow id with which the ids of children begin.
+	// Root is the workflow id with which the ids of children begin.
 	Root         string
-	Budget       budget
-	Conversation conversation
-	// log is for forks.
-	Log      executionLog
-	Watch    watchers
-	Policy   continuePolicy
-	Space    space
-	Requests requests
+	Budget       Budget
+	Conversation Conversation
+	// Log is for forks.
+	Log      ExecutionLog
+	Watch    Watchers
+	Policy   ContinuePolicy
+	Space    Reservations
+	Requests Requests
 }
 
-// newRun is a run that does not listen yet.
-func NewRun(ctx workflow.Context) *Run {
+// New is a run that does not listen yet.
+func New(ctx workflow.Context) *Run {
 	r := &Run{Transcript: newTranscript(ctx), Watch: watchersOf(ctx), Policy: newContinuePolicy(ctx), Space: newSpace(ctx), Requests: newRequests(ctx)}
 	return r.link()
 }
@@ -47,7 +47,7 @@ func (r *Run) link() *Run {
 	return r
 }
 
-// answer registers the queries of every run.
+// Answer registers the queries of every run.
 func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state func() contract.View) error {
 	handlers := []struct {
 		name string
@@ -94,7 +94,7 @@ func (r *Run) planAnswer() (*plan.Flow, error) {
 	return r.Flow, nil
 }
 
-// fail makes a failure at the execution's node.
+// Fail makes a failure at the execution's node.
 func (r *Run) Fail(x *Execution, class, remedy, format string, args ...any) *contract.Failure {
 	return &contract.Failure{
 		Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy,
@@ -102,7 +102,7 @@ func (r *Run) Fail(x *Execution, class, remedy, format string, args ...any) *con
 	}
 }
 
-// failed places an error from an activity or a child at the execution's node, unless it
+// Failed places an error from an activity or a child at the execution's node, unless it
 // has a place already.
 func (r *Run) Failed(x *Execution, err error) error {
 	if contract.Cancelled(err) {
@@ -123,7 +123,7 @@ func boundSummary(s string) string {
 	return strings.ToValidUTF8(s[:197], "") + "…"
 }
 
-// wire turns an error into what a workflow returns.
+// Wire turns an error into what a workflow returns.
 func Wire(err error) error {
 	if err == nil || contract.Cancelled(err) || workflow.IsContinueAsNewError(err) {
 		return err
@@ -136,12 +136,12 @@ func notFound(format string, args ...any) error {
 	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).Wire()
 }
 
-// home is the flow's run, which holds what messages refer to.
+// Home is the flow's run, which holds what messages refer to.
 func (r *Run) Home() contract.Run {
 	return contract.Run{Workflow: r.Shared.Input.Workflow, Run: r.Shared.Input.Run}
 }
 
-// ref names something that this run stores.
+// Ref names something that this run stores.
 func (r *Run) Ref(sha string) contract.ContentRef {
 	return contract.ContentRef{Workflow: r.Transcript.Workflow, Run: r.Transcript.Run, SHA: sha}
 }

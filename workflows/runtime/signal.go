@@ -4,13 +4,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// signal sends a signal to another run, whichever of that workflow id is open. It is the only way to one.
+// Signal sends a signal to another run, whichever of that workflow id is open. It is the only way to one.
 // The future says what became of it.
 func (r *Run) Signal(ctx workflow.Context, workflowID, name string, arg any) workflow.Future {
 	return workflow.SignalExternalWorkflow(ctx, workflowID, "", name, arg)
 }
 
-// signalChild signals a child once it has started.
+// SignalChild signals a child once it has started.
 func (r *Run) SignalChild(ctx workflow.Context, c *ChildRun, name string, arg any) workflow.Future {
 	started := c.GetChildWorkflowExecution()
 	if err := started.Get(ctx, nil); err != nil {

@@ -7,7 +7,7 @@ import (
 	"weft/activities/contract"
 )
 
-// inPayload is how many bytes a text takes in a payload, where some characters are escaped.
+// InPayload is how many bytes a text takes in a payload, where some characters are escaped.
 func InPayload(text string) int {
 	n, err := Size(text)
 	if err != nil {
@@ -16,7 +16,7 @@ func InPayload(text string) int {
 	return n
 }
 
-// some lists names, the first twenty of many.
+// Some lists names, the first twenty of many.
 func Some(names []string) string {
 	const most = 20
 	if len(names) <= most {
@@ -32,7 +32,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// inputPart is the run's input as part of a message: itself where it is short, so that no
+// InputPart is the run's input as part of a message: itself where it is short, so that no
 // worker has to ask for it.
 func InputPart(s *contract.Shared) contract.Part {
 	if s.Text != "" {
@@ -41,7 +41,7 @@ func InputPart(s *contract.Shared) contract.Part {
 	return contract.Part{Ref: &contract.ContentRef{SHA: s.Input.SHA}}
 }
 
-// unescape undoes what encoding/json does to < > and & on a schema's way through a payload.
+// Unescape undoes what encoding/json does to < > and & on a schema's way through a payload.
 func Unescape(raw []byte) []byte {
 	return htmlEscape.ReplaceAllFunc(raw, func(m []byte) []byte {
 		switch string(m) {
@@ -67,7 +67,7 @@ func ErrorList(problems []contract.FieldError, sep string) string {
 	return strings.Join(lines, sep)
 }
 
-// maxInline is the size up to which something that history has already is sent again, so
+// MaxInline is the size up to which something that history has already is sent again, so
 // that it can be seen where it is used and no worker has to ask for it.
 const MaxInline = 1 << 10
 
@@ -75,10 +75,10 @@ func ToolError(format string, args ...any) ToolReply {
 	return ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}
 }
 
-// toolReply is what a tool call gives.
+// ToolReply is what a tool call gives.
 type ToolReply = contract.ToolReply
 
-// cut shortens text for a message.
+// Cut shortens text for a message.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s

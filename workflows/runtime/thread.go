@@ -7,7 +7,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// sentBy is what is sent of the thread by an agent's policy.
+// SentBy is what is sent of the thread by an agent's policy.
 func (t *Thread) SentBy(a *plan.Agent) *contract.Sent {
 	policy := []any{a.Context, a.Long}
 	if len(a.MoreContexts)+len(a.MoreLong) > 0 {
@@ -28,14 +28,14 @@ func (t *Thread) SentBy(a *plan.Agent) *contract.Sent {
 	return s
 }
 
-// resent takes over what was sent of a thread before the run continued as new.
+// Resent takes over what was sent of a thread before the run continued as new.
 func (t *Thread) Resent(list []contract.Sent) {
 	for i := range list {
 		t.Sent = append(t.Sent, &list[i])
 	}
 }
 
-// carriedSent is what the next run must know of it.
+// CarriedSent is what the next run must know of it.
 func (t *Thread) CarriedSent() []contract.Sent {
 	var out []contract.Sent
 	for _, s := range t.Sent {
@@ -48,7 +48,7 @@ func (t *Thread) CarriedSent() []contract.Sent {
 	return out
 }
 
-// thread is an append-only list of messages. The first called of them are those of which
+// Thread is an append-only list of messages. The first called of them are those of which
 // the last model call knows.
 type Thread struct {
 	Name    string
@@ -56,7 +56,7 @@ type Thread struct {
 	Bytes   int
 	Hash    string
 	Called  contract.Head
-	// sent is what models are sent of it, by policy; see context.go.
+	// Sent is what models are sent of it, by policy; see context.go.
 	Sent []*contract.Sent
 }
 
@@ -73,7 +73,7 @@ func (t *Thread) add(e threadEntry) {
 	t.Hash = contract.Chain(t.Hash, e.Sha)
 }
 
-// pending gives what a model call must be told: the thread as of the last call, and what
+// Pending gives what a model call must be told: the thread as of the last call, and what
 // came since.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
 	var tail []contract.TailEntry
@@ -87,7 +87,7 @@ func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
 	return t.Called, tail
 }
 
-// mark notes that a model call knows all messages so far.
+// Mark notes that a model call knows all messages so far.
 func (t *Thread) Mark() {
 	t.Called.Len, t.Called.Hash = len(t.Entries), t.Hash
 }

@@ -11,12 +11,12 @@ func timer(ctx workflow.Context, d time.Duration, what string) workflow.Future {
 	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: boundSummary(what)})
 }
 
-// pause waits for a time.
+// Pause waits for a time.
 func Pause(ctx workflow.Context, d time.Duration, what string) error {
 	return timer(ctx, d, what).Get(ctx, nil)
 }
 
-// awaitFor waits until a condition holds, for a time at most. It reports whether the condition holds.
+// AwaitFor waits until a condition holds, for a time at most. It reports whether the condition holds.
 func AwaitFor(ctx workflow.Context, d time.Duration, what string, cond func() bool) (bool, error) {
 	tctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()

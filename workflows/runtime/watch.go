@@ -41,19 +41,19 @@ func Watch(ctx workflow.Context, w Watcher) workflow.Context {
 	return workflow.WithValue(ctx, watchersKey{}, append(watchersOf(ctx), w))
 }
 
-// watchers are those of one run.
-type watchers []Watcher
+// Watchers are those of one run.
+type Watchers []Watcher
 
-func watchersOf(ctx workflow.Context) watchers {
-	all, _ := ctx.Value(watchersKey{}).(watchers)
+func watchersOf(ctx workflow.Context) Watchers {
+	all, _ := ctx.Value(watchersKey{}).(Watchers)
 	return all[:len(all):len(all)]
 }
 
-// enter tells that an execution begins. The last watcher's context is inside the others'.
-func (w watchers) Enter(ctx workflow.Context, flow string, x *Execution) (inside workflow.Context, leave func(yielded bool, err error)) {
+// Enter tells that an execution begins. The last watcher's context is inside the others'.
+func (w Watchers) Enter(ctx workflow.Context, flow string, x *Execution) (inside workflow.Context, leave func(yielded bool, err error)) {
 	outside, leaves := ctx, make([]func(workflow.Context, bool, error), len(w))
 	for i := range w {
-		ctx, leaves[i] = w[i].Enter(ctx, Visit{Flow: flow, Node: x.Node.ID, Kind: x.Node.Kind, Execution: x.Id})
+		ctx, leaves[i] = w[i].Enter(ctx, Visit{Flow: flow, Node: x.Node.ID, Kind: x.Node.Kind, Execution: x.ID})
 	}
 	return ctx, func(yielded bool, err error) {
 		for _, l := range leaves {
@@ -62,13 +62,13 @@ func (w watchers) Enter(ctx workflow.Context, flow string, x *Execution) (inside
 	}
 }
 
-func (w watchers) Open(ctx workflow.Context, req *contract.Request) {
+func (w Watchers) Open(ctx workflow.Context, req *contract.Request) {
 	for i := range w {
 		w[i].Open(ctx, req)
 	}
 }
 
-func (w watchers) Close(ctx workflow.Context, req *contract.Request, answered bool) {
+func (w Watchers) Close(ctx workflow.Context, req *contract.Request, answered bool) {
 	for i := range w {
 		w[i].Close(ctx, req, answered)
 	}

@@ -50,12 +50,12 @@ type Observer interface {
 	Ended(ctx workflow.Context, t *contract.Turn, out *contract.RunResult)
 }
 
-// session makes several turns of a run.
+// Session makes several turns of a run.
 type Session struct {
 	run  *runtime.Run
 	host Turns
 	view Observer
-	// stays says that the run is open until it is stopped. Otherwise it ends with the turn
+	// Stays says that the run is open until it is stopped. Otherwise it ends with the turn
 	// after which nothing is expected.
 	Stays  bool
 	parent string
@@ -67,7 +67,7 @@ type Session struct {
 	spent     contract.Usage
 	children  []*childSession
 	stop      *contract.StopInput
-	// idle says that no turn is under way; leaving, that this run of the session ends; over,
+	// Idle says that no turn is under way; leaving, that this run of the session ends; over,
 	// that the session does.
 	Idle, leaving, over bool
 	// gone is when it did; prompts that are queued then have no turn.
@@ -83,7 +83,7 @@ type Session struct {
 	asked       []askedBy
 }
 
-func NewSession(r *runtime.Run, h Turns, v Observer, in *contract.RunInput) *Session {
+func New(r *runtime.Run, h Turns, v Observer, in *contract.RunInput) *Session {
 	s := &Session{run: r, host: h, view: v, Stays: in.Session, parent: in.Parent}
 	if in.Carry != nil && in.Carry.Session != nil {
 		// Before the first Update is looked at.
@@ -92,15 +92,15 @@ func NewSession(r *runtime.Run, h Turns, v Observer, in *contract.RunInput) *Ses
 	return s
 }
 
-// on reports whether the run takes turns at all.
+// On reports whether the run takes turns at all.
 func (s *Session) On() bool {
 	return s != nil && s.run.Flow != nil && (s.Stays || s.run.Flow.StartsSessions())
 }
 
-// conversing reports whether the run stays open between turns.
+// Conversing reports whether the run stays open between turns.
 func (s *Session) Conversing() bool { return s.On() && s.Stays }
 
-// settle refuses a session of a flow that cannot converse, and gives its agent the flow's
+// Settle refuses a session of a flow that cannot converse, and gives its agent the flow's
 // conversation.
 func (s *Session) Settle() error {
 	if !s.On() {
@@ -121,7 +121,7 @@ func (s *Session) Settle() error {
 	return nil
 }
 
-// play takes turns until the session is stopped, or nothing more is expected.
+// Play takes turns until the session is stopped, or nothing more is expected.
 func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
 	s.above = ctx
 	s.kids, s.endKids = workflow.WithCancel(ctx)
@@ -399,7 +399,7 @@ func (s *Session) send(ctx workflow.Context, report contract.ChildTurn) {
 		s.run.Signal(ctx, s.parent, contract.SignalTurn, report))
 }
 
-// carry is what the session's next run goes on with.
+// Carry is what the session's next run goes on with.
 func (s *Session) Carry() *contract.SessionCarry {
 	c := &contract.SessionCarry{Stays: s.Stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
 	if !s.run.Requests.Owner {

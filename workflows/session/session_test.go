@@ -1,11 +1,13 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/workflow"
@@ -44,12 +46,12 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			workflowtest.Run(t, func(ctx workflow.Context) {
 				for order := range permutations(len(all)) {
-					f := &workflows.flowRun{run: runtime.NewRun(ctx)}
-					f.run.Flow = scheduletest.Sketch("START>a a>END")
-					f.run.Flow.Nodes[0].Agent.Settled = tc.settled
+					r := runtime.New(ctx)
+					r.Flow = scheduletest.Sketch("START>a a>END")
+					r.Flow.Nodes[0].Agent.Settled = tc.settled
 					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
 						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
-					s := &Session{run: f.run, host: f, view: f, children: []*childSession{c}}
+					s := &Session{run: r, children: []*childSession{c}}
 					for _, i := range order {
 						for range 2 {
 							told := all[i]
@@ -66,7 +68,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 					}
 					slices.Sort(called)
 					slices.Sort(done)
-					got := fmt.Sprintf("done %v, called %v, %d left, %s, %d calls", done, called, len(c.Orders), c.Status, f.run.Budget.Usage.Calls)
+					got := fmt.Sprintf("done %v, called %v, %d left, %s, %d calls", done, called, len(c.Orders), c.Status, r.Budget.Usage.Calls)
 					want := fmt.Sprintf("done %v, called %v, %d left, idle, 30 calls", strings.Fields(tc.done), strings.Fields(tc.called), tc.left)
 					if got != want {
 						t.Errorf("told in the order %v:\n%s, want\n%s", order, got, want)
@@ -82,18 +84,18 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 // had told is spent nevertheless, and what it spends beyond that is counted, whatever turn it is in.
 func TestResetBelowIsNotPaidBack(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		f := &workflows.flowRun{run: runtime.NewRun(ctx)}
-		f.run.Flow = scheduletest.Sketch("START>a a>END")
+		r := runtime.New(ctx)
+		r.Flow = scheduletest.Sketch("START>a a>END")
 		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: runtime.Spent{Calls: 10, Tokens: 100}}
-		s := &Session{run: f.run, host: f, view: f, children: []*childSession{c}}
-		f.run.Budget.reserved = c.reserved
+		s := &Session{run: r, children: []*childSession{c}}
+		r.Budget.Reserved = c.reserved
 		told := func(n int, status string, calls, input, stopped int, cost int64) {
 			s.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
 		}
 		check := func(when string, want contract.Usage, left int) {
 			t.Helper()
-			if !reflect.DeepEqual(f.run.Budget.Usage, want) || !reflect.DeepEqual(c.Usage, want) || f.run.Budget.reserved.Calls != left {
-				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, f.run.Budget.Usage, c.Usage, f.run.Budget.reserved.Calls, want, left)
+			if !reflect.DeepEqual(r.Budget.Usage, want) || !reflect.DeepEqual(c.Usage, want) || r.Budget.Reserved.Calls != left {
+				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, r.Budget.Usage, c.Usage, r.Budget.Reserved.Calls, want, left)
 			}
 		}
 		told(1, contract.TurnCompleted, 3, 30, 0, 7)
@@ -140,10 +142,10 @@ func permutations(n int) func(yield func([]int) bool) {
 
 // TestFailedTurnsAreBounded keeps the classes of old failures, and all of the last.
 func TestFailedTurnsAreBounded(t *testing.T) {
-	s := &Session{}
+	s, answer := &Session{}, contract.Answer{Execution: "a#1", Edge: "e", Question: strings.Repeat("q", 300)}
 	for i := range 1200 {
 		s.turns = append(s.turns, contract.Turn{N: i + 1, Status: contract.TurnFailed,
-			Failure: &contract.Failure{Class: contract.ClassNoExit, Text: strings.Repeat("t", 2000), Answers: workflows.judgedTrace(1, 300)[0].Answers}})
+			Failure: &contract.Failure{Class: contract.ClassNoExit, Text: strings.Repeat("t", 2000), Answers: []contract.Answer{answer, answer}}})
 		s.trim()
 	}
 	if n, err := runtime.Size(s.turns); err != nil || len(s.turns) != maxTurns || n > 1<<20 {
@@ -153,4 +155,29 @@ func TestFailedTurnsAreBounded(t *testing.T) {
 	if first.Class != contract.ClassNoExit || first.Text == "" || first.Answers != nil || len(last.Text) != 2000 || len(last.Answers) != 2 {
 		t.Errorf("the first failure is %.300v, the last %.300v", first, last)
 	}
+}
+
+// TestNamesTwice refuses a prompt and a stop that say something twice.
+func TestNamesTwice(t *testing.T) {
+	s := &Session{Stays: true}
+	if _, err := s.admit(json.RawMessage(`{"prompt": "on", "prompt": "off"}`)); err == nil || !strings.Contains(err.Error(), `"prompt" is there twice`) {
+		t.Errorf("a prompt gives %v", err)
+	}
+	if err := s.admitStop(json.RawMessage(`{"reason": "a", "reason": "b"}`)); err == nil || !strings.Contains(err.Error(), `"reason" is there twice`) {
+		t.Errorf("a stop gives %v", err)
+	}
+}
+
+// TestSessionIsCarriedWhole carries a session with something of everything.
+func TestSessionIsCarriedWhole(t *testing.T) {
+	const wasRun, ended = "the next run makes it anew", "it would not go on"
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		old := &Session{run: runtime.New(ctx), Stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
+			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
+		again := New(runtime.New(ctx), nil, nil, &contract.RunInput{Carry: &contract.Carry{Session: workflowtest.Travels(t, old.Carry())}})
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "view": wasRun, "children": "see below", "Idle": wasRun, "leaving": wasRun, "over": ended, "endedAt": ended,
+			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})
+		workflowtest.SameFields(t, old.children[0], again.children[0], workflowtest.Without{"future": wasRun, "reserved": "it is reserved anew"})
+	})
 }

@@ -16,7 +16,7 @@ import (
 // Where values have names, a node takes its own from state keys and leaves them under others,
 // see [plan.Ports]. The value that flows along the edges is not used then.
 
-// given is what a node takes by name, as an object in the order of its ports.
+// Given is what a node takes by name, as an object in the order of its ports.
 func Given(r *runtime.Run, x *runtime.Execution) (value.Value, error) {
 	out := value.Value{Kind: value.Object}
 	if x.Node.Ports == nil {
@@ -102,7 +102,7 @@ func leftBy(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) (value.V
 	return value.Value{Kind: value.Object}, nil
 }
 
-// leaving is what a node leaves by one port: what it gave, or the port's default.
+// Leaving is what a node leaves by one port: what it gave, or the port's default.
 func Leaving(r *runtime.Run, x *runtime.Execution, o *plan.Out, left value.Value) (value.Value, error) {
 	v, ok := left.Get(o.Name)
 	var err error
@@ -129,12 +129,12 @@ func forget(x *runtime.Execution, prefix string) {
 	}
 	for i := range x.View.State {
 		if e := &x.View.State[i]; strings.HasPrefix(e.Key, prefix) {
-			*e = contract.StateEntry{Key: e.Key, By: schedule.NextStamp(x.View, x.Strand, x.Id, x.Step)}
+			*e = contract.StateEntry{Key: e.Key, By: schedule.NextStamp(x.View, x.Strand, x.ID, x.Step)}
 		}
 	}
 }
 
-// object is an object with one member.
+// Object is an object with one member.
 func Object(key string, v value.Value) value.Value {
 	return value.Value{Kind: value.Object, Members: []value.Member{{Key: key, Value: v}}}
 }
@@ -142,7 +142,7 @@ func Object(key string, v value.Value) value.Value {
 // placeholder is what a value replaces in a text.
 var placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 
-// fillIn is a text with its placeholders replaced, each once: what a value holds stays as it
+// FillIn is a text with its placeholders replaced, each once: what a value holds stays as it
 // is. A name without a value stays too.
 func FillIn(text string, in value.Value) string {
 	return placeholder.ReplaceAllStringFunc(text, func(m string) string {
@@ -153,7 +153,7 @@ func FillIn(text string, in value.Value) string {
 	})
 }
 
-// wanted are those of some values that a flow takes.
+// Wanted are those of some values that a flow takes.
 func Wanted(flow *plan.Flow, in value.Value) value.Value {
 	out := value.Value{Kind: value.Object}
 	for _, m := range in.Members {

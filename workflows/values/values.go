@@ -13,11 +13,8 @@ import (
 	"weft/workflows/schedule"
 )
 
-// Typed values live in the state, under keys that models neither see nor write: the one that
-// flows along the edges under [contract.ValueKey]. So they are causal, bounded and carried
-// like all state.
 
-// valueAt reads a typed value from the state of a view, and says who wrote it.
+// ValueAt reads a typed value from the state of a view, and says who wrote it.
 func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, contract.Stamp, error) {
 	e, ok := schedule.Entry(v, key)
 	if !ok {
@@ -52,12 +49,12 @@ func putValue(r *runtime.Run, x *runtime.Execution, key string, v value.Value) e
 		return r.Fail(x, contract.ClassStateTooLarge, "let the node return less, or a reference to it",
 			"with the node's value of %d bytes the state would hold %d, at most %d are allowed", len(raw), grown, limit)
 	}
-	e.By = schedule.NextStamp(x.View, x.Strand, x.Id, x.Step)
+	e.By = schedule.NextStamp(x.View, x.Strand, x.ID, x.Step)
 	schedule.SetEntry(x.View, e)
 	return nil
 }
 
-// settleValue writes what a node gave where its flow wants it, and makes text and data of the
+// SettleValue writes what a node gave where its flow wants it, and makes text and data of the
 // outcome agree with it.
 func SettleValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) error {
 	if r.Flow.Values == nil {
@@ -105,7 +102,7 @@ func textMessage(r *runtime.Run, text string) (contract.ContentRef, error) {
 	return r.Ref(r.Transcript.Keep(raw).SHA), nil
 }
 
-// passOn changes the value as the taken edge asks.
+// PassOn changes the value as the taken edge asks.
 func PassOn(r *runtime.Run, x *runtime.Execution, taken []int, done *contract.Execution) error {
 	if len(taken) != 1 || r.Flow.Edges[taken[0]].Pass == nil {
 		return nil
@@ -125,7 +122,7 @@ func PassOn(r *runtime.Run, x *runtime.Execution, taken []int, done *contract.Ex
 	return putValue(r, x, contract.ValueKey, v)
 }
 
-// longValues are the stored bytes of a view's long values that workflow code itself reads, and
+// LongValues are the stored bytes of a view's long values that workflow code itself reads, and
 // of short outputs, which it sends itself.
 func LongValues(r *runtime.Run, v *contract.View) []json.RawMessage {
 	var out []json.RawMessage
@@ -142,7 +139,7 @@ func LongValues(r *runtime.Run, v *contract.View) []json.RawMessage {
 	return out
 }
 
-// printed is a value as the flow's messages write it.
+// Printed is a value as the flow's messages write it.
 func Printed(r *runtime.Run, v value.Value) string {
 	if r.Flow.Values != nil {
 		for _, p := range r.Flow.Values.Printed {
@@ -187,7 +184,7 @@ func typeOf(v value.Value) string {
 	return names[v.Kind]
 }
 
-// textPart is a text as part of a message: a long one by reference.
+// TextPart is a text as part of a message: a long one by reference.
 func TextPart(r *runtime.Run, text string) (contract.Part, error) {
 	if len(text) <= runtime.MaxInline {
 		return contract.Part{Text: text}, nil

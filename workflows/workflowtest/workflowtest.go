@@ -4,8 +4,11 @@ package workflowtest
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
+	"weft/activities/contract"
+	"weft/workflows/schedule"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/testsuite"
@@ -92,4 +95,18 @@ func Travels[T any](t *testing.T, in T) T {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// State lists a view's state as key=value.
+func State(v *contract.View) string {
+	var out []string
+	for _, e := range v.State {
+		out = append(out, e.Key+"="+strings.Trim(string(e.Value), `"`))
+	}
+	return strings.Join(out, " ")
+}
+
+// Write makes a view write a key in a strand at a step.
+func Write(v *contract.View, strand string, step int, key, value string) {
+	schedule.SetEntry(v, contract.StateEntry{Key: key, Value: json.RawMessage(`"` + value + `"`), By: schedule.NextStamp(v, strand, value, step)})
 }

@@ -9,29 +9,29 @@ import (
 	"weft/activities/contract"
 )
 
-// store is what a run keeps of its conversations: each message once, by its hash. Activities
+// Transcript is what a run keeps of its conversations: each message once, by its hash. Activities
 // that need more than their input ask the run for it by query.
-type transcript struct {
+type Transcript struct {
 	Workflow, Run string
 	Content       map[string]json.RawMessage
 	threads       map[string]*Thread
 	order         []string
 }
 
-func newTranscript(ctx workflow.Context) *transcript {
+func newTranscript(ctx workflow.Context) *Transcript {
 	ex := workflow.GetInfo(ctx).WorkflowExecution
-	return &transcript{Workflow: ex.ID, Run: ex.RunID, Content: map[string]json.RawMessage{}, threads: map[string]*Thread{}}
+	return &Transcript{Workflow: ex.ID, Run: ex.RunID, Content: map[string]json.RawMessage{}, threads: map[string]*Thread{}}
 }
 
-// keep stores bytes and names them.
-func (s *transcript) Keep(raw json.RawMessage) contract.ContentRef {
+// Keep stores bytes and names them.
+func (s *Transcript) Keep(raw json.RawMessage) contract.ContentRef {
 	sha := contract.SHA(raw)
 	s.Content[sha] = raw
 	return contract.ContentRef{Workflow: s.Workflow, Run: s.Run, SHA: sha}
 }
 
-// value makes a state entry of a value: a long one is stored, and named by its hash.
-func (s *transcript) Value(key string, value json.RawMessage, by contract.Stamp) (contract.StateEntry, error) {
+// Value makes a state entry of a value: a long one is stored, and named by its hash.
+func (s *Transcript) Value(key string, value json.RawMessage, by contract.Stamp) (contract.StateEntry, error) {
 	e := contract.StateEntry{Key: key, By: by}
 	// As it will stand in a payload, so that its size is the one that counts there.
 	raw, err := json.Marshal(value)
@@ -51,8 +51,8 @@ func (s *transcript) Value(key string, value json.RawMessage, by contract.Stamp)
 	return e, nil
 }
 
-// valueOf is a state entry's value, if this run has it.
-func (s *transcript) ValueOf(e *contract.StateEntry) (json.RawMessage, bool) {
+// ValueOf is a state entry's value, if this run has it.
+func (s *Transcript) ValueOf(e *contract.StateEntry) (json.RawMessage, bool) {
 	if e.SHA == "" {
 		return e.Value, true
 	}
@@ -63,22 +63,22 @@ func (s *transcript) ValueOf(e *contract.StateEntry) (json.RawMessage, bool) {
 	return json.RawMessage(m.Text), true
 }
 
-// has reports whether bytes with a hash are stored.
-func (s *transcript) Has(sha string) bool {
+// Has reports whether bytes with a hash are stored.
+func (s *Transcript) Has(sha string) bool {
 	_, ok := s.Content[sha]
 	return ok
 }
 
-// open begins a thread.
-func (s *transcript) Open(name string) *Thread {
+// Open begins a thread.
+func (s *Transcript) Open(name string) *Thread {
 	t := &Thread{Name: name, Called: contract.Head{Workflow: s.Workflow, Run: s.Run, Thread: name}}
 	s.threads[name] = t
 	s.order = append(s.order, name)
 	return t
 }
 
-// write appends a message of the workflow's own.
-func (s *transcript) Write(t *Thread, m *contract.Message) (contract.ContentRef, error) {
+// Write appends a message of the workflow's own.
+func (s *Transcript) Write(t *Thread, m *contract.Message) (contract.ContentRef, error) {
 	raw, err := m.Encode()
 	if err != nil {
 		return contract.ContentRef{}, err
@@ -88,8 +88,8 @@ func (s *transcript) Write(t *Thread, m *contract.Message) (contract.ContentRef,
 	return ref, nil
 }
 
-// record appends a message that an activity made, and gives its hash.
-func (s *transcript) Record(t *Thread, raw json.RawMessage) string {
+// Record appends a message that an activity made, and gives its hash.
+func (s *Transcript) Record(t *Thread, raw json.RawMessage) string {
 	sha := contract.SHA(raw)
 	s.Content[sha] = raw
 	t.add(threadEntry{Sha: sha, Raw: raw})
@@ -97,7 +97,7 @@ func (s *transcript) Record(t *Thread, raw json.RawMessage) string {
 }
 
 // transcript answers the query of that name.
-func (s *transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
+func (s *Transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
 	if q.Thread == "" {
 		page := contract.TranscriptPage{Messages: []json.RawMessage{}}
 		for _, name := range s.order {
@@ -137,7 +137,7 @@ func (s *transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, 
 
 // outline stands for a message that is too long for an answer: its text is by reference, to
 // itself.
-func (s *transcript) outline(e threadEntry) (json.RawMessage, error) {
+func (s *Transcript) outline(e threadEntry) (json.RawMessage, error) {
 	m, err := contract.DecodeMessage(e.Raw)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (s *transcript) outline(e threadEntry) (json.RawMessage, error) {
 }
 
 // piece answers the query content.
-func (s *transcript) contentPage(q contract.ContentQuery) (contract.ContentPage, error) {
+func (s *Transcript) contentPage(q contract.ContentQuery) (contract.ContentPage, error) {
 	raw, ok := s.Content[q.SHA]
 	if !ok || q.Offset < 0 || q.Offset > len(raw) {
 		return contract.ContentPage{}, notFound("content %s at %d", q.SHA, q.Offset)
@@ -157,8 +157,8 @@ func (s *transcript) contentPage(q contract.ContentQuery) (contract.ContentPage,
 	return contract.ContentPage{Data: slices.Clone(raw[q.Offset:end]), Total: len(raw)}, nil
 }
 
-// again makes a thread of carried messages; the model knows the first called of them.
-func (s *transcript) Restore(t *Thread, messages []contract.CarriedMessage, called int) {
+// Restore makes a thread of carried messages; the model knows the first called of them.
+func (s *Transcript) Restore(t *Thread, messages []contract.CarriedMessage, called int) {
 	t.Entries, t.Bytes, t.Hash, t.Sent = nil, 0, "", nil
 	t.Called.Len, t.Called.Hash = 0, ""
 	for i, m := range messages {

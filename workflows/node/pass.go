@@ -12,7 +12,7 @@ import (
 
 type passKind struct{}
 
-// pass runs a node of kind pass: what it takes is what it leaves.
+// Visit runs a node of kind pass: what it takes is what it leaves.
 func (passKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	in, err := values.Given(r, x)
 	return runtime.Outcome{Value: &in}, err
@@ -20,7 +20,7 @@ func (passKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) 
 
 type branchKind struct{}
 
-// branch runs a node of kind branch: the text of its value says by which branch it leaves.
+// Visit runs a node of kind branch: the text of its value says by which branch it leaves.
 func (branchKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	in, err := values.Given(r, x)
 	if err != nil {
@@ -40,7 +40,7 @@ func (branchKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution
 
 type sayKind struct{}
 
-// say runs a node of kind say: its text goes into the flow's conversation.
+// Visit runs a node of kind say: its text goes into the flow's conversation.
 func (sayKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	in, err := values.Given(r, x)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // What Temporal refuses is measured before it is sent: a refused command would make the
 // server fail the workflow task again and again.
 const (
-	// maxPayload is the most that one call's arguments, or one result, may hold without a
+	// MaxPayload is the most that one call's arguments, or one result, may hold without a
 	// store. The server's limit is 2 MiB.
 	MaxPayload = 1_900 << 10
 	// maxTask is the most that the commands of one workflow task and the Updates that it
@@ -24,15 +24,15 @@ const (
 	// event is what a command's event holds beside its payload: ids, options, memo, what encryption
 	// adds.
 	event = 1536
-	// envelope is what a payload holds beside its data, with room.
+	// Envelope is what a payload holds beside its data, with room.
 	Envelope = 4 << 10
-	// slack is how much more than a history has room for still goes, so that a run comes to its end.
+	// Slack is how much more than a history has room for still goes, so that a run comes to its end.
 	Slack = 1 << 20
 	// claim is more than the claim of a payload in the store holds.
 	claim = 1 << 10
 )
 
-// allow settles how much one payload of the run may hold: most bytes in the store that the
+// Allow settles how much one payload of the run may hold: most bytes in the store that the
 // run was given when it started, or, if most is 0, what Temporal takes.
 func (r *Run) Allow(most int) {
 	r.Shared.MaxPayload = most
@@ -43,29 +43,29 @@ func (r *Run) Allow(most int) {
 	}
 }
 
-// guard counts what the commands of the current workflow task hold.
-type sizes struct {
+// Sizes counts what the commands of the current workflow task hold.
+type Sizes struct {
 	task, bytes int
 	// tasks counts the workflow tasks that were seen to begin.
 	tasks int
 	// most is what one payload may hold; 0 means that there is no store.
 	most int
-	// kept is how many bytes of the history are for answers to come; see space.
+	// Kept is how many bytes of the history are for answers to come; see space.
 	Kept int
 	// signals are those that the server may not have delivered yet.
 	signals []workflow.Future
 }
 
-// limit is what one payload may hold.
-func (g *sizes) Limit() int { return max(g.most, MaxPayload) }
+// Limit is what one payload may hold.
+func (g *Sizes) Limit() int { return max(g.most, MaxPayload) }
 
-// resultSize says how much room is kept in the history for a call's result.
+// ResultSize says how much room is kept in the history for a call's result.
 type ResultSize struct {
-	// together, if positive, is how many results come together: each may have a share, of which the activity
+	// Together, if positive, is how many results come together: each may have a share, of which the activity
 	// is told in room.
 	Together int
 	Room     *int
-	// unbounded is set for the result of an activity that knows no bound.
+	// Unbounded is set for the result of an activity that knows no bound.
 	Unbounded bool
 }
 
@@ -95,9 +95,9 @@ func (r *Run) sized(next invoker) invoker {
 	}
 }
 
-// admit measures the arguments of a call that is about to be scheduled. Arguments that
+// Admit measures the arguments of a call that is about to be scheduled. Arguments that
 // do not fit give a failure; a task that is full makes the run wait for the next one.
-func (g *sizes) Admit(ctx workflow.Context, what string, arg any) error {
+func (g *Sizes) Admit(ctx workflow.Context, what string, arg any) error {
 	n, err := weigh(arg)
 	if err != nil {
 		return err
@@ -113,23 +113,23 @@ func (g *sizes) Admit(ctx workflow.Context, what string, arg any) error {
 	return g.Wait(ctx, n)
 }
 
-// maxSignals is how many answers and messages are on their way at once. Of all signals together the
+// MaxSignals is how many answers and messages are on their way at once. Of all signals together the
 // server takes 2,000; one more fails the workflow task, again and again.
-const maxSignals = 1000
+const MaxSignals = 1000
 
-// clear reports whether another may be sent.
-func (g *sizes) Clear() bool {
-	if len(g.signals) >= maxSignals {
+// Clear reports whether another may be sent.
+func (g *Sizes) Clear() bool {
+	if len(g.signals) >= MaxSignals {
 		g.signals = slices.DeleteFunc(g.signals, workflow.Future.IsReady)
 	}
-	return len(g.signals) < maxSignals
+	return len(g.signals) < MaxSignals
 }
 
-// sends counts one.
-func (g *sizes) Sends(sent workflow.Future) { g.signals = append(g.signals, sent) }
+// Sends counts one.
+func (g *Sizes) Sends(sent workflow.Future) { g.signals = append(g.signals, sent) }
 
-// wait waits for a task that has room for n bytes.
-func (g *sizes) Wait(ctx workflow.Context, n int) error {
+// Wait waits for a task that has room for n bytes.
+func (g *Sizes) Wait(ctx workflow.Context, n int) error {
 	for !g.Take(ctx, n) {
 		if err := g.Next(ctx); err != nil {
 			return err
@@ -138,8 +138,8 @@ func (g *sizes) Wait(ctx workflow.Context, n int) error {
 	return nil
 }
 
-// next waits for the next workflow task.
-func (g *sizes) Next(ctx workflow.Context) error {
+// Next waits for the next workflow task.
+func (g *Sizes) Next(ctx workflow.Context) error {
 	seen := g.tasks
 	if err := Pause(ctx, time.Millisecond, "the task is full"); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (g *sizes) Next(ctx workflow.Context) error {
 	return nil
 }
 
-// take counts n bytes where the current task has room for them. There is always room for one call.
-func (g *sizes) Take(ctx workflow.Context, n int) bool {
+// Take counts n bytes where the current task has room for them. There is always room for one call.
+func (g *Sizes) Take(ctx workflow.Context, n int) bool {
 	if !g.room(ctx, n) {
 		return false
 	}
@@ -161,15 +161,15 @@ func (g *sizes) Take(ctx workflow.Context, n int) bool {
 }
 
 // room reports whether the current task has room for n bytes, and changes nothing.
-func (g *sizes) room(ctx workflow.Context, n int) bool {
+func (g *Sizes) room(ctx workflow.Context, n int) bool {
 	if g.bytes == 0 || workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
 		return true
 	}
 	return g.bytes+taken(n) <= maxTask
 }
 
-// accept counts n bytes that go with the current task in any case.
-func (g *sizes) Accept(ctx workflow.Context, n int) {
+// Accept counts n bytes that go with the current task in any case.
+func (g *Sizes) Accept(ctx workflow.Context, n int) {
 	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
 		g.open(ctx)
 	}
@@ -177,7 +177,7 @@ func (g *sizes) Accept(ctx workflow.Context, n int) {
 }
 
 // sent is how many bytes go with the current task.
-func (g *sizes) sent(ctx workflow.Context) int {
+func (g *Sizes) sent(ctx workflow.Context) int {
 	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
 		return 0
 	}
@@ -193,15 +193,15 @@ func taken(n int) int {
 }
 
 // open begins to count a workflow task.
-func (g *sizes) open(ctx workflow.Context) {
+func (g *Sizes) open(ctx workflow.Context) {
 	g.task, g.bytes, g.tasks = workflow.GetInfo(ctx).GetCurrentHistoryLength(), 0, g.tasks+1
 }
 
-// fits measures what must stay readable for clients without the store.
-func Fits(what string, v any) error { return new(sizes).Fits(what, v) }
+// Fits measures what must stay readable for clients without the store.
+func Fits(what string, v any) error { return new(Sizes).Fits(what, v) }
 
-// fits measures what is about to be returned.
-func (g *sizes) Fits(what string, v any) error {
+// Fits measures what is about to be returned.
+func (g *Sizes) Fits(what string, v any) error {
 	n, err := Size(v)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func Size(v any) (int, error) {
 	return len(b), nil
 }
 
-func (g *sizes) tooLarge(what string, n int) *contract.Failure {
+func (g *Sizes) tooLarge(what string, n int) *contract.Failure {
 	f := &contract.Failure{
 		Class: contract.ClassTooLarge,
 		Text:  fmt.Sprintf("%s is %d bytes, at most %d can be sent through Temporal", what, n, MaxPayload),

@@ -14,13 +14,13 @@ import (
 
 type ToolKind struct{}
 
-// toolNode runs a node of kind tool: one call with the values that the node takes. It is a call like
+// Visit runs a node of kind tool: one call with the values that the node takes. It is a call like
 // a model's, with the same rules, requests and limits; the conversation that holds it is the
 // node's own.
 func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := *x.Node.Tool
 	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, left: 1, turn: 1}
-	a.thread = r.Transcript.Open(x.Id)
+	a.thread = r.Transcript.Open(x.ID)
 	if err := a.callOnce(ctx, &t); err != nil {
 		return runtime.Outcome{}, err
 	}

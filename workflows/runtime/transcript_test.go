@@ -15,12 +15,12 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-func emptyStore() *transcript {
-	return &transcript{Workflow: "wf", Run: "run", Content: map[string]json.RawMessage{}, threads: map[string]*Thread{}}
+func emptyStore() *Transcript {
+	return &Transcript{Workflow: "wf", Run: "run", Content: map[string]json.RawMessage{}, threads: map[string]*Thread{}}
 }
 
 // filled is a store with a thread t of messages of given sizes.
-func filled(sizes ...int) *transcript {
+func filled(sizes ...int) *Transcript {
 	s := emptyStore()
 	t := s.Open("t")
 	for i, n := range sizes {
@@ -201,10 +201,10 @@ func TestAnswersOfQueriesFit(t *testing.T) {
 func TestStateAnswerFits(t *testing.T) {
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		r := NewRun(ctx)
+		r := New(ctx)
 		var v contract.View
 		for _, key := range []string{"a", "b", "c"} {
-			workflows.write(&v, "s", 1, key, strings.Repeat(key, MaxPayload/2-100))
+			workflowtest.Write(&v, "s", 1, key, strings.Repeat(key, MaxPayload/2-100))
 		}
 		return r.Answer(ctx, func() contract.Status { return contract.Status{} }, func() contract.View { return v })
 	})
@@ -268,7 +268,7 @@ func TestAnswersInSignsThatGrow(t *testing.T) {
 	long := strings.Repeat("<", 200_000)
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		r := NewRun(ctx)
+		r := New(ctx)
 		r.Flow = &plan.Flow{Description: strings.Repeat(long, 2)}
 		var v contract.View
 		for i := range 3 {

@@ -16,7 +16,7 @@ const programGrace = 60
 
 type programKind struct{}
 
-// program runs a node of kind program. What it printed is the node's output; where it ends with
+// Visit runs a node of kind program. What it printed is the node's output; where it ends with
 // another code than 0, the failure has it.
 func (programKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	p := x.Node.Program
@@ -26,10 +26,10 @@ func (programKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execut
 		name = p.Words[0]
 	}
 	var out contract.ProgramResult
-	id := x.Id + "/program"
+	id := x.ID + "/program"
 	err := r.RunStep(ctx, x.Journal, id, "", &out, func(*runtime.JournalStep) error {
 		return r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityProgram, Args: []any{&in}, What: "the program of node " + x.Node.ID, At: x,
-			Id: id, Summary: x.Node.ID + " · " + name, Options: r.Options(p.Seconds + programGrace), Out: &out})
+			ID: id, Summary: x.Node.ID + " · " + name, Options: r.Options(p.Seconds + programGrace), Out: &out})
 	})
 	if err != nil {
 		return runtime.Outcome{}, err
@@ -43,7 +43,7 @@ func (programKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execut
 		f.Data = data
 		return runtime.Outcome{}, f
 	}
-	ref, err := r.Transcript.Write(r.Transcript.Open(x.Id), &contract.Message{Role: contract.RoleAssistant, Text: string(data)})
+	ref, err := r.Transcript.Write(r.Transcript.Open(x.ID), &contract.Message{Role: contract.RoleAssistant, Text: string(data)})
 	return runtime.Outcome{Ref: ref, Data: data, Text: string(data)}, err
 }
 

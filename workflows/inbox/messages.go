@@ -69,7 +69,7 @@ func (d *Inbox) givenSize() (n, size int) {
 	return len(d.given), size
 }
 
-// give takes the messages with which a branch begins: those that it reads.
+// Give takes the messages with which a branch begins: those that it reads.
 func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
 	var out, left []contract.Inbound
 	for _, m := range d.Unread {
@@ -84,7 +84,7 @@ func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contra
 	return out
 }
 
-// takeBack takes back what a branch that has ended did not read: all of it where the branch never began.
+// TakeBack takes back what a branch that has ended did not read: all of it where the branch never began.
 func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.Inbound, never bool) {
 	var left, own []dispatched
 	for _, g := range d.given {

@@ -11,19 +11,19 @@ import (
 // At these sizes of a history it is too late for all but failing; the server ends a run at
 // 51,200 events or 50 MiB.
 const (
-	lastEvents = 47_000
+	LastEvents = 47_000
 	LastBytes  = 46 << 20
 )
 
-// pace says when a run must stop and go on in a new one.
-type continuePolicy struct {
+// ContinuePolicy says when a run must stop and go on in a new one.
+type ContinuePolicy struct {
 	run   *Run
 	Limit int
 	yield workflow.ReceiveChannel
 	Asked bool
 	// asking are the requests to children to yield whose outcome the server has not told yet.
 	asking []workflow.Future
-	// moved says that the run has done something since it began, so that a run that
+	// Moved says that the run has done something since it began, so that a run that
 	// continues as new always gets on.
 	Moved bool
 	// put and putBytes are the history length and size up to which the question was put
@@ -31,21 +31,21 @@ type continuePolicy struct {
 	put, putBytes int
 	// most is how much can be carried with a store; 0 means that there is none.
 	most int
-	// halted is why the run cannot go on at all.
+	// Halted is why the run cannot go on at all.
 	Halted error
 }
 
-// room is how much can be carried into a new run.
-func (p *continuePolicy) Room() int { return max(p.most, MaxPayload) }
+// Room is how much can be carried into a new run.
+func (p *ContinuePolicy) Room() int { return max(p.most, MaxPayload) }
 
-func newContinuePolicy(ctx workflow.Context) continuePolicy {
-	return continuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
+func newContinuePolicy(ctx workflow.Context) ContinuePolicy {
+	return ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
 }
 
-// due reports whether the run should stop at this boundary. carried is the size of what would
+// ShouldContinueAsNew reports whether the run should stop at this boundary. carried is the size of what would
 // have to be carried, as far as the caller knows it: while that is too large the run goes on,
 // and fails only at the end of what a history holds.
-func (p *continuePolicy) ShouldContinueAsNew(ctx workflow.Context, carried int) (bool, error) {
+func (p *ContinuePolicy) ShouldContinueAsNew(ctx workflow.Context, carried int) (bool, error) {
 	p.run.Requests.Hear(ctx)
 	if ctx.Err() != nil {
 		return false, ctx.Err() // the next run would know nothing of the cancellation
@@ -53,20 +53,20 @@ func (p *continuePolicy) ShouldContinueAsNew(ctx workflow.Context, carried int) 
 	return p.decide(ctx, carried)
 }
 
-// wants reports whether a wait should yield.
-func (p *continuePolicy) ShouldYield(ctx workflow.Context, carried int) bool {
+// ShouldYield reports whether a wait should yield.
+func (p *ContinuePolicy) ShouldYield(ctx workflow.Context, carried int) bool {
 	stop, err := p.decide(ctx, carried)
 	return stop || err != nil
 }
 
 // stop reports whether the history is long enough, or the parent asked, and what is carried fits.
-func (p *continuePolicy) decide(ctx workflow.Context, carried int) (bool, error) {
+func (p *ContinuePolicy) decide(ctx workflow.Context, carried int) (bool, error) {
 	if p.Halted != nil {
 		return false, p.Halted
 	}
 	info := workflow.GetInfo(ctx)
 	length := info.GetCurrentHistoryLength()
-	full := length > lastEvents || info.GetCurrentHistorySize() > LastBytes
+	full := length > LastEvents || info.GetCurrentHistorySize() > LastBytes
 	if !p.Moved && !p.Asked || !full && length < p.put && info.GetCurrentHistorySize() < p.putBytes {
 		return false, nil
 	}
@@ -82,15 +82,15 @@ func (p *continuePolicy) decide(ctx workflow.Context, carried int) (bool, error)
 	return false, nil
 }
 
-// putOff reports whether a run whose carry is too large goes on for another while: until its
+// PutOff reports whether a run whose carry is too large goes on for another while: until its
 // history is nearly full. Then that is what it fails with.
-func (p *continuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
+func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 	var large *contract.Failure
 	if !errors.As(err, &large) || large.Class != contract.ClassTooLarge {
 		return false, err
 	}
 	info := workflow.GetInfo(ctx)
-	if length := info.GetCurrentHistoryLength(); length < lastEvents && info.GetCurrentHistorySize() < LastBytes {
+	if length := info.GetCurrentHistoryLength(); length < LastEvents && info.GetCurrentHistorySize() < LastBytes {
 		p.put, p.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
 		return true, nil
 	}
@@ -98,9 +98,9 @@ func (p *continuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 	return false, large
 }
 
-// heardBack waits until the server has told what became of the requests to yield. One to a child that
+// HeardBack waits until the server has told what became of the requests to yield. One to a child that
 // has ended meanwhile fails, and a run that closes before it has heard of that is sent back.
-func (p *continuePolicy) HeardBack(ctx workflow.Context) {
+func (p *ContinuePolicy) HeardBack(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for _, asked := range p.asking {
 		_ = asked.Get(quiet, nil) // the child had ended

@@ -19,11 +19,11 @@ import (
 // maxJudgedState is how much of the state a judge sees.
 const maxJudgedState = 32 << 10
 
-// source is where edges are judged: a node's execution, or the run's entry.
+// Source is where edges are judged: a node's execution, or the run's entry.
 type Source struct {
 	Node, name string
-	// id is the execution's id, START for the entry.
-	Id     string
+	// ID is the execution's id, START for the entry.
+	ID     string
 	step   int
 	output *contract.ContentRef
 	View   *contract.View
@@ -33,7 +33,7 @@ type Source struct {
 	branch string
 }
 
-// route decides which of a source's edges are taken: those without a question, and those
+// Route decides which of a source's edges are taken: those without a question, and those
 // whose question a model answers with yes. All questions are asked at once, as steps of the journal.
 func (n *Runner) Route(ctx workflow.Context, from Source, edges []int, j *runtime.Journal) (taken []int, answers []contract.Answer, err error) {
 	edges = n.leavingBy(from.branch, edges)
@@ -76,7 +76,7 @@ func (n *Runner) answered(from Source, edges []int, verdicts []*contract.JudgeRe
 		yes := v == nil || v.Yes
 		switch {
 		case v != nil:
-			answers = append(answers, contract.Answer{Execution: from.Id, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
+			answers = append(answers, contract.Answer{Execution: from.ID, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
 		case edge.Compare != nil:
 			a, err := n.compare(from, edge)
 			if err != nil {
@@ -115,7 +115,7 @@ func (n *Runner) judge(judges *runtime.Group, from Source, q asking, in contract
 		var out contract.JudgeResult
 		err := n.run.CallStep(ctx, j, runtime.HashOf(in.Question, string(in.State)), &runtime.Call{
 			Activity: contract.ActivityJudge, Args: []any{&in}, What: "the question of edge " + q.edge, At: from.x,
-			Id: fmt.Sprintf("%s/judge/%d", from.Id, q.place+1), Summary: fmt.Sprintf("%s · %s?", from.Node, q.edge),
+			ID: fmt.Sprintf("%s/judge/%d", from.ID, q.place+1), Summary: fmt.Sprintf("%s · %s?", from.Node, q.edge),
 			Options: n.run.Options(n.run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: len(in.State), Once: &in.Once, Others: q.others}, Out: &out,
 		})
 		if err == nil {
@@ -154,7 +154,7 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 	return raw, long
 }
 
-// execute runs a node and decides where to go on from it.
+// Execute runs a node and decides where to go on from it.
 func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution, edges []int) (Executed, error) {
 	ctx, leave := n.run.Watch.Enter(ctx, n.run.Flow.Name, x)
 	done, err := n.perform(ctx, x, edges)
@@ -175,7 +175,7 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int
 	}
 	output := contract.ContentRef{SHA: done.outcome.SHA}
 	taken, answers, err := n.Route(ctx, Source{
-		Node: x.Node.ID, name: x.Node.Name, Id: x.Id, step: x.Step, output: &output, View: x.View, x: x, branch: done.Branch,
+		Node: x.Node.ID, name: x.Node.Name, ID: x.ID, step: x.Step, output: &output, View: x.View, x: x, branch: done.Branch,
 	}, edges, x.Journal)
 	if err != nil {
 		x.State = contract.SuspendedExecution{Outcome: &contract.NodeOutcome{Execution: done.Execution, SHA: done.outcome.SHA}}
@@ -209,7 +209,7 @@ func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution, done *Executed
 		return err
 	}
 	schedule.SetOutput(x.View, contract.NodeOutput{
-		Node: x.Node.ID, Name: x.Node.Name, Order: x.Order, SHA: out.Ref.SHA, By: schedule.NextStamp(x.View, x.Strand, x.Id, x.Step),
+		Node: x.Node.ID, Name: x.Node.Name, Order: x.Order, SHA: out.Ref.SHA, By: schedule.NextStamp(x.View, x.Strand, x.ID, x.Step),
 	})
 	done.Truncated, done.LeftOut = out.Truncated, out.LeftOut
 	done.Exhausted, done.Text, done.Data, done.Branch = out.Exhausted, &out.Text, out.Data, out.Branch
@@ -227,7 +227,7 @@ func (n *Runner) yielded(x *runtime.Execution, done Executed, err error) (Execut
 	return done, err
 }
 
-// edgeIDs names edges as the author did.
+// EdgeIDs names edges as the author did.
 func (n *Runner) EdgeIDs(edges []int) []string {
 	var out []string
 	for _, e := range edges {
@@ -236,7 +236,7 @@ func (n *Runner) EdgeIDs(edges []int) []string {
 	return out
 }
 
-// executed is what came of an execution: the edges that it took, or, where the run wants to
+// Executed is what came of an execution: the edges that it took, or, where the run wants to
 // continue as new, what it goes on with.
 type Executed struct {
 	contract.Execution
@@ -265,19 +265,19 @@ func (n *Runner) account(x *runtime.Execution, out *runtime.Outcome) error {
 	return n.run.Conversation.Spend(x, x.Node.Cost.Visit)
 }
 
-// runner runs executions of nodes, and decides which edges are taken behind them.
+// Runner runs executions of nodes, and decides which edges are taken behind them.
 type Runner struct {
 	run   *runtime.Run
 	kinds map[plan.Kind]Kind
 }
 
-// kind runs the nodes of a kind.
+// Kind runs the nodes of a kind.
 type Kind interface {
 	Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error)
 }
 
-// newRunner is one for the kinds of this package and some more.
-func NewRunner(r *runtime.Run, more map[plan.Kind]Kind) *Runner {
+// New is one for the kinds of this package and some more.
+func New(r *runtime.Run, more map[plan.Kind]Kind) *Runner {
 	n := &Runner{run: r, kinds: map[plan.Kind]Kind{plan.KindAsk: askKind{}, plan.KindTransform: transformKind{}, plan.KindMerge: mergeKind{},
 		plan.KindPass: passKind{}, plan.KindBranch: branchKind{}, plan.KindSay: sayKind{}, plan.KindCall: callKind{}, plan.KindProgram: programKind{}}}
 	maps.Copy(n.kinds, more)

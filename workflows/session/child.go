@@ -27,7 +27,7 @@ type childSession struct {
 
 func isYield(err error) bool { return errors.Is(err, runtime.ErrYield) }
 
-// launchAll starts the sessions that are not running, with what they go on with.
+// LaunchAll starts the sessions that are not running, with what they go on with.
 func (s *Session) LaunchAll() {
 	if !s.On() {
 		return
@@ -59,9 +59,9 @@ func (s *Session) launch(c *childSession) {
 		s.closed(c, nil, err)
 		return
 	}
-	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: in, Id: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
+	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: in, ID: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
 	c.future = r.Start(s.kids, k)
-	leave := r.Space.ReserveFor(s.kids, &runtime.Reservation{Id: contract.BoundID(c.ID), Kept: in.Room, Stays: true})
+	leave := r.Space.ReserveFor(s.kids, &runtime.Reservation{ID: contract.BoundID(c.ID), Kept: in.Room, Stays: true})
 	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
@@ -285,7 +285,7 @@ func (s *Session) child(id string) *childSession {
 	return nil
 }
 
-// gather asks all sessions below to come back with what they go on with, and waits for them,
+// Gather asks all sessions below to come back with what they go on with, and waits for them,
 // and for the Updates under way.
 func (s *Session) Gather(ctx workflow.Context) error {
 	if s == nil || s.kids == nil {

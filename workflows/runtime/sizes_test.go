@@ -56,7 +56,7 @@ func TestAdmit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := workflowtest.Env()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				var g sizes
+				var g Sizes
 				waits, fails := 0, 0
 				for i, arg := range tc.args {
 					env.SetCurrentHistoryLength(3 + i*tc.events)
@@ -91,7 +91,7 @@ func TestAdmitSideBySide(t *testing.T) {
 	const calls = 7
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		var g sizes
+		var g Sizes
 		tasks, left := map[int]int{}, calls
 		for range calls {
 			workflow.Go(ctx, func(ctx workflow.Context) {
@@ -124,7 +124,7 @@ func TestAdmitSideBySide(t *testing.T) {
 func TestAcceptTakesRoom(t *testing.T) {
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		var g sizes
+		var g Sizes
 		env.SetCurrentHistoryLength(3)
 		g.Accept(ctx, 900<<10)
 		if !g.Take(ctx, 900<<10) {
@@ -155,7 +155,7 @@ func TestAdmitEndsWithTheRun(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		ctx, cancel := workflow.WithCancel(ctx)
 		cancel()
-		g := sizes{bytes: maxTask, task: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
+		g := Sizes{bytes: maxTask, task: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
 		if err := g.Admit(ctx, "it", "x"); !contract.Cancelled(err) {
 			t.Errorf("error is %v", err)
 		}
@@ -190,7 +190,7 @@ func TestWeightBoundsTheSize(t *testing.T) {
 // TestStoredArgumentsTakeNoRoom lets calls whose arguments go to the store into one task.
 func TestStoredArgumentsTakeNoRoom(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		g := sizes{most: 8 << 20}
+		g := Sizes{most: 8 << 20}
 		before := workflow.Now(ctx)
 		for range 20 {
 			if err := g.Admit(ctx, "the call", strings.Repeat("x", 4<<20)); err != nil {

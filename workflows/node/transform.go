@@ -14,7 +14,7 @@ import (
 
 type transformKind struct{}
 
-// transform runs a node of kind transform: it takes apart the value that comes in.
+// Visit runs a node of kind transform: it takes apart the value that comes in.
 func (transformKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := x.Node.Transform
 	if t.Fail != "" {
@@ -34,7 +34,7 @@ func (transformKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execut
 
 type mergeKind struct{}
 
-// merge runs a node of kind merge: it makes one value of those that parallel nodes left.
+// Visit runs a node of kind merge: it makes one value of those that parallel nodes left.
 func (mergeKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	m := x.Node.Merge
 	if m.Fail != "" {

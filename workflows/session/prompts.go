@@ -26,7 +26,7 @@ const (
 	stopText   = `{} or {"reason": "…"}`
 )
 
-// serve registers a session's Updates and its query. A run that is none refuses them.
+// Serve registers a session's Updates and its query. A run that is none refuses them.
 func (s *Session) Serve(ctx workflow.Context) error {
 	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
 		s.run.Requests.AcceptUpdate(ctx, raw)
@@ -97,7 +97,7 @@ func (s *Session) listen(ctx workflow.Context) {
 	s.run.Requests.AddListener(s.Hear, channels...)
 }
 
-// hear takes in what has been signalled so far. What is of a wrong shape is left out, and stands in the
+// Hear takes in what has been signalled so far. What is of a wrong shape is left out, and stands in the
 // session's status.
 func (s *Session) Hear() {
 	if s.turnSignals == nil {
@@ -311,7 +311,7 @@ func (s *Session) queuedTurn(i int) *contract.Turn {
 	return t
 }
 
-// status is the session's part of the query's answer.
+// Status is the session's part of the query's answer.
 func (s *Session) Status() *contract.SessionStatus {
 	out := &contract.SessionStatus{Turns: s.count, Queued: len(s.queue), Callbacks: len(s.callbacks)}
 	if t := s.latest(); t != nil {

@@ -18,16 +18,16 @@ import (
 	"weft/workflows/runtime"
 )
 
-// agentKind runs nodes of kind agent. Its agents use sessions, if they are not nil.
-type AgentKind struct{ Sessions Sessions }
+// Kind runs nodes of kind agent. Its agents use sessions, if they are not nil.
+type Kind struct{ Sessions Sessions }
 
-// agent runs a node of kind agent: the model is called until it answers without calling a
+// Visit runs a node of kind agent: the model is called until it answers without calling a
 // tool. Each model call and each tool call is one activity. Tools run in parallel; their
 // results go back in the order asked.
-func (k AgentKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	a := agentRun{run: r, execution: x, sessions: k.Sessions, cfg: x.Node.Agent, left: x.Node.Agent.MaxCalls}
 	if len(a.cfg.Members) > 0 {
-		a.team = &team{of: a.cfg, node: a.execution.Node.ID, id: a.execution.Id}
+		a.team = &team{of: a.cfg, node: a.execution.Node.ID, id: a.execution.ID}
 	}
 	if err := a.begin(); err != nil {
 		return runtime.Outcome{}, err
@@ -250,7 +250,7 @@ func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.Bound {
 	return nil
 }
 
-// boundTo names the connection that a tool is bound to.
+// BoundTo names the connection that a tool is bound to.
 func BoundTo(t *plan.Tool) string {
 	if t.Connection == "" {
 		return "tool:" + t.Name
@@ -304,7 +304,7 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	var res contract.ModelResult
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
 		Activity: contract.ActivityModel, Args: []any{&in}, What: fmt.Sprintf("model call %d", a.turn), At: a.execution,
-		Id: a.execution.Id + "/model/" + strconv.Itoa(a.turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
+		ID: a.execution.ID + "/model/" + strconv.Itoa(a.turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
 		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry, false), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Out: &res,
 	})
 	return &res, err
@@ -316,7 +316,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		return nil // people talk with the node, not with whom it asks
 	}
 	var messages []contract.Inbound
-	err := a.run.RunStep(ctx, a.execution.Journal, fmt.Sprintf("%s/messages/%d", a.execution.Id, a.turn), "", &messages, func(*runtime.JournalStep) error {
+	err := a.run.RunStep(ctx, a.execution.Journal, fmt.Sprintf("%s/messages/%d", a.execution.ID, a.turn), "", &messages, func(*runtime.JournalStep) error {
 		messages = a.run.Requests.Asker.Messages(a.execution.Node.ID)
 		return nil
 	})

@@ -10,7 +10,7 @@ import (
 
 type askKind struct{}
 
-// ask runs a node of kind ask: a person is asked, and the answer is the node's output.
+// Visit runs a node of kind ask: a person is asked, and the answer is the node's output.
 func (askKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	question := x.Node.Ask.Text
 	if x.Node.Ports != nil {
@@ -21,7 +21,7 @@ func (askKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution)
 		question = values.FillIn(question, in)
 	}
 	reply, err := r.Requests.Ask(ctx, x, contract.Request{
-		ID: x.Id + "/ask", Kind: contract.RequestMessage, Text: question,
+		ID: x.ID + "/ask", Kind: contract.RequestMessage, Text: question,
 		Hash: contract.SHA([]byte(question)), LimitSeconds: x.Node.Ask.LimitSeconds,
 	})
 	switch {
@@ -35,7 +35,7 @@ func (askKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution)
 	if x.Node.Ports != nil {
 		t = r.Conversation.Open()
 	} else {
-		t = r.Transcript.Open(x.Id)
+		t = r.Transcript.Open(x.ID)
 	}
 	if !x.Node.Ask.Silent {
 		if _, err := r.Transcript.Write(t, &contract.Message{Role: contract.RoleAssistant, Text: question}); err != nil {

@@ -17,7 +17,7 @@ import (
 
 type callKind struct{}
 
-// callFlows runs a node of kind call: each of its flows, or one flow for each element of lists,
+// Visit runs a node of kind call: each of its flows, or one flow for each element of lists,
 // as a run of its own below this one.
 func (callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	c := callRun{run: r, execution: x, cfg: x.Node.Call}
@@ -114,7 +114,7 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	if j.Done {
 		return nil
 	}
-	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.Id, i+1)
+	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, i+1)
 	var out contract.RunResult
 	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *runtime.JournalStep) error { return c.runOne(ctx, j, id, s, &out) })
 	switch {
@@ -148,7 +148,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 	if err := c.run.Sizes.Admit(ctx, "what a flow of the node is given", in); err != nil {
 		return err
 	}
-	k := &runtime.Child{Workflow: contract.WorkflowFlow, Id: id, Summary: fmt.Sprintf("%s · %s", c.execution.Node.ID, j.flow)}
+	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: fmt.Sprintf("%s · %s", c.execution.Node.ID, j.flow)}
 	return c.run.AwaitFlow(ctx, k, in, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.Journal)
 }
 

@@ -11,8 +11,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
+const (
+	wasRun   = "the next run makes it anew"
+	fromPlan = "it is made of the plan"
+)
+
 // talked is a thread of two messages that a model has had.
-func talked(t *testing.T, s *runtime.transcript, name string) *runtime.Thread {
+func talked(t *testing.T, s *runtime.Transcript, name string) *runtime.Thread {
 	t.Helper()
 	out := s.Open(name)
 	for _, text := range []string{"one", "two"} {
@@ -30,8 +35,8 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
 		agent := func() *agentRun {
-			r := runtime.NewRun(ctx)
-			a := &agentRun{run: r, execution: &runtime.Execution{Id: "a#1", Journal: runtime.NewJournal(nil, nil), View: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
+			r := runtime.New(ctx)
+			a := &agentRun{run: r, execution: &runtime.Execution{ID: "a#1", Journal: runtime.NewJournal(nil, nil), View: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
 			return a
 		}
 		old, again := agent(), agent()
@@ -44,13 +49,13 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		old.team.main, again.team.main = old.thread, again.thread
 		old.takeMark()
 		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": workflows.wasRun, "execution": workflows.fromPlan, "sessions": workflows.wasRun, "cfg": workflows.fromPlan, "profile": workflows.fromPlan, "ports": workflows.fromPlan,
-			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": workflows.wasRun, "under": "the journal has their steps", "marked": "see snapshot",
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
+			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "under": "the journal has their steps", "marked": "see snapshot",
 			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*runtime.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
 			t.Run(name, func(t *testing.T) { workflowtest.SameFields(t, pair[0], pair[1], nil) })
 		}
-		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"of": workflows.fromPlan, "node": workflows.fromPlan, "id": workflows.fromPlan, "in": workflows.fromPlan, "main": workflows.wasRun, "lines": "see below"})
-		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": workflows.wasRun})
+		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"of": fromPlan, "node": fromPlan, "id": fromPlan, "in": fromPlan, "main": wasRun, "lines": "see below"})
+		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": wasRun})
 	})
 }

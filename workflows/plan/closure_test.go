@@ -1,4 +1,4 @@
-package workflows
+package plan_test
 
 import (
 	"fmt"

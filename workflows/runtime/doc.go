@@ -1,0 +1,6 @@
+// Package runtime is what every run works with: calls of activities, children, signals and timers; sizes, budget and
+// journal around them; the transcript; and the requests that executions open.
+//
+// [Run] holds one of each. A scope reaches outside itself only by steps of its [Journal] ([Run.RunStep]); an activity
+// is called by [Run.Invoke], a child started by [Run.Start].
+package runtime
