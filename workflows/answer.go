@@ -147,8 +147,8 @@ func (d *inbox) check(ctx workflow.Context, a *sent) error {
 	req := &d.requests[i]
 	in := a.check
 	in.Catalogue, in.Name = *req.Catalogue, req.Name
-	var out contract.CheckResult
-	err := d.r.invoke(ctx, &call{activity: contract.ActivityCheck, args: []any{&in}, what: "the answer", summary: "check the answer to " + a.id,
+	var out contract.ValidateAnswerResult
+	err := d.r.invoke(ctx, &call{activity: contract.ActivityValidateAnswer, args: []any{&in}, what: "the answer", summary: "check the answer to " + a.id,
 		options: checkOptions, out: &out})
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ type sent struct {
 	id, hash, by string
 	reply        contract.Reply
 	message      *contract.MessageAnswer
-	check        contract.CheckInput
+	check        contract.ValidateAnswerInput
 	// update names the Update that it came with; "" where it came by signal. Within a run the server
 	// knows an Update again, but not in the run that continues it.
 	update string

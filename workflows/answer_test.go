@@ -57,7 +57,7 @@ func TestNoObject(t *testing.T) {
 		"7": "want a JSON object, not 7", `"yes"`: `want a JSON object, not "yes"`, "true": "want a JSON object, not true",
 		`{} {}`: "there is text behind the object",
 	} {
-		err := strictly(json.RawMessage(raw), &contract.StopInput{})
+		err := strictly(json.RawMessage(raw), &contract.CloseSessionInput{})
 		if err == nil || err.Error() != want {
 			t.Errorf("%q gives %v, want %s", raw, err, want)
 		}
@@ -67,7 +67,7 @@ func TestNoObject(t *testing.T) {
 			}
 		}
 	}
-	if err := strictly(json.RawMessage(" {} "), &contract.StopInput{}); err != nil {
+	if err := strictly(json.RawMessage(" {} "), &contract.CloseSessionInput{}); err != nil {
 		t.Error(err)
 	}
 }

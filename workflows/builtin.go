@@ -156,7 +156,7 @@ func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 	}
 	var out contract.CondenseResult
 	err := c.callStep(ctx, c.journal, hashOf(*c.args.Key, string(c.args.Value)), &call{
-		activity: contract.ActivityCondense, id: c.id("condense"), args: []any{&in}, what: "the prompt of " + c.node.ID, at: c.execution,
+		activity: contract.ActivityCondenseValue, id: c.id("condense"), args: []any{&in}, what: "the prompt of " + c.node.ID, at: c.execution,
 		summary: fmt.Sprintf("%s · condense %s", c.node.ID, *c.args.Key), options: c.options(c.flow.Policy.ModelSeconds),
 		model: &modelCall{bytes: len(c.args.Value)}, out: &out,
 	})

@@ -71,7 +71,7 @@ func (r *run) compare(from source, edge *plan.Edge) (contract.Answer, error) {
 	}
 	yes, seen, err := holds(c, v)
 	if err != nil {
-		return contract.Answer{}, &contract.Failure{Class: contract.ClassValue, Text: err.Error(),
+		return contract.Answer{}, &contract.Failure{Class: contract.ClassInvalidValue, Text: err.Error(),
 			Remedy: fmt.Sprintf("correct the condition %q of the edge to %s, or what the node returns", c.Words, edge.To)}
 	}
 	return contract.Answer{Execution: from.id, Edge: edge.ID, Question: c.Words, Yes: yes, Reason: "it is " + seen.Brief()}, nil

@@ -37,7 +37,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 	for i, w := range wants {
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
 		calls.start(func(ctx workflow.Context) error {
-			failed[i] = f.invoke(ctx, &call{activity: contract.ActivityListTool, args: []any{&request}, what: "the tools bound to connection " + w.bound.ID,
+			failed[i] = f.invoke(ctx, &call{activity: contract.ActivityListTools, args: []any{&request}, what: "the tools bound to connection " + w.bound.ID,
 				id: "tools/" + contract.EscapeID(w.bound.ID), summary: "list tools · " + w.bound.ID, options: f.options(f.flow.Policy.ToolSeconds),
 				result: resultSize{together: len(wants), room: &request.Room}, out: &results[i]})
 			return nil

@@ -306,7 +306,7 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 	a.summaries++
 	var out contract.SummariseResult
 	err := a.callStep(ctx, a.journal, hashOf(a.thread.hash, strconv.Itoa(from), strconv.Itoa(to), before), &call{
-		activity: contract.ActivitySummarise, args: []any{&in}, what: "a summary of the conversation", at: a.execution,
+		activity: contract.ActivitySummariseConversation, args: []any{&in}, what: "a summary of the conversation", at: a.execution,
 		id: fmt.Sprintf("%s/summary/%d.%d", a.id, a.turn, a.summaries), summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
 		options: a.options(a.flow.Policy.ModelSeconds), model: &modelCall{bytes: a.thread.bytes}, out: &out,
 	})

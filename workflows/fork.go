@@ -11,7 +11,7 @@ import (
 )
 
 // A run can be forked: another one begins with what this one's executions did, up to one that
-// it runs anew. So each run keeps what they did in memory, for the query past; nothing of it
+// it runs anew. So each run keeps what they did in memory, for the query executions; nothing of it
 // enters history. The run that begins so takes such an execution as done where the scheduler
 // has it ready: which executions there are is a property of the graph and of the answers, so
 // that they are the same.
@@ -58,13 +58,13 @@ func (r *run) enterPast(x *execution, done *executed, sha string, before convers
 	r.log.finished = append(r.log.finished, p)
 }
 
-// pastPage answers the query past.
-func (r *run) pastPage(q contract.PastQuery) (contract.PastPage, error) {
+// pastPage answers the query executions.
+func (r *run) pastPage(q contract.ExecutionsQuery) (contract.ExecutionsPage, error) {
 	past := r.log.finished
 	if q.From < 0 || q.From > len(past) {
-		return contract.PastPage{}, notFound("execution %d; it has %d", q.From, len(past))
+		return contract.ExecutionsPage{}, notFound("execution %d; it has %d", q.From, len(past))
 	}
-	page := contract.PastPage{Executions: []contract.Past{}}
+	page := contract.ExecutionsPage{Executions: []contract.Past{}}
 	size := 0
 	for i := q.From; i < len(past); i++ {
 		raw, err := json.Marshal(past[i])

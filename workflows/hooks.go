@@ -101,7 +101,7 @@ func (f *flowRun) ask(ctx workflow.Context, input contract.RunInput, n int, fit 
 		}
 	}
 	if v.Block {
-		return nil, &contract.Failure{Class: contract.ClassBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + f.hookID(beforeRun, n)}
+		return nil, &contract.Failure{Class: contract.ClassHookBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + f.hookID(beforeRun, n)}
 	}
 	return v.Params, nil
 }
@@ -172,9 +172,9 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 // replace gives the run other parameters. They are not checked, and placeholders, which have been
 // replaced, stay as they are.
 func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
-	request := contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: params, Unchecked: true, Replaced: true}
-	var out contract.PrepareResult
-	err := f.invoke(ctx, &call{activity: contract.ActivityPrepare, args: []any{&request}, what: "the parameters of the hook before the run",
+	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: params, Unchecked: true, Replaced: true}
+	var out contract.CompileFlowResult
+	err := f.invoke(ctx, &call{activity: contract.ActivityCompileFlow, args: []any{&request}, what: "the parameters of the hook before the run",
 		options: prepareOptions, id: "hooked", summary: "take the hook's parameters", out: &out})
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func (r *run) judge(judges *group, from source, q asking, in contract.JudgeInput
 	judges.start(func(ctx workflow.Context) error {
 		var out contract.JudgeResult
 		err := r.callStep(ctx, j, hashOf(in.Question, string(in.State)), &call{
-			activity: contract.ActivityJudge, args: []any{&in}, what: "the question of edge " + q.edge, at: from.x,
+			activity: contract.ActivityEvaluateCondition, args: []any{&in}, what: "the question of edge " + q.edge, at: from.x,
 			id: fmt.Sprintf("%s/judge/%d", from.id, q.place+1), summary: fmt.Sprintf("%s · %s?", from.node, q.edge),
 			options: r.options(r.flow.Policy.ModelSeconds), model: &modelCall{bytes: len(in.State), once: &in.Once, others: q.others}, out: &out,
 		})

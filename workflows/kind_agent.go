@@ -313,7 +313,7 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	in.Sent = a.shown()
 	var res contract.ModelResult
 	err := a.callStep(ctx, a.journal, hashOf(a.thread.hash, a.who(), strconv.FormatBool(in.NoTools)), &call{
-		activity: contract.ActivityModel, args: []any{&in}, what: fmt.Sprintf("model call %d", a.turn), at: a.execution,
+		activity: contract.ActivityCallModel, args: []any{&in}, what: fmt.Sprintf("model call %d", a.turn), at: a.execution,
 		id: a.id + "/model/" + strconv.Itoa(a.turn) + suffix, summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
 		options: retrying(a.options(a.flow.Policy.ModelSeconds), a.cfg.Retry, false), model: &modelCall{bytes: a.thread.bytes}, out: &res,
 	})

@@ -25,7 +25,7 @@ func (r *run) program(ctx workflow.Context, x *execution) (outcome, error) {
 	var out contract.ProgramResult
 	id := x.id + "/program"
 	err := r.runStep(ctx, x.journal, id, "", &out, func(*journalStep) error {
-		return r.invoke(ctx, &call{activity: contract.ActivityProgram, args: []any{&in}, what: "the program of node " + x.node.ID, at: x,
+		return r.invoke(ctx, &call{activity: contract.ActivityRunProgram, args: []any{&in}, what: "the program of node " + x.node.ID, at: x,
 			id: id, summary: x.node.ID + " · " + name, options: r.options(p.Seconds + programGrace), out: &out})
 	})
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *run) program(ctx workflow.Context, x *execution) (outcome, error) {
 	}
 	data := programData(&out)
 	if out.Code != 0 {
-		f := r.fail(x, contract.ClassProgram, "look at what it wrote; fix the program or the parameters", "the program %s ended with the code %d", name, out.Code)
+		f := r.fail(x, contract.ClassProgramFailed, "look at what it wrote; fix the program or the parameters", "the program %s ended with the code %d", name, out.Code)
 		if out.Late {
 			f.Text += ": it was ended after " + fmt.Sprintf("%d seconds", p.Seconds)
 		}

@@ -30,7 +30,7 @@ func (r *run) toolNode(ctx workflow.Context, x *execution) (outcome, error) {
 	}
 	v, err := toolValue(x.node.Ports.Out, msg.Text)
 	if err != nil {
-		return outcome{}, r.fail(x, contract.ClassValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
+		return outcome{}, r.fail(x, contract.ClassInvalidValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
 	}
 	return outcome{ref: a.ref(last.sha), value: &v}, nil
 }

@@ -11,7 +11,7 @@ import (
 func (r *run) transform(x *execution) (outcome, error) {
 	t := x.node.Transform
 	if t.Fail != "" {
-		return outcome{}, r.fail(x, contract.ClassValue, "correct the node", "%s", t.Fail)
+		return outcome{}, r.fail(x, contract.ClassInvalidValue, "correct the node", "%s", t.Fail)
 	}
 	v, _, err := r.valueAt(x.view, contract.ValueKey)
 	if err != nil {
@@ -19,7 +19,7 @@ func (r *run) transform(x *execution) (outcome, error) {
 	}
 	if t.Select != nil {
 		if v, err = value.Selected(t.Select.Rules, t.Select.Path, v); err != nil {
-			return outcome{}, r.fail(x, contract.ClassValue, "correct the transformation, or what the node before returns", "%s", err.Error())
+			return outcome{}, r.fail(x, contract.ClassInvalidValue, "correct the transformation, or what the node before returns", "%s", err.Error())
 		}
 	}
 	return outcome{value: &v}, nil
@@ -29,7 +29,7 @@ func (r *run) transform(x *execution) (outcome, error) {
 func (r *run) merge(x *execution) (outcome, error) {
 	m := x.node.Merge
 	if m.Fail != "" {
-		return outcome{}, r.fail(x, contract.ClassValue, "correct the node", "%s", m.Fail)
+		return outcome{}, r.fail(x, contract.ClassInvalidValue, "correct the node", "%s", m.Fail)
 	}
 	if m.Pick != nil {
 		return r.pick(x)
@@ -67,7 +67,7 @@ func (r *run) pick(x *execution) (outcome, error) {
 		}
 		yes, part, err := holds(m.Compare, seen)
 		if err != nil {
-			return outcome{}, r.fail(x, contract.ClassValue, "correct the merge's condition, or what the agents return", "%s", err.Error())
+			return outcome{}, r.fail(x, contract.ClassInvalidValue, "correct the merge's condition, or what the agents return", "%s", err.Error())
 		}
 		if !yes {
 			return outcome{}, r.fail(x, contract.ClassNoRoute, "let the condition hold, or leave the merge out to go on with all results",

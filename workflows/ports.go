@@ -27,7 +27,7 @@ func (r *run) given(x *execution) (value.Value, error) {
 			return out, err
 		}
 		if v, err = value.Cast(in.Type, v); err != nil {
-			return out, r.fail(x, contract.ClassValue, "correct what gives the value, or its type", "input %q: %s", in.Name, err.Error())
+			return out, r.fail(x, contract.ClassInvalidValue, "correct what gives the value, or its type", "input %q: %s", in.Name, err.Error())
 		}
 		out.Members = append(out.Members, value.Member{Key: in.Name, Value: v})
 	}
@@ -41,12 +41,12 @@ func (r *run) taken(x *execution, in *plan.In) (value.Value, error) {
 		return v, err
 	}
 	if len(in.Default) == 0 {
-		return value.Value{}, r.fail(x, contract.ClassValue, "let a node that runs before give it, or give it a default",
+		return value.Value{}, r.fail(x, contract.ClassInvalidValue, "let a node that runs before give it, or give it a default",
 			"nothing has given the input %q a value", in.Name)
 	}
 	v, err := value.Parse(in.Default)
 	if err != nil {
-		return v, r.fail(x, contract.ClassValue, "correct the default", "the default of input %q: %v", in.Name, err)
+		return v, r.fail(x, contract.ClassInvalidValue, "correct the default", "the default of input %q: %v", in.Name, err)
 	}
 	return v, nil
 }
@@ -91,7 +91,7 @@ func (r *run) leftBy(x *execution, out *outcome) (value.Value, error) {
 	case out.data != nil:
 		v, err := value.Parse(out.data)
 		if err != nil {
-			return v, r.fail(x, contract.ClassValue, "", "the node's value: %v", err)
+			return v, r.fail(x, contract.ClassInvalidValue, "", "the node's value: %v", err)
 		}
 		return v, nil
 	case len(x.node.Ports.Out) == 1:
@@ -115,7 +115,7 @@ func (r *run) leaving(x *execution, o *plan.Out, left value.Value) (value.Value,
 		v, err = value.Cast(o.Type, v)
 	}
 	if err != nil {
-		return v, r.fail(x, contract.ClassValue, "correct what the node gives, or the type of its output", "output %q: %s", o.Name, err.Error())
+		return v, r.fail(x, contract.ClassInvalidValue, "correct what the node gives, or the type of its output", "output %q: %s", o.Name, err.Error())
 	}
 	return v, nil
 }

@@ -80,13 +80,13 @@ func modelOf(in *contract.RunInput) string {
 
 // inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
 func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
-	request := contract.PrepareInput{Flow: in.Flow, Model: in.Model}
+	request := contract.CompileFlowInput{Flow: in.Flow, Model: in.Model}
 	var raw json.RawMessage
-	c := &call{activity: contract.ActivityPrepare, args: []any{&request}, what: "the document", options: prepareOptions,
+	c := &call{activity: contract.ActivityCompileFlow, args: []any{&request}, what: "the document", options: prepareOptions,
 		id: "prepare", summary: "compile the flow, choose the model", out: &raw}
 	switch {
 	case f.begins():
-		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
+		request = contract.CompileFlowInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
 		if f.hash != "" {
 			c.id, c.summary = "begin", "check the inputs"
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // A root run writes search attributes and a memo by which lists show it. Whether it does is
-// settled once, at its start, and recorded: by the activity Prepare where there is one, which
+// settled once, at its start, and recorded: by the activity CompileFlow where there is one, which
 // asks the server, and else by what the start request has set, which the server took. A write
 // of an attribute that the namespace does not have would fail the workflow task for ever.
 
@@ -52,8 +52,8 @@ func (f *flowRun) upsert(ctx workflow.Context, names []string) {
 		return
 	}
 	values := map[string]string{
-		contract.AttributeName: f.flow.Name, contract.AttributeDialect: f.flow.Dialect,
-		contract.AttributeHash: f.hash, contract.AttributeStatus: f.status,
+		contract.AttributeFlow: f.flow.Name, contract.AttributeDialect: f.flow.Dialect,
+		contract.AttributePlanHash: f.hash, contract.AttributeStatus: f.status,
 	}
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range names {

@@ -49,7 +49,7 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 	}{
 		{contract.QueryTranscript, r.store.transcript},
 		{contract.QueryContent, r.store.piece},
-		{contract.QueryPast, r.pastPage},
+		{contract.QueryExecutions, r.pastPage},
 		{contract.QueryStatus, func() (contract.Status, error) { return fitting(status()), nil }},
 		{contract.QueryPlan, r.planAnswer},
 		{contract.QueryWatching, func() (contract.Watching, error) { return contract.Watching{Seconds: contract.WatchedFor}, nil }},

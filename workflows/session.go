@@ -43,7 +43,7 @@ type session struct {
 	callbacks []contract.ChildTurn
 	spent     contract.Usage
 	children  []*childSession
-	stop      *contract.StopInput
+	stop      *contract.CloseSessionInput
 	// idle says that no turn is under way; leaving, that this run of the session ends; over,
 	// that the session does.
 	idle, leaving, over bool

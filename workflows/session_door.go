@@ -27,7 +27,7 @@ const (
 
 // serve registers a session's Updates and its query. A run that is none refuses them.
 func (s *session) serve(ctx workflow.Context) error {
-	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
+	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdatePrompt, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
 		s.f.acceptUpdate(ctx, raw)
 		body, err := argumentOf(raw, "the prompt", resumeText)
 		if err != nil {
@@ -46,11 +46,11 @@ func (s *session) serve(ctx workflow.Context) error {
 		return wire(err)
 	}, Description: "the session's next prompt: " + resumeText})
 	if err != nil {
-		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
+		return fmt.Errorf("register update %s: %w", contract.UpdatePrompt, err)
 	}
-	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
+	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateCloseSession, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
 		s.f.acceptUpdate(ctx, raw)
-		body, err := argumentOf(raw, "stop", stopText)
+		body, err := argumentOf(raw, contract.UpdateCloseSession, stopText)
 		if err == nil {
 			err = s.halt(body)
 		}
@@ -59,7 +59,7 @@ func (s *session) serve(ctx workflow.Context) error {
 		}
 		return &contract.Receipt{ID: s.f.store.workflow, Status: "accepted"}, nil
 	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
-		body, err := argumentOf(raw, "stop", stopText)
+		body, err := argumentOf(raw, contract.UpdateCloseSession, stopText)
 		if err == nil {
 			err = s.admitStop(body)
 		}
@@ -69,7 +69,7 @@ func (s *session) serve(ctx workflow.Context) error {
 		return wire(err)
 	}, Description: "end the session: " + stopText})
 	if err != nil {
-		return fmt.Errorf("register update %s: %w", contract.UpdateStop, err)
+		return fmt.Errorf("register update %s: %w", contract.UpdateCloseSession, err)
 	}
 	return workflow.SetQueryHandler(ctx, contract.QueryTurns, func() ([]contract.Turn, error) {
 		if !s.on() {
@@ -85,8 +85,8 @@ func (s *session) listen(ctx workflow.Context) {
 	s.asked = nil
 	if s.stays {
 		s.asked = []askedBy{
-			{contract.UpdateResume, workflow.GetSignalChannel(ctx, contract.UpdateResume), s.prompted},
-			{contract.UpdateStop, workflow.GetSignalChannel(ctx, contract.UpdateStop), s.halt},
+			{contract.UpdatePrompt, workflow.GetSignalChannel(ctx, contract.UpdatePrompt), s.prompted},
+			{contract.UpdateCloseSession, workflow.GetSignalChannel(ctx, contract.UpdateCloseSession), s.halt},
 		}
 	}
 	channels := []workflow.ReceiveChannel{s.turnSignals}
@@ -136,7 +136,7 @@ func (s *session) prompted(raw json.RawMessage) error {
 	if err == nil && s.find(p.ID) == nil {
 		s.queue = append(s.queue, *p)
 	}
-	var in contract.ResumeInput
+	var in contract.PromptInput
 	if s.parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.parent) || err == nil && s.idle && len(s.queue) == 1 {
 		return err
 	}
@@ -155,7 +155,7 @@ func (s *session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	bad := func(class, remedy, format string, args ...any) error {
 		return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 	}
-	var in contract.ResumeInput
+	var in contract.PromptInput
 	err := strictly(raw, &in)
 	const remedy = `send {"prompt": "…"} and nothing else but an id and images`
 	switch {
@@ -262,7 +262,7 @@ func (s *session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 }
 
 func (s *session) admitStop(raw json.RawMessage) error {
-	var in contract.StopInput
+	var in contract.CloseSessionInput
 	err := strictly(raw, &in)
 	switch {
 	case err == nil && !s.stays:
@@ -271,7 +271,7 @@ func (s *session) admitStop(raw json.RawMessage) error {
 		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", maxReason, maxName)
 	}
 	if err != nil {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("stop: %v", err), Remedy: "send " + stopText}
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("close_session: %v", err), Remedy: "send " + stopText}
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (s *session) halt(raw json.RawMessage) error {
 		return err
 	}
 	if s.stop == nil {
-		s.stop = &contract.StopInput{}
+		s.stop = &contract.CloseSessionInput{}
 		_ = strictly(raw, s.stop) // admitted
 	}
 	if s.end != nil {

@@ -202,7 +202,7 @@ func subAgentFailed(err error) (toolReply, error) {
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
-	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited,
+	case contract.ClassDenied, contract.ClassQuotaExceeded, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited,
 		contract.ClassPayloadLost, contract.ClassPayloadKey:
 		return toolReply{}, err
 	}

@@ -384,7 +384,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 	return c.toolStep(ctx, t.Name, args, note, func(s *journalStep, reply *toolReply) error {
 		var out contract.ToolResult
 		err := c.invoke(ctx, &call{
-			activity: contract.ActivityTool, args: []any{&in}, what: "the call of " + c.call.Name, at: c.execution, id: c.id("tool"),
+			activity: contract.ActivityCallTool, args: []any{&in}, what: "the call of " + c.call.Name, at: c.execution, id: c.id("tool"),
 			summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: retrying(c.options(c.flow.Policy.ToolSeconds), b.Connection.Retry, once),
 			once: once, result: resultSize{together: len(c.under), room: &in.Room}, waiting: &s.JournalStep, journal: c.journal, out: &out,
 		})

@@ -23,7 +23,7 @@ import (
 func (r *run) valueAt(v *contract.View, key string) (value.Value, contract.Stamp, error) {
 	e, ok := schedule.Entry(v, key)
 	if !ok {
-		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassValue, Text: fmt.Sprintf("nothing has written the value %q", key)}
+		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassInvalidValue, Text: fmt.Sprintf("nothing has written the value %q", key)}
 	}
 	raw, ok := r.store.valueOf(&e)
 	if !ok {
@@ -31,7 +31,7 @@ func (r *run) valueAt(v *contract.View, key string) (value.Value, contract.Stamp
 	}
 	out, err := value.Parse(raw)
 	if err != nil {
-		return out, e.By, &contract.Failure{Class: contract.ClassValue, Text: fmt.Sprintf("the value %q: %v", key, err)}
+		return out, e.By, &contract.Failure{Class: contract.ClassInvalidValue, Text: fmt.Sprintf("the value %q: %v", key, err)}
 	}
 	return out, e.By, nil
 }
@@ -40,7 +40,7 @@ func (r *run) valueAt(v *contract.View, key string) (value.Value, contract.Stamp
 func (r *run) putValue(x *execution, key string, v value.Value) error {
 	raw := v.JSON()
 	if d := plan.Depth(raw); d > maxDepth {
-		return r.fail(x, contract.ClassValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, maxDepth)
+		return r.fail(x, contract.ClassInvalidValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, maxDepth)
 	}
 	e, err := r.store.value(key, raw, contract.Stamp{})
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *run) settleValue(x *execution, out *outcome) error {
 	case out.data != nil:
 		var err error
 		if v, err = value.Parse(out.data); err != nil {
-			return r.fail(x, contract.ClassValue, "", "the node's value: %v", err)
+			return r.fail(x, contract.ClassInvalidValue, "", "the node's value: %v", err)
 		}
 	}
 	if err := r.putValue(x, cmp.Or(x.node.Into, contract.ValueKey), v); err != nil {
@@ -129,7 +129,7 @@ func (r *run) passOn(x *execution, taken []int, done *contract.Execution) error 
 		return err
 	}
 	if v, err = value.Selected(edge.Pass.Rules, edge.Pass.Path, v); err != nil {
-		return r.fail(x, contract.ClassValue, "correct the transformation of the edge to "+edge.To, "the edge to %s: %s", edge.To, err.Error())
+		return r.fail(x, contract.ClassInvalidValue, "correct the transformation of the edge to "+edge.To, "the edge to %s: %s", edge.To, err.Error())
 	}
 	if edge.To == plan.End {
 		text, data := spoken(v)

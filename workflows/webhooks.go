@@ -43,12 +43,12 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 		workflow.GetLogger(ctx).Warn("an event is not told", "event", event, "error", err)
 		return
 	}
-	in := contract.DeliverInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.Run + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
+	in := contract.WebhookDeliveryInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.Run + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
 		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
-		return f.start(ctx, &child{workflow: contract.WorkflowDeliver, in: in, id: f.root + "/webhook:" + in.ID, summary: event,
+		return f.start(ctx, &child{workflow: contract.WorkflowWebhookDelivery, in: in, id: f.root + "/webhook:" + in.ID, summary: event,
 			outlives: true, unique: true}).GetChildWorkflowExecution()
 	}
 	if n, err := size(in); err == nil && f.guard.take(ctx, n) {
@@ -145,13 +145,13 @@ func numbered(id string, again int) string {
 
 // Deliver delivers one event to all webhooks that want it, each on its own. It fails where one of
 // them never took it.
-func Deliver(ctx workflow.Context, in contract.DeliverInput) error {
+func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 	r := newRun(ctx)
 	failed := make([]error, len(in.Names))
 	deliveries := newGroup(ctx)
 	for i, name := range in.Names {
 		deliveries.start(func(ctx workflow.Context) error {
-			failed[i] = r.invoke(ctx, &call{activity: contract.ActivityWebhook, args: []any{contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}},
+			failed[i] = r.invoke(ctx, &call{activity: contract.ActivityCallWebhook, args: []any{contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}},
 				what: "the event", summary: "webhook · " + name, options: deliverOptions})
 			return nil
 		})
