@@ -5,7 +5,7 @@
 // every error that an activity returns is a [contract.Failure]. The package imports neither
 // workflows nor a dialect.
 //
-// Start at [Activities.Model].
+// Start at [Activities.CallModel].
 package activities
 
 import (
@@ -33,7 +33,7 @@ type Deps struct {
 	// Source answers for runs; see [NewClientSource].
 	Source Source
 	// Compile turns a document into a plan. Its error is a [contract.Failure].
-	Compile func(contract.FlowRef) (*contract.PrepareResult, error)
+	Compile func(contract.FlowRef) (*contract.CompileFlowResult, error)
 	// Begin applies a run's input to a flow that declares inputs, and returns the flow as it runs
 	// and the text. Its error is a [contract.Failure], or ctx's.
 	Begin func(ctx context.Context, f *plan.Flow, in FlowInput) (*plan.Flow, string, error)
@@ -61,7 +61,7 @@ type FlowInput struct {
 	Text          string
 	// Run is the run's workflow id.
 	Run string
-	// Unchecked and Replaced are those of [contract.PrepareInput].
+	// Unchecked and Replaced are those of [contract.CompileFlowInput].
 	Unchecked, Replaced bool
 }
 
@@ -86,26 +86,26 @@ func New(d Deps) *Activities {
 // Register makes a worker run the activities under the contract's names.
 func (a *Activities) Register(w worker.ActivityRegistry) {
 	for name, fn := range map[string]any{
-		contract.ActivityPrepare:   a.Prepare,
-		contract.ActivityListTool:  a.ListTools,
-		contract.ActivityModel:     a.Model,
-		contract.ActivityTool:      a.Tool,
-		contract.ActivityJudge:     a.Judge,
-		contract.ActivityCondense:  a.Condense,
-		contract.ActivitySummarise: a.Summarise,
-		contract.ActivityCheck:     a.CheckAnswer,
-		contract.ActivityProgram:   a.Program,
-		contract.ActivityWebhook:   a.Webhook,
+		contract.ActivityCompileFlow:           a.CompileFlow,
+		contract.ActivityListTools:             a.ListTools,
+		contract.ActivityCallModel:             a.CallModel,
+		contract.ActivityCallTool:              a.CallTool,
+		contract.ActivityEvaluateCondition:     a.EvaluateCondition,
+		contract.ActivityCondenseValue:         a.CondenseValue,
+		contract.ActivitySummariseConversation: a.SummariseConversation,
+		contract.ActivityValidateAnswer:        a.ValidateAnswer,
+		contract.ActivityRunProgram:            a.RunProgram,
+		contract.ActivityCallWebhook:           a.CallWebhook,
 	} {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}
 }
 
-// Prepare compiles the document, if there is one, chooses the model, if none is named, and decides
+// CompileFlow compiles the document, if there is one, chooses the model, if none is named, and decides
 // what a root run publishes.
-func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
+func (a *Activities) CompileFlow(ctx context.Context, in contract.CompileFlowInput) (*contract.CompileFlowResult, error) {
 	defer a.heartbeat(ctx).stop()
-	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload, BudgetLimits: a.deps.Limits}
+	out := &contract.CompileFlowResult{Model: in.Model, MaxPayload: a.deps.MaxPayload, BudgetLimits: a.deps.Limits}
 	if in.Flow.Plan == nil && (in.Flow.Text != "" || in.Flow.Name != "") {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {

@@ -347,30 +347,30 @@ func TestNoBeatWithoutATimeout(t *testing.T) {
 }
 
 func TestPrepare(t *testing.T) {
-	compiled := &contract.PrepareResult{Plan: &plan.Flow{Name: "f"}, Hash: "h"}
+	compiled := &contract.CompileFlowResult{Plan: &plan.Flow{Name: "f"}, Hash: "h"}
 	tests := map[string]struct {
-		in    contract.PrepareInput
+		in    contract.CompileFlowInput
 		err   error
 		model string
 		plan  bool
 		class string
 	}{
-		"a document and no model":     {in: contract.PrepareInput{Flow: contract.FlowRef{Text: "{}"}}, model: "script", plan: true},
-		"a document and a model":      {in: contract.PrepareInput{Flow: contract.FlowRef{Text: "{}"}, Model: "openai/x"}, model: "openai/x", plan: true},
+		"a document and no model":     {in: contract.CompileFlowInput{Flow: contract.FlowRef{Text: "{}"}}, model: "script", plan: true},
+		"a document and a model":      {in: contract.CompileFlowInput{Flow: contract.FlowRef{Text: "{}"}, Model: "openai/x"}, model: "openai/x", plan: true},
 		"no document and no model":    {model: "script"},
-		"a document that is too long": {in: contract.PrepareInput{Flow: contract.FlowRef{Text: "long"}}, class: contract.ClassTooLarge},
-		"a document that is wrong": {in: contract.PrepareInput{Flow: contract.FlowRef{Text: "{}"}},
+		"a document that is too long": {in: contract.CompileFlowInput{Flow: contract.FlowRef{Text: "long"}}, class: contract.ClassTooLarge},
+		"a document that is wrong": {in: contract.CompileFlowInput{Flow: contract.FlowRef{Text: "{}"}},
 			err: &contract.Failure{Class: contract.ClassInvalidFlow, Text: "wrong", Diagnostics: []string{"f:1", "f:2"}}, class: contract.ClassInvalidFlow},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, env := bench(t, Deps{Compile: func(f contract.FlowRef) (*contract.PrepareResult, error) {
+			_, env := bench(t, Deps{Compile: func(f contract.FlowRef) (*contract.CompileFlowResult, error) {
 				if f.Text == "long" {
-					return &contract.PrepareResult{Plan: &plan.Flow{Name: strings.Repeat("x", maxResult)}}, nil
+					return &contract.CompileFlowResult{Plan: &plan.Flow{Name: strings.Repeat("x", maxResult)}}, nil
 				}
 				return compiled, tc.err
 			}})
-			out, f := perform[contract.PrepareResult](t, env, contract.ActivityPrepare, tc.in)
+			out, f := perform[contract.CompileFlowResult](t, env, contract.ActivityCompileFlow, tc.in)
 			if tc.class != "" {
 				if f == nil || f.Class != tc.class || tc.err != nil && len(f.Diagnostics) != 2 {
 					t.Errorf("failure is %+v, want %s", f, tc.class)

@@ -41,10 +41,10 @@ func keywords(names ...string) map[string]enumspb.IndexedValueType {
 }
 
 func TestAttributesOfANamespace(t *testing.T) {
-	o := &fakeOperator{kinds: keywords("FlowName", "Other")}
-	o.kinds["FlowStatus"] = enumspb.INDEXED_VALUE_TYPE_INT
+	o := &fakeOperator{kinds: keywords("WeftFlow", "Other")}
+	o.kinds["WeftStatus"] = enumspb.INDEXED_VALUE_TYPE_INT
 	a := NewAttributes(o)
-	want := AttributeState{Registered: []string{"FlowName"}, Missing: []string{"FlowDialect", "FlowHash"}, Wrong: []string{"FlowStatus (Int)"}}
+	want := AttributeState{Registered: []string{"WeftFlow"}, Missing: []string{"WeftDialect", "WeftPlanHash"}, Wrong: []string{"WeftStatus (Int)"}}
 	for _, namespace := range []string{"one", "one", "two"} {
 		got, err := a.Of(t.Context(), namespace)
 		if err != nil {
@@ -94,16 +94,16 @@ func TestPrepareSettlesWhatIsPublished(t *testing.T) {
 		"none is there": {root: &contract.StartFacts{}, modelCall: 1, want: &contract.Publish{Memo: true}},
 		"the start request set all": {root: &contract.StartFacts{Attributes: all, Memo: true},
 			want: &contract.Publish{Attributes: all}},
-		"the start request set one": {kinds: keywords("FlowName", "FlowStatus"), root: &contract.StartFacts{Attributes: []string{"FlowName"}}, modelCall: 1,
-			want: &contract.Publish{Attributes: []string{"FlowName", "FlowStatus"}, Unset: []string{"FlowStatus"}, Memo: true}},
-		"the server does not say": {err: errors.New("no"), root: &contract.StartFacts{Attributes: []string{"FlowName"}, Memo: true}, modelCall: 1,
-			want: &contract.Publish{Attributes: []string{"FlowName"}}},
+		"the start request set one": {kinds: keywords("WeftFlow", "WeftStatus"), root: &contract.StartFacts{Attributes: []string{"WeftFlow"}}, modelCall: 1,
+			want: &contract.Publish{Attributes: []string{"WeftFlow", "WeftStatus"}, Unset: []string{"WeftStatus"}, Memo: true}},
+		"the server does not say": {err: errors.New("no"), root: &contract.StartFacts{Attributes: []string{"WeftFlow"}, Memo: true}, modelCall: 1,
+			want: &contract.Publish{Attributes: []string{"WeftFlow"}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := &fakeOperator{kinds: tc.kinds, err: tc.err}
 			_, env := bench(t, Deps{Attributes: NewAttributes(o)})
-			out, f := perform[contract.PrepareResult](t, env, contract.ActivityPrepare, contract.PrepareInput{Root: tc.root})
+			out, f := perform[contract.CompileFlowResult](t, env, contract.ActivityCompileFlow, contract.CompileFlowInput{Root: tc.root})
 			if f != nil {
 				t.Fatal(f)
 			}
@@ -114,7 +114,7 @@ func TestPrepareSettlesWhatIsPublished(t *testing.T) {
 	}
 	t.Run("nobody to ask", func(t *testing.T) {
 		_, env := bench(t, Deps{})
-		out, f := perform[contract.PrepareResult](t, env, contract.ActivityPrepare, contract.PrepareInput{Root: &contract.StartFacts{}})
+		out, f := perform[contract.CompileFlowResult](t, env, contract.ActivityCompileFlow, contract.CompileFlowInput{Root: &contract.StartFacts{}})
 		if f != nil || !cmp.Equal(out.Publish, &contract.Publish{Memo: true}) {
 			t.Errorf("publish is %+v, failure %v", out, f)
 		}

@@ -14,8 +14,8 @@ import (
 const condenseSystem = `You condense a value before it is stored for later steps of a workflow. Keep everything that the
 task needs, with exact names and numbers; drop the rest. Answer with the condensed value alone, as JSON if it was JSON.`
 
-// Condense shortens a value that a model wants to store to what the node's task needs.
-func (a *Activities) Condense(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
+// CondenseValue shortens a value that a model wants to store to what the node's task needs.
+func (a *Activities) CondenseValue(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
 	beats := a.heartbeat(ctx)
 	defer beats.stop()
 	out, err := a.condense(ctx, &in, beats)

@@ -16,13 +16,13 @@ func TestCondense(t *testing.T) {
 		"to text":                  {`rules: [{kind: condense, say: 'two and {"a": 3}'}]`, "2", `"two and {\"a\": 3}"`, ""},
 		"to nothing":               {`rules: [{kind: condense, say: ""}]`, "2", `""`, ""},
 		"a call that is not there": {`rules: [{kind: condense, say: x}]`, "7", "", contract.ClassTranscriptLost},
-		"a failure":                {`rules: [{kind: condense, fail: {class: quota}}]`, "2", "", contract.ClassQuota},
+		"a failure":                {`rules: [{kind: condense, fail: {class: quota_exceeded}}]`, "2", "", contract.ClassQuotaExceeded},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := newFakeRun()
 			_, env := bench(t, Deps{Source: r})
-			out, f := perform[contract.CondenseResult](t, env, contract.ActivityCondense, contract.CondenseInput{
+			out, f := perform[contract.CondenseResult](t, env, contract.ActivityCondenseValue, contract.CondenseInput{
 				Model: "script", Script: scripted(t, r, tc.script), Node: "n", Step: 1, Prompt: "sort them", Key: "list", CallID: tc.callID,
 				Call: r.keep(t, contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{
 					{ID: "1", Name: "x", Arguments: "{}"},

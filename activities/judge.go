@@ -21,9 +21,9 @@ Answer with a JSON object and nothing else: {"answer": "yes" or "no", "reason": 
 // maxJudgedValue bounds what a judge sees of a state value.
 const maxJudgedValue = 2 << 10
 
-// Judge answers a yes/no question about a node's output. An invalid answer is asked for once more; then the
+// EvaluateCondition answers a yes/no question about a node's output. An invalid answer is asked for once more; then the
 // failure is condition_unparsable.
-func (a *Activities) Judge(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
+func (a *Activities) EvaluateCondition(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
 	beats := a.heartbeat(ctx)
 	defer beats.stop()
 	out, err := a.judge(ctx, &in, beats)

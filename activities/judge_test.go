@@ -79,7 +79,7 @@ func TestJudge(t *testing.T) {
 			_, env := bench(t, Deps{Source: r})
 			input := r.keep(t, contract.Message{Role: contract.RoleUser, Text: "the input"})
 			output := r.keep(t, contract.Message{Role: contract.RoleAssistant, Text: "the output"})
-			out, f := perform[contract.JudgeResult](t, env, contract.ActivityJudge, contract.JudgeInput{
+			out, f := perform[contract.JudgeResult](t, env, contract.ActivityEvaluateCondition, contract.JudgeInput{
 				Model: "script", Script: scripted(t, r, tc.script), Question: "Is it done?", Node: "w", Name: "Writer", Step: 2,
 				Input: contract.Part{Ref: &input}, Output: &output, State: json.RawMessage(`{"k":1}`),
 			})
@@ -107,7 +107,7 @@ func TestJudge(t *testing.T) {
 
 func TestJudgeWhoseMaterialIsGone(t *testing.T) {
 	_, env := bench(t, Deps{Source: newFakeRun()})
-	_, f := perform[contract.JudgeResult](t, env, contract.ActivityJudge, contract.JudgeInput{
+	_, f := perform[contract.JudgeResult](t, env, contract.ActivityEvaluateCondition, contract.JudgeInput{
 		Model: "script", Question: "Is it?", Input: contract.Part{Text: "x"}, Output: &contract.ContentRef{SHA: "gone"},
 	})
 	if f == nil || f.Class != contract.ClassTranscriptLost {
@@ -146,7 +146,7 @@ func TestAJudgeIsAskedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFakeRun()
 			_, env := bench(t, Deps{Source: r})
-			out, f := perform[contract.JudgeResult](t, env, contract.ActivityJudge, contract.JudgeInput{
+			out, f := perform[contract.JudgeResult](t, env, contract.ActivityEvaluateCondition, contract.JudgeInput{
 				Model: "script", Script: scripted(t, r, tc.script), Question: "Is it done?", Node: "w", Step: 2, Input: contract.Part{Text: "x"}, Once: true,
 			})
 			var usage *contract.Usage

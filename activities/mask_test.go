@@ -43,25 +43,25 @@ func TestVeil(t *testing.T) {
 	local := plan.Connection{Kind: plan.ConnectionLocal}
 	said := map[string]func() (any, *contract.Failure){
 		"an answer": func() (any, *contract.Failure) {
-			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{say: "it is `+testSecret+`"}]`, nil))
+			return perform[contract.ModelResult](t, env, contract.ActivityCallModel, ask(`rules: [{say: "it is `+testSecret+`"}]`, nil))
 		},
 		"arguments": func() (any, *contract.Failure) {
-			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{call: {tool: send, arguments: {to: "`+testSecret+`"}}}]`, nil))
+			return perform[contract.ModelResult](t, env, contract.ActivityCallModel, ask(`rules: [{call: {tool: send, arguments: {to: "`+testSecret+`"}}}]`, nil))
 		},
 		"data": func() (any, *contract.Failure) {
-			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`{"rules":[{"say":"{\"key\":\"`+testSecret+`\"}"}]}`, schema))
+			return perform[contract.ModelResult](t, env, contract.ActivityCallModel, ask(`{"rules":[{"say":"{\"key\":\"`+testSecret+`\"}"}]}`, schema))
 		},
 		"a failure": func() (any, *contract.Failure) {
-			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{fail: {class: denied, text: "wrong key `+testSecret+`"}}]`, nil))
+			return perform[contract.ModelResult](t, env, contract.ActivityCallModel, ask(`rules: [{fail: {class: denied, text: "wrong key `+testSecret+`"}}]`, nil))
 		},
 		"a result": func() (any, *contract.Failure) {
-			return perform[contract.ToolResult](t, env, contract.ActivityTool, contract.ToolInput{Connection: local, Name: "tells", As: "tells", CallID: "1"})
+			return perform[contract.ToolResult](t, env, contract.ActivityCallTool, contract.ToolInput{Connection: local, Name: "tells", As: "tells", CallID: "1"})
 		},
 		"an error for the model": func() (any, *contract.Failure) {
-			return perform[contract.ToolResult](t, env, contract.ActivityTool, contract.ToolInput{Connection: local, Name: "fails", As: "fails", CallID: "1"})
+			return perform[contract.ToolResult](t, env, contract.ActivityCallTool, contract.ToolInput{Connection: local, Name: "fails", As: "fails", CallID: "1"})
 		},
 		"a catalogue": func() (any, *contract.Failure) {
-			return perform[contract.CatalogueResult](t, env, contract.ActivityListTool, contract.CatalogueInput{Connection: local, Names: []string{"tells"}})
+			return perform[contract.CatalogueResult](t, env, contract.ActivityListTools, contract.CatalogueInput{Connection: local, Names: []string{"tells"}})
 		},
 	}
 	for name, do := range said {

@@ -77,11 +77,11 @@ func TestMeasures(t *testing.T) {
 	script := scripted(t, run, `rules:
   - {kind: judge, yes: true, usage: {input: 30, output: 4}}
   - {fail: {class: denied, text: no}}`)
-	if out, f := perform[contract.JudgeResult](t, env, contract.ActivityJudge, contract.JudgeInput{Model: "script", Script: script, Question: "?", Node: "n"}); f != nil || !out.Yes {
+	if out, f := perform[contract.JudgeResult](t, env, contract.ActivityEvaluateCondition, contract.JudgeInput{Model: "script", Script: script, Question: "?", Node: "n"}); f != nil || !out.Yes {
 		t.Fatalf("the judge says %+v, %v", out, f)
 	}
 	profile := profileOf(t, run, contract.Profile{Model: "script", Node: "n", Script: script})
-	_, f := perform[contract.ModelResult](t, env, contract.ActivityModel, contract.ModelInput{Profile: profile})
+	_, f := perform[contract.ModelResult](t, env, contract.ActivityCallModel, contract.ModelInput{Profile: profile})
 	if f == nil || f.Class != contract.ClassDenied {
 		t.Fatalf("the model's failure is %v", f)
 	}

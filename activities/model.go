@@ -14,11 +14,11 @@ import (
 	"weft/activities/llm"
 )
 
-// Model asks a model for the next message of a thread.
+// CallModel asks a model for the next message of a thread.
 //
 // The input names the thread; the worker queries the run for what it does not have. Heartbeats carry the text
 // streamed so far. JSON output is validated here. Failures have the classes of package llm, or too_large.
-func (a *Activities) Model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+func (a *Activities) CallModel(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
 	beats := a.heartbeat(ctx)
 	defer beats.stop()
 	out, err := a.model(ctx, &in, beats)

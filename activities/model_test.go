@@ -31,7 +31,7 @@ func TestModelAnswers(t *testing.T) {
 		Script: scripted(t, r, `rules: [{node: n, turn: 2, step: 4, say: "<second>"}]`)})
 	in := r.call("t", 2, 1)
 	in.Profile, in.Step = p, 4
-	out, f := perform[contract.ModelResult](t, env, contract.ActivityModel, in)
+	out, f := perform[contract.ModelResult](t, env, contract.ActivityCallModel, in)
 	if f != nil {
 		t.Fatal(f)
 	}
@@ -53,7 +53,7 @@ func TestModelAnswers(t *testing.T) {
 	in = r.call("t", 4, 1)
 	in.Profile, in.Step = p, 4
 	in.Profile.Body = nil
-	_, f = perform[contract.ModelResult](t, env, contract.ActivityModel, in)
+	_, f = perform[contract.ModelResult](t, env, contract.ActivityCallModel, in)
 	if f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "turn 3") {
 		t.Errorf("without a rule: %+v", f)
 	}
@@ -87,7 +87,7 @@ func TestModelChecksJSON(t *testing.T) {
 			in := r.call("t", 0, 1)
 			in.NoTools = tc.noTools
 			in.Profile = profileOf(t, r, contract.Profile{Model: "script", Node: "n", Output: tc.output, Script: scripted(t, r, tc.script)})
-			out, f := perform[contract.ModelResult](t, env, contract.ActivityModel, in)
+			out, f := perform[contract.ModelResult](t, env, contract.ActivityCallModel, in)
 			if f != nil {
 				t.Fatal(f)
 			}
@@ -142,7 +142,7 @@ func TestModelFailures(t *testing.T) {
 			in := r.call("t", 0, 1)
 			in.Profile = profileOf(t, r, contract.Profile{Model: "script", Node: "n"})
 			tc.set(t, r, in)
-			_, f := perform[contract.ModelResult](t, env, contract.ActivityModel, in)
+			_, f := perform[contract.ModelResult](t, env, contract.ActivityCallModel, in)
 			if f == nil || f.Class != tc.class || !strings.Contains(f.Error(), tc.text) {
 				t.Errorf("failure is %+v, want %s about %q", f, tc.class, tc.text)
 			}

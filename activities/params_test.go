@@ -69,7 +69,7 @@ func TestParametersReachTheModel(t *testing.T) {
 		in := r.call(thread, from, tail)
 		in.NoTools = noTools
 		in.Profile = profileOf(t, r, contract.Profile{Model: "here/m", Node: "n", Builtins: []string{plan.BuiltinGetState}, Params: params})
-		if _, f := perform[contract.ModelResult](t, env, contract.ActivityModel, in); f != nil {
+		if _, f := perform[contract.ModelResult](t, env, contract.ActivityCallModel, in); f != nil {
 			t.Fatal(f)
 		}
 		return server.seen[len(server.seen)-1]
@@ -119,7 +119,7 @@ func TestASwitchIsRecorded(t *testing.T) {
 	_, env := bench(t, Deps{Source: r, Models: models})
 	in := r.call("t", 0, 1)
 	in.Profile = profileOf(t, r, contract.Profile{Model: "down/a, up/b", Node: "n"})
-	out, f := perform[contract.ModelResult](t, env, contract.ActivityModel, in)
+	out, f := perform[contract.ModelResult](t, env, contract.ActivityCallModel, in)
 	if f != nil {
 		t.Fatal(f)
 	}

@@ -6,9 +6,9 @@ import (
 	"weft/activities/contract"
 )
 
-// Program runs a program of a trusted folder. A non-zero exit code is a result; a program that may not run, or
+// RunProgram runs a program of a trusted folder. A non-zero exit code is a result; a program that may not run, or
 // prints too much, is an error.
-func (a *Activities) Program(ctx context.Context, in contract.ProgramInput) (*contract.ProgramResult, error) {
+func (a *Activities) RunProgram(ctx context.Context, in contract.ProgramInput) (*contract.ProgramResult, error) {
 	defer a.heartbeat(ctx).stop()
 	out, err := a.deps.Tools.Run(ctx, &in.Program, key(ctx))
 	if err == nil {

@@ -11,9 +11,9 @@ import (
 	"weft/activities/llm"
 )
 
-// Summarise summarises messages of a thread, which are then replaced by it. Its failures are those of
-// [Activities.Model].
-func (a *Activities) Summarise(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
+// SummariseConversation summarises messages of a thread, which are then replaced by it. Its failures are those of
+// [Activities.CallModel].
+func (a *Activities) SummariseConversation(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
 	beats := a.heartbeat(ctx)
 	defer beats.stop()
 	out, err := a.summarise(ctx, &in, beats)

@@ -140,14 +140,14 @@ func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 	return out, nil
 }
 
-// CheckAnswer validates an answer to a request against the tool's declaration.
-func (a *Activities) CheckAnswer(ctx context.Context, in contract.CheckInput) (*contract.CheckResult, error) {
+// ValidateAnswer validates an answer to a request against the tool's declaration.
+func (a *Activities) ValidateAnswer(ctx context.Context, in contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
 	defer a.heartbeat(ctx).stop()
 	out, err := a.checkAnswer(ctx, &in)
 	return out, a.toActivityError(ctx, err)
 }
 
-func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (*contract.CheckResult, error) {
+func (a *Activities) checkAnswer(ctx context.Context, in *contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
 	raw, err := a.content(ctx, in.Catalogue)
 	if err != nil {
 		return nil, err
@@ -165,17 +165,17 @@ func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (
 		schema, value = c.Tools[i].Result, in.Result
 	}
 	if len(schema) == 0 {
-		return &contract.CheckResult{}, nil
+		return &contract.ValidateAnswerResult{}, nil
 	}
 	checked, err := check(ctx, schema, string(value))
 	if err != nil {
 		return nil, err
 	}
-	return &contract.CheckResult{Errors: checked.Errors}, nil
+	return &contract.ValidateAnswerResult{Errors: checked.Errors}, nil
 }
 
-// Tool calls one tool. An error that the tool reports is a result, for the model.
-func (a *Activities) Tool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
+// CallTool calls one tool. An error that the tool reports is a result, for the model.
+func (a *Activities) CallTool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
 	beats := a.heartbeat(ctx)
 	defer beats.stop()
 	out, err := a.tool(ctx, &in, beats)

@@ -57,8 +57,8 @@ func dress(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string]st
 	o.Memo = memo
 	o.StaticSummary, o.StaticDetails = plaintext.Cut(flow.Name, 200), details(flow, hash)
 	return map[string]string{
-		contract.AttributeName: flow.Name, contract.AttributeDialect: flow.Dialect,
-		contract.AttributeHash: hash, contract.AttributeStatus: contract.StatusRunning,
+		contract.AttributeFlow: flow.Name, contract.AttributeDialect: flow.Dialect,
+		contract.AttributePlanHash: hash, contract.AttributeStatus: contract.StatusRunning,
 	}, nil
 }
 

@@ -49,9 +49,9 @@ func TestLaunch(t *testing.T) {
 	}{
 		"all are there":                    {takes: all, lists: all, tried: []string{all}},
 		"none is there":                    {tried: []string{all, ""}},
-		"some are there":                   {takes: "FlowName FlowHash", lists: "FlowName FlowHash", tried: []string{all, "FlowName FlowHash"}},
-		"it cannot be asked":               {takes: "FlowName", listErr: errors.New("no"), tried: []string{all, ""}},
-		"it knows less than it says":       {takes: "FlowName", lists: "FlowName FlowHash", tried: []string{all, "FlowName FlowHash", ""}},
+		"some are there":                   {takes: "WeftFlow WeftPlanHash", lists: "WeftFlow WeftPlanHash", tried: []string{all, "WeftFlow WeftPlanHash"}},
+		"it cannot be asked":               {takes: "WeftFlow", listErr: errors.New("no"), tried: []string{all, ""}},
+		"it knows less than it says":       {takes: "WeftFlow", lists: "WeftFlow WeftPlanHash", tried: []string{all, "WeftFlow WeftPlanHash", ""}},
 		"it says all, and takes them not":  {lists: all, tried: []string{all, ""}},
 		"what is wrong is something else":  {takes: all, lists: all, err: serviceerror.NewInvalidArgument("bad id"), tried: []string{all, ""}},
 		"an error that is not the request": {takes: all, lists: all, err: errors.New("cut off"), tried: []string{all}},

@@ -145,7 +145,7 @@ func (t *conversation) run(ctx context.Context) error {
 // turn gives the session a prompt and waits for what comes of it. Meanwhile a line that is typed
 // answers a question of the turn's, if there is one; else it waits for the next turn.
 func (t *conversation) turn(ctx context.Context, prompt string) error {
-	in := contract.ResumeInput{ID: "turn-" + strings.ToLower(rand.Text()[:12]), Prompt: prompt, By: t.app.by()}
+	in := contract.PromptInput{ID: "turn-" + strings.ToLower(rand.Text()[:12]), Prompt: prompt, By: t.app.by()}
 	type outcome struct {
 		turn *contract.Turn
 		err  error
@@ -181,7 +181,7 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 				t.leave()
 				return coded(exitDetached)
 			case out.err != nil:
-				err := t.app.refused(ctx, t.temporal, t.about, t.id, contract.UpdateResume, out.err)
+				err := t.app.refused(ctx, t.temporal, t.about, t.id, contract.UpdatePrompt, out.err)
 				if code := coded(0); errors.As(err, &code) {
 					return nil // why has been said, and the session is still there
 				}

@@ -74,7 +74,7 @@ func asks(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	_, err := ofScript(ts).ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: args[0], TaskQueue: "nobody",
 		TypedSearchAttributes: temporal.NewSearchAttributes(
-			temporal.NewSearchAttributeKeyKeyword(contract.AttributeName).ValueSet(args[1]),
+			temporal.NewSearchAttributeKeyKeyword(contract.AttributeFlow).ValueSet(args[1]),
 			temporal.NewSearchAttributeKeyKeyword(contract.AttributeStatus).ValueSet(contract.StatusWaiting))},
 		contract.WorkflowFlow, contract.RunInput{V: contract.Version})
 	ts.Check(err)

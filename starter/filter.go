@@ -84,8 +84,8 @@ func (a *app) filter(ctx context.Context, t *config.Temporal) (*filter, error) {
 		return nil, bad("-status %s needs the search attribute %s, which namespace %q does not have; add it with: %s",
 			f.status, contract.AttributeStatus, t.Namespace, activities.RegisterCommand(t.Namespace, contract.AttributeStatus))
 	}
-	if f.name != "" && isWord(f.name) && slices.Contains(state.Registered, contract.AttributeName) {
-		f.query += ` AND (` + contract.AttributeName + ` = "` + f.name + `" OR ` + contract.AttributeName + ` IS NULL)`
+	if f.name != "" && isWord(f.name) && slices.Contains(state.Registered, contract.AttributeFlow) {
+		f.query += ` AND (` + contract.AttributeFlow + ` = "` + f.name + `" OR ` + contract.AttributeFlow + ` IS NULL)`
 	}
 	return f, nil
 }

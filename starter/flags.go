@@ -87,7 +87,7 @@ func (f *flags) declareRun() []cli.Flag {
 		boolFlag("detach", &f.detach, "print the run's id and exit"),
 		boolFlag("session", &f.session, "keep the run open for further prompts: starter resume ID -prompt TEXT"),
 		textFlag("prompt", &f.prompt, "the session's next prompt: `TEXT`, @FILE, or - for standard input"),
-		choiceFlag("on-error", &f.onError, onErrors(), "`park|fail`: what a run does when an operator must fix something (default: park, and wait)"),
+		choiceFlag("on-error", &f.onError, onErrors(), "`wait|fail`: what a run does when an operator must fix something (default: wait)"),
 		nameFlag("task-queue", &f.taskQueue, "the workers' task `QUEUE` (default: weft)"),
 		intFlag("max-steps", &f.maxSteps, 0, 1, 0, "run at most `N` steps (default: the flow's, 25)"),
 		&cli.GenericFlag{Name: "budget", Value: &f.budget, Usage: "limit what the run may spend on models: `KIND=N`, KIND is calls, tokens or cost; can be repeated"},
@@ -133,7 +133,7 @@ func (f *answerFlags) declare() []cli.Flag {
 	}
 }
 
-func onErrors() []string { return []string{contract.OnErrorPark, contract.OnErrorFail} }
+func onErrors() []string { return []string{contract.OnErrorWait, contract.OnErrorFail} }
 
 // values are the values that completion suggests for a flag, or nil.
 func values(name string, c *command) []string {

@@ -48,8 +48,8 @@ func pastOf(ctx context.Context, t *config.Temporal, about about, old *runtree.T
 		}
 		for _, run := range v.RunIDs {
 			for from := 0; ; {
-				var page contract.PastPage
-				if err := query(ctx, t, about, v.ID, run, contract.QueryPast, contract.PastQuery{From: from}, &page); err != nil {
+				var page contract.ExecutionsPage
+				if err := query(ctx, t, about, v.ID, run, contract.QueryExecutions, contract.ExecutionsQuery{From: from}, &page); err != nil {
 					return nil, err
 				}
 				for _, p := range page.Executions {

@@ -15,7 +15,7 @@ import (
 func TestStatesOfARun(t *testing.T) {
 	execution := func(node string) contract.Execution { return contract.Execution{Node: node, Step: 1} }
 	model := func(h *historytest.History, exec string) {
-		h.Scheduled(exec+"/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: exec}})
+		h.Scheduled(exec+"/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: exec}})
 	}
 	one, two, below := historytest.New(t), historytest.New(t), historytest.New(t)
 	model(one, "a#1")

@@ -146,7 +146,7 @@ func listPage(ctx context.Context, t *config.Temporal, request *workflowservice.
 func runOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) listed {
 	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: history.StatusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), queue: info.GetTaskQueue(),
 		session: text(info.GetMemo().GetFields()[memoSession])}
-	if r.Flow = text(info.GetSearchAttributes().GetIndexedFields()[contract.AttributeName]); r.Flow == "" {
+	if r.Flow = text(info.GetSearchAttributes().GetIndexedFields()[contract.AttributeFlow]); r.Flow == "" {
 		r.Flow = text(info.GetMemo().GetFields()[contract.MemoFlow])
 	}
 	// For Temporal a run that waits is running; once it has ended, Temporal knows best.

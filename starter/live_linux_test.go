@@ -61,12 +61,12 @@ func watchOn(t *testing.T, env mapEnv, flow *plan.Flow) string {
 				WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, Input: h.Payload(contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: flow}})}}
 		})
 	}
-	h.Call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "", "search"))
-	s := h.Scheduled("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search"})
+	h.Call("find#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "", "search"))
+	s := h.Scheduled("find#1/tool/1.1", contract.ActivityCallTool, contract.ToolInput{As: "search"})
 	h.Started(s, 2, rateLimited)
 	h.Completed(s, historytest.ToolMessage(t, "12345", false))
-	h.Call("find#1/model/2", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "Found it."))
-	h.Call("tell#2/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "", "search"))
+	h.Call("find#1/model/2", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "Found it."))
+	h.Call("tell#2/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "", "search"))
 	text := "done"
 	c := &mocks.Client{}
 	c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(historytest.NewIterator(h, nil))

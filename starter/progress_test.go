@@ -46,11 +46,11 @@ func TestFollowsChildrenContinuationsAndLostConnections(t *testing.T) {
 	init := first.Child("root/left#1", contract.WorkflowBranch)
 	first.ChildDone(init)
 	first.ContinuedAsNew("r2")
-	second.Call("last#3/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "bye"))
-	branch.Call("left#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "", "expert"))
+	second.Call("last#3/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "bye"))
+	branch.Call("left#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "", "expert"))
 	init = branch.Child("root/left#1:call7", contract.WorkflowFlow)
 	branch.ChildDone(init)
-	sub.Call("think#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "hm"))
+	sub.Call("think#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "hm"))
 	text := "all done"
 	c := &mocks.Client{}
 	all := enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT

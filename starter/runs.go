@@ -74,7 +74,7 @@ type about struct {
 
 // ownTypes are the types of workflows that are looked at and ended here: others may have the
 // namespace, too.
-var ownTypes = []string{contract.WorkflowFlow, contract.WorkflowBranch, contract.WorkflowDeliver}
+var ownTypes = []string{contract.WorkflowFlow, contract.WorkflowBranch, contract.WorkflowWebhookDelivery}
 
 // describe looks for a run.
 func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (about, error) {

@@ -176,7 +176,7 @@ func (s *runs) awaitTurn(ctx context.Context, run *serve.Run) error {
 }
 
 // Resume gives a session its next prompt.
-func (s *runs) Resume(ctx context.Context, run *serve.Run, in contract.ResumeInput) error {
+func (s *runs) Resume(ctx context.Context, run *serve.Run, in contract.PromptInput) error {
 	if run.Silent != nil {
 		return run.Silent
 	}
@@ -189,6 +189,6 @@ func (s *runs) Stop(ctx context.Context, run *serve.Run, by string) error {
 	if run.Silent != nil {
 		return run.Silent
 	}
-	_, err := updateRun(ctx, s.t, workflowOf(run), contract.UpdateStop, contract.StopInput{By: by})
+	_, err := updateRun(ctx, s.t, workflowOf(run), contract.UpdateCloseSession, contract.CloseSessionInput{By: by})
 	return s.refusal(run, err)
 }

@@ -127,7 +127,7 @@ func TestSilentSessionIsAskedOnce(t *testing.T) {
 			if tc.asked > 1 {
 				want, sent = serve.RunEnded, 2
 			}
-			for what, err := range map[string]error{"a prompt": s.Resume(t.Context(), run, contract.ResumeInput{ID: "t", Prompt: "go"}), "a stop": s.Stop(t.Context(), run, "me")} {
+			for what, err := range map[string]error{"a prompt": s.Resume(t.Context(), run, contract.PromptInput{ID: "t", Prompt: "go"}), "a stop": s.Stop(t.Context(), run, "me")} {
 				var p *serve.Problem
 				if kind(err) != want || !errors.As(err, &p) || p.Remedy == "" {
 					t.Errorf("%s: %v, want %s", what, err, want)

@@ -48,7 +48,7 @@ func (a *app) resume(ctx context.Context, args []string) error {
 		a.say("the turn goes on; wait for it with the same command and -key %s", plaintext.ShellQuote(in.ID))
 		return coded(exitDetached)
 	case err != nil:
-		return a.refused(ctx, temporal, about, args[0], contract.UpdateResume, err)
+		return a.refused(ctx, temporal, about, args[0], contract.UpdatePrompt, err)
 	case a.flags.detach:
 		if a.flags.asJSON() {
 			a.object(map[string]string{"run": args[0], "id": in.ID, "status": contract.TurnQueued})
@@ -61,8 +61,8 @@ func (a *app) resume(ctx context.Context, args []string) error {
 }
 
 // nextPrompt is the prompt of the flags, with its images and an id.
-func (a *app) nextPrompt() (in contract.ResumeInput, err error) {
-	in = contract.ResumeInput{ID: a.flags.key, By: a.by()}
+func (a *app) nextPrompt() (in contract.PromptInput, err error) {
+	in = contract.PromptInput{ID: a.flags.key, By: a.by()}
 	if in.Prompt, err = a.textOf("-prompt", a.flags.prompt); err != nil {
 		return in, err
 	}
@@ -78,7 +78,7 @@ func (a *app) nextPrompt() (in contract.ResumeInput, err error) {
 
 // resumeRun sends a prompt and waits for its turn, or with detach until the session has taken
 // it. The session may continue as new meanwhile: the same prompt is then asked about again.
-func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.ResumeInput, detach bool) (*contract.Turn, error) {
+func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.PromptInput, detach bool) (*contract.Turn, error) {
 	stage := client.WorkflowUpdateStageCompleted
 	if detach {
 		stage = client.WorkflowUpdateStageAccepted
@@ -86,7 +86,7 @@ func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.
 	for try := 1; ; try++ {
 		limited, cancel := within(ctx, receiptTimeout)
 		h, err := t.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
-			WorkflowID: run, UpdateID: fmt.Sprintf("%s/%.8s/%d", in.ID, in.Hash(), try), UpdateName: contract.UpdateResume, Args: []any{in}, WaitForStage: stage})
+			WorkflowID: run, UpdateID: fmt.Sprintf("%s/%.8s/%d", in.ID, in.Hash(), try), UpdateName: contract.UpdatePrompt, Args: []any{in}, WaitForStage: stage})
 		turn := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
 		if err == nil && detach {
 			cancel()
@@ -135,7 +135,7 @@ func (a *app) stop(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
-	return a.send(ctx, temporal, about, args[0], contract.UpdateStop, "", contract.StopInput{Reason: a.flags.reason, By: a.by()})
+	return a.send(ctx, temporal, about, args[0], contract.UpdateCloseSession, "", contract.CloseSessionInput{Reason: a.flags.reason, By: a.by()})
 }
 
 // errSilent is the error of a session for which no worker answers.

@@ -170,7 +170,7 @@ func recordedCalls(t *testing.T, c client.Client, run client.WorkflowRun) (calls
 		if s := e.GetActivityTaskScheduledEventAttributes(); s != nil {
 			scheduled[e.GetEventId()] = s.GetActivityType().GetName()
 		}
-		if s := e.GetActivityTaskCompletedEventAttributes(); s != nil && scheduled[s.GetScheduledEventId()] == contract.ActivityModel {
+		if s := e.GetActivityTaskCompletedEventAttributes(); s != nil && scheduled[s.GetScheduledEventId()] == contract.ActivityCallModel {
 			calls++
 		}
 		if e.GetTimerStartedEventAttributes() != nil {

@@ -270,23 +270,23 @@ func runParked(t *testing.T, address, page string) {
 // known are the metrics that the run determines, as the beginning of their line, a regular
 // expression.
 var known = map[string]string{
-	`weft_model_latency_seconds_count{.*model="script"`:                       "2",
-	`weft_model_latency_seconds_bucket{.*model="script".*le="10"`:             "2",
-	`weft_model_tokens_total{.*kind="input",model="script"`:                   "320",
-	`weft_model_tokens_total{.*kind="output",model="script"`:                  "45",
-	`weft_attempt_failures_total{.*class="rate_limited"`:                      "1",
-	`weft_retries_total{.*class="rate_limited"`:                               "1",
-	`weft_repeated_attempts_total{activity_type="Model"`:                      "1",
-	`weft_nodes_total{kind="agent",outcome="completed"`:                       "2",
-	`weft_node_duration_seconds_count{kind="agent"`:                           "2",
-	`weft_run_history_bytes_count{workflow_type="Flow"`:                       "1",
-	`weft_requests_waiting{kind="message",older_than="0"`:                     "0",
-	`weft_transcript_cache_total{.*of="transcript",result="hit"`:              "3",
-	`weft_transcript_cache_total{.*of="content",result="miss"`:                "1",
-	`weft_run_queries_total{.*query="content"`:                                "1",
-	`temporal_activity_execution_latency_seconds_count{activity_type="Model"`: "3",
-	`temporal_workflow_completed_total{`:                                      "1",
-	`weft_build_info{revision="[^"]*",version="[^"]+"`:                        "1",
+	`weft_model_latency_seconds_count{.*model="script"`:                           "2",
+	`weft_model_latency_seconds_bucket{.*model="script".*le="10"`:                 "2",
+	`weft_model_tokens_total{.*kind="input",model="script"`:                       "320",
+	`weft_model_tokens_total{.*kind="output",model="script"`:                      "45",
+	`weft_attempt_failures_total{.*class="rate_limited"`:                          "1",
+	`weft_retries_total{.*class="rate_limited"`:                                   "1",
+	`weft_repeated_attempts_total{activity_type="CallModel"`:                      "1",
+	`weft_nodes_total{kind="agent",outcome="completed"`:                           "2",
+	`weft_node_duration_seconds_count{kind="agent"`:                               "2",
+	`weft_run_history_bytes_count{workflow_type="Flow"`:                           "1",
+	`weft_requests_waiting{kind="message",older_than="0"`:                         "0",
+	`weft_transcript_cache_total{.*of="transcript",result="hit"`:                  "3",
+	`weft_transcript_cache_total{.*of="content",result="miss"`:                    "1",
+	`weft_run_queries_total{.*query="content"`:                                    "1",
+	`temporal_activity_execution_latency_seconds_count{activity_type="CallModel"`: "3",
+	`temporal_workflow_completed_total{`:                                          "1",
+	`weft_build_info{revision="[^"]*",version="[^"]+"`:                            "1",
 }
 
 // pricedModel is a provider of one model, whose answers have 100 tokens of input and 10 of output.
@@ -371,7 +371,7 @@ func checkLog(t *testing.T, log, run string) {
 			t.Errorf("%v in the line %q", err, line)
 			continue
 		}
-		if l.RunID != run || l.WorkflowID != "pair-1" || l.ActivityType != "Model" {
+		if l.RunID != run || l.WorkflowID != "pair-1" || l.ActivityType != "CallModel" {
 			continue
 		}
 		failed = failed || l.Msg == "An attempt has failed." && l.Node == "first" && l.Attempt == 1 && l.Class == contract.ClassRateLimited

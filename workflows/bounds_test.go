@@ -175,7 +175,7 @@ func TestGrownAtItsNode(t *testing.T) {
 // TestManyEventsShareTasks lets more requests open at once than the events of one workflow task may hold.
 func TestManyEventsShareTasks(t *testing.T) {
 	env := workflowtest.Env()
-	env.RegisterWorkflowWithOptions(func(workflow.Context, contract.DeliverInput) error { return nil }, workflow.RegisterOptions{Name: contract.WorkflowDeliver})
+	env.RegisterWorkflowWithOptions(func(workflow.Context, contract.WebhookDeliveryInput) error { return nil }, workflow.RegisterOptions{Name: contract.WorkflowWebhookDelivery})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
 		f.public = &contract.Publish{Webhooks: []contract.Webhook{{Name: "w", Events: []string{contract.EventRequestOpened}}}}

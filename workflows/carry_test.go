@@ -40,7 +40,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.run.Shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "park", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
+		f.run.Shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "wait", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
 			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.Bound{{ID: "web", Catalogue: &ref}}}
 		f.public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}
 		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.CarriedEntry{View: view}
@@ -58,7 +58,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		box := contract.DeskCarry{Open: []contract.Request{{ID: "r", OpenedAt: at}}, Answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
 			Remembered: []contract.Remembered{{Name: "n"}}, Inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, Seen: []string{"s"}, Seq: 3, Rejected: 2, Rejects: []string{"no"}}
 		turns := contract.SessionCarry{Stays: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}}, Callbacks: []contract.ChildTurn{{Session: "c"}},
-			Spent: contract.Usage{Calls: 1}, Stop: &contract.StopInput{Reason: "r"}, Children: []contract.ChildSession{{ID: "c", Agent: "b", Created: at}}}
+			Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}, Children: []contract.ChildSession{{ID: "c", Agent: "b", Created: at}}}
 		f.session = session.New(f.run, f, f, &contract.RunInput{Carry: &contract.Carry{Session: &turns}})
 		f.inbox = inbox.New(f.run, f)
 		f.inbox.Restore(ctx, &box)

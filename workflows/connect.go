@@ -39,7 +39,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 	for i, w := range wants {
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
 		calls.Start(func(ctx workflow.Context) error {
-			failed[i] = f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTool, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
+			failed[i] = f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
 				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: f.run.Options(f.run.Flow.Policy.ToolSeconds),
 				Result: runtime.ResultSize{Together: len(wants), Room: &request.Room}, Out: &results[i]})
 			return nil

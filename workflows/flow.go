@@ -42,7 +42,7 @@ func Register(w worker.WorkflowRegistry) { Settings{}.Register(w) }
 func (s Settings) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
 	w.RegisterWorkflowWithOptions(s.Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
-	w.RegisterWorkflowWithOptions(Deliver, workflow.RegisterOptions{Name: contract.WorkflowDeliver})
+	w.RegisterWorkflowWithOptions(Deliver, workflow.RegisterOptions{Name: contract.WorkflowWebhookDelivery})
 }
 
 // Flow runs a flow from START until nothing lives, and returns what its exit nodes gave.

@@ -65,8 +65,8 @@ func TestForkTakesWhatIsRecorded(t *testing.T) {
 			if len(asked) != 1 || asked[0].Node != "two" {
 				t.Errorf("it asked %+v, want the second question alone", asked)
 			}
-			var past contract.PastPage
-			if v, err := env.QueryWorkflow(contract.QueryPast, contract.PastQuery{}); err != nil || v.Get(&past) != nil || len(past.Executions) != 2 {
+			var past contract.ExecutionsPage
+			if v, err := env.QueryWorkflow(contract.QueryExecutions, contract.ExecutionsQuery{}); err != nil || v.Get(&past) != nil || len(past.Executions) != 2 {
 				t.Fatalf("its own past is %+v, %v", past, err)
 			}
 			if p := past.Executions; !p[0].Recorded || p[1].Recorded || p[1].Node != "two" {

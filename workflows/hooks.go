@@ -102,7 +102,7 @@ func (f *flowRun) ask(ctx workflow.Context, input contract.RunInput, n int, fit 
 		}
 	}
 	if v.Block {
-		return nil, &contract.Failure{Class: contract.ClassBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + f.hookID(beforeRun, n)}
+		return nil, &contract.Failure{Class: contract.ClassHookBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + f.hookID(beforeRun, n)}
 	}
 	return v.Params, nil
 }
@@ -173,9 +173,9 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 // replace gives the run other parameters. They are not checked, and placeholders, which have been
 // replaced, stay as they are.
 func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
-	request := contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
-	var out contract.PrepareResult
-	err := f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityPrepare, Args: []any{&request}, What: "the parameters of the hook before the run",
+	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
+	var out contract.CompileFlowResult
+	err := f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of the hook before the run",
 		Options: runtime.PrepareOptions, ID: "hooked", Summary: "take the hook's parameters", Out: &out})
 	if err != nil {
 		return err

@@ -81,13 +81,13 @@ func modelOf(in *contract.RunInput) string {
 
 // inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
 func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
-	request := contract.PrepareInput{Flow: in.Flow, Model: in.Model}
+	request := contract.CompileFlowInput{Flow: in.Flow, Model: in.Model}
 	var raw json.RawMessage
-	c := &runtime.Call{Activity: contract.ActivityPrepare, Args: []any{&request}, What: "the document", Options: runtime.PrepareOptions,
+	c := &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the document", Options: runtime.PrepareOptions,
 		ID: "prepare", Summary: "compile the flow, choose the model", Out: &raw}
 	switch {
 	case f.begins():
-		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
+		request = contract.CompileFlowInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
 		if f.run.Hash != "" {
 			c.ID, c.Summary = "begin", "check the inputs"
 		}

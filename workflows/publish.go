@@ -52,8 +52,8 @@ func (f *flowRun) upsert(ctx workflow.Context, names []string) {
 		return
 	}
 	values := map[string]string{
-		contract.AttributeName: f.run.Flow.Name, contract.AttributeDialect: f.run.Flow.Dialect,
-		contract.AttributeHash: f.run.Hash, contract.AttributeStatus: f.status,
+		contract.AttributeFlow: f.run.Flow.Name, contract.AttributeDialect: f.run.Flow.Dialect,
+		contract.AttributePlanHash: f.run.Hash, contract.AttributeStatus: f.status,
 	}
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range names {

@@ -66,12 +66,12 @@ func TestPublish(t *testing.T) {
 		do     func(ctx workflow.Context, f *flowRun)
 		want   []string
 	}{
-		"the status on change alone": {&contract.Publish{Attributes: status}, change, []string{"FlowStatus=waiting", "FlowStatus=running", "FlowStatus=completed"}},
-		"no attribute for it":        {&contract.Publish{Attributes: []string{contract.AttributeName}}, change, nil},
+		"the status on change alone": {&contract.Publish{Attributes: status}, change, []string{"WeftStatus=waiting", "WeftStatus=running", "WeftStatus=completed"}},
+		"no attribute for it":        {&contract.Publish{Attributes: []string{contract.AttributeFlow}}, change, nil},
 		"nothing is published":       {nil, change, nil},
 		"all that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: contract.Attributes, Memo: true}, introduce,
-			[]string{"FlowName=N FlowDialect=d FlowHash=h FlowStatus=running", "map[flow:N flow_hash:h]"}},
-		"one that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: status}, introduce, []string{"FlowStatus=running"}},
+			[]string{"WeftFlow=N WeftDialect=d WeftPlanHash=h WeftStatus=running", "map[flow:N flow_hash:h]"}},
+		"one that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: status}, introduce, []string{"WeftStatus=running"}},
 		"all is set":          {&contract.Publish{Attributes: contract.Attributes}, introduce, nil},
 		"nothing at all":      {nil, introduce, nil},
 		"a run without a plan": {&contract.Publish{Attributes: status}, func(ctx workflow.Context, f *flowRun) {
@@ -95,7 +95,7 @@ func TestVerdictsOfEarlierBuilds(t *testing.T) {
 		`{}`:                 {},
 		`{"problems":[]}`:    {Problems: []string{}},
 		`{"max_payload":42}`: {MaxPayload: 42},
-		`{"problems":["a"],"publish":{"attributes":["FlowName"]}}`: {Problems: []string{"a"}, Publish: &contract.Publish{Attributes: []string{"FlowName"}}},
+		`{"problems":["a"],"publish":{"attributes":["WeftFlow"]}}`: {Problems: []string{"a"}, Publish: &contract.Publish{Attributes: []string{"WeftFlow"}}},
 	}
 	for raw, want := range tests {
 		var got verdict

@@ -44,12 +44,12 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 		workflow.GetLogger(ctx).Warn("an event is not told", "event", event, "error", err)
 		return
 	}
-	in := contract.DeliverInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.Run + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
+	in := contract.WebhookDeliveryInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.Run + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
 		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
-		return f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowDeliver, In: in, ID: f.run.Root + "/webhook:" + in.ID, Summary: event,
+		return f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowWebhookDelivery, In: in, ID: f.run.Root + "/webhook:" + in.ID, Summary: event,
 			Outlives: true, Unique: true}).GetChildWorkflowExecution()
 	}
 	if n, err := runtime.Size(in); err == nil && f.run.Sizes.Take(ctx, n) {
@@ -146,13 +146,13 @@ func numbered(id string, again int) string {
 
 // Deliver delivers one event to all webhooks that want it, each on its own. It fails where one of
 // them never took it.
-func Deliver(ctx workflow.Context, in contract.DeliverInput) error {
+func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 	r := runtime.New(ctx)
 	failed := make([]error, len(in.Names))
 	deliveries := runtime.NewGroup(ctx)
 	for i, name := range in.Names {
 		deliveries.Start(func(ctx workflow.Context) error {
-			failed[i] = r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityWebhook, Args: []any{contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}},
+			failed[i] = r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCallWebhook, Args: []any{contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}},
 				What: "the event", Summary: "webhook · " + name, Options: runtime.DeliverOptions})
 			return nil
 		})

@@ -5,18 +5,18 @@ import "strings"
 // Search attributes of root runs, all of type Keyword. A namespace need not have them: a run
 // writes those alone that its namespace had when it began.
 const (
-	// AttributeName is the flow's name.
-	AttributeName = "FlowName"
+	// AttributeFlow is the flow's name.
+	AttributeFlow = "WeftFlow"
 	// AttributeDialect is the dialect that the flow was written in.
-	AttributeDialect = "FlowDialect"
-	// AttributeHash is the plan's hash.
-	AttributeHash = "FlowHash"
+	AttributeDialect = "WeftDialect"
+	// AttributePlanHash is the plan's hash.
+	AttributePlanHash = "WeftPlanHash"
 	// AttributeStatus is one of the Status constants. It is written when it changes.
-	AttributeStatus = "FlowStatus"
+	AttributeStatus = "WeftStatus"
 )
 
 // Attributes are all of them, in the order in which they are named to people.
-var Attributes = []string{AttributeName, AttributeDialect, AttributeHash, AttributeStatus}
+var Attributes = []string{AttributeFlow, AttributeDialect, AttributePlanHash, AttributeStatus}
 
 // What AttributeStatus says of a run. A terminated run keeps its last status.
 const (

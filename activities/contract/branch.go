@@ -54,7 +54,7 @@ type Shared struct {
 	Input ContentRef `json:"input"`
 	// MaxEvents is that of [RunInput].
 	MaxEvents int `json:"max_events,omitempty"`
-	// Owner is the workflow id of the run that owns all requests of the tree; OnError is park
+	// Owner is the workflow id of the run that owns all requests of the tree; OnError is wait
 	// or fail, see [RunInput].
 	Owner   string `json:"owner"`
 	OnError string `json:"on_error,omitempty"`

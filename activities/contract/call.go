@@ -73,7 +73,7 @@ type TailEntry struct {
 	Message json.RawMessage `json:"message,omitempty"`
 }
 
-// ModelInput is the input of the activity Model: one completion of Base plus Tail.
+// ModelInput is the input of the activity CallModel: one completion of Base plus Tail.
 type ModelInput struct {
 	Profile ProfileRef `json:"profile"`
 	// Base is the thread as of the previous model call; Tail is what came since.
@@ -106,7 +106,7 @@ type SentText struct {
 	Text  string `json:"text"`
 }
 
-// SummariseInput is the input of the activity Summarise: a summary of the messages From to To of
+// SummariseInput is the input of the activity SummariseConversation: a summary of the messages From to To of
 // Base plus Tail, To left out.
 type SummariseInput struct {
 	Model  string      `json:"model"`
@@ -133,7 +133,7 @@ type SummariseResult struct {
 	Switched []Switch `json:"switched,omitempty"`
 }
 
-// ModelResult is the result of the activity Model.
+// ModelResult is the result of the activity CallModel.
 type ModelResult struct {
 	// Message is the assistant's, encoded. These very bytes are hashed and kept.
 	Message json.RawMessage `json:"message"`
@@ -241,7 +241,7 @@ type ToolSpec struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// ToolInput is the input of the activity Tool: one call of one tool.
+// ToolInput is the input of the activity CallTool: one call of one tool.
 type ToolInput struct {
 	Connection plan.Connection `json:"connection"`
 	Name       string          `json:"name"`
@@ -272,7 +272,7 @@ func (k *Kept) KeepOutside() { k.Outside = true }
 // IsOutside means that the result goes to the store.
 func (k *Kept) IsOutside() bool { return k.Outside }
 
-// ToolResult is the result of the activity Tool: the tool's message, encoded. An error
+// ToolResult is the result of the activity CallTool: the tool's message, encoded. An error
 // that the tool itself reports is a message too, with Error set.
 type ToolResult struct {
 	Kept    `json:"-"`
@@ -280,7 +280,7 @@ type ToolResult struct {
 	Error   bool            `json:"error,omitempty"`
 }
 
-// JudgeInput is the input of the activity Judge: one yes/no question.
+// JudgeInput is the input of the activity EvaluateCondition: one yes/no question.
 type JudgeInput struct {
 	Model    string      `json:"model"`
 	Script   *ContentRef `json:"script,omitempty"`
@@ -309,7 +309,7 @@ type LongValue struct {
 	SHA string `json:"sha"`
 }
 
-// JudgeResult is the result of the activity Judge.
+// JudgeResult is the result of the activity EvaluateCondition.
 type JudgeResult struct {
 	Yes      bool     `json:"yes"`
 	Reason   string   `json:"reason,omitempty"`
@@ -318,7 +318,7 @@ type JudgeResult struct {
 	Switched []Switch `json:"switched,omitempty"`
 }
 
-// CondenseInput is the input of the activity Condense: a value shortened to what a node
+// CondenseInput is the input of the activity CondenseValue: a value shortened to what a node
 // needs, for set_state_filtered.
 type CondenseInput struct {
 	Model  string      `json:"model"`

@@ -9,7 +9,7 @@ import (
 
 // SignalYield asks a chain to come back at its next boundary with what it would itself go
 // on with. Parents send it before they continue as new.
-const SignalYield = "yield"
+const SignalYield = "_weft_yield"
 
 // CarriedMessage is a thread's message. Own means that workflow code wrote it.
 type CarriedMessage struct {

@@ -54,14 +54,14 @@ const (
 
 // Activity types.
 const (
-	ActivityPrepare   = "Prepare"
-	ActivityListTool  = "ListTools"
-	ActivityModel     = "Model"
-	ActivityTool      = "Tool"
-	ActivityJudge     = "Judge"
-	ActivityCondense  = "Condense"
-	ActivitySummarise = "Summarise"
-	ActivityCheck     = "CheckAnswer"
+	ActivityCompileFlow           = "CompileFlow"
+	ActivityListTools             = "ListTools"
+	ActivityCallModel             = "CallModel"
+	ActivityCallTool              = "CallTool"
+	ActivityEvaluateCondition     = "EvaluateCondition"
+	ActivityCondenseValue         = "CondenseValue"
+	ActivitySummariseConversation = "SummariseConversation"
+	ActivityValidateAnswer        = "ValidateAnswer"
 )
 
 // Queries, answered by every run of either workflow type.
@@ -130,11 +130,11 @@ type RunInput struct {
 	// Budget bounds what the run may spend on models, within what the worker allows.
 	Budget *Budget `json:"budget,omitempty"`
 	// OnError is what happens when something fails that an operator must fix, an expired
-	// key for example: "park" (the default) waits with a request of kind retry, "fail" fails
+	// key for example: "wait" (the default) waits with a request of kind retry, "fail" fails
 	// the run.
 	OnError string `json:"on_error,omitempty"`
 	// Session keeps the run open when its agent has answered: it takes further prompts by the
-	// Update or the signal [UpdateResume], until [UpdateStop]. The flow must be of one agent.
+	// Update or the signal [UpdatePrompt], until [UpdateCloseSession]. The flow must be of one agent.
 	Session bool `json:"session,omitempty"`
 	// Parent is the workflow id of the session that hears how each turn of this one ended; set
 	// by the interpreter.
@@ -313,9 +313,9 @@ func (u Usage) Beyond(o Usage) Usage {
 	return d
 }
 
-// PrepareInput asks for what a run must know before its first node: the plan of a
+// CompileFlowInput asks for what a run must know before its first node: the plan of a
 // document, and the model where none is named.
-type PrepareInput struct {
+type CompileFlowInput struct {
 	Flow  FlowRef `json:"flow"`
 	Model string  `json:"model,omitempty"`
 	// Root is set by root runs, which publish what they are.
@@ -330,8 +330,8 @@ type PrepareInput struct {
 	Input     string `json:"input,omitempty"`
 }
 
-// PrepareResult pins the plan and the model in history.
-type PrepareResult struct {
+// CompileFlowResult pins the plan and the model in history.
+type CompileFlowResult struct {
 	// Plan is absent where the input already had one and declares no inputs.
 	Plan   *plan.Flow  `json:"plan,omitempty"`
 	Source plan.Source `json:"source"`

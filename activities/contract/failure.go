@@ -34,9 +34,9 @@ const (
 	ClassPayloadLost = "payload_lost"
 
 	// For an operator to fix; not retried.
-	ClassDenied     = "denied"
-	ClassQuota      = "quota"
-	ClassConnection = "connection"
+	ClassDenied        = "denied"
+	ClassQuotaExceeded = "quota_exceeded"
+	ClassConnection    = "connection"
 	// ClassPayloadKey: a payload is encrypted with a key that is not there, or is another.
 	ClassPayloadKey = "payload_key"
 
@@ -52,8 +52,8 @@ const (
 	ClassNoAnswer = "no_answer"
 	// ClassNoRoute: none of a node's conditions held, in a flow that must go on then.
 	ClassNoRoute = "no_route"
-	// ClassValue: a value is not what a condition, a transformation or a merge wants.
-	ClassValue = "value"
+	// ClassInvalidValue: a value is not what a condition, a transformation or a merge wants.
+	ClassInvalidValue = "invalid_value"
 	// ClassNoFinish: the model never called the tool by which its node ends.
 	ClassNoFinish = "no_finish"
 	// ClassTurnLimit: a node made all the model calls that it may make.
@@ -64,8 +64,8 @@ const (
 	// ClassInternal: a defect of the interpreter.
 	ClassInternal = "internal"
 
-	// ClassBlocked: the hook before the run stopped it.
-	ClassBlocked = "blocked"
+	// ClassHookBlocked: the hook before the run stopped it.
+	ClassHookBlocked = "hook_blocked"
 
 	// Of an answer to a request; the run itself goes on.
 	ClassUnknownRequest  = "unknown_request"

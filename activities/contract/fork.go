@@ -5,18 +5,18 @@ import (
 	"fmt"
 )
 
-// QueryPast takes a [PastQuery] and returns a [PastPage]: what the run's executions did, so that
+// QueryExecutions takes a [ExecutionsQuery] and returns a [ExecutionsPage]: what the run's executions did, so that
 // another run can go on from the middle of it. Every run of either workflow type answers it.
-const QueryPast = "past"
+const QueryExecutions = "executions"
 
-// PastQuery asks for the executions from a number on, the first is 0.
-type PastQuery struct {
+// ExecutionsQuery asks for the executions from a number on, the first is 0.
+type ExecutionsQuery struct {
 	From int `json:"from,omitempty"`
 }
 
-// PastPage is an answer to the query past. More executions come from Next on; 0: there are
+// ExecutionsPage is an answer to the query executions. More executions come from Next on; 0: there are
 // none.
-type PastPage struct {
+type ExecutionsPage struct {
 	Executions []Past `json:"executions"`
 	Next       int    `json:"next,omitempty"`
 }

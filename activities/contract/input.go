@@ -163,7 +163,7 @@ func (in *RunInput) check() error {
 	case sources != 1:
 		return fmt.Errorf("flow: want exactly one of text (a document), name (of a flow on the worker) and plan, got %d", sources)
 	case !validOnError(in.OnError):
-		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorPark, OnErrorFail)
+		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorWait, OnErrorFail)
 	case in.Talk != nil:
 		return fmt.Errorf("talk is set, want it left out: the interpreter sets it")
 	case in.Unchecked:
@@ -224,7 +224,7 @@ func (in *RunInput) checkHistory() error {
 	return nil
 }
 
-func validOnError(s string) bool { return s == "" || s == OnErrorPark || s == OnErrorFail }
+func validOnError(s string) bool { return s == "" || s == OnErrorWait || s == OnErrorFail }
 
 // checkComponents refuses components that no document could refer to.
 func (in *RunInput) checkComponents() error {

@@ -6,11 +6,11 @@ import (
 	"weft/workflows/plan"
 )
 
-// ActivityProgram runs a program: [ProgramInput], [ProgramResult].
-const ActivityProgram = "Program"
+// ActivityRunProgram runs a program: [ProgramInput], [ProgramResult].
+const ActivityRunProgram = "RunProgram"
 
-// ClassProgram is that of a program which ended with another code than 0.
-const ClassProgram = "program"
+// ClassProgramFailed is that of a program which ended with another code than 0.
+const ClassProgramFailed = "program_failed"
 
 // ProgramInput asks for one run of a program.
 type ProgramInput struct {

@@ -27,17 +27,17 @@ var Requests = []string{RequestMessage, RequestToolResult, RequestConfirm, Reque
 // announce theirs to it and wait.
 const (
 	// SignalRequest announces a [Request] to the owner; again after every resumption.
-	SignalRequest = "request"
+	SignalRequest = "_weft_request"
 	// SignalClose tells the owner by a [RequestID] that a request is no longer needed.
-	SignalClose = "close"
+	SignalClose = "_weft_close_request"
 	// SignalReply brings a [Reply] from the owner to the run that waits.
-	SignalReply = "reply"
+	SignalReply = "_weft_reply"
 	// SignalSteer brings an [Inbound] from the owner to a branch.
-	SignalSteer = "steer"
+	SignalSteer = "_weft_steer"
 	// SignalRoom asks the run above by a [Room] whether its history has room for what the
 	// sender brings back; SignalGrant brings the answer.
-	SignalRoom  = "room"
-	SignalGrant = "grant"
+	SignalRoom  = "_weft_reserve"
+	SignalGrant = "_weft_reserved"
 )
 
 // Room is how many bytes of a history one run asks of another, or is given: fewer than it asked
@@ -50,8 +50,8 @@ type Room struct {
 
 // What a run does when something fails that an operator must fix.
 const (
-	// OnErrorPark opens a request of kind retry and waits.
-	OnErrorPark = "park"
+	// OnErrorWait opens a request of kind retry and waits.
+	OnErrorWait = "wait"
 	// OnErrorFail fails the run.
 	OnErrorFail = "fail"
 )
@@ -59,7 +59,7 @@ const (
 // Parks reports whether a failure of a class is one that an operator can fix, so that the call
 // can be made again: nothing is wrong with what was asked.
 func Parks(class string) bool {
-	return Retryable(class) || class == ClassDenied || class == ClassQuota || class == ClassConnection || class == ClassPayloadKey
+	return Retryable(class) || class == ClassDenied || class == ClassQuotaExceeded || class == ClassConnection || class == ClassPayloadKey
 }
 
 // RequestID names a request; without an ID all of a run that has ended without a word, and of
@@ -218,9 +218,9 @@ type ConfirmRule struct {
 	LimitSeconds int    `json:"limit_seconds,omitempty"`
 }
 
-// CheckInput is the input of the activity CheckAnswer: what somebody answered, against the
+// ValidateAnswerInput is the input of the activity ValidateAnswer: what somebody answered, against the
 // schema that the tool declares for it.
-type CheckInput struct {
+type ValidateAnswerInput struct {
 	Catalogue ContentRef `json:"catalogue"`
 	Name      string     `json:"name"`
 	// Arguments are a confirm's, Result is a client-side tool's.
@@ -228,8 +228,8 @@ type CheckInput struct {
 	Result    json.RawMessage `json:"result,omitempty"`
 }
 
-// CheckResult is the result of the activity CheckAnswer. Errors empty: it is good.
-type CheckResult struct {
+// ValidateAnswerResult is the result of the activity ValidateAnswer. Errors empty: it is good.
+type ValidateAnswerResult struct {
 	Errors []FieldError `json:"errors,omitempty"`
 }
 

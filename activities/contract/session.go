@@ -8,19 +8,19 @@ import (
 // A session is a run of one agent that stays open. Each prompt is a turn in the same
 // conversation; the first is the run's input.
 const (
-	// UpdateResume takes a [ResumeInput] and returns the [Turn] when that has ended, or as it
+	// UpdatePrompt takes a [PromptInput] and returns the [Turn] when that has ended, or as it
 	// stands where the run continues as new before: the same Update again then waits on. As a
 	// signal it starts the turn alone.
-	UpdateResume = "resume"
-	// UpdateStop takes a [StopInput] and returns a [Receipt]: the turn under way is cancelled,
+	UpdatePrompt = "prompt"
+	// UpdateCloseSession takes a [CloseSessionInput] and returns a [Receipt]: the turn under way is cancelled,
 	// and the session ends.
-	UpdateStop = "stop"
+	UpdateCloseSession = "close_session"
 	// SignalTurn tells a session by a [ChildTurn] how a turn of one that it started stands.
-	SignalTurn = "turn"
+	SignalTurn = "_weft_turn"
 )
 
-// ResumeInput is a session's next prompt.
-type ResumeInput struct {
+// PromptInput is a session's next prompt.
+type PromptInput struct {
 	// ID makes the prompt repeatable: the same one again is the same turn. Empty: the Update's
 	// own id.
 	ID string `json:"id,omitempty"`
@@ -33,7 +33,7 @@ type ResumeInput struct {
 }
 
 // Hash distinguishes prompts: by its text, and by its images where it has some.
-func (r *ResumeInput) Hash() string {
+func (r *PromptInput) Hash() string {
 	hash := SHA([]byte(r.Prompt))
 	for i := range r.Images {
 		hash = Chain(hash, SHA([]byte(r.Images[i].Data)))
@@ -41,8 +41,8 @@ func (r *ResumeInput) Hash() string {
 	return hash
 }
 
-// StopInput ends a session.
-type StopInput struct {
+// CloseSessionInput ends a session.
+type CloseSessionInput struct {
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`
 }
@@ -60,7 +60,7 @@ const (
 type Turn struct {
 	// N counts turns from 1; 0 while the prompt is queued, and where the session ended before its turn.
 	N int `json:"n,omitempty"`
-	// ID is that of the [ResumeInput]; empty for the first turn and for callbacks.
+	// ID is that of the [PromptInput]; empty for the first turn and for callbacks.
 	ID     string `json:"id,omitempty"`
 	Status string `json:"status"`
 	// ResultText and ResultData exclude each other; one is set where the turn is completed,
@@ -91,7 +91,7 @@ type Prompt struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
 	Hash string `json:"hash"`
-	// Images are those of the [ResumeInput].
+	// Images are those of the [PromptInput].
 	Images []Image `json:"images,omitempty"`
 }
 
@@ -174,8 +174,8 @@ type SessionCarry struct {
 	Queue    []Prompt       `json:"queue,omitempty"`
 	Children []ChildSession `json:"children,omitempty"`
 	// Callbacks are results of children that no turn has had yet, in the order in which they came.
-	Callbacks []ChildTurn `json:"callbacks,omitempty"`
-	Stop      *StopInput  `json:"stop,omitempty"`
+	Callbacks []ChildTurn        `json:"callbacks,omitempty"`
+	Stop      *CloseSessionInput `json:"stop,omitempty"`
 	// Spent is what had been used when the turn began.
 	Spent Usage `json:"spent"`
 	// Rejected and Rejects are those of the [Status] of a session that owns no requests.

@@ -12,9 +12,9 @@ func TestSwitchesAreCountedByTheirWay(t *testing.T) {
 	u.Switch("c/z-2026", []Switch{{Model: "a/x", Class: ClassRateLimited, To: "b/y"}, {Model: "b/y", Class: ClassUnavailable}})
 	before := u
 	u.Switch("b/y", []Switch{{Model: "a/x", Class: ClassRateLimited, Text: "another text"}})
-	u.Add(Usage{Switched: []Switched{{From: "a/x", To: "b/y", Class: ClassQuota, Times: 2}}})
+	u.Add(Usage{Switched: []Switched{{From: "a/x", To: "b/y", Class: ClassQuotaExceeded, Times: 2}}})
 	want := []Switched{
-		{From: "a/x", To: "b/y", Class: ClassQuota, Times: 2}, {From: "a/x", To: "b/y", Class: ClassRateLimited, Times: 2},
+		{From: "a/x", To: "b/y", Class: ClassQuotaExceeded, Times: 2}, {From: "a/x", To: "b/y", Class: ClassRateLimited, Times: 2},
 		{From: "b/y", To: "c/z-2026", Class: ClassUnavailable, Times: 1},
 	}
 	if diff := cmp.Diff(want, u.Switched); diff != "" {
@@ -23,7 +23,7 @@ func TestSwitchesAreCountedByTheirWay(t *testing.T) {
 	if n := before.Switched[0].Times; n != 1 {
 		t.Errorf("what was counted before says %d now", n)
 	}
-	less := []Switched{{From: "a/x", To: "b/y", Class: ClassQuota, Times: 2}, {From: "a/x", To: "b/y", Class: ClassRateLimited, Times: 1}}
+	less := []Switched{{From: "a/x", To: "b/y", Class: ClassQuotaExceeded, Times: 2}, {From: "a/x", To: "b/y", Class: ClassRateLimited, Times: 1}}
 	if diff := cmp.Diff(less, u.Less(before).Switched); diff != "" {
 		t.Errorf("since then (-want +got):\n%s", diff)
 	}

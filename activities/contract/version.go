@@ -72,7 +72,7 @@ func ReadBranchInput(raw json.RawMessage) (*BranchInput, error) {
 
 // ReadPrepared decodes what the activity that compiles gave. A worker of a later build may have
 // run it.
-func ReadPrepared(raw json.RawMessage) (*PrepareResult, error) {
+func ReadPrepared(raw json.RawMessage) (*CompileFlowResult, error) {
 	var head struct {
 		Plan versioned `json:"plan"`
 	}
@@ -81,7 +81,7 @@ func ReadPrepared(raw json.RawMessage) (*PrepareResult, error) {
 			return nil, f
 		}
 	}
-	var out PrepareResult
+	var out CompileFlowResult
 	if err := json.Unmarshal(raw, &out); err != nil {
 		return nil, &Failure{Class: ClassBadRequest, Text: "the compiled flow: " + err.Error(),
 			Remedy: "run workers of one build on a task queue"}

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// WorkflowDeliver delivers one event to webhooks: [DeliverInput]. It lives beside the run that
+// WorkflowWebhookDelivery delivers one event to webhooks: [WebhookDeliveryInput]. It lives beside the run that
 // starts it, and longer where a receiver is away.
-const WorkflowDeliver = "Deliver"
+const WorkflowWebhookDelivery = "WebhookDelivery"
 
-// ActivityWebhook delivers one event to one webhook: [WebhookInput].
-const ActivityWebhook = "Webhook"
+// ActivityCallWebhook delivers one event to one webhook: [WebhookInput].
+const ActivityCallWebhook = "CallWebhook"
 
 // The events of webhooks.
 const (
@@ -72,9 +72,9 @@ type WebhookError struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// DeliverInput is an event, its id, which is the same for all attempts and receivers, and the
+// WebhookDeliveryInput is an event, its id, which is the same for all attempts and receivers, and the
 // names of the webhooks that want it.
-type DeliverInput struct {
+type WebhookDeliveryInput struct {
 	ID    string       `json:"id"`
 	Event WebhookEvent `json:"event"`
 	Names []string     `json:"names"`

@@ -172,7 +172,7 @@ func conformErrors(t *testing.T, b bench) string {
 		{429, faultPlain, "slow down", []string{"Retry-After", "17"}, contract.ClassRateLimited, 17 * time.Second},
 		{429, faultPlain, "slow down", []string{"Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}, contract.ClassRateLimited, maxAfter},
 		{429, faultPlain, "slow down", []string{"Retry-After", "Wed, 21 Oct 2015 07:28:00 GMT"}, contract.ClassRateLimited, 0},
-		{429, faultQuota, "", nil, contract.ClassQuota, 0},
+		{429, faultQuota, "", nil, contract.ClassQuotaExceeded, 0},
 		{500, faultPlain, "oops", nil, contract.ClassUnavailable, 0},
 		{503, faultPlain, "busy", []string{"Retry-After", "3"}, contract.ClassUnavailable, 3 * time.Second},
 		{529, faultPlain, "overloaded", nil, contract.ClassUnavailable, 0},

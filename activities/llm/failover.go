@@ -29,7 +29,7 @@ func Refs(list string) []string {
 // failoverClasses are the classes of failures after which another model may answer. A mistake of the author
 // must not be hidden.
 var failoverClasses = []string{
-	contract.ClassRateLimited, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassDenied, contract.ClassQuota,
+	contract.ClassRateLimited, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassDenied, contract.ClassQuotaExceeded,
 	contract.ClassConnection, contract.ClassContextLength,
 }
 

@@ -40,7 +40,7 @@ func TestAnotherModelAnswers(t *testing.T) {
 	}{
 		"unavailable":          {answer(503, `{"error":{"message":"down"}}`), contract.ClassUnavailable},
 		"rate limited":         {answer(429, `{"error":{"message":"slow"}}`), contract.ClassRateLimited},
-		"no money":             {answer(402, `{"error":{"message":"pay"}}`), contract.ClassQuota},
+		"no money":             {answer(402, `{"error":{"message":"pay"}}`), contract.ClassQuotaExceeded},
 		"denied":               {answer(401, `{"error":{"message":"who"}}`), contract.ClassDenied},
 		"too long for this":    {answer(400, errorBody("context_length_exceeded", "too long")), contract.ClassContextLength},
 		"a stream that is cut": {sse(text("half")), contract.ClassUnavailable},

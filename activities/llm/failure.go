@@ -57,7 +57,7 @@ func classOf(r *report) string {
 	}
 	switch {
 	case r.is(quotaCodes), mayLackMoney && containsAny(text, quotaTexts):
-		return contract.ClassQuota
+		return contract.ClassQuotaExceeded
 	case r.is(contextCodes), refusesInput && containsAny(text, contextTexts):
 		return contract.ClassContextLength
 	case r.flagged, r.is(refusalCodes), (refusesInput || st == 403) && containsAny(text, refusalTexts):
@@ -72,7 +72,7 @@ func classOf(r *report) string {
 func classOfStatus(st int) string {
 	switch st {
 	case 402:
-		return contract.ClassQuota
+		return contract.ClassQuotaExceeded
 	case 401, 403:
 		return contract.ClassDenied
 	case 413:
@@ -133,7 +133,7 @@ func (c *remote) remedy(class string, status int) string {
 			return fmt.Sprintf("check providers.%s.auth and what it names, and that a policy lets it use this model", c.name)
 		}
 		return fmt.Sprintf("check %s in the worker's environment, and that it may use this model", c.keyName)
-	case contract.ClassQuota:
+	case contract.ClassQuotaExceeded:
 		return fmt.Sprintf("add credit for the account of %s, or choose another model", c.keyName)
 	case contract.ClassContextLength:
 		return "shorten the prompt or the conversation, or choose a model with a larger context"

@@ -26,7 +26,7 @@ const (
 // failClasses are the failures that a script can return.
 var failClasses = []string{
 	contract.ClassRateLimited, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassBadRequest, contract.ClassContextLength,
-	contract.ClassRefused, contract.ClassSchema, contract.ClassTooLarge, contract.ClassDenied, contract.ClassQuota, contract.ClassConnection,
+	contract.ClassRefused, contract.ClassSchema, contract.ClassTooLarge, contract.ClassDenied, contract.ClassQuotaExceeded, contract.ClassConnection,
 }
 
 // CanFail reports whether a script can return a failure of a class.

@@ -192,7 +192,7 @@ func classifyStatus(at *target, se *statusError) error {
 	case se.status == http.StatusUnauthorized, se.status == http.StatusForbidden, se.status == http.StatusProxyAuthRequired:
 		class, remedy = contract.ClassDenied, at.credentials()
 	case se.status == http.StatusPaymentRequired:
-		class = contract.ClassQuota
+		class = contract.ClassQuotaExceeded
 	case se.status == http.StatusTooManyRequests:
 		class = contract.ClassRateLimited
 	case se.status == http.StatusRequestTimeout, se.status == http.StatusGatewayTimeout:

@@ -21,7 +21,7 @@ func TestStatuses(t *testing.T) {
 	}{
 		"not authenticated":  {401, contract.ClassDenied, "connections.c.headers"},
 		"not allowed":        {403, contract.ClassDenied, "403"},
-		"unpaid":             {402, contract.ClassQuota, "402"},
+		"unpaid":             {402, contract.ClassQuotaExceeded, "402"},
 		"too many":           {429, contract.ClassRateLimited, "429"},
 		"broken":             {500, contract.ClassUnavailable, "500 Internal Server Error: sorry"},
 		"maintenance":        {503, contract.ClassUnavailable, "503"},

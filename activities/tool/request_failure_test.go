@@ -39,7 +39,7 @@ func TestFailingRequests(t *testing.T) {
 		says   string
 	}{
 		"wants credentials":            {answer: status(401), class: contract.ClassDenied, says: "secrets: {NAME: {value:"},
-		"wants money":                  {answer: status(402), class: contract.ClassQuota, says: "402"},
+		"wants money":                  {answer: status(402), class: contract.ClassQuotaExceeded, says: "402"},
 		"forbids it":                   {answer: status(403), class: contract.ClassDenied, says: "403"},
 		"too many":                     {answer: status(429), class: contract.ClassRateLimited, after: pause, says: "429"},
 		"broken":                       {answer: status(500), class: contract.ClassUnavailable, after: pause, says: "sorry"},

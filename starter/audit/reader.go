@@ -169,7 +169,7 @@ func (l *Reader) completed(c *history.CallCompleted) {
 		if m, err := contract.DecodeMessage(out.Message); ok && err == nil {
 			l.messages = append(l.messages, agentMessage{exec, digits(turn), m, l.nextTask()})
 		}
-	case *contract.PrepareResult:
+	case *contract.CompileFlowResult:
 		if out.Plan != nil {
 			l.flow, l.out.FlowHash = out.Plan, cmp.Or(out.Hash, l.out.FlowHash)
 			l.source = out.Source

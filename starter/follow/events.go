@@ -136,23 +136,23 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 	c := &call{Call: of, node: t.label + node}
 	t.calls[of.Scheduled] = c
 	switch of.Kind {
-	case contract.ActivityModel:
+	case contract.ActivityCallModel:
 		c.what = "model call " + turn
-	case contract.ActivityTool:
+	case contract.ActivityCallTool:
 		c.what = "tool"
 		if in, ok := of.Input.(*contract.ToolInput); ok {
 			c.what = fmt.Sprintf("tool %s %s", plaintext.Line(in.As, 64), plaintext.Line(string(in.Arguments), 80))
 		}
-	case contract.ActivityJudge:
+	case contract.ActivityEvaluateCondition:
 		c.what = "judge"
 		return
-	case contract.ActivityPrepare:
+	case contract.ActivityCompileFlow:
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "prepare"
 		return
-	case contract.ActivityCheck:
+	case contract.ActivityValidateAnswer:
 		c.node, c.what = "", "check of an answer"
 		return
-	case contract.ActivityListTool:
+	case contract.ActivityListTools:
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "list tools of "+plaintext.Line(turn, 100)
 		return
 	default:
@@ -177,7 +177,7 @@ func (f *Follower) leave(t *track, at time.Time) {
 // completed prints the result of a call.
 func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCompleted) {
 	switch out := d.Result.(type) {
-	case *contract.PrepareResult:
+	case *contract.CompileFlowResult:
 		if t.id == f.id {
 			f.plan(out.Plan)
 			if out.Model != "" {
@@ -191,7 +191,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 		f.answered(t, at, c, out)
 	case *contract.ToolResult:
 		f.toolResult(at, c, out)
-	case *contract.CheckResult:
+	case *contract.ValidateAnswerResult:
 		f.checked(at, c, out)
 	case *contract.JudgeResult:
 		f.switched(at, c, out.Switched, out.Model)
@@ -208,7 +208,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 		f.switched(at, c, d.Usage().Switched, "")
 		f.done(at, c)
 	default:
-		if c.Kind != contract.ActivityPrepare && c.Kind != contract.ActivityCheck && c.Kind != contract.ActivityJudge {
+		if c.Kind != contract.ActivityCompileFlow && c.Kind != contract.ActivityValidateAnswer && c.Kind != contract.ActivityEvaluateCondition {
 			f.done(at, c)
 		}
 	}

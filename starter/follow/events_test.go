@@ -72,22 +72,22 @@ func TestEventsBecomeLines(t *testing.T) {
 	}{
 		"the worker's choice of a model is named": {
 			build: func(h *historytest.History) {
-				h.Call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "acme/m", Warnings: []string{"x.json:1:2: warning: odd"}})
+				h.Call("prepare", contract.ActivityCompileFlow, contract.CompileFlowInput{}, contract.CompileFlowResult{Model: "acme/m", Warnings: []string{"x.json:1:2: warning: odd"}})
 			},
 			want: "model: acme/m\n    0.2s                            x.json:1:2: warning: odd\n",
 		},
 		"scripted answers are named as such": {
 			build: func(h *historytest.History) {
-				h.Call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "script"})
+				h.Call("prepare", contract.ActivityCompileFlow, contract.CompileFlowInput{}, contract.CompileFlowResult{Model: "script"})
 			},
 			want: "model: script (scripted answers, no model is called)\n",
 		},
 		"a node with a tool": {
 			build: func(h *historytest.History) {
-				h.Call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "", "search", "set_state"))
-				h.Call("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search", Arguments: json.RawMessage(`{"q":"go"}`)}, historytest.ToolMessage(h.T, "12345", false))
-				h.Call("find#1/tool/1.2", contract.ActivityTool, contract.ToolInput{As: "fetch", Arguments: json.RawMessage(`{}`)}, historytest.ToolMessage(h.T, "no such page", true))
-				h.Call("find#1/model/2", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "Found it."))
+				h.Call("find#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "", "search", "set_state"))
+				h.Call("find#1/tool/1.1", contract.ActivityCallTool, contract.ToolInput{As: "search", Arguments: json.RawMessage(`{"q":"go"}`)}, historytest.ToolMessage(h.T, "12345", false))
+				h.Call("find#1/tool/1.2", contract.ActivityCallTool, contract.ToolInput{As: "fetch", Arguments: json.RawMessage(`{}`)}, historytest.ToolMessage(h.T, "no such page", true))
+				h.Call("find#1/model/2", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "Found it."))
 			},
 			want: `    0.0s  find#1                    started
     0.2s  find#1                    model call 1: calls search, set_state (12+3 tokens, 0.2 s)
@@ -99,7 +99,7 @@ func TestEventsBecomeLines(t *testing.T) {
 		},
 		"an answer without tools to call ends a node whose budget is spent": {
 			build: func(h *historytest.History) {
-				h.Call("n#1/model/5", contract.ActivityModel, contract.ModelInput{NoTools: true}, historytest.Answer(h.T, "enough", "search"))
+				h.Call("n#1/model/5", contract.ActivityCallModel, contract.ModelInput{NoTools: true}, historytest.Answer(h.T, "enough", "search"))
 			},
 			want: `    0.0s  n#1                       started
     0.2s  n#1                       model call 5: "enough" (12+3 tokens, 0.2 s)
@@ -110,8 +110,8 @@ func TestEventsBecomeLines(t *testing.T) {
 			build: func(h *historytest.History) {
 				r := historytest.Answer(h.T, "fine")
 				r.Switched = []contract.Switch{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown"}}
-				h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
-				h.Call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m", Switched: r.Switched})
+				h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, r)
+				h.Call("n#1/judge/1", contract.ActivityEvaluateCondition, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m", Switched: r.Switched})
 			},
 			want: `    0.0s  n#1                       started
     0.2s  n#1                       model call 1: switched from acme/first to acme/m: rate_limited: slow down
@@ -125,7 +125,7 @@ func TestEventsBecomeLines(t *testing.T) {
 			build: func(h *historytest.History) {
 				r := historytest.Answer(h.T, "{}")
 				r.Checked = &contract.Checked{Errors: []contract.FieldError{{Path: "$", Message: "'title' is a required property"}}}
-				h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
+				h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, r)
 			},
 			want: `    0.0s  n#1                       started
     0.2s  n#1                       model call 1: its JSON is wrong: $: 'title' is a required property (12+3 tokens, 0.2 s)
@@ -133,7 +133,7 @@ func TestEventsBecomeLines(t *testing.T) {
 		},
 		"attempts and failures": {
 			build: func(h *historytest.History) {
-				s := h.Scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
+				s := h.Scheduled("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{})
 				h.Started(s, 3, rateLimited)
 				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, func(e *historypb.HistoryEvent) {
 					e.Attributes = &historypb.HistoryEvent_ActivityTaskFailedEventAttributes{ActivityTaskFailedEventAttributes: &historypb.ActivityTaskFailedEventAttributes{ScheduledEventId: s, Failure: rateLimited}}
@@ -146,8 +146,8 @@ func TestEventsBecomeLines(t *testing.T) {
 		},
 		"a judge, at the entry too": {
 			build: func(h *historytest.History) {
-				h.Call("START/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Is it long?"}, contract.JudgeResult{Yes: true, Reason: "900 words", Model: "script"})
-				h.Call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m"})
+				h.Call("START/judge/1", contract.ActivityEvaluateCondition, contract.JudgeInput{Question: "Is it long?"}, contract.JudgeResult{Yes: true, Reason: "900 words", Model: "script"})
+				h.Call("n#1/judge/1", contract.ActivityEvaluateCondition, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m"})
 			},
 			want: `    0.2s  START                     judge "Is it long?": yes (900 words), scripted
     0.5s  n#1                       judge "Done?": no
@@ -155,8 +155,8 @@ func TestEventsBecomeLines(t *testing.T) {
 		},
 		"nodes that end with a tool": {
 			build: func(h *historytest.History) {
-				h.Call("a#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
-				h.Call("b#2/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
+				h.Call("a#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
+				h.Call("b#2/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
 				h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, func(*historypb.HistoryEvent) {})
 			},
 			want: `    0.0s  a#1                       started
@@ -169,7 +169,7 @@ func TestEventsBecomeLines(t *testing.T) {
 		},
 		"ids and texts of others cannot move the cursor": {
 			build: func(h *historytest.History) {
-				h.Call("a%2Fb#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "x\x1b[2J\r\n\u202ey"))
+				h.Call("a%2Fb#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "x\x1b[2J\r\n\u202ey"))
 			},
 			want: `    0.0s  a/b#1                     started
     0.2s  a/b#1                     model call 1: "x[2J y" (12+3 tokens, 0.2 s)
@@ -178,7 +178,7 @@ func TestEventsBecomeLines(t *testing.T) {
 		},
 		"payloads that nobody here can read": {
 			build: func(h *historytest.History) {
-				s := h.Scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
+				s := h.Scheduled("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{})
 				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, func(e *historypb.HistoryEvent) {
 					e.Attributes = &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
 						ScheduledEventId: s, Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("binary/encrypted")}}}}}}
@@ -208,7 +208,7 @@ func TestEventsBecomeLines(t *testing.T) {
 
 func TestEventsBecomeObjects(t *testing.T) {
 	h := historytest.New(t)
-	h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "<hi>"))
+	h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "<hi>"))
 	var out bytes.Buffer
 	f := New(host{}, nil, "root", "r", "", objects{&out})
 	track := newTrack("root", "r", "")

@@ -19,7 +19,7 @@ func (f *Follower) reads() bool {
 
 // streams reports whether a call may stream text.
 func (c *call) streams() bool {
-	return c.Kind == contract.ActivityModel || c.Kind == contract.ActivityCondense || c.Kind == contract.ActivitySummarise
+	return c.Kind == contract.ActivityCallModel || c.Kind == contract.ActivityCondenseValue || c.Kind == contract.ActivitySummariseConversation
 }
 
 // streaming reports whether a model may be answering in a run. The caller holds f.mu.

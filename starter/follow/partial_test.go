@@ -56,7 +56,7 @@ func pending(t *testing.T, attempt int32, b contract.Beat) *workflowservice.Desc
 func looks(t *testing.T, to progress.Report, all ...*workflowservice.DescribeWorkflowExecutionResponse) *Follower {
 	t.Helper()
 	h := &historytest.History{T: t, Start: time.Now()}
-	h.Scheduled("tell#1/model/1", contract.ActivityModel, contract.ModelInput{})
+	h.Scheduled("tell#1/model/1", contract.ActivityCallModel, contract.ModelInput{})
 	c := &mocks.Client{}
 	for _, d := range all {
 		c.On("DescribeWorkflowExecution", mock.Anything, "root", "r").Return(d, nil).Once()

@@ -142,7 +142,7 @@ func howAnswered(a *contract.Answered, known bool) string {
 }
 
 // checked prints why an answer was not accepted; one that was is shown by [Follower.news].
-func (f *Follower) checked(at time.Time, c *call, out *contract.CheckResult) {
+func (f *Follower) checked(at time.Time, c *call, out *contract.ValidateAnswerResult) {
 	if len(out.Errors) > 0 {
 		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was not taken: %s: %s",
 			plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))

@@ -23,7 +23,7 @@ type Call struct {
 	Kind      string
 	TaskQueue string
 	// Input is a *contract.ModelInput, *contract.ToolInput, *contract.JudgeInput,
-	// *contract.CheckInput or *contract.PrepareInput, by Kind, or nil.
+	// *contract.ValidateAnswerInput or *contract.CompileFlowInput, by Kind, or nil.
 	Input any
 
 	input *commonpb.Payloads
@@ -54,8 +54,8 @@ type (
 		Attempt int32
 		Failure *failurepb.Failure
 	}
-	// CallCompleted has a result: a *contract.PrepareResult, *contract.ModelResult,
-	// *contract.ToolResult, *contract.JudgeResult, *contract.CheckResult,
+	// CallCompleted has a result: a *contract.CompileFlowResult, *contract.ModelResult,
+	// *contract.ToolResult, *contract.JudgeResult, *contract.ValidateAnswerResult,
 	// *contract.CatalogueResult, *contract.CondenseResult or *contract.SummariseResult, by the
 	// call's kind, or nil.
 	CallCompleted struct {
@@ -113,16 +113,16 @@ func (u *Usage) AddTo(sum *contract.Usage) {
 // inputOf decodes the input of a call.
 func inputOf(kind string, p *commonpb.Payloads) any {
 	switch kind {
-	case contract.ActivityModel:
+	case contract.ActivityCallModel:
 		return decoded[contract.ModelInput](p)
-	case contract.ActivityTool:
+	case contract.ActivityCallTool:
 		return decoded[contract.ToolInput](p)
-	case contract.ActivityJudge:
+	case contract.ActivityEvaluateCondition:
 		return decoded[contract.JudgeInput](p)
-	case contract.ActivityCheck:
-		return decoded[contract.CheckInput](p)
-	case contract.ActivityPrepare:
-		return decoded[contract.PrepareInput](p)
+	case contract.ActivityValidateAnswer:
+		return decoded[contract.ValidateAnswerInput](p)
+	case contract.ActivityCompileFlow:
+		return decoded[contract.CompileFlowInput](p)
 	}
 	return nil
 }
@@ -130,21 +130,21 @@ func inputOf(kind string, p *commonpb.Payloads) any {
 // resultOf decodes the result of a call.
 func resultOf(kind string, p *commonpb.Payloads) any {
 	switch kind {
-	case contract.ActivityPrepare:
-		return decoded[contract.PrepareResult](p)
-	case contract.ActivityModel:
+	case contract.ActivityCompileFlow:
+		return decoded[contract.CompileFlowResult](p)
+	case contract.ActivityCallModel:
 		return decoded[contract.ModelResult](p)
-	case contract.ActivityTool:
+	case contract.ActivityCallTool:
 		return decoded[contract.ToolResult](p)
-	case contract.ActivityJudge:
+	case contract.ActivityEvaluateCondition:
 		return decoded[contract.JudgeResult](p)
-	case contract.ActivityCheck:
-		return decoded[contract.CheckResult](p)
-	case contract.ActivityListTool:
+	case contract.ActivityValidateAnswer:
+		return decoded[contract.ValidateAnswerResult](p)
+	case contract.ActivityListTools:
 		return decoded[contract.CatalogueResult](p)
-	case contract.ActivityCondense:
+	case contract.ActivityCondenseValue:
 		return decoded[contract.CondenseResult](p)
-	case contract.ActivitySummarise:
+	case contract.ActivitySummariseConversation:
 		return decoded[contract.SummariseResult](p)
 	}
 	return nil
@@ -153,10 +153,10 @@ func resultOf(kind string, p *commonpb.Payloads) any {
 // bodyOf decodes the argument of a message.
 func bodyOf(name string, p *commonpb.Payloads) any {
 	switch name {
-	case contract.UpdateResume:
-		return decoded[contract.ResumeInput](p)
-	case contract.UpdateStop:
-		return decoded[contract.StopInput](p)
+	case contract.UpdatePrompt:
+		return decoded[contract.PromptInput](p)
+	case contract.UpdateCloseSession:
+		return decoded[contract.CloseSessionInput](p)
 	case contract.SignalRequest:
 		return decoded[contract.Request](p)
 	case contract.SignalClose:

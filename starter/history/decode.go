@@ -202,7 +202,7 @@ func (d *decoder) message(e *historypb.HistoryEvent) any {
 		out := &UpdateCompleted{UpdateID: s.GetMeta().GetUpdateId(), Message: d.updates[s.GetAcceptedEventId()], Failure: s.GetOutcome().GetFailure()}
 		if m := out.Message; m != nil {
 			m.Outcome = out
-			if m.Name == contract.UpdateResume && out.Failure == nil {
+			if m.Name == contract.UpdatePrompt && out.Failure == nil {
 				out.Turn = decodedAs[contract.Turn](s.GetOutcome().GetSuccess())
 			}
 		}

@@ -141,7 +141,7 @@ type Message struct {
 	Identity string
 	// FromWorkflow reports whether another workflow sent it.
 	FromWorkflow bool
-	// Body is the argument decoded: *contract.ResumeInput, *contract.StopInput,
+	// Body is the argument decoded: *contract.PromptInput, *contract.CloseSessionInput,
 	// *contract.Request, *contract.RequestID, *contract.ChildTurn, or nil.
 	Body any
 	// Outcome is that of an Update that has completed. [Read] sets it before it yields the

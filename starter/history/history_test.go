@@ -81,7 +81,7 @@ func TestReadGoesThroughContinuations(t *testing.T) {
 	first.Begin("", contract.RunInput{Input: "go"})
 	first.ContinuedAsNew("r2")
 	second.Begin("r1", contract.RunInput{Carry: &contract.Carry{}})
-	second.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "hello"))
+	second.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "hello"))
 	for name, tc := range map[string]struct {
 		first *historytest.History
 		want  []string
@@ -118,11 +118,11 @@ func TestRecordedHistoriesDecode(t *testing.T) {
 					t.Errorf("%s: event %d: the input does not decode", name, e.ID)
 				}
 			case *history.CallScheduled:
-				if d.Input == nil && slices.Contains([]string{contract.ActivityModel, contract.ActivityTool, contract.ActivityJudge}, d.Kind) {
+				if d.Input == nil && slices.Contains([]string{contract.ActivityCallModel, contract.ActivityCallTool, contract.ActivityEvaluateCondition}, d.Kind) {
 					t.Errorf("%s: event %d: the input of %s does not decode", name, e.ID, d.ID)
 				}
 			case *history.CallCompleted:
-				if d.Result == nil && d.Kind != contract.ActivityProgram && d.Kind != contract.ActivityWebhook && d.TaskQueue == "" {
+				if d.Result == nil && d.Kind != contract.ActivityRunProgram && d.Kind != contract.ActivityCallWebhook && d.TaskQueue == "" {
 					t.Errorf("%s: event %d: the result of %s does not decode", name, e.ID, d.ID)
 				}
 			case *history.Ended:
@@ -137,7 +137,7 @@ func TestRecordedHistoriesDecode(t *testing.T) {
 // A tail goes on behind the last event after an error.
 func TestTailGoesOn(t *testing.T) {
 	h := historytest.New(t)
-	h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "hello"))
+	h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "hello"))
 	h.ContinuedAsNew("r2")
 	part := &historytest.History{T: t, Events: h.Events[:2]}
 	c := &mocks.Client{}

@@ -68,7 +68,7 @@ func (r *recorder) event(e *history.Event) {
 // message takes a signal, or an Update that was not refused. A prompt whose turn the run's cancellation
 // ended was accepted, too.
 func (c *recordedRun) message(m *history.Message) {
-	if m.Outcome != nil && m.Outcome.Failure != nil && (m.Name != contract.UpdateResume || !contract.Cancelled(history.Error(m.Outcome.Failure))) {
+	if m.Outcome != nil && m.Outcome.Failure != nil && (m.Name != contract.UpdatePrompt || !contract.Cancelled(history.Error(m.Outcome.Failure))) {
 		return
 	}
 	if c.id == c.root {
@@ -94,7 +94,7 @@ func (c *recordedRun) begin(s *history.Started) {
 }
 
 // compiled takes the plan that an activity made of a document, and the model that it chose.
-func (c *recordedRun) compiled(out *contract.PrepareResult) {
+func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 	if c.id != c.root {
 		return
 	}
@@ -115,19 +115,19 @@ func (c *recordedRun) place(of *history.Call) string {
 func (c *recordedRun) scheduled(of *history.Call) {
 	at := c.place(of)
 	switch of.Kind {
-	case contract.ActivityCheck, contract.ActivityWebhook:
+	case contract.ActivityValidateAnswer, contract.ActivityCallWebhook:
 		return
-	case contract.ActivityPrepare:
+	case contract.ActivityCompileFlow:
 		// Plans that a worker made of documents of the run's own, for sub-agents, are played again; the
 		// run's own is what it was started with.
-		in, ok := of.Input.(*contract.PrepareInput)
+		in, ok := of.Input.(*contract.CompileFlowInput)
 		if c.id == c.root || !ok || in.Flow.Plan != nil {
 			return
 		}
 	}
 	if t := c.elsewhere[[2]string{of.TaskQueue, of.Kind}]; t != nil {
 		c.outside[at] = t
-		c.put(rehearse.Call{At: at, Kind: contract.ActivityTool, Tool: t.name, Pending: true, Arguments: of.Argument()})
+		c.put(rehearse.Call{At: at, Kind: contract.ActivityCallTool, Tool: t.name, Pending: true, Arguments: of.Argument()})
 		return
 	}
 	c.put(c.asks(at, of))
@@ -162,9 +162,9 @@ func (c *recordedRun) completed(d *history.CallCompleted) {
 	x := c.call(at)
 	if x == nil {
 		switch out := d.Result.(type) {
-		case *contract.PrepareResult:
+		case *contract.CompileFlowResult:
 			c.compiled(out)
-		case *contract.CheckResult:
+		case *contract.ValidateAnswerResult:
 			c.checked(d.Call, out)
 		}
 		return
@@ -224,8 +224,8 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 		}
 	}
 	x.Fail = contract.FailureOf(history.Error(p))
-	kind := map[string]string{contract.ActivityModel: llm.KindAgent, contract.ActivityJudge: llm.KindJudge,
-		contract.ActivityCondense: llm.KindCondense, contract.ActivitySummarise: llm.KindCondense}[x.Kind]
+	kind := map[string]string{contract.ActivityCallModel: llm.KindAgent, contract.ActivityEvaluateCondition: llm.KindJudge,
+		contract.ActivityCondenseValue: llm.KindCondense, contract.ActivitySummariseConversation: llm.KindCondense}[x.Kind]
 	if kind == "" {
 		return
 	}
@@ -243,8 +243,8 @@ func (c *recordedRun) answer(m *history.Message) {
 }
 
 // checked drops an answer that was refused for what it holds, as signals are.
-func (c *recordedRun) checked(of *history.Call, out *contract.CheckResult) {
-	in, ok := of.Input.(*contract.CheckInput)
+func (c *recordedRun) checked(of *history.Call, out *contract.ValidateAnswerResult) {
+	in, ok := of.Input.(*contract.ValidateAnswerInput)
 	if !ok || len(out.Errors) == 0 {
 		return
 	}

@@ -130,7 +130,7 @@ func (r *recorder) before(at, node string) string {
 		if c.At == at {
 			break
 		}
-		if of, _ := rehearse.Execution(c.At); c.Kind == contract.ActivityModel && of == node {
+		if of, _ := rehearse.Execution(c.At); c.Kind == contract.ActivityCallModel && of == node {
 			last = c.At
 		}
 	}

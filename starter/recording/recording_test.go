@@ -103,7 +103,7 @@ func TestRecordingsDiffer(t *testing.T) {
 		"an answer that leads elsewhere": {"loop", "yes: false", "yes: true", "a call that the recording does not have", "", ""},
 		"what a model says last":         {"agent-condense", "say: done", "say: other", "the result's text", "", "status: "},
 		"the end":                        {"step-limit", "class: ", "class: not_", "the failure", "", "status: "},
-		"a call that is not made":        {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: Model}\n", "the call is not made", "z#9/model/1", "z#9"},
+		"a call that is not made":        {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: CallModel}\n", "the call is not made", "z#9/model/1", "z#9"},
 		"a question":                     {"loop", "question: again?", "question: more?", "the question", "", "at: "},
 		"a session's prompt":             {"session", "prompt: go on", "prompt: go home", "what the model is told", "boss#1~3/model/1", "at: boss#1~3"},
 		"what a session's prompt shows": {"session", "prompt: go on\n", "prompt: go on\n          images: [{media_type: image/gif, data: R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs=}]\n",

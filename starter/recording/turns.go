@@ -119,7 +119,7 @@ func (b *mailbox) closed(d *history.ChildEnded) {
 
 // signalled takes a signal.
 func (b *mailbox) signalled(m *history.Message) {
-	in, resumes := m.Body.(*contract.ResumeInput)
+	in, resumes := m.Body.(*contract.PromptInput)
 	switch turn, ok := m.Body.(*contract.ChildTurn); {
 	case b.off:
 	case ok:
@@ -141,7 +141,7 @@ func (b *mailbox) updated(m *history.Message) {
 // asked takes what somebody asks of the session.
 func (b *mailbox) asked(to *rehearse.Delivery, m *history.Message) {
 	switch in := m.Body.(type) {
-	case *contract.ResumeInput:
+	case *contract.PromptInput:
 		id := cmp.Or(in.ID, m.UpdateID)
 		key := [2]string{b.run, id}
 		if id != "" && b.r.prompted[key] {
@@ -153,7 +153,7 @@ func (b *mailbox) asked(to *rehearse.Delivery, m *history.Message) {
 			b.r.content[contract.SHA(raw)] = raw
 		}
 		to.Prompts = append(to.Prompts, q)
-	case *contract.StopInput:
+	case *contract.CloseSessionInput:
 		stop := *in
 		stop.By = "" // nothing depends on it
 		to.Stop = &stop

@@ -53,7 +53,7 @@ type Workflow struct {
 	// Input is what a flow's run was started with, Compiled its plan as an activity made it of
 	// a document, Model the model of nodes that name none.
 	Input    *contract.RunInput
-	Compiled *contract.PrepareResult
+	Compiled *contract.CompileFlowResult
 	Model    string
 	Costs    []*Cost
 	// Failure is that of a run that failed, as Temporal recorded it.
@@ -184,7 +184,7 @@ func (v *Workflow) completed(c *history.CallCompleted, at time.Time) {
 		v.costOf(exec).To = at
 	}
 	switch out := c.Result.(type) {
-	case *contract.PrepareResult:
+	case *contract.CompileFlowResult:
 		v.prepared(out)
 	case *contract.ModelResult:
 		c.Usage().AddTo(&v.Usage)
@@ -210,7 +210,7 @@ func (v *Workflow) completed(c *history.CallCompleted, at time.Time) {
 }
 
 // prepared takes what an activity made of the run's document.
-func (v *Workflow) prepared(out *contract.PrepareResult) {
+func (v *Workflow) prepared(out *contract.CompileFlowResult) {
 	v.Model = out.Model
 	if out.Plan == nil {
 		return

@@ -147,7 +147,7 @@ func (f *fakeRuns) Cancel(_ context.Context, run *Run) error {
 	return f.err
 }
 
-func (f *fakeRuns) Resume(_ context.Context, _ *Run, in contract.ResumeInput) error {
+func (f *fakeRuns) Resume(_ context.Context, _ *Run, in contract.PromptInput) error {
 	f.answers = append(f.answers, in)
 	return cmp.Or(f.refuses, f.err)
 }

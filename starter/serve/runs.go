@@ -31,7 +31,7 @@ type Runs interface {
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
 	Cancel(ctx context.Context, run *Run) error
 	// Resume gives a session its next prompt and returns when that is taken.
-	Resume(ctx context.Context, run *Run, in contract.ResumeInput) error
+	Resume(ctx context.Context, run *Run, in contract.PromptInput) error
 	// Stop ends a session.
 	Stop(ctx context.Context, run *Run, by string) error
 	// Turns are those of a session, and whether it is open. Another run has none.

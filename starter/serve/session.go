@@ -70,11 +70,11 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	if err != nil {
 		return err
 	}
-	return d.nextTurn(w, r, run, session, contract.ResumeInput{Prompt: given, Images: images, By: callerOf(r)})
+	return d.nextTurn(w, r, run, session, contract.PromptInput{Prompt: given, Images: images, By: callerOf(r)})
 }
 
 // nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.
-func (d *Door) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.ResumeInput) error {
+func (d *Door) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.PromptInput) error {
 	key, turn := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):]
 	if key != "" {
 		turn = derived(callerOf(r), key)[len(runPrefix):]

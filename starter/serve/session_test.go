@@ -24,7 +24,7 @@ func TestSessions(t *testing.T) {
 	b.call("GET", "/sessions/"+session+"/result", "").is(200, `"result_text":"first","result_data":null`)
 
 	next := b.call("POST", "/runs", resume+`{"prompt": "two"}}`).is(201, session)
-	if workflow, turn := SplitTurn(next.field("run_id").(string)); workflow != id || turn != b.runs.answers[0].(contract.ResumeInput).ID {
+	if workflow, turn := SplitTurn(next.field("run_id").(string)); workflow != id || turn != b.runs.answers[0].(contract.PromptInput).ID {
 		t.Errorf("the turn is %s of %s", turn, workflow)
 	}
 	for body, part := range map[string]string{
@@ -47,7 +47,7 @@ func TestSessions(t *testing.T) {
 	b.runs.refuses = NewProblem(AlreadyAnswered, "", "another prompt has the id")
 	b.call("POST", "/runs", resume+`{"prompt": "y"}}`, "Idempotency-Key: k").is(422, "key-reused")
 	b.runs.refuses = nil
-	b.runs.turns = append(b.runs.turns, contract.Turn{N: 2, ID: b.runs.answers[len(b.runs.answers)-1].(contract.ResumeInput).ID, Status: contract.TurnRunning, Begun: &begun})
+	b.runs.turns = append(b.runs.turns, contract.Turn{N: 2, ID: b.runs.answers[len(b.runs.answers)-1].(contract.PromptInput).ID, Status: contract.TurnRunning, Begun: &begun})
 	if again := b.call("POST", "/runs", resume+`{"prompt": "x"}}`, "Idempotency-Key: k").is(201, session); again.Header().Get("Idempotent-Replayed") != "true" {
 		t.Error("the repetition is not marked")
 	}
@@ -91,7 +91,7 @@ func TestSessionsTakeImages(t *testing.T) {
 	b.runs.byID[id].Kept = true
 	resume := `{"type": "resume_session", "session_id": "` + made.field("session_id").(string) + `", "parameters": {"prompt": "two"}, "images": `
 	b.call("POST", "/runs", resume+`[`+dot+`, `+dot+`]}`).is(201, "pending")
-	if in := b.runs.answers[0].(contract.ResumeInput); len(in.Images) != 2 || in.Prompt != "two" {
+	if in := b.runs.answers[0].(contract.PromptInput); len(in.Images) != 2 || in.Prompt != "two" {
 		t.Errorf("the session is given %+v", in)
 	}
 	for images, part := range map[string]string{

@@ -43,13 +43,13 @@ func TestTranscriptShowsWhatParametersMake(t *testing.T) {
 			tc.in.V = contract.Version
 			h.Begin("", tc.in)
 			for _, text := range tc.prepared {
-				h.Call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "m", Input: &text})
+				h.Call("prepare", contract.ActivityCompileFlow, contract.CompileFlowInput{}, contract.CompileFlowResult{Model: "m", Input: &text})
 			}
 			want, text := "", tc.want
 			if text != "" {
 				begun := h.Message(*contract.InputMessage(text, nil))
 				asked := h.Message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(begun)}}}})
-				h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"},
+				h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"},
 					Tail: []contract.TailEntry{{SHA: contract.SHA(asked), Message: asked}}}, historytest.Answer(t, "done"))
 				said := strings.TrimRight(messageText(&contract.Message{Role: contract.RoleUser, Text: text}), "\n")
 				want = "== input\n" + said + "\n\n== n#1\n" + said + "\nassistant\n  done\n"
@@ -65,26 +65,26 @@ func TestTranscriptShowsWhatParametersMake(t *testing.T) {
 // A session's later prompts are read where messages only refer to them: long ones, and those with
 // images.
 func TestTranscriptShowsPromptsOfSessions(t *testing.T) {
-	long := contract.ResumeInput{Prompt: strings.Repeat("tea ", 1000)}
-	shown := contract.ResumeInput{Prompt: "And this?", Images: []contract.Image{{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}}}
+	long := contract.PromptInput{Prompt: strings.Repeat("tea ", 1000)}
+	shown := contract.PromptInput{Prompt: "And this?", Images: []contract.Image{{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}}}
 	h := historytest.New(t)
 	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, func(e *historypb.HistoryEvent) {
 		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionUpdateAcceptedEventAttributes{WorkflowExecutionUpdateAcceptedEventAttributes: &historypb.WorkflowExecutionUpdateAcceptedEventAttributes{
-			AcceptedRequest: &updatepb.Request{Input: &updatepb.Input{Name: contract.UpdateResume, Args: h.Payload(long)}}}}
+			AcceptedRequest: &updatepb.Request{Input: &updatepb.Input{Name: contract.UpdatePrompt, Args: h.Payload(long)}}}}
 	})
 	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, func(e *historypb.HistoryEvent) {
 		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{
-			SignalName: contract.UpdateResume, Input: h.Payload(shown)}}
+			SignalName: contract.UpdatePrompt, Input: h.Payload(shown)}}
 	})
 	want := "== n#1\n"
 	var tail []contract.TailEntry
-	for _, in := range []contract.ResumeInput{long, shown} {
+	for _, in := range []contract.PromptInput{long, shown} {
 		m := contract.InputMessage(in.Prompt, in.Images)
 		asked := h.Message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(h.Message(*m))}}}})
 		tail = append(tail, contract.TailEntry{SHA: contract.SHA(asked), Message: asked})
 		want += strings.TrimRight(messageText(m), "\n") + "\n"
 	}
-	h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: tail}, historytest.Answer(t, "done"))
+	h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: tail}, historytest.Answer(t, "done"))
 	out := shownOf(t, h)
 	if diff := cmp.Diff(want+"assistant\n  done\n", out); diff != "" {
 		t.Errorf("transcript (-want +got):\n%s", diff)

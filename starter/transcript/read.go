@@ -54,7 +54,7 @@ func (r *reader) event(e *history.Event) {
 	case *history.CallCompleted:
 		r.completed(w, d)
 	case *history.Message:
-		if in, ok := d.Body.(*contract.ResumeInput); ok && in.Prompt != "" {
+		if in, ok := d.Body.(*contract.PromptInput); ok && in.Prompt != "" {
 			// Messages refer to a prompt that is long or has images.
 			if raw, err := contract.InputMessage(in.Prompt, in.Images).Encode(); err == nil {
 				r.keep(raw)
@@ -154,7 +154,7 @@ func (r *reader) scheduled(w *history.Workflow, c *history.Call) {
 		}
 		r.calls[c] = slot{t, in.Base.Len + len(in.Tail)}
 	}
-	if node, _, ok := strings.Cut(c.ID, "/tool/"); ok && c.Kind == contract.ActivityTool {
+	if node, _, ok := strings.Cut(c.ID, "/tool/"); ok && c.Kind == contract.ActivityCallTool {
 		r.calls[c] = slot{thread: r.find(w.Place + node)}
 	}
 }
@@ -164,7 +164,7 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 	slot := r.calls[c.Call]
 	delete(r.calls, c.Call)
 	switch out := c.Result.(type) {
-	case *contract.PrepareResult:
+	case *contract.CompileFlowResult:
 		r.prepared(w, out)
 		return
 	case *contract.ToolResult:
@@ -191,7 +191,7 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 }
 
 // prepared takes what a run goes on with: the text that its parameters make is its input.
-func (r *reader) prepared(w *history.Workflow, out *contract.PrepareResult) {
+func (r *reader) prepared(w *history.Workflow, out *contract.CompileFlowResult) {
 	if out.Input != nil {
 		r.write(w, "input", contract.InputMessage(*out.Input, r.images[w]))
 	}

@@ -152,11 +152,11 @@ func TestTranscriptsGoThroughContinuations(t *testing.T) {
 	asked := historytest.New(t).Message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(input)}}, {Text: "!"}}})
 	first, second := historytest.New(t), historytest.New(t)
 	first.Begin("", contract.RunInput{V: 1, Input: "go"})
-	first.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: []contract.TailEntry{{SHA: contract.SHA(asked), Message: asked}}}, historytest.Answer(t, "one"))
+	first.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: []contract.TailEntry{{SHA: contract.SHA(asked), Message: asked}}}, historytest.Answer(t, "one"))
 	first.ContinuedAsNew("r2")
 	second.Begin("r1", contract.RunInput{V: 1, Carry: &contract.Carry{Content: []json.RawMessage{input}}})
 	more := second.Message(contract.Message{Role: contract.RoleTool, Name: "f", Text: "more"})
-	second.Call("n#1/model/2", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 2}, Tail: []contract.TailEntry{{SHA: contract.SHA(more), Message: more}}}, historytest.Answer(t, "two"))
+	second.Call("n#1/model/2", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 2}, Tail: []contract.TailEntry{{SHA: contract.SHA(more), Message: more}}}, historytest.Answer(t, "two"))
 	tests := map[string]struct {
 		first *historytest.History
 		want  string
@@ -187,9 +187,9 @@ func TestTranscriptsGoThroughContinuations(t *testing.T) {
 // What a history claims is not believed without bounds, and what it lacks is said.
 func TestTranscriptOfStrangeHistories(t *testing.T) {
 	h := historytest.New(t)
-	h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 1 << 40}}, historytest.Answer(t, "lost"))
-	h.Call("n#1/model/2", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 1}, Tail: []contract.TailEntry{{SHA: "nowhere"}}}, historytest.Answer(t, "x\x1b[2J\r\u202ey"))
-	h.Call("n#1/tool/2.1", contract.ActivityTool, contract.ToolInput{}, historytest.ToolMessage(t, "late", false))
+	h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 1 << 40}}, historytest.Answer(t, "lost"))
+	h.Call("n#1/model/2", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 1}, Tail: []contract.TailEntry{{SHA: "nowhere"}}}, historytest.Answer(t, "x\x1b[2J\r\u202ey"))
+	h.Call("n#1/tool/2.1", contract.ActivityCallTool, contract.ToolInput{}, historytest.ToolMessage(t, "late", false))
 	out := shownOf(t, h)
 	want := `== n#1
 ?
@@ -232,7 +232,7 @@ func TestTranscriptOfASwitch(t *testing.T) {
 	h := historytest.New(t)
 	first := historytest.Answer(t, "fine")
 	first.Switched = []contract.Switch{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown\x1b[2J"}}
-	h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}}, first)
+	h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}}, first)
 	a, err := Read(context.Background(), historytest.Source(map[string]*historytest.History{"r": h}), "root", "r")
 	if err != nil {
 		t.Fatal(err)

@@ -241,8 +241,8 @@ func (f *Facts) waitOf(c *PendingCall) Wait {
 // callLabel is a call in words: its kind and turn.
 func callLabel(c *PendingCall) string {
 	_, turn := history.SplitCallID(c.ID)
-	label := map[string]string{contract.ActivityModel: "model call", contract.ActivityTool: "tool call", contract.ActivityJudge: "question of an edge",
-		contract.ActivityListTool: "list of tools", contract.ActivityPrepare: "preparation"}[c.Kind]
+	label := map[string]string{contract.ActivityCallModel: "model call", contract.ActivityCallTool: "tool call", contract.ActivityEvaluateCondition: "question of an edge",
+		contract.ActivityListTools: "list of tools", contract.ActivityCompileFlow: "preparation"}[c.Kind]
 	return strings.TrimSpace(plaintext.Line(cmp.Or(label, c.Kind), 100) + " " + plaintext.Line(turn, 100))
 }
 

@@ -121,8 +121,8 @@ func play(t *testing.T, s start) []asked {
 		raw, err := answer.Encode()
 		said[contract.SHA(raw)] = answer.Text
 		return &contract.ModelResult{Message: raw}, err
-	}, activity.RegisterOptions{Name: contract.ActivityModel})
-	env.RegisterActivityWithOptions(activities.New(activities.Deps{Begin: host.Begin}).Prepare, activity.RegisterOptions{Name: contract.ActivityPrepare})
+	}, activity.RegisterOptions{Name: contract.ActivityCallModel})
+	env.RegisterActivityWithOptions(activities.New(activities.Deps{Begin: host.Begin}).CompileFlow, activity.RegisterOptions{Name: contract.ActivityCompileFlow})
 	env.ExecuteWorkflow(s.kind, s.input)
 	if err := env.GetWorkflowError(); err != nil {
 		t.Fatalf("%s: %v", s.kind, err)

@@ -164,7 +164,7 @@ func (b *bench) read(ctx context.Context, id, run string, how burst) (record, er
 		if isTask(e) {
 			r.tasks++
 		}
-		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.ActivityModel {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.ActivityCallModel {
 			if !previous.IsZero() {
 				r.steps = append(r.steps, float64(e.EventTime.AsTime().Sub(previous)))
 			}

@@ -172,7 +172,7 @@ func (t *conversation) ask(ctx workflow.Context) (*contract.Message, error) {
 	actx := twinOptions(ctx, fmt.Sprintf("%s#%d/model/%d", t.profile.Node, t.step, t.turn),
 		t.profile.Node+" · "+t.profile.Model, plan.DefaultPolicy.ModelSeconds)
 	var out contract.ModelResult
-	if err := workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &out); err != nil {
+	if err := workflow.ExecuteActivity(actx, contract.ActivityCallModel, in).Get(ctx, &out); err != nil {
 		return nil, err
 	}
 	t.add(out.Message)
@@ -200,7 +200,7 @@ func twinLoop(ctx workflow.Context, in twinLoopInput) (string, error) {
 	connection := plan.Connection{ID: in.Connection, Kind: plan.ConnectionMCP}
 	var list contract.CatalogueResult
 	err = workflow.ExecuteActivity(twinOptions(ctx, "tools/"+in.Connection, "list tools · "+in.Connection, plan.DefaultPolicy.ToolSeconds),
-		contract.ActivityListTool, contract.CatalogueInput{Connection: connection, Names: []string{in.Tool}}).Get(ctx, &list)
+		contract.ActivityListTools, contract.CatalogueInput{Connection: connection, Names: []string{in.Tool}}).Get(ctx, &list)
 	if err != nil {
 		return "", err
 	}
@@ -220,7 +220,7 @@ func twinLoop(ctx workflow.Context, in twinLoopInput) (string, error) {
 		for i, c := range m.Calls {
 			actx := twinOptions(ctx, fmt.Sprintf("%s#1/tool/%d.%d", in.Node, t.turn, i+1), in.Node+" · "+in.Tool, plan.DefaultPolicy.ToolSeconds)
 			var out contract.ToolResult
-			if err := workflow.ExecuteActivity(actx, contract.ActivityTool, contract.ToolInput{
+			if err := workflow.ExecuteActivity(actx, contract.ActivityCallTool, contract.ToolInput{
 				Connection: list.Resolved, Name: in.Tool, Arguments: json.RawMessage(c.Arguments), CallID: c.ID, As: in.Tool,
 			}).Get(ctx, &out); err != nil {
 				return "", err

@@ -47,13 +47,13 @@ var pages = []struct {
 	}},
 	{id: run, page: "timeline", want: []string{"outline · script", "branch · demand", "branch · prices", "branch · rules"}},
 	{id: run, page: "relationships", want: []string{run + "/rules#2", run + "/demand#2", run + "/prices#2"}},
-	{id: run, page: "search-attributes", want: []string{"FlowName", "Market Briefing", "FlowDialect", "continuum", "FlowStatus", "running", "FlowHash"}},
+	{id: run, page: "search-attributes", want: []string{"WeftFlow", "Market Briefing", "WeftDialect", "continuum", "WeftStatus", "running", "WeftPlanHash"}},
 	{id: run, page: "memo", want: []string{"flow_hash", `"Market Briefing"`}},
 	{id: waiting, page: "user-metadata", want: []string{
 		"A <b>|</b> *b* &lt; $x$ ~~y~~ running", "<!--42--> _x_ [y](http://z/_a_)",
 		"Waits for 1 answer.", "tool_result", "run look_up with", `{"id": "a#1/client/1.1-`, `"result": "…"}`,
 	}},
-	{id: waiting, page: "search-attributes", want: []string{"FlowStatus", "waiting"}},
+	{id: waiting, page: "search-attributes", want: []string{"WeftStatus", "waiting"}},
 	{id: run + "/rules#2", page: "history", want: []string{"rules · script", "counsel · script"}},
 }
 

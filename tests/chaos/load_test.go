@@ -293,7 +293,7 @@ func recordedOf(ctx context.Context, c client.Client, id string, to map[string]*
 		if a := e.GetWorkflowExecutionStartedEventAttributes(); a != nil {
 			run = a.OriginalExecutionRunId
 		}
-		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.ActivityModel {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.ActivityCallModel {
 			r := &recorded{}
 			scheduled[e.EventId], to[run+"/"+a.ActivityId] = r, r
 		}

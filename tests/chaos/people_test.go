@@ -49,10 +49,10 @@ func (l *lane) answer(ctx context.Context, f *chaosFlow, id string) {
 func (l *lane) prompt(ctx context.Context, f *chaosFlow, id string) {
 	for f.prompts != nil && ctx.Err() == nil {
 		for i, text := range slices.Backward(f.prompts[:min(len(f.prompts), l.turns(ctx, id))]) {
-			l.say(ctx, id, contract.UpdateResume, contract.ResumeInput{ID: string(rune('a' + i)), Prompt: text})
+			l.say(ctx, id, contract.UpdatePrompt, contract.PromptInput{ID: string(rune('a' + i)), Prompt: text})
 		}
 		if l.turns(ctx, id) > len(f.prompts)+f.callbacks {
-			l.say(ctx, id, contract.UpdateStop, contract.StopInput{Reason: "enough"})
+			l.say(ctx, id, contract.UpdateCloseSession, contract.CloseSessionInput{Reason: "enough"})
 		}
 		time.Sleep(200 * time.Millisecond)
 	}

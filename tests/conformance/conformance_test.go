@@ -188,10 +188,10 @@ func TestSlowBranchDelaysNoOther(t *testing.T) {
 	ms := map[string]int{"A1": 500, "A2": 100, "A3": 100, "B1": 100, "B2": 500, "B3": 100, "C1": 100, "C2": 100, "C3": 500}
 	env := harness.NewGraphEnv(t, harness.Fakes{})
 	for node, d := range ms {
-		env.OnActivity(contract.ActivityModel, mock.Anything, mock.MatchedBy(func(in contract.ModelInput) bool { return nodeOf(in) == node })).
+		env.OnActivity(contract.ActivityCallModel, mock.Anything, mock.MatchedBy(func(in contract.ModelInput) bool { return nodeOf(in) == node })).
 			Return(harness.AnswerModel).After(time.Duration(d) * time.Millisecond)
 	}
-	env.OnActivity(contract.ActivityModel, mock.Anything, mock.Anything).Return(harness.AnswerModel)
+	env.OnActivity(contract.ActivityCallModel, mock.Anything, mock.Anything).Return(harness.AnswerModel)
 	began := env.Now()
 	_, status, err := harness.RunPlan(t, env, threeChains())
 	if err != nil {

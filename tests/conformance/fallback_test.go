@@ -29,11 +29,11 @@ func TestFallbackModelsAreReported(t *testing.T) {
 		res, err := harness.AnswerModel(ctx, in)
 		res.Model, res.Switched = "b/y", []contract.Switch{full}
 		return res, err
-	}, activity.RegisterOptions{Name: contract.ActivityModel})
+	}, activity.RegisterOptions{Name: contract.ActivityCallModel})
 	env.RegisterActivityWithOptions(func(context.Context, contract.JudgeInput) (*contract.JudgeResult, error) {
 		away := contract.Switch{Model: "b/y", Class: contract.ClassUnavailable, To: "c/z"}
 		return &contract.JudgeResult{Yes: true, Model: "c/z", Switched: []contract.Switch{{Model: full.Model, Class: full.Class, To: "b/y"}, away}}, nil
-	}, activity.RegisterOptions{Name: contract.ActivityJudge})
+	}, activity.RegisterOptions{Name: contract.ActivityEvaluateCondition})
 	yes := "Shall it?"
 	f := harness.GraphPlan("switches", []harness.GraphNode{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d", Defer: true, Exit: true}}, []harness.GraphEdge{
 		{Source: "START", Target: "a"}, {Source: "a", Target: "b", Condition: &yes}, {Source: "a", Target: "c"},

@@ -36,7 +36,7 @@ func TestLaterVersionsAreTyped(t *testing.T) {
 			env := harness.NewGraphEnv(t, harness.Fakes{})
 			env.RegisterActivityWithOptions(func(context.Context, json.RawMessage) (json.RawMessage, error) {
 				return json.RawMessage(tc.prepared), nil
-			}, activity.RegisterOptions{Name: contract.ActivityPrepare})
+			}, activity.RegisterOptions{Name: contract.ActivityCompileFlow})
 			if tc.workflow == "" {
 				tc.workflow = contract.WorkflowFlow
 			}

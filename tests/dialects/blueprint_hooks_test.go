@@ -57,7 +57,7 @@ func TestBlueprintHookBeforeARun(t *testing.T) {
 			}
 			p := r.Execute(t)
 			if tc.blocked != "" {
-				if p.Err == nil || p.Err.Class != contract.ClassBlocked || p.Err.Text != tc.blocked {
+				if p.Err == nil || p.Err.Class != contract.ClassHookBlocked || p.Err.Text != tc.blocked {
 					t.Errorf("the run gave %v, want %s", p.Err, tc.blocked)
 				}
 				return

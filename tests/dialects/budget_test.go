@@ -32,7 +32,7 @@ func spendthrift(t *testing.T, s workflows.Settings, f *plan.Flow, b *contract.B
 		res, err := harness.AnswerModel(ctx, in)
 		res.Usage = usage
 		return res, err
-	}, activity.RegisterOptions{Name: contract.ActivityModel})
+	}, activity.RegisterOptions{Name: contract.ActivityCallModel})
 	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: "input", Model: "script", Budget: b})
 	var status contract.Status
 	if f := contract.FailureOf(env.GetWorkflowError()); f != nil && f.Class == contract.ClassBadRequest {
@@ -175,7 +175,7 @@ func TestFailedCallsCount(t *testing.T) {
 	workflows.Settings{}.Register(env)
 	env.RegisterActivityWithOptions(func(context.Context, contract.ModelInput) (*contract.ModelResult, error) {
 		return nil, contract.Spent(&contract.Failure{Class: contract.ClassRefused, Text: "I will not"}, contract.Usage{Calls: 1, Input: 60, Output: 40, Cost: 1000}).Wire()
-	}, activity.RegisterOptions{Name: contract.ActivityModel})
+	}, activity.RegisterOptions{Name: contract.ActivityCallModel})
 	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: fan(1)}, Input: "input", Model: "script", Budget: &contract.Budget{Calls: 5}})
 	f := contract.FailureOf(env.GetWorkflowError())
 	if f == nil || f.Class != contract.ClassRefused || f.Usage == nil || f.Usage.Calls != 1 || f.Usage.Input != 60 || f.Usage.Cost != 1000 {

@@ -44,13 +44,13 @@ func TestFailureClasses(t *testing.T) {
 	type fate struct{ again, waits bool }
 	fates := map[string]fate{
 		contract.ClassRateLimited: {true, true}, contract.ClassUnavailable: {true, true}, contract.ClassTimeout: {true, true},
-		contract.ClassDenied: {false, true}, contract.ClassQuota: {false, true}, contract.ClassConnection: {false, true},
+		contract.ClassDenied: {false, true}, contract.ClassQuotaExceeded: {false, true}, contract.ClassConnection: {false, true},
 		contract.ClassBadRequest: {}, contract.ClassContextLength: {}, contract.ClassRefused: {}, contract.ClassSchema: {}, contract.ClassTooLarge: {},
 	}
 	for name, want := range fates {
-		for _, call := range []string{contract.ActivityModel, contract.ActivityTool} {
-			for _, onError := range []string{contract.OnErrorPark, contract.OnErrorFail} {
-				if call == contract.ActivityTool && name == contract.ClassContextLength {
+		for _, call := range []string{contract.ActivityCallModel, contract.ActivityCallTool} {
+			for _, onError := range []string{contract.OnErrorWait, contract.OnErrorFail} {
+				if call == contract.ActivityCallTool && name == contract.ClassContextLength {
 					continue // a model's
 				}
 				t.Run(name+" of "+call+", "+onError, func(t *testing.T) {
@@ -73,11 +73,11 @@ func TestFailureClasses(t *testing.T) {
 					if again := made.Load() > 1; again != want.again || time.Duration(bound.Load()) != time.Hour {
 						t.Errorf("%d attempts within %v, want more than one: %v", made.Load(), time.Duration(bound.Load()), want.again)
 					}
-					waits := want.waits && onError == contract.OnErrorPark
+					waits := want.waits && onError == contract.OnErrorWait
 					if open := len(late.Requests) == 1; open != waits || open && late.Requests[0].Failure.Class != name {
 						t.Errorf("after three hours these wait: %+v; want one: %v", late.Requests, waits)
 					}
-					if call == contract.ActivityTool && !want.waits {
+					if call == contract.ActivityCallTool && !want.waits {
 						if got := p.ToolReplies(t, "a#1"); p.Err != nil || len(got) != 1 || !strings.HasPrefix(got[0], "!it is so") {
 							t.Errorf("the model is told %q: %v", got, p.Err)
 						}

@@ -56,10 +56,10 @@ type halfRolledOut struct {
 
 // RegisterActivityWithOptions registers an activity of the worker that has the functions.
 func (h halfRolledOut) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
-	if next, ok := fn.(func(context.Context, contract.ToolInput) (*contract.ToolResult, error)); ok && o.Name == contract.ActivityTool {
+	if next, ok := fn.(func(context.Context, contract.ToolInput) (*contract.ToolResult, error)); ok && o.Name == contract.ActivityCallTool {
 		fn = func(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
 			if h.calls.Add(1) <= h.first {
-				return h.behind.Tool(ctx, in)
+				return h.behind.CallTool(ctx, in)
 			}
 			return next(ctx, in)
 		}

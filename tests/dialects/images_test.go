@@ -166,7 +166,7 @@ func TestSessionsSeeImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt := func(id, text string, files ...[]byte) string {
-		in := contract.ResumeInput{ID: id, Prompt: text}
+		in := contract.PromptInput{ID: id, Prompt: text}
 		for _, f := range files {
 			in.Images = append(in.Images, contract.Image{MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(f)})
 		}

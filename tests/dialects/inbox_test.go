@@ -35,11 +35,11 @@ type slowCheck struct {
 
 // RegisterActivityWithOptions puts a slow check in the place of the real one.
 func (s slowCheck) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
-	if o.Name == contract.ActivityCheck {
-		fn = func(ctx context.Context, _ contract.CheckInput) (*contract.CheckResult, error) {
+	if o.Name == contract.ActivityValidateAnswer {
+		fn = func(ctx context.Context, _ contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
 			select {
 			case <-time.After(2 * time.Second):
-				return &contract.CheckResult{}, nil
+				return &contract.ValidateAnswerResult{}, nil
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}

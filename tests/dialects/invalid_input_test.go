@@ -38,7 +38,7 @@ func TestUpdatesWithInvalidJSON(t *testing.T) {
 	got := map[string]*error{}
 	steps := map[time.Duration]func(env *testsuite.TestWorkflowEnvironment){}
 	steps[10*time.Second] = func(env *testsuite.TestWorkflowEnvironment) {
-		for _, name := range append([]string{contract.UpdateResume, contract.UpdateStop}, contract.Requests...) {
+		for _, name := range append([]string{contract.UpdatePrompt, contract.UpdateCloseSession}, contract.Requests...) {
 			for what, raw := range wrong {
 				got[name+" of "+what] = new(error)
 				ask(env, name, raw, got[name+" of "+what])

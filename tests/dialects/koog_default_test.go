@@ -69,7 +69,7 @@ func TestWrongValues(t *testing.T) {
 	t.Parallel()
 	doc := agentsOf(`{"name":"a","type":"transform","params":{"transformations":[{"value":"input.feedback"}]}}`, "")
 	p := harness.TestRun{Document: doc, Input: "no critique", Script: "rules: [{say: x}]"}.Execute(t)
-	if harness.FailureClass(p.Err) != contract.ClassValue || p.Err.At != "flow.json:2" || !strings.Contains(p.Err.Text, `the value "no critique" has no feedback`) {
+	if harness.FailureClass(p.Err) != contract.ClassInvalidValue || p.Err.At != "flow.json:2" || !strings.Contains(p.Err.Text, `the value "no critique" has no feedback`) {
 		t.Errorf("failure is %+v", p.Err)
 	}
 	p = harness.TestRun{Document: doc, Script: "rules: [{say: x}]", SetInput: func(i *contract.RunInput) { i.Value = json.RawMessage(`null`) }}.Execute(t)

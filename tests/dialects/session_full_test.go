@@ -21,7 +21,7 @@ func TestChildSessionIsFull(t *testing.T) {
 		return on("resume_agent_session", ", mode: "+mode+", parameters: {prompt: more}")
 	}
 	p := sessionRun(t, harness.Orchestrator(), `rules:
-- {node: helper, fail: {class: quota, text: "no credit"}}
+- {node: helper, fail: {class: quota_exceeded, text: "no credit"}}
 - {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, mode: async_poll, parameters: {prompt: help}}}]}
 - {node: boss, turn: 2, call: [`+strings.Repeat(more("async_poll")+", ", 100)+`]}
 - {node: boss, turn: 3, call: [`+more("sync")+`]}

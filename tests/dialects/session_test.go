@@ -66,13 +66,13 @@ func (r *reply) Complete(v any, err error) {
 func resume(t *testing.T, p harness.Outcome, id, body string) *reply {
 	t.Helper()
 	r := &reply{t: t}
-	p.Env.UpdateWorkflow(contract.UpdateResume, id, r, json.RawMessage(body))
+	p.Env.UpdateWorkflow(contract.UpdatePrompt, id, r, json.RawMessage(body))
 	return r
 }
 
 func stop(t *testing.T) func(harness.Outcome) {
 	return func(p harness.Outcome) {
-		p.Env.UpdateWorkflow(contract.UpdateStop, "stop", &reply{t: t}, json.RawMessage(`{}`))
+		p.Env.UpdateWorkflow(contract.UpdateCloseSession, "stop", &reply{t: t}, json.RawMessage(`{}`))
 	}
 }
 

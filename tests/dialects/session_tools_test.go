@@ -161,7 +161,7 @@ func TestSessionHooks(t *testing.T) {
 	if second.err != nil || second.out.Status != contract.TurnCompleted {
 		t.Errorf("the second turn is %+v, %v", second.out, second.err)
 	}
-	if f := third.out.Failure; f == nil || f.Class != contract.ClassBlocked || f.Text != "Blocked by on_run_start hook: no threes" {
+	if f := third.out.Failure; f == nil || f.Class != contract.ClassHookBlocked || f.Text != "Blocked by on_run_start hook: no threes" {
 		t.Errorf("the third turn is %+v, %v", third.out, third.err)
 	}
 	if f := fourth.out.Failure; f == nil || !strings.Contains(f.Text, "Hook error: a turn has a prompt") {
@@ -258,7 +258,7 @@ func TestSessionChildren(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	want := []string{`{"session_id":"` + childID(1) + `","result_text":"written","result_data":null}`,
-		`{"error":"blocked: Blocked by on_run_start hook: bad words"}`,
+		`{"error":"hook_blocked: Blocked by on_run_start hook: bad words"}`,
 		`{"session_id":"` + childID(3) + `","result_text":null,"result_data":{"said":"you"}}`,
 		`{"error":"procedural_agent_no_resume: the agent 'greeter' takes no prompts"}`}
 	if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
@@ -308,11 +308,11 @@ func TestChildSessionShowsRejections(t *testing.T) {
 - {node: boss, say: "done"}`, nil,
 		func(p harness.Outcome) {
 			for _, wrong := range []any{7, map[string]any{"prompt": "x", "promt": "y"}, map[string]any{"prompt": ""}} {
-				if err := p.Env.SignalWorkflowByID(childID(1), contract.UpdateResume, wrong); err != nil {
+				if err := p.Env.SignalWorkflowByID(childID(1), contract.UpdatePrompt, wrong); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for name, astray := range map[string]any{contract.UpdateStop: []int{1}, contract.RequestConfirm: map[string]any{"id": "x", "approve": true}} {
+			for name, astray := range map[string]any{contract.UpdateCloseSession: []int{1}, contract.RequestConfirm: map[string]any{"id": "x", "approve": true}} {
 				if err := p.Env.SignalWorkflowByID(childID(1), name, astray); err != nil {
 					t.Fatal(err)
 				}
@@ -330,7 +330,7 @@ func TestChildSessionShowsRejections(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	for _, want := range []string{`resume: the prompt: json: unknown field "promt"`, `stop: stop: want a JSON object, not [1]`,
+	for _, want := range []string{`prompt: the prompt: json: unknown field "promt"`, `close_session: close_session: want a JSON object, not [1]`,
 		`confirm: this run keeps no requests and no messages; send it to the run default-test-workflow-id, which does for all below it`} {
 		if got := strings.Join(early.Rejects, "\n"); early.Rejected != 5 || !strings.Contains(got, want) {
 			t.Errorf("the session below shows %d: %s\nwant %s", early.Rejected, got, want)

@@ -121,13 +121,13 @@ func startWeather(t *testing.T) (program, base string) {
 }
 
 // compileWeather compiles a document for a worker that has the tool weather.
-func compileWeather(f contract.FlowRef) (*contract.PrepareResult, error) {
+func compileWeather(f contract.FlowRef) (*contract.CompileFlowResult, error) {
 	res, diags := specadapter.Load(f.Name, []byte(f.Text), specadapter.Options{UnboundTools: map[string]bool{"weather": true}})
 	if res == nil {
 		return nil, errors.New(diags[0].String())
 	}
 	hash, err := res.Flow.Hash()
-	return &contract.PrepareResult{Plan: res.Flow, Source: res.Source, Hash: hash}, err
+	return &contract.CompileFlowResult{Plan: res.Flow, Source: res.Source, Hash: hash}, err
 }
 
 // forecastOf is the activity of another worker, as examples/weather has it.

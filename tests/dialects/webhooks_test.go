@@ -38,16 +38,16 @@ func receiver(t *testing.T, events ...string) *webhook.Hooks {
 }
 
 // told runs a flow whose worker has a webhook, and returns the events that it starts to deliver.
-func told(t *testing.T, r harness.TestRun, events ...string) (harness.Outcome, []contract.DeliverInput) {
+func told(t *testing.T, r harness.TestRun, events ...string) (harness.Outcome, []contract.WebhookDeliveryInput) {
 	t.Helper()
-	var out []contract.DeliverInput
+	var out []contract.WebhookDeliveryInput
 	r.Hooks = receiver(t, events...)
 	r.Settings = workflows.Settings{Webhooks: r.Hooks.Wanted()}
 	r.Wrap = func(reg worker.ActivityRegistry) worker.ActivityRegistry {
 		env := reg.(*testsuite.TestWorkflowEnvironment)
 		env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
-			var in contract.DeliverInput
-			if info.WorkflowType.Name != contract.WorkflowDeliver {
+			var in contract.WebhookDeliveryInput
+			if info.WorkflowType.Name != contract.WorkflowWebhookDelivery {
 				return
 			}
 			if err := args.Get(&in); err != nil {
@@ -104,13 +104,13 @@ func TestWebhooksOfRequests(t *testing.T) {
 	r := harness.TestRun{Script: "rules: [{say: Written.}]", Answers: []string{"It may."}, SetInput: func(in *contract.RunInput) {
 		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
 	}}
-	var events []contract.DeliverInput
+	var events []contract.WebhookDeliveryInput
 	r.Hooks = receiver(t)
 	r.Wrap = func(reg worker.ActivityRegistry) worker.ActivityRegistry {
 		env := reg.(*testsuite.TestWorkflowEnvironment)
 		env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
-			var in contract.DeliverInput
-			if info.WorkflowType.Name == contract.WorkflowDeliver && args.Get(&in) == nil {
+			var in contract.WebhookDeliveryInput
+			if info.WorkflowType.Name == contract.WorkflowWebhookDelivery && args.Get(&in) == nil {
 				events = append(events, in)
 			}
 		})
@@ -170,7 +170,7 @@ func TestWebhooksAreRepeated(t *testing.T) {
 	env.SetTestTimeout(4 * time.Minute)
 	workflows.Register(env)
 	activities.New(activities.Deps{Webhooks: hooks}).Register(env)
-	env.ExecuteWorkflow(contract.WorkflowDeliver, contract.DeliverInput{ID: "evt_7", Names: []string{"old", "ops", "removed"},
+	env.ExecuteWorkflow(contract.WorkflowWebhookDelivery, contract.WebhookDeliveryInput{ID: "evt_7", Names: []string{"old", "ops", "removed"},
 		Event: contract.WebhookEvent{Type: contract.EventRunFinished, Data: json.RawMessage(`{"run":"r"}`)}})
 	if f := contract.FailureOf(env.GetWorkflowError()); f == nil || f.Class != contract.ClassDenied {
 		t.Errorf("it ended with %v", env.GetWorkflowError())

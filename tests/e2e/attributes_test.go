@@ -97,11 +97,11 @@ func TestEndToEndAttributes(t *testing.T) {
 	plan := contract.FlowRef{Plan: compiled.Plan}
 	says := harness.Script(t, `rules: [{say: done}]`)
 	all := func(status string) map[string]string {
-		return map[string]string{"FlowName": name, "FlowDialect": "continuum", "FlowHash": compiled.Hash, "FlowStatus": status}
+		return map[string]string{"WeftFlow": name, "WeftDialect": "continuum", "WeftPlanHash": compiled.Hash, "WeftStatus": status}
 	}
 	memo := map[string]string{"flow": name, "flow_hash": compiled.Hash}
 	full := client.StartWorkflowOptions{Memo: map[string]any{"flow": name, "flow_hash": compiled.Hash},
-		TypedSearchAttributes: started("FlowName", name, "FlowDialect", "continuum", "FlowHash", compiled.Hash, "FlowStatus", "running")}
+		TypedSearchAttributes: started("WeftFlow", name, "WeftDialect", "continuum", "WeftPlanHash", compiled.Hash, "WeftStatus", "running")}
 
 	tests := map[string]struct {
 		options client.StartWorkflowOptions
@@ -112,11 +112,11 @@ func TestEndToEndAttributes(t *testing.T) {
 		"a document": {in: contract.RunInput{Flow: doc, Script: says}, want: shown{all("completed"), memo, 3}},
 		"a document and all attributes": {options: full, in: contract.RunInput{Flow: doc, Script: says},
 			want: shown{all("completed"), memo, 1}},
-		"a document and one attribute": {options: client.StartWorkflowOptions{TypedSearchAttributes: started("FlowStatus", "running")},
+		"a document and one attribute": {options: client.StartWorkflowOptions{TypedSearchAttributes: started("WeftStatus", "running")},
 			in: contract.RunInput{Flow: doc, Script: says}, want: shown{all("completed"), memo, 3}},
 		"a plan and all attributes": {options: full, in: contract.RunInput{Flow: plan, Script: says}, want: shown{all("completed"), memo, 1}},
-		"a plan and another attribute": {options: client.StartWorkflowOptions{TypedSearchAttributes: started("FlowName", "x")},
-			in: contract.RunInput{Flow: plan, Script: says}, want: shown{map[string]string{"FlowName": "x"}, map[string]string{}, 0}},
+		"a plan and another attribute": {options: client.StartWorkflowOptions{TypedSearchAttributes: started("WeftFlow", "x")},
+			in: contract.RunInput{Flow: plan, Script: says}, want: shown{map[string]string{"WeftFlow": "x"}, map[string]string{}, 0}},
 		"a plan alone costs nothing": {in: contract.RunInput{Flow: plan, Script: says}, want: shown{map[string]string{}, map[string]string{}, 0}},
 		"a run that fails": {options: full, in: contract.RunInput{Flow: plan, OnError: contract.OnErrorFail, Script: harness.Script(t, `rules: [{fail: {class: denied, text: no key}}]`)},
 			want: shown{all("failed"), memo, 1}},
@@ -201,7 +201,7 @@ func bareNamespace(t *testing.T, address, name string) client.Client {
 	return c
 }
 
-// addStatus adds the search attribute FlowStatus and waits until the server takes it.
+// addStatus adds the search attribute WeftStatus and waits until the server takes it.
 func addStatus(t *testing.T, c client.Client, namespace string) {
 	t.Helper()
 	_, err := c.OperatorService().AddSearchAttributes(context.Background(), &operatorservice.AddSearchAttributesRequest{Namespace: namespace,
@@ -210,7 +210,7 @@ func addStatus(t *testing.T, c client.Client, namespace string) {
 		t.Fatal(err)
 	}
 	harness.WaitFor(t, "the search attribute", func() bool {
-		_, err := c.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{Query: `FlowStatus = "x"`})
+		_, err := c.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{Query: `WeftStatus = "x"`})
 		return err == nil
 	})
 }
@@ -246,8 +246,8 @@ func TestEndToEndWithoutAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	want := "worker: search attributes missing: FlowName, FlowDialect, FlowHash, FlowStatus; runs work without them; add them with: " +
-		"temporal operator search-attribute create --namespace bare --name FlowName --type Keyword --name FlowDialect --type Keyword --name FlowHash --type Keyword --name FlowStatus --type Keyword\n"
+	want := "worker: search attributes missing: WeftFlow, WeftDialect, WeftPlanHash, WeftStatus; runs work without them; add them with: " +
+		"temporal operator search-attribute create --namespace bare --name WeftFlow --type Keyword --name WeftDialect --type Keyword --name WeftPlanHash --type Keyword --name WeftStatus --type Keyword\n"
 	harness.WaitFor(t, "the worker to say what is missing", func() bool { return strings.Contains(harness.ReadFile(t, log.Name()), want) })
 
 	// A worker that asked before and one that asks now may disagree; each run goes by its own record.
@@ -255,16 +255,16 @@ func TestEndToEndWithoutAttributes(t *testing.T) {
 	second := harness.RunWorker(t, h.Client, "second", 0, nil)
 	t.Cleanup(second.Stop)
 	other := &harness.Worker{Client: h.Client, Queue: "second"}
-	finish(startAs(t, other, client.StartWorkflowOptions{}, says), map[string]string{"FlowStatus": "completed"})
+	finish(startAs(t, other, client.StartWorkflowOptions{}, says), map[string]string{"WeftStatus": "completed"})
 
 	// Removed under a run that recorded that it is there: a worker that remembers nothing of the
 	// run goes on up to the next write, and the run waits there until it is added again.
 	in := says
 	in.Script = harness.Script(t, `rules: [{delay: 4s, say: done}]`)
-	run := startAs(t, other, client.StartWorkflowOptions{TypedSearchAttributes: started("FlowStatus", "running")}, in)
+	run := startAs(t, other, client.StartWorkflowOptions{TypedSearchAttributes: started("WeftStatus", "running")}, in)
 	harness.WaitFor(t, "the model call", func() bool {
 		d, err := h.Client.DescribeWorkflowExecution(ctx, run.GetID(), "")
-		return err == nil && len(d.PendingActivities) == 1 && d.PendingActivities[0].GetActivityType().GetName() == contract.ActivityModel
+		return err == nil && len(d.PendingActivities) == 1 && d.PendingActivities[0].GetActivityType().GetName() == contract.ActivityCallModel
 	})
 	if _, err := h.Client.OperatorService().RemoveSearchAttributes(ctx, &operatorservice.RemoveSearchAttributesRequest{
 		Namespace: namespace, SearchAttributes: []string{contract.AttributeStatus}}); err != nil {
@@ -286,7 +286,7 @@ func TestEndToEndWithoutAttributes(t *testing.T) {
 		return causes(enumspb.WORKFLOW_TASK_FAILED_CAUSE_BAD_SEARCH_ATTRIBUTES) > 0
 	})
 	addStatus(t, h.Client, namespace)
-	finish(run, map[string]string{"FlowStatus": "completed"})
+	finish(run, map[string]string{"WeftStatus": "completed"})
 	if n := causes(enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR); n > 0 {
 		t.Errorf("%d replays did other than what is recorded", n)
 	}

@@ -238,7 +238,7 @@ func TestEndToEndCallbackRows(t *testing.T) {
 			f := begets(t, does("boss", 1, launches("gate", calledBack)), does("boss", 2, "waiting"), does("boss", 3, "heard"))
 			f.idle(1)
 			f.asked(1)
-			f.Signal(t, f.children(1)[0], contract.UpdateStop, map[string]any{})
+			f.Signal(t, f.children(1)[0], contract.UpdateCloseSession, map[string]any{})
 			f.idle(2)
 			f.told(failed(f.children(1)[0], "Session was manually stopped"))
 		},

@@ -129,7 +129,7 @@ func TestEndToEndCanaries(t *testing.T) {
 		inputs["api-"+status] = map[string]any{"model": "script", "flow": map[string]any{"name": "api.json", "text": canaryRequest(models.URL + "/" + status + "/x")}}
 	}
 	for id, in := range inputs {
-		in["v"], in["input"], in["on_error"] = 1, "go", "park"
+		in["v"], in["input"], in["on_error"] = 1, "go", "wait"
 		if _, err := c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueue}, contract.WorkflowFlow, in); err != nil {
 			t.Fatal(err)
 		}

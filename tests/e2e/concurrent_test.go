@@ -103,7 +103,7 @@ func TestEndToEndConcurrentPrompts(t *testing.T) {
 	for range 5 {
 		all.Go(func() {
 			var turn contract.Turn
-			insist(t, h, run.GetID(), contract.UpdateResume, contract.ResumeInput{ID: "k", Prompt: "more"}, &turn)
+			insist(t, h, run.GetID(), contract.UpdatePrompt, contract.PromptInput{ID: "k", Prompt: "more"}, &turn)
 			if turn.Status != contract.TurnCompleted || turn.N != 2 || turn.ResultText == nil || len(*turn.ResultText) != n {
 				t.Errorf("the turn is %.200v", turn)
 			}

@@ -95,7 +95,7 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 	go func() { done <- h.Prompt(t, id, "two", "two") }()
 	harness.WaitFor(t, "the session to be busy", func() bool { return h.Status(t, id).Session.Turns == 3 })
 	children := h.Status(t, id).Session.Children
-	if _, err := h.Update(t, children[2].ID, contract.UpdateStop, map[string]any{}); err != nil {
+	if _, err := h.Update(t, children[2].ID, contract.UpdateCloseSession, map[string]any{}); err != nil {
 		t.Fatal(err)
 	}
 	harness.WaitFor(t, "the stop to arrive", func() bool { return h.Status(t, id).Session.Callbacks == 1 })

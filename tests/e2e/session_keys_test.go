@@ -40,7 +40,7 @@ func TestEndToEndSessionKeys(t *testing.T) {
 							t.Errorf("two calls have the key %s", key)
 						}
 						seen[key] = true
-						if s.ActivityType.Name == contract.ActivityJudge {
+						if s.ActivityType.Name == contract.ActivityEvaluateCondition {
 							judged++
 						}
 					}

@@ -35,7 +35,7 @@ func TestEndToEndEndedWithoutWorker(t *testing.T) {
 	talker := harness.AgentFlow("talker")
 	talker.Policy.HeartbeatSeconds = 30
 	stop := func(c client.Client, id string) error {
-		return c.SignalWorkflow(context.Background(), id, "", contract.UpdateStop, contract.StopInput{Reason: "enough"})
+		return c.SignalWorkflow(context.Background(), id, "", contract.UpdateCloseSession, contract.CloseSessionInput{Reason: "enough"})
 	}
 	cancel := func(c client.Client, id string) error { return c.CancelWorkflow(context.Background(), id, "") }
 	cancelled := func(calls int) func(t *testing.T, h *harness.Worker, run client.WorkflowRun) {
@@ -53,7 +53,7 @@ func TestEndToEndEndedWithoutWorker(t *testing.T) {
 	}
 	for name, d := range map[string]endedRun{
 		"a model":  {in: flow(harness.OneNode("")), at: []string{""}, end: cancel, ended: cancelled(1)},
-		"a tool":   {in: flow(harness.OneNode(harness.SearchTool)), at: []string{""}, activity: contract.ActivityTool, end: cancel, ended: cancelled(0)},
+		"a tool":   {in: flow(harness.OneNode(harness.SearchTool)), at: []string{""}, activity: contract.ActivityCallTool, end: cancel, ended: cancelled(0)},
 		"branches": {in: flow(harness.ForkAndJoin), at: []string{"/a#1", "/b#1"}, end: cancel, ended: cancelled(2)},
 		"a turn": {
 			in: contract.RunInput{Flow: contract.FlowRef{Plan: talker}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true}, at: []string{""}, end: stop,
@@ -77,7 +77,7 @@ func (d endedRun) play(t *testing.T) {
 	// Another worker takes the run over long before the call counts as dead.
 	settings := []string{"WEFT_TASK_QUEUE=" + h.Queue, "WEFT_MODEL=script", "WEFT_TIMEOUTS_HEARTBEAT=30s", "WEFT_CONNECTIONS_WEB_URL=" + silence(t)}
 	first := harness.StartWorkerProcess(t, harness.ServerAddress(t), settings...)
-	said, activity := `rules: [{delay: 10m, say: late}]`, contract.ActivityModel
+	said, activity := `rules: [{delay: 10m, say: late}]`, contract.ActivityCallModel
 	if d.activity != "" {
 		said, activity = `rules: [{turn: 1, call: [{tool: search, arguments: {}}]}, {say: done}]`, d.activity
 	}

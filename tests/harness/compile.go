@@ -7,11 +7,11 @@ import (
 )
 
 // Compile compiles a document.
-func Compile(f contract.FlowRef) (*contract.PrepareResult, error) { return CompileWith()(f) }
+func Compile(f contract.FlowRef) (*contract.CompileFlowResult, error) { return CompileWith()(f) }
 
 // CompileWith compiles documents for a worker with functions.
-func CompileWith(functions ...tool.Function) func(contract.FlowRef) (*contract.PrepareResult, error) {
-	return func(f contract.FlowRef) (*contract.PrepareResult, error) {
+func CompileWith(functions ...tool.Function) func(contract.FlowRef) (*contract.CompileFlowResult, error) {
+	return func(f contract.FlowRef) (*contract.CompileFlowResult, error) {
 		o := specadapter.Options{Dialect: f.Dialect, Profile: f.Profile, UnboundTools: map[string]bool{}}
 		for _, fn := range functions {
 			o.UnboundTools[fn.Name()] = true
@@ -25,6 +25,6 @@ func CompileWith(functions ...tool.Function) func(contract.FlowRef) (*contract.P
 			return nil, fail
 		}
 		hash, err := res.Flow.Hash()
-		return &contract.PrepareResult{Plan: res.Flow, Source: res.Source, Hash: hash}, err
+		return &contract.CompileFlowResult{Plan: res.Flow, Source: res.Source, Hash: hash}, err
 	}
 }

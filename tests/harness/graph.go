@@ -37,13 +37,13 @@ func NewGraphEnv(t *testing.T, f Fakes) *testsuite.TestWorkflowEnvironment {
 	env.SetWorkerOptions(EnvOptions)
 	env.SetTestTimeout(4 * time.Minute)
 	workflows.Register(env)
-	env.RegisterActivityWithOptions(AnswerModel, activity.RegisterOptions{Name: contract.ActivityModel})
+	env.RegisterActivityWithOptions(AnswerModel, activity.RegisterOptions{Name: contract.ActivityCallModel})
 	env.RegisterActivityWithOptions(func(_ context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
 		yes, err := f.Judge(in)
 		return &contract.JudgeResult{Yes: yes}, err
-	}, activity.RegisterOptions{Name: contract.ActivityJudge})
+	}, activity.RegisterOptions{Name: contract.ActivityEvaluateCondition})
 	if f.Delay != nil {
-		env.OnActivity(contract.ActivityModel, mock.Anything, mock.Anything).Return(AnswerModel).AfterFn(f.Delay)
+		env.OnActivity(contract.ActivityCallModel, mock.Anything, mock.Anything).Return(AnswerModel).AfterFn(f.Delay)
 	}
 	return env
 }

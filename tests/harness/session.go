@@ -29,8 +29,8 @@ func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
-		u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdateResume,
-			Args: []any{contract.ResumeInput{ID: key, Prompt: prompt, Images: images}}, WaitForStage: client.WorkflowUpdateStageCompleted})
+		u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdatePrompt,
+			Args: []any{contract.PromptInput{ID: key, Prompt: prompt, Images: images}}, WaitForStage: client.WorkflowUpdateStageCompleted})
 		var out contract.Turn
 		if err == nil {
 			err = u.Get(ctx, &out)
@@ -67,7 +67,7 @@ func (h *Worker) Turns(t *testing.T, id string, n int) []contract.Turn {
 // CloseSession closes a session by Update and returns its result.
 func (h *Worker) CloseSession(t *testing.T, run client.WorkflowRun) *contract.RunResult {
 	t.Helper()
-	if _, err := h.Update(t, run.GetID(), contract.UpdateStop, map[string]any{"reason": "enough"}); err != nil {
+	if _, err := h.Update(t, run.GetID(), contract.UpdateCloseSession, map[string]any{"reason": "enough"}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := Result(t, run)

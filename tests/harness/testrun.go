@@ -50,7 +50,7 @@ type TestRun struct {
 	// Answers are given to what the run asks a person, one an hour.
 	Answers []string
 	// Compile makes the plan instead of the documents' loader.
-	Compile func(contract.FlowRef) (*contract.PrepareResult, error)
+	Compile func(contract.FlowRef) (*contract.CompileFlowResult, error)
 }
 
 // Execute runs the document to its end.

@@ -65,7 +65,7 @@ func TestEndToEndRecordSessionAgain(t *testing.T) {
 	h.Prompt(t, id, "b", "busy")
 	for _, key := range []string{"c", "d"} {
 		prompt := map[string]string{"c": "never", "d": "behind"}[key]
-		if err := h.Client.SignalWorkflow(t.Context(), id, "", contract.UpdateResume, contract.ResumeInput{ID: key, Prompt: prompt}); err != nil {
+		if err := h.Client.SignalWorkflow(t.Context(), id, "", contract.UpdatePrompt, contract.PromptInput{ID: key, Prompt: prompt}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -106,13 +106,13 @@ func TestEndToEndRecordEndedSessions(t *testing.T) {
 				t.Errorf("the second turn is %+v", got)
 			}
 			harness.WaitFor(t, "the third prompt to be taken", func() bool { // in between the session may continue as new
-				_, err := h.Client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdateResume,
-					Args: []any{contract.ResumeInput{ID: "b", Prompt: "never"}}, WaitForStage: client.WorkflowUpdateStageAccepted})
+				_, err := h.Client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdatePrompt,
+					Args: []any{contract.PromptInput{ID: "b", Prompt: "never"}}, WaitForStage: client.WorkflowUpdateStageAccepted})
 				return err == nil
 			})
 			harness.WaitFor(t, "the call of the third turn", func() bool {
 				d, err := h.Client.DescribeWorkflowExecution(t.Context(), id, "")
-				return err == nil && len(d.GetPendingActivities()) == 1 && d.GetPendingActivities()[0].GetActivityType().GetName() == contract.ActivityModel
+				return err == nil && len(d.GetPendingActivities()) == 1 && d.GetPendingActivities()[0].GetActivityType().GetName() == contract.ActivityCallModel
 			})
 			if err := tc.end(h.Client, id); err != nil {
 				t.Fatal(err)

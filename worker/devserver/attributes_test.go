@@ -41,7 +41,7 @@ func TestSearchAttributes(t *testing.T) {
 			}
 			// The server's own memory of a namespace is some seconds old.
 			for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-				_, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: `FlowStatus = "running"`})
+				_, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: `WeftStatus = "running"`})
 				if err == nil {
 					t.Logf("usable %v after the ready line", time.Since(begun).Round(time.Millisecond))
 					break

@@ -20,8 +20,8 @@ import (
 // does, with the worker's configuration. Tools without a connection may be functions of the worker. A
 // reference with only a name is a flow of the worker's flows.dir. Its error is a [contract.Failure] of
 // class invalid_flow.
-func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*contract.PrepareResult, error) {
-	return func(ref contract.FlowRef) (*contract.PrepareResult, error) {
+func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*contract.CompileFlowResult, error) {
+	return func(ref contract.FlowRef) (*contract.CompileFlowResult, error) {
 		doc, err := document(cfg.Flows, ref)
 		if err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 		if err != nil {
 			return nil, &contract.Failure{Class: contract.ClassInvalidFlow, Text: err.Error()}
 		}
-		out := &contract.PrepareResult{Plan: res.Flow, Source: res.Source, Hash: hash}
+		out := &contract.CompileFlowResult{Plan: res.Flow, Source: res.Source, Hash: hash}
 		for _, d := range diags {
 			if d.Severity == source.Warning {
 				out.Warnings = append(out.Warnings, d.String())

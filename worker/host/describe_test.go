@@ -44,13 +44,13 @@ func TestAttributesThatSomebodyElseAdds(t *testing.T) {
 	}{
 		"added":         {},
 		"there already": {err: serviceerror.NewAlreadyExists("there")},
-		"not allowed":   {err: serviceerror.NewPermissionDenied("not for you", ""), final: true, want: "tcld namespace search-attributes add --namespace n.acct --search-attribute FlowName=Keyword --search-attribute FlowStatus=Keyword"},
-		"not known":     {err: serviceerror.NewUnimplemented("what?"), final: true, want: "temporal operator search-attribute create --namespace n.acct --name FlowName --type Keyword --name FlowStatus --type Keyword; "},
+		"not allowed":   {err: serviceerror.NewPermissionDenied("not for you", ""), final: true, want: "tcld namespace search-attributes add --namespace n.acct --search-attribute WeftFlow=Keyword --search-attribute WeftStatus=Keyword"},
+		"not known":     {err: serviceerror.NewUnimplemented("what?"), final: true, want: "temporal operator search-attribute create --namespace n.acct --name WeftFlow --type Keyword --name WeftStatus --type Keyword; "},
 		"not now":       {err: serviceerror.NewUnavailable("away"), want: "add search attributes to namespace n.acct: away"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := addAttributes(t.Context(), &operator{err: tc.err}, "n.acct", []string{"FlowName", "FlowStatus"})
+			err := addAttributes(t.Context(), &operator{err: tc.err}, "n.acct", []string{"WeftFlow", "WeftStatus"})
 			var final config.Problems
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || errors.As(err, &final) != tc.final {
 				t.Errorf("the error is %v, want %q in it", err, tc.want)
@@ -73,11 +73,11 @@ func TestAttributesSaysWhatIsMissing(t *testing.T) {
 		want string
 	}{
 		"nothing": {o: operator{kinds: kinds(keyword, contract.Attributes...)}},
-		"two": {o: operator{kinds: kinds(keyword, "FlowName", "FlowStatus")},
-			want: "worker: search attributes missing: FlowDialect, FlowHash; runs work without them; add them with: " +
-				"temporal operator search-attribute create --namespace prod --name FlowDialect --type Keyword --name FlowHash --type Keyword\n"},
+		"two": {o: operator{kinds: kinds(keyword, "WeftFlow", "WeftStatus")},
+			want: "worker: search attributes missing: WeftDialect, WeftPlanHash; runs work without them; add them with: " +
+				"temporal operator search-attribute create --namespace prod --name WeftDialect --type Keyword --name WeftPlanHash --type Keyword\n"},
 		"all of another type": {o: operator{kinds: kinds(enumspb.INDEXED_VALUE_TYPE_TEXT, contract.Attributes...)},
-			want: "worker: search attributes of a type other than Keyword: FlowName (Text), FlowDialect (Text), FlowHash (Text), FlowStatus (Text); runs work without them; remove them and add them again\n"},
+			want: "worker: search attributes of a type other than Keyword: WeftFlow (Text), WeftDialect (Text), WeftPlanHash (Text), WeftStatus (Text); runs work without them; remove them and add them again\n"},
 		"no answer": {o: operator{err: errors.New("not for you")},
 			want: `worker: cannot read the search attributes: ask for the search attributes of namespace "prod": not for you; runs set only those of their start request` + "\n"},
 	}

@@ -32,7 +32,7 @@ func TestWaitingRunsAreCounted(t *testing.T) {
 			}
 		}
 	}
-	const runs = `WorkflowType = "Flow" AND TaskQueue = "a \"queue\"" AND ExecutionStatus = "Running" AND FlowStatus = "waiting"`
+	const runs = `WorkflowType = "Flow" AND TaskQueue = "a \"queue\"" AND ExecutionStatus = "Running" AND WeftStatus = "waiting"`
 	if len(asked) != 3 || asked[0] != runs || asked[1] != runs+` AND StartTime <= "2026-01-02T02:04:05Z"` || asked[2] != runs+` AND StartTime <= "2026-01-01T03:04:05Z"` {
 		t.Errorf("asked %q", asked)
 	}

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
-	"weft/workflows"
+	"weft/workflows/agent"
 	"weft/workflows/plan"
 )
 
@@ -21,16 +21,16 @@ import (
 // tools and the rest say what they said.
 func (p *player) register() {
 	for name, fn := range map[string]any{
-		contract.ActivityPrepare:   p.prepare,
-		contract.ActivityModel:     p.model,
-		contract.ActivityJudge:     p.judge,
-		contract.ActivityCondense:  p.condense,
-		contract.ActivitySummarise: p.summarise,
-		contract.ActivityTool:      p.tool,
-		contract.ActivityListTool:  p.listTools,
-		contract.ActivityCheck:     p.check,
-		contract.ActivityProgram:   p.program,
-		contract.ActivityWebhook:   p.real.Webhook,
+		contract.ActivityCompileFlow:           p.prepare,
+		contract.ActivityCallModel:             p.model,
+		contract.ActivityEvaluateCondition:     p.judge,
+		contract.ActivityCondenseValue:         p.condense,
+		contract.ActivitySummariseConversation: p.summarise,
+		contract.ActivityCallTool:              p.tool,
+		contract.ActivityListTools:             p.listTools,
+		contract.ActivityValidateAnswer:        p.check,
+		contract.ActivityRunProgram:            p.program,
+		contract.ActivityCallWebhook:           p.real.CallWebhook,
 	} {
 		p.env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}
@@ -63,11 +63,11 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 
 // prepare begins a flow as a worker does; of a document that the run itself made, for a sub-agent,
 // it gives the recorded plan.
-func (p *player) prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
+func (p *player) prepare(ctx context.Context, in contract.CompileFlowInput) (*contract.CompileFlowResult, error) {
 	if in.Flow.Plan != nil || in.Flow.Text == "" && in.Flow.Name == "" {
-		return p.real.Prepare(ctx, in)
+		return p.real.CompileFlow(ctx, in)
 	}
-	out, err := repeated[contract.PrepareResult](ctx, p, contract.ActivityPrepare)
+	out, err := repeated[contract.CompileFlowResult](ctx, p, contract.ActivityCompileFlow)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (p *player) prepare(ctx context.Context, in contract.PrepareInput) (*contra
 
 func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
 	sent := Told(in.Tail, p.text)
-	c, err := p.called(ctx, contract.ActivityModel, deref(sent))
+	c, err := p.called(ctx, contract.ActivityCallModel, deref(sent))
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.M
 			p.keep(e.Message)
 		}
 	}
-	out, err := p.real.Model(ctx, in)
+	out, err := p.real.CallModel(ctx, in)
 	if err != nil {
 		return nil, p.fails(c, err)
 	}
@@ -100,14 +100,14 @@ func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.M
 }
 
 func (p *player) judge(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
-	c, err := p.called(ctx, contract.ActivityJudge, in.Question)
+	c, err := p.called(ctx, contract.ActivityEvaluateCondition, in.Question)
 	if err != nil {
 		return nil, err
 	}
 	if c.Question != "" && c.Question != in.Question {
 		p.differ(c.At, "the question", c.Question, in.Question)
 	}
-	out, err := p.real.Judge(ctx, in)
+	out, err := p.real.EvaluateCondition(ctx, in)
 	if err != nil {
 		return nil, p.fails(c, err)
 	}
@@ -140,11 +140,11 @@ func (p *player) switches(c *Call, got []contract.Switch) {
 }
 
 func (p *player) condense(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
-	c, err := p.called(ctx, contract.ActivityCondense, in.Key)
+	c, err := p.called(ctx, contract.ActivityCondenseValue, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.real.Condense(ctx, in)
+	out, err := p.real.CondenseValue(ctx, in)
 	if err != nil {
 		return nil, p.fails(c, err)
 	}
@@ -153,11 +153,11 @@ func (p *player) condense(ctx context.Context, in contract.CondenseInput) (*cont
 }
 
 func (p *player) summarise(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
-	c, err := p.called(ctx, contract.ActivitySummarise, in.Node)
+	c, err := p.called(ctx, contract.ActivitySummariseConversation, in.Node)
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.real.Summarise(ctx, in)
+	out, err := p.real.SummariseConversation(ctx, in)
 	if err != nil {
 		return nil, p.fails(c, err)
 	}
@@ -168,7 +168,7 @@ func (p *player) summarise(ctx context.Context, in contract.SummariseInput) (*co
 // tool answers as the tool did, if it is asked the same.
 func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
 	args := p.arguments(&in)
-	c, err := p.called(ctx, contract.ActivityTool, in.Name+" "+string(args))
+	c, err := p.called(ctx, contract.ActivityCallTool, in.Name+" "+string(args))
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.Too
 }
 
 // Said is what an activity of another worker returned, as the interpreter tells it to a model.
-func Said(raw json.RawMessage) string { return workflows.Said(raw) }
+func Said(raw json.RawMessage) string { return agent.Said(raw) }
 
 // arguments are those of a call, wherever they stand; nil where they cannot be found.
 func (p *player) arguments(in *contract.ToolInput) json.RawMessage {
@@ -218,7 +218,7 @@ func ArgumentsIn(message json.RawMessage, callID string) json.RawMessage {
 }
 
 func (p *player) listTools(ctx context.Context, _ contract.CatalogueInput) (*contract.CatalogueResult, error) {
-	out, err := repeated[contract.CatalogueResult](ctx, p, contract.ActivityListTool)
+	out, err := repeated[contract.CatalogueResult](ctx, p, contract.ActivityListTools)
 	if err == nil {
 		p.keep(out.Catalogue)
 		out.Elsewhere = nil // the recording has the calls as those of any tool
@@ -227,12 +227,12 @@ func (p *player) listTools(ctx context.Context, _ contract.CatalogueInput) (*con
 }
 
 // check takes every answer: a recording has none that was refused.
-func (p *player) check(context.Context, contract.CheckInput) (*contract.CheckResult, error) {
-	return &contract.CheckResult{}, nil
+func (p *player) check(context.Context, contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
+	return &contract.ValidateAnswerResult{}, nil
 }
 
 func (p *player) program(ctx context.Context, _ contract.ProgramInput) (*contract.ProgramResult, error) {
-	return repeated[contract.ProgramResult](ctx, p, contract.ActivityProgram)
+	return repeated[contract.ProgramResult](ctx, p, contract.ActivityRunProgram)
 }
 
 // repeated is what an activity gave in the recording.

@@ -137,10 +137,10 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 		if raw, err := q.Stored(); err == nil {
 			g.p.keep(raw)
 		}
-		g.tell(ctx, contract.UpdateResume, contract.ResumeInput{ID: q.ID, Prompt: q.Prompt, Images: q.Images})
+		g.tell(ctx, contract.UpdatePrompt, contract.PromptInput{ID: q.ID, Prompt: q.Prompt, Images: q.Images})
 	}
 	if d.Stop != nil {
-		g.tell(ctx, contract.UpdateStop, d.Stop)
+		g.tell(ctx, contract.UpdateCloseSession, d.Stop)
 	}
 	for _, at := range d.Ended {
 		g.given[at] = true
@@ -181,8 +181,8 @@ func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalIn
 			g.p.hear(want, &got)
 			return nil
 		}
-	case in.SignalName == contract.UpdateResume:
-		var message contract.ResumeInput
+	case in.SignalName == contract.UpdatePrompt:
+		var message contract.PromptInput
 		if !read(in.Arg, &message) {
 			break
 		}

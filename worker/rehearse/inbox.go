@@ -26,8 +26,8 @@ type Delivery struct {
 	// Prompts are those that somebody else sent.
 	Prompts []Prompt `json:"prompts,omitempty"`
 	// Stop is set where somebody stopped the session.
-	Stop *contract.StopInput `json:"stop,omitempty"`
-	Line int                 `json:"-"`
+	Stop *contract.CloseSessionInput `json:"stop,omitempty"`
+	Line int                         `json:"-"`
 }
 
 // Empty reports whether nothing came.

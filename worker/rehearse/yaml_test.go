@@ -16,7 +16,7 @@ func TestRecordingsKeepTheirContent(t *testing.T) {
 	for _, text := range []string{"", " ", "yes", "null", "1.0", "~", "a: b", "- x", "# no comment", "two\nlines\n", "  indented\n\tand a tab", "trailing  \n\n",
 		"\u00e9\u2028\U0001F600", "\x01control\x7f", "'single' \"double\"", "{a", "*alias", "&anchor", "!tag", "%d", "2024-01-01", "\r\n", "=", "<<"} {
 		want := Recording{Version: Version, ID: "run", Run: contract.RunInput{Input: text, Flow: contract.FlowRef{Plan: &plan.Flow{Name: text}}},
-			Calls: []Call{{At: "a#1/tool/1.1", Kind: contract.ActivityTool, Arguments: json.RawMessage(`{"n":1.0,"big":12345678901234567890,"e":1e3}`), Result: &text}}}
+			Calls: []Call{{At: "a#1/tool/1.1", Kind: contract.ActivityCallTool, Arguments: json.RawMessage(`{"n":1.0,"big":12345678901234567890,"e":1e3}`), Result: &text}}}
 		rules, err := json.Marshal([]map[string]string{{"at": "a#1/model/1", "say": text}})
 		if err != nil {
 			t.Fatal(err)

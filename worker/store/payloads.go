@@ -25,10 +25,10 @@ const (
 // Everything else (a run's input and result, failures, results of queries and Updates) must be
 // readable for clients in any language: it stays inline as long as the server accepts it.
 var internal = typesOf(
-	contract.PrepareInput{}, contract.PrepareResult{}, contract.CatalogueInput{}, contract.CatalogueResult{},
+	contract.CompileFlowInput{}, contract.CompileFlowResult{}, contract.CatalogueInput{}, contract.CatalogueResult{},
 	contract.ModelInput{}, contract.ModelResult{}, contract.ToolInput{}, contract.ToolResult{},
 	contract.JudgeInput{}, contract.JudgeResult{}, contract.CondenseInput{}, contract.CondenseResult{},
-	contract.SummariseInput{}, contract.SummariseResult{}, contract.CheckInput{}, contract.CheckResult{},
+	contract.SummariseInput{}, contract.SummariseResult{}, contract.ValidateAnswerInput{}, contract.ValidateAnswerResult{},
 	contract.ProgramInput{}, contract.ProgramResult{}, contract.WebhookInput{},
 	contract.BranchInput{}, contract.BranchResult{},
 )

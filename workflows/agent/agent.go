@@ -303,7 +303,7 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	in.Sent = a.shown()
 	var res contract.ModelResult
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
-		Activity: contract.ActivityModel, Args: []any{&in}, What: fmt.Sprintf("model call %d", a.turn), At: a.execution,
+		Activity: contract.ActivityCallModel, Args: []any{&in}, What: fmt.Sprintf("model call %d", a.turn), At: a.execution,
 		ID: a.execution.ID + "/model/" + strconv.Itoa(a.turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
 		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry, false), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Out: &res,
 	})

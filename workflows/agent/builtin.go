@@ -153,7 +153,7 @@ func (c *toolCall) condense(ctx workflow.Context) (runtime.ToolReply, error) {
 	}
 	var out contract.CondenseResult
 	err := c.agentRun.run.CallStep(ctx, c.agentRun.execution.Journal, runtime.HashOf(*c.args.Key, string(c.args.Value)), &runtime.Call{
-		Activity: contract.ActivityCondense, ID: c.id("condense"), Args: []any{&in}, What: "the prompt of " + c.agentRun.execution.Node.ID, At: c.agentRun.execution,
+		Activity: contract.ActivityCondenseValue, ID: c.id("condense"), Args: []any{&in}, What: "the prompt of " + c.agentRun.execution.Node.ID, At: c.agentRun.execution,
 		Summary: fmt.Sprintf("%s · condense %s", c.agentRun.execution.Node.ID, *c.args.Key), Options: c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ModelSeconds),
 		Model: &runtime.ModelCall{Bytes: len(c.args.Value)}, Out: &out,
 	})

@@ -285,7 +285,7 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 	a.summaries++
 	var out contract.SummariseResult
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{
-		Activity: contract.ActivitySummarise, Args: []any{&in}, What: "a summary of the conversation", At: a.execution,
+		Activity: contract.ActivitySummariseConversation, Args: []any{&in}, What: "a summary of the conversation", At: a.execution,
 		ID: fmt.Sprintf("%s/summary/%d.%d", a.execution.ID, a.turn, a.summaries), Summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
 		Options: a.run.Options(a.run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Out: &out,
 	})

@@ -147,7 +147,7 @@ func subAgentFailed(err error) (runtime.ToolReply, error) {
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
-	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited,
+	case contract.ClassDenied, contract.ClassQuotaExceeded, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited,
 		contract.ClassPayloadLost, contract.ClassPayloadKey:
 		return runtime.ToolReply{}, err
 	}

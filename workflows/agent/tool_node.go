@@ -34,7 +34,7 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	}
 	v, err := toolValue(x.Node.Ports.Out, msg.Text)
 	if err != nil {
-		return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
+		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
 	}
 	return runtime.Outcome{Ref: a.run.Ref(last.Sha), Value: &v}, nil
 }

@@ -379,7 +379,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 	return c.toolStep(ctx, t.Name, args, note, func(s *runtime.JournalStep, reply *runtime.ToolReply) error {
 		var out contract.ToolResult
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
-			Activity: contract.ActivityTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
+			Activity: contract.ActivityCallTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
 			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: runtime.Retrying(c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ToolSeconds), b.Connection.Retry, once),
 			Once: once, Result: runtime.ResultSize{Together: len(c.agentRun.under), Room: &in.Room}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
 		})

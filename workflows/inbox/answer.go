@@ -139,8 +139,8 @@ func (d *Inbox) check(ctx workflow.Context, a *sent) error {
 	req := &d.Requests[i]
 	in := a.check
 	in.Catalogue, in.Name = *req.Catalogue, req.Name
-	var out contract.CheckResult
-	err := d.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCheck, Args: []any{&in}, What: "the answer", Summary: "check the answer to " + a.id,
+	var out contract.ValidateAnswerResult
+	err := d.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the answer", Summary: "check the answer to " + a.id,
 		Options: runtime.CheckOptions, Out: &out})
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ type sent struct {
 	id, hash, by string
 	reply        contract.Reply
 	message      *contract.MessageAnswer
-	check        contract.CheckInput
+	check        contract.ValidateAnswerInput
 	// update names the Update that it came with; "" where it came by signal. Within a run the server
 	// knows an Update again, but not in the run that continues it.
 	update string

@@ -69,10 +69,10 @@ func (c *callRun) divide(in value.Value) error {
 	for _, name := range c.cfg.Over {
 		v, _ := in.Get(name)
 		if v.Kind != value.Array {
-			return c.run.Fail(c.execution, contract.ClassValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
+			return c.run.Fail(c.execution, contract.ClassInvalidValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
 		}
 		if of != "" && len(v.Items) != rounds {
-			return c.run.Fail(c.execution, contract.ClassValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
+			return c.run.Fail(c.execution, contract.ClassInvalidValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
 		}
 		rounds, of = len(v.Items), name
 	}
@@ -217,7 +217,7 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 		}
 		v, err := value.Parse(j.Data)
 		if err != nil {
-			return out, c.run.Fail(c.execution, contract.ClassValue, "", "what the flow %q left: %v", j.flow, err)
+			return out, c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
 		}
 		for _, m := range v.Members {
 			lists[m.Key] = append(lists[m.Key], m.Value)
@@ -236,7 +236,7 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 	for _, red := range c.cfg.Reduce {
 		v, ok, err := reduce(red.How, lists[red.Name])
 		if err != nil {
-			return out, c.run.Fail(c.execution, contract.ClassValue, "let the flow leave numbers, or append", "output %q of the flow %q: %s", red.Name, c.cfg.Flows[0], err.Error())
+			return out, c.run.Fail(c.execution, contract.ClassInvalidValue, "let the flow leave numbers, or append", "output %q of the flow %q: %s", red.Name, c.cfg.Flows[0], err.Error())
 		}
 		if ok {
 			all.Members = append(all.Members, value.Member{Key: red.Name, Value: v})

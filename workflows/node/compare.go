@@ -73,7 +73,7 @@ func (n *Runner) compare(from Source, edge *plan.Edge) (contract.Answer, error) 
 	}
 	yes, seen, err := holds(c, v)
 	if err != nil {
-		return contract.Answer{}, &contract.Failure{Class: contract.ClassValue, Text: err.Error(),
+		return contract.Answer{}, &contract.Failure{Class: contract.ClassInvalidValue, Text: err.Error(),
 			Remedy: fmt.Sprintf("correct the condition %q of the edge to %s, or what the node returns", c.Words, edge.To)}
 	}
 	return contract.Answer{Execution: from.ID, Edge: edge.ID, Question: c.Words, Yes: yes, Reason: "it is " + seen.Brief()}, nil

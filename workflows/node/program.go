@@ -28,7 +28,7 @@ func (programKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execut
 	var out contract.ProgramResult
 	id := x.ID + "/program"
 	err := r.RunStep(ctx, x.Journal, id, "", &out, func(*runtime.JournalStep) error {
-		return r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityProgram, Args: []any{&in}, What: "the program of node " + x.Node.ID, At: x,
+		return r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityRunProgram, Args: []any{&in}, What: "the program of node " + x.Node.ID, At: x,
 			ID: id, Summary: x.Node.ID + " · " + name, Options: r.Options(p.Seconds + programGrace), Out: &out})
 	})
 	if err != nil {
@@ -36,7 +36,7 @@ func (programKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execut
 	}
 	data := programData(&out)
 	if out.Code != 0 {
-		f := r.Fail(x, contract.ClassProgram, "look at what it wrote; fix the program or the parameters", "the program %s ended with the code %d", name, out.Code)
+		f := r.Fail(x, contract.ClassProgramFailed, "look at what it wrote; fix the program or the parameters", "the program %s ended with the code %d", name, out.Code)
 		if out.Late {
 			f.Text += ": it was ended after " + fmt.Sprintf("%d seconds", p.Seconds)
 		}

@@ -114,7 +114,7 @@ func (n *Runner) judge(judges *runtime.Group, from Source, q asking, in contract
 	judges.Start(func(ctx workflow.Context) error {
 		var out contract.JudgeResult
 		err := n.run.CallStep(ctx, j, runtime.HashOf(in.Question, string(in.State)), &runtime.Call{
-			Activity: contract.ActivityJudge, Args: []any{&in}, What: "the question of edge " + q.edge, At: from.x,
+			Activity: contract.ActivityEvaluateCondition, Args: []any{&in}, What: "the question of edge " + q.edge, At: from.x,
 			ID: fmt.Sprintf("%s/judge/%d", from.ID, q.place+1), Summary: fmt.Sprintf("%s · %s?", from.Node, q.edge),
 			Options: n.run.Options(n.run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: len(in.State), Once: &in.Once, Others: q.others}, Out: &out,
 		})

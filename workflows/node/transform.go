@@ -18,7 +18,7 @@ type transformKind struct{}
 func (transformKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := x.Node.Transform
 	if t.Fail != "" {
-		return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "correct the node", "%s", t.Fail)
+		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", t.Fail)
 	}
 	v, _, err := values.ValueAt(r, x.View, contract.ValueKey)
 	if err != nil {
@@ -26,7 +26,7 @@ func (transformKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execut
 	}
 	if t.Select != nil {
 		if v, err = value.Selected(t.Select.Rules, t.Select.Path, v); err != nil {
-			return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "correct the transformation, or what the node before returns", "%s", err.Error())
+			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the transformation, or what the node before returns", "%s", err.Error())
 		}
 	}
 	return runtime.Outcome{Value: &v}, nil
@@ -38,7 +38,7 @@ type mergeKind struct{}
 func (mergeKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	m := x.Node.Merge
 	if m.Fail != "" {
-		return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "correct the node", "%s", m.Fail)
+		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", m.Fail)
 	}
 	if m.Pick != nil {
 		return runPick(r, x)
@@ -76,7 +76,7 @@ func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 		}
 		yes, part, err := holds(m.Compare, seen)
 		if err != nil {
-			return runtime.Outcome{}, r.Fail(x, contract.ClassValue, "correct the merge's condition, or what the agents return", "%s", err.Error())
+			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the merge's condition, or what the agents return", "%s", err.Error())
 		}
 		if !yes {
 			return runtime.Outcome{}, r.Fail(x, contract.ClassNoRoute, "let the condition hold, or leave the merge out to go on with all results",

@@ -72,7 +72,7 @@ func (b *Budget) reserve(x *Execution, bytes int) (release func(), err error) {
 	need, left := b.estimate(bytes), b.left()
 	over := func(format string, args ...any) error {
 		return b.refused(x, "give the run a larger budget, or its nodes less to do",
-			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are Reserved",
+			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
 			fmt.Sprintf(format, args...), b.Usage.Made(), b.stopped(), b.Usage.Input+b.Usage.Output, money(b.Usage.Cost), b.Reserved.Calls, b.Reserved.Tokens)
 	}
 	switch {

@@ -14,12 +14,12 @@ func TestNoObject(t *testing.T) {
 		"7": "want a JSON object, not 7", `"yes"`: `want a JSON object, not "yes"`, "true": "want a JSON object, not true",
 		`{} {}`: "there is text behind the object",
 	} {
-		err := Strictly(json.RawMessage(raw), &contract.StopInput{})
+		err := Strictly(json.RawMessage(raw), &contract.CloseSessionInput{})
 		if err == nil || err.Error() != want {
 			t.Errorf("%q gives %v, want %s", raw, err, want)
 		}
 	}
-	if err := Strictly(json.RawMessage(" {} "), &contract.StopInput{}); err != nil {
+	if err := Strictly(json.RawMessage(" {} "), &contract.CloseSessionInput{}); err != nil {
 		t.Error(err)
 	}
 }

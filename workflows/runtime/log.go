@@ -51,12 +51,12 @@ func (l *ExecutionLog) Add(x *Execution, done *contract.Execution, sha string, b
 }
 
 // pastPage answers the query past.
-func (l *ExecutionLog) page(q contract.PastQuery) (contract.PastPage, error) {
+func (l *ExecutionLog) page(q contract.ExecutionsQuery) (contract.ExecutionsPage, error) {
 	past := l.finished
 	if q.From < 0 || q.From > len(past) {
-		return contract.PastPage{}, notFound("execution %d; it has %d", q.From, len(past))
+		return contract.ExecutionsPage{}, notFound("execution %d; it has %d", q.From, len(past))
 	}
-	page := contract.PastPage{Executions: []contract.Past{}}
+	page := contract.ExecutionsPage{Executions: []contract.Past{}}
 	size := 0
 	for i := q.From; i < len(past); i++ {
 		raw, err := json.Marshal(past[i])

@@ -55,7 +55,7 @@ func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state 
 	}{
 		{contract.QueryTranscript, r.Transcript.page},
 		{contract.QueryContent, r.Transcript.contentPage},
-		{contract.QueryPast, r.Log.page},
+		{contract.QueryExecutions, r.Log.page},
 		{contract.QueryStatus, func() (contract.Status, error) { return fitting(status()), nil }},
 		{contract.QueryPlan, r.planAnswer},
 		{contract.QueryWatching, func() (contract.Watching, error) { return contract.Watching{Seconds: contract.WatchedFor}, nil }},

@@ -28,7 +28,7 @@ const (
 
 // Serve registers a session's Updates and its query. A run that is none refuses them.
 func (s *Session) Serve(ctx workflow.Context) error {
-	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
+	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdatePrompt, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
 		s.run.Requests.AcceptUpdate(ctx, raw)
 		body, err := runtime.ArgumentOf(raw, "the prompt", resumeText)
 		if err != nil {
@@ -47,11 +47,11 @@ func (s *Session) Serve(ctx workflow.Context) error {
 		return runtime.Wire(err)
 	}, Description: "the session's next prompt: " + resumeText})
 	if err != nil {
-		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
+		return fmt.Errorf("register update %s: %w", contract.UpdatePrompt, err)
 	}
-	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
+	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateCloseSession, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
 		s.run.Requests.AcceptUpdate(ctx, raw)
-		body, err := runtime.ArgumentOf(raw, "stop", stopText)
+		body, err := runtime.ArgumentOf(raw, contract.UpdateCloseSession, stopText)
 		if err == nil {
 			err = s.halt(body)
 		}
@@ -60,7 +60,7 @@ func (s *Session) Serve(ctx workflow.Context) error {
 		}
 		return &contract.Receipt{ID: s.run.Transcript.Workflow, Status: "accepted"}, nil
 	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
-		body, err := runtime.ArgumentOf(raw, "stop", stopText)
+		body, err := runtime.ArgumentOf(raw, contract.UpdateCloseSession, stopText)
 		if err == nil {
 			err = s.admitStop(body)
 		}
@@ -70,7 +70,7 @@ func (s *Session) Serve(ctx workflow.Context) error {
 		return runtime.Wire(err)
 	}, Description: "end the session: " + stopText})
 	if err != nil {
-		return fmt.Errorf("register update %s: %w", contract.UpdateStop, err)
+		return fmt.Errorf("register update %s: %w", contract.UpdateCloseSession, err)
 	}
 	return workflow.SetQueryHandler(ctx, contract.QueryTurns, func() ([]contract.Turn, error) {
 		if !s.On() {
@@ -86,8 +86,8 @@ func (s *Session) listen(ctx workflow.Context) {
 	s.asked = nil
 	if s.Stays {
 		s.asked = []askedBy{
-			{contract.UpdateResume, workflow.GetSignalChannel(ctx, contract.UpdateResume), s.prompted},
-			{contract.UpdateStop, workflow.GetSignalChannel(ctx, contract.UpdateStop), s.halt},
+			{contract.UpdatePrompt, workflow.GetSignalChannel(ctx, contract.UpdatePrompt), s.prompted},
+			{contract.UpdateCloseSession, workflow.GetSignalChannel(ctx, contract.UpdateCloseSession), s.halt},
 		}
 	}
 	channels := []workflow.ReceiveChannel{s.turnSignals}
@@ -134,7 +134,7 @@ func (s *Session) prompted(raw json.RawMessage) error {
 	if err == nil && s.find(p.ID) == nil {
 		s.queue = append(s.queue, *p)
 	}
-	var in contract.ResumeInput
+	var in contract.PromptInput
 	if s.parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.parent) || err == nil && s.Idle && len(s.queue) == 1 {
 		return err
 	}
@@ -153,7 +153,7 @@ func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	bad := func(class, remedy, format string, args ...any) error {
 		return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 	}
-	var in contract.ResumeInput
+	var in contract.PromptInput
 	err := runtime.Strictly(raw, &in)
 	const remedy = `send {"prompt": "…"} and nothing else but an id and images`
 	switch {
@@ -260,7 +260,7 @@ func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 }
 
 func (s *Session) admitStop(raw json.RawMessage) error {
-	var in contract.StopInput
+	var in contract.CloseSessionInput
 	err := runtime.Strictly(raw, &in)
 	switch {
 	case err == nil && !s.Stays:
@@ -269,7 +269,7 @@ func (s *Session) admitStop(raw json.RawMessage) error {
 		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
 	}
 	if err != nil {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("stop: %v", err), Remedy: "send " + stopText}
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("close_session: %v", err), Remedy: "send " + stopText}
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func (s *Session) halt(raw json.RawMessage) error {
 		return err
 	}
 	if s.stop == nil {
-		s.stop = &contract.StopInput{}
+		s.stop = &contract.CloseSessionInput{}
 		_ = runtime.Strictly(raw, s.stop) // admitted
 	}
 	if s.end != nil {

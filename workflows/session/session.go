@@ -66,7 +66,7 @@ type Session struct {
 	callbacks []contract.ChildTurn
 	spent     contract.Usage
 	children  []*childSession
-	stop      *contract.StopInput
+	stop      *contract.CloseSessionInput
 	// Idle says that no turn is under way; leaving, that this run of the session ends; over,
 	// that the session does.
 	Idle, leaving, over bool

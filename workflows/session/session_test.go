@@ -174,7 +174,7 @@ func TestSessionIsCarriedWhole(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		old := &Session{run: runtime.New(ctx), Stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
-			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
+			spent: contract.Usage{Calls: 1}, stop: &contract.CloseSessionInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
 		again := New(runtime.New(ctx), nil, nil, &contract.RunInput{Carry: &contract.Carry{Session: workflowtest.Travels(t, old.Carry())}})
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "view": wasRun, "children": "see below", "Idle": wasRun, "leaving": wasRun, "over": ended, "endedAt": ended,
 			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})

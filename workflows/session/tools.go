@@ -255,7 +255,7 @@ func (s *Session) resumeChild(ctx workflow.Context, c *runtime.SessionCall, args
 	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", s.run.Root, c.ID, s.count), Mode: args.Mode}
 	o.ID = contract.BoundID(o.ID)
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
-	sent := s.run.SignalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(s.run.Transcript.Workflow)})
+	sent := s.run.SignalChild(ctx, k.future, contract.UpdatePrompt, contract.PromptInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(s.run.Transcript.Workflow)})
 	if err := sent.Get(ctx, nil); err != nil {
 		if contract.Cancelled(err) {
 			return runtime.SessionReply{}, err

@@ -29,7 +29,7 @@ func Given(r *runtime.Run, x *runtime.Execution) (value.Value, error) {
 			return out, err
 		}
 		if v, err = value.Cast(in.Type, v); err != nil {
-			return out, r.Fail(x, contract.ClassValue, "correct what gives the value, or its type", "input %q: %s", in.Name, err.Error())
+			return out, r.Fail(x, contract.ClassInvalidValue, "correct what gives the value, or its type", "input %q: %s", in.Name, err.Error())
 		}
 		out.Members = append(out.Members, value.Member{Key: in.Name, Value: v})
 	}
@@ -43,12 +43,12 @@ func portValue(r *runtime.Run, x *runtime.Execution, in *plan.In) (value.Value, 
 		return v, err
 	}
 	if len(in.Default) == 0 {
-		return value.Value{}, r.Fail(x, contract.ClassValue, "let a node that runs before give it, or give it a default",
+		return value.Value{}, r.Fail(x, contract.ClassInvalidValue, "let a node that runs before give it, or give it a default",
 			"nothing has given the input %q a value", in.Name)
 	}
 	v, err := value.Parse(in.Default)
 	if err != nil {
-		return v, r.Fail(x, contract.ClassValue, "correct the default", "the default of input %q: %v", in.Name, err)
+		return v, r.Fail(x, contract.ClassInvalidValue, "correct the default", "the default of input %q: %v", in.Name, err)
 	}
 	return v, nil
 }
@@ -93,7 +93,7 @@ func leftBy(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) (value.V
 	case out.Data != nil:
 		v, err := value.Parse(out.Data)
 		if err != nil {
-			return v, r.Fail(x, contract.ClassValue, "", "the node's value: %v", err)
+			return v, r.Fail(x, contract.ClassInvalidValue, "", "the node's value: %v", err)
 		}
 		return v, nil
 	case len(x.Node.Ports.Out) == 1:
@@ -117,7 +117,7 @@ func Leaving(r *runtime.Run, x *runtime.Execution, o *plan.Out, left value.Value
 		v, err = value.Cast(o.Type, v)
 	}
 	if err != nil {
-		return v, r.Fail(x, contract.ClassValue, "correct what the node gives, or the type of its output", "output %q: %s", o.Name, err.Error())
+		return v, r.Fail(x, contract.ClassInvalidValue, "correct what the node gives, or the type of its output", "output %q: %s", o.Name, err.Error())
 	}
 	return v, nil
 }

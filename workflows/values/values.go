@@ -13,12 +13,11 @@ import (
 	"weft/workflows/schedule"
 )
 
-
 // ValueAt reads a typed value from the state of a view, and says who wrote it.
 func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, contract.Stamp, error) {
 	e, ok := schedule.Entry(v, key)
 	if !ok {
-		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassValue, Text: fmt.Sprintf("nothing has written the value %q", key)}
+		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassInvalidValue, Text: fmt.Sprintf("nothing has written the value %q", key)}
 	}
 	raw, ok := r.Transcript.ValueOf(&e)
 	if !ok {
@@ -26,7 +25,7 @@ func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, contrac
 	}
 	out, err := value.Parse(raw)
 	if err != nil {
-		return out, e.By, &contract.Failure{Class: contract.ClassValue, Text: fmt.Sprintf("the value %q: %v", key, err)}
+		return out, e.By, &contract.Failure{Class: contract.ClassInvalidValue, Text: fmt.Sprintf("the value %q: %v", key, err)}
 	}
 	return out, e.By, nil
 }
@@ -35,7 +34,7 @@ func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, contrac
 func putValue(r *runtime.Run, x *runtime.Execution, key string, v value.Value) error {
 	raw := v.JSON()
 	if d := plan.Depth(raw); d > runtime.MaxDepth {
-		return r.Fail(x, contract.ClassValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, runtime.MaxDepth)
+		return r.Fail(x, contract.ClassInvalidValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, runtime.MaxDepth)
 	}
 	e, err := r.Transcript.Value(key, raw, contract.Stamp{})
 	if err != nil {
@@ -70,7 +69,7 @@ func SettleValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) err
 	case out.Data != nil:
 		var err error
 		if v, err = value.Parse(out.Data); err != nil {
-			return r.Fail(x, contract.ClassValue, "", "the node's value: %v", err)
+			return r.Fail(x, contract.ClassInvalidValue, "", "the node's value: %v", err)
 		}
 	}
 	if err := putValue(r, x, cmp.Or(x.Node.Into, contract.ValueKey), v); err != nil {
@@ -113,7 +112,7 @@ func PassOn(r *runtime.Run, x *runtime.Execution, taken []int, done *contract.Ex
 		return err
 	}
 	if v, err = value.Selected(edge.Pass.Rules, edge.Pass.Path, v); err != nil {
-		return r.Fail(x, contract.ClassValue, "correct the transformation of the edge to "+edge.To, "the edge to %s: %s", edge.To, err.Error())
+		return r.Fail(x, contract.ClassInvalidValue, "correct the transformation of the edge to "+edge.To, "the edge to %s: %s", edge.To, err.Error())
 	}
 	if edge.To == plan.End {
 		text, data := spoken(v)
