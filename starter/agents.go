@@ -12,8 +12,10 @@ import (
 
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
+	"weft/starter/input"
 	"weft/starter/plaintext"
 	"weft/starter/serve"
+	"weft/starter/usage"
 	"weft/worker/config"
 )
 
@@ -30,7 +32,7 @@ func (a *app) agents(_ context.Context, args []string) error {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return bad("read the folder %s: %v", args[0], cause(err))
+		return usage.Errorf("read the folder %s: %v", args[0], input.Cause(err))
 	}
 	views, without := []*serve.AgentView{}, []string{}
 	for _, e := range entries {
@@ -49,7 +51,7 @@ func (a *app) agents(_ context.Context, args []string) error {
 		views = append(views, a.agentView(cfg, e.Name(), main))
 	}
 	if len(views) == 0 {
-		return bad("no agents in %s; an agent is a folder with %s, in the named folder or its folder agents", args[0], specadapter.FolderMain)
+		return usage.Errorf("no agents in %s; an agent is a folder with %s, in the named folder or its folder agents", args[0], specadapter.FolderMain)
 	}
 	if len(without) > 0 {
 		a.say("skipped, no %s: %s", specadapter.FolderMain, plaintext.Line(strings.Join(without, ", "), 2000))
@@ -59,12 +61,12 @@ func (a *app) agents(_ context.Context, args []string) error {
 		return nil
 	}
 	for _, v := range views {
-		a.tellAgent(v)
+		a.printAgent(v)
 	}
 	return nil
 }
 
-// isFolder says that a path is a folder, or leads to one.
+// isFolder reports whether a path is a folder, or leads to one.
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
@@ -72,7 +74,7 @@ func isFolder(path string) bool {
 
 // agentView reads one agent. One that cannot be read is shown, too.
 func (a *app) agentView(cfg *config.Config, name, main string) *serve.AgentView {
-	folder, err := readFolder(main)
+	folder, err := input.Folder(main)
 	if err == nil {
 		return serve.View(name, folder, cfg.Reading(blueprint.Name, a.flags.profile))
 	}
@@ -81,8 +83,8 @@ func (a *app) agentView(cfg *config.Config, name, main string) *serve.AgentView 
 	return v
 }
 
-// tellAgent prints an agent for people.
-func (a *app) tellAgent(v *serve.AgentView) {
+// printAgent prints an agent for people.
+func (a *app) printAgent(v *serve.AgentView) {
 	fmt.Fprintf(a.stdout, "%s  %s, %s\n", plaintext.Line(v.Name, 100), plaintext.Line(v.Type, 40), v.Status)
 	if v.Description != "" {
 		fmt.Fprintf(a.stdout, "  %s\n", plaintext.Line(v.Description, 500))

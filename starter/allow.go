@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/tool"
 	"weft/starter/plaintext"
+	"weft/starter/usage"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -23,7 +24,7 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 	}
 	own, err := config.OwnCommands(a.env)
 	if err != nil {
-		return bad("%v; allowed commands are stored there", err)
+		return usage.Errorf("%v; allowed commands are stored there", err)
 	}
 	var asked []config.Command
 	var lines []string
@@ -37,7 +38,7 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 		return nil
 	}
 	if !a.flags.allowCommands && !a.agreed(lines) {
-		return bad("the flow starts commands on this machine that you have not allowed: %s; allow them with -dev -allow-commands, or set in weft.yaml: %s",
+		return usage.Errorf("the flow starts commands on this machine that you have not allowed: %s; allow them with -dev -allow-commands, or set in weft.yaml: %s",
 			strings.Join(lines, "; "), allowLine(asked))
 	}
 	for _, c := range asked {
@@ -56,9 +57,9 @@ func (a *app) notOwn(cfg *config.Config, flow *plan.Flow) error {
 	}
 	named := namedCommands(cfg, flow)
 	if len(named) == 0 {
-		return bad("-allow-commands needs -dev, and the flow names no commands")
+		return usage.Errorf("-allow-commands needs -dev, and the flow names no commands")
 	}
-	return bad("-allow-commands needs -dev; for another worker set in its weft.yaml: %s", allowLine(named))
+	return usage.Errorf("-allow-commands needs -dev; for another worker set in its weft.yaml: %s", allowLine(named))
 }
 
 // allowLine is the line of weft.yaml that allows commands.

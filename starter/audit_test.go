@@ -1,7 +1,9 @@
 package main
 
 import (
-	"context"
+	"weft/starter/runs"
+	"weft/starter/runs/runstest"
+
 	"slices"
 	"strings"
 	"testing"
@@ -48,12 +50,12 @@ func TestAuditOfWhatWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &mocks.Client{}
 			c.On("QueryWorkflow", mock.Anything, "r", "", contract.QueryStatus).Return(
-				answered(t, contract.Status{Requests: []contract.Request{fromMemory, fromBoth, signalled}, MoreRequests: tc.more}), nil)
+				runstest.Answer(t, contract.Status{Requests: []contract.Request{fromMemory, fromBoth, signalled}, MoreRequests: tc.more}), nil)
 			l := audit.NewReader("r")
 			if err := l.Read(t.Context(), historytest.Source(map[string]*historytest.History{"r": h}), "r"); err != nil {
 				t.Fatal(err)
 			}
-			(&app{}).stillOpen(context.Background(), &config.Temporal{Client: c}, "r", about{status: tc.status}, l)
+			addOpen(t.Context(), &runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}}, ID: "r", Status: tc.status}, l)
 			out := l.Trail()
 			var got []string
 			for _, r := range out.Requests {

@@ -1,7 +1,9 @@
 package main
 
 import (
-	"context"
+	"weft/starter/runs"
+	"weft/starter/runs/runstest"
+
 	"errors"
 	"testing"
 
@@ -24,11 +26,11 @@ func TestBranchesSayHowFarTheyAre(t *testing.T) {
 		PendingChildren: []*workflowpb.PendingChildExecutionInfo{
 			{WorkflowId: "root/a#2", RunId: "ra"}, {WorkflowId: "root/d#2", RunId: "rd"}, {WorkflowId: "root/e#2", RunId: "re"}},
 	}, nil)
-	c.On("QueryWorkflow", mock.Anything, "root/a#2", "ra", contract.QueryStatus).Return(answered(t, contract.Status{
+	c.On("QueryWorkflow", mock.Anything, "root/a#2", "ra", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{
 		Running: []string{"b#3"}, Executions: []contract.Execution{{Node: "a", Step: 2}}}), nil).Once()
 	c.On("QueryWorkflow", mock.Anything, "root/d#2", "rd", contract.QueryStatus).Return(nil, errors.New("nobody answers")).Once()
 	st := &contract.Status{Status: "running", Executions: []contract.Execution{{Node: "start", Step: 1}}, Running: []string{"a#2", "c#2", "d#2", "e#2"}}
-	withBranches(context.Background(), &config.Temporal{Client: c}, "root", about{run: "r", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, st)
+	(&runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}}, ID: "root", RunID: "r", Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}).AddBranches(t.Context(), st)
 	running := drawing.Progress{State: drawing.Running, Runs: 1}
 	done := drawing.Progress{State: drawing.Done, Runs: 1}
 	want := drawing.States{"start": done, "a": done, "b": running, "c": running, "d": running, "e": running}
@@ -36,5 +38,5 @@ func TestBranchesSayHowFarTheyAre(t *testing.T) {
 		t.Errorf("the states (-want +got):\n%s", diff)
 	}
 	// Of a run that has ended nobody is asked.
-	withBranches(context.Background(), &config.Temporal{}, "root", about{status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED}, st)
+	(&runs.Run{Status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED}).AddBranches(t.Context(), st)
 }

@@ -55,18 +55,3 @@ func (b *budgetFlag) budget() *contract.Budget {
 	}
 	return &out
 }
-
-// budgetText says what a run may spend.
-func budgetText(b *contract.Allowance) string {
-	var parts []string
-	if b.Calls > 0 {
-		parts = append(parts, fmt.Sprintf("%d model calls", b.Calls))
-	}
-	if b.Tokens > 0 {
-		parts = append(parts, fmt.Sprintf("%d tokens", b.Tokens))
-	}
-	if b.Cost > 0 {
-		parts = append(parts, fmt.Sprintf("cost %.6f", float64(b.Cost)/micros))
-	}
-	return "at most " + strings.Join(parts, ", ")
-}

@@ -11,9 +11,9 @@ import (
 	"weft/starter/progress"
 )
 
-// talks reports whether somebody who follows a run can type answers: text goes to a terminal,
+// canChat reports whether somebody who follows a run can type answers: text goes to a terminal,
 // and comes from one.
-func (a *app) talks() bool {
+func (a *app) canChat() bool {
 	f, ok := a.stdin.(*os.File)
 	return ok && !a.flags.asJSON() && terminal(f) && terminal(a.stderr)
 }
@@ -21,7 +21,7 @@ func (a *app) talks() bool {
 // chat sends each line that is typed as the answer to the oldest open question. It reads
 // nothing before there was a question: what is typed ahead may be for the shell.
 func (f *follower) chat(ctx context.Context) {
-	if !f.app.talks() {
+	if !f.app.canChat() {
 		return
 	}
 	select {
@@ -48,13 +48,13 @@ func (f *follower) chat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case line := <-lines:
-			f.typed(ctx, strings.TrimSpace(line))
+			f.answer(ctx, strings.TrimSpace(line))
 		}
 	}
 }
 
-// typed sends a line as an answer.
-func (f *follower) typed(ctx context.Context, line string) {
+// answer sends a line as an answer.
+func (f *follower) answer(ctx context.Context, line string) {
 	f.Lock()
 	if l, ok := f.Report.(*progress.Live); ok {
 		l.Entered()
@@ -62,12 +62,12 @@ func (f *follower) typed(ctx context.Context, line string) {
 	f.Unlock()
 	oldest := f.OldestQuestion()
 	if oldest == nil && line != "" {
-		f.Tell(progress.Notice{Event: progress.EventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), plaintext.ShellQuote(f.id))
+		f.Tell(progress.Notice{Event: progress.EventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), f.run.Quoted())
 	}
 	if oldest == nil || line == "" {
 		return
 	}
-	_, err := updateRun(ctx, f.temporal, f.id, contract.RequestMessage, contract.MessageAnswer{ID: oldest.ID, Text: line, By: f.app.by()})
+	_, err := f.run.Update(ctx, contract.RequestMessage, contract.MessageAnswer{ID: oldest.ID, Text: line, By: f.app.by()})
 	if err != nil && ctx.Err() == nil {
 		f.Tell(progress.Notice{Event: progress.EventNote}, "the answer was not taken: %s", plaintext.Line(contract.FailureOf(err).Error(), 500))
 	}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"weft/starter/runs"
+	"weft/starter/runs/runstest"
+
 	"context"
 	"strings"
 	"testing"
@@ -43,8 +46,8 @@ func TestQuestionsAreAnsweredOnTheTerminal(t *testing.T) {
 			end, text := make(chan struct{}), "done"
 			c := &mocks.Client{}
 			c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, mock.Anything).Return(heldEvents{end})
-			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(answered(t, contract.Status{Requests: []contract.Request{question}}), nil).Once()
-			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(answered(t, contract.Status{Answered: []contract.Answered{
+			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Requests: []contract.Request{question}}), nil).Once()
+			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Answered: []contract.Answered{
 				{ID: question.ID, Kind: question.Kind, Hash: "h", By: "kim", At: time.Now()}}}), nil)
 			c.On("UpdateWorkflow", mock.Anything, client.UpdateWorkflowOptions{WorkflowID: "root", UpdateName: contract.RequestMessage,
 				Args:         []any{contract.MessageAnswer{ID: question.ID, Text: "May, or June", By: "kim"}},
@@ -54,7 +57,7 @@ func TestQuestionsAreAnsweredOnTheTerminal(t *testing.T) {
 			a := &app{stdin: slave, stdout: &stdout, stderr: slave, env: env, flags: flags{output: outputText, answerFlags: answerFlags{by: "kim"}}}
 			done := make(chan error, 1)
 			go func() {
-				done <- a.newFollower(&config.Temporal{Client: c}, "root", "r", "").toTheEnd(context.Background())
+				done <- a.newFollower(&runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}, Starter: "starter "}, ID: "root", RunID: "r"}).toTheEnd(context.Background())
 				slave.WriteString("END\n")
 			}()
 			var out strings.Builder

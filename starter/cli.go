@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"weft/starter/usage"
 	"weft/worker/commandline"
 )
 
@@ -47,7 +48,7 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 			a.flags.note(root.Flags)
 			args := cmd.Args().Slice()
 			if c.name == "run" && len(args) > 0 {
-				return badInput{commandline.UnknownCommand(root, args[0])}
+				return usage.Error{Text: commandline.UnknownCommand(root, args[0])}
 			}
 			if err := c.check(&a.flags, args); err != nil {
 				return err
@@ -82,7 +83,7 @@ func (a *app) group(root *cli.Command, name, category string) *cli.Command {
 	cmd.Description = helpText(name)
 	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
 		if first := cmd.Args().First(); first != "" {
-			return badInput{commandline.UnknownCommand(cmd, first)}
+			return usage.Error{Text: commandline.UnknownCommand(cmd, first)}
 		}
 		return cli.ShowSubcommandHelp(cmd)
 	}
@@ -94,7 +95,7 @@ func (a *app) group(root *cli.Command, name, category string) *cli.Command {
 func (a *app) completion(cmd *cli.Command) {
 	cmd.Hidden, cmd.Category, cmd.Usage, cmd.OnUsageError = false, "Other", "print a completion script for bash, zsh, fish or pwsh", usageError
 	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
-		return bad("completion wants a shell; usage: starter completion bash|zsh|fish|pwsh")
+		return usage.Errorf("completion wants a shell; usage: starter completion bash|zsh|fish|pwsh")
 	}
 }
 
@@ -109,7 +110,7 @@ func (f *flags) note(all []cli.Flag) {
 
 // usageError makes an error of the library one of this command.
 func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-	return badInput{commandline.Error(cmd, err)}
+	return usage.Error{Text: commandline.Error(cmd, err)}
 }
 
 // suggest prints what can follow on the command line, an entry a line, as the library's completion

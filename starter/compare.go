@@ -6,18 +6,18 @@ import (
 
 	"weft/starter/compare"
 	"weft/starter/history"
+	"weft/starter/runs"
 	"weft/starter/runtree"
-	"weft/worker/config"
 )
 
 // compare shows two runs side by side.
 func (a *app) compare(ctx context.Context, args []string) error {
-	temporal, err := a.remote(ctx)
+	c, err := a.remote(ctx)
 	if err != nil {
 		return err
 	}
-	defer temporal.Client.Close()
-	table, err := a.besides(ctx, temporal, args[0], args[1])
+	defer c.Client.Close()
+	table, err := compared(ctx, c, args[0], args[1])
 	if err != nil {
 		return err
 	}
@@ -29,15 +29,15 @@ func (a *app) compare(ctx context.Context, args []string) error {
 	return nil
 }
 
-// besides reads the histories of two runs.
-func (a *app) besides(ctx context.Context, t *config.Temporal, ids ...string) (*compare.Table, error) {
+// compared reads the histories of two runs.
+func compared(ctx context.Context, c *runs.Connection, ids ...string) (*compare.Table, error) {
 	var trees [2]*runtree.Tree
 	for side, id := range ids {
-		about, err := a.describe(ctx, t, id)
+		r, err := c.Find(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if trees[side], err = runtree.Read(ctx, history.From(t.Client), id, about.run); err != nil {
+		if trees[side], err = runtree.Read(ctx, history.From(c.Client), id, r.RunID); err != nil {
 			return nil, err
 		}
 	}

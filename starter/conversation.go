@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,7 +11,8 @@ import (
 	"weft/activities/contract"
 	"weft/starter/follow"
 	"weft/starter/plaintext"
-	"weft/worker/config"
+	"weft/starter/runs"
+	"weft/starter/usage"
 )
 
 // promptSign stands before each line that is typed.
@@ -20,41 +20,38 @@ const promptSign = "> "
 
 // conversation is a conversation with a session on a terminal, line by line.
 type conversation struct {
-	app      *app
-	temporal *config.Temporal
-	id       string
-	about    about
-	f        *follower
-	report   *conversationReport
+	app    *app
+	run    *runs.Run
+	f      *follower
+	report *conversationReport
 	// lines are those that are typed; closed at Ctrl-D.
 	lines chan string
 	// ended gives why the session is not followed any more; nil: it has ended. silent is closed
 	// when nothing more is shown of it.
 	ended  chan error
 	silent chan struct{}
-	// shown are the turns that need no telling any more, events how many had come when others
-	// were last looked for.
+	// shown are the turns that have been shown, events how many had come when others were last looked for.
 	shown  map[int]bool
 	events int64
 }
 
 // converse asks for a session's prompts on the terminal until Ctrl-D, or until the session ends.
 func (a *app) converse(ctx context.Context, id string) error {
-	temporal, about, err := a.findOpen(ctx, id)
+	r, err := a.findOpen(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer temporal.Client.Close()
-	turns, err := turnsOf(ctx, temporal, id, callTimeout)
+	defer r.Client.Close()
+	turns, err := r.Turns(ctx)
 	switch {
-	case errors.Is(err, errSilent):
-		return fmt.Errorf("no worker answers for the session %q; start one for task queue %q, namespace %s at %s, with: bin/worker or make dev", id, about.queue, temporal.Namespace, temporal.Address)
+	case errors.Is(err, runs.ErrSilent):
+		return fmt.Errorf("no worker answers for the session %q; start one for task queue %q, namespace %s at %s, with: bin/worker or make dev", id, r.Queue, r.Namespace, r.Address)
 	case err != nil:
-		return bad("the run %q takes no prompts: %v; a session is started with: %s-flow FILE -session", id, err, a.self())
+		return usage.Errorf("the run %q takes no prompts: %v; a session is started with: %s-flow FILE -session", id, err, a.self())
 	}
 	ctx, stop := a.listening(ctx)
 	defer stop()
-	t := &conversation{app: a, temporal: temporal, id: id, about: about, lines: make(chan string), ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
+	t := &conversation{app: a, run: r, lines: make(chan string), ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
 	done := 0
 	for i := range turns {
 		if turns[i].Done() {
@@ -70,7 +67,7 @@ func (a *app) converse(ctx context.Context, id string) error {
 	t.follow(following)
 	go t.listen(following)
 	a.say("session %s: %s; type a prompt in one line; Ctrl-D leaves, and the session stays open", plaintext.Line(id, 200), counted(done, len(turns)))
-	return t.run(ctx)
+	return t.converse(ctx)
 }
 
 // counted says how many turns there were.
@@ -88,8 +85,8 @@ func counted(done, all int) string {
 // follow shows what happens in the session from now on.
 func (t *conversation) follow(ctx context.Context) {
 	t.report = &conversationReport{app: t.app, streams: t.app.onTerminal()}
-	t.f = t.app.followerWith(t.temporal, t.id, t.about.run, t.about.queue, t.report)
-	t.f.Resume(follow.After(t.about.run, t.about.events))
+	t.f = t.app.followerWith(t.run, t.report)
+	t.f.Resume(follow.After(t.run.RunID, t.run.Events))
 	go func() {
 		defer t.app.caught()
 		defer close(t.silent)
@@ -112,9 +109,9 @@ func (t *conversation) listen(ctx context.Context) {
 	}
 }
 
-// run takes prompts, one turn after the other.
-func (t *conversation) run(ctx context.Context) error {
-	ticker := time.NewTicker(turnPause)
+// converse takes prompts, one turn after the other.
+func (t *conversation) converse(ctx context.Context) error {
+	ticker := time.NewTicker(runs.TurnInterval)
 	defer ticker.Stop()
 	t.report.ask(t.f.Follower)
 	for {
@@ -145,7 +142,7 @@ func (t *conversation) run(ctx context.Context) error {
 // turn gives the session a prompt and waits for what comes of it. Meanwhile a line that is typed
 // answers a question of the turn's, if there is one; else it waits for the next turn.
 func (t *conversation) turn(ctx context.Context, prompt string) error {
-	in := contract.PromptInput{ID: "turn-" + strings.ToLower(rand.Text()[:12]), Prompt: prompt, By: t.app.by()}
+	in := contract.PromptInput{ID: newTurnID(), Prompt: prompt, By: t.app.by()}
 	type outcome struct {
 		turn *contract.Turn
 		err  error
@@ -153,10 +150,10 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 	came := make(chan outcome, 1)
 	go func() {
 		defer t.app.caught()
-		turn, err := resumeRun(ctx, t.temporal, t.id, in, false)
+		turn, err := t.run.Resume(ctx, in, false)
 		came <- outcome{turn, err}
 	}()
-	ticker := time.NewTicker(turnPause)
+	ticker := time.NewTicker(runs.TurnInterval)
 	defer ticker.Stop()
 	lines := t.lines
 	for {
@@ -173,16 +170,16 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 				continue
 			}
 			t.report.entered(t.f.Follower)
-			t.f.typed(ctx, strings.TrimSpace(line))
+			t.f.answer(ctx, strings.TrimSpace(line))
 		case out := <-came:
 			switch {
 			case ctx.Err() != nil:
-				t.app.say("the turn goes on; its result will be in: %sstatus %s", t.app.self(), plaintext.ShellQuote(t.id))
+				t.app.say("the turn goes on; its result will be in: %sstatus %s", t.app.self(), t.run.Quoted())
 				t.leave()
 				return coded(exitDetached)
 			case out.err != nil:
-				err := t.app.refused(ctx, t.temporal, t.about, t.id, contract.UpdatePrompt, out.err)
-				if code := coded(0); errors.As(err, &code) {
+				err := t.app.refused(ctx, t.run, contract.UpdatePrompt, out.err)
+				if runs.Is[coded](err) {
 					return nil // why has been said, and the session is still there
 				}
 				return err
@@ -200,7 +197,7 @@ func (t *conversation) others(ctx context.Context, mine string) {
 	if now == t.events {
 		return
 	}
-	turns, err := turnsOf(ctx, t.temporal, t.id, callTimeout)
+	turns, err := t.run.Turns(ctx)
 	if err != nil {
 		return
 	}
@@ -230,7 +227,7 @@ func (t *conversation) conclude(turn *contract.Turn) error {
 		return nil
 	}
 	t.report.newline(t.f.Follower)
-	err := t.app.concludeTurn(t.id, turn)
+	err := t.app.concludeTurn(t.run.ID, turn)
 	if turn.Status == contract.TurnStopped {
 		return err
 	}
@@ -251,7 +248,7 @@ func resultOf(t *contract.Turn) string {
 // leave says how to come back.
 func (t *conversation) leave() {
 	t.report.newline(t.f.Follower)
-	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), plaintext.ShellQuote(t.id), t.app.self(), plaintext.ShellQuote(t.id))
+	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
 }
 
 // end says why nothing more can be said to the session.
@@ -264,9 +261,6 @@ func (t *conversation) end(ctx context.Context, err error) error {
 	case err != nil:
 		return err
 	}
-	t.app.say("the session has ended; its last result is in: %sresult %s", t.app.self(), plaintext.ShellQuote(t.id))
+	t.app.say("the session has ended; its last result is in: %sresult %s", t.app.self(), t.run.Quoted())
 	return nil
 }
-
-// wantsPrompt reports whether the prompt of resume was left out.
-func (a *app) wantsPrompt() bool { return !a.flags.has("prompt") }

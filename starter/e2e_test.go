@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/starter/dev"
+
 	"github.com/rogpeppe/go-internal/testscript"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -68,7 +70,7 @@ func freed(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	f, err := ownLock(ctx, ts.MkAbs(args[0]))
+	f, err := dev.Lock(ctx, ts.MkAbs(args[0]), true)
 	if err != nil {
 		ts.Fatalf("%s is still locked: %v", args[0], err)
 	}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"weft/starter/runs"
+	"weft/starter/usage"
+
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +29,7 @@ func TestExitCodes(t *testing.T) {
 		"completed":             {nil, exitOK, true},
 		"the server's refusal":  {serviceerror.NewPermissionDenied("no", ""), exitFailed, false},
 		"no result yet":         {errors.New("the run has no result yet"), exitFailed, false},
-		"a wrong flag":          {bad("-output is wrong"), exitBadInput, false},
+		"a wrong flag":          {usage.Errorf("-output is wrong"), exitBadInput, false},
 		"wrong settings":        {config.Problems{"weft.yaml:1:1: unknown setting"}, exitBadInput, false},
 		"an id that there is":   {serviceerror.NewNotFound("no such run"), exitBadInput, false},
 		"a diagnostic":          {coded(exitBadInput), exitBadInput, true},
@@ -34,7 +37,7 @@ func TestExitCodes(t *testing.T) {
 		"no Temporal any more":  {&follow.LostContactError{ID: "r", Address: "here:7233", Cause: io.EOF}, exitNoTemporal, false},
 		"a run that was ended":  {coded(exitCancelled), exitCancelled, true},
 		"Ctrl-C":                {coded(exitDetached), exitDetached, true},
-		"a worker that is away": {&noAnswer{id: "r", status: "running", cause: io.EOF}, exitFailed, false},
+		"a worker that is away": {&runs.NoAnswerError{ID: "r", Status: "running", Cause: io.EOF}, exitFailed, false},
 	}
 	for name, tc := range tests {
 		for _, err := range []error{tc.err, fmt.Errorf("while it was read: %w", tc.err)} {
@@ -51,11 +54,11 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{"cancelled": temporal.NewCanceledError(), "terminated": &temporal.TerminatedError{}} {
-		if got := statusOf(err); got != name {
+		if got := runs.EndStatus(err); got != name {
 			t.Errorf("%v is %s, want %s", err, got, name)
 		}
 	}
-	if got := statusOf((&contract.Failure{Class: contract.ClassSchema, Text: "x"}).Wire()); got != endFailed {
+	if got := runs.EndStatus((&contract.Failure{Class: contract.ClassSchema, Text: "x"}).Wire()); got != runs.Failed {
 		t.Errorf("a failure is %s", got)
 	}
 }

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"strings"
 
+	"weft/starter/plaintext"
+	"weft/starter/runs"
+	"weft/starter/usage"
+
 	"github.com/urfave/cli/v3"
 	"go.temporal.io/sdk/temporal"
-
-	"weft/activities/contract"
 )
 
 // Bounds of Temporal's priorities.
 const (
 	lowestPriority    = 5
-	maxFairnessKey    = 64
 	minFairnessWeight = 0.001
 	maxFairnessWeight = 1000
 )
@@ -35,8 +36,8 @@ func (f *priorityFlags) declare() []cli.Flag {
 }
 
 func checkFairnessKey(key string) error {
-	if key == "" || len(key) > maxFairnessKey || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return fmt.Errorf("want printable ASCII, from 1 to %d bytes", maxFairnessKey)
+	if key == "" || len(key) > runs.MaxFairnessKey || strings.ContainsFunc(key, plaintext.Unprintable) {
+		return fmt.Errorf("want printable ASCII, from 1 to %d bytes", runs.MaxFairnessKey)
 	}
 	return nil
 }
@@ -51,7 +52,7 @@ func checkFairnessWeight(weight float64) error {
 // checkPair refuses a weight without a key.
 func (f *priorityFlags) checkPair() error {
 	if f.fairnessWeight != 0 && f.fairnessKey == "" {
-		return bad("-fairness-weight needs -fairness-key")
+		return usage.Errorf("-fairness-weight needs -fairness-key")
 	}
 	return nil
 }
@@ -72,13 +73,4 @@ func (f *priorityFlags) inheritedPriority(old temporal.Priority) temporal.Priori
 		out.FairnessKey, out.FairnessWeight = f.fairnessKey, float32(f.fairnessWeight)
 	}
 	return out
-}
-
-// callerFairnessKey is the fairness key of runs that an HTTP client starts: the name of its token,
-// shortened with a hash where it is too long for Temporal.
-func callerFairnessKey(name string) string {
-	if len(name) <= maxFairnessKey {
-		return name
-	}
-	return strings.ToValidUTF8(name[:maxFairnessKey-17], "") + "-" + contract.SHA([]byte(name))[:16]
 }

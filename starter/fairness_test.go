@@ -1,23 +1,10 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"go.temporal.io/sdk/temporal"
 )
-
-// TestCallerFairnessKey shortens names of tokens to what Temporal takes, and keeps them apart.
-func TestCallerFairnessKey(t *testing.T) {
-	if got := callerFairnessKey("crm"); got != "crm" {
-		t.Errorf("crm becomes %q", got)
-	}
-	long := strings.Repeat("ü", 49)
-	one, other := callerFairnessKey(long+"1"), callerFairnessKey(long+"2")
-	if len(one) > maxFairnessKey || one == other || !strings.HasPrefix(one, "üü") {
-		t.Errorf("long names become %q and %q", one, other)
-	}
-}
 
 // TestInheritedPriority keeps a run's priority where the flags set nothing else.
 func TestInheritedPriority(t *testing.T) {

@@ -7,32 +7,33 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"weft/activities/contract"
+	"weft/starter/input"
+	"weft/starter/runs"
+	"weft/starter/schedules"
 )
 
 // flags are the values of the flags of all commands; each command says which it takes.
 type flags struct {
-	flow, input, script, model string
-	inputJSON, params, state   string
-	param, scope, sets, images []string
-	from                       string
-	overrides                  []string
-	components, component      []string
-	dialect, profile           string
-	id, taskQueue, config      string
-	output, reason             string
-	listen, agents             string
-	name, status               string
-	onError                    string
-	maxSteps, limit            int
-	budget                     budgetFlag
-	detach, all, dev, svg      bool
-	allowCommands, waiting     bool
-	session                    bool
-	prompt                     string
+	input.Flags
+	model, from            string
+	sets, overrides        []string
+	dialect, profile       string
+	id, taskQueue, config  string
+	output, reason         string
+	listen, agents         string
+	name, status           string
+	onError                string
+	maxSteps, limit        int
+	budget                 budgetFlag
+	detach, all, dev, svg  bool
+	allowCommands, waiting bool
+	session                bool
+	prompt                 string
 	// given are the names of the flags that were given.
 	given []string
 	answerFlags
-	scheduleFlags
+	schedules.Times
+	paused, replace bool
 	priorityFlags
 }
 
@@ -59,22 +60,22 @@ func (f *flags) has(name string) bool { return slices.Contains(f.given, name) }
 
 // declare declares every flag. A name has one meaning in all commands that take it.
 func (f *flags) declare() []cli.Flag {
-	return slices.Concat(f.declareFlow(), f.declareRun(), f.declareCommon(), f.answerFlags.declare(), f.scheduleFlags.declare(), f.priorityFlags.declare())
+	return slices.Concat(f.declareFlow(), f.declareRun(), f.declareCommon(), f.answerFlags.declare(), f.declareSchedule(), f.priorityFlags.declare())
 }
 
 func (f *flags) declareFlow() []cli.Flag {
 	return []cli.Flag{
-		fileFlag("flow", &f.flow, "the flow's `FILE`, - for standard input"),
-		textFlag("input", &f.input, "the run's input: `TEXT`, @FILE, or - for standard input"),
-		textFlag("input-json", &f.inputJSON, "the run's input as JSON: `JSON`, @FILE, or - for standard input"),
-		listFlag("param", &f.param, "an input that the flow declares: `KEY=TEXT` or KEY:=JSON"),
-		textFlag("params", &f.params, "an object with inputs that the flow declares: `JSON`, @FILE, or -"),
-		listFlag("image", &f.images, "an image shown to the models with the input or the prompt: `FILE` (PNG, JPEG, GIF, WebP)"),
-		listFlag("scope", &f.scope, "a value of the placeholder ${scope.KEY}, which models do not see: `KEY=TEXT` or KEY:=JSON"),
-		textFlag("state", &f.state, "an object with the initial values of the shared state: `JSON`, @FILE, or -"),
-		listFlag("components", &f.components, "`FILE` with components that the flow refers to"),
-		listFlag("component", &f.component, "the component to use for an id: `ID=FILE#KEY`"),
-		fileFlag("script", &f.script, "`FILE` with scripted answers, for a run without a model"),
+		fileFlag("flow", &f.Flow, "the flow's `FILE`, - for standard input"),
+		textFlag("input", &f.Input, "the run's input: `TEXT`, @FILE, or - for standard input"),
+		textFlag("input-json", &f.InputJSON, "the run's input as JSON: `JSON`, @FILE, or - for standard input"),
+		listFlag("param", &f.Param, "an input that the flow declares: `KEY=TEXT` or KEY:=JSON"),
+		textFlag("params", &f.Params, "an object with inputs that the flow declares: `JSON`, @FILE, or -"),
+		listFlag("image", &f.Images, "an image shown to the models with the input or the prompt: `FILE` (PNG, JPEG, GIF, WebP)"),
+		listFlag("scope", &f.Scope, "a value of the placeholder ${scope.KEY}, which models do not see: `KEY=TEXT` or KEY:=JSON"),
+		textFlag("state", &f.State, "an object with the initial values of the shared state: `JSON`, @FILE, or -"),
+		listFlag("components", &f.Components, "`FILE` with components that the flow refers to"),
+		listFlag("component", &f.Component, "the component to use for an id: `ID=FILE#KEY`"),
+		fileFlag("script", &f.Script, "`FILE` with scripted answers, for a run without a model"),
 		nameFlag("model", &f.model, "`PROVIDER/MODEL`, or a comma-separated list, for nodes that name none (default: the worker's)"),
 		nameFlag("dialect", &f.dialect, "the flow's `DIALECT` (default: detected)"),
 		nameFlag("profile", &f.profile, "the dialect's `PROFILE` (default: default)"),
@@ -97,7 +98,7 @@ func (f *flags) declareRun() []cli.Flag {
 		boolFlag("all", &f.all, "also list closed runs"),
 		intFlag("limit", &f.limit, 50, 0, 0, "list at most `N`; 0 lists all"),
 		nameFlag("name", &f.name, "only runs of the flow with this `NAME`"),
-		choiceFlag("status", &f.status, statusNames(), "only runs with this `STATUS`: "+strings.Join(statusNames(), ", ")),
+		choiceFlag("status", &f.status, runs.StatusNames(), "only runs with this `STATUS`: "+strings.Join(runs.StatusNames(), ", ")),
 		boolFlag("waiting", &f.waiting, "list the requests that open runs wait for"),
 		boolFlag("svg", &f.svg, "draw SVG instead of Mermaid"),
 		textFlag("reason", &f.reason, "the reason, as `TEXT`"),
@@ -133,6 +134,19 @@ func (f *answerFlags) declare() []cli.Flag {
 	}
 }
 
+func (f *flags) declareSchedule() []cli.Flag {
+	return []cli.Flag{
+		listFlag("cron", &f.Cron, "start runs at `\"MINUTE HOUR DAY MONTH WEEKDAY\"`"),
+		listFlag("every", &f.Every, "start runs every `INTERVAL`, or INTERVAL/OFFSET: 6h, 1d/9h"),
+		nameFlag("timezone", &f.Timezone, "time `ZONE` of -cron, such as Europe/Berlin (default: UTC)"),
+		choiceFlag("overlap", &f.Overlap, schedules.OverlapNames(), "what to do while a run of the schedule is open: `POLICY` is "+strings.Join(schedules.OverlapNames(), ", ")+" (default: skip)"),
+		durationFlag("jitter", &f.Jitter, 0, "delay each start by a random time up to `DURATION`, such as 5m"),
+		durationFlag("catchup", &f.Catchup, schedules.MinCatchup, "catch up on starts missed within `DURATION`, at least 10s (default: Temporal's, a year)"),
+		boolFlag("paused", &f.paused, "create the schedule paused"),
+		boolFlag("replace", &f.replace, "update an existing schedule"),
+	}
+}
+
 func onErrors() []string { return []string{contract.OnErrorWait, contract.OnErrorFail} }
 
 // values are the values that completion suggests for a flag, or nil.
@@ -143,9 +157,9 @@ func values(name string, c *command) []string {
 	case "on-error":
 		return onErrors()
 	case "status":
-		return statusNames()
+		return runs.StatusNames()
 	case "overlap":
-		return overlapNames()
+		return schedules.OverlapNames()
 	}
 	return nil
 }

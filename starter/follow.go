@@ -2,63 +2,77 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"weft/activities/contract"
 	"weft/starter/follow"
 	"weft/starter/progress"
-	"weft/worker/config"
+	"weft/starter/runs"
 )
 
 // follower follows a run for a command.
 type follower struct {
 	*follow.Follower
-	app      *app
-	temporal *config.Temporal
-	id       string
+	app *app
+	run *runs.Run
 }
 
-func (a *app) newFollower(t *config.Temporal, id, run, queue string) *follower {
-	return a.followerWith(t, id, run, queue, a.newReport())
+func (a *app) newFollower(r *runs.Run) *follower { return a.followerWith(r, a.newReport()) }
+
+func (a *app) followerWith(r *runs.Run, to progress.Report) *follower {
+	return &follower{Follower: follow.New(r, to), app: a, run: r}
 }
 
-// followerWith is a follower that reports in a way of its own.
-func (a *app) followerWith(t *config.Temporal, id, run, queue string, to progress.Report) *follower {
-	return &follower{Follower: follow.New(host{a, t}, t, id, run, queue, to), app: a, temporal: t, id: id}
-}
-
-// host is what a follower asks of the command.
-type host struct {
-	app      *app
-	temporal *config.Temporal
-}
-
-// Status implements [follow.Host].
-func (h host) Status(ctx context.Context, id, queue string, patience time.Duration) (*contract.Status, error) {
-	var st contract.Status
-	err := ask(ctx, h.temporal, id, about{queue: queue, patience: patience}, contract.QueryStatus, &st)
-	return &st, err
-}
-
-// Commands implements [follow.Host].
-func (h host) Commands(id string, q *contract.Request) []string { return h.app.answers(id, q) }
-
-// Caught implements [follow.Host].
-func (h host) Caught() { h.app.caught() }
-
-// toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches:
-// the run goes on.
+// toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches: the run
+// goes on.
 func (f *follower) toTheEnd(ctx context.Context) error {
 	ctx, stop := f.app.listening(ctx)
 	defer stop()
-	run, err := f.Follow(ctx, f.chat)
+	last, err := f.Follow(ctx, f.chat)
 	f.Close()
 	if err == nil {
-		err = f.app.conclude(ctx, f.temporal, f.id, run)
+		err = f.concludeLast(ctx, last)
 	}
 	if ctx.Err() != nil {
-		f.app.say("%s", f.app.detachedText(f.id))
-		return coded(exitDetached)
+		return f.detached()
 	}
 	return err
+}
+
+// concludeLast prints the outcome of the last run that the followed run continued as.
+func (f *follower) concludeLast(ctx context.Context, runID string) error {
+	last := *f.run
+	last.RunID = runID
+	return f.app.conclude(ctx, &last)
+}
+
+// detached says how to go on.
+func (f *follower) detached() error {
+	f.app.say("%s", f.app.detachedText(f.run.ID))
+	return coded(exitDetached)
+}
+
+// toTurn follows a session until a turn of it has ended, and prints its result.
+func (f *follower) toTurn(ctx context.Context, n int) error {
+	ctx, stop := f.app.listening(ctx)
+	defer stop()
+	following, leave := context.WithCancel(ctx)
+	defer leave()
+	var turn *contract.Turn
+	last, err := f.Follow(following, f.chat, func(ctx context.Context) {
+		if turn = f.run.AwaitTurn(ctx, func(t *contract.Turn) bool { return t.N == n }); turn != nil {
+			leave()
+		}
+	})
+	f.Close()
+	switch {
+	case turn != nil:
+		self, id := f.app.self(), f.run.Quoted()
+		f.app.say("the session is open; go on with: %sresume %s -prompt TEXT, or without -prompt on a terminal; end it with: %sstop %s", self, id, self, id)
+		return f.app.concludeTurn(f.run.ID, turn)
+	case ctx.Err() != nil:
+		return f.detached()
+	case err != nil:
+		return err
+	}
+	return f.concludeLast(ctx, last)
 }

@@ -9,6 +9,7 @@ import (
 
 	docs "github.com/urfave/cli-docs/v3"
 
+	"weft/starter/usage"
 	"weft/worker/commandline"
 )
 
@@ -38,7 +39,7 @@ const exitCodes = `Exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal
 // help prints the help of everything, or of one command.
 func (a *app) help(_ context.Context, args []string) error {
 	if root := a.commandLine(nil); len(args) > 0 && args[0] != "completion" && root.Command(args[0]) == nil {
-		return badInput{commandline.UnknownCommand(root, args[0])}
+		return usage.Error{Text: commandline.UnknownCommand(root, args[0])}
 	}
 	// The library takes a command in the context for the parent of this command line.
 	return a.commandLine(nil).Run(context.Background(), slices.Concat([]string{"starter"}, args, []string{"-help"}))

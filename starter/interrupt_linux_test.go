@@ -159,7 +159,7 @@ func TestInterruptedWhileDevStarts(t *testing.T) {
 	put(t, dir+"/go.mod", "module weft\n")
 	put(t, dir+"/worker/devserver/main.go", "package main\n")
 	put(t, dir+"/compiler/go", lasting(dir+"/build.pid"))
-	put(t, dir+"/server/"+devServer, lasting(dir+"/server.pid"))
+	put(t, dir+"/server/weft-devserver", lasting(dir+"/server.pid"))
 	base := []string{"TEMPORAL_ADDRESS=127.0.0.1:1", "TEMPORAL_CONFIG_FILE=" + dir + "/none.toml", "XDG_STATE_HOME=" + dir + "/state", "TERM=xterm"}
 	t.Run("building", func(t *testing.T) {
 		keys, got, code := onTerminal(t, dir, append(base, "PATH="+dir+"/compiler:"+os.Getenv("PATH")), "-dev", "-flow", "flow.json")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"weft/starter/runs"
+
 	"context"
 	"fmt"
 	"os"
@@ -73,7 +75,7 @@ func watchOn(t *testing.T, env mapEnv, flow *plan.Flow) string {
 	c.On("GetWorkflow", mock.Anything, "root", "r").Return(fakeRun{result: contract.RunResult{ResultText: &text}})
 	var stdout strings.Builder
 	a := &app{stdout: &stdout, stderr: slave, env: env, flags: flags{output: outputText}}
-	f := a.newFollower(&config.Temporal{Client: c}, "root", "r", "")
+	f := a.newFollower(&runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}, Starter: "starter "}, ID: "root", RunID: "r"})
 	f.Model("acme/m")
 	if err := f.toTheEnd(context.Background()); err != nil {
 		t.Fatal(err)

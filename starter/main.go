@@ -19,7 +19,10 @@ import (
 
 	"weft/activities/mask"
 	"weft/specadapter/source"
+	"weft/starter/dev"
 	"weft/starter/follow"
+	"weft/starter/runs"
+	"weft/starter/usage"
 	"weft/worker/config"
 )
 
@@ -56,23 +59,15 @@ type app struct {
 	// args are the command line's, for the report of a defect; quit ends the process.
 	args []string
 	// dev is what -dev has joined, or nil.
-	dev *dev
+	dev *dev.Dev
 	// mask knows the secrets of the settings, once they are read.
 	mask *mask.Mask
-	// lent are the secrets that stand in the flow's document.
+	// secrets are those that stand in the flow's document.
 	secrets []source.InlineSecret
 	// stage is what an interrupt means, or nil where nobody heeds them.
 	stage *stage
 	quit  func(code int)
 }
-
-// badInput is an error of what the caller gave.
-type badInput struct{ text string }
-
-// Error is the text, which says what, where and what to do.
-func (b badInput) Error() string { return b.text }
-
-func bad(format string, args ...any) error { return badInput{fmt.Sprintf(format, args...)} }
 
 // coded is an exit code whose reason has been printed.
 type coded int
@@ -135,11 +130,10 @@ func (a *app) command(ctx context.Context, args []string) int {
 // do runs a command, with -dev on a Temporal that lives at least as long.
 func (a *app) do(ctx context.Context, cmd *command, args []string) error {
 	if a.flags.dev && a.needsTemporal(cmd) {
-		leave, err := a.joinDev(ctx)
-		defer leave()
-		if err != nil {
+		if err := a.joinDev(ctx); err != nil {
 			return err
 		}
+		defer a.dev.Close()
 	}
 	return cmd.run(a, ctx, args)
 }
@@ -152,22 +146,20 @@ func (a *app) exit(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	var code coded
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[coded](err); ok {
 		return int(code)
+	}
+	if errors.Is(err, dev.ErrInterrupted) {
+		a.sayInterrupted()
+		return exitDetached
 	}
 	for _, line := range strings.Split(err.Error(), "\n") {
 		a.say("starter: %s", line)
 	}
-	var none *config.Unreachable
-	var lost *follow.LostContactError
-	if errors.As(err, &none) || errors.As(err, &lost) {
+	switch {
+	case runs.Is[*config.Unreachable](err), runs.Is[*follow.LostContactError](err):
 		return exitNoTemporal
-	}
-	var input badInput
-	var problems config.Problems
-	var missing *serviceerror.NotFound
-	if errors.As(err, &input) || errors.As(err, &problems) || errors.As(err, &missing) {
+	case runs.Is[usage.Error](err), runs.Is[config.Problems](err), runs.Is[*serviceerror.NotFound](err):
 		return exitBadInput
 	}
 	return exitFailed

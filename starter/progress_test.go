@@ -1,6 +1,8 @@
 package main
 
 import (
+	"weft/starter/runs"
+
 	"bytes"
 	"context"
 	"encoding/json"
@@ -64,7 +66,7 @@ func TestFollowsChildrenContinuationsAndLostConnections(t *testing.T) {
 	c.On("GetWorkflow", mock.Anything, "root", "r2").Return(fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}})
 	var stdout, stderr bytes.Buffer
 	a := &app{stdout: &stdout, stderr: &stderr}
-	f := a.newFollower(&config.Temporal{Client: c, Address: "here:1"}, "root", "r1", "")
+	f := a.newFollower(&runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c, Address: "here:1"}, Starter: "starter "}, ID: "root", RunID: "r1"})
 	if err := f.toTheEnd(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,7 @@ func TestInterruptDetaches(t *testing.T) {
 	c.On("GetWorkflowHistory", mock.Anything, "root", "r1", true, mock.Anything).Return(historytest.NewIterator(historytest.New(t), context.Canceled))
 	var stderr bytes.Buffer
 	a := &app{stderr: &stderr}
-	if code := a.exit(a.newFollower(&config.Temporal{Client: c}, "root", "r1", "").toTheEnd(ctx)); code != exitDetached {
+	if code := a.exit(a.newFollower(&runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}, Starter: "starter "}, ID: "root", RunID: "r1"}).toTheEnd(ctx)); code != exitDetached {
 		t.Errorf("exit code %d, want %d", code, exitDetached)
 	}
 	if want := "detached; the run goes on; follow it with: starter follow root\n"; stderr.String() != want {
@@ -142,7 +144,7 @@ func TestOutcomes(t *testing.T) {
 			c.On("GetWorkflow", mock.Anything, "root", "r").Return(tc.run)
 			var stdout, stderr bytes.Buffer
 			a := &app{stdout: &stdout, stderr: &stderr, flags: flags{output: tc.output}}
-			code := a.exit(a.conclude(context.Background(), &config.Temporal{Client: c}, "root", "r"))
+			code := a.exit(a.conclude(context.Background(), &runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}, Starter: "starter "}, ID: "root", RunID: "r"}))
 			if code != tc.code {
 				t.Errorf("exit code %d, want %d", code, tc.code)
 			}
@@ -161,9 +163,9 @@ func TestIDs(t *testing.T) {
 		"Data Analyzer": "data-analyzer-", "  Ünïcode & more!  ": "n-code-more-", "": "flow-", "日本": "flow-",
 		string(bytes.Repeat([]byte("long "), 100)): "long-long-long-long-long-long-long-long-long-long-long-long-",
 	} {
-		got := newID(name)
+		got := runs.NewID(name)
 		if len(got) != len(want)+8 || got[:len(want)] != want {
-			t.Errorf("newID(%q) = %q, want %s and 8 characters", name, got, want)
+			t.Errorf("runs.NewID(%q) = %q, want %s and 8 characters", name, got, want)
 		}
 	}
 	for id, want := range map[string]string{"a-b/c#1": "'a-b/c#1'", "plain-1": "plain-1", "it's": `'it'\''s'`, "": "''"} {

@@ -6,6 +6,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/plaintext"
+	"weft/starter/usage"
 	"weft/worker/rehearse"
 	"weft/workflows/plan"
 )
@@ -45,12 +46,12 @@ func (a *app) test(_ context.Context, args []string) error {
 // recordings reads recordings, with the flow that is to be played in the place of theirs.
 func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 	var flow *contract.FlowRef
-	if a.flags.flow != "" {
+	if a.flags.Flow != "" {
 		cfg, err := a.load()
 		if err != nil {
 			return nil, err
 		}
-		res, err := a.compile(cfg, a.flags.flow, true)
+		res, err := a.compile(cfg, a.flags.Flow, true)
 		if err != nil {
 			return nil, err
 		}
@@ -58,16 +59,16 @@ func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 	}
 	var out []*rehearse.Recording
 	for _, name := range names {
-		data, err := a.readFile("the recording", name)
+		data, err := a.reader().File("the recording", name)
 		if err != nil {
 			return nil, err
 		}
 		r, err := rehearse.Read(name, data)
 		if err != nil {
-			return nil, badInput{err.Error()}
+			return nil, usage.Error{Text: err.Error()}
 		}
 		if r.Run.Flow.Plan.Version > plan.Version {
-			return nil, bad("%s: its plan is of version %d, this build knows %d; update starter", name, r.Run.Flow.Plan.Version, plan.Version)
+			return nil, usage.Errorf("%s: its plan is of version %d, this build knows %d; update starter", name, r.Run.Flow.Plan.Version, plan.Version)
 		}
 		if flow != nil {
 			r.Run.Flow = *flow

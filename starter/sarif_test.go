@@ -75,7 +75,24 @@ func TestSARIFIsWhatItsSchemaSays(t *testing.T) {
 	if broken := schema.Validate(map[string]any{"version": "2.1.0", "runs": []any{map[string]any{}}}); broken == nil {
 		t.Error("the schema takes a run without a tool: it checks nothing")
 	}
-	var log sarifLog
+	var log struct {
+		Runs []struct {
+			Tool struct {
+				Driver struct{ Rules []struct{ ID string } }
+			}
+			Results []struct {
+				RuleID    string
+				RuleIndex int
+				Level     string
+				Locations []struct {
+					Physical struct {
+						Artifact struct{ URI string }                  `json:"artifactLocation"`
+						Region   *struct{ StartLine, StartColumn int } `json:"region"`
+					} `json:"physicalLocation"`
+				}
+			}
+		}
+	}
 	if err := json.Unmarshal([]byte(got), &log); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +104,7 @@ func TestSARIFIsWhatItsSchemaSays(t *testing.T) {
 	for _, r := range log.Runs[0].Results {
 		f := finding{rule: r.RuleID, level: r.Level, uri: r.Locations[0].Physical.Artifact.URI}
 		if at := r.Locations[0].Physical.Region; at != nil {
-			f.line, f.column = at.Line, at.Column
+			f.line, f.column = at.StartLine, at.StartColumn
 		}
 		if log.Runs[0].Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID {
 			t.Errorf("rule %d is %v, want %s", r.RuleIndex, log.Runs[0].Tool.Driver.Rules, r.RuleID)

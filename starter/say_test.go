@@ -47,8 +47,8 @@ func TestNothingIsShownOfSecrets(t *testing.T) {
 	l.Tell(progress.Notice{Event: progress.EventNote, Text: "a note of " + key})
 	l.Tell(progress.Notice{Event: progress.EventStarted, Node: "a#1", Text: "text of " + key})
 	l.Close()
-	a.lends(source.InlineSecret{Ref: "c.token", Value: inline})
-	a.lends(source.InlineSecret{Ref: "c.key", Value: "/home/somebody/key.pem", File: true})
+	a.addSecret(source.InlineSecret{Ref: "c.token", Value: inline})
+	a.addSecret(source.InlineSecret{Ref: "c.key", Value: "/home/somebody/key.pem", File: true})
 	a.say("the document says %s, see /home/somebody/key.pem", inline)
 	if said := errs.String(); strings.Contains(said, "canary") || strings.Count(said, "[secret]") != 3 || !strings.Contains(said, "key.pem") {
 		t.Errorf("it shows %q", said)

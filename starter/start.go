@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,70 +13,65 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/specadapter/inputs"
+	"weft/starter/input"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
+	"weft/starter/runs"
+	"weft/starter/usage"
 	"weft/worker/config"
 )
 
-// maxID leaves room for what children add to a run's id, of Temporal's 1,000 bytes.
-const maxID = 200
-
-// maxInput is the most that Temporal takes as a run's input, with room for its envelope.
-const maxInput = 1_900 << 10
-
-// start runs a flow: everything that can be wrong is looked at before a server is needed.
+// start runs a flow. All that the caller gave is checked before a server is needed.
 func (a *app) start(ctx context.Context, _ []string) error {
-	if a.flags.flow == "" {
-		return bad("missing -flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
+	if a.flags.Flow == "" {
+		return usage.Errorf("missing -flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
 	}
 	a.reached("no run was started")
-	if err := checkID(a.flags.id); err != nil {
+	if err := runs.CheckID(a.flags.id); err != nil {
 		return err
 	}
 	cfg, err := a.load()
 	if err != nil {
 		return err
 	}
-	in, name, err := a.input(ctx, cfg)
+	in, err := a.input(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	if err := a.mayStart(cfg, in.Flow.Plan); err != nil {
 		return err
 	}
-	if err := a.lend(ctx); err != nil {
+	if err := a.sendSecrets(ctx); err != nil {
 		return err
 	}
-	temporal, err := a.connect(ctx, cfg)
+	c, err := a.connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer temporal.Client.Close()
-	id := a.flags.id
-	if id == "" {
-		id = newID(name)
-	}
+	defer c.Client.Close()
+	id := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name))
 	a.reached(fmt.Sprintf("whether the run was started says: %sstatus %s", a.self(), plaintext.ShellQuote(id)))
-	run, err := launch(ctx, temporal, client.StartWorkflowOptions{
+	run, err := c.Start(ctx, client.StartWorkflowOptions{
 		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority(),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 	}, in)
-	var open *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &open) {
-		return bad("a run with the id %q is already open; follow it with: %sfollow %s, or choose another -id", id, a.self(), plaintext.ShellQuote(id))
+	if runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
+		return usage.Errorf("a run with the id %q is already open; follow it with: %sfollow %s, or choose another -id", id, a.self(), plaintext.ShellQuote(id))
 	}
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)
 	}
 	a.reached(a.detachedText(id))
-	started := fmt.Sprintf("run: %s (task queue %s, namespace %s at %s)", id, cfg.TaskQueue, temporal.Namespace, temporal.Address)
+	started := fmt.Sprintf("run: %s (task queue %s, namespace %s at %s)", id, cfg.TaskQueue, c.Namespace, c.Address)
 	if a.flags.detach {
 		a.say("%s", started)
 		a.detached(id)
 		return nil
 	}
-	f := a.newFollower(temporal, run.GetID(), run.GetRunID(), cfg.TaskQueue)
+	f := a.newFollower(&runs.Run{Connection: c, ID: id, RunID: run.GetRunID(), Queue: cfg.TaskQueue})
 	f.Tell(progress.Notice{Event: progress.EventRun, Run: id}, "%s", started)
 	if in.Model != "" {
 		f.Model(in.Model)
@@ -87,7 +82,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	return f.toTheEnd(ctx)
 }
 
-// detached hands a run over to whoever asked for it alone.
+// detached prints the id of a run that is not followed.
 func (a *app) detached(id string) {
 	if a.flags.asJSON() {
 		a.object(map[string]string{"status": "running", "run": id})
@@ -97,71 +92,101 @@ func (a *app) detached(id string) {
 	a.say("%s", a.detachedText(id))
 }
 
-// input puts together what the run needs, and the flow's name. A wrong flow does not hide
-// what is wrong with the rest.
-func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput, string, error) {
-	res, flowErr := a.compile(cfg, a.flags.flow, true)
+// reader reads files and standard input.
+func (a *app) reader() *input.Reader { return &input.Reader{Stdin: a.stdin, Say: a.say} }
+
+// examine reads a flow, to run it or just to look at it. It prints nothing.
+func (a *app) examine(cfg *config.Config, file string, starting bool) (*input.Document, error) {
+	o := cfg.Reading(a.flags.dialect, a.flags.profile)
+	o.Starting = starting
+	if a.flags.dev {
+		o.PassSecret = a.addSecret
+	}
+	return a.reader().Load(file, o, &a.flags.Flags)
+}
+
+// compile reads a flow and prints all its diagnostics. It fails with exit code 2, printed, if one is an
+// error.
+func (a *app) compile(cfg *config.Config, file string, starting bool) (*specadapter.Result, error) {
+	d, err := a.examine(cfg, file, starting)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range d.Diagnostics {
+		a.say("%s", x)
+	}
+	if d.Result == nil {
+		return nil, coded(exitBadInput)
+	}
+	return d.Result, nil
+}
+
+// model returns the model that the caller names, by flag or WEFT_MODEL.
+func (a *app) model() (string, error) {
+	model := a.flags.model
+	if model == "" {
+		model, _ = a.env.LookupEnv("WEFT_MODEL")
+	}
+	return input.Model(model, a.flags.Script != "")
+}
+
+// input puts together what the run needs. A wrong flow does not hide what is wrong with the rest.
+func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput, error) {
+	res, flowErr := a.compile(cfg, a.flags.Flow, true)
 	dialect := ""
 	if res != nil {
 		dialect = res.Flow.Dialect
 	}
-	given, inputErr := a.readGiven(dialect)
-	script, scriptErr := a.readScript()
-	model, modelErr := a.chooseModel()
+	given, inputErr := a.reader().Given(&a.flags.Flags, a.flags.has("input"), dialect)
+	script, scriptErr := a.reader().Script(a.flags.Script)
+	model, modelErr := a.model()
 	if err := errors.Join(inputErr, scriptErr, modelErr, a.flags.checkPair()); err != nil {
-		return nil, "", badInput{errors.Join(plainly(flowErr), err).Error()}
+		if !runs.Is[coded](flowErr) { // else it has been printed
+			err = errors.Join(flowErr, err)
+		}
+		return nil, usage.Error{Text: err.Error()}
 	}
 	if flowErr != nil {
-		return nil, "", flowErr
+		return nil, flowErr
 	}
 	if a.flags.session && res.Flow.LoneAgent() == nil {
-		return nil, "", bad("the flow %q cannot be a session: it is not one agent alone; leave out -session", res.Flow.Name)
+		return nil, usage.Errorf("the flow %q cannot be a session: it is not one agent alone; leave out -session", res.Flow.Name)
 	}
-	if err := a.held(ctx, res.Flow, given); err != nil {
-		return nil, "", err
+	if err := given.Check(ctx, res.Flow); err != nil {
+		return nil, a.mismatch(err)
 	}
 	in := &contract.RunInput{
-		V: contract.Version, Input: given.text, Images: given.images, Params: given.params, Scope: given.scope, Value: given.value, State: given.state,
+		V: contract.Version, Input: given.Text, Images: given.Images, Params: given.Params, Scope: given.Scope, Value: given.Value, State: given.State,
 		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: a.flags.onError, Session: a.flags.session,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}
 	encoded, err := json.Marshal(in)
 	if err != nil {
-		return nil, "", bad("encode the run's input: %v", err)
+		return nil, usage.Errorf("encode the run's input: %v", err)
 	}
-	if len(encoded) > maxInput {
-		return nil, "", bad("the run's input is %d bytes with flow, input (%d) and script (%d), at most %d can be sent through Temporal; shorten the largest",
-			len(encoded), len(given.text)+len(given.params), len(script), maxInput)
+	if len(encoded) > runs.MaxInput {
+		return nil, usage.Errorf("the run's input is %d bytes with flow, input (%d) and script (%d), at most %d can be sent through Temporal; shorten the largest",
+			len(encoded), len(given.Text)+len(given.Params), len(script), runs.MaxInput)
 	}
-	return in, res.Flow.Name, nil
+	return in, nil
 }
 
-// plainly drops an error that has been printed.
-func plainly(err error) error {
-	var code coded
-	if errors.As(err, &code) {
-		return nil
+// mismatch is the error of input that does not match what the flow declares. For programs it prints
+// the body that clients of the dialect's framework know.
+func (a *app) mismatch(err error) error {
+	e, ok := errors.AsType[*inputs.Invalid](err)
+	if a.flags.asJSON() && (ok || runs.Is[*inputs.MissingConfig](err)) {
+		a.object(err)
 	}
-	return err
-}
-
-// newID makes a workflow id of a flow's name: its letters and digits, and 8 random
-// characters.
-func newID(name string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(name) {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			b.WriteRune(r)
-		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
-			b.WriteByte('-')
-		}
-		if b.Len() >= 60 {
-			break
-		}
+	if !ok {
+		return usage.Error{Text: err.Error()}
 	}
-	slug := strings.Trim(b.String(), "-")
-	if slug == "" {
-		slug = "flow"
+	lines := []string{fmt.Sprintf("what the run is given does not match the parameters_schema of %q; -param KEY=TEXT gives one, -input the prompt", e.AgentName)}
+	if e.Named {
+		lines[0] = fmt.Sprintf("what the run is given does not match the inputs of %q; -param KEY=TEXT or KEY:=JSON gives one", e.AgentName)
 	}
-	return slug + "-" + strings.ToLower(rand.Text()[:8])
+	for _, p := range e.Errors {
+		lines = append(lines, "  "+p.Path+": "+p.Message)
+	}
+	return usage.Error{Text: strings.Join(lines, "\n")}
 }

@@ -61,7 +61,7 @@ func (f *Follower) event(t *track, e *history.Event) {
 	}
 	switch d := e.Data.(type) {
 	case *history.Started:
-		if t.id == f.id && d.Type == contract.WorkflowFlow {
+		if t.id == f.target.ID && d.Type == contract.WorkflowFlow {
 			flow, _ := d.Plan()
 			f.plan(flow)
 		}
@@ -73,7 +73,7 @@ func (f *Follower) event(t *track, e *history.Event) {
 			f.leave(t, at)
 		}
 	case *history.CancelRequested:
-		if t.id == f.id {
+		if t.id == f.target.ID {
 			f.tell(progress.Notice{Event: progress.EventNote, Time: at}, "cancellation requested")
 		}
 	case *history.ChildNotStarted:
@@ -178,7 +178,7 @@ func (f *Follower) leave(t *track, at time.Time) {
 func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCompleted) {
 	switch out := d.Result.(type) {
 	case *contract.CompileFlowResult:
-		if t.id == f.id {
+		if t.id == f.target.ID {
 			f.plan(out.Plan)
 			if out.Model != "" {
 				f.model(out.Model)

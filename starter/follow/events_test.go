@@ -2,7 +2,6 @@ package follow
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,33 +10,33 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/history/historytest"
 	"weft/starter/progress"
+	"weft/starter/runs"
+	"weft/worker/config"
 )
 
 // rateLimited is how Temporal records an attempt that failed.
 var rateLimited = &failurepb.Failure{Message: "slow down", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
 	ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: contract.ClassRateLimited}}}
 
-// host answers no status.
-type host struct{}
-
-func (host) Status(context.Context, string, string, time.Duration) (*contract.Status, error) {
-	return nil, errors.New("no answer")
+// target is a run at a Temporal that answers no query, unless c does.
+func target(id, runID string, c *mocks.Client) *runs.Run {
+	if c == nil {
+		c = &mocks.Client{}
+		c.On("QueryWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(nil, errors.New("no answer"))
+	}
+	return &runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}, Starter: "starter "}, ID: id, RunID: runID}
 }
-
-func (host) Commands(id string, q *contract.Request) []string {
-	return []string{q.Kind + " " + id + " " + q.ID, "refuse"}
-}
-
-func (host) Caught() {}
 
 // lines reports a line for each event.
 type lines struct{ out io.Writer }
@@ -194,7 +193,7 @@ func TestEventsBecomeLines(t *testing.T) {
 			h := historytest.New(t)
 			tc.build(h)
 			var out bytes.Buffer
-			f := New(host{}, nil, "root", "r", "", lines{&out})
+			f := New(target("root", "r", nil), lines{&out})
 			track := newTrack("root", "r", "")
 			for _, e := range history.Events(history.Run{}, h.Events) {
 				f.event(track, &e)
@@ -210,7 +209,7 @@ func TestEventsBecomeObjects(t *testing.T) {
 	h := historytest.New(t)
 	h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "<hi>"))
 	var out bytes.Buffer
-	f := New(host{}, nil, "root", "r", "", objects{&out})
+	f := New(target("root", "r", nil), objects{&out})
 	track := newTrack("root", "r", "")
 	for _, e := range history.Events(history.Run{}, h.Events) {
 		f.event(track, &e)

@@ -9,13 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"weft/starter/runs"
+
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
-	"weft/worker/config"
 	"weft/workflows/plan"
 )
 
@@ -53,26 +54,14 @@ func (n *NotFoundError) Error() string {
 // Unwrap returns Temporal's error.
 func (n *NotFoundError) Unwrap() error { return n.Cause }
 
-// Host is the command that follows a run.
-type Host interface {
-	// Status asks a run's worker, which has a time to answer.
-	Status(ctx context.Context, id, queue string, patience time.Duration) (*contract.Status, error)
-	// Commands are the command lines that answer a request of a run.
-	Commands(id string, q *contract.Request) []string
-	// Caught is deferred by each goroutine.
-	Caught()
-}
-
 // Follower reads the histories of a run and of all its children as they grow, and prints
 // a line per event.
 type Follower struct {
 	// Report shows what happens. It is called while the follower is locked.
 	Report progress.Report
 
-	host     Host
-	temporal *config.Temporal
-	id, run  string
-	queue    string
+	target *runs.Run
+	caught func()
 
 	// mu guards what follows and keeps lines whole.
 	mu     sync.Mutex
@@ -92,14 +81,18 @@ type Follower struct {
 	asked sync.Once
 }
 
-// New returns a follower of a run.
-func New(host Host, t *config.Temporal, id, run, queue string, report progress.Report) *Follower {
-	return &Follower{Report: report, host: host, temporal: t, id: id, run: run, queue: queue, tracks: map[string]*track{}, shown: map[string]bool{},
+// New returns a follower of a run, from the first event of target.RunID on.
+func New(target *runs.Run, report progress.Report) *Follower {
+	f := &Follower{Report: report, target: target, caught: target.Caught, tracks: map[string]*track{}, shown: map[string]bool{},
 		asks: make(chan struct{}), requests: openRequests{open: map[string]contract.Request{}, answered: map[string]bool{}}}
+	if f.caught == nil {
+		f.caught = func() {}
+	}
+	return f
 }
 
 // Resume makes the follower go on behind a position.
-func (f *Follower) Resume(from Position) { f.marks = newMarks(f.id, from) }
+func (f *Follower) Resume(from Position) { f.marks = newMarks(f.target.ID, from) }
 
 // Position returns that of the event which is reported, for [ParsePosition]; "" where it would be
 // too long. Reports call it.
@@ -128,7 +121,7 @@ func (f *Follower) Close() {
 // Follow reports what happens until the run is closed, with some helpers beside. It returns the id
 // of the last run.
 func (f *Follower) Follow(ctx context.Context, helpers ...func(context.Context)) (string, error) {
-	root := newTrack(f.id, f.run, "")
+	root := newTrack(f.target.ID, f.target.RunID, "")
 	err := f.all(ctx, root, append([]func(context.Context){f.watch, f.watchRequests}, helpers...)...)
 	return root.run, err
 }
@@ -139,7 +132,7 @@ func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context
 	defer unwatch()
 	var watchers sync.WaitGroup
 	for _, help := range helpers {
-		watchers.Go(func() { defer f.host.Caught(); help(watching) })
+		watchers.Go(func() { defer f.caught(); help(watching) })
 	}
 	err := f.read(ctx, root)
 	unwatch()
@@ -157,7 +150,7 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 	var away time.Time
 	for {
 		if t.tail == nil {
-			t.tail = history.NewTail(f.temporal.Client, history.Run{Workflow: &history.Workflow{ID: t.id}, RunID: t.run})
+			t.tail = history.NewTail(f.target.Client, history.Run{Workflow: &history.Workflow{ID: t.id}, RunID: t.run})
 		}
 		before := t.tail.Seen
 		err := f.drain(ctx, t)
@@ -175,10 +168,10 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 		}
 		if t.tail.Seen != before || away.IsZero() {
 			away = time.Now()
-			f.Once("away", "no contact with Temporal at %s; trying again", f.temporal.Address)
+			f.Once("away", "no contact with Temporal at %s; trying again", f.target.Address)
 		}
 		if time.Since(away) > givesUp {
-			return &LostContactError{f.id, f.temporal.Address, err}
+			return &LostContactError{f.target.ID, f.target.Address, err}
 		}
 		select {
 		case <-ctx.Done():
@@ -200,7 +193,7 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 		delete(f.shown, "no worker")
 		delete(f.shown, "stuck "+t.id)
 		t.changed = time.Now()
-		if t.id == f.id {
+		if t.id == f.target.ID {
 			f.events++
 			f.requests.note(&event)
 		}
@@ -227,7 +220,7 @@ func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 			return
 		}
 		go func() {
-			defer f.host.Caught()
+			defer f.caught()
 			defer close(child.done)
 			if err := f.read(ctx, child); err != nil && ctx.Err() == nil {
 				f.Once("lost "+child.id, "%s cannot be followed: %v", plaintext.Line(child.id, 200), err)

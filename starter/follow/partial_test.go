@@ -20,7 +20,6 @@ import (
 	"weft/starter/history"
 	"weft/starter/history/historytest"
 	"weft/starter/progress"
-	"weft/worker/config"
 )
 
 func TestNewEnd(t *testing.T) {
@@ -61,7 +60,7 @@ func looks(t *testing.T, to progress.Report, all ...*workflowservice.DescribeWor
 	for _, d := range all {
 		c.On("DescribeWorkflowExecution", mock.Anything, "root", "r").Return(d, nil).Once()
 	}
-	f := New(host{}, &config.Temporal{Client: c}, "root", "r", "", to)
+	f := New(target("root", "r", c), to)
 	track := newTrack("root", "r", "")
 	f.tracks["root"] = track
 	f.event(track, &history.Events(history.Run{}, h.Events)[0])

@@ -72,7 +72,9 @@ func (f *Follower) Changes() int64 {
 
 // askRequests asks the run and shows what is new. It is false where nobody answered.
 func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool {
-	st, err := f.host.Status(ctx, f.id, f.queue, patience)
+	latest := *f.target
+	latest.RunID, latest.Patience = "", patience
+	st, err := latest.Reported(ctx)
 	if err != nil {
 		return false
 	}
@@ -155,7 +157,7 @@ func (f *Follower) opened(q *contract.Request) {
 	if q.DueAt != nil {
 		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
 	}
-	commands := f.host.Commands(f.id, q)
+	commands := f.target.Commands(q)
 	f.tell(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: q, Commands: commands},
 		"waits for %s: %s%s; answer with: %s", q.Kind, plaintext.Line(q.Text, 500), due, strings.Join(commands, " | "))
 	if q.Kind == contract.RequestMessage {

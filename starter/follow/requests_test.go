@@ -2,7 +2,6 @@ package follow
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -10,21 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weft/activities/contract"
+	"weft/starter/runs/runstest"
 )
-
-// opened are open requests, one of each kind.
-func opened() []contract.Request {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	due := at.Add(time.Hour)
-	return []contract.Request{
-		{ID: "a#1/confirm/1.1-0000aaaa", Kind: contract.RequestConfirm, Node: "a", Step: 1, Execution: "a#1", At: "x.json:7", Text: "a wants to call pay", Tool: "pay",
-			Connection: "crm", Arguments: json.RawMessage(`{"amount": 30}`), OpenedAt: at, DueAt: &due},
-		{ID: "a#1/client/1.2-1111aaaa", Kind: contract.RequestToolResult, Node: "a", Step: 1, Execution: "a#1", Text: "run look_up", Tool: "look_up",
-			Call: &contract.ContentRef{SHA: "s"}, OpenedAt: at.Add(time.Minute)},
-		{ID: "b#2/model/1~1-2222bbbb", Kind: contract.RequestRetry, Node: "b", Step: 2, Execution: "b#2", Text: "no\x1b[2J key", OpenedAt: at.Add(2 * time.Minute)},
-		{ID: "it's/ask-3333bbbb", Kind: contract.RequestMessage, Text: "Which month?", OpenedAt: at.Add(3 * time.Minute)},
-	}
-}
 
 // TestFollowerTellsOfRequests gives the follower one status after another.
 func TestFollowerTellsOfRequests(t *testing.T) {
@@ -32,8 +18,8 @@ func TestFollowerTellsOfRequests(t *testing.T) {
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = zone })
 	var out bytes.Buffer
-	f := New(host{}, nil, "r", "", "", lines{&out})
-	open := opened()
+	f := New(target("r", "", nil), lines{&out})
+	open := runstest.Requests()
 	begin := open[0].OpenedAt
 	f.begin = begin
 	open[1].Execution = "a#1:call_1/b%2Fc#2"
@@ -47,10 +33,10 @@ func TestFollowerTellsOfRequests(t *testing.T) {
 		{ID: open[2].ID, Kind: open[2].Kind, At: begin.Add(91 * time.Second), Hash: "h"},
 	}})
 	want := `    0.0s                            confirm old: needs no new answer
-    0.0s  a#1                       waits for confirm: a wants to call pay (until 2026-01-02 04:04:05); answer with: confirm r a#1/confirm/1.1-0000aaaa | refuse
-   60.0s  a#1 › b/c#2               waits for tool_result: run look_up; answer with: tool_result r a#1/client/1.2-1111aaaa | refuse
-  120.0s  b#2                       waits for retry: no[2J key; answer with: retry r b#2/model/1~1-2222bbbb | refuse
-  180.0s                            waits for message: Which month?; answer with: message r it's/ask-3333bbbb | refuse
+    0.0s  a#1                       waits for confirm: a wants to call pay (until 2026-01-02 04:04:05); answer with: starter confirm r 'a#1/confirm/1.1-0000aaaa' -yes | starter confirm r 'a#1/confirm/1.1-0000aaaa' -no -reason TEXT
+   60.0s  a#1 › b/c#2               waits for tool_result: run look_up; answer with: starter tool-result r 'a#1/client/1.2-1111aaaa' -result JSON | starter tool-result r 'a#1/client/1.2-1111aaaa' -error TEXT
+  120.0s  b#2                       waits for retry: no[2J key; answer with: starter retry r 'b#2/model/1~1-2222bbbb' | starter retry r 'b#2/model/1~1-2222bbbb' -give-up -reason TEXT
+  180.0s                            waits for message: Which month?; answer with: starter message r -request 'it'\''s/ask-3333bbbb' TEXT
  3600.0s  a#1                       confirm a#1/confirm/1.1-0000aaaa: nobody answered in time
    90.0s  a#1 › b/c#2               tool_result a#1/client/1.2-1111aaaa: answered by kim
    91.0s  b#2                       retry b#2/model/1~1-2222bbbb: answered
@@ -68,8 +54,8 @@ func TestFollowerTellsOfRequests(t *testing.T) {
 // TestFollowerTellsOfRequestsAgain gives the follower a request that is asked anew.
 func TestFollowerTellsOfRequestsAgain(t *testing.T) {
 	var out bytes.Buffer
-	f := New(host{}, nil, "r", "", "", lines{&out})
-	open := opened()[:1]
+	f := New(target("r", "", nil), lines{&out})
+	open := runstest.Requests()[:1]
 	f.begin = open[0].OpenedAt
 	answered := contract.Answered{ID: open[0].ID, Kind: open[0].Kind, At: f.begin.Add(time.Minute), Hash: "h"}
 	f.news(&contract.Status{Requests: open})

@@ -8,16 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"weft/starter/runs"
+
 	enumspb "go.temporal.io/api/enums/v1"
-	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
 
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
-	"weft/worker/config"
 )
 
 // A history shows an attempt only when the call is over, and nothing at all while no
@@ -32,8 +31,6 @@ const (
 	announceEvery = contract.WatchedFor * time.Second / 2
 	// unclaimed is how long a task may wait for a worker before that is worth a line.
 	unclaimed = 3 * time.Second
-	// callTimeout bounds one question to Temporal.
-	callTimeout = 10 * time.Second
 	// maxAsked bounds how many runs are asked about at a time.
 	maxAsked = 20
 )
@@ -76,7 +73,7 @@ func (f *Follower) unannounced(t *track) bool {
 func (f *Follower) announce(ctx context.Context, t *track) {
 	ctx, cancel := context.WithTimeout(ctx, announceEvery)
 	defer cancel()
-	_, _ = f.temporal.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
+	_, _ = f.target.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
 }
 
 // due lists the runs that wait for something, those first that were not looked at for the
@@ -88,7 +85,7 @@ func (f *Follower) due() []*track {
 	reads := f.reads()
 	for _, t := range f.tracks {
 		// One with children alone waits for them: they are looked at themselves.
-		quiet := time.Since(t.changed) > quiet && (len(t.calls) > 0 || len(t.children) == 0 || t.id == f.id)
+		quiet := time.Since(t.changed) > quiet && (len(t.calls) > 0 || len(t.children) == 0 || t.id == f.target.ID)
 		// The ticker is not exact.
 		if reads && t.streaming() || quiet && time.Since(t.looked) > watchEvery-textEvery/2 {
 			out = append(out, t)
@@ -104,9 +101,9 @@ func (f *Follower) due() []*track {
 
 // look asks about one run. What goes wrong here is said where the history is read.
 func (f *Follower) look(ctx context.Context, t *track) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()
-	d, err := f.temporal.Client.DescribeWorkflowExecution(ctx, t.id, t.run)
+	d, err := f.target.Client.DescribeWorkflowExecution(ctx, t.id, t.run)
 	if err != nil {
 		return
 	}
@@ -178,7 +175,7 @@ func (f *Follower) stuck(t *track, failed int32) {
 		why, remedy = "the worker gave no answer in time", brokenRemedy(enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED, "")
 	}
 	f.Once("stuck "+t.id, "%s cannot go on: its workflow task has failed %d times (task queue %q, namespace %s at %s): %s; %s; waiting",
-		plaintext.Line(t.id, 200), failed, f.queue, f.temporal.Namespace, f.temporal.Address, why, remedy)
+		plaintext.Line(t.id, 200), failed, f.target.Queue, f.target.Namespace, f.target.Address, why, remedy)
 }
 
 // brokenRemedy is what to do about workflow tasks that fail.
@@ -194,7 +191,7 @@ func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
 
 // unclaimed says that no worker takes tasks, once until something happens again.
 func (f *Follower) unclaimed(ctx context.Context) {
-	last, err := LastPoll(ctx, f.temporal, f.queue)
+	last, err := f.target.LastPoll(ctx, f.target.Queue)
 	if err != nil {
 		return
 	}
@@ -203,19 +200,5 @@ func (f *Follower) unclaimed(ctx context.Context) {
 		seen = fmt.Sprintf("no worker takes tasks (one was last seen %.0f s ago) from", time.Since(last).Seconds())
 	}
 	f.Once("no worker", "%s task queue %q, namespace %s at %s; start one with: bin/worker or make dev; waiting",
-		seen, f.queue, f.temporal.Namespace, f.temporal.Address)
-}
-
-// LastPoll is when a worker last asked a task queue for work; zero if none did lately.
-func LastPoll(ctx context.Context, t *config.Temporal, queue string) (time.Time, error) {
-	var last time.Time
-	d, err := t.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
-		Namespace: t.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue}, TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
-	})
-	for _, p := range d.GetPollers() {
-		if at := p.GetLastAccessTime().AsTime(); at.After(last) {
-			last = at
-		}
-	}
-	return last, err
+		seen, f.target.Queue, f.target.Namespace, f.target.Address)
 }

@@ -53,7 +53,7 @@ func (d *decoder) task(e *historypb.HistoryEvent) any {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		return &CancelRequested{}
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
-		d.timers[e.GetEventId()] = text(e.GetUserMetadata().GetSummary())
+		d.timers[e.GetEventId()] = Text(e.GetUserMetadata().GetSummary())
 	case enumspb.EVENT_TYPE_TIMER_FIRED:
 		if id, ok := strings.CutPrefix(d.timers[e.GetTimerFiredEventAttributes().GetStartedEventId()], limitSummary); ok {
 			return &RequestExpired{id}
@@ -69,7 +69,7 @@ const limitSummary = "limit · "
 func (d *decoder) started(s *historypb.WorkflowExecutionStartedEventAttributes) *Started {
 	memo := s.GetMemo().GetFields()
 	out := &Started{Type: s.GetWorkflowType().GetName(), ContinuedFrom: s.GetContinuedExecutionRunId(),
-		Flow: text(memo[contract.MemoFlow]), Hash: text(memo[contract.MemoHash])}
+		Flow: Text(memo[contract.MemoFlow]), Hash: Text(memo[contract.MemoHash])}
 	if s.GetParentWorkflowExecution() != nil {
 		out.Parent = s.GetRootWorkflowExecution().GetWorkflowId()
 	}
@@ -247,8 +247,8 @@ func (d *decoder) end(e *historypb.HistoryEvent) any {
 	return out
 }
 
-// text decodes a text, "" where that fails.
-func text(p *commonpb.Payload) string {
+// Text decodes a text, "" where that fails.
+func Text(p *commonpb.Payload) string {
 	var s string
 	if p != nil && converter.GetDefaultDataConverter().FromPayload(p, &s) != nil {
 		return ""

@@ -3,11 +3,15 @@ package impact
 
 import (
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/runtree"
 	"weft/starter/why"
 	"weft/workflows/plan"
@@ -123,23 +127,28 @@ func waitsToBegin(f *why.Facts, node string) bool {
 	return !slices.ContainsFunc(f.Status.Running, func(x string) bool { return history.ExecutionOf(why.Escaped(x)).Node == node })
 }
 
-// reached reports for a node whether what lives can come to them, or has not hasStarted them.
+// reached returns a function that reports whether what lives can come to a node, or is there.
 func reached(live map[string]string, flows ...*plan.Flow) func(string) bool {
 	reach := map[string]bool{}
 	for node := range live {
 		reach[node] = true
 	}
-	for grown := true; grown; {
-		grown = false
+	Reach(reach, slices.Collect(maps.Keys(live)), flows...)
+	return func(node string) bool { return reach[node] }
+}
+
+// Reach adds to a set the nodes to which edges of the flows lead from some nodes.
+func Reach(reach map[string]bool, from []string, flows ...*plan.Flow) {
+	for ; len(from) > 0; from = from[1:] {
 		for _, f := range flows {
 			for _, e := range f.Edges {
-				if reach[e.From] && !reach[e.To] {
-					reach[e.To], grown = true, true
+				if e.From == from[0] && !reach[e.To] {
+					reach[e.To] = true
+					from = append(from, e.To)
 				}
 			}
 		}
 	}
-	return func(node string) bool { return reach[node] }
 }
 
 // lost is what a run did and the new flow has no place for.
@@ -177,8 +186,8 @@ func lost(f *why.Facts, old, flow *plan.Flow, place func(string) string) []Node 
 	return out
 }
 
-// Line shows a node in one line.
-func Line(n *Node) string {
+// line shows a node in one line.
+func line(n *Node) string {
 	line := n.Node
 	if n.Execution != "" {
 		line = n.Execution
@@ -187,4 +196,22 @@ func Line(n *Node) string {
 		line += " (" + n.At + ")"
 	}
 	return strings.TrimPrefix(line+": "+n.Text, ": ")
+}
+
+// Table writes runs as columns, with a line for each node that decides.
+func Table(out io.Writer, all []Run) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, x := range all {
+		if len(x.Because) == 0 {
+			fmt.Fprintf(w, "%s\t%s\t\n", x.Impact, plaintext.Line(x.Run, 200))
+		}
+		for i, n := range x.Because {
+			what, run := x.Impact, plaintext.Line(x.Run, 200)
+			if i > 0 {
+				what, run = "", ""
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\n", what, run, plaintext.Line(line(&n), 500))
+		}
+	}
+	w.Flush()
 }

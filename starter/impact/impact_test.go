@@ -53,7 +53,7 @@ func impactOf(t *testing.T, at string, edit func(*plan.Flow)) []string {
 	out := Weigh(f, flow, &source)
 	got := []string{out.Impact}
 	for i := range out.Because {
-		got = append(got, Line(&out.Because[i]))
+		got = append(got, line(&out.Because[i]))
 	}
 	return got
 }

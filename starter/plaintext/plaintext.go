@@ -2,7 +2,10 @@
 package plaintext
 
 import (
+	"fmt"
+	"io"
 	"strings"
+	"text/tabwriter"
 	"unicode"
 )
 
@@ -52,4 +55,16 @@ func ShellQuote(id string) string {
 		return id
 	}
 	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+}
+
+// Unprintable reports whether r is not printable ASCII.
+func Unprintable(r rune) bool { return r < ' ' || r > '~' }
+
+// Table writes rows as columns under a header.
+func Table(out io.Writer, header []string, rows [][]string) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush()
 }

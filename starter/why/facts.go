@@ -30,10 +30,8 @@ type Facts struct {
 	Only []string
 	// FromHistory reports whether no worker answered.
 	FromHistory bool
-	// Stuck says why the run cannot go on, "" if it can.
-	Stuck   string
-	Now     time.Time
-	Failure *contract.Failure
+	Now         time.Time
+	Failure     *contract.Failure
 
 	// inner are the executions in progress in branches, by the first of their chain.
 	inner map[string][]string

@@ -2,6 +2,7 @@ package why
 
 import (
 	"time"
+
 	"weft/activities/contract"
 )
 

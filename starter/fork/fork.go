@@ -1,0 +1,222 @@
+// Package fork makes the input of a run that continues from a node of another run: what came before
+// that node is taken from there, and is not run again.
+package fork
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/starter/history"
+	"weft/starter/impact"
+	"weft/starter/input"
+	"weft/starter/plaintext"
+	"weft/starter/runs"
+	"weft/starter/runtree"
+	"weft/starter/usage"
+	"weft/starter/why"
+	"weft/workflows/plan"
+)
+
+// Options say where a fork starts and what it changes.
+type Options struct {
+	// From is the node: its id, its name, or one of its executions, node#step.
+	From string
+	// Set are values of the state that the node sees, Override replaces recorded results.
+	Set, Override []input.Param
+	// Flow replaces the flow, nil keeps it. File is its name in messages.
+	Flow *specadapter.Result
+	File string
+	// Model, Script and MaxSteps replace those of the run where they are set.
+	Model    string
+	Script   []byte
+	MaxSteps int
+	// Say prints a line for people.
+	Say func(format string, args ...any)
+}
+
+// forking is a fork that is being made.
+type forking struct {
+	*Options
+	run  *runs.Run
+	tree *runtree.Tree
+	root *runtree.Workflow
+}
+
+// Input makes the input of a fork of a run, whose tree was read.
+func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*contract.RunInput, error) {
+	f := &forking{&o, run, tree, tree.Workflows[0]}
+	set, err := f.set()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f.root.Branch || f.root.Input != nil && f.root.Input.Depth > 0:
+		return nil, usage.Errorf("%q belongs to another run; fork that run at the node that started it", run.ID)
+	case f.root.Input == nil || f.root.Flow == nil:
+		return nil, usage.Errorf("the run %q cannot be forked: its first history is gone, or it never had a plan", run.ID)
+	}
+	in, err := f.changed()
+	if err != nil {
+		return nil, err
+	}
+	at, err := f.point(ctx)
+	if err != nil {
+		return nil, err
+	}
+	past, err := f.past(ctx)
+	if err != nil {
+		return nil, err
+	}
+	again := behind(at, f.root.Flow, in.Flow.Plan)
+	past = slices.DeleteFunc(past, func(p recorded) bool { return again(&p.Execution) })
+	if err := f.check(in.Flow.Plan, at, past); err != nil {
+		return nil, err
+	}
+	replaced, content, err := override(in.Flow.Plan, past, o.Override, at)
+	if err != nil {
+		return nil, err
+	}
+	if in.Session || in.Flow.Plan.StartsSessions() {
+		return in, f.wholeTurn(at, len(past), len(set))
+	}
+	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: run.ID, Run: f.root.RunID}, Node: at.Node, Step: at.Step, Set: set, Replaced: replaced, Content: content}
+	if in.Fork.Entry, err = f.entry(ctx, in.Flow.Plan); err != nil {
+		return nil, err
+	}
+	if err := f.fill(ctx, in.Fork, past); err != nil {
+		return nil, err
+	}
+	return in, f.fits(at, in)
+}
+
+// set returns the values that the node is to see.
+func (f *forking) set() (map[string]json.RawMessage, error) {
+	out := map[string]json.RawMessage{}
+	for _, p := range f.Set {
+		if contract.Reserved(p.Key) {
+			return nil, usage.Errorf("-set names %q; keys that begin with $ are the flow's own", p.Key)
+		}
+		out[p.Key] = p.Raw
+	}
+	return out, nil
+}
+
+// fits refuses what is too large for the input of a run.
+func (f *forking) fits(at contract.Execution, in *contract.RunInput) error {
+	encoded, err := json.Marshal(in)
+	if err != nil {
+		return usage.Errorf("encode the run's input: %v", err)
+	}
+	if len(encoded) > runs.MaxInput {
+		return usage.Errorf("the run %q cannot be forked at %s: what comes before it is %d bytes, at most %d can be carried over; fork at an earlier node",
+			f.run.ID, history.Label(at), len(encoded), runs.MaxInput)
+	}
+	return nil
+}
+
+// wholeTurn refuses a fork of a session, unless it is of its beginning: what its sessions below know
+// cannot be taken along. From its beginning it is a start like any other.
+func (f *forking) wholeTurn(at contract.Execution, past, set int) error {
+	switch {
+	case past > 0 || at.Step > 1:
+		return usage.Errorf("the run %q takes turns, and what its sessions know cannot be taken into another run at %s; fork it at %s#1, its beginning, or send it another prompt", f.run.ID, history.Label(at), at.Node)
+	case set > 0:
+		return usage.Errorf("-set needs a fork behind the first node; %q is restarted with its own input: remove it", f.run.ID)
+	}
+	return nil
+}
+
+// changed is the old run's input with the flow, model and script that are asked for.
+func (f *forking) changed() (*contract.RunInput, error) {
+	in := *f.root.Input
+	in.Fork, in.Components, in.ComponentIDs = nil, nil, nil
+	switch {
+	case f.Flow != nil:
+		in.Flow = contract.FlowRef{Plan: f.Flow.Flow, Source: &f.Flow.Source}
+	case in.Flow.Plan == nil && f.root.Compiled != nil:
+		in.Flow = contract.FlowRef{Plan: f.root.Compiled.Plan, Source: &f.root.Compiled.Source}
+	case in.Flow.Plan == nil:
+		return nil, usage.Errorf("the run %q cannot be forked: its flow never compiled", f.run.ID)
+	}
+	in.MaxSteps = cmp.Or(f.MaxSteps, in.MaxSteps)
+	in.Model = cmp.Or(f.Model, in.Model, f.root.Model) // a worker's default may be another by now
+	if f.Script != nil {
+		in.Script = f.Script
+	}
+	return &in, nil
+}
+
+// point finds the execution that is to run again.
+func (f *forking) point(ctx context.Context) (contract.Execution, error) {
+	var none contract.Execution
+	all, err := why.Gather(ctx, f.run, f.tree)
+	if err != nil {
+		return none, err
+	}
+	found, err := why.Select(all, f.From)
+	if err != nil {
+		return none, err
+	}
+	if found[0].Workflow != f.root {
+		return none, usage.Errorf("the node %q belongs to the sub-agent at %s; fork at the node that called it", f.From, strings.TrimSuffix(found[0].Workflow.Place, " › "))
+	}
+	want := history.ExecutionOf(f.From)
+	var labels []string
+	for _, n := range found[0].Report().Nodes {
+		for _, x := range n.Executions {
+			joins := slices.ContainsFunc(x.Waits, func(w why.Wait) bool { return w.Kind == why.WaitJoin })
+			if !joins && (want.Step == 0 || x.Execution == f.From) {
+				labels = append(labels, x.Execution)
+			}
+		}
+	}
+	switch len(labels) {
+	case 0:
+		return none, usage.Errorf("the run %q has not started %q, so there is nothing to fork; see: starter why %s %s", f.run.ID, f.From, f.run.Quoted(), plaintext.ShellQuote(f.From))
+	case 1:
+		return history.ExecutionOf(why.Escaped(labels[0])), nil
+	}
+	return none, usage.Errorf("%q ran %d times; say which with -from %s", f.From, len(labels), strings.Join(labels, " or "))
+}
+
+// behind returns a function that reports whether an execution must run again: the one that is
+// forked, and all that its node can lead to behind it, in the old flow or in the new one.
+func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution) bool {
+	reach := map[string]bool{}
+	impact.Reach(reach, []string{at.Node}, flows...)
+	return func(x *contract.Execution) bool {
+		return x.Node == at.Node && x.Step == at.Step && max(x.Nth, 1) == max(at.Nth, 1) || reach[x.Node] && x.Step > at.Step
+	}
+}
+
+// check refuses a flow that has no place for what is recorded, and says what of an edited flow has
+// no effect because it lies before the fork.
+func (f *forking) check(flow *plan.Flow, at contract.Execution, past []recorded) error {
+	if flow.Node(at.Node) == nil {
+		return usage.Errorf("%s has no node %q, where the fork starts; keep it, or fork at another", f.File, at.Node)
+	}
+	for i := range past {
+		if p := &past[i]; flow.Node(p.Node) == nil {
+			return usage.Errorf("%s has no node %q, which ran before %s (%s); keep it, or fork at it", f.File, p.Node, history.Label(at), f.root.Source.At(plan.NodePath(p.Node)))
+		}
+	}
+	warned := map[string]bool{}
+	for i := range past {
+		p := &past[i]
+		taken, missing := impact.KeptEdges(f.root.Flow, flow, p.Taken)
+		if missing != "" {
+			return usage.Errorf("%s has no edge %q, by which the run left %s; keep it, or fork at %s", f.File, missing, history.Label(p.Execution), p.Node)
+		}
+		p.Taken = taken
+		if !warned[p.Node] && !impact.SameNode(f.root.Flow, flow, p.Node) {
+			f.Say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", plaintext.Line(p.Node, 200), f.File, history.Label(at))
+		}
+		warned[p.Node] = true
+	}
+	return nil
+}

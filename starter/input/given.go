@@ -1,0 +1,192 @@
+package input
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/specadapter/inputs"
+	"weft/specadapter/source"
+	"weft/starter/usage"
+	"weft/workflows/plan"
+)
+
+// Flags are the values of the flags that say what a run is given.
+type Flags struct {
+	Flow, Input, InputJSON, Params, State, Script string
+	Param, Scope, Images                          []string
+	Components, Component                         []string
+}
+
+// Given is what a run is given: text, and JSON in the author's order.
+type Given struct {
+	Text   string
+	Params json.RawMessage
+	// Scope has the values of placeholders.
+	Scope json.RawMessage
+	// Value is the typed input of a flow with typed values.
+	Value json.RawMessage
+	// Images are shown with the text.
+	Images []contract.Image
+	State  map[string]json.RawMessage
+}
+
+// Given reads all flags that say what a run is given. The dialect is "" if the flow does not compile:
+// then nothing is said about what it accepts. hasInput reports whether -input was given.
+func (r *Reader) Given(f *Flags, hasInput bool, dialect string) (*Given, error) {
+	if err := f.oneReader(); err != nil {
+		return nil, err
+	}
+	g := &Given{}
+	var textErr, imagesErr, stateErr error
+	g.Text, textErr = r.Text("-input", f.Input)
+	typed, typedErr := r.JSON("-input-json", f.InputJSON)
+	params, paramsErr := r.params(f)
+	g.State, stateErr = r.state(f)
+	scope, scopeErr := Pairs("-scope", f.Scope)
+	g.Images, imagesErr = r.Images(f.Images)
+	if err := errors.Join(textErr, typedErr, paramsErr, stateErr, scopeErr, imagesErr); err != nil {
+		return nil, err
+	}
+	if len(scope) > 0 {
+		g.Scope = object(scope)
+	}
+	if typed != nil && hasInput {
+		return nil, usage.Errorf("-input and -input-json cannot be combined")
+	}
+	return g, g.add(dialect, typed, params)
+}
+
+// add makes of typed input what the dialect accepts, beside single inputs.
+func (g *Given) add(dialect string, typed *source.Value, params []Param) error {
+	accepts := specadapter.TraitsOf(dialect).Inputs
+	if typed != nil {
+		parts, err := g.contentParts(typed)
+		switch {
+		case err != nil:
+			return err
+		case parts:
+		case accepts && typed.Kind == source.Object:
+			if params, err = addMembers(params, typed.Members, "-input-json"); err != nil {
+				return err
+			}
+		case specadapter.TraitsOf(dialect).Values:
+			g.Value = typed.JSON()
+		case typed.Kind == source.String:
+			g.Text = typed.Text
+		default:
+			g.Text = string(typed.JSON())
+		}
+	}
+	if len(params) == 0 {
+		return nil
+	}
+	if dialect != "" && !accepts {
+		return usage.Errorf("%s: a flow of the dialect %s declares no inputs; use -input for text, -input-json for JSON, or -state for the shared state",
+			params[0].From, dialect)
+	}
+	g.Params = object(params)
+	return nil
+}
+
+// oneReader refuses two flags that both want standard input.
+func (f *Flags) oneReader() error {
+	first := ""
+	for _, x := range []struct{ name, value string }{
+		{"-flow", f.Flow}, {"-input", f.Input}, {"-input-json", f.InputJSON}, {"-params", f.Params}, {"-state", f.State}, {"-script", f.Script},
+	} {
+		switch {
+		case x.value != "-":
+		case first != "":
+			return usage.Errorf("%s and %s cannot both read standard input; use a file for one of them", first, x.name)
+		default:
+			first = x.name
+		}
+	}
+	return nil
+}
+
+// contentParts reads an array of {"text": ...} and {"image": {"media_type", "data"}} with an image at
+// least, and reports whether the JSON is one. Each image has its note at its place in the text.
+func (g *Given) contentParts(v *source.Value) (bool, error) {
+	var raw []map[string]json.RawMessage
+	if v.Kind != source.Array || json.Unmarshal(v.JSON(), &raw) != nil {
+		return false, nil
+	}
+	images := 0
+	for _, part := range raw {
+		if len(part) != 1 || part["text"] == nil && part["image"] == nil {
+			return false, nil
+		}
+		if part["image"] != nil {
+			images++
+		}
+	}
+	if images == 0 {
+		return false, nil
+	}
+	var parts []struct {
+		Text  *string         `json:"text"`
+		Image *contract.Image `json:"image"`
+	}
+	d := json.NewDecoder(bytes.NewReader(v.JSON()))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&parts); err != nil {
+		return true, usage.Errorf("-input-json: invalid content part: %v; want {\"text\": TEXT} or {\"image\": {\"media_type\": \"image/png\", \"data\": BASE64}}", err)
+	}
+	if len(g.Images) > 0 {
+		return true, usage.Errorf("-input-json already has images; remove -image")
+	}
+	var text strings.Builder
+	for _, p := range parts {
+		if p.Text != nil {
+			text.WriteString(*p.Text)
+		}
+		if p.Image != nil {
+			g.Images = append(g.Images, *p.Image)
+			text.WriteString(p.Image.Note(len(g.Images)))
+		}
+	}
+	g.Text = text.String()
+	if err := contract.CheckImages(g.Images); err != nil {
+		return true, usage.Errorf("-input-json: %v", err)
+	}
+	return true, nil
+}
+
+// state reads -state: the keys that the shared state has from the start.
+func (r *Reader) state(f *Flags) (map[string]json.RawMessage, error) {
+	v, err := r.JSON("-state", f.State)
+	switch {
+	case err != nil || v == nil:
+		return nil, err
+	case v.Kind != source.Object:
+		return nil, usage.Errorf("-state is %s, want an object with keys and values", v.Describe())
+	}
+	out := map[string]json.RawMessage{}
+	for _, m := range v.Members {
+		out[m.Key] = m.Value.JSON()
+	}
+	return out, nil
+}
+
+// Check checks what a run is given against the inputs that its flow declares. The run does the same:
+// other clients start runs too.
+func (g *Given) Check(ctx context.Context, f *plan.Flow) error {
+	if f.Inputs == nil && len(g.Scope) > 0 {
+		return usage.Errorf("-scope: flows of the dialect %s have no placeholders", f.Dialect)
+	}
+	if f.Inputs == nil {
+		return nil
+	}
+	var v inputs.Values
+	err := v.Read(f.Inputs, g.Params, g.Scope, g.Text)
+	if err == nil {
+		_, _, err = inputs.Start(ctx, f, v)
+	}
+	return err
+}

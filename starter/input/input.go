@@ -1,0 +1,179 @@
+// Package input reads what a command is given: files, standard input, flows, and the values of
+// flags. Its errors are of type [usage.Error].
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/specadapter/source"
+	"weft/starter/usage"
+)
+
+// Reader reads files and standard input.
+type Reader struct {
+	Stdin io.Reader
+	// Say prints a line for people.
+	Say func(format string, args ...any)
+}
+
+// maxBytes bounds every file: one byte above the limit of a document, so that its own message says so.
+const maxBytes = source.MaxBytes + 1
+
+// File reads a file, or standard input for "-". what names it in errors.
+func (r *Reader) File(what, name string) ([]byte, error) {
+	if name == "-" {
+		if in, ok := r.Stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+			r.Say("reading %s from the terminal; end with Ctrl-D on an empty line", what)
+		}
+		data, err := io.ReadAll(io.LimitReader(r.Stdin, maxBytes))
+		if err != nil {
+			return nil, usage.Errorf("read %s from standard input: %v", what, err)
+		}
+		return data, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usage.Errorf("read %s: %v", what, Cause(err))
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, usage.Errorf("read %s: %s is a folder; use a file", what, name)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxBytes))
+	if err != nil {
+		return nil, usage.Errorf("read %s: %v", what, err)
+	}
+	return data, nil
+}
+
+// Cause shortens the error of a file: "x: no such file or directory".
+func Cause(err error) error {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		return fmt.Errorf("%s: %w", path.Path, path.Err)
+	}
+	return err
+}
+
+// value returns a flag's value itself, the content of the file that @FILE names, or standard input
+// for -, and the name of what it comes from.
+func (r *Reader) value(flag, value string) (name string, data []byte, err error) {
+	file, ok := strings.CutPrefix(value, "@")
+	switch {
+	case ok && file == "":
+		return "", nil, usage.Errorf("%s is @ without a file; use @FILE", flag)
+	case value == "-":
+		data, err = r.File(flag, "-")
+		return "stdin", data, err
+	case ok:
+		data, err = r.File(flag, file)
+		return file, data, err
+	}
+	return flag, []byte(value), nil
+}
+
+// Text returns the text that a flag gives: TEXT, @FILE, or - for standard input.
+func (r *Reader) Text(flag, value string) (string, error) {
+	_, data, err := r.value(flag, value)
+	if err == nil && !utf8.Valid(data) {
+		err = usage.Errorf("%s is not valid UTF-8; convert it", flag)
+	}
+	return string(data), err
+}
+
+// JSON returns the JSON that a flag gives: JSON, @FILE, or - for standard input; nil for "".
+func (r *Reader) JSON(flag, value string) (*source.Value, error) {
+	if value == "" {
+		return nil, nil
+	}
+	name, data, err := r.value(flag, value)
+	if err != nil {
+		return nil, err
+	}
+	return parseJSON(flag, name, data)
+}
+
+// parseJSON reads one JSON value. Its error has the place of all that is wrong with it.
+func parseJSON(flag, name string, data []byte) (*source.Value, error) {
+	if strings.TrimSpace(string(data)) == "" {
+		return nil, usage.Errorf("%s is empty; want JSON, for example {\"city\": \"Bern\"}", flag)
+	}
+	// The name chooses the parser, and a file may be called anything.
+	doc, diags := source.Parse("value.json", data)
+	if doc != nil {
+		return doc.Root, nil
+	}
+	var lines []string
+	for _, d := range diags {
+		d.File = name
+		if d.Code == source.CodeSyntax {
+			d.Help = "write strings and keys in double quotes"
+		}
+		lines = append(lines, strings.ReplaceAll(d.String(), "\n\t", "; "))
+	}
+	return nil, usage.Errorf("%s", strings.Join(lines, "\n"))
+}
+
+// Images reads image files.
+func (r *Reader) Images(names []string) ([]contract.Image, error) {
+	if len(names) > contract.MaxImages {
+		return nil, usage.Errorf("-image is given %d times; at most %d images are supported", len(names), contract.MaxImages)
+	}
+	var out []contract.Image
+	for _, name := range names {
+		data, err := r.File("-image", name)
+		if err != nil {
+			return nil, err
+		}
+		image, err := contract.NewImage(data)
+		if err != nil {
+			return nil, usage.Errorf("-image %s: %v", name, err)
+		}
+		out = append(out, image)
+	}
+	return out, nil
+}
+
+// Script reads a script of a model's answers, nil for "".
+func (r *Reader) Script(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := r.File("-script", file)
+	if err != nil {
+		return nil, err
+	}
+	script, err := llm.ParseScript(file, data)
+	if err != nil {
+		return nil, usage.Error{Text: contract.FailureOf(err).Text}
+	}
+	return script, nil
+}
+
+// Model checks the model that the caller names. A script without a model means the scripted one;
+// "" leaves it to the worker.
+func Model(model string, scripted bool) (string, error) {
+	refs := llm.Refs(model)
+	for _, ref := range refs {
+		if ref != llm.ScriptModel && !strings.Contains(ref, "/") {
+			return "", usage.Errorf("the model %q is not PROVIDER/MODEL; use for example openai/%s", ref, ref)
+		}
+	}
+	switch {
+	case model == "" && scripted:
+		return llm.ScriptModel, nil
+	case model != "" && len(refs) == 0:
+		return "", usage.Errorf("the model %q has no name; use for example openai/gpt-5-mini", model)
+	case scripted && !llm.AsksScript(model):
+		return "", usage.Errorf("-script needs the model script, but -model is %q; remove one of them", model)
+	}
+	return model, nil
+}

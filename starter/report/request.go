@@ -1,0 +1,88 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+
+	"weft/activities/contract"
+	"weft/starter/plaintext"
+	"weft/starter/progress"
+	"weft/starter/runs"
+)
+
+// Request writes a request with the commands that answer it.
+func Request(out io.Writer, q *runs.Request) {
+	line := func(label, format string, args ...any) { line(out, "  ", label, format, args...) }
+	fmt.Fprintf(out, "%s  %s\n", q.Kind, plaintext.Lines(q.ID))
+	due := ""
+	if q.DueAt != nil {
+		due = ", until " + q.DueAt.Local().Format(time.DateTime) + "; no answer means no"
+	}
+	line("waits", "%s, since %s%s", progress.Span(q.Seconds), q.OpenedAt.Local().Format(time.DateTime), due)
+	if where := whereOf(&q.Request); where != "" {
+		line("node", "%s", where)
+	}
+	line("asked", "%s", plaintext.Line(q.Text, 2000))
+	if q.Tool != "" {
+		tool := plaintext.Line(q.Tool, 100)
+		if q.Connection != "" {
+			tool += ", of connection " + plaintext.Line(q.Connection, 200)
+		}
+		line("tool", "%s", tool)
+	}
+	switch {
+	case len(q.Arguments) > 0:
+		line("arguments", "%s", plaintext.Line(string(q.Arguments), 4000))
+	case q.Call != nil:
+		line("arguments", "long; they are in: starter transcript %s", plaintext.ShellQuote(q.Of))
+	}
+	for i, c := range q.Commands {
+		line([]string{"answer", "or"}[min(i, 1)], "%s", plaintext.Lines(c))
+	}
+}
+
+// whereOf is a request's node, step and place.
+func whereOf(q *contract.Request) string {
+	if q.Node == "" {
+		return ""
+	}
+	where := plaintext.Line(q.Node, 200)
+	if q.Step > 0 {
+		where += fmt.Sprintf(", step %d", q.Step)
+	}
+	if q.At != "" {
+		where += ", " + plaintext.Line(q.At, 300)
+	}
+	return where
+}
+
+// Requests writes requests as columns; the last one is the command that answers.
+func Requests(out io.Writer, list []runs.Request) {
+	var rows [][]string
+	for i := range list {
+		q := &list[i]
+		due, node := "-", "-"
+		if q.DueAt != nil {
+			due = q.DueAt.Local().Format(time.DateTime)
+		}
+		if q.Node != "" {
+			node = plaintext.Line(q.Node, 60)
+			if q.At != "" {
+				node += " " + plaintext.Line(q.At, 100)
+			}
+		}
+		rows = append(rows, []string{cmp.Or(plaintext.Line(q.Flow, 60), "-"), q.Kind, progress.Span(q.Seconds), due, node, plaintext.Line(q.Text, 80), plaintext.Line(q.Commands[0], 1000)})
+	}
+	plaintext.Table(out, []string{"FLOW", "KIND", "WAITS", "DUE", "NODE", "ASKED", "ANSWER"}, rows)
+}
+
+// Runs writes runs as columns.
+func Runs(out io.Writer, all []runs.Summary) {
+	var rows [][]string
+	for _, r := range all {
+		rows = append(rows, []string{plaintext.Line(r.ID, 200), cmp.Or(plaintext.Line(r.Flow, 60), "-"), r.Status, r.Started.Local().Format(time.DateTime), progress.Span(r.Seconds)})
+	}
+	plaintext.Table(out, []string{"ID", "FLOW", "STATUS", "STARTED", "TOOK"}, rows)
+}

@@ -1,0 +1,181 @@
+// Package report writes what commands print for people: statuses, requests, failures and tables.
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/starter/plaintext"
+	"weft/starter/progress"
+	"weft/starter/runs"
+)
+
+// line writes a label and a text, with some space in front.
+func line(out io.Writer, indent, label, format string, args ...any) {
+	fmt.Fprintf(out, "%s%-10s%s\n", indent, label, fmt.Sprintf(format, args...))
+}
+
+// Status writes a run's status. calls describes those that wait.
+func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
+	line := func(label, format string, args ...any) { line(out, "", label, format, args...) }
+	line("run", "%s", r.ID)
+	line("status", "%s", st.Status)
+	if st.Flow != nil {
+		line("flow", "%s", flowText(st.Flow))
+	}
+	if st.Model != "" {
+		line("model", "%s", progress.ModelLabel(st.Model))
+	}
+	line("usage", "%s", usageText(st.Usage))
+	for i := range st.Usage.Switched {
+		line("switched", "%s", switchedText(&st.Usage.Switched[i]))
+	}
+	if st.Budget != nil {
+		line("budget", "%s", budgetText(st.Budget))
+	}
+	for _, l := range []struct {
+		label string
+		items []string
+	}{{"running", st.Running}, {"waiting", st.Waiting}, {"armed", st.Armed}} {
+		if len(l.items) > 0 {
+			line(l.label, "%s", plaintext.Line(strings.Join(l.items, ", "), 2000))
+		}
+	}
+	for i := range st.Executions {
+		line("done", "%s", plaintext.Line(executionText(&st.Executions[i]), 400))
+	}
+	for _, c := range st.Conflicts {
+		line("conflict", "%s: kept what %s wrote, dropped what %s wrote", plaintext.Line(c.Key, 200), plaintext.Line(c.Kept.Exec, 200), plaintext.Line(c.Dropped.Exec, 200))
+	}
+	if st.Session != nil {
+		session(st.Session, line)
+	}
+	for i := range st.Requests {
+		q := &st.Requests[i]
+		line("request", "%s %s: %s", q.Kind, plaintext.Lines(q.ID), plaintext.Line(q.Text, 300))
+		line("", "answer with: %s", r.Commands(q)[0])
+	}
+	for i := range st.Inbox {
+		line("unread", "%s", Unread(&st.Inbox[i]))
+	}
+	if st.Rejected > 0 {
+		line("rejected", "%d signals that answer nothing; the last:", st.Rejected)
+	}
+	for _, why := range st.Rejects {
+		line("", "%s", plaintext.Line(why, 600))
+	}
+	for _, call := range calls {
+		line("call", "%s", call)
+	}
+}
+
+func executionText(e *contract.Execution) string {
+	text := fmt.Sprintf("%s, step %d", e.Node, e.Step)
+	if e.Nth > 1 {
+		text += fmt.Sprintf(", execution %d", e.Nth)
+	}
+	if e.NoRoute {
+		text += ", all conditions said no"
+	}
+	if e.Exhausted {
+		text += ", its budget of tool calls was spent"
+	}
+	if e.LeftOut > 0 {
+		text += fmt.Sprintf(", %d early messages were no longer sent", e.LeftOut)
+	}
+	return text
+}
+
+// flowText is a flow's name with its version and description.
+func flowText(l *contract.FlowLabel) string {
+	text := plaintext.Line(l.Name, 200)
+	if l.Version != "" {
+		text += " " + plaintext.Line(l.Version, 100)
+	}
+	if l.Description != "" {
+		text += ": " + plaintext.Line(l.Description, 300)
+	}
+	return text
+}
+
+// microsPerUnit converts costs, which are in millionths of a unit of a currency.
+const microsPerUnit = 1_000_000
+
+// usageText is what was used, how much of the input came from a provider's cache, and what it cost by
+// the worker's price table.
+func usageText(u contract.Usage) string {
+	cached, cost := "", ""
+	if u.Cached > 0 && u.Input > 0 {
+		cached = fmt.Sprintf(" (%d %% of it from a provider's cache)", u.Cached*100/u.Input)
+	}
+	if u.Cost != 0 {
+		cost = fmt.Sprintf(", cost %d.%06d", u.Cost/microsPerUnit, u.Cost%microsPerUnit)
+		if u.Unpriced > 0 {
+			cost += fmt.Sprintf(" without %d calls that have no price", u.Unpriced)
+		}
+	}
+	text := fmt.Sprintf("%d model calls, %d input%s and %d output tokens%s", u.Calls, u.Input, cached, u.Output, cost)
+	if u.Stopped > 0 {
+		text += fmt.Sprintf("; %d more were stopped under way", u.Stopped)
+	}
+	return text
+}
+
+// switchedText is a switch from model to model, and how often it happened.
+func switchedText(s *contract.Switched) string {
+	text := "between other models"
+	if s.From != "" {
+		text = fmt.Sprintf("from %s to %s: %s", plaintext.Line(s.From, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40))
+	}
+	if s.Times > 1 {
+		text += fmt.Sprintf(" (%d times)", s.Times)
+	}
+	return text
+}
+
+// budgetText is what a run may spend.
+func budgetText(b *contract.Allowance) string {
+	var parts []string
+	if b.Calls > 0 {
+		parts = append(parts, fmt.Sprintf("%d model calls", b.Calls))
+	}
+	if b.Tokens > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens", b.Tokens))
+	}
+	if b.Cost > 0 {
+		parts = append(parts, fmt.Sprintf("cost %.6f", float64(b.Cost)/microsPerUnit))
+	}
+	return "at most " + strings.Join(parts, ", ")
+}
+
+// session shows a session's turns and the sessions that it has started.
+func session(s *contract.SessionStatus, line func(label, format string, args ...any)) {
+	text := fmt.Sprintf("%d", s.Turns)
+	if s.Turn != nil {
+		text += ", the last one " + s.Turn.Status
+	}
+	if s.Queued > 0 {
+		text += fmt.Sprintf(", %d prompts queued", s.Queued)
+	}
+	if s.Callbacks > 0 {
+		text += fmt.Sprintf(", %d callbacks waiting", s.Callbacks)
+	}
+	line("turns", "%s", text)
+	for _, c := range s.Children {
+		line("session", "%s: %s, %s", plaintext.Line(c.ID, 300), plaintext.Line(c.Agent, 100), c.Status)
+	}
+}
+
+// Unread shows a message that no model call has had.
+func Unread(m *contract.Inbound) string {
+	text := fmt.Sprintf("%q", plaintext.Line(m.Text, 100))
+	if m.Node != "" {
+		text += " to " + plaintext.Line(m.Node, 200)
+	}
+	if m.By != "" {
+		text += " by " + plaintext.Line(m.By, 100)
+	}
+	return text
+}

@@ -1,0 +1,217 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/usage"
+)
+
+// MemoSession is the memo's key of the name that an HTTP client gave a session.
+const MemoSession = "session_id"
+
+// Summary is a run in a list.
+type Summary struct {
+	ID string `json:"id"`
+	// Flow is empty for a run that has neither the search attribute nor the memo.
+	Flow string `json:"flow,omitempty"`
+	// Status is one of [StatusNames].
+	Status  string     `json:"status"`
+	Started time.Time  `json:"started"`
+	Closed  *time.Time `json:"closed,omitempty"`
+	// Seconds are those from the start to the end, or to now.
+	Seconds float64 `json:"seconds"`
+
+	// Queue is its task queue, Session the name that an HTTP client gave it.
+	Queue   string `json:"-"`
+	Session string `json:"-"`
+}
+
+// SummaryOf reads what Temporal knows of a run.
+func SummaryOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) Summary {
+	s := Summary{ID: info.GetExecution().GetWorkflowId(), Status: history.StatusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), Queue: info.GetTaskQueue(),
+		Session: Memo(info, MemoSession)}
+	attribute := func(name string) string { return history.Text(info.GetSearchAttributes().GetIndexedFields()[name]) }
+	if s.Flow = attribute(contract.AttributeFlow); s.Flow == "" {
+		s.Flow = Memo(info, contract.MemoFlow)
+	}
+	// For Temporal a run that waits is running.
+	if own := attribute(contract.AttributeStatus); s.Status == contract.StatusRunning && byAttribute(own) {
+		s.Status = own
+	}
+	end := now
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetCloseTime() != nil {
+		end = info.GetCloseTime().AsTime()
+		s.Closed = &end
+	}
+	s.Seconds = max(0, end.Sub(s.Started).Round(time.Millisecond).Seconds())
+	return s
+}
+
+// Memo returns a text of a run's memo, "" for anything else.
+func Memo(info *workflowpb.WorkflowExecutionInfo, key string) string {
+	return history.Text(info.GetMemo().GetFields()[key])
+}
+
+// statuses are those of a list, each with Temporal's query. Waiting and idle are known by the search
+// attribute alone; such a run is running for Temporal.
+var statuses = []struct{ name, query string }{
+	{contract.StatusRunning, `ExecutionStatus = "Running"`},
+	{contract.StatusWaiting, `ExecutionStatus = "Running" AND ` + contract.AttributeStatus + ` = "` + contract.StatusWaiting + `"`},
+	{contract.StatusIdle, `ExecutionStatus = "Running" AND ` + contract.AttributeStatus + ` = "` + contract.StatusIdle + `"`},
+	{contract.StatusCompleted, `ExecutionStatus = "Completed"`},
+	{contract.StatusFailed, `ExecutionStatus = "Failed"`},
+	{contract.StatusCancelled, `ExecutionStatus = "Canceled"`},
+	{"terminated", `ExecutionStatus = "Terminated"`},
+	{"timed_out", `ExecutionStatus = "TimedOut"`},
+}
+
+// StatusNames returns the statuses that a [Filter] can ask for.
+func StatusNames() []string {
+	var out []string
+	for _, s := range statuses {
+		out = append(out, s.name)
+	}
+	return out
+}
+
+// byAttribute reports whether a status is known by the search attribute alone.
+func byAttribute(status string) bool {
+	return status == contract.StatusWaiting || status == contract.StatusIdle
+}
+
+// Filter selects runs.
+type Filter struct {
+	// Flow and Status, if set, are those of the runs.
+	Flow, Status string
+	// Closed includes closed runs; Status overrides it.
+	Closed bool
+	// Limit 0 is all.
+	Limit int
+}
+
+// query returns the query for Temporal. It fails if only a search attribute could tell, and the
+// namespace does not have it.
+func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
+	query := `ExecutionStatus = "Running"`
+	if f.Closed {
+		query = `ExecutionStatus != "ContinuedAsNew"` // such a run goes on under its id
+	}
+	if f.Status != "" {
+		query = statuses[slices.Index(StatusNames(), f.Status)].query
+	}
+	// A workflow with a parent is a sub-agent.
+	query = fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND %s`, contract.WorkflowFlow, query)
+	if f.Flow == "" && !byAttribute(f.Status) {
+		return query, nil
+	}
+	state, err := activities.NewAttributes(c.Client).Of(ctx, c.Namespace)
+	if byAttribute(f.Status) && !slices.Contains(state.Registered, contract.AttributeStatus) {
+		if err != nil {
+			return "", err
+		}
+		return "", usage.Errorf("-status %s needs the search attribute %s, which namespace %q does not have; add it with: %s",
+			f.Status, contract.AttributeStatus, c.Namespace, activities.RegisterCommand(c.Namespace, contract.AttributeStatus))
+	}
+	// Temporal's query language has escapes, but the server takes what is escaped for another text.
+	if name := contract.Keyword(f.Flow); name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'\`, r) }) &&
+		slices.Contains(state.Registered, contract.AttributeFlow) {
+		query += ` AND (` + contract.AttributeFlow + ` = "` + name + `" OR ` + contract.AttributeFlow + ` IS NULL)`
+	}
+	return query, nil
+}
+
+// matches reports whether a run that Temporal found is one of those asked for: a run without search
+// attributes has its name in the memo.
+func (f *Filter) matches(s *Summary) bool {
+	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status)
+}
+
+// pageSize is how many entries are asked for at a time.
+const pageSize = 200
+
+// List returns runs, the latest first, at most Limit of them, and reports whether there are more.
+func (c *Connection) List(ctx context.Context, f Filter) (all []Summary, more bool, err error) {
+	query, err := c.query(ctx, &f)
+	if err != nil {
+		return nil, false, err
+	}
+	all = []Summary{}
+	var token []byte
+	for {
+		page, next, err := c.retryPage(ctx, &f, query, token, listPauses)
+		if err != nil {
+			return nil, false, c.tooBusy(err, len(all))
+		}
+		for _, s := range page {
+			if f.Limit > 0 && len(all) == f.Limit {
+				return all, true, nil
+			}
+			all = append(all, s)
+		}
+		if token = next; len(token) == 0 {
+			return all, false, nil
+		}
+	}
+}
+
+// Page returns the next runs behind a token, Limit at most, and the token behind them. It looks for
+// at least one.
+func (c *Connection) Page(ctx context.Context, f Filter, token []byte) (out []Summary, next []byte, err error) {
+	query, err := c.query(ctx, &f)
+	for err == nil && len(out) == 0 {
+		out, next, err = c.page(ctx, &f, query, token, f.Limit)
+		if token = next; len(token) == 0 {
+			break
+		}
+	}
+	return out, next, err
+}
+
+func (c *Connection) page(ctx context.Context, f *Filter, query string, token []byte, size int) (out []Summary, next []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	page, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: c.Namespace, PageSize: int32(size), Query: query, NextPageToken: token})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the runs in namespace %q at %s: %w", c.Namespace, c.Address, err)
+	}
+	for _, info := range page.GetExecutions() {
+		if s := SummaryOf(info, time.Now()); f.matches(&s) {
+			out = append(out, s)
+		}
+	}
+	return out, page.GetNextPageToken(), nil
+}
+
+// listPauses are those before a page is asked for again.
+var listPauses = []time.Duration{time.Second, 4 * time.Second}
+
+// retryPage asks for a page again if the server has no time for it: a long list is a heavy question,
+// and what was read of it should not be lost.
+func (c *Connection) retryPage(ctx context.Context, f *Filter, query string, token []byte, pauses []time.Duration) ([]Summary, []byte, error) {
+	for try := 0; ; try++ {
+		page, next, err := c.page(ctx, f, query, token, pageSize)
+		if err == nil || try == len(pauses) || !Unavailable(err) || Sleep(ctx, pauses[try]) != nil {
+			return page, next, err
+		}
+	}
+}
+
+// tooBusy adds to a failure that the server is away or busy what to do.
+func (c *Connection) tooBusy(err error, read int) error {
+	if !Unavailable(err) {
+		return err
+	}
+	return fmt.Errorf("%d runs were read, then Temporal at %s did not answer in time, though asked again (%w); it is busy or away: try later, or ask for less: starter list -limit 50, -name or -status",
+		read, c.Address, err)
+}

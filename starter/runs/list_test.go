@@ -1,0 +1,82 @@
+package runs
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/mocks"
+
+	"weft/starter/runs/runstest"
+	"weft/worker/config"
+)
+
+func TestListsArePaged(t *testing.T) {
+	tests := map[string]struct {
+		limit int
+		want  string
+		more  bool
+	}{
+		"all":                       {limit: 0, want: "a b c"},
+		"as many as there are":      {limit: 3, want: "a b c"},
+		"fewer, on the first page":  {limit: 1, want: "a", more: true},
+		"fewer, at the page's end":  {limit: 2, want: "a b", more: true},
+		"more than there ever were": {limit: 50, want: "a b c"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			all, more, err := (&Connection{Temporal: &config.Temporal{Client: runstest.Stored(t)}}).List(t.Context(), Filter{Closed: true, Limit: tc.limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for _, r := range all {
+				ids = append(ids, r.ID)
+			}
+			if got := strings.Join(ids, " "); got != tc.want || more != tc.more {
+				t.Errorf("runs are %q, more: %v; want %q, %v", got, more, tc.want, tc.more)
+			}
+		})
+	}
+}
+
+// TestListOfABusyServer asks for a page again, as often as there are pauses, and no other error.
+func TestListOfABusyServer(t *testing.T) {
+	busy := func() error { return serviceerror.NewDeadlineExceeded("context deadline exceeded") }
+	tests := map[string]struct {
+		errs  []error
+		calls int
+		want  string
+	}{
+		"once":         {errs: []error{busy()}, calls: 2},
+		"exhausted":    {errs: []error{serviceerror.NewResourceExhausted(enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "too many")}, calls: 2},
+		"away":         {errs: []error{serviceerror.NewUnavailable("no route")}, calls: 2},
+		"all the time": {errs: []error{busy(), busy(), busy(), busy()}, calls: 3, want: "7 runs were read, then Temporal at here:1 did not answer in time"},
+		"wrong":        {errs: []error{serviceerror.NewInvalidArgument("no such field")}, calls: 1, want: "no such field"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &mocks.Client{}
+			for _, err := range tc.errs {
+				c.On("ListWorkflow", mock.Anything, mock.Anything).Return(nil, err).Once()
+			}
+			c.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
+			at := &Connection{Temporal: &config.Temporal{Client: c, Address: "here:1"}}
+			_, _, err := at.retryPage(t.Context(), &Filter{}, "", nil, []time.Duration{0, 0})
+			c.AssertNumberOfCalls(t, "ListWorkflow", tc.calls)
+			if err != nil {
+				err = at.tooBusy(err, 7)
+			}
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("the error is %v, want %q", err, tc.want)
+			}
+			if remedy := err != nil && strings.Contains(err.Error(), "ask for less: starter list -limit 50"); remedy != (name == "all the time") {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/transcript"
+	"weft/starter/usage"
+)
+
+// NoAnswerError is the error of a question that no worker answers.
+type NoAnswerError struct {
+	ID, Status, Queue  string
+	Namespace, Address string
+	Cause              error
+}
+
+// Error says who does not answer and what to do.
+func (n *NoAnswerError) Error() string { return n.Problem() + "; start one with: bin/worker" }
+
+// Problem says who does not answer.
+func (n *NoAnswerError) Problem() string {
+	return fmt.Sprintf("the run %q is %s, but no worker answers for it on task queue %q, namespace %s at %s (%v)", n.ID, n.Status, n.Queue, n.Namespace, n.Address, n.Cause)
+}
+
+func (r *Run) noAnswer(cause error) error {
+	return &NoAnswerError{r.ID, history.StatusName(r.Status), r.Queue, r.Namespace, r.Address, cause}
+}
+
+// Query asks the run's worker. The error is a [*NoAnswerError] if nobody answers.
+func (r *Run) Query(ctx context.Context, query string, out any, args ...any) error {
+	patience := r.patience()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	asked := time.Now()
+	value, err := r.Client.QueryWorkflow(ctx, r.ID, r.RunID, query, args...)
+	switch {
+	case Is[*serviceerror.QueryFailed](err) && len(args) == 0:
+		return usage.Errorf("the run %q answers no query %q: %v; is it a run of a flow?", r.ID, query, err)
+	case err != nil:
+		// The server may end the call a little before this side does, in various words.
+		if took := time.Since(asked); ctx.Err() != nil || Is[*serviceerror.DeadlineExceeded](err) || took > patience*9/10 {
+			err = fmt.Errorf("no answer within %v", max(took.Round(time.Second), time.Second))
+		}
+		return r.noAnswer(err)
+	}
+	if err := value.Get(out); err != nil {
+		return fmt.Errorf("read the %s of %q: %w", query, r.ID, err)
+	}
+	return nil
+}
+
+func (r *Run) patience() time.Duration {
+	switch {
+	case r.Patience > 0:
+		return r.Patience
+	case r.Open():
+		return CallTimeout
+	}
+	return ClosedTimeout
+}
+
+// Reported asks the run's worker for its status.
+func (r *Run) Reported(ctx context.Context) (*contract.Status, error) {
+	st := &contract.Status{}
+	return st, r.Query(ctx, contract.QueryStatus, st)
+}
+
+// Standing returns the status of a run. If no worker answers for a closed run, it is made of its
+// transcript, which is returned then.
+func (r *Run) Standing(ctx context.Context) (*contract.Status, *transcript.Transcript, error) {
+	st, err := r.Reported(ctx)
+	var read *transcript.Transcript
+	if Is[*NoAnswerError](err) && !r.Open() {
+		if read, err = transcript.Read(ctx, history.From(r.Client), r.ID, r.RunID); err == nil {
+			st = read.Status()
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if !r.Open() {
+		st.Status = history.StatusName(r.Status) // a run that was terminated could not note it
+	}
+	return st, read, nil
+}
+
+// maxBranches bounds the branches that are asked. Of others their first node is known.
+const maxBranches = 100
+
+// AddBranches adds to the status of an open run how far its branches are: the run itself knows the
+// first node of each. A branch that has closed, or for which nobody answers, stays as it is.
+func (r *Run) AddBranches(ctx context.Context, st *contract.Status) {
+	if !r.Open() || len(st.Running) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	d, err := r.Client.DescribeWorkflowExecution(ctx, r.ID, r.RunID)
+	if err != nil {
+		return
+	}
+	children := map[string]string{}
+	for _, c := range d.GetPendingChildren() {
+		children[c.GetWorkflowId()] = c.GetRunId()
+	}
+	var running []string
+	asked := 0
+	for _, exec := range st.Running {
+		id := r.ID + "/" + exec
+		of := &contract.Status{}
+		if child, known := children[id]; known && asked < maxBranches {
+			asked++
+			if of, err = r.Below(id, child, r.Status).Reported(ctx); err != nil {
+				asked, of = maxBranches, &contract.Status{}
+			}
+		}
+		if len(of.Running) == 0 {
+			running = append(running, exec)
+			continue
+		}
+		running = append(running, of.Running...)
+		st.Executions = append(st.Executions, of.Executions...)
+	}
+	st.Running = running
+}

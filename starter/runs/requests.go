@@ -1,0 +1,201 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"weft/activities/contract"
+	"weft/starter/plaintext"
+	"weft/starter/usage"
+)
+
+// Request is an open request with what a person needs to answer it.
+type Request struct {
+	// Of is the run to which an answer is sent.
+	Of   string `json:"workflow_id"`
+	Flow string `json:"flow,omitempty"`
+	// Seconds are those since it was opened.
+	Seconds float64 `json:"seconds"`
+	// Commands are the command lines that answer it; words in capital letters are to be replaced.
+	Commands []string `json:"commands"`
+	contract.Request
+}
+
+// Request describes a request of the run.
+func (r *Run) Request(flow string, q *contract.Request, now time.Time) Request {
+	return Request{Of: r.ID, Flow: flow, Request: *q, Commands: r.Commands(q), Seconds: max(0, now.Sub(q.OpenedAt).Round(time.Millisecond).Seconds())}
+}
+
+// Commands returns the command lines that answer a request.
+func (r *Run) Commands(q *contract.Request) []string {
+	line := r.Starter + CommandOf(q.Kind) + " " + r.Quoted() + " " + plaintext.ShellQuote(q.ID)
+	switch q.Kind {
+	case contract.RequestConfirm:
+		return []string{line + " -yes", line + " -no -reason TEXT"}
+	case contract.RequestToolResult:
+		return []string{line + " -result JSON", line + " -error TEXT"}
+	case contract.RequestRetry:
+		return []string{line, line + " -give-up -reason TEXT"}
+	}
+	return []string{r.Starter + "message " + r.Quoted() + " -request " + plaintext.ShellQuote(q.ID) + " TEXT"}
+}
+
+// CommandOf returns the command that answers requests of a kind.
+func CommandOf(kind string) string { return strings.ReplaceAll(kind, "_", "-") }
+
+// Choose finds the request that an answer of a kind is for, and returns its id. word is the id, or the
+// beginning or the end of one; "" stands for the only request of the kind.
+func (r *Run) Choose(kind, word string, st *contract.Status) (string, error) {
+	open := st.Requests
+	found := matching(kind, word, open)
+	switch {
+	case word == "" && len(found) == 0:
+		return "", usage.Errorf("the run %q has no open request of kind %s%s", r.ID, kind, r.Listing(open))
+	case word == "" && len(found) > 1:
+		return "", usage.Errorf("the run %q has %d open requests of kind %s; name one%s", r.ID, len(found), kind, r.Listing(open))
+	case len(found) == 0 && slices.ContainsFunc(st.Answered, func(x contract.Answered) bool { return x.ID == word }):
+		return word, nil // the run reports whether this is the same answer again
+	case len(found) == 0:
+		return "", usage.Errorf("the run %q has no open request %q%s", r.ID, word, r.Listing(open))
+	case len(found) > 1:
+		return "", usage.Errorf("%q is the begin or end of %d open requests of the run %q; write more of it%s", word, len(found), r.ID, r.Listing(open))
+	case found[0].Kind != kind:
+		return "", usage.Errorf("the request %q is of kind %s, which %s does not answer; use: %s", found[0].ID, found[0].Kind, CommandOf(kind),
+			strings.Join(r.Commands(found[0]), "\n  or: "))
+	}
+	return found[0].ID, nil
+}
+
+// matching returns the requests whose id is word, or begins or ends with it; for "" those of a kind.
+func matching(kind, word string, open []contract.Request) []*contract.Request {
+	var found []*contract.Request
+	for i := range open {
+		q := &open[i]
+		switch {
+		case q.ID == word:
+			return []*contract.Request{q}
+		case word == "" && q.Kind == kind, word != "" && (strings.HasPrefix(q.ID, word) || strings.HasSuffix(q.ID, word)):
+			found = append(found, q)
+		}
+	}
+	return found
+}
+
+// maxListed bounds the open requests that an error lists.
+const maxListed = 10
+
+// Listing lists open requests for an error.
+func (r *Run) Listing(open []contract.Request) string {
+	if len(open) == 0 {
+		return "; nothing of it is open"
+	}
+	var b strings.Builder
+	b.WriteString("; open:")
+	for i, q := range open {
+		if i == maxListed {
+			fmt.Fprintf(&b, "\n  and %d more, see: %srequests %s", len(open)-i, r.Starter, r.Quoted())
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s  %s  (%s)", q.Kind, plaintext.Lines(q.ID), plaintext.Line(q.Text, 100))
+	}
+	return b.String()
+}
+
+const (
+	// MaxConcurrent bounds how many runs are asked at a time.
+	MaxConcurrent = 16
+	// requestsTimeout is how long one run's worker has to answer.
+	requestsTimeout = 5 * time.Second
+)
+
+// Waiting is what open runs wait for.
+type Waiting struct {
+	Requests []Request `json:"requests"`
+	// Silent are the runs for which nobody answers.
+	Silent []SilentRun `json:"silent"`
+}
+
+// SilentRun is a run whose worker does not answer.
+type SilentRun struct {
+	Run   string `json:"run"`
+	Flow  string `json:"flow,omitempty"`
+	Error string `json:"error"`
+}
+
+// Requests asks open runs concurrently what they wait for, and keeps their order.
+func (c *Connection) Requests(ctx context.Context, list []Summary) *Waiting {
+	all := make([]*Run, len(list))
+	answers := make([]*contract.Status, len(list))
+	errs := make([]error, len(list))
+	var group sync.WaitGroup
+	slots := make(chan struct{}, MaxConcurrent)
+	queues := newSilentQueues()
+	for i, s := range list {
+		all[i] = &Run{Connection: c, ID: s.ID, Queue: s.Queue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Patience: requestsTimeout}
+		slots <- struct{}{}
+		group.Go(func() {
+			if c.Caught != nil {
+				defer c.Caught()
+			}
+			defer func() { <-slots }()
+			if errs[i] = queues.check(s.Queue); errs[i] == nil {
+				asked := time.Now()
+				answers[i], errs[i] = all[i].Reported(ctx)
+				queues.note(s.Queue, errs[i], time.Since(asked))
+			}
+		})
+	}
+	group.Wait()
+	out := &Waiting{Requests: []Request{}, Silent: []SilentRun{}}
+	now := time.Now()
+	for i, s := range list {
+		if errs[i] != nil {
+			out.Silent = append(out.Silent, SilentRun{Run: s.ID, Flow: s.Flow, Error: errs[i].Error()})
+			continue
+		}
+		for j := range answers[i].Requests {
+			out.Requests = append(out.Requests, all[i].Request(s.Flow, &answers[i].Requests[j], now))
+		}
+	}
+	return out
+}
+
+// silentQueues counts unanswered questions by task queue: thousands of runs may wait on one whose
+// workers are away, and not each of them is given its time.
+type silentQueues struct {
+	mu       sync.Mutex
+	waited   map[string]int
+	answered map[string]bool
+}
+
+func newSilentQueues() *silentQueues {
+	return &silentQueues{waited: map[string]int{}, answered: map[string]bool{}}
+}
+
+// note records the outcome of a question, and how long it took.
+func (s *silentQueues) note(queue string, err error, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.answered[queue] = true
+	case took > requestsTimeout/2: // what fails at once costs no time, and says nothing of others
+		s.waited[queue]++
+	}
+}
+
+// check returns an error if no more runs of a task queue are asked.
+func (s *silentQueues) check(queue string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answered[queue] || s.waited[queue] < MaxConcurrent {
+		return nil
+	}
+	return fmt.Errorf("not asked, since for %d others on task queue %q nobody answered; start a worker with: bin/worker", MaxConcurrent, queue)
+}

@@ -1,0 +1,111 @@
+package runs
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/mocks"
+
+	"weft/activities/contract"
+	"weft/starter/runs/runstest"
+	"weft/starter/usage"
+	"weft/worker/config"
+)
+
+func TestRequestsAreChosen(t *testing.T) {
+	const listing = `; open:
+  confirm  a#1/confirm/1.1-0000aaaa  (a wants to call pay)
+  tool_result  a#1/client/1.2-1111aaaa  (run look_up)
+  retry  b#2/model/1~1-2222bbbb  (no[2J key)
+  message  it's/ask-3333bbbb  (Which month?)`
+	twice := append(runstest.Requests(), contract.Request{ID: "a#1/confirm/1.1-0000aaaa/more", Kind: contract.RequestConfirm})
+	tests := map[string]struct {
+		kind, word string
+		open       []contract.Request
+		want, err  string
+	}{
+		"the only one of its kind":             {kind: contract.RequestRetry, open: runstest.Requests(), want: "b#2/model/1~1-2222bbbb"},
+		"by its end":                           {kind: contract.RequestConfirm, word: "0000aaaa", open: runstest.Requests(), want: "a#1/confirm/1.1-0000aaaa"},
+		"by its begin":                         {kind: contract.RequestToolResult, word: "a#1/cl", open: runstest.Requests(), want: "a#1/client/1.2-1111aaaa"},
+		"whole, though another begins with it": {kind: contract.RequestConfirm, word: "a#1/confirm/1.1-0000aaaa", open: twice, want: "a#1/confirm/1.1-0000aaaa"},
+		"answered before":                      {kind: contract.RequestConfirm, word: "was#1/confirm", open: runstest.Requests(), want: "was#1/confirm"},
+		"none of its kind":                     {kind: contract.RequestConfirm, open: runstest.Requests()[2:3], err: "the run \"r\" has no open request of kind confirm; open:\n  retry  b#2/model/1~1-2222bbbb  (no[2J key)"},
+		"none at all":                          {kind: contract.RequestConfirm, err: `the run "r" has no open request of kind confirm; nothing of it is open`},
+		"unknown":                              {kind: contract.RequestConfirm, word: "zzz", open: runstest.Requests(), err: `the run "r" has no open request "zzz"` + listing},
+		"not clear":                            {kind: contract.RequestConfirm, word: "aaaa", open: runstest.Requests(), err: `"aaaa" is the begin or end of 2 open requests of the run "r"; write more of it` + listing},
+		"of another kind": {kind: contract.RequestConfirm, word: "2222bbbb", open: runstest.Requests(),
+			err: "the request \"b#2/model/1~1-2222bbbb\" is of kind retry, which confirm does not answer; use: starter retry r 'b#2/model/1~1-2222bbbb'\n  or: starter retry r 'b#2/model/1~1-2222bbbb' -give-up -reason TEXT"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			q, err := (&Run{Connection: &Connection{Starter: "starter "}, ID: "r"}).Choose(tc.kind, tc.word, &contract.Status{Requests: tc.open, Answered: []contract.Answered{{ID: "was#1/confirm"}}})
+			if err != nil {
+				if diff := cmp.Diff(tc.err, err.Error()); diff != "" {
+					t.Errorf("error (-want +got):\n%s", diff)
+				}
+				if !Is[usage.Error](err) {
+					t.Errorf("the error is no usage error: %v", err)
+				}
+				return
+			}
+			if tc.err != "" || q != tc.want {
+				t.Errorf("chose %q, want %q%s", q, tc.want, tc.err)
+			}
+		})
+	}
+}
+
+// TestInbox asks two runs, of which one does not answer.
+func TestInbox(t *testing.T) {
+	c := &mocks.Client{}
+	c.On("QueryWorkflow", mock.Anything, "good", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Requests: runstest.Requests()[:2]}), nil)
+	c.On("QueryWorkflow", mock.Anything, "silent", "", contract.QueryStatus).Return(nil, serviceerror.NewUnavailable("nobody is there"))
+	c.On("QueryWorkflow", mock.Anything, "idle", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{}), nil)
+	list := []Summary{{ID: "silent", Flow: "S", Queue: "q"}, {ID: "good", Flow: "Triage"}, {ID: "idle"}}
+	box := (&Connection{Temporal: &config.Temporal{Client: c, Namespace: "default", Address: "127.0.0.1:7233"}, Starter: "starter "}).Requests(t.Context(), list)
+	if len(box.Requests) != 2 || box.Requests[0].Of != "good" || box.Requests[0].Flow != "Triage" || box.Requests[1].ID != "a#1/client/1.2-1111aaaa" {
+		t.Errorf("requests are %+v", box.Requests)
+	}
+	want := []SilentRun{{Run: "silent", Flow: "S", Error: `the run "silent" is running, but no worker answers for it on task queue "q", namespace default at 127.0.0.1:7233 (nobody is there); start one with: bin/worker`}}
+	if diff := cmp.Diff(want, box.Silent); diff != "" {
+		t.Errorf("silent runs (-want +got):\n%s", diff)
+	}
+}
+
+// TestSilentQueues gives up on a task queue at which nobody answers, and on no other.
+func TestSilentQueues(t *testing.T) {
+	quiet := errors.New("no answer within 5s")
+	tests := map[string]struct {
+		silent, broken, good int
+		given                bool
+	}{
+		"nobody is there":           {silent: MaxConcurrent, given: true},
+		"too few to tell":           {silent: MaxConcurrent - 1},
+		"runs that cannot go on":    {broken: 5 * MaxConcurrent},
+		"one of them has an answer": {silent: 5 * MaxConcurrent, good: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			q := newSilentQueues()
+			for range tc.silent {
+				q.note("a", quiet, requestsTimeout)
+			}
+			for range tc.broken {
+				q.note("a", quiet, time.Millisecond)
+			}
+			for range tc.good {
+				q.note("a", nil, requestsTimeout)
+			}
+			if err := q.check("a"); (err != nil) != tc.given {
+				t.Errorf("given up: %v, want %v", err, tc.given)
+			}
+			if err := q.check("b"); err != nil {
+				t.Errorf("another queue: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+// Package runs finds, lists, starts, asks and answers the runs of flows at Temporal. It prints
+// nothing; errors of what the caller gave are of type [usage.Error].
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/plaintext"
+	"weft/starter/usage"
+	"weft/worker/config"
+)
+
+const (
+	// CallTimeout bounds one question to Temporal or to a run's worker.
+	CallTimeout = 10 * time.Second
+	// ClosedTimeout is how long a closed run's worker has to answer: history can answer too.
+	ClosedTimeout = 3 * time.Second
+)
+
+// Connection is a connection to the Temporal that has the runs.
+type Connection struct {
+	*config.Temporal
+	// Starter begins the command lines in messages: "starter ", with -dev if that was used.
+	Starter string
+	// Caught, if set, is deferred by goroutines and reports their panics.
+	Caught func()
+}
+
+// Run is what Temporal knows of a run.
+type Run struct {
+	*Connection
+	ID, RunID, Queue string
+	Status           enumspb.WorkflowExecutionStatus
+	// Patience bounds a question to its worker; zero is [CallTimeout], or [ClosedTimeout] if it is closed.
+	Patience time.Duration
+	// Events is the length of its history.
+	Events   int64
+	Priority temporal.Priority
+}
+
+// types are those of Weft's workflows: others may use the namespace, too.
+var types = []string{contract.WorkflowFlow, contract.WorkflowBranch, contract.WorkflowWebhookDelivery}
+
+// Find describes the latest run of a workflow.
+func (c *Connection) Find(ctx context.Context, id string) (*Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	d, err := c.Client.DescribeWorkflowExecution(ctx, id, "")
+	if Is[*serviceerror.NotFound](err) {
+		return nil, usage.Errorf("run %q not found in namespace %q at %s; check the id, or TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE", id, c.Namespace, c.Address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("describe the run %q: %w", id, err)
+	}
+	info := d.GetWorkflowExecutionInfo()
+	if kind := info.GetType().GetName(); kind != "" && !slices.Contains(types, kind) {
+		return nil, usage.Errorf("%q is not a run of Weft but a workflow of type %q; list runs with: %slist -all", id, plaintext.Line(kind, 100), c.Starter)
+	}
+	p := info.GetPriority()
+	return &Run{Connection: c, ID: id, RunID: info.GetExecution().GetRunId(), Queue: info.GetTaskQueue(), Status: info.GetStatus(), Events: info.GetHistoryLength(),
+		Priority: temporal.Priority{PriorityKey: int(p.GetPriorityKey()), FairnessKey: p.GetFairnessKey(), FairnessWeight: p.GetFairnessWeight()}}, nil
+}
+
+// Open reports whether the run has not closed.
+func (r *Run) Open() bool { return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING }
+
+// Quoted returns the id for a command line.
+func (r *Run) Quoted() string { return plaintext.ShellQuote(r.ID) }
+
+// Below returns another workflow of the run's tree.
+func (r *Run) Below(id, runID string, status enumspb.WorkflowExecutionStatus) *Run {
+	return &Run{Connection: r.Connection, ID: id, RunID: runID, Queue: r.Queue, Status: status, Patience: ClosedTimeout}
+}
+
+// Closed describes how a closed run ended, and names the command that shows more.
+func (r *Run) Closed(ctx context.Context) string {
+	text := fmt.Sprintf("the run %q is already closed: %s", r.ID, history.StatusName(r.Status))
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	err := r.Client.GetWorkflow(ctx, r.ID, r.RunID).Get(ctx, nil)
+	if f := contract.FailureOf(err); f != nil && f.Class != contract.ClassCancelled && ctx.Err() == nil {
+		text += fmt.Sprintf(" (%s: %s)", plaintext.Line(f.Class, 100), plaintext.Line(f.Text, 500))
+	}
+	return text + "; see: " + r.Starter + "result " + r.Quoted()
+}
+
+// TerminationReason returns the reason that was given when the run was terminated, or "".
+func (r *Run) TerminationReason(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	return history.TerminationReason(ctx, r.Client, r.ID, r.RunID)
+}
+
+// Poller is a worker that polls a task queue.
+type Poller struct {
+	Identity string
+	Last     time.Time
+}
+
+// Pollers returns the workers that polled a task queue lately.
+func (c *Connection) Pollers(ctx context.Context, queue string) ([]Poller, error) {
+	d, err := c.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
+		Namespace: c.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue}, TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
+	})
+	var out []Poller
+	for _, p := range d.GetPollers() {
+		out = append(out, Poller{p.GetIdentity(), p.GetLastAccessTime().AsTime()})
+	}
+	return out, err
+}
+
+// LastPoll returns when a worker last polled a task queue; zero if none did lately.
+func (c *Connection) LastPoll(ctx context.Context, queue string) (last time.Time, err error) {
+	all, err := c.Pollers(ctx, queue)
+	for _, p := range all {
+		if p.Last.After(last) {
+			last = p.Last
+		}
+	}
+	return last, err
+}
+
+// Is reports whether an error is or wraps one of type T.
+func Is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
+}
+
+// Unavailable reports whether an error means that Temporal cannot be reached, or not in time.
+func Unavailable(err error) bool {
+	return Is[*serviceerror.Unavailable](err) || Is[*serviceerror.DeadlineExceeded](err) || Is[*serviceerror.ResourceExhausted](err) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Sleep waits for d, or until ctx is done; then it returns its error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

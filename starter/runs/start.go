@@ -1,0 +1,125 @@
+package runs
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"strings"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/starter/plaintext"
+	"weft/starter/usage"
+	"weft/workflows/plan"
+)
+
+const (
+	// MaxID bounds the id of a run. Children add to it, and Temporal allows 1,000 bytes.
+	MaxID = 200
+	// MaxInput bounds a run's input, in bytes, with room for Temporal's envelope.
+	MaxInput = 1_900 << 10
+	// MaxFairnessKey bounds a fairness key, in bytes.
+	MaxFairnessKey = 64
+	// maxDescription leaves room in the 20,000 bytes that Temporal allows as a run's details.
+	maxDescription = 10_000
+)
+
+// NewID makes a workflow id of a flow's name: its letters and digits, and 8 random characters.
+func NewID(name string) string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	slug := strings.Join(words, "-")
+	slug = strings.Trim(slug[:min(len(slug), 60)], "-")
+	if slug == "" {
+		slug = "flow"
+	}
+	return slug + "-" + strings.ToLower(rand.Text()[:8])
+}
+
+// CheckID refuses what cannot be the id of a run.
+func CheckID(id string) error {
+	if strings.ContainsFunc(id, plaintext.Unprintable) || len(id) > MaxID {
+		return usage.Errorf("-id %.100q cannot be an id: want printable ASCII, at most %d bytes", id, MaxID)
+	}
+	return nil
+}
+
+// Start starts a run, with memo, descriptions, and those search attributes that the namespace has.
+func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, in *contract.RunInput) (client.WorkflowRun, error) {
+	values, err := describe(&o, in)
+	if err != nil {
+		return nil, err
+	}
+	start := func(names []string) (client.WorkflowRun, error) {
+		o.TypedSearchAttributes = attributes(names, values)
+		return c.Client.ExecuteWorkflow(ctx, o, contract.WorkflowFlow, in)
+	}
+	run, err := start(contract.Attributes)
+	if !Is[*serviceerror.InvalidArgument](err) {
+		return run, err
+	}
+	// Perhaps because of an attribute that is not there: with those that are, then with none.
+	state, asking := activities.NewAttributes(c.Client).Of(ctx, c.Namespace)
+	if asking == nil && len(state.Registered) > 0 && len(state.Registered) < len(contract.Attributes) {
+		if run, err = start(state.Registered); !Is[*serviceerror.InvalidArgument](err) {
+			return run, err
+		}
+	}
+	return start(nil)
+}
+
+// ScheduleAction returns the action of a schedule that starts runs as [Connection.Start] does.
+func (c *Connection) ScheduleAction(ctx context.Context, name, queue string, in *contract.RunInput) (*client.ScheduleWorkflowAction, error) {
+	o := client.StartWorkflowOptions{ID: name, TaskQueue: queue}
+	values, err := describe(&o, in)
+	if err != nil {
+		return nil, err
+	}
+	if state, err := activities.NewAttributes(c.Client).Of(ctx, c.Namespace); err == nil {
+		o.TypedSearchAttributes = attributes(state.Registered, values)
+	}
+	return &client.ScheduleWorkflowAction{ID: name, Workflow: contract.WorkflowFlow, Args: []any{in}, TaskQueue: queue,
+		Memo: o.Memo, TypedSearchAttributes: o.TypedSearchAttributes, StaticSummary: o.StaticSummary, StaticDetails: o.StaticDetails}, nil
+}
+
+// describe adds memo and descriptions to the options of a start, and returns the values of the search
+// attributes.
+func describe(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string]string, error) {
+	flow := in.Flow.Plan
+	hash, err := flow.Hash()
+	if err != nil {
+		return nil, usage.Errorf("%v", err)
+	}
+	memo := map[string]any{contract.MemoFlow: contract.Keyword(flow.Name), contract.MemoHash: hash}
+	if in.Session {
+		memo[contract.MemoSession] = true
+	}
+	maps.Copy(memo, o.Memo)
+	o.Memo = memo
+	o.StaticSummary, o.StaticDetails = plaintext.Cut(flow.Name, 200), details(flow, hash)
+	return map[string]string{
+		contract.AttributeFlow: flow.Name, contract.AttributeDialect: flow.Dialect,
+		contract.AttributePlanHash: hash, contract.AttributeStatus: contract.StatusRunning,
+	}, nil
+}
+
+func attributes(names []string, values map[string]string) temporal.SearchAttributes {
+	var updates []temporal.SearchAttributeUpdate
+	for _, name := range names {
+		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(contract.Keyword(values[name])))
+	}
+	return temporal.NewSearchAttributes(updates...)
+}
+
+// details is what the Web UI shows of the flow, as Markdown.
+func details(flow *plan.Flow, hash string) string {
+	text := fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
+	if flow.Description != "" {
+		text = plaintext.Cut(flow.Description, maxDescription) + "\n\n" + text
+	}
+	return text
+}

@@ -1,0 +1,312 @@
+// Package backend answers for the HTTP server of package serve with the runs at Temporal.
+package backend
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/runs"
+	"weft/starter/serve"
+	"weft/starter/transcript"
+	"weft/starter/usage"
+)
+
+// memoRequest is the memo's key of the hash of the request that started a run.
+const memoRequest = "request_hash"
+
+// Backend implements [serve.Runs].
+type Backend struct {
+	*runs.Connection
+	// Queue is the task queue of the runs that are started.
+	Queue string
+}
+
+// problem turns an error of package runs into one for HTTP clients.
+func problem(err error) error {
+	if silent, ok := errors.AsType[*runs.NoAnswerError](err); ok {
+		return serve.NewProblem(serve.NoWorker, "start a worker, and ask again", "%s", silent.Problem())
+	}
+	if input, ok := errors.AsType[usage.Error](err); ok {
+		return serve.NewProblem(serve.BadRequest, "", "%s", input.Text)
+	}
+	if runs.Unavailable(err) && !runs.Is[*serve.Problem](err) {
+		return serve.NewProblem(serve.NoTemporal, "ask again later", "Temporal does not answer: %v", err)
+	}
+	return err
+}
+
+// fairnessKey is the fairness key of runs that an HTTP client starts: the name of its token,
+// shortened with a hash if it is too long for Temporal.
+func fairnessKey(name string) string {
+	if len(name) <= runs.MaxFairnessKey {
+		return name
+	}
+	return strings.ToValidUTF8(name[:runs.MaxFairnessKey-17], "") + "-" + contract.SHA([]byte(name))[:16]
+}
+
+// Start starts a run, once for each id for as long as Temporal keeps it.
+func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, bool, error) {
+	memo := map[string]any{memoRequest: wanted.Hash}
+	if wanted.Session != "" {
+		memo[runs.MemoSession] = wanted.Session
+	}
+	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
+	run, err := b.Connection.Start(limited, client.StartWorkflowOptions{
+		ID: wanted.ID, TaskQueue: b.Queue, Memo: memo,
+		Priority:                                 temporal.Priority{FairnessKey: fairnessKey(wanted.Caller)},
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	}, wanted.Input)
+	switch {
+	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
+		found, err := b.Find(ctx, wanted.ID)
+		if err != nil {
+			return nil, false, serve.NewProblem(serve.RunExists, "choose another id", "something else than a run of a flow has the id %q", wanted.ID)
+		}
+		return found, true, nil
+	case runs.Is[*serviceerror.InvalidArgument](err):
+		return nil, false, serve.NewProblem(serve.BadRequest, "correct it", "Temporal refuses the run: %v", err)
+	case err != nil:
+		return nil, false, problem(fmt.Errorf("start the run %q: %w", wanted.ID, err))
+	}
+	return &serve.Run{ID: run.GetID(), Current: run.GetRunID(), First: run.GetRunID(), Queue: b.Queue, Session: wanted.Session,
+		Hash: wanted.Hash, Flow: wanted.Input.Flow.Plan.Name, Status: contract.StatusRunning, Started: time.Now()}, false, nil
+}
+
+// unknownRun is the problem of an id that no run has.
+func unknownRun(id string) error {
+	return serve.NewProblem(serve.UnknownRun, "check the id; the runs there are stand at /runs", "there is no run %.300q", id)
+}
+
+// Find looks for a run of a flow. Other workflows of the namespace are not found.
+func (b *Backend) Find(ctx context.Context, id string) (*serve.Run, error) {
+	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
+	workflow, turn := serve.SplitTurn(id)
+	d, err := b.Client.DescribeWorkflowExecution(limited, workflow, "")
+	info := d.GetWorkflowExecutionInfo()
+	switch {
+	case runs.Is[*serviceerror.NotFound](err), runs.Is[*serviceerror.InvalidArgument](err), err == nil && info.GetType().GetName() != contract.WorkflowFlow:
+		return nil, unknownRun(id)
+	case err != nil:
+		return nil, problem(fmt.Errorf("describe the run %q: %w", id, err))
+	}
+	s := runs.SummaryOf(info, time.Now())
+	run := runFrom(&s)
+	run.ID = id
+	run.Hash, run.Current, run.First = runs.Memo(info, memoRequest), info.GetExecution().GetRunId(), info.GetFirstRunId()
+	if turn == "" && info.GetMemo().GetFields()[contract.MemoSession] == nil && info.GetParentExecution() == nil && s.Status != contract.StatusIdle {
+		return run, nil
+	}
+	return run, b.asTurn(ctx, run, turn)
+}
+
+func runFrom(s *runs.Summary) *serve.Run {
+	return &serve.Run{ID: s.ID, Flow: s.Flow, Status: s.Status, Started: s.Started, Closed: s.Closed, Queue: s.Queue, Session: s.Session}
+}
+
+// of returns the run that an HTTP client means, for package runs.
+func (b *Backend) of(run *serve.Run) *runs.Run {
+	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	if run.Closed != nil {
+		for n := range enumspb.WorkflowExecutionStatus_name {
+			if s := enumspb.WorkflowExecutionStatus(n); history.StatusName(s) == run.Status {
+				status = s
+			}
+		}
+	}
+	workflow, _ := serve.SplitTurn(run.ID)
+	return &runs.Run{Connection: b.Connection, ID: workflow, RunID: run.Current, Queue: run.Queue, Status: status}
+}
+
+// List returns one page. It may have fewer runs than asked for: Temporal cannot tell all that is asked.
+func (b *Backend) List(ctx context.Context, q serve.ListQuery) ([]serve.Run, string, error) {
+	token, ok := readToken(q.Token)
+	if !ok {
+		return nil, "", badToken(q.Token)
+	}
+	page, next, err := b.Page(ctx, runs.Filter{Flow: q.Flow, Status: q.Status, Closed: true, Limit: q.Limit}, token)
+	if runs.Is[*serviceerror.InvalidArgument](err) && q.Token != "" {
+		return nil, "", badToken(q.Token)
+	}
+	out := []serve.Run{}
+	for i := range page {
+		out = append(out, *runFrom(&page[i]))
+	}
+	return out, writeToken(next), problem(err)
+}
+
+// sumBytes is how much of its hash a token of a list carries: Temporal does not answer at all if a
+// token is none of its own.
+const sumBytes = 6
+
+func writeToken(token []byte) string {
+	if len(token) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(token)
+	return base64.RawURLEncoding.EncodeToString(append(sum[:sumBytes:sumBytes], token...))
+}
+
+func readToken(s string) ([]byte, bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || s == "" || len(raw) <= sumBytes {
+		return nil, s == ""
+	}
+	sum := sha256.Sum256(raw[sumBytes:])
+	return raw[sumBytes:], bytes.Equal(sum[:sumBytes], raw[:sumBytes])
+}
+
+func badToken(token string) error {
+	return serve.NewProblem(serve.BadRequest, "take it from next_page_token of the page before", "the page_token is %.300q", token)
+}
+
+// Await waits for the end of a run, through all that it continues as.
+func (b *Backend) Await(ctx context.Context, run *serve.Run) error {
+	if run.Kept {
+		return b.awaitTurn(ctx, run)
+	}
+	r := b.of(run)
+	err := b.Client.GetWorkflow(ctx, r.ID, r.RunID).Get(ctx, nil)
+	if runs.Is[*temporal.WorkflowExecutionError](err) {
+		return nil
+	}
+	return problem(err)
+}
+
+// Outcome reads how a run ended.
+func (b *Backend) Outcome(ctx context.Context, run *serve.Run) (*contract.RunResult, *contract.Failure, error) {
+	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
+	if run.Kept {
+		if t := b.turn(ctx, run); t != nil {
+			res, failure := outcomeOf(t)
+			return res, failure, nil
+		}
+	}
+	r := b.of(run)
+	var res contract.RunResult
+	err := b.Client.GetWorkflow(limited, r.ID, r.RunID).Get(limited, &res)
+	switch {
+	case err == nil:
+		return &res, nil, nil
+	case !runs.Is[*temporal.WorkflowExecutionError](err):
+		return nil, nil, problem(fmt.Errorf("read the result of %q: %w", run.ID, err))
+	}
+	f := r.Failure(ctx, err)
+	if f.Status != runs.Failed {
+		f.Class = f.Status
+	}
+	return nil, &f.Failure, nil
+}
+
+// Status asks a run's worker, and for a closed run the history if no worker answers.
+func (b *Backend) Status(ctx context.Context, run *serve.Run) (*contract.Status, error) {
+	st, _, err := b.of(run).Standing(ctx)
+	if err == nil && st.Executions == nil {
+		st.Executions = []contract.Execution{}
+	}
+	return st, problem(err)
+}
+
+// State asks a run's worker.
+func (b *Backend) State(ctx context.Context, run *serve.Run) (map[string]json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	return values, problem(b.of(run).Query(ctx, contract.QueryState, &values))
+}
+
+// Transcript reads the histories of a run and of its children.
+func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]serve.Line, []string, error) {
+	r := b.of(run)
+	read, err := transcript.Read(ctx, history.From(b.Client), r.ID, r.RunID)
+	if err != nil {
+		return nil, nil, problem(err)
+	}
+	var out []serve.Line
+	for _, t := range read.Threads() {
+		for n, m := range t.Messages {
+			out = append(out, serve.Line{Thread: t.Thread, N: n, Message: m})
+		}
+	}
+	return out, read.Missing, nil
+}
+
+// answerProblems are the problems of answers that a run refuses, by the failure's class.
+var answerProblems = map[string]string{
+	contract.ClassBadRequest: serve.InvalidAnswer, contract.ClassSchema: serve.InvalidAnswer, contract.ClassTooLarge: serve.TooLarge,
+	contract.ClassUnknownRequest: serve.UnknownRequest, contract.ClassAlreadyAnswered: serve.AlreadyAnswered,
+	contract.ClassUnavailable: serve.Busy, contract.ClassStateTooLarge: serve.RunEnded,
+}
+
+// Answer sends an Update and waits for its receipt.
+func (b *Backend) Answer(ctx context.Context, run *serve.Run, kind string, answer any) (*contract.Receipt, error) {
+	r, err := b.of(run).Update(ctx, kind, answer)
+	if err != nil {
+		return nil, refusal(run, err)
+	}
+	return r, nil
+}
+
+func runEnded(run *serve.Run) error {
+	return serve.NewProblem(serve.RunEnded, "see GET /runs/ID", "the run %q has ended", run.ID)
+}
+
+// refusal is the problem of an answer that a run refuses.
+func refusal(run *serve.Run, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, runs.ErrNoReceipt):
+		return serve.NewProblem(serve.NoWorker, "start a worker, and send the same answer again", "the run %q gave no receipt within %v", run.ID, runs.ReceiptTimeout)
+	case runs.Is[*serviceerror.NotFound](err):
+		return runEnded(run)
+	case runs.Is[*serviceerror.InvalidArgument](err):
+		return serve.NewProblem(serve.TooLarge, "shorten it", "Temporal refuses the answer: %v", err)
+	case runs.Unavailable(err):
+		return problem(err)
+	}
+	f := contract.FailureOf(err)
+	if kind, ok := answerProblems[f.Class]; ok {
+		p := serve.NewProblem(kind, f.Remedy, "%s", f.Text)
+		p.Errors = f.Errors
+		return p
+	}
+	return fmt.Errorf("answer the run %q: %w", run.ID, err)
+}
+
+// Cancel requests the cancellation of a run.
+func (b *Backend) Cancel(ctx context.Context, run *serve.Run) error {
+	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
+	err := b.Client.CancelWorkflow(limited, b.of(run).ID, "")
+	if runs.Is[*serviceerror.NotFound](err) {
+		return runEnded(run)
+	}
+	return problem(err)
+}
+
+// Ready asks whether Temporal answers.
+func (b *Backend) Ready(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if _, err := b.Client.CheckHealth(limited, &client.CheckHealthRequest{}); err != nil {
+		return serve.NewProblem(serve.NoTemporal, "ask again later", "Temporal does not answer at %s: %v", b.Address, err)
+	}
+	return nil
+}

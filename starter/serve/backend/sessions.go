@@ -1,0 +1,172 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/runs"
+	"weft/starter/serve"
+)
+
+// asTurn makes of a session's run the turn that is asked for, as far as it is known.
+func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error {
+	asked := time.Now()
+	turns, _, err := b.Turns(ctx, run)
+	switch {
+	case runs.Is[*noSession](err) && turn == "":
+		return nil // a run below another that is no session
+	case runs.Is[*noSession](err):
+		return unknownRun(run.ID)
+	case err != nil && turn == "" && run.Closed == nil:
+		run.Kept = true // no worker says how its turn stands
+		if !b.busy(ctx, run.Queue, asked) {
+			run.Silent = err
+		}
+		return nil
+	case err != nil:
+		return err
+	}
+	run.Kept = true
+	t := turnNamed(turns, turn)
+	switch {
+	case t == nil && turn != "":
+		return unknownRun(run.ID)
+	case t == nil:
+		return nil // it is no longer kept
+	case t.Begun != nil:
+		run.Started = *t.Begun
+	}
+	run.Closed, run.Status = t.Ended, turnStatus(t)
+	return nil
+}
+
+// busy reports whether a worker has polled a queue since a question was asked: it is there, and has
+// not come to it.
+func (b *Backend) busy(ctx context.Context, queue string, asked time.Time) bool {
+	limited, cancel := context.WithTimeout(ctx, runs.ClosedTimeout)
+	defer cancel()
+	last, err := b.LastPoll(limited, queue)
+	return err == nil && last.After(asked)
+}
+
+// turnNamed returns the turn with an id, or the first for "".
+func turnNamed(turns []contract.Turn, id string) *contract.Turn {
+	for i := range turns {
+		if t := &turns[i]; t.ID == id && (id != "" || t.N == 1) {
+			return t
+		}
+	}
+	return nil
+}
+
+// turnStatus is a turn's state as that of a run.
+func turnStatus(t *contract.Turn) string {
+	switch t.Status {
+	case contract.TurnCompleted:
+		return contract.StatusCompleted
+	case contract.TurnFailed:
+		return contract.StatusFailed
+	case contract.TurnStopped:
+		return contract.StatusCancelled
+	}
+	return contract.StatusRunning
+}
+
+// noSession is the error of a run that takes no turns.
+type noSession struct{ id string }
+
+// Error names the run.
+func (n *noSession) Error() string { return fmt.Sprintf("the run %q is no session", n.id) }
+
+// Turns asks an open session, or reads the result of a closed one.
+func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool, error) {
+	if run.Silent != nil {
+		return nil, false, run.Silent
+	}
+	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
+	r := b.of(run)
+	d, err := b.Client.DescribeWorkflowExecution(limited, r.ID, "")
+	if err != nil {
+		return nil, false, problem(fmt.Errorf("describe the run %q: %w", r.ID, err))
+	}
+	r.Status, r.Queue = d.GetWorkflowExecutionInfo().GetStatus(), d.GetWorkflowExecutionInfo().GetTaskQueue()
+	if !r.Open() {
+		var res contract.RunResult
+		if err := b.Client.GetWorkflow(limited, r.ID, "").Get(limited, &res); err == nil && len(res.Turns) > 0 {
+			return res.Turns, false, nil
+		}
+	}
+	turns, err := r.Turns(ctx)
+	switch {
+	case runs.Is[*serviceerror.QueryFailed](err):
+		return nil, false, &noSession{r.ID}
+	case errors.Is(err, runs.ErrSilent) && !r.Open():
+		return nil, false, nil // it ended without a turn's result
+	case errors.Is(err, runs.ErrSilent):
+		err = &runs.NoAnswerError{ID: r.ID, Status: history.StatusName(r.Status), Queue: r.Queue, Namespace: b.Namespace, Address: b.Address, Cause: errors.New("the question got no answer")}
+	}
+	return turns, r.Open(), problem(err)
+}
+
+// turn returns the turn that a run is, if it has ended.
+func (b *Backend) turn(ctx context.Context, run *serve.Run) *contract.Turn {
+	_, id := serve.SplitTurn(run.ID)
+	turns, _, err := b.Turns(ctx, run)
+	if t := turnNamed(turns, id); err == nil && t != nil && t.Done() {
+		return t
+	}
+	return nil
+}
+
+// outcomeOf is a turn's result as that of a run.
+func outcomeOf(t *contract.Turn) (*contract.RunResult, *contract.Failure) {
+	if t.Status != contract.TurnCompleted {
+		return nil, runs.TurnFailure(t)
+	}
+	out := &contract.RunResult{Status: contract.StatusCompleted, ResultText: t.ResultText, ResultData: t.ResultData}
+	if t.Usage != nil {
+		out.Usage = *t.Usage
+	}
+	return out, nil
+}
+
+// awaitTurn waits until a session's turn has ended.
+func (b *Backend) awaitTurn(ctx context.Context, run *serve.Run) error {
+	for {
+		now, err := b.Find(ctx, run.ID)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !runs.Unavailable(err):
+			return err
+		case err == nil && now.Closed != nil:
+			return nil
+		}
+		_ = runs.Sleep(ctx, 250*time.Millisecond)
+	}
+}
+
+// Resume sends a session its next prompt.
+func (b *Backend) Resume(ctx context.Context, run *serve.Run, in contract.PromptInput) error {
+	if run.Silent != nil {
+		return run.Silent
+	}
+	_, err := b.of(run).Resume(ctx, in, true)
+	return refusal(run, err)
+}
+
+// Stop closes a session.
+func (b *Backend) Stop(ctx context.Context, run *serve.Run, by string) error {
+	if run.Silent != nil {
+		return run.Silent
+	}
+	_, err := b.of(run).Update(ctx, contract.UpdateCloseSession, contract.CloseSessionInput{By: by})
+	return refusal(run, err)
+}

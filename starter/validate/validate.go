@@ -1,0 +1,136 @@
+// Package validate reports the diagnostics of flows, as JSON or as SARIF.
+package validate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"weft/specadapter"
+	"weft/specadapter/source"
+	"weft/starter/input"
+	"weft/starter/plaintext"
+	"weft/starter/usage"
+)
+
+// Extensions are those of the files of a folder that may be flows.
+var Extensions = []string{".json", ".yaml", ".yml"}
+
+// codeUnreadable is the code of a file that could not be read.
+const codeUnreadable = "unreadable"
+
+// File is the report on one file.
+type File struct {
+	File string `json:"file"`
+	// OK says that the flow can be run; Skipped, that a folder's file is no flow.
+	OK      bool   `json:"ok"`
+	Skipped bool   `json:"skipped,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Dialect string `json:"dialect,omitempty"`
+	Nodes   int    `json:"nodes,omitempty"`
+	Edges   int    `json:"edges,omitempty"`
+	// Hash identifies the flow that the document means.
+	Hash        string              `json:"flow_hash,omitempty"`
+	Diagnostics []source.Diagnostic `json:"diagnostics"`
+
+	unread error
+	// data is the document; lines are its lines, once they are needed.
+	data  []byte
+	lines [][]byte
+}
+
+// Report is the report on all files.
+type Report struct {
+	Files []File `json:"files"`
+	// Wrong counts the flows that cannot be run, or cannot be read.
+	Wrong int `json:"wrong"`
+	// Flows counts the files that are not skipped.
+	Flows int `json:"-"`
+}
+
+// Add reports on a file. found says that it was found in a folder: then it may be no flow.
+func (r *Report) Add(name string, d *input.Document, unread error, found bool) (*File, error) {
+	f := File{File: name, Diagnostics: []source.Diagnostic{}, unread: unread}
+	switch {
+	case unread != nil:
+		f.Diagnostics = append(f.Diagnostics, source.Diagnostic{File: name, Code: codeUnreadable, Text: unread.Error()})
+	case d.Result == nil:
+		f.data, f.Diagnostics = d.Text, append(f.Diagnostics, d.Diagnostics...)
+		f.Skipped = found && len(d.Diagnostics) == 1 && d.Diagnostics[0].Code == specadapter.CodeDialect
+	default:
+		flow := d.Result.Flow
+		hash, err := flow.Hash()
+		if err != nil {
+			return nil, err
+		}
+		f.data, f.Diagnostics = d.Text, append(f.Diagnostics, d.Diagnostics...)
+		f.OK, f.Name, f.Dialect, f.Nodes, f.Edges, f.Hash = true, flow.Name, flow.Dialect, len(flow.Nodes), len(flow.Edges), hash
+	}
+	if !f.Skipped {
+		r.Flows++
+		if !f.OK {
+			r.Wrong++
+		}
+	}
+	r.Files = append(r.Files, f)
+	return &r.Files[len(r.Files)-1], nil
+}
+
+// Text returns a file's line, "" if the flow cannot be run, and what is said beside it.
+func (f *File) Text() (line string, notes []string) {
+	switch {
+	case f.unread != nil:
+		return "", []string{fmt.Sprintf("starter: %v", f.unread)}
+	case f.Skipped:
+		return "", []string{fmt.Sprintf("%s: skipped: no dialect recognizes it", plaintext.Line(f.File, 500))}
+	}
+	for _, d := range f.Diagnostics {
+		notes = append(notes, d.String())
+	}
+	if f.OK {
+		line = fmt.Sprintf("%s: ok, %s, %d nodes, %d edges\n", f.File, f.Dialect, f.Nodes, f.Edges)
+	}
+	return line, notes
+}
+
+// Files lists the files that arguments mean: themselves, and what looks like a flow in folders, by
+// name; found reports for each whether it was found in a folder. Hidden entries, and folders behind
+// links, are left out.
+func Files(args []string) (files []string, found map[string]bool, err error) {
+	found = map[string]bool{}
+	for _, arg := range args {
+		if info, err := os.Stat(arg); arg == "-" || err != nil || !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(arg, specadapter.FolderMain)); err == nil && info.Mode().IsRegular() {
+			files = append(files, arg) // the folder is one flow
+			continue
+		}
+		err := filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
+			hidden := path != arg && strings.HasPrefix(entry.Name(), ".")
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && hidden:
+				return fs.SkipDir
+			case entry.IsDir(), hidden, !slices.Contains(Extensions, strings.ToLower(filepath.Ext(path))):
+				return nil
+			}
+			if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+				return nil
+			}
+			files = append(files, path)
+			found[path] = true
+			return nil
+		})
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
+			return nil, nil, usage.Errorf("read the folder %s: %v", arg, input.Cause(path))
+		}
+	}
+	return files, found, nil
+}

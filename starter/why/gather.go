@@ -1,0 +1,138 @@
+package why
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"weft/specadapter/source"
+	"weft/starter/history"
+	"weft/starter/plaintext"
+	"weft/starter/runs"
+	"weft/starter/runtree"
+	"weft/starter/usage"
+)
+
+// Gather collects what is known of each flow of a run's tree: from its worker or, if none answers,
+// from the histories, and of pending calls from Temporal.
+func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, error) {
+	var out []*Facts
+	byPlace := map[string]*Facts{}
+	byID := map[string]*Facts{}
+	silent := false
+	for _, v := range read.Workflows {
+		run := root.Below(v.ID, v.RunID, v.Status)
+		f := byPlace[v.Place]
+		if !v.Branch {
+			f = &Facts{Workflow: v, Calls: map[string][]PendingCall{}, Now: time.Now()}
+			byPlace[v.Place], out = f, append(out, f)
+			if v.Flow == nil && len(out) == 1 {
+				return nil, fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not kept any more", v.ID)
+			}
+			silent = silent || !f.askStatus(ctx, run)
+			if silent {
+				f.fromHistory()
+			}
+		} else if f != nil {
+			f.Branches = append(f.Branches, v)
+			if v.Open() && !silent {
+				if st, err := run.Reported(ctx); err == nil {
+					f.AddBranch(v, st)
+				}
+			}
+		}
+		if f == nil {
+			continue
+		}
+		if byID[v.ID] == nil {
+			byID[v.ID] = f
+		}
+		if v.Open() {
+			f.addPending(ctx, run)
+		}
+	}
+	// The root keeps the requests of the whole tree.
+	for i := range out[0].Status.Requests {
+		q := &out[0].Status.Requests[i]
+		if f := byID[q.Run.Workflow]; f != nil {
+			f.Requests = append(f.Requests, Request{Request: q, Commands: root.Commands(q)})
+		}
+	}
+	for _, f := range out {
+		f.Settle()
+	}
+	Link(out)
+	return out, nil
+}
+
+// askStatus asks a flow's worker for the status, and reports whether it answered.
+func (f *Facts) askStatus(ctx context.Context, run *runs.Run) bool {
+	st, err := run.Reported(ctx)
+	if err != nil {
+		return false
+	}
+	if f.Status = *st; !run.Open() {
+		f.Status.Status = history.StatusName(run.Status)
+	}
+	return true
+}
+
+// fromHistory notes that the status is to be made of the histories.
+func (f *Facts) fromHistory() {
+	f.FromHistory = true
+	f.Status.Status, f.Status.Entry = history.StatusName(f.Workflow.Status), f.Workflow.Entry
+}
+
+// addPending asks Temporal for the calls that a workflow waits for.
+func (f *Facts) addPending(ctx context.Context, run *runs.Run) {
+	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
+	d, err := run.Client.DescribeWorkflowExecution(ctx, run.ID, run.RunID)
+	if err != nil {
+		return
+	}
+	for _, p := range d.GetPendingActivities() {
+		exec, _, _ := strings.Cut(p.GetActivityId(), "/")
+		exec = history.Label(history.ExecutionOf(exec))
+		c := PendingCall{ID: p.GetActivityId(), Kind: p.GetActivityType().GetName(), Attempt: p.GetAttempt(),
+			Started: p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED, Waiting: history.Waiting(p), Paused: runs.Paused(p, run.ID)}
+		if p.GetLastFailure() != nil {
+			c.Failed = history.FailureText(p.GetLastFailure())
+		}
+		if at := p.GetScheduledTime(); at != nil {
+			c.Next = at.AsTime()
+		}
+		f.Calls[exec] = append(f.Calls[exec], c)
+	}
+}
+
+// Select returns the flows that have a node, with that node alone. The node is its id, its name, or one
+// of its executions, node#step.
+func Select(all []*Facts, word string) ([]*Facts, error) {
+	var out []*Facts
+	var names []string
+	x := history.ExecutionOf(word)
+	for _, f := range all {
+		if f.Workflow.Flow == nil {
+			continue
+		}
+		for _, n := range f.Workflow.Flow.Nodes {
+			names = append(names, n.ID)
+			if n.ID == word || strings.EqualFold(n.Name, word) || x.Step > 0 && x.Node == n.ID {
+				if f.Only = append(f.Only, n.ID); len(f.Only) == 1 {
+					out = append(out, f)
+				}
+			}
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	if near := source.NewSuggester(names).Nearest(word); near != "" {
+		return nil, usage.Errorf("the run has no node %q; did you mean %s?", word, near)
+	}
+	return nil, usage.Errorf("the run has no node %q; its nodes: %s", word, plaintext.Line(strings.Join(names, ", "), 1000))
+}
