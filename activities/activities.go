@@ -95,6 +95,7 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 		contract.ActivitySummariseConversation: a.SummariseConversation,
 		contract.ActivityValidateAnswer:        a.ValidateAnswer,
 		contract.ActivityRunProgram:            a.RunProgram,
+		contract.ActivityFetchResult:           a.FetchResult,
 		contract.ActivityCallWebhook:           a.CallWebhook,
 	} {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
@@ -152,24 +153,17 @@ func (a *Activities) modelFor(f *plan.Flow, named string) (string, error) {
 	return cmp.Or(model, contract.NoModel), nil
 }
 
-// maxResult is the largest result of an activity without a store. The server's limit is 2 MiB: it
-// would refuse a larger one, and the call would be retried for ever.
-const maxResult = 1_900 << 10
-
-// envelope bounds what a payload has besides its data.
-const envelope = 4 << 10
-
 // checkSize fails with too_large if a result does not fit.
 func (a *Activities) checkSize(what string, v any) error { return a.checkRoom(what, v, 0) }
 
 // checkRoom is [Activities.checkSize] for one of several results that come together. A result that is
 // larger than its room in history is offloaded to the store, or fails if there is none. 0 means no limit.
 func (a *Activities) checkRoom(what string, v any, room int) error {
-	limit, through := maxResult, "be sent through Temporal"
+	limit, through := contract.MaxPayload, "be sent through Temporal"
 	switch {
 	case a.deps.MaxPayload > 0:
-		limit, through = max(limit, a.deps.MaxPayload-envelope), "go into the store"
-	case room > 0 && room < maxResult:
+		limit, through = max(limit, a.deps.MaxPayload-contract.Envelope), "go into the store"
+	case room > 0 && room < contract.MaxPayload:
 		limit, through = room, "go into the run's history beside those of the calls made with it"
 	}
 	b, err := json.Marshal(v)

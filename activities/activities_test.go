@@ -138,7 +138,7 @@ func TestToActivityError(t *testing.T) {
 }
 
 func TestCheckSize(t *testing.T) {
-	fits := strings.Repeat("x", maxResult-2) // two quotes make it full
+	fits := strings.Repeat("x", contract.MaxPayload-2) // two quotes make it full
 	a := New(Deps{})
 	if err := a.checkSize("it", fits); err != nil {
 		t.Errorf("what fits is refused: %v", err)
@@ -173,7 +173,7 @@ func TestCheckSize(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := stored.checkSize("it", strings.Repeat("x", 4<<20-envelope-2)); err != nil {
+	if err := stored.checkSize("it", strings.Repeat("x", 4<<20-contract.Envelope-2)); err != nil {
 		t.Errorf("what fits into the store is refused: %v", err)
 	}
 	f = contract.FailureOf(stored.checkSize("the answer", strings.Repeat("x", 4<<20)))
@@ -366,7 +366,7 @@ func TestPrepare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, env := bench(t, Deps{Compile: func(f contract.FlowRef) (*contract.CompileFlowResult, error) {
 				if f.Text == "long" {
-					return &contract.CompileFlowResult{Plan: &plan.Flow{Name: strings.Repeat("x", maxResult)}}, nil
+					return &contract.CompileFlowResult{Plan: &plan.Flow{Name: strings.Repeat("x", contract.MaxPayload)}}, nil
 				}
 				return compiled, tc.err
 			}})

@@ -269,6 +269,12 @@ func (a *Activities) fetchContent(ctx context.Context, ref contract.ContentRef) 
 	return raw, nil
 }
 
+// FetchResult gives the encoded result that a closed run holds.
+func (a *Activities) FetchResult(ctx context.Context, in contract.HeldResult) (json.RawMessage, error) {
+	raw, err := a.fetchContent(ctx, in.ContentRef)
+	return raw, a.toActivityError(ctx, err)
+}
+
 // hashMismatch is the failure of bytes that do not have their hash.
 func hashMismatch(what string) error {
 	return &contract.Failure{Class: contract.ClassTranscriptLost, Text: what + " is not what its hash names",

@@ -82,7 +82,7 @@ func TestLongAnswersDoNotEndARun(t *testing.T) {
 		f.trace = judgedTrace(3000, 1000)
 		if s := f.report(); s.Dropped+len(s.Executions) != 3000 || len(s.Executions) < 100 || s.Executions[len(s.Executions)-1].Step != 3000 {
 			t.Errorf("%d executions are shown and %d not", len(s.Executions), s.Dropped)
-		} else if n, err := runtime.Size(s); err != nil || n > runtime.MaxPayload {
+		} else if n, err := runtime.Size(s); err != nil || n > contract.MaxPayload {
 			t.Errorf("the status is %d bytes: %v", n, err)
 		}
 		var next *workflow.ContinueAsNewError
@@ -110,7 +110,7 @@ func TestBranchComesBackBeforeItIsTooLarge(t *testing.T) {
 			b.done = append(b.done, e)
 			b.outcomeBytes += judged(&e)
 		}
-		if n, err := runtime.Size(b.done); err != nil || !b.full() || n > runtime.MaxPayload*2/3 {
+		if n, err := runtime.Size(b.done); err != nil || !b.full() || n > contract.MaxPayload*2/3 {
 			t.Errorf("the chain goes on with %d bytes of %d executions: %v", n, len(b.done), err)
 		}
 	})

@@ -108,7 +108,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r.Requests.Listen(ctx)
 	r.Flow, r.Source, r.Shared, r.Root = in.Plan, in.Source, in.Shared, in.Root
 	r.Graph = schedule.NewGraph(in.Plan)
-	r.Policy.Limit, r.Requests.Unread, r.Space.ResultShare = in.Shared.MaxEvents, in.Inbox, in.Room
+	r.Policy.Limit, r.Requests.Unread, r.Sizes.ResultShare = in.Shared.MaxEvents, in.Inbox, in.Room
 	r.Allow(in.Shared.MaxPayload)
 	r.Conversation.Restore(in.Talk)
 	r.Conversation.Forks = nil // they stay with the run above
@@ -300,8 +300,12 @@ func (b *branch) result(ctx workflow.Context, x *runtime.Execution, taken []int,
 	if err := b.run.Sizes.Fits(what, out); err != nil {
 		return nil, b.run.Failed(x, err)
 	}
-	if err := b.run.Space.BringBack(ctx, what, out); err != nil {
+	held, err := b.run.Hold(ctx, out)
+	if err != nil {
 		return nil, b.run.Failed(x, err)
+	}
+	if held != nil {
+		return &contract.BranchResult{Held: held}, nil
 	}
 	return out, nil
 }

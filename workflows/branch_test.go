@@ -182,7 +182,7 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 		at := &runtime.Execution{Node: &b.run.Flow.Nodes[0], Step: 2}
 		b.done = []contract.Execution{{Node: "a", Step: 2}}
 		workflowtest.Write(&b.view, b.strand, 2, "small", "x")
-		workflowtest.Write(&b.view, "of another", 2, "large", strings.Repeat("x", runtime.MaxPayload))
+		workflowtest.Write(&b.view, "of another", 2, "large", strings.Repeat("x", contract.MaxPayload))
 		if b.full() {
 			t.Error("it counts what others wrote")
 		}
@@ -190,11 +190,11 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 		if err != nil || len(out.View.State) != 1 || len(out.Edges) != 1 || out.Edges[0] != in.Edges[0] {
 			t.Errorf("%+v, %v", out, err)
 		}
-		workflowtest.Write(&b.view, b.strand, 2, "large", strings.Repeat("x", runtime.MaxPayload/2))
+		workflowtest.Write(&b.view, b.strand, 2, "large", strings.Repeat("x", contract.MaxPayload/2))
 		if !b.full() {
 			t.Error("half of what fits does not make it come back")
 		}
-		workflowtest.Write(&b.view, b.strand, 2, "more", strings.Repeat("x", runtime.MaxPayload/2))
+		workflowtest.Write(&b.view, b.strand, 2, "more", strings.Repeat("x", contract.MaxPayload/2))
 		_, err = b.result(ctx, at, nil, nil)
 		var fail *contract.Failure
 		if !errors.As(err, &fail) || fail.Class != contract.ClassTooLarge || fail.Node != "a" || fail.Step != 2 || fail.Remedy == "" {

@@ -41,7 +41,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 		calls.Start(func(ctx workflow.Context) error {
 			failed[i] = f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
 				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: f.run.Options(f.run.Flow.Policy.ToolSeconds),
-				Result: runtime.ResultSize{Together: len(wants), Room: &request.Room}, Out: &results[i]})
+				Result: runtime.ResultSize{Together: len(wants), Share: &request.Room}, Out: &results[i]})
 			return nil
 		})
 	}

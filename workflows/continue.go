@@ -31,7 +31,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation
 	}
-	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents, Room: f.run.Space.ResultShare, Carry: f.carryOver()}
+	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents, Room: f.run.Sizes.ResultShare, Carry: f.carryOver()}
 	err := f.run.Sizes.Fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {

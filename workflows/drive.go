@@ -37,7 +37,9 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 				return f.ContinueAsNew(ctx)
 			}
 			for _, b := range order {
-				f.run.AskToYield(ctx, b.child)
+				if b.held == nil {
+					f.run.AskToYield(ctx, b.child)
+				}
 			}
 		} else if failed == nil {
 			fresh, err := f.freshly()
@@ -63,6 +65,9 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			return f.stopped(failed)
 		}
 		if b := f.first(ctx, order, failed == nil); b != nil {
+			if f.fetchHeld(ctx, b) {
+				continue
+			}
 			order = slices.DeleteFunc(order, func(o *branchRun) bool { return o == b })
 			note(f.finishChild(ctx, b))
 		}
@@ -95,15 +100,15 @@ func (f *flowRun) stopped(failed error) error {
 // first waits until one of the children has ended. It returns nil where the run wants to
 // continue as new and has not asked them yet.
 func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *branchRun {
-	unasked := mayAsk && slices.ContainsFunc(order, func(b *branchRun) bool { return !b.child.Asked })
+	unasked := mayAsk && slices.ContainsFunc(order, func(b *branchRun) bool { return b.held == nil && !b.child.Asked })
 	var ended *branchRun
-	if !slices.ContainsFunc(order, func(b *branchRun) bool { return b.child.IsReady() }) {
+	if !slices.ContainsFunc(order, func(b *branchRun) bool { return b.isReady() }) {
 		f.show(ctx) // nobody reads what stands only until the next child is taken over
 	}
 	// The wait must outlive a cancellation: children end by themselves after one.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := workflow.Await(quiet, func() bool {
-		i := slices.IndexFunc(order, func(b *branchRun) bool { return b.child.IsReady() })
+		i := slices.IndexFunc(order, func(b *branchRun) bool { return b.isReady() })
 		if i >= 0 {
 			ended = order[i]
 		}
@@ -121,8 +126,41 @@ type branchRun struct {
 	// child is nil once it has ended. tries counts its starts.
 	child *runtime.ChildRun
 	tries int
-	// release gives back what of the budget was reserved for the child.
+	// release gives back what of the budget and of the history was reserved for the child.
 	release func()
+	// held is the result of a child that has ended, for which the history had no room; fetched is ready once it is
+	// in out, or cannot be fetched.
+	held    *contract.HeldResult
+	fetched workflow.Future
+	out     contract.BranchResult
+}
+
+func (b *branchRun) isReady() bool {
+	if b.held != nil {
+		return b.fetched.IsReady()
+	}
+	return b.child.IsReady()
+}
+
+// fetchHeld begins to fetch the result that a child holds. It reports whether it does.
+func (f *flowRun) fetchHeld(ctx workflow.Context, b *branchRun) bool {
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	if b.held != nil || b.child.Get(quiet, &b.out) != nil || b.out.Held == nil {
+		return false
+	}
+	b.release()
+	f.fetch(ctx, b, b.out.Held)
+	return true
+}
+
+// fetch fetches the result of a chain that has ended.
+func (f *flowRun) fetch(ctx workflow.Context, b *branchRun, held *contract.HeldResult) {
+	b.held, b.out, b.release = held, contract.BranchResult{}, func() {}
+	fetched, done := workflow.NewFuture(ctx)
+	b.fetched = fetched
+	workflow.GoNamed(ctx, "fetch", func(ctx workflow.Context) {
+		done.SetError(f.run.Fetch(ctx, held, f.run.Root+"/"+f.sched.ID(b.x), &b.out))
+	})
 }
 
 // maxChildren is how many branches run at once; the server refuses more than 2,000.
@@ -143,7 +181,7 @@ func latestOf(list []contract.Conflict) []contract.Conflict {
 	bytes := 0
 	for i := len(list) - 1; i >= 0; i-- {
 		c := &list[i]
-		if bytes += runtime.Envelope/8 + len(c.Key) + len(c.Value) + len(c.Kept.Exec) + len(c.Dropped.Exec); bytes > maxConflicts {
+		if bytes += contract.Envelope/8 + len(c.Key) + len(c.Value) + len(c.Kept.Exec) + len(c.Dropped.Exec); bytes > maxConflicts {
 			return slices.Delete(list, 0, i+1)
 		}
 	}
@@ -202,7 +240,7 @@ func (f *flowRun) beyond(err error) error {
 // when those have ended, the run goes on in a new one.
 func (f *flowRun) startChildren(ctx workflow.Context, ready []*schedule.Execution, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
 	for i, x := range ready {
-		if (others || len(started) > 0) && f.run.Sizes.Free(ctx) < runtime.LastBytes/4 {
+		if (others || len(started) > 0) && !f.run.Sizes.HasRoom(ctx) {
 			return started, ready[i:], failed
 		}
 		b, err := f.startChild(ctx, x, len(ready)-i, len(ready))
@@ -226,37 +264,53 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 		return nil, err
 	}
 	f.sched.Started(x, view)
-	in := branchInput(f.run, f.sched, x, &view)
-	in.Inbox = f.give(x)
-	id := f.sched.ID(x)
-	node := &f.run.Flow.Nodes[x.Node]
-	if err := f.run.Sizes.Admit(ctx, "what node "+node.ID+" must know", in); err != nil {
-		return nil, f.run.Failed(&runtime.Execution{Node: node, ID: id, Step: x.Step}, err)
-	}
-	var release func()
-	in.Shared.Budget, release = f.run.Budget.Share(n)
-	in.Room = f.run.Sizes.Part(ctx, all, 25)
-	leave := f.run.Space.Keep(ctx, contract.BoundID(f.run.Root+"/"+id), in.Room)
 	b := f.branches[x]
 	if b == nil {
 		b = &branchRun{x: x}
 		f.branches[x] = b
 	}
+	if s := x.Suspended; s != nil && s.Held != nil {
+		f.fetch(ctx, b, s.Held)
+		return b, nil
+	}
+	in := branchInput(f.run, f.sched, x, &view)
+	in.Inbox = f.give(x)
+	id := f.sched.ID(x)
+	node := &f.run.Flow.Nodes[x.Node]
+	in.Room = f.run.Sizes.Share(ctx, all)
+	var release func()
+	in.Shared.Budget, release = f.run.Budget.Share(n)
+	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + id, Summary: "branch · " + node.ID}
+	if err := f.run.Admit(ctx, c, "what node "+node.ID+" must know"); err != nil {
+		release()
+		return nil, f.run.Failed(&runtime.Execution{Node: node, ID: id, Step: x.Step}, err)
+	}
+	leave := f.run.Sizes.Reserve(in.Room)
 	b.release = func() {
 		release()
 		leave()
 	}
-	b.child = f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + id, Summary: "branch · " + node.ID})
+	b.child = f.run.Start(ctx, c)
 	return b, nil
 }
 
 // finishChild takes over what a chain came back with.
 func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
-	x := b.x
-	var out contract.BranchResult
-	// The child has ended; a cancellation must not hide how.
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err := b.child.Get(quiet, &out)
+	x, out := b.x, &b.out
+	var err error
+	if b.held != nil {
+		err = b.fetched.Get(ctx, nil)
+		if errors.Is(err, runtime.ErrYield) {
+			f.sched.End(x)
+			f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, x.Arrivals[0].View, &contract.SuspendedExecution{Held: b.held})
+			delete(f.branches, x)
+			return nil
+		}
+	} else {
+		// The child has ended; a cancellation must not hide how.
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		err = b.child.Get(quiet, out)
+	}
 	f.sched.End(x)
 	b.release()
 	f.takeBack(ctx, b, out.Unread, err)
@@ -361,7 +415,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	if last.Data == nil {
 		out.ResultText = last.Text
 	}
-	if runtime.Fits("", out) != nil {
+	if runtime.FitsInline("", out) != nil {
 		// The result itself matters more than that it stands among the exits' outputs too; and
 		// that every client can read it, more than that a store could take all of it.
 		for i := range out.ExitOutputs {

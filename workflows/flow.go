@@ -73,11 +73,8 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	if err := f.run.Answer(ctx, f.report, f.known); err != nil {
 		return nil, runtime.Wire(err)
 	}
-	f.run.Space.ResultShare = in.Room
+	f.run.Sizes.ResultShare = in.Room
 	out, err := f.play(ctx, in)
-	if err == nil {
-		err = f.run.Space.BringBack(ctx, "the result of the run "+f.run.Transcript.Workflow, out)
-	}
 	f.run.Requests.AwaitSignals(ctx)
 	if f.inbox != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
@@ -91,6 +88,12 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		}
 	}
 	f.over(ctx, out, err)
+	if err == nil {
+		var held *contract.HeldResult
+		if held, err = f.run.Hold(ctx, out); held != nil {
+			out = &contract.RunResult{Held: held}
+		}
+	}
 	return out, runtime.Wire(f.charged(in, err))
 }
 

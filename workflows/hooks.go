@@ -135,7 +135,8 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	var release func()
 	input.Budget, release = f.run.Budget.Share(1)
 	defer release()
-	if err := f.run.Sizes.Admit(ctx, "what the hook before the run is given", input); err != nil {
+	c := &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: id, Summary: "hook before the run"}
+	if err := f.run.Admit(ctx, c, "what the hook before the run is given"); err != nil {
 		return nil, "", err
 	}
 	hctx, cancel := workflow.WithCancel(ctx)
@@ -144,7 +145,7 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	var ended bool
 	var stopped, err error
 	for tries := 1; ; tries++ {
-		k := f.run.Start(hctx, &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: id, Summary: "hook before the run"})
+		k := f.run.Start(hctx, c)
 		ended, stopped = runtime.AwaitFor(ctx, time.Duration(h.Seconds)*time.Second, "limit of the hook", k.IsReady)
 		if !ended {
 			cancel() // it is too late, whatever it says now
@@ -203,10 +204,11 @@ func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	var release func()
 	input.Budget, release = f.run.Budget.Share(1)
 	defer release()
-	err := f.run.Sizes.Admit(ctx, "what the hook after the run is given", input)
+	c := &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: f.hookID(afterRun, n), Summary: "hook after the run",
+		Outlives: true, Timeout: time.Duration(h.Seconds) * time.Second}
+	err := f.run.Admit(ctx, c, "what the hook after the run is given")
 	if err == nil {
-		err = f.run.Started(ctx, &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: f.hookID(afterRun, n), Summary: "hook after the run",
-			Outlives: true, Timeout: time.Duration(h.Seconds) * time.Second})
+		err = f.run.Started(ctx, c)
 	}
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("the hook after the run was not started", "error", err)

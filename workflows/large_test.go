@@ -64,9 +64,9 @@ func TestEveryGuard(t *testing.T) {
 				most, n int
 				fails   bool
 			}{
-				{0, runtime.MaxPayload - 10_000, false},
-				{0, runtime.MaxPayload + 10_000, true},
-				{most, runtime.MaxPayload + 10_000, false},
+				{0, contract.MaxPayload - 10_000, false},
+				{0, contract.MaxPayload + 10_000, true},
+				{most, contract.MaxPayload + 10_000, false},
 				{most, most - 20_000, false},
 				{most, most + 20_000, true},
 			} {
@@ -96,11 +96,11 @@ func TestEveryGuard(t *testing.T) {
 // only clients with the store can read it.
 func TestResultStaysReadable(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		out, err := lone(ctx, 64<<20, runtime.MaxPayload*2/3).Result()
-		if err != nil || len(*out.ResultText) != runtime.MaxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left != runtime.MaxPayload*2/3 {
+		out, err := lone(ctx, 64<<20, contract.MaxPayload*2/3).Result()
+		if err != nil || len(*out.ResultText) != contract.MaxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left != contract.MaxPayload*2/3 {
 			t.Errorf("%.100v, %v", out, err)
 		}
-		if n, _ := runtime.Size(out); n > runtime.MaxPayload {
+		if n, _ := runtime.Size(out); n > contract.MaxPayload {
 			t.Errorf("the result is %d bytes", n)
 		}
 	})

@@ -58,7 +58,7 @@ func TestStatusAnswerFits(t *testing.T) {
 			if err := v.Get(&s); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := runtime.Size(s); err != nil || n > runtime.MaxPayload {
+			if n, err := runtime.Size(s); err != nil || n > contract.MaxPayload {
 				t.Errorf("the answer is %d bytes, %v", n, err)
 			}
 			if len(s.Requests) < 10 || len(s.Requests)+s.MoreRequests != 300 || s.Requests[0].ID != "q0" {

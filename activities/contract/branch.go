@@ -157,6 +157,8 @@ type StrandVersion struct {
 // BranchResult is what a chain comes back with.
 type BranchResult struct {
 	Kept `json:"-"`
+	// Held is that of a [RunResult].
+	Held *HeldResult `json:"held,omitempty"`
 	// Executions are in order; the last one took Edges.
 	Executions []Execution `json:"executions"`
 	// Edges are the indices, in the whole flow, of the edges that the last execution took.

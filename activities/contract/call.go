@@ -341,38 +341,3 @@ type CondenseResult struct {
 
 // weighed is the share of every call that has a fixed length, with room.
 const weighed = 2 << 10
-
-// Weight bounds how many bytes the input holds when it is encoded, without encoding it.
-func (in ModelInput) Weight() int {
-	n := weighed + 6*len(in.Base.Thread) + len(in.Profile.Body)
-	if in.Sent != nil {
-		n += 6 * len(in.Sent.Note)
-		for _, t := range in.Sent.Texts {
-			n += 60 + 6*len(t.Text)
-		}
-	}
-	for _, e := range in.Tail {
-		n += 100 + len(e.SHA) + len(e.Message)
-	}
-	return n
-}
-
-// Weight bounds how many bytes the input holds when it is encoded, without encoding it.
-func (in SummariseInput) Weight() int {
-	return ModelInput{Base: in.Base, Tail: in.Tail}.Weight() + 6*(len(in.Instructions)+len(in.Before)+len(in.Node)+len(in.Model))
-}
-
-// Weight bounds how many bytes the input holds when it is encoded, without encoding it.
-func (in ToolInput) Weight() int {
-	return weighed + 6*(len(in.Name)+len(in.As)+len(in.CallID)+len(in.Arguments)+len(in.Note)+len(in.Connection.URL)+
-		len(in.Connection.Description)+len(in.Connection.Name)+len(in.Connection.ID))
-}
-
-// Weight bounds how many bytes the input holds when it is encoded, without encoding it.
-func (in JudgeInput) Weight() int {
-	n := weighed + 6*(len(in.Question)+len(in.Node)+len(in.Name)+len(in.Model)+len(in.Input.Text)) + len(in.State)
-	for _, l := range in.Long {
-		n += 100 + 6*len(l.Key)
-	}
-	return n
-}

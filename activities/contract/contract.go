@@ -62,6 +62,7 @@ const (
 	ActivityCondenseValue         = "CondenseValue"
 	ActivitySummariseConversation = "SummariseConversation"
 	ActivityValidateAnswer        = "ValidateAnswer"
+	ActivityFetchResult           = "FetchResult"
 )
 
 // Queries, answered by every run of either workflow type.
@@ -213,6 +214,9 @@ type ChatMessage struct {
 // RunResult is the result of a run. A run that fails ends with a [Failure] instead.
 type RunResult struct {
 	Kept `json:"-"`
+	// Held is set where the run above has no room for the result: it fetches it from the closed run. Nothing
+	// else is set then.
+	Held *HeldResult `json:"held,omitempty"`
 	// Status is "completed", or "stopped" for a session, which ends no other way.
 	Status string `json:"status"`
 	// ResultText and ResultData exclude each other: the result as text, or as JSON

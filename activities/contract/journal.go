@@ -14,6 +14,8 @@ type SuspendedExecution struct {
 	Outcome *NodeOutcome `json:"outcome,omitempty"`
 	// Steps are in the order in which they were asked for.
 	Steps []JournalStep `json:"steps,omitempty"`
+	// Held is the result of a chain that has ended and waits for room in the history.
+	Held *HeldResult `json:"held,omitempty"`
 }
 
 // The states of a [JournalStep].
@@ -44,6 +46,8 @@ type JournalStep struct {
 	// Execution and Run are what an agent, or a run below, goes on with.
 	Execution *SuspendedExecution `json:"execution,omitempty"`
 	Run       *Carry              `json:"run,omitempty"`
+	// Held is the result of a run below that waits for room in the history.
+	Held *HeldResult `json:"held,omitempty"`
 }
 
 // NodeOutcome is an execution whose edges are being judged.

@@ -34,19 +34,7 @@ const (
 	SignalReply = "_weft_reply"
 	// SignalSteer brings an [Inbound] from the owner to a branch.
 	SignalSteer = "_weft_steer"
-	// SignalRoom asks the run above by a [Room] whether its history has room for what the
-	// sender brings back; SignalGrant brings the answer.
-	SignalRoom  = "_weft_reserve"
-	SignalGrant = "_weft_reserved"
 )
-
-// Room is how many bytes of a history one run asks of another, or is given: fewer than it asked
-// for is a no.
-type Room struct {
-	// Workflow is the id of the run that asks.
-	Workflow string `json:"workflow,omitempty"`
-	Bytes    int    `json:"bytes"`
-}
 
 // What a run does when something fails that an operator must fix.
 const (

@@ -14,23 +14,12 @@ import (
 	"weft/activities/contract"
 )
 
-// metadataInternal marks payloads that only workers read: offloaded from the threshold on, or always.
-const (
-	metadataInternal = "weft-internal"
-	fromThreshold    = "1"
-	always           = "2"
-)
-
-// internal lists the types that only workers read, which are offloaded from the threshold on.
-// Everything else (a run's input and result, failures, results of queries and Updates) must be
+// internal lists the results that only workers read, which are offloaded from the threshold on; arguments of calls
+// and children are marked where they are encoded. Everything else (a run's input and result, failures, results of queries and Updates) must be
 // readable for clients in any language: it stays inline as long as the server accepts it.
 var internal = typesOf(
-	contract.CompileFlowInput{}, contract.CompileFlowResult{}, contract.CatalogueInput{}, contract.CatalogueResult{},
-	contract.ModelInput{}, contract.ModelResult{}, contract.ToolInput{}, contract.ToolResult{},
-	contract.JudgeInput{}, contract.JudgeResult{}, contract.CondenseInput{}, contract.CondenseResult{},
-	contract.SummariseInput{}, contract.SummariseResult{}, contract.ValidateAnswerInput{}, contract.ValidateAnswerResult{},
-	contract.ProgramInput{}, contract.ProgramResult{}, contract.WebhookInput{},
-	contract.BranchInput{}, contract.BranchResult{},
+	contract.CompileFlowResult{}, contract.CatalogueResult{}, contract.ModelResult{}, contract.ToolResult{}, contract.JudgeResult{},
+	contract.CondenseResult{}, contract.SummariseResult{}, contract.ValidateAnswerResult{}, contract.ProgramResult{}, contract.BranchResult{},
 )
 
 func typesOf(values ...any) map[reflect.Type]bool {
@@ -73,10 +62,10 @@ type selector struct {
 // SelectDriver is called for payloads that are longer than a claim.
 func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *commonpb.Payload) (converter.StorageDriver, error) {
 	from := Inline
-	switch string(p.GetMetadata()[metadataInternal]) {
-	case fromThreshold:
+	switch string(p.GetMetadata()[contract.MetadataInternal]) {
+	case contract.InternalFromThreshold:
 		from = s.threshold
-	case always:
+	case contract.InternalAlways:
 		from = 0
 	}
 	if p.Size() < from {
@@ -115,13 +104,17 @@ func (c *payloads) ToPayloads(values ...any) (*commonpb.Payloads, error) {
 
 // markInternal marks a payload by the type of its value.
 func (c *payloads) markInternal(p *commonpb.Payload, value any) {
-	if !c.mark || p.Metadata == nil {
+	if p.Metadata == nil {
+		return
+	}
+	if !c.mark {
+		delete(p.Metadata, contract.MetadataInternal) // the store alone reads it
 		return
 	}
 	if o, ok := value.(interface{ IsOutside() bool }); ok && !absent(value) && o.IsOutside() {
-		p.Metadata[metadataInternal] = []byte(always)
+		p.Metadata[contract.MetadataInternal] = []byte(contract.InternalAlways)
 	} else if isInternal(value) {
-		p.Metadata[metadataInternal] = []byte(fromThreshold)
+		p.Metadata[contract.MetadataInternal] = []byte(contract.InternalFromThreshold)
 	}
 }
 

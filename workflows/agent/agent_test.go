@@ -148,7 +148,7 @@ func TestNoteBoundsAResult(t *testing.T) {
 	for _, tc := range []struct {
 		most, n int
 		fails   bool
-	}{{0, runtime.MaxPayload/2 - 10_000, false}, {0, runtime.MaxPayload/2 + 10_000, true}, {most, runtime.MaxPayload/2 + 10_000, false}, {most, most/2 + 10_000, true}} {
+	}{{0, contract.MaxPayload/2 - 10_000, false}, {0, contract.MaxPayload/2 + 10_000, true}, {most, contract.MaxPayload/2 + 10_000, false}, {most, most/2 + 10_000, true}} {
 		a := agentAlone(t, 20)
 		a.run.Allow(tc.most)
 		a.thread = a.run.Transcript.Open("t")

@@ -19,16 +19,16 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 	if e.Key {
 		given = append(given, contract.CallKey{IdempotencyKey: c.agentRun.run.Transcript.Run + "/" + contract.BoundID(c.id("tool"))})
 	}
-	if n, err := runtime.Size(given); err == nil && n > runtime.MaxPayload {
+	if n, err := runtime.Size(given); err == nil && n > contract.MaxPayload {
 		return runtime.ToolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
-			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, runtime.MaxPayload), nil
+			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, contract.MaxPayload), nil
 	}
 	return c.toolStep(ctx, e.Activity, args, note, func(s *runtime.JournalStep, reply *runtime.ToolReply) error {
 		var out json.RawMessage
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
 			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
 			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: c.elsewhereOptions(e),
-			Once: e.Attempts == 1, Remote: e, Result: runtime.ResultSize{Unbounded: true}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
+			Once: e.Attempts == 1, Remote: e, Result: runtime.ResultSize{Bytes: contract.MaxPayload}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
 		})
 		if err == nil {
 			*reply = runtime.ToolReply{Text: note + Said(out)}

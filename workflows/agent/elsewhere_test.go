@@ -21,7 +21,7 @@ func TestElsewhereHasNoStore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		bytes int
 		made  bool
-	}{"as many as Temporal takes": {runtime.MaxPayload - 100, true}, "more": {runtime.MaxPayload, false}, "as many as the store takes": {4 << 20, false}} {
+	}{"as many as Temporal takes": {contract.MaxPayload - 100, true}, "more": {contract.MaxPayload, false}, "as many as the store takes": {4 << 20, false}} {
 		t.Run(name, func(t *testing.T) {
 			made := false
 			env := workflowtest.Env()

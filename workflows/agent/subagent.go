@@ -86,11 +86,8 @@ func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInpu
 		in = contract.RunInput{V: contract.Version, Model: c.agentRun.run.Shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: s.Run}
 	}
 	in.Budget = part
-	if err := c.agentRun.run.Sizes.Admit(ctx, "the sub-agent's input", in); err != nil {
-		return err
-	}
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: c.agentRun.execution.Node.ID + " · sub-agent"}
-	return c.agentRun.run.AwaitFlow(ctx, k, in, len(c.agentRun.under), out, s, c.agentRun.execution.Journal)
+	return c.agentRun.run.AwaitFlow(ctx, k, in, "the sub-agent", len(c.agentRun.under), out, s, c.agentRun.execution.Journal)
 }
 
 // childReply is a sub-agent's result as a tool's: where it has no value of its own, what was said last.

@@ -381,7 +381,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
 			Activity: contract.ActivityCallTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
 			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: runtime.Retrying(c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ToolSeconds), b.Connection.Retry, once),
-			Once: once, Result: runtime.ResultSize{Together: len(c.agentRun.under), Room: &in.Room}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
+			Once: once, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.Room}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
 		})
 		if err == nil {
 			*reply = runtime.ToolReply{Message: out.Message, Failed: out.Error}

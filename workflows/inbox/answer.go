@@ -29,7 +29,7 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) error {
 	}
 	// A client may write characters as they are that take six bytes on their way to the run that
 	// waits.
-	if n, err := runtime.Size(a.reply); err != nil || n > maxAnswer+runtime.Envelope {
+	if n, err := runtime.Size(a.reply); err != nil || n > maxAnswer+contract.Envelope {
 		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer),
 			Remedy: "keep the data elsewhere and pass a reference to it"}
 	}

@@ -19,7 +19,7 @@ func (d *Inbox) relay(ctx workflow.Context, req *contract.Request, reply *contra
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	n, err := runtime.Size(reply)
-	if n > d.run.Sizes.Free(ctx)+runtime.Slack {
+	if d.run.Sizes.Overflows(ctx, n) {
 		d.run.Policy.Halted = &contract.Failure{Class: contract.ClassStateTooLarge, Node: req.Node, Step: req.Step, At: req.At,
 			Text:   fmt.Sprintf("the answer to %q is %d bytes, and the run's history has no room to hand it on", req.ID, n),
 			Remedy: "answer shorter, by reference to data that is kept elsewhere, or have fewer nodes wait side by side"}
@@ -30,7 +30,6 @@ func (d *Inbox) relay(ctx workflow.Context, req *contract.Request, reply *contra
 		return
 	}
 	d.Busy++
-	d.run.Sizes.Kept += n
 	if d.relays = append(d.relays, relay{to, reply, n}); len(d.relays) == 1 {
 		workflow.GoNamed(ctx, "relay", d.relayAll)
 	}
@@ -51,7 +50,6 @@ func (d *Inbox) relayAll(ctx workflow.Context) {
 		if err == nil && d.run.Sizes.Wait(ctx, a.bytes) == nil {
 			d.run.Sizes.Sends(d.run.Signal(ctx, a.to, contract.SignalReply, a.reply))
 		}
-		d.run.Sizes.Kept -= a.bytes
 		d.relays = d.relays[1:]
 		d.Busy--
 	}

@@ -83,8 +83,8 @@ func TestRelaysTakeTurns(t *testing.T) {
 		for i := range n {
 			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
 		}
-		if d.Busy != n-runtime.MaxSignals {
-			t.Errorf("%d wait, want %d", d.Busy, n-runtime.MaxSignals)
+		if d.Busy != n-runtime.MaxCommands {
+			t.Errorf("%d wait, want %d", d.Busy, n-runtime.MaxCommands)
 		}
 		if err := workflow.Await(ctx, func() bool { return d.Busy == 0 }); err != nil {
 			return err
@@ -105,7 +105,7 @@ func TestRelaysTakeTurns(t *testing.T) {
 func TestRelayKnowsTheHistory(t *testing.T) {
 	for long, fails := range map[int]bool{runtime.Slack / 2: false, runtime.Slack + 2000: true} {
 		env := workflowtest.Env()
-		env.SetCurrentHistorySize(runtime.LastBytes - 1000)
+		env.SetCurrentHistorySize(runtime.MaxHistory - 1000)
 		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			d := New(runtime.New(ctx), idleHost{})

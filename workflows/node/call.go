@@ -145,11 +145,8 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 	part, release := c.run.Budget.Allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()
 	in.Budget = part
-	if err := c.run.Sizes.Admit(ctx, "what a flow of the node is given", in); err != nil {
-		return err
-	}
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: fmt.Sprintf("%s · %s", c.execution.Node.ID, j.flow)}
-	return c.run.AwaitFlow(ctx, k, in, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.Journal)
+	return c.run.AwaitFlow(ctx, k, in, "the flow "+j.flow, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.Journal)
 }
 
 // heardOf takes what was said in a flow into the conversation.

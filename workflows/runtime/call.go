@@ -11,6 +11,8 @@ type Call struct {
 	// Activity is the activity's type; args are what it is given.
 	Activity string
 	Args     []any
+	// encoded are the arguments as they are sent.
+	encoded []any
 	// ID names the call within its run; summary is shown in Temporal's Web UI.
 	ID, Summary string
 	// What names the arguments in the failure of a call that is too large.
@@ -58,7 +60,7 @@ func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
 	o.ActivityID, o.Summary = contract.BoundID(c.ID), boundSummary(c.Summary)
-	args := c.Args
+	args := c.encoded
 	if c.Remote != nil && c.Remote.Key {
 		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.Transcript.Run + "/" + o.ActivityID})
 	}

@@ -1,20 +1,24 @@
 package runtime
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 	"weft/activities/contract"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
-// Child describes a run below this one. [run.start] starts it.
+// Child describes a run below this one. [Run.Admit] encodes its input, [Run.Start] starts it.
 type Child struct {
-	// Workflow is the workflow type; in is its input.
+	// Workflow is the workflow type; In is its input.
 	Workflow string
 	In       any
+	// encoded is the input as it is sent, once it is admitted.
+	encoded converter.RawValue
 	// ID is the workflow id before it is shortened; summary is shown in Temporal's Web UI.
 	ID, Summary string
 	// Outlives is set for a child that goes on when this run ends. Any other hears of a cancellation, and is
@@ -39,7 +43,17 @@ func StartedChild(end workflow.ChildWorkflowFuture, id string) *ChildRun {
 	return &ChildRun{ChildWorkflowFuture: end, id: id}
 }
 
-// Start starts a child. It is the only way to one; the input is measured before, by [guard.admit].
+// Admit encodes and measures the input of a child, and waits for a workflow task that has room for it.
+func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
+	raw, n, err := encode(c.In, true)
+	if err != nil {
+		return err
+	}
+	c.encoded = raw
+	return r.Sizes.admit(ctx, what, n)
+}
+
+// Start starts a child. It is the only way to one.
 func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	o := workflow.ChildWorkflowOptions{
 		WorkflowID: contract.BoundID(c.ID), StaticSummary: boundSummary(c.Summary), WorkflowExecutionTimeout: c.Timeout,
@@ -51,7 +65,11 @@ func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	if c.Unique {
 		o.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	}
-	return StartedChild(workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, o), c.Workflow, c.In), o.WorkflowID)
+	in := c.In
+	if c.encoded.Payload() != nil {
+		in = c.encoded
+	}
+	return StartedChild(workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, o), c.Workflow, in), o.WorkflowID)
 }
 
 // startTries is how often a child is started whose id is taken: by a child of a run with the same id that
@@ -95,25 +113,75 @@ func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 	r.Policy.asking = append(r.Policy.asking, r.SignalChild(ctx, c, contract.SignalYield, nil))
 }
 
-// AwaitFlow runs a flow below this one, one of n that run together, and waits for it. Where this run should
-// stop, the other is asked to come back with what it goes on with; that is kept in the step s.
-func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, n int, out *contract.RunResult, s *JournalStep, j *Journal) error {
-	for tries := 1; ; tries++ {
-		in.Room = r.Sizes.Part(ctx, n, 25)
-		c.In = in
-		leave := r.Space.Keep(ctx, contract.BoundID(c.ID), in.Room)
-		err := r.runFlow(ctx, c, in.Carry, out, j)
-		leave()
-		again, err := RetryTakenID(ctx, err, tries, c.ID)
-		switch {
-		case again:
-			continue
-		case err == nil && out.Yielded != nil:
-			s.Run = out.Yielded
-			return ErrYield
-		}
-		return below(err)
+// AwaitFlow runs a flow below this one, one of n that run together, and waits for it; what names its input. Where this
+// run should stop, the other is asked to come back with what it goes on with; that is kept in the step s.
+func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, what string, n int, out *contract.RunResult, s *JournalStep, j *Journal) error {
+	if s.Held != nil {
+		return r.fetchFlow(ctx, c, in.Carry, out, s)
 	}
+	in.Room = r.Sizes.Share(ctx, n)
+	release, err := r.Sizes.ReserveResult(ctx, "the result of "+what, in.Room)
+	if err != nil {
+		return err
+	}
+	c.In = in
+	if err := r.Admit(ctx, c, what); err != nil {
+		release()
+		return err
+	}
+	err = r.runFlow(ctx, c, out, j)
+	release()
+	if err == nil && out.Held != nil {
+		s.Held = out.Held
+		return r.fetchFlow(ctx, c, in.Carry, out, s)
+	}
+	return r.finishFlow(in.Carry, out, s, err)
+}
+
+// fetchFlow fetches the result that a flow's run holds.
+func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.Carry, out *contract.RunResult, s *JournalStep) error {
+	*out = contract.RunResult{}
+	err := r.Fetch(ctx, s.Held, c.ID, out)
+	if errors.Is(err, ErrYield) {
+		return err
+	}
+	s.Held = nil
+	return r.finishFlow(from, out, s, err)
+}
+
+// finishFlow takes over how a flow's run ended.
+func (r *Run) finishFlow(from *contract.Carry, out *contract.RunResult, s *JournalStep, err error) error {
+	r.Budget.Charge(from, out, err)
+	if err == nil && out.Yielded != nil {
+		s.Run = out.Yielded
+		return ErrYield
+	}
+	return below(err)
+}
+
+// Fetch fetches the result that the closed run of a child with an id holds, once there is room for it. A cancellation
+// does not hide how the child has ended.
+func (r *Run) Fetch(ctx workflow.Context, held *contract.HeldResult, id string, out any) error {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return r.Invoke(ctx, &Call{Activity: contract.ActivityFetchResult, Args: []any{held}, What: "the result of " + id,
+		ID: id + "/result", Summary: "fetch the result · " + id, Options: fetchOptions, Result: ResultSize{Bytes: held.Bytes}, Out: out})
+}
+
+// Hold keeps a result that is longer than its share for the run above, which fetches it. It gives nil where the result
+// is returned; with a store, what is longer goes there.
+func (r *Run) Hold(ctx workflow.Context, out interface{ KeepOutside() }) (*contract.HeldResult, error) {
+	if r.Sizes.ResultShare == 0 || workflow.GetInfo(ctx).ParentWorkflowExecution == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(out)
+	if err != nil || len(raw) <= r.Sizes.ResultShare {
+		return nil, err
+	}
+	if r.Sizes.most > 0 {
+		out.KeepOutside()
+		return nil, nil
+	}
+	return &contract.HeldResult{ContentRef: r.Transcript.Keep(raw), Bytes: len(raw)}, nil
 }
 
 // below is the error of a run below this one.
@@ -126,22 +194,25 @@ func below(err error) error {
 	return f
 }
 
-// runFlow is [run.awaitFlow], once.
-func (r *Run) runFlow(ctx workflow.Context, c *Child, from *contract.Carry, out *contract.RunResult, j *Journal) error {
-	k := r.Start(ctx, c)
+// runFlow runs a flow's run until it ends, and asks it to come back where this run should stop.
+func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j *Journal) error {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	for !k.IsReady() {
-		if err := workflow.Await(quiet, func() bool {
-			return k.IsReady() || !k.Asked && ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight())
-		}); err != nil {
+	for tries := 1; ; tries++ {
+		k := r.Start(ctx, c)
+		for !k.IsReady() {
+			if err := workflow.Await(quiet, func() bool {
+				return k.IsReady() || !k.Asked && ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight())
+			}); err != nil {
+				return err
+			}
+			if !k.IsReady() {
+				r.AskToYield(ctx, k)
+			}
+		}
+		err := k.Get(quiet, out)
+		r.Requests.Disown(ctx, k.id, err)
+		if again, err := RetryTakenID(ctx, err, tries, c.ID); !again {
 			return err
 		}
-		if !k.IsReady() {
-			r.AskToYield(ctx, k)
-		}
 	}
-	err := k.Get(quiet, out)
-	r.Requests.Disown(ctx, k.id, err)
-	r.Budget.Charge(from, out, err)
-	return err
 }

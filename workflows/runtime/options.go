@@ -26,6 +26,13 @@ var CheckOptions = workflow.ActivityOptions{
 	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
 }
 
+// fetchOptions are those of fetching a result from a closed run.
+var fetchOptions = workflow.ActivityOptions{
+	StartToCloseTimeout:    time.Minute,
+	ScheduleToCloseTimeout: time.Hour,
+	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
+}
+
 // DeliverOptions let the receiver of a webhook be away for a day.
 var DeliverOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    time.Minute,

@@ -15,6 +15,12 @@ const (
 	LastBytes  = 46 << 20
 )
 
+// Beyond these a run continues as new although the server does not suggest it. The server takes 10,000 signals.
+const (
+	manyBytes   = 20 << 20
+	manySignals = 8_000
+)
+
 // ContinuePolicy says when a run must stop and go on in a new one.
 type ContinuePolicy struct {
 	run   *Run
@@ -29,14 +35,14 @@ type ContinuePolicy struct {
 	// put and putBytes are the history length and size up to which the question was put
 	// off, because what would be carried is too large.
 	put, putBytes int
-	// most is how much can be carried with a store; 0 means that there is none.
-	most int
+	// noRoom is set where the history has no room for what is to be called next.
+	noRoom bool
 	// Halted is why the run cannot go on at all.
 	Halted error
 }
 
 // Room is how much can be carried into a new run.
-func (p *ContinuePolicy) Room() int { return max(p.most, MaxPayload) }
+func (p *ContinuePolicy) Room() int { return p.run.Sizes.Limit() }
 
 func newContinuePolicy(ctx workflow.Context) ContinuePolicy {
 	return ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
@@ -66,11 +72,13 @@ func (p *ContinuePolicy) decide(ctx workflow.Context, carried int) (bool, error)
 	}
 	info := workflow.GetInfo(ctx)
 	length := info.GetCurrentHistoryLength()
-	full := length > LastEvents || info.GetCurrentHistorySize() > LastBytes
-	if !p.Moved && !p.Asked || !full && length < p.put && info.GetCurrentHistorySize() < p.putBytes {
+	full := p.noRoom || length > LastEvents || info.GetCurrentHistorySize() > LastBytes
+	signals := p.run.Requests.signals >= manySignals
+	if !p.Moved && !p.Asked && !signals || !full && length < p.put && info.GetCurrentHistorySize() < p.putBytes {
 		return false, nil
 	}
-	wanted := p.Asked || p.Limit > 0 && length >= p.Limit || p.Limit == 0 && info.GetContinueAsNewSuggested()
+	wanted := p.Asked || p.Limit > 0 && length >= p.Limit || p.noRoom || signals ||
+		p.Limit == 0 && (info.GetContinueAsNewSuggested() || info.GetCurrentHistorySize() > manyBytes)
 	if wanted && carried <= p.Room()/4*3 {
 		return true, nil
 	}
@@ -90,7 +98,7 @@ func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 		return false, err
 	}
 	info := workflow.GetInfo(ctx)
-	if length := info.GetCurrentHistoryLength(); length < LastEvents && info.GetCurrentHistorySize() < LastBytes {
+	if length := info.GetCurrentHistoryLength(); !p.noRoom && length < LastEvents && info.GetCurrentHistorySize() < LastBytes {
 		p.put, p.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
 		return true, nil
 	}

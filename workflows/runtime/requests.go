@@ -90,7 +90,7 @@ func (q *Requests) AddListener(take func(), channels ...workflow.ReceiveChannel)
 // selector must not wait for signals here: it takes a value when it comes, and gives it out when
 // its coroutine goes on, so that a run that ends in between would never see it.
 func (q *Requests) Listen(ctx workflow.Context) {
-	q.AddListener(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer, q.run.Space.roomRequests, q.run.Space.roomGrants)
+	q.AddListener(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer)
 	if !q.Owner {
 		q.rejectMisaddressed(ctx)
 	}
@@ -124,7 +124,6 @@ func (q *Requests) Hear(ctx workflow.Context) {
 	for q.run.Policy.yield.ReceiveAsync(nil) {
 		q.run.Policy.Asked = true
 	}
-	q.run.Space.hearWishes(ctx)
 	var raw converter.RawValue
 	for q.replies.ReceiveAsync(&raw) {
 		var reply contract.Reply

@@ -30,20 +30,19 @@ type Run struct {
 	Log      ExecutionLog
 	Watch    Watchers
 	Policy   ContinuePolicy
-	Space    Reservations
 	Requests Requests
 }
 
 // New is a run that does not listen yet.
 func New(ctx workflow.Context) *Run {
-	r := &Run{Transcript: newTranscript(ctx), Watch: watchersOf(ctx), Policy: newContinuePolicy(ctx), Space: newSpace(ctx), Requests: newRequests(ctx)}
+	r := &Run{Transcript: newTranscript(ctx), Watch: watchersOf(ctx), Policy: newContinuePolicy(ctx), Requests: newRequests(ctx)}
 	return r.link()
 }
 
 // link makes the parts of a run know it.
 func (r *Run) link() *Run {
 	r.Requests.Asker = remote{&r.Requests}
-	r.Requests.run, r.Policy.run, r.Space.run, r.Conversation.run, r.Log.run, r.Budget.run = r, r, r, r, r, r
+	r.Requests.run, r.Policy.run, r.Sizes.run, r.Conversation.run, r.Log.run, r.Budget.run = r, r, r, r, r, r
 	return r
 }
 
@@ -67,7 +66,7 @@ func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state 
 				e := &v.State[i]
 				value, ok := r.Transcript.ValueOf(e)
 				n := max(e.Size, len(e.Value)) // in a payload
-				if !ok || total+n > MaxPayload-Envelope {
+				if !ok || total+n > contract.MaxPayload-contract.Envelope {
 					value, _ = json.Marshal(fmt.Sprintf("(%d bytes, not shown here)", n))
 					n = len(value)
 				}
@@ -149,7 +148,7 @@ func (r *Run) Ref(sha string) contract.ContentRef {
 // fitting is a status as the answer of a query holds it. Of what has no room the oldest conflicts and
 // executions are left out, then what can be read elsewhere, last the requests behind the first.
 func fitting(s contract.Status) contract.Status {
-	for n, err := Size(s); err == nil && n > MaxPayload; n, err = Size(s) {
+	for n, err := Size(s); err == nil && n > contract.MaxPayload; n, err = Size(s) {
 		switch {
 		case len(s.Conflicts) > 0:
 			s.Conflicts = s.Conflicts[(len(s.Conflicts)+1)/2:]

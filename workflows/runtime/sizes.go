@@ -6,226 +6,302 @@ import (
 	"slices"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 )
 
-// What Temporal refuses is measured before it is sent: a refused command would make the
-// server fail the workflow task again and again.
+// What Temporal refuses is measured before it is sent: a refused command would make the server fail the workflow
+// task again and again, and a history that is too large ends the run.
 const (
-	// MaxPayload is the most that one call's arguments, or one result, may hold without a
-	// store. The server's limit is 2 MiB.
-	MaxPayload = 1_900 << 10
-	// maxTask is the most that the commands of one workflow task and the Updates that it
-	// accepts hold together. The server's limit, beyond which it terminates the run, is 4 MiB,
-	// and counts what came while the task was worked on: results and signals, up to 2 MiB.
+	// maxTask is the most that the commands of one workflow task and the Updates that it accepts hold together.
+	// The server's limit, beyond which it terminates the run, is 4 MiB, and counts what came while the task was
+	// worked on: results and signals, up to 2 MiB.
 	maxTask = 2<<20 - 128<<10
-	// event is what a command's event holds beside its payload: ids, options, memo, what encryption
-	// adds.
-	event = 1536
-	// Envelope is what a payload holds beside its data, with room.
-	Envelope = 4 << 10
+	// MaxCommands is how many commands one workflow task has.
+	MaxCommands = 500
+	// eventSize is what a command's event holds beside its payload: ids, options, memo, what encryption adds.
+	eventSize = 1536
 	// Slack is how much more than a history has room for still goes, so that a run comes to its end.
 	Slack = 1 << 20
-	// claim is more than the claim of a payload in the store holds.
-	claim = 1 << 10
+	// ClaimSize is more than the claim of a payload in the store holds.
+	ClaimSize = 1 << 10
+	// minResult is the least that is reserved for a result.
+	minResult = 64 << 10
+	// MaxHistory is how many bytes a run lets its history hold. The server ends a run at 50 MiB; what is between
+	// is for signals, which cannot be refused.
+	MaxHistory = 44 << 20
 )
 
-// Allow settles how much one payload of the run may hold: most bytes in the store that the
-// run was given when it started, or, if most is 0, what Temporal takes.
+// Sizes keeps what a run sends, and what comes back, within what Temporal takes.
+type Sizes struct {
+	run *Run
+	// task is the history length at which the current workflow task began; bytes and commands are what goes with it.
+	// tasks counts those that were seen to begin.
+	task, bytes, commands, tasks int
+	// most is what one payload may hold; 0 means that there is no store.
+	most int
+	// reserved is how many bytes of the history are reserved for results to come; inFlight counts the calls and
+	// children that they are of. waiting are those that have no room yet, in order.
+	reserved, inFlight int
+	waiting            []*int
+	// signals are those that the server may not have delivered yet.
+	signals []workflow.Future
+	// ResultShare is how much this run may return inline to the one above; 0 means any.
+	ResultShare int
+}
+
+// Allow says how much one payload of the run may hold: most bytes in the store that the run was given when it
+// started, or, if most is 0, what Temporal takes.
 func (r *Run) Allow(most int) {
 	r.Shared.MaxPayload = most
-	r.Sizes.most, r.Policy.most = 0, 0
+	r.Sizes.most = 0
 	if most > 0 {
-		r.Sizes.most = max(MaxPayload, most-Envelope)
-		r.Policy.most = r.Sizes.most
+		r.Sizes.most = max(contract.MaxPayload, most-contract.Envelope)
 	}
 }
 
-// Sizes counts what the commands of the current workflow task hold.
-type Sizes struct {
-	task, bytes int
-	// tasks counts the workflow tasks that were seen to begin.
-	tasks int
-	// most is what one payload may hold; 0 means that there is no store.
-	most int
-	// Kept is how many bytes of the history are for answers to come; see space.
-	Kept int
-	// signals are those that the server may not have delivered yet.
-	signals []workflow.Future
-}
-
 // Limit is what one payload may hold.
-func (g *Sizes) Limit() int { return max(g.most, MaxPayload) }
+func (s *Sizes) Limit() int { return max(s.most, contract.MaxPayload) }
 
-// ResultSize says how much room is kept in the history for a call's result.
-type ResultSize struct {
-	// Together, if positive, is how many results come together: each may have a share, of which the activity
-	// is told in room.
-	Together int
-	Room     *int
-	// Unbounded is set for the result of an activity that knows no bound.
-	Unbounded bool
+// free is how many bytes the history has room for beside what is reserved.
+func (s *Sizes) free(ctx workflow.Context) int {
+	return MaxHistory - workflow.GetInfo(ctx).GetCurrentHistorySize() - s.sent(ctx) - s.reserved
 }
 
-// sized measures the arguments of a call, waits for a workflow task that has room for them, and keeps room
-// in the history for the result until it is there.
+// HasRoom reports whether a quarter of the history is free.
+func (s *Sizes) HasRoom(ctx workflow.Context) bool { return s.free(ctx) >= MaxHistory/4 }
+
+// ResultSize says how much of the history is reserved for a call's result. The zero value reserves nothing.
+type ResultSize struct {
+	// Bytes is the largest result, where that is known.
+	Bytes int
+	// Together, if positive, is how many calls share what is free: the share of each is told to the activity in
+	// Share.
+	Together int
+	Share    *int
+}
+
+// Share is how much is reserved for one of n results that come together. All of them have three quarters of what is
+// free; the rest is for what the run sends.
+func (s *Sizes) Share(ctx workflow.Context, n int) int {
+	free := s.free(ctx)
+	return max(minResult, min(contract.MaxPayload, (free+s.reserved)/max(1, n)*3/4, free*3/4))
+}
+
+// Reserve reserves bytes for a result, without waiting for room.
+func (s *Sizes) Reserve(bytes int) (release func()) {
+	s.inFlight++
+	stay := s.ReserveStay(bytes)
+	return func() {
+		stay()
+		s.inFlight--
+	}
+}
+
+// ReserveStay reserves bytes for the result of a session, whose end nobody waits for.
+func (s *Sizes) ReserveStay(bytes int) (release func()) {
+	s.reserved += bytes
+	return func() { s.reserved -= bytes }
+}
+
+// ReserveResult reserves bytes for a result until it is there. Where there is no room it waits in order for what is in
+// flight; with nothing in flight the run continues as new, or fails with state_too_large.
+func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (release func(), err error) {
+	fits := func() bool { return s.free(ctx) >= bytes }
+	own := &bytes
+	s.waiting = append(s.waiting, own)
+	err = workflow.Await(ctx, func() bool { return s.waiting[0] == own && (fits() || s.inFlight == 0) })
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *int) bool { return w == own })
+	switch {
+	case err != nil:
+		return nil, err
+	case !fits() && s.run.Policy.Moved:
+		s.run.Policy.noRoom = true
+		return nil, ErrYield
+	case !fits():
+		return nil, &contract.Failure{Class: contract.ClassStateTooLarge,
+			Text:   fmt.Sprintf("%s may be %d bytes, and the run's history has room for %d", what, bytes, max(0, s.free(ctx))),
+			Remedy: "make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts"}
+	}
+	return s.Reserve(bytes), nil
+}
+
+// sized reserves room for the result of a call, encodes and measures its arguments, and waits for a workflow task that
+// has room for them.
 func (r *Run) sized(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
-		switch {
-		case c.Result.Unbounded:
-			leave, err := r.Space.expect(ctx, "the result of "+c.What)
+		bytes := c.Result.Bytes
+		if c.Result.Together > 0 {
+			bytes = r.Sizes.Share(ctx, c.Result.Together)
+		}
+		if bytes > 0 {
+			release, err := r.Sizes.ReserveResult(ctx, "the result of "+c.What, bytes)
 			if err != nil {
 				return err
 			}
-			defer leave()
-		case c.Result.Together > 0:
-			*c.Result.Room = r.Sizes.Part(ctx, c.Result.Together, 75)
-			defer r.Space.Keep(ctx, "", *c.Result.Room)()
+			defer release()
 		}
-		var arg any = c.Args
-		if len(c.Args) == 1 {
-			arg = c.Args[0]
+		if c.Result.Share != nil {
+			*c.Result.Share = bytes
 		}
-		if err := r.Sizes.Admit(ctx, c.What, arg); err != nil {
+		c.encoded = nil
+		total := 0
+		for _, arg := range c.Args {
+			raw, n, err := encode(arg, c.Remote == nil)
+			if err != nil {
+				return err
+			}
+			c.encoded, total = append(c.encoded, raw), total+n
+		}
+		if err := r.Sizes.admit(ctx, c.What, total); err != nil {
 			return err
 		}
 		return next(ctx, c)
 	}
 }
 
-// Admit measures the arguments of a call that is about to be scheduled. Arguments that
-// do not fit give a failure; a task that is full makes the run wait for the next one.
-func (g *Sizes) Admit(ctx workflow.Context, what string, arg any) error {
-	n, err := weigh(arg)
+// encode encodes an argument once. internal is set for one that only workers read, which goes into the store above its
+// threshold.
+func encode(v any, internal bool) (converter.RawValue, int, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return converter.RawValue{}, 0, fmt.Errorf("encode: %w", err)
+	}
+	p := &commonpb.Payload{Data: raw, Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)}}
+	if internal {
+		contract.MarkInternal(p)
+	}
+	return converter.NewRawValue(p), len(raw), nil
+}
+
+// Admit measures what is about to be sent. What does not fit gives a failure; a task that is full makes the run wait for
+// the next one.
+func (s *Sizes) Admit(ctx workflow.Context, what string, arg any) error {
+	n, err := Size(arg)
 	if err != nil {
 		return err
 	}
-	if n > g.Limit() {
-		return g.tooLarge(what, n)
+	return s.admit(ctx, what, n)
+}
+
+func (s *Sizes) admit(ctx workflow.Context, what string, n int) error {
+	if n > s.Limit() {
+		return s.tooLarge(what, n)
 	}
-	if free := g.Free(ctx); taken(n) > free+Slack {
+	if free := s.free(ctx); taken(n) > free+Slack {
 		return &contract.Failure{Class: contract.ClassStateTooLarge,
 			Text:   fmt.Sprintf("%s is %d bytes, and the run's history has room for %d", what, n, max(0, free)),
 			Remedy: "make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts"}
 	}
-	return g.Wait(ctx, n)
+	return s.Wait(ctx, n)
 }
+
+// Overflows reports whether n bytes more have no room in the history, whatever is reserved.
+func (s *Sizes) Overflows(ctx workflow.Context, n int) bool { return n > s.free(ctx)+s.reserved+Slack }
 
 // MaxSignals is how many answers and messages are on their way at once. Of all signals together the
 // server takes 2,000; one more fails the workflow task, again and again.
 const MaxSignals = 1000
 
-// Clear reports whether another may be sent.
-func (g *Sizes) Clear() bool {
-	if len(g.signals) >= MaxSignals {
-		g.signals = slices.DeleteFunc(g.signals, workflow.Future.IsReady)
+// Clear reports whether another signal may be sent.
+func (s *Sizes) Clear() bool {
+	if len(s.signals) >= MaxSignals {
+		s.signals = slices.DeleteFunc(s.signals, workflow.Future.IsReady)
 	}
-	return len(g.signals) < MaxSignals
+	return len(s.signals) < MaxSignals
 }
 
-// Sends counts one.
-func (g *Sizes) Sends(sent workflow.Future) { g.signals = append(g.signals, sent) }
+// Sends counts a signal.
+func (s *Sizes) Sends(sent workflow.Future) { s.signals = append(s.signals, sent) }
 
 // Wait waits for a task that has room for n bytes.
-func (g *Sizes) Wait(ctx workflow.Context, n int) error {
-	for !g.Take(ctx, n) {
-		if err := g.Next(ctx); err != nil {
+func (s *Sizes) Wait(ctx workflow.Context, n int) error {
+	for !s.Take(ctx, n) {
+		if err := s.Next(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Next waits for the next workflow task.
-func (g *Sizes) Next(ctx workflow.Context) error {
-	seen := g.tasks
+// Next waits for the next workflow task. Others may wait for the same task: the first that it wakes begins to count it.
+func (s *Sizes) Next(ctx workflow.Context) error {
+	seen := s.tasks
 	if err := Pause(ctx, time.Millisecond, "the task is full"); err != nil {
 		return err
 	}
-	// Others may wait for the same task: the first that it wakes opens it for all.
-	if g.tasks == seen {
-		g.open(ctx)
+	if s.tasks == seen {
+		s.open(ctx)
 	}
 	return nil
 }
 
-// Take counts n bytes where the current task has room for them. There is always room for one call.
-func (g *Sizes) Take(ctx workflow.Context, n int) bool {
-	if !g.room(ctx, n) {
+// Take counts a command of n bytes where the current task has room for it. There is always room for one.
+func (s *Sizes) Take(ctx workflow.Context, n int) bool {
+	if !s.room(ctx, n) {
 		return false
 	}
-	g.Accept(ctx, n)
+	s.Accept(ctx, n)
 	return true
 }
 
 // room reports whether the current task has room for n bytes, and changes nothing.
-func (g *Sizes) room(ctx workflow.Context, n int) bool {
-	if g.bytes == 0 || workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
+func (s *Sizes) room(ctx workflow.Context, n int) bool {
+	if s.commands == 0 || workflow.GetInfo(ctx).GetCurrentHistoryLength() != s.task {
 		return true
 	}
-	return g.bytes+taken(n) <= maxTask
+	return s.bytes+taken(n) <= maxTask && s.commands < MaxCommands
 }
 
 // Accept counts n bytes that go with the current task in any case.
-func (g *Sizes) Accept(ctx workflow.Context, n int) {
-	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
-		g.open(ctx)
+func (s *Sizes) Accept(ctx workflow.Context, n int) {
+	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != s.task {
+		s.open(ctx)
 	}
-	g.bytes += taken(n)
+	s.bytes += taken(n)
+	s.commands++
 }
 
 // sent is how many bytes go with the current task.
-func (g *Sizes) sent(ctx workflow.Context) int {
-	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
+func (s *Sizes) sent(ctx workflow.Context) int {
+	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != s.task {
 		return 0
 	}
-	return g.bytes
+	return s.bytes
 }
 
 // taken is what n bytes take of a task's room.
 func taken(n int) int {
-	if n > MaxPayload {
-		n = claim // the payload itself goes to the store
+	if n > contract.MaxPayload {
+		n = ClaimSize // the payload itself goes to the store
 	}
-	return n + event
+	return n + eventSize
 }
 
 // open begins to count a workflow task.
-func (g *Sizes) open(ctx workflow.Context) {
-	g.task, g.bytes, g.tasks = workflow.GetInfo(ctx).GetCurrentHistoryLength(), 0, g.tasks+1
+func (s *Sizes) open(ctx workflow.Context) {
+	s.task, s.bytes, s.commands, s.tasks = workflow.GetInfo(ctx).GetCurrentHistoryLength(), 0, 0, s.tasks+1
 }
 
-// Fits measures what must stay readable for clients without the store.
-func Fits(what string, v any) error { return new(Sizes).Fits(what, v) }
+// FitsInline measures what must stay readable for clients without the store.
+func FitsInline(what string, v any) error { return new(Sizes).Fits(what, v) }
 
 // Fits measures what is about to be returned.
-func (g *Sizes) Fits(what string, v any) error {
+func (s *Sizes) Fits(what string, v any) error {
 	n, err := Size(v)
 	if err != nil {
 		return err
 	}
-	if n > g.Limit() {
-		return g.tooLarge(what, n)
+	if n > s.Limit() {
+		return s.tooLarge(what, n)
 	}
 	return nil
 }
 
-// light is the weight under which a call is not measured to the byte.
-const light = 64 << 10
-
-// weigh is the size of what is about to be scheduled, or a bound of it where it is small:
-// encoding every call twice would be most of what a workflow does.
-func weigh(v any) (int, error) {
-	if w, ok := v.(interface{ Weight() int }); ok {
-		if n := w.Weight(); n < light {
-			return n, nil
-		}
-	}
-	return Size(v)
-}
-
+// Size is how many bytes a value takes in a payload.
 func Size(v any) (int, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -234,15 +310,15 @@ func Size(v any) (int, error) {
 	return len(b), nil
 }
 
-func (g *Sizes) tooLarge(what string, n int) *contract.Failure {
+func (s *Sizes) tooLarge(what string, n int) *contract.Failure {
 	f := &contract.Failure{
 		Class: contract.ClassTooLarge,
-		Text:  fmt.Sprintf("%s is %d bytes, at most %d can be sent through Temporal", what, n, MaxPayload),
+		Text:  fmt.Sprintf("%s is %d bytes, at most %d can be sent through Temporal", what, n, contract.MaxPayload),
 		Remedy: "make the node write less to the state or answer shorter, " +
 			"have a tool keep the data and pass a reference to it, or give the workers a store (store.dir) before the run starts",
 	}
-	if g.most > 0 {
-		f.Text = fmt.Sprintf("%s is %d bytes, at most %d go into the run's store", what, n, g.most)
+	if s.most > 0 {
+		f.Text = fmt.Sprintf("%s is %d bytes, at most %d go into the run's store", what, n, s.most)
 		f.Remedy = "make the node write less to the state or answer shorter, " +
 			"have a tool keep the data and pass a reference to it, or raise store.max_payload before the run starts"
 	}

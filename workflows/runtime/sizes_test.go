@@ -1,7 +1,8 @@
 package runtime
 
 import (
-	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,23 +11,22 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/plan"
 )
 
 func TestFits(t *testing.T) {
-	full := strings.Repeat("x", MaxPayload-2) // two quotes make it full
-	if err := Fits("it", full); err != nil {
+	full := strings.Repeat("x", contract.MaxPayload-2) // two quotes make it full
+	if err := FitsInline("it", full); err != nil {
 		t.Errorf("what fits is refused: %v", err)
 	}
-	f := contract.FailureOf(Fits("the run's result", full+"x"))
+	f := contract.FailureOf(FitsInline("the run's result", full+"x"))
 	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the run's result is 1945601 bytes, at most 1945600") || f.Remedy == "" {
 		t.Errorf("failure is %+v", f)
 	}
 	// What Temporal's converter makes of it counts, not its length.
-	if err := Fits("it", strings.Repeat("<", MaxPayload/6+1)); err == nil {
+	if err := FitsInline("it", strings.Repeat("<", contract.MaxPayload/6+1)); err == nil {
 		t.Error("what grows on its way is accepted")
 	}
-	if err := Fits("it", func() {}); err == nil {
+	if err := FitsInline("it", func() {}); err == nil {
 		t.Error("what cannot be encoded is accepted")
 	}
 }
@@ -47,7 +47,8 @@ func TestAdmit(t *testing.T) {
 		"a call that is too large fails":               {args: []string{mega + mega}, fails: 1},
 		"and takes no room from the others":            {args: []string{mega + mega, half, half}, fails: 1},
 		"many small ones wait now and then":            {args: strings.Split(strings.Repeat(mega[:300<<10]+" ", 25), " "), waits: 4},
-		"small ones do not":                            {args: make([]string, 1000)},
+		"small ones do not":                            {args: make([]string, MaxCommands)},
+		"a task has so many commands":                  {args: make([]string, MaxCommands+1), waits: 1},
 		"a large one fits into a task of its own":      {args: []string{mega[:900<<10] + mega[:900<<10]}},
 		"two large ones need a task each":              {args: []string{mega[:900<<10] + mega[:900<<10], mega[:900<<10] + mega[:900<<10]}, waits: 1},
 		"a large one does not wait behind a small one": {args: []string{"x", mega[:900<<10] + mega[:900<<10]}},
@@ -141,7 +142,7 @@ func TestAcceptTakesRoom(t *testing.T) {
 			t.Error("the next task has no room, or asking for it changed something")
 		}
 		g.Accept(ctx, 1<<20)
-		if g.bytes > 1<<20+event {
+		if g.bytes > 1<<20+eventSize {
 			t.Errorf("%d bytes of the task before count", g.bytes-1<<20)
 		}
 		return nil
@@ -155,36 +156,11 @@ func TestAdmitEndsWithTheRun(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		ctx, cancel := workflow.WithCancel(ctx)
 		cancel()
-		g := Sizes{bytes: maxTask, task: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
+		g := Sizes{bytes: maxTask, commands: 1, task: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
 		if err := g.Admit(ctx, "it", "x"); !contract.Cancelled(err) {
 			t.Errorf("error is %v", err)
 		}
 	})
-}
-
-func TestWeightBoundsTheSize(t *testing.T) {
-	nasty := strings.Repeat("<\x00", 300)
-	raw, err := json.Marshal(nasty)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ref := contract.ContentRef{Workflow: strings.Repeat("w", 200), Run: strings.Repeat("r", 36), SHA: strings.Repeat("f", 64)}
-	for name, v := range map[string]interface{ Weight() int }{
-		"a model call": contract.ModelInput{Profile: contract.ProfileRef{ContentRef: ref, Body: raw}, Step: 1 << 30,
-			Base: contract.Head{Workflow: ref.Workflow, Run: ref.Run, Thread: nasty, Len: 1 << 30, Hash: ref.SHA},
-			Tail: []contract.TailEntry{{SHA: ref.SHA, Message: raw}, {SHA: ref.SHA}}},
-		"a tool call": contract.ToolInput{Connection: plan.Connection{ID: nasty, Name: nasty, Kind: "mcp", URL: nasty, Description: nasty}, Name: nasty, Arguments: raw, Call: &ref, CallID: nasty, As: nasty},
-		"a question": contract.JudgeInput{Model: nasty, Script: &ref, Question: nasty, Node: nasty, Name: nasty, Output: &ref,
-			Input: contract.Part{Text: nasty, Ref: &ref}, State: raw, Long: []contract.LongValue{{Key: nasty, SHA: ref.SHA}}},
-	} {
-		n, err := Size(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v.Weight() < n {
-			t.Errorf("%s weighs %d and is %d bytes", name, v.Weight(), n)
-		}
-	}
 }
 
 // TestStoredArgumentsTakeNoRoom lets calls whose arguments go to the store into one task.
@@ -201,4 +177,170 @@ func TestStoredArgumentsTakeNoRoom(t *testing.T) {
 			t.Error("it waited for the next task")
 		}
 	})
+}
+
+// TestShare divides three quarters of what a history has room for.
+func TestShare(t *testing.T) {
+	tests := map[string]struct{ history, reserved, n, want int }{
+		"a few have all that Temporal takes": {n: 3, want: contract.MaxPayload},
+		"many share":                         {n: 100, want: MaxHistory / 100 * 3 / 4},
+		"what is reserved counts for those":  {reserved: MaxHistory / 4, n: 100, want: MaxHistory / 100 * 3 / 4},
+		"what is reserved is not given away": {reserved: MaxHistory - 400_000, n: 1, want: 300_000},
+		"what history holds is gone":         {history: MaxHistory - 4_000_000, n: 10, want: 300_000},
+		"a full history gives the least":     {history: MaxHistory + 1, n: 10, want: minResult},
+		"none are one":                       {n: 0, want: contract.MaxPayload},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			env := workflowtest.Env()
+			env.SetCurrentHistorySize(tc.history)
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				s := Sizes{reserved: tc.reserved}
+				if got := s.Share(ctx, tc.n); got != tc.want {
+					t.Errorf("the share is %d, want %d", got, tc.want)
+				}
+				return nil
+			})
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestAdmitKnowsTheHistory refuses what a history has no room for.
+func TestAdmitKnowsTheHistory(t *testing.T) {
+	env := workflowtest.Env()
+	env.SetCurrentHistorySize(MaxHistory - 1000)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		s := Sizes{reserved: 1000}
+		if err := s.Admit(ctx, "it", strings.Repeat("x", Slack-contract.Envelope)); err != nil {
+			t.Errorf("what the run comes to its end with is refused: %v", err)
+		}
+		f := contract.FailureOf(s.Admit(ctx, "the next", strings.Repeat("x", 2*contract.Envelope)))
+		if f == nil || f.Class != contract.ClassStateTooLarge || !strings.HasPrefix(f.Text, "the next is 8194 bytes, and the run's history has room for 0") || f.Remedy == "" {
+			t.Errorf("the failure is %+v", f)
+		}
+		s = Sizes{reserved: 1000, most: 8 << 20}
+		if err := s.Admit(ctx, "what the store takes", strings.Repeat("x", 4<<20)); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestResultsWaitForRoom has results that need the whole room take turns, in order.
+func TestResultsWaitForRoom(t *testing.T) {
+	env := workflowtest.Env()
+	env.SetCurrentHistorySize(MaxHistory - contract.MaxPayload*3/2)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r := New(ctx)
+		at, most := 0, 0
+		var order []int
+		g := NewGroup(ctx)
+		for i := range 3 {
+			g.Start(func(ctx workflow.Context) error {
+				release, err := r.Sizes.ReserveResult(ctx, "it", contract.MaxPayload)
+				if err != nil {
+					return err
+				}
+				order = append(order, i)
+				at++
+				most = max(most, at)
+				defer release()
+				defer func() { at-- }()
+				return Pause(ctx, 1, "the call")
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		if most != 1 || !slices.Equal(order, []int{0, 1, 2}) {
+			t.Errorf("%d are under way at once in the order %v, want 1", most, order)
+		}
+		if r.Sizes.reserved != 0 || r.Sizes.inFlight != 0 || len(r.Sizes.waiting) != 0 {
+			t.Errorf("left are %d bytes, %d in flight, %d waiting", r.Sizes.reserved, r.Sizes.inFlight, len(r.Sizes.waiting))
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestResultWithoutRoom fails at once with nothing in flight, or has the run continue as new where it has done
+// something. A session's end is not waited for.
+func TestResultWithoutRoom(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		env := workflowtest.Env()
+		env.SetCurrentHistorySize(MaxHistory - contract.MaxPayload)
+		env.ExecuteWorkflow(func(ctx workflow.Context) error {
+			r := New(ctx)
+			r.Policy.Moved = moved
+			defer r.Sizes.ReserveStay(1000)()
+			_, err := r.Sizes.ReserveResult(ctx, "it", contract.MaxPayload)
+			if moved {
+				stop, failed := r.Policy.ShouldContinueAsNew(ctx, 0)
+				if !errors.Is(err, ErrYield) || !stop || failed != nil {
+					t.Errorf("it gives %v, and the run continues as new: %t, %v", err, stop, failed)
+				}
+				_, failed = r.Policy.ShouldContinueAsNew(ctx, contract.MaxPayload)
+				if f := contract.FailureOf(failed); f == nil || f.Class != contract.ClassStateTooLarge {
+					t.Errorf("where too much would be carried, it gives %v", failed)
+				}
+				return nil
+			}
+			if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassStateTooLarge {
+				t.Errorf("it gives %v", err)
+			}
+			return nil
+		})
+		if err := env.GetWorkflowError(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// held is a result of some bytes.
+type held struct {
+	contract.Kept `json:"-"`
+	Text          string
+}
+
+// TestHold returns what is within a run's share, holds what is longer, and offloads it where there is a store.
+func TestHold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		n, share, most int
+		held, outside  bool
+	}{
+		"within its share":      {n: 100, share: 1000},
+		"beyond it":             {n: 2000, share: 1000, held: true},
+		"beyond, with a store":  {n: 2000, share: 1000, most: 8 << 20, outside: true},
+		"where any is returned": {n: 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := workflowtest.Env()
+			env.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
+				r := New(ctx)
+				r.Sizes.ResultShare = tc.share
+				r.Allow(tc.most)
+				out := &held{Text: strings.Repeat("x", tc.n-len(`{"Text":""}`))}
+				got, err := r.Hold(ctx, out)
+				if err != nil || (got != nil) != tc.held || out.Outside != tc.outside {
+					t.Errorf("held is %+v, offloaded %t, %v", got, out.Outside, err)
+				}
+				if tc.held && (got.Bytes != tc.n || len(r.Transcript.Content[got.SHA]) != tc.n) {
+					t.Errorf("held are %d bytes of %d", got.Bytes, tc.n)
+				}
+				return nil
+			}, workflow.RegisterOptions{Name: "below"})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error { return workflow.ExecuteChildWorkflow(ctx, "below").Get(ctx, nil) })
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }

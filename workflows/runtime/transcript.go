@@ -123,7 +123,7 @@ func (s *Transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, 
 			break
 		}
 		raw := e.Raw
-		if len(raw) > MaxPayload-Envelope {
+		if len(raw) > contract.MaxPayload-contract.Envelope {
 			var err error
 			if raw, err = s.outline(e); err != nil {
 				return page, err

@@ -73,7 +73,7 @@ func TestTranscriptPages(t *testing.T) {
 			if digits.String() != tc.want || got.Total != len(tc.sizes) || got.Messages == nil {
 				t.Errorf("messages %q of %d, want %q", digits.String(), got.Total, tc.want)
 			}
-			if n, _ := Size(got); n > MaxPayload && len(got.Messages) > 1 {
+			if n, _ := Size(got); n > contract.MaxPayload && len(got.Messages) > 1 {
 				t.Errorf("the page is %d bytes", n)
 			}
 		})
@@ -108,7 +108,7 @@ func TestPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, _ := Size(page); n > MaxPayload || len(page.Data) == 0 {
+		if n, _ := Size(page); n > contract.MaxPayload || len(page.Data) == 0 {
 			t.Fatalf("a page of %d bytes is %d on its way", len(page.Data), n)
 		}
 		got, total = append(got, page.Data...), page.Total
@@ -168,7 +168,7 @@ func TestCallsAreToldWhatIsNew(t *testing.T) {
 func TestAnswersOfQueriesFit(t *testing.T) {
 	s := emptyStore()
 	th := s.Open("t")
-	for _, n := range []int{10, MaxPayload - Envelope - 100, MaxPayload + 1, 10} {
+	for _, n := range []int{10, contract.MaxPayload - contract.Envelope - 100, contract.MaxPayload + 1, 10} {
 		if _, err := s.Write(th, &contract.Message{Role: contract.RoleUser, Text: strings.Repeat("x", n)}); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestAnswersOfQueriesFit(t *testing.T) {
 		if err != nil || len(page.Messages) == 0 {
 			t.Fatal(err)
 		}
-		if n, _ := Size(page); n > MaxPayload {
+		if n, _ := Size(page); n > contract.MaxPayload {
 			t.Errorf("a page is %d bytes", n)
 		}
 		for _, l := range page.Long {
@@ -204,7 +204,7 @@ func TestStateAnswerFits(t *testing.T) {
 		r := New(ctx)
 		var v contract.View
 		for _, key := range []string{"a", "b", "c"} {
-			workflowtest.Write(&v, "s", 1, key, strings.Repeat(key, MaxPayload/2-100))
+			workflowtest.Write(&v, "s", 1, key, strings.Repeat(key, contract.MaxPayload/2-100))
 		}
 		return r.Answer(ctx, func() contract.Status { return contract.Status{} }, func() contract.View { return v })
 	})
@@ -213,10 +213,10 @@ func TestStateAnswerFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var state map[string]string
-	if err := answer.Get(&state); err != nil || len(state) != 3 || state["c"] != "(972702 bytes, not shown here)" || len(state["a"]) != MaxPayload/2-100 {
+	if err := answer.Get(&state); err != nil || len(state) != 3 || state["c"] != "(972702 bytes, not shown here)" || len(state["a"]) != contract.MaxPayload/2-100 {
 		t.Errorf("%d keys, c is %.50q, %v", len(state), state["c"], err)
 	}
-	if n, _ := Size(state); n > MaxPayload {
+	if n, _ := Size(state); n > contract.MaxPayload {
 		t.Errorf("the answer is %d bytes", n)
 	}
 }
@@ -288,7 +288,7 @@ func TestAnswersInSignsThatGrow(t *testing.T) {
 	if err := answer.Get(&state); err != nil || state["k0"] != long || state["k2"] != "(1200002 bytes, not shown here)" {
 		t.Errorf("%d keys, k2 is %.50q, %v", len(state), state["k2"], err)
 	}
-	if n, _ := Size(state); n > MaxPayload {
+	if n, _ := Size(state); n > contract.MaxPayload {
 		t.Errorf("the state is %d bytes", n)
 	}
 	if _, err := env.QueryWorkflow(contract.QueryPlan); err == nil || !strings.Contains(err.Error(), "the plan is 24") || !strings.Contains(err.Error(), "the run's input has it") {

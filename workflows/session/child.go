@@ -54,14 +54,14 @@ func (s *Session) launch(c *childSession) {
 		in.Scope = r.Shared.Scope
 	}
 	in.Budget = s.allocate(c)
-	in.Room = r.Sizes.Part(s.kids, maxSessions, 25)
-	if err := r.Sizes.Admit(s.kids, "what the session is started with", in); err != nil {
+	in.Room = r.Sizes.Share(s.kids, 4*maxSessions)
+	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: in, ID: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
+	if err := r.Admit(s.kids, k, "what the session is started with"); err != nil {
 		s.closed(c, nil, err)
 		return
 	}
-	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: in, ID: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
 	c.future = r.Start(s.kids, k)
-	leave := r.Space.ReserveFor(s.kids, &runtime.Reservation{ID: contract.BoundID(c.ID), Kept: in.Room, Stays: true})
+	release := r.Sizes.ReserveStay(in.Room)
 	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
@@ -74,7 +74,12 @@ func (s *Session) launch(c *childSession) {
 			c.future = r.Start(ctx, k)
 			err = c.future.Get(quiet, &out)
 		}
-		leave()
+		release()
+		if err == nil && out.Held != nil {
+			held := out.Held
+			out = contract.RunResult{}
+			err = r.Fetch(quiet, held, c.ID, &out)
+		}
 		c.future = nil
 		s.closed(c, &out, err)
 	})

@@ -143,7 +143,7 @@ func (s *Session) prompted(raw json.RawMessage) error {
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
 	quiet, _ := workflow.NewDisconnectedContext(s.above)
-	s.run.Sizes.Accept(quiet, runtime.Envelope)
+	s.run.Sizes.Accept(quiet, contract.Envelope)
 	s.send(quiet, contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: t})
 	return err
 }
