@@ -152,6 +152,9 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 	case contract.ActivityValidateAnswer:
 		c.node, c.what = "", "check of an answer"
 		return
+	case contract.ActivityFetchResult:
+		c.node, c.what = "", "fetch of a result"
+		return
 	case contract.ActivityListTools:
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "list tools of "+plaintext.Line(turn, 100)
 		return

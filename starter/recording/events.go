@@ -115,7 +115,7 @@ func (c *recordedRun) place(of *history.Call) string {
 func (c *recordedRun) scheduled(of *history.Call) {
 	at := c.place(of)
 	switch of.Kind {
-	case contract.ActivityValidateAnswer, contract.ActivityCallWebhook:
+	case contract.ActivityValidateAnswer, contract.ActivityFetchResult, contract.ActivityCallWebhook:
 		return
 	case contract.ActivityCompileFlow:
 		// Plans that a worker made of documents of the run's own, for sub-agents, are played again; the

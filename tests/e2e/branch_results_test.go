@@ -11,7 +11,7 @@ import (
 )
 
 // TestEndToEndLargeBranchResults has branches bring back, side by side and without a store, more than
-// was kept for each of them: a run ends well where its history has room for all of it, else it fails
+// was reserved for each of them: a run ends well where its history has room for all of it, else it fails
 // before the server terminates it.
 func TestEndToEndLargeBranchResults(t *testing.T) {
 	t.Parallel()
@@ -20,7 +20,7 @@ func TestEndToEndLargeBranchResults(t *testing.T) {
 		class           string
 	}{
 		"there is room": {branches: 30, bytes: 900_000},
-		"there is none": {branches: 28, bytes: 1_800_000, class: contract.ClassTooLarge},
+		"there is none": {branches: 28, bytes: 1_800_000, class: contract.ClassStateTooLarge},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestEndToEndLargeBranchResults(t *testing.T) {
 				Script: harness.Script(t, fmt.Sprintf(`rules: [{node: join, say: joined}, {say: "%s"}]`, strings.Repeat("w", tc.bytes)))})
 			out, err := harness.Result(t, run)
 			if tc.class != "" {
-				if f := contract.FailureOf(err); f == nil || f.Class != tc.class || !strings.Contains(f.Text, "has no room for it") || f.Node == "" {
+				if f := contract.FailureOf(err); f == nil || f.Class != tc.class || f.Node == "" || f.Remedy == "" {
 					t.Errorf("the run ended with %.500v, %v", out, err)
 				}
 				return

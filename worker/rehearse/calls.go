@@ -31,6 +31,7 @@ func (p *player) register() {
 		contract.ActivityValidateAnswer:        p.check,
 		contract.ActivityRunProgram:            p.program,
 		contract.ActivityCallWebhook:           p.real.CallWebhook,
+		contract.ActivityFetchResult:           p.real.FetchResult,
 	} {
 		p.env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}
