@@ -13,8 +13,8 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
+	"weft/activities/schema"
 	"weft/activities/tool"
-	"weft/specadapter/schema"
 	"weft/workflows/plan"
 )
 
