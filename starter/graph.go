@@ -64,7 +64,7 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 	}
 	flow := &plan.Flow{}
 	if read != nil {
-		if flow = read.Flow; flow == nil {
+		if flow = read.Root().Flow; flow == nil {
 			return fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not read any more", id)
 		}
 	} else if err := r.Query(ctx, contract.QueryPlan, flow); err != nil {

@@ -63,13 +63,13 @@ func TestStatesOfARun(t *testing.T) {
 // A recorded history has the plan and says how far the run came.
 func TestGraphFromHistory(t *testing.T) {
 	kept := transcriptOf(t, historytest.RecordedTree(t, "../tests", "fork-plain-join", "a#1", "b#1"))
-	if kept.Flow == nil {
+	if kept.Root().Flow == nil {
 		t.Fatal("the history gave no plan")
 	}
 	st := kept.Status()
 	st.Status = "completed"
 	want := "flowchart TD\n    START([START])\n    a[\"A<br/>(done)\"]\n"
-	if got := drawing.Mermaid(kept.Flow, statesOf(st, kept, "")); len(got) < len(want) || got[:len(want)] != want {
+	if got := drawing.Mermaid(kept.Root().Flow, statesOf(st, kept, "")); len(got) < len(want) || got[:len(want)] != want {
 		t.Errorf("the drawing begins %q, want %q", got[:min(len(got), 100)], want)
 	}
 }

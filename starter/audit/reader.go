@@ -66,7 +66,7 @@ func (e *PartError) Error() string {
 func (l *Reader) Read(ctx context.Context, from history.Source, run string) error {
 	for e, err := range history.ReadAlone(ctx, from, l.out.Run, run) {
 		if err != nil {
-			return fmt.Errorf("read the history of the run %q: %w", l.out.Run, err)
+			return err
 		}
 		if s, ok := e.Data.(*history.Started); ok && s.Parent != "" {
 			return &PartError{l.out.Run, s.Parent}

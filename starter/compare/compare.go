@@ -116,11 +116,8 @@ func (t *Table) complete(sources [2]string) {
 
 // spentBy sums up a run and all below it.
 func spentBy(t *runtree.Tree) Total {
-	root := t.Workflows[0]
-	out := Total{Status: history.StatusName(root.Status)}
-	for _, v := range t.Workflows {
-		out.Calls, out.Input, out.Output = out.Calls+v.Usage.Calls, out.Input+v.Usage.Input, out.Output+v.Usage.Output
-	}
+	root, used := t.Root(), t.Usage()
+	out := Total{Status: history.StatusName(root.Status), Calls: used.Calls, Input: used.Input, Output: used.Output}
 	if root.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		out.Seconds = root.EndedAt.Sub(root.StartedAt).Seconds()
 	}

@@ -10,20 +10,12 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
-	"weft/workflows/plan"
+	"weft/starter/runtree"
 )
 
 // Transcript is what the histories of a run hold.
 type Transcript struct {
-	// Model is the run's, Usage what its calls used.
-	Model string
-	Usage contract.Usage
-	// Result is that of a run that completed, else nil.
-	Result *contract.RunResult
-	// Flow is the plan that ran, nil if the history does not hold one.
-	Flow *plan.Flow
-	// Missing are the ids of workflows whose histories are not kept any more.
-	Missing []string
+	*runtree.Tree
 
 	threads []*thread
 	// content are encoded messages by hash, switched the models that were called before the one
@@ -131,9 +123,13 @@ func (t *Transcript) Threads() []Thread {
 
 // Status returns as much of a closed run's status as its histories hold.
 func (t *Transcript) Status() *contract.Status {
-	st := &contract.Status{Flow: contract.LabelOf(t.Flow), Model: t.Model, Usage: t.Usage}
-	if t.Result != nil {
-		st.Model, st.Usage = t.Result.Model, t.Result.Usage
+	root := t.Root()
+	st := &contract.Status{Flow: contract.LabelOf(root.Flow), Model: root.Model, Usage: t.Usage()}
+	if st.Model == "" && root.Input != nil {
+		st.Model = root.Input.Model
+	}
+	if root.Result != nil {
+		st.Model, st.Usage = root.Result.Model, root.Result.Usage
 	}
 	for _, x := range t.threads {
 		if x.execution != "" {

@@ -237,7 +237,7 @@ func TestTranscriptOfASwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]contract.Switched{{From: "acme/first", To: "acme/m", Class: contract.ClassRateLimited, Times: 1}}, a.Usage.Switched); diff != "" {
+	if diff := cmp.Diff([]contract.Switched{{From: "acme/first", To: "acme/m", Class: contract.ClassRateLimited, Times: 1}}, a.Usage().Switched); diff != "" {
 		t.Errorf("the usage that history tells (-want +got):\n%s", diff)
 	}
 	var out bytes.Buffer
