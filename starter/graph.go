@@ -107,7 +107,7 @@ func statesOf(st *contract.Status, read *transcript.Transcript, failed string) d
 	running := drawing.Stopped
 	if st.Status == contract.StatusRunning {
 		running = drawing.Running
-		for _, exec := range slices.Concat(st.Armed, st.Waiting) {
+		for _, exec := range slices.Concat(st.PendingJoins, st.Waiting) {
 			put(history.ExecutionOf(exec).Node, drawing.Waiting, 0)
 		}
 	}

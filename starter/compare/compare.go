@@ -68,7 +68,7 @@ func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
 		for _, v := range read.Workflows {
 			if v.Input != nil && v.Input.Fork != nil {
 				sources[side] = cmp.Or(sources[side], v.Input.Fork.From.Workflow)
-				for _, p := range v.Input.Fork.Past {
+				for _, p := range v.Input.Fork.Executions {
 					s := &Side{Recorded: true, Given: slices.Contains(v.Input.Fork.Replaced, history.Label(p.Execution))}
 					if s.Given {
 						s.Text = givenText(v.Input.Fork, p.SHA)

@@ -190,7 +190,7 @@ func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution
 	reach := map[string]bool{}
 	impact.Reach(reach, []string{at.Node}, flows...)
 	return func(x *contract.Execution) bool {
-		return x.Node == at.Node && x.Step == at.Step && max(x.Nth, 1) == max(at.Nth, 1) || reach[x.Node] && x.Step > at.Step
+		return x.Node == at.Node && x.Step == at.Step && max(x.Occurrence, 1) == max(at.Occurrence, 1) || reach[x.Node] && x.Step > at.Step
 	}
 }
 

@@ -171,7 +171,7 @@ func (v *Workflow) event(e *history.Event) {
 func (v *Workflow) started(s *history.Started) {
 	v.Branch = s.Type == contract.WorkflowBranch
 	if in := s.Branch; in != nil {
-		v.First = contract.Execution{Node: in.Node, Step: in.Step, Nth: in.Nth}
+		v.First = contract.Execution{Node: in.Node, Step: in.Step, Occurrence: in.Occurrence}
 	}
 	if flow, source := s.Plan(); flow != nil || s.Branch != nil {
 		v.Flow, v.Source = flow, source
@@ -182,11 +182,11 @@ func (v *Workflow) started(s *history.Started) {
 	}
 	if k := in.Fork; k != nil {
 		v.Entry = &k.Entry
-		for i := range k.Past {
-			v.Executions = append(v.Executions, k.Past[i].Execution)
+		for i := range k.Executions {
+			v.Executions = append(v.Executions, k.Executions[i].Execution)
 		}
 	}
-	switch k := in.Carry; {
+	switch k := in.Snapshot; {
 	case k == nil:
 		v.Input = in
 	case k.Plan != nil:

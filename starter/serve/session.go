@@ -169,7 +169,7 @@ func (srv *Server) standing(r *http.Request) (*Run, []contract.Turn, *sessionSta
 		last := turns[len(turns)-1]
 		out.Turns = last.N
 		if last.N > 1 {
-			out.LastResumedAt = last.Begun
+			out.LastResumedAt = last.StartedAt
 		}
 		switch {
 		case !open:
@@ -211,7 +211,7 @@ func (srv *Server) getSessionResult(w http.ResponseWriter, r *http.Request) erro
 		return p
 	}
 	of := *run
-	of.Closed = last.Ended
+	of.Closed = last.EndedAt
 	e := resultOf(&of, &contract.RunResult{ResultText: last.ResultText, ResultData: last.ResultData})
 	e.SessionID = r.PathValue("id")
 	return reply(w, http.StatusOK, e)

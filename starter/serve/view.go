@@ -40,13 +40,13 @@ type runView struct {
 	Result *resultEvent `json:"result"`
 	Error  any          `json:"error"`
 	// What the documented result has no room for; absent before the end.
-	ResultNode  string                `json:"result_node,omitempty"`
-	ExitOutputs []contract.ExitOutput `json:"exit_outputs,omitempty"`
-	NoRoute     []string              `json:"no_route,omitempty"`
-	Unread      []contract.Inbound    `json:"unread,omitempty"`
-	Usage       *contract.Usage       `json:"usage,omitempty"`
-	Model       string                `json:"model,omitempty"`
-	FlowHash    string                `json:"flow_hash,omitempty"`
+	ResultNode     string                `json:"result_node,omitempty"`
+	ExitOutputs    []contract.ExitOutput `json:"exit_outputs,omitempty"`
+	NoRoute        []string              `json:"no_route,omitempty"`
+	UnreadMessages []contract.Inbound    `json:"unread_messages,omitempty"`
+	Usage          *contract.Usage       `json:"usage,omitempty"`
+	Model          string                `json:"model,omitempty"`
+	FlowHash       string                `json:"flow_hash,omitempty"`
 }
 
 // resultEvent is the result of a run, with the fields that the blueprint dialect's framework
@@ -182,7 +182,7 @@ func (srv *Server) view(ctx context.Context, run *Run) (*runView, error) {
 		v.Error, v.Result = errorOf(failure), printed(run, failure)
 	default:
 		v.Result = resultOf(run, res)
-		v.ResultNode, v.ExitOutputs, v.NoRoute, v.Unread = res.ResultNode, res.ExitOutputs, res.NoRoute, res.Unread
+		v.ResultNode, v.ExitOutputs, v.NoRoute, v.UnreadMessages = res.ResultNode, res.ExitOutputs, res.NoRoute, res.UnreadMessages
 		v.Usage, v.Model, v.FlowHash = &res.Usage, res.Model, res.FlowHash
 	}
 	return v, nil

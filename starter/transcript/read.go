@@ -12,7 +12,7 @@ import (
 
 // Read reads the transcript of a run.
 func Read(ctx context.Context, from history.Source, id, run string) (*Transcript, error) {
-	r := &reader{Transcript: &Transcript{Tree: runtree.New(id, run), content: map[string]json.RawMessage{}, switched: map[string][]contract.Switch{}},
+	r := &reader{Transcript: &Transcript{Tree: runtree.New(id, run), content: map[string]json.RawMessage{}, switched: map[string][]contract.Fallback{}},
 		images: map[*history.Workflow][]contract.Image{}, calls: map[*history.Call]slot{}}
 	for e, err := range history.Read(ctx, from, id, run) {
 		if err != nil {
@@ -73,11 +73,11 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 	if in == nil {
 		return
 	}
-	if in.Carry != nil {
-		for _, m := range in.Carry.Content {
+	if in.Snapshot != nil {
+		for _, m := range in.Snapshot.Content {
 			r.keep(m)
 		}
-		for _, x := range in.Carry.Live {
+		for _, x := range in.Snapshot.Live {
 			r.carried(x.Suspended)
 		}
 		return
@@ -167,11 +167,11 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 		}
 		hash := r.keep(out.Message)
 		slot.thread.put(slot.at, hash)
-		for i := range out.Switched {
-			out.Switched[i].To = out.Switched[i].Next(out.Model)
+		for i := range out.Fallbacks {
+			out.Fallbacks[i].To = out.Fallbacks[i].Next(out.Model)
 		}
-		if len(out.Switched) > 0 {
-			r.switched[hash] = out.Switched
+		if len(out.Fallbacks) > 0 {
+			r.switched[hash] = out.Fallbacks
 		}
 	}
 }

@@ -21,7 +21,7 @@ type Transcript struct {
 	// content are encoded messages by hash, switched the models that were called before the one
 	// that gave a message, by its hash.
 	content  map[string]json.RawMessage
-	switched map[string][]contract.Switch
+	switched map[string][]contract.Fallback
 }
 
 // thread is one conversation: the hashes of its messages, "" where one is not known.
@@ -95,14 +95,14 @@ func (t *Transcript) message(hash string) *contract.Message {
 type Thread struct {
 	Thread   string              `json:"thread"`
 	Messages []*contract.Message `json:"messages"`
-	// Switched are the models that could not give an answer, before another did.
-	Switched []Switch `json:"switched,omitempty"`
+	// Fallbacks are the models that could not give an answer, before another did.
+	Fallbacks []Switch `json:"fallbacks,omitempty"`
 }
 
 // Switch says for which message, counted from 0, another model was called first.
 type Switch struct {
 	N int `json:"n"`
-	contract.Switch
+	contract.Fallback
 }
 
 // Threads returns the conversations, in the order in which they began.
@@ -112,7 +112,7 @@ func (t *Transcript) Threads() []Thread {
 		thread := Thread{Thread: x.name, Messages: []*contract.Message{}}
 		for _, hash := range x.all() {
 			for _, s := range t.switched[hash] {
-				thread.Switched = append(thread.Switched, Switch{len(thread.Messages), s})
+				thread.Fallbacks = append(thread.Fallbacks, Switch{len(thread.Messages), s})
 			}
 			thread.Messages = append(thread.Messages, t.message(hash))
 		}

@@ -99,10 +99,10 @@ func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 // stop, the other is asked to come back with what it goes on with; that is kept in the step s.
 func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, n int, out *contract.RunResult, s *JournalStep, j *Journal) error {
 	for tries := 1; ; tries++ {
-		in.Room = r.Sizes.Part(ctx, n, 25)
+		in.MaxResultBytes = r.Sizes.Part(ctx, n, 25)
 		c.In = in
-		leave := r.Space.Keep(ctx, contract.BoundID(c.ID), in.Room)
-		err := r.runFlow(ctx, c, in.Carry, out, j)
+		leave := r.Space.Keep(ctx, contract.BoundID(c.ID), in.MaxResultBytes)
+		err := r.runFlow(ctx, c, in.Snapshot, out, j)
 		leave()
 		again, err := RetryTakenID(ctx, err, tries, c.ID)
 		switch {
@@ -127,7 +127,7 @@ func below(err error) error {
 }
 
 // runFlow is [run.awaitFlow], once.
-func (r *Run) runFlow(ctx workflow.Context, c *Child, from *contract.Carry, out *contract.RunResult, j *Journal) error {
+func (r *Run) runFlow(ctx workflow.Context, c *Child, from *contract.RunSnapshot, out *contract.RunResult, j *Journal) error {
 	k := r.Start(ctx, c)
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for !k.IsReady() {

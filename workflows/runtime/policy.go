@@ -36,7 +36,7 @@ type ContinuePolicy struct {
 }
 
 // Room is how much can be carried into a new run.
-func (p *ContinuePolicy) Room() int { return max(p.most, MaxPayload) }
+func (p *ContinuePolicy) MaxResultBytes() int { return max(p.most, MaxPayload) }
 
 func newContinuePolicy(ctx workflow.Context) ContinuePolicy {
 	return ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
@@ -71,12 +71,12 @@ func (p *ContinuePolicy) decide(ctx workflow.Context, carried int) (bool, error)
 		return false, nil
 	}
 	wanted := p.Asked || p.Limit > 0 && length >= p.Limit || p.Limit == 0 && info.GetContinueAsNewSuggested()
-	if wanted && carried <= p.Room()/4*3 {
+	if wanted && carried <= p.MaxResultBytes()/4*3 {
 		return true, nil
 	}
 	if full {
 		return false, &contract.Failure{Class: contract.ClassStateTooLarge,
-			Text:   fmt.Sprintf("history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, p.Room()),
+			Text:   fmt.Sprintf("history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, p.MaxResultBytes()),
 			Remedy: "lower max_iterations, let the node store long results with set_state_filtered, or split it"}
 	}
 	return false, nil

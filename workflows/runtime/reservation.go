@@ -25,7 +25,7 @@ type Reservations struct {
 	ResultShare              int
 	roomRequests, roomGrants workflow.ReceiveChannel
 	// grant is what the run above has answered; nil while it has not.
-	grant *contract.Room
+	grant *contract.Reservation
 }
 
 // Reservation is an answer to come: that of a run below, by its workflow id, or of a call.
@@ -34,11 +34,11 @@ type Reservation struct {
 	// Kept is the room that it has in bytes; wants is what it has asked for, or 0.
 	Kept, wants int
 	// Stays says that it is a session, which may be there for weeks: nobody waits for its end.
-	Stays bool
+	IsSession bool
 }
 
 func newSpace(ctx workflow.Context) Reservations {
-	return Reservations{roomRequests: workflow.GetSignalChannel(ctx, contract.SignalRoom), roomGrants: workflow.GetSignalChannel(ctx, contract.SignalGrant)}
+	return Reservations{roomRequests: workflow.GetSignalChannel(ctx, contract.SignalReserve), roomGrants: workflow.GetSignalChannel(ctx, contract.SignalReserved)}
 }
 
 // Free is how many bytes the history has room for beside what is kept for answers.
@@ -86,7 +86,7 @@ func (s *Reservations) expect(ctx workflow.Context, what string) (leave func(), 
 func (s *Reservations) hearWishes(ctx workflow.Context) {
 	var raw converter.RawValue
 	for s.roomRequests.ReceiveAsync(&raw) {
-		var in contract.Room
+		var in contract.Reservation
 		if s.run.Requests.ReadSignal(ctx, raw, &in) == nil {
 			i := slices.IndexFunc(s.reservations, func(g *Reservation) bool { return g.ID == in.Workflow && g.ID != "" })
 			if i >= 0 && in.Bytes > 0 {
@@ -97,7 +97,7 @@ func (s *Reservations) hearWishes(ctx workflow.Context) {
 		raw = converter.RawValue{}
 	}
 	for s.roomGrants.ReceiveAsync(&raw) {
-		var in contract.Room
+		var in contract.Reservation
 		if s.run.Requests.ReadSignal(ctx, raw, &in) == nil {
 			s.grant = &in
 		}
@@ -108,7 +108,7 @@ func (s *Reservations) hearWishes(ctx workflow.Context) {
 // clears reports whether somebody is about to bring back what it has, so that room may come of what is
 // kept for it.
 func (s *Reservations) clears() bool {
-	return slices.ContainsFunc(s.reservations, func(g *Reservation) bool { return g.wants == 0 && !g.Stays })
+	return slices.ContainsFunc(s.reservations, func(g *Reservation) bool { return g.wants == 0 && !g.IsSession })
 }
 
 // grantAll gives those who have asked what there is, in the order in which they began. Where all
@@ -135,7 +135,7 @@ func (s *Reservations) answerAsk(ctx workflow.Context, g *Reservation, bytes int
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	s.run.Sizes.Accept(quiet, claim)
 	s.run.Policy.asking = append(slices.DeleteFunc(s.run.Policy.asking, workflow.Future.IsReady),
-		s.run.Signal(quiet, g.ID, contract.SignalGrant, contract.Room{Bytes: bytes}))
+		s.run.Signal(quiet, g.ID, contract.SignalReserved, contract.Reservation{Bytes: bytes}))
 }
 
 // BringBack waits until the run above has room for what this one brings back. With a store it need
@@ -157,11 +157,11 @@ func (s *Reservations) BringBack(ctx workflow.Context, what string, out interfac
 		return nil
 	}
 	s.grant = nil
-	ask := contract.Room{Workflow: s.run.Transcript.Workflow, Bytes: n}
+	ask := contract.Reservation{Workflow: s.run.Transcript.Workflow, Bytes: n}
 	if err := s.run.Sizes.Admit(ctx, "a question", ask); err != nil {
 		return err
 	}
-	if err := s.run.Signal(ctx, above.ID, contract.SignalRoom, ask).Get(ctx, nil); err != nil {
+	if err := s.run.Signal(ctx, above.ID, contract.SignalReserve, ask).Get(ctx, nil); err != nil {
 		return err
 	}
 	if err := workflow.Await(ctx, func() bool { return s.grant != nil }); err != nil {

@@ -119,9 +119,9 @@ func TestBringBack(t *testing.T) {
 				r := New(ctx)
 				r.Requests.Listen(ctx)
 				// Anybody can send the signal: who is none of the runs below gets nothing.
-				workflow.SignalExternalWorkflow(ctx, r.Transcript.Workflow, "", contract.SignalRoom, contract.Room{Workflow: "a stranger", Bytes: 1 << 20})
+				workflow.SignalExternalWorkflow(ctx, r.Transcript.Workflow, "", contract.SignalReserve, contract.Reservation{Workflow: "a stranger", Bytes: 1 << 20})
 				if tc.session {
-					leave := r.Space.ReserveFor(ctx, &Reservation{ID: "session", Kept: kept, Stays: true})
+					leave := r.Space.ReserveFor(ctx, &Reservation{ID: "session", Kept: kept, IsSession: true})
 					defer func() {
 						if leave(); r.Sizes.Kept != 0 {
 							t.Errorf("%d bytes are kept behind the session's end", r.Sizes.Kept)
@@ -175,7 +175,7 @@ func TestExpectBesideASession(t *testing.T) {
 	env.SetCurrentHistorySize(LastBytes - MaxPayload)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := New(ctx)
-		defer r.Space.ReserveFor(ctx, &Reservation{ID: "session", Kept: 1000, Stays: true})()
+		defer r.Space.ReserveFor(ctx, &Reservation{ID: "session", Kept: 1000, IsSession: true})()
 		_, err := r.Space.expect(ctx, "it")
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassTooLarge {
 			t.Errorf("it gives %v", err)

@@ -63,8 +63,8 @@ func (g *Sizes) Limit() int { return max(g.most, MaxPayload) }
 type ResultSize struct {
 	// Together, if positive, is how many results come together: each may have a share, of which the activity
 	// is told in room.
-	Together int
-	Room     *int
+	Together       int
+	MaxResultBytes *int
 	// Unbounded is set for the result of an activity that knows no bound.
 	Unbounded bool
 }
@@ -81,8 +81,8 @@ func (r *Run) sized(next invoker) invoker {
 			}
 			defer leave()
 		case c.Result.Together > 0:
-			*c.Result.Room = r.Sizes.Part(ctx, c.Result.Together, 75)
-			defer r.Space.Keep(ctx, "", *c.Result.Room)()
+			*c.Result.MaxResultBytes = r.Sizes.Part(ctx, c.Result.Together, 75)
+			defer r.Space.Keep(ctx, "", *c.Result.MaxResultBytes)()
 		}
 		var arg any = c.Args
 		if len(c.Args) == 1 {
