@@ -186,10 +186,10 @@ func TestCheckSize(t *testing.T) {
 type beats struct {
 	interceptor.WorkerInterceptorBase
 	mu   sync.Mutex
-	seen []contract.Beat
+	seen []contract.Heartbeat
 }
 
-func (b *beats) all() []contract.Beat {
+func (b *beats) all() []contract.Heartbeat {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.seen)
@@ -219,26 +219,26 @@ type beatsOutbound struct {
 
 func (o *beatsOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 	o.beats.mu.Lock()
-	o.beats.seen = append(o.beats.seen, details[0].(contract.Beat))
+	o.beats.seen = append(o.beats.seen, details[0].(contract.Heartbeat))
 	o.beats.mu.Unlock()
 	o.Next.RecordHeartbeat(ctx, details...)
 }
 
 // beatFor runs an activity with a heartbeat timeout and gives its heartbeats.
-func beatFor(t *testing.T, timeout time.Duration, work func(tell func(string))) []contract.Beat {
+func beatFor(t *testing.T, timeout time.Duration, work func(tell func(string))) []contract.Heartbeat {
 	t.Helper()
 	return waitingBeatFor(t, timeout, func(tell, _ func(string)) { work(tell) })
 }
 
 // waitingBeatFor is beatFor for work that can wait.
-func waitingBeatFor(t *testing.T, timeout time.Duration, work func(tell, waits func(string))) []contract.Beat {
+func waitingBeatFor(t *testing.T, timeout time.Duration, work func(tell, waits func(string))) []contract.Heartbeat {
 	t.Helper()
-	return watchedFor(t, timeout, nil, func(tell, waits func(string), _ func() []contract.Beat) { work(tell, waits) })
+	return watchedFor(t, timeout, nil, func(tell, waits func(string), _ func() []contract.Heartbeat) { work(tell, waits) })
 }
 
 // watchedFor is waitingBeatFor for work that looks at its heartbeats so far, and that somebody watches or
 // nobody does.
-func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, work func(tell, waits func(string), seen func() []contract.Beat)) []contract.Beat {
+func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, work func(tell, waits func(string), seen func() []contract.Heartbeat)) []contract.Heartbeat {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
@@ -266,11 +266,11 @@ func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, 
 
 func TestBeatTellsTheLatestText(t *testing.T) {
 	long := strings.Repeat("x", 10) + strings.Repeat("y", maxHeartbeat)
-	watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Beat) {
+	watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Heartbeat) {
 		began := time.Now()
 		says := func(text string) {
 			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-				if slices.Contains(seen(), contract.Beat{Attempt: 1, Text: text}) {
+				if slices.Contains(seen(), contract.Heartbeat{Attempt: 1, Text: text}) {
 					return
 				}
 			}
@@ -281,7 +281,7 @@ func TestBeatTellsTheLatestText(t *testing.T) {
 		}
 		says("text 999")
 		tell(long)
-		says(long[len(long)-len(truncateText(contract.Beat{Attempt: 1, Text: long}).Text):])
+		says(long[len(long)-len(truncateText(contract.Heartbeat{Attempt: 1, Text: long}).Text):])
 		if n, most := len(seen()), int(time.Since(began)/minInterval)+2; n > most {
 			t.Errorf("%d heartbeats in %v, want one each %v at most", n, time.Since(began), minInterval)
 		}
@@ -294,7 +294,7 @@ func TestBeatsAreBounded(t *testing.T) {
 		"marks": strings.Repeat("<b>", maxHeartbeat), "of several bytes": strings.Repeat("日本", maxHeartbeat), "no text": strings.Repeat("\x00\xff", maxHeartbeat),
 	} {
 		for _, waiting := range []string{"", "its turn: 3s"} {
-			b := truncateText(contract.Beat{Attempt: 1, Text: text, Waiting: waiting})
+			b := truncateText(contract.Heartbeat{Attempt: 1, Text: text, Waiting: waiting})
 			raw, err := json.Marshal(b)
 			if err != nil || len(raw) > maxHeartbeat || !strings.HasSuffix(text, b.Text) || b.Waiting != waiting {
 				t.Errorf("%s: %d bytes of JSON (%v) with %d of the text", name, len(raw), err, len(b.Text))
@@ -311,7 +311,7 @@ func TestBeatsAreBounded(t *testing.T) {
 func TestBeatWhereNobodyWatches(t *testing.T) {
 	const timeout = time.Hour // its quarter is more than slowest
 	var watched atomic.Bool
-	watchedFor(t, timeout, func(run string) bool { return run != "" && watched.Load() }, func(tell, _ func(string), seen func() []contract.Beat) {
+	watchedFor(t, timeout, func(run string) bool { return run != "" && watched.Load() }, func(tell, _ func(string), seen func() []contract.Heartbeat) {
 		began := time.Now()
 		for i := range 20 {
 			tell(fmt.Sprint("text ", i))
@@ -322,7 +322,7 @@ func TestBeatWhereNobodyWatches(t *testing.T) {
 		}
 		watched.Store(true)
 		tell("the end")
-		for end := time.Now().Add(time.Minute); !slices.Contains(seen(), contract.Beat{Attempt: 1, Text: "the end"}); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !slices.Contains(seen(), contract.Heartbeat{Attempt: 1, Text: "the end"}); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("no heartbeat says the end: %.300q", fmt.Sprint(seen()))
 			}

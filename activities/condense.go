@@ -39,7 +39,7 @@ func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, b
 	if err != nil {
 		return nil, err
 	}
-	out := &contract.CondenseResult{Value: parseWhole(answer.Message.Text), Usage: answer.Usage, Switched: answer.Switched}
+	out := &contract.CondenseResult{Value: parseWhole(answer.Message.Text), Usage: answer.Usage, Fallbacks: answer.Fallbacks}
 	if out.Value == nil {
 		if out.Value, err = json.Marshal(answer.Message.Text); err != nil {
 			return nil, err

@@ -57,7 +57,7 @@ func (a *Activities) heartbeat(ctx context.Context) *heartbeats {
 func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
 	defer close(h.ended)
 	info := activity.GetInfo(ctx)
-	b := contract.Beat{Attempt: info.Attempt}
+	b := contract.Heartbeat{Attempt: info.Attempt}
 	interval := min(max(info.HeartbeatTimeout/4, minInterval), maxInterval)
 	t := time.NewTicker(minInterval)
 	defer t.Stop()
@@ -85,7 +85,7 @@ func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
 }
 
 // truncateText keeps as much of the end of a heartbeat's text as maxHeartbeat leaves room for.
-func truncateText(b contract.Beat) contract.Beat {
+func truncateText(b contract.Heartbeat) contract.Heartbeat {
 	for {
 		raw, err := json.Marshal(b)
 		excess := len(raw) - maxHeartbeat

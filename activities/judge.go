@@ -55,7 +55,7 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, beats *
 			return nil, err
 		}
 		out.Usage.Add(answer.Usage)
-		out.Model, out.Switched = answer.Model, append(out.Switched, answer.Switched...)
+		out.Model, out.Fallbacks = answer.Model, append(out.Fallbacks, answer.Fallbacks...)
 		yes, reason, ok := verdict(answer.Message.Text)
 		if ok {
 			out.Yes, out.Reason = yes, textutil.Truncate(reason, 500)

@@ -14,8 +14,8 @@ import (
 func (a *Activities) maskAnswer(answer *llm.Answer) {
 	a.maskMessage(&answer.Message)
 	answer.Model, answer.Stop = a.deps.Mask.Text(answer.Model), a.deps.Mask.Text(answer.Stop)
-	for i := range answer.Switched {
-		answer.Switched[i].Text = a.deps.Mask.Text(answer.Switched[i].Text)
+	for i := range answer.Fallbacks {
+		answer.Fallbacks[i].Text = a.deps.Mask.Text(answer.Fallbacks[i].Text)
 	}
 }
 

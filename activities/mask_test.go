@@ -81,8 +81,8 @@ func TestVeil(t *testing.T) {
 // TestVeilOfAStream lets an answer grow letter by letter under the eyes of a watcher.
 func TestVeilOfAStream(t *testing.T) {
 	text := "my key is " + testSecret + ", as you asked"
-	parseWhole := func(b contract.Beat) bool { return b.Text == "my key is [secret], as you asked" }
-	seen := watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Beat) {
+	parseWhole := func(b contract.Heartbeat) bool { return b.Text == "my key is [secret], as you asked" }
+	seen := watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Heartbeat) {
 		for n := range len(text) {
 			tell(text[:n+1])
 			time.Sleep(40 * time.Millisecond)

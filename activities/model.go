@@ -64,7 +64,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, beats *
 	}
 	out := &contract.ModelResult{
 		Model: answer.Model, Stop: answer.Stop, Usage: answer.Usage,
-		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt, Switched: answer.Switched,
+		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt, Fallbacks: answer.Fallbacks,
 	}
 	if profile.Output != nil && (len(answer.Message.Calls) == 0 || in.NoTools) {
 		if out.Checked, err = checkLone(ctx, profile.Output, answer.Message.Text); err != nil {
@@ -158,7 +158,7 @@ func (a *Activities) generate(ctx context.Context, q modelCall, opts ...llms.Cal
 	}
 	a.maskAnswer(answer)
 	measureAnswer(ctx, answer.Model, time.Since(began), answer.Usage)
-	for _, s := range answer.Switched {
+	for _, s := range answer.Fallbacks {
 		activity.GetLogger(ctx).Warn("model switched", "model", s.Model, "class", s.Class, "text", s.Text, "to", answer.Model)
 	}
 	return answer, nil

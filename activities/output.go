@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"weft/activities/contract"
-	"weft/specadapter/schema"
+	"weft/activities/schema"
 	"weft/workflows/plan"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weft/activities/contract"
-	"weft/specadapter/schema"
+	"weft/activities/schema"
 	"weft/workflows/plan"
 )
 

@@ -123,7 +123,7 @@ func TestASwitchIsRecorded(t *testing.T) {
 	if f != nil {
 		t.Fatal(f)
 	}
-	if out.Model != "up/m" || len(out.Switched) != 1 || out.Switched[0].Model != "down/a" || out.Switched[0].Class != contract.ClassUnavailable || !strings.Contains(out.Switched[0].Text, "gone fishing") {
+	if out.Model != "up/m" || len(out.Fallbacks) != 1 || out.Fallbacks[0].Model != "down/a" || out.Fallbacks[0].Class != contract.ClassUnavailable || !strings.Contains(out.Fallbacks[0].Text, "gone fishing") {
 		t.Errorf("result %+v", out)
 	}
 	want := contract.Usage{Calls: 1, Input: 1000, Output: 100, Cost: 2250}
@@ -133,7 +133,7 @@ func TestASwitchIsRecorded(t *testing.T) {
 }
 
 func TestWaitingIsSeen(t *testing.T) {
-	watchedFor(t, time.Minute, nil, func(_, waits func(string), seen func() []contract.Beat) {
+	watchedFor(t, time.Minute, nil, func(_, waits func(string), seen func() []contract.Heartbeat) {
 		for _, reason := range []string{"waiting 3s for its turn", ""} {
 			waits(reason)
 			said := func() bool { all := seen(); return len(all) > 0 && all[len(all)-1].Waiting == reason }

@@ -18,7 +18,7 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 	turn := tool.Turn{Key: key(ctx), Started: started, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
 	turn.Text, turn.Session = messagesSince(messages, p.Remote.Connection.URL)
 	if activity.HasHeartbeatDetails(ctx) {
-		var b contract.Beat
+		var b contract.Heartbeat
 		if err := activity.GetHeartbeatDetails(ctx, &b); err == nil {
 			turn.Task = b.Task
 		}

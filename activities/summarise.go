@@ -43,7 +43,7 @@ func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput,
 	if err != nil {
 		return nil, err
 	}
-	out := &contract.SummariseResult{Text: answer.Message.Text, Usage: answer.Usage, Switched: answer.Switched}
+	out := &contract.SummariseResult{Text: answer.Message.Text, Usage: answer.Usage, Fallbacks: answer.Fallbacks}
 	if err := a.checkSize("the summary", out); err != nil {
 		return nil, contract.Spent(err, answer.Usage)
 	}

@@ -13,8 +13,8 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
+	"weft/activities/schema"
 	"weft/activities/tool"
-	"weft/specadapter/schema"
 	"weft/workflows/plan"
 )
 
@@ -67,7 +67,7 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	out.SHA = contract.SHA(out.Catalogue)
 	a.cache.keep(out.SHA, out.Catalogue)
 	var large *contract.Failure
-	if err = a.checkRoom("the tool catalogue", out, in.Room); errors.As(err, &large) {
+	if err = a.checkRoom("the tool catalogue", out, in.MaxResultBytes); errors.As(err, &large) {
 		large.Text = fmt.Sprintf("connection %q: %s", in.Connection.ID, large.Text)
 		large.Remedy = "have the connection describe its tools shorter, bind fewer tools and connections, or give the workers a store (store.dir) before the run starts"
 	}
@@ -91,8 +91,8 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	if in.Connection.Kind != plan.ConnectionHTTP {
 		out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
 		if out.Resolved.Kind == plan.ConnectionActivity {
-			how, spec, err := a.deps.Tools.Elsewhere(first)
-			out.Elsewhere = how
+			how, spec, err := a.deps.Tools.ExternalActivity(first)
+			out.ExternalActivity = how
 			return []contract.ToolSpec{spec}, err
 		}
 		specs, err := a.deps.Tools.List(ctx, out.Resolved)
@@ -114,7 +114,7 @@ func (a *Activities) confirm(c plan.Connection, names []string) []contract.Confi
 	var out []contract.ConfirmRule
 	for _, name := range names {
 		if limit, ok := a.deps.Tools.Confirm(c, name); ok {
-			out = append(out, contract.ConfirmRule{Name: name, LimitSeconds: limit})
+			out = append(out, contract.ConfirmRule{Name: name, Timeout: limit})
 		}
 	}
 	return out
@@ -203,7 +203,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, beats *he
 		return nil, err
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(result.Text), CallID: in.CallID, Name: in.As, Error: result.Failed, Images: result.Images}
-	out, err := a.toolResult(&m, result.Failed, in.Room)
+	out, err := a.toolResult(&m, result.Failed, in.MaxResultBytes)
 	if err != nil {
 		return nil, err
 	}

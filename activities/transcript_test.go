@@ -213,7 +213,7 @@ func TestLongMessagesComeByPieces(t *testing.T) {
 		sha := contract.SHA(p.Messages[2])
 		r.content[sha] = p.Messages[2]
 		p.Long = []contract.LongMessage{{Index: 2, SHA: sha, Bytes: len(p.Messages[2])}}
-		p.Messages[2] = json.RawMessage(`{"role":"user","parts":[{"ref":{"sha":"` + sha + `"}}]}`)
+		p.Messages[2] = json.RawMessage(`{"role":"user","parts":[{"ref":{"sha256":"` + sha + `"}}]}`)
 	}
 	got, err := New(Deps{Source: r}).transcript(t.Context(), r.call("t", 4, 1), nil)
 	if err != nil {

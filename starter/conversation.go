@@ -237,8 +237,8 @@ func (t *conversation) conclude(turn *contract.Turn) error {
 // resultOf is a turn's result as text.
 func resultOf(t *contract.Turn) string {
 	switch {
-	case t.LeftOut > 0:
-		return fmt.Sprintf("(a result of %d bytes, which the session does not keep; it is in the transcript)", t.LeftOut)
+	case t.OmittedBytes > 0:
+		return fmt.Sprintf("(a result of %d bytes, which the session does not keep; it is in the transcript)", t.OmittedBytes)
 	case t.ResultText != nil:
 		return *t.ResultText
 	}

@@ -57,7 +57,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		return fmt.Errorf("start the run %q: %w", id, err)
 	}
 	if k := in.Fork; k != nil {
-		a.say("fork: %s continues from %s#%d of %s with %d recorded executions", id, plaintext.Line(k.Node, 200), k.Step, args[0], len(k.Past))
+		a.say("fork: %s continues from %s#%d of %s with %d recorded executions", id, plaintext.Line(k.Node, 200), k.Step, args[0], len(k.Executions))
 	} else {
 		a.say("fork: %s restarts %s with the same input", id, args[0])
 	}

@@ -64,7 +64,7 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 	}
 	flow := &plan.Flow{}
 	if read != nil {
-		if flow = read.Flow; flow == nil {
+		if flow = read.Root().Flow; flow == nil {
 			return fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not read any more", id)
 		}
 	} else if err := r.Query(ctx, contract.QueryPlan, flow); err != nil {
@@ -107,7 +107,7 @@ func statesOf(st *contract.Status, read *transcript.Transcript, failed string) d
 	running := drawing.Stopped
 	if st.Status == contract.StatusRunning {
 		running = drawing.Running
-		for _, exec := range slices.Concat(st.Armed, st.Waiting) {
+		for _, exec := range slices.Concat(st.PendingJoins, st.Waiting) {
 			put(history.ExecutionOf(exec).Node, drawing.Waiting, 0)
 		}
 	}

@@ -32,12 +32,12 @@ func TestStatesOfARun(t *testing.T) {
 	}{
 		"under way": {
 			status: contract.Status{Status: "running", Executions: []contract.Execution{execution("a"), execution("a"), execution("b")},
-				Running: []string{"b#2", "c%2Fd#2~2"}, Waiting: []string{"e#3"}, Armed: []string{"j#2"}},
+				Running: []string{"b#2", "c%2Fd#2~2"}, Waiting: []string{"e#3"}, PendingJoins: []string{"j#2"}},
 			want: drawing.States{"a": {State: drawing.Done, Runs: 2}, "b": {State: drawing.Running, Runs: 2}, "c/d": {State: drawing.Running, Runs: 1},
 				"e": {State: drawing.Waiting}, "j": {State: drawing.Waiting}},
 		},
 		"failed": {
-			status: contract.Status{Status: "failed", Executions: []contract.Execution{execution("a")}, Running: []string{"b#2", "c#2"}, Armed: []string{"j#2"}}, failed: "b",
+			status: contract.Status{Status: "failed", Executions: []contract.Execution{execution("a")}, Running: []string{"b#2", "c#2"}, PendingJoins: []string{"j#2"}}, failed: "b",
 			want: drawing.States{"a": {State: drawing.Done, Runs: 1}, "b": {State: drawing.Failed, Runs: 1}, "c": {State: drawing.Stopped, Runs: 1}},
 		},
 		"completed, from history": {
@@ -63,13 +63,13 @@ func TestStatesOfARun(t *testing.T) {
 // A recorded history has the plan and says how far the run came.
 func TestGraphFromHistory(t *testing.T) {
 	kept := transcriptOf(t, historytest.RecordedTree(t, "../tests", "fork-plain-join", "a#1", "b#1"))
-	if kept.Flow == nil {
+	if kept.Root().Flow == nil {
 		t.Fatal("the history gave no plan")
 	}
 	st := kept.Status()
 	st.Status = "completed"
 	want := "flowchart TD\n    START([START])\n    a[\"A<br/>(done)\"]\n"
-	if got := drawing.Mermaid(kept.Flow, statesOf(st, kept, "")); len(got) < len(want) || got[:len(want)] != want {
+	if got := drawing.Mermaid(kept.Root().Flow, statesOf(st, kept, "")); len(got) < len(want) || got[:len(want)] != want {
 		t.Errorf("the drawing begins %q, want %q", got[:min(len(got), 100)], want)
 	}
 }

@@ -22,7 +22,7 @@ func (a *app) conclude(ctx context.Context, r *runs.Run) error {
 	if contract.ScriptedAll(res.Model) {
 		a.say("the result below comes from scripted answers, not from a model")
 	}
-	for _, m := range res.Unread {
+	for _, m := range res.UnreadMessages {
 		a.say("unread: no model call has had the message %s", report.Unread(&m))
 	}
 	if a.flags.asJSON() {

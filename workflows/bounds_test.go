@@ -55,7 +55,7 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 		if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
 			t.Fatal(err)
 		}
-		if box := in.Carry.Desk.Inbox; len(box) != 1 || box[0].Text != "stop it" {
+		if box := in.Snapshot.Inbox.Inbox; len(box) != 1 || box[0].Text != "stop it" {
 			t.Errorf("the next run has the messages %+v", box)
 		}
 	})
@@ -141,8 +141,8 @@ func TestGrownAtItsNode(t *testing.T) {
 			schedule.SetOutput(v, contract.NodeOutput{Node: "a", SHA: ref.SHA, By: contract.Stamp{Exec: "a#3", Step: 3}})
 		},
 		"a conversation": func(f *flowRun, _ *contract.View) {
-			f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{{Node: "a", Step: 3, Suspended: &contract.SuspendedExecution{Agent: &contract.AgentState{
-				Messages: []contract.CarriedMessage{{Raw: json.RawMessage(`"` + strings.Repeat("z", 2_000_000) + `"`)}}}}}}})
+			f.sched.Restore(schedule.State{Suspended: []contract.ExecutionState{{Node: "a", Step: 3, Suspended: &contract.SuspendedExecution{Agent: &contract.AgentState{
+				Messages: []contract.ThreadMessage{{Raw: json.RawMessage(`"` + strings.Repeat("z", 2_000_000) + `"`)}}}}}}})
 		},
 	} {
 		env := workflowtest.Env()

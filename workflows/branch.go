@@ -108,14 +108,14 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r.Requests.Listen(ctx)
 	r.Flow, r.Source, r.Shared, r.Root = in.Plan, in.Source, in.Shared, in.Root
 	r.Graph = schedule.NewGraph(in.Plan)
-	r.Policy.Limit, r.Requests.Unread, r.Sizes.ResultShare = in.Shared.MaxEvents, in.Inbox, in.Room
+	r.Policy.Limit, r.Requests.UnreadMessages, r.Sizes.ResultShare = in.Shared.MaxEvents, in.Inbox, in.MaxResultBytes
 	r.Allow(in.Shared.MaxPayload)
-	r.Conversation.Restore(in.Talk)
+	r.Conversation.Restore(in.Conversation)
 	r.Conversation.Forks = nil // they stay with the run above
 	for _, raw := range in.Values {
 		r.Transcript.Keep(raw)
 	}
-	b := &branch{run: r, runner: node.New(r, agentKinds(nil)), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Nth)}
+	b := &branch{run: r, runner: node.New(r, agentKinds(nil)), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Occurrence)}
 	others := schedule.NewNodeSet(len(in.Plan.Nodes))
 	for _, id := range in.Others {
 		if i := r.Graph.Index(id); i >= 0 {
@@ -128,7 +128,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 
 func (b *branch) status() contract.Status {
 	s := contract.Status{Status: "running", Model: b.run.Shared.Model, Usage: b.run.Budget.Usage, Budget: (*contract.Allowance)(b.run.Shared.Budget),
-		Rejected: b.run.Requests.Rejected, Rejects: b.run.Requests.Rejects}
+		Rejected: b.run.Requests.Rejected, RejectionReasons: b.run.Requests.RejectionReasons}
 	s.Executions, s.Dropped = lean(b.done, 0)
 	if b.now != "" {
 		s.Running = []string{b.now}
@@ -180,7 +180,7 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 
 // chain runs nodes one behind the other.
 func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
-	node, n, occurrence := b.run.Graph.Index(b.in.Node), b.in.Step, b.in.Nth
+	node, n, occurrence := b.run.Graph.Index(b.in.Node), b.in.Step, b.in.Occurrence
 	for {
 		x := &runtime.Execution{
 			Node: &b.run.Flow.Nodes[node], ID: contract.ExecutionID(b.run.Flow.Nodes[node].ID, n, occurrence), Step: n, Occurrence: occurrence, Lineage: b.in.Lineage,
@@ -194,14 +194,14 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		if done.Suspended != nil {
 			b.run.Requests.AwaitSignals(ctx)
-			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.Node.ID, Step: n, Nth: occurrence, Lineage: b.in.Lineage, Suspended: done.Suspended})
+			out, err := b.result(ctx, x, nil, &contract.ExecutionState{Node: x.Node.ID, Step: n, Occurrence: occurrence, Lineage: b.in.Lineage, Suspended: done.Suspended})
 			if again, err := b.run.Policy.PutOff(ctx, err); !again {
 				return out, err
 			}
 			b.in.Suspended = done.Suspended
 			continue
 		}
-		done.Nth = occurrence
+		done.Occurrence = occurrence
 		if b.in.Exits && !x.Node.Exit {
 			done.Text, done.Data = nil, nil
 		}
@@ -265,15 +265,15 @@ func contents(v *contract.View) []string {
 
 // result is what the chain comes back with. Edges are named by their index in the whole
 // flow.
-func (b *branch) result(ctx workflow.Context, x *runtime.Execution, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
+func (b *branch) result(ctx workflow.Context, x *runtime.Execution, taken []int, yielded *contract.ExecutionState) (*contract.BranchResult, error) {
 	b.run.Requests.Hear(ctx)
 	conversation := b.run.Conversation.Snapshot(false)
-	if conversation != nil && b.in.Talk != nil {
-		conversation.Spent -= b.in.Talk.Spent
+	if conversation != nil && b.in.Conversation != nil {
+		conversation.Spent -= b.in.Conversation.Spent
 	}
-	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.run.Budget.Usage, Yielded: yielded, Talk: conversation}
-	for _, m := range b.run.Requests.Unread {
-		out.Unread = append(out.Unread, contract.Inbound{Seq: m.Seq}) // the run above has the rest
+	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.run.Budget.Usage, Yielded: yielded, Conversation: conversation}
+	for _, m := range b.run.Requests.UnreadMessages {
+		out.UnreadMessages = append(out.UnreadMessages, contract.Inbound{Seq: m.Seq}) // the run above has the rest
 	}
 	for _, e := range taken {
 		out.Edges = append(out.Edges, b.in.Edges[e])
@@ -292,7 +292,7 @@ func (b *branch) result(ctx workflow.Context, x *runtime.Execution, taken []int,
 		delete(has, sha)
 		need(&contract.ContentRef{SHA: sha})
 	}
-	runtime.Needing(need).Conversation(out.Talk)
+	runtime.Needing(need).Conversation(out.Conversation)
 	if yielded != nil {
 		runtime.Needing(need).Suspended(yielded.Suspended)
 	}
@@ -316,7 +316,7 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	others := s.Others(x)
 	nodes, edges := r.Graph.Part(x.Node, others)
 	in := contract.BranchInput{
-		V: contract.Version, Root: r.Root, Node: r.Flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence,
+		V: contract.Version, Root: r.Root, Node: r.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence,
 		Lineage: x.Lineage, View: *view, Shared: r.Shared, Suspended: x.Suspended, Exits: exits(r.Flow),
 	}
 	part := *r.Flow
@@ -349,9 +349,9 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	})
 	in.Ran = s.Ran(nodes, x.Step)
 	if r.Flow.Values != nil {
-		in.Values, in.Talk = values.LongValues(r, view), r.Conversation.Snapshot(runtime.NeedsConversation(part.Nodes))
-		if in.Talk != nil {
-			in.Talk.Spent = r.Conversation.SpentFor(&r.Flow.Nodes[x.Node])
+		in.Values, in.Conversation = values.LongValues(r, view), r.Conversation.Snapshot(runtime.NeedsConversation(part.Nodes))
+		if in.Conversation != nil {
+			in.Conversation.Spent = r.Conversation.SpentFor(&r.Flow.Nodes[x.Node])
 		}
 	}
 	return in

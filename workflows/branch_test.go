@@ -26,7 +26,7 @@ func beside(t *testing.T, f *plan.Flow, nodes ...string) (*runtime.Run, *schedul
 	s := schedule.New(r.Graph)
 	var state schedule.State
 	for i, id := range nodes {
-		state.Suspended = append(state.Suspended, contract.CarriedExecution{Node: id, Step: 1 + 1/(i+1), Nth: 1})
+		state.Suspended = append(state.Suspended, contract.ExecutionState{Node: id, Step: 1 + 1/(i+1), Occurrence: 1})
 	}
 	s.Restore(state)
 	return r, s, s.Ready()[0]

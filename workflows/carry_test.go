@@ -35,50 +35,50 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.sched = schedule.New(f.run.Graph)
 		f.run.Flow.Nodes[0].Agent.Starts, f.run.Flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
 		f.run.Source, f.run.Hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
-		f.run.Budget.Usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
+		f.run.Budget.Usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Fallbacks: []contract.FallbackCount{{From: "a", To: "b", Class: "c", Times: 2}}}
 		ref, err := f.run.Transcript.Write(f.run.Transcript.Open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.run.Shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "wait", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
-			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.Bound{{ID: "web", Catalogue: &ref}}}
+			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.ResolvedConnection{{ID: "web", Catalogue: &ref}}}
 		f.public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}
-		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.CarriedEntry{View: view}
-		x := contract.CarriedExecution{Node: "b", Step: 2, Nth: 2, Lineage: "l", Arrivals: []contract.CarriedArrival{{Edge: 1, Lineage: "l", View: view}},
+		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.EntryState{View: view}
+		x := contract.ExecutionState{Node: "b", Step: 2, Occurrence: 2, Lineage: "l", Arrivals: []contract.ArrivalState{{Edge: 1, Lineage: "l", View: view}},
 			Suspended: &contract.SuspendedExecution{Outcome: &contract.NodeOutcome{SHA: "s"}}}
 		waiting, join := x, x
 		waiting.Step, join.Step = 3, 4
-		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{x}, Waiting: []contract.CarriedExecution{waiting},
-			Joins: []contract.CarriedExecution{join}, Ran: []contract.Count{{Node: "a", Step: 2, N: 1}}, Ended: &view})
-		talk := contract.Talk{Messages: []contract.CarriedMessage{{Raw: json.RawMessage(`{"role":"user","text":"one"}`), Own: true}}, Sent: []contract.Sent{{Key: "k", Skip: 1, Note: "n"}},
-			Forks: []contract.Fork{{Node: "a", Spent: 2}}, Spent: 5, Heard: 1, Reminded: []contract.Reminded{{Node: "a", N: 1}}}
+		f.sched.Restore(schedule.State{Suspended: []contract.ExecutionState{x}, Waiting: []contract.ExecutionState{waiting},
+			Joins: []contract.ExecutionState{join}, Ran: []contract.Count{{Node: "a", Step: 2, N: 1}}, Ended: &view})
+		talk := contract.Conversation{Messages: []contract.ThreadMessage{{Raw: json.RawMessage(`{"role":"user","text":"one"}`), Own: true}}, Sent: []contract.Sent{{Key: "k", Skip: 1, Note: "n"}},
+			Forks: []contract.Fork{{Node: "a", Spent: 2}}, Spent: 5, Inherited: 1, Reminded: []contract.Reminded{{Node: "a", N: 1}}}
 		f.run.Conversation.Restore(&talk)
-		f.run.Log.Replay = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
-		f.run.Log.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
-		box := contract.DeskCarry{Open: []contract.Request{{ID: "r", OpenedAt: at}}, Answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
-			Remembered: []contract.Remembered{{Name: "n"}}, Inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, Seen: []string{"s"}, Seq: 3, Rejected: 2, Rejects: []string{"no"}}
-		turns := contract.SessionCarry{Stays: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}}, Callbacks: []contract.ChildTurn{{Session: "c"}},
+		f.run.Log.Replay = schedule.NewLog([]contract.ExecutionRecord{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
+		f.run.Log.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Executions: []contract.ExecutionRecord{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
+		box := contract.InboxState{Open: []contract.Request{{ID: "r", OpenedAt: at}}, Answered: []contract.Answered{{ID: "q", At: at, Run: "r", Reopened: 1, Expired: true}},
+			Remembered: []contract.Remembered{{Name: "n"}}, Inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, Seen: []string{"s"}, Seq: 3, Rejected: 2, RejectionReasons: []string{"no"}}
+		turns := contract.SessionState{IsSession: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}}, Callbacks: []contract.ChildTurn{{Session: "c"}},
 			Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}, Children: []contract.ChildSession{{ID: "c", Agent: "b", Created: at}}}
-		f.session = session.New(f.run, f, f, &contract.RunInput{Carry: &contract.Carry{Session: &turns}})
+		f.session = session.New(f.run, f, f, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: &turns}})
 		f.inbox = inbox.New(f.run, f)
 		f.inbox.Restore(ctx, &box)
 
 		carried := f.carryOver()
-		for what, diff := range map[string]string{"the conversation": cmp.Diff(&talk, carried.Talk), "the inbox": cmp.Diff(&box, carried.Desk), "the session": cmp.Diff(&turns, carried.Session)} {
+		for what, diff := range map[string]string{"the conversation": cmp.Diff(&talk, carried.Conversation), "the inbox": cmp.Diff(&box, carried.Inbox), "the session": cmp.Diff(&turns, carried.Session)} {
 			if diff != "" {
 				t.Errorf("%s is not carried whole:\n%s", what, diff)
 			}
 		}
-		in := contract.RunInput{Carry: workflowtest.Travels(t, carried)}
+		in := contract.RunInput{Snapshot: workflowtest.Travels(t, carried)}
 		g := &flowRun{run: runtime.New(ctx)}
 		g.session = session.New(g.run, g, g, &in)
 		g.inbox = inbox.New(g.run, g)
-		g.inbox.Restore(ctx, in.Carry.Desk)
-		g.restore(in.Carry)
+		g.inbox.Restore(ctx, in.Snapshot.Inbox)
+		g.restore(in.Snapshot)
 		owner := f.inbox
 		f.inbox, f.run.Requests.Owner = nil, false
 		h := &flowRun{run: runtime.New(ctx)}
-		session.New(h.run, h, h, &contract.RunInput{Carry: workflowtest.Travels(t, f.carryOver())})
+		session.New(h.run, h, h, &contract.RunInput{Snapshot: workflowtest.Travels(t, f.carryOver())})
 		for who, n := range map[string]int{"the owner": g.run.Requests.Rejected, "a session below": h.run.Requests.Rejected} {
 			if n != 2 {
 				t.Errorf("%s has refused %d signals", who, n)

@@ -16,7 +16,7 @@ import (
 
 // want is a connection that tools of the flow name.
 type want struct {
-	bound contract.Bound
+	bound contract.ResolvedConnection
 	// names are the tools bound to it; at says where each binding was written.
 	names []string
 	at    []string
@@ -41,7 +41,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 		calls.Start(func(ctx workflow.Context) error {
 			failed[i] = f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
 				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: f.run.Options(f.run.Flow.Policy.ToolSeconds),
-				Result: runtime.ResultSize{Together: len(wants), Share: &request.Room}, Out: &results[i]})
+				Result: runtime.ResultSize{Together: len(wants), Share: &request.MaxResultBytes}, Out: &results[i]})
 			return nil
 		})
 	}
@@ -76,7 +76,7 @@ func (f *flowRun) wanted() []want {
 			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
 			if k < 0 {
 				k = len(out)
-				out = append(out, want{bound: contract.Bound{ID: id, Connection: f.connection(tool.Connection)}})
+				out = append(out, want{bound: contract.ResolvedConnection{ID: id, Connection: f.connection(tool.Connection)}})
 			}
 			if len(tool.Takes) > 0 {
 				if out[k].takes == nil {
@@ -126,7 +126,7 @@ func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (probl
 		return nil, fail
 	}
 	w.bound.Connection, w.bound.Confirm = out.Resolved, out.Confirm
-	w.bound.RetryNever, w.bound.RetryNeverTools, w.bound.Elsewhere = out.RetryNever, out.RetryNeverTools, out.Elsewhere
+	w.bound.RetryNever, w.bound.RetryNeverTools, w.bound.ExternalActivity = out.RetryNever, out.RetryNeverTools, out.ExternalActivity
 	if out.SHA != "" {
 		ref := f.run.Transcript.Keep(out.Catalogue)
 		w.bound.Catalogue = &ref

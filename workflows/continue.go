@@ -31,7 +31,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation
 	}
-	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents, Room: f.run.Sizes.ResultShare, Carry: f.carryOver()}
+	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents, MaxResultBytes: f.run.Sizes.ResultShare, Snapshot: f.carryOver()}
 	err := f.run.Sizes.Fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {
@@ -44,7 +44,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	case err != nil:
 		return f.grown(err)
 	case f.inbox == nil && f.run.Policy.Asked:
-		f.rest = in.Carry
+		f.rest = in.Snapshot
 		return runtime.ErrYield
 	}
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowFlow, in)
@@ -84,28 +84,28 @@ func (f *flowRun) HandOver(ctx workflow.Context, err error) (*contract.RunResult
 		return nil, err
 	}
 	if f.rest == nil {
-		f.rest = &contract.Carry{} // nothing was done that would have to be carried
+		f.rest = &contract.RunSnapshot{} // nothing was done that would have to be carried
 	}
 	return &contract.RunResult{Status: "yielded", Yielded: f.rest}, nil
 }
 
 // carryOver is what the next run goes on with.
-func (f *flowRun) carryOver() *contract.Carry {
+func (f *flowRun) carryOver() *contract.RunSnapshot {
 	maxRan := maxTrace
 	if f.session.On() {
 		maxRan = 0 // its turns begin at the first step again
 	}
 	sched := f.sched.Snapshot(maxRan)
-	c := &contract.Carry{
+	c := &contract.RunSnapshot{
 		Plan: f.run.Flow, Source: f.run.Source, Hash: f.run.Hash, Shared: f.run.Shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.run.Budget.Usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
-		Live: sched.Suspended, Pending: sched.Waiting, Armed: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
+		Live: sched.Suspended, Pending: sched.Waiting, PendingJoins: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
 	}
 	if f.inbox != nil {
-		c.Desk = f.inbox.Carry()
+		c.Inbox = f.inbox.Snapshot()
 	}
 	if f.session.On() {
-		c.Session = f.session.Carry()
+		c.Session = f.session.Snapshot()
 	}
 	first := tail(f.trace)
 	for i := range f.trace {
@@ -123,14 +123,14 @@ func (f *flowRun) carryOver() *contract.Carry {
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	c.Talk = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
+	c.Conversation = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
 	c.Content = f.needed(c)
 	c.Fold()
 	return c
 }
 
 // needed lists the stored bytes that a carry names, each once.
-func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
+func (f *flowRun) needed(c *contract.RunSnapshot) []json.RawMessage {
 	var out []json.RawMessage
 	seen := map[string]bool{}
 	need := func(ref *contract.ContentRef) {
@@ -148,7 +148,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 	for i := range c.Shared.Connections {
 		need(c.Shared.Connections[i].Catalogue)
 	}
-	for _, list := range [][]contract.CarriedExecution{c.Live, c.Pending, c.Armed} {
+	for _, list := range [][]contract.ExecutionState{c.Live, c.Pending, c.PendingJoins} {
 		for i := range list {
 			for k := range list[i].Arrivals {
 				for _, sha := range contents(&list[i].Arrivals[k].View) {
@@ -162,13 +162,13 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 			need(&contract.ContentRef{SHA: sha})
 		}
 	}
-	runtime.Needing(need).Carry(c)
+	runtime.Needing(need).Snapshot(c)
 	return out
 }
 
 // restore takes over what the run before this one carried. What this run holds from then on
 // is named as its own.
-func (f *flowRun) restore(c *contract.Carry) {
+func (f *flowRun) restore(c *contract.RunSnapshot) {
 	c.Unfold()
 	f.run.Flow, f.run.Source, f.run.Hash, f.run.Shared, f.run.Budget.Usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
 	f.public = c.Publish
@@ -189,8 +189,8 @@ func (f *flowRun) restore(c *contract.Carry) {
 	for i := range f.run.Shared.Connections {
 		f.own(f.run.Shared.Connections[i].Catalogue)
 	}
-	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.Armed, Ran: c.Ran, Ended: c.Ended})
-	f.run.Conversation.Restore(c.Talk)
+	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.PendingJoins, Ran: c.Ran, Ended: c.Ended})
+	f.run.Conversation.Restore(c.Conversation)
 }
 
 // talks reports whether an execution that stopped in its middle has the flow's conversation.
@@ -207,10 +207,10 @@ func (f *flowRun) own(ref *contract.ContentRef) {
 }
 
 // toldAbove is what was said in this run, for the one above whose conversation it goes on with.
-func (f *flowRun) toldAbove() *contract.Talk {
+func (f *flowRun) toldAbove() *contract.Conversation {
 	t := f.run.Conversation.Thread
-	if f.run.Shared.Depth == 0 || t == nil || f.run.Flow.Values == nil || !f.run.Flow.Values.Named || len(t.Entries) <= f.run.Conversation.Heard {
+	if f.run.Shared.Depth == 0 || t == nil || f.run.Flow.Values == nil || !f.run.Flow.Values.Named || len(t.Entries) <= f.run.Conversation.Inherited {
 		return nil
 	}
-	return &contract.Talk{Messages: runtime.CarriedMessages(t.Entries[f.run.Conversation.Heard:])}
+	return &contract.Conversation{Messages: runtime.CarriedMessages(t.Entries[f.run.Conversation.Inherited:])}
 }

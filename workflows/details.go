@@ -72,7 +72,7 @@ func (f *flowRun) details() string {
 	}
 	for i := len(f.trace) - 1; i >= 0 && rows < maxRows; i-- {
 		e := &f.trace[i]
-		row(contract.ExecutionID(e.Node, e.Step, e.Nth), f.run.Graph.Index(e.Node), doneState(e))
+		row(contract.ExecutionID(e.Node, e.Step, e.Occurrence), f.run.Graph.Index(e.Node), doneState(e))
 	}
 	if left := len(f.trace) + f.dropped + live - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
@@ -84,8 +84,8 @@ func (f *flowRun) details() string {
 
 // switches lists which models could not answer, and which were asked instead.
 func (f *flowRun) switches(b *strings.Builder) {
-	for i := range f.run.Budget.Usage.Switched {
-		s := &f.run.Budget.Usage.Switched[i]
+	for i := range f.run.Budget.Usage.Fallbacks {
+		s := &f.run.Budget.Usage.Fallbacks[i]
 		if i == 0 {
 			b.WriteString("\n| switched from | to | why | times |\n|---|---|---|---|\n")
 		}
@@ -100,8 +100,8 @@ func doneState(e *contract.Execution) string {
 		return "done, no condition said yes"
 	case e.Exhausted:
 		return "done, tool calls used up"
-	case e.LeftOut > 0:
-		return fmt.Sprintf("done, %d early messages no longer sent", e.LeftOut)
+	case e.OmittedMessages > 0:
+		return fmt.Sprintf("done, %d early messages no longer sent", e.OmittedMessages)
 	}
 	return "done"
 }

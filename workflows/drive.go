@@ -219,7 +219,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		return nil
 	}
 	if x.Occurrence > 1 {
-		done.Nth = x.Occurrence
+		done.Occurrence = x.Occurrence
 	}
 	f.trace = append(f.trace, done.Execution)
 	return f.beyond(f.sched.Leave(x, x.Step, done.Edges, view))
@@ -277,7 +277,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 	in.Inbox = f.give(x)
 	id := f.sched.ID(x)
 	node := &f.run.Flow.Nodes[x.Node]
-	in.Room = f.run.Sizes.Share(ctx, all)
+	in.MaxResultBytes = f.run.Sizes.Share(ctx, all)
 	var release func()
 	in.Shared.Budget, release = f.run.Budget.Share(n)
 	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + id, Summary: "branch · " + node.ID}
@@ -285,7 +285,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 		release()
 		return nil, f.run.Failed(&runtime.Execution{Node: node, ID: id, Step: x.Step}, err)
 	}
-	leave := f.run.Sizes.Reserve(in.Room)
+	leave := f.run.Sizes.Reserve(in.MaxResultBytes)
 	b.release = func() {
 		release()
 		leave()
@@ -313,7 +313,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	}
 	f.sched.End(x)
 	b.release()
-	f.takeBack(ctx, b, out.Unread, err)
+	f.takeBack(ctx, b, out.UnreadMessages, err)
 	if err != nil {
 		f.run.Requests.Disown(ctx, contract.BoundID(f.run.Root+"/"+f.sched.ID(x)), err)
 		return f.childFailed(ctx, b, err)
@@ -321,7 +321,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	delete(f.branches, x)
 	f.run.Policy.Moved = true
 	f.run.Budget.Usage.Add(out.Usage)
-	f.run.Conversation.Merge(out.Talk)
+	f.run.Conversation.Merge(out.Conversation)
 	for _, e := range out.Executions {
 		if e.Node != f.run.Flow.Nodes[x.Node].ID || e.Step != x.Step {
 			f.sched.CountRan(f.run.Graph.Index(e.Node), e.Step)
@@ -338,7 +338,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 		if len(out.Executions) > 0 {
 			f.sched.CountRan(node, y.Step)
 		}
-		f.sched.Suspend(x, node, y.Step, y.Nth, view, y.Suspended)
+		f.sched.Suspend(x, node, y.Step, y.Occurrence, view, y.Suspended)
 		return nil
 	}
 	last := out.Executions[len(out.Executions)-1]
@@ -390,7 +390,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	for i := range trace {
 		e := &trace[i]
 		if e.NoRoute {
-			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Nth))
+			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Occurrence))
 		}
 		if exits && !f.run.Flow.Nodes[f.run.Graph.Index(e.Node)].Exit {
 			continue
@@ -408,9 +408,9 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 		return nil, f.noExit(exits)
 	}
 	if f.inbox != nil {
-		out.Unread = f.inbox.Unread
+		out.UnreadMessages = f.inbox.UnreadMessages
 	}
-	out.Talk = f.toldAbove()
+	out.Conversation = f.toldAbove()
 	out.ResultNode, out.ResultData = last.Node, last.Data
 	if last.Data == nil {
 		out.ResultText = last.Text
@@ -420,7 +420,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 		// that every client can read it, more than that a store could take all of it.
 		for i := range out.ExitOutputs {
 			o := &out.ExitOutputs[i]
-			o.Text, o.Data, o.Left = "", nil, len(o.Text)+len(o.Data)
+			o.Text, o.Data, o.OmittedBytes = "", nil, len(o.Text)+len(o.Data)
 		}
 	}
 	if err := f.run.Sizes.Fits("the result of node "+last.Node, out); err != nil {
@@ -444,7 +444,7 @@ func (f *flowRun) noExit(exits bool) *contract.Failure {
 		Remedy: "let the conditions cover all cases, or add an edge without a condition"}
 	for i := range f.trace {
 		if e := &f.trace[i]; e.NoRoute {
-			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Nth))
+			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Occurrence))
 			out.Node, out.Step, out.At = e.Node, e.Step, f.run.Source.At(plan.NodePath(e.Node))
 		}
 	}

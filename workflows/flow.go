@@ -73,7 +73,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	if err := f.run.Answer(ctx, f.report, f.known); err != nil {
 		return nil, runtime.Wire(err)
 	}
-	f.run.Sizes.ResultShare = in.Room
+	f.run.Sizes.ResultShare = in.MaxResultBytes
 	out, err := f.play(ctx, in)
 	f.run.Requests.AwaitSignals(ctx)
 	if f.inbox != nil {
@@ -141,8 +141,8 @@ func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, err
 		return nil, err
 	}
 	info := workflow.GetInfo(ctx)
-	if in.Carry != nil && info.ContinuedExecutionRunID == "" && (in.Depth == 0 || info.ParentWorkflowExecution == nil) {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: "carry is set, but no run came before this one",
+	if in.Snapshot != nil && info.ContinuedExecutionRunID == "" && (in.Depth == 0 || info.ParentWorkflowExecution == nil) {
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: "snapshot is set, but no run came before this one",
 			Remedy: "leave carry to the interpreter"}
 	}
 	if name := foreign(in); name != "" && info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == "" {
@@ -182,9 +182,9 @@ type flowRun struct {
 	deliveries []workflow.Future
 	trace      []contract.Execution
 	// entry is set until the edges out of START are taken.
-	entry *contract.CarriedEntry
+	entry *contract.EntryState
 	// rest is what a sub-agent goes on with in another run.
-	rest *contract.Carry
+	rest *contract.RunSnapshot
 	// answers are those at the run's entry.
 	answers []contract.Answer
 	// entered are the ids of the edges taken there.
@@ -206,24 +206,24 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	f.run.Shared.Owner, f.run.Shared.OnError = in.Owner, in.OnError
-	if in.Carry != nil {
-		f.run.Shared.Owner, f.run.Shared.OnError = in.Carry.Shared.Owner, in.Carry.Shared.OnError
+	if in.Snapshot != nil {
+		f.run.Shared.Owner, f.run.Shared.OnError = in.Snapshot.Shared.Owner, in.Snapshot.Shared.OnError
 	}
 	if f.run.Shared.Owner != "" && f.run.Shared.Owner != f.run.Transcript.Workflow {
 		return nil
 	}
 	f.run.Shared.Owner = f.run.Transcript.Workflow
 	f.inbox = inbox.New(f.run, f)
-	if in.Carry != nil {
-		f.inbox.Restore(ctx, in.Carry.Desk)
+	if in.Snapshot != nil {
+		f.inbox.Restore(ctx, in.Snapshot.Inbox)
 	}
 	return f.inbox.Serve(ctx)
 }
 
 func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
 	f.run.Policy.Limit = in.MaxEvents
-	if in.Carry != nil && in.Carry.Plan != nil {
-		f.restore(in.Carry)
+	if in.Snapshot != nil && in.Snapshot.Plan != nil {
+		f.restore(in.Snapshot)
 		if in.Budget != nil {
 			f.run.Shared.Budget = in.Budget // others may have spent of what it had
 		}
@@ -322,10 +322,10 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
-		Rejected: f.run.Requests.Rejected, Rejects: f.run.Requests.Rejects}
+		Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
-		s.Running, s.Waiting, s.Armed = f.sched.IDs(f.sched.Running()), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
+		s.Running, s.Waiting, s.PendingJoins = f.sched.IDs(f.sched.Running()), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
 		s.Waits = f.sched.Waits()
 	}
 	if len(f.entered) > 0 || len(f.answers) > 0 {

@@ -39,7 +39,7 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 	if f.run.Flow.Node(k.Node) == nil {
 		return wrong("node", k.Node)
 	}
-	for _, p := range append([]contract.Past{{Execution: k.Entry}}, k.Past...) {
+	for _, p := range append([]contract.ExecutionRecord{{Execution: k.Entry}}, k.Executions...) {
 		if p.Node != k.Entry.Node && f.run.Flow.Node(p.Node) == nil {
 			return wrong("node", p.Node)
 		}
@@ -61,7 +61,7 @@ func (f *flowRun) keepFork(k *contract.ForkedFrom) {
 	for _, raw := range k.Content {
 		f.run.Transcript.Keep(raw)
 	}
-	f.run.Log.Fork, f.run.Log.Replay = k, schedule.NewLog(k.Past)
+	f.run.Log.Fork, f.run.Log.Replay = k, schedule.NewLog(k.Executions)
 }
 
 // carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken
@@ -71,8 +71,8 @@ func (f *flowRun) carryFork() *contract.ForkedFrom {
 		return nil
 	}
 	k := *f.run.Log.Fork
-	k.Past = f.run.Log.Replay.Left()
-	if len(k.Past)+len(k.Set) == 0 && f.entry == nil {
+	k.Executions = f.run.Log.Replay.Left()
+	if len(k.Executions)+len(k.Set) == 0 && f.entry == nil {
 		return nil
 	}
 	k.Content = nil
@@ -83,9 +83,9 @@ func (f *flowRun) carryFork() *contract.ForkedFrom {
 			k.Content = append(k.Content, raw)
 		}
 	}
-	for i := range k.Past {
-		need(k.Past[i].SHA)
-		for _, w := range k.Past[i].Writes {
+	for i := range k.Executions {
+		need(k.Executions[i].SHA)
+		for _, w := range k.Executions[i].Writes {
 			need(w.SHA)
 		}
 	}
@@ -106,7 +106,7 @@ func (f *flowRun) replayed(x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
 	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], ID: f.sched.ID(x.Execution), Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, View: &x.View}
 	before := f.run.Conversation.Mark()
-	if conversation := x.Entry.Talk; conversation != nil {
+	if conversation := x.Entry.Conversation; conversation != nil {
 		f.run.Conversation.Add(conversation.Messages)
 		f.run.Conversation.Forks = append(f.run.Conversation.Forks, conversation.Forks...)
 		f.run.Conversation.Spent += conversation.Spent

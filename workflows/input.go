@@ -27,9 +27,9 @@ func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error 
 			schedule.SetEntry(first, e)
 		}
 	}
-	if in.Talk != nil {
-		f.run.Conversation.Add(in.Talk.Messages)
-		f.run.Conversation.Heard = len(in.Talk.Messages)
+	if in.Conversation != nil {
+		f.run.Conversation.Add(in.Conversation.Messages)
+		f.run.Conversation.Inherited = len(in.Conversation.Messages)
 	}
 	if in.Input == "" && len(in.Images) == 0 {
 		return nil

@@ -97,7 +97,7 @@ func TestEveryGuard(t *testing.T) {
 func TestResultStaysReadable(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		out, err := lone(ctx, 64<<20, contract.MaxPayload*2/3).Result()
-		if err != nil || len(*out.ResultText) != contract.MaxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left != contract.MaxPayload*2/3 {
+		if err != nil || len(*out.ResultText) != contract.MaxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].OmittedBytes != contract.MaxPayload*2/3 {
 			t.Errorf("%.100v, %v", out, err)
 		}
 		if n, _ := runtime.Size(out); n > contract.MaxPayload {

@@ -37,7 +37,7 @@ func (f *flowRun) introduce(ctx workflow.Context) {
 	}
 	if f.public.Memo {
 		memo := map[string]any{contract.MemoFlow: contract.Keyword(f.run.Flow.Name), contract.MemoHash: f.run.Hash}
-		if f.session != nil && f.session.Stays {
+		if f.session != nil && f.session.IsSession {
 			memo[contract.MemoSession] = true
 		}
 		if err := workflow.UpsertMemo(ctx, memo); err != nil {

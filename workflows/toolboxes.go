@@ -26,7 +26,7 @@ func (f *flowRun) withToolboxes(wants []want) []want {
 				k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
 				if k < 0 {
 					k = len(wants)
-					wants = append(wants, want{bound: contract.Bound{ID: id, Connection: f.connection(id)}})
+					wants = append(wants, want{bound: contract.ResolvedConnection{ID: id, Connection: f.connection(id)}})
 				}
 				wants[k].all = true
 				wants[k].boxedAt = f.run.Source.At(plan.NodePath(s.ID))

@@ -21,7 +21,7 @@ func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 	f.dropped += len(f.trace)
 	f.trace, f.answers, f.conflicts, f.rest = nil, nil, nil, nil
 	f.sched.Reset()
-	f.entry = &contract.CarriedEntry{View: view}
+	f.entry = &contract.EntryState{View: view}
 	return f.setInput(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Images)
 }
 

@@ -35,7 +35,7 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 		return
 	}
 	info := workflow.GetInfo(ctx)
-	data.Run, data.RunID = info.WorkflowExecution.ID, cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)
+	data.WorkflowID, data.RunID = info.WorkflowExecution.ID, cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)
 	if f.run.Flow != nil {
 		data.Flow = f.run.Flow.Name
 	}
@@ -44,7 +44,7 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 		workflow.GetLogger(ctx).Warn("an event is not told", "event", event, "error", err)
 		return
 	}
-	in := contract.WebhookDeliveryInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.Run + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
+	in := contract.WebhookDeliveryInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.WorkflowID + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
 		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	// An id that is taken is that of the same event, which is on its way already.
@@ -110,11 +110,11 @@ func (f *flowRun) concluded(ctx workflow.Context, event, about string, data cont
 		data.Error = &contract.WebhookError{Class: fail.Class, Text: runtime.Cut(fail.Error(), 2<<10), Remedy: runtime.Cut(fail.Remedy, 1<<10)}
 	case out != nil && out.ResultText != nil:
 		if data.ResultText = out.ResultText; len(*out.ResultText) > maxTold {
-			data.ResultText, data.LeftOut = nil, len(*out.ResultText)
+			data.ResultText, data.OmittedBytes = nil, len(*out.ResultText)
 		}
 	case out != nil:
 		if data.ResultData = out.ResultData; len(out.ResultData) > maxTold {
-			data.ResultData, data.LeftOut = nil, len(out.ResultData)
+			data.ResultData, data.OmittedBytes = nil, len(out.ResultData)
 		}
 	}
 	f.notify(ctx, event, about, data)
@@ -124,7 +124,7 @@ func (f *flowRun) concluded(ctx workflow.Context, event, about string, data cont
 func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) {
 	own := *req
 	own.Text, own.Catalogue, own.Call = runtime.Cut(own.Text, 4<<10), nil, nil
-	f.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Again), contract.WebhookData{Request: &own})
+	f.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Reopened), contract.WebhookData{Request: &own})
 }
 
 func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) {
@@ -133,7 +133,7 @@ func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) {
 		own.By = "" // nobody
 	}
 	own.Reply = nil
-	f.notify(ctx, contract.EventRequestAnswered, numbered(a.ID, a.Again), contract.WebhookData{Answered: &own})
+	f.notify(ctx, contract.EventRequestAnswered, numbered(a.ID, a.Reopened), contract.WebhookData{Answered: &own})
 }
 
 // numbered tells a request from the same one that was asked before.

@@ -16,11 +16,11 @@ type BranchInput struct {
 	// Plan is the part of the flow that the chain can reach.
 	Plan   *plan.Flow  `json:"plan"`
 	Source plan.Source `json:"source"`
-	// Node, Step, Nth and Lineage are the chain's first execution.
-	Node    string `json:"node"`
-	Step    int    `json:"step"`
-	Nth     int    `json:"nth,omitempty"`
-	Lineage string `json:"lineage,omitempty"`
+	// Node, Step, Occurrence and Lineage are the chain's first execution.
+	Node       string `json:"node"`
+	Step       int    `json:"step"`
+	Occurrence int    `json:"occurrence,omitempty"`
+	Lineage    string `json:"lineage,omitempty"`
 	// Order holds the declaration order of Plan's nodes in the whole flow.
 	Order []int `json:"order"`
 	// Edges holds the index of Plan's edges in the whole flow.
@@ -37,14 +37,14 @@ type BranchInput struct {
 	View View    `json:"view"`
 	// Values are the stored bytes of the view's long values that workflow code reads itself.
 	Values []json.RawMessage `json:"values,omitempty"`
-	// Talk is what the flow's run hands on of its conversation and its meter.
-	Talk *Talk `json:"talk,omitempty"`
+	// Conversation is what the flow's run passes on of its conversation and its meter.
+	Conversation *Conversation `json:"conversation,omitempty"`
 	// Shared is what all branches of a run use.
 	Shared Shared `json:"shared"`
-	// Room is how many bytes the chain brings back without asking; 0 means any. Exits means that
+	// MaxResultBytes is how many bytes the chain brings back without asking; 0 means any. Exits means that
 	// the flow has exit nodes, so that nobody wants the text of another from here.
-	Room  int  `json:"room,omitempty"`
-	Exits bool `json:"exits,omitempty"`
+	MaxResultBytes int  `json:"max_result_bytes,omitempty"`
+	Exits          bool `json:"exits,omitempty"`
 }
 
 // Shared is what all executions of a run use: settled before the first node.
@@ -74,11 +74,11 @@ type Shared struct {
 	// Chat is the conversation before the run, if there was one.
 	Chat *ContentRef `json:"chat,omitempty"`
 	// Connections are the resolved connections, by the id that the flow uses.
-	Connections []Bound `json:"connections,omitempty"`
+	Connections []ResolvedConnection `json:"connections,omitempty"`
 }
 
-// Bound is a connection with the catalogue listed at the run's start.
-type Bound struct {
+// ResolvedConnection is a connection with the catalogue listed at the run's start.
+type ResolvedConnection struct {
 	// ID is the id that tools name. It is "tool:NAME" for a tool without a connection.
 	ID         string          `json:"id"`
 	Connection plan.Connection `json:"connection"`
@@ -90,12 +90,12 @@ type Bound struct {
 	Confirm []ConfirmRule `json:"confirm,omitempty"`
 	// RetryNeverTools are the tools for which alone the same holds.
 	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
-	// Elsewhere, if set, says how the run calls the connection's one tool itself.
-	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
+	// ExternalActivity, if set, says how the run calls the connection's one tool itself.
+	ExternalActivity *ExternalActivity `json:"external_activity,omitempty"`
 }
 
 // Never reports whether a call of a tool whose outcome is unknown is not repeated.
-func (b *Bound) Never(tool string) bool {
+func (b *ResolvedConnection) Never(tool string) bool {
 	return b.RetryNever || slices.Contains(b.RetryNeverTools, tool)
 }
 
@@ -111,7 +111,7 @@ type View struct {
 	// State is sorted by key, Outputs by node id, Versions by strand.
 	State    []StateEntry  `json:"state,omitempty"`
 	Outputs  []NodeOutput  `json:"outputs,omitempty"`
-	Versions VersionVector `json:"clock,omitempty"`
+	Versions VersionVector `json:"version_vector,omitempty"`
 }
 
 // Stamp says which execution did a thing. A strand is a run of executions one behind the
@@ -129,7 +129,7 @@ type Stamp struct {
 type StateEntry struct {
 	Key   string          `json:"key"`
 	Value json.RawMessage `json:"value,omitempty"`
-	SHA   string          `json:"sha,omitempty"`
+	SHA   string          `json:"sha256,omitempty"`
 	Size  int             `json:"size,omitempty"`
 	By    Stamp           `json:"by"`
 }
@@ -141,7 +141,7 @@ type NodeOutput struct {
 	Name  string `json:"name,omitempty"`
 	Order int    `json:"order"`
 	// SHA names the output's message.
-	SHA string `json:"sha"`
+	SHA string `json:"sha256"`
 	By  Stamp  `json:"by"`
 }
 
@@ -170,25 +170,25 @@ type BranchResult struct {
 	Messages []json.RawMessage `json:"messages,omitempty"`
 	// Yielded, if set, is an execution that came back in its middle: behind Executions, it
 	// goes on from there.
-	Yielded *CarriedExecution `json:"yielded,omitempty"`
+	Yielded *ExecutionState `json:"yielded,omitempty"`
 	// Unread are the messages that no model call has had, by their Seq alone.
-	Unread []Inbound `json:"unread,omitempty"`
-	// Talk is what the chain adds to the conversation and to the meter.
-	Talk  *Talk `json:"talk,omitempty"`
-	Usage Usage `json:"usage"`
+	UnreadMessages []Inbound `json:"unread_messages,omitempty"`
+	// Conversation is what the chain adds to the conversation and to the meter.
+	Conversation *Conversation `json:"conversation,omitempty"`
+	Usage        Usage         `json:"usage"`
 }
 
-// Talk is the part of a run that is one for all its nodes: the conversation that they share,
+// Conversation is the part of a run that is one for all its nodes: the conversation that they share,
 // and what they have spent.
-type Talk struct {
-	Messages []CarriedMessage `json:"messages,omitempty"`
+type Conversation struct {
+	Messages []ThreadMessage `json:"messages,omitempty"`
 	// Forks are the conversations of parallel nodes, until a merge picks one.
 	Forks []Fork `json:"forks,omitempty"`
 	// Spent counts against the flow's meter; Reminded counts reminders by node.
 	Spent    int        `json:"spent,omitempty"`
 	Reminded []Reminded `json:"reminded,omitempty"`
-	// Heard is how many of Messages came from the run above.
-	Heard int `json:"heard,omitempty"`
+	// Inherited is how many of Messages came from the run above.
+	Inherited int `json:"inherited,omitempty"`
 	// Sent is what models are sent of the conversation.
 	Sent []Sent `json:"sent,omitempty"`
 }
@@ -196,9 +196,9 @@ type Talk struct {
 // Fork is what was said in a parallel node, behind what its fork began with, and what it spent
 // of the flow's meter.
 type Fork struct {
-	Node     string           `json:"node"`
-	Messages []CarriedMessage `json:"messages"`
-	Spent    int              `json:"spent,omitempty"`
+	Node     string          `json:"node"`
+	Messages []ThreadMessage `json:"messages"`
+	Spent    int             `json:"spent,omitempty"`
 }
 
 // Reminded says how often a node's model was reminded to call a tool.
@@ -217,8 +217,8 @@ func Reserved(key string) bool { return strings.HasPrefix(key, "$") }
 type Execution struct {
 	Node string `json:"node"`
 	Step int    `json:"step"`
-	// Nth is 2 for the second execution with the same node and step, and so on.
-	Nth int `json:"nth,omitempty"`
+	// Occurrence is 2 for the second execution with the same node and step, and so on.
+	Occurrence int `json:"occurrence,omitempty"`
 	// NoRoute means that the node has edges and that all conditions were false.
 	NoRoute bool     `json:"no_route,omitempty"`
 	Answers []Answer `json:"answers,omitempty"`
@@ -232,8 +232,8 @@ type Execution struct {
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
 	// Truncated means that the model stopped at its length limit.
 	Truncated bool `json:"truncated,omitempty"`
-	// LeftOut is how many messages of its conversation the model was no longer sent at the end.
-	LeftOut int `json:"left_out,omitempty"`
+	// OmittedMessages is how many messages of its conversation the model was no longer sent at the end.
+	OmittedMessages int `json:"omitted_messages,omitempty"`
 	// Output is kept for exit nodes and for the last execution of a chain.
 	Text *string         `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
@@ -249,10 +249,10 @@ type Status struct {
 	Model string     `json:"model,omitempty"`
 	// Running are the executions under way, node#step; those of children come with the
 	// name of the chain's first.
-	Running []string `json:"running,omitempty"`
-	Waiting []string `json:"waiting,omitempty"`
-	Armed   []string `json:"armed,omitempty"`
-	// Waits say for whom each of Waiting and Armed waits.
+	Running      []string `json:"running,omitempty"`
+	Waiting      []string `json:"waiting,omitempty"`
+	PendingJoins []string `json:"pending_joins,omitempty"`
+	// Waits say for whom each of Waiting and PendingJoins waits.
 	Waits []Wait `json:"waits,omitempty"`
 	// Entry is what was decided at START, once it is decided.
 	Entry *Execution `json:"entry,omitempty"`
@@ -276,10 +276,10 @@ type Status struct {
 	Inbox []Inbound `json:"inbox,omitempty"`
 	// Session is set for a session, and for a run that has started some.
 	Session *SessionStatus `json:"session,omitempty"`
-	// Rejected counts signals that were no answer to anything; Rejects says why, of the last
+	// Rejected counts signals that were no answer to anything; RejectionReasons says why, of the last
 	// ten.
-	Rejected int      `json:"rejected,omitempty"`
-	Rejects  []string `json:"rejects,omitempty"`
+	Rejected         int      `json:"rejected,omitempty"`
+	RejectionReasons []string `json:"rejection_reasons,omitempty"`
 }
 
 // FlowLabel is what a flow's document says of itself, for readers.
@@ -314,5 +314,5 @@ type Conflict struct {
 	Kept    Stamp           `json:"kept"`
 	Dropped Stamp           `json:"dropped"`
 	Value   json.RawMessage `json:"value,omitempty"`
-	SHA     string          `json:"sha,omitempty"`
+	SHA     string          `json:"sha256,omitempty"`
 }

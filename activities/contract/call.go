@@ -56,8 +56,8 @@ type ProfileTool struct {
 
 // Run names a run.
 type Run struct {
-	Workflow string `json:"wf"`
-	Run      string `json:"run"`
+	Workflow string `json:"workflow_id"`
+	Run      string `json:"run_id"`
 }
 
 // ProfileRef names a profile. Body is set in the first call that uses it.
@@ -69,7 +69,7 @@ type ProfileRef struct {
 // TailEntry is a message behind a [ModelInput]'s base. Message is set where the workflow
 // wrote it; what an activity made is named by its hash alone.
 type TailEntry struct {
-	SHA     string          `json:"sha"`
+	SHA     string          `json:"sha256"`
 	Message json.RawMessage `json:"message,omitempty"`
 }
 
@@ -128,9 +128,9 @@ type SummariseInput struct {
 
 // SummariseResult is the summary.
 type SummariseResult struct {
-	Text     string   `json:"text"`
-	Usage    Usage    `json:"usage"`
-	Switched []Switch `json:"switched,omitempty"`
+	Text      string     `json:"text"`
+	Usage     Usage      `json:"usage"`
+	Fallbacks []Fallback `json:"fallbacks,omitempty"`
 }
 
 // ModelResult is the result of the activity CallModel.
@@ -148,12 +148,12 @@ type ModelResult struct {
 	Attempt   int32    `json:"attempt,omitempty"`
 	// Asks means that a remote agent cannot go on without a person's answer.
 	Asks bool `json:"asks,omitempty"`
-	// Switched are the models that were asked before the one that answered.
-	Switched []Switch `json:"switched,omitempty"`
+	// Fallbacks are the models that were asked before the one that answered.
+	Fallbacks []Fallback `json:"fallbacks,omitempty"`
 }
 
-// Switch is a model that could not answer, and why: the next one of its list was asked.
-type Switch struct {
+// Fallback is a model that could not answer, and why: the next one of its list was asked.
+type Fallback struct {
 	// Model is provider/model; Class is one of the classes of a [Failure]. To is the model that
 	// was asked next.
 	Model string `json:"model"`
@@ -162,9 +162,9 @@ type Switch struct {
 	To    string `json:"to,omitempty"`
 }
 
-// Beat is the detail of a call's heartbeats: what a watcher sees of it while it is pending.
-type Beat struct {
-	// Text is the end of what the model has answered so far: as much as the beat's 4 KiB of JSON hold.
+// Heartbeat is the detail of a call's heartbeats: what a watcher sees of it while it is pending.
+type Heartbeat struct {
+	// Text is the end of what the model has answered so far: as much as the heartbeat's 4 KiB of JSON hold.
 	Text string `json:"text,omitempty"`
 	// Attempt says which attempt Text belongs to, from 1.
 	Attempt int32 `json:"attempt"`
@@ -197,8 +197,8 @@ type CatalogueInput struct {
 	Takes map[string]json.RawMessage `json:"takes,omitempty"`
 	// All means that the flow takes all tools of the connection.
 	All bool `json:"all,omitempty"`
-	// Room is that of a [ToolInput].
-	Room int `json:"room,omitempty"`
+	// MaxResultBytes is that of a [ToolInput].
+	MaxResultBytes int `json:"max_result_bytes,omitempty"`
 }
 
 // CatalogueResult is the result of the activity ListTools: a catalogue, listed once per run.
@@ -206,7 +206,7 @@ type CatalogueResult struct {
 	Kept `json:"-"`
 	// Catalogue is an encoded [Catalogue]; SHA is its hash.
 	Catalogue json.RawMessage `json:"catalogue"`
-	SHA       string          `json:"sha"`
+	SHA       string          `json:"sha256"`
 	// Missing are the names that the connection does not have; Offered is what it has
 	// then, for the message.
 	Missing []string `json:"missing,omitempty"`
@@ -222,8 +222,8 @@ type CatalogueResult struct {
 	Confirm []ConfirmRule `json:"confirm,omitempty"`
 	// RetryNeverTools are those of Names whose calls must not be repeated.
 	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
-	// Elsewhere, if set, means that the one of Names is an activity of another worker.
-	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
+	// ExternalActivity, if set, means that the one of Names is an activity of another worker.
+	ExternalActivity *ExternalActivity `json:"external_activity,omitempty"`
 }
 
 // Catalogue describes tools, sorted by name.
@@ -254,9 +254,9 @@ type ToolInput struct {
 	As     string `json:"as"`
 	// Note, if set, stands before the tool's answer: what a person changed about the call.
 	Note string `json:"note,omitempty"`
-	// Room is how many bytes the result may have that do not go into a store; 0 means as many as
+	// MaxResultBytes is how many bytes the result may have that do not go into a store; 0 means as many as
 	// Temporal takes.
-	Room int `json:"room,omitempty"`
+	MaxResultBytes int `json:"max_result_bytes,omitempty"`
 }
 
 // Kept says where a result is kept. It is no part of it.
@@ -306,16 +306,16 @@ type JudgeInput struct {
 // LongValue is a state key whose value is kept as a message's text.
 type LongValue struct {
 	Key string `json:"key"`
-	SHA string `json:"sha"`
+	SHA string `json:"sha256"`
 }
 
 // JudgeResult is the result of the activity EvaluateCondition.
 type JudgeResult struct {
-	Yes      bool     `json:"yes"`
-	Reason   string   `json:"reason,omitempty"`
-	Model    string   `json:"model,omitempty"`
-	Usage    Usage    `json:"usage"`
-	Switched []Switch `json:"switched,omitempty"`
+	Yes       bool       `json:"yes"`
+	Reason    string     `json:"reason,omitempty"`
+	Model     string     `json:"model,omitempty"`
+	Usage     Usage      `json:"usage"`
+	Fallbacks []Fallback `json:"fallbacks,omitempty"`
 }
 
 // CondenseInput is the input of the activity CondenseValue: a value shortened to what a node
@@ -334,9 +334,9 @@ type CondenseInput struct {
 
 // CondenseResult is the shortened value.
 type CondenseResult struct {
-	Value    json.RawMessage `json:"value"`
-	Usage    Usage           `json:"usage"`
-	Switched []Switch        `json:"switched,omitempty"`
+	Value     json.RawMessage `json:"value"`
+	Usage     Usage           `json:"usage"`
+	Fallbacks []Fallback      `json:"fallbacks,omitempty"`
 }
 
 // weighed is the share of every call that has a fixed length, with room.

@@ -145,8 +145,8 @@ type RunInput struct {
 	// MaxEvents, if positive, is the history length from which the run continues as new;
 	// 0 leaves it to the server's suggestion.
 	MaxEvents int `json:"max_events,omitempty"`
-	// Carry is what the run before this one carried over; set by the interpreter.
-	Carry *Carry `json:"carry,omitempty"`
+	// Snapshot is what the run before this one carried over; set by the interpreter.
+	Snapshot *RunSnapshot `json:"snapshot,omitempty"`
 	// Fork, if set, begins the run in the middle of another.
 	Fork *ForkedFrom `json:"fork,omitempty"`
 	// Owner is the workflow id of the run that owns the tree's requests; set by the
@@ -154,15 +154,15 @@ type RunInput struct {
 	Owner string `json:"owner,omitempty"`
 	// MaxPayload is that of [Shared], from the run above; set by the interpreter.
 	MaxPayload int `json:"max_payload,omitempty"`
-	// Room is how many bytes the run brings back to the one above without asking; 0 means any; set
+	// MaxResultBytes is how many bytes the run brings back to the one above without asking; 0 means any; set
 	// by the interpreter.
-	Room int `json:"room,omitempty"`
+	MaxResultBytes int `json:"max_result_bytes,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
 	// Unchecked takes params as they are, for a hook; set by the interpreter.
 	Unchecked bool `json:"unchecked,omitempty"`
-	// Talk is the conversation of the run above; set by the interpreter.
-	Talk *Talk `json:"talk,omitempty"`
+	// Conversation is the conversation of the run above; set by the interpreter.
+	Conversation *Conversation `json:"conversation,omitempty"`
 }
 
 // FlowRef is a flow as a document, as a plan or by name.
@@ -236,13 +236,13 @@ type RunResult struct {
 	// Model is the model that the run used where a node names none.
 	Model string `json:"model,omitempty"`
 	// Unread are messages to the run that no model call has had.
-	Unread []Inbound `json:"unread,omitempty"`
+	UnreadMessages []Inbound `json:"unread_messages,omitempty"`
 	// Turns are those of a session, the last ones with their results.
 	Turns []Turn `json:"turns,omitempty"`
 	// Yielded is what a sub-agent goes on with in another run; the interpreter alone sees it.
-	Yielded *Carry `json:"yielded,omitempty"`
-	// Talk is what was said in a run below another; the interpreter alone sees it.
-	Talk *Talk `json:"talk,omitempty"`
+	Yielded *RunSnapshot `json:"yielded,omitempty"`
+	// Conversation is what was said in a run below another; the interpreter alone sees it.
+	Conversation *Conversation `json:"conversation,omitempty"`
 }
 
 // ExitOutput is what one execution of an exit node gave.
@@ -251,9 +251,9 @@ type ExitOutput struct {
 	Step int             `json:"step"`
 	Text string          `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
-	// Left is the size of Text or Data where it is left out because the result would not
+	// OmittedBytes is the size of Text or Data where it is left out because the result would not
 	// fit with it.
-	Left int `json:"left_out_bytes,omitempty"`
+	OmittedBytes int `json:"omitted_bytes,omitempty"`
 	// Exhausted means that the node's budget of tool calls ended it.
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
 	// Truncated means that the model stopped at its length limit.
@@ -277,8 +277,8 @@ type Usage struct {
 	// Stopped are calls that were cancelled under way, beside Calls: their provider may charge
 	// them, but nobody was told of how many tokens.
 	Stopped int `json:"stopped_calls,omitempty"`
-	// Switched are the calls that another model of a list had to answer, sorted by their names.
-	Switched []Switched `json:"switched,omitempty"`
+	// Fallbacks are the calls that another model of a list had to answer, sorted by their names.
+	Fallbacks []FallbackCount `json:"fallbacks,omitempty"`
 }
 
 // Made are all calls that a provider may have been asked for.
@@ -295,8 +295,8 @@ func (u *Usage) Add(o Usage) {
 	u.Cost += o.Cost
 	u.Unpriced += o.Unpriced
 	u.Stopped += o.Stopped
-	for _, s := range o.Switched {
-		u.Switched = count(u.Switched, s)
+	for _, s := range o.Fallbacks {
+		u.Fallbacks = count(u.Fallbacks, s)
 	}
 }
 
@@ -304,7 +304,7 @@ func (u *Usage) Add(o Usage) {
 func (u Usage) Less(o Usage) Usage {
 	return Usage{Calls: u.Calls - o.Calls, Input: u.Input - o.Input, Output: u.Output - o.Output, Cached: u.Cached - o.Cached,
 		Reasoning: u.Reasoning - o.Reasoning, CacheWrite: u.CacheWrite - o.CacheWrite, Cost: u.Cost - o.Cost, Unpriced: u.Unpriced - o.Unpriced,
-		Stopped: u.Stopped - o.Stopped, Switched: without(u.Switched, o.Switched)}
+		Stopped: u.Stopped - o.Stopped, Fallbacks: without(u.Fallbacks, o.Fallbacks)}
 }
 
 // Beyond is what a usage has more than another, field by field; what it has less counts as nothing.

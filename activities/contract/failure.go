@@ -191,7 +191,7 @@ func (f *Failure) bounded() *Failure {
 	}
 	out.NoRoute = list(f.NoRoute, shorter)
 	out.Executions = list(f.Executions, func(e Execution) Execution {
-		return Execution{Node: shorter(e.Node), Step: e.Step, Nth: e.Nth, NoRoute: e.NoRoute, Exhausted: e.Exhausted,
+		return Execution{Node: shorter(e.Node), Step: e.Step, Occurrence: e.Occurrence, NoRoute: e.NoRoute, Exhausted: e.Exhausted,
 			Taken: list(e.Taken, shorter)}
 	})
 	out.Diagnostics = list(f.Diagnostics, shorter)

@@ -17,34 +17,34 @@ type ExecutionsQuery struct {
 // ExecutionsPage is an answer to the query executions. More executions come from Next on; 0: there are
 // none.
 type ExecutionsPage struct {
-	Executions []Past `json:"executions"`
-	Next       int    `json:"next,omitempty"`
+	Executions []ExecutionRecord `json:"executions"`
+	Next       int               `json:"next,omitempty"`
 }
 
-// Past is what one execution did, whole: a run that is given it needs not run the node.
-type Past struct {
+// ExecutionRecord is what one execution did, whole: a run that is given it needs not run the node.
+type ExecutionRecord struct {
 	Execution
 	Lineage string `json:"lineage,omitempty"`
 	// SHA names the message of the node's output.
-	SHA string `json:"sha"`
+	SHA string `json:"sha256"`
 	// Writes are the state's keys that it wrote, as it left them.
 	Writes []StateEntry `json:"writes,omitempty"`
-	// Talk is what it added to what all nodes share.
-	Talk *Talk `json:"talk,omitempty"`
+	// Conversation is what it added to what all nodes share.
+	Conversation *Conversation `json:"conversation,omitempty"`
 }
 
-// ForkedFrom makes a run go on from the middle of another: what Past holds is not run again. From is
+// ForkedFrom makes a run go on from the middle of another: what Executions holds is not run again. From is
 // the other run, Node and Step the execution that is the first to run anew.
 type ForkedFrom struct {
 	From Run    `json:"from"`
 	Node string `json:"node"`
 	Step int    `json:"step"`
 	// Entry is what was decided at START.
-	Entry Execution `json:"entry"`
-	Past  []Past    `json:"past,omitempty"`
-	// Replaced are those of Past, node#step, whose results were given in place of recorded ones.
+	Entry      Execution         `json:"entry"`
+	Executions []ExecutionRecord `json:"executions,omitempty"`
+	// Replaced are those of Executions, node#step, whose results were given in place of recorded ones.
 	Replaced []string `json:"replaced,omitempty"`
-	// Content are the stored bytes that Past names.
+	// Content are the stored bytes that Executions names.
 	Content []json.RawMessage `json:"content,omitempty"`
 	// Set are values of the state that the first execution sees in place of the recorded ones.
 	Set map[string]json.RawMessage `json:"set,omitempty"`
@@ -62,7 +62,7 @@ func (f *ForkedFrom) check() error {
 	for _, raw := range f.Content {
 		have[SHA(raw)] = true
 	}
-	for i, p := range f.Past {
+	for i, p := range f.Executions {
 		names := []string{p.SHA}
 		for _, w := range p.Writes {
 			if w.SHA != "" {
@@ -71,7 +71,7 @@ func (f *ForkedFrom) check() error {
 		}
 		for _, sha := range names {
 			if !have[sha] {
-				return fmt.Errorf("fork.past[%d], %s#%d, names content %.12s, which fork.content does not hold", i, p.Node, p.Step, sha)
+				return fmt.Errorf("fork.executions[%d], %s#%d, names content %.12s, which fork.content does not hold", i, p.Node, p.Step, sha)
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func ReadInput(raw json.RawMessage) (*RunInput, error) {
 			return nil, bad(err)
 		}
 	}
-	if in.Carry != nil || in.Depth > 0 {
+	if in.Snapshot != nil || in.Depth > 0 {
 		return in, nil
 	}
 	if unknown != nil {
@@ -145,8 +145,8 @@ func (in *RunInput) planVersion() int {
 	if in.Flow.Plan != nil {
 		n = in.Flow.Plan.Version
 	}
-	if in.Carry != nil && in.Carry.Plan != nil {
-		n = max(n, in.Carry.Plan.Version)
+	if in.Snapshot != nil && in.Snapshot.Plan != nil {
+		n = max(n, in.Snapshot.Plan.Version)
 	}
 	return n
 }
@@ -164,16 +164,16 @@ func (in *RunInput) check() error {
 		return fmt.Errorf("flow: want exactly one of text (a document), name (of a flow on the worker) and plan, got %d", sources)
 	case !validOnError(in.OnError):
 		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorWait, OnErrorFail)
-	case in.Talk != nil:
-		return fmt.Errorf("talk is set, want it left out: the interpreter sets it")
+	case in.Conversation != nil:
+		return fmt.Errorf("conversation is set, want it left out: the interpreter sets it")
 	case in.Unchecked:
 		return fmt.Errorf("unchecked is set, want it left out: the interpreter sets it")
 	case in.Parent != "":
 		return fmt.Errorf("parent is %q, want it left out: the interpreter sets it", in.Parent)
 	case in.MaxPayload != 0:
 		return fmt.Errorf("max_payload is %d, want it left out: the interpreter sets it", in.MaxPayload)
-	case in.Room != 0:
-		return fmt.Errorf("room is %d, want it left out: the interpreter sets it", in.Room)
+	case in.MaxResultBytes != 0:
+		return fmt.Errorf("max_result_bytes is %d, want it left out: the interpreter sets it", in.MaxResultBytes)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}

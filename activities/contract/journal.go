@@ -45,7 +45,7 @@ type JournalStep struct {
 	Attempts int `json:"attempts,omitempty"`
 	// Execution and Run are what an agent, or a run below, goes on with.
 	Execution *SuspendedExecution `json:"execution,omitempty"`
-	Run       *Carry              `json:"run,omitempty"`
+	Run       *RunSnapshot        `json:"run,omitempty"`
 	// Held is the result of a run below that waits for room in the history.
 	Held *HeldResult `json:"held,omitempty"`
 }
@@ -54,14 +54,14 @@ type JournalStep struct {
 type NodeOutcome struct {
 	Execution Execution `json:"execution"`
 	// SHA names the node's output.
-	SHA string `json:"sha"`
+	SHA string `json:"sha256"`
 }
 
 // AgentState is an agent's execution between two turns.
 type AgentState struct {
 	// Messages are those of its conversation; models know the first Called of them.
-	Messages []CarriedMessage `json:"messages"`
-	Called   int              `json:"called"`
+	Messages []ThreadMessage `json:"messages"`
+	Called   int             `json:"called"`
 	// Turn counts model calls; Left is the budget of tool calls, Exhausted that it is spent.
 	Turn      int  `json:"turn"`
 	Left      int  `json:"left"`
@@ -91,12 +91,12 @@ type AgentState struct {
 type SideConversation struct {
 	Name string `json:"name"`
 	// Questions counts what was asked; Active is the member that has the conversation.
-	Questions int              `json:"questions"`
-	Active    string           `json:"active"`
-	Thread    string           `json:"thread,omitempty"`
-	Messages  []CarriedMessage `json:"messages,omitempty"`
-	Called    int              `json:"called,omitempty"`
-	Sent      []Sent           `json:"sent,omitempty"`
+	Questions int             `json:"questions"`
+	Active    string          `json:"active"`
+	Thread    string          `json:"thread,omitempty"`
+	Messages  []ThreadMessage `json:"messages,omitempty"`
+	Called    int             `json:"called,omitempty"`
+	Sent      []Sent          `json:"sent,omitempty"`
 }
 
 // StartCount says how often an agent's calls with an id started a run.
@@ -117,8 +117,8 @@ type FlowOutcome struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 	Branch  string          `json:"branch,omitempty"`
 	Failure string          `json:"failure,omitempty"`
-	// Talk is what was said in it, until the node's conversation has it.
-	Talk *Talk `json:"talk,omitempty"`
+	// Conversation is what was said in it, until the node's conversation has it.
+	Conversation *Conversation `json:"conversation,omitempty"`
 }
 
 // ToolReply is what a tool call gave: a stored message, or text.
@@ -134,20 +134,20 @@ type ToolReply struct {
 }
 
 // Spent is what the call took, with the models that could not answer before the one that did.
-func (r *ModelResult) Spent() Usage { return r.Usage.with(r.Model, r.Switched) }
+func (r *ModelResult) Spent() Usage { return r.Usage.with(r.Model, r.Fallbacks) }
 
 // Spent is what the call took.
-func (r *JudgeResult) Spent() Usage { return r.Usage.with(r.Model, r.Switched) }
+func (r *JudgeResult) Spent() Usage { return r.Usage.with(r.Model, r.Fallbacks) }
 
 // Spent is what the call took.
-func (r *CondenseResult) Spent() Usage { return r.Usage.with("", r.Switched) }
+func (r *CondenseResult) Spent() Usage { return r.Usage.with("", r.Fallbacks) }
 
 // Spent is what the call took.
-func (r *SummariseResult) Spent() Usage { return r.Usage.with("", r.Switched) }
+func (r *SummariseResult) Spent() Usage { return r.Usage.with("", r.Fallbacks) }
 
-func (u Usage) with(model string, list []Switch) Usage {
-	u.Switched = nil
-	u.Switch(model, list)
+func (u Usage) with(model string, list []Fallback) Usage {
+	u.Fallbacks = nil
+	u.AddFallbacks(model, list)
 	return u
 }
 

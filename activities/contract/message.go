@@ -80,17 +80,17 @@ func DecodeMessage(raw json.RawMessage) (*Message, error) {
 // a call profile, a catalogue, a script. In a message, and wherever the run may change, the
 // run is left out: the bytes are then at the call's home, see [Profile], or at its own run.
 type ContentRef struct {
-	Workflow string `json:"wf,omitempty"`
-	Run      string `json:"run,omitempty"`
-	SHA      string `json:"sha"`
+	Workflow string `json:"workflow_id,omitempty"`
+	Run      string `json:"run_id,omitempty"`
+	SHA      string `json:"sha256"`
 }
 
 // Head names the first Len messages of a thread. Hash chains their hashes, see [Chain].
 // A head of length 0 has no hash.
 type Head struct {
 	// Workflow and Run are left out where the thread is the call's own run's.
-	Workflow string `json:"wf,omitempty"`
-	Run      string `json:"run,omitempty"`
+	Workflow string `json:"workflow_id,omitempty"`
+	Run      string `json:"run_id,omitempty"`
 	Thread   string `json:"thread"`
 	Len      int    `json:"len"`
 	Hash     string `json:"hash,omitempty"`
@@ -130,7 +130,7 @@ type TranscriptPage struct {
 type LongMessage struct {
 	// Index is its place among the page's messages.
 	Index int    `json:"index"`
-	SHA   string `json:"sha"`
+	SHA   string `json:"sha256"`
 	// Bytes is how many they are.
 	Bytes int `json:"bytes"`
 }
@@ -143,7 +143,7 @@ type ThreadInfo struct {
 
 // ContentQuery asks for stored bytes from Offset on.
 type ContentQuery struct {
-	SHA    string `json:"sha"`
+	SHA    string `json:"sha256"`
 	Offset int    `json:"offset,omitempty"`
 }
 

@@ -29,7 +29,7 @@ const (
 	// SignalRequest announces a [Request] to the owner; again after every resumption.
 	SignalRequest = "_weft_request"
 	// SignalClose tells the owner by a [RequestID] that a request is no longer needed.
-	SignalClose = "_weft_close_request"
+	SignalCloseRequest = "_weft_close_request"
 	// SignalReply brings a [Reply] from the owner to the run that waits.
 	SignalReply = "_weft_reply"
 	// SignalSteer brings an [Inbound] from the owner to a branch.
@@ -44,9 +44,9 @@ const (
 	OnErrorFail = "fail"
 )
 
-// Parks reports whether a failure of a class is one that an operator can fix, so that the call
+// NeedsOperator reports whether a failure of a class is one that an operator can fix, so that the call
 // can be made again: nothing is wrong with what was asked.
-func Parks(class string) bool {
+func NeedsOperator(class string) bool {
 	return Retryable(class) || class == ClassDenied || class == ClassQuotaExceeded || class == ClassConnection || class == ClassPayloadKey
 }
 
@@ -85,13 +85,13 @@ type Request struct {
 	Catalogue *ContentRef `json:"catalogue,omitempty"`
 	// Failure is what an operator must fix.
 	Failure *Failure `json:"failure,omitempty"`
-	// LimitSeconds, if positive, is how long the request stays open; no answer means no.
-	LimitSeconds int `json:"limit_seconds,omitempty"`
+	// Timeout, if positive, is how long the request stays open; no answer means no.
+	Timeout plan.Seconds `json:"timeout,omitempty"`
 	// Run is the run that waits: it has the transcript that led here.
 	Run Run `json:"run"`
-	// Again counts how often it was asked anew, behind an answer that was taken by a run which an
+	// Reopened counts how often it was asked anew, behind an answer that was taken by a run which an
 	// operator has reset since.
-	Again int `json:"again,omitempty"`
+	Reopened int `json:"reopened,omitempty"`
 	// OpenedAt and DueAt are the owner's times.
 	OpenedAt time.Time  `json:"opened_at"`
 	DueAt    *time.Time `json:"due_at,omitempty"`
@@ -182,9 +182,9 @@ type Answered struct {
 	Hash string    `json:"hash"`
 	By   string    `json:"by,omitempty"`
 	At   time.Time `json:"at"`
-	// Run is the id of the run that it was given to, Again that of the request.
-	Run   string `json:"run,omitempty"`
-	Again int    `json:"again,omitempty"`
+	// Run is the id of the run that it was given to, Reopened that of the request.
+	Run      string `json:"run_id,omitempty"`
+	Reopened int    `json:"reopened,omitempty"`
 	// Expired means that none came in time.
 	Expired bool `json:"expired,omitempty"`
 	// Reply is kept until the execution that waits has taken it.
@@ -202,8 +202,8 @@ type Remembered struct {
 
 // ConfirmRule means that calls of a tool need a person's yes.
 type ConfirmRule struct {
-	Name         string `json:"name"`
-	LimitSeconds int    `json:"limit_seconds,omitempty"`
+	Name    string       `json:"name"`
+	Timeout plan.Seconds `json:"timeout,omitempty"`
 }
 
 // ValidateAnswerInput is the input of the activity ValidateAnswer: what somebody answered, against the
@@ -221,18 +221,18 @@ type ValidateAnswerResult struct {
 	Errors []FieldError `json:"errors,omitempty"`
 }
 
-// DeskCarry is what an owner of requests carries into its next run.
-type DeskCarry struct {
+// InboxState is what an owner of requests carries into its next run.
+type InboxState struct {
 	Open       []Request    `json:"open,omitempty"`
 	Answered   []Answered   `json:"answered,omitempty"`
 	Remembered []Remembered `json:"remembered,omitempty"`
 	Inbox      []Inbound    `json:"inbox,omitempty"`
 	// Seen are hashes of Updates that brought messages without a key: the same one again, as a
 	// client sends it that has had no answer, is the same message.
-	Seen     []string `json:"seen,omitempty"`
-	Seq      int      `json:"seq,omitempty"`
-	Rejected int      `json:"rejected,omitempty"`
-	Rejects  []string `json:"rejects,omitempty"`
+	Seen             []string `json:"seen,omitempty"`
+	Seq              int      `json:"seq,omitempty"`
+	Rejected         int      `json:"rejected,omitempty"`
+	RejectionReasons []string `json:"rejection_reasons,omitempty"`
 }
 
 // ClientTool makes the specification of a tool that a client runs.

@@ -31,8 +31,8 @@ var published = []struct {
 	// required replaces the fields without omitempty.
 	required []string
 }{
-	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "carry", "max_payload", "owner", "parent", "script_ref", "talk"}, required: []string{"v", "flow"}},
-	{file: "run-result", v: RunResult{}, inner: []string{"talk", "yielded"}},
+	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "snapshot", "max_payload", "owner", "parent", "script_ref", "conversation"}, required: []string{"v", "flow"}},
+	{file: "run-result", v: RunResult{}, inner: []string{"conversation", "yielded"}},
 	{file: "failure", v: Failure{}},
 	{file: "prompt", v: PromptInput{}, input: true, required: []string{"prompt"}},
 	{file: "close-session", v: CloseSessionInput{}, input: true, required: []string{}},
@@ -50,7 +50,7 @@ var published = []struct {
 	{file: "confirm-answer", v: ConfirmAnswer{}, input: true},
 	{file: "retry-answer", v: RetryAnswer{}, input: true},
 	{file: "receipt", v: Receipt{}},
-	{file: "beat", v: Beat{}},
+	{file: "heartbeat", v: Heartbeat{}},
 	{file: "watching", v: Watching{}},
 }
 
@@ -207,6 +207,9 @@ func (s *schemer) of(t reflect.Type, omitted bool) map[string]any {
 	}
 	if t == reflect.TypeOf(time.Time{}) {
 		return map[string]any{"type": "string", "format": "date-time"}
+	}
+	if t == reflect.TypeOf(plan.Seconds(0)) {
+		return map[string]any{"type": "string", "pattern": "^([0-9]+(h|m|s))+$"}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -64,19 +64,19 @@ type Turn struct {
 	ID     string `json:"id,omitempty"`
 	Status string `json:"status"`
 	// ResultText and ResultData exclude each other; one is set where the turn is completed,
-	// unless LeftOut.
+	// unless OmittedBytes.
 	ResultText *string         `json:"result_text"`
 	ResultData json.RawMessage `json:"result_data,omitempty"`
 	// Failure is why the turn has no result.
 	Failure *Failure `json:"failure,omitempty"`
 	// Callbacks are the sessions whose results were the turn's prompt.
 	Callbacks []string `json:"callbacks,omitempty"`
-	// LeftOut is the size in bytes of a result that is no longer kept.
-	LeftOut int `json:"left_out_bytes,omitempty"`
+	// OmittedBytes is the size in bytes of a result that is no longer kept.
+	OmittedBytes int `json:"omitted_bytes,omitempty"`
 	// Usage is what the turn used, with the turns of sessions below that ended meanwhile.
-	Usage *Usage     `json:"usage,omitempty"`
-	Begun *time.Time `json:"begun,omitempty"`
-	Ended *time.Time `json:"ended,omitempty"`
+	Usage     *Usage     `json:"usage,omitempty"`
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	// Hash is that of the prompt.
 	Hash string `json:"hash,omitempty"`
 }
@@ -95,7 +95,7 @@ type Prompt struct {
 	Images []Image `json:"images,omitempty"`
 }
 
-// Size is how many bytes of a carry the prompt takes, about.
+// Size is how many bytes of a snapshot the prompt takes, about.
 func (p *Prompt) Size() int {
 	n := len(p.Text)
 	for i := range p.Images {
@@ -160,27 +160,27 @@ type ChildSession struct {
 	// Problem is why it ended; Closed means that it has.
 	Problem string `json:"problem,omitempty"`
 	Closed  bool   `json:"closed,omitempty"`
-	// Rest is what it goes on with in another run.
-	Rest *Carry `json:"rest,omitempty"`
+	// Snapshot is what it goes on with in another run.
+	Snapshot *RunSnapshot `json:"snapshot,omitempty"`
 }
 
-// SessionCarry is what a session carries into its next run.
-type SessionCarry struct {
-	// Stays is false for a run that has started sessions and is none itself.
-	Stays    bool           `json:"stays,omitempty"`
-	Parent   string         `json:"parent,omitempty"`
-	Turns    []Turn         `json:"turns,omitempty"`
-	Count    int            `json:"count"`
-	Queue    []Prompt       `json:"queue,omitempty"`
-	Children []ChildSession `json:"children,omitempty"`
+// SessionState is what a session carries into its next run.
+type SessionState struct {
+	// IsSession is false for a run that has started sessions and is none itself.
+	IsSession bool           `json:"is_session,omitempty"`
+	Parent    string         `json:"parent,omitempty"`
+	Turns     []Turn         `json:"turns,omitempty"`
+	Count     int            `json:"count"`
+	Queue     []Prompt       `json:"queue,omitempty"`
+	Children  []ChildSession `json:"children,omitempty"`
 	// Callbacks are results of children that no turn has had yet, in the order in which they came.
 	Callbacks []ChildTurn        `json:"callbacks,omitempty"`
 	Stop      *CloseSessionInput `json:"stop,omitempty"`
 	// Spent is what had been used when the turn began.
 	Spent Usage `json:"spent"`
-	// Rejected and Rejects are those of the [Status] of a session that owns no requests.
-	Rejected int      `json:"rejected,omitempty"`
-	Rejects  []string `json:"rejects,omitempty"`
+	// Rejected and RejectionReasons are those of the [Status] of a session that owns no requests.
+	Rejected         int      `json:"rejected,omitempty"`
+	RejectionReasons []string `json:"rejection_reasons,omitempty"`
 }
 
 // SessionStatus is a session's part of a [Status], without results.

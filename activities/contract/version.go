@@ -30,9 +30,9 @@ func laterInput(raw json.RawMessage) error {
 		Flow struct {
 			Plan versioned `json:"plan"`
 		} `json:"flow"`
-		Carry struct {
+		Snapshot struct {
 			Plan versioned `json:"plan"`
-		} `json:"carry"`
+		} `json:"snapshot"`
 	}
 	if json.Unmarshal(raw, &head) != nil {
 		return nil // ReadInput says what is wrong with it
@@ -40,7 +40,7 @@ func laterInput(raw json.RawMessage) error {
 	if head.V != nil && *head.V != Version {
 		return WrongVersion(*head.V)
 	}
-	if f := LaterPlan(max(head.Flow.Plan.Version, head.Carry.Plan.Version)); f != nil {
+	if f := LaterPlan(max(head.Flow.Plan.Version, head.Snapshot.Plan.Version)); f != nil {
 		return f
 	}
 	return nil

@@ -40,23 +40,23 @@ type WebhookEvent struct {
 
 // WebhookData is the data of an event.
 type WebhookData struct {
-	// Run is the workflow id, RunID Temporal's id of the run or of the first of those that
+	// WorkflowID is the run's, RunID Temporal's id of the run or of the first of those that
 	// continue it; Flow is the flow's name.
-	Run   string `json:"run"`
-	RunID string `json:"run_id"`
-	Flow  string `json:"flow,omitempty"`
+	WorkflowID string `json:"workflow_id"`
+	RunID      string `json:"run_id"`
+	Flow       string `json:"flow,omitempty"`
 	// Request is one that was opened; Answered is what became of one.
 	Request  *Request  `json:"request,omitempty"`
 	Answered *Answered `json:"answered,omitempty"`
 	// Turn is one of a session that has ended.
 	Turn *WebhookTurn `json:"turn,omitempty"`
 	// Status is completed, failed or cancelled. ResultText and ResultData are a result of at most
-	// 64 KiB; LeftOut is the size of a larger one. Error is why there is none.
-	Status     string          `json:"status,omitempty"`
-	ResultText *string         `json:"result_text,omitempty"`
-	ResultData json.RawMessage `json:"result_data,omitempty"`
-	LeftOut    int             `json:"left_out_bytes,omitempty"`
-	Error      *WebhookError   `json:"error,omitempty"`
+	// 64 KiB; OmittedBytes is the size of a larger one. Error is why there is none.
+	Status       string          `json:"status,omitempty"`
+	ResultText   *string         `json:"result_text,omitempty"`
+	ResultData   json.RawMessage `json:"result_data,omitempty"`
+	OmittedBytes int             `json:"omitted_bytes,omitempty"`
+	Error        *WebhookError   `json:"error,omitempty"`
 }
 
 // WebhookTurn names a turn of a session. ID is its prompt's, "" for the first and for callbacks.

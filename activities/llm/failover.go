@@ -50,7 +50,7 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 			return nil, err
 		}
 	}
-	var switched []contract.Switch
+	var switched []contract.Fallback
 	var failures []*contract.Failure
 	for i, ref := range refs {
 		if left := m.cooldowns.remaining(ref); left > 0 && i < len(refs)-1 {
@@ -61,7 +61,7 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 		}
 		answer, err := m.askWithin(ctx, ref, len(refs)-i, in, tools, opts...)
 		if err == nil {
-			answer.Switched = linkSwitches(switched, ref)
+			answer.Fallbacks = linkSwitches(switched, ref)
 			return answer, nil
 		}
 		if ctx.Err() != nil {
@@ -94,12 +94,12 @@ func (m *Models) validate(ctx context.Context, ref string, opts []llms.CallOptio
 	return nil
 }
 
-func switchOf(ref string, f *contract.Failure) contract.Switch {
-	return contract.Switch{Model: textutil.Truncate(ref, 200), Class: f.Class, Text: textutil.Truncate(f.Text, 500)}
+func switchOf(ref string, f *contract.Failure) contract.Fallback {
+	return contract.Fallback{Model: textutil.Truncate(ref, 200), Class: f.Class, Text: textutil.Truncate(f.Text, 500)}
 }
 
 // linkSwitches sets which model each switch went to.
-func linkSwitches(list []contract.Switch, answered string) []contract.Switch {
+func linkSwitches(list []contract.Fallback, answered string) []contract.Fallback {
 	for i := range list {
 		list[i].To = textutil.Truncate(answered, 200)
 		if i+1 < len(list) {

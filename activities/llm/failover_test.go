@@ -51,7 +51,7 @@ func TestAnotherModelAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Message.Text != "fine" || got.Model != "b/m-1-2026" || len(got.Switched) != 1 || got.Switched[0].Model != "a/x" || got.Switched[0].Class != tc.class {
+			if got.Message.Text != "fine" || got.Model != "b/m-1-2026" || len(got.Fallbacks) != 1 || got.Fallbacks[0].Model != "a/x" || got.Fallbacks[0].Class != tc.class {
 				t.Errorf("answer %+v", got)
 			}
 		})
@@ -111,7 +111,7 @@ func pauseIsKept(t *testing.T, status int) {
 	m, first, second := pair(t, answer(status, errorBody("", "slow down"), "Retry-After", "600"), good)
 	for range 3 {
 		got, err := m.Ask(t.Context(), "a/x,b/y", hello(), nil)
-		if err != nil || len(got.Switched) != 1 {
+		if err != nil || len(got.Fallbacks) != 1 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestASilentModelDoesNotUseUpTheTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
 	got, err := m.Ask(ctx, "a/x,b/y", hello(), nil)
-	if err != nil || got.Message.Text != "fine" || !strings.Contains(got.Switched[0].Text, "its share of the call's timeout") || got.Switched[0].To != "b/y" {
+	if err != nil || got.Message.Text != "fine" || !strings.Contains(got.Fallbacks[0].Text, "its share of the call's timeout") || got.Fallbacks[0].To != "b/y" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	m, _, _ = pair(t, silent, silent)

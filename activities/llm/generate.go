@@ -34,8 +34,8 @@ type Answer struct {
 	Model string
 	// Usage counts one call.
 	Usage contract.Usage
-	// Switched are the models that were asked before, see [Models.Ask].
-	Switched []contract.Switch
+	// Fallbacks are the models that were asked before, see [Models.Ask].
+	Fallbacks []contract.Fallback
 }
 
 // Generate makes one call of a model, normalises the answer, and never repeats the call.

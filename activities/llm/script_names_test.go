@@ -34,8 +34,8 @@ rules:
 	same(t, "text", a.Message.Text, "from the second")
 	same(t, "model", a.Model, "script/dear")
 	same(t, "usage", a.Usage, contract.Usage{Calls: 1, Input: 1000, Output: 100, Cost: 3000})
-	if len(a.Switched) != 1 || a.Switched[0].Model != "script/first" || a.Switched[0].To != "script/dear" || a.Switched[0].Class != contract.ClassRateLimited {
-		t.Errorf("switched %+v", a.Switched)
+	if len(a.Fallbacks) != 1 || a.Fallbacks[0].Model != "script/first" || a.Fallbacks[0].To != "script/dear" || a.Fallbacks[0].Class != contract.ClassRateLimited {
+		t.Errorf("switched %+v", a.Fallbacks)
 	}
 	// The pause that the script asked for is one of its run: no other call is kept from the model.
 	a = ask(user("go"), a.Message, user("on"))

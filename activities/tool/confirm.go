@@ -9,7 +9,7 @@ import (
 
 // Confirm reports whether calls of a tool need a person's approval, and for how many seconds to wait; 0 means
 // no limit. A rule with never wins, then the shortest limit.
-func (t *Tools) Confirm(c plan.Connection, name string) (limit int, need bool) {
+func (t *Tools) Confirm(c plan.Connection, name string) (limit plan.Seconds, need bool) {
 	for _, r := range t.settings.Confirm {
 		if !r.covers(c.ID, name) {
 			continue
@@ -17,8 +17,8 @@ func (t *Tools) Confirm(c plan.Connection, name string) (limit int, need bool) {
 		if r.Never {
 			return 0, false
 		}
-		if need = true; r.LimitSeconds > 0 && (limit == 0 || r.LimitSeconds < limit) {
-			limit = r.LimitSeconds
+		if need = true; r.Timeout > 0 && (limit == 0 || r.Timeout < limit) {
+			limit = r.Timeout
 		}
 	}
 	return limit, need
@@ -52,10 +52,10 @@ func (r ConfirmRule) check(p *problems, at string) {
 			}
 		}
 	}
-	if r.LimitSeconds < 0 {
-		p.add("%s.timeout: is %d, want 0 or more", at, r.LimitSeconds)
+	if r.Timeout < 0 {
+		p.add("%s.timeout: is %d, want 0 or more", at, r.Timeout)
 	}
-	if r.Never && r.LimitSeconds > 0 {
+	if r.Never && r.Timeout > 0 {
 		p.add("%s: never and timeout exclude each other", at)
 	}
 }

@@ -9,15 +9,15 @@ import (
 // The operator's rules say whose calls need a person's yes, whatever a server calls its tools.
 func TestConfirmRules(t *testing.T) {
 	rules := map[string]ConfirmRule{
-		"mail":   {Tools: []string{"send_*"}, LimitSeconds: 60},
-		"faster": {Tools: []string{"send_money"}, LimitSeconds: 10},
+		"mail":   {Tools: []string{"send_*"}, Timeout: 60},
+		"faster": {Tools: []string{"send_money"}, Timeout: 10},
 		"files":  {Tools: []string{"*"}, Connections: []string{"files*"}},
 		"safe":   {Tools: []string{"files/read*", "list_?"}, Never: true},
 		"deep":   {Tools: []string{"admin/*/drop"}},
 	}
 	tests := map[string]struct {
 		connection, tool string
-		limit            int
+		limit            plan.Seconds
 		need             bool
 	}{
 		"a tool of the pattern":           {"x", "send_mail", 60, true},

@@ -40,14 +40,14 @@ type Activity struct {
 }
 
 // Elsewhere returns how a run schedules a tool that is an activity of another worker, and its description.
-func (t *Tools) Elsewhere(name string) (*contract.Elsewhere, contract.ToolSpec, error) {
+func (t *Tools) ExternalActivity(name string) (*contract.ExternalActivity, contract.ToolSpec, error) {
 	a, ok := t.settings.Activities[name]
 	if !ok {
 		return nil, contract.ToolSpec{}, connectionFailure(fmt.Sprintf("tool %q is no activity of another worker here", name), t.bindRemedy(name))
 	}
-	how := &contract.Elsewhere{
+	how := &contract.ExternalActivity{
 		Activity: cmp.Or(a.Activity, name), TaskQueue: a.TaskQueue, StartSeconds: cmp.Or(a.StartSeconds, 60), TimeoutSeconds: a.TimeoutSeconds,
-		HeartbeatSeconds: a.HeartbeatSeconds, Attempts: int32(cmp.Or(a.Attempts, 3)), Key: a.Key,
+		HeartbeatSeconds: a.HeartbeatSeconds, Attempts: int32(cmp.Or(a.Attempts, 3)), IdempotencyKey: a.Key,
 	}
 	if a.Retry == retryNever {
 		how.Attempts = 1

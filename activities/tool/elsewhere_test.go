@@ -31,8 +31,8 @@ func TestActivitiesOfOtherWorkers(t *testing.T) {
 	if err != nil || at.Kind != plan.ConnectionActivity || len(tools.RetryNeverOf(at, []string{"pack"})) != 1 {
 		t.Errorf("%+v, %v", at, err)
 	}
-	how, spec, err := tools.Elsewhere("pack")
-	if err != nil || *how != (contract.Elsewhere{Activity: "pack", TaskQueue: "q", StartSeconds: 60, Attempts: 1, Key: true}) || string(spec.Schema) != `{"type":"object"}` {
+	how, spec, err := tools.ExternalActivity("pack")
+	if err != nil || *how != (contract.ExternalActivity{Activity: "pack", TaskQueue: "q", StartSeconds: 60, Attempts: 1, IdempotencyKey: true}) || string(spec.Schema) != `{"type":"object"}` {
 		t.Errorf("%+v, %+v, %v", how, spec, err)
 	}
 	// No worker calls such a tool itself.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"weft/activities/contract"
+	"weft/activities/schema"
 	"weft/activities/textutil"
 	"weft/workflows/plan"
 )
@@ -121,15 +121,8 @@ func (f *Function) compileSchema(derive func() (json.RawMessage, error)) error {
 	if err := json.Unmarshal(f.spec.Schema, &root); err != nil || root.Type != "object" {
 		return fmt.Errorf("its schema is %s, want one with type object at its root", short(out.String()))
 	}
-	c := jsonschema.NewCompiler()
-	c.AssertFormat = true
-	c.LoadURL = func(u string) (io.ReadCloser, error) { return nil, fmt.Errorf("the reference %q leaves the schema", u) }
-	const at = "mem:///arguments.json"
-	if err := c.AddResource(at, bytes.NewReader(f.spec.Schema)); err != nil {
-		return fmt.Errorf("its schema cannot be used: %w", err)
-	}
 	var err error
-	if f.schema, err = c.Compile(at); err != nil {
+	if f.schema, err = schema.Compile(f.spec.Schema, jsonschema.Draft2020, nil); err != nil {
 		return fmt.Errorf("its schema cannot be used: %w", err)
 	}
 	return nil

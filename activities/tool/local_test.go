@@ -361,7 +361,7 @@ func TestOpenNamesWhatIsWrongWithFunctions(t *testing.T) {
 		`function "scalar": its arguments have no JSON Schema: int is no struct and no map`, `function "channel": its arguments have no JSON Schema`,
 		`function "quoted": its arguments have no JSON Schema: the tag of field N of struct { N int "json:\"n,string\"" } has the option string`,
 		`function "broken": its schema is no JSON`, `function "list": its schema is {"type":"array"}, want one with type object`,
-		`function "wrong": its schema cannot be used`, `function "far": its schema cannot be used`, `the reference "https://x.example/s" leaves the schema`, `function "loop": its schema cannot be used`,
+		`function "wrong": its schema cannot be used`, `function "far": its schema cannot be used`, `the reference "https://x.example/s" points outside the document`, `function "loop": its schema cannot be used`,
 		`function "": it was not made by tool.Func`, `connections.here: transport local is the worker's own functions`)
 	if len(f.Diagnostics) != 16 {
 		t.Errorf("%d diagnostics:\n%s", len(f.Diagnostics), strings.Join(f.Diagnostics, "\n"))

@@ -12,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/mask"
+	"weft/workflows/plan"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -96,8 +97,8 @@ type ConfirmRule struct {
 	Tools []string
 	// Connections are patterns of connection ids; empty means all.
 	Connections []string
-	// LimitSeconds, if positive, is how long a call waits; no answer means no.
-	LimitSeconds int
+	// Timeout, if positive, is how long a call waits; no answer means no.
+	Timeout plan.Seconds
 	// Never exempts the tools from other rules.
 	Never bool
 }

@@ -14,7 +14,7 @@ import (
 	"fmt"
 	"strings"
 
-	"weft/specadapter/schema"
+	"weft/activities/schema"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"

@@ -1,25 +1,24 @@
 package source
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
 	"regexp"
 	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"weft/activities/schema"
 )
 
 // Bounds of a JSON Schema that a document brings: it is compiled, and later run against
 // a model's answers, so it must not be able to cost much.
 const (
-	MaxSchemaBytes = 256 << 10
-	MaxSchemaDepth = 64
+	MaxSchemaBytes = schema.MaxBytes
+	MaxSchemaDepth = schema.MaxDepth
 	MaxSchemaRefs  = 256
 )
 
@@ -29,9 +28,6 @@ type SchemaProblem struct {
 	Text string
 	Help string
 }
-
-// schemaURL is the name under which a schema is compiled; nothing is fetched from it.
-const schemaURL = "mem:///schema.json"
 
 // CheckSchema compiles a value as a JSON Schema, draft 7 unless it says otherwise by
 // $schema, and lists what is wrong with it. References out of the document are refused and
@@ -49,7 +45,7 @@ func CheckSchema(v *Value) []SchemaProblem {
 	if len(s.problems) > 0 {
 		return s.problems
 	}
-	if err := compileSchema(raw); err != nil {
+	if _, err := schema.Compile(raw, jsonschema.Draft7, nil); err != nil {
 		return schemaProblems(v, err)
 	}
 	return nil
@@ -74,7 +70,7 @@ func (s *schemaSize) measure(v *Value, depth int) {
 		s.deep = true
 		return
 	}
-	if v.Kind == Number && !plainNumber(v.Text) {
+	if v.Kind == Number && !schema.Countable(v.Text) {
 		s.add(v.Pos, "use a smaller number", "the number %s is out of range", v.Describe())
 	}
 	for _, item := range v.Items {
@@ -98,47 +94,11 @@ func (s *schemaSize) ref(v *Value) {
 	}
 }
 
-// plainNumber refuses numbers that arbitrary-precision arithmetic would expand to
-// gigabytes, such as 1e999999999.
-func plainNumber(literal string) bool {
-	if len(literal) > 400 {
-		return false
-	}
-	if i := strings.IndexAny(literal, "eE"); i >= 0 {
-		exp, err := strconv.Atoi(literal[i+1:])
-		return err == nil && exp > -400 && exp < 400
-	}
-	return true
-}
-
-func compileSchema(raw []byte) (err error) {
-	defer func() {
-		// A schema that the library cannot handle is the author's problem, not the host's.
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the schema cannot be compiled: %v", r)
-		}
-	}()
-	c := jsonschema.NewCompiler()
-	c.Draft, c.AssertFormat = jsonschema.Draft7, true
-	c.LoadURL = func(u string) (io.ReadCloser, error) {
-		return nil, fmt.Errorf("the reference %s points outside the document", Quote(u))
-	}
-	if err := c.AddResource(schemaURL, bytes.NewReader(raw)); err != nil {
-		return err
-	}
-	_, err = c.Compile(schemaURL)
-	return err
-}
-
 // schemaProblems finds the places of what the compiler reports.
 func schemaProblems(v *Value, err error) []SchemaProblem {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		var wrapped *jsonschema.SchemaError
-		if errors.As(err, &wrapped) && wrapped.Err != nil {
-			err = wrapped.Err
-		}
-		text := strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), schemaURL, ""), " in ")
+		text := schema.Reason(err)
 		return []SchemaProblem{{Pos: refPos(v, text), Text: text, Help: "correct the schema"}}
 	}
 	var out []SchemaProblem
@@ -213,7 +173,7 @@ func refPos(v *Value, text string) Pos {
 
 // pointer follows a JSON pointer as far as it goes.
 func (v *Value) pointer(p string) *Value {
-	for _, part := range pointerParts(p) {
+	for _, part := range schema.Pointer(p) {
 		next := v.Get(part)
 		if i, err := strconv.Atoi(part); v.Kind == Array && err == nil && i >= 0 && i < len(v.Items) {
 			next = v.Items[i]
@@ -226,21 +186,9 @@ func (v *Value) pointer(p string) *Value {
 	return v
 }
 
-// pointerParts splits a JSON pointer, which the library escapes as for a URL on top.
-func pointerParts(p string) []string {
-	parts := strings.Split(p, "/")[1:]
-	for i, part := range parts {
-		if plain, err := url.PathUnescape(part); err == nil {
-			part = plain
-		}
-		parts[i] = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
-	}
-	return parts
-}
-
 func schemaPath(pointer string) string {
 	if pointer == "" {
 		return "the schema"
 	}
-	return Quote(strings.Join(pointerParts(pointer), "."))
+	return Quote(strings.Join(schema.Pointer(pointer), "."))
 }

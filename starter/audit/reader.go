@@ -66,7 +66,7 @@ func (e *PartError) Error() string {
 func (l *Reader) Read(ctx context.Context, from history.Source, run string) error {
 	for e, err := range history.ReadAlone(ctx, from, l.out.Run, run) {
 		if err != nil {
-			return fmt.Errorf("read the history of the run %q: %w", l.out.Run, err)
+			return err
 		}
 		if s, ok := e.Data.(*history.Started); ok && s.Parent != "" {
 			return &PartError{l.out.Run, s.Parent}
@@ -88,7 +88,7 @@ func (l *Reader) event(e *history.Event) {
 		l.started(d, at)
 	case *history.Ended:
 		if d.ContinuedAs == "" {
-			l.out.Ended = &at
+			l.out.EndedAt = &at
 		}
 	case *history.TaskStarted:
 		for _, t := range l.unsettled {
@@ -123,8 +123,8 @@ func (l *Reader) nextTask() *time.Time {
 
 // started takes the flow, and the requests that the run before had.
 func (l *Reader) started(s *history.Started, at time.Time) {
-	if l.out.Began.IsZero() {
-		l.out.Began = at
+	if l.out.StartedAt.IsZero() {
+		l.out.StartedAt = at
 	}
 	l.out.Flow, l.out.FlowHash = s.Flow, s.Hash
 	in := s.Input
@@ -133,18 +133,18 @@ func (l *Reader) started(s *history.Started, at time.Time) {
 	}
 	if flow, source := s.Plan(); flow != nil {
 		l.flow, l.source = flow, source
-		if hash, err := flow.Hash(); err == nil && in.Carry == nil {
+		if hash, err := flow.Hash(); err == nil && in.Snapshot == nil {
 			l.out.FlowHash = hash
 		}
 	}
-	if in.Carry == nil || in.Carry.Desk == nil {
+	if in.Snapshot == nil || in.Snapshot.Inbox == nil {
 		return
 	}
-	for i := range in.Carry.Desk.Open {
-		q := &in.Carry.Desk.Open[i]
+	for i := range in.Snapshot.Inbox.Open {
+		q := &in.Snapshot.Inbox.Open[i]
 		l.announced(q, q.OpenedAt)
 	}
-	for _, x := range in.Carry.Desk.Answered {
+	for _, x := range in.Snapshot.Inbox.Answered {
 		r := l.request(x.ID, x.Kind)
 		if r.Outcome != Open {
 			continue

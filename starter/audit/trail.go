@@ -31,12 +31,12 @@ const (
 type Trail struct {
 	Run string `json:"run"`
 	// Runs are the ids of the runs that it was, in their order: it may have continued as new.
-	Runs     []string   `json:"runs"`
-	Flow     string     `json:"flow,omitempty"`
-	FlowHash string     `json:"flow_hash,omitempty"`
-	Status   string     `json:"status"`
-	Began    time.Time  `json:"began"`
-	Ended    *time.Time `json:"ended,omitempty"`
+	Runs      []string   `json:"runs"`
+	Flow      string     `json:"flow,omitempty"`
+	FlowHash  string     `json:"flow_hash,omitempty"`
+	Status    string     `json:"status"`
+	StartedAt time.Time  `json:"started_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	// Incomplete says what the trail lacks, "" where it is whole.
 	Incomplete string     `json:"incomplete,omitempty"`
 	Requests   []*Request `json:"requests"`

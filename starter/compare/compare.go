@@ -68,7 +68,7 @@ func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
 		for _, v := range read.Workflows {
 			if v.Input != nil && v.Input.Fork != nil {
 				sources[side] = cmp.Or(sources[side], v.Input.Fork.From.Workflow)
-				for _, p := range v.Input.Fork.Past {
+				for _, p := range v.Input.Fork.Executions {
 					s := &Side{Recorded: true, Given: slices.Contains(v.Input.Fork.Replaced, history.Label(p.Execution))}
 					if s.Given {
 						s.Text = givenText(v.Input.Fork, p.SHA)
@@ -116,11 +116,8 @@ func (t *Table) complete(sources [2]string) {
 
 // spentBy sums up a run and all below it.
 func spentBy(t *runtree.Tree) Total {
-	root := t.Workflows[0]
-	out := Total{Status: history.StatusName(root.Status)}
-	for _, v := range t.Workflows {
-		out.Calls, out.Input, out.Output = out.Calls+v.Usage.Calls, out.Input+v.Usage.Input, out.Output+v.Usage.Output
-	}
+	root, used := t.Root(), t.Usage()
+	out := Total{Status: history.StatusName(root.Status), Calls: used.Calls, Input: used.Input, Output: used.Output}
 	if root.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		out.Seconds = root.EndedAt.Sub(root.StartedAt).Seconds()
 	}

@@ -197,7 +197,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 	case *contract.ValidateAnswerResult:
 		f.checked(at, c, out)
 	case *contract.JudgeResult:
-		f.switched(at, c, out.Switched, out.Model)
+		f.switched(at, c, out.Fallbacks, out.Model)
 		asked := ""
 		if in, ok := c.Input.(*contract.JudgeInput); ok {
 			asked = plaintext.Line(in.Question, 200)
@@ -208,7 +208,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 		}
 		f.tell(progress.Notice{Event: progress.EventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
 	case *contract.CondenseResult, *contract.SummariseResult:
-		f.switched(at, c, d.Usage().Switched, "")
+		f.switched(at, c, d.Usage().Fallbacks, "")
 		f.done(at, c)
 	default:
 		if c.Kind != contract.ActivityCompileFlow && c.Kind != contract.ActivityValidateAnswer && c.Kind != contract.ActivityEvaluateCondition {
@@ -232,7 +232,7 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 	in, _ := c.Input.(*contract.ModelInput)
 	last := in != nil && in.NoTools // the answer ends the node whatever it holds
 	n := progress.Notice{Event: progress.EventModel, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage, Attempt: out.Attempt}
-	f.switched(at, c, out.Switched, out.Model)
+	f.switched(at, c, out.Fallbacks, out.Model)
 	numbers := fmt.Sprintf("%d+%d tokens, %.1f s%s", out.Usage.Input, out.Usage.Output, at.Sub(c.Time).Seconds(), scriptNote(out.Model))
 	switch {
 	case len(msg.Calls) > 0 && !last:
@@ -257,7 +257,7 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 }
 
 // switched says which models could not answer, before one did.
-func (f *Follower) switched(at time.Time, c *call, list []contract.Switch, to string) {
+func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to string) {
 	for _, s := range list {
 		f.tell(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
 			c.what, plaintext.Line(s.Model, 100), plaintext.Line(s.Next(to), 100), plaintext.Line(s.Class, 40), plaintext.Line(s.Text, 300))

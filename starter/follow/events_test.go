@@ -108,9 +108,9 @@ func TestEventsBecomeLines(t *testing.T) {
 		"another model answered": {
 			build: func(h *historytest.History) {
 				r := historytest.Answer(h.T, "fine")
-				r.Switched = []contract.Switch{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown"}}
+				r.Fallbacks = []contract.Fallback{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown"}}
 				h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, r)
-				h.Call("n#1/judge/1", contract.ActivityEvaluateCondition, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m", Switched: r.Switched})
+				h.Call("n#1/judge/1", contract.ActivityEvaluateCondition, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m", Fallbacks: r.Fallbacks})
 			},
 			want: `    0.0s  n#1                       started
     0.2s  n#1                       model call 1: switched from acme/first to acme/m: rate_limited: slow down

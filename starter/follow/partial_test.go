@@ -41,7 +41,7 @@ func TestNewEnd(t *testing.T) {
 }
 
 // pending is a run in which one call is under way, with the details of its heartbeat.
-func pending(t *testing.T, attempt int32, b contract.Beat) *workflowservice.DescribeWorkflowExecutionResponse {
+func pending(t *testing.T, attempt int32, b contract.Heartbeat) *workflowservice.DescribeWorkflowExecutionResponse {
 	h := historytest.New(t)
 	p := &workflowpb.PendingActivityInfo{ActivityId: "tell#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: attempt, HeartbeatDetails: h.Payload(b)}
 	if attempt > 1 {
@@ -78,13 +78,13 @@ func looks(t *testing.T, to progress.Report, all ...*workflowservice.DescribeWor
 func TestPartialAnswersAsObjects(t *testing.T) {
 	var out bytes.Buffer
 	looks(t, objects{&out},
-		pending(t, 1, contract.Beat{Attempt: 1}),
-		pending(t, 1, contract.Beat{Attempt: 1, Text: "Once"}),
-		pending(t, 1, contract.Beat{Attempt: 1, Text: "Once"}),
-		pending(t, 1, contract.Beat{Attempt: 1, Text: "Once upon\x1b[2J"}),
-		pending(t, 2, contract.Beat{Attempt: 1, Text: "Once upon\x1b[2J a"}), // of the attempt before
-		pending(t, 2, contract.Beat{Attempt: 2, Text: "Twice"}),
-		pending(t, 2, contract.Beat{Attempt: 2, Text: "a time"}))
+		pending(t, 1, contract.Heartbeat{Attempt: 1}),
+		pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once"}),
+		pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once"}),
+		pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once upon\x1b[2J"}),
+		pending(t, 2, contract.Heartbeat{Attempt: 1, Text: "Once upon\x1b[2J a"}), // of the attempt before
+		pending(t, 2, contract.Heartbeat{Attempt: 2, Text: "Twice"}),
+		pending(t, 2, contract.Heartbeat{Attempt: 2, Text: "a time"}))
 	var got []progress.Notice
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		var n progress.Notice
@@ -113,7 +113,7 @@ func TestPartialAnswersAsObjects(t *testing.T) {
 // Plain lines say nothing of a partial answer, and nobody asks for it.
 func TestPartialAnswersAreNotLines(t *testing.T) {
 	var out bytes.Buffer
-	looks(t, lines{&out}, pending(t, 1, contract.Beat{Attempt: 1, Text: "Once"}))
+	looks(t, lines{&out}, pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once"}))
 	if want := "    0.0s  tell#1                    started\n"; out.String() != want {
 		t.Errorf("lines are %q, want %q", out.String(), want)
 	}
@@ -122,7 +122,7 @@ func TestPartialAnswersAreNotLines(t *testing.T) {
 // What another codec wrote is passed over.
 func TestPartialAnswersThatNobodyHereCanRead(t *testing.T) {
 	var out bytes.Buffer
-	d := pending(t, 1, contract.Beat{Attempt: 1, Text: "Once"})
+	d := pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once"})
 	d.PendingActivities[0].HeartbeatDetails = &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("binary/encrypted")}}}}
 	looks(t, objects{&out}, d)
 	if strings.Contains(out.String(), `"text"`+":"+`"Once`) || strings.Count(out.String(), "\n") != 1 {
@@ -135,10 +135,10 @@ func TestWaitingIsReported(t *testing.T) {
 	const turn = "waiting 3s for its turn (providers.p.requests_per_minute)"
 	var out bytes.Buffer
 	looks(t, objects{&out},
-		pending(t, 1, contract.Beat{Attempt: 1, Waiting: turn}),
-		pending(t, 1, contract.Beat{Attempt: 1, Waiting: turn}),
-		pending(t, 1, contract.Beat{Attempt: 1, Waiting: "waiting for one of the 2 calls to end\x1b[2J"}),
-		pending(t, 1, contract.Beat{Attempt: 1}))
+		pending(t, 1, contract.Heartbeat{Attempt: 1, Waiting: turn}),
+		pending(t, 1, contract.Heartbeat{Attempt: 1, Waiting: turn}),
+		pending(t, 1, contract.Heartbeat{Attempt: 1, Waiting: "waiting for one of the 2 calls to end\x1b[2J"}),
+		pending(t, 1, contract.Heartbeat{Attempt: 1}))
 	if got := out.String(); strings.Count(got, "requests_per_minute") != 1 || strings.Count(got, "one of the 2 calls to end") != 1 || strings.Contains(got, "\x1b") || strings.Contains(got, "fail") {
 		t.Errorf("objects are %s", got)
 	}

@@ -95,7 +95,7 @@ func (f *Follower) lastRequests(ctx context.Context) {
 // news tells what a status says of requests and was not told before. The caller holds f.mu.
 func (f *Follower) news(st *contract.Status) {
 	for _, a := range st.Answered {
-		key := a.ID + " " + strconv.Itoa(a.Again) // the same one can be asked, and answered, again
+		key := a.ID + " " + strconv.Itoa(a.Reopened) // the same one can be asked, and answered, again
 		if f.requests.answered[key] {
 			continue
 		}

@@ -60,9 +60,9 @@ func TestFollowerTellsOfRequestsAgain(t *testing.T) {
 	answered := contract.Answered{ID: open[0].ID, Kind: open[0].Kind, At: f.begin.Add(time.Minute), Hash: "h"}
 	f.news(&contract.Status{Requests: open})
 	f.news(&contract.Status{Answered: []contract.Answered{answered}})
-	open[0].Again, open[0].OpenedAt = 1, f.begin.Add(2*time.Minute)
+	open[0].Reopened, open[0].OpenedAt = 1, f.begin.Add(2*time.Minute)
 	f.news(&contract.Status{Requests: open})
-	answered.Again, answered.At = 1, f.begin.Add(3*time.Minute)
+	answered.Reopened, answered.At = 1, f.begin.Add(3*time.Minute)
 	f.news(&contract.Status{Answered: []contract.Answered{answered}})
 	if got := out.String(); strings.Count(got, "waits for confirm") != 2 || strings.Count(got, ": answered\n") != 2 {
 		t.Errorf("two questions and two answers are told as\n%s", got)

@@ -54,12 +54,6 @@ func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case f.root.Branch || f.root.Input != nil && f.root.Input.Depth > 0:
-		return nil, usage.Errorf("%q belongs to another run; fork that run at the node that started it", run.ID)
-	case f.root.Input == nil || f.root.Flow == nil:
-		return nil, usage.Errorf("the run %q cannot be forked: its first history is gone, or it never had a plan", run.ID)
-	}
 	in, err := f.changed()
 	if err != nil {
 		return nil, err
@@ -133,6 +127,12 @@ func (f *forking) wholeTurn(at contract.Execution, past, set int) error {
 
 // changed is the old run's input with the flow, model and script that are asked for.
 func (f *forking) changed() (*contract.RunInput, error) {
+	switch {
+	case f.root.Branch || f.root.Input != nil && f.root.Input.Depth > 0:
+		return nil, usage.Errorf("%q belongs to another run; fork that run at the node that started it", f.run.ID)
+	case f.root.Input == nil || f.root.Flow == nil:
+		return nil, usage.Errorf("the run %q cannot be forked: its first history is gone, or it never had a plan", f.run.ID)
+	}
 	in := *f.root.Input
 	in.Fork, in.Components, in.ComponentIDs = nil, nil, nil
 	switch {
@@ -190,7 +190,7 @@ func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution
 	reach := map[string]bool{}
 	impact.Reach(reach, []string{at.Node}, flows...)
 	return func(x *contract.Execution) bool {
-		return x.Node == at.Node && x.Step == at.Step && max(x.Nth, 1) == max(at.Nth, 1) || reach[x.Node] && x.Step > at.Step
+		return x.Node == at.Node && x.Step == at.Step && max(x.Occurrence, 1) == max(at.Occurrence, 1) || reach[x.Node] && x.Step > at.Step
 	}
 }
 

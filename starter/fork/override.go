@@ -28,7 +28,7 @@ func override(flow *plan.Flow, past []recorded, results []input.Param, at contra
 		if err != nil {
 			return nil, nil, usage.Errorf("%s: %v", r.From, err)
 		}
-		if p.Talk != nil && len(p.Talk.Messages) > 0 {
+		if p.Conversation != nil && len(p.Conversation.Messages) > 0 {
 			return nil, nil, usage.Errorf("%s: what %s said is a part of the conversation that later nodes go on with; fork at %s, or change its prompt there", r.From, history.Label(p.Execution), p.Node)
 		}
 		stored, err := settle(flow, p, v, r.From)

@@ -53,13 +53,13 @@ func TestResultsThatAreGiven(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			past := []recorded{{Past: contract.Past{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"ab"}}, SHA: "old", Writes: []contract.StateEntry{{Key: "own", Value: json.RawMessage(`1`)}}}},
-				{Past: contract.Past{Execution: contract.Execution{Node: "b", Step: 2, Taken: []string{"bc"}}, SHA: "old"}}}
+			past := []recorded{{ExecutionRecord: contract.ExecutionRecord{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"ab"}}, SHA: "old", Writes: []contract.StateEntry{{Key: "own", Value: json.RawMessage(`1`)}}}},
+				{ExecutionRecord: contract.ExecutionRecord{Execution: contract.Execution{Node: "b", Step: 2, Taken: []string{"bc"}}, SHA: "old"}}}
 			if strings.Contains(name, "twice") {
-				past = append(past, recorded{Past: contract.Past{Execution: contract.Execution{Node: "b", Step: 4}, SHA: "old"}})
+				past = append(past, recorded{ExecutionRecord: contract.ExecutionRecord{Execution: contract.Execution{Node: "b", Step: 4}, SHA: "old"}})
 			}
 			if tc.talk {
-				past[0].Talk = &contract.Talk{Messages: []contract.CarriedMessage{{}}}
+				past[0].Conversation = &contract.Conversation{Messages: []contract.ThreadMessage{{}}}
 			}
 			given, err := input.Pairs("-override", []string{tc.give})
 			var labels []string

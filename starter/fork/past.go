@@ -19,7 +19,7 @@ const queryTimeout = time.Minute
 
 // recorded is what an execution did, and the run that has its content.
 type recorded struct {
-	contract.Past
+	contract.ExecutionRecord
 	run *runs.Run
 }
 
@@ -98,7 +98,7 @@ func (f *forking) fill(ctx context.Context, k *contract.ForkedFrom, past []recor
 			}
 			k.Content = append(k.Content, raw)
 		}
-		k.Past = append(k.Past, p.Past)
+		k.Executions = append(k.Executions, p.ExecutionRecord)
 	}
 	return nil
 }

@@ -84,22 +84,22 @@ func (c *CallCompleted) JSON() json.RawMessage {
 // Usage is what models used for a result, and how one came to answer.
 type Usage struct {
 	contract.Usage
-	// Model answered; Switched are those that could not.
-	Model    string
-	Switched []contract.Switch
+	// Model answered; Fallbacks are those that could not.
+	Model     string
+	Fallbacks []contract.Fallback
 }
 
 // Usage returns what models used for the result, nil where none was asked.
 func (c *CallCompleted) Usage() *Usage {
 	switch out := c.Result.(type) {
 	case *contract.ModelResult:
-		return &Usage{out.Usage, out.Model, out.Switched}
+		return &Usage{out.Usage, out.Model, out.Fallbacks}
 	case *contract.JudgeResult:
-		return &Usage{out.Usage, out.Model, out.Switched}
+		return &Usage{out.Usage, out.Model, out.Fallbacks}
 	case *contract.CondenseResult:
-		return &Usage{out.Usage, "", out.Switched}
+		return &Usage{out.Usage, "", out.Fallbacks}
 	case *contract.SummariseResult:
-		return &Usage{out.Usage, "", out.Switched}
+		return &Usage{out.Usage, "", out.Fallbacks}
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (c *CallCompleted) Usage() *Usage {
 // AddTo adds what was used to a sum.
 func (u *Usage) AddTo(sum *contract.Usage) {
 	sum.Add(u.Usage)
-	sum.Switch(u.Model, u.Switched)
+	sum.AddFallbacks(u.Model, u.Fallbacks)
 }
 
 // inputOf decodes the input of a call.
@@ -159,7 +159,7 @@ func bodyOf(name string, p *commonpb.Payloads) any {
 		return decoded[contract.CloseSessionInput](p)
 	case contract.SignalRequest:
 		return decoded[contract.Request](p)
-	case contract.SignalClose:
+	case contract.SignalCloseRequest:
 		return decoded[contract.RequestID](p)
 	case contract.SignalTurn:
 		return decoded[contract.ChildTurn](p)

@@ -60,8 +60,8 @@ func (s *Started) Plan() (*plan.Flow, plan.Source) {
 	case s.Branch != nil:
 		return s.Branch.Plan, s.Branch.Source
 	case in == nil:
-	case in.Carry != nil:
-		return in.Carry.Plan, in.Carry.Source
+	case in.Snapshot != nil:
+		return in.Snapshot.Plan, in.Snapshot.Source
 	case in.Flow.Source != nil:
 		return in.Flow.Plan, *in.Flow.Source
 	default:
@@ -73,7 +73,7 @@ func (s *Started) Plan() (*plan.Flow, plan.Source) {
 // IsSession reports whether the run takes prompts.
 func (s *Started) IsSession() bool {
 	in := s.Input
-	return in != nil && (in.Session || in.Carry != nil && in.Carry.Session != nil && in.Carry.Session.Stays)
+	return in != nil && (in.Session || in.Snapshot != nil && in.Snapshot.Session != nil && in.Snapshot.Session.IsSession)
 }
 
 // Ended is the end of a run.

@@ -80,7 +80,7 @@ func TestReadGoesThroughContinuations(t *testing.T) {
 	first, second := historytest.New(t), historytest.New(t)
 	first.Begin("", contract.RunInput{Input: "go"})
 	first.ContinuedAsNew("r2")
-	second.Begin("r1", contract.RunInput{Carry: &contract.Carry{}})
+	second.Begin("r1", contract.RunInput{Snapshot: &contract.RunSnapshot{}})
 	second.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "hello"))
 	for name, tc := range map[string]struct {
 		first *historytest.History
@@ -165,13 +165,13 @@ func TestTailGoesOn(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for label, want := range map[string]contract.Execution{
-		"a#1": {Node: "a", Step: 1}, "a%2Fb#2~3": {Node: "a/b", Step: 2, Nth: 3}, "x": {Node: "x"},
+		"a#1": {Node: "a", Step: 1}, "a%2Fb#2~3": {Node: "a/b", Step: 2, Occurrence: 3}, "x": {Node: "x"},
 	} {
 		if got := history.ExecutionOf(label); !cmp.Equal(got, want) {
 			t.Errorf("ExecutionOf(%q) = %+v, want %+v", label, got, want)
 		}
 	}
-	if got := history.Label(contract.Execution{Node: "a", Step: 2, Nth: 3}); got != "a#2~3" {
+	if got := history.Label(contract.Execution{Node: "a", Step: 2, Occurrence: 3}); got != "a#2~3" {
 		t.Errorf("Label() = %q", got)
 	}
 	for id, want := range map[string][2]string{

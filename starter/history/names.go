@@ -18,15 +18,15 @@ func ExecutionOf(exec string) contract.Execution {
 	step, occurrence, _ := strings.Cut(rest, "~")
 	x := contract.Execution{Node: Unescape(node)}
 	x.Step, _ = strconv.Atoi(step)
-	x.Nth, _ = strconv.Atoi(occurrence)
+	x.Occurrence, _ = strconv.Atoi(occurrence)
 	return x
 }
 
 // Label names an execution, as [ExecutionOf] parses it.
 func Label(x contract.Execution) string {
 	label := x.Node + "#" + strconv.Itoa(x.Step)
-	if x.Nth > 1 {
-		label += "~" + strconv.Itoa(x.Nth)
+	if x.Occurrence > 1 {
+		label += "~" + strconv.Itoa(x.Occurrence)
 	}
 	return label
 }

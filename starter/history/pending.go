@@ -8,11 +8,11 @@ import (
 
 // HeartbeatOf returns the last heartbeat of a call in progress, nil if there is none or it cannot
 // be decoded.
-func HeartbeatOf(p *workflowpb.PendingActivityInfo) *contract.Beat {
+func HeartbeatOf(p *workflowpb.PendingActivityInfo) *contract.Heartbeat {
 	if p.GetHeartbeatDetails() == nil {
 		return nil
 	}
-	return decodedAs[contract.Beat](p.GetHeartbeatDetails())
+	return decodedAs[contract.Heartbeat](p.GetHeartbeatDetails())
 }
 
 // Waiting returns what a call in progress waits for before it begins, "" if it has begun.

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -46,7 +47,7 @@ func read(ctx context.Context, from Source, run Run, below bool) iter.Seq2[Event
 	return func(yield func(Event, error) bool) {
 		w := walk{ctx: ctx, from: from, below: below, yield: yield}
 		if err := w.run(run); err != nil && !errors.Is(err, errStopped) {
-			yield(Event{Run: run}, err)
+			yield(Event{Run: run}, fmt.Errorf("read the history of the run %q: %w", run.ID, err))
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (c *recordedRun) message(m *history.Message) {
 
 // begin takes what the run was given.
 func (c *recordedRun) begin(s *history.Started) {
-	if c.id != c.root || c.started || s.Input == nil || s.Input.Carry != nil { // what it continues is gone
+	if c.id != c.root || c.started || s.Input == nil || s.Input.Snapshot != nil { // what it continues is gone
 		return
 	}
 	in := *s.Input
@@ -144,7 +144,7 @@ func (c *recordedRun) asks(at string, of *history.Call) rehearse.Call {
 				c.userTexts = append(c.userTexts, userText{at, textOfUser(e.Message)})
 			}
 		}
-		x.Told = rehearse.Told(in.Tail, func(sha string) (string, bool) { return rehearse.TextOf(c.content[sha]) })
+		x.Sent = rehearse.Sent(in.Tail, func(sha string) (string, bool) { return rehearse.TextOf(c.content[sha]) })
 	case *contract.JudgeInput:
 		x.Question = in.Question
 	case *contract.ToolInput:
@@ -183,11 +183,11 @@ func (c *recordedRun) completed(d *history.CallCompleted) {
 	case *contract.ModelResult:
 		c.modelAnswer(at, out)
 	case *contract.JudgeResult:
-		c.rule(at, "", out.Switched, llm.Action{Yes: &out.Yes, Reason: out.Reason, Usage: spent(out.Usage)})
+		c.rule(at, "", out.Fallbacks, llm.Action{Yes: &out.Yes, Reason: out.Reason, Usage: spent(out.Usage)})
 	case *contract.CondenseResult:
-		c.rule(at, llm.KindCondense, out.Switched, llm.Action{JSON: out.Value, Usage: spent(out.Usage)})
+		c.rule(at, llm.KindCondense, out.Fallbacks, llm.Action{JSON: out.Value, Usage: spent(out.Usage)})
 	case *contract.SummariseResult:
-		c.rule(at, llm.KindCondense, out.Switched, llm.Action{Say: &out.Text, Usage: spent(out.Usage)})
+		c.rule(at, llm.KindCondense, out.Fallbacks, llm.Action{Say: &out.Text, Usage: spent(out.Usage)})
 	case *contract.ToolResult:
 		c.answered(x, out)
 	default:
@@ -218,7 +218,7 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 	x.Pending = false
 	c.inbox.ended(at)
 	if t := c.outside[at]; t != nil {
-		if text, ok := t.how.Told(history.Error(p)); ok {
+		if text, ok := t.how.ErrorText(history.Error(p)); ok {
 			x.Result, x.Error, x.Fail = &text, true, nil
 			return
 		}
@@ -282,14 +282,14 @@ func (c *recordedRun) ended(d *history.Ended) {
 // those of any tool, so that they can be played again where that worker is not.
 type elsewhereTool struct {
 	name string
-	how  *contract.Elsewhere
+	how  *contract.ExternalActivity
 }
 
 // listed takes a catalogue.
 func (c *recordedRun) listed(out *contract.CatalogueResult) {
 	var described contract.Catalogue
-	if out.Elsewhere == nil || json.Unmarshal(out.Catalogue, &described) != nil || len(described.Tools) != 1 {
+	if out.ExternalActivity == nil || json.Unmarshal(out.Catalogue, &described) != nil || len(described.Tools) != 1 {
 		return
 	}
-	c.elsewhere[[2]string{out.Elsewhere.TaskQueue, out.Elsewhere.Activity}] = &elsewhereTool{described.Tools[0].Name, out.Elsewhere}
+	c.elsewhere[[2]string{out.ExternalActivity.TaskQueue, out.ExternalActivity.Activity}] = &elsewhereTool{described.Tools[0].Name, out.ExternalActivity}
 }

@@ -65,10 +65,10 @@ func Record(ctx context.Context, from history.Source, id, run string, hide *mask
 	r.mask = hide
 	for e, err := range history.Read(ctx, from, id, run) {
 		if missing, ok := e.Data.(*history.Missing); ok && e.Run.Root {
-			err = missing.Err
+			err = fmt.Errorf("read the history of the run %q: %w", id, missing.Err)
 		}
 		if err != nil {
-			return nil, r.warnings, fmt.Errorf("read the history of the run %q: %w", id, err)
+			return nil, r.warnings, err
 		}
 		r.event(&e)
 	}

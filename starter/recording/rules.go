@@ -12,7 +12,7 @@ import (
 
 // rule adds what a call's model did, or replaces it where the call was made again. switched are
 // the models that could not answer before.
-func (r *recorder) rule(at, kind string, switched []contract.Switch, act llm.Action) {
+func (r *recorder) rule(at, kind string, switched []contract.Fallback, act llm.Action) {
 	x := recordedRules{at: at}
 	seen := map[string]bool{}
 	for _, s := range switched {
@@ -23,7 +23,7 @@ func (r *recorder) rule(at, kind string, switched []contract.Switch, act llm.Act
 	}
 	x.rules = append(x.rules, llm.Rule{At: at, Kind: kind, Action: act})
 	if c := r.call(at); c != nil {
-		c.Switched = rehearse.Switches(switched)
+		c.Fallbacks = rehearse.Switches(switched)
 	}
 	if i, ok := r.ruled[at]; ok {
 		r.rules[i] = x
@@ -67,7 +67,7 @@ func (r *recorder) modelAnswer(at string, out *contract.ModelResult) {
 	if x := r.call(at); x != nil {
 		x.Asks = out.Asks
 	}
-	r.rule(at, llm.KindAgent, out.Switched, x)
+	r.rule(at, llm.KindAgent, out.Fallbacks, x)
 }
 
 // doubled reports whether an object has a key twice, which a script cannot have.

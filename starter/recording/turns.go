@@ -31,12 +31,12 @@ type mailbox struct {
 func (c *recordedRun) turns(s *history.Started) {
 	in := s.Input
 	c.inbox.off = s.Type != contract.WorkflowFlow || in == nil ||
-		!in.Session && (in.Carry == nil || in.Carry.Session == nil) && (in.Flow.Plan == nil || !in.Flow.Plan.StartsSessions())
-	if in == nil || in.Carry == nil || in.Carry.Session == nil {
+		!in.Session && (in.Snapshot == nil || in.Snapshot.Session == nil) && (in.Flow.Plan == nil || !in.Flow.Plan.StartsSessions())
+	if in == nil || in.Snapshot == nil || in.Snapshot.Session == nil {
 		return
 	}
-	for i := range in.Carry.Session.Turns {
-		c.gave(&in.Carry.Session.Turns[i])
+	for i := range in.Snapshot.Session.Turns {
+		c.gave(&in.Snapshot.Session.Turns[i])
 	}
 }
 

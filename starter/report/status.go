@@ -29,8 +29,8 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 		line("model", "%s", progress.ModelLabel(st.Model))
 	}
 	line("usage", "%s", usageText(st.Usage))
-	for i := range st.Usage.Switched {
-		line("switched", "%s", switchedText(&st.Usage.Switched[i]))
+	for i := range st.Usage.Fallbacks {
+		line("fallback", "%s", switchedText(&st.Usage.Fallbacks[i]))
 	}
 	if st.Budget != nil {
 		line("budget", "%s", budgetText(st.Budget))
@@ -38,7 +38,7 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	for _, l := range []struct {
 		label string
 		items []string
-	}{{"running", st.Running}, {"waiting", st.Waiting}, {"armed", st.Armed}} {
+	}{{"running", st.Running}, {"waiting", st.Waiting}, {"pending joins", st.PendingJoins}} {
 		if len(l.items) > 0 {
 			line(l.label, "%s", plaintext.Line(strings.Join(l.items, ", "), 2000))
 		}
@@ -63,7 +63,7 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	if st.Rejected > 0 {
 		line("rejected", "%d signals that answer nothing; the last:", st.Rejected)
 	}
-	for _, why := range st.Rejects {
+	for _, why := range st.RejectionReasons {
 		line("", "%s", plaintext.Line(why, 600))
 	}
 	for _, call := range calls {
@@ -73,8 +73,8 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 
 func executionText(e *contract.Execution) string {
 	text := fmt.Sprintf("%s, step %d", e.Node, e.Step)
-	if e.Nth > 1 {
-		text += fmt.Sprintf(", execution %d", e.Nth)
+	if e.Occurrence > 1 {
+		text += fmt.Sprintf(", execution %d", e.Occurrence)
 	}
 	if e.NoRoute {
 		text += ", all conditions said no"
@@ -82,8 +82,8 @@ func executionText(e *contract.Execution) string {
 	if e.Exhausted {
 		text += ", its budget of tool calls was spent"
 	}
-	if e.LeftOut > 0 {
-		text += fmt.Sprintf(", %d early messages were no longer sent", e.LeftOut)
+	if e.OmittedMessages > 0 {
+		text += fmt.Sprintf(", %d early messages were no longer sent", e.OmittedMessages)
 	}
 	return text
 }
@@ -124,7 +124,7 @@ func usageText(u contract.Usage) string {
 }
 
 // switchedText is a switch from model to model, and how often it happened.
-func switchedText(s *contract.Switched) string {
+func switchedText(s *contract.FallbackCount) string {
 	text := "between other models"
 	if s.From != "" {
 		text = fmt.Sprintf("from %s to %s: %s", plaintext.Line(s.From, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40))

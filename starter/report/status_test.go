@@ -53,9 +53,9 @@ func TestStatusSaysWhatWasUsed(t *testing.T) {
 func TestStatusShowsSwitchesOfModels(t *testing.T) {
 	var out bytes.Buffer
 	st := &contract.Status{Status: "running"}
-	st.Usage.Switched = []contract.Switched{{From: "a/x\x1b[2J", To: "b/y", Class: contract.ClassRateLimited, Times: 3}, {From: "b/y", To: "c/z", Class: contract.ClassTimeout, Times: 1}, {Times: 7}}
+	st.Usage.Fallbacks = []contract.FallbackCount{{From: "a/x\x1b[2J", To: "b/y", Class: contract.ClassRateLimited, Times: 3}, {From: "b/y", To: "c/z", Class: contract.ClassTimeout, Times: 1}, {Times: 7}}
 	Status(&out, &runs.Run{ID: "r"}, st, nil)
-	want := "switched  from a/x[2J to b/y: rate_limited (3 times)\nswitched  from b/y to c/z: timeout\nswitched  between other models (7 times)\n"
+	want := "fallback  from a/x[2J to b/y: rate_limited (3 times)\nfallback  from b/y to c/z: timeout\nfallback  between other models (7 times)\n"
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}

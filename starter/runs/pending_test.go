@@ -28,9 +28,9 @@ func TestPendingCalls(t *testing.T) {
 	later := timestamppb.New(time.Now().Add(time.Hour))
 	root := &workflowservice.DescribeWorkflowExecutionResponse{
 		PendingActivities: []*workflowpb.PendingActivityInfo{
-			{ActivityId: "a#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.Payload(contract.Beat{Attempt: 1, Waiting: turn})},
-			{ActivityId: "b#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.Payload(contract.Beat{Attempt: 1, Text: "Once"})},
-			{ActivityId: "c#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 2, LastFailure: rateLimited, HeartbeatDetails: h.Payload(contract.Beat{Attempt: 1, Waiting: turn})},
+			{ActivityId: "a#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.Payload(contract.Heartbeat{Attempt: 1, Waiting: turn})},
+			{ActivityId: "b#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.Payload(contract.Heartbeat{Attempt: 1, Text: "Once"})},
+			{ActivityId: "c#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 2, LastFailure: rateLimited, HeartbeatDetails: h.Payload(contract.Heartbeat{Attempt: 1, Waiting: turn})},
 			{ActivityId: "d#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_SCHEDULED, Attempt: 1, ScheduledTime: later},
 			{ActivityId: "g#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_PAUSED, Attempt: 2, LastFailure: rateLimited, ScheduledTime: later, Paused: true, PauseInfo: &workflowpb.PendingActivityInfo_PauseInfo{
 				PausedBy: &workflowpb.PendingActivityInfo_PauseInfo_Manual_{Manual: &workflowpb.PendingActivityInfo_PauseInfo_Manual{Identity: "kim", Reason: "too dear"}}}},

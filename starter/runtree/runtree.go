@@ -4,7 +4,6 @@ package runtree
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -23,6 +22,8 @@ type Tree struct {
 	Workflows []*Workflow
 	// Missing are the ids of workflows whose histories are not kept any more.
 	Missing []string
+
+	workflows map[*history.Workflow]*Workflow
 }
 
 // Workflow is one workflow of the tree: a flow, or a branch of one.
@@ -86,28 +87,48 @@ func (v *Workflow) costOf(exec string) *Cost {
 
 // Read reads the histories of a run and of all below it.
 func Read(ctx context.Context, from history.Source, id, run string) (*Tree, error) {
-	t := &Tree{}
-	workflows := map[*history.Workflow]*Workflow{}
+	t := New(id, run)
 	for e, err := range history.Read(ctx, from, id, run) {
 		if err != nil {
-			return nil, fmt.Errorf("read the history of the run %q: %w", id, err)
+			return nil, err
 		}
-		v := workflows[e.Run.Workflow]
-		if v == nil {
-			v = &Workflow{ID: e.Run.ID, Place: e.Run.Place}
-			workflows[e.Run.Workflow] = v
-			t.Workflows = append(t.Workflows, v)
-		}
-		if _, missing := e.Data.(*history.Missing); missing {
-			t.Missing = append(t.Missing, v.ID)
-			continue
-		}
-		v.event(&e)
-	}
-	if len(t.Workflows) == 0 {
-		t.Workflows = append(t.Workflows, &Workflow{ID: id, RunID: run})
+		t.Add(&e)
 	}
 	return t, nil
+}
+
+// New returns the tree of a run of which nothing has been read.
+func New(id, run string) *Tree {
+	return &Tree{Workflows: []*Workflow{{ID: id, RunID: run}}, workflows: map[*history.Workflow]*Workflow{}}
+}
+
+// Root returns the workflow at the root.
+func (t *Tree) Root() *Workflow { return t.Workflows[0] }
+
+// Usage returns what all workflows used.
+func (t *Tree) Usage() contract.Usage {
+	var sum contract.Usage
+	for _, v := range t.Workflows {
+		sum.Add(v.Usage)
+	}
+	return sum
+}
+
+// Add adds what the next event holds, in the order of [history.Read].
+func (t *Tree) Add(e *history.Event) {
+	v := t.workflows[e.Run.Workflow]
+	if v == nil && e.Run.Root {
+		v = t.Root()
+	} else if v == nil {
+		v = &Workflow{ID: e.Run.ID, Place: e.Run.Place}
+		t.Workflows = append(t.Workflows, v)
+	}
+	t.workflows[e.Run.Workflow] = v
+	if _, missing := e.Data.(*history.Missing); missing {
+		t.Missing = append(t.Missing, v.ID)
+		return
+	}
+	v.event(e)
 }
 
 // event takes what an event adds.
@@ -150,7 +171,7 @@ func (v *Workflow) event(e *history.Event) {
 func (v *Workflow) started(s *history.Started) {
 	v.Branch = s.Type == contract.WorkflowBranch
 	if in := s.Branch; in != nil {
-		v.First = contract.Execution{Node: in.Node, Step: in.Step, Nth: in.Nth}
+		v.First = contract.Execution{Node: in.Node, Step: in.Step, Occurrence: in.Occurrence}
 	}
 	if flow, source := s.Plan(); flow != nil || s.Branch != nil {
 		v.Flow, v.Source = flow, source
@@ -161,11 +182,11 @@ func (v *Workflow) started(s *history.Started) {
 	}
 	if k := in.Fork; k != nil {
 		v.Entry = &k.Entry
-		for i := range k.Past {
-			v.Executions = append(v.Executions, k.Past[i].Execution)
+		for i := range k.Executions {
+			v.Executions = append(v.Executions, k.Executions[i].Execution)
 		}
 	}
-	switch k := in.Carry; {
+	switch k := in.Snapshot; {
 	case k == nil:
 		v.Input = in
 	case k.Plan != nil:
@@ -183,21 +204,20 @@ func (v *Workflow) completed(c *history.CallCompleted, at time.Time) {
 	if inNode {
 		v.costOf(exec).To = at
 	}
+	if u := c.Usage(); u != nil {
+		u.AddTo(&v.Usage)
+		if inNode {
+			v.costOf(exec).Usage.Add(u.Usage)
+		}
+	}
 	switch out := c.Result.(type) {
 	case *contract.CompileFlowResult:
 		v.prepared(out)
 	case *contract.ModelResult:
-		c.Usage().AddTo(&v.Usage)
-		x := v.costOf(exec)
-		x.Usage.Add(out.Usage)
 		if m, err := contract.DecodeMessage(out.Message); err == nil && len(m.Parts) == 0 {
-			x.Text = m.Text
+			v.costOf(exec).Text = m.Text
 		}
 	case *contract.JudgeResult:
-		c.Usage().AddTo(&v.Usage)
-		if inNode {
-			v.costOf(exec).Usage.Add(out.Usage)
-		}
 		if v.Answers == nil {
 			v.Answers = map[string][]contract.Answer{}
 		}

@@ -45,31 +45,31 @@ type agent struct {
 }
 
 // openRoot opens the folder of flows. No name and no link lead out of it.
-func (d *Door) openRoot() (*os.Root, error) {
-	if d.Flows.Dir == "" {
+func (srv *Server) openRoot() (*os.Root, error) {
+	if srv.Flows.Dir == "" {
 		return nil, NewProblem(UnknownAgent, "set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or start it with -agents", "there is no folder of agents here")
 	}
-	return os.OpenRoot(d.Flows.Dir)
+	return os.OpenRoot(srv.Flows.Dir)
 }
 
 // agent reads an agent. The problem is [UnknownAgent] where there is none of the name.
-func (d *Door) agent(name string) (*agent, error) {
-	root, err := d.openRoot()
+func (srv *Server) agent(name string) (*agent, error) {
+	root, err := srv.openRoot()
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	return d.agentIn(root, name)
+	return srv.agentIn(root, name)
 }
 
-func (d *Door) agentIn(root *os.Root, name string) (*agent, error) {
+func (srv *Server) agentIn(root *os.Root, name string) (*agent, error) {
 	if !folderName.MatchString(name) {
-		return nil, d.noSuchAgent(root, name)
+		return nil, srv.noSuchAgent(root, name)
 	}
 	main := path.Join(agentsDir, name, specadapter.FolderMain)
 	// A link out of the folder leads to no agent of it, either.
 	if _, err := root.Stat(main); err != nil && !errors.Is(err, fs.ErrPermission) {
-		return nil, d.noSuchAgent(root, name)
+		return nil, srv.noSuchAgent(root, name)
 	}
 	a := &agent{name: name, root: &source.Value{Kind: source.Object}}
 	folder, err := specadapter.ReadFolder(root.FS(), main)
@@ -79,7 +79,7 @@ func (d *Door) agentIn(root *os.Root, name string) (*agent, error) {
 		return a, nil
 	}
 	a.folder = folder
-	a.look(d.Reading(blueprint.Name, d.Settings.Profile))
+	a.look(srv.Reading(blueprint.Name, srv.Settings.Profile))
 	return a, nil
 }
 
@@ -95,7 +95,7 @@ func (a *agent) look(reading specadapter.Options) {
 	}
 }
 
-func (d *Door) noSuchAgent(root *os.Root, name string) error {
+func (srv *Server) noSuchAgent(root *os.Root, name string) error {
 	names, err := agentNames(root)
 	if err != nil {
 		return err
@@ -231,11 +231,11 @@ type agentPage struct {
 }
 
 // listAgents lists the agents of the folder, by name.
-func (d *Door) listAgents(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, "limit", "page_token")
-	root, err := d.openRoot()
+func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
+	q := queryOf(r)
+	root, err := srv.openRoot()
 	if err != nil {
-		if d.Flows.Dir == "" {
+		if srv.Flows.Dir == "" {
 			return reply(w, http.StatusOK, agentPage{Agents: []*AgentView{}})
 		}
 		return err
@@ -251,7 +251,7 @@ func (d *Door) listAgents(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := agentPage{Agents: []*AgentView{}, Next: next}
 	for _, name := range names {
-		a, err := d.agentIn(root, name)
+		a, err := srv.agentIn(root, name)
 		if p := (*Problem)(nil); errors.As(err, &p) {
 			continue // it has gone since
 		}
@@ -263,11 +263,8 @@ func (d *Door) listAgents(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, out)
 }
 
-func (d *Door) getAgent(w http.ResponseWriter, r *http.Request) error {
-	if err := queryOf(r).err; err != nil {
-		return err
-	}
-	a, err := d.agent(r.PathValue("name"))
+func (srv *Server) getAgent(w http.ResponseWriter, r *http.Request) error {
+	a, err := srv.agent(r.PathValue("name"))
 	if err != nil {
 		return err
 	}

@@ -21,12 +21,9 @@ const answerTime = 90 * time.Second
 
 // answer makes the handler of answers of a kind. The run itself reports whether an answer is
 // one, and the same answer twice is one answer.
-func answer(kind string) func(d *Door, w http.ResponseWriter, r *http.Request) error {
-	return func(d *Door, w http.ResponseWriter, r *http.Request) error {
-		if err := queryOf(r).err; err != nil {
-			return err
-		}
-		o, err := d.read(w, r)
+func answer(kind string) handler {
+	return func(srv *Server, w http.ResponseWriter, r *http.Request) error {
+		o, err := srv.read(w, r)
 		if err != nil {
 			return err
 		}
@@ -34,7 +31,7 @@ func answer(kind string) func(d *Door, w http.ResponseWriter, r *http.Request) e
 		if err != nil {
 			return err
 		}
-		run, err := d.find(r)
+		run, err := srv.find(r)
 		if err != nil {
 			return err
 		}
@@ -42,7 +39,7 @@ func answer(kind string) func(d *Door, w http.ResponseWriter, r *http.Request) e
 			return NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
 		}
 		extend(w, answerTime)
-		receipt, err := d.Runs.Answer(r.Context(), run, kind, given)
+		receipt, err := srv.Runs.Answer(r.Context(), run, kind, given)
 		if err != nil {
 			return err
 		}
@@ -100,19 +97,12 @@ func readConfirm(o *object, by string) *contract.ConfirmAnswer {
 	return a
 }
 
-// cancel asks a run to end. What it has done stays.
-func (d *Door) cancel(w http.ResponseWriter, r *http.Request) error {
-	if err := queryOf(r).err; err != nil {
-		return err
-	}
-	run, err := d.find(r)
-	if err != nil {
-		return err
-	}
+// cancel requests the cancellation of a run.
+func (srv *Server) cancel(w http.ResponseWriter, r *http.Request, run *Run) error {
 	if run.Closed != nil {
 		return NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
 	}
-	if err := d.Runs.Cancel(r.Context(), run); err != nil {
+	if err := srv.Runs.Cancel(r.Context(), run); err != nil {
 		return err
 	}
 	return reply(w, http.StatusAccepted, summary(run))

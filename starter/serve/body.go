@@ -22,19 +22,19 @@ type object struct {
 }
 
 // read reads a request's body: one JSON object.
-func (d *Door) read(w http.ResponseWriter, r *http.Request) (*object, error) {
+func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
 		return nil, NewProblem(MediaType, "send JSON with Content-Type: application/json", "the Content-Type is %s", source.Quote(r.Header.Get("Content-Type")))
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(bare(w), r.Body, int64(d.Settings.MaxBody)))
+	data, err := io.ReadAll(http.MaxBytesReader(bare(w), r.Body, int64(srv.Settings.MaxBody)))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
 		return nil, NewProblem(TooLarge, "shorten what is largest in it", "the body has more than %d bytes, the most that is read", long.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		extend(w, d.times.send) // as much of its time as reading took is gone
-		return nil, NewProblem(SlowBody, "send the whole body without a pause", "the body was not here within %v; %d bytes of it were", d.times.body, len(data))
+		extend(w, srv.times.send) // as much of its time as reading took is gone
+		return nil, NewProblem(SlowBody, "send the whole body without a pause", "the body was not here within %v; %d bytes of it were", srv.times.body, len(data))
 	case err != nil:
 		return nil, NewProblem(BadRequest, "send the whole body without a pause", "read the body: %v", err)
 	}

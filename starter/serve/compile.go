@@ -66,7 +66,7 @@ const (
 )
 
 // sessionStart reads a start of an agent.
-func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
+func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error {
 	in, err := o.session()
 	if err != nil {
 		return err
@@ -75,13 +75,13 @@ func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
 	called := noAgentName
 	if name := o.text("agent_name"); name != "" {
 		called = name
-		entry, err := d.agent(name)
+		entry, err := srv.agent(name)
 		if err != nil {
 			return err
 		}
 		doc = entry.folder
 	}
-	if err := d.plan(in, doc, d.Reading(blueprint.Name, d.Settings.Profile)); err != nil {
+	if err := srv.plan(in, doc, srv.Reading(blueprint.Name, srv.Settings.Profile)); err != nil {
 		return err
 	}
 	s.Input = in
@@ -155,7 +155,7 @@ var flowFields = []string{"flow", "input", "images", "params", "scope", "value",
 	"data_connections", "max_steps", "budget", "max_events", "on_error", "session", "v", "id"}
 
 // flowStart reads a start of a flow in any dialect: of a document, or by a name.
-func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {
+func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 	o.only(flowFields...)
 	if ref := o.get("flow", source.Object); ref != nil {
 		inner := &object{Value: ref}
@@ -172,11 +172,11 @@ func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {
 	if err := o.bad(); err != nil {
 		return err
 	}
-	doc, err := d.document(in.Flow)
+	doc, err := srv.document(in.Flow)
 	if err != nil {
 		return err
 	}
-	reading := d.Reading(in.Flow.Dialect, in.Flow.Profile)
+	reading := srv.Reading(in.Flow.Dialect, in.Flow.Profile)
 	for _, c := range in.Components {
 		reading.Components = append(reading.Components, source.Component(c))
 	}
@@ -184,7 +184,7 @@ func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {
 		reading.ComponentIDs = append(reading.ComponentIDs, source.ComponentID(c))
 	}
 	files := in.Flow.Files
-	if err := d.plan(in, doc, reading); err != nil {
+	if err := srv.plan(in, doc, reading); err != nil {
 		return err
 	}
 	if dialect := in.Flow.Plan.Dialect; len(files) > 0 && !specadapter.TraitsOf(dialect).Files {
@@ -193,7 +193,7 @@ func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {
 	in.Components, in.ComponentIDs = nil, nil
 	s.Input = in
 	if s.ID == "" {
-		s.ID = d.NewID(in.Flow.Plan.Name)
+		s.ID = srv.NewID(in.Flow.Plan.Name)
 	}
 	if err := held(ctx, s, in.Flow.Plan.Name); err != nil {
 		return err
@@ -247,15 +247,15 @@ func (o *object) modelAndScript(in *contract.RunInput) {
 }
 
 // document gives the document that a start means.
-func (d *Door) document(ref contract.FlowRef) (*specadapter.Folder, error) {
+func (srv *Server) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name == "":
 		return nil, NewProblem(InvalidBody, `write "flow": {"text": DOCUMENT} or "flow": {"name": NAME}`, "the flow has neither text nor name")
 	case ref.Text == "" && len(ref.Files) > 0:
 		return nil, NewProblem(InvalidBody, "send the document they lie around as text, or leave them out", "flow.files are of a document, but the flow is named")
 	case ref.Text == "":
-		return d.named(ref.Name)
-	case d.Flows.Accept == config.AcceptNamed:
+		return srv.named(ref.Name)
+	case srv.Flows.Accept == config.AcceptNamed:
 		return nil, NewProblem(Forbidden, "start a flow by its name; to allow it set in weft.yaml: flows: {accept: any}", "flows of the folder alone are run here (flows.accept: named)")
 	case ref.Name == "":
 		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
@@ -268,8 +268,8 @@ func (d *Door) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 }
 
 // named reads a flow of the folder.
-func (d *Door) named(name string) (*specadapter.Folder, error) {
-	folder, err := flows.Named(d.Flows, name)
+func (srv *Server) named(name string) (*specadapter.Folder, error) {
+	folder, err := flows.Named(srv.Flows, name)
 	if f := contract.FailureOf(err); f != nil {
 		if f.Class == contract.ClassInvalidFlow {
 			return nil, NewProblem(UnknownFlow, f.Remedy, "%s", f.Text)
@@ -280,7 +280,7 @@ func (d *Door) named(name string) (*specadapter.Folder, error) {
 }
 
 // plan compiles a document into what the run is given.
-func (d *Door) plan(in *contract.RunInput, doc *specadapter.Folder, reading specadapter.Options) error {
+func (srv *Server) plan(in *contract.RunInput, doc *specadapter.Folder, reading specadapter.Options) error {
 	reading.Files, reading.Starting = doc.Files, true
 	res, diags := specadapter.Load(doc.Name, doc.Text, reading)
 	if known := unresolved(diags); res == nil && known != nil {

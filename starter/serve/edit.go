@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path"
 	"slices"
@@ -32,42 +33,42 @@ type draft struct {
 }
 
 // createAgent saves a new agent.
-func (d *Door) createAgent(w http.ResponseWriter, r *http.Request) error {
-	return d.edit(r, func(root *os.Root) error {
-		a, err := d.draft(w, r, "")
+func (srv *Server) createAgent(w http.ResponseWriter, r *http.Request) error {
+	return srv.edit(func(root *os.Root) error {
+		a, err := srv.draft(w, r, "")
 		if err != nil {
 			return err
 		}
-		saved, err := d.check(root, a)
+		saved, err := srv.check(root, a)
 		if err != nil {
 			return err
 		}
 		if err := a.create(root); err != nil {
 			return err
 		}
-		w.Header().Set("Location", "/agents/"+pathEscape(a.name))
+		w.Header().Set("Location", "/agents/"+url.PathEscape(a.name))
 		return reply(w, http.StatusCreated, saved.view())
 	})
 }
 
 // replaceAgent saves an agent that is there in another form.
-func (d *Door) replaceAgent(w http.ResponseWriter, r *http.Request) error {
-	return d.edit(r, func(root *os.Root) error {
+func (srv *Server) replaceAgent(w http.ResponseWriter, r *http.Request) error {
+	return srv.edit(func(root *os.Root) error {
 		name := r.PathValue("name")
-		if _, err := d.agentIn(root, name); err != nil {
+		if _, err := srv.agentIn(root, name); err != nil {
 			return err
 		}
-		a, err := d.draft(w, r, name)
+		a, err := srv.draft(w, r, name)
 		if err != nil {
 			return err
 		}
-		if _, err := d.check(root, a); err != nil {
+		if _, err := srv.check(root, a); err != nil {
 			return err
 		}
 		if err := a.replace(root); err != nil {
 			return err
 		}
-		saved, err := d.agentIn(root, name)
+		saved, err := srv.agentIn(root, name)
 		if err != nil {
 			return err
 		}
@@ -76,10 +77,10 @@ func (d *Door) replaceAgent(w http.ResponseWriter, r *http.Request) error {
 }
 
 // deleteAgent removes an agent's folder. Runs under way have their plan and go on.
-func (d *Door) deleteAgent(w http.ResponseWriter, r *http.Request) error {
-	return d.edit(r, func(root *os.Root) error {
+func (srv *Server) deleteAgent(w http.ResponseWriter, r *http.Request) error {
+	return srv.edit(func(root *os.Root) error {
 		name := r.PathValue("name")
-		if _, err := d.agentIn(root, name); err != nil {
+		if _, err := srv.agentIn(root, name); err != nil {
 			return err
 		}
 		// What is being removed is no agent any more: its name begins with a point.
@@ -96,14 +97,11 @@ func (d *Door) deleteAgent(w http.ResponseWriter, r *http.Request) error {
 }
 
 // edit opens the folder for a change, where the operator allows any.
-func (d *Door) edit(r *http.Request, change func(root *os.Root) error) error {
-	if err := queryOf(r).err; err != nil {
-		return err
-	}
-	if !d.Settings.EditAgents {
+func (srv *Server) edit(change func(root *os.Root) error) error {
+	if !srv.Settings.EditAgents {
 		return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {edit_agents: true}", "agents are not changed over HTTP here")
 	}
-	root, err := d.openRoot()
+	root, err := srv.openRoot()
 	if err != nil {
 		return err
 	}
@@ -112,8 +110,8 @@ func (d *Door) edit(r *http.Request, change func(root *os.Root) error) error {
 }
 
 // draft reads an agent from a request's body. called is the name in the address, if any.
-func (d *Door) draft(w http.ResponseWriter, r *http.Request, called string) (*draft, error) {
-	o, err := d.read(w, r)
+func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) (*draft, error) {
+	o, err := srv.read(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -183,14 +181,14 @@ func pretty(v *source.Value) []byte {
 
 // check compiles an agent that is not saved yet, among the registries of the folder. The
 // problem has all that is wrong with it.
-func (d *Door) check(root *os.Root, a *draft) (*agent, error) {
+func (srv *Server) check(root *os.Root, a *draft) (*agent, error) {
 	main := path.Join(agentsDir, a.name, specadapter.FolderMain)
 	folder, err := specadapter.ReadFolder(overlay{root.FS(), path.Dir(main), a.files}, main)
 	if err != nil {
 		return nil, NewProblem(InvalidAgent, "correct the agent", "%v", err)
 	}
 	out := &agent{name: a.name, folder: folder}
-	out.look(d.Reading(blueprint.Name, d.Settings.Profile))
+	out.look(srv.Reading(blueprint.Name, srv.Settings.Profile))
 	if !out.runs {
 		return nil, unfit(InvalidAgent, "correct the agent; nothing was saved", out.diags)
 	}

@@ -80,15 +80,12 @@ func (s *stream) beats(ctx context.Context, cancel func()) {
 
 // getEvents tells what happens in a run, as server-sent events. The last one is the result or
 // the error; a client that comes back after it is told not to.
-func (d *Door) getEvents(w http.ResponseWriter, r *http.Request) error {
-	if err := queryOf(r).err; err != nil {
-		return err
-	}
+func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	after := r.Header.Get("Last-Event-ID")
 	if strings.ContainsAny(after, " \t") {
 		return NewProblem(BadRequest, "send the id of an event, or none", "the Last-Event-ID %.100q is of no event", after)
 	}
-	run, err := d.find(r)
+	run, err := srv.find(r)
 	if err != nil {
 		return err
 	}
@@ -96,21 +93,21 @@ func (d *Door) getEvents(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if err := d.Runs.CheckEvent(after); err != nil {
+	if err := srv.Runs.CheckEvent(after); err != nil {
 		return err
 	}
 	select {
-	case d.streams <- struct{}{}:
-		defer func() { <-d.streams }()
+	case srv.streams <- struct{}{}:
+		defer func() { <-srv.streams }()
 	default:
 		return NewProblem(Busy, "close another stream, or ask again later", "%d streams of events are open, and no more are", maxStreams)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	out := &stream{w: w, patience: d.times.send}
+	out := &stream{w: w, patience: srv.times.send}
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer cancel()
-	helpers.Go(func() { d.untilClosing(ctx, cancel) })
+	helpers.Go(func() { srv.untilClosing(ctx, cancel) })
 	w.Header().Set("Content-Type", eventStream)
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
@@ -121,24 +118,24 @@ func (d *Door) getEvents(w http.ResponseWriter, r *http.Request) error {
 		return nil //nolint:nilerr // the client has gone
 	}
 	helpers.Go(func() { out.beats(ctx, cancel) })
-	err = d.Runs.Follow(ctx, run, after, func(e *Event) error {
+	err = srv.Runs.Follow(ctx, run, after, func(e *Event) error {
 		e.Session, e.Timestamp = sessionOf(run), e.Timestamp.UTC()
 		return out.send(e.Type, e.ID, e)
 	})
 	if err == nil && ctx.Err() == nil {
-		err = d.lastEvent(ctx, out, run.ID)
+		err = srv.lastEvent(ctx, out, run.ID)
 	}
 	if err != nil && ctx.Err() == nil {
 		// The client comes back by itself, behind the last event that it has.
-		d.Log("events of %s: %v", run.ID, err)
+		srv.Log("events of %s: %v", run.ID, err)
 	}
 	return nil
 }
 
-// untilClosing ends something when the door closes.
-func (d *Door) untilClosing(ctx context.Context, cancel func()) {
+// untilClosing ends something when the server closes.
+func (srv *Server) untilClosing(ctx context.Context, cancel func()) {
 	select {
-	case <-d.closing:
+	case <-srv.closing:
 		cancel()
 	case <-ctx.Done():
 	}
@@ -154,12 +151,12 @@ type errorEvent struct {
 }
 
 // lastEvent sends how a run has ended.
-func (d *Door) lastEvent(ctx context.Context, out *stream, id string) error {
-	run, err := d.Runs.Find(ctx, id)
+func (srv *Server) lastEvent(ctx context.Context, out *stream, id string) error {
+	run, err := srv.Runs.Find(ctx, id)
 	if err != nil {
 		return err
 	}
-	res, failure, err := d.Runs.Outcome(ctx, run)
+	res, failure, err := srv.Runs.Outcome(ctx, run)
 	switch {
 	case err != nil:
 		return err

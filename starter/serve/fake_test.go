@@ -186,7 +186,7 @@ func (f *fakeRuns) Ready(context.Context) error { return f.err }
 // bench is a door with what is behind it.
 type bench struct {
 	*testing.T
-	*Door
+	*Server
 	runs *fakeRuns
 	dir  string
 	mu   sync.Mutex
@@ -200,7 +200,7 @@ func (b *bench) said() string {
 	return b.logs.String()
 }
 
-// newBench makes a door before a folder with the documented agent; each change is made to its
+// newBench makes a server of a folder with the documented agent; each change is made to its
 // options.
 func newBench(t *testing.T, changes ...func(o *Options)) *bench {
 	b := &bench{T: t, runs: newFake(), dir: t.TempDir()}
@@ -220,7 +220,7 @@ func newBench(t *testing.T, changes ...func(o *Options)) *bench {
 	for _, change := range changes {
 		change(&o)
 	}
-	b.Door = New(o)
+	b.Server = New(o)
 	return b
 }
 

@@ -23,13 +23,13 @@ const (
 )
 
 // guard lets in who may come in, and answers for addresses that are not there.
-func (d *Door) guard(mux *http.ServeMux) http.Handler {
+func (srv *Server) guard(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w = &masker{w, d.Mask}
-		defer d.recovered(w, r)
+		w = &masker{w, srv.Mask}
+		defer srv.recovered(w, r)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		if p := d.crossing(w, r); p != nil {
+		if p := srv.crossing(w, r); p != nil {
 			p.write(w)
 			return
 		}
@@ -37,7 +37,7 @@ func (d *Door) guard(mux *http.ServeMux) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		caller, p := d.caller(r)
+		caller, p := srv.caller(r)
 		if p != nil && !open[r.URL.Path] {
 			p.write(w)
 			return
@@ -51,7 +51,7 @@ func (d *Door) guard(mux *http.ServeMux) http.Handler {
 }
 
 // recovered answers for a handler that panicked.
-func (d *Door) recovered(w http.ResponseWriter, r *http.Request) {
+func (srv *Server) recovered(w http.ResponseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
 		return
@@ -59,7 +59,7 @@ func (d *Door) recovered(w http.ResponseWriter, r *http.Request) {
 	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
 		panic(v)
 	}
-	d.Log("%s %s: defect: %v\n%s", r.Method, r.URL.Path, v, debug.Stack())
+	srv.Log("%s %s: defect: %v\n%s", r.Method, r.URL.Path, v, debug.Stack())
 	NewProblem(Defect, "report it with the log of this server", "the request met a defect of this server").write(w)
 }
 
@@ -90,10 +90,10 @@ func (h *headOnly) WriteHeader(status int) { h.status = status }
 func (*headOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // crossing keeps pages of foreign origins out, and lets those in that are configured.
-func (d *Door) crossing(w http.ResponseWriter, r *http.Request) *Problem {
+func (srv *Server) crossing(w http.ResponseWriter, r *http.Request) *Problem {
 	// Without tokens the name under which the door was reached is what tells its user's
 	// programs from a web page: names of others may be made to lead here.
-	if len(d.Tokens) == 0 && !local(r.Host) {
+	if len(srv.Tokens) == 0 && !local(r.Host) {
 		return NewProblem(Forbidden, "use localhost or 127.0.0.1, or configure tokens", "the request is for the host %s, which is not this machine's own name", source.Quote(r.Host))
 	}
 	w.Header().Add("Vary", "Origin")
@@ -101,7 +101,7 @@ func (d *Door) crossing(w http.ResponseWriter, r *http.Request) *Problem {
 	if origin == "" {
 		return nil
 	}
-	if slices.Contains(d.Settings.Origins, origin) || slices.Contains(d.Settings.Origins, "*") {
+	if slices.Contains(srv.Settings.Origins, origin) || slices.Contains(srv.Settings.Origins, "*") {
 		w.Header().Set("Access-Control-Allow-Origin", origin)
 		w.Header().Set("Access-Control-Allow-Methods", corsMethods)
 		w.Header().Set("Access-Control-Allow-Headers", corsHeaders)
@@ -133,14 +133,14 @@ func callerOf(r *http.Request) string {
 }
 
 // caller finds out whose token a request brings.
-func (d *Door) caller(r *http.Request) (string, *Problem) {
-	if len(d.Tokens) == 0 {
+func (srv *Server) caller(r *http.Request) (string, *Problem) {
+	if len(srv.Tokens) == 0 {
 		return "", nil
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	name, found := "", 0
 	sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
-	for _, t := range d.Tokens {
+	for _, t := range srv.Tokens {
 		own := sha256.Sum256([]byte(t.Value))
 		if subtle.ConstantTimeCompare(sum[:], own[:]) == 1 {
 			name, found = t.Name, 1

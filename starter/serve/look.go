@@ -9,8 +9,8 @@ import (
 )
 
 // resultAlone is the result of a run that has ended.
-func (d *Door) resultAlone(w http.ResponseWriter, r *http.Request, run *Run) error {
-	res, failure, err := d.Runs.Outcome(r.Context(), run)
+func (srv *Server) resultAlone(w http.ResponseWriter, r *http.Request, run *Run) error {
+	res, failure, err := srv.Runs.Outcome(r.Context(), run)
 	if err != nil {
 		return err
 	}
@@ -25,30 +25,22 @@ func (d *Door) resultAlone(w http.ResponseWriter, r *http.Request, run *Run) err
 	return reply(w, http.StatusOK, resultOf(run, res))
 }
 
-// getStatus shows how far a run has come.
-func (d *Door) getStatus(w http.ResponseWriter, r *http.Request) error {
-	return d.look(w, r, func(run *Run) (any, error) { return d.Runs.Status(r.Context(), run) })
-}
-
-// getState shows the values that a run's nodes share.
-func (d *Door) getState(w http.ResponseWriter, r *http.Request) error {
-	return d.look(w, r, func(run *Run) (any, error) { return d.Runs.State(r.Context(), run) })
-}
-
-// look shows something of a run that has no pages.
-func (d *Door) look(w http.ResponseWriter, r *http.Request, ask func(run *Run) (any, error)) error {
-	if err := queryOf(r).err; err != nil {
-		return err
-	}
-	run, err := d.find(r)
+// getStatus shows the status of a run.
+func (srv *Server) getStatus(w http.ResponseWriter, r *http.Request, run *Run) error {
+	st, err := srv.Runs.Status(r.Context(), run)
 	if err != nil {
 		return err
 	}
-	v, err := ask(run)
+	return reply(w, http.StatusOK, st)
+}
+
+// getState shows the shared state of a run.
+func (srv *Server) getState(w http.ResponseWriter, r *http.Request, run *Run) error {
+	state, err := srv.Runs.State(r.Context(), run)
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusOK, v)
+	return reply(w, http.StatusOK, state)
 }
 
 // transcriptPage is a page of messages.
@@ -60,16 +52,9 @@ type transcriptPage struct {
 }
 
 // getTranscript shows what was said, in all threads or in one.
-func (d *Door) getTranscript(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, "thread", "limit", "page_token")
-	if q.err != nil {
-		return q.err
-	}
-	run, err := d.find(r)
-	if err != nil {
-		return err
-	}
-	lines, missing, err := d.Runs.Transcript(r.Context(), run)
+func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Run) error {
+	q := queryOf(r)
+	lines, missing, err := srv.Runs.Transcript(r.Context(), run)
 	if err != nil {
 		return err
 	}
@@ -98,18 +83,12 @@ type requestPage struct {
 
 // getRequests shows what a run waits for, the longest wait first. A run that has ended waits
 // for nothing.
-func (d *Door) getRequests(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, "limit", "page_token")
-	if q.err != nil {
-		return q.err
-	}
-	run, err := d.find(r)
-	if err != nil {
-		return err
-	}
+func (srv *Server) getRequests(w http.ResponseWriter, r *http.Request, run *Run) error {
+	q := queryOf(r)
 	st := &contract.Status{}
 	if run.Closed == nil {
-		if st, err = d.Runs.Status(r.Context(), run); err != nil {
+		var err error
+		if st, err = srv.Runs.Status(r.Context(), run); err != nil {
 			return err
 		}
 	}

@@ -176,7 +176,7 @@ func TestEvents(t *testing.T) {
 	got, _ := read(t, address, "")
 	want := []string{
 		`node_started 1 {"event_type":"node_started","session_id":"ses_r","timestamp":"2026-01-18T10:30:00Z","node":"a#1","text":"started"}`,
-		`request_opened 2 {"event_type":"request_opened","session_id":"ses_r","timestamp":"2026-01-18T10:30:00Z","request":{"id":"q","kind":"message","text":"Which\nmonth?","hash":"","run":{"wf":"","run":""},"opened_at":"2026-01-18T10:30:00Z"},"text":"Which\nmonth?"}`,
+		`request_opened 2 {"event_type":"request_opened","session_id":"ses_r","timestamp":"2026-01-18T10:30:00Z","request":{"id":"q","kind":"message","text":"Which\nmonth?","hash":"","run":{"workflow_id":"","run_id":""},"opened_at":"2026-01-18T10:30:00Z"},"text":"Which\nmonth?"}`,
 		`result end {"event_type":"result","session_id":"ses_r","timestamp":"2026-01-18T10:30:00Z","result_text":"a\nb","result_data":null}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -25,12 +25,14 @@ type query struct {
 	err    error
 }
 
-// queryOf reads parameters and refuses those that are none of these.
-func queryOf(r *http.Request, known ...string) *query {
+// queryOf reads parameters, which [checkQuery] has checked.
+func queryOf(r *http.Request) *query { return &query{values: r.URL.Query()} }
+
+// checkQuery refuses parameters that are unknown, repeated or cannot be read.
+func checkQuery(r *http.Request, known []string) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
-	q := &query{values: values}
 	if err != nil {
-		q.fail("write each as NAME=VALUE, percent-encoded", "the query %s cannot be read: %v", source.Quote(r.URL.RawQuery), err)
+		return NewProblem(BadRequest, "write each as NAME=VALUE, percent-encoded", "the query %s cannot be read: %v", source.Quote(r.URL.RawQuery), err)
 	}
 	for name, list := range values {
 		switch {
@@ -39,12 +41,12 @@ func queryOf(r *http.Request, known ...string) *query {
 			if len(known) > 0 {
 				help = "known: " + strings.Join(known, ", ")
 			}
-			q.fail(help, "there is no parameter %s", source.Quote(name))
+			return NewProblem(BadRequest, help, "there is no parameter %s", source.Quote(name))
 		case len(list) > 1:
-			q.fail("leave out all but one", "the parameter %s is given %d times", name, len(list))
+			return NewProblem(BadRequest, "leave out all but one", "the parameter %s is given %d times", name, len(list))
 		}
 	}
-	return q
+	return nil
 }
 
 func (q *query) fail(remedy, format string, args ...any) {

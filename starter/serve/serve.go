@@ -1,10 +1,8 @@
-// Package serve is the HTTP door to runs of flows, for clients that speak HTTP and JSON and
-// know nothing of Temporal: it starts runs, shows them, hands in answers, and keeps the
-// agents of a folder.
+// Package serve is the HTTP API of runs of flows, for clients that know nothing of Temporal: it starts
+// runs, shows them, passes on answers, and keeps the agents of a folder.
 //
-// It holds no state. What it says it has asked of [Runs] or read from the folder just now, so
-// that any number of doors may stand side by side. It knows no Temporal and reads no
-// environment. What clients may rely on is in openapi.json, which it serves.
+// It holds no state: what it answers it has asked of [Runs] or read from the folder, so that any number
+// of servers may run side by side. What clients may rely on is in openapi.json, which it serves.
 //
 // Start at [New], then [routes].
 package serve
@@ -17,7 +15,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"weft/activities/mask"
@@ -25,7 +22,7 @@ import (
 	"weft/worker/config"
 )
 
-// Options say what is behind the door and who may come in.
+// Options are those of a server.
 type Options struct {
 	Runs Runs
 	// Flows is the folder of flows and agents, and whether clients may bring others.
@@ -34,8 +31,8 @@ type Options struct {
 	Reading func(dialect, profile string) specadapter.Options
 	// NewID makes an id for a run of the flow of a name.
 	NewID func(flow string) string
-	// Settings are the operator's, Tokens who may come in: without any, everybody on this
-	// machine.
+	// Settings are the operator's, Tokens those of clients: without any, only programs of this
+	// machine are served.
 	Settings config.Serve
 	Tokens   []config.Token
 	// Mask knows the secrets of the settings, which no client is sent; nil: there are none.
@@ -44,20 +41,20 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// Door answers HTTP requests. Make one with [New].
-type Door struct {
+// Server answers HTTP requests. Make one with [New].
+type Server struct {
 	Options
 	handler http.Handler
 	times   times
 	// streams has an entry for each stream of events that is open.
 	streams chan struct{}
-	// closing is closed when the door begins to close: what waits for something ends then.
+	// closing is closed when the server begins to close: what waits for something ends then.
 	closing chan struct{}
 }
 
-// New makes a door.
-func New(o Options) *Door {
-	d := &Door{Options: o, times: defaultTimes, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
+// New returns a server.
+func New(o Options) *Server {
+	d := &Server{Options: o, times: defaultTimes, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		mux.HandleFunc(r.method+" "+r.path, d.handle(r))
@@ -66,14 +63,14 @@ func New(o Options) *Door {
 	return d
 }
 
-// times are those that a door gives its clients.
+// times are those that a server gives its clients.
 type times struct {
 	// head is how long a client may take to send the head of a request, body the whole, idle
 	// the next one on the same connection.
 	head, body, idle time.Duration
 	// send is how long a client may take to read a response, or an event.
 	send time.Duration
-	// close is how long requests under way may go on when the door closes.
+	// close is how long requests in progress may go on when the server closes.
 	close time.Duration
 }
 
@@ -84,9 +81,9 @@ var defaultTimes = times{head: 10 * time.Second, body: 30 * time.Second, idle: 2
 const maxHeader = 64 << 10
 
 // server is what reads requests. What it says goes where all else is said, and nowhere else.
-func (d *Door) server() *http.Server {
-	return &http.Server{Handler: d, ReadHeaderTimeout: d.times.head, ReadTimeout: d.times.body, IdleTimeout: d.times.idle, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(lines(d.Log), "", 0)}
+func (srv *Server) server() *http.Server {
+	return &http.Server{Handler: srv, ReadHeaderTimeout: srv.times.head, ReadTimeout: srv.times.body, IdleTimeout: srv.times.idle, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(lines(srv.Log), "", 0)}
 }
 
 // lines writes to a log of lines.
@@ -100,8 +97,8 @@ func (l lines) Write(p []byte) (int, error) {
 
 // Serve answers until ctx is done; then it takes no new requests and gives those under way a
 // moment to end. It closes the listener and may be called once.
-func (d *Door) Serve(ctx context.Context, l net.Listener) error {
-	server := d.server()
+func (srv *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := srv.server()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {
@@ -109,38 +106,38 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("serve HTTP at %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	close(d.closing)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.times.close)
+	close(srv.closing)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), srv.times.close)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
-		return errors.Join(server.Close(), fmt.Errorf("requests were cut off after %v", d.times.close))
+		return errors.Join(server.Close(), fmt.Errorf("requests were cut off after %v", srv.times.close))
 	}
 	return nil
 }
 
 // ServeHTTP answers one request.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
+func (srv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { srv.handler.ServeHTTP(w, r) }
 
 // handle makes a handler of a route: it turns errors into problems.
-func (d *Door) handle(rt route) http.HandlerFunc {
+func (srv *Server) handle(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		extend(w, d.times.send)
-		err := rt.run(d, w, r)
-		var p *Problem
-		var wrong *parameters
-		var known *wellKnown
+		extend(w, srv.times.send)
+		err := checkQuery(r, rt.params)
+		if err == nil {
+			err = rt.run(srv, w, r)
+		}
+		var p interface {
+			error
+			write(w http.ResponseWriter)
+		}
 		switch {
 		case err == nil:
-		case errors.As(err, &wrong):
-			wrong.write(w)
-		case errors.As(err, &known):
-			known.write(w)
 		case errors.As(err, &p):
 			p.write(w)
 		case r.Context().Err() != nil:
 			// Nobody is there to read an answer.
 		default:
-			d.Log("%s %s: %v", r.Method, rt.path, err)
+			srv.Log("%s %s: %v", r.Method, rt.path, err)
 			NewProblem(Defect, "look into the log of this server", "the request could not be answered").write(w)
 		}
 	}
@@ -151,5 +148,3 @@ func extend(w http.ResponseWriter, more time.Duration) {
 	// Only a writer that is no connection, as in a test, does not know deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(more))
 }
-
-func pathEscape(s string) string { return url.PathEscape(s) }

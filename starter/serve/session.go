@@ -40,7 +40,7 @@ var ofStarts = []unheeded{
 }
 
 // resume gives a session its next prompt, as the framework writes it.
-func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
+func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	o.only(sessionFields...)
 	o.mode()
 	o.noEffect(withoutEffect)
@@ -56,7 +56,7 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	if err := o.bad(); err != nil {
 		return err
 	}
-	run, err := d.session(r.Context(), session)
+	run, err := srv.session(r.Context(), session)
 	if err != nil {
 		return err
 	}
@@ -70,15 +70,15 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	if err != nil {
 		return err
 	}
-	return d.nextTurn(w, r, run, session, contract.PromptInput{Prompt: given, Images: images, By: callerOf(r)})
+	return srv.nextTurn(w, r, run, session, contract.PromptInput{Prompt: given, Images: images, By: callerOf(r)})
 }
 
 // nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.
-func (d *Door) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.PromptInput) error {
+func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.PromptInput) error {
 	key, turn := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):]
 	if key != "" {
 		turn = derived(callerOf(r), key)[len(runPrefix):]
-		turns, _, err := d.Runs.Turns(r.Context(), run)
+		turns, _, err := srv.Runs.Turns(r.Context(), run)
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (d *Door) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, sessio
 	workflow, _ := SplitTurn(run.ID)
 	extend(w, answerTime)
 	in.ID = turn
-	if err := d.Runs.Resume(r.Context(), run, in); err != nil {
+	if err := srv.Runs.Resume(r.Context(), run, in); err != nil {
 		w.Header().Del("Idempotent-Replayed")
 		if p := (*Problem)(nil); key != "" && errors.As(err, &p) && p.Type == NewProblem(AlreadyAnswered, "", "").Type {
 			return NewProblem(KeyReused, "send the same prompt as before, or another key", "the Idempotency-Key belongs to another prompt of the session %q", session)
@@ -120,13 +120,13 @@ func prompt(ctx context.Context, params []byte, agent string) (string, error) {
 
 // session looks for a session by its id: as its client named it, as a start gave it, or, of one
 // that another has started, its workflow id.
-func (d *Door) session(ctx context.Context, id string) (*Run, error) {
+func (srv *Server) session(ctx context.Context, id string) (*Run, error) {
 	names := []string{derived(ofSession, id)}
 	if rest, ok := strings.CutPrefix(id, sessionPrefix); ok {
 		names = append(names, runPrefix+rest)
 	}
 	for _, name := range append(names, id) {
-		run, err := d.Runs.Find(ctx, name)
+		run, err := srv.Runs.Find(ctx, name)
 		var p *Problem
 		if errors.As(err, &p) && p.Status == http.StatusNotFound {
 			continue
@@ -149,33 +149,27 @@ type sessionStatus struct {
 }
 
 // standing asks how a session stands. The turns are those that have begun.
-func (d *Door) standing(r *http.Request) (*Run, []contract.Turn, *sessionStatus, error) {
-	if err := queryOf(r).err; err != nil {
-		return nil, nil, nil, err
-	}
+func (srv *Server) standing(r *http.Request) (*Run, []contract.Turn, *sessionStatus, error) {
 	id := r.PathValue("id")
-	run, err := d.session(r.Context(), id)
+	run, err := srv.session(r.Context(), id)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	turns, open, err := d.Runs.Turns(r.Context(), run)
+	turns, open, err := srv.Runs.Turns(r.Context(), run)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	turns = slices.DeleteFunc(turns, func(t contract.Turn) bool { return t.N == 0 })
-	out := &sessionStatus{SessionID: id, Status: run.Status, Turns: len(turns)}
+	out := &sessionStatus{SessionID: id, Status: run.Status}
 	if run.Flow != "" {
 		out.AgentName = &run.Flow
 	}
 	waits := len(turns)
 	turns = slices.DeleteFunc(turns, func(t contract.Turn) bool { return t.N == 0 })
-	waits -= len(turns)
-	out.Turns = len(turns)
-	if len(turns) > 0 {
+	if waits -= len(turns); len(turns) > 0 {
 		last := turns[len(turns)-1]
 		out.Turns = last.N
 		if last.N > 1 {
-			out.LastResumedAt = last.Begun
+			out.LastResumedAt = last.StartedAt
 		}
 		switch {
 		case !open:
@@ -190,8 +184,8 @@ func (d *Door) standing(r *http.Request) (*Run, []contract.Turn, *sessionStatus,
 }
 
 // getSessionStatus shows how a session stands.
-func (d *Door) getSessionStatus(w http.ResponseWriter, r *http.Request) error {
-	_, _, out, err := d.standing(r)
+func (srv *Server) getSessionStatus(w http.ResponseWriter, r *http.Request) error {
+	_, _, out, err := srv.standing(r)
 	if err != nil {
 		return err
 	}
@@ -199,13 +193,13 @@ func (d *Door) getSessionStatus(w http.ResponseWriter, r *http.Request) error {
 }
 
 // getSessionResult gives the result of a session's latest turn.
-func (d *Door) getSessionResult(w http.ResponseWriter, r *http.Request) error {
-	run, turns, _, err := d.standing(r)
+func (srv *Server) getSessionResult(w http.ResponseWriter, r *http.Request) error {
+	run, turns, _, err := srv.standing(r)
 	if err != nil {
 		return err
 	}
 	if len(turns) == 0 && run.Closed != nil {
-		return d.resultAlone(w, r, run)
+		return srv.resultAlone(w, r, run)
 	}
 	if len(turns) == 0 || !turns[len(turns)-1].Done() {
 		return NewProblem(BadRequest, "ask again when its turn has ended", "Session not finished or idle")
@@ -217,18 +211,15 @@ func (d *Door) getSessionResult(w http.ResponseWriter, r *http.Request) error {
 		return p
 	}
 	of := *run
-	of.Closed = last.Ended
+	of.Closed = last.EndedAt
 	e := resultOf(&of, &contract.RunResult{ResultText: last.ResultText, ResultData: last.ResultData})
 	e.SessionID = r.PathValue("id")
 	return reply(w, http.StatusOK, e)
 }
 
 // stopSession ends a session and the turn under way.
-func (d *Door) stopSession(w http.ResponseWriter, r *http.Request) error {
-	if err := queryOf(r).err; err != nil {
-		return err
-	}
-	run, err := d.session(r.Context(), r.PathValue("id"))
+func (srv *Server) stopSession(w http.ResponseWriter, r *http.Request) error {
+	run, err := srv.session(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -236,7 +227,7 @@ func (d *Door) stopSession(w http.ResponseWriter, r *http.Request) error {
 		return NewProblem(NotResumable, "POST /runs/ID/cancel ends it", "the run %q is no session", run.ID)
 	}
 	extend(w, answerTime)
-	if err := d.Runs.Stop(r.Context(), run, callerOf(r)); err != nil {
+	if err := srv.Runs.Stop(r.Context(), run, callerOf(r)); err != nil {
 		return err
 	}
 	return reply(w, http.StatusAccepted, map[string]any{"session_id": r.PathValue("id"), "status": "stopping"})

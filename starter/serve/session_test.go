@@ -19,7 +19,7 @@ func TestSessions(t *testing.T) {
 	b.runs.byID[id].Kept = true
 	b.call("GET", "/sessions/"+session+"/result", "").is(400, "Session not finished or idle")
 	text, begun := "first", noon
-	b.runs.turns = []contract.Turn{{N: 1, Status: contract.TurnCompleted, ResultText: &text, Begun: &begun, Ended: &begun}}
+	b.runs.turns = []contract.Turn{{N: 1, Status: contract.TurnCompleted, ResultText: &text, StartedAt: &begun, EndedAt: &begun}}
 	b.call("GET", "/sessions/"+session+"/status", "").is(200, `"status":"idle"`)
 	b.call("GET", "/sessions/"+session+"/result", "").is(200, `"result_text":"first","result_data":null`)
 
@@ -47,7 +47,7 @@ func TestSessions(t *testing.T) {
 	b.runs.refuses = NewProblem(AlreadyAnswered, "", "another prompt has the id")
 	b.call("POST", "/runs", resume+`{"prompt": "y"}}`, "Idempotency-Key: k").is(422, "key-reused")
 	b.runs.refuses = nil
-	b.runs.turns = append(b.runs.turns, contract.Turn{N: 2, ID: b.runs.answers[len(b.runs.answers)-1].(contract.PromptInput).ID, Status: contract.TurnRunning, Begun: &begun})
+	b.runs.turns = append(b.runs.turns, contract.Turn{N: 2, ID: b.runs.answers[len(b.runs.answers)-1].(contract.PromptInput).ID, Status: contract.TurnRunning, StartedAt: &begun})
 	if again := b.call("POST", "/runs", resume+`{"prompt": "x"}}`, "Idempotency-Key: k").is(201, session); again.Header().Get("Idempotent-Replayed") != "true" {
 		t.Error("the repetition is not marked")
 	}
@@ -64,7 +64,7 @@ func TestSessions(t *testing.T) {
 	} {
 		b.call("POST", "/runs", resume+`{"prompt": "x"}, `+field+"}").is(422, part)
 	}
-	b.runs.turns = append(b.runs.turns, contract.Turn{N: 2, Status: contract.TurnRunning, Begun: &begun})
+	b.runs.turns = append(b.runs.turns, contract.Turn{N: 2, Status: contract.TurnRunning, StartedAt: &begun})
 	b.call("GET", "/sessions/"+session+"/status", "").is(200, `"status":"running"`)
 	b.call("GET", "/sessions/"+session+"/result", "").is(400, "Session not finished or idle")
 	b.runs.turns = append(b.runs.turns[:1], contract.Turn{ID: "queued", Status: contract.TurnQueued})

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -27,24 +28,21 @@ type started struct {
 
 // start starts a run: of an agent, as the blueprint dialect's framework writes it, or of a
 // flow in any dialect.
-func (d *Door) start(w http.ResponseWriter, r *http.Request) error {
-	if err := queryOf(r).err; err != nil {
-		return err
-	}
-	o, err := d.read(w, r)
+func (srv *Server) start(w http.ResponseWriter, r *http.Request) error {
+	o, err := srv.read(w, r)
 	if err != nil {
 		return err
 	}
 	if o.Get("flow") == nil && o.text("type") == resumeSession {
-		return d.resume(w, r, o)
+		return srv.resume(w, r, o)
 	}
-	s, repeats, err := d.name(r, o)
+	s, repeats, err := srv.name(r, o)
 	if err != nil {
 		return err
 	}
 	if s.ID != "" {
 		// What was started before is not looked at again: its flow may be another by now.
-		run, err := d.Runs.Find(r.Context(), s.ID)
+		run, err := srv.Runs.Find(r.Context(), s.ID)
 		if err == nil {
 			return again(w, s, run, repeats)
 		}
@@ -52,17 +50,17 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if err := d.unused(r.Context(), s); err != nil {
+	if err := srv.unused(r.Context(), s); err != nil {
 		return err
 	}
-	readStart := d.flowStart
+	readStart := srv.flowStart
 	if o.Get("flow") == nil {
-		readStart = d.sessionStart
+		readStart = srv.sessionStart
 	}
 	if err := readStart(r.Context(), o, s); err != nil {
 		return err
 	}
-	run, existed, err := d.Runs.Start(r.Context(), s)
+	run, existed, err := srv.Runs.Start(r.Context(), s)
 	switch {
 	case err != nil:
 		return err
@@ -73,11 +71,11 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request) error {
 }
 
 // unused refuses a session's id that another session has: one that its client did not name.
-func (d *Door) unused(ctx context.Context, s *Start) error {
+func (srv *Server) unused(ctx context.Context, s *Start) error {
 	if s.Session == "" {
 		return nil
 	}
-	run, err := d.session(ctx, s.Session)
+	run, err := srv.session(ctx, s.Session)
 	var p *Problem
 	switch {
 	case err == nil:
@@ -89,7 +87,7 @@ func (d *Door) unused(ctx context.Context, s *Start) error {
 }
 
 func created(w http.ResponseWriter, run *Run) error {
-	w.Header().Set("Location", "/runs/"+pathEscape(run.ID))
+	w.Header().Set("Location", "/runs/"+url.PathEscape(run.ID))
 	return reply(w, http.StatusCreated, started{RunID: run.ID, SessionID: sessionOf(run), Status: "pending"})
 }
 
@@ -114,7 +112,7 @@ const (
 
 // name finds out under which id a start is wanted, "" for any, and what makes it repeatable,
 // if anything does.
-func (d *Door) name(r *http.Request, o *object) (s *Start, repeats string, err error) {
+func (srv *Server) name(r *http.Request, o *object) (s *Start, repeats string, err error) {
 	s = &Start{ID: o.text("id"), Session: o.text("session_id"), Hash: hashOf(o.Value), Caller: callerOf(r)}
 	key := r.Header.Get("Idempotency-Key")
 	if err := checkNames(key, s, o); err != nil {

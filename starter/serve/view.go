@@ -40,13 +40,13 @@ type runView struct {
 	Result *resultEvent `json:"result"`
 	Error  any          `json:"error"`
 	// What the documented result has no room for; absent before the end.
-	ResultNode  string                `json:"result_node,omitempty"`
-	ExitOutputs []contract.ExitOutput `json:"exit_outputs,omitempty"`
-	NoRoute     []string              `json:"no_route,omitempty"`
-	Unread      []contract.Inbound    `json:"unread,omitempty"`
-	Usage       *contract.Usage       `json:"usage,omitempty"`
-	Model       string                `json:"model,omitempty"`
-	FlowHash    string                `json:"flow_hash,omitempty"`
+	ResultNode     string                `json:"result_node,omitempty"`
+	ExitOutputs    []contract.ExitOutput `json:"exit_outputs,omitempty"`
+	NoRoute        []string              `json:"no_route,omitempty"`
+	UnreadMessages []contract.Inbound    `json:"unread_messages,omitempty"`
+	Usage          *contract.Usage       `json:"usage,omitempty"`
+	Model          string                `json:"model,omitempty"`
+	FlowHash       string                `json:"flow_hash,omitempty"`
 }
 
 // resultEvent is the result of a run, with the fields that the blueprint dialect's framework
@@ -86,14 +86,9 @@ func ended(run *Run) time.Time {
 
 // schemaError is the error of an output that does not match its schema, as it is documented.
 type schemaError struct {
-	Error   string      `json:"error"`
-	Message string      `json:"message"`
-	Errors  []placeText `json:"errors"`
-}
-
-type placeText struct {
-	Path    string `json:"path"`
-	Message string `json:"message"`
+	Error   string                `json:"error"`
+	Message string                `json:"message"`
+	Errors  []contract.FieldError `json:"errors"`
 }
 
 // runError is any other error of a run.
@@ -117,9 +112,9 @@ func errorOf(f *contract.Failure) any {
 		return runError{Error: f.Class, Message: f.Text, Remedy: f.Remedy, Node: f.Node, Step: f.Step, At: f.At,
 			Errors: f.Errors, Answers: f.Answers, NoRoute: f.NoRoute, Diagnostics: f.Diagnostics}
 	}
-	e := schemaError{Error: f.Class, Message: f.Text, Errors: []placeText{}}
+	e := schemaError{Error: f.Class, Message: f.Text, Errors: []contract.FieldError{}}
 	for _, p := range f.Errors {
-		e.Errors = append(e.Errors, placeText{p.Path, p.Message})
+		e.Errors = append(e.Errors, contract.FieldError{Path: p.Path, Message: p.Message})
 	}
 	if len(e.Errors) > 0 {
 		// The errors stand behind the message.
@@ -129,27 +124,27 @@ func errorOf(f *contract.Failure) any {
 }
 
 // find looks for the run that an address names.
-func (d *Door) find(r *http.Request) (*Run, error) {
-	return d.Runs.Find(r.Context(), r.PathValue("id"))
+func (srv *Server) find(r *http.Request) (*Run, error) {
+	return srv.Runs.Find(r.Context(), r.PathValue("id"))
 }
 
 // getRun shows a run. It may wait for its end.
-func (d *Door) getRun(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, "wait")
+func (srv *Server) getRun(w http.ResponseWriter, r *http.Request) error {
+	q := queryOf(r)
 	wait := q.wait()
 	if q.err != nil {
 		return q.err
 	}
-	run, err := d.find(r)
+	run, err := srv.find(r)
 	if err != nil {
 		return err
 	}
 	if wait > 0 && run.Closed == nil {
-		if run, err = d.await(w, r, run, wait); err != nil {
+		if run, err = srv.await(w, r, run, wait); err != nil {
 			return err
 		}
 	}
-	v, err := d.view(r.Context(), run)
+	v, err := srv.view(r.Context(), run)
 	if err != nil {
 		return err
 	}
@@ -157,30 +152,29 @@ func (d *Door) getRun(w http.ResponseWriter, r *http.Request) error {
 }
 
 // await waits until a run has ended or the time is over, and looks at it again.
-func (d *Door) await(w http.ResponseWriter, r *http.Request, run *Run, wait time.Duration) (*Run, error) {
-	extend(w, wait+d.times.send)
-	// No deadline: who is behind the door might hear of it, and say that it is over before it is
-	// over here.
+func (srv *Server) await(w http.ResponseWriter, r *http.Request, run *Run, wait time.Duration) (*Run, error) {
+	extend(w, wait+srv.times.send)
+	// No deadline: a server that is told of one may say that it is over a little earlier.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer time.AfterFunc(wait, cancel).Stop()
-	go d.untilClosing(ctx, cancel)
-	if err := d.Runs.Await(ctx, run); err != nil && ctx.Err() == nil {
+	go srv.untilClosing(ctx, cancel)
+	if err := srv.Runs.Await(ctx, run); err != nil && ctx.Err() == nil {
 		return nil, err
 	}
 	if r.Context().Err() != nil {
 		return nil, r.Context().Err()
 	}
-	return d.Runs.Find(r.Context(), run.ID)
+	return srv.Runs.Find(r.Context(), run.ID)
 }
 
 // view asks for a run's outcome, if it has one.
-func (d *Door) view(ctx context.Context, run *Run) (*runView, error) {
+func (srv *Server) view(ctx context.Context, run *Run) (*runView, error) {
 	v := &runView{runSummary: summary(run)}
 	if run.Closed == nil {
 		return v, nil
 	}
-	res, failure, err := d.Runs.Outcome(ctx, run)
+	res, failure, err := srv.Runs.Outcome(ctx, run)
 	switch {
 	case err != nil:
 		return nil, err
@@ -188,25 +182,18 @@ func (d *Door) view(ctx context.Context, run *Run) (*runView, error) {
 		v.Error, v.Result = errorOf(failure), printed(run, failure)
 	default:
 		v.Result = resultOf(run, res)
-		v.ResultNode, v.ExitOutputs, v.NoRoute, v.Unread = res.ResultNode, res.ExitOutputs, res.NoRoute, res.Unread
+		v.ResultNode, v.ExitOutputs, v.NoRoute, v.UnreadMessages = res.ResultNode, res.ExitOutputs, res.NoRoute, res.UnreadMessages
 		v.Usage, v.Model, v.FlowHash = &res.Usage, res.Model, res.FlowHash
 	}
 	return v, nil
 }
 
 // getResult gives the result alone.
-func (d *Door) getResult(w http.ResponseWriter, r *http.Request) error {
-	if err := queryOf(r).err; err != nil {
-		return err
-	}
-	run, err := d.find(r)
-	if err != nil {
-		return err
-	}
+func (srv *Server) getResult(w http.ResponseWriter, r *http.Request, run *Run) error {
 	if run.Closed == nil {
 		return NewProblem(NoResult, "ask with GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
 	}
-	return d.resultAlone(w, r, run)
+	return srv.resultAlone(w, r, run)
 }
 
 // runPage is a page of runs.
@@ -216,8 +203,8 @@ type runPage struct {
 }
 
 // listRuns lists runs, the youngest first.
-func (d *Door) listRuns(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, "limit", "page_token", "status", "flow")
+func (srv *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
+	q := queryOf(r)
 	wanted := ListQuery{Status: q.get("status"), Flow: q.get("flow"), Limit: q.limit(), Token: q.get("page_token")}
 	if wanted.Status != "" && !slices.Contains(Statuses, wanted.Status) {
 		q.fail("use one of: "+strings.Join(Statuses, ", "), "the status is %s", source.Quote(wanted.Status))
@@ -225,7 +212,7 @@ func (d *Door) listRuns(w http.ResponseWriter, r *http.Request) error {
 	if q.err != nil {
 		return q.err
 	}
-	runs, next, err := d.Runs.List(r.Context(), wanted)
+	runs, next, err := srv.Runs.List(r.Context(), wanted)
 	if err != nil {
 		return err
 	}

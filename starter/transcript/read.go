@@ -3,21 +3,22 @@ package transcript
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/runtree"
 )
 
 // Read reads the transcript of a run.
 func Read(ctx context.Context, from history.Source, id, run string) (*Transcript, error) {
-	r := &reader{Transcript: &Transcript{content: map[string]json.RawMessage{}, switched: map[string][]contract.Switch{}},
+	r := &reader{Transcript: &Transcript{Tree: runtree.New(id, run), content: map[string]json.RawMessage{}, switched: map[string][]contract.Fallback{}},
 		images: map[*history.Workflow][]contract.Image{}, calls: map[*history.Call]slot{}}
 	for e, err := range history.Read(ctx, from, id, run) {
 		if err != nil {
-			return nil, fmt.Errorf("read the history of the run %q: %w", id, err)
+			return nil, err
 		}
+		r.Add(&e)
 		r.event(&e)
 	}
 	return r.Transcript, nil
@@ -41,14 +42,8 @@ type slot struct {
 func (r *reader) event(e *history.Event) {
 	w := e.Run.Workflow
 	switch d := e.Data.(type) {
-	case *history.Missing:
-		r.Missing = append(r.Missing, w.ID)
 	case *history.Started:
 		r.started(w, d)
-	case *history.Ended:
-		if w.Root && d.Result != nil {
-			r.Result = d.Result
-		}
 	case *history.CallScheduled:
 		r.scheduled(w, d.Call)
 	case *history.CallCompleted:
@@ -78,20 +73,14 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 	if in == nil {
 		return
 	}
-	if w.Root {
-		r.Flow, _ = s.Plan()
-	}
-	if in.Carry != nil {
-		for _, m := range in.Carry.Content {
+	if in.Snapshot != nil {
+		for _, m := range in.Snapshot.Content {
 			r.keep(m)
 		}
-		for _, x := range in.Carry.Live {
+		for _, x := range in.Snapshot.Live {
 			r.carried(x.Suspended)
 		}
 		return
-	}
-	if in.Model != "" && w.Root {
-		r.Model = in.Model
 	}
 	r.images[w] = in.Images
 	// The text that parameters make is in the result of a later call, or in the nodes' threads.
@@ -165,44 +154,25 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 	delete(r.calls, c.Call)
 	switch out := c.Result.(type) {
 	case *contract.CompileFlowResult:
-		r.prepared(w, out)
-		return
+		if out.Input != nil { // the text that the run's parameters make
+			r.write(w, "input", contract.InputMessage(*out.Input, r.images[w]))
+		}
 	case *contract.ToolResult:
 		if slot.thread != nil {
 			slot.thread.unread = append(slot.thread.unread, r.keep(out.Message))
 		}
-		return
 	case *contract.ModelResult:
 		if slot.thread == nil {
 			return
 		}
 		hash := r.keep(out.Message)
 		slot.thread.put(slot.at, hash)
-		for i := range out.Switched {
-			out.Switched[i].To = out.Switched[i].Next(out.Model)
+		for i := range out.Fallbacks {
+			out.Fallbacks[i].To = out.Fallbacks[i].Next(out.Model)
 		}
-		if len(out.Switched) > 0 {
-			r.switched[hash] = out.Switched
+		if len(out.Fallbacks) > 0 {
+			r.switched[hash] = out.Fallbacks
 		}
-	}
-	if u := c.Usage(); u != nil {
-		u.AddTo(&r.Usage)
-	}
-}
-
-// prepared takes what a run goes on with: the text that its parameters make is its input.
-func (r *reader) prepared(w *history.Workflow, out *contract.CompileFlowResult) {
-	if out.Input != nil {
-		r.write(w, "input", contract.InputMessage(*out.Input, r.images[w]))
-	}
-	if !w.Root {
-		return
-	}
-	if out.Model != "" {
-		r.Model = out.Model
-	}
-	if out.Plan != nil {
-		r.Flow = out.Plan
 	}
 }
 

@@ -17,7 +17,7 @@ func Text(threads []Thread) string {
 		}
 		fmt.Fprintf(&b, "== %s\n", plaintext.Line(t.Thread, 200))
 		for n, m := range t.Messages {
-			for _, s := range t.Switched {
+			for _, s := range t.Fallbacks {
 				if s.N == n {
 					fmt.Fprintf(&b, "(switched from %s to %s: %s: %s)\n", plaintext.Line(s.Model, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40), plaintext.Line(s.Text, 300))
 				}

@@ -10,26 +10,18 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
-	"weft/workflows/plan"
+	"weft/starter/runtree"
 )
 
 // Transcript is what the histories of a run hold.
 type Transcript struct {
-	// Model is the run's, Usage what its calls used.
-	Model string
-	Usage contract.Usage
-	// Result is that of a run that completed, else nil.
-	Result *contract.RunResult
-	// Flow is the plan that ran, nil if the history does not hold one.
-	Flow *plan.Flow
-	// Missing are the ids of workflows whose histories are not kept any more.
-	Missing []string
+	*runtree.Tree
 
 	threads []*thread
 	// content are encoded messages by hash, switched the models that were called before the one
 	// that gave a message, by its hash.
 	content  map[string]json.RawMessage
-	switched map[string][]contract.Switch
+	switched map[string][]contract.Fallback
 }
 
 // thread is one conversation: the hashes of its messages, "" where one is not known.
@@ -103,14 +95,14 @@ func (t *Transcript) message(hash string) *contract.Message {
 type Thread struct {
 	Thread   string              `json:"thread"`
 	Messages []*contract.Message `json:"messages"`
-	// Switched are the models that could not give an answer, before another did.
-	Switched []Switch `json:"switched,omitempty"`
+	// Fallbacks are the models that could not give an answer, before another did.
+	Fallbacks []Switch `json:"fallbacks,omitempty"`
 }
 
 // Switch says for which message, counted from 0, another model was called first.
 type Switch struct {
 	N int `json:"n"`
-	contract.Switch
+	contract.Fallback
 }
 
 // Threads returns the conversations, in the order in which they began.
@@ -120,7 +112,7 @@ func (t *Transcript) Threads() []Thread {
 		thread := Thread{Thread: x.name, Messages: []*contract.Message{}}
 		for _, hash := range x.all() {
 			for _, s := range t.switched[hash] {
-				thread.Switched = append(thread.Switched, Switch{len(thread.Messages), s})
+				thread.Fallbacks = append(thread.Fallbacks, Switch{len(thread.Messages), s})
 			}
 			thread.Messages = append(thread.Messages, t.message(hash))
 		}
@@ -131,9 +123,13 @@ func (t *Transcript) Threads() []Thread {
 
 // Status returns as much of a closed run's status as its histories hold.
 func (t *Transcript) Status() *contract.Status {
-	st := &contract.Status{Flow: contract.LabelOf(t.Flow), Model: t.Model, Usage: t.Usage}
-	if t.Result != nil {
-		st.Model, st.Usage = t.Result.Model, t.Result.Usage
+	root := t.Root()
+	st := &contract.Status{Flow: contract.LabelOf(root.Flow), Model: root.Model, Usage: t.Usage()}
+	if st.Model == "" && root.Input != nil {
+		st.Model = root.Input.Model
+	}
+	if root.Result != nil {
+		st.Model, st.Usage = root.Result.Model, root.Result.Usage
 	}
 	for _, x := range t.threads {
 		if x.execution != "" {

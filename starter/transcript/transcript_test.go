@@ -154,7 +154,7 @@ func TestTranscriptsGoThroughContinuations(t *testing.T) {
 	first.Begin("", contract.RunInput{V: 1, Input: "go"})
 	first.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: []contract.TailEntry{{SHA: contract.SHA(asked), Message: asked}}}, historytest.Answer(t, "one"))
 	first.ContinuedAsNew("r2")
-	second.Begin("r1", contract.RunInput{V: 1, Carry: &contract.Carry{Content: []json.RawMessage{input}}})
+	second.Begin("r1", contract.RunInput{V: 1, Snapshot: &contract.RunSnapshot{Content: []json.RawMessage{input}}})
 	more := second.Message(contract.Message{Role: contract.RoleTool, Name: "f", Text: "more"})
 	second.Call("n#1/model/2", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 2}, Tail: []contract.TailEntry{{SHA: contract.SHA(more), Message: more}}}, historytest.Answer(t, "two"))
 	tests := map[string]struct {
@@ -231,13 +231,13 @@ func FuzzSpoken(f *testing.F) {
 func TestTranscriptOfASwitch(t *testing.T) {
 	h := historytest.New(t)
 	first := historytest.Answer(t, "fine")
-	first.Switched = []contract.Switch{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown\x1b[2J"}}
+	first.Fallbacks = []contract.Fallback{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown\x1b[2J"}}
 	h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}}, first)
 	a, err := Read(context.Background(), historytest.Source(map[string]*historytest.History{"r": h}), "root", "r")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]contract.Switched{{From: "acme/first", To: "acme/m", Class: contract.ClassRateLimited, Times: 1}}, a.Usage.Switched); diff != "" {
+	if diff := cmp.Diff([]contract.FallbackCount{{From: "acme/first", To: "acme/m", Class: contract.ClassRateLimited, Times: 1}}, a.Usage().Fallbacks); diff != "" {
 		t.Errorf("the usage that history tells (-want +got):\n%s", diff)
 	}
 	var out bytes.Buffer
@@ -249,7 +249,7 @@ func TestTranscriptOfASwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `"switched":[{"n":0,"model":"acme/first","class":"rate_limited"`; !strings.Contains(string(raw), want) {
+	if want := `"fallbacks":[{"n":0,"model":"acme/first","class":"rate_limited"`; !strings.Contains(string(raw), want) {
 		t.Errorf("objects are %s, want %s", raw, want)
 	}
 }

@@ -37,12 +37,7 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 				f.fromHistory()
 			}
 		} else if f != nil {
-			f.Branches = append(f.Branches, v)
-			if v.Open() && !silent {
-				if st, err := run.Reported(ctx); err == nil {
-					f.AddBranch(v, st)
-				}
-			}
+			f.addBranch(ctx, v, run, silent)
 		}
 		if f == nil {
 			continue
@@ -54,18 +49,22 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 			f.addPending(ctx, run)
 		}
 	}
-	// The root keeps the requests of the whole tree.
-	for i := range out[0].Status.Requests {
-		q := &out[0].Status.Requests[i]
-		if f := byID[q.Run.Workflow]; f != nil {
-			f.Requests = append(f.Requests, Request{Request: q, Commands: root.Commands(q)})
-		}
-	}
+	out[0].spread(root, byID)
 	for _, f := range out {
 		f.Settle()
 	}
 	Link(out)
 	return out, nil
+}
+
+// spread gives the requests, all of which the root keeps, to the flows whose they are.
+func (f *Facts) spread(root *runs.Run, flows map[string]*Facts) {
+	for i := range f.Status.Requests {
+		q := &f.Status.Requests[i]
+		if of := flows[q.Run.Workflow]; of != nil {
+			of.Requests = append(of.Requests, Request{Request: q, Commands: root.Commands(q)})
+		}
+	}
 }
 
 // askStatus asks a flow's worker for the status, and reports whether it answered.
@@ -84,6 +83,17 @@ func (f *Facts) askStatus(ctx context.Context, run *runs.Run) bool {
 func (f *Facts) fromHistory() {
 	f.FromHistory = true
 	f.Status.Status, f.Status.Entry = history.StatusName(f.Workflow.Status), f.Workflow.Entry
+}
+
+// addBranch adds a branch with what its worker says, unless no worker answers.
+func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Run, silent bool) {
+	f.Branches = append(f.Branches, v)
+	if !v.Open() || silent {
+		return
+	}
+	if st, err := run.Reported(ctx); err == nil {
+		f.AddBranch(v, st)
+	}
 }
 
 // addPending asks Temporal for the calls that a workflow waits for.

@@ -91,7 +91,7 @@ func (b *bench) watch(ctx context.Context, id string, seen *atomic.Int64) {
 			continue // it has not begun
 		}
 		for _, p := range d.GetPendingActivities() {
-			var beat contract.Beat
+			var beat contract.Heartbeat
 			if converter.GetDefaultDataConverter().FromPayloads(p.GetHeartbeatDetails(), &beat) == nil && beat.Text != "" && beat.Text != last {
 				last = beat.Text
 				seen.Add(1)

@@ -86,7 +86,7 @@ func (l *lane) say(ctx context.Context, id, name string, what any) {
 // below told while a turn was under way is of that turn's usage; where they call back, that is another time.
 func timeless(f *chaosFlow, r *contract.RunResult, id string) (*contract.RunResult, error) {
 	for i := range r.Turns {
-		r.Turns[i].Begun, r.Turns[i].Ended = nil, nil
+		r.Turns[i].StartedAt, r.Turns[i].EndedAt = nil, nil
 		if f.callbacks > 0 {
 			r.Turns[i].Usage = nil
 		}

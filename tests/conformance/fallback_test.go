@@ -24,15 +24,15 @@ func TestFallbackModelsAreReported(t *testing.T) {
 	env.SetWorkerOptions(harness.EnvOptions)
 	env.SetTestTimeout(4 * time.Minute)
 	workflows.Settings{}.Register(env)
-	full := contract.Switch{Model: "a/x", Class: contract.ClassRateLimited, Text: "slow down"}
+	full := contract.Fallback{Model: "a/x", Class: contract.ClassRateLimited, Text: "slow down"}
 	env.RegisterActivityWithOptions(func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
 		res, err := harness.AnswerModel(ctx, in)
-		res.Model, res.Switched = "b/y", []contract.Switch{full}
+		res.Model, res.Fallbacks = "b/y", []contract.Fallback{full}
 		return res, err
 	}, activity.RegisterOptions{Name: contract.ActivityCallModel})
 	env.RegisterActivityWithOptions(func(context.Context, contract.JudgeInput) (*contract.JudgeResult, error) {
-		away := contract.Switch{Model: "b/y", Class: contract.ClassUnavailable, To: "c/z"}
-		return &contract.JudgeResult{Yes: true, Model: "c/z", Switched: []contract.Switch{{Model: full.Model, Class: full.Class, To: "b/y"}, away}}, nil
+		away := contract.Fallback{Model: "b/y", Class: contract.ClassUnavailable, To: "c/z"}
+		return &contract.JudgeResult{Yes: true, Model: "c/z", Fallbacks: []contract.Fallback{{Model: full.Model, Class: full.Class, To: "b/y"}, away}}, nil
 	}, activity.RegisterOptions{Name: contract.ActivityEvaluateCondition})
 	yes := "Shall it?"
 	f := harness.GraphPlan("switches", []harness.GraphNode{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d", Defer: true, Exit: true}}, []harness.GraphEdge{
@@ -43,13 +43,13 @@ func TestFallbackModelsAreReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []contract.Switched{
+	want := []contract.FallbackCount{
 		{From: "a/x", To: "b/y", Class: contract.ClassRateLimited, Times: 5}, {From: "b/y", To: "c/z", Class: contract.ClassUnavailable, Times: 1},
 	}
-	if diff := cmp.Diff(want, out.Usage.Switched); diff != "" {
+	if diff := cmp.Diff(want, out.Usage.Fallbacks); diff != "" {
 		t.Errorf("the result's (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want, status.Usage.Switched); diff != "" {
+	if diff := cmp.Diff(want, status.Usage.Fallbacks); diff != "" {
 		t.Errorf("the status's (-want +got):\n%s", diff)
 	}
 }

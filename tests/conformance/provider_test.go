@@ -79,7 +79,7 @@ func TestSignedReasoningIsKept(t *testing.T) {
 		t.Errorf("result %+v", p.Result)
 	}
 	want := contract.Usage{Calls: 2, Input: 1010, Output: 15, Cached: 900, Cost: 1010*3 + 15*15,
-		Switched: []contract.Switched{{From: "first/m", To: "anthropic/claude-opus-4-8", Class: contract.ClassUnavailable, Times: 2}}}
+		Fallbacks: []contract.FallbackCount{{From: "first/m", To: "anthropic/claude-opus-4-8", Class: contract.ClassUnavailable, Times: 2}}}
 	if !reflect.DeepEqual(p.Result.Usage, want) {
 		t.Errorf("usage %+v, want %+v", p.Result.Usage, want)
 	}

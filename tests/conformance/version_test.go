@@ -22,7 +22,7 @@ func TestLaterVersionsAreTyped(t *testing.T) {
 		"a plan of another shape":            {in: `{"v": 1, "flow": {"plan": ` + later + `}}`},
 		"an agent in a plan":                 {in: `{"v": 1, "model": "script", "flow": {"plan": {"version": 1, "name": "x", "nodes": [], "edges": [], "agents": [{"version": 2, "name": "y"}]}}}`},
 		"a sub-flow's plan":                  {in: `{"v": 1, "depth": 1, "flow": {"plan": ` + later + `}}`},
-		"what a run goes on with":            {in: `{"v": 1, "flow": {}, "carry": {"plan": ` + later + `}}`},
+		"what a run goes on with":            {in: `{"v": 1, "flow": {}, "snapshot": {"plan": ` + later + `}}`},
 		"a branch's plan":                    {workflow: contract.WorkflowBranch, in: `{"v": 1, "node": "a", "plan": ` + later + `}`},
 		"a branch's plan in the known shape": {workflow: contract.WorkflowBranch, in: `{"v": 1, "node": "a", "plan": {"version": 2, "nodes": [{"id": "a"}]}, "order": [0]}`},
 		"what a later worker compiles":       {in: `{"v": 1, "flow": {"name": "x"}}`, prepared: `{"plan": ` + later + `, "hash": "abc", "model": "script"}`},

@@ -109,7 +109,7 @@ func TestContextPolicies(t *testing.T) {
 				}
 				return
 			}
-			if p.Err != nil || p.Status.Executions[0].LeftOut != skips[len(skips)-1] {
+			if p.Err != nil || p.Status.Executions[0].OmittedMessages != skips[len(skips)-1] {
 				t.Errorf("%v, %+v", p.Err, p.Status.Executions)
 			}
 			var page contract.TranscriptPage
@@ -124,7 +124,7 @@ func TestContextPolicies(t *testing.T) {
 func TestAgentSpecDigest(t *testing.T) {
 	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecDigest, Script: harness.AgentspecDigestScript}.Execute(t)
-	if p.Err != nil || string(p.Result.ResultData) != `{"n":4}` || p.Status.Executions[0].LeftOut == 0 || p.Result.Usage.Calls < 7 {
+	if p.Err != nil || string(p.Result.ResultData) != `{"n":4}` || p.Status.Executions[0].OmittedMessages == 0 || p.Result.Usage.Calls < 7 {
 		t.Errorf("%v, %+v, %+v", p.Err, p.Result, p.Status.Executions)
 	}
 	if got := threadOf(t, p, "conversation"); strings.Contains(got, "In short") || strings.Count(got, "Nobody is there") != 3 {

@@ -29,8 +29,8 @@ func TestLateAnswer(t *testing.T) {
 	if harness.ErrorType(late) != contract.ClassAlreadyAnswered || !strings.Contains(late.Error(), want) {
 		t.Errorf("the Update gives %v", late)
 	}
-	if len(p.Status.Rejects) != 1 || !strings.Contains(p.Status.Rejects[0], want) {
-		t.Errorf("the signal gives %q", p.Status.Rejects)
+	if len(p.Status.RejectionReasons) != 1 || !strings.Contains(p.Status.RejectionReasons[0], want) {
+		t.Errorf("the signal gives %q", p.Status.RejectionReasons)
 	}
 	if p.Err != nil || len(p.Status.Answered) != 2 || !p.Status.Answered[0].Expired {
 		t.Errorf("%+v, %v; answered: %+v", p.Result, p.Err, p.Status.Answered)
@@ -47,6 +47,6 @@ func TestAnswerUnderCheck(t *testing.T) {
 			},
 		})}.Execute(t)
 	if p.Err != nil || *p.Result.ResultText != "taken" || p.Status.Rejected != 0 {
-		t.Errorf("%+v, %v; refused: %q", p.Result, p.Err, p.Status.Rejects)
+		t.Errorf("%+v, %v; refused: %q", p.Result, p.Err, p.Status.RejectionReasons)
 	}
 }

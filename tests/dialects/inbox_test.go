@@ -79,7 +79,7 @@ func TestMessageAtTheEnd(t *testing.T) {
 				ask(env, "message", map[string]any{"text": "wait"}, &message)
 			},
 		})}.Execute(t)
-	if p.Err != nil || message != nil || len(p.Result.Unread) != 1 || p.Result.Unread[0].Text != "wait" {
+	if p.Err != nil || message != nil || len(p.Result.UnreadMessages) != 1 || p.Result.UnreadMessages[0].Text != "wait" {
 		t.Errorf("%+v, %v, message %v", p.Result, p.Err, message)
 	}
 	if late == nil {
@@ -109,7 +109,7 @@ func TestCancelBeforeContinueAsNew(t *testing.T) {
 func TestLargeTimeout(t *testing.T) {
 	f := harness.AskFlow()
 	f.Nodes, f.Edges = f.Nodes[:1], []plan.Edge{f.Edges[0], {ID: "e2", From: "ask", To: plan.End}}
-	f.Nodes[0].Ask.LimitSeconds, f.Nodes[0].Exit = 1<<40, true
+	f.Nodes[0].Ask.Timeout, f.Nodes[0].Exit = 1<<40, true
 	var answered error
 	p := harness.TestRun{SetInput: func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: f} },
 		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){

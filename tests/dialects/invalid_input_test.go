@@ -94,7 +94,7 @@ func TestAmbiguousAnswers(t *testing.T) {
 	if harness.ErrorType(refused) != contract.ClassBadRequest || !strings.Contains(refused.Error(), want) {
 		t.Errorf("the Update gives %v", refused)
 	}
-	if p.Err != nil || len(open) != 1 || p.Status.Rejected != 1 || !strings.Contains(p.Status.Rejects[0], want) {
+	if p.Err != nil || len(open) != 1 || p.Status.Rejected != 1 || !strings.Contains(p.Status.RejectionReasons[0], want) {
 		t.Errorf("%v; the status is %+v", p.Err, p.Status)
 	}
 }

@@ -184,8 +184,8 @@ func TestDescriptionsOfAnotherWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(tools.Close)
-	how, spec, err := tools.Elsewhere("count")
-	if err != nil || how.Activity != "CountStock" || how.TaskQueue != "q" || how.StartSeconds != 60 || how.Attempts != 3 || how.Key {
+	how, spec, err := tools.ExternalActivity("count")
+	if err != nil || how.Activity != "CountStock" || how.TaskQueue != "q" || how.StartSeconds != 60 || how.Attempts != 3 || how.IdempotencyKey {
 		t.Errorf("%+v, %v", how, err)
 	}
 	if !strings.Contains(spec.Description, "how many pieces") || !json.Valid(spec.Schema) {

@@ -31,7 +31,7 @@ func TestRequestIsSentAgain(t *testing.T) {
 		seen := ""
 		for _, q := range s.Requests {
 			if q.ID == "b#1/ask-1" {
-				seen += fmt.Sprintf("%s %d", q.Run.Run, q.Again)
+				seen += fmt.Sprintf("%s %d", q.Run.Run, q.Reopened)
 			}
 		}
 		open = append(open, seen)
@@ -42,7 +42,7 @@ func TestRequestIsSentAgain(t *testing.T) {
 		}
 	}
 	taken := func(p harness.Outcome) {
-		p.Env.SignalWorkflow(contract.SignalClose, contract.RequestID{ID: "b#1/ask-1"})
+		p.Env.SignalWorkflow(contract.SignalCloseRequest, contract.RequestID{ID: "b#1/ask-1"})
 	}
 	r := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 100*3600) },

@@ -150,7 +150,7 @@ func TestSessionStoppedWithPromptsQueued(t *testing.T) {
 	for i, id := range []string{"b", "c"} {
 		for where, turns := range map[string][]contract.Turn{"the result": p.Result.Turns, "the query": last, "the answer": {queued[i].out}} {
 			n := slices.IndexFunc(turns, func(t contract.Turn) bool { return t.ID == id })
-			if n < 0 || turns[n].N != 0 || turns[n].Status != contract.TurnStopped || turns[n].Ended == nil || turns[n].Failure == nil || turns[n].Hash != "" {
+			if n < 0 || turns[n].N != 0 || turns[n].Status != contract.TurnStopped || turns[n].EndedAt == nil || turns[n].Failure == nil || turns[n].Hash != "" {
 				t.Errorf("in %s the turns are %+v", where, turns)
 			}
 		}

@@ -332,12 +332,12 @@ func TestChildSessionShowsRejections(t *testing.T) {
 	}
 	for _, want := range []string{`prompt: the prompt: json: unknown field "promt"`, `close_session: close_session: want a JSON object, not [1]`,
 		`confirm: this run keeps no requests and no messages; send it to the run default-test-workflow-id, which does for all below it`} {
-		if got := strings.Join(early.Rejects, "\n"); early.Rejected != 5 || !strings.Contains(got, want) {
+		if got := strings.Join(early.RejectionReasons, "\n"); early.Rejected != 5 || !strings.Contains(got, want) {
 			t.Errorf("the session below shows %d: %s\nwant %s", early.Rejected, got, want)
 		}
 	}
 	if p.Status.Rejected != 0 {
-		t.Errorf("the session itself shows %q", p.Status.Rejects)
+		t.Errorf("the session itself shows %q", p.Status.RejectionReasons)
 	}
 }
 

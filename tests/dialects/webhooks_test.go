@@ -77,7 +77,7 @@ func TestWebhooksAreSent(t *testing.T) {
 	}
 	var data contract.WebhookData
 	harness.DecodeJSON(t, events[0].Event.Data, &data)
-	if data.Status != contract.StatusCompleted || data.Flow != "writer" || *data.ResultText != "Written." || data.Run == "" || data.RunID == "" {
+	if data.Status != contract.StatusCompleted || data.Flow != "writer" || *data.ResultText != "Written." || data.WorkflowID == "" || data.RunID == "" {
 		t.Errorf("the event is %s", events[0].Event.Data)
 	}
 	if diff := cmp.Diff([]string{"ops"}, events[0].Names); diff != "" {

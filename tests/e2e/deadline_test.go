@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/tests/harness"
+	"weft/workflows/plan"
 )
 
 // TestEndToEndAnsweredWithoutWorker answers a question by signal in time, while no worker is there to take
@@ -33,7 +34,7 @@ func TestEndToEndAnsweredWithoutWorker(t *testing.T) {
 func answeredInTime(t *testing.T, limit, events int, answer func(*contract.Request) map[string]any) bool {
 	h := harness.NewWorker(t, 0)
 	f := harness.AskFlow()
-	f.Nodes[0].Ask.LimitSeconds = limit
+	f.Nodes[0].Ask.Timeout = plan.Seconds(limit)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: events, Script: harness.Script(t, `rules: [{contains: red, say: painted}]`)})
 	id := run.GetID()
 	var open []contract.Request

@@ -239,7 +239,7 @@ func TestEndToEndWrongInputs(t *testing.T) {
 		"a negative limit":        map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode("")}, "max_steps": -3},
 		"an unknown role":         map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode("")}, "history": []any{map[string]any{"role": "wizard", "content": "x"}}},
 		"a connection of no type": map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode(""), "name": "f.json"}, "model": "script", "data_connections": []any{map[string]any{"id": "x", "type": 7}}},
-		"a forged continuation":   map[string]any{"v": 1, "carry": map[string]any{"plan": map[string]any{}}},
+		"a forged continuation":   map[string]any{"v": 1, "snapshot": map[string]any{"plan": map[string]any{}}},
 	} {
 		run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.Queue}, "Flow", in)
 		if err != nil {

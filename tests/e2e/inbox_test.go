@@ -49,17 +49,17 @@ func TestEndToEndForeignSignals(t *testing.T) {
 			}
 			long := strings.Repeat("w", 2000)
 			for i, req := range []any{
-				map[string]any{"id": "a", "kind": "confirm", "run": map[string]any{"wf": long}},
-				map[string]any{"id": "b", "kind": "confirm", "run": map[string]any{"wf": ""}},
-				map[string]any{"id": "c", "kind": "nonsense", "run": map[string]any{"wf": id + "/x"}},
-				map[string]any{"id": long, "kind": "confirm", "run": map[string]any{"wf": id + "/x"}},
-				map[string]any{"id": "e", "kind": "confirm", "text": strings.Repeat("t", 1<<20), "run": map[string]any{"wf": id + "/x"}},
+				map[string]any{"id": "a", "kind": "confirm", "run": map[string]any{"workflow_id": long}},
+				map[string]any{"id": "b", "kind": "confirm", "run": map[string]any{"workflow_id": ""}},
+				map[string]any{"id": "c", "kind": "nonsense", "run": map[string]any{"workflow_id": id + "/x"}},
+				map[string]any{"id": long, "kind": "confirm", "run": map[string]any{"workflow_id": id + "/x"}},
+				map[string]any{"id": "e", "kind": "confirm", "text": strings.Repeat("t", 1<<20), "run": map[string]any{"workflow_id": id + "/x"}},
 			} {
 				h.Signal(t, id, contract.SignalRequest, req)
 				harness.WaitFor(t, "the signal to be refused", func() bool { return h.Status(t, id).Rejected == i+1 })
 			}
 			if where == "root" {
-				h.Signal(t, id, contract.SignalClose, contract.RequestID{ID: q.ID})
+				h.Signal(t, id, contract.SignalCloseRequest, contract.RequestID{ID: q.ID})
 			}
 			if open := h.OpenRequests(t, id, 1); open[0].ID != q.ID {
 				t.Fatalf("open: %+v", open)
@@ -142,10 +142,10 @@ func TestEndToEndConsumedAnswers(t *testing.T) {
 	// The last run was started with what the one before carried.
 	var in contract.RunInput
 	args := harness.Events(t, h.Client, run.GetID(), "")[0].GetWorkflowExecutionStartedEventAttributes().GetInput()
-	if err := converter.GetDefaultDataConverter().FromPayloads(args, &in); err != nil || in.Carry == nil || in.Carry.Desk == nil {
+	if err := converter.GetDefaultDataConverter().FromPayloads(args, &in); err != nil || in.Snapshot == nil || in.Snapshot.Inbox == nil {
 		t.Fatalf("%+v, %v", in, err)
 	}
-	for _, a := range in.Carry.Desk.Answered {
+	for _, a := range in.Snapshot.Inbox.Answered {
 		if a.Reply != nil {
 			t.Errorf("the answer to %s is carried although it was taken", a.ID)
 		}

@@ -51,7 +51,7 @@ func TestEndToEndRepeatedUpdate(t *testing.T) {
 	asked("Which size?")
 	send("two", "large")
 	out, err := harness.Result(t, run)
-	if err != nil || *out.ResultText != "painted" || len(out.Unread) != 0 {
+	if err != nil || *out.ResultText != "painted" || len(out.UnreadMessages) != 0 {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if n := harness.RunCount(t, h.Client, h.Client.GetWorkflow(context.Background(), run.GetID(), "")); n < 2 {

@@ -222,7 +222,7 @@ func TestEndToEndLoopBesideRequest(t *testing.T) {
 
 func TestEndToEndNoAnswerInTime(t *testing.T) {
 	t.Parallel()
-	tools, err := tool.Open(tool.Settings{Confirm: map[string]tool.ConfirmRule{"mail": {Tools: []string{"send_*"}, LimitSeconds: 1}}})
+	tools, err := tool.Open(tool.Settings{Confirm: map[string]tool.ConfirmRule{"mail": {Tools: []string{"send_*"}, Timeout: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,12 +322,12 @@ func TestEndToEndSteer(t *testing.T) {
 			if err != nil || *out.ResultText != "j heard" {
 				t.Fatalf("%+v, %v", out, err)
 			}
-			if len(out.Unread) != 1 || out.Unread[0].Text != "too late for a" {
-				t.Errorf("unread: %+v", out.Unread)
+			if len(out.UnreadMessages) != 1 || out.UnreadMessages[0].Text != "too late for a" {
+				t.Errorf("unread: %+v", out.UnreadMessages)
 			}
 			s := h.Status(t, id)
 			if s.Rejected != 0 {
-				t.Errorf("rejected: %v", s.Rejects)
+				t.Errorf("rejected: %v", s.RejectionReasons)
 			}
 		})
 	}

@@ -273,7 +273,7 @@ func TestEndToEndStoreLargeAnswers(t *testing.T) {
 		if err != nil || len(*out.ResultText) < bytes {
 			t.Fatalf("%.200s, %v", fmt.Sprint(out), err)
 		}
-		if len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left < bytes {
+		if len(out.ExitOutputs) != 1 || out.ExitOutputs[0].OmittedBytes < bytes {
 			t.Errorf("exit outputs are %.200s", fmt.Sprint(out.ExitOutputs))
 		}
 	})

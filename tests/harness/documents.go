@@ -35,7 +35,7 @@ const TalkerScript = `rules:
 
 // ClientConnection is a connection with one tool that the run's client executes.
 func ClientConnection(name string, limit int) []contract.DataConnection {
-	return []contract.DataConnection{{ID: "web", Kind: plan.ConnectionClient, Tools: []plan.ClientTool{{Name: name, LimitSeconds: limit}}}}
+	return []contract.DataConnection{{ID: "web", Kind: plan.ConnectionClient, Tools: []plan.ClientTool{{Name: name, Timeout: plan.Seconds(limit)}}}}
 }
 
 // ClientTools binds a node to the tool of ClientConnection.

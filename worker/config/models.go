@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/workflows/plan"
 )
 
 // smallModel is the default if OpenAI's key is set.
@@ -162,7 +163,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 	}
 	out.Confirm = map[string]tool.ConfirmRule{}
 	for name, r := range c.Confirm {
-		out.Confirm[name] = tool.ConfirmRule{Tools: r.Tools, Connections: r.Connections, LimitSeconds: wholeSeconds(r.Timeout), Never: r.Never}
+		out.Confirm[name] = tool.ConfirmRule{Tools: r.Tools, Connections: r.Connections, Timeout: plan.Seconds(wholeSeconds(r.Timeout)), Never: r.Never}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Connections)) {
 		at, s := "connections."+id, c.Connections[id]

@@ -77,13 +77,13 @@ func (p *player) prepare(ctx context.Context, in contract.CompileFlowInput) (*co
 }
 
 func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
-	sent := Told(in.Tail, p.text)
+	sent := Sent(in.Tail, p.text)
 	c, err := p.called(ctx, contract.ActivityCallModel, deref(sent))
 	if err != nil {
 		return nil, err
 	}
-	if c.Told != nil && sent != nil && *c.Told != *sent {
-		p.differ(c.At, "what the model is told", *c.Told, *sent)
+	if c.Sent != nil && sent != nil && *c.Sent != *sent {
+		p.differ(c.At, "what the model is sent", *c.Sent, *sent)
 	}
 	for _, e := range in.Tail {
 		if len(e.Message) > 0 {
@@ -94,7 +94,7 @@ func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.M
 	if err != nil {
 		return nil, p.fails(c, err)
 	}
-	p.switches(c, out.Switched)
+	p.switches(c, out.Fallbacks)
 	out.Asks = c.Asks
 	p.keep(out.Message)
 	return out, nil
@@ -112,7 +112,7 @@ func (p *player) judge(ctx context.Context, in contract.JudgeInput) (*contract.J
 	if err != nil {
 		return nil, p.fails(c, err)
 	}
-	p.switches(c, out.Switched)
+	p.switches(c, out.Fallbacks)
 	return out, nil
 }
 
@@ -124,7 +124,7 @@ func (p *player) fails(c *Call, err error) error {
 }
 
 // switches compares the models that could not answer.
-func (p *player) switches(c *Call, got []contract.Switch) {
+func (p *player) switches(c *Call, got []contract.Fallback) {
 	text := func(list []Switch) string {
 		var out []string
 		for _, s := range list {
@@ -135,7 +135,7 @@ func (p *player) switches(c *Call, got []contract.Switch) {
 		}
 		return strings.Join(out, ", ")
 	}
-	if want, is := text(c.Switched), text(Switches(got)); want != is {
+	if want, is := text(c.Fallbacks), text(Switches(got)); want != is {
 		p.differ(c.At, "the models that could not answer", want, is)
 	}
 }
@@ -149,7 +149,7 @@ func (p *player) condense(ctx context.Context, in contract.CondenseInput) (*cont
 	if err != nil {
 		return nil, p.fails(c, err)
 	}
-	p.switches(c, out.Switched)
+	p.switches(c, out.Fallbacks)
 	return out, nil
 }
 
@@ -162,7 +162,7 @@ func (p *player) summarise(ctx context.Context, in contract.SummariseInput) (*co
 	if err != nil {
 		return nil, p.fails(c, err)
 	}
-	p.switches(c, out.Switched)
+	p.switches(c, out.Fallbacks)
 	return out, nil
 }
 
@@ -222,7 +222,7 @@ func (p *player) listTools(ctx context.Context, _ contract.CatalogueInput) (*con
 	out, err := repeated[contract.CatalogueResult](ctx, p, contract.ActivityListTools)
 	if err == nil {
 		p.keep(out.Catalogue)
-		out.Elsewhere = nil // the recording has the calls as those of any tool
+		out.ExternalActivity = nil // the recording has the calls as those of any tool
 	}
 	return out, err
 }
@@ -249,9 +249,9 @@ func repeated[T any](ctx context.Context, p *player, kind string) (*T, error) {
 	return &out, nil
 }
 
-// Told is the text of the message that a model is to answer, where a user or the flow said it;
+// Sent is the text of the message that a model is to answer, where a user or the flow said it;
 // nil where a tool or a model did, or where text does not know all of it.
-func Told(tail []contract.TailEntry, text func(sha string) (string, bool)) *string {
+func Sent(tail []contract.TailEntry, text func(sha string) (string, bool)) *string {
 	if len(tail) == 0 || len(tail[len(tail)-1].Message) == 0 {
 		return nil
 	}
@@ -293,7 +293,7 @@ func TextOf(raw json.RawMessage) (string, bool) {
 
 // asked says in short what a call asks.
 func (c *Call) asked() string {
-	return strings.TrimSpace(strings.Join([]string{c.Kind, c.Tool, string(c.Arguments), c.Question, deref(c.Told)}, " "))
+	return strings.TrimSpace(strings.Join([]string{c.Kind, c.Tool, string(c.Arguments), c.Question, deref(c.Sent)}, " "))
 }
 
 func deref(s *string) string {

@@ -50,14 +50,14 @@ type Call struct {
 	At string `json:"at"`
 	// Kind is the activity's type.
 	Kind string `json:"kind"`
-	// Told is the text of the message that a model was to answer, where a user or the flow said
+	// Sent is the text of the message that a model was to answer, where a user or the flow said
 	// it; Question is a judge's.
-	Told     *string `json:"told,omitempty"`
+	Sent     *string `json:"sent,omitempty"`
 	Question string  `json:"question,omitempty"`
 	// Asks reports whether a remote agent's answer is a question to a person.
 	Asks bool `json:"asks,omitempty"`
-	// Switched are the models that could not answer, before another of the list did.
-	Switched []Switch `json:"switched,omitempty"`
+	// Fallbacks are the models that could not answer, before another of the list did.
+	Fallbacks []Switch `json:"fallbacks,omitempty"`
 	// Tool and Arguments are what a tool was asked; Result is its text, Error reports whether it is an
 	// error.
 	Tool      string          `json:"tool,omitempty"`
@@ -80,7 +80,7 @@ type Switch struct {
 }
 
 // Switches is what a recording has of switches.
-func Switches(list []contract.Switch) []Switch {
+func Switches(list []contract.Fallback) []Switch {
 	var out []Switch
 	for _, s := range list {
 		out = append(out, Switch{s.Model, s.Class})
@@ -90,7 +90,7 @@ func Switches(list []contract.Switch) []Switch {
 
 // Switches reports whether a model of a list could not answer in the run.
 func (r *Recording) Switches() bool {
-	return slices.ContainsFunc(r.Calls, func(c Call) bool { return len(c.Switched) > 0 })
+	return slices.ContainsFunc(r.Calls, func(c Call) bool { return len(c.Fallbacks) > 0 })
 }
 
 // Answer is what somebody told the run.

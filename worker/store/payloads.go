@@ -47,7 +47,7 @@ func isInternal(value any) bool {
 	}
 	if in, ok := value.(contract.RunInput); ok {
 		// The interpreter starts sub-agents, and runs that continue.
-		return in.Carry != nil || in.Depth > 0
+		return in.Snapshot != nil || in.Depth > 0
 	}
 	return internal[t]
 }

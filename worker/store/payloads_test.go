@@ -49,7 +49,7 @@ func TestWhatGoesToTheStore(t *testing.T) {
 		"what a branch brings back":           {&contract.BranchResult{Messages: []json.RawMessage{text(long)}}, true},
 		"a client's input":                    {contract.RunInput{V: 1, Input: long}, false},
 		"one that Temporal does not take":     {contract.RunInput{V: 1, Input: huge}, true},
-		"the input of a run that goes on":     {contract.RunInput{V: 1, Carry: &contract.Carry{Plan: &plan.Flow{Description: long}}}, true},
+		"the input of a run that goes on":     {contract.RunInput{V: 1, Snapshot: &contract.RunSnapshot{Plan: &plan.Flow{Description: long}}}, true},
 		"that of a sub-agent":                 {contract.RunInput{V: 1, Depth: 1, Input: long}, true},
 		"a result":                            {&contract.RunResult{ResultText: &long}, false},
 		"a result that Temporal refuses":      {&contract.RunResult{ResultText: &huge}, true},

@@ -36,7 +36,7 @@ func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) 
 	if errors.Is(err, runtime.ErrYield) {
 		x.State.Agent = a.snapshot()
 	}
-	out.LeftOut = a.leftOut()
+	out.OmittedBytes = a.leftOut()
 	return out, err
 }
 
@@ -240,7 +240,7 @@ func remoteConnection(r *runtime.Run, id string) plan.Connection {
 }
 
 // bound finds the connection of a tool, or nil.
-func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.Bound {
+func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.ResolvedConnection {
 	id := BoundTo(t)
 	for i := range r.Shared.Connections {
 		if r.Shared.Connections[i].ID == id {

@@ -13,10 +13,10 @@ import (
 
 // elsewhere calls a tool that is an activity of another worker. That worker knows nothing of
 // Weft, nor of the store: it gets the arguments, and what it returns or fails with is the model's to read.
-func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.RawMessage, note string) (runtime.ToolReply, error) {
-	e := b.Elsewhere
+func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.ResolvedConnection, args json.RawMessage, note string) (runtime.ToolReply, error) {
+	e := b.ExternalActivity
 	given := []any{args}
-	if e.Key {
+	if e.IdempotencyKey {
 		given = append(given, contract.CallKey{IdempotencyKey: c.agentRun.run.Transcript.Run + "/" + contract.BoundID(c.id("tool"))})
 	}
 	if n, err := runtime.Size(given); err == nil && n > contract.MaxPayload {
@@ -34,7 +34,7 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 			*reply = runtime.ToolReply{Text: note + Said(out)}
 			return nil
 		}
-		if text, ok := e.Told(err); ok && !contract.Cancelled(err) {
+		if text, ok := e.ErrorText(err); ok && !contract.Cancelled(err) {
 			*reply = runtime.ToolReply{Text: text, Failed: true}
 			return nil
 		}
@@ -53,7 +53,7 @@ func Said(raw json.RawMessage) string {
 	return string(runtime.Unescape(raw))
 }
 
-func (c *toolCall) elsewhereOptions(e *contract.Elsewhere) workflow.ActivityOptions {
+func (c *toolCall) elsewhereOptions(e *contract.ExternalActivity) workflow.ActivityOptions {
 	seconds := e.TimeoutSeconds
 	if seconds == 0 {
 		seconds = c.agentRun.run.Flow.Policy.ToolSeconds

@@ -38,7 +38,7 @@ func markThread(t *runtime.Thread) threadMark {
 	return threadMark{thread: t, len: len(t.Entries), called: t.Called.Len, sent: t.CarriedSent()}
 }
 
-func (m *threadMark) messages() []contract.CarriedMessage {
+func (m *threadMark) messages() []contract.ThreadMessage {
 	return runtime.CarriedMessages(m.thread.Entries[:m.len])
 }
 

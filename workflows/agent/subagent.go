@@ -83,7 +83,7 @@ func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInpu
 	part, release := c.agentRun.run.Budget.Allocated(s.Run, 1+len(c.agentRun.under))
 	defer release()
 	if s.Run != nil && s.Run.Plan != nil {
-		in = contract.RunInput{V: contract.Version, Model: c.agentRun.run.Shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: s.Run}
+		in = contract.RunInput{V: contract.Version, Model: c.agentRun.run.Shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Snapshot: s.Run}
 	}
 	in.Budget = part
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: c.agentRun.execution.Node.ID + " · sub-agent"}
@@ -95,7 +95,7 @@ func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 	if out.ResultText != nil {
 		return contract.ToolReply{Text: *out.ResultText}
 	}
-	if text := lastSaid(out.Talk); text != "" && named && string(out.ResultData) == "{}" {
+	if text := lastSaid(out.Conversation); text != "" && named && string(out.ResultData) == "{}" {
 		return contract.ToolReply{Text: text}
 	}
 	return contract.ToolReply{Text: string(out.ResultData)}
@@ -125,7 +125,7 @@ func (c *toolCall) startID() string {
 }
 
 // lastSaid is what an agent said last in a flow's conversation.
-func lastSaid(t *contract.Talk) string {
+func lastSaid(t *contract.Conversation) string {
 	if t == nil {
 		return ""
 	}

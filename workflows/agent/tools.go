@@ -205,11 +205,11 @@ func (c *toolCall) id(kind string) string {
 
 // confirm asks a person where the flow or the worker's rules want it. It gives the arguments
 // with which the call is made, or the reply of one that is refused.
-func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bound, args json.RawMessage) (json.RawMessage, string, *runtime.ToolReply, error) {
-	need, limit := tool.Confirm, 0
+func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (json.RawMessage, string, *runtime.ToolReply, error) {
+	need, limit := tool.Confirm, plan.Seconds(0)
 	for _, rule := range b.Confirm {
 		if rule.Name == tool.Name {
-			need, limit = true, rule.LimitSeconds
+			need, limit = true, rule.Timeout
 		}
 	}
 	if !need {
@@ -218,7 +218,7 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bo
 	req := contract.Request{
 		ID: c.id("confirm"), Kind: contract.RequestConfirm, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
 		Text:      fmt.Sprintf("%s wants to call %s%s", c.agentRun.who(), tool.As, inWords(args)),
-		Catalogue: b.Catalogue, LimitSeconds: limit,
+		Catalogue: b.Catalogue, Timeout: limit,
 	}
 	c.describeCall(&req, tool, args)
 	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
@@ -282,16 +282,16 @@ func inWords(args json.RawMessage) string {
 }
 
 // client has a client of the run execute a tool.
-func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Bound, args json.RawMessage) (runtime.ToolReply, error) {
-	limit := 0
+func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (runtime.ToolReply, error) {
+	limit := plan.Seconds(0)
 	for i := range b.Connection.Tools {
 		if b.Connection.Tools[i].Name == tool.Name {
-			limit = b.Connection.Tools[i].LimitSeconds
+			limit = b.Connection.Tools[i].Timeout
 		}
 	}
 	req := contract.Request{
 		ID: c.id("client"), Kind: contract.RequestToolResult, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
-		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, LimitSeconds: limit,
+		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, Timeout: limit,
 	}
 	c.describeCall(&req, tool, args)
 	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
@@ -366,13 +366,13 @@ func arguments(text string) (json.RawMessage, string) {
 }
 
 // tool calls a tool outside, as an activity.
-func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, args json.RawMessage, note string) (runtime.ToolReply, error) {
+func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage, note string) (runtime.ToolReply, error) {
 	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note}
 	if len(args) > runtime.MaxInline && note == "" {
 		// History has them already, in the message that asks for the call.
 		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
 	}
-	if b.Elsewhere != nil {
+	if b.ExternalActivity != nil {
 		return c.elsewhere(ctx, b, args, note)
 	}
 	once := b.Never(t.Name)
@@ -381,7 +381,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
 			Activity: contract.ActivityCallTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
 			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: runtime.Retrying(c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ToolSeconds), b.Connection.Retry, once),
-			Once: once, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.Room}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
+			Once: once, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
 		})
 		if err == nil {
 			*reply = runtime.ToolReply{Message: out.Message, Failed: out.Error}

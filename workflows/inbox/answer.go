@@ -75,9 +75,9 @@ func (d *Inbox) roomFor(m *contract.MessageAnswer) error {
 	// What branches have counts too, read or not: they bring back what they have not read.
 	n, all := d.givenSize()
 	own := runtime.InPayload(m.Text) + len(m.Node)
-	n, all = n+len(d.Unread), all+own
-	for i := range d.Unread {
-		all += runtime.InPayload(d.Unread[i].Text) + len(d.Unread[i].Node)
+	n, all = n+len(d.UnreadMessages), all+own
+	for i := range d.UnreadMessages {
+		all += runtime.InPayload(d.UnreadMessages[i].Text) + len(d.UnreadMessages[i].Node)
 	}
 	switch {
 	case len(m.Text) > runtime.MaxMessage:
@@ -189,7 +189,7 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 	}
 	d.seq++
 	seq := d.seq
-	d.Unread = append(d.Unread, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, By: m.By})
+	d.UnreadMessages = append(d.UnreadMessages, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, By: m.By})
 	d.assign(ctx)
 	d.host.Changed(ctx)
 	ready := func() bool {
@@ -204,7 +204,7 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 		return nil, err
 	}
 	if err := d.placed(m); err != nil {
-		d.Unread = slices.DeleteFunc(d.Unread, func(i contract.Inbound) bool { return i.Seq == seq })
+		d.UnreadMessages = slices.DeleteFunc(d.UnreadMessages, func(i contract.Inbound) bool { return i.Seq == seq })
 		d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == id })
 		d.seen = slices.DeleteFunc(d.seen, func(s string) bool { return s == update })
 		return nil, err

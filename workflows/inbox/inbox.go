@@ -36,7 +36,7 @@ type Inbox struct {
 	Requests   []contract.Request
 	answered   []contract.Answered
 	remembered []contract.Remembered
-	Unread     []contract.Inbound
+	UnreadMessages     []contract.Inbound
 	seen       []string
 	seq        int
 	// limits end the timers of open requests.
@@ -110,7 +110,7 @@ func (d *Inbox) Serve(ctx workflow.Context) error {
 		d.signals = append(d.signals, signal{kind, d.signalled,
 			workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: updateText[kind]})})
 	}
-	for _, name := range []string{contract.SignalRequest, contract.SignalClose} {
+	for _, name := range []string{contract.SignalRequest, contract.SignalCloseRequest} {
 		d.signals = append(d.signals, signal{name, d.receiveAnnouncement, workflow.GetSignalChannel(ctx, name)})
 	}
 	var channels []workflow.ReceiveChannel
@@ -211,7 +211,7 @@ func (d *Inbox) receiveAnnouncement(ctx workflow.Context, name string, raw conve
 	switch {
 	case err != nil:
 		d.reject(ctx, name, fmt.Errorf("it is from no run of this tree: %w", err))
-	case name == contract.SignalClose:
+	case name == contract.SignalCloseRequest:
 		d.Close(ctx, req.ID)
 	default:
 		d.show(ctx, &req)
@@ -292,9 +292,9 @@ func (d *Inbox) show(ctx workflow.Context, req *contract.Request) {
 		return
 	}
 	own := *req
-	own.OpenedAt, own.DueAt, own.Again = workflow.Now(ctx).UTC(), nil, again
-	if own.LimitSeconds > 0 {
-		due := own.OpenedAt.Add(time.Duration(min(own.LimitSeconds, maxLimit)) * time.Second)
+	own.OpenedAt, own.DueAt, own.Reopened = workflow.Now(ctx).UTC(), nil, again
+	if own.Timeout > 0 {
+		due := own.OpenedAt.Add(time.Duration(min(own.Timeout, maxLimit)) * time.Second)
 		own.DueAt = &due
 	}
 	d.Requests = append(d.Requests, own)
@@ -318,7 +318,7 @@ func (d *Inbox) askedAgain(req *contract.Request) (again int, answered *contract
 	if a == nil || a.Reply != nil || a.Run == "" || a.Run == req.Run.Run {
 		return 0, a
 	}
-	again = a.Again + 1
+	again = a.Reopened + 1
 	d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == req.ID })
 	return again, nil
 }
@@ -368,9 +368,9 @@ func (d *Inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
 
 // early answers a question with a message that came before it was asked.
 func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
-	for i, m := range d.Unread {
+	for i, m := range d.UnreadMessages {
 		if m.Node == "" || m.Node == req.Node {
-			d.Unread = slices.Delete(d.Unread, i, i+1)
+			d.UnreadMessages = slices.Delete(d.UnreadMessages, i, i+1)
 			d.settle(ctx, d.index(req.ID), contract.Reply{ID: req.ID, Message: &contract.MessageAnswer{ID: req.ID, Text: m.Text, By: m.By}}, "", m.By)
 			return
 		}
@@ -430,7 +430,7 @@ func (d *Inbox) find(id string) *contract.Answered {
 func (d *Inbox) settle(ctx workflow.Context, i int, reply contract.Reply, hash, by string) {
 	req := d.Requests[i]
 	d.remove(ctx, i, !reply.Expired)
-	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Run: req.Run.Run, Again: req.Again, Expired: reply.Expired, Reply: &reply})
+	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Run: req.Run.Run, Reopened: req.Reopened, Expired: reply.Expired, Reply: &reply})
 	d.relay(ctx, &req, &reply)
 	d.host.Changed(ctx)
 }
@@ -467,27 +467,27 @@ func (d *Inbox) Status(s *contract.Status) {
 		a.Reply = nil
 		s.Answered = append(s.Answered, a)
 	}
-	for _, m := range d.Unread {
+	for _, m := range d.UnreadMessages {
 		m.Text = runtime.Cut(m.Text, runtime.MaxName)
 		s.Inbox = append(s.Inbox, m)
 	}
 }
 
 // Carry is what the owner's next run goes on with.
-func (d *Inbox) Carry() *contract.DeskCarry {
-	return &contract.DeskCarry{Open: d.Requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.Unread,
-		Seen: d.seen, Seq: d.seq, Rejected: d.run.Requests.Rejected, Rejects: d.run.Requests.Rejects}
+func (d *Inbox) Snapshot() *contract.InboxState {
+	return &contract.InboxState{Open: d.Requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.UnreadMessages,
+		Seen: d.seen, Seq: d.seq, Rejected: d.run.Requests.Rejected, RejectionReasons: d.run.Requests.RejectionReasons}
 }
 
 // Restore takes over the inbox of the run before.
-func (d *Inbox) Restore(ctx workflow.Context, c *contract.DeskCarry) {
+func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 	if c == nil {
 		return
 	}
 	// A signal may have come before.
 	d.Requests, d.answered, d.remembered = append(c.Open, d.Requests...), append(c.Answered, d.answered...), c.Remembered
-	d.Unread, d.seen, d.seq = append(c.Inbox, d.Unread...), append(c.Seen, d.seen...), c.Seq+d.seq
-	d.run.Requests.Rejected, d.run.Requests.Rejects = c.Rejected+d.run.Requests.Rejected, append(c.Rejects, d.run.Requests.Rejects...)
+	d.UnreadMessages, d.seen, d.seq = append(c.Inbox, d.UnreadMessages...), append(c.Seen, d.seen...), c.Seq+d.seq
+	d.run.Requests.Rejected, d.run.Requests.RejectionReasons = c.Rejected+d.run.Requests.Rejected, append(c.RejectionReasons, d.run.Requests.RejectionReasons...)
 	for i := range c.Open {
 		d.run.Watch.Open(ctx, &c.Open[i])
 		d.watch(ctx, &c.Open[i])

@@ -76,7 +76,7 @@ func TestAnswersAsTheyTravel(t *testing.T) {
 			t.Errorf("%s gives %.200v, want class %q", name, err, tc.class)
 		}
 	}
-	d.Unread = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
+	d.UnreadMessages = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
 	if err := d.admit(contract.RequestMessage, json.RawMessage(`{"text":"`+strings.Repeat("<", 100_000)+`"}`)); class(err) != contract.ClassTooLarge {
 		t.Errorf("a second message of brackets gives %v", err)
 	}
@@ -116,13 +116,13 @@ func TestInboxIsCarriedWhole(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		old, again := New(runtime.New(ctx), idleHost{}), New(runtime.New(ctx), idleHost{})
-		old.Requests, old.answered = []contract.Request{{ID: "r", OpenedAt: at}}, []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}}
-		old.remembered, old.Unread, old.seen, old.seq = []contract.Remembered{{Name: "n"}}, []contract.Inbound{{Seq: 1, Text: "hi"}}, []string{"s"}, 3
-		old.run.Requests.Rejected, old.run.Requests.Rejects = 2, []string{"no"}
-		again.Restore(ctx, workflowtest.Travels(t, old.Carry()))
+		old.Requests, old.answered = []contract.Request{{ID: "r", OpenedAt: at}}, []contract.Answered{{ID: "q", At: at, Run: "r", Reopened: 1, Expired: true}}
+		old.remembered, old.UnreadMessages, old.seen, old.seq = []contract.Remembered{{Name: "n"}}, []contract.Inbound{{Seq: 1, Text: "hi"}}, []string{"s"}, 3
+		old.run.Requests.Rejected, old.run.Requests.RejectionReasons = 2, []string{"no"}
+		again.Restore(ctx, workflowtest.Travels(t, old.Snapshot()))
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "Busy": noneNow, "relays": noneNow,
 			"looking": noneNow, "looks": "it is of one run", "signals": wasRun, "given": noneNow, "full": wasRun})
-		if again.run.Requests.Rejected != 2 || len(again.run.Requests.Rejects) != 1 {
+		if again.run.Requests.Rejected != 2 || len(again.run.Requests.RejectionReasons) != 1 {
 			t.Error("the refused signals are not carried")
 		}
 	})

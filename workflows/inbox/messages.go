@@ -23,7 +23,7 @@ type dispatched struct {
 
 // Messages takes those that the next model call of a node in this run is to have.
 func (d *Inbox) Messages(node string) []contract.Inbound {
-	return runtime.TakeMessages(&d.Unread, node)
+	return runtime.TakeMessages(&d.UnreadMessages, node)
 }
 
 // assign gives unread messages to branches that are running. While a branch runs alone, in this run, its agent
@@ -32,7 +32,7 @@ func (d *Inbox) assign(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var left []contract.Inbound
 	full := false
-	for _, m := range d.Unread {
+	for _, m := range d.UnreadMessages {
 		branch, child := d.host.Route(&m)
 		if child != nil && !full {
 			full = !d.run.Sizes.Clear() || !d.run.Sizes.Take(quiet, messageSize(&m))
@@ -45,7 +45,7 @@ func (d *Inbox) assign(ctx workflow.Context) {
 		d.run.Sizes.Sends(sent)
 		d.given = append(d.given, dispatched{message: m, branch: branch, sent: sent})
 	}
-	d.Unread = left
+	d.UnreadMessages = left
 	if !full || d.full {
 		return
 	}
@@ -72,7 +72,7 @@ func (d *Inbox) givenSize() (n, size int) {
 // Give takes the messages with which a branch begins: those that it reads.
 func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
 	var out, left []contract.Inbound
-	for _, m := range d.Unread {
+	for _, m := range d.UnreadMessages {
 		if reads(&m) {
 			out = append(out, m)
 			d.given = append(d.given, dispatched{message: m, branch: branch})
@@ -80,7 +80,7 @@ func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contra
 			left = append(left, m)
 		}
 	}
-	d.Unread = left
+	d.UnreadMessages = left
 	return out
 }
 
@@ -101,12 +101,12 @@ func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		lost := never || g.sent != nil && g.sent.Get(quiet, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == g.message.Seq }) {
-			d.Unread = append(d.Unread, g.message)
+			d.UnreadMessages = append(d.UnreadMessages, g.message)
 			back = true
 		}
 	}
 	if back {
-		slices.SortFunc(d.Unread, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
+		slices.SortFunc(d.UnreadMessages, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
 		d.assign(ctx)
 	}
 }

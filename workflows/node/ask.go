@@ -22,14 +22,14 @@ func (askKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution)
 	}
 	reply, err := r.Requests.Ask(ctx, x, contract.Request{
 		ID: x.ID + "/ask", Kind: contract.RequestMessage, Text: question,
-		Hash: contract.SHA([]byte(question)), LimitSeconds: x.Node.Ask.LimitSeconds,
+		Hash: contract.SHA([]byte(question)), Timeout: x.Node.Ask.Timeout,
 	})
 	switch {
 	case err != nil:
 		return runtime.Outcome{}, err
 	case reply.Message == nil:
 		return runtime.Outcome{}, r.Fail(x, contract.ClassNoAnswer, "start the run again, or give the node a longer limit",
-			"nobody answered within %d seconds", x.Node.Ask.LimitSeconds)
+			"nobody answered within %d seconds", x.Node.Ask.Timeout)
 	}
 	var t *runtime.Thread
 	if x.Node.Ports != nil {

@@ -123,9 +123,9 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	case err != nil:
 		j.Done, j.Failure = true, contract.FailureOf(err).Text
 	default:
-		j.FlowOutcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode), Talk: out.Talk}
+		j.FlowOutcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode), Conversation: out.Conversation}
 		if c.cfg.Apart {
-			j.Talk = nil
+			j.Conversation = nil
 		}
 		if c.cfg.AtOnce == 1 {
 			c.heardOf(j)
@@ -142,7 +142,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 		return c.run.Fail(c.execution, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
 	}
 	in := c.input(j, s.Run)
-	part, release := c.run.Budget.Allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
+	part, release := c.run.Budget.Allocated(in.Snapshot, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()
 	in.Budget = part
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: fmt.Sprintf("%s · %s", c.execution.Node.ID, j.flow)}
@@ -151,24 +151,24 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 
 // heardOf takes what was said in a flow into the conversation.
 func (c *callRun) heardOf(j *calledFlow) {
-	if j.Talk != nil {
-		c.run.Conversation.Add(j.Talk.Messages)
-		j.Talk = nil
+	if j.Conversation != nil {
+		c.run.Conversation.Add(j.Conversation.Messages)
+		j.Conversation = nil
 	}
 }
 
 // input is what a flow's run is started with.
-func (c *callRun) input(j *calledFlow, rest *contract.Carry) contract.RunInput {
+func (c *callRun) input(j *calledFlow, rest *contract.RunSnapshot) contract.RunInput {
 	in := contract.RunInput{V: contract.Version, Model: c.run.Shared.Model, Depth: c.run.Shared.Depth + 1, MaxEvents: c.run.Shared.MaxEvents}
 	if rest != nil && rest.Plan != nil {
-		in.Carry = rest
+		in.Snapshot = rest
 		return in
 	}
 	flow, src := c.run.Flow.Closure(j.flow), c.run.Source.Sub(j.flow)
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
 	in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = c.run.Shared.OnError, c.run.Shared.Script, c.run.Shared.Owner, c.run.Shared.MaxPayload
 	if c.run.Conversation.Thread != nil && !c.cfg.Apart && converses(flow) {
-		in.Talk = &contract.Talk{Messages: runtime.CarriedMessages(c.run.Conversation.Thread.Entries)}
+		in.Conversation = &contract.Conversation{Messages: runtime.CarriedMessages(c.run.Conversation.Thread.Entries)}
 	}
 	return in
 }
@@ -185,9 +185,9 @@ func converses(f *plan.Flow) bool {
 // weight is what of the job the node would carry.
 func (j *calledFlow) weight() int {
 	n := len(j.Data) + len(j.Failure)
-	if j.Talk != nil {
-		for i := range j.Talk.Messages {
-			n += len(j.Talk.Messages[i].Raw)
+	if j.Conversation != nil {
+		for i := range j.Conversation.Messages {
+			n += len(j.Conversation.Messages[i].Raw)
 		}
 	}
 	return n

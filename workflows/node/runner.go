@@ -211,7 +211,7 @@ func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution, done *Executed
 	schedule.SetOutput(x.View, contract.NodeOutput{
 		Node: x.Node.ID, Name: x.Node.Name, Order: x.Order, SHA: out.Ref.SHA, By: schedule.NextStamp(x.View, x.Strand, x.ID, x.Step),
 	})
-	done.Truncated, done.LeftOut = out.Truncated, out.LeftOut
+	done.Truncated, done.OmittedMessages = out.Truncated, out.OmittedBytes
 	done.Exhausted, done.Text, done.Data, done.Branch = out.Exhausted, &out.Text, out.Data, out.Branch
 	done.outcome.SHA = out.Ref.SHA
 	x.Journal.Boundary(0)

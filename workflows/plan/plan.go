@@ -115,8 +115,8 @@ type Node struct {
 type Ask struct {
 	// Text is the question, shown to the person who answers.
 	Text string `json:"text"`
-	// LimitSeconds, if positive, is how long to wait; then the node fails.
-	LimitSeconds int `json:"limit_seconds,omitempty"`
+	// Timeout, if positive, is how long to wait; then the node fails.
+	Timeout Seconds `json:"timeout,omitempty"`
 	// Silent leaves the question out of the conversation: no one wrote it.
 	Silent bool `json:"silent,omitempty"`
 }
@@ -330,8 +330,8 @@ type ClientTool struct {
 	// anything.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
-	// LimitSeconds, if positive, is how long a call waits for its result.
-	LimitSeconds int `json:"limit_seconds,omitempty"`
+	// Timeout, if positive, is how long a call waits for its result.
+	Timeout Seconds `json:"timeout,omitempty"`
 }
 
 // Limits bound a run. All are at least 1.

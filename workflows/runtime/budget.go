@@ -28,7 +28,7 @@ type Budget struct {
 }
 
 // Bound bounds the run's budget by what the worker allows.
-func (b *Budget) Bound(m *contract.BudgetLimits) error {
+func (b *Budget) ResolvedConnection(m *contract.BudgetLimits) error {
 	if m == nil {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (r *Run) budgeted(next invoker) invoker {
 }
 
 // Charge counts what a run below this one has spent since it went on with carry.
-func (b *Budget) Charge(carry *contract.Carry, out *contract.RunResult, err error) {
+func (b *Budget) Charge(carry *contract.RunSnapshot, out *contract.RunResult, err error) {
 	all := SpentIn(out, err)
 	switch {
 	case all == nil:
@@ -226,7 +226,7 @@ func (b *Budget) Portion(n int) contract.Budget {
 
 // Allocated is the allowance of a flow's run below this one, one of n that start together: a part, or where
 // it goes on, what it had.
-func (b *Budget) Allocated(carry *contract.Carry, n int) (*contract.Budget, func()) {
+func (b *Budget) Allocated(carry *contract.RunSnapshot, n int) (*contract.Budget, func()) {
 	if carry == nil || !carry.Shared.Budget.Bounds() {
 		return b.Share(n)
 	}

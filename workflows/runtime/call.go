@@ -31,7 +31,7 @@ type Call struct {
 	// Once is set where a call whose outcome is unknown is not repeated.
 	Once bool
 	// Remote is set for an activity of another worker.
-	Remote *contract.Elsewhere
+	Remote *contract.ExternalActivity
 	// Out receives the result.
 	Out any
 }
@@ -61,7 +61,7 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
 	o.ActivityID, o.Summary = contract.BoundID(c.ID), boundSummary(c.Summary)
 	args := c.encoded
-	if c.Remote != nil && c.Remote.Key {
+	if c.Remote != nil && c.Remote.IdempotencyKey {
 		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.Transcript.Run + "/" + o.ActivityID})
 	}
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...).Get(ctx, c.Out)

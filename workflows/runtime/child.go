@@ -117,10 +117,10 @@ func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 // run should stop, the other is asked to come back with what it goes on with; that is kept in the step s.
 func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, what string, n int, out *contract.RunResult, s *JournalStep, j *Journal) error {
 	if s.Held != nil {
-		return r.fetchFlow(ctx, c, in.Carry, out, s)
+		return r.fetchFlow(ctx, c, in.Snapshot, out, s)
 	}
-	in.Room = r.Sizes.Share(ctx, n)
-	release, err := r.Sizes.ReserveResult(ctx, "the result of "+what, in.Room)
+	in.MaxResultBytes = r.Sizes.Share(ctx, n)
+	release, err := r.Sizes.ReserveResult(ctx, "the result of "+what, in.MaxResultBytes)
 	if err != nil {
 		return err
 	}
@@ -133,13 +133,13 @@ func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, wh
 	release()
 	if err == nil && out.Held != nil {
 		s.Held = out.Held
-		return r.fetchFlow(ctx, c, in.Carry, out, s)
+		return r.fetchFlow(ctx, c, in.Snapshot, out, s)
 	}
-	return r.finishFlow(in.Carry, out, s, err)
+	return r.finishFlow(in.Snapshot, out, s, err)
 }
 
 // fetchFlow fetches the result that a flow's run holds.
-func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.Carry, out *contract.RunResult, s *JournalStep) error {
+func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapshot, out *contract.RunResult, s *JournalStep) error {
 	*out = contract.RunResult{}
 	err := r.Fetch(ctx, s.Held, c.ID, out)
 	if errors.Is(err, ErrYield) {
@@ -150,7 +150,7 @@ func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.Carry, ou
 }
 
 // finishFlow takes over how a flow's run ended.
-func (r *Run) finishFlow(from *contract.Carry, out *contract.RunResult, s *JournalStep, err error) error {
+func (r *Run) finishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *JournalStep, err error) error {
 	r.Budget.Charge(from, out, err)
 	if err == nil && out.Yielded != nil {
 		s.Run = out.Yielded

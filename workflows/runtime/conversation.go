@@ -15,7 +15,7 @@ type Conversation struct {
 	Forks  []contract.Fork
 	Spent  int
 	// Heard is how much of the conversation came from the run above.
-	Heard int
+	Inherited int
 	// reminded counts how often nodes were reminded to call a tool.
 	reminded []contract.Reminded
 }
@@ -75,7 +75,7 @@ func (c *Conversation) DropForks(m *plan.Merge) {
 }
 
 // Add appends messages to the flow's conversation.
-func (c *Conversation) Add(messages []contract.CarriedMessage) {
+func (c *Conversation) Add(messages []contract.ThreadMessage) {
 	if len(messages) == 0 {
 		return
 	}
@@ -87,10 +87,10 @@ func (c *Conversation) Add(messages []contract.CarriedMessage) {
 	}
 }
 
-func CarriedMessages(entries []threadEntry) []contract.CarriedMessage {
-	var out []contract.CarriedMessage
+func CarriedMessages(entries []threadEntry) []contract.ThreadMessage {
+	var out []contract.ThreadMessage
 	for _, e := range entries {
-		out = append(out, contract.CarriedMessage{Raw: e.Raw, Own: e.own})
+		out = append(out, contract.ThreadMessage{Raw: e.Raw, Own: e.own})
 	}
 	return out
 }
@@ -109,20 +109,20 @@ func (t *Conversation) Remind(node string) int {
 
 // Snapshot is what a run hands on of its talk: to the next run, or to a branch. whole says
 // that no agent that stopped in its middle has the conversation already.
-func (c *Conversation) Snapshot(whole bool) *contract.Talk {
-	t := contract.Talk{Forks: c.Forks, Spent: c.Spent, Reminded: c.reminded, Heard: c.Heard}
+func (c *Conversation) Snapshot(whole bool) *contract.Conversation {
+	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: c.reminded, Inherited: c.Inherited}
 	if c.Thread != nil && whole {
 		t.Messages = CarriedMessages(c.Thread.Entries)
 		t.Sent = c.Thread.CarriedSent()
 	}
-	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil && t.Heard == 0 {
+	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil && t.Inherited == 0 {
 		return nil
 	}
 	return &t
 }
 
 // Restore goes on with what another run handed on.
-func (c *Conversation) Restore(t *contract.Talk) {
+func (c *Conversation) Restore(t *contract.Conversation) {
 	if t == nil {
 		return
 	}
@@ -130,11 +130,11 @@ func (c *Conversation) Restore(t *contract.Talk) {
 	if c.Thread != nil {
 		c.Thread.Resent(t.Sent)
 	}
-	c.Forks, c.Spent, c.reminded, c.Heard = t.Forks, t.Spent, t.Reminded, t.Heard
+	c.Forks, c.Spent, c.reminded, c.Inherited = t.Forks, t.Spent, t.Reminded, t.Inherited
 }
 
 // Merge takes back what a branch added to the talk that it was handed.
-func (c *Conversation) Merge(t *contract.Talk) {
+func (c *Conversation) Merge(t *contract.Conversation) {
 	if t == nil {
 		return
 	}

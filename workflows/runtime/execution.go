@@ -13,10 +13,10 @@ type Outcome struct {
 	Text string
 	Data json.RawMessage
 	// Value is set by nodes that leave a typed value; text and data follow from it.
-	Value     *value.Value
-	Exhausted bool
-	Truncated bool
-	LeftOut   int
+	Value        *value.Value
+	Exhausted    bool
+	Truncated    bool
+	OmittedBytes int
 	// Branch is the one by which the node leaves, if it has several.
 	Branch string
 }

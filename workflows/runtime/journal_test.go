@@ -17,7 +17,7 @@ import (
 // TestStep does steps that end in every way, has the execution go on in another run, and does them again.
 func TestStep(t *testing.T) {
 	denied := &contract.Failure{Class: contract.ClassDenied, Text: "no key"}
-	rest := &contract.Carry{Hash: "h"}
+	rest := &contract.RunSnapshot{Hash: "h"}
 	tests := map[string]struct {
 		do func(s *JournalStep, out *string) error
 		// status is that of the step as it travels; again reports whether it is done again, and is told what

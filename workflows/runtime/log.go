@@ -10,7 +10,7 @@ import (
 // ExecutionLog holds what the finished executions of a run did.
 type ExecutionLog struct {
 	run      *Run
-	finished []contract.Past
+	finished []contract.ExecutionRecord
 	// Fork is what the run was begun with, nil for most; replay holds what is left to replay of it.
 	Fork   *contract.ForkedFrom
 	Replay *schedule.Log
@@ -30,14 +30,14 @@ func (c *Conversation) Mark() conversationMark {
 // Add keeps what an execution did. Where it went on in its middle, what it had said
 // before is the run's before this one.
 func (l *ExecutionLog) Add(x *Execution, done *contract.Execution, sha string, before conversationMark) {
-	p := contract.Past{Execution: *done, Lineage: x.Lineage, SHA: sha}
-	p.Nth = x.Occurrence
+	p := contract.ExecutionRecord{Execution: *done, Lineage: x.Lineage, SHA: sha}
+	p.Occurrence = x.Occurrence
 	for i := range x.View.State {
 		if x.View.State[i].By.Exec == x.ID {
 			p.Writes = append(p.Writes, x.View.State[i])
 		}
 	}
-	t := contract.Talk{Spent: l.run.Conversation.Spent - before.spent}
+	t := contract.Conversation{Spent: l.run.Conversation.Spent - before.spent}
 	if l.run.Conversation.Thread != nil {
 		t.Messages = CarriedMessages(l.run.Conversation.Thread.Entries[before.messages:])
 	}
@@ -45,7 +45,7 @@ func (l *ExecutionLog) Add(x *Execution, done *contract.Execution, sha string, b
 		t.Forks = slices.Clone(l.run.Conversation.Forks[before.forks:])
 	}
 	if t.Messages != nil || t.Forks != nil || t.Spent != 0 {
-		p.Talk = &t
+		p.Conversation = &t
 	}
 	l.finished = append(l.finished, p)
 }
@@ -56,7 +56,7 @@ func (l *ExecutionLog) page(q contract.ExecutionsQuery) (contract.ExecutionsPage
 	if q.From < 0 || q.From > len(past) {
 		return contract.ExecutionsPage{}, notFound("execution %d; it has %d", q.From, len(past))
 	}
-	page := contract.ExecutionsPage{Executions: []contract.Past{}}
+	page := contract.ExecutionsPage{Executions: []contract.ExecutionRecord{}}
 	size := 0
 	for i := q.From; i < len(past); i++ {
 		raw, err := json.Marshal(past[i])

@@ -70,10 +70,10 @@ func (r *Run) waitsForOperator(c *Call, err error) bool {
 		return false
 	}
 	if c.Remote != nil {
-		if _, ok := c.Remote.Told(err); ok {
+		if _, ok := c.Remote.ErrorText(err); ok {
 			return false // the activity's own words are for the model
 		}
 	}
 	class := contract.FailureOf(err).Class
-	return contract.Parks(class) && !(c.Once && contract.Retryable(class))
+	return contract.NeedsOperator(class) && !(c.Once && contract.Retryable(class))
 }

@@ -30,13 +30,13 @@ func (need Needing) message(raw json.RawMessage) {
 	}
 }
 
-func (need Needing) messages(list []contract.CarriedMessage) {
+func (need Needing) messages(list []contract.ThreadMessage) {
 	for i := range list {
 		need.message(list[i].Raw)
 	}
 }
 
-func (need Needing) Conversation(t *contract.Talk) {
+func (need Needing) Conversation(t *contract.Conversation) {
 	if t == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (need Needing) Suspended(x *contract.SuspendedExecution) {
 	}
 	if x.Map != nil {
 		for i := range x.Map.Flows {
-			need.Conversation(x.Map.Flows[i].Talk)
+			need.Conversation(x.Map.Flows[i].Conversation)
 		}
 	}
 	for i := range x.Steps {
@@ -67,14 +67,14 @@ func (need Needing) Suspended(x *contract.SuspendedExecution) {
 }
 
 // Carry tells of what the state of a session and all messages of a carry refer to.
-func (need Needing) Carry(c *contract.Carry) {
+func (need Needing) Snapshot(c *contract.RunSnapshot) {
 	if c.Ended != nil && c.Session != nil {
 		// The next turn goes on with the state.
 		for i := range c.Ended.State {
 			need(&contract.ContentRef{SHA: c.Ended.State[i].SHA})
 		}
 	}
-	need.Conversation(c.Talk)
+	need.Conversation(c.Conversation)
 	for i := range c.Live {
 		need.Suspended(c.Live[i].Suspended)
 	}

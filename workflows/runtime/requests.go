@@ -29,14 +29,14 @@ type Requests struct {
 	Owner   bool
 	waiting map[string]*pendingRequest
 	// inbox are messages for this run's agents, given by the owner.
-	Unread         []contract.Inbound
+	UnreadMessages []contract.Inbound
 	replies, steer workflow.ReceiveChannel
 	listeners      []listener
 	// signals counts those that were taken in.
 	signals int
 	// Rejected counts signals of people's that were refused; rejects say why, of the last ones.
-	Rejected int
-	Rejects  []string
+	Rejected         int
+	RejectionReasons []string
 	// parting are signals to the owner that have not arrived yet.
 	Unacknowledged []workflow.Future
 }
@@ -134,8 +134,8 @@ func (q *Requests) Hear(ctx workflow.Context) {
 	}
 	for q.steer.ReceiveAsync(&raw) {
 		var m contract.Inbound
-		if q.ReadSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= MaxMessage && !q.Owner && len(q.Unread) < MaxUnread {
-			q.Unread = append(q.Unread, m)
+		if q.ReadSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= MaxMessage && !q.Owner && len(q.UnreadMessages) < MaxUnread {
+			q.UnreadMessages = append(q.UnreadMessages, m)
 		}
 		raw = converter.RawValue{}
 	}
@@ -181,8 +181,8 @@ func (q *Requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) err
 // Refuse notes a signal that somebody sent and that was wrong, for the run's status.
 func (q *Requests) Refuse(name string, err error) {
 	q.Rejected++
-	q.Rejects = append(q.Rejects, fmt.Sprintf("%s: %s", name, Cut(contract.FailureOf(err).Error(), 500)))
-	q.Rejects = q.Rejects[max(0, len(q.Rejects)-maxRejects):]
+	q.RejectionReasons = append(q.RejectionReasons, fmt.Sprintf("%s: %s", name, Cut(contract.FailureOf(err).Error(), 500)))
+	q.RejectionReasons = q.RejectionReasons[max(0, len(q.RejectionReasons)-maxRejects):]
 }
 
 // AcceptUpdate begins to handle an Update.
@@ -310,15 +310,15 @@ func (q remote) Open(ctx workflow.Context, req *contract.Request) error {
 }
 
 func (q remote) Close(ctx workflow.Context, id string) {
-	q.tell(ctx, contract.SignalClose, contract.RequestID{ID: id})
+	q.tell(ctx, contract.SignalCloseRequest, contract.RequestID{ID: id})
 }
 
 func (q remote) Disown(ctx workflow.Context, child string) {
-	q.tell(ctx, contract.SignalClose, contract.RequestID{Run: &contract.Run{Workflow: child}})
+	q.tell(ctx, contract.SignalCloseRequest, contract.RequestID{Run: &contract.Run{Workflow: child}})
 }
 
 func (q remote) Messages(node string) []contract.Inbound {
-	return TakeMessages(&q.Unread, node)
+	return TakeMessages(&q.UnreadMessages, node)
 }
 
 // tell signals the owner. The run waits for what it has sent before it ends.

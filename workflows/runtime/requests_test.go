@@ -28,8 +28,8 @@ func TestHearBeforeListeners(t *testing.T) {
 			t.Fatal("the channel takes nothing")
 		}
 		r.Requests.Hear(ctx)
-		if len(r.Requests.Unread) != 1 || r.Requests.Unread[0].Text != "to all" {
-			t.Errorf("heard %+v", r.Requests.Unread)
+		if len(r.Requests.UnreadMessages) != 1 || r.Requests.UnreadMessages[0].Text != "to all" {
+			t.Errorf("heard %+v", r.Requests.UnreadMessages)
 		}
 	})
 }

@@ -158,7 +158,7 @@ func (s *Transcript) contentPage(q contract.ContentQuery) (contract.ContentPage,
 }
 
 // Restore makes a thread of carried messages; the model knows the first called of them.
-func (s *Transcript) Restore(t *Thread, messages []contract.CarriedMessage, called int) {
+func (s *Transcript) Restore(t *Thread, messages []contract.ThreadMessage, called int) {
 	t.Entries, t.Bytes, t.Hash, t.Sent = nil, 0, "", nil
 	t.Called.Len, t.Called.Hash = 0, ""
 	for i, m := range messages {

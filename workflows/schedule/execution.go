@@ -22,7 +22,7 @@ type Execution struct {
 	alive   bool
 	blocker *Execution
 	// recorded is the log's entry of an execution that is replayed.
-	recorded *contract.Past
+	recorded *contract.ExecutionRecord
 }
 
 // Arrival is an edge taken into a node, with the lineage of its branch and what that knows.

@@ -9,7 +9,7 @@ import (
 
 // Log holds the finished executions of another run that a scheduler has not replayed yet.
 type Log struct {
-	entries []contract.Past
+	entries []contract.ExecutionRecord
 	// at holds what is left of entries by execution, in the order of their occurrences. It is nil until
 	// the log is replayed.
 	at map[logKey][]int
@@ -24,13 +24,13 @@ type logKey struct {
 }
 
 // NewLog returns a log of finished executions.
-func NewLog(entries []contract.Past) *Log {
+func NewLog(entries []contract.ExecutionRecord) *Log {
 	return &Log{entries: entries, replayed: make([]bool, len(entries))}
 }
 
 // Left returns the entries that no execution has replayed.
-func (l *Log) Left() []contract.Past {
-	var out []contract.Past
+func (l *Log) Left() []contract.ExecutionRecord {
+	var out []contract.ExecutionRecord
 	for i := range l.entries {
 		if !l.replayed[i] {
 			out = append(out, l.entries[i])
@@ -52,9 +52,9 @@ func (l *Log) open(s *Scheduler) {
 			continue
 		}
 		k := keyOf(s.g, node, e.Step, e.Lineage)
-		at, _ := slices.BinarySearchFunc(l.at[k], e.Nth, func(o, occurrence int) int { return cmp.Compare(l.entries[o].Nth, occurrence) })
+		at, _ := slices.BinarySearchFunc(l.at[k], e.Occurrence, func(o, occurrence int) int { return cmp.Compare(l.entries[o].Occurrence, occurrence) })
 		l.at[k] = slices.Insert(l.at[k], at, i)
-		for s.lastOccurrence(node, e.Step) < max(e.Nth, 1) {
+		for s.lastOccurrence(node, e.Step) < max(e.Occurrence, 1) {
 			s.count(node, e.Step)
 		}
 	}
@@ -68,7 +68,7 @@ func keyOf(g *Graph, node, step int, lineage string) logKey {
 }
 
 // take takes the entry of an execution out of the log; nil where there is none.
-func (l *Log) take(g *Graph, x *Execution) *contract.Past {
+func (l *Log) take(g *Graph, x *Execution) *contract.ExecutionRecord {
 	if l == nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (l *Log) take(g *Graph, x *Execution) *contract.Past {
 // Replayed is an execution that was taken from a log instead of being run.
 type Replayed struct {
 	*Execution
-	Entry *contract.Past
+	Entry *contract.ExecutionRecord
 	// View is what the execution knew when it ended; Conflicts are the concurrent writes that met in
 	// the view with which it began.
 	View      contract.View

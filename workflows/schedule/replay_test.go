@@ -18,7 +18,7 @@ import (
 type recording struct {
 	s      *Scheduler
 	answer func(question string, step int) bool
-	log    []contract.Past
+	log    []contract.ExecutionRecord
 }
 
 func (r *recording) taken(edges []int, step int) (taken []int, ids []string) {
@@ -50,7 +50,7 @@ func (r *recording) run(t *testing.T, n int, rng *rand.Rand) {
 	for begin(); n > 0 && len(r.s.running) > 0; n-- {
 		x := r.s.running[rng.Intn(len(r.s.running))]
 		view, id, node := Clone(&x.Arrivals[0].View), r.s.ID(x), r.s.g.flow.Nodes[x.Node].ID
-		entry := contract.Past{Execution: contract.Execution{Node: node, Step: x.Step, Nth: x.Occurrence}, Lineage: x.Lineage, SHA: id}
+		entry := contract.ExecutionRecord{Execution: contract.Execution{Node: node, Step: x.Step, Occurrence: x.Occurrence}, Lineage: x.Lineage, SHA: id}
 		for _, key := range []string{node, "all"} {
 			SetEntry(&view, contract.StateEntry{Key: key, SHA: id, By: NextStamp(&view, id, id, x.Step)})
 			e, _ := Entry(&view, key)
@@ -131,7 +131,7 @@ func TestReplay(t *testing.T) {
 func TestReplayLeavesWhatDoesNotFit(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>b b>END")
 	s, _ := suspended(f, "a", 1)
-	log := NewLog([]contract.Past{{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"e1"}}}, {Execution: contract.Execution{Node: "b", Step: 9}}})
+	log := NewLog([]contract.ExecutionRecord{{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"e1"}}}, {Execution: contract.Execution{Node: "b", Step: 9}}})
 	s.suspended[0].Suspended = &contract.SuspendedExecution{}
 	ready, err := s.Replay(log, func(*Replayed) error { return nil })
 	if err != nil || len(ready) != 1 || len(log.Left()) != 2 {

@@ -121,7 +121,7 @@ func (s *Scheduler) ready(log *Log) []*Execution {
 	})
 	for _, x := range out {
 		if x.recorded = log.take(s.g, x); x.recorded != nil {
-			x.Occurrence = max(x.recorded.Nth, 1)
+			x.Occurrence = max(x.recorded.Occurrence, 1)
 		} else {
 			x.Occurrence = s.count(x.Node, x.Step)
 		}

@@ -71,7 +71,7 @@ func (s *Scheduler) Ran(nodes NodeSet, step int) []contract.Count {
 // State is what another scheduler of the same flow goes on with. Executions that run are not in it:
 // a run continues as new when none does.
 type State struct {
-	Suspended, Waiting, Joins []contract.CarriedExecution
+	Suspended, Waiting, Joins []contract.ExecutionState
 	Ran                       []contract.Count
 	// Ended is what the branches that ended knew together, nil where none has ended.
 	Ended *contract.View
@@ -117,22 +117,22 @@ func (s *Scheduler) Restore(state State) {
 	}
 }
 
-func (s *Scheduler) carried(list []*Execution) []contract.CarriedExecution {
-	var out []contract.CarriedExecution
+func (s *Scheduler) carried(list []*Execution) []contract.ExecutionState {
+	var out []contract.ExecutionState
 	for _, x := range list {
-		e := contract.CarriedExecution{Node: s.g.flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence, Lineage: x.Lineage, Suspended: x.Suspended}
+		e := contract.ExecutionState{Node: s.g.flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Suspended: x.Suspended}
 		for _, a := range x.Arrivals {
-			e.Arrivals = append(e.Arrivals, contract.CarriedArrival{Edge: a.Edge, Lineage: a.Lineage, View: a.View})
+			e.Arrivals = append(e.Arrivals, contract.ArrivalState{Edge: a.Edge, Lineage: a.Lineage, View: a.View})
 		}
 		out = append(out, e)
 	}
 	return out
 }
 
-func (s *Scheduler) restored(list []contract.CarriedExecution) []*Execution {
+func (s *Scheduler) restored(list []contract.ExecutionState) []*Execution {
 	var out []*Execution
 	for _, e := range list {
-		x := &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Nth, Lineage: e.Lineage, Suspended: e.Suspended}
+		x := &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Occurrence, Lineage: e.Lineage, Suspended: e.Suspended}
 		for _, a := range e.Arrivals {
 			x.Arrivals = append(x.Arrivals, Arrival{Edge: a.Edge, Lineage: a.Lineage, View: a.View})
 		}

@@ -14,7 +14,7 @@ import (
 // suspended makes a scheduler in which an execution goes on in its middle.
 func suspended(f *plan.Flow, node string, step int) (*Scheduler, *Execution) {
 	s := New(NewGraph(f))
-	s.Restore(State{Suspended: []contract.CarriedExecution{{Node: node, Step: step, Nth: 1}}})
+	s.Restore(State{Suspended: []contract.ExecutionState{{Node: node, Step: step, Occurrence: 1}}})
 	return s, s.suspended[0]
 }
 

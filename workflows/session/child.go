@@ -44,8 +44,8 @@ func (s *Session) LaunchAll() {
 func (s *Session) launch(c *childSession) {
 	r := s.run
 	in := contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, MaxEvents: r.Shared.MaxEvents, Parent: r.Transcript.Workflow, Session: true}
-	if c.Rest != nil && c.Rest.Plan != nil {
-		in.Carry = c.Rest
+	if c.Snapshot != nil && c.Snapshot.Plan != nil {
+		in.Snapshot = c.Snapshot
 	} else {
 		flow := s.agent(c.Agent)
 		// The source is of this agent's own document, not of the other's.
@@ -54,14 +54,14 @@ func (s *Session) launch(c *childSession) {
 		in.Scope = r.Shared.Scope
 	}
 	in.Budget = s.allocate(c)
-	in.Room = r.Sizes.Share(s.kids, 4*maxSessions)
+	in.MaxResultBytes = r.Sizes.Share(s.kids, 4*maxSessions)
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: in, ID: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
 	if err := r.Admit(s.kids, k, "what the session is started with"); err != nil {
 		s.closed(c, nil, err)
 		return
 	}
 	c.future = r.Start(s.kids, k)
-	release := r.Sizes.ReserveStay(in.Room)
+	release := r.Sizes.ReserveStay(in.MaxResultBytes)
 	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
@@ -89,9 +89,9 @@ func (s *Session) launch(c *childSession) {
 func (s *Session) closed(c *childSession, out *contract.RunResult, err error) {
 	s.Hear() // what it said before
 	s.settleUp(c, out, err)
-	c.Rest = nil
+	c.Snapshot = nil
 	if err == nil && out.Yielded != nil {
-		c.Rest = out.Yielded
+		c.Snapshot = out.Yielded
 		return
 	}
 	c.Closed = true

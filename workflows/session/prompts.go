@@ -84,7 +84,7 @@ func (s *Session) Serve(ctx workflow.Context) error {
 func (s *Session) listen(ctx workflow.Context) {
 	s.turnSignals = workflow.GetSignalChannel(ctx, contract.SignalTurn)
 	s.asked = nil
-	if s.Stays {
+	if s.IsSession {
 		s.asked = []askedBy{
 			{contract.UpdatePrompt, workflow.GetSignalChannel(ctx, contract.UpdatePrompt), s.prompted},
 			{contract.UpdateCloseSession, workflow.GetSignalChannel(ctx, contract.UpdateCloseSession), s.halt},
@@ -159,7 +159,7 @@ func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	switch {
 	case err != nil:
 		return nil, bad(contract.ClassBadRequest, remedy, "the prompt: %v", err)
-	case !s.Stays:
+	case !s.IsSession:
 		return nil, bad(contract.ClassBadRequest, "start it with session: true", "the run is no session and takes no prompts")
 	case in.Prompt == "":
 		return nil, bad(contract.ClassBadRequest, remedy, "the prompt is empty")
@@ -250,9 +250,9 @@ func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	// Several may have waited for the same long result, and one task does not hold all of it.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if s.run.Sizes.Admit(ctx, "the turn", out) != nil {
-		out.LeftOut = len(out.ResultData)
+		out.OmittedBytes = len(out.ResultData)
 		if out.ResultText != nil {
-			out.LeftOut += len(*out.ResultText)
+			out.OmittedBytes += len(*out.ResultText)
 		}
 		out.ResultText, out.ResultData = nil, nil
 	}
@@ -263,7 +263,7 @@ func (s *Session) admitStop(raw json.RawMessage) error {
 	var in contract.CloseSessionInput
 	err := runtime.Strictly(raw, &in)
 	switch {
-	case err == nil && !s.Stays:
+	case err == nil && !s.IsSession:
 		err = fmt.Errorf("the run is no session; cancel it instead")
 	case err == nil && (len(in.Reason) > runtime.MaxReason || len(in.By) > runtime.MaxName):
 		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
@@ -305,7 +305,7 @@ func (s *Session) shown() []contract.Turn {
 func (s *Session) queuedTurn(i int) *contract.Turn {
 	t := &contract.Turn{ID: s.queue[i].ID, Hash: s.queue[i].Hash, Status: contract.TurnQueued}
 	if s.over {
-		t.Status, t.Ended = contract.TurnStopped, s.endedAt
+		t.Status, t.EndedAt = contract.TurnStopped, s.endedAt
 		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
 	}
 	return t

@@ -57,8 +57,8 @@ type Session struct {
 	view Observer
 	// Stays says that the run is open until it is stopped. Otherwise it ends with the turn
 	// after which nothing is expected.
-	Stays  bool
-	parent string
+	IsSession bool
+	parent    string
 	// turns are the last ones, count all of them.
 	turns     []contract.Turn
 	count     int
@@ -84,21 +84,21 @@ type Session struct {
 }
 
 func New(r *runtime.Run, h Turns, v Observer, in *contract.RunInput) *Session {
-	s := &Session{run: r, host: h, view: v, Stays: in.Session, parent: in.Parent}
-	if in.Carry != nil && in.Carry.Session != nil {
+	s := &Session{run: r, host: h, view: v, IsSession: in.Session, parent: in.Parent}
+	if in.Snapshot != nil && in.Snapshot.Session != nil {
 		// Before the first Update is looked at.
-		s.restore(in.Carry.Session)
+		s.restore(in.Snapshot.Session)
 	}
 	return s
 }
 
 // On reports whether the run takes turns at all.
 func (s *Session) On() bool {
-	return s != nil && s.run.Flow != nil && (s.Stays || s.run.Flow.StartsSessions())
+	return s != nil && s.run.Flow != nil && (s.IsSession || s.run.Flow.StartsSessions())
 }
 
 // Conversing reports whether the run stays open between turns.
-func (s *Session) Conversing() bool { return s.On() && s.Stays }
+func (s *Session) Conversing() bool { return s.On() && s.IsSession }
 
 // Settle refuses a session of a flow that cannot converse, and gives its agent the flow's
 // conversation.
@@ -157,7 +157,7 @@ func (s *Session) latest() *contract.Turn {
 func (s *Session) begin(ctx workflow.Context, t contract.Turn) {
 	now := workflow.Now(ctx).UTC()
 	s.count++
-	t.N, t.Status, t.Begun = s.count, contract.TurnRunning, &now
+	t.N, t.Status, t.StartedAt = s.count, contract.TurnRunning, &now
 	s.run.Shared.Turn, s.spent = s.count, s.run.Budget.Usage
 	s.turns = append(s.turns, t)
 	s.trim()
@@ -188,7 +188,7 @@ func (s *Session) turn(ctx workflow.Context) error {
 	if err == nil {
 		out, err = s.host.Result()
 	}
-	if err != nil && !s.Stays {
+	if err != nil && !s.IsSession {
 		return err
 	}
 	s.ended(ctx, out, err)
@@ -199,7 +199,7 @@ func (s *Session) turn(ctx workflow.Context) error {
 func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error) {
 	t, now := s.latest(), workflow.Now(ctx).UTC()
 	used := s.run.Budget.Usage.Less(s.spent)
-	t.Ended, t.Usage = &now, &used
+	t.EndedAt, t.Usage = &now, &used
 	switch {
 	case err == nil:
 		t.Status, t.ResultText, t.ResultData = contract.TurnCompleted, out.ResultText, out.ResultData
@@ -211,7 +211,7 @@ func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error
 	}
 	s.run.Policy.Moved = true
 	s.tell(ctx, t)
-	if s.Stays {
+	if s.IsSession {
 		s.view.Ended(ctx, t, out)
 	}
 	s.trim()
@@ -237,7 +237,7 @@ func (s *Session) trim() {
 			t.Failure = &contract.Failure{Class: t.Failure.Class, Text: runtime.Cut(t.Failure.Text, maxLeftText)}
 			continue
 		}
-		t.ResultText, t.ResultData, t.LeftOut = nil, nil, n
+		t.ResultText, t.ResultData, t.OmittedBytes = nil, nil, n
 	}
 	s.turns = s.turns[max(0, len(s.turns)-maxTurns):]
 }
@@ -255,7 +255,7 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 			return false, nil
 		case len(s.queue) > 0 || len(s.callbacks) > 0:
 			return true, s.again(ctx)
-		case !s.Stays && !s.expects():
+		case !s.IsSession && !s.expects():
 			return false, nil
 		}
 		s.view.Changed(ctx)
@@ -286,7 +286,7 @@ func (s *Session) goOn(ctx workflow.Context) error {
 
 // news reports whether an idle session has something to do.
 func (s *Session) news() bool {
-	return s.stop != nil || len(s.queue) > 0 || len(s.callbacks) > 0 || !s.Stays && !s.expects()
+	return s.stop != nil || len(s.queue) > 0 || len(s.callbacks) > 0 || !s.IsSession && !s.expects()
 }
 
 // heavy says that the session above waits for this one to come back with what it goes on with,
@@ -347,7 +347,7 @@ func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
 		return nil, err
 	}
 	out, err := s.host.Result()
-	if !s.Stays {
+	if !s.IsSession {
 		return out, err
 	}
 	if err != nil {
@@ -400,10 +400,10 @@ func (s *Session) send(ctx workflow.Context, report contract.ChildTurn) {
 }
 
 // Carry is what the session's next run goes on with.
-func (s *Session) Carry() *contract.SessionCarry {
-	c := &contract.SessionCarry{Stays: s.Stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
+func (s *Session) Snapshot() *contract.SessionState {
+	c := &contract.SessionState{IsSession: s.IsSession, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
 	if !s.run.Requests.Owner {
-		c.Rejected, c.Rejects = s.run.Requests.Rejected, s.run.Requests.Rejects
+		c.Rejected, c.RejectionReasons = s.run.Requests.Rejected, s.run.Requests.RejectionReasons
 	}
 	for _, k := range s.children {
 		c.Children = append(c.Children, k.ChildSession)
@@ -412,9 +412,9 @@ func (s *Session) Carry() *contract.SessionCarry {
 }
 
 // restore takes over the session of the run before.
-func (s *Session) restore(c *contract.SessionCarry) {
-	s.Stays, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop, s.spent = c.Stays, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
-	s.run.Requests.Rejected, s.run.Requests.Rejects = c.Rejected, c.Rejects
+func (s *Session) restore(c *contract.SessionState) {
+	s.IsSession, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop, s.spent = c.IsSession, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
+	s.run.Requests.Rejected, s.run.Requests.RejectionReasons = c.Rejected, c.RejectionReasons
 	for i := range c.Children {
 		s.children = append(s.children, &childSession{ChildSession: c.Children[i]})
 	}

@@ -159,7 +159,7 @@ func TestFailedTurnsAreBounded(t *testing.T) {
 
 // TestNamesTwice refuses a prompt and a stop that say something twice.
 func TestNamesTwice(t *testing.T) {
-	s := &Session{Stays: true}
+	s := &Session{IsSession: true}
 	if _, err := s.admit(json.RawMessage(`{"prompt": "on", "prompt": "off"}`)); err == nil || !strings.Contains(err.Error(), `"prompt" is there twice`) {
 		t.Errorf("a prompt gives %v", err)
 	}
@@ -173,9 +173,9 @@ func TestSessionIsCarriedWhole(t *testing.T) {
 	const wasRun, ended = "the next run makes it anew", "it would not go on"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		old := &Session{run: runtime.New(ctx), Stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
+		old := &Session{run: runtime.New(ctx), IsSession: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
 			spent: contract.Usage{Calls: 1}, stop: &contract.CloseSessionInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
-		again := New(runtime.New(ctx), nil, nil, &contract.RunInput{Carry: &contract.Carry{Session: workflowtest.Travels(t, old.Carry())}})
+		again := New(runtime.New(ctx), nil, nil, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: workflowtest.Travels(t, old.Snapshot())}})
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "view": wasRun, "children": "see below", "Idle": wasRun, "leaving": wasRun, "over": ended, "endedAt": ended,
 			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})
 		workflowtest.SameFields(t, old.children[0], again.children[0], workflowtest.Without{"future": wasRun, "reserved": "it is reserved anew"})

@@ -13,8 +13,8 @@ func (s *Session) allocate(c *childSession) *contract.Budget {
 		return nil
 	}
 	part := r.Budget.Portion(2)
-	if c.Rest != nil && c.Rest.Plan != nil && c.Rest.Shared.Budget.Bounds() {
-		part = *c.Rest.Shared.Budget
+	if c.Snapshot != nil && c.Snapshot.Plan != nil && c.Snapshot.Shared.Budget.Bounds() {
+		part = *c.Snapshot.Shared.Budget
 	}
 	c.reserved = runtime.Spent{
 		Calls:  max(0, part.Calls-c.Usage.Made()),

@@ -39,10 +39,10 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 		return unknownRun(run.ID)
 	case t == nil:
 		return nil // it is no longer kept
-	case t.Begun != nil:
-		run.Started = *t.Begun
+	case t.StartedAt != nil:
+		run.Started = *t.StartedAt
 	}
-	run.Closed, run.Status = t.Ended, turnStatus(t)
+	run.Closed, run.Status = t.EndedAt, turnStatus(t)
 	return nil
 }
 

@@ -142,8 +142,8 @@ func TestSilentSessionIsAskedOnce(t *testing.T) {
 // A turn is a run while its prompt is queued, too; one that nobody asked for is none.
 func TestTurnsAreRuns(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	turns := []contract.Turn{{N: 1, Status: contract.TurnCompleted, Begun: &at, Ended: &at}, {ID: "next", Status: contract.TurnQueued},
-		{ID: "never", Status: contract.TurnStopped, Ended: &at}}
+	turns := []contract.Turn{{N: 1, Status: contract.TurnCompleted, StartedAt: &at, EndedAt: &at}, {ID: "next", Status: contract.TurnQueued},
+		{ID: "never", Status: contract.TurnStopped, EndedAt: &at}}
 	s := sessionThat(t, running, turns, nil, nil)
 	for id, want := range map[string]string{"r": "completed", serve.TurnID("r", "next"): "running", serve.TurnID("r", "never"): "cancelled"} {
 		run, err := s.Find(t.Context(), id)

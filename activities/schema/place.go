@@ -56,7 +56,7 @@ type walk struct {
 
 // locate finds the place of a rule by the locations that the validator gives.
 func locate(ix index, root, value *pytext.Value, keywordLocation, instanceLocation string) place {
-	w := walk{root: root, tokens: pointer(keywordLocation), names: pointer(instanceLocation)}
+	w := walk{root: root, tokens: Pointer(keywordLocation), names: Pointer(instanceLocation)}
 	w.ix, w.parent, w.value = ix, root, value
 	for len(w.tokens) > 0 && w.parent != nil {
 		w.step()
@@ -209,7 +209,7 @@ func (w *walk) refer(ref *pytext.Value) *pytext.Value {
 		return nil
 	}
 	to := w.root
-	for _, part := range pointer(ref.Text[1:]) {
+	for _, part := range Pointer(ref.Text[1:]) {
 		if to, _ = w.ix.child(to, part); to == nil {
 			return nil
 		}
@@ -268,8 +268,8 @@ func (x index) member(v *pytext.Value, name string) int {
 	return -1
 }
 
-// pointer splits a JSON pointer, which the library writes as part of a URL.
-func pointer(p string) []string {
+// Pointer splits a JSON pointer, which the library writes as part of a URL.
+func Pointer(p string) []string {
 	if p == "" {
 		return nil
 	}

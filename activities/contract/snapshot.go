@@ -11,14 +11,14 @@ import (
 // on with. Parents send it before they continue as new.
 const SignalYield = "_weft_yield"
 
-// CarriedMessage is a thread's message. Own means that workflow code wrote it.
-type CarriedMessage struct {
+// ThreadMessage is a thread's message. Own means that workflow code wrote it.
+type ThreadMessage struct {
 	Raw json.RawMessage `json:"raw"`
 	Own bool            `json:"own,omitempty"`
 }
 
-// Carry is what a run of type Flow goes on with when it continues as new.
-type Carry struct {
+// RunSnapshot is what a run of type Flow goes on with when it continues as new.
+type RunSnapshot struct {
 	Plan   *plan.Flow  `json:"plan"`
 	Source plan.Source `json:"source"`
 	Hash   string      `json:"hash"`
@@ -26,12 +26,12 @@ type Carry struct {
 	// Content is what the new run must hold: the input, catalogues, latest outputs. Shared
 	// and the views name it by hash.
 	Content []json.RawMessage `json:"content,omitempty"`
-	// Live, Pending and Armed are the scheduler's executions.
-	Live    []CarriedExecution `json:"live,omitempty"`
-	Pending []CarriedExecution `json:"pending,omitempty"`
-	Armed   []CarriedExecution `json:"armed,omitempty"`
-	Ran     []Count            `json:"ran,omitempty"`
-	Trace   []Execution        `json:"trace,omitempty"`
+	// Live, Pending and PendingJoins are the scheduler's executions.
+	Live         []ExecutionState `json:"live,omitempty"`
+	Pending      []ExecutionState `json:"pending,omitempty"`
+	PendingJoins []ExecutionState `json:"pending_joins,omitempty"`
+	Ran          []Count          `json:"ran,omitempty"`
+	Trace        []Execution      `json:"trace,omitempty"`
 	// Dropped counts executions that the trace no longer holds.
 	Dropped int      `json:"dropped,omitempty"`
 	Answers []Answer `json:"answers,omitempty"`
@@ -45,50 +45,50 @@ type Carry struct {
 	Status  string   `json:"status,omitempty"`
 	// Runs is how often the run has continued as new.
 	Runs int `json:"runs"`
-	// Talk is what all nodes share.
-	Talk *Talk `json:"talk,omitempty"`
-	// Desk holds requests and answers, at the run that owns them.
-	Desk *DeskCarry `json:"desk,omitempty"`
+	// Conversation is what all nodes share.
+	Conversation *Conversation `json:"conversation,omitempty"`
+	// Inbox holds requests and answers, at the run that owns them.
+	Inbox *InboxState `json:"inbox,omitempty"`
 	// Session is set for a session, and for a run that has started some.
-	Session *SessionCarry `json:"session,omitempty"`
+	Session *SessionState `json:"session,omitempty"`
 	// Fork is what a fork has not taken yet of what another run recorded.
 	Fork *ForkedFrom `json:"fork,omitempty"`
 	// Entry is set where the edges out of START are still being judged.
-	Entry *CarriedEntry `json:"entry,omitempty"`
+	Entry *EntryState `json:"entry,omitempty"`
 }
 
-// CarriedEntry is a run that has not left START: what its first nodes will know, and the questions that
+// EntryState is a run that has not left START: what its first nodes will know, and the questions that
 // were judged.
-type CarriedEntry struct {
+type EntryState struct {
 	View  View          `json:"view"`
 	Steps []JournalStep `json:"steps,omitempty"`
 }
 
-// CarriedExecution is an execution that waits, or goes on in the middle.
-type CarriedExecution struct {
-	Node     string           `json:"node"`
-	Step     int              `json:"step"`
-	Nth      int              `json:"nth,omitempty"`
-	Lineage  string           `json:"lineage,omitempty"`
-	Arrivals []CarriedArrival `json:"arrivals"`
+// ExecutionState is an execution that waits, or goes on in the middle.
+type ExecutionState struct {
+	Node       string         `json:"node"`
+	Step       int            `json:"step"`
+	Occurrence int            `json:"occurrence,omitempty"`
+	Lineage    string         `json:"lineage,omitempty"`
+	Arrivals   []ArrivalState `json:"arrivals"`
 	// Suspended is set where the execution goes on in its middle.
 	Suspended *SuspendedExecution `json:"suspended,omitempty"`
 }
 
-// CarriedArrival is an edge taken into a node.
-type CarriedArrival struct {
+// ArrivalState is an edge taken into a node.
+type ArrivalState struct {
 	Edge    int    `json:"edge"`
 	Lineage string `json:"lineage,omitempty"`
 	View    View   `json:"view"`
 	// Same means that the view's state is that of the arrival before, in this execution or the one before
-	// it in Live, Pending and Armed, but for the entries that stand here: those of a fork's branches are.
+	// it in Live, Pending and PendingJoins, but for the entries that stand here: those of a fork's branches are.
 	Same bool `json:"same,omitempty"`
 }
 
 // Fold leaves out what states have of those of the arrival before.
-func (c *Carry) Fold() {
+func (c *RunSnapshot) Fold() {
 	var last []StateEntry
-	c.arrivals(func(a *CarriedArrival) {
+	c.arrivals(func(a *ArrivalState) {
 		whole := a.View.State
 		if own, ok := beyond(whole, last); ok {
 			a.View.State, a.Same = own, true
@@ -98,9 +98,9 @@ func (c *Carry) Fold() {
 }
 
 // Unfold puts it back.
-func (c *Carry) Unfold() {
+func (c *RunSnapshot) Unfold() {
 	var last []StateEntry
-	c.arrivals(func(a *CarriedArrival) {
+	c.arrivals(func(a *ArrivalState) {
 		if a.Same {
 			a.View.State, a.Same = over(last, a.View.State), false
 		}
@@ -148,8 +148,8 @@ func over(state, own []StateEntry) []StateEntry {
 }
 
 // arrivals goes through all arrivals in order.
-func (c *Carry) arrivals(see func(*CarriedArrival)) {
-	for _, list := range [][]CarriedExecution{c.Live, c.Pending, c.Armed} {
+func (c *RunSnapshot) arrivals(see func(*ArrivalState)) {
+	for _, list := range [][]ExecutionState{c.Live, c.Pending, c.PendingJoins} {
 		for i := range list {
 			for k := range list[i].Arrivals {
 				see(&list[i].Arrivals[k])

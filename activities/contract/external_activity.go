@@ -8,10 +8,10 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// Elsewhere says how a run calls a tool that is an activity of another worker, in any language:
+// ExternalActivity says how a run calls a tool that is an activity of another worker, in any language:
 // by itself, on that worker's task queue. The activity takes one argument, the object with the
 // call's arguments, and returns a text, or anything that is JSON.
-type Elsewhere struct {
+type ExternalActivity struct {
 	// Activity is the activity's type on TaskQueue.
 	Activity  string `json:"activity"`
 	TaskQueue string `json:"task_queue"`
@@ -23,8 +23,8 @@ type Elsewhere struct {
 	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
 	// Attempts is how often a call that fails is made.
 	Attempts int32 `json:"attempts"`
-	// Key passes a [CallKey] behind the arguments.
-	Key bool `json:"key,omitempty"`
+	// IdempotencyKey passes a [CallKey] behind the arguments.
+	IdempotencyKey bool `json:"idempotency_key,omitempty"`
 }
 
 // CallKey is the second argument of an activity of another worker.
@@ -33,9 +33,9 @@ type CallKey struct {
 	IdempotencyKey string `json:"idempotency_key"`
 }
 
-// Told is what a model reads of a call that failed: that nobody took it, or the activity's own
+// ErrorText is what a model reads of a call that failed: that nobody took it, or the activity's own
 // words. Not ok: it is a failure like that of any tool.
-func (e *Elsewhere) Told(err error) (text string, ok bool) {
+func (e *ExternalActivity) ErrorText(err error) (text string, ok bool) {
 	var late *temporal.TimeoutError
 	if errors.As(err, &late) && late.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
 		return fmt.Sprintf("nobody took the call within %d seconds: no worker polls the task queue %q, or all are busy", e.StartSeconds, e.TaskQueue), true

@@ -94,12 +94,6 @@ func Usable(schema json.RawMessage) error {
 
 // prepare reads and compiles a schema.
 func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Value, compiled *jsonschema.Schema, err error) {
-	defer func() {
-		// A schema that the library cannot handle is its author's problem, not the host's.
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%v", r)
-		}
-	}()
 	if len(schema) > MaxBytes {
 		return nil, nil, fmt.Errorf("it has %d bytes, at most %d are used", len(schema), MaxBytes)
 	}
@@ -110,10 +104,11 @@ func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Val
 		return nil, nil, fmt.Errorf("the number %s is out of range", short(literal))
 	}
 	// The author's own text reports whether it is a schema; what checks values is rewritten.
-	if _, err = compile(schema, b); err != nil {
+	extensions := map[string]jsonschema.ExtCompiler{"budget": b, "type": typeRule{}}
+	if _, err = Compile(schema, jsonschema.Draft7, extensions); err != nil {
 		return nil, nil, err
 	}
-	compiled, err = compile(json.RawMessage(rewritten(rules, formats, false).JSON()), b)
+	compiled, err = Compile([]byte(rewritten(rules, formats, false).JSON()), jsonschema.Draft7, extensions)
 	return rules, compiled, err
 }
 
@@ -153,21 +148,40 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 	return wrong("%v", err)
 }
 
-// schemaURL is where a schema is while it is compiled. Nothing is read from there.
-const schemaURL = "mem:///schema.json"
+// documentURL is where a schema is while it is compiled. Nothing is read from there.
+const documentURL = "mem:///schema.json"
 
-func compile(schema json.RawMessage, b *budget) (*jsonschema.Schema, error) {
+// Compile compiles a schema, of a draft unless it says otherwise by $schema. References out of the
+// schema are refused and never followed. Extensions are rules that every schema in it has, by their
+// names. What the library cannot handle is an error, too.
+func Compile(schema []byte, draft *jsonschema.Draft, extensions map[string]jsonschema.ExtCompiler) (compiled *jsonschema.Schema, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the schema cannot be compiled: %v", r)
+		}
+	}()
 	c := jsonschema.NewCompiler()
-	c.Draft, c.AssertFormat = jsonschema.Draft7, true
-	c.RegisterExtension("budget", nil, b)
-	c.RegisterExtension("type", nil, typeRule{})
+	c.Draft, c.AssertFormat = draft, true
+	for name, e := range extensions {
+		c.RegisterExtension(name, nil, e)
+	}
 	c.LoadURL = func(u string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("the reference %q points outside the document", u)
 	}
-	if err := c.AddResource(schemaURL, bytes.NewReader(schema)); err != nil {
+	if err := c.AddResource(documentURL, bytes.NewReader(schema)); err != nil {
 		return nil, err
 	}
-	return c.Compile(schemaURL)
+	return c.Compile(documentURL)
+}
+
+// Reason returns why a schema could not be compiled, without the library's prefixes and the name that
+// the schema was compiled under.
+func Reason(err error) string {
+	var wrapped *jsonschema.SchemaError
+	if errors.As(err, &wrapped) && wrapped.Err != nil {
+		err = wrapped.Err
+	}
+	return strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), documentURL, ""), " in ")
 }
 
 // plain is a value as the validator wants it.

@@ -9,8 +9,8 @@ import (
 // together, without names.
 const maxSwitched = 20
 
-// Switched says how often a call went on from one model to another for one reason.
-type Switched struct {
+// FallbackCount says how often a call went on from one model to another for one reason.
+type FallbackCount struct {
 	// From could not answer, To was asked next; Class is one of the classes of a [Failure]. All
 	// are empty for those behind the first ways.
 	From  string `json:"from,omitempty"`
@@ -21,17 +21,17 @@ type Switched struct {
 
 // Next is the model that was asked behind a switch: its own word, or else the model that
 // answered the call.
-func (s *Switch) Next(answered string) string { return cmp.Or(s.To, answered) }
+func (s *Fallback) Next(answered string) string { return cmp.Or(s.To, answered) }
 
-// Switch counts the switches of a call that the model answered.
-func (u *Usage) Switch(answered string, list []Switch) {
+// AddFallbacks counts the fallbacks of a call that the model answered.
+func (u *Usage) AddFallbacks(answered string, list []Fallback) {
 	for i := range list {
-		u.Switched = count(u.Switched, Switched{From: list[i].Model, To: list[i].Next(answered), Class: list[i].Class, Times: 1})
+		u.Fallbacks = count(u.Fallbacks, FallbackCount{From: list[i].Model, To: list[i].Next(answered), Class: list[i].Class, Times: 1})
 	}
 }
 
 // way orders switches, those without names last.
-func way(a, b Switched) int {
+func way(a, b FallbackCount) int {
 	switch none, other := a.From == "", b.From == ""; {
 	case none && !other:
 		return 1
@@ -42,10 +42,10 @@ func way(a, b Switched) int {
 }
 
 // count counts one more way in a list that may be another's too: it is never changed in place.
-func count(list []Switched, s Switched) []Switched {
+func count(list []FallbackCount, s FallbackCount) []FallbackCount {
 	i, ok := slices.BinarySearchFunc(list, s, way)
 	if !ok && s.From != "" && len(list) >= maxSwitched {
-		s = Switched{Times: s.Times}
+		s = FallbackCount{Times: s.Times}
 		i, ok = slices.BinarySearchFunc(list, s, way)
 	}
 	list = slices.Clone(list)
@@ -57,8 +57,8 @@ func count(list []Switched, s Switched) []Switched {
 }
 
 // without is what is left of a list when another's are taken away.
-func without(list, less []Switched) []Switched {
-	var out []Switched
+func without(list, less []FallbackCount) []FallbackCount {
+	var out []FallbackCount
 	for _, s := range list {
 		if i, ok := slices.BinarySearchFunc(less, s, way); ok {
 			s.Times -= less[i].Times
