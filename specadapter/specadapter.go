@@ -292,7 +292,7 @@ func (o *Options) contexts(f *plan.Flow) {
 		return
 	}
 	for i := range f.Nodes {
-		for _, s := range f.Nodes[i].Speakers() {
+		for _, s := range f.Nodes[i].TeamAgents() {
 			if s.Agent.Context == nil {
 				s.Agent.Context = o.Context(f, s.ID)
 			}
