@@ -9,6 +9,7 @@ import (
 	"weft/specadapter/source"
 )
 
+// checkHTTP judges a request over HTTP, or a transport, which has some of its fields.
 func checkHTTP(l *loader, c *Component) {
 	checkRetry(l, c)
 	l.checkHeaders(c)
@@ -116,12 +117,6 @@ func (l *loader) checkAllowed(c *Component) {
 // checkAddress wants an address in a field.
 func checkAddress(field string) func(*loader, *Component) {
 	return func(l *loader, c *Component) { l.checkURL(c, field) }
-}
-
-func checkTransport(l *loader, c *Component) {
-	checkRetry(l, c)
-	l.checkHeaders(c)
-	l.checkURL(c, "url")
 }
 
 func checkStdio(l *loader, c *Component) {
