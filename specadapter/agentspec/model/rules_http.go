@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"weft/specadapter/source"
@@ -15,19 +16,12 @@ func checkHTTP(l *loader, c *Component) {
 	l.checkHeaders(c)
 	l.checkURL(c, "url")
 	l.checkAllowed(c)
-	if m := c.Text("http_method"); m != "" && !strings.Contains(m, "{{") && !methodName(m) {
+	if m := c.Text("http_method"); m != "" && !strings.Contains(m, "{{") && !methodName.MatchString(m) {
 		l.Errorf(c.FieldPos("http_method"), "http-method", "write GET, POST or another method", "http_method of %s is %s, which is not an HTTP method", c, source.Quote(m))
 	}
 }
 
-func methodName(m string) bool {
-	for i := range len(m) {
-		if c := m[i] | 0x20; c < 'a' || c > 'z' {
-			return false
-		}
-	}
-	return true
-}
+var methodName = regexp.MustCompile(`^[A-Za-z]*$`)
 
 // checkHeaders wants a header in one of the two sets of headers alone.
 func (l *loader) checkHeaders(c *Component) {
