@@ -11,15 +11,13 @@ import (
 	"weft/starter/progress"
 )
 
-// canChat reports whether somebody who follows a run can type answers: text goes to a terminal,
-// and comes from one.
+// canChat reports whether answers can be typed: text goes to a terminal, and comes from one.
 func (a *app) canChat() bool {
 	f, ok := a.stdin.(*os.File)
 	return ok && !a.flags.asJSON() && terminal(f) && terminal(a.stderr)
 }
 
-// chat sends each line that is typed as the answer to the oldest open question. It reads
-// nothing before there was a question: what is typed ahead may be for the shell.
+// chat sends each typed line as the answer to the oldest open question, once there was one.
 func (f *follower) chat(ctx context.Context) {
 	if !f.app.canChat() {
 		return

@@ -26,8 +26,7 @@ type conversation struct {
 	report *conversationReport
 	// lines are those that are typed; closed at Ctrl-D.
 	lines chan string
-	// ended gives why the session is not followed any more; nil: it has ended. silent is closed
-	// when nothing more is shown of it.
+	// ended receives why the session is not followed any more, nil at its end; silent is closed after its last output.
 	ended  chan error
 	silent chan struct{}
 	// shown are the turns that have been shown, events how many had come when others were last looked for.
@@ -139,8 +138,7 @@ func (t *conversation) converse(ctx context.Context) error {
 	}
 }
 
-// turn gives the session a prompt and waits for what comes of it. Meanwhile a line that is typed
-// answers a question of the turn's, if there is one; else it waits for the next turn.
+// turn sends a prompt and waits for its turn. Lines typed meanwhile answer the turn's questions.
 func (t *conversation) turn(ctx context.Context, prompt string) error {
 	in := contract.PromptInput{ID: newTurnID(), Prompt: prompt, By: t.app.by()}
 	type outcome struct {
@@ -190,8 +188,7 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 	}
 }
 
-// others shows turns that nobody asked for here: those of callbacks, and of other clients. The
-// turn mine is shown where its result arrives.
+// others shows turns of callbacks and of other clients; the turn mine is shown by its sender.
 func (t *conversation) others(ctx context.Context, mine string) {
 	now := t.f.Changes()
 	if now == t.events {

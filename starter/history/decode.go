@@ -17,8 +17,7 @@ type decoder struct {
 	branch   bool
 	calls    map[int64]*Call
 	children map[int64]*Child
-	// updates are by the event that accepted them, timers are summaries by the event that
-	// started them.
+	// updates are by the event that accepted them, timers summaries by the event that started them.
 	updates map[int64]*Message
 	timers  map[int64]string
 }
