@@ -17,6 +17,25 @@ func (a *app) canChat() bool {
 	return ok && !a.flags.asJSON() && terminal(f) && terminal(a.stderr)
 }
 
+// typedLines reads lines from the terminal until Ctrl-D. Only a line ends a read, so that the goroutine
+// may outlive ctx.
+func (a *app) typedLines(ctx context.Context) <-chan string {
+	stayInBackground()
+	lines := make(chan string)
+	go func() {
+		defer a.caught()
+		defer close(lines)
+		for in := bufio.NewScanner(a.stdin); in.Scan(); {
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}
+
 // chat sends each typed line as the answer to the oldest open question, once there was one.
 func (f *follower) chat(ctx context.Context) {
 	if !f.app.canChat() {
@@ -27,25 +46,17 @@ func (f *follower) chat(ctx context.Context) {
 		return
 	case <-f.Asked():
 	}
-	stayInBackground()
 	f.Once("chat", "type the answer here, in one line, or use the command")
-	lines := make(chan string)
-	go func() {
-		defer f.app.caught()
-		// Nothing ends a read of a terminal but a line, so this may outlive the run.
-		for in := bufio.NewScanner(f.app.stdin); in.Scan(); {
-			select {
-			case lines <- in.Text():
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	lines := f.app.typedLines(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case line := <-lines:
+		case line, open := <-lines:
+			if !open {
+				lines = nil // it ends when the run does
+				continue
+			}
 			f.answer(ctx, strings.TrimSpace(line))
 		}
 	}

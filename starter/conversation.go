@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ type conversation struct {
 	f      *follower
 	report *conversationReport
 	// lines are those that are typed; closed at Ctrl-D.
-	lines chan string
+	lines <-chan string
 	// ended receives why the session is not followed any more, nil at its end; silent is closed after its last output.
 	ended  chan error
 	silent chan struct{}
@@ -50,7 +49,7 @@ func (a *app) converse(ctx context.Context, id string) error {
 	}
 	ctx, stop := a.listening(ctx)
 	defer stop()
-	t := &conversation{app: a, run: r, lines: make(chan string), ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
+	t := &conversation{app: a, run: r, ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
 	done := 0
 	for i := range turns {
 		if turns[i].Done() {
@@ -64,7 +63,7 @@ func (a *app) converse(ctx context.Context, id string) error {
 		<-t.silent
 	}()
 	t.follow(following)
-	go t.listen(following)
+	t.lines = a.typedLines(following)
 	a.say("session %s: %s; type a prompt in one line; Ctrl-D leaves, and the session stays open", plaintext.Line(id, 200), counted(done, len(turns)))
 	return t.converse(ctx)
 }
@@ -92,20 +91,6 @@ func (t *conversation) follow(ctx context.Context) {
 		_, err := t.f.Follow(ctx)
 		t.ended <- err
 	}()
-}
-
-// listen reads what is typed.
-func (t *conversation) listen(ctx context.Context) {
-	defer t.app.caught()
-	defer close(t.lines)
-	stayInBackground()
-	for in := bufio.NewScanner(t.app.stdin); in.Scan(); {
-		select {
-		case t.lines <- in.Text():
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // converse takes prompts, one turn after the other.
@@ -155,7 +140,7 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 	defer ticker.Stop()
 	lines := t.lines
 	for {
-		var answers chan string
+		var answers <-chan string
 		if t.f.OldestQuestion() != nil {
 			answers = lines
 		}

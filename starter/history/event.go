@@ -137,8 +137,7 @@ type Message struct {
 	Identity string
 	// FromWorkflow reports whether another workflow sent it.
 	FromWorkflow bool
-	// Body is the argument decoded: *contract.PromptInput, *contract.CloseSessionInput,
-	// *contract.Request, *contract.RequestID, *contract.ChildTurn, or nil.
+	// Body is a pointer to the type that bodies has for Name, or nil.
 	Body any
 	// Outcome is that of a completed Update. [Read] sets it before it yields the message.
 	Outcome *UpdateCompleted

@@ -292,7 +292,7 @@ func (srv *Server) plan(in *contract.RunInput, doc *specadapter.Folder, reading 
 }
 
 // unfit is the problem of a document that does not compile.
-func unfit(kind, remedy string, diags []source.Diagnostic) *Problem {
+func unfit(kind Kind, remedy string, diags []source.Diagnostic) *Problem {
 	var lines []string
 	for _, g := range diags {
 		if g.Severity == source.Error {

@@ -182,7 +182,7 @@ func pretty(v *source.Value) []byte {
 // check compiles a draft among the registries of the folder.
 func (srv *Server) check(root *os.Root, a *draft) (*agent, error) {
 	main := path.Join(agentsDir, a.name, specadapter.FolderMain)
-	folder, err := specadapter.ReadFolder(overlay{root.FS(), path.Dir(main), a.files}, main)
+	folder, err := specadapter.ReadFolder(newOverlay(root.FS(), path.Dir(main), a.files), main)
 	if err != nil {
 		return nil, NewProblem(InvalidAgent, "correct the agent", "%v", err)
 	}

@@ -212,11 +212,7 @@ func (f *Facts) decidedEdge(i int, x *contract.Execution) Edge {
 	}
 	switch {
 	case a != nil:
-		word := "no"
-		if a.Yes {
-			word = "yes"
-		}
-		out.Text = fmt.Sprintf("%s to %q", word, plaintext.Line(a.Question, 300))
+		out.Text = fmt.Sprintf("%s to %q", plaintext.YesNo(a.Yes), plaintext.Line(a.Question, 300))
 		if a.Reason != "" {
 			out.Text += ": " + plaintext.Line(a.Reason, 300)
 		}

@@ -246,7 +246,7 @@ func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]serve.Line,
 }
 
 // answerProblems are the problems of answers that a run refuses, by the failure's class.
-var answerProblems = map[string]string{
+var answerProblems = map[string]serve.Kind{
 	contract.ClassBadRequest: serve.InvalidAnswer, contract.ClassSchema: serve.InvalidAnswer, contract.ClassTooLarge: serve.TooLarge,
 	contract.ClassUnknownRequest: serve.UnknownRequest, contract.ClassAlreadyAnswered: serve.AlreadyAnswered,
 	contract.ClassUnavailable: serve.Busy, contract.ClassStateTooLarge: serve.RunEnded,
