@@ -8,6 +8,7 @@ package specadapter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"weft/specadapter/agentspec"
@@ -247,10 +248,8 @@ func (o *Options) checkComponents(doc *source.Document, a Adapter) *source.Diagn
 }
 
 func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagnostic {
-	for _, p := range a.Profiles() {
-		if p == profile {
-			return nil
-		}
+	if slices.Contains(a.Profiles(), profile) {
+		return nil
 	}
 	return &source.Diagnostic{File: doc.Name, Code: CodeProfile,
 		Text: fmt.Sprintf("unknown profile %q of the dialect %s", profile, a.Name()),
@@ -292,7 +291,7 @@ func (o *Options) contexts(f *plan.Flow) {
 		return
 	}
 	for i := range f.Nodes {
-		for _, s := range f.Nodes[i].Speakers() {
+		for _, s := range f.Nodes[i].TeamAgents() {
 			if s.Agent.Context == nil {
 				s.Agent.Context = o.Context(f, s.ID)
 			}

@@ -19,8 +19,7 @@ import (
 	"weft/worker/config"
 )
 
-// agents lists the agents of a folder: of agents/ in it, if it has one, else of the folder
-// itself. What is wrong with an agent is listed with it, and is no error of the list.
+// agents lists the agents of a folder, or of agents/ in it. Diagnostics of an agent are listed with it.
 func (a *app) agents(_ context.Context, args []string) error {
 	cfg, err := a.load()
 	if err != nil {

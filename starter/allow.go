@@ -16,8 +16,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// mayStart asks, where a flow brings commands to start on this machine, whether it may. What
-// is allowed is remembered with its arguments: the run may go on under a later -dev.
+// mayStart asks whether the flow may start its commands on this machine, and stores what is allowed.
 func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 	if !a.flags.dev {
 		return a.notOwn(cfg, flow)
@@ -104,8 +103,7 @@ func (a *app) agreed(lines []string) bool {
 	return err == nil && (answer == "y" || answer == "yes")
 }
 
-// namedCommands are the commands that a flow and its sub-agents bring along, each once, but
-// for those that the settings allow, or replace by a connection of their own.
+// namedCommands returns the commands of a flow and its sub-agents that the settings neither allow nor replace, each once.
 func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
 	var out []config.Command
 	for _, c := range flow.Connections {

@@ -162,8 +162,7 @@ func (a *app) question(ctx context.Context, r *runs.Run) (string, error) {
 	return "", usage.Errorf("the run %q has %d open questions; name one with -request%s", r.ID, len(same), r.Listing(same))
 }
 
-// reply answers the request that the second argument names, or the only one of a kind. body makes the
-// answer.
+// reply answers the request that the second argument names, or the only one of a kind, with the result of body.
 func (a *app) reply(ctx context.Context, kind string, args []string, body func(id string) any) error {
 	r, err := a.findOpen(ctx, args[0])
 	if err != nil {

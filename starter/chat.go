@@ -11,15 +11,32 @@ import (
 	"weft/starter/progress"
 )
 
-// canChat reports whether somebody who follows a run can type answers: text goes to a terminal,
-// and comes from one.
+// canChat reports whether answers can be typed: text goes to a terminal, and comes from one.
 func (a *app) canChat() bool {
 	f, ok := a.stdin.(*os.File)
 	return ok && !a.flags.asJSON() && terminal(f) && terminal(a.stderr)
 }
 
-// chat sends each line that is typed as the answer to the oldest open question. It reads
-// nothing before there was a question: what is typed ahead may be for the shell.
+// typedLines reads lines from the terminal until Ctrl-D. Only a line ends a read, so that the goroutine
+// may outlive ctx.
+func (a *app) typedLines(ctx context.Context) <-chan string {
+	stayInBackground()
+	lines := make(chan string)
+	go func() {
+		defer a.caught()
+		defer close(lines)
+		for in := bufio.NewScanner(a.stdin); in.Scan(); {
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// chat sends each typed line as the answer to the oldest open question, once there was one.
 func (f *follower) chat(ctx context.Context) {
 	if !f.app.canChat() {
 		return
@@ -29,25 +46,17 @@ func (f *follower) chat(ctx context.Context) {
 		return
 	case <-f.Asked():
 	}
-	stayInBackground()
 	f.Once("chat", "type the answer here, in one line, or use the command")
-	lines := make(chan string)
-	go func() {
-		defer f.app.caught()
-		// Nothing ends a read of a terminal but a line, so this may outlive the run.
-		for in := bufio.NewScanner(f.app.stdin); in.Scan(); {
-			select {
-			case lines <- in.Text():
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	lines := f.app.typedLines(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case line := <-lines:
+		case line, open := <-lines:
+			if !open {
+				lines = nil // it ends when the run does
+				continue
+			}
 			f.answer(ctx, strings.TrimSpace(line))
 		}
 	}

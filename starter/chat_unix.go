@@ -7,6 +7,5 @@ import (
 	"syscall"
 )
 
-// stayInBackground makes a read of the terminal fail, instead of stopping the process, while
-// another one has the terminal: whoever wrote & still sees how the run goes on.
+// stayInBackground makes reads of the terminal fail, instead of stopping the process, in the background.
 func stayInBackground() { signal.Ignore(syscall.SIGTTIN) }

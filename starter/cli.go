@@ -113,8 +113,7 @@ func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 	return usage.Error{Text: commandline.Error(cmd, err)}
 }
 
-// suggest prints what can follow on the command line, an entry a line, as the library's completion
-// scripts read it. Where it prints nothing they suggest files.
+// suggest prints what can follow, an entry a line, for the library's completion scripts; nothing stands for files.
 func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 	return func(_ context.Context, cmd *cli.Command) {
 		last := ""

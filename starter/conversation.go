@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +24,8 @@ type conversation struct {
 	f      *follower
 	report *conversationReport
 	// lines are those that are typed; closed at Ctrl-D.
-	lines chan string
-	// ended gives why the session is not followed any more; nil: it has ended. silent is closed
-	// when nothing more is shown of it.
+	lines <-chan string
+	// ended receives why the session is not followed any more, nil at its end; silent is closed after its last output.
 	ended  chan error
 	silent chan struct{}
 	// shown are the turns that have been shown, events how many had come when others were last looked for.
@@ -51,7 +49,7 @@ func (a *app) converse(ctx context.Context, id string) error {
 	}
 	ctx, stop := a.listening(ctx)
 	defer stop()
-	t := &conversation{app: a, run: r, lines: make(chan string), ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
+	t := &conversation{app: a, run: r, ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
 	done := 0
 	for i := range turns {
 		if turns[i].Done() {
@@ -65,7 +63,7 @@ func (a *app) converse(ctx context.Context, id string) error {
 		<-t.silent
 	}()
 	t.follow(following)
-	go t.listen(following)
+	t.lines = a.typedLines(following)
 	a.say("session %s: %s; type a prompt in one line; Ctrl-D leaves, and the session stays open", plaintext.Line(id, 200), counted(done, len(turns)))
 	return t.converse(ctx)
 }
@@ -93,20 +91,6 @@ func (t *conversation) follow(ctx context.Context) {
 		_, err := t.f.Follow(ctx)
 		t.ended <- err
 	}()
-}
-
-// listen reads what is typed.
-func (t *conversation) listen(ctx context.Context) {
-	defer t.app.caught()
-	defer close(t.lines)
-	stayInBackground()
-	for in := bufio.NewScanner(t.app.stdin); in.Scan(); {
-		select {
-		case t.lines <- in.Text():
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // converse takes prompts, one turn after the other.
@@ -139,8 +123,7 @@ func (t *conversation) converse(ctx context.Context) error {
 	}
 }
 
-// turn gives the session a prompt and waits for what comes of it. Meanwhile a line that is typed
-// answers a question of the turn's, if there is one; else it waits for the next turn.
+// turn sends a prompt and waits for its turn. Lines typed meanwhile answer the turn's questions.
 func (t *conversation) turn(ctx context.Context, prompt string) error {
 	in := contract.PromptInput{ID: newTurnID(), Prompt: prompt, By: t.app.by()}
 	type outcome struct {
@@ -157,7 +140,7 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 	defer ticker.Stop()
 	lines := t.lines
 	for {
-		var answers chan string
+		var answers <-chan string
 		if t.f.OldestQuestion() != nil {
 			answers = lines
 		}
@@ -190,8 +173,7 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 	}
 }
 
-// others shows turns that nobody asked for here: those of callbacks, and of other clients. The
-// turn mine is shown where its result arrives.
+// others shows turns of callbacks and of other clients; the turn mine is shown by its sender.
 func (t *conversation) others(ctx context.Context, mine string) {
 	now := t.f.Changes()
 	if now == t.events {

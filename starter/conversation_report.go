@@ -14,8 +14,7 @@ import (
 type conversationReport struct {
 	app     *app
 	streams bool
-	// call and attempt name the answer that is being shown, text is what was shown of it. whole
-	// is false where some of it may have passed by unseen.
+	// call and attempt name the answer that is shown, text is what was shown; whole is false if some of it was missed.
 	call    string
 	attempt int32
 	text    string
@@ -77,8 +76,7 @@ func (s *conversationReport) end() {
 	s.open, s.asking = false, false
 }
 
-// finish shows the rest of an answer whose end is known, or all of it where it is not what was
-// shown.
+// finish shows the rest of an answer, or all of it if something else was shown.
 func (s *conversationReport) finish(f *follow.Follower, result string) {
 	f.Lock()
 	defer f.Unlock()

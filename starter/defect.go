@@ -14,13 +14,10 @@ import (
 	"weft/worker/build"
 )
 
-// harmless are the flags whose values are shown in a report: what they hold is none of the
-// author's texts, names or places.
+// harmless are the flags whose values a report may show.
 var harmless = []string{"output", "profile", "dialect", "limit", "max-steps", "model"}
 
-// caught is deferred at the top of every goroutine. Where something panicked it says what to
-// report, and ends the process with exit code 70: a defect is never an outcome of a run,
-// which goes on without this command.
+// caught is deferred by every goroutine. After a panic it prints what to report and exits with code 70.
 func (a *app) caught() {
 	p := recover()
 	if p == nil {
@@ -42,8 +39,7 @@ func (a *app) caught() {
 	}
 }
 
-// keepStack writes a stack to a file that only its owner can read, and names it; "" where
-// that is not possible.
+// keepStack writes a stack to a private file and returns its name, "" if that fails.
 func keepStack(stack []byte) string {
 	f, err := os.CreateTemp("", "weft-starter-*.txt")
 	if err != nil {
@@ -57,8 +53,7 @@ func keepStack(stack []byte) string {
 	return f.Name()
 }
 
-// harmlessCommand is the command line without what may be secret: arguments, and the values
-// of most flags.
+// harmlessCommand is the command line without arguments and the values of most flags.
 func (a *app) harmlessCommand() string {
 	kinds := map[string]bool{}
 	for _, v := range (&flags{}).declare() {

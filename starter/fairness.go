@@ -19,8 +19,7 @@ const (
 	maxFairnessWeight = 1000
 )
 
-// priorityFlags are the run's Temporal priority. Temporal passes it on to all that the run starts:
-// calls, branches, sub-agents and the runs that continue it; a fork inherits it from its run.
+// priorityFlags are the run's Temporal priority, which all that it starts inherits.
 type priorityFlags struct {
 	priority       int
 	fairnessKey    string
@@ -62,8 +61,7 @@ func (f *priorityFlags) temporalPriority() temporal.Priority {
 	return temporal.Priority{PriorityKey: f.priority, FairnessKey: f.fairnessKey, FairnessWeight: float32(f.fairnessWeight)}
 }
 
-// inheritedPriority returns the priority of a run that continues from another: what the flags do not
-// set is inherited. The weight belongs to the key.
+// inheritedPriority returns the priority of a fork: what the flags do not set is inherited; the weight belongs to the key.
 func (f *priorityFlags) inheritedPriority(old temporal.Priority) temporal.Priority {
 	out := old
 	if f.priority != 0 {

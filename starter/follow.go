@@ -22,8 +22,7 @@ func (a *app) followerWith(r *runs.Run, to progress.Report) *follower {
 	return &follower{Follower: follow.New(r, to), app: a, run: r}
 }
 
-// toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches: the run
-// goes on.
+// toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches.
 func (f *follower) toTheEnd(ctx context.Context) error {
 	ctx, stop := f.app.listening(ctx)
 	defer stop()

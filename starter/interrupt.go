@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// stage is how far a command has come: what Ctrl-C means to a run depends on that. The zero
-// value is that of a command that leaves nothing behind.
+// stage is how far a command has come, on which the meaning of Ctrl-C depends.
 type stage struct {
 	mu sync.Mutex
 	// text says what becomes of a run; "" where there is none.
@@ -32,8 +31,7 @@ func (s *stage) change(how func(*stage)) {
 	}
 }
 
-// listening gives a context that an interrupt ends: the command says itself then what that
-// means. stop ends that.
+// listening returns a context that an interrupt cancels, instead of ending the process, until stop.
 func (a *app) listening(ctx context.Context) (listened context.Context, stop func()) {
 	if a.stage == nil {
 		return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -46,10 +44,8 @@ func (a *app) listening(ctx context.Context) (listened context.Context, stop fun
 	}
 }
 
-// heedInterrupts ends the process at an interrupt, with what that means to a run; a command
-// that listens has until the second one to end by itself. What the starter of the process
-// wants ignored, as a shell does for what runs in the background, is ignored.
-func (a *app) heedInterrupts() {
+// handleInterrupts ends the process at an interrupt, or at the second one while a command listens. Ignored signals stay ignored.
+func (a *app) handleInterrupts() {
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		if !signal.Ignored(s) {

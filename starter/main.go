@@ -46,7 +46,7 @@ const (
 func main() {
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: config.OS, quit: os.Exit, stage: &stage{}}
 	defer a.caught()
-	a.heedInterrupts()
+	a.handleInterrupts()
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
 
@@ -88,8 +88,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return code
 }
 
-// checked remembers the first error of its writer, so that no result is lost in silence, and keeps
-// the secrets of the settings out of what it writes.
+// checked remembers the first error of its writer, and masks the secrets of the settings.
 type checked struct {
 	io.Writer
 	err  error
@@ -107,8 +106,7 @@ func (c *checked) to(w io.Writer, p []byte) (int, error) {
 	return n, err
 }
 
-// exactly prints what holds no secret any more, or what must not be changed: an id, for whoever
-// comes back with it.
+// exactly prints bytes without masking them.
 func (a *app) exactly(p []byte) error {
 	out, ok := a.stdout.(*checked)
 	if !ok {

@@ -7,8 +7,7 @@ import (
 	"weft/starter/progress"
 )
 
-// newReport chooses how a run is shown: objects on standard output, a table on a terminal,
-// or lines on standard error.
+// newReport returns how a run is shown: as objects, as a table on a terminal, or as lines.
 func (a *app) newReport() progress.Report {
 	switch {
 	case a.flags.output == outputLines:
@@ -75,8 +74,7 @@ func (a *app) object(v any) {
 	_ = a.exactly(raw) // a broken pipe ends the process
 }
 
-// lively reports whether progress is shown as a table: where people look at it on a terminal
-// that can draw.
+// lively reports whether progress is shown as a table: on a terminal that can draw.
 func (a *app) lively() bool {
 	if a.flags.asJSON() || a.env == nil || !terminal(a.stderr) {
 		return false

@@ -9,8 +9,7 @@ import (
 	"weft/starter/usage"
 )
 
-// record prints a run that has ended as a recording: a script, and what else starter test needs
-// to play it again. It reads histories only.
+// record prints a closed run, from its histories, as a recording for starter test.
 func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 	if r.Open() {
 		return notClosed(ctx, r)

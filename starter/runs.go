@@ -61,8 +61,7 @@ func (a *app) findOpen(ctx context.Context, id string) (*runs.Run, error) {
 // silence is how long a question may go without an answer before the command checks for workers.
 const silence = 3 * time.Second
 
-// whileSilent prints a line if no worker polls a run's task queue and what comes next takes long. The
-// caller calls the result when it has its answer.
+// whileSilent prints a line if what comes next takes long and no worker polls. The caller calls the result then.
 func (a *app) whileSilent(ctx context.Context, r *runs.Run) (answered func()) {
 	if !r.Open() {
 		return func() {} // its history answers instead

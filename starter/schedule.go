@@ -8,8 +8,7 @@ import (
 	"weft/starter/usage"
 )
 
-// createSchedule compiles a flow and hands it to Temporal with the times of its runs. Each of them
-// runs what was compiled now.
+// createSchedule creates a schedule of a flow, which is compiled now.
 func (a *app) createSchedule(ctx context.Context, args []string) error {
 	if err := schedules.CheckName(args[0]); err != nil {
 		return err

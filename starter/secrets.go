@@ -19,8 +19,7 @@ func (a *app) addSecret(l source.InlineSecret) {
 	}
 }
 
-// sendSecrets sends the secrets that stand in the flow's document to the worker that -dev has
-// started, which keeps them in memory. Without that worker the run is refused.
+// sendSecrets sends the secrets in the flow's document to the worker that -dev has started, or fails without one.
 func (a *app) sendSecrets(ctx context.Context) error {
 	if len(a.secrets) == 0 {
 		return nil

@@ -11,8 +11,7 @@ import (
 	"weft/starter/usage"
 )
 
-// resume sends a session its next prompt and waits for the turn's result; without a prompt it chats on
-// a terminal.
+// resume sends a session its next prompt and waits for the result; without a prompt it chats on a terminal.
 func (a *app) resume(ctx context.Context, args []string) error {
 	if !a.flags.has("prompt") {
 		if a.flags.key == "" && len(a.flags.Images) == 0 && !a.flags.detach && a.canChat() {

@@ -105,8 +105,7 @@ func (a *app) examine(cfg *config.Config, file string, starting bool) (*input.Do
 	return a.reader().Load(file, o, &a.flags.Flags)
 }
 
-// compile reads a flow and prints all its diagnostics. It fails with exit code 2, printed, if one is an
-// error.
+// compile reads a flow and prints its diagnostics. An error among them is exit code 2.
 func (a *app) compile(cfg *config.Config, file string, starting bool) (*specadapter.Result, error) {
 	d, err := a.examine(cfg, file, starting)
 	if err != nil {
@@ -171,8 +170,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 	return in, nil
 }
 
-// mismatch is the error of input that does not match what the flow declares. For programs it prints
-// the body that clients of the dialect's framework know.
+// mismatch is the error of input that does not match what the flow declares.
 func (a *app) mismatch(err error) error {
 	e, ok := errors.AsType[*inputs.Invalid](err)
 	if a.flags.asJSON() && (ok || runs.Is[*inputs.MissingConfig](err)) {

@@ -21,8 +21,7 @@ type transcriptLine struct {
 	Message *contract.Message `json:"message"`
 }
 
-// transcript prints the conversations of a run, of its branches and sub-agents. It reads
-// histories only, so it is the same with and without a worker, before and after the end.
+// transcript prints the conversations of a run, its branches and sub-agents from history.
 func (a *app) transcript(ctx context.Context, r *runs.Run, args []string) error {
 	read, err := transcript.Read(ctx, history.From(r.Client), r.ID, r.RunID)
 	if err != nil {

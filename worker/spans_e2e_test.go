@@ -126,14 +126,14 @@ func (r *receiver) check(t *testing.T) {
 		return fmt.Sprintf("  node %s [weft.execution=%s#%d weft.node.kind=%s weft.node=%s]\n", id, id, step, kind, id)
 	}
 	want := "invoke_workflow Pair [gen_ai.operation.name=invoke_workflow gen_ai.workflow.name=Pair" + run + "]\n" +
-		"  Prepare [temporalActivityID=prepare temporalAttempt=1" + run + "]\n" +
+		"  CompileFlow [temporalActivityID=prepare temporalAttempt=1" + run + "]\n" +
 		node("first", "agent", 1) +
-		"    Model [error.type=rate_limited temporalActivityID=first#1/model/1 temporalAttempt=1" + run + " weft.node=first]\n" +
+		"    CallModel [error.type=rate_limited temporalActivityID=first#1/model/1 temporalAttempt=1" + run + " weft.node=first]\n" +
 		"      chat script [error.type=rate_limited gen_ai.agent.name=first gen_ai.conversation.id=pair-1/first#1 " + chat + "weft.kind=agent]\n" +
-		"    Model [temporalActivityID=first#1/model/1 temporalAttempt=2" + run + " weft.node=first]\n" +
+		"    CallModel [temporalActivityID=first#1/model/1 temporalAttempt=2" + run + " weft.node=first]\n" +
 		"      chat script [gen_ai.agent.name=first gen_ai.conversation.id=pair-1/first#1 " + chat + fmt.Sprintf(answered, 120, 15) +
 		node("second", "agent", 2) +
-		"    Model [temporalActivityID=second#2/model/1 temporalAttempt=1" + run + " weft.node=second]\n" +
+		"    CallModel [temporalActivityID=second#2/model/1 temporalAttempt=1" + run + " weft.node=second]\n" +
 		"      chat script [gen_ai.agent.name=second gen_ai.conversation.id=pair-1/second#2 " + chat + fmt.Sprintf(answered, 200, 30)
 	if diff := cmp.Diff(want, tree(spans)); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
@@ -151,7 +151,7 @@ func (r *receiver) check(t *testing.T) {
 // checkTool finds the call of a tool: a span in the attempt's, which is in the node's.
 func (r *receiver) checkTool(t *testing.T) {
 	t.Helper()
-	const want = "    Tool [temporalActivityID=only#1/tool/1.1 temporalAttempt=1 temporalWorkflowID=look weft.node=only]\n      execute_tool look [gen_ai.operation.name=execute_tool gen_ai.tool.call.id="
+	const want = "    CallTool [temporalActivityID=only#1/tool/1.1 temporalAttempt=1 temporalWorkflowID=look weft.node=only]\n      execute_tool look [gen_ai.operation.name=execute_tool gen_ai.tool.call.id="
 	got := tree(r.of("look"))
 	if strings.Count(got, want) != 1 || strings.Count(got, "execute_tool look [") != 1 || strings.Count(got, "gen_ai.tool.name=look gen_ai.tool.type=function]") != 1 || !strings.Contains(got, "  node only [") {
 		t.Errorf("the spans are\n%s", got)

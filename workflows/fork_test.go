@@ -24,8 +24,8 @@ func forkInput(taken string) contract.RunInput {
 	raw, _ := (&contract.Message{Role: contract.RoleAssistant, Text: "first"}).Encode()
 	return contract.RunInput{V: contract.Version, Model: contract.ScriptModel, Flow: contract.FlowRef{Plan: flow}, Fork: &contract.ForkedFrom{
 		From: contract.Run{Workflow: "old", Run: "r"}, Node: "two", Step: 2, Entry: contract.Execution{Node: plan.Start, Taken: []string{"in"}},
-		Executions:    []contract.ExecutionRecord{{Execution: contract.Execution{Node: "one", Step: 1, Taken: []string{taken}}, SHA: contract.SHA(raw)}},
-		Content: []json.RawMessage{raw}, Set: map[string]json.RawMessage{"k": json.RawMessage(`"v"`)}}}
+		Executions: []contract.ExecutionRecord{{Execution: contract.Execution{Node: "one", Step: 1, Taken: []string{taken}}, SHA: contract.SHA(raw)}},
+		Content:    []json.RawMessage{raw}, Set: map[string]json.RawMessage{"k": json.RawMessage(`"v"`)}}}
 }
 
 func TestForkTakesWhatIsRecorded(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // boxed adds the connections of the flow's boxes to those that are listed.
 func (f *flowRun) withToolboxes(wants []want) []want {
 	for i := range f.run.Flow.Nodes {
-		for _, s := range f.run.Flow.Nodes[i].Speakers() {
+		for _, s := range f.run.Flow.Nodes[i].TeamAgents() {
 			if s.Agent.Toolboxes == nil {
 				continue
 			}
@@ -43,13 +43,13 @@ func (f *flowRun) expandToolboxes(wants []want) []string {
 	f.run.Flow.Nodes = slices.Clone(f.run.Flow.Nodes)
 	for i := range f.run.Flow.Nodes {
 		n := &f.run.Flow.Nodes[i]
-		if !slices.ContainsFunc(n.Speakers(), func(s plan.Speaker) bool { return s.Agent.Toolboxes != nil }) {
+		if !slices.ContainsFunc(n.TeamAgents(), func(s plan.TeamAgent) bool { return s.Agent.Toolboxes != nil }) {
 			continue
 		}
 		own := *n.Agent
 		own.Members = slices.Clone(own.Members)
 		n.Agent = &own
-		for _, s := range n.Speakers() {
+		for _, s := range n.TeamAgents() {
 			if s.Agent.Toolboxes != nil {
 				problems = append(problems, f.expandToolbox(s, wants, reported)...)
 			}
@@ -59,7 +59,7 @@ func (f *flowRun) expandToolboxes(wants []want) []string {
 }
 
 // unboxOne makes tools of what the boxes of one agent offer.
-func (f *flowRun) expandToolbox(s plan.Speaker, wants []want, reported map[string]bool) []string {
+func (f *flowRun) expandToolbox(s plan.TeamAgent, wants []want, reported map[string]bool) []string {
 	var problems []string
 	toolboxes := s.Agent.Toolboxes
 	s.Agent.Tools = slices.Clone(s.Agent.Tools)

@@ -23,7 +23,7 @@ type Kind struct {
 var Kinds = map[string]Kind{
 	plan.ConnectionMCP:      {Says: "an MCP server over " + strings.Join(transportNames, ", "), dial: dialMCP},
 	plan.ConnectionLocal:    {Says: "Go functions of the worker itself", dial: dialLocal},
-	plan.ConnectionActivity: {Says: "an activity on another task queue, which the run calls itself", dial: dialElsewhere},
+	plan.ConnectionActivity: {Says: "an activity on another task queue, which the run calls itself", dial: dialExternalActivity},
 	plan.ConnectionHTTP:     {Says: "HTTP requests that a flow describes", dial: dialRequests},
 	plan.ConnectionA2A:      {Says: "an agent that speaks the Agent2Agent protocol; it has no tools", dial: dialA2A},
 }

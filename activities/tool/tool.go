@@ -176,7 +176,7 @@ func (t *Tools) RetryNever(c plan.Connection) bool {
 func (t *Tools) RetryNeverOf(c plan.Connection, names []string) []string {
 	var never []string
 	for _, name := range names {
-		if t.elsewhere(c, name) && t.settings.Activities[name].Retry == retryNever {
+		if t.external(c, name) && t.settings.Activities[name].Retry == retryNever {
 			never = append(never, name)
 		}
 		if f := t.settings.function(name); c.Kind == plan.ConnectionLocal && f != nil && f.never {

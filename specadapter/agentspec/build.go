@@ -103,10 +103,7 @@ func (b *builder) through(n *plan.Node) {
 // rootFlow makes nodes of a flow that begins with the run's inputs and ends with its outputs.
 func (b *builder) rootFlow(c *model.Component) {
 	s := &layer{b: b, flow: c, start: func(p *model.Property) string { return plan.InKey(p.Title) }}
-	for i := range c.Outputs {
-		p := &c.Outputs[i]
-		s.outs = append(s.outs, plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
-	}
+	s.outs = outputs(c.Outputs)
 	entry, ends := s.build()
 	if b.full {
 		return
@@ -123,13 +120,9 @@ func (b *builder) rootFlow(c *model.Component) {
 func (b *builder) rootAgent(c *model.Component) {
 	n := plan.Node{ID: b.id("", c), Name: cmp.Or(c.Name, c.ID), Kind: plan.KindAgent, Exit: true, Ports: &plan.Ports{}}
 	for i := range c.Inputs {
-		p := &c.Inputs[i]
-		n.Ports.In = append(n.Ports.In, plan.In{Name: p.Title, Key: plan.InKey(p.Title), Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
+		n.Ports.In = append(n.Ports.In, input(&c.Inputs[i], plan.InKey(c.Inputs[i].Title)))
 	}
-	for i := range c.Outputs {
-		p := &c.Outputs[i]
-		n.Ports.Out = append(n.Ports.Out, plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
-	}
+	n.Ports.Out = outputs(c.Outputs)
 	if teams[c.Type.Name] {
 		inputs := model.Merge(append([][]model.Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
 		b.flow.Inputs.Schema = objectOf(inputs)
@@ -186,6 +179,24 @@ func unique(taken map[string]bool, name string) string {
 	}
 	taken[name] = true
 	return name
+}
+
+// input is an input as a node takes it from a state key.
+func input(p *model.Property, key string) plan.In {
+	return plan.In{Name: p.Title, Key: key, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
+}
+
+// output is an output as a node leaves it.
+func output(p *model.Property) plan.Out {
+	return plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
+}
+
+func outputs(list []model.Property) []plan.Out {
+	var out []plan.Out
+	for i := range list {
+		out = append(out, output(&list[i]))
+	}
+	return out
 }
 
 // jsonOf is a value's JSON, or nothing.

@@ -153,9 +153,9 @@ func (s *layer) ins(n *model.Component) []plan.In {
 		if p.Unused {
 			continue
 		}
-		in := plan.In{Name: p.Title, Key: s.reads[port{n, p.Title}], Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
-		if in.Default == nil {
-			in.Default = innerDefault(n, p.Title)
+		in := input(p, s.reads[port{n, p.Title}])
+		if inner := n.InnerInput(p.Title); in.Default == nil && inner != nil {
+			in.Default = jsonOf(inner.Default)
 		}
 		if in.Key == "" && in.Default == nil && !n.Type.ActsAs("EndNode") && !s.flow.Flow.Gives(p.Title) {
 			in.Key = plan.InKey(p.Title)
@@ -166,44 +166,17 @@ func (s *layer) ins(n *model.Component) []plan.In {
 	return out
 }
 
-// innerDefault is the default that a part of a node has for an input of it.
-func innerDefault(n *model.Component, title string) []byte {
-	for _, field := range []string{"subflow", "agent", "tool"} {
-		if inner := n.Component(field); inner != nil {
-			p := inner.Input(title)
-			if p == nil {
-				p = inner.Input(model.Inside(title))
-			}
-			if p != nil {
-				return jsonOf(p.Default)
-			}
-		}
-	}
-	return nil
-}
-
 // leaves are a node's outputs as it leaves them.
 func (s *layer) leaves(n *model.Component) []plan.Out {
 	var out []plan.Out
 	for i := range n.Outputs {
 		p := &n.Outputs[i]
-		o := plan.Out{Name: p.Title, Keys: s.writes[port{n, p.Title}], Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
-		if o.Default == nil {
-			o.Default = s.innerOut(n, p.Title)
+		o := output(p)
+		o.Keys = s.writes[port{n, p.Title}]
+		if inner := n.InnerOutput(p.Title); o.Default == nil && inner != nil {
+			o.Default = jsonOf(inner.Default)
 		}
 		out = append(out, o)
 	}
 	return out
-}
-
-// innerOut is the default that a part of a node has for an output of it.
-func (s *layer) innerOut(n *model.Component, title string) []byte {
-	for _, field := range []string{"subflow", "agent", "tool"} {
-		if inner := n.Component(field); inner != nil {
-			if p := inner.Output(title); p != nil {
-				return jsonOf(p.Default)
-			}
-		}
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package agentspec
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/agentspec/model"
@@ -92,7 +93,7 @@ func (s *layer) startPorts(c *model.Component, n *plan.Node) {
 	n.Ports.In = nil
 	for i := range c.Inputs {
 		p := &c.Inputs[i]
-		in := plan.In{Name: p.Title, Key: s.start(p), Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
+		in := input(p, s.start(p))
 		if of := s.flow.Input(p.Title); of != nil && of.Default != nil {
 			in.Default = jsonOf(of.Default)
 		}
@@ -162,10 +163,7 @@ func (s *layer) mapped(c *model.Component, n *plan.Node) *plan.Call {
 	reducers := c.Field("reducers")
 	for i := range n.Ports.Out {
 		o := &n.Ports.Out[i]
-		title := o.Name
-		if len(title) > len(model.Collected) && title[:len(model.Collected)] == model.Collected {
-			title = title[len(model.Collected):]
-		}
+		title := strings.TrimPrefix(o.Name, model.Collected)
 		how := "append"
 		if reducers != nil {
 			how = cmp.Or(model.TextOf(reducers.JSON.Get(title)), "append")

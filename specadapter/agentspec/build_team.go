@@ -95,7 +95,7 @@ func (b *builder) team(c *model.Component, n *plan.Node, outputs []model.Propert
 				continue
 			}
 			have[p.Title] = true
-			in := plan.In{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
+			in := input(p, "")
 			if root {
 				in.Key = plan.InKey(p.Title)
 			}
@@ -270,11 +270,7 @@ func (t *crew) settle(c *model.Component, p part, a *plan.Agent) {
 		t.node.Agent = mergeMembers(t.node.Agent, a)
 		return
 	}
-	m := plan.Member{ID: p.id, Agent: *a}
-	for i := range p.outputs {
-		o := &p.outputs[i]
-		m.Out = append(m.Out, plan.Out{Name: o.Title, Type: schemaOf(o.Type), Default: jsonOf(o.Default)})
-	}
+	m := plan.Member{ID: p.id, Agent: *a, Out: outputs(p.outputs)}
 	t.place(plan.NodePath(p.id), c.At)
 	if t.node.Agent == nil {
 		t.node.Agent = &plan.Agent{}

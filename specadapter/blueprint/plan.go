@@ -93,10 +93,8 @@ var kinds = map[string]bool{"params": true, "scope": true, "runtime": true}
 
 // replaced reports whether a text holds a placeholder that a run's start replaces.
 func replaced(text string) bool {
-	for _, m := range inputs.Placeholder.FindAllStringSubmatch(text, -1) {
-		if kind, _, ok := strings.Cut(m[1], "."); ok && kinds[kind] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(inputs.Placeholder.FindAllStringSubmatch(text, -1), func(m []string) bool {
+		kind, _, ok := strings.Cut(m[1], ".")
+		return ok && kinds[kind]
+	})
 }

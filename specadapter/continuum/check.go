@@ -71,105 +71,68 @@ func (g *graph) checkReach(out [][]int) {
 // limit alone.
 func (g *graph) checkCycles(out [][]int) {
 	always := func(i int) bool { return !g.links[i].conditional }
-	part := components(g.end()+1, func(n int, visit func(int)) {
+	part := components(g.end()+1, func(n int) (to []int) {
 		for _, i := range out[n] {
 			if always(i) {
-				visit(g.links[i].to)
+				to = append(to, g.links[i].to)
 			}
 		}
+		return to
 	})
-	size := make([]int, g.end()+1)
 	members := map[int][]string{}
-	for _, p := range part {
-		size[p]++
-	}
 	for n := range g.flow.Nodes {
-		if size[part[n]] > 1 {
-			members[part[n]] = append(members[part[n]], g.flow.Nodes[n].ID)
-		}
+		members[part[n]] = append(members[part[n]], g.flow.Nodes[n].ID)
 	}
 	reported := map[int]bool{}
 	for i, l := range g.links {
 		p := part[l.from]
-		if !always(i) || part[l.to] != p || reported[p] || l.from != l.to && size[p] < 2 {
+		if !always(i) || part[l.to] != p || reported[p] {
 			continue
 		}
 		reported[p] = true
-		ids := members[p]
-		if len(ids) == 0 {
-			ids = []string{g.flow.Nodes[l.from].ID}
-		}
 		g.Warnf(g.edgePlaces[l.edge], "V15", "add a condition_prompt to the edge back and one to an edge out of the cycle",
-			"the cycle of %s has no condition; it only ends at the step limit", source.Listed(ids, listedNames))
+			"the cycle of %s has no condition; it only ends at the step limit", source.Listed(members[p], listedNames))
 	}
 }
 
-// components numbers the strongly connected components of a graph (Tarjan, without
-// recursion). next visits a part's successors.
-func components(size int, next func(n int, visit func(int))) []int {
-	c := make([]int, size)
-	order, low := make([]int, size), make([]int, size)
-	for i := range c {
-		c[i] = -1
-	}
-	type frame struct {
-		n    int
-		rest []int
-	}
-	var stack, path []int
-	var frames []frame
-	count, found := 0, 0
-	enter := func(n int) {
+// components numbers the strongly connected components of a graph by Tarjan's algorithm. next are a part's
+// successors.
+func components(size int, next func(n int) []int) []int {
+	part, order, low := make([]int, size), make([]int, size), make([]int, size)
+	var path []int
+	count := 0
+	var visit func(n int)
+	visit = func(n int) {
 		count++
 		order[n], low[n] = count, count
 		path = append(path, n)
-		var rest []int
-		next(n, func(m int) { rest = append(rest, m) })
-		frames = append(frames, frame{n, rest})
-	}
-	for root := range size {
-		if order[root] != 0 {
-			continue
+		for _, m := range next(n) {
+			switch {
+			case order[m] == 0:
+				visit(m)
+				low[n] = min(low[n], low[m])
+			case part[m] == 0:
+				low[n] = min(low[n], order[m])
+			}
 		}
-		enter(root)
-		for len(frames) > 0 {
-			f := &frames[len(frames)-1]
-			if len(f.rest) > 0 {
-				m := f.rest[0]
-				f.rest = f.rest[1:]
-				if order[m] == 0 {
-					enter(m)
-				} else if c[m] < 0 {
-					low[f.n] = min(low[f.n], order[m])
-				}
-				continue
-			}
-			n := f.n
-			frames = frames[:len(frames)-1]
-			if len(frames) > 0 {
-				up := frames[len(frames)-1].n
-				low[up] = min(low[up], low[n])
-			}
-			if low[n] != order[n] {
-				continue
-			}
-			stack, path = popTo(path, n)
-			for _, m := range stack {
-				c[m] = found
-			}
-			found++
+		if low[n] != order[n] {
+			return
+		}
+		first := len(path) - 1
+		for path[first] != n {
+			first--
+		}
+		for _, m := range path[first:] {
+			part[m] = order[n]
+		}
+		path = path[:first]
+	}
+	for n := range size {
+		if order[n] == 0 {
+			visit(n)
 		}
 	}
-	return c
-}
-
-// popTo cuts a path before n.
-func popTo(path []int, n int) (tail, rest []int) {
-	i := len(path) - 1
-	for path[i] != n {
-		i--
-	}
-	return path[i:], path[:i]
+	return part
 }
 
 // lintNodes reports what is legal at single nodes and often a mistake (L1, L3, L4, L6).

@@ -1,6 +1,8 @@
 package continuum
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -139,10 +141,8 @@ var notStatements = []string{"graph", "flowchart", "subgraph", "direction", "cla
 func (d *drawing) statement(s string) {
 	s = strings.TrimSpace(s)
 	word, _, _ := strings.Cut(s, " ")
-	for _, w := range notStatements {
-		if word == w {
-			return
-		}
+	if slices.Contains(notStatements, word) {
+		return
 	}
 	r := &reader{rest: s}
 	from, ok := d.group(r)
@@ -174,52 +174,32 @@ func (d *drawing) group(r *reader) ([]string, bool) {
 			d.labels[id] = label
 		}
 		ids = append(ids, id)
-		r.blanks()
-		if !strings.HasPrefix(r.rest, "&") {
+		rest, more := strings.CutPrefix(strings.TrimLeft(r.rest, " \t"), "&")
+		if !more {
 			return ids, true
 		}
-		r.rest = r.rest[1:]
+		r.rest = rest
 	}
 }
 
 // reader reads one statement from left to right.
 type reader struct{ rest string }
 
-func (r *reader) blanks() { r.rest = strings.TrimLeft(r.rest, " \t") }
+// nodeID is an id: a - goes on with it inside of a UUID or the like, but not where a link begins.
+var nodeID = regexp.MustCompile(`^[ \t]*([\w\x{80}-\x{10ffff}](?:[\w.\x{80}-\x{10ffff}]|-[\w\x{80}-\x{10ffff}])*)`)
 
 // node reads an id with its label in whatever brackets, and a class.
 func (r *reader) node() (id, label string, ok bool) {
-	r.blanks()
-	end := 0
-	for end < len(r.rest) && idByte(r.rest, end) {
-		end++
-	}
-	id, r.rest = r.rest[:end], r.rest[end:]
-	if id == "" {
+	m := nodeID.FindStringSubmatch(r.rest)
+	if m == nil {
 		return "", "", false
 	}
+	r.rest = r.rest[len(m[0]):]
 	label, ok = r.label()
-	if strings.HasPrefix(r.rest, ":::") {
-		r.rest = strings.TrimLeft(r.rest[3:], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+	if class, found := strings.CutPrefix(r.rest, ":::"); found {
+		r.rest = strings.TrimLeft(class, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 	}
-	return id, label, ok
-}
-
-// idByte reports whether an id goes on: a - does inside of an id that is a UUID or the like,
-// but not where a link begins.
-func idByte(s string, i int) bool {
-	switch c := s[i]; {
-	case word(c) || c == '.' && i > 0:
-		return true
-	case c == '-' && i > 0 && i+1 < len(s):
-		return word(s[i+1])
-	}
-	return false
-}
-
-// word reports whether a byte is a letter, a digit, _ or part of a character beyond ASCII.
-func word(c byte) bool {
-	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80
+	return m[1], label, ok
 }
 
 // label reads [text], ([text]), {text}, "text" in any of them, or nothing.
@@ -250,56 +230,13 @@ func (r *reader) label() (string, bool) {
 	return "", false
 }
 
-// link reads an arrow of any kind with its text: --> -->|text| -- text --> -.-> ==> ---.
+// arrow is a link of any kind with its text: one with a head, one without a head, one that begins a text and
+// the one that ends it, each with a text between bars.
+var arrow = regexp.MustCompile(`^[ \t]*<*(?:[-=~][-=~.]+(?:>|[xo] )|[-=~][-=~.]+[-=~]|[-=~][-=~.](?:.*?(?:--|==|\.-)[-=~.]*(?:>|[xo] )?)?)[ \t]*(?:\|[^|]*\|)?`)
+
+// link reads --> -->|text| -- text --> -.-> ==> ---.
 func (r *reader) link() bool {
-	r.blanks()
-	s := strings.TrimLeft(r.rest, "<")
-	if len(s) < 2 || strings.IndexByte("-=~", s[0]) < 0 || strings.IndexByte("-=~.", s[1]) < 0 {
-		return false
-	}
-	s = s[arrow(s):]
-	if !strings.HasSuffix(r.rest[:len(r.rest)-len(s)], ">") && !headed(r.rest, s) {
-		// -- text -->: look for the arrow that ends the text.
-		if end := closing(s); end > 0 {
-			s = s[end:]
-		}
-	}
-	s = strings.TrimLeft(s, " \t")
-	if strings.HasPrefix(s, "|") {
-		i := strings.IndexByte(s[1:], '|')
-		if i < 0 {
-			return false
-		}
-		s = s[i+2:]
-	}
-	r.rest = s
-	return true
-}
-
-// arrow is the length of the line at the start of s, with its head > or x or o.
-func arrow(s string) int {
-	n := 0
-	for n < len(s) && strings.IndexByte("-=~.", s[n]) >= 0 {
-		n++
-	}
-	if n < len(s) && (s[n] == '>' || (s[n] == 'x' || s[n] == 'o') && n+1 < len(s) && s[n+1] == ' ') {
-		n++
-	}
-	return n
-}
-
-// headed reports whether the line that was just read is whole without a head: --- or ~~~.
-func headed(all, rest string) bool {
-	line := strings.TrimLeft(all[:len(all)-len(rest)], "<")
-	return len(line) > 2 && !strings.HasSuffix(line, ".")
-}
-
-// closing is the offset behind the arrow that ends a text, or 0.
-func closing(s string) int {
-	for i := 0; i+1 < len(s); i++ {
-		if pair := s[i : i+2]; pair == "--" || pair == "==" || pair == ".-" {
-			return i + arrow(s[i:])
-		}
-	}
-	return 0
+	m := arrow.FindString(r.rest)
+	r.rest = r.rest[len(m):]
+	return m != ""
 }

@@ -1,5 +1,10 @@
 package drawing
 
+import (
+	"math"
+	"slices"
+)
+
 // Distances of the drawing, in pixels.
 const (
 	margin = 24
@@ -95,16 +100,16 @@ func (g *graph) settle(rank []int, up, down bool) {
 
 // wish is where a vertex would like to be.
 func (g *graph) wish(v int, up, down bool) float64 {
-	sum, n := 0.0, 0.0
-	for _, side := range []struct {
-		wanted bool
-		joined []int
-	}{{up, g.vertices[v].up}, {down, g.vertices[v].down}} {
-		if side.wanted {
-			for _, j := range side.joined {
-				sum, n = sum+g.vertices[j].x, n+1
-			}
-		}
+	var joined []int
+	if up {
+		joined = g.vertices[v].up
+	}
+	if down {
+		joined = slices.Concat(joined, g.vertices[v].down)
+	}
+	sum, n := 0.0, float64(len(joined))
+	for _, j := range joined {
+		sum += g.vertices[j].x
 	}
 	switch {
 	case n > 0:
@@ -117,17 +122,10 @@ func (g *graph) wish(v int, up, down bool) float64 {
 
 // frame moves all that is drawn into the margins and gives the width.
 func (g *graph) frame() float64 {
-	first := true
-	left, right := 0.0, 0.0
+	left, right := math.Inf(1), math.Inf(-1)
 	for i := range g.vertices {
 		v := &g.vertices[i]
-		if l := v.x - v.w/2; first || l < left {
-			left = l
-		}
-		if r := v.x + v.w/2 + v.side; first || r > right {
-			right = r
-		}
-		first = false
+		left, right = min(left, v.x-v.w/2), max(right, v.x+v.w/2+v.side)
 	}
 	for i := range g.vertices {
 		g.vertices[i].x += margin - left

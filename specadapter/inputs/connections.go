@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -35,19 +36,13 @@ func (e *UnknownServer) Error() string { return e.Message }
 // connections replaces the placeholders of the addresses and headers of a flow's connections.
 // Those of ${env.NAME} stay: they are secrets, which the worker alone replaces.
 func (v *Values) connections(f *plan.Flow) error {
-	f.Connections = append([]plan.Connection{}, f.Connections...)
-	if len(f.Connections) == 0 {
-		f.Connections = nil
-	}
+	f.Connections = slices.Clone(f.Connections)
 	size := 0
 	for i := range f.Connections {
 		c := &f.Connections[i]
 		c.URL = v.Text(c.URL)
 		size += len(c.URL)
-		c.Headers = append([]plan.Header{}, c.Headers...)
-		if len(c.Headers) == 0 {
-			c.Headers = nil
-		}
+		c.Headers = slices.Clone(c.Headers)
 		var missing []string
 		for k := range c.Headers {
 			h := &c.Headers[k]

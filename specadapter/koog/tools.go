@@ -2,6 +2,7 @@ package koog
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -112,15 +113,11 @@ func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
 	slices.SortFunc(c.Headers, func(x, y plan.Header) int { return strings.Compare(x.Name, y.Name) })
 }
 
+var secretWord = regexp.MustCompile(`(?i)auth|token|key|secret|cookie`)
+
 // secretHeader reports whether a header's name sounds like that of a secret.
 func secretHeader(name string) bool {
-	name = strings.ToLower(name)
-	for _, word := range []string{"auth", "token", "key", "secret", "cookie"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	return secretWord.MatchString(name)
 }
 
 // command reads a server that is started. The real code skips it.

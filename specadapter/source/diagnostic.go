@@ -1,8 +1,9 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -24,13 +25,7 @@ const (
 
 // String is "error", "warning" or "info".
 func (s Severity) String() string {
-	switch s {
-	case Error:
-		return "error"
-	case Warning:
-		return "warning"
-	}
-	return "info"
+	return [...]string{"error", "warning", "info"}[s]
 }
 
 // MarshalText is the severity's name, for JSON.
@@ -85,21 +80,9 @@ func oneLine(s string) string {
 
 // SortDiagnostics orders by file and place, then severity, code and text.
 func SortDiagnostics(diags []Diagnostic) {
-	sort.SliceStable(diags, func(i, j int) bool {
-		a, b := &diags[i], &diags[j]
-		switch {
-		case a.File != b.File:
-			return a.File < b.File
-		case a.Line != b.Line:
-			return a.Line < b.Line
-		case a.Col != b.Col:
-			return a.Col < b.Col
-		case a.Severity != b.Severity:
-			return a.Severity < b.Severity
-		case a.Code != b.Code:
-			return a.Code < b.Code
-		}
-		return a.Text < b.Text
+	slices.SortStableFunc(diags, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col),
+			cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text))
 	})
 }
 
@@ -118,18 +101,13 @@ func LimitDiagnostics(diags []Diagnostic) []Diagnostic {
 		last.Severity = min(last.Severity, cut[i].Severity)
 	}
 	last.Code, last.Help = CodeMore, "fix the problems above first"
-	last.Text = sprintf("%d more diagnostics follow from here on", len(cut))
+	last.Text = fmt.Sprintf("%d more diagnostics follow from here on", len(cut))
 	return append(diags[:MaxDiagnostics-1:MaxDiagnostics-1], last)
 }
 
 // HasErrors reports whether a diagnostic is an error.
 func HasErrors(diags []Diagnostic) bool {
-	for i := range diags {
-		if diags[i].Severity == Error {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(diags, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
 // Listed renders names for a message: at most so many, and how many more there are.
@@ -181,5 +159,3 @@ func (v *Value) Describe() string {
 	}
 	return v.Kind.String()
 }
-
-func sprintf(format string, args ...any) string { return fmt.Sprintf(format, args...) }

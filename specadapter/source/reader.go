@@ -205,27 +205,29 @@ func (f *Fields) Only(known ...string) {
 		}
 		return
 	}
-	others := f.Others(known)
-	for _, m := range others[:min(len(others), maxUnknown)] {
-		help := f.r.UnknownHelp
-		if near := f.r.Near(m.Key, func() []string { return known }); near != "" {
-			help = "did you mean " + strconv.Quote(near) + "?"
-		}
-		f.r.Warnf(m.KeyPos, f.r.Codes.Unknown, help, "unknown field %s in %s", Quote(m.Key), f.Name)
-	}
-	if more := len(others) - maxUnknown; more > 0 {
-		f.r.Warnf(others[maxUnknown].KeyPos, f.r.Codes.Unknown, f.r.UnknownHelp, "%d more unknown fields in %s", more, f.Name)
-	}
+	f.unknown(known, Warning, f.r.Codes.Unknown, f.r.UnknownHelp, f.r.UnknownHelp, func(key string) string {
+		return f.r.Near(key, func() []string { return known })
+	})
 }
 
 // Closed reports the members that are not known as errors.
 func (f *Fields) Closed(code string, known ...string) {
+	f.unknown(known, Error, code, "remove it", "remove them", func(string) string { return "" })
+}
+
+// unknown reports the members that are not known: the first of them each with its help, or with the name that
+// is near it, and how many more there are.
+func (f *Fields) unknown(known []string, severity Severity, code, help, helpMore string, near func(string) string) {
 	others := f.Others(known)
 	for _, m := range others[:min(len(others), maxUnknown)] {
-		f.r.Errorf(m.KeyPos, code, "remove it", "unknown field %s in %s", Quote(m.Key), f.Name)
+		own := help
+		if name := near(m.Key); name != "" {
+			own = "did you mean " + strconv.Quote(name) + "?"
+		}
+		f.r.Report(severity.At(m.KeyPos, code, own, "unknown field %s in %s", Quote(m.Key), f.Name))
 	}
 	if more := len(others) - maxUnknown; more > 0 {
-		f.r.Errorf(others[maxUnknown].KeyPos, code, "remove them", "%d more unknown fields in %s", more, f.Name)
+		f.r.Report(severity.At(others[maxUnknown].KeyPos, code, helpMore, "%d more unknown fields in %s", more, f.Name))
 	}
 }
 

@@ -39,15 +39,14 @@ func (l *Reader) announced(q *contract.Request, at time.Time) {
 		contents = append(contents, q.Failure.Class+q.Failure.Text)
 	}
 	contents = append(contents, q.Text)
-	for _, raw := range ways(q.Arguments) {
+	for _, raw := range encodings(q.Arguments) {
 		contents = append(contents, q.Name+"\n"+raw)
 	}
 	r.bind(contents)
 }
 
-// ways are the bytes that arguments may have had when they were hashed: a way through a payload
-// adds escapes and drops spaces.
-func ways(raw json.RawMessage) []string {
+// encodings returns the forms that JSON may have had when it was hashed: a payload adds escapes and drops spaces.
+func encodings(raw json.RawMessage) []string {
 	if len(raw) == 0 {
 		return nil
 	}
@@ -60,8 +59,7 @@ func ways(raw json.RawMessage) []string {
 // boundTo splits an id into what it names and the first digits of the hash.
 var boundTo = regexp.MustCompile(`^(.*)-([0-9a-f]{8})$`)
 
-// bind computes the hash of a request from what was asked, in one of several ways to write it, and
-// reports whether that is the one that its id ends with.
+// bind reports whether a request's id has the hash of one of the contents, and sets the hash.
 func (r *Request) bind(contents []string) bool {
 	m := boundTo.FindStringSubmatch(r.ID)
 	if m == nil {
@@ -208,8 +206,7 @@ func (l *Reader) question(r *Request, node string) {
 	}
 }
 
-// called reports whether a request is about a call, and puts that into it. A call whose arguments a
-// person has changed is the same call with others.
+// called reports whether a request is about a call, with the model's or a person's arguments, and describes it.
 func (l *Reader) called(r *Request, s *agentMessage, at int) bool {
 	call := s.message.Calls[at]
 	args := []json.RawMessage{json.RawMessage(call.Arguments)}
@@ -224,7 +221,7 @@ func (l *Reader) called(r *Request, s *agentMessage, at int) bool {
 	tools := l.tools(call.Name)
 	for _, raw := range args {
 		for _, t := range tools {
-			for _, way := range ways(raw) {
+			for _, way := range encodings(raw) {
 				if r.bind([]string{t.Name + "\n" + way}) {
 					r.Tool, r.Name, r.Connection, r.Arguments, r.AskedAt = t.As, t.Name, t.Connection, raw, s.at
 					r.Asked = map[string]string{contract.RequestConfirm: "may it be called: ", contract.RequestToolResult: "run "}[r.Kind] + t.As
@@ -253,8 +250,7 @@ func (l *Reader) tools(as string) []plan.Tool {
 	return append(out, plan.Tool{As: as, Name: as})
 }
 
-// repeated adds the calls that an earlier answer let through or refused, because it was to be
-// remembered: nobody was asked again, so that no event says so.
+// repeated adds the calls that a remembered answer decided: nobody was asked again, so that there is no event.
 func (l *Reader) repeated() {
 	for _, r := range slices.Clone(l.out.Requests) {
 		for i := range r.Answers {

@@ -35,8 +35,7 @@ type Reader struct {
 	unsettled []*time.Time
 }
 
-// agentMessage is a message of an agent: exec and turn say of which call. at is when the run
-// received it.
+// agentMessage is a message of an agent: exec and turn name the call, at is when the run received it.
 type agentMessage struct {
 	exec, turn string
 	message    *contract.Message
@@ -263,8 +262,7 @@ func compact(raw json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// AddOpen adds what the run's worker says that the run waits for: for the root's own requests that
-// is in its worker's memory alone.
+// AddOpen adds the open requests that the run's worker reports: the root's own are in its memory alone.
 func (l *Reader) AddOpen(st *contract.Status) {
 	for i := range st.Requests {
 		q := &st.Requests[i]

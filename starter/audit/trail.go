@@ -1,5 +1,4 @@
-// Package audit makes the audit trail of a run: what it asked, and who answered what. It reads the
-// run's histories; a worker adds what is open.
+// Package audit makes the audit trail of a run from its histories: what it asked, and who answered what.
 package audit
 
 import (

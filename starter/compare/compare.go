@@ -101,8 +101,7 @@ func givenText(k *contract.ForkedFrom, sha string) string {
 	return ""
 }
 
-// complete adds what a run did without asking a model or a tool: its history has nothing of that,
-// but what a fork took from it, it has done.
+// complete adds executions without calls, of which history has nothing but that a fork took them.
 func (t *Table) complete(sources [2]string) {
 	for i := range t.Nodes {
 		for side := range t.Runs {

@@ -87,8 +87,7 @@ func (o overlay) Environ() []string {
 	return out
 }
 
-// Join makes sure that there are a Temporal and a worker. Settings.Env of the result names them. The
-// result is to be closed even if there is an error.
+// Join makes sure that there are a Temporal and a worker, which Settings.Env names then. The result is to be closed, also after an error.
 func Join(ctx context.Context, o Options) (*Dev, error) {
 	d := &Dev{Options: o}
 	var err error
@@ -122,8 +121,7 @@ func (d *Dev) Close() {
 	}
 }
 
-// running connects to the Temporal that Temporal's own settings name, if it answers and is on this
-// machine. A worker for another one would be a laptop that runs the flows of others.
+// running connects to the Temporal of Temporal's own settings if it answers and is on this machine.
 func (d *Dev) running(ctx context.Context, cfg *config.Config) (*runs.Connection, error) {
 	address, err := cfg.TemporalAddress()
 	if err != nil {

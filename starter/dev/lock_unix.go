@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// lock locks a file, shared or alone, for as long as it is open. The kernel frees it when
-// the process ends, however it ends.
+// lock locks a file, shared or alone, until it is closed or the process ends.
 func lock(file string, alone bool) (*os.File, error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

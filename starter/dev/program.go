@@ -32,8 +32,7 @@ func (d *Dev) serverProgram(ctx context.Context) (string, error) {
 // serverName is the program that -dev runs.
 const serverName = "weft-devserver"
 
-// findServer looks beside this program, in PATH, and in a checkout. If it finds none, it returns
-// the folder of a checkout, or "".
+// findServer looks beside this program, in PATH, and in a checkout, whose folder it returns otherwise.
 func findServer(env config.Env) (path, root string) {
 	self, err := os.Executable()
 	if err == nil {

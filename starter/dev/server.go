@@ -88,8 +88,7 @@ func (d *Dev) start(ctx context.Context, path, what, ready, log string, env []st
 	}
 }
 
-// runningDev is the address of a server that runs, or "" where none does. The file alone
-// does not tell: a server that was killed leaves it.
+// runningDev returns the address of a server that runs, or "". A server that was killed leaves its ready file.
 func runningDev(ctx context.Context, dir, ready string) (string, error) {
 	free, err := lock(filepath.Join(dir, "temporal.db.lock"), true)
 	if err == nil {
@@ -128,8 +127,7 @@ func startDetached(path string, args, env []string, log string) (ended chan stru
 	return ended, nil
 }
 
-// readyDev is what the embedded server says of itself: where it is, and where its worker
-// keeps large payloads.
+// readyDev is a ready file: where the server is, and where its worker stores large payloads.
 type readyDev struct {
 	Address string `json:"address"`
 	Store   string `json:"store"`
@@ -177,8 +175,7 @@ func lastLine(file string) string {
 // activePoller is how long ago a worker that is alive polled, at most.
 const activePoller = 70 * time.Second
 
-// polled reports whether a worker polls a task queue. Those that -dev has started do not count: their
-// locks tell at once whether they are alive. The embedded server's own is given time for its first poll.
+// polled reports whether a worker that -dev has not started polls a task queue.
 func (d *Dev) polled(ctx context.Context, c *runs.Connection, queue string) (bool, error) {
 	for try := 1; ; try++ {
 		limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)

@@ -168,8 +168,7 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 	}
 }
 
-// leave says that the node of a history has finished, where its last call did not show that:
-// a history has one chain of nodes, so that the next one's start does, or the end.
+// leave reports that nodes have finished whose last call did not show that: the next node's start does, or the end.
 func (f *Follower) leave(t *track, at time.Time) {
 	for _, node := range slices.Sorted(maps.Keys(t.started)) {
 		f.tell(progress.Notice{Event: progress.EventFinished, Time: at, Node: t.label + node}, "finished")
@@ -285,8 +284,7 @@ func (f *Follower) broken(at time.Time, c *call, how string) {
 	}
 }
 
-// childLabel begins the names of a child's nodes: the parent's label for a branch, with the place
-// of the call behind it for a sub-agent.
+// childLabel begins the names of a child's nodes: with the place of the call, for a sub-agent.
 func childLabel(label string, c *history.Child) string {
 	place, _, _ := strings.Cut(c.Call, ":")
 	if place == "" {

@@ -1,5 +1,4 @@
-// Package follow reads the histories of a run and of all its children as they grow, and reports
-// what happens.
+// Package follow reads the histories of a run and of all its children as they grow, and reports what happens.
 package follow
 
 import (
@@ -54,8 +53,7 @@ func (n *NotFoundError) Error() string {
 // Unwrap returns Temporal's error.
 func (n *NotFoundError) Unwrap() error { return n.Cause }
 
-// Follower reads the histories of a run and of all its children as they grow, and prints
-// a line per event.
+// Follower follows a run. Make one with [New].
 type Follower struct {
 	// Report shows what happens. It is called while the follower is locked.
 	Report progress.Report
@@ -94,8 +92,7 @@ func New(target *runs.Run, report progress.Report) *Follower {
 // Resume makes the follower go on behind a position.
 func (f *Follower) Resume(from Position) { f.marks = newMarks(f.target.ID, from) }
 
-// Position returns that of the event which is reported, for [ParsePosition]; "" where it would be
-// too long. Reports call it.
+// Position returns that of the event that is reported, for [ParsePosition]; "" if it would be too long.
 func (f *Follower) Position() string { return f.marks.id() }
 
 // Lock keeps the follower from reporting until Unlock.
@@ -118,8 +115,7 @@ func (f *Follower) Close() {
 	f.Report.Close()
 }
 
-// Follow reports what happens until the run is closed, with some helpers beside. It returns the id
-// of the last run.
+// Follow reports what happens until the run is closed, beside some helpers, and returns the id of the last run.
 func (f *Follower) Follow(ctx context.Context, helpers ...func(context.Context)) (string, error) {
 	root := newTrack(f.target.ID, f.target.RunID, "")
 	err := f.all(ctx, root, append([]func(context.Context){f.watch, f.watchRequests}, helpers...)...)
@@ -205,8 +201,7 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 	return ctx.Err()
 }
 
-// children begins to follow a child that has started, and lets the end of a child wait for
-// the child's own last events, so that lines come in their causal order.
+// children follows a child that has started, and lets the end of a child wait for the child's own last events.
 func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.ChildStarted:

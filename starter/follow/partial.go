@@ -38,8 +38,7 @@ type partialAnswer struct {
 	attempt int32
 }
 
-// partial tells what is new in the answer of a call under way: from the details of its last
-// heartbeat, so it never enters history. The caller holds f.mu.
+// partial reports what a call's last heartbeat adds to its answer. The caller holds f.mu.
 func (f *Follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
 	b := history.HeartbeatOf(p)
 	if !c.streams() || !f.reads() || b == nil {
@@ -60,8 +59,7 @@ func (f *Follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
 	f.tell(progress.Notice{Event: progress.EventText, Time: time.Now(), Node: c.node, Call: c.what, Attempt: b.Attempt, Skipped: skipped, Whole: b.Text}, "%s", added)
 }
 
-// newEnd is what a text has at its end that was not seen before. Both are the last part of
-// one that grows; skipped says that some of it may have passed by unseen.
+// newEnd returns what a growing text, of which the end is known, has got; skipped reports a gap.
 func newEnd(before, now string) (added string, skipped bool) {
 	if before == "" {
 		return now, false

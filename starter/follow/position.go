@@ -42,8 +42,7 @@ type Position struct {
 	Answers  latest `json:"a,omitzero"`
 }
 
-// mark is a place in a history: so many things were reported of this event, and all of the
-// events before it.
+// mark is a place in a history: Reported notices of the event, and all of the events before it.
 type mark struct {
 	Run      string `json:"r"`
 	Event    int64  `json:"e"`
@@ -130,8 +129,7 @@ func (m *marks) isKnown() bool {
 	return !m.advance()
 }
 
-// advance takes the place where we are for the reader's, unless the reader is there or further
-// already. What is read again must not take the reader back.
+// advance moves the reader's place forward, never back, and reports whether it did.
 func (m *marks) advance() bool {
 	key := m.key(m.current)
 	if was, known := m.from.Open[key]; known {
@@ -165,8 +163,7 @@ func (m *marks) addChild(parent *track, event int64, child *track) bool {
 	return false
 }
 
-// close ends a track of which everything was reported. While a child is open the track's place
-// stays: a reader finds the child through it alone.
+// close ends a track. While a child is open the track's place stays: a reader finds the child through it.
 func (m *marks) close(t *track) {
 	if m == nil {
 		return
@@ -200,8 +197,7 @@ func (l *latest) has(at time.Time, id string, from *latest) bool {
 	return false
 }
 
-// After is the position behind an event of the run itself: no earlier event is reported, and no
-// earlier answer.
+// After returns the position behind an event of the run itself, and behind all earlier answers.
 func After(run string, event int64) Position {
 	return Position{Open: map[string]mark{"": {Run: run, Event: event, Reported: 1 << 30}}, Answers: latest{At: time.Now()}}
 }

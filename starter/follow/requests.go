@@ -170,8 +170,7 @@ func (f *Follower) closed(q *contract.Request, at time.Time, how string) {
 	f.tell(progress.Notice{Event: progress.EventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, plaintext.Lines(q.ID), how)
 }
 
-// executionLabel is the name under which lines show an execution: a sub-agent's comes behind
-// its place.
+// executionLabel is the name of an execution in lines: a sub-agent's comes behind its place.
 func executionLabel(execution string) string {
 	parts := strings.Split(execution, "/")
 	for i, p := range parts {

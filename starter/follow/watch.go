@@ -56,8 +56,7 @@ func (f *Follower) watch(ctx context.Context) {
 	}
 }
 
-// unannounced reports whether it is time to tell a run's worker that somebody watches, and takes it as
-// told.
+// unannounced reports whether a worker is to be told that somebody watches, and notes that it is.
 func (f *Follower) unannounced(t *track) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,16 +67,14 @@ func (f *Follower) unannounced(t *track) bool {
 	return true
 }
 
-// announce tells a run's worker that somebody watches. Where nobody hears it, text comes as often as
-// the calls' signs of life.
+// announce tells a run's worker that somebody watches, so that text comes more often than heartbeats.
 func (f *Follower) announce(ctx context.Context, t *track) {
 	ctx, cancel := context.WithTimeout(ctx, announceEvery)
 	defer cancel()
 	_, _ = f.target.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
 }
 
-// due lists the runs that wait for something, those first that were not looked at for the
-// longest time.
+// due returns the runs to ask about, first those that were not asked about for the longest time.
 func (f *Follower) due() []*track {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,8 +123,7 @@ func (f *Follower) look(ctx context.Context, t *track) {
 	}
 }
 
-// attempts says that an attempt has failed and when the next one is, and what the one under
-// way answers.
+// attempts reports failed attempts, what calls wait for, and partial answers.
 func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,8 +136,7 @@ func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	}
 }
 
-// waits says what a call waits for before it begins, such as its turn at a provider. The caller
-// holds f.mu.
+// waits reports what a call waits for before it begins. The caller holds f.mu.
 func (f *Follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
 	waiting := history.Waiting(p)
 	if waiting != "" && waiting != c.waits {
@@ -165,8 +160,7 @@ func (f *Follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 		"%s: attempt %d failed: %s; %s", c.what, failed, history.FailureText(p.GetLastFailure()), next)
 }
 
-// stuck says that a run's workflow tasks fail, why, and what to do: once until something
-// happens again. Temporal tries such a task for ever.
+// stuck reports, once until something happens, that a run's workflow tasks fail, and what to do.
 func (f *Follower) stuck(t *track, failed int32) {
 	f.mu.Lock()
 	why, remedy := t.broken, t.remedy

@@ -113,8 +113,7 @@ func (f *forking) fits(at contract.Execution, in *contract.RunInput) error {
 	return nil
 }
 
-// wholeTurn refuses a fork of a session, unless it is of its beginning: what its sessions below know
-// cannot be taken along. From its beginning it is a start like any other.
+// wholeTurn refuses a fork of a session, unless from its beginning: the state of its sessions cannot be taken along.
 func (f *forking) wholeTurn(at contract.Execution, past, set int) error {
 	switch {
 	case past > 0 || at.Step > 1:
@@ -184,8 +183,7 @@ func (f *forking) point(ctx context.Context) (contract.Execution, error) {
 	return none, usage.Errorf("%q ran %d times; say which with -from %s", f.From, len(labels), strings.Join(labels, " or "))
 }
 
-// behind returns a function that reports whether an execution must run again: the one that is
-// forked, and all that its node can lead to behind it, in the old flow or in the new one.
+// behind returns whether an execution must run again: the forked one, and what its node leads to behind it in any of the flows.
 func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution) bool {
 	reach := map[string]bool{}
 	impact.Reach(reach, []string{at.Node}, flows...)
@@ -194,8 +192,7 @@ func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution
 	}
 }
 
-// check refuses a flow that has no place for what is recorded, and says what of an edited flow has
-// no effect because it lies before the fork.
+// check refuses a flow without a place for what is recorded, and warns of edits before the fork.
 func (f *forking) check(flow *plan.Flow, at contract.Execution, past []recorded) error {
 	if flow.Node(at.Node) == nil {
 		return usage.Errorf("%s has no node %q, where the fork starts; keep it, or fork at another", f.File, at.Node)

@@ -60,8 +60,7 @@ func recordedOf(flow *plan.Flow, past []recorded, word string, at contract.Execu
 	return nil, usage.Errorf("-override names %q, which ran %d times; say which: %s", word, len(found), strings.Join(labels, " or "))
 }
 
-// settle lets an execution have left a value, as the interpreter does, and gives the content that it
-// names now.
+// settle stores a value as the result of an execution, as the interpreter does, and returns its content.
 func settle(flow *plan.Flow, p *recorded, v value.Value, from string) ([]json.RawMessage, error) {
 	node := flow.Node(p.Node)
 	left := map[string]value.Value{}

@@ -22,8 +22,7 @@ type Call struct {
 	// Kind is the activity's type, one of the constants of contract or of another worker.
 	Kind      string
 	TaskQueue string
-	// Input is a *contract.ModelInput, *contract.ToolInput, *contract.JudgeInput,
-	// *contract.ValidateAnswerInput or *contract.CompileFlowInput, by Kind, or nil.
+	// Input is a pointer to the type that inputs has for Kind, or nil.
 	Input any
 
 	input *commonpb.Payloads
@@ -54,10 +53,7 @@ type (
 		Attempt int32
 		Failure *failurepb.Failure
 	}
-	// CallCompleted has a result: a *contract.CompileFlowResult, *contract.ModelResult,
-	// *contract.ToolResult, *contract.JudgeResult, *contract.ValidateAnswerResult,
-	// *contract.CatalogueResult, *contract.CondenseResult or *contract.SummariseResult, by the
-	// call's kind, or nil.
+	// CallCompleted has a result: a pointer to the type that results has for Kind, or nil.
 	CallCompleted struct {
 		*Call
 		Result any
@@ -110,61 +106,41 @@ func (u *Usage) AddTo(sum *contract.Usage) {
 	sum.AddFallbacks(u.Model, u.Fallbacks)
 }
 
-// inputOf decodes the input of a call.
-func inputOf(kind string, p *commonpb.Payloads) any {
-	switch kind {
-	case contract.ActivityCallModel:
-		return decoded[contract.ModelInput](p)
-	case contract.ActivityCallTool:
-		return decoded[contract.ToolInput](p)
-	case contract.ActivityEvaluateCondition:
-		return decoded[contract.JudgeInput](p)
-	case contract.ActivityValidateAnswer:
-		return decoded[contract.ValidateAnswerInput](p)
-	case contract.ActivityCompileFlow:
-		return decoded[contract.CompileFlowInput](p)
+// decoders decode payloads by the name of the activity or message to which they belong.
+type decoders map[string]func(*commonpb.Payloads) any
+
+func (d decoders) decode(name string, p *commonpb.Payloads) any {
+	if f := d[name]; f != nil {
+		return f(p)
 	}
 	return nil
 }
 
-// resultOf decodes the result of a call.
-func resultOf(kind string, p *commonpb.Payloads) any {
-	switch kind {
-	case contract.ActivityCompileFlow:
-		return decoded[contract.CompileFlowResult](p)
-	case contract.ActivityCallModel:
-		return decoded[contract.ModelResult](p)
-	case contract.ActivityCallTool:
-		return decoded[contract.ToolResult](p)
-	case contract.ActivityEvaluateCondition:
-		return decoded[contract.JudgeResult](p)
-	case contract.ActivityValidateAnswer:
-		return decoded[contract.ValidateAnswerResult](p)
-	case contract.ActivityListTools:
-		return decoded[contract.CatalogueResult](p)
-	case contract.ActivityCondenseValue:
-		return decoded[contract.CondenseResult](p)
-	case contract.ActivitySummariseConversation:
-		return decoded[contract.SummariseResult](p)
-	}
-	return nil
+var inputs = decoders{
+	contract.ActivityCallModel:         decoded[contract.ModelInput],
+	contract.ActivityCallTool:          decoded[contract.ToolInput],
+	contract.ActivityEvaluateCondition: decoded[contract.JudgeInput],
+	contract.ActivityValidateAnswer:    decoded[contract.ValidateAnswerInput],
+	contract.ActivityCompileFlow:       decoded[contract.CompileFlowInput],
 }
 
-// bodyOf decodes the argument of a message.
-func bodyOf(name string, p *commonpb.Payloads) any {
-	switch name {
-	case contract.UpdatePrompt:
-		return decoded[contract.PromptInput](p)
-	case contract.UpdateCloseSession:
-		return decoded[contract.CloseSessionInput](p)
-	case contract.SignalRequest:
-		return decoded[contract.Request](p)
-	case contract.SignalCloseRequest:
-		return decoded[contract.RequestID](p)
-	case contract.SignalTurn:
-		return decoded[contract.ChildTurn](p)
-	}
-	return nil
+var results = decoders{
+	contract.ActivityCompileFlow:           decoded[contract.CompileFlowResult],
+	contract.ActivityCallModel:             decoded[contract.ModelResult],
+	contract.ActivityCallTool:              decoded[contract.ToolResult],
+	contract.ActivityEvaluateCondition:     decoded[contract.JudgeResult],
+	contract.ActivityValidateAnswer:        decoded[contract.ValidateAnswerResult],
+	contract.ActivityListTools:             decoded[contract.CatalogueResult],
+	contract.ActivityCondenseValue:         decoded[contract.CondenseResult],
+	contract.ActivitySummariseConversation: decoded[contract.SummariseResult],
+}
+
+var bodies = decoders{
+	contract.UpdatePrompt:       decoded[contract.PromptInput],
+	contract.UpdateCloseSession: decoded[contract.CloseSessionInput],
+	contract.SignalRequest:      decoded[contract.Request],
+	contract.SignalCloseRequest: decoded[contract.RequestID],
+	contract.SignalTurn:         decoded[contract.ChildTurn],
 }
 
 // decoded decodes payloads as a *T; the result is an untyped nil where that fails.

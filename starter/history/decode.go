@@ -17,8 +17,7 @@ type decoder struct {
 	branch   bool
 	calls    map[int64]*Call
 	children map[int64]*Child
-	// updates are by the event that accepted them, timers are summaries by the event that
-	// started them.
+	// updates are by the event that accepted them, timers summaries by the event that started them.
 	updates map[int64]*Message
 	timers  map[int64]string
 }
@@ -88,7 +87,7 @@ func (d *decoder) call(e *historypb.HistoryEvent) any {
 		s := e.GetActivityTaskScheduledEventAttributes()
 		c := &Call{Scheduled: e.GetEventId(), Time: e.GetEventTime().AsTime(), ID: s.GetActivityId(), Kind: s.GetActivityType().GetName(),
 			TaskQueue: s.GetTaskQueue().GetName(), input: s.GetInput()}
-		c.Input = inputOf(c.Kind, c.input)
+		c.Input = inputs.decode(c.Kind, c.input)
 		d.calls[c.Scheduled] = c
 		return &CallScheduled{c}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
@@ -99,7 +98,7 @@ func (d *decoder) call(e *historypb.HistoryEvent) any {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		s := e.GetActivityTaskCompletedEventAttributes()
 		if c := d.take(s.GetScheduledEventId()); c != nil {
-			return &CallCompleted{Call: c, Result: resultOf(c.Kind, s.GetResult()), result: s.GetResult()}
+			return &CallCompleted{Call: c, Result: results.decode(c.Kind, s.GetResult()), result: s.GetResult()}
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
 		s := e.GetActivityTaskFailedEventAttributes()
@@ -219,7 +218,7 @@ func (d *decoder) message(e *historypb.HistoryEvent) any {
 }
 
 func newMessage(name string, args *commonpb.Payloads) *Message {
-	return &Message{Name: name, Body: bodyOf(name, args), args: args}
+	return &Message{Name: name, Body: bodies.decode(name, args), args: args}
 }
 
 // end decodes the end of the run.

@@ -15,8 +15,7 @@ import (
 // Workflow is one workflow of a tree, through all runs that it continued as.
 type Workflow struct {
 	ID string
-	// Place says where the sub-agent that it belongs to was called, each call followed by " › ".
-	// It is empty for the root and its branches.
+	// Place is where its sub-agent was called, each call followed by " › "; empty for the root and its branches.
 	Place string
 	// Root reports whether reading started here.
 	Root bool
@@ -33,8 +32,7 @@ type Event struct {
 	ID   int64
 	Time time.Time
 	Run  Run
-	// Data is what the event means: one of the types of this file, by pointer. It is nil for an
-	// event that means nothing to a flow.
+	// Data is a pointer to one of the types of this file, nil for an event without a meaning for a flow.
 	Data any
 }
 
@@ -53,8 +51,7 @@ type Started struct {
 	Flow, Hash string
 }
 
-// Plan returns the plan that the run was started with or goes on with, and where it comes from.
-// It is nil where the run starts from a document.
+// Plan returns the run's plan and its source, nil if the run starts from a document.
 func (s *Started) Plan() (*plan.Flow, plan.Source) {
 	switch in := s.Input; {
 	case s.Branch != nil:
@@ -105,8 +102,7 @@ type CancelRequested struct{}
 
 // Child is a child workflow.
 type Child struct {
-	// Requested is the id of the event that requested it. The fields below are empty if it has
-	// not started.
+	// Requested is the id of the event that requested it. Other fields are empty before it starts.
 	Requested  int64
 	ID, RunID  string
 	Type, Call string // Call is node#step:call of a sub-agent, "" for a branch
@@ -141,11 +137,9 @@ type Message struct {
 	Identity string
 	// FromWorkflow reports whether another workflow sent it.
 	FromWorkflow bool
-	// Body is the argument decoded: *contract.PromptInput, *contract.CloseSessionInput,
-	// *contract.Request, *contract.RequestID, *contract.ChildTurn, or nil.
+	// Body is a pointer to the type that bodies has for Name, or nil.
 	Body any
-	// Outcome is that of an Update that has completed. [Read] sets it before it yields the
-	// message, [Tail] when it is known.
+	// Outcome is that of a completed Update. [Read] sets it before it yields the message.
 	Outcome *UpdateCompleted
 
 	args *commonpb.Payloads

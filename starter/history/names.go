@@ -11,8 +11,7 @@ import (
 	"weft/starter/plaintext"
 )
 
-// ExecutionOf parses the name of an execution: node#step, with ~n behind it from the node's
-// second execution in a step on.
+// ExecutionOf parses node#step, with ~n behind it from the node's second execution in a step on.
 func ExecutionOf(exec string) contract.Execution {
 	node, rest, _ := CutLast(exec, "#")
 	step, occurrence, _ := strings.Cut(rest, "~")
@@ -31,8 +30,7 @@ func Label(x contract.Execution) string {
 	return label
 }
 
-// SplitCallID splits the id of a call, node#step/kind/turn. A model call that is made again with
-// less input has that behind its turn.
+// SplitCallID splits node#step/kind/turn, where a model call with less input has that behind its turn.
 func SplitCallID(id string) (node, turn string) {
 	rest, turn, ok := CutLast(id, "/")
 	if !ok {

@@ -6,8 +6,7 @@ import (
 	"weft/activities/contract"
 )
 
-// HeartbeatOf returns the last heartbeat of a call in progress, nil if there is none or it cannot
-// be decoded.
+// HeartbeatOf returns the last heartbeat of a call in progress, or nil.
 func HeartbeatOf(p *workflowpb.PendingActivityInfo) *contract.Heartbeat {
 	if p.GetHeartbeatDetails() == nil {
 		return nil

@@ -12,8 +12,7 @@ import (
 type Tail struct {
 	client  client.Client
 	decoder *decoder
-	// Seen is the id of the last event that was yielded, ContinuedAs that of the run that
-	// continues this one, once it has ended so.
+	// Seen is the id of the last event, ContinuedAs the run that continues this one after its end.
 	Seen        int64
 	ContinuedAs string
 }
@@ -21,8 +20,7 @@ type Tail struct {
 // NewTail returns a Tail of a run from its first event on.
 func NewTail(c client.Client, run Run) *Tail { return &Tail{client: c, decoder: newDecoder(run)} }
 
-// Events yields the events behind the last one that was yielded until the run is closed. An
-// error ends the sequence; another call goes on behind the last event.
+// Events yields the events behind the last one until the run is closed or there is an error; it can be called again.
 func (t *Tail) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		run := t.decoder.run

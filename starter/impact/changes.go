@@ -77,15 +77,13 @@ func edgeOf(f *plan.Flow, id string) *plan.Edge {
 	return &f.Edges[i]
 }
 
-// alike reports whether two edges do the same. Their ids do not count: where the author gives none
-// they are numbers, and another edge before them changes these.
+// alike reports whether two edges do the same, whatever their ids: without the author's these are numbers.
 func alike(one, other plan.Edge) bool {
 	one.ID, other.ID = "", ""
 	return same(one, other)
 }
 
-// keptEdge finds the edge that does what another one did: itself as it was, else what has its id
-// and its node now.
+// keptEdge finds the edge that does what another one did, else the one with its id and node.
 func keptEdge(f *plan.Flow, e plan.Edge) *plan.Edge {
 	now := edgeOf(f, e.ID)
 	if now != nil && alike(*now, e) {
@@ -100,8 +98,7 @@ func keptEdge(f *plan.Flow, e plan.Edge) *plan.Edge {
 	return nil
 }
 
-// KeptEdges are the ids that edges of an old flow have in a new one; missing is the first that is not
-// there any more.
+// KeptEdges returns the ids of an old flow's edges in a new one; missing is the first that is gone.
 func KeptEdges(old, flow *plan.Flow, ids []string) (now []string, missing string) {
 	for _, id := range ids {
 		was := edgeOf(old, id)
@@ -225,8 +222,7 @@ func hooked(f *plan.Flow) []string {
 	return out
 }
 
-// agentChange says which of some flows beside a flow are others, with all that these use
-// themselves; the flow itself is left out.
+// agentChange describes the changes of sub-flows, and of all that these use.
 func agentChange(old, flow *plan.Flow, source *plan.Source, ids []string) string {
 	var out []string
 	seen := map[string]bool{old.ID: true}
@@ -251,8 +247,7 @@ func agentChange(old, flow *plan.Flow, source *plan.Source, ids []string) string
 	return strings.Join(out, ", ")
 }
 
-// agentPlace is the place of the first node that is another, or "" where only the file at the root
-// is known: agents of folders have files of their own.
+// agentPlace is the place of the first changed node, "" if only the root's file is known.
 func agentPlace(was, is *plan.Flow, source plan.Source) string {
 	for i := range is.Nodes {
 		id := is.Nodes[i].ID

@@ -21,8 +21,7 @@ import (
 const (
 	// None: nothing that the run can still reach is another.
 	None = "untouched"
-	// Movable: what is another has not hasStarted, so that the run could go on with the new flow
-	// from its next boundary.
+	// Movable: what changed has not started, so that the run could go on with the new flow.
 	Movable = "movable"
 	// Pinned: what is another is under way, or what the run did is not in the new flow.
 	Pinned = "pinned"
@@ -38,8 +37,7 @@ type Run struct {
 	Because []Node `json:"because,omitempty"`
 }
 
-// Node is a node that is another in the new flow; At is its place there or, where it is
-// gone, in the old one.
+// Node is a changed node; At is its place in the new flow or, if it is gone, in the old one.
 type Node struct {
 	Node      string `json:"node,omitempty"`
 	At        string `json:"at,omitempty"`
@@ -47,8 +45,7 @@ type Node struct {
 	Text      string `json:"text"`
 }
 
-// started is the flow that a run was started with, before the run's own connections and limits
-// came into it.
+// started is the flow as the run was started with it, without the run's own connections and limits.
 func started(v *runtree.Workflow) *plan.Flow {
 	switch {
 	case v.Input != nil && v.Input.Flow.Plan != nil:
@@ -97,8 +94,7 @@ func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
 	return out
 }
 
-// impactPlace is where a node is in the new flow or, where it is gone, in the old one. START is where
-// the first edge out of it is.
+// impactPlace is where a node is in the new flow, else in the old one; START is where its first edge is.
 func impactPlace(f *why.Facts, flow *plan.Flow, source *plan.Source, node string) string {
 	switch entry := slices.IndexFunc(flow.Edges, func(e plan.Edge) bool { return e.From == plan.Start }); {
 	case node == plan.Start && entry >= 0:

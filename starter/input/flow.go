@@ -13,8 +13,7 @@ import (
 	"weft/starter/usage"
 )
 
-// Document is a flow's document and what was found in it. The result is nil if and only if a
-// diagnostic is an error.
+// Document is a flow's document. The result is nil if and only if a diagnostic is an error.
 type Document struct {
 	Text        []byte
 	Result      *specadapter.Result
@@ -36,8 +35,7 @@ func (r *Reader) Load(file string, o specadapter.Options, f *Flags) (*Document, 
 	return d, nil
 }
 
-// flow reads a flow: a file, standard input, or a folder with all that belongs to it. A folder's
-// main document stands for the folder.
+// flow reads a file, standard input, or a folder, for which its main document stands, too.
 func (r *Reader) flow(file string) (*specadapter.Folder, error) {
 	name := file
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
@@ -57,8 +55,7 @@ func (r *Reader) flow(file string) (*specadapter.Folder, error) {
 	return &specadapter.Folder{Name: name, Text: data}, err
 }
 
-// Folder reads the folder of a main document. Nothing outside the folder of its registries is read,
-// wherever links lead.
+// Folder reads the folder of a main document, and nothing outside the folder of its registries.
 func Folder(file string) (*specadapter.Folder, error) {
 	whole, err := filepath.Abs(file)
 	if err != nil {

@@ -110,8 +110,7 @@ func (f *Flags) oneReader() error {
 	return nil
 }
 
-// contentParts reads an array of {"text": ...} and {"image": {"media_type", "data"}} with an image at
-// least, and reports whether the JSON is one. Each image has its note at its place in the text.
+// contentParts reads an array of texts and images, and reports whether the JSON is one.
 func (g *Given) contentParts(v *source.Value) (bool, error) {
 	var raw []map[string]json.RawMessage
 	if v.Kind != source.Array || json.Unmarshal(v.JSON(), &raw) != nil {
@@ -174,8 +173,7 @@ func (r *Reader) state(f *Flags) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// Check checks what a run is given against the inputs that its flow declares. The run does the same:
-// other clients start runs too.
+// Check checks what a run is given against the inputs of its flow, as the run does.
 func (g *Given) Check(ctx context.Context, f *plan.Flow) error {
 	if f.Inputs == nil && len(g.Scope) > 0 {
 		return usage.Errorf("-scope: flows of the dialect %s have no placeholders", f.Dialect)

@@ -1,5 +1,4 @@
-// Package input reads what a command is given: files, standard input, flows, and the values of
-// flags. Its errors are of type [usage.Error].
+// Package input reads files, standard input, flows, and the values of flags. Errors are of type [usage.Error].
 package input
 
 import (
@@ -63,8 +62,7 @@ func Cause(err error) error {
 	return err
 }
 
-// value returns a flag's value itself, the content of the file that @FILE names, or standard input
-// for -, and the name of what it comes from.
+// value returns a flag's value, the file that @FILE names, or standard input for -, and the source's name.
 func (r *Reader) value(flag, value string) (name string, data []byte, err error) {
 	file, ok := strings.CutPrefix(value, "@")
 	switch {
@@ -158,8 +156,7 @@ func (r *Reader) Script(file string) ([]byte, error) {
 	return script, nil
 }
 
-// Model checks the model that the caller names. A script without a model means the scripted one;
-// "" leaves it to the worker.
+// Model checks a model's name, by default the scripted one if there is a script, else "" for the worker's.
 func Model(model string, scripted bool) (string, error) {
 	refs := llm.Refs(model)
 	for _, ref := range refs {

@@ -10,9 +10,7 @@ import (
 // textLines is how many lines of a partial answer the table shows under its node.
 const textLines = 2
 
-// lastLines are the last lines of an untrusted text that are not empty, each safe for one
-// line of a terminal and at most width wide. Of the last one the end is shown, of others the
-// begin.
+// lastLines are the last lines of an untrusted text, made safe: the end of the last one, the beginning of others.
 func lastLines(text string, width int) []string {
 	var out []string
 	for text != "" && len(out) < textLines {

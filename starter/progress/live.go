@@ -19,12 +19,10 @@ const (
 	tickEvery = time.Second
 )
 
-// maxRows bounds the table: it must not be higher than the screen, or else it cannot be
-// drawn over.
+// maxRows bounds the table, which must fit on the screen to be drawn over.
 const maxRows = 15
 
-// Live shows a run as a table that is drawn over again and again: a row per execution of a
-// node. What belongs to no node stays above it as lines.
+// Live shows a run as a table with a row per execution; what belongs to no node stays above it as lines.
 type Live struct {
 	out    io.Writer
 	mask   *mask.Mask
@@ -35,18 +33,15 @@ type Live struct {
 	// mu guards what follows.
 	mu   sync.Mutex
 	rows []*row
-	// notes are lines that are not yet on the screen; height is how many lines of it the
-	// table takes; dirty says that something happened since it was drawn.
+	// notes are lines to be printed, height is that of the table, dirty says that something happened since it was drawn.
 	notes  []string
 	height int
 	dirty  bool
 	drawn  time.Time
-	// total is how many nodes there are to run, 0 where nobody knows; done are those that
-	// have run.
+	// total counts the nodes to run, 0 if it is not known; done are those that have run.
 	total Total
 	done  map[string]bool
-	// questions are those that are open: whoever types an answer must see it, so time alone
-	// does not draw then.
+	// questions counts the open ones: while somebody types an answer, time alone does not draw.
 	questions int
 	// size is the terminal's width and height.
 	size func() (width, height int)
@@ -65,8 +60,7 @@ type row struct {
 	attempt          int32
 }
 
-// NewLive returns a table on a terminal, whose size it asks for as it draws. hide masks secrets;
-// caught is deferred by the goroutine that draws.
+// NewLive returns a table on a terminal of a size. hide masks secrets; caught is deferred by the drawing goroutine.
 func NewLive(out io.Writer, hide *mask.Mask, colour bool, size func() (width, height int), caught func()) *Live {
 	l := &Live{out: out, mask: hide, caught: caught, colour: colour, now: time.Now, size: size, done: map[string]bool{}, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go l.keepDrawing()
@@ -131,8 +125,7 @@ func (l *Live) Tell(n Notice) {
 // ReadsText implements [TextReader].
 func (*Live) ReadsText() bool { return true }
 
-// partial takes the partial answer of a node that runs. It does not draw over an answer that
-// somebody types.
+// partial shows a partial answer, but does not draw over a typed answer.
 func (l *Live) partial(n Notice) {
 	r := l.row(n)
 	r.partial, r.answers, r.attempt = n.Whole, n.Call, n.Attempt
@@ -206,8 +199,7 @@ func (l *Live) Close() {
 	l.draw()
 }
 
-// draw replaces the table on the screen. Lines are cut by the terminal: while it draws, it
-// does not wrap.
+// draw replaces the table on the screen, without wrapping.
 func (l *Live) draw() {
 	var b strings.Builder
 	b.WriteString("\x1b[?7l")
@@ -227,8 +219,7 @@ func (l *Live) draw() {
 	fmt.Fprint(l.mask.Writer(l.out), b.String())
 }
 
-// table are the lines of the table: running nodes always, of the others the last ones. Under
-// a running node stands the end of its partial answer, as far as there is room.
+// table returns the lines of the table: running nodes, with partial answers if there is room, and the last others.
 func (l *Live) table() []string {
 	if len(l.rows) == 0 {
 		return nil

@@ -27,8 +27,7 @@ const (
 	EventAnswered = "request_answered"
 )
 
-// Notice is one thing that happened in a run: a line of text for people, an object for
-// programs.
+// Notice is an event of a run: a line of text for people, an object for programs.
 type Notice struct {
 	Event string    `json:"event"`
 	Time  time.Time `json:"time"`

@@ -13,8 +13,7 @@ type Total struct {
 	AtMost bool
 }
 
-// TotalOf is the total of a flow without loops; ok is false for others: nobody knows how
-// often those run.
+// TotalOf returns the total of a flow without loops, and reports whether it is one.
 func TotalOf(f *plan.Flow) (t Total, ok bool) {
 	out := map[string][]string{}
 	for i := range f.Edges {

@@ -65,8 +65,7 @@ func (r *recorder) event(e *history.Event) {
 	}
 }
 
-// message takes a signal, or an Update that was not refused. A prompt whose turn the run's cancellation
-// ended was accepted, too.
+// message takes a signal or an accepted Update, as was a prompt whose turn the run's cancellation ended.
 func (c *recordedRun) message(m *history.Message) {
 	if m.Outcome != nil && m.Outcome.Failure != nil && (m.Name != contract.UpdatePrompt || !contract.Cancelled(history.Error(m.Outcome.Failure))) {
 		return
@@ -125,7 +124,7 @@ func (c *recordedRun) scheduled(of *history.Call) {
 			return
 		}
 	}
-	if t := c.elsewhere[[2]string{of.TaskQueue, of.Kind}]; t != nil {
+	if t := c.external[[2]string{of.TaskQueue, of.Kind}]; t != nil {
 		c.outside[at] = t
 		c.put(rehearse.Call{At: at, Kind: contract.ActivityCallTool, Tool: t.name, Pending: true, Arguments: of.Argument()})
 		return
@@ -278,9 +277,8 @@ func (c *recordedRun) ended(d *history.Ended) {
 	}
 }
 
-// elsewhereTool is a tool that is an activity of another worker. In a recording its calls are as
-// those of any tool, so that they can be played again where that worker is not.
-type elsewhereTool struct {
+// externalTool is a tool that is an activity of another worker, recorded like any tool.
+type externalTool struct {
 	name string
 	how  *contract.ExternalActivity
 }
@@ -291,5 +289,5 @@ func (c *recordedRun) listed(out *contract.CatalogueResult) {
 	if out.ExternalActivity == nil || json.Unmarshal(out.Catalogue, &described) != nil || len(described.Tools) != 1 {
 		return
 	}
-	c.elsewhere[[2]string{out.ExternalActivity.TaskQueue, out.ExternalActivity.Activity}] = &elsewhereTool{described.Tools[0].Name, out.ExternalActivity}
+	c.external[[2]string{out.ExternalActivity.TaskQueue, out.ExternalActivity.Activity}] = &externalTool{described.Tools[0].Name, out.ExternalActivity}
 }

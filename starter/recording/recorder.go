@@ -31,10 +31,9 @@ type recorder struct {
 	content map[string]json.RawMessage
 	// started reports whether the run's start was read.
 	started bool
-	// elsewhere are tools that are activities of other workers, by task queue and type; outside are
-	// the places of their calls.
-	elsewhere map[[2]string]*elsewhereTool
-	outside   map[string]*elsewhereTool
+	// external are tools that are activities of other workers, by task queue and type, outside by their calls.
+	external map[[2]string]*externalTool
+	outside  map[string]*externalTool
 	// userTexts are the texts that models were sent by users, in the order of the calls.
 	userTexts []userText
 	// prompted are prompts that sessions have had, by place and id.
@@ -52,7 +51,7 @@ type recordedRules struct {
 
 func newRecorder(root string) *recorder {
 	r := &recorder{root: root, runs: map[history.Run]*recordedRun{}, calls: map[string]int{}, ruled: map[string]int{}, content: map[string]json.RawMessage{},
-		elsewhere: map[[2]string]*elsewhereTool{}, outside: map[string]*elsewhereTool{},
+		external: map[[2]string]*externalTool{}, outside: map[string]*externalTool{},
 		prompted: map[[2]string]bool{}, took: map[int]rehearse.TurnOf{}}
 	r.rec.Version, r.rec.ID = rehearse.Version, root
 	return r
@@ -96,9 +95,7 @@ func textOfUser(raw json.RawMessage) string {
 	return m.Text
 }
 
-// steer finds for messages that answer no question the model call that was told them: they come
-// while its node's call before that one is under way. A flow that asks people takes messages as
-// answers.
+// steer finds for messages that answer no question the model call before the one that got them.
 func (r *recorder) steer() {
 	if rehearse.Asks(r.rec.Run.Flow.Plan) {
 		return

@@ -10,8 +10,7 @@ import (
 	"weft/worker/rehearse"
 )
 
-// rule adds what a call's model did, or replaces it where the call was made again. switched are
-// the models that could not answer before.
+// rule adds or replaces what a call's model did; switched are the models that failed before.
 func (r *recorder) rule(at, kind string, switched []contract.Fallback, act llm.Action) {
 	x := recordedRules{at: at}
 	seen := map[string]bool{}

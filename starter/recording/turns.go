@@ -13,8 +13,7 @@ import (
 	"weft/worker/rehearse"
 )
 
-// mailbox collects what came to a run that takes turns: what one workflow task was given, came at
-// once.
+// mailbox collects what came to a run that takes turns, by workflow task.
 type mailbox struct {
 	r *recorder
 	// run is the place of the run.
@@ -40,8 +39,7 @@ func (c *recordedRun) turns(s *history.Started) {
 	}
 }
 
-// gave notes what a turn of the run itself gave, once: later it may have been left out. Where the run
-// comes to its own end, its result tells more.
+// gave notes the result of a turn of the run itself, once: later it may be omitted.
 func (c *recordedRun) gave(t *contract.Turn) {
 	if _, ok := c.took[t.N]; !ok && c.id == c.root && t.N > 0 && t.Done() {
 		c.took[t.N] = rehearse.NewTurnOf("", t)
@@ -65,8 +63,7 @@ func (r *recorder) below(id string) string {
 	return strings.TrimPrefix(id, r.root+"/")
 }
 
-// begin notes that a workflow task begins. One that failed before had no effect: what it was given
-// is given to this one.
+// begin notes the start of a workflow task, which gets what a failed one before it got, too.
 func (b *mailbox) begin() {
 	w := &b.waiting
 	b.given.Ended = append(b.given.Ended, w.Ended...)

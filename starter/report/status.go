@@ -103,8 +103,7 @@ func flowText(l *contract.FlowLabel) string {
 // microsPerUnit converts costs, which are in millionths of a unit of a currency.
 const microsPerUnit = 1_000_000
 
-// usageText is what was used, how much of the input came from a provider's cache, and what it cost by
-// the worker's price table.
+// usageText is what was used, from a provider's cache, and at what cost.
 func usageText(u contract.Usage) string {
 	cached, cost := "", ""
 	if u.Cached > 0 && u.Input > 0 {

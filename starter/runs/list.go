@@ -63,8 +63,7 @@ func Memo(info *workflowpb.WorkflowExecutionInfo, key string) string {
 	return history.Text(info.GetMemo().GetFields()[key])
 }
 
-// statuses are those of a list, each with Temporal's query. Waiting and idle are known by the search
-// attribute alone; such a run is running for Temporal.
+// statuses are those of a list, each with Temporal's query. A run that waits or is idle is running for Temporal.
 var statuses = []struct{ name, query string }{
 	{contract.StatusRunning, `ExecutionStatus = "Running"`},
 	{contract.StatusWaiting, `ExecutionStatus = "Running" AND ` + contract.AttributeStatus + ` = "` + contract.StatusWaiting + `"`},
@@ -100,8 +99,7 @@ type Filter struct {
 	Limit int
 }
 
-// query returns the query for Temporal. It fails if only a search attribute could tell, and the
-// namespace does not have it.
+// query returns the query for Temporal. It fails if the namespace lacks a search attribute for it.
 func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	query := `ExecutionStatus = "Running"`
 	if f.Closed {
@@ -131,8 +129,7 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	return query, nil
 }
 
-// matches reports whether a run that Temporal found is one of those asked for: a run without search
-// attributes has its name in the memo.
+// matches reports whether a run is one of those asked for: not all is known to Temporal's query.
 func (f *Filter) matches(s *Summary) bool {
 	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status)
 }
@@ -165,8 +162,7 @@ func (c *Connection) List(ctx context.Context, f Filter) (all []Summary, more bo
 	}
 }
 
-// Page returns the next runs behind a token, Limit at most, and the token behind them. It looks for
-// at least one.
+// Page returns up to Limit runs behind a token, at least one if there is any, and the next token.
 func (c *Connection) Page(ctx context.Context, f Filter, token []byte) (out []Summary, next []byte, err error) {
 	query, err := c.query(ctx, &f)
 	for err == nil && len(out) == 0 {
@@ -196,8 +192,7 @@ func (c *Connection) page(ctx context.Context, f *Filter, query string, token []
 // listPauses are those before a page is asked for again.
 var listPauses = []time.Duration{time.Second, 4 * time.Second}
 
-// retryPage asks for a page again if the server has no time for it: a long list is a heavy question,
-// and what was read of it should not be lost.
+// retryPage retries a page after pauses if the server is busy, so that what was read is not lost.
 func (c *Connection) retryPage(ctx context.Context, f *Filter, query string, token []byte, pauses []time.Duration) ([]Summary, []byte, error) {
 	for try := 0; ; try++ {
 		page, next, err := c.page(ctx, f, query, token, pageSize)

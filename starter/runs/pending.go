@@ -13,8 +13,7 @@ import (
 	"weft/starter/plaintext"
 )
 
-// Paused says that somebody has paused a call of a workflow at Temporal, and how it goes on; "" if
-// nobody has.
+// Paused says who has paused a call of a workflow at Temporal, and how it goes on; "" if it is not.
 func Paused(p *workflowpb.PendingActivityInfo, workflow string) string {
 	if !p.GetPaused() {
 		return ""
@@ -29,8 +28,7 @@ func Paused(p *workflowpb.PendingActivityInfo, workflow string) string {
 	return fmt.Sprintf("%s; it goes on with: temporal activity unpause --workflow-id %s --activity-id %s", text, plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
 }
 
-// PendingCalls describes the calls of an open run and of its branches that wait: for a rate limit,
-// or for another attempt.
+// PendingCalls describes the calls, of an open run and its branches, that wait for a limit or another attempt.
 func (r *Run) PendingCalls(ctx context.Context) []string {
 	if !r.Open() {
 		return nil

@@ -71,8 +71,7 @@ func (r *Run) Reported(ctx context.Context) (*contract.Status, error) {
 	return st, r.Query(ctx, contract.QueryStatus, st)
 }
 
-// Standing returns the status of a run. If no worker answers for a closed run, it is made of its
-// transcript, which is returned then.
+// Standing returns a run's status, for a closed run without a worker from its transcript, which is returned, too.
 func (r *Run) Standing(ctx context.Context) (*contract.Status, *transcript.Transcript, error) {
 	st, err := r.Reported(ctx)
 	var read *transcript.Transcript
@@ -93,8 +92,7 @@ func (r *Run) Standing(ctx context.Context) (*contract.Status, *transcript.Trans
 // maxBranches bounds the branches that are asked. Of others their first node is known.
 const maxBranches = 100
 
-// AddBranches adds to the status of an open run how far its branches are: the run itself knows the
-// first node of each. A branch that has closed, or for which nobody answers, stays as it is.
+// AddBranches adds the progress of branches that answer to the status of an open run, which knows their first nodes.
 func (r *Run) AddBranches(ctx context.Context, st *contract.Status) {
 	if !r.Open() || len(st.Running) == 0 {
 		return

@@ -166,8 +166,7 @@ func (c *Connection) Requests(ctx context.Context, list []Summary) *Waiting {
 	return out
 }
 
-// silentQueues counts unanswered questions by task queue: thousands of runs may wait on one whose
-// workers are away, and not each of them is given its time.
+// silentQueues counts unanswered questions by task queue, so that runs without workers are not all asked.
 type silentQueues struct {
 	mu       sync.Mutex
 	waited   map[string]int

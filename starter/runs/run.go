@@ -1,5 +1,4 @@
-// Package runs finds, lists, starts, asks and answers the runs of flows at Temporal. It prints
-// nothing; errors of what the caller gave are of type [usage.Error].
+// Package runs finds, lists, starts, asks and answers the runs of flows at Temporal. It prints nothing.
 package runs
 
 import (

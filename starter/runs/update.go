@@ -26,8 +26,7 @@ func (r *Run) Signal(ctx context.Context, name string, arg any) error {
 	return r.Client.SignalWorkflow(ctx, r.ID, "", name, arg)
 }
 
-// Update sends an Update and waits for its receipt, at most [ReceiptTimeout]: then the error is
-// [ErrNoReceipt].
+// Update sends an Update and waits for its receipt, or returns [ErrNoReceipt] after [ReceiptTimeout].
 func (r *Run) Update(ctx context.Context, name string, arg any) (*contract.Receipt, error) {
 	limited, cancel := within(ctx, ReceiptTimeout)
 	defer cancel()
@@ -43,16 +42,14 @@ func (r *Run) Update(ctx context.Context, name string, arg any) (*contract.Recei
 	return &receipt, err
 }
 
-// within cancels a context after d. It sets no deadline: a server that is told of one may answer
-// first, with an error that looks like a fault of its own.
+// within cancels a context after d, without a deadline, to which the server could respond first.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(d, cancel)
 	return ctx, func() { timer.Stop(); cancel() }
 }
 
-// Resume sends a prompt to a session and waits for its turn, or with detach until the session has
-// taken it. If the session continues as new meanwhile, the same prompt is sent again.
+// Resume sends a prompt to a session, again if it continues as new, and waits for its turn, or with detach until it is accepted.
 func (r *Run) Resume(ctx context.Context, in contract.PromptInput, detach bool) (*contract.Turn, error) {
 	stage := client.WorkflowUpdateStageCompleted
 	if detach {
@@ -123,8 +120,7 @@ func (r *Run) Turns(ctx context.Context) ([]contract.Turn, error) {
 	return out, err
 }
 
-// AwaitTurn waits until a turn of a session is done, as found reports, and returns it; nil if ctx is
-// done first.
+// AwaitTurn waits for a finished turn that found accepts; it returns nil if ctx is done first.
 func (r *Run) AwaitTurn(ctx context.Context, found func(*contract.Turn) bool) *contract.Turn {
 	for ctx.Err() == nil {
 		turns, _ := r.Turns(ctx)

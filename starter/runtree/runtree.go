@@ -1,5 +1,4 @@
-// Package runtree reads from the histories of a run what its nodes and edges did: which executions
-// ended, what conditions were answered, what calls cost. It needs no worker.
+// Package runtree reads from histories what a run's nodes and edges did, and what its calls used.
 package runtree
 
 import (
@@ -15,8 +14,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Tree is what the histories of a run, of the runs that it continued and of all below it hold
-// of nodes and edges.
+// Tree is what the histories of a run and of all below it hold of nodes and edges.
 type Tree struct {
 	// Workflows are in the order in which the flow began them, the root first.
 	Workflows []*Workflow
@@ -45,14 +43,12 @@ type Workflow struct {
 	Entry *contract.Execution
 	// Executions are those that have ended and whose outcome is known.
 	Executions []contract.Execution
-	// Called are the executions that made calls, in order, by node#step; Answers are those to the
-	// questions of edges, by execution.
+	// Called are executions with calls, in order, Answers those to questions of edges, by execution.
 	Called  []string
 	Answers map[string][]contract.Answer
 	Usage   contract.Usage
 	Result  *contract.RunResult
-	// Input is what a flow's run was started with, Compiled its plan as an activity made it of
-	// a document, Model the model of nodes that name none.
+	// Input is what the run was started with, Compiled its compiled document, Model the default model.
 	Input    *contract.RunInput
 	Compiled *contract.CompileFlowResult
 	Model    string

@@ -43,8 +43,7 @@ type Schedule struct {
 	Timezone  string   `json:"timezone,omitempty"`
 	Overlap   string   `json:"overlap"`
 	TaskQueue string   `json:"task_queue"`
-	// Next are the times to come, Runs the last that it started, the oldest first, and Open
-	// the ids of those that it knows as open.
+	// Next are the next times, Runs the last runs, the oldest first, Open the ids of open ones.
 	Next []time.Time `json:"next"`
 	Runs []Run       `json:"runs"`
 	Open []string    `json:"open"`

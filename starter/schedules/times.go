@@ -99,8 +99,7 @@ var cronFields = []cronField{
 // cronWords are what stands for a whole expression.
 var cronWords = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
-// readCron checks a cron expression, and puts its own text behind it as its comment: Temporal
-// keeps that, and not the expression.
+// readCron checks a cron expression and adds its text as comment: Temporal keeps only that.
 func readCron(text string) (string, error) {
 	body, comment, _ := strings.Cut(strings.TrimSpace(text), "#")
 	body = strings.TrimSpace(body)

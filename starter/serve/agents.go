@@ -146,8 +146,7 @@ type AgentView struct {
 	Capabilities json.RawMessage `json:"capabilities"`
 	Demands      json.RawMessage `json:"demands"`
 	Hooks        json.RawMessage `json:"hooks"`
-	// Status is active, inactive where .disabled lies beside the agent, or invalid where no
-	// run of it can be started for another reason.
+	// Status is active, inactive (.disabled lies beside the agent), or invalid (no run can be started).
 	Status string `json:"status"`
 	// Diagnostics say what is wrong, or worth knowing.
 	Diagnostics []string `json:"diagnostics"`

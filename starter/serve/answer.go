@@ -19,8 +19,7 @@ var answerFields = map[string][]string{
 // answerTime is how long an answer may wait for its receipt.
 const answerTime = 90 * time.Second
 
-// answer makes the handler of answers of a kind. The run itself reports whether an answer is
-// one, and the same answer twice is one answer.
+// answer makes the handler of answers of a kind. The same answer twice is one answer.
 func answer(kind string) handler {
 	return func(srv *Server, w http.ResponseWriter, r *http.Request) error {
 		o, err := srv.read(w, r)
@@ -47,8 +46,7 @@ func answer(kind string) handler {
 	}
 }
 
-// readAnswer reads a body as the contract's answer of a kind. Who answers is, unless the body
-// says so, the token's name.
+// readAnswer reads a body as an answer of a kind, by default of the token's name.
 func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 	o.only(answerFields[kind]...)
 	if kind != contract.RequestMessage && o.text("id") == "" && len(o.problems) == 0 {

@@ -100,8 +100,7 @@ func (o *object) text(key string) string {
 	return ""
 }
 
-// decode puts the whole object into a type of the contract, and notes the first thing that
-// does not belong there.
+// decode decodes the whole object, and notes the first field that does not fit.
 func (o *object) decode(to any) {
 	strict := json.NewDecoder(bytes.NewReader(o.JSON()))
 	strict.DisallowUnknownFields()

@@ -17,8 +17,7 @@ import (
 	"weft/worker/flows"
 )
 
-// sessionFields are those of a start in the words of the blueprint dialect's framework, and
-// model and script.
+// sessionFields are those of a start in the blueprint dialect's framework, with model and script.
 var sessionFields = []string{"type", "session_id", "agent_name", "parameters", "project_dir", "parent_session_id", "execution_mode",
 	"additional_demands", "scope", "id", "model", "script", "images"}
 
@@ -149,8 +148,7 @@ func (o *object) session() (*contract.RunInput, error) {
 	return in, nil
 }
 
-// flowFields are those of a start of a flow: of the contract's input what clients set, and
-// id.
+// flowFields are those of a start of a flow: what clients set of the contract's input, and id.
 var flowFields = []string{"flow", "input", "images", "params", "scope", "value", "components", "component_ids", "state", "history", "model", "script",
 	"data_connections", "max_steps", "budget", "max_events", "on_error", "session", "v", "id"}
 
@@ -294,7 +292,7 @@ func (srv *Server) plan(in *contract.RunInput, doc *specadapter.Folder, reading 
 }
 
 // unfit is the problem of a document that does not compile.
-func unfit(kind, remedy string, diags []source.Diagnostic) *Problem {
+func unfit(kind Kind, remedy string, diags []source.Diagnostic) *Problem {
 	var lines []string
 	for _, g := range diags {
 		if g.Severity == source.Error {

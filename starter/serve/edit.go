@@ -179,11 +179,10 @@ func pretty(v *source.Value) []byte {
 	return b.Bytes()
 }
 
-// check compiles an agent that is not saved yet, among the registries of the folder. The
-// problem has all that is wrong with it.
+// check compiles a draft among the registries of the folder.
 func (srv *Server) check(root *os.Root, a *draft) (*agent, error) {
 	main := path.Join(agentsDir, a.name, specadapter.FolderMain)
-	folder, err := specadapter.ReadFolder(overlay{root.FS(), path.Dir(main), a.files}, main)
+	folder, err := specadapter.ReadFolder(newOverlay(root.FS(), path.Dir(main), a.files), main)
 	if err != nil {
 		return nil, NewProblem(InvalidAgent, "correct the agent", "%v", err)
 	}
@@ -228,8 +227,7 @@ func (a *draft) taken(root *os.Root) error {
 	return NewProblem(AgentExists, "change it with PUT, or choose another name", "there is an agent %s already", source.Quote(a.name))
 }
 
-// replace writes the agent's files over those that are there, each at once, its document
-// last. Other files of the folder stay.
+// replace writes the agent's files, its document last. Other files of the folder stay.
 func (a *draft) replace(root *os.Root) error {
 	dir := path.Join(agentsDir, a.name)
 	for _, name := range []string{promptFile, serversFile} {

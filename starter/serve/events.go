@@ -24,8 +24,7 @@ const (
 	retryMillis = 2000
 )
 
-// maxStreams bounds how many streams are open at a time: each reads histories, and asks about
-// runs that stand still.
+// maxStreams bounds the open streams: each reads histories.
 const maxStreams = 500
 
 // stream writes server-sent events.

@@ -73,8 +73,7 @@ func lost(h http.Handler, r *http.Request) *Problem {
 	return NewProblem(NotFound, "the addresses are described at /openapi.json", "there is nothing at %s", source.Quote(r.URL.Path))
 }
 
-// headOnly keeps the head of a response: what the standard library's own handlers say of
-// addresses.
+// headOnly keeps the head of a response of the standard library's own handlers.
 type headOnly struct {
 	header http.Header
 	status int

@@ -75,14 +75,12 @@ func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Ru
 // requestPage is a page of open requests.
 type requestPage struct {
 	Requests []contract.Request `json:"requests"`
-	// More counts those that wait behind all that the run lists: they are seen once some of
-	// these have their answers.
+	// More counts those that are listed once some of these are answered.
 	More int    `json:"more_requests,omitempty"`
 	Next string `json:"next_page_token,omitempty"`
 }
 
-// getRequests shows what a run waits for, the longest wait first. A run that has ended waits
-// for nothing.
+// getRequests shows what a run waits for, the longest wait first.
 func (srv *Server) getRequests(w http.ResponseWriter, r *http.Request, run *Run) error {
 	q := queryOf(r)
 	st := &contract.Status{}

@@ -8,8 +8,7 @@ import (
 	"weft/activities/mask"
 )
 
-// veil keeps the secrets of the settings out of what clients are sent. Workers have taken theirs out
-// of all that runs say; this end may know others, and speaks of its own errors besides.
+// masker keeps the secrets of the settings out of what clients are sent.
 type masker struct {
 	http.ResponseWriter
 	mask *mask.Mask

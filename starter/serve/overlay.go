@@ -1,18 +1,24 @@
 package serve
 
 import (
-	"bytes"
 	"io/fs"
 	"path"
-	"time"
+	"testing/fstest"
 )
 
-// overlay is a file system in which a folder holds other files than on disk, and those
-// alone.
+// overlay is a file system in which the folder dir holds files, and nothing else.
 type overlay struct {
 	fs.FS
 	dir   string
-	files map[string][]byte
+	files fstest.MapFS
+}
+
+func newOverlay(around fs.FS, dir string, files map[string][]byte) overlay {
+	o := overlay{around, dir, fstest.MapFS{}}
+	for name, data := range files {
+		o.files[name] = &fstest.MapFile{Data: data, Mode: 0o444}
+	}
+	return o
 }
 
 // Open opens a file of the folder, or of the file system around it.
@@ -20,36 +26,5 @@ func (o overlay) Open(name string) (fs.File, error) {
 	if path.Dir(name) != o.dir {
 		return o.FS.Open(name)
 	}
-	data, ok := o.files[path.Base(name)]
-	if !ok {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return &memory{Reader: bytes.NewReader(data), name: path.Base(name)}, nil
+	return o.files.Open(path.Base(name))
 }
-
-// memory is a file that lies nowhere.
-type memory struct {
-	*bytes.Reader
-	name string
-}
-
-// Stat describes it as a regular file.
-func (m *memory) Stat() (fs.FileInfo, error) { return m, nil }
-
-// Close does nothing.
-func (*memory) Close() error { return nil }
-
-// Name is the file's own name.
-func (m *memory) Name() string { return m.name }
-
-// Mode is that of a file that anybody may read.
-func (*memory) Mode() fs.FileMode { return 0o444 }
-
-// ModTime is not known.
-func (*memory) ModTime() time.Time { return time.Time{} }
-
-// IsDir is false.
-func (*memory) IsDir() bool { return false }
-
-// Sys is nothing.
-func (*memory) Sys() any { return nil }

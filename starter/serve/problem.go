@@ -8,74 +8,45 @@ import (
 	"weft/activities/contract"
 )
 
-// Kinds of problems. The type of a problem is its kind behind "urn:weft:problem:".
-const (
-	BadRequest      = "bad-request"
-	Unauthorized    = "unauthorized"
-	Forbidden       = "forbidden"
-	NotFound        = "not-found"
-	UnknownRun      = "unknown-run"
-	UnknownAgent    = "unknown-agent"
-	UnknownFlow     = "unknown-flow"
-	UnknownRequest  = "unknown-request"
-	UnknownThread   = "unknown-thread"
-	SlowBody        = "slow-body"
-	MethodUnknown   = "method-not-allowed"
-	RunExists       = "run-exists"
-	RunEnded        = "run-ended"
-	NoResult        = "no-result"
-	AlreadyAnswered = "already-answered"
-	UnknownSession  = "unknown-session"
-	NotResumable    = "not-resumable"
-	AgentExists     = "agent-exists"
-	TooLarge        = "too-large"
-	MediaType       = "media-type"
-	InvalidFlow     = "invalid-flow"
-	InvalidAgent    = "invalid-agent"
-	InvalidBody     = "invalid-body"
-	InvalidAnswer   = "invalid-answer"
-	KeyReused       = "idempotency-key-reused"
-	Defect          = "defect"
-	NoWorker        = "no-worker"
-	NoTemporal      = "no-temporal"
-	Busy            = "busy"
-)
-
-// kinds are all of them, each with its HTTP status and title.
-var kinds = map[string]struct {
+// Kind is a kind of problem. The type of a problem is its Name behind "urn:weft:problem:".
+type Kind struct {
+	Name   string
 	status int
 	title  string
-}{
-	BadRequest:      {http.StatusBadRequest, "Bad request"},
-	Unauthorized:    {http.StatusUnauthorized, "Bearer token required"},
-	Forbidden:       {http.StatusForbidden, "Forbidden"},
-	NotFound:        {http.StatusNotFound, "Address not found"},
-	UnknownRun:      {http.StatusNotFound, "Run not found"},
-	UnknownAgent:    {http.StatusNotFound, "Agent not found"},
-	UnknownFlow:     {http.StatusNotFound, "Flow not found"},
-	UnknownRequest:  {http.StatusNotFound, "Request not found"},
-	UnknownThread:   {http.StatusNotFound, "Thread not found"},
-	SlowBody:        {http.StatusRequestTimeout, "Request body timed out"},
-	MethodUnknown:   {http.StatusMethodNotAllowed, "Method not allowed"},
-	RunExists:       {http.StatusConflict, "Run already exists"},
-	RunEnded:        {http.StatusConflict, "Run is closed"},
-	NoResult:        {http.StatusConflict, "Run has no result"},
-	UnknownSession:  {http.StatusNotFound, "Session not found"},
-	NotResumable:    {http.StatusBadRequest, "Session cannot be resumed"},
-	AlreadyAnswered: {http.StatusConflict, "Request already answered"},
-	AgentExists:     {http.StatusConflict, "Agent already exists"},
-	TooLarge:        {http.StatusRequestEntityTooLarge, "Content too large"},
-	MediaType:       {http.StatusUnsupportedMediaType, "Unsupported content type"},
-	InvalidFlow:     {http.StatusUnprocessableEntity, "Invalid flow"},
-	InvalidAgent:    {http.StatusUnprocessableEntity, "Invalid agent"},
-	InvalidBody:     {http.StatusUnprocessableEntity, "Invalid body"},
-	InvalidAnswer:   {http.StatusUnprocessableEntity, "Invalid answer"},
-	KeyReused:       {http.StatusUnprocessableEntity, "Idempotency-Key already used for another request"},
-	Defect:          {http.StatusInternalServerError, "Internal error"},
-	NoWorker:        {http.StatusServiceUnavailable, "No worker answers"},
-	NoTemporal:      {http.StatusServiceUnavailable, "Temporal unavailable"},
-	Busy:            {http.StatusServiceUnavailable, "Too many requests"},
 }
+
+// Kinds of problems.
+var (
+	BadRequest      = Kind{"bad-request", http.StatusBadRequest, "Bad request"}
+	Unauthorized    = Kind{"unauthorized", http.StatusUnauthorized, "Bearer token required"}
+	Forbidden       = Kind{"forbidden", http.StatusForbidden, "Forbidden"}
+	NotFound        = Kind{"not-found", http.StatusNotFound, "Address not found"}
+	UnknownRun      = Kind{"unknown-run", http.StatusNotFound, "Run not found"}
+	UnknownAgent    = Kind{"unknown-agent", http.StatusNotFound, "Agent not found"}
+	UnknownFlow     = Kind{"unknown-flow", http.StatusNotFound, "Flow not found"}
+	UnknownRequest  = Kind{"unknown-request", http.StatusNotFound, "Request not found"}
+	UnknownThread   = Kind{"unknown-thread", http.StatusNotFound, "Thread not found"}
+	SlowBody        = Kind{"slow-body", http.StatusRequestTimeout, "Request body timed out"}
+	MethodUnknown   = Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed"}
+	RunExists       = Kind{"run-exists", http.StatusConflict, "Run already exists"}
+	RunEnded        = Kind{"run-ended", http.StatusConflict, "Run is closed"}
+	NoResult        = Kind{"no-result", http.StatusConflict, "Run has no result"}
+	UnknownSession  = Kind{"unknown-session", http.StatusNotFound, "Session not found"}
+	NotResumable    = Kind{"not-resumable", http.StatusBadRequest, "Session cannot be resumed"}
+	AlreadyAnswered = Kind{"already-answered", http.StatusConflict, "Request already answered"}
+	AgentExists     = Kind{"agent-exists", http.StatusConflict, "Agent already exists"}
+	TooLarge        = Kind{"too-large", http.StatusRequestEntityTooLarge, "Content too large"}
+	MediaType       = Kind{"media-type", http.StatusUnsupportedMediaType, "Unsupported content type"}
+	InvalidFlow     = Kind{"invalid-flow", http.StatusUnprocessableEntity, "Invalid flow"}
+	InvalidAgent    = Kind{"invalid-agent", http.StatusUnprocessableEntity, "Invalid agent"}
+	InvalidBody     = Kind{"invalid-body", http.StatusUnprocessableEntity, "Invalid body"}
+	InvalidAnswer   = Kind{"invalid-answer", http.StatusUnprocessableEntity, "Invalid answer"}
+	KeyReused       = Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key already used for another request"}
+	Defect          = Kind{"defect", http.StatusInternalServerError, "Internal error"}
+	NoWorker        = Kind{"no-worker", http.StatusServiceUnavailable, "No worker answers"}
+	NoTemporal      = Kind{"no-temporal", http.StatusServiceUnavailable, "Temporal unavailable"}
+	Busy            = Kind{"busy", http.StatusServiceUnavailable, "Too many requests"}
+)
 
 // Problem is an error as RFC 9457 writes it, application/problem+json.
 type Problem struct {
@@ -95,9 +66,8 @@ type Problem struct {
 }
 
 // NewProblem makes a problem of a kind.
-func NewProblem(kind, remedy, format string, args ...any) *Problem {
-	k := kinds[kind]
-	p := &Problem{Type: "urn:weft:problem:" + kind, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
+func NewProblem(k Kind, remedy, format string, args ...any) *Problem {
+	p := &Problem{Type: "urn:weft:problem:" + k.Name, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
 	if k.status == http.StatusServiceUnavailable {
 		return p.with("Retry-After", "5")
 	}

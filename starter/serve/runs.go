@@ -8,11 +8,9 @@ import (
 	"weft/activities/contract"
 )
 
-// Runs are the runs of flows. Its errors are of type [*Problem] where the client can do
-// something about them; any other is shown as a fault of this side.
+// Runs are the runs of flows. Errors that a client can do something about are of type [*Problem].
 type Runs interface {
-	// Start starts a run. Where one of the same id is there, open or not, it starts none and
-	// gives that one, with existed true.
+	// Start starts a run. If there is one of the same id, open or not, it returns that, and existed is true.
 	Start(ctx context.Context, s *Start) (run *Run, existed bool, err error)
 	// Find looks for a run. The problem is [UnknownRun] where there is none.
 	Find(ctx context.Context, id string) (*Run, error)
@@ -24,8 +22,7 @@ type Runs interface {
 	Outcome(ctx context.Context, run *Run) (*contract.RunResult, *contract.Failure, error)
 	Status(ctx context.Context, run *Run) (*contract.Status, error)
 	State(ctx context.Context, run *Run) (map[string]json.RawMessage, error)
-	// Transcript is all that was said, thread by thread, and the ids of runs of which nothing
-	// is left.
+	// Transcript returns all messages, thread by thread, and the ids of workflows without history.
 	Transcript(ctx context.Context, run *Run) (lines []Line, missing []string, err error)
 	// Answer gives an answer, or a message that nobody asked for.
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
@@ -38,8 +35,7 @@ type Runs interface {
 	Turns(ctx context.Context, run *Run) (turns []contract.Turn, open bool, err error)
 	// CheckEvent refuses an id that no event can have; "" is none.
 	CheckEvent(id string) error
-	// Follow tells what happens in a run, from behind the event whose id is after, "" for the
-	// first, until the run has ended or ctx is done. It ends with the error of tell.
+	// Follow sends what happens behind the event with the id after, until the run is closed or ctx is done.
 	Follow(ctx context.Context, run *Run, after string, tell func(*Event) error) error
 	// Ready reports whether Temporal answers.
 	Ready(ctx context.Context) error
@@ -47,8 +43,7 @@ type Runs interface {
 
 // Start is a run that is wanted.
 type Start struct {
-	// ID is the run's id. Session and Hash go with the run: the client's name for the
-	// session, if it gave one, and the hash of what it sent.
+	// ID is the run's id, Session the client's name of the session, Hash that of the request.
 	ID, Session, Hash string
 	// Caller is the name of the token with which the start came, or "".
 	Caller string
@@ -70,8 +65,7 @@ type Run struct {
 	Kept bool
 	// Silent is why nobody could say how a session's turns stand; nobody is asked again then.
 	Silent error
-	// Current and First are the ids of the last and the first run of the chain; Queue is
-	// where its workers poll. They are for [Runs] alone.
+	// Current and First are the last and the first run of the chain, Queue is the task queue; for [Runs] alone.
 	Current, First, Queue string
 }
 

@@ -31,8 +31,7 @@ type Options struct {
 	Reading func(dialect, profile string) specadapter.Options
 	// NewID makes an id for a run of the flow of a name.
 	NewID func(flow string) string
-	// Settings are the operator's, Tokens those of clients: without any, only programs of this
-	// machine are served.
+	// Settings are the operator's. Without Tokens only programs of this machine are served.
 	Settings config.Serve
 	Tokens   []config.Token
 	// Mask knows the secrets of the settings, which no client is sent; nil: there are none.
@@ -65,8 +64,7 @@ func New(o Options) *Server {
 
 // times are those that a server gives its clients.
 type times struct {
-	// head is how long a client may take to send the head of a request, body the whole, idle
-	// the next one on the same connection.
+	// head is the time to send the head of a request, body the whole, idle the next on the same connection.
 	head, body, idle time.Duration
 	// send is how long a client may take to read a response, or an event.
 	send time.Duration
@@ -76,8 +74,7 @@ type times struct {
 
 var defaultTimes = times{head: 10 * time.Second, body: 30 * time.Second, idle: 2 * time.Minute, send: 30 * time.Second, close: 10 * time.Second}
 
-// maxHeader bounds the head of a request. The longest that is sent on purpose is
-// Last-Event-ID.
+// maxHeader bounds the head of a request. The longest header is Last-Event-ID.
 const maxHeader = 64 << 10
 
 // server is what reads requests. What it says goes where all else is said, and nowhere else.
@@ -95,8 +92,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Serve answers until ctx is done; then it takes no new requests and gives those under way a
-// moment to end. It closes the listener and may be called once.
+// Serve serves until ctx is done, then gives requests in progress a moment, and closes the listener.
 func (srv *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := srv.server()
 	ended := make(chan error, 1)

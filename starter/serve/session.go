@@ -118,8 +118,7 @@ func prompt(ctx context.Context, params []byte, agent string) (string, error) {
 	return text, nil
 }
 
-// session looks for a session by its id: as its client named it, as a start gave it, or, of one
-// that another has started, its workflow id.
+// session looks for a session by the id that its client or its start gave it, or by its workflow id.
 func (srv *Server) session(ctx context.Context, id string) (*Run, error) {
 	names := []string{derived(ofSession, id)}
 	if rest, ok := strings.CutPrefix(id, sessionPrefix); ok {

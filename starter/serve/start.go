@@ -26,8 +26,7 @@ type started struct {
 	Status string `json:"status"`
 }
 
-// start starts a run: of an agent, as the blueprint dialect's framework writes it, or of a
-// flow in any dialect.
+// start starts a run: of an agent, in the words of the blueprint dialect's framework, or of a flow.
 func (srv *Server) start(w http.ResponseWriter, r *http.Request) error {
 	o, err := srv.read(w, r)
 	if err != nil {
@@ -110,8 +109,7 @@ const (
 	byID  = "id"
 )
 
-// name finds out under which id a start is wanted, "" for any, and what makes it repeatable,
-// if anything does.
+// name returns the id under which a start is wanted, "" for any, and what makes it repeatable.
 func (srv *Server) name(r *http.Request, o *object) (s *Start, repeats string, err error) {
 	s = &Start{ID: o.text("id"), Session: o.text("session_id"), Hash: hashOf(o.Value), Caller: callerOf(r)}
 	key := r.Header.Get("Idempotency-Key")
@@ -160,8 +158,7 @@ func checkNames(key string, s *Start, o *object) error {
 // ofSession tells ids of sessions from keys: no client has such a name.
 const ofSession = "\x00session"
 
-// derived makes a run's id of what the client calls it. A key belongs to the client that
-// sent it.
+// derived makes a run's id of a client's own name for it. A key belongs to the client that sent it.
 func derived(of, name string) string {
 	sum := sha256.Sum256([]byte(of + "\x00" + name))
 	return runPrefix + hex.EncodeToString(sum[:16])
@@ -180,8 +177,7 @@ func newRunID() string {
 	return runPrefix + hex.EncodeToString(raw)
 }
 
-// sessionOf is the session of a run, which may be a later turn of it. Each other run is a session
-// of its own.
+// sessionOf is the session of a run, which may be a later turn of it.
 func sessionOf(run *Run) string {
 	if run.Session != "" {
 		return run.Session
@@ -252,8 +248,7 @@ func (d *wellKnown) write(w http.ResponseWriter) {
 	writeJSON(w, http.StatusBadRequest, "application/json", d.error)
 }
 
-// unresolved is the framework's error of an MCP server that an agent cannot have, where that is the
-// first one of a document; else nil.
+// unresolved is the framework's error of an MCP server, if that is a document's first error; else nil.
 func unresolved(diags []source.Diagnostic) error {
 	var missing *inputs.MissingConfig
 	for _, g := range diags {
@@ -279,8 +274,7 @@ func unresolved(diags []source.Diagnostic) error {
 	return &wellKnown{missing}
 }
 
-// parameters is the error of parameters that do not match: the body that is documented for
-// it, and no problem.
+// parameters is the error of parameters that do not match, with the framework's body.
 type parameters struct{ *inputs.Invalid }
 
 func (p *parameters) write(w http.ResponseWriter) {

@@ -49,8 +49,7 @@ type runView struct {
 	FlowHash       string                `json:"flow_hash,omitempty"`
 }
 
-// resultEvent is the result of a run, with the fields that the blueprint dialect's framework
-// documents, and no others.
+// resultEvent is a result with the fields that the blueprint dialect's framework documents.
 type resultEvent struct {
 	EventType  string          `json:"event_type"`
 	SessionID  string          `json:"session_id"`

@@ -104,8 +104,7 @@ func (r *reader) write(w *history.Workflow, name string, m *contract.Message) {
 	}
 }
 
-// carried keeps the messages with which an execution goes on: those of its state, those that models and
-// tools have given since, and those of agents below.
+// carried keeps the messages with which an execution goes on, and those of agents below.
 func (r *reader) carried(x *contract.SuspendedExecution) {
 	if x == nil {
 		return

@@ -1,5 +1,4 @@
-// Package transcript reads the conversations of a run, of its branches and of its sub-agents from
-// their histories. It needs no worker.
+// Package transcript reads the conversations of a run, its branches and its sub-agents from histories.
 package transcript
 
 import (
@@ -18,8 +17,7 @@ type Transcript struct {
 	*runtree.Tree
 
 	threads []*thread
-	// content are encoded messages by hash, switched the models that were called before the one
-	// that gave a message, by its hash.
+	// content are encoded messages by hash, switched the failed models before a message, by its hash.
 	content  map[string]json.RawMessage
 	switched map[string][]contract.Fallback
 }
@@ -70,8 +68,7 @@ func (t *Transcript) keep(raw json.RawMessage) string {
 	return hash
 }
 
-// message decodes a stored message and inserts the texts that it refers to. It returns nil for a
-// message that is not stored or cannot be decoded.
+// message decodes a stored message with the texts that it refers to, nil if that fails.
 func (t *Transcript) message(hash string) *contract.Message {
 	m, err := contract.DecodeMessage(t.content[hash])
 	if err != nil {
@@ -90,8 +87,7 @@ func (t *Transcript) message(hash string) *contract.Message {
 	return m
 }
 
-// Thread is a conversation as the command prints it. The texts that a message refers to are
-// inserted; a message that the history does not hold is nil.
+// Thread is a conversation. A message that the history does not hold is nil.
 type Thread struct {
 	Thread   string              `json:"thread"`
 	Messages []*contract.Message `json:"messages"`

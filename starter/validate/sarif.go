@@ -14,8 +14,7 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// SARIF returns the diagnostics as SARIF 2.1.0, the OASIS format of findings of static analysis, which
-// editors and code hosts read.
+// SARIF returns the diagnostics as SARIF 2.1.0, which editors and code hosts read.
 func (r *Report) SARIF() any {
 	version, _ := build.Info()
 	var codes []string

@@ -21,8 +21,7 @@ const (
 	NotRun  = "not_run"
 )
 
-// states are the states in which an execution can be: the first of those that a node's
-// executions have is the node's.
+// states of executions: the first that one of a node's executions has is the node's.
 var states = []string{Failed, Running, Waiting, Stopped, Done}
 
 // Report explains a flow's run, node by node in the order of declaration.
@@ -76,8 +75,7 @@ func (f *Facts) node(n *plan.Node) Node {
 	return out
 }
 
-// underWay are the executions of a node that failed, run or wait. Those of a run that has
-// ended were stopped.
+// underWay are a node's executions that failed, run or wait, or were stopped with the run.
 func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 	var out []Execution
 	open := f.Workflow.Open()
@@ -139,8 +137,7 @@ func joinOf(w *contract.Wait, open bool) Wait {
 // Escaped makes an id safe for [history.ExecutionOf], which unescapes it.
 func Escaped(id string) string { return strings.ReplaceAll(id, "%", "%25") }
 
-// because are the edges that led to an execution. before is the step of the node's execution
-// before it.
+// because are the edges that led to an execution; before is the step of the node's execution before it.
 func (f *Facts) because(n *plan.Node, x *contract.Execution, before int) []Edge {
 	var out []Edge
 	for i, e := range f.Workflow.Flow.Edges {
@@ -163,8 +160,7 @@ func (f *Facts) because(n *plan.Node, x *contract.Execution, before int) []Edge 
 	return out
 }
 
-// arrives reports whether what ends at step from can have led to n at a step: to a join, all that
-// came behind its execution before.
+// arrives reports whether what ends at step from can have led to n at a step, or to a join between before and it.
 func arrives(n *plan.Node, from, step, before int) bool {
 	return from+1 == step || n.Deferred && from < step && from+1 > before
 }
@@ -216,11 +212,7 @@ func (f *Facts) decidedEdge(i int, x *contract.Execution) Edge {
 	}
 	switch {
 	case a != nil:
-		word := "no"
-		if a.Yes {
-			word = "yes"
-		}
-		out.Text = fmt.Sprintf("%s to %q", word, plaintext.Line(a.Question, 300))
+		out.Text = fmt.Sprintf("%s to %q", plaintext.YesNo(a.Yes), plaintext.Line(a.Question, 300))
 		if a.Reason != "" {
 			out.Text += ": " + plaintext.Line(a.Reason, 300)
 		}
@@ -238,8 +230,7 @@ func (f *Facts) decidedEdge(i int, x *contract.Execution) Edge {
 	return out
 }
 
-// refused are the edges by which a node could have been reached, each with what kept it: back
-// to nodes that ran.
+// refused are the edges by which a node could have been reached, back to nodes that ran, each with the reason.
 func (f *Facts) refused(node string, seen map[string]bool) []Edge {
 	seen[node] = true
 	var out, behind []Edge
@@ -264,8 +255,7 @@ func (f *Facts) refused(node string, seen map[string]bool) []Edge {
 	return append(out, behind...)
 }
 
-// sources says what became of an edge behind each execution of its source. ran says that
-// there is one.
+// sources are an edge behind each execution of its source; ran reports whether there is one.
 func (f *Facts) sources(i int) (out []Edge, ran bool) {
 	from := f.Workflow.Flow.Edges[i].From
 	if from == plan.Start {
@@ -287,8 +277,7 @@ func (f *Facts) sources(i int) (out []Edge, ran bool) {
 	return out, len(out) > 0
 }
 
-// notYet says in words that a node has begun and not decided its edges, "" where it has not
-// begun.
+// notYet says that a node has begun and not decided its edges, "" if it has not begun.
 func (f *Facts) notYet(node string) string {
 	if node == plan.Start {
 		return "the edges out of START are not decided yet"

@@ -16,8 +16,7 @@ import (
 	"weft/starter/usage"
 )
 
-// Gather collects what is known of each flow of a run's tree: from its worker or, if none answers,
-// from the histories, and of pending calls from Temporal.
+// Gather collects what is known of each flow of a tree: from workers, histories and Temporal.
 func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, error) {
 	var out []*Facts
 	byPlace := map[string]*Facts{}
@@ -119,8 +118,7 @@ func (f *Facts) addPending(ctx context.Context, run *runs.Run) {
 	}
 }
 
-// Select returns the flows that have a node, with that node alone. The node is its id, its name, or one
-// of its executions, node#step.
+// Select returns the flows that have a node, given by id, name or execution, with that node alone.
 func Select(all []*Facts, word string) ([]*Facts, error) {
 	var out []*Facts
 	var names []string

@@ -6,8 +6,7 @@ import (
 	"weft/activities/contract"
 )
 
-// Report says of a run, or of a sub-agent's run in it, why its nodes ran, did not run or
-// wait.
+// Report explains why the nodes of a run, or of a sub-agent's run, ran, did not run or wait.
 type Report struct {
 	Run string `json:"run"`
 	// Place is where a sub-agent was called: node#step:call, behind those above it.

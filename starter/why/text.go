@@ -10,8 +10,7 @@ import (
 // words are the states of nodes in words.
 var words = map[string]string{Done: "ran", Running: "runs", Waiting: "waits", Failed: "failed", Stopped: "was stopped", NotRun: "did not run"}
 
-// Text shows a report as text. one says that a single node was asked for: then the edges
-// out of it are shown too.
+// Text shows a report as text; one shows the edges out of nodes, too.
 func Text(r *Report, one bool) string {
 	var b strings.Builder
 	head := fmt.Sprintf("run %s", plaintext.Lines(r.Run))
@@ -90,8 +89,7 @@ func executionText(b *strings.Builder, n *Node, i int, one bool) {
 	}
 }
 
-// edgeText shows an edge; outcome reports whether what became of it is said, and where it
-// leads.
+// edgeText shows an edge; outcome adds what became of it, and where it leads.
 func edgeText(b *strings.Builder, lead string, e *Edge, outcome bool) {
 	name := "edge " + plaintext.Line(e.Edge, 100)
 	if outcome {

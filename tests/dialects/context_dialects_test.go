@@ -76,7 +76,7 @@ func longTalk(t *testing.T, name, doc, dialect string, c *plan.Context) *plan.Fl
 	if res == nil || res.Flow.Dialect != dialect {
 		t.Fatal(res, diags)
 	}
-	for _, s := range res.Flow.Nodes[slices.IndexFunc(res.Flow.Nodes, func(n plan.Node) bool { return n.Agent != nil })].Speakers() {
+	for _, s := range res.Flow.Nodes[slices.IndexFunc(res.Flow.Nodes, func(n plan.Node) bool { return n.Agent != nil })].TeamAgents() {
 		if !slices.Contains(s.Agent.Builtins, plan.BuiltinSetState) {
 			s.Agent.Builtins = append(s.Agent.Builtins, plan.BuiltinSetState)
 		}

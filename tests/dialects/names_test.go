@@ -40,6 +40,7 @@ var removedNames = map[string]string{
 	"RoutingCarry":     "SuspendedExecution",
 	"SessionCarry":     "SessionState",
 	"Switched":         "Fallbacks",
+	"Speaker":          "TeamAgent",
 	"Talk":             "Conversation",
 	"UpdateResume":     "UpdatePrompt",
 	"UpdateStop":       "UpdateCloseSession",

@@ -35,7 +35,7 @@ func shownOf(t *testing.T, c client.Client, id, run string) shown {
 		out := map[string]string{}
 		for key, p := range fields {
 			var s string
-			if strings.HasPrefix(key, "Flow") || strings.HasPrefix(key, "flow") {
+			if strings.HasPrefix(key, "Weft") || strings.HasPrefix(key, "flow") {
 				if err := converter.GetDefaultDataConverter().FromPayload(p, &s); err != nil {
 					t.Fatalf("%s: %v", key, err)
 				}

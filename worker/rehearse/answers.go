@@ -93,12 +93,7 @@ func (p *player) toBeCancelled() bool {
 	if !ended || slices.ContainsFunc(p.gates, func(g *gate) bool { return len(g.mail) > 0 }) {
 		return false
 	}
-	for i := range p.rec.Calls {
-		if !p.made[p.rec.Calls[i].At] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.rec.Calls, func(c Call) bool { return !p.made[c.At] })
 }
 
 // serve gives the recorded answers to what is open. A message without a request's id answers the

@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -187,11 +188,9 @@ func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalIn
 			break
 		}
 		for _, d := range g.mail {
-			for _, id := range d.Resumed {
-				if id == message.ID {
-					g.resumed[id] = in
-					return nil
-				}
+			if slices.Contains(d.Resumed, message.ID) {
+				g.resumed[message.ID] = in
+				return nil
 			}
 		}
 	}
@@ -280,14 +279,7 @@ func (g *gate) closed(place string) string {
 
 // waits reports whether a call's result is among what is still to be given.
 func (g *gate) waits(at string) bool {
-	for _, d := range g.mail {
-		for _, e := range d.Ended {
-			if e == at {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.mail, func(d *Delivery) bool { return slices.Contains(d.Ended, at) })
 }
 
 // below is the place of a run.
@@ -344,10 +336,5 @@ func (p *player) held() (d *Delivery, what string) {
 func (p *player) known(place string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, g := range p.gates {
-		if g.place == place {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.gates, func(g *gate) bool { return g.place == place })
 }

@@ -7,15 +7,15 @@
 package rehearse
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
 
@@ -137,51 +137,60 @@ func Read(name string, data []byte) (*Recording, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s", contract.FailureOf(err).Text)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("%s:1: %w", name, err)
+	format := "script.yaml"
+	if json.Valid(data) {
+		format = "script.json"
 	}
-	if len(doc.Content) == 0 {
-		return nil, fmt.Errorf("%s:1: the recording is empty", name)
+	doc, diags := source.Parse(format, data)
+	if doc == nil {
+		return nil, fmt.Errorf("%s:%d: %s", name, diags[0].Line, diags[0].Text)
 	}
-	n := field(doc.Content[0], llm.RecordedField)
+	n := doc.Root.Get(llm.RecordedField)
 	if n == nil {
 		return nil, fmt.Errorf("%s:1: the script has no field %q, so there is nothing to compare with; make one with: starter record ID", name, llm.RecordedField)
 	}
-	raw, err := toJSON(n)
-	if err != nil {
-		return nil, fmt.Errorf("%s:%w", name, err)
-	}
 	r := &Recording{Name: name, Script: script}
-	if err := strict(raw, r); err != nil {
-		return nil, fmt.Errorf("%s:%d: %s: %w", name, n.Line, llm.RecordedField, err)
+	d := json.NewDecoder(bytes.NewReader(n.JSON()))
+	d.DisallowUnknownFields()
+	if err := d.Decode(r); err != nil {
+		return nil, fmt.Errorf("%s:%d: %s: %w", name, n.Pos.Line, llm.RecordedField, err)
 	}
 	r.lines(n)
-	if err := r.check(n.Line); err != nil {
+	if err := r.check(n.Pos.Line); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
 // lines notes where things stand.
-func (r *Recording) lines(n *yaml.Node) {
-	r.Expect.Line = n.Line
-	if e := field(n, "expect"); e != nil {
-		r.Expect.Line = e.Line
-		for i, line := range linesOf(e, "turns", len(r.Expect.Turns)) {
-			r.Expect.Turns[i].Line = line
+func (r *Recording) lines(n *source.Value) {
+	r.Expect.Line = n.Pos.Line
+	if e := n.Get("expect"); e != nil {
+		r.Expect.Line = e.Pos.Line
+		for i, item := range items(e, "turns", len(r.Expect.Turns)) {
+			r.Expect.Turns[i].Line = item.Pos.Line
 		}
 	}
-	for i, line := range linesOf(n, "calls", len(r.Calls)) {
-		r.Calls[i].Line = line
+	for i, item := range items(n, "calls", len(r.Calls)) {
+		r.Calls[i].Line = item.Pos.Line
 	}
-	for i, line := range linesOf(n, "inbox", len(r.Inbox)) {
+	for i, item := range items(n, "inbox", len(r.Inbox)) {
 		d := &r.Inbox[i]
-		d.Line = line
-		for k, line := range linesOf(field(n, "inbox").Content[i], "turns", len(d.Turns)) {
-			d.Turns[k].Line = line
+		d.Line = item.Pos.Line
+		for k, turn := range items(item, "turns", len(d.Turns)) {
+			d.Turns[k].Line = turn.Pos.Line
 		}
 	}
+}
+
+// items are those of a list, no more than were decoded of it: JSON's decoder also takes a field for another
+// one's whose name has capitals, so that the two may differ.
+func items(n *source.Value, name string, decoded int) []*source.Value {
+	list := n.Get(name)
+	if list == nil {
+		return nil
+	}
+	return list.Items[:min(decoded, len(list.Items))]
 }
 
 // check refuses what cannot be played.

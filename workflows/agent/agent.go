@@ -107,7 +107,7 @@ type agentRun struct {
 	think             bool
 	// ports are the values that the node takes by name.
 	ports value.Value
-	// team are the other agents of the node, above the one that asked this one. speaker is the
+	// team are the other agents of the node, above the one that asked this one. activeAgent is the
 	// member that goes on with the thread, if one does; next, whom a message hands it to.
 	team  *team
 	above *agentRun

@@ -38,7 +38,7 @@ type team struct {
 type line struct {
 	name   string
 	thread *runtime.Thread
-	// n counts questions; speaker is the member that the conversation was handed to, if it was.
+	// n counts questions; activeAgent is the member that the conversation was handed to, if it was.
 	n           int
 	activeAgent string
 	// by is the agent whose question is being answered; yielded is set where it stopped in its middle.

@@ -373,7 +373,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
 	}
 	if b.ExternalActivity != nil {
-		return c.elsewhere(ctx, b, args, note)
+		return c.callExternal(ctx, b, args, note)
 	}
 	once := b.Never(t.Name)
 	return c.toolStep(ctx, t.Name, args, note, func(s *runtime.JournalStep, reply *runtime.ToolReply) error {

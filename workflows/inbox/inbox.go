@@ -32,13 +32,13 @@ const (
 // was answered, and the messages that nobody asked for. It takes answers by Update and by
 // signal, and relays them.
 type Inbox struct {
-	run        *runtime.Run
-	Requests   []contract.Request
-	answered   []contract.Answered
-	remembered []contract.Remembered
-	UnreadMessages     []contract.Inbound
-	seen       []string
-	seq        int
+	run            *runtime.Run
+	Requests       []contract.Request
+	answered       []contract.Answered
+	remembered     []contract.Remembered
+	UnreadMessages []contract.Inbound
+	seen           []string
+	seq            int
 	// limits end the timers of open requests.
 	limits map[string]workflow.CancelFunc
 	// Busy counts answers by signal that are being looked at, and answers still to be relayed.

@@ -91,7 +91,7 @@ func (f *Flow) Calls(nodes []Node) []string {
 		if n.Call != nil {
 			out = append(out, n.Call.Flows...)
 		}
-		for _, s := range n.Speakers() {
+		for _, s := range n.TeamAgents() {
 			if s.Agent.Ask != nil {
 				for _, k := range s.Agent.Ask.To {
 					if k.Flow != "" {
@@ -123,7 +123,7 @@ func (n *Node) BoundTools() []BoundTool {
 		return []BoundTool{{Tool: n.Tool, Of: n.ID}}
 	}
 	var out []BoundTool
-	for _, s := range n.Speakers() {
+	for _, s := range n.TeamAgents() {
 		for i := range s.Agent.Tools {
 			out = append(out, BoundTool{Tool: &s.Agent.Tools[i], Of: s.ID, Index: i})
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Repeated finds the first name in a JSON value that its object has had before, and gives its path, such as
@@ -14,29 +13,37 @@ import (
 // which of the two values they take. Among the names of the outermost object, which are fields, case does not
 // count, because encoding/json takes "Approve" for approve. Of what is no JSON it says nothing of use.
 func Repeated(raw []byte) (path string, at int) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
 	var open []container
-	for i := 0; i < len(raw); i++ {
+	for {
+		before := int(d.InputOffset())
+		t, err := d.Token()
+		if err != nil {
+			return "", 0
+		}
 		top := len(open) - 1
-		switch c := raw[i]; {
-		case c == '"':
-			end := i + quoted(raw[i:])
-			if top >= 0 && open[top].begin(raw[i:end], top == 0) {
-				return pathOf(open), i + 1
-			}
-			i = end - 1
-		case c == '{':
-			open = append(open, container{names: map[string]bool{}, wants: true})
-		case c == '[':
-			open = append(open, container{})
-		case top < 0:
-		case c == '}' || c == ']':
+		delim, _ := t.(json.Delim)
+		switch {
+		case delim == '}' || delim == ']':
 			open = open[:top]
-		case c == ',':
+			continue
+		case top >= 0 && open[top].wants:
+			if name, _ := t.(string); open[top].has(name, top == 0) {
+				return pathOf(open), before + bytes.IndexByte(raw[before:], '"') + 1
+			}
+			continue
+		case top >= 0:
 			open[top].wants = open[top].names != nil
 			open[top].n++
 		}
+		switch delim {
+		case '{':
+			open = append(open, container{names: map[string]bool{}, wants: true})
+		case '[':
+			open = append(open, container{n: -1})
+		}
 	}
-	return "", 0
 }
 
 // container is an object or a list that is open.
@@ -49,44 +56,15 @@ type container struct {
 	n    int
 }
 
-// begin takes a string, and reports whether it is a name that there is already.
-func (c *container) begin(text []byte, field bool) bool {
-	if !c.wants {
-		return false
-	}
-	c.wants, c.name = false, unquoted(text)
-	key := c.name
+// has notes a name and reports whether it was there already. Among fields case does not count.
+func (c *container) has(name string, field bool) bool {
+	c.wants, c.name = false, name
 	if field {
-		key = strings.Map(folded, key)
+		name = strings.Map(folded, name)
 	}
-	again := c.names[key]
-	c.names[key] = true
+	again := c.names[name]
+	c.names[name] = true
 	return again
-}
-
-// quoted is how many bytes the string takes with which raw begins.
-func quoted(raw []byte) int {
-	for i := 1; i < len(raw); i++ {
-		switch raw[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(raw)
-}
-
-// unquoted is the text of a string.
-func unquoted(raw []byte) string {
-	if plain := len(raw) > 1 && !bytes.ContainsRune(raw, '\\') && utf8.Valid(raw); plain {
-		return string(raw[1 : len(raw)-1])
-	}
-	var out string
-	if json.Unmarshal(raw, &out) != nil {
-		return string(raw)
-	}
-	return out
 }
 
 // folded is the same rune for all that differ in case alone, as encoding/json folds them.

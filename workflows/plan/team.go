@@ -49,20 +49,20 @@ func (a *Agent) MemberNamed(id string) *Member {
 	return nil
 }
 
-// Speaker is an agent of a node: the node's own, or a member.
-type Speaker struct {
+// TeamAgent is an agent of a node: the node's own, or a member.
+type TeamAgent struct {
 	ID    string
 	Agent *Agent
 }
 
-// Speakers are a node's agents, its own first; none for a node of another kind.
-func (n *Node) Speakers() []Speaker {
+// TeamAgents are a node's agents, its own first; none for a node of another kind.
+func (n *Node) TeamAgents() []TeamAgent {
 	if n.Agent == nil {
 		return nil
 	}
-	out := []Speaker{{ID: n.ID, Agent: n.Agent}}
+	out := []TeamAgent{{ID: n.ID, Agent: n.Agent}}
 	for i := range n.Agent.Members {
-		out = append(out, Speaker{ID: n.Agent.Members[i].ID, Agent: &n.Agent.Members[i].Agent})
+		out = append(out, TeamAgent{ID: n.Agent.Members[i].ID, Agent: &n.Agent.Members[i].Agent})
 	}
 	return out
 }
@@ -85,13 +85,13 @@ func (c *checker) members(n *Node) {
 		// It is checked as the node that it could be.
 		c.agent(&Node{ID: m.ID, Kind: KindAgent, Agent: &m.Agent})
 	}
-	for _, s := range n.Speakers() {
+	for _, s := range n.TeamAgents() {
 		c.contacts(s, s.Agent.Ask, ids, true)
 		c.contacts(s, s.Agent.Hand, ids, false)
 	}
 }
 
-func (c *checker) contacts(s Speaker, k *Contacts, ids map[string]bool, asked bool) {
+func (c *checker) contacts(s TeamAgent, k *Contacts, ids map[string]bool, asked bool) {
 	if k == nil {
 		return
 	}
@@ -111,7 +111,7 @@ func (c *checker) contacts(s Speaker, k *Contacts, ids map[string]bool, asked bo
 }
 
 // askedFlow checks a flow that an agent asks: one that there is, and nothing else besides.
-func (c *checker) askedFlow(s Speaker, t *Contact, asked bool) {
+func (c *checker) askedFlow(s TeamAgent, t *Contact, asked bool) {
 	there := c.whole.SubFlow(t.Flow) != nil || c.f.SubFlow(t.Flow) != nil
 	if !asked || !there || t.Name == "" || t.Member != "" || t.Thread != "" {
 		c.add("agent %q refers to the unknown flow %q", s.ID, t.Flow)

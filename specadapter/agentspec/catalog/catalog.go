@@ -4,7 +4,10 @@
 // Start at [Type] and [Types].
 package catalog
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // Type is one row of the table of components: what a component of that name may hold.
 // A plugin's component is a row too, see the options of package model.
@@ -94,28 +97,16 @@ type FieldSpec struct {
 }
 
 // Field returns the row's field of a name, or nil.
-func (t *Type) Field(name string) *FieldSpec { return specOf(t.Fields, name) }
-
-func specOf(specs []FieldSpec, name string) *FieldSpec {
-	for i := range specs {
-		if specs[i].Name == name {
-			return &specs[i]
-		}
+func (t *Type) Field(name string) *FieldSpec {
+	if i := slices.IndexFunc(t.Fields, func(f FieldSpec) bool { return f.Name == name }); i >= 0 {
+		return &t.Fields[i]
 	}
 	return nil
 }
 
 // Satisfies reports whether a component of the type can stand where another type is wanted.
 func (t *Type) Satisfies(name string) bool {
-	if t.Name == name || name == "Component" || t.Unknown {
-		return true
-	}
-	for _, base := range t.Is {
-		if base == name {
-			return true
-		}
-	}
-	return false
+	return t.Name == name || name == "Component" || t.Unknown || slices.Contains(t.Is, name)
 }
 
 // ActsAs reports whether a component has the rules of a type.

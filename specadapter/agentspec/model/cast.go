@@ -39,19 +39,9 @@ func (l *loader) castable(at source.Pos, from, to *Shape) bool {
 func (l *loader) castParts(at source.Pos, from, to *Shape) bool {
 	switch {
 	case from.Kind == UnionShape:
-		for _, m := range from.Members {
-			if !l.castable(at, m, to) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(from.Members, func(m *Shape) bool { return !l.castable(at, m, to) })
 	case to.Kind == UnionShape:
-		for _, m := range to.Members {
-			if l.castable(at, from, m) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(to.Members, func(m *Shape) bool { return l.castable(at, from, m) })
 	case from.Kind == ArrayShape && to.Kind == ArrayShape:
 		return l.castable(at, from.Items, to.Items)
 	case from.Kind == ObjectShape && to.Kind == ObjectShape:
@@ -63,22 +53,17 @@ func (l *loader) castParts(at source.Pos, from, to *Shape) bool {
 // castObject wants all members of the target in the source, and further members only where
 // the target takes them.
 func (l *loader) castObject(at source.Pos, from, to *Shape) bool {
-	have := make(map[string]*Shape, len(from.Props))
-	for _, p := range from.Props {
+	return from.hasAll(to, func(t, want *Shape) bool { return l.castable(at, t, want) }) &&
+		(from.More == nil || to.More != nil && l.castable(at, from.More, to.More))
+}
+
+// hasAll reports whether an object has the members of another, with types that fit.
+func (s *Shape) hasAll(other *Shape, fits func(t, want *Shape) bool) bool {
+	have := make(map[string]*Shape, len(s.Props))
+	for _, p := range s.Props {
 		have[p.Name] = p.Type
 	}
-	for _, p := range to.Props {
-		if t := have[p.Name]; t == nil || !l.castable(at, t, p.Type) {
-			return false
-		}
-	}
-	switch {
-	case from.More == nil:
-		return true
-	case to.More == nil:
-		return false
-	}
-	return l.castable(at, from.More, to.More)
+	return !slices.ContainsFunc(other.Props, func(p Prop) bool { return have[p.Name] == nil || !fits(have[p.Name], p.Type) })
 }
 
 // same reports whether two types are the same.
@@ -101,33 +86,15 @@ func (l *loader) same(at source.Pos, a, b *Shape) bool {
 }
 
 func (l *loader) sameObject(at source.Pos, a, b *Shape) bool {
-	if len(a.Props) != len(b.Props) || (a.More == nil) != (b.More == nil) || a.More != nil && !l.same(at, a.More, b.More) {
-		return false
-	}
-	have := make(map[string]*Shape, len(a.Props))
-	for _, p := range a.Props {
-		have[p.Name] = p.Type
-	}
-	for _, p := range b.Props {
-		if t := have[p.Name]; t == nil || !l.same(at, t, p.Type) {
-			return false
-		}
-	}
-	return true
+	return len(a.Props) == len(b.Props) && (a.More == nil) == (b.More == nil) && (a.More == nil || l.same(at, a.More, b.More)) &&
+		a.hasAll(b, func(t, want *Shape) bool { return l.same(at, t, want) })
 }
 
 // covers reports whether each type of one union is in the other.
 func (l *loader) covers(at source.Pos, a, b *Shape) bool {
-	for _, m := range a.Members {
-		found := false
-		for _, n := range b.Members {
-			found = found || l.same(at, m, n)
-		}
-		if !found {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a.Members, func(m *Shape) bool {
+		return !slices.ContainsFunc(b.Members, func(n *Shape) bool { return l.same(at, m, n) })
+	})
 }
 
 // accepts reports whether a value is of a type. Numbers and booleans accept each other, as
@@ -155,22 +122,9 @@ func (l *loader) acceptsKind(at source.Pos, v *source.Value, t *Shape) bool {
 	case IntegerShape, NumberShape, BooleanShape:
 		return v.Kind == source.Number || v.Kind == source.Bool
 	case UnionShape:
-		for _, m := range t.Members {
-			if l.accepts(at, v, m) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(t.Members, func(m *Shape) bool { return l.accepts(at, v, m) })
 	case ArrayShape:
-		if v.Kind != source.Array {
-			return false
-		}
-		for _, item := range v.Items {
-			if !l.accepts(at, item, t.Items) {
-				return false
-			}
-		}
-		return true
+		return v.Kind == source.Array && !slices.ContainsFunc(v.Items, func(item *source.Value) bool { return !l.accepts(at, item, t.Items) })
 	}
 	return v.Kind == source.Object && l.acceptsObject(at, v, t)
 }

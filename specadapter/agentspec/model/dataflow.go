@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"weft/specadapter/source"
 )
@@ -27,7 +28,7 @@ func (l *loader) checkData(c *Component, g *graph) {
 		}
 		for i := range node.Inputs {
 			in := &node.Inputs[i]
-			if in.Default == nil && !in.Unused && !hasInnerDefault(node, in.Title) {
+			if node.needs(in) {
 				l.checkFed(c, g, n, in, feeds[key{n, in.Title}], unsure)
 			}
 		}
@@ -116,18 +117,42 @@ type key struct {
 	input string
 }
 
-// hasInnerDefault reports whether a value that is missing is made up for inside.
-func hasInnerDefault(node *Component, title string) bool {
+// inner is the part of a node whose inputs and outputs stand for the node's, or nil.
+func (c *Component) inner() *Component {
 	for _, field := range []string{"subflow", "agent", "tool"} {
-		if inner := node.Component(field); inner != nil {
-			p := inner.Input(title)
-			if p == nil && len(title) > len(Iterated) && title[:len(Iterated)] == Iterated {
-				p = inner.Input(title[len(Iterated):])
-			}
-			return p != nil && p.Default != nil
+		if part := c.Component(field); part != nil {
+			return part
 		}
 	}
-	return false
+	return nil
+}
+
+// InnerInput returns the input of a node's part that one of the node's stands for, or nil.
+func (c *Component) InnerInput(title string) *Property {
+	part := c.inner()
+	if part == nil {
+		return nil
+	}
+	if p := part.Input(title); p != nil {
+		return p
+	}
+	return part.Input(Inside(title))
+}
+
+// InnerOutput returns the output of a node's part that one of the node's stands for, or nil.
+func (c *Component) InnerOutput(title string) *Property {
+	if part := c.inner(); part != nil {
+		return part.Output(title)
+	}
+	return nil
+}
+
+// needs reports whether a node's input must be fed: nothing makes up for a missing value.
+func (c *Component) needs(in *Property) bool {
+	if p := c.InnerInput(in.Title); p != nil && p.Default != nil {
+		return false
+	}
+	return in.Default == nil && !in.Unused
 }
 
 // publish reads an empty list of data edges as none at all, where an input would go unfed
@@ -142,7 +167,7 @@ func (l *loader) publish(c *Component, g *graph) {
 			continue
 		}
 		for i := range node.Inputs {
-			if node.Inputs[i].Default == nil && !node.Inputs[i].Unused && !hasInnerDefault(node, node.Inputs[i].Title) {
+			if node.needs(&node.Inputs[i]) {
 				l.Warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, so input %s of %s would have no value; it is read as null: outputs feed inputs of the same title",
 					c, source.Quote(node.Inputs[i].Title), node)
 				g.public, g.Public = true, true
@@ -315,8 +340,5 @@ func (f *Flow) findLists() {
 
 // Inside is the subflow's name of a MapNode's input.
 func Inside(title string) string {
-	if len(title) > len(Iterated) && title[:len(Iterated)] == Iterated {
-		return title[len(Iterated):]
-	}
-	return title
+	return strings.TrimPrefix(title, Iterated)
 }

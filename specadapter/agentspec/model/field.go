@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -99,12 +100,7 @@ func (l *loader) unknownParts(s *scope, c *Component) {
 
 // isPlugin reports whether a row is none of the language's own.
 func (l *loader) isPlugin(t *catalog.Type) bool {
-	for i := range l.o.Plugins {
-		if l.o.Plugins[i].Name == t.Name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.o.Plugins, func(p catalog.Type) bool { return p.Name == t.Name })
 }
 
 // field reads one field into a set of fields.
@@ -242,13 +238,8 @@ func (l *loader) number(spec *catalog.FieldSpec, f *Field, what string) bool {
 
 // enum checks that a text is one of those that the field may hold.
 func (l *loader) enum(at source.Pos, spec *catalog.FieldSpec, v *source.Value, what string) bool {
-	if len(spec.Enum) == 0 {
+	if len(spec.Enum) == 0 || slices.Contains(spec.Enum, v.Text) {
 		return true
-	}
-	for _, e := range spec.Enum {
-		if e == v.Text {
-			return true
-		}
 	}
 	l.Errorf(at, "enum", "write one of: "+strings.Join(spec.Enum, ", "), "unsupported value %s of %s", v.Describe(), what)
 	return false

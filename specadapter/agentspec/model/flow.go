@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -143,10 +144,8 @@ func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 	if edge.From.Type.Unknown || edge.From.broken || edge.From.Type.ActsAs("EndNode") {
 		return true
 	}
-	for _, b := range edge.From.Branches {
-		if b == edge.Branch {
-			return true
-		}
+	if slices.Contains(edge.From.Branches, edge.Branch) {
+		return true
 	}
 	if to := l.mapped(e, edge); to != "" {
 		l.Warnf(e.FieldPos("from_branch"), "branch-unknown", "write "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and not a branch; it is read as that value's branch %s",

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
 )
@@ -39,72 +41,65 @@ func typed(in []Property, declared bool) []Property {
 // others by them.
 func unknownIO(c *Component) bool { return c == nil || c.broken || c.Type.Unknown }
 
-func inferPlaceholders(l *loader, c *Component) inferred {
-	return inferred{in: typed(placeholders(l, c), c.ins), anyOut: true}
-}
-
-func inferLLM(l *loader, c *Component) inferred {
-	inf := inferPlaceholders(l, c)
-	inf.out = []Property{{Title: "generated_text", Type: stringType, At: c.At}}
-	return inf
-}
-
-func inferAPI(l *loader, c *Component) inferred {
-	inf := inferPlaceholders(l, c)
-	inf.out = []Property{{Title: "response", Type: AnyType, At: c.At}}
-	return inf
+// inferTexts takes the placeholders of a component's texts as inputs, and has at most one output, of a title
+// and a type.
+func inferTexts(title string, of *Shape) func(*loader, *Component) inferred {
+	return func(l *loader, c *Component) inferred {
+		inf := inferred{in: typed(placeholders(l, c), c.ins), anyOut: true}
+		if title != "" {
+			inf.out = []Property{{Title: title, Type: of, At: c.At}}
+		}
+		return inf
+	}
 }
 
 func inferOutputMessage(l *loader, c *Component) inferred {
 	return inferred{in: typed(placeholders(l, c), c.ins)}
 }
 
-func inferInputMessage(l *loader, c *Component) inferred {
-	inf := inferPlaceholders(l, c)
-	inf.out = []Property{{Title: "user_input", Type: stringType, At: c.At}}
-	return inf
-}
-
-// inferInner takes the inputs and outputs of the component in a field.
-func inferInner(field string) func(*loader, *Component) inferred {
+// inferParts infers from the components in some fields. While one of them is not known, an author may declare
+// anything.
+func inferParts(from func(c *Component, parts []*Component) inferred, fields ...string) func(*loader, *Component) inferred {
 	return func(_ *loader, c *Component) inferred {
-		inner := c.Component(field)
-		if unknownIO(inner) {
+		var parts []*Component
+		for _, f := range fields {
+			parts = append(parts, c.Components(f)...)
+		}
+		if slices.ContainsFunc(parts, unknownIO) {
 			return inferred{anyIn: true, anyOut: true}
 		}
-		return inferred{in: inner.Inputs, out: inner.Outputs}
+		return from(c, parts)
 	}
 }
 
-func inferSpecialized(_ *loader, c *Component) inferred {
-	agent, params := c.Component("agent"), c.Component("agent_specialization_parameters")
-	if unknownIO(agent) || unknownIO(params) {
-		return inferred{anyIn: true, anyOut: true}
-	}
-	return inferred{in: Merge(agent.Inputs, params.Inputs), out: agent.Outputs}
+// sameAsPart takes the inputs and outputs of one part.
+func sameAsPart(_ *Component, parts []*Component) inferred {
+	return inferred{in: parts[0].Inputs, out: parts[0].Outputs}
 }
 
-func inferSwarm(_ *loader, c *Component) inferred {
-	return inferTeam(c.Component("first_agent"), c.Components("relationships"))
+// allInputs takes the inputs of all parts and the outputs of the first.
+func allInputs(_ *Component, parts []*Component) inferred {
+	return inferred{in: mergeOf(parts, (*Component).inputs), out: parts[0].Outputs}
 }
 
-func inferManagerWorkers(_ *loader, c *Component) inferred {
-	return inferTeam(c.Component("group_manager"), c.Components("workers"))
-}
-
-// inferTeam takes the inputs of all agents of a team, and the outputs of the one that begins. An
+// ofTeam takes the inputs of all agents of a team, and the outputs of the one that begins. An
 // author may declare others.
-func inferTeam(first *Component, others []*Component) inferred {
-	inf := inferred{anyIn: true, anyOut: true}
-	var ins [][]Property
-	for _, m := range append([]*Component{first}, others...) {
-		if unknownIO(m) {
-			return inf
-		}
-		ins = append(ins, m.Inputs)
-	}
-	inf.in, inf.out = Merge(ins...), first.Outputs
+func ofTeam(c *Component, parts []*Component) inferred {
+	inf := allInputs(c, parts)
+	inf.anyIn, inf.anyOut = true, true
 	return inf
+}
+
+func (c *Component) inputs() []Property  { return c.Inputs }
+func (c *Component) outputs() []Property { return c.Outputs }
+
+// mergeOf joins the inputs or the outputs of components.
+func mergeOf(parts []*Component, list func(*Component) []Property) []Property {
+	var all [][]Property
+	for _, p := range parts {
+		all = append(all, list(p))
+	}
+	return Merge(all...)
 }
 
 // Merge joins lists of properties; the first of a title wins.
@@ -122,13 +117,10 @@ func Merge(lists ...[]Property) []Property {
 	return out
 }
 
-// inferStart and inferEnd make the inputs of what declares outputs alone, and the other
-// way round.
-func inferStart(_ *loader, c *Component) inferred {
+// inferEqual makes the inputs of what declares outputs alone, and the other way round.
+func inferEqual(_ *loader, c *Component) inferred {
 	return inferred{in: c.Outputs, out: c.Inputs, anyIn: true, anyOut: true}
 }
-
-func inferEnd(l *loader, c *Component) inferred { return inferStart(l, c) }
 
 // inferFlow takes the inputs of the start node, and the outputs that all end nodes have.
 func inferFlow(_ *loader, c *Component) inferred {
@@ -159,14 +151,11 @@ func inferFlow(_ *loader, c *Component) inferred {
 	return inf
 }
 
-// inferMap prefixes the subflow's names. An input takes one value for all rounds or a list
+// ofMap prefixes the subflow's names. An input takes one value for all rounds or a list
 // with one for each; an output is a list or what its reducer makes of it.
-func inferMap(_ *loader, c *Component) inferred {
-	sub := c.Component("subflow")
-	if unknownIO(sub) {
-		return inferred{anyIn: true, anyOut: true}
-	}
+func ofMap(c *Component, parts []*Component) inferred {
 	var inf inferred
+	sub := parts[0]
 	for _, p := range sub.Inputs {
 		in := Property{Title: Iterated + p.Title, Description: p.Description, Default: p.Default, At: c.At}
 		in.Type = union(p.Type, ArrayOf(p.Type))
@@ -197,24 +186,13 @@ func TextOf(v *source.Value) string {
 	return v.Text
 }
 
-func inferParallel(_ *loader, c *Component) inferred {
-	var ins, outs [][]Property
-	for _, sub := range c.Components("subflows") {
-		if unknownIO(sub) {
-			return inferred{anyIn: true, anyOut: true}
-		}
-		ins, outs = append(ins, sub.Inputs), append(outs, sub.Outputs)
-	}
-	return inferred{in: Merge(ins...), out: Merge(outs...)}
+func ofParallel(_ *Component, parts []*Component) inferred {
+	return inferred{in: mergeOf(parts, (*Component).inputs), out: mergeOf(parts, (*Component).outputs)}
 }
 
-func inferCatch(_ *loader, c *Component) inferred {
-	sub := c.Component("subflow")
-	if unknownIO(sub) {
-		return inferred{anyIn: true, anyOut: true}
-	}
+func ofCatch(c *Component, parts []*Component) inferred {
 	info := Property{Title: CaughtInfo, Type: union(stringType, nullType), Default: &source.Value{Kind: source.Null}, At: c.At}
-	return inferred{in: sub.Inputs, out: append(sub.Outputs[:len(sub.Outputs):len(sub.Outputs)], info)}
+	return inferred{in: parts[0].Inputs, out: append(slices.Clip(parts[0].Outputs), info)}
 }
 
 func inferBranching(_ *loader, c *Component) inferred {
@@ -285,8 +263,6 @@ func firstYield(parts []*Component) string {
 	}
 	return ""
 }
-
-func yieldsFlow(c *Component) string { return firstYield(c.Components("nodes")) }
 
 func yieldsAgent(c *Component) string {
 	if c.Flag("human_in_the_loop") {

@@ -102,19 +102,19 @@ func checkManagerWorkers(l *loader, c *Component) {
 	l.team(c, slices.Concat([]*Component{manager}, workers), workers)
 }
 
-// bounded wants a number of a transform to be at least 1.
-func (l *loader) bounded(c *Component, names ...string) {
-	for _, name := range names {
-		if f := c.Field(name); f != nil && Decimal(f.JSON) < 1 {
-			l.Errorf(f.At, "transform-thresholds", "write a number of at least 1", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
+// bounded wants numbers of a transform to be at least 1.
+func bounded(names ...string) func(*loader, *Component) {
+	return func(l *loader, c *Component) {
+		for _, name := range names {
+			if f := c.Field(name); f != nil && Decimal(f.JSON) < 1 {
+				l.Errorf(f.At, "transform-thresholds", "write a number of at least 1", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
+			}
 		}
 	}
 }
 
-func checkMessageSummary(l *loader, c *Component) { l.bounded(c, "max_message_size") }
-
 func checkConversationSummary(l *loader, c *Component) {
-	l.bounded(c, "max_num_messages", "max_num_characters", "min_num_messages")
+	bounded("max_num_messages", "max_num_characters", "min_num_messages")(l, c)
 	messages, characters := c.Field("max_num_messages"), c.Field("max_num_characters")
 	if messages != nil && characters != nil {
 		l.Errorf(characters.At, "transform-thresholds", "keep one of the two", "%s has both max_num_messages and max_num_characters", c)

@@ -4,29 +4,24 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"weft/specadapter/source"
 )
 
+// checkHTTP judges a request over HTTP, or a transport, which has some of its fields.
 func checkHTTP(l *loader, c *Component) {
 	checkRetry(l, c)
 	l.checkHeaders(c)
 	l.checkURL(c, "url")
 	l.checkAllowed(c)
-	if m := c.Text("http_method"); m != "" && !strings.Contains(m, "{{") && !methodName(m) {
+	if m := c.Text("http_method"); m != "" && !strings.Contains(m, "{{") && !methodName.MatchString(m) {
 		l.Errorf(c.FieldPos("http_method"), "http-method", "write GET, POST or another method", "http_method of %s is %s, which is not an HTTP method", c, source.Quote(m))
 	}
 }
 
-func methodName(m string) bool {
-	for i := range len(m) {
-		if c := m[i] | 0x20; c < 'a' || c > 'z' {
-			return false
-		}
-	}
-	return true
-}
+var methodName = regexp.MustCompile(`^[A-Za-z]*$`)
 
 // checkHeaders wants a header in one of the two sets of headers alone.
 func (l *loader) checkHeaders(c *Component) {
@@ -116,12 +111,6 @@ func (l *loader) checkAllowed(c *Component) {
 // checkAddress wants an address in a field.
 func checkAddress(field string) func(*loader, *Component) {
 	return func(l *loader, c *Component) { l.checkURL(c, field) }
-}
-
-func checkTransport(l *loader, c *Component) {
-	checkRetry(l, c)
-	l.checkHeaders(c)
-	l.checkURL(c, "url")
 }
 
 func checkStdio(l *loader, c *Component) {

@@ -1,20 +1,22 @@
 package model
 
 import (
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
 )
 
-func checkStart(l *loader, c *Component) { l.equalIO(c, "start-io-eq") }
-
-func checkEnd(l *loader, c *Component) { l.equalIO(c, "end-io-eq") }
-
 // equalIO wants a node's inputs to be its outputs, where both are declared.
-func (l *loader) equalIO(c *Component, code string) {
-	if !c.ins || !c.outs {
-		return
+func equalIO(code string) func(*loader, *Component) {
+	return func(l *loader, c *Component) {
+		if c.ins && c.outs {
+			l.equalIO(c, code)
+		}
 	}
+}
+
+func (l *loader) equalIO(c *Component, code string) {
 	help := "remove outputs or make them equal"
 	for i := range c.Inputs {
 		in := &c.Inputs[i]
@@ -78,11 +80,7 @@ func checkMap(l *loader, c *Component) {
 	}
 	for _, m := range f.JSON.Members {
 		at := m.KeyPos
-		known := false
-		for _, r := range reducers {
-			known = known || r == m.Value.Text
-		}
-		if !known {
+		if !slices.Contains(reducers, m.Value.Text) {
 			help := "write one of: " + strings.Join(reducers, ", ")
 			if m.Value.Text == "avg" {
 				help = `write "average"`
@@ -108,15 +106,7 @@ func checkMap(l *loader, c *Component) {
 
 // arithmetic reports whether one can calculate with all values of a type.
 func arithmetic(t *Shape) bool {
-	if t.Kind == UnionShape {
-		for _, m := range t.Members {
-			if !arithmetic(m) {
-				return false
-			}
-		}
-		return true
-	}
-	return t.Kind == IntegerShape || t.Kind == NumberShape
+	return t.all(func(t *Shape) bool { return t.Kind == IntegerShape || t.Kind == NumberShape })
 }
 
 func checkParallelMap(l *loader, c *Component) {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -107,6 +108,14 @@ func (s *Shape) name(depth int) string {
 		return strings.Join(some(len(s.Members), func(i int) string { return s.Members[i].name(depth + 1) }), " or ")
 	}
 	return s.Kind.String()
+}
+
+// all reports whether something is true of a type, or of all types of a union.
+func (s *Shape) all(is func(*Shape) bool) bool {
+	if s.Kind != UnionShape {
+		return is(s)
+	}
+	return !slices.ContainsFunc(s.Members, func(m *Shape) bool { return !is(m) })
 }
 
 // String is the name of a type without parts.

@@ -70,20 +70,25 @@ func (l *loader) scanned(f *Field) *scan {
 func (l *loader) holders(c *Component) []holder {
 	var out []holder
 	seen := map[string]bool{}
-	for i := range c.Type.Fields {
-		spec := &c.Type.Fields[i]
-		f := c.fields[spec.Name]
-		if !spec.Template || f == nil || f.JSON == nil {
-			continue
-		}
-		for _, h := range l.scanned(f).holders {
+	l.templates(c, func(_ string, found *scan) {
+		for _, h := range found.holders {
 			if !seen[h.name] {
 				seen[h.name] = true
 				out = append(out, h)
 			}
 		}
-	}
+	})
 	return out
+}
+
+// templates visits the fields of a component that may hold placeholders.
+func (l *loader) templates(c *Component, visit func(field string, found *scan)) {
+	for i := range c.Type.Fields {
+		spec := &c.Type.Fields[i]
+		if f := c.fields[spec.Name]; spec.Template && f != nil && f.JSON != nil {
+			visit(spec.Name, l.scanned(f))
+		}
+	}
 }
 
 // texts visits all strings in a value, the keys of objects too.
@@ -106,22 +111,16 @@ var environment = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 // checkTemplates judges a component's texts: template languages that nothing reads here,
 // and inputs that a text cannot show as their author may think.
 func (l *loader) checkTemplates(c *Component) {
-	for i := range c.Type.Fields {
-		spec := &c.Type.Fields[i]
-		f := c.fields[spec.Name]
-		if !spec.Template || f == nil || f.JSON == nil {
-			continue
-		}
-		found := l.scanned(f)
+	l.templates(c, func(field string, found *scan) {
 		if found.jinja.Line > 0 {
 			l.Warnf(found.jinja, "template-jinja", "only {{NAME}} is replaced; write the text without it or build it in an earlier node",
-				"%s of %s has {%% %%}, which is not replaced", spec.Name, c)
+				"%s of %s has {%% %%}, which is not replaced", field, c)
 		}
 		if found.odd != "" {
 			l.Warnf(found.oddAt, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which is not replaced",
-				spec.Name, c, source.Quote(found.odd))
+				field, c, source.Quote(found.odd))
 		}
-	}
+	})
 	for _, h := range l.holders(c) {
 		if in := c.Input(h.name); in != nil && !scalar(in.Type) {
 			l.Warnf(h.at, "template-nonscalar", "declare it as a string or format it in an earlier node",
@@ -132,15 +131,5 @@ func (l *loader) checkTemplates(c *Component) {
 
 // scalar reports whether values of a type are written as one would write them by hand.
 func scalar(t *Shape) bool {
-	switch t.Kind {
-	case ArrayShape, ObjectShape:
-		return false
-	case UnionShape:
-		for _, m := range t.Members {
-			if !scalar(m) {
-				return false
-			}
-		}
-	}
-	return true
+	return t.all(func(t *Shape) bool { return t.Kind != ArrayShape && t.Kind != ObjectShape })
 }

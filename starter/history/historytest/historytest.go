@@ -173,8 +173,7 @@ func Recorded(t testing.TB, dir, name string) *History {
 	return &History{T: t, Events: h.GetEvents()}
 }
 
-// RecordedTree is the source of a recorded run with the id "root". Children are told apart by the
-// last parts of their ids; those that are not named are not kept any more.
+// RecordedTree is the source of a recorded run "root"; children that are not named are missing.
 func RecordedTree(t testing.TB, dir, root string, children ...string) func(ctx context.Context, id, run string) ([]*historypb.HistoryEvent, error) {
 	t.Helper()
 	all := map[string]*History{"": Recorded(t, dir, root)}

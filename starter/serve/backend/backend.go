@@ -49,8 +49,7 @@ func problem(err error) error {
 	return err
 }
 
-// fairnessKey is the fairness key of runs that an HTTP client starts: the name of its token,
-// shortened with a hash if it is too long for Temporal.
+// fairnessKey is the fairness key of a token's runs: its name, shortened with a hash if it is too long.
 func fairnessKey(name string) string {
 	if len(name) <= runs.MaxFairnessKey {
 		return name
@@ -152,8 +151,7 @@ func (b *Backend) List(ctx context.Context, q serve.ListQuery) ([]serve.Run, str
 	return out, writeToken(next), problem(err)
 }
 
-// sumBytes is how much of its hash a token of a list carries: Temporal does not answer at all if a
-// token is none of its own.
+// sumBytes of its hash protect a token of a list: Temporal does not answer at all to a wrong one.
 const sumBytes = 6
 
 func writeToken(token []byte) string {
@@ -248,7 +246,7 @@ func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]serve.Line,
 }
 
 // answerProblems are the problems of answers that a run refuses, by the failure's class.
-var answerProblems = map[string]string{
+var answerProblems = map[string]serve.Kind{
 	contract.ClassBadRequest: serve.InvalidAnswer, contract.ClassSchema: serve.InvalidAnswer, contract.ClassTooLarge: serve.TooLarge,
 	contract.ClassUnknownRequest: serve.UnknownRequest, contract.ClassAlreadyAnswered: serve.AlreadyAnswered,
 	contract.ClassUnavailable: serve.Busy, contract.ClassStateTooLarge: serve.RunEnded,

@@ -23,8 +23,7 @@ func (b *Backend) CheckEvent(id string) error {
 // errTurnOver ends the events of a session's turn.
 var errTurnOver = errors.New("the turn has ended")
 
-// Follow follows a run as the command does. Nothing is kept between two calls: what a client has is
-// in the id of its last event.
+// Follow follows a run as the command does, from the event whose id a client sends.
 func (b *Backend) Follow(ctx context.Context, run *serve.Run, after string, send func(*serve.Event) error) error {
 	position, err := follow.ParsePosition(after)
 	if err != nil {
@@ -57,8 +56,7 @@ func (b *Backend) Follow(ctx context.Context, run *serve.Run, after string, send
 	return err
 }
 
-// first is the run of the chain with which a reader goes on: that of its position, or else the first
-// that is kept.
+// first returns the run of the chain to begin with: that of the position, or the first that is kept.
 func (b *Backend) first(ctx context.Context, run *serve.Run, workflow string, position *follow.Position) string {
 	known := position.RunID()
 	for _, id := range []string{known, run.First} {

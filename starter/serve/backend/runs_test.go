@@ -49,12 +49,12 @@ func TestRunsThatAreLookedFor(t *testing.T) {
 		want   string
 	}{
 		"a run":                {answer: described(contract.WorkflowFlow)},
-		"a branch":             {answer: described(contract.WorkflowBranch), want: serve.UnknownRun},
-		"another workflow":     {answer: described("Payroll"), want: serve.UnknownRun},
-		"nothing":              {err: serviceerror.NewNotFound("no"), want: serve.UnknownRun},
-		"an id that is none":   {err: serviceerror.NewInvalidArgument("too long"), want: serve.UnknownRun},
-		"Temporal is away":     {err: serviceerror.NewUnavailable("down"), want: serve.NoTemporal},
-		"Temporal is late":     {err: context.DeadlineExceeded, want: serve.NoTemporal},
+		"a branch":             {answer: described(contract.WorkflowBranch), want: serve.UnknownRun.Name},
+		"another workflow":     {answer: described("Payroll"), want: serve.UnknownRun.Name},
+		"nothing":              {err: serviceerror.NewNotFound("no"), want: serve.UnknownRun.Name},
+		"an id that is none":   {err: serviceerror.NewInvalidArgument("too long"), want: serve.UnknownRun.Name},
+		"Temporal is away":     {err: serviceerror.NewUnavailable("down"), want: serve.NoTemporal.Name},
+		"Temporal is late":     {err: context.DeadlineExceeded, want: serve.NoTemporal.Name},
 		"something is strange": {err: errors.New("strange"), want: `describe the run "r": strange`},
 	}
 	for name, tc := range tests {
@@ -80,9 +80,9 @@ func TestStartsThatTemporalRefuses(t *testing.T) {
 		err  error
 		want string
 	}{
-		"an id of another workflow": {serviceerror.NewWorkflowExecutionAlreadyStarted("there", "", ""), serve.RunExists},
-		"an id that is too long":    {serviceerror.NewInvalidArgument("too long"), serve.BadRequest},
-		"Temporal is away":          {serviceerror.NewUnavailable("down"), serve.NoTemporal},
+		"an id of another workflow": {serviceerror.NewWorkflowExecutionAlreadyStarted("there", "", ""), serve.RunExists.Name},
+		"an id that is too long":    {serviceerror.NewInvalidArgument("too long"), serve.BadRequest.Name},
+		"Temporal is away":          {serviceerror.NewUnavailable("down"), serve.NoTemporal.Name},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &mocks.Client{}
@@ -115,7 +115,7 @@ func TestListsOverHTTPArePaged(t *testing.T) {
 		t.Errorf("the terminated runs are %+v, %q, %v", ended, none, err)
 	}
 	for _, token := range []string{"!", "dHdv", token[1:], writeToken(nil) + "A"} {
-		if _, _, err := s.List(t.Context(), serve.ListQuery{Limit: 2, Token: token}); kind(err) != serve.BadRequest {
+		if _, _, err := s.List(t.Context(), serve.ListQuery{Limit: 2, Token: token}); kind(err) != serve.BadRequest.Name {
 			t.Errorf("the token %q gives %v", token, err)
 		}
 	}
@@ -127,11 +127,11 @@ func TestAnswersThatRunsRefuse(t *testing.T) {
 		err  error
 		want string
 	}{
-		"schema": {wire(contract.ClassSchema), serve.InvalidAnswer}, "unknown": {wire(contract.ClassUnknownRequest), serve.UnknownRequest},
-		"at another moment": {wire(contract.ClassUnavailable), serve.Busy}, "no room for it": {wire(contract.ClassStateTooLarge), serve.RunEnded},
-		"another": {wire(contract.ClassAlreadyAnswered), serve.AlreadyAnswered}, "too large": {wire(contract.ClassTooLarge), serve.TooLarge},
-		"too large for Temporal": {serviceerror.NewInvalidArgument("blob"), serve.TooLarge}, "over": {serviceerror.NewNotFound("completed"), serve.RunEnded},
-		"Temporal is away": {serviceerror.NewUnavailable("down"), serve.NoTemporal}, "no worker": {runs.ErrNoReceipt, serve.NoWorker},
+		"schema": {wire(contract.ClassSchema), serve.InvalidAnswer.Name}, "unknown": {wire(contract.ClassUnknownRequest), serve.UnknownRequest.Name},
+		"at another moment": {wire(contract.ClassUnavailable), serve.Busy.Name}, "no room for it": {wire(contract.ClassStateTooLarge), serve.RunEnded.Name},
+		"another": {wire(contract.ClassAlreadyAnswered), serve.AlreadyAnswered.Name}, "too large": {wire(contract.ClassTooLarge), serve.TooLarge.Name},
+		"too large for Temporal": {serviceerror.NewInvalidArgument("blob"), serve.TooLarge.Name}, "over": {serviceerror.NewNotFound("completed"), serve.RunEnded.Name},
+		"Temporal is away": {serviceerror.NewUnavailable("down"), serve.NoTemporal.Name}, "no worker": {runs.ErrNoReceipt, serve.NoWorker.Name},
 		"strange": {wire("odd"), `answer the run "r": no (type: odd, retryable: false)`},
 	} {
 		t.Run(name, func(t *testing.T) {

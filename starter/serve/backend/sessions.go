@@ -46,8 +46,7 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	return nil
 }
 
-// busy reports whether a worker has polled a queue since a question was asked: it is there, and has
-// not come to it.
+// busy reports whether a worker has polled since a question was asked: it is there, but has not answered.
 func (b *Backend) busy(ctx context.Context, queue string, asked time.Time) bool {
 	limited, cancel := context.WithTimeout(ctx, runs.ClosedTimeout)
 	defer cancel()

@@ -72,9 +72,9 @@ func TestTurnsWithoutAWorker(t *testing.T) {
 		want   string
 		turns  int
 	}{
-		"it is known that none is there": {status: running, err: serviceerror.NewFailedPrecondition("no poller seen for task queue recently"), want: serve.NoWorker},
-		"the server has waited":          {status: running, err: serviceerror.NewDeadlineExceeded("query timed out before a worker could process it"), want: serve.NoWorker},
-		"Temporal is away":               {status: running, err: serviceerror.NewUnavailable("down"), want: serve.NoTemporal},
+		"it is known that none is there": {status: running, err: serviceerror.NewFailedPrecondition("no poller seen for task queue recently"), want: serve.NoWorker.Name},
+		"the server has waited":          {status: running, err: serviceerror.NewDeadlineExceeded("query timed out before a worker could process it"), want: serve.NoWorker.Name},
+		"Temporal is away":               {status: running, err: serviceerror.NewUnavailable("down"), want: serve.NoTemporal.Name},
 		"it has ended":                   {status: completed, err: serviceerror.NewFailedPrecondition("no poller"), result: stopped, turns: 1},
 		"it has failed":                  {status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, err: serviceerror.NewFailedPrecondition("no poller")},
 	} {
@@ -120,13 +120,13 @@ func TestSilentSessionIsAskedOnce(t *testing.T) {
 				t.Fatalf("the session is %+v, %v", run, err)
 			}
 			_, _, err = s.Turns(t.Context(), run)
-			if got := kind(err); got != serve.NoWorker {
+			if got := kind(err); got != serve.NoWorker.Name {
 				t.Errorf("its turns: %v", err)
 			}
 			c.AssertNumberOfCalls(t, "QueryWorkflow", tc.asked)
-			want, sent := serve.NoWorker, 0
+			want, sent := serve.NoWorker.Name, 0
 			if tc.asked > 1 {
-				want, sent = serve.RunEnded, 2
+				want, sent = serve.RunEnded.Name, 2
 			}
 			for what, err := range map[string]error{"a prompt": s.Resume(t.Context(), run, contract.PromptInput{ID: "t", Prompt: "go"}), "a stop": s.Stop(t.Context(), run, "me")} {
 				var p *serve.Problem
@@ -151,7 +151,7 @@ func TestTurnsAreRuns(t *testing.T) {
 			t.Errorf("%s is %+v, %v, want %s", id, run, err, want)
 		}
 	}
-	if _, err := s.Find(t.Context(), serve.TurnID("r", "other")); kind(err) != serve.UnknownRun {
+	if _, err := s.Find(t.Context(), serve.TurnID("r", "other")); kind(err) != serve.UnknownRun.Name {
 		t.Errorf("a turn that nobody asked for: %v", err)
 	}
 }

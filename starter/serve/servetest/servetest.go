@@ -1,7 +1,4 @@
-// Package servetest checks answers of the HTTP door against its own description. It is for
-// tests alone.
-//
-// Start at [New].
+// Package servetest checks responses of the HTTP API against its description, for tests.
 package servetest
 
 import (
@@ -53,8 +50,7 @@ func New(description []byte) (*Checker, error) {
 	return c, nil
 }
 
-// Check says what is wrong with the answer to a request; nil if nothing is, or if the
-// description has no such address. It leaves the body to be read again.
+// Check checks the response to a request, and leaves the body to be read again. Unknown addresses are not checked.
 func (c *Checker) Check(request *http.Request, got *http.Response) error {
 	body, err := io.ReadAll(got.Body)
 	if err != nil {

@@ -96,12 +96,10 @@ func equalNumbers(rules string, a, b Value) bool {
 }
 
 func all2(a, b Value, rules string) bool {
-	for _, m := range a.Members {
-		if other, ok := b.Get(m.Key); !ok || !Equal(rules, m.Value, other) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a.Members, func(m Member) bool {
+		other, ok := b.Get(m.Key)
+		return !ok || !Equal(rules, m.Value, other)
+	})
 }
 
 // boxed tells doubles apart as Java's Double does: NaN is itself, 0.0 is not -0.0.

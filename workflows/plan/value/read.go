@@ -99,12 +99,7 @@ func uniform(v Value, items []Value) (Value, error) {
 }
 
 func all(items []Value, is func(Value) bool) bool {
-	for _, i := range items {
-		if !is(i) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(items, func(v Value) bool { return !is(v) })
 }
 
 func each(items []Value, read func(string) (Value, bool)) ([]Value, bool) {

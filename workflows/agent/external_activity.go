@@ -11,9 +11,9 @@ import (
 	"weft/workflows/runtime"
 )
 
-// elsewhere calls a tool that is an activity of another worker. That worker knows nothing of
+// callExternal calls a tool that is an activity of another worker. That worker knows nothing of
 // Weft, nor of the store: it gets the arguments, and what it returns or fails with is the model's to read.
-func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.ResolvedConnection, args json.RawMessage, note string) (runtime.ToolReply, error) {
+func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnection, args json.RawMessage, note string) (runtime.ToolReply, error) {
 	e := b.ExternalActivity
 	given := []any{args}
 	if e.IdempotencyKey {

@@ -39,7 +39,7 @@ type Activity struct {
 	Key bool
 }
 
-// Elsewhere returns how a run schedules a tool that is an activity of another worker, and its description.
+// ExternalActivity returns how a run schedules a tool that is an activity of another worker, and its description.
 func (t *Tools) ExternalActivity(name string) (*contract.ExternalActivity, contract.ToolSpec, error) {
 	a, ok := t.settings.Activities[name]
 	if !ok {
@@ -85,14 +85,14 @@ func (a Activity) check(p *problems, at string) {
 	}
 }
 
-// dialElsewhere: no worker of Weft's own calls such a tool.
-func dialElsewhere(_ context.Context, at *target) (remote, error) {
+// dialExternalActivity: no worker of Weft's own calls such a tool.
+func dialExternalActivity(_ context.Context, at *target) (remote, error) {
 	return nil, at.failure(contract.ClassConnection, "the tool is an activity of another worker, which the run itself calls",
 		"start the run again with workers of one build")
 }
 
-// elsewhere reports whether a tool of a connection is an activity of another worker.
-func (t *Tools) elsewhere(c plan.Connection, name string) bool {
+// external reports whether a tool of a connection is an activity of another worker.
+func (t *Tools) external(c plan.Connection, name string) bool {
 	_, ok := t.settings.Activities[name]
 	return ok && c.Kind == plan.ConnectionActivity
 }
