@@ -156,8 +156,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	return &Result{Flow: f, Source: src}, diags
 }
 
-// read parses a document. Where only some dialects forgive what is wrong with it, forgives says
-// whether one does.
+// read parses a document. forgives tells which dialects accept what is wrong with it, if any.
 func read(name string, data []byte) (doc *source.Document, diags, wrong []source.Diagnostic, forgives func(Adapter) bool) {
 	if doc, diags = source.Parse(name, data); doc != nil {
 		return doc, diags, nil, nil
@@ -181,15 +180,13 @@ func repeatsKeys(diags []source.Diagnostic) bool {
 	return source.HasErrors(diags)
 }
 
-// lastKeyWins reports whether a dialect takes the last of keys that are repeated, with a warning. An
-// adapter declares it by a method LastKeyWins.
+// lastKeyWins reports whether a dialect accepts repeated keys, by its method LastKeyWins.
 func lastKeyWins(a Adapter) bool {
 	l, ok := a.(interface{ LastKeyWins() bool })
 	return ok && l.LastKeyWins()
 }
 
-// takesLenient reports whether a dialect takes JSON without quotes, with a warning. An adapter
-// declares it by a method Lenient.
+// takesLenient reports whether a dialect accepts JSON without quotes, by its method Lenient.
 func takesLenient(a Adapter) bool {
 	l, ok := a.(interface{ Lenient() bool })
 	return ok && l.Lenient()
@@ -256,8 +253,7 @@ func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagn
 		Help: "use one of: " + strings.Join(a.Profiles(), ", ")}
 }
 
-// resolve writes limits and policy into a flow and its sub-agents. The options come before the
-// steps that a dialect counts itself.
+// resolve sets limits and policy of a flow and its sub-agents. Options override a dialect's steps.
 func (o *Options) resolve(f *plan.Flow) {
 	l, p := plan.DefaultLimits, plan.DefaultPolicy
 	if f.Limits.MaxSteps > 0 {
@@ -299,8 +295,7 @@ func (o *Options) contexts(f *plan.Flow) {
 	}
 }
 
-// floor is the plan's own check. What it finds, the adapter should have found, with a
-// better position.
+// floor runs the plan's own check, for what the adapter missed.
 func floor(doc *source.Document, f *plan.Flow) []source.Diagnostic {
 	var diags []source.Diagnostic
 	for _, text := range f.Check() {

@@ -26,8 +26,7 @@ type phraser struct {
 	documented   bool
 }
 
-// all lists what was found in the order in which the rules are written: the library's order
-// is random.
+// all lists the errors in the order in which their rules are written; the library's order is random.
 func (p *phraser) all(e *jsonschema.ValidationError) []Error {
 	var all []found
 	var visit func(e *jsonschema.ValidationError)
@@ -63,12 +62,10 @@ func (p *phraser) all(e *jsonschema.ValidationError) []Error {
 	return out
 }
 
-// choices are the library's words for rules of which Python reports the choice alone, not
-// why each of its schemas failed.
+// choices are the library's messages for rules of which Python reports the rule alone, without its causes.
 var choices = map[string]bool{"anyOf failed": true, "oneOf failed": true}
 
-// phrase words one failure as Python's validator does; what it does not word stays as the
-// library says it.
+// phrase words one failure as Python's validator does, or as the library does where it has no words for it.
 func (p *phraser) phrase(e *jsonschema.ValidationError) []found {
 	at := locate(p.index, p.rules, p.value, e.KeywordLocation, e.InstanceLocation)
 	base := found{order: at.order, Error: Error{Path: at.shownPath(p.documented), SchemaPath: at.shownWay(p.documented), Message: e.Message}}

@@ -217,8 +217,7 @@ func (w *walk) refer(ref *pytext.Value) *pytext.Value {
 	return to
 }
 
-// index finds members of large objects by their key: a search for each of many errors would
-// take time beyond any bound.
+// index finds members of large objects by key, so that many errors do not take quadratic time.
 type index map[*pytext.Value]map[string]int
 
 // get is the value of a member, or nil.

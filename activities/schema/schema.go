@@ -209,8 +209,7 @@ func plain(v *pytext.Value) any {
 	return nil
 }
 
-// strange finds a number that exact arithmetic would expand to gigabytes, such as
-// 1e999999999; "" if there is none.
+// strange returns a number that exact arithmetic would expand to gigabytes, such as 1e999999999, or "".
 func strange(v *pytext.Value) string {
 	if v.Kind == pytext.Number && !Countable(v.Text) {
 		return v.Text

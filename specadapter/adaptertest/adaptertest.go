@@ -78,8 +78,7 @@ var outputNames = []string{"plan.json", "diagnostics.txt", "positions.txt"}
 
 func isOutput(name string) bool { return slices.Contains(outputNames, name) }
 
-// replace puts outputs in the place of those that the archive has; positions only where it
-// has them.
+// replace puts outputs in the place of the archive's; positions only where the archive has them.
 func replace(a *txtar.Archive, got map[string]string) {
 	positions := slices.ContainsFunc(a.Files, func(f txtar.File) bool { return f.Name == "positions.txt" })
 	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return isOutput(f.Name) })

@@ -159,8 +159,7 @@ func (b *builder) edge(e plan.Edge, at source.Pos) {
 	b.flow.Edges = append(b.flow.Edges, e)
 }
 
-// place notes where a part was written. Parts from other files have the document as their
-// place.
+// place notes where a part was written. Parts from other files have no position.
 func (b *builder) place(path string, at source.Pos) {
 	if at.File == b.file {
 		b.positions = append(b.positions, plan.Position{Path: b.at + path, Line: at.Line, Col: at.Col})

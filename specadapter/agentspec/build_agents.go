@@ -20,8 +20,7 @@ const (
 	reminders    = 3
 )
 
-// prompt makes of an LlmNode one call of a model. Its one text is the answer, unless it must be one
-// of a list; all else is asked for as JSON.
+// prompt makes an LlmNode one call of a model, which answers in text or, for other outputs, in JSON.
 func (b *builder) prompt(c *model.Component) *plan.Agent {
 	text := c.Text("prompt_template")
 	a := &plan.Agent{Prompt: text, Opening: []plan.Piece{{Text: text}}, MaxCalls: 1, MaxErrors: 1}
@@ -81,8 +80,7 @@ type resolvedAgent struct {
 	human bool
 }
 
-// resolveAgent merges an Agent with what specializes it: instructions come behind its own, tools
-// behind its own, and a person is in the loop as the specialization says, if it says so.
+// resolveAgent merges an Agent with what specializes it, which comes after the Agent's own.
 func resolveAgent(c *model.Component) *resolvedAgent {
 	base := c
 	if c.Type.Name == "SpecializedAgent" {
@@ -103,8 +101,7 @@ func resolveAgent(c *model.Component) *resolvedAgent {
 	return p
 }
 
-// baseAgent is what an agent is wherever it is: its prompt, its tools and its model. It gives the
-// names that its model knows.
+// baseAgent makes an agent's prompt, tools and model, and returns the names of its tools.
 func (b *builder) baseAgent(p *resolvedAgent, node string) (*plan.Agent, map[string]bool) {
 	a := &plan.Agent{Prompt: p.text, System: p.text, MaxCalls: agentCalls, MaxErrors: agentErrors}
 	taken := map[string]bool{}
@@ -129,8 +126,7 @@ func finish(outputs []model.Property, name string, person bool) *plan.Finish {
 	}
 }
 
-// toolboxes are the servers whose tools an agent takes: all that they offer, or those that a
-// filter names, which are tools like any other.
+// toolboxes adds the servers whose tools an agent takes: all of them, or those that a filter names.
 func (b *builder) toolboxes(c *model.Component, a *plan.Agent, taken map[string]bool) {
 	for _, box := range c.Components("toolboxes") {
 		if box.Type.Name != "MCPToolBox" {
@@ -153,8 +149,7 @@ func (b *builder) toolboxes(c *model.Component, a *plan.Agent, taken map[string]
 	}
 }
 
-// filtered adds the tools that a box's filter names: by name, or by a description of which the
-// author's words and wish for a confirmation count.
+// filtered adds the tools that a toolbox's filter names, by name or by a specification.
 func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Agent, taken map[string]bool, like plan.Tool) {
 	specs := filter.Components
 	for _, item := range filter.JSON.Items {
@@ -178,8 +173,7 @@ func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Ag
 	}
 }
 
-// model sets an agent's model and the parameters of its calls. Where a provider is, and the key
-// for it, is the worker's configuration.
+// model sets an agent's model and the parameters of its calls; address and key are the worker's.
 func (b *builder) model(c *model.Component, a *plan.Agent) {
 	provider, id := model.ProviderOf(c), c.Text("model_id")
 	if c.Type.Name == "OciGenAiConfig" && strings.EqualFold(c.Text("provider"), "cohere") && !strings.HasPrefix(id, "cohere.") {

@@ -14,8 +14,7 @@ const (
 	messageInstructions      = "Please make a summary of this message. Include relevant information and keep it short. Your response will replace the message, so just output the summary directly, no introduction needed."
 )
 
-// transforms settle what an agent's model is sent of its conversation. Several of one kind come
-// one behind the other.
+// transforms sets how an agent's conversation is shortened; several of one kind apply in order.
 func (b *builder) transforms(c *model.Component, a *plan.Agent) {
 	for _, t := range c.Components("transforms") {
 		switch t.Type.Name {

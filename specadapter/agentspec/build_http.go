@@ -9,8 +9,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// request is the connection of a component that is one HTTP request. Where values choose its server,
-// each call is under the worker's rules for addresses, and in the list of those that are allowed.
+// request returns the connection of a component that is one HTTP request.
 func (b *builder) request(c *model.Component) string {
 	if id, ok := b.connected[c]; ok {
 		return id
@@ -44,8 +43,7 @@ func (b *builder) request(c *model.Component) string {
 	return id
 }
 
-// chosenHost looks at an address whose server is chosen by values. A placeholder that begins it is
-// given a whole address; else the scheme must be written, or be a placeholder itself.
+// chosenHost checks an address whose server is a placeholder.
 func (b *builder) chosenHost(c *model.Component, server string) {
 	scheme, host, _ := strings.Cut(server, "://")
 	begins := scheme == "" && strings.HasPrefix(host, "{{")

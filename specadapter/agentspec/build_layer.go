@@ -83,8 +83,7 @@ func (s *layer) build() (entry string, ends []exit) {
 	return s.ways[s.flow.Flow.Start].entry, ends
 }
 
-// connect finds the state keys that values go through. An output has a key of its own; inputs
-// that several outputs feed share one that all of these write.
+// connect assigns state keys: one to each output, or one to an input that several outputs feed.
 func (s *layer) connect() {
 	sources := map[port][]port{}
 	if s.flow.Flow.Public {

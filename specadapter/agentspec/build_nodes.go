@@ -109,8 +109,7 @@ func (s *layer) startPorts(c *model.Component, n *plan.Node) {
 	}
 }
 
-// endPorts are what an end node leaves: the flow's outputs. What the node does not have is the
-// flow's default.
+// endPorts are the outputs of an end node: the flow's, with the flow's defaults for those it lacks.
 func (s *layer) endPorts(c *model.Component) []plan.Out {
 	outs := slices.Clone(s.outs)
 	for i := range outs {
@@ -121,8 +120,7 @@ func (s *layer) endPorts(c *model.Component) []plan.Out {
 	return outs
 }
 
-// inPlace makes the nodes of a FlowNode's subflow among those of the flow. They forget what they
-// knew each time that the subflow begins.
+// inPlace puts the nodes of a FlowNode's subflow into the flow; their state is cleared at each start.
 func (s *layer) inPlace(c *model.Component) *way {
 	sub := c.Component("subflow")
 	inner := &layer{b: s.b, flow: sub, path: s.ids[c] + "/", outs: s.leaves(c), defaults: func(p *model.Property) *model.Property { return c.Input(p.Title) }}
@@ -137,8 +135,7 @@ func (s *layer) inPlace(c *model.Component) *way {
 	return w
 }
 
-// mapped configures a node that runs a subflow for each element of lists. Its values go by the
-// subflow's names.
+// mapped configures a node that runs a subflow for each element of lists.
 func (s *layer) mapped(c *model.Component, n *plan.Node) *plan.Call {
 	sub := c.Component("subflow")
 	call := &plan.Call{Flows: []string{s.b.called(sub)}, Map: true, AtOnce: 1}

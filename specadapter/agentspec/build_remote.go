@@ -55,8 +55,7 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	return a
 }
 
-// ociAgent makes of an agent of Oracle's a model of the worker's provider oci, which has the
-// region and the credentials.
+// ociAgent makes an OciAgent a model of the worker's provider oci, which has region and credentials.
 func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	a.Model, a.Retry = "oci/agent/"+c.Text("agent_endpoint_id"), b.retry(c, false)
 	if client := c.Component("client_config"); !b.warned[client] {
@@ -67,8 +66,7 @@ func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	return a
 }
 
-// agentServer is the connection to an agent that runs elsewhere. Files that its document names
-// are not read: the worker's own connection of its id and address may have some.
+// agentServer returns the connection to a remote agent. Files that the document names are not read.
 func (b *builder) agentServer(c, conn *model.Component) string {
 	if id, ok := b.connected[c]; ok {
 		return id

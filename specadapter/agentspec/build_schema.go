@@ -7,8 +7,7 @@ import (
 	"weft/specadapter/agentspec/model"
 )
 
-// schemaOf is a type as a plan has it: a JSON Schema of type, items, properties,
-// additionalProperties, anyOf and enum. Any type is none.
+// schemaOf returns a type as a JSON Schema, nil for any type.
 func schemaOf(s *model.Shape) json.RawMessage {
 	if s == nil || s.Kind == model.AnyShape && s.Enum == nil {
 		return nil
@@ -81,8 +80,7 @@ func writeText(b *bytes.Buffer, s string) {
 	b.Write(raw)
 }
 
-// objectOf is the schema of an object with properties as its members: the author's own schemas,
-// where there are any. Those without a default are required.
+// objectOf returns the schema of an object whose members are properties; those without a default are required.
 func objectOf(list []model.Property) json.RawMessage {
 	var b, required bytes.Buffer
 	b.WriteString(`{"type":"object","properties":{`)

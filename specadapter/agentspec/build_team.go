@@ -49,8 +49,7 @@ type recipient struct {
 	about string
 }
 
-// agentNode configures an AgentNode: an Agent, a team, or a Flow, which alone has a conversation of
-// its own.
+// agentNode configures an AgentNode: an Agent, a team, or a Flow, which has its own conversation.
 func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 	inner := c.Component("agent")
 	if inner.Type.Name == "Flow" {
@@ -68,8 +67,7 @@ func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 	}
 }
 
-// team makes the agents of a node. It gives those of their inputs that the node does not take; they
-// are among its ports, from the run's inputs.
+// team makes the agents of a node and returns those of their inputs that the node does not take.
 func (b *builder) team(c *model.Component, n *plan.Node, outputs []model.Property, root bool) []model.Property {
 	t := &crew{builder: b, node: n, root: root, ids: map[string]bool{n.ID: true}, groups: map[*model.Component]string{c: ""}, asked: map[[2]*model.Component]string{}}
 	t.join(c, part{id: n.ID, human: true, outputs: outputs})
@@ -108,8 +106,7 @@ func (b *builder) team(c *model.Component, n *plan.Node, outputs []model.Propert
 	return more
 }
 
-// join makes what a component is in a conversation: an agent, or the agents of a team, of which
-// one begins.
+// join adds a component to a conversation: an agent, or a team's agents, of which one begins.
 func (t *crew) join(c *model.Component, p part) {
 	switch c.Type.Name {
 	case "Agent", "SpecializedAgent":
@@ -205,8 +202,7 @@ func (t *crew) handed(to *model.Component, id string) recipient {
 	return recipient{Contact: plan.Contact{Name: cmp.Or(to.Name, to.ID), Member: id}, about: to.Description}
 }
 
-// recipient is whom another agent of a team asks, in a conversation that the two of them have. It
-// is made once for all that ask.
+// recipient returns whom another agent of a team asks, made once for all that ask.
 func (t *crew) recipient(team, from, to *model.Component, make func(id string) part) recipient {
 	if to.Type.Name == "Flow" {
 		return t.flow(to)
@@ -278,8 +274,7 @@ func (t *crew) settle(c *model.Component, p part, a *plan.Agent) {
 	t.node.Agent.Members = append(t.node.Agent.Members, m)
 }
 
-// elsewhere makes an agent that runs elsewhere in one of its parts. It knows no tools of the team's:
-// it can be asked, or handed the conversation, and turns to no one itself.
+// elsewhere adds a remote agent, which can be asked or handed the conversation, but contacts nobody.
 func (t *crew) elsewhere(c *model.Component, p part) {
 	if len(p.ask) > 0 || len(p.hand) > 0 {
 		if p.id == t.node.ID {

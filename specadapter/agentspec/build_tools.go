@@ -57,8 +57,7 @@ func (b *builder) client(c *model.Component) string {
 	return id
 }
 
-// server is the connection to an MCP server. Its id is the author's name, so that the worker's
-// settings can name it.
+// server returns the connection to an MCP server. Its id is the author's name, for the worker's settings.
 func (b *builder) server(c *model.Component) string {
 	if id, ok := b.connected[c]; ok {
 		return id

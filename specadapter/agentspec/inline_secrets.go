@@ -7,8 +7,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// passSecrets passes the secrets in the document to [source.Host]. Two that would have
-// one place at the worker, and one that has none, are errors.
+// passSecrets passes the secrets in the document to [source.Host], or reports those that have no place.
 func (b *builder) passSecrets(secrets []model.Secret) {
 	if b.host.PassSecret == nil {
 		return

@@ -6,8 +6,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// capability adds what a capability brings to an agent, and returns its parts of the system
-// prompt: its text, then the usage of its script.
+// capability adds a capability to an agent, and returns its text and its script's usage.
 func (g *agent) capability(c word) []string {
 	if g.has[c.text] {
 		g.a.Errorf(c.at, CodeTwice, "remove one of the two", "%s lists the capability %s twice", g.Name, source.Quote(c.text))
@@ -64,8 +63,7 @@ func (o *object) checkParts(text, servers, script bool) {
 	}
 }
 
-// entry finds the file of a registry's entry; what is wrong with the name, or missing, is
-// reported, and "" returned.
+// entry returns the file of a registry's entry, or reports an error and returns "".
 func (o *object) entry(registry, name string, w word, code, what string) string {
 	if !plainName.MatchString(w.text) {
 		o.a.Errorf(w.at, code, "use the name of a folder in "+registry+"/", "%s has an invalid name of a %s: %s", o.Name, what, source.Quote(w.text))

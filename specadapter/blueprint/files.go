@@ -32,8 +32,7 @@ const (
 // plainName is what a folder of a registry may be called.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 
-// roots are the folders that may have registries, seen from an agent's: the one above
-// agents/, the one above the agent, the agent's own.
+// roots are the folders that may have registries: two levels or one above the agent, and its own.
 func roots(agentDir string) []string {
 	up := path.Dir(agentDir)
 	if path.Base(up) == dirAgents {

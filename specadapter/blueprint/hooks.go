@@ -69,8 +69,7 @@ func (g *agent) hook(event string, v *source.Value) hook {
 	return h
 }
 
-// hookFlow makes the flow of a hook's agent, under the hook's own id, or returns nil after a
-// report. An agent that is not there is an error where the hook must not fail.
+// hookFlow returns the flow of a hook's agent, or nil. A missing agent is an error where the hook blocks.
 func (o *object) hookFlow(h *hook) *plan.Flow {
 	file, ok := "", false
 	if plainName.MatchString(h.agent) {

@@ -65,8 +65,7 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 	return f
 }
 
-// connections are the agent's MCP servers. One that the worker's configuration has goes by the
-// configuration's name, and brings neither address nor headers.
+// connections are the agent's MCP servers; those that the worker configures have neither address nor headers.
 func (g *agent) connections() []plan.Connection {
 	var out []plan.Connection
 	for _, s := range g.servers {

@@ -13,8 +13,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// procedural reads what a procedural agent runs: a script of the registry, whose schema
-// supersedes the agent's, or a command of a runner's own.
+// procedural reads what a procedural agent runs: a script of the registry, or a command.
 func (g *agent) procedural() {
 	script, command := g.Want("script", source.String), g.Want("command", source.String)
 	if g.kind != typeProcedural {
@@ -53,8 +52,7 @@ func (g *agent) runsScript(w word) {
 	g.program.SHA = s.sum(w.text)
 }
 
-// sum is the SHA-256 of a script's file, which a start pins. Without the file there is none: no
-// run can be started with it then, and a reader of the document is warned.
+// sum returns the SHA-256 of a script's file, which a start pins, or "" where the file is missing.
 func (s *script) sum(id string) string {
 	if s.file == "" {
 		return "" // reported
@@ -82,8 +80,7 @@ func local(file string) bool {
 	return fs.ValidPath(clean) && clean != "." && !strings.ContainsAny(clean, `\:`)
 }
 
-// runsCommand makes the agent's program of its own command. The worker looks for the agent by its
-// folder.
+// runsCommand makes the agent's command its program. The worker finds the agent by its folder.
 func (g *agent) runsCommand(command *source.Value) {
 	words, err := split(command.Text)
 	switch {

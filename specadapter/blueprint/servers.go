@@ -193,8 +193,7 @@ func (a *adaptation) errorAbout(server, what string, at source.Pos, code, help, 
 	a.Report(d)
 }
 
-// config are the headers of a reference: at HEAD its fields, for some weeks before under
-// "headers".
+// config are the headers of a reference; earlier versions had them under "headers".
 func (o *object) config() []header {
 	v := o.Want("config", source.Object)
 	if v == nil {

@@ -9,12 +9,10 @@ import (
 	"weft/workflows/plan"
 )
 
-// tagsHeader is the config of the orchestrator's server that keeps agents without all of its
-// tags out of the list.
+// tagsHeader is the config of the orchestrator's server that lists only agents with all of its tags.
 const tagsHeader = "X-Agent-Tags"
 
-// callbackHeader is the config that says when the sessions that an agent starts call back; it is
-// not the framework's.
+// callbackHeader is the config that says when started sessions call back. The framework has none.
 const callbackHeader = "X-Agent-Callback"
 
 // Values of callbackHeader: after the turn that was asked for, which is the framework's own time,
@@ -34,8 +32,7 @@ func (g *agent) callsBack(s *server) {
 	}
 }
 
-// mark notes the tags that an agent with the orchestrator's server wants of those that it starts,
-// until it is known which there are.
+// mark notes the tags of the agents that an agent may start, until all agents are known.
 func mark(g *agent, f *plan.Flow) {
 	if s := g.orchestrator(); s != nil && f.Nodes[0].Agent != nil {
 		f.Nodes[0].Agent.Starts = []plan.Startable{{Tags: []string{s.headersOf(tagsHeader)}}}
@@ -55,8 +52,7 @@ func starters(f *plan.Flow) []*plan.Agent {
 	return out
 }
 
-// startable gives the agents that have the orchestrator's server, the flow's own and those of its
-// hooks, all that they can start, directly or through each other.
+// startable gives agents with the orchestrator's server, and those of hooks, the agents that they can start.
 func (a *adaptation) startable(g *agent, f *plan.Flow) {
 	mark(g, f)
 	if len(starters(f)) == 0 {
@@ -164,8 +160,7 @@ func (a *adaptation) otherAgents() []string {
 	return out
 }
 
-// other adapts another agent. It gives no flow for one that is disabled, and what is wrong
-// with one that is.
+// other adapts another agent. It returns no flow for a disabled one, and the first error of a wrong one.
 func (a *adaptation) other(file string) (*agent, *plan.Flow, *source.Diagnostic) {
 	doc, diags := source.Parse(file, []byte(a.files[file]))
 	if doc == nil {

@@ -162,8 +162,7 @@ func (a *adaptation) plans(bundle []graphFile, src *plan.Source) *plan.Flow {
 	return root
 }
 
-// root chooses the graph that a run begins with: the one at the top of the document, or
-// the only one of a bundle that no connection names.
+// root chooses the graph that a run begins with: at the top, or the one that no connection names.
 func (a *adaptation) root(bundle []graphFile) int {
 	if bundle[0].Path == "" || len(bundle) == 1 {
 		return 0

@@ -7,8 +7,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// check judges the graph as a whole. nodes and edges count what the document lists, the
-// wrong ones included.
+// check checks the graph as a whole. nodes and edges count those that the document lists.
 func (g *graph) check(nodes, edges int) {
 	if nodes == 0 {
 		return
@@ -37,8 +36,7 @@ func (g *graph) adjacency() (out, in [][]int) {
 	return out, in
 }
 
-// checkReach reports nodes that no run can reach (V5), a graph without entry (V4) or
-// without a way to END (V6).
+// checkReach reports unreachable nodes (V5), and graphs without entry (V4) or way to END (V6).
 func (g *graph) checkReach(out [][]int) {
 	if len(out[g.start()]) == 0 {
 		g.Errorf(g.object.Pos("edges"), "V4", "add an edge from START to the first node", "%s has no edge from START", g.object.Name)
@@ -67,8 +65,7 @@ func (g *graph) checkReach(out [][]int) {
 	}
 }
 
-// checkCycles reports cycles of edges that are always taken (V15): they end at the step
-// limit alone.
+// checkCycles reports cycles of unconditional edges (V15), which only the step limit ends.
 func (g *graph) checkCycles(out [][]int) {
 	always := func(i int) bool { return !g.links[i].conditional }
 	part := components(g.end()+1, func(n int) (to []int) {
@@ -95,8 +92,7 @@ func (g *graph) checkCycles(out [][]int) {
 	}
 }
 
-// components numbers the strongly connected components of a graph by Tarjan's algorithm. next are a part's
-// successors.
+// components numbers strongly connected components by Tarjan's algorithm. next are the successors.
 func components(size int, next func(n int) []int) []int {
 	part, order, low := make([]int, size), make([]int, size), make([]int, size)
 	var path []int

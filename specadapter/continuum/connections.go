@@ -104,8 +104,7 @@ func (a *adaptation) configure(o *source.Fields, c *plan.Connection, agents agen
 	}
 }
 
-// connectionKind reads the type: 1 is MCP, 2 a sub-agent. Without a type a URL makes it
-// MCP. The dialect's texts never name the number of MCP.
+// connectionKind reads the type: 1 is MCP, 2 a sub-agent; without a type a URL means MCP.
 func (a *adaptation) connectionKind(o *source.Fields, address string) string {
 	v := o.Get("type")
 	if v == nil {
@@ -125,8 +124,7 @@ func (a *adaptation) connectionKind(o *source.Fields, address string) string {
 	return ""
 }
 
-// checkURL judges the address of an MCP server. It never repeats an address that holds a
-// password.
+// checkURL checks the address of an MCP server. It never repeats an address with a password.
 func (a *adaptation) checkURL(o, config *source.Fields, c *plan.Connection) {
 	if c.URL == "" {
 		if !a.host.Connections[c.ID] {

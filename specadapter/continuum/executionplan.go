@@ -9,8 +9,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// lintExecutionPlan compares the drawing in execution_plan with the edges (L5). The
-// drawing is never executed.
+// lintExecutionPlan compares the drawing in execution_plan, which has no effect, with the edges (L5).
 func (g *graph) lintExecutionPlan() {
 	v := g.object.Get("execution_plan")
 	if v == nil || v.Kind != source.String || strings.TrimSpace(v.Text) == "" {
@@ -56,8 +55,7 @@ func (g *graph) lintExecutionPlan() {
 	}
 }
 
-// drawnNames maps what a drawing calls its nodes to ids: by id, else by a label or a name
-// that only one node has, ignoring case and punctuation.
+// drawnNames maps names in a drawing to node ids: by id, or by a label or name that is unique.
 func (g *graph) drawnNames(d *drawing) func(string) string {
 	ids := map[string]bool{plan.Start: true, plan.End: true}
 	byName := map[string]string{"start": plan.Start, "end": plan.End}
@@ -230,8 +228,7 @@ func (r *reader) label() (string, bool) {
 	return "", false
 }
 
-// arrow is a link of any kind with its text: one with a head, one without a head, one that begins a text and
-// the one that ends it, each with a text between bars.
+// arrow is a link: with a head, without one, or in two parts around a text; each may have |text| behind it.
 var arrow = regexp.MustCompile(`^[ \t]*<*(?:[-=~][-=~.]+(?:>|[xo] )|[-=~][-=~.]+[-=~]|[-=~][-=~.](?:.*?(?:--|==|\.-)[-=~.]*(?:>|[xo] )?)?)[ \t]*(?:\|[^|]*\|)?`)
 
 // link reads --> -->|text| -- text --> -.-> ==> ---.

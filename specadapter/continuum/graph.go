@@ -18,8 +18,7 @@ const (
 	defaultMaxErrors = 3
 )
 
-// graph is one graph while it is read. Its parts are numbered: nodes from 0 on in
-// declaration order, then start and end.
+// graph is one graph while it is read. Nodes are numbered in order, then start and end.
 type graph struct {
 	*adaptation
 	object *source.Fields

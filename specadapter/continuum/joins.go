@@ -6,8 +6,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// maxJoinWork bounds the search for unequal branches, in visited edges. A larger graph is
-// searched in part: what is not found is a lint less, never an error.
+// maxJoinWork bounds the visited edges; in larger graphs some lints are missing.
 const maxJoinWork = 200_000
 
 // endless is the length of a branch that can go round a loop.
@@ -90,8 +89,7 @@ func (s *joinSearch) fork(fork int) {
 	}
 }
 
-// branchesOf gives each link from a fork the bit of its branch, or nil if there are not two
-// branches. Beyond 64 branches bits are shared, which can only hide a report.
+// branchesOf gives each link from a fork the bit of its branch, or nil if there are fewer than two.
 func (s *joinSearch) branchesOf(fork int) map[int]uint64 {
 	branch := map[int]uint64{}
 	next, alternatives := 0, uint64(0)
@@ -141,8 +139,7 @@ func (s *joinSearch) spread(fork int, branch map[int]uint64) {
 	}
 }
 
-// measure finds the most steps to each reached part: in topological order, and endless for
-// what a loop can delay.
+// measure finds the most steps to each reached node, in topological order, and endless behind loops.
 func (s *joinSearch) measure(fork int) {
 	for _, n := range s.reached {
 		s.longest[n] = endless

@@ -81,8 +81,7 @@ func (g *graph) maxCalls(o *source.Fields) int {
 	return n
 }
 
-// system is a node's system message: where the model is, the author's prompt, and on exit
-// nodes the demand for JSON.
+// system returns a node's system message: a preamble, the author's prompt and, on exit nodes, output rules.
 func (g *graph) system(n *plan.Node, prompt string) string {
 	text := fmt.Sprintf("You are the step %q of the flow %q. What earlier steps of this run gave is in the conversation, under their names. "+
 		"Steps share values through the state: set_state writes a value, get_state reads values by their keys, list_state_keys lists the keys.\n\n%s",

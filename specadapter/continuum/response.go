@@ -88,8 +88,7 @@ func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
 	return f
 }
 
-// outputSchema reads and compiles output_schema. The schema {} asks for nothing and counts
-// as none.
+// outputSchema reads and compiles output_schema. The schema {} counts as none.
 func (g *graph) outputSchema(o *source.Fields) json.RawMessage {
 	v := o.Get("output_schema")
 	if v == nil {

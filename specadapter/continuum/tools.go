@@ -79,15 +79,13 @@ func (g *graph) bind(o, node *source.Fields, name, connection string) bool {
 	return true
 }
 
-// builtins are the interpreter's own tools that a node offers: all, but call_sub_agent with
-// an inline definition only where no sub-agent is bound.
+// builtins are the built-in tools of a node: all, without call_sub_agent where a sub-agent is bound.
 func builtins(tools []boundTool) []string {
 	bound := slices.ContainsFunc(tools, func(t boundTool) bool { return t.Name == plan.BuiltinCallSubAgent })
 	return slices.DeleteFunc(slices.Clone(plan.Builtins), func(n string) bool { return bound && n == plan.BuiltinCallSubAgent })
 }
 
-// named gives every tool the name that the model sees, unique in the node. A name that two
-// tools share, or that the interpreter uses itself, gets its connection as prefix.
+// named gives every tool a unique name; a name that two tools share gets the connection as prefix.
 func named(tools []boundTool, conns connections) []plan.Tool {
 	taken, shared := map[string]bool{}, map[string]int{}
 	for _, n := range builtins(tools) {
@@ -141,8 +139,7 @@ func unique(name string, t plan.Tool, taken map[string]bool) string {
 	}
 }
 
-// unboundHelp says how a tool gets a connection: by its id, or by the worker's settings; and
-// which tools need none.
+// unboundHelp says how to give a tool a connection, and which tools need none.
 func (g *graph) unboundHelp(name string) string {
 	help := "write the id of the connection that has the tool"
 	if g.conns.help != "none" {

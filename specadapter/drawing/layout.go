@@ -150,8 +150,7 @@ func (g *graph) rank() {
 	}
 }
 
-// bend gives every link a vertex in each rank that it crosses; the one next to where the
-// edge begins holds its text.
+// bend gives every link a vertex in each rank that it crosses; the one next to its start has its text.
 func (g *graph) bend() error {
 	for i := range g.links {
 		l := &g.links[i]
@@ -186,8 +185,7 @@ func (g *graph) bend() error {
 // sweeps is how often the orders of all ranks are improved.
 const sweeps = 12
 
-// order chooses the order within each rank: every vertex near the middle of those that it is
-// joined with. The order with the fewest crossings stays.
+// order orders each rank by the neighbours' positions, and keeps the order with the fewest crossings.
 func (g *graph) order() {
 	for v := range g.vertices {
 		r := g.vertices[v].rank

@@ -51,8 +51,7 @@ func Mermaid(f *plan.Flow, states States) string {
 	return b.String()
 }
 
-// drawnNode is a node's shape and text: its name, its id where that reads differently, and
-// what marks it.
+// drawnNode is a node's shape and text: its name, its id where that differs, and its marks.
 func drawnNode(n *plan.Node, id string, states States) string {
 	text := drawnText(n.Name)
 	if id != n.ID {
@@ -76,8 +75,7 @@ var (
 	reserved = regexp.MustCompile(`(?i)^(graph|flowchart|subgraph|end|start|direction|class|classdef|style|linkstyle|click|default|call|href|interpolate|_self|_blank|_parent|_top|tb|td|bt|rl|lr|id_[0-9]+)$`)
 )
 
-// drawnIDs gives every node an id that Mermaid reads as one: the author's where that is
-// plain, else id_ and its number.
+// drawnIDs gives every node an id that Mermaid accepts: the author's, or id_ and a number.
 func drawnIDs(f *plan.Flow) map[string]string {
 	ids := map[string]string{plan.Start: plan.Start, plan.End: plan.End}
 	for i := range f.Nodes {
@@ -94,8 +92,7 @@ func drawnIDs(f *plan.Flow) map[string]string {
 // maxDrawn is how many characters of a text are drawn.
 const maxDrawn = 120
 
-// drawnText escapes everything but letters, digits and harmless punctuation as Mermaid's
-// entity codes.
+// drawnText escapes all but letters, digits and harmless punctuation as Mermaid's entity codes.
 func drawnText(s string) string {
 	var b strings.Builder
 	n := 0

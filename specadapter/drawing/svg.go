@@ -159,8 +159,7 @@ func (p *picture) text(x, y float64, colour string, lines []string) {
 	p.b.WriteString("</text>\n")
 }
 
-// edges draws all edges. At a node they lie in parallel in the order of where they
-// go, so that they do not cross there.
+// edges draws all edges, ordered at each node so that they do not cross there.
 func (p *picture) edges() {
 	out, in := p.ports()
 	for i := range p.links {

@@ -11,8 +11,7 @@ const (
 	lineHeight = 17
 )
 
-// runeWidth is about as wide as a sans-serif font draws a character. Nothing here knows the
-// font of the viewer, so it is rather too wide than too narrow.
+// runeWidth estimates the width of a character in a sans-serif font, rather too wide than too narrow.
 func runeWidth(r rune) float64 {
 	switch {
 	case r >= 0x1100 && (unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) || r >= 0x1f000 || r >= 0xff00 && r < 0xff61):
@@ -34,8 +33,7 @@ func widthOf(s string) float64 {
 	return w
 }
 
-// wrap breaks a text into lines of at most a width, between words where that is possible,
-// and cuts what is beyond the last line.
+// wrap breaks a text into lines of at most a width, preferably between words, and cuts the rest.
 func wrap(s string, width float64, most int) []string {
 	var lines []string
 	for _, word := range strings.Fields(printable(s)) {
@@ -74,8 +72,7 @@ func cutTo(lines []string, most int) []string {
 	return lines
 }
 
-// printable drops what a drawing cannot hold: controls, what turns the direction of text,
-// and what XML has no place for.
+// printable drops control characters, bidirectional marks and what XML does not allow.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -33,8 +33,7 @@ type UnknownServer struct {
 // Error says which, on one line.
 func (e *UnknownServer) Error() string { return e.Message }
 
-// connections replaces the placeholders of the addresses and headers of a flow's connections.
-// Those of ${env.NAME} stay: they are secrets, which the worker alone replaces.
+// connections replaces placeholders in addresses and headers, except ${env.NAME}, which the worker replaces.
 func (v *Values) connections(f *plan.Flow) error {
 	f.Connections = slices.Clone(f.Connections)
 	size := 0
@@ -68,8 +67,7 @@ func (v *Values) connections(f *plan.Flow) error {
 	return nil
 }
 
-// open reports whether a value holds placeholders that nothing replaces any more: a run has its
-// ids when it begins, and its worker the variables.
+// open reports whether a value holds placeholders that nothing replaces later, or is empty.
 func open(value string) bool {
 	for _, m := range Placeholder.FindAllStringSubmatch(value, -1) {
 		kind, _, _ := strings.Cut(m[1], ".")

@@ -39,8 +39,7 @@ func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, err
 	return out, text, err
 }
 
-// become are the parameters as the nodes of the flow take them, where those are named values: a
-// value that can become one of the declared type is one.
+// become converts parameters that are named values to their declared types, where possible.
 func become(f *plan.Flow, p *Params) *Params {
 	if f.Inputs.Mode != plan.InputsNamed {
 		return p

@@ -9,8 +9,7 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// text makes the run's text. Parameters that no one has checked may lack a prompt: then all of
-// them stand together.
+// text makes the run's text. Unchecked parameters may lack a prompt.
 func (v *Values) text(in *plan.Inputs) (string, error) {
 	if v.Unchecked && in.Mode != plan.InputsNamed && in.Mode != plan.InputsProcedural && v.Params.object.Get(prompt) == nil {
 		return block(v.Params.object.Members), nil
@@ -53,8 +52,7 @@ func Text(in *plan.Inputs, p *Params) (string, error) {
 	return block(others) + "\n\n" + given.Str(), nil
 }
 
-// block writes parameters line by line between <inputs> and </inputs>. Values are not
-// escaped; the framework does not.
+// block writes parameters between <inputs> and </inputs>, unescaped, as the framework does.
 func block(members []pytext.Member) string {
 	var b strings.Builder
 	b.WriteString("<inputs>\n")

@@ -164,8 +164,7 @@ func (a *adaptation) whole(o *source.Fields, key string) int {
 	return n
 }
 
-// toolChoices are the spellings of tool choices: as the protocol's later text writes them, and
-// as its code does.
+// toolChoices are the spellings of tool choices in the protocol's later text and in its code.
 var toolChoices = map[string]string{
 	"auto": plan.ChoiceAuto, "none": plan.ChoiceNone, "required": plan.ChoiceRequired,
 	"ai.koog.protocol.agent.ToolChoiceKind.Auto": plan.ChoiceAuto, "ai.koog.protocol.agent.ToolChoiceKind.None": plan.ChoiceNone,
@@ -210,8 +209,7 @@ func (a *adaptation) prompt(o *source.Fields, ag *agent) {
 	}
 }
 
-// output reads the JSON Schema that an agent's result must match: a text that is one, or, in
-// the default profile, the schema itself.
+// output reads the JSON Schema of an agent's result: a text or, in the default profile, an object.
 func (a *adaptation) output(o *source.Fields, ag *agent) {
 	out := o.Inner("output", o.Name)
 	out.Only("schema")

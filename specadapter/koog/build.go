@@ -61,8 +61,7 @@ func (b *builder) build() *plan.Flow {
 	return &b.flow
 }
 
-// firstAgent is the agent at which a run begins: that of the first transition, else the first
-// of the list.
+// firstAgent is the agent at which a run begins: that of the first transition, or the first in the list.
 func (b *builder) firstAgent() *agent {
 	if len(b.doc.transitions) > 0 {
 		return b.doc.byName[b.doc.transitions[0].from]
@@ -70,8 +69,7 @@ func (b *builder) firstAgent() *agent {
 	return b.steps()[0]
 }
 
-// steps are the agents that are steps of the flow. An agent that only runs inside a parallel
-// one is none, but the published code makes one of it.
+// steps are the agents that are steps of the flow; in the published code also those inside parallel ones.
 func (b *builder) steps() []*agent {
 	var out []*agent
 	named := map[string]bool{}
@@ -117,8 +115,7 @@ func (b *builder) unique(id string) string {
 	return id
 }
 
-// edges writes the edges: in the order of the transitions, then those that the document
-// implies.
+// edges adds the edges of the transitions, then those that the document implies.
 func (b *builder) edges() {
 	b.edge(plan.Edge{From: plan.Start, To: b.in[b.first.name]}, b.first.at)
 	leads := map[string]bool{}

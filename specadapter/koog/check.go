@@ -10,8 +10,7 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// judge reports what is legal at each part and wrong with the whole: agents and an end that no
-// run comes to, transitions that are never taken, conditions that say nothing.
+// judge reports unreachable agents and ends, transitions that are never taken, and trivial conditions.
 func (b *builder) judge() {
 	dead := map[*transition]bool{}
 	if b.mode == meant {
@@ -149,8 +148,7 @@ func schemaType(schema *source.Value) given {
 	return given{}
 }
 
-// judgeType reports a condition that can never hold, or always does, by the types of what it
-// compares.
+// judgeType reports a condition that never or always holds because of the types that it compares.
 func (b *builder) judgeType(ag *agent, t *transition, g given) {
 	c := t.compare
 	if g.critique {
@@ -232,8 +230,7 @@ var complements = map[string]string{
 // maxPairs is how many of an agent's transitions are compared with each other.
 const maxPairs = 200
 
-// exhaustive reports whether one of the conditions holds whatever the value is, if its type is
-// what they compare.
+// exhaustive reports whether two of the conditions are complementary.
 func exhaustive(out []*transition, g given) bool {
 	out = out[:min(len(out), maxPairs)]
 	for _, x := range out {

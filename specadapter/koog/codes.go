@@ -45,8 +45,7 @@ const (
 var nullable = []string{"defaultModel", "model", "runtime", "config", "prompt", "params", "output", "user", "condition",
 	"temperature", "topP", "maxTokens", "maxIterations", "toolChoice", "speculation", "task", "transformation"}
 
-// reader reads a document's fields as a mode does: numbers and booleans may stand for strings, and
-// only in the mode meant does null stand for any absent field.
+// reader returns a reader for a mode: scalars may stand for strings, and null for absent fields.
 func reader(m mode) *source.Reader {
 	r := source.NewReader()
 	r.Group, r.Scalars = true, map[mode]source.Scalars{meant: source.ScalarsWarned, seed: source.ScalarsTaken, later: source.ScalarsRefused}[m]
@@ -69,8 +68,7 @@ func (a *adaptation) numeric(o *source.Fields, key string) *source.Value {
 // listedNames is how many names a message repeats.
 const listedNames = 12
 
-// didYouMean is the help for an unknown name. What is known under one heading must not change, so
-// that the search is prepared once.
+// didYouMean is the help for an unknown name. One search is prepared for each heading.
 func (a *adaptation) didYouMean(wrong string, known []string, what string) string {
 	s := a.suggest[what]
 	if s == nil {

@@ -138,8 +138,7 @@ func (a *adaptation) references(d *document) {
 	a.toolNames(d)
 }
 
-// segments splits what a condition or a transformation names: input.x, output.x.y. The first
-// segment is a prefix where it is one of the two.
+// segments splits input.x or output.x.y into the prefix, if it is one of the two, and the path.
 func segments(s string) (prefix string, path []string) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 1 && (parts[0] == "input" || parts[0] == "output") {

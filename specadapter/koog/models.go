@@ -8,8 +8,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// aliases are the names that Koog has for models, by provider, as the providers write them.
-// What is not here is passed on as it is.
+// aliases maps Koog's names of models to the providers'. Others are used unchanged.
 var aliases = map[string]map[string]string{
 	"openai": {
 		"gpt4o": "gpt-4o", "gpt4omini": "gpt-4o-mini", "gpt4_1": "gpt-4.1", "gpt4_1mini": "gpt-4.1-mini", "gpt4_1nano": "gpt-4.1-nano",
@@ -71,8 +70,7 @@ func (a *adaptation) blankModel(o *source.Fields, key, text string) {
 	}
 }
 
-// unalias is a provider's name of a model for Koog's. Koog writes a category or a maker before
-// some, with a slash or a dot behind it.
+// unalias returns a provider's name for Koog's, which may begin with a category or a maker.
 func unalias(provider, id string) string {
 	lower := strings.ToLower(id)
 	if provider == "openai" {

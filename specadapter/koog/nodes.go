@@ -178,8 +178,7 @@ func (b *builder) ending(ag *agent) *plan.Finish {
 	return f
 }
 
-// rebased is a schema that stands inside another: references to its root lead to where it is
-// now.
+// rebased adapts references to a schema's root to the schema's place inside another.
 func rebased(v *source.Value) *source.Value {
 	out := *v
 	out.Items, out.Members = nil, nil
@@ -227,8 +226,7 @@ func safeName(s string) string {
 	return s[:min(len(s), 64)]
 }
 
-// asKoog makes the plan that of the published code: one conversation under the first agent's system
-// prompt, steps counted over the whole run, and its texts.
+// asKoog makes the plan follow the published code: one conversation, steps of the whole run, its texts.
 func (b *builder) asKoog() {
 	limit := max(50, 10*len(b.doc.agents))
 	if b.first.maxTurns > 0 {

@@ -14,8 +14,7 @@ import (
 // resultPrefix begins the state keys of what parallel agents give.
 const resultPrefix = "$result/"
 
-// parallelNodes makes a fork, a node for each agent beside the others, and a join that makes
-// one value of theirs.
+// parallelNodes makes a fork, a node for each parallel agent, and a join that merges their values.
 func (b *builder) parallelNodes(ag *agent) {
 	input := "$input/" + ag.name
 	b.in[ag.name], b.out[ag.name] = ag.name, b.unique(ag.name+".merge")
@@ -89,8 +88,7 @@ func (b *builder) besides(ag *agent, path string, m *plan.Merge) []beside {
 	return out
 }
 
-// children are a parallel agent's agents: as it lists them, but in the order of the document in
-// the published code.
+// children are a parallel agent's agents as it lists them; the published code uses the document's order.
 func (b *builder) children(ag *agent) []*agent {
 	out := make([]*agent, 0, len(ag.children))
 	for _, name := range ag.children {
@@ -155,8 +153,7 @@ func mergeVariable(text string, n int) (index int, field string, path []string, 
 	return int(v.Int), parts[2], parts[3:], ""
 }
 
-// nesting counts the nodes that parallel agents need with those inside them, and reports agents
-// that run in themselves.
+// nesting counts the nodes of nested parallel agents and reports agents that contain themselves.
 type nesting struct {
 	*adaptation
 	doc *document

@@ -29,8 +29,7 @@ func (a *adaptation) agentParams(ag *agent) {
 	}
 }
 
-// task reads what an agent is to do. Only the later code wants it; without any the agent has
-// its system prompt and what came before.
+// task reads what an agent is to do. Only the later code requires it.
 func (a *adaptation) task(o *source.Fields, ag *agent) {
 	v := o.Get("task")
 	switch {
@@ -47,8 +46,7 @@ func (a *adaptation) task(o *source.Fields, ag *agent) {
 	}
 }
 
-// readToolNames reads toolNames. Absent they mean all tools; the list [] means none, but all
-// in the code beside the protocol's text.
+// readToolNames reads toolNames. Absent means all tools; [] means none, but all in the first code.
 func (a *adaptation) readToolNames(o *source.Fields, ag *agent) {
 	v := o.Value.Get("toolNames")
 	if v == nil || v.Kind == source.Null {
@@ -87,8 +85,7 @@ func oneTool(v *source.Value) string {
 	return "it is taken as absent: the agent has all tools"
 }
 
-// reasoning reads after how many tool results a react agent thinks again. A text that is a
-// number will do, as in the code.
+// reasoning reads after how many tool results a react agent thinks again, as a number or its text.
 func (a *adaptation) reasoning(o *source.Fields, ag *agent) {
 	v := o.Get("reasoningInterval")
 	if v == nil {

@@ -17,8 +17,7 @@ type coverage struct {
 	parts map[string]*samples
 }
 
-// samples are values that a part may have; taken says which transition takes each, as an index
-// from 1 on.
+// samples are values that a part may have; taken is the number, from 1, of the transition that takes each.
 type samples struct {
 	values []value.Value
 	taken  []int

@@ -9,8 +9,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// tables are the names of models that the published code knows, as it looks them up: by provider, and
-// by category or maker where it has these.
+// tables are the models that the published code knows, by provider and category or maker.
 var tables = map[string][]string{
 	"openai.chat": {"gpt4o", "gpt4omini", "gpt4_1", "gpt4_1mini", "gpt4_1nano", "gpt5", "gpt5mini", "gpt5nano", "gpt5codex", "gpt5pro", "gpt5_1", "gpt5_1codex",
 		"gpt5_1codexmax", "gpt5_2", "gpt5_2pro", "gpt5_2codex", "o1", "o3", "o3mini", "o4mini"},
@@ -31,8 +30,7 @@ var tables = map[string][]string{
 // koogProviders are the providers that the published code knows.
 var koogProviders = []string{"openai", "anthropic", "google", "mistral", "deepseek", "openrouter", "ollama"}
 
-// refusal is how the published code refuses a model at the start of a run; "" if it does not. The
-// worker's own providers, which that code does not know, are not refused.
+// refusal returns the published code's error for a model at a run's start, or "".
 func refusal(m mode, model string) string {
 	provider, id, slash := strings.Cut(model, "/")
 	if !slash {
@@ -66,8 +64,7 @@ func refusal(m mode, model string) string {
 	return ""
 }
 
-// inTables reports whether the published code finds a model by the name that it makes of what is
-// written.
+// inTables reports whether the published code knows a model by its normalized name.
 func inTables(name string) bool {
 	parts := strings.Split(name, ".")
 	provider, rest := parts[0], parts[1:]
@@ -88,9 +85,7 @@ func inTables(name string) bool {
 	return has(provider, rest[0])
 }
 
-// refuse lets a run fail at its start where the published code knows one of the models not. It is
-// asked for those of all agents, the ones that call no model included, and then for the default
-// even if no one uses it.
+// refuse fails runs at their start where the published code does not know one of the models.
 func (b *builder) refuse() {
 	type named struct {
 		text string

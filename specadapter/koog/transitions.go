@@ -86,8 +86,7 @@ func (a *adaptation) condition(c *source.Fields, t *transition) {
 	}
 }
 
-// operation reads how a condition compares, "" where nothing is there. A blank one is missing,
-// but the first code has it as one that there is not.
+// operation reads how a condition compares. A blank operation is missing, but unknown in the first code.
 func (a *adaptation) operation(c *source.Fields) string {
 	v := c.Value.Get("operation")
 	if a.mode == seed && blank(v) {
@@ -105,8 +104,7 @@ func blank(v *source.Value) bool {
 	return v != nil && v.Kind == source.String && strings.TrimSpace(v.Text) == ""
 }
 
-// variableText reads which part of the value a condition is on. The real code lets it be
-// empty.
+// variableText reads the variable of a condition, which may be empty in the published code.
 func (a *adaptation) variableText(c *source.Fields) string {
 	if v := c.Value.Get("variable"); a.mode != meant && v != nil && v.Kind == source.String && v.Text == "" {
 		return ""
@@ -158,8 +156,7 @@ func (a *adaptation) variable(c *source.Fields, text string, to *plan.Compare) {
 	}
 }
 
-// transformation reads what a transition makes of the value that it passes on. The code beside
-// the protocol's text knows none.
+// transformation reads what a transition selects of its value. The first code knows none.
 func (a *adaptation) transformation(o *source.Fields, t *transition) {
 	v := o.Want("transformation", source.Object)
 	if v == nil || a.mode == seed {

@@ -1,7 +1,6 @@
 package koog
 
-// typeIn says what value comes to an agent, where all transitions that lead to it bring the
-// same type. A run's input may be anything.
+// typeIn returns the type of the value that comes to an agent, if all transitions to it agree.
 func (b *builder) typeIn(ag *agent) given {
 	if known, ok := b.types[ag.name]; ok {
 		return known

@@ -238,8 +238,7 @@ func (p *parser) checkText() bool {
 	return true
 }
 
-// grow counts values and text against the bounds; false means that one is exceeded, which
-// is reported once.
+// grow counts values and text. It reports once, and returns false, when a limit is exceeded.
 func (p *parser) grow(at Pos, values, text int) bool {
 	if p.values > MaxValues || p.text > 2*MaxBytes {
 		return false

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// json reads the text as JSON. The standard library decides what is JSON; the scanner adds
-// positions and order.
+// json reads JSON, which the standard library validates and the scanner gives positions and order.
 func (p *parser) json() *Value {
 	if !json.Valid(p.data) {
 		var whole json.RawMessage
@@ -18,8 +17,7 @@ func (p *parser) json() *Value {
 	return scan(strict)(p)
 }
 
-// jsonSyntax reports an error of the standard library at its place, with what is usually
-// wrong there.
+// jsonSyntax reports an error of the standard library at its place, with a likely cause.
 func (p *parser) jsonSyntax(err error) {
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) {

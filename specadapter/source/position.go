@@ -32,8 +32,7 @@ func (p *parser) pos(offset int) Pos {
 	return Pos{File: p.name, Line: line, Col: offset - p.lines[line-1] + 1}
 }
 
-// yamlStarts lists the byte offsets at which YAML's lines begin: it also ends a line at a
-// lone carriage return and at the separators U+0085, U+2028 and U+2029.
+// yamlStarts lists where YAML's lines begin, also behind carriage returns, U+0085, U+2028 and U+2029.
 func yamlStarts(data []byte) []int {
 	starts := []int{0}
 	for i := 0; i < len(data); {

@@ -215,8 +215,7 @@ func (f *Fields) Closed(code string, known ...string) {
 	f.unknown(known, Error, code, "remove it", "remove them", func(string) string { return "" })
 }
 
-// unknown reports the members that are not known: the first of them each with its help, or with the name that
-// is near it, and how many more there are.
+// unknown reports unknown members: the first ones each, with a similar name, and the number of others.
 func (f *Fields) unknown(known []string, severity Severity, code, help, helpMore string, near func(string) string) {
 	others := f.Others(known)
 	for _, m := range others[:min(len(others), maxUnknown)] {

@@ -22,8 +22,7 @@ const (
 	lenient
 )
 
-// scanner reads a text in JSON or in a syntax close to it. A method that reports an error
-// returns nil or false, and nothing is read after that.
+// scanner reads JSON or a similar syntax. A method that reports an error ends the reading.
 type scanner struct {
 	*parser
 	syntax syntax
@@ -210,8 +209,7 @@ func (s *scanner) object(pos Pos, depth int) *Value {
 	}
 }
 
-// more goes to the next element of an array or object: behind the comma, unless it is the first.
-// It goes past the closing bracket where there is none.
+// more goes to the next element behind a comma, or past the closing bracket.
 func (s *scanner) more(end byte, first bool) (more, ok bool) {
 	if !s.space() {
 		return false, false

@@ -62,8 +62,7 @@ func Fold(s string) string {
 	}, s)
 }
 
-// distance is the number of bytes to insert, delete or replace, or of neighbours to swap, to
-// get from a to b, or something above limit.
+// distance counts insertions, deletions, replacements and swaps from a to b, up to a limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit || limit < 0 {
 		return limit + 1

@@ -56,8 +56,7 @@ var (
 	json5Escapes = map[byte]string{'v': "\v", '0': "\x00"}
 )
 
-// escape reads what a backslash begins. Whole is cleared at the first half of a character that stands
-// alone; only that one is reported.
+// escape reads an escape sequence. Whole is cleared at the first half of a surrogate pair.
 func (s *scanner) escape(b *strings.Builder, whole *bool) bool {
 	rest := s.data[s.at:]
 	if len(rest) < 2 {

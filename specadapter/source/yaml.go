@@ -39,8 +39,7 @@ type yamlReader struct {
 	anchors map[*yaml.Node]*anchored
 }
 
-// anchored is a value that aliases may repeat, and what each repetition costs. A nil value
-// is not finished: an alias to it would contain itself.
+// anchored is a value that aliases may repeat, and its cost; nil while it is being read.
 type anchored struct {
 	value *Value
 	cost  cost
@@ -264,8 +263,7 @@ func (y *yamlReader) scalar(n *yaml.Node, pos Pos) *Value {
 
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// yamlNumber gives a number in JSON's grammar: as it is written where that is possible,
-// else by its value.
+// yamlNumber returns a number in JSON's grammar: as written where possible, or its value.
 func yamlNumber(n *yaml.Node) (string, error) {
 	text := strings.TrimPrefix(n.Value, "+")
 	if jsonNumber.MatchString(text) {

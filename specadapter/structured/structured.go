@@ -44,8 +44,7 @@ func Rules(prompt, rules string) string {
 	return prompt + rulesHead + rules
 }
 
-// indented is the schema as Python's json.dumps(schema, indent=2) writes it. What is no JSON
-// gives "".
+// indented returns a schema as Python's json.dumps(schema, indent=2) writes it, or "".
 func indented(schema json.RawMessage) string {
 	v, err := pytext.Parse(schema)
 	if err != nil {

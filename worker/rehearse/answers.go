@@ -96,8 +96,7 @@ func (p *player) toBeCancelled() bool {
 	return !slices.ContainsFunc(p.rec.Calls, func(c Call) bool { return !p.made[c.At] })
 }
 
-// serve gives the recorded answers to what is open. A message without a request's id answers the
-// question that is open.
+// serve sends the recorded answers to open requests. A message without an id answers the open question.
 func (p *player) serve(st *contract.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,8 +17,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// register puts the rehearsal's activities in: models are the real activities with the script,
-// tools and the rest say what they said.
+// register registers the real activities for models, with the script, and recorded results for the rest.
 func (p *player) register() {
 	for name, fn := range map[string]any{
 		contract.ActivityCompileFlow:           p.prepare,
@@ -37,8 +36,7 @@ func (p *player) register() {
 	}
 }
 
-// called notes that a call is made, and gives what the recording has of it. Its error is that of
-// a call which the recording does not have.
+// called notes a call and returns its record, or an error where the recording has none.
 func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) {
 	at := p.place(ctx)
 	c := p.byAt[at]
@@ -62,8 +60,7 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	return c, nil
 }
 
-// prepare begins a flow as a worker does; of a document that the run itself made, for a sub-agent,
-// it gives the recorded plan.
+// prepare compiles a flow, or returns the recorded plan of a document that the run made itself.
 func (p *player) prepare(ctx context.Context, in contract.CompileFlowInput) (*contract.CompileFlowResult, error) {
 	if in.Flow.Plan != nil || in.Flow.Text == "" && in.Flow.Name == "" {
 		return p.real.CompileFlow(ctx, in)

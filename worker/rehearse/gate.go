@@ -16,8 +16,7 @@ import (
 	"weft/activities/contract"
 )
 
-// settling is how long, in virtual time, nothing must have happened before a run that takes turns
-// is given the next delivery: what follows from the one before is then done.
+// settling is how long, in virtual time, a run must be idle before it gets the next delivery.
 const settling = 5 * time.Second
 
 // gates put a [gate] before each run.

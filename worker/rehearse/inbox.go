@@ -121,8 +121,7 @@ func given(t *TurnOf) string {
 	return deref(t.ResultText)
 }
 
-// turnsBefore compares the turns of a run that has no result with those of which the recording
-// tells. Its caller holds the lock.
+// turnsBefore compares the turns of a run without a result. Its caller holds the lock.
 func (p *player) turnsBefore(want []TurnOf) {
 	var have []contract.Turn
 	v, err := p.env.QueryWorkflow(contract.QueryTurns)

@@ -225,8 +225,7 @@ func (p *player) noteAt(line int, at, what, expected, got string) {
 	p.found = append(p.found, d)
 }
 
-// report compares the end. A run may end while calls of its branches are still under way: what
-// they note from here on is not the run's any more.
+// report compares the end. Calls of branches that are still running no longer count.
 func (p *player) report() *Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()

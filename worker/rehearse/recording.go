@@ -183,8 +183,7 @@ func (r *Recording) lines(n *source.Value) {
 	}
 }
 
-// items are those of a list, no more than were decoded of it: JSON's decoder also takes a field for another
-// one's whose name has capitals, so that the two may differ.
+// items are a list's, at most as many as were decoded: names that differ in case decode to one field.
 func items(n *source.Value, name string, decoded int) []*source.Value {
 	list := n.Get(name)
 	if list == nil {

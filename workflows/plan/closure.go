@@ -37,8 +37,7 @@ func (f *Flow) Callable(nodes []Node) []Flow {
 	return out
 }
 
-// reachable are the flows with some ids, and those that next leads to from them, each once and without
-// flows of their own. The flow with the id except is left out.
+// reachable are the flows that some ids lead to, each once, without their own sub-flows and the one excepted.
 func (f *Flow) reachable(ids []string, next func(*Flow) []string, except string) []Flow {
 	var out []Flow
 	seen := map[string]bool{except: true}

@@ -50,8 +50,7 @@ func (l *loader) castParts(at source.Pos, from, to *Shape) bool {
 	return from.Kind == to.Kind && from.Kind != AnyShape
 }
 
-// castObject wants all members of the target in the source, and further members only where
-// the target takes them.
+// castObject requires all members of the target, and further members only where the target takes them.
 func (l *loader) castObject(at source.Pos, from, to *Shape) bool {
 	return from.hasAll(to, func(t, want *Shape) bool { return l.castable(at, t, want) }) &&
 		(from.More == nil || to.More != nil && l.castable(at, from.More, to.More))
@@ -97,8 +96,7 @@ func (l *loader) covers(at source.Pos, a, b *Shape) bool {
 	})
 }
 
-// accepts reports whether a value is of a type. Numbers and booleans accept each other, as
-// they are cast.
+// accepts reports whether a value is of a type. Numbers and booleans accept each other.
 func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 	if !l.work(at, 1+len(t.Enum)) {
 		return true

@@ -68,8 +68,7 @@ type forgotten struct {
 	text, help string
 }
 
-// tellForgotten reports the inputs that edges were forgotten to: in flows that no run comes to, as a
-// warning.
+// tellForgotten reports inputs without edges, as warnings in flows that the main component does not use.
 func (l *loader) tellForgotten() {
 	var used map[*Component]bool
 	if l.doc.Root != nil && len(l.forgotten) > 0 {
@@ -155,8 +154,7 @@ func (c *Component) needs(in *Property) bool {
 	return in.Default == nil && !in.Unused
 }
 
-// publish reads an empty list of data edges as none at all, where an input would go unfed
-// otherwise: some writers leave the list empty and mean that.
+// publish reads an empty list of data edges as null where an input would have no value otherwise.
 func (l *loader) publish(c *Component, g *graph) {
 	f := c.Field("data_flow_connections")
 	if l.Strict || f == nil || len(g.Data) > 0 || len(f.Components) > 0 {
@@ -314,8 +312,7 @@ func (f *Flow) Iterates(node *Component) []string {
 	return sorted(found)
 }
 
-// findLists makes the indexes of Iterates. Of the lists of a title, one with lists in it
-// and one without are enough.
+// findLists makes the indexes of Iterates, with at most two lists of each title.
 func (f *Flow) findLists() {
 	if f.into != nil {
 		return

@@ -71,8 +71,7 @@ func (l *loader) fields(s *scope, c *Component) {
 	}
 }
 
-// unknownParts reads the components in a component of an unknown type, so that what is wrong
-// with them is said too. What its fields want is not known.
+// unknownParts reads the components in a component of an unknown type, to report what is wrong with them.
 func (l *loader) unknownParts(s *scope, c *Component) {
 	var walk func(v *source.Value, what string)
 	walk = func(v *source.Value, what string) {

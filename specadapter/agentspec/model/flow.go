@@ -101,8 +101,7 @@ func (l *loader) flow(c *Component) *Flow {
 	return f
 }
 
-// itemAt is the place of an item in a list of components: of the reference, where it is
-// one.
+// itemAt is the place of an item, or of the reference to it, in a list of components.
 func (l *loader) itemAt(c *Component, field string, i int) source.Pos {
 	f := c.fields[field]
 	if f == nil || f.JSON == nil || i >= len(f.JSON.Items) || len(f.JSON.Items) != len(f.Components) {
@@ -158,8 +157,7 @@ func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 	return false
 }
 
-// mapped is the branch to which a BranchingNode leads a value that an edge names in the place of a
-// branch; empty where it does not.
+// mapped returns the branch that a BranchingNode takes for a value that an edge names, or "".
 func (l *loader) mapped(e *Component, edge *ControlEdge) string {
 	mapping := edge.From.Field("mapping")
 	if !edge.From.Type.ActsAs("BranchingNode") || mapping == nil || mapping.JSON == nil || !l.work(e.At, len(mapping.JSON.Members)) {
@@ -168,8 +166,7 @@ func (l *loader) mapped(e *Component, edge *ControlEdge) string {
 	return TextOf(mapping.JSON.Get(edge.Branch))
 }
 
-// unlooped leaves out the edges that lead a node to itself by a branch by which another edge leaves
-// it: a run that took one would take it for ever, so that the other one must be meant.
+// unlooped leaves out edges from a node to itself by a branch that another edge has too.
 func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
 	type way struct {
 		from   *Component

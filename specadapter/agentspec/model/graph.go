@@ -72,8 +72,7 @@ func (l *loader) checkBranches(c *Component, g *graph) {
 	}
 }
 
-// checkReach reports nodes that no run reaches. It reports whether the flow is sound enough
-// to follow data in it.
+// checkReach reports unreachable nodes, and returns whether the flow is complete enough to check its data.
 func (l *loader) checkReach(c *Component, g *graph) bool {
 	if c.broken || !g.Has(g.Start) || len(g.out[g.index[g.Start]]) == 0 {
 		return false
@@ -87,8 +86,7 @@ func (l *loader) checkReach(c *Component, g *graph) bool {
 	return true
 }
 
-// checkLoops reports cycles of nodes with one way on each, in which nothing waits: only a
-// limit of the run ends them.
+// checkLoops reports cycles without branches in which nothing waits; only a limit of the run ends them.
 func (l *loader) checkLoops(g *graph) {
 	mark := make([]int, len(g.Nodes)) // the walk in which a node was seen
 	for start := range g.Nodes {

@@ -16,8 +16,7 @@ const (
 	Collected     = "collected_"
 )
 
-// placeholders are the inputs that a component's texts have. Their type is left open: a
-// value is written as text whatever it is.
+// placeholders are the inputs in a component's texts, without a type.
 func placeholders(l *loader, c *Component) []Property {
 	var in []Property
 	for _, h := range l.holders(c) {
@@ -37,12 +36,10 @@ func typed(in []Property, declared bool) []Property {
 	return in
 }
 
-// unknown reports whether a component's inputs and outputs are not known well enough to judge
-// others by them.
+// unknownIO reports whether a component's inputs and outputs are too uncertain to check others by them.
 func unknownIO(c *Component) bool { return c == nil || c.broken || c.Type.Unknown }
 
-// inferTexts takes the placeholders of a component's texts as inputs, and has at most one output, of a title
-// and a type.
+// inferTexts takes the placeholders of texts as inputs, and has at most one output.
 func inferTexts(title string, of *Shape) func(*loader, *Component) inferred {
 	return func(l *loader, c *Component) inferred {
 		inf := inferred{in: typed(placeholders(l, c), c.ins), anyOut: true}
@@ -57,8 +54,7 @@ func inferOutputMessage(l *loader, c *Component) inferred {
 	return inferred{in: typed(placeholders(l, c), c.ins)}
 }
 
-// inferParts infers from the components in some fields. While one of them is not known, an author may declare
-// anything.
+// inferParts infers from the components in some fields, and nothing while one of them is not known.
 func inferParts(from func(c *Component, parts []*Component) inferred, fields ...string) func(*loader, *Component) inferred {
 	return func(_ *loader, c *Component) inferred {
 		var parts []*Component
@@ -82,8 +78,7 @@ func allInputs(_ *Component, parts []*Component) inferred {
 	return inferred{in: mergeOf(parts, (*Component).inputs), out: parts[0].Outputs}
 }
 
-// ofTeam takes the inputs of all agents of a team, and the outputs of the one that begins. An
-// author may declare others.
+// ofTeam takes the inputs of all agents and the outputs of the first. An author may declare others.
 func ofTeam(c *Component, parts []*Component) inferred {
 	inf := allInputs(c, parts)
 	inf.anyIn, inf.anyOut = true, true

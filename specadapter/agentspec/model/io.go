@@ -16,8 +16,7 @@ type inferred struct {
 	anyIn, anyOut bool
 }
 
-// io completes a component's inputs and outputs, and checks those that are declared
-// against those that its parts imply.
+// io completes inputs and outputs, and compares those that are declared with those that are inferred.
 func (l *loader) io(c *Component) {
 	if !c.Type.IO {
 		return
@@ -57,8 +56,7 @@ func partProperties(c *Component) int {
 	return n
 }
 
-// match compares declared properties with inferred ones: the same titles, and types that
-// one can make of the other.
+// match requires declared properties to have the titles of the inferred ones, and compatible types.
 func (l *loader) match(c *Component, key string, declared, implied []Property) {
 	byTitle := index(declared)
 	for i := range implied {
@@ -138,8 +136,7 @@ func expected(list []Property) string {
 	return "it has " + strings.Join(names, ", ")
 }
 
-// missing reports a property that the author should have declared. A placeholder that is
-// called like an environment variable is often put in before the document is loaded.
+// missing reports an undeclared property; one named like an environment variable may be filled in earlier.
 func (l *loader) missing(c *Component, key string, want *Property) {
 	help := "declare it or remove " + key
 	text := "%s of %s do not include %s, which its parts have"

@@ -20,15 +20,13 @@ var legacyTypes = map[string]string{
 	"OutputNode":       "OutputMessageNode",
 }
 
-// legacy reports syntax from before the first release. It is read all the same, so that
-// the rest of the document gets its own diagnostics.
+// legacy reports syntax from before the first release, which is read all the same.
 func (l *loader) legacy(at source.Pos, text, help string) {
 	l.legacySeen = true
 	l.Strictf(at, "legacy-syntax", help, "%s, as before the language's first release", text)
 }
 
-// legacyType is the member that names the type in pre-release syntax, or nil. A type of
-// JSON Schema is none.
+// legacyType returns the member that names the type in pre-release syntax, or nil.
 func (l *loader) legacyType(v *source.Value) *source.Value {
 	t := v.Get("type")
 	if t == nil || t.Kind != source.String || l.rows[t.Text] == nil && legacyTypes[t.Text] == "" && t.Text != "ConditionalControlFlowEdge" {
@@ -69,8 +67,7 @@ func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *sou
 	return nil, v
 }
 
-// legacyFields are the members of a component that had a meaning before the first release
-// and are left alone.
+// legacyFields are members that had a meaning before the first release and are ignored.
 func (l *loader) legacyFields(c *Component) []string {
 	var out []string
 	add := func(key, instead string) {

@@ -87,8 +87,7 @@ func Load(name string, text []byte, o Options) (*Document, []source.Diagnostic) 
 	return result, join(name, diags, more)
 }
 
-// parse reads a text. In the default profile JSON may have comments, trailing commas and
-// all else that JSON5 has: documents in the wild do.
+// parse reads a text. In the default profile a .json may be JSON5.
 func parse(name string, text []byte, o Options) (*source.Document, []source.Diagnostic) {
 	doc, diags := source.Parse(name, text)
 	if doc != nil || o.Profile == ProfileStrict || !strings.EqualFold(filepath.Ext(name), ".json") || diags[0].Code != source.CodeSyntax {
@@ -119,8 +118,7 @@ func LoadComponents(name string, text []byte, o Options) (*Document, []source.Di
 	return result, join(name, diags, more)
 }
 
-// join puts what was said about the text among what was said about the document, which
-// comes first in more.
+// join merges the parser's diagnostics with the document's, which come first in more.
 func join(name string, diags, more []source.Diagnostic) []source.Diagnostic {
 	n := 0
 	for n < len(more) && more[n].File == name {
@@ -214,8 +212,7 @@ func (l *loader) main(doc *source.Document) {
 	l.doc.Root = l.runnable(l.doc.Root)
 }
 
-// runnable reports a main component that is only a part of others, and warns of it, since
-// reading it can still be of use.
+// runnable reports a main component that can only be a part of others.
 func (l *loader) runnable(c *Component) *Component {
 	if c != nil && !c.Type.Unknown && !c.Type.Satisfies("AgenticComponent") {
 		l.Infof(c.At, "main-part", "make an Agent, a Flow or another agentic component the main one", "the main component is %s, which cannot be run on its own", c)

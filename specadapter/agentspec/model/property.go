@@ -37,8 +37,7 @@ func (l *loader) declared(s *scope, c *Component) {
 	c.Outputs, c.outs = l.properties(s, c, "outputs")
 }
 
-// properties reads a list of properties. Declared is false where the author leaves it to
-// be inferred.
+// properties reads a list of properties. Declared is false where they are to be inferred.
 func (l *loader) properties(s *scope, c *Component, key string) (list []Property, declared bool) {
 	v := c.source.Get(key)
 	if v == nil || v.Kind == source.Null {

@@ -12,8 +12,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// component reads the component in a place that wants a type: written there, or referred
-// to. It returns nil after a report.
+// component reads a component or a reference to one. It returns nil after an error.
 func (l *loader) component(s *scope, v *source.Value, want, what string) *Component {
 	return l.keyed(s, v, want, what, "")
 }
@@ -59,8 +58,7 @@ func (l *loader) wrongType(at source.Pos, want, what string, c *Component) {
 	l.Errorf(at, "ref-type", "refer to a component that is "+article(want), "%s is %s, want %s", what, c, article(want))
 }
 
-// article puts a or an before a type's name, as one says it: an Agent, an LlmNode, an
-// MCPTool, a Flow.
+// article puts a or an before a type's name: an Agent, an LlmNode, an MCPTool, a Flow.
 func article(name string) string {
 	spelt := len(name) > 2 && (strings.HasPrefix(name, "Llm") || name[1] >= 'A' && name[1] <= 'Z' && strings.IndexByte("AEFHILMNORSX", name[0]) >= 0)
 	if spelt || strings.IndexByte("AEIO", name[0]) >= 0 {

@@ -13,8 +13,7 @@ const (
 	legacyRefKey   = "$ref"
 )
 
-// scope is what can be referred to at some place: the definitions of the component around
-// it, of the one around that, and so on.
+// scope holds the definitions of the component around a place; up is the scope around that.
 type scope struct {
 	file string
 	up   *scope
@@ -262,8 +261,7 @@ func (l *loader) rest() {
 	}
 }
 
-// touch reads a definition that nothing referred to. A value without component_type is
-// data, unless it says what it is in pre-release syntax.
+// touch reads a definition that nothing referred to. A value without component_type is data.
 func (l *loader) touch(d *definition) {
 	d.used = true
 	if d.value.Kind == source.Object && (d.value.Get("component_type") != nil || refOf(d.value) != nil || l.legacyType(d.value) != nil) {

@@ -9,8 +9,7 @@ import (
 // maxKept bounds the diagnostics that are held before they are sorted and cut.
 const maxKept = 8 * source.MaxDiagnostics
 
-// diagnostics sorts what was reported: the files in the order in which they were given, in
-// each by place.
+// diagnostics sorts the diagnostics by file, in the order given, and by place.
 func (l *loader) diagnostics() []source.Diagnostic {
 	var out []source.Diagnostic
 	for _, file := range l.files {
@@ -30,8 +29,7 @@ func (l *loader) diagnostics() []source.Diagnostic {
 	return source.LimitDiagnostics(out)
 }
 
-// work counts steps of the checks whose cost is not linear in the document. False means
-// that the bound is exceeded, which is reported once.
+// work counts steps of checks that are not linear. False means that the limit is exceeded.
 func (l *loader) work(at source.Pos, steps int) bool {
 	if l.steps > maxSteps {
 		return false

@@ -40,8 +40,7 @@ func (c *Component) toolNames() map[string]bool {
 	return c.tools
 }
 
-// toolNames reports tools that a model could not tell apart from each other or from those
-// that there are already.
+// toolNames reports tools whose names are taken.
 func (l *loader) toolNames(c *Component, already map[string]bool, tools []*Component) {
 	if !l.work(c.At, len(tools)) {
 		return

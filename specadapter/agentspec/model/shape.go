@@ -220,8 +220,7 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 	return listed(v, union(parts...))
 }
 
-// listed is a type of those values alone that a schema lists. What is wrong with the list is the
-// compiler's to say.
+// listed returns a type restricted to the values of enum, which the compiler checks.
 func listed(v *source.Value, s *Shape) *Shape {
 	list := v.Get("enum")
 	if list == nil {

@@ -65,8 +65,7 @@ func (l *loader) scanned(f *Field) *scan {
 	return s
 }
 
-// holders lists the placeholders of a component's texts, each name once, in the order in
-// which they stand.
+// holders lists the placeholders of a component's texts, each name once, in order.
 func (l *loader) holders(c *Component) []holder {
 	var out []holder
 	seen := map[string]bool{}
@@ -108,8 +107,7 @@ func texts(v *source.Value, visit func(at source.Pos, text string)) {
 // environment are names that look like those of environment variables.
 var environment = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 
-// checkTemplates judges a component's texts: template languages that nothing reads here,
-// and inputs that a text cannot show as their author may think.
+// checkTemplates reports unsupported template syntax, and placeholders whose values become JSON.
 func (l *loader) checkTemplates(c *Component) {
 	l.templates(c, func(field string, found *scan) {
 		if found.jinja.Line > 0 {

@@ -7,8 +7,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// value is a value with everything that it refers to, whole or in its parts, in place of the
-// references. The scope and the place are those of what the reference led to.
+// value returns a value with all references in it replaced, and the scope in which it was found.
 func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, *scope, bool) {
 	v, s, ok := l.follow(s, v, what)
 	if !ok || !refers(v) {
@@ -32,8 +31,7 @@ func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, 
 	return v, s, true
 }
 
-// valueOf finds the value that a reference means, or reports why not. Open are those that the
-// reference is in.
+// valueOf returns the value that a reference means, or reports an error. Open are those around it.
 func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definition) *definition {
 	ref, at := refOf(v), v.Pos
 	if ref.Kind != source.String {
@@ -96,8 +94,7 @@ func (l *loader) whole(s *scope, v *source.Value, what string, open []*definitio
 	return &c, all
 }
 
-// plainParts puts the values of an object's fields, which are read already, and those of its
-// other members in place of references.
+// plainParts replaces references in an object's members.
 func (l *loader) plainParts(s *scope, spec *catalog.FieldSpec, f *Field, what string) bool {
 	c, all := *f.JSON, true
 	c.Members = slices.Clone(c.Members)

@@ -41,8 +41,7 @@ func (l *loader) label(v *source.Value) (version catalog.Version, old bool) {
 	return 0, false
 }
 
-// nestedVersion judges a version that stands below the top, where it has no meaning. In a
-// file of components that is expected.
+// nestedVersion reports a version below the top, where it has no effect, except in files of components.
 func (l *loader) nestedVersion(v *source.Value, surprise bool) {
 	if v.Kind == source.Null {
 		return

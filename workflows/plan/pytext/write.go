@@ -179,8 +179,7 @@ func Quote(s string) string {
 	return b.String()
 }
 
-// pyNumber is a number as Python prints it: a whole one exactly, another with the fewest
-// digits that give it back.
+// pyNumber is a number as Python prints it: an integer exactly, a float with the fewest digits.
 func pyNumber(literal string) string {
 	if !strings.ContainsAny(literal, ".eE") {
 		if literal == "-0" {

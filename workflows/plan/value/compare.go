@@ -142,8 +142,7 @@ func ordered(rules, op string, a, b Value) bool {
 	return c <= 0
 }
 
-// compareIgnoringCase orders as Java's compareToIgnoreCase: UTF-16 unit by unit, in upper and
-// then in lower case, without a locale.
+// compareIgnoringCase orders as Java's compareToIgnoreCase does, by UTF-16 units.
 func compareIgnoringCase(a, b string) int {
 	x, y := utf16.Encode([]rune(a)), utf16.Encode([]rune(b))
 	for i := 0; i < len(x) && i < len(y); i++ {

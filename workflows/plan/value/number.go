@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// long reports whether a number was written as an integer of more than 64 bits. Its Float is the
-// nearest double; its digits are kept, so that it stays what it is.
+// long reports whether a number is an integer of more than 64 bits, whose digits are kept.
 func (v Value) long() bool {
 	return v.Kind == Double && v.literal != "" && !strings.ContainsAny(v.literal, ".eE") && !math.IsInf(v.Float, 0)
 }

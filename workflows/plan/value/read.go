@@ -82,8 +82,7 @@ func narrow(v Value) Value {
 // ofText are the readings of a primitive's text, in the order in which arrays try them.
 var ofText = []func(string) (Value, bool){kotlinBool, kotlinInt, func(s string) (Value, bool) { f, ok := kotlinDouble(s); return Of(f), ok }}
 
-// uniform reads an array whose items have one type: all strings, else by their texts all
-// booleans, all integers, all doubles.
+// uniform reads an array of one type: strings, or else booleans, integers or doubles by their texts.
 func uniform(v Value, items []Value) (Value, error) {
 	if all(items, func(i Value) bool { return i.Kind == String }) {
 		return v, nil
@@ -280,8 +279,7 @@ func kotlinInt(s string) (Value, bool) {
 
 var doubleLiteral = regexp.MustCompile(`^[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?\d+[fFdD]?)$`)
 
-// kotlinDouble reads a double as Java's parser does: blanks around it, NaN and Infinity, a
-// suffix f or d and hexadecimal floats included.
+// kotlinDouble reads a double as Java's parser does, with NaN, Infinity, suffixes and hexadecimal floats.
 func kotlinDouble(s string) (float64, bool) {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
 	if !doubleLiteral.MatchString(s) {
