@@ -91,7 +91,7 @@ func refusedOf(cfg *config.Config, c config.Command) (what, lines []string) {
 	return rule.Refused(tool.Connection{Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir})
 }
 
-// agreed asks on a terminal. Elsewhere nobody agrees.
+// agreed asks on a terminal, and reports false elsewhere.
 func (a *app) agreed(lines []string) bool {
 	if in, ok := a.stdin.(*os.File); !ok || !terminal(in) || !terminal(a.stderr) {
 		return false

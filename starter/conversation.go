@@ -47,7 +47,7 @@ func (a *app) converse(ctx context.Context, id string) error {
 	case err != nil:
 		return usage.Errorf("the run %q takes no prompts: %v; a session is started with: %s-flow FILE -session", id, err, a.self())
 	}
-	ctx, stop := a.listening(ctx)
+	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	t := &conversation{app: a, run: r, ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
 	done := 0
@@ -102,17 +102,17 @@ func (t *conversation) converse(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			t.leave()
-			return coded(exitDetached)
+			return exitCode(exitDetached)
 		case err := <-t.ended:
 			return t.end(ctx, err)
 		case <-ticker.C:
-			t.others(ctx, "")
+			t.showOthers(ctx, "")
 		case line, open := <-t.lines:
 			if !open {
 				t.leave()
 				return nil
 			}
-			t.report.entered(t.f.Follower)
+			t.report.lineEntered(t.f.Follower)
 			if line = strings.TrimSpace(line); line != "" {
 				if err := t.turn(ctx, line); err != nil {
 					return err
@@ -146,35 +146,35 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 		}
 		select {
 		case <-ticker.C:
-			t.others(ctx, in.ID)
+			t.showOthers(ctx, in.ID)
 		case line, open := <-answers:
 			if !open {
 				lines = nil // it ends when the turn does
 				continue
 			}
-			t.report.entered(t.f.Follower)
+			t.report.lineEntered(t.f.Follower)
 			t.f.answer(ctx, strings.TrimSpace(line))
 		case out := <-came:
 			switch {
 			case ctx.Err() != nil:
 				t.app.say("the turn goes on; its result will be in: %sstatus %s", t.app.self(), t.run.Quoted())
 				t.leave()
-				return coded(exitDetached)
+				return exitCode(exitDetached)
 			case out.err != nil:
 				err := t.app.refused(ctx, t.run, contract.UpdatePrompt, out.err)
-				if runs.Is[coded](err) {
+				if runs.Is[exitCode](err) {
 					return nil // why has been said, and the session is still there
 				}
 				return err
 			}
-			t.others(ctx, in.ID) // what came before it
+			t.showOthers(ctx, in.ID) // what came before it
 			return t.conclude(out.turn)
 		}
 	}
 }
 
-// others shows turns of callbacks and of other clients; the turn mine is shown by its sender.
-func (t *conversation) others(ctx context.Context, mine string) {
+// showOthers shows turns of callbacks and of other clients; the turn mine is shown by its sender.
+func (t *conversation) showOthers(ctx context.Context, mine string) {
 	now := t.f.Changes()
 	if now == t.events {
 		return
@@ -189,7 +189,7 @@ func (t *conversation) others(ctx context.Context, mine string) {
 		if !o.Done() || o.N == 0 || t.shown[o.N] || mine != "" && o.ID == mine {
 			continue
 		}
-		t.report.anew(t.f.Follower)
+		t.report.reset(t.f.Follower)
 		if len(o.Callbacks) > 0 {
 			t.app.say("turn %d, of what came back from %s:", o.N, plaintext.Line(strings.Join(o.Callbacks, ", "), 300))
 		} else {
@@ -239,7 +239,7 @@ func (t *conversation) end(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		t.leave()
-		return coded(exitDetached)
+		return exitCode(exitDetached)
 	case err != nil:
 		return err
 	}

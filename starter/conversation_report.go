@@ -27,7 +27,7 @@ func (s *conversationReport) ReadsText() bool { return s.streams }
 
 func (*conversationReport) Close() {}
 
-func (s *conversationReport) Tell(n progress.Notice) {
+func (s *conversationReport) Notify(n progress.Notice) {
 	switch n.Event {
 	case progress.EventText:
 		// Sub-agents' answers are for the agent that asked them.
@@ -90,8 +90,8 @@ func (s *conversationReport) finish(f *follow.Follower, result string) {
 	s.call, s.attempt, s.text, s.whole = "", 0, "", true
 }
 
-// anew forgets what was shown of an answer: all of it is shown again, below a line of its own.
-func (s *conversationReport) anew(f *follow.Follower) {
+// reset forgets what was shown of an answer: all of it is shown again, below a line of its own.
+func (s *conversationReport) reset(f *follow.Follower) {
 	f.Lock()
 	defer f.Unlock()
 	s.end()
@@ -104,8 +104,8 @@ func (s *conversationReport) newline(f *follow.Follower) {
 	s.end()
 }
 
-// entered takes note of a line that was typed: the terminal has ended it.
-func (s *conversationReport) entered(f *follow.Follower) {
+// lineEntered takes note of a line that was typed: the terminal has ended it.
+func (s *conversationReport) lineEntered(f *follow.Follower) {
 	f.Lock()
 	defer f.Unlock()
 	s.open, s.asking = false, false

@@ -10,14 +10,14 @@ import (
 
 // joinDev makes sure that there are a Temporal and a worker, and lets this command use them.
 func (a *app) joinDev(ctx context.Context) error {
-	a.reached("what -dev has started ends by itself")
-	d, err := dev.Join(ctx, dev.Options{Settings: a.settings(), Say: a.say, Connect: a.connect, Interruptible: a.listening})
+	a.setStage("what -dev has started ends by itself")
+	d, err := dev.Join(ctx, dev.Options{Settings: a.settings(), Say: a.say, Connect: a.connect, Interruptible: a.interruptible})
 	if err != nil {
 		d.Close()
 		return err
 	}
 	a.dev, a.env = d, d.Settings.Env
-	a.reached("")
+	a.setStage("")
 	return nil
 }
 

@@ -115,7 +115,7 @@ func TestEndToEndPartialAnswers(t *testing.T) {
 	go func() { code <- a.run(context.Background(), []string{"-flow", flow, "-input", "x"}) }()
 	s := &screen{}
 	go s.read(master)
-	tell := func(piece string) {
+	notify := func(piece string) {
 		t.Helper()
 		select {
 		case model.pieces <- piece:
@@ -123,11 +123,11 @@ func TestEndToEndPartialAnswers(t *testing.T) {
 			t.Fatalf("nobody reads %q", piece)
 		}
 	}
-	tell("It was a dark\n")
+	notify("It was a dark\n")
 	s.wait(t, "  │ It was a dark")
 	var took []time.Duration
 	for i := range 5 {
-		tell(fmt.Sprintf("word-%d ", i))
+		notify(fmt.Sprintf("word-%d ", i))
 		took = append(took, s.wait(t, fmt.Sprintf("word-%d", i)))
 		time.Sleep(170 * time.Millisecond) // not in step with any ticker
 	}
@@ -136,11 +136,11 @@ func TestEndToEndPartialAnswers(t *testing.T) {
 	if took[2] > time.Second {
 		t.Errorf("partial answers are seen after %v, want at most 1 s", took)
 	}
-	tell(breakOff)
+	notify(breakOff)
 	s.wait(t, "attempt 1 failed: unavailable")
-	tell("Again\x1b[2J\x1b]0;title\x07, it was")
+	notify("Again\x1b[2J\x1b]0;title\x07, it was")
 	s.wait(t, "  │ attempt 2: Again[2J]0;title, it was")
-	tell(wholeAnswer)
+	notify(wholeAnswer)
 	select {
 	case got := <-code:
 		if want := "Again\x1b[2J\x1b]0;title\x07, it was\n"; got != exitOK || stdout.String() != want {

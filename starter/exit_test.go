@@ -32,11 +32,11 @@ func TestExitCodes(t *testing.T) {
 		"a wrong flag":          {usage.Errorf("-output is wrong"), exitBadInput, false},
 		"wrong settings":        {config.Problems{"weft.yaml:1:1: unknown setting"}, exitBadInput, false},
 		"an id that there is":   {serviceerror.NewNotFound("no such run"), exitBadInput, false},
-		"a diagnostic":          {coded(exitBadInput), exitBadInput, true},
+		"a diagnostic":          {exitCode(exitBadInput), exitBadInput, true},
 		"no Temporal":           {&config.Unreachable{}, exitNoTemporal, false},
 		"no Temporal any more":  {&follow.LostContactError{ID: "r", Address: "here:7233", Cause: io.EOF}, exitNoTemporal, false},
-		"a run that was ended":  {coded(exitCancelled), exitCancelled, true},
-		"Ctrl-C":                {coded(exitDetached), exitDetached, true},
+		"a run that was ended":  {exitCode(exitCancelled), exitCancelled, true},
+		"Ctrl-C":                {exitCode(exitDetached), exitDetached, true},
 		"a worker that is away": {&runs.NoAnswerError{ID: "r", Status: "running", Cause: io.EOF}, exitFailed, false},
 	}
 	for name, tc := range tests {

@@ -24,7 +24,7 @@ func (a *app) followerWith(r *runs.Run, to progress.Report) *follower {
 
 // toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches.
 func (f *follower) toTheEnd(ctx context.Context) error {
-	ctx, stop := f.app.listening(ctx)
+	ctx, stop := f.app.interruptible(ctx)
 	defer stop()
 	last, err := f.Follow(ctx, f.chat)
 	f.Close()
@@ -47,12 +47,12 @@ func (f *follower) concludeLast(ctx context.Context, runID string) error {
 // detached says how to go on.
 func (f *follower) detached() error {
 	f.app.say("%s", f.app.detachedText(f.run.ID))
-	return coded(exitDetached)
+	return exitCode(exitDetached)
 }
 
 // toTurn follows a session until a turn of it has ended, and prints its result.
 func (f *follower) toTurn(ctx context.Context, n int) error {
-	ctx, stop := f.app.listening(ctx)
+	ctx, stop := f.app.interruptible(ctx)
 	defer stop()
 	following, leave := context.WithCancel(ctx)
 	defer leave()

@@ -96,7 +96,7 @@ func (a *app) forkOptions() (*fork.Options, error) {
 // followFork follows a fork to its end, and shows it beside the run from which it came.
 func (a *app) followFork(ctx context.Context, old, run *runs.Run) error {
 	ended := a.newFollower(run).toTheEnd(ctx)
-	if code, ok := errors.AsType[coded](ended); ok && code == exitDetached {
+	if code, ok := errors.AsType[exitCode](ended); ok && code == exitDetached {
 		return ended
 	}
 	if table, err := compared(ctx, old.Connection, old.ID, run.ID); err == nil && !a.flags.asJSON() {

@@ -11,14 +11,14 @@ import (
 // stage is how far a command has come, on which the meaning of Ctrl-C depends.
 type stage struct {
 	mu sync.Mutex
-	// text says what becomes of a run; "" where there is none.
+	// text says what becomes of a run, "" if there is none.
 	text string
 	// listens, if set, asks a command to end that does so by itself.
 	listens context.CancelFunc
 }
 
-// reached notes what an interrupt means from here on.
-func (a *app) reached(text string) {
+// setStage notes what an interrupt means from here on.
+func (a *app) setStage(text string) {
 	a.stage.change(func(s *stage) { s.text = text })
 }
 
@@ -31,8 +31,8 @@ func (s *stage) change(how func(*stage)) {
 	}
 }
 
-// listening returns a context that an interrupt cancels, instead of ending the process, until stop.
-func (a *app) listening(ctx context.Context) (listened context.Context, stop func()) {
+// interruptible returns a context that an interrupt cancels, instead of ending the process, until stop.
+func (a *app) interruptible(ctx context.Context) (listened context.Context, stop func()) {
 	if a.stage == nil {
 		return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	}

@@ -58,10 +58,8 @@ func watchOn(t *testing.T, env mapEnv, flow *plan.Flow) string {
 	master, slave := pseudoTerminal(t)
 	h := &historytest.History{T: t, Start: time.Now().Add(-3 * time.Second)}
 	if flow != nil {
-		h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
-			e.Attributes = &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
-				WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, Input: h.Payload(contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: flow}})}}
-		})
+		h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, &historypb.WorkflowExecutionStartedEventAttributes{
+			WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, Input: h.Payload(contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: flow}})})
 	}
 	h.Call("find#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "", "search"))
 	s := h.Scheduled("find#1/tool/1.1", contract.ActivityCallTool, contract.ToolInput{As: "search"})

@@ -64,16 +64,16 @@ type app struct {
 	mask *mask.Mask
 	// secrets are those that stand in the flow's document.
 	secrets []source.InlineSecret
-	// stage is what an interrupt means, or nil where nobody heeds them.
+	// stage is what an interrupt means, nil if interrupts are not handled.
 	stage *stage
 	quit  func(code int)
 }
 
-// coded is an exit code whose reason has been printed.
-type coded int
+// exitCode is an exit code whose reason has been printed.
+type exitCode int
 
 // Error is never printed.
-func (c coded) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // run picks and runs a command and gives the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
@@ -106,8 +106,8 @@ func (c *checked) to(w io.Writer, p []byte) (int, error) {
 	return n, err
 }
 
-// exactly prints bytes without masking them.
-func (a *app) exactly(p []byte) error {
+// writeUnmasked prints bytes without masking them.
+func (a *app) writeUnmasked(p []byte) error {
 	out, ok := a.stdout.(*checked)
 	if !ok {
 		_, err := a.stdout.Write(p)
@@ -144,7 +144,7 @@ func (a *app) exit(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	if code, ok := errors.AsType[coded](err); ok {
+	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
 	if errors.Is(err, dev.ErrInterrupted) {

@@ -47,7 +47,7 @@ func (a *app) printResult(value *string, data []byte) {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	_ = a.exactly([]byte(text))
+	_ = a.writeUnmasked([]byte(text))
 }
 
 // noResult prints how a run ended that has no result.
@@ -65,9 +65,9 @@ func (a *app) noResult(ctx context.Context, r *runs.Run, err error) error {
 		a.object(end)
 	}
 	if end.Status == runs.Cancelled || end.Status == runs.Terminated {
-		return coded(exitCancelled)
+		return exitCode(exitCancelled)
 	}
-	return coded(exitFailed)
+	return exitCode(exitFailed)
 }
 
 // explain prints why a run failed.

@@ -12,7 +12,7 @@ func (a *app) newReport() progress.Report {
 	switch {
 	case a.flags.output == outputLines:
 		return jsonReport{a}
-	case a.lively():
+	case a.showsTable():
 		plain, _ := a.env.LookupEnv("NO_COLOR")
 		return progress.NewLive(a.stderr, a.mask, plain == "", sizeOf(a.stderr), a.caught)
 	}
@@ -22,7 +22,7 @@ func (a *app) newReport() progress.Report {
 // textReport prints a line per event.
 type textReport struct{ *app }
 
-func (r textReport) Tell(n progress.Notice) {
+func (r textReport) Notify(n progress.Notice) {
 	if n.Untimed {
 		r.say("%s", n.Text)
 		return
@@ -35,7 +35,7 @@ func (textReport) Close() {}
 // jsonReport prints an object per event.
 type jsonReport struct{ *app }
 
-func (r jsonReport) Tell(n progress.Notice) { r.object(n) }
+func (r jsonReport) Notify(n progress.Notice) { r.object(n) }
 
 func (jsonReport) ReadsText() bool { return true }
 
@@ -71,11 +71,11 @@ func (a *app) object(v any) {
 			raw = spread.Bytes()
 		}
 	}
-	_ = a.exactly(raw) // a broken pipe ends the process
+	_ = a.writeUnmasked(raw) // a broken pipe ends the process
 }
 
-// lively reports whether progress is shown as a table: on a terminal that can draw.
-func (a *app) lively() bool {
+// showsTable reports whether progress is shown as a table: on a terminal that can draw.
+func (a *app) showsTable() bool {
 	if a.flags.asJSON() || a.env == nil || !terminal(a.stderr) {
 		return false
 	}

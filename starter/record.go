@@ -24,7 +24,7 @@ func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 	if err != nil {
 		return err
 	}
-	return a.exactly(raw)
+	return a.writeUnmasked(raw)
 }
 
 // notClosed is the error of a run that has not ended.

@@ -38,7 +38,7 @@ func (a *app) test(_ context.Context, args []string) error {
 		a.object(map[string]any{"files": reports, "failed": failed})
 	}
 	if failed > 0 {
-		return coded(exitFailed)
+		return exitCode(exitFailed)
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func (a *app) waiting(ctx context.Context, c *runs.Connection, wanted runs.Filte
 	}
 	if len(box.Silent) > 0 {
 		a.say("starter: of %d open runs %d did not answer; what they wait for is not in the list", len(all), len(box.Silent))
-		return coded(exitFailed)
+		return exitCode(exitFailed)
 	}
 	return nil
 }

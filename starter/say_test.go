@@ -44,8 +44,8 @@ func TestNothingIsShownOfSecrets(t *testing.T) {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
 	l := progress.NewLive(a.stderr, a.mask, false, func() (int, int) { return 80, 24 }, a.caught)
-	l.Tell(progress.Notice{Event: progress.EventNote, Text: "a note of " + key})
-	l.Tell(progress.Notice{Event: progress.EventStarted, Node: "a#1", Text: "text of " + key})
+	l.Notify(progress.Notice{Event: progress.EventNote, Text: "a note of " + key})
+	l.Notify(progress.Notice{Event: progress.EventStarted, Node: "a#1", Text: "text of " + key})
 	l.Close()
 	a.addSecret(source.InlineSecret{Ref: "c.token", Value: inline})
 	a.addSecret(source.InlineSecret{Ref: "c.key", Value: "/home/somebody/key.pem", File: true})

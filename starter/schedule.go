@@ -30,7 +30,7 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	if err := a.mayStart(cfg, in.Flow.Plan); err != nil {
 		return err
 	}
-	// The input stays with the schedule: a store forgets what nobody has stored for long.
+	// The input stays with the schedule: a store deletes what has not been stored for long.
 	inline := *cfg
 	inline.Store.Dir, inline.Store.Bucket = "", ""
 	c, err := a.connect(ctx, &inline)

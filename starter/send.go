@@ -25,7 +25,7 @@ type receipt struct {
 
 // send gives an answer to a run: by Update, which has a receipt, or by signal.
 func (a *app) send(ctx context.Context, r *runs.Run, kind, id string, answer any) error {
-	a.reached(fmt.Sprintf("whether the answer was taken says: %sstatus %s", a.self(), r.Quoted()))
+	a.setStage(fmt.Sprintf("whether the answer was taken says: %sstatus %s", a.self(), r.Quoted()))
 	out := receipt{Run: r.ID, Request: id, Kind: kind, Status: "sent"}
 	var err error
 	if a.flags.signal {
@@ -81,7 +81,7 @@ func (a *app) refused(ctx context.Context, r *runs.Run, kind string, err error) 
 	}
 	switch f.Class {
 	case contract.ClassBadRequest, contract.ClassSchema, contract.ClassUnknownRequest, contract.ClassTooLarge:
-		return coded(exitBadInput)
+		return exitCode(exitBadInput)
 	}
-	return coded(exitFailed)
+	return exitCode(exitFailed)
 }

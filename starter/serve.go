@@ -17,7 +17,7 @@ import (
 	"weft/worker/config"
 )
 
-// serve answers HTTP requests until somebody asks it to end.
+// serve serves the HTTP API until it is interrupted.
 func (a *app) serve(ctx context.Context, _ []string) error {
 	cfg, err := a.load()
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	defer temporal.Client.Close()
 	quiet := *a // a defect in one request must not end those of others
 	quiet.quit = nil
-	ctx, stop := a.listening(ctx)
+	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Serve.Listen)
 	if err != nil {

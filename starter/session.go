@@ -28,7 +28,7 @@ func (a *app) resume(ctx context.Context, args []string) error {
 		return err
 	}
 	defer r.Client.Close()
-	ctx, stop := a.listening(ctx)
+	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	done := a.whileSilent(ctx, r)
 	t, err := r.Resume(ctx, in, a.flags.detach)
@@ -36,14 +36,14 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		a.say("the turn goes on; wait for it with the same command and -key %s", plaintext.ShellQuote(in.ID))
-		return coded(exitDetached)
+		return exitCode(exitDetached)
 	case err != nil:
 		return a.refused(ctx, r, contract.UpdatePrompt, err)
 	case a.flags.detach:
 		if a.flags.asJSON() {
 			a.object(map[string]string{"run": r.ID, "id": in.ID, "status": contract.TurnQueued})
 		} else {
-			_ = a.exactly([]byte(in.ID + "\n"))
+			_ = a.writeUnmasked([]byte(in.ID + "\n"))
 		}
 		return nil
 	}
@@ -90,9 +90,9 @@ func (a *app) concludeTurn(id string, t *contract.Turn) error {
 	if t.Status != contract.TurnCompleted {
 		a.explain(id, runs.TurnFailure(t))
 		if t.Status == contract.TurnStopped {
-			return coded(exitCancelled)
+			return exitCode(exitCancelled)
 		}
-		return coded(exitFailed)
+		return exitCode(exitFailed)
 	}
 	if !a.flags.asJSON() {
 		a.printResult(t.ResultText, t.ResultData)

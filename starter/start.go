@@ -28,7 +28,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if a.flags.Flow == "" {
 		return usage.Errorf("missing -flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
 	}
-	a.reached("no run was started")
+	a.setStage("no run was started")
 	if err := runs.CheckID(a.flags.id); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	}
 	defer c.Client.Close()
 	id := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name))
-	a.reached(fmt.Sprintf("whether the run was started says: %sstatus %s", a.self(), plaintext.ShellQuote(id)))
+	a.setStage(fmt.Sprintf("whether the run was started says: %sstatus %s", a.self(), plaintext.ShellQuote(id)))
 	run, err := c.Start(ctx, client.StartWorkflowOptions{
 		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority(),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -64,7 +64,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)
 	}
-	a.reached(a.detachedText(id))
+	a.setStage(a.detachedText(id))
 	started := fmt.Sprintf("run: %s (task queue %s, namespace %s at %s)", id, cfg.TaskQueue, c.Namespace, c.Address)
 	if a.flags.detach {
 		a.say("%s", started)
@@ -72,7 +72,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		return nil
 	}
 	f := a.newFollower(&runs.Run{Connection: c, ID: id, RunID: run.GetRunID(), Queue: cfg.TaskQueue})
-	f.Tell(progress.Notice{Event: progress.EventRun, Run: id}, "%s", started)
+	f.Notify(progress.Notice{Event: progress.EventRun, Run: id}, "%s", started)
 	if in.Model != "" {
 		f.Model(in.Model)
 	}
@@ -87,7 +87,7 @@ func (a *app) detached(id string) {
 	if a.flags.asJSON() {
 		a.object(map[string]string{"status": "running", "run": id})
 	} else {
-		_ = a.exactly([]byte(id + "\n"))
+		_ = a.writeUnmasked([]byte(id + "\n"))
 	}
 	a.say("%s", a.detachedText(id))
 }
@@ -115,7 +115,7 @@ func (a *app) compile(cfg *config.Config, file string, starting bool) (*specadap
 		a.say("%s", x)
 	}
 	if d.Result == nil {
-		return nil, coded(exitBadInput)
+		return nil, exitCode(exitBadInput)
 	}
 	return d.Result, nil
 }
@@ -140,7 +140,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 	script, scriptErr := a.reader().Script(a.flags.Script)
 	model, modelErr := a.model()
 	if err := errors.Join(inputErr, scriptErr, modelErr, a.flags.checkPair()); err != nil {
-		if !runs.Is[coded](flowErr) { // else it has been printed
+		if !runs.Is[exitCode](flowErr) { // else it has been printed
 			err = errors.Join(flowErr, err)
 		}
 		return nil, usage.Error{Text: err.Error()}

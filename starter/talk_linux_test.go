@@ -43,7 +43,7 @@ func TestAloud(t *testing.T) {
 			var out strings.Builder
 			s := &conversationReport{app: &app{stdout: &out, stderr: bracketed{&out}}, streams: true}
 			for _, n := range tc.heard {
-				s.Tell(n)
+				s.Notify(n)
 			}
 			s.finish(&follow.Follower{}, tc.result)
 			if out.String() != tc.want {
@@ -71,7 +71,7 @@ func TestEndToEndTalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := mapEnv{"TERM": "xterm", "NO_COLOR": "1", "TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": filepath.Join(t.TempDir(), "none.toml")}
-	tell := func(pieces ...string) {
+	notify := func(pieces ...string) {
 		t.Helper()
 		for _, piece := range pieces {
 			select {
@@ -87,7 +87,7 @@ func TestEndToEndTalk(t *testing.T) {
 		begun <- (&app{stdin: strings.NewReader(""), stdout: &plain, stderr: &errors, env: env}).run(context.Background(),
 			[]string{"-flow", flow, "-session", "-id", "guide-1", "-input", "Hello"})
 	}()
-	tell("Old words", wholeAnswer)
+	notify("Old words", wholeAnswer)
 	if code := <-begun; code != exitOK || plain.String() != "Old words\n" || !strings.Contains(errors.String(), "starter resume guide-1 -prompt TEXT, or without -prompt on a terminal") {
 		t.Fatalf("exit code %d, %q\n%s", code, plain.String(), errors.String())
 	}
@@ -108,9 +108,9 @@ func TestEndToEndTalk(t *testing.T) {
 	}
 	s.wait(t, "session guide-1: 1 turn so far; type a prompt in one line; Ctrl-D leaves, and the session stays open\r\n> ")
 	enter("A city?\n")
-	tell("A fine one is ", "Ber")
+	notify("A fine one is ", "Ber")
 	s.wait(t, "A fine one is Ber")
-	tell("gen.", wholeAnswer)
+	notify("gen.", wholeAnswer)
 	s.wait(t, "A fine one is Bergen.\r\n> ")
 
 	// Another client's turn is shown, too.
@@ -118,7 +118,7 @@ func TestEndToEndTalk(t *testing.T) {
 	go func() {
 		begun <- (&app{stdin: strings.NewReader(""), stdout: &plain, stderr: &errors, env: env}).run(context.Background(), []string{"resume", "guide-1", "-prompt", "Another?"})
 	}()
-	tell("Oslo.", wholeAnswer)
+	notify("Oslo.", wholeAnswer)
 	s.wait(t, "of another client:\r\n")
 	s.wait(t, "Oslo.\r\n> ")
 	if code := <-begun; code != exitOK || plain.String() != "Oslo.\n" {

@@ -31,7 +31,7 @@ func sizeOf(w io.Writer) func() (width, height int) {
 		if f, ok := w.(*os.File); ok {
 			width, height, _ = term.GetSize(int(f.Fd()))
 		}
-		// A terminal whose size nobody has set says 0.
+		// The size may not be set.
 		if width <= 0 || height <= 0 {
 			width, height = usualWidth, usualHeight
 		}

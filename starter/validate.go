@@ -46,7 +46,7 @@ func (a *app) validate(_ context.Context, args []string) error {
 			strings.Join(args, ", "), strings.Join(validate.Extensions, ", "))
 	case report.Wrong > 0:
 		a.say("starter: %d of %d files cannot be run", report.Wrong, report.Flows)
-		return coded(exitBadInput)
+		return exitCode(exitBadInput)
 	}
 	return nil
 }

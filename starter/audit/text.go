@@ -58,7 +58,7 @@ func requestText(b *strings.Builder, r *Request) {
 		x := &r.Answers[i]
 		by := orDash(plaintext.Line(x.By, 200))
 		line("answer", "%s by %s (%s, %s): %s", stamp(&x.Time), by, plaintext.Line(x.Identity, 200), x.Via, x.Status)
-		line("", "%s", plaintext.Line(string(essence(x.Answer)), 4000))
+		line("", "%s", plaintext.Line(string(withoutMetadata(x.Answer)), 4000))
 		line("", "hash %s", x.Hash)
 		if x.Refusal != "" {
 			line("", "refused: %s", plaintext.Line(x.Refusal, 500))
@@ -71,8 +71,8 @@ func requestText(b *strings.Builder, r *Request) {
 	}
 }
 
-// essence is an answer without what is shown beside it.
-func essence(raw json.RawMessage) json.RawMessage {
+// withoutMetadata is an answer without what is shown beside it.
+func withoutMetadata(raw json.RawMessage) json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
 		return raw

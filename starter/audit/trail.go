@@ -74,7 +74,7 @@ type Request struct {
 	waits bool
 }
 
-// Answer is an answer as somebody sent it.
+// Answer is an answer as it was sent.
 type Answer struct {
 	// Status is accepted, refused, repeated (it changed nothing), pending, or unconfirmed, of a
 	// signal: it leaves no word of what became of it.

@@ -29,7 +29,7 @@ type track struct {
 	changed  time.Time
 	// looked is when the run was last asked about.
 	looked time.Time
-	// announced is when its worker was last told that somebody watches.
+	// announced is when its worker was last notified that it is watched.
 	announced time.Time
 	done      chan struct{}
 	// broken is why the last workflow task failed that did, and remedy what to do.
@@ -67,17 +67,17 @@ func (f *Follower) event(t *track, e *history.Event) {
 		}
 	case *history.TaskFailed:
 		t.broken, t.remedy = history.FailureText(d.Failure), brokenRemedy(d.Cause, d.Failure.GetMessage())
-		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", t.broken)
+		f.notify(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", t.broken)
 	case *history.Ended:
 		if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 			f.leave(t, at)
 		}
 	case *history.CancelRequested:
 		if t.id == f.target.ID {
-			f.tell(progress.Notice{Event: progress.EventNote, Time: at}, "cancellation requested")
+			f.notify(progress.Notice{Event: progress.EventNote, Time: at}, "cancellation requested")
 		}
 	case *history.ChildNotStarted:
-		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the child %s could not start: %s", plaintext.Line(d.ID, 200), d.Cause)
+		f.notify(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the child %s could not start: %s", plaintext.Line(d.ID, 200), d.Cause)
 	default:
 		f.callEvent(t, e)
 	}
@@ -91,7 +91,7 @@ func (f *Follower) callEvent(t *track, e *history.Event) {
 		f.scheduled(t, d.Call)
 	case *history.CallStarted:
 		if c := t.calls[d.Scheduled]; c != nil && d.Attempt > 1 && c.reported < d.Attempt-1 {
-			f.tell(progress.Notice{Event: progress.EventAttempt, Time: at, Node: c.node, Call: c.what, Attempt: d.Attempt - 1},
+			f.notify(progress.Notice{Event: progress.EventAttempt, Time: at, Node: c.node, Call: c.what, Attempt: d.Attempt - 1},
 				"%s: attempt %d, after %s", c.what, d.Attempt, history.FailureText(d.Failure))
 		}
 	case *history.CallCompleted:
@@ -109,8 +109,8 @@ func (f *Follower) callEvent(t *track, e *history.Event) {
 	}
 }
 
-// tell reports something with its text. The caller holds f.mu.
-func (f *Follower) tell(n progress.Notice, format string, args ...any) {
+// notify reports something with its text. The caller holds f.mu.
+func (f *Follower) notify(n progress.Notice, format string, args ...any) {
 	n.Text = fmt.Sprintf(format, args...)
 	if n.Time.IsZero() {
 		n.Untimed, n.Time = true, time.Now()
@@ -119,7 +119,7 @@ func (f *Follower) tell(n progress.Notice, format string, args ...any) {
 		n.Seconds = math.Round(max(0, n.Time.Sub(f.begin).Seconds())*1000) / 1000
 	}
 	if !f.marks.isKnown() {
-		f.Report.Tell(n)
+		f.Report.Notify(n)
 	}
 }
 
@@ -164,14 +164,14 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 	if !t.started[node] {
 		f.leave(t, of.Time)
 		t.started[node] = true
-		f.tell(progress.Notice{Event: progress.EventStarted, Time: of.Time, Node: c.node}, "started")
+		f.notify(progress.Notice{Event: progress.EventStarted, Time: of.Time, Node: c.node}, "started")
 	}
 }
 
 // leave reports that nodes have finished whose last call did not show that: the next node's start does, or the end.
 func (f *Follower) leave(t *track, at time.Time) {
 	for _, node := range slices.Sorted(maps.Keys(t.started)) {
-		f.tell(progress.Notice{Event: progress.EventFinished, Time: at, Node: t.label + node}, "finished")
+		f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: t.label + node}, "finished")
 	}
 	clear(t.started)
 }
@@ -187,7 +187,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 			}
 		}
 		for _, w := range out.Warnings {
-			f.tell(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node}, "%s", plaintext.Line(w, 500))
+			f.notify(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node}, "%s", plaintext.Line(w, 500))
 		}
 	case *contract.ModelResult:
 		f.answered(t, at, c, out)
@@ -205,7 +205,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 		if out.Reason != "" {
 			text += " (" + plaintext.Line(out.Reason, 200) + ")"
 		}
-		f.tell(progress.Notice{Event: progress.EventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
+		f.notify(progress.Notice{Event: progress.EventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
 	case *contract.CondenseResult, *contract.SummariseResult:
 		f.switched(at, c, d.Usage().Fallbacks, "")
 		f.done(at, c)
@@ -216,9 +216,9 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 	}
 }
 
-// done says that a call has ended, where nobody here can read what it gave.
+// done reports the end of a call whose result cannot be read.
 func (f *Follower) done(at time.Time, c *call) {
-	f.tell(progress.Notice{Event: progress.EventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
+	f.notify(progress.Notice{Event: progress.EventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
 }
 
 // answered prints what a model answered, and whether that ends its node.
@@ -239,17 +239,17 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 		for _, t := range msg.Calls {
 			names = append(names, plaintext.Line(t.Name, 64))
 		}
-		f.tell(n, "%s: calls %s (%s)", c.what, strings.Join(names, ", "), numbers)
+		f.notify(n, "%s: calls %s (%s)", c.what, strings.Join(names, ", "), numbers)
 	case out.Checked != nil && len(out.Checked.Errors) > 0:
 		where := ""
 		if more := len(out.Checked.Errors); more > 1 {
 			where = fmt.Sprintf(" in %d places, the first", more)
 		}
-		f.tell(n, "%s: its JSON is wrong%s: %s (%s)", c.what, where,
+		f.notify(n, "%s: its JSON is wrong%s: %s (%s)", c.what, where,
 			plaintext.Line(out.Checked.Errors[0].Path+": "+out.Checked.Errors[0].Message, 200), numbers)
 	default:
-		f.tell(n, "%s: %q (%s)", c.what, plaintext.Line(msg.Text, 60), numbers)
-		f.tell(progress.Notice{Event: progress.EventFinished, Time: at, Node: c.node}, "finished")
+		f.notify(n, "%s: %q (%s)", c.what, plaintext.Line(msg.Text, 60), numbers)
+		f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: c.node}, "finished")
 		node := strings.TrimPrefix(c.node, t.label)
 		delete(t.started, node)
 	}
@@ -258,7 +258,7 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 // switched says which models could not answer, before one did.
 func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to string) {
 	for _, s := range list {
-		f.tell(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
+		f.notify(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
 			c.what, plaintext.Line(s.Model, 100), plaintext.Line(s.Next(to), 100), plaintext.Line(s.Class, 40), plaintext.Line(s.Text, 300))
 	}
 }
@@ -271,16 +271,16 @@ func (f *Follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
 	case err != nil:
 		f.done(at, c)
 	case out.Error:
-		f.tell(n, "%s: error: %s", c.what, plaintext.Line(msg.Text, 200))
+		f.notify(n, "%s: error: %s", c.what, plaintext.Line(msg.Text, 200))
 	default:
-		f.tell(n, "%s: %d characters, %.1f s", c.what, len([]rune(msg.Text)), at.Sub(c.Time).Seconds())
+		f.notify(n, "%s: %d characters, %.1f s", c.what, len([]rune(msg.Text)), at.Sub(c.Time).Seconds())
 	}
 }
 
 // broken says how a call ended without a result.
 func (f *Follower) broken(at time.Time, c *call, how string) {
 	if c != nil {
-		f.tell(progress.Notice{Event: progress.EventFailed, Time: at, Node: c.node, Call: c.what}, "%s: %s", c.what, how)
+		f.notify(progress.Notice{Event: progress.EventFailed, Time: at, Node: c.node, Call: c.what}, "%s: %s", c.what, how)
 	}
 }
 

@@ -41,7 +41,7 @@ func target(id, runID string, c *mocks.Client) *runs.Run {
 // lines reports a line for each event.
 type lines struct{ out io.Writer }
 
-func (l lines) Tell(n progress.Notice) {
+func (l lines) Notify(n progress.Notice) {
 	if n.Untimed {
 		fmt.Fprintln(l.out, n.Text)
 		return
@@ -54,7 +54,7 @@ func (lines) Close() {}
 // objects reports an object for each event.
 type objects struct{ out io.Writer }
 
-func (o objects) Tell(n progress.Notice) {
+func (o objects) Notify(n progress.Notice) {
 	e := json.NewEncoder(o.out)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(n)
@@ -134,9 +134,7 @@ func TestEventsBecomeLines(t *testing.T) {
 			build: func(h *historytest.History) {
 				s := h.Scheduled("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{})
 				h.Started(s, 3, rateLimited)
-				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, func(e *historypb.HistoryEvent) {
-					e.Attributes = &historypb.HistoryEvent_ActivityTaskFailedEventAttributes{ActivityTaskFailedEventAttributes: &historypb.ActivityTaskFailedEventAttributes{ScheduledEventId: s, Failure: rateLimited}}
-				})
+				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, &historypb.ActivityTaskFailedEventAttributes{ScheduledEventId: s, Failure: rateLimited})
 			},
 			want: `    0.0s  n#1                       started
     0.1s  n#1                       model call 1: attempt 3, after rate_limited: slow down
@@ -156,7 +154,7 @@ func TestEventsBecomeLines(t *testing.T) {
 			build: func(h *historytest.History) {
 				h.Call("a#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
 				h.Call("b#2/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
-				h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, func(*historypb.HistoryEvent) {})
+				h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, nil)
 			},
 			want: `    0.0s  a#1                       started
     0.2s  a#1                       model call 1: calls finish (12+3 tokens, 0.2 s)
@@ -178,10 +176,8 @@ func TestEventsBecomeLines(t *testing.T) {
 		"payloads that nobody here can read": {
 			build: func(h *historytest.History) {
 				s := h.Scheduled("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{})
-				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, func(e *historypb.HistoryEvent) {
-					e.Attributes = &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
-						ScheduledEventId: s, Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("binary/encrypted")}}}}}}
-				})
+				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, &historypb.ActivityTaskCompletedEventAttributes{
+					ScheduledEventId: s, Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("binary/encrypted")}}}}})
 			},
 			want: `    0.0s  n#1                       started
     0.1s  n#1                       model call 1: done

@@ -72,7 +72,7 @@ type Follower struct {
 	// events counts those of the run itself, through all that it continued as.
 	events   int64
 	requests openRequests
-	// marks, if set, say what somebody has been told already.
+	// marks, if set, are what a reader has already.
 	marks *marks
 	// asks is closed when the run asks a person for the first time.
 	asks  chan struct{}
@@ -101,11 +101,11 @@ func (f *Follower) Lock() { f.mu.Lock() }
 // Unlock lets the follower report again.
 func (f *Follower) Unlock() { f.mu.Unlock() }
 
-// Tell reports something with its text.
-func (f *Follower) Tell(n progress.Notice, format string, args ...any) {
+// Notify reports something with its text.
+func (f *Follower) Notify(n progress.Notice, format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tell(n, format, args...)
+	f.notify(n, format, args...)
 }
 
 // Close closes the report.
@@ -253,7 +253,7 @@ func (f *Follower) Once(key, format string, args ...any) {
 	defer f.mu.Unlock()
 	if !f.shown[key] {
 		f.shown[key] = true
-		f.tell(progress.Notice{Event: progress.EventNote}, format, args...)
+		f.notify(progress.Notice{Event: progress.EventNote}, format, args...)
 	}
 }
 
@@ -268,7 +268,7 @@ func (f *Follower) Model(name string) {
 func (f *Follower) model(name string) {
 	if name != f.name {
 		f.name = name
-		f.tell(progress.Notice{Event: progress.EventRunModel, Model: name}, "model: %s", progress.ModelLabel(name))
+		f.notify(progress.Notice{Event: progress.EventRunModel, Model: name}, "model: %s", progress.ModelLabel(name))
 	}
 }
 

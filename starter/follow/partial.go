@@ -11,8 +11,8 @@ import (
 	"weft/starter/progress"
 )
 
-// reads reports whether the report shows partial answers.
-func (f *Follower) reads() bool {
+// showsText reports whether the report shows partial answers.
+func (f *Follower) showsText() bool {
 	r, ok := f.Report.(progress.TextReader)
 	return ok && r.ReadsText()
 }
@@ -41,7 +41,7 @@ type partialAnswer struct {
 // partial reports what a call's last heartbeat adds to its answer. The caller holds f.mu.
 func (f *Follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
 	b := history.HeartbeatOf(p)
-	if !c.streams() || !f.reads() || b == nil {
+	if !c.streams() || !f.showsText() || b == nil {
 		return
 	}
 	// After a failed attempt its text is still there until the next one says something.
@@ -56,7 +56,7 @@ func (f *Follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
 	if added == "" {
 		return
 	}
-	f.tell(progress.Notice{Event: progress.EventText, Time: time.Now(), Node: c.node, Call: c.what, Attempt: b.Attempt, Skipped: skipped, Whole: b.Text}, "%s", added)
+	f.notify(progress.Notice{Event: progress.EventText, Time: time.Now(), Node: c.node, Call: c.what, Attempt: b.Attempt, Skipped: skipped, Whole: b.Text}, "%s", added)
 }
 
 // newEnd returns what a growing text, of which the end is known, has got; skipped reports a gap.

@@ -66,10 +66,10 @@ func looks(t *testing.T, to progress.Report, all ...*workflowservice.DescribeWor
 	f.event(track, &history.Events(history.Run{}, h.Events)[0])
 	for range all {
 		due := f.due()
-		if f.reads() != (len(due) == 1) {
-			t.Fatalf("%d runs are to be looked at, but whether text is shown is %v", len(due), f.reads())
+		if f.showsText() != (len(due) == 1) {
+			t.Fatalf("%d runs are to be looked at, but whether text is shown is %v", len(due), f.showsText())
 		}
-		f.look(context.Background(), track)
+		f.describe(context.Background(), track)
 	}
 	return f
 }

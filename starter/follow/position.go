@@ -81,7 +81,7 @@ func ParsePosition(id string) (Position, error) {
 	return r, err
 }
 
-// id is the place of the event that is being told; "" where it would be too long.
+// id is the place of the event that is reported, "" if it would be too long.
 func (m *marks) id() string {
 	raw, err := json.Marshal(m.next)
 	if err != nil || len(raw) > maxEventID {

@@ -66,7 +66,7 @@ func (g *growing) all() []*growing {
 type told struct{ what, id string }
 
 // tell reads the histories in a random order, from behind an event on.
-func tell(t *testing.T, r *rand.Rand, root *growing, after string) []told {
+func notify(t *testing.T, r *rand.Rand, root *growing, after string) []told {
 	t.Helper()
 	from, err := ParsePosition(after)
 	if err != nil {
@@ -127,10 +127,10 @@ func TestReadersGoOnWhereTheyWere(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		root := grow(r, "run", 3)
-		whole := tell(t, r, root, "")
+		whole := notify(t, r, root, "")
 		want := slices.Sorted(maps.Keys(things(whole)))
 		for k := 0; k < len(whole); k += 1 + len(whole)/20 {
-			rest := tell(t, r, root, whole[k].id)
+			rest := notify(t, r, root, whole[k].id)
 			got := things(whole[:k+1])
 			for _, x := range rest {
 				if got[x.what] {
@@ -152,10 +152,10 @@ func TestReadersGoOnAgainAndAgain(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 8))
 		root := grow(r, "run", 3)
-		whole := tell(t, r, root, "")
+		whole := notify(t, r, root, "")
 		got, after := map[string]bool{}, ""
 		for {
-			part := tell(t, r, root, after)
+			part := notify(t, r, root, after)
 			if len(part) == 0 {
 				break
 			}

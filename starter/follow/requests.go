@@ -32,7 +32,7 @@ type openRequests struct {
 	changed bool
 }
 
-// note takes note of what somebody sent to the run.
+// note notes what the run was sent.
 func (d *openRequests) note(e *history.Event) {
 	if _, ok := e.Data.(*history.Message); ok {
 		d.changed = true
@@ -92,7 +92,7 @@ func (f *Follower) lastRequests(ctx context.Context) {
 	}
 }
 
-// news tells what a status says of requests and was not told before. The caller holds f.mu.
+// news reports what is new of requests in a status. The caller holds f.mu.
 func (f *Follower) news(st *contract.Status) {
 	for _, a := range st.Answered {
 		key := a.ID + " " + strconv.Itoa(a.Reopened) // the same one can be asked, and answered, again
@@ -146,28 +146,28 @@ func howAnswered(a *contract.Answered, known bool) string {
 // checked prints why an answer was not accepted; one that was is shown by [Follower.news].
 func (f *Follower) checked(at time.Time, c *call, out *contract.ValidateAnswerResult) {
 	if len(out.Errors) > 0 {
-		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was not taken: %s: %s",
+		f.notify(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was not taken: %s: %s",
 			plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
 	}
 }
 
-// opened tells of a request and of the commands that answer it.
+// opened reports a request and the commands that answer it.
 func (f *Follower) opened(q *contract.Request) {
 	due := ""
 	if q.DueAt != nil {
 		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
 	}
 	commands := f.target.Commands(q)
-	f.tell(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: q, Commands: commands},
+	f.notify(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: q, Commands: commands},
 		"waits for %s: %s%s; answer with: %s", q.Kind, plaintext.Line(q.Text, 500), due, strings.Join(commands, " | "))
 	if q.Kind == contract.RequestMessage {
 		f.asked.Do(func() { close(f.asks) })
 	}
 }
 
-// closed tells that a request is not open any more.
+// closed reports that a request is not open any more.
 func (f *Follower) closed(q *contract.Request, at time.Time, how string) {
-	f.tell(progress.Notice{Event: progress.EventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, plaintext.Lines(q.ID), how)
+	f.notify(progress.Notice{Event: progress.EventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, plaintext.Lines(q.ID), how)
 }
 
 // executionLabel is the name of an execution in lines: a sub-agent's comes behind its place.

@@ -27,7 +27,7 @@ const (
 	textEvery = 500 * time.Millisecond
 	// quiet is how long a run may be without events before it is asked about.
 	quiet = 1500 * time.Millisecond
-	// announceEvery is how often a worker is told that somebody watches a run in which a model answers.
+	// announceEvery is how often a worker is notified that a run in which a model answers is watched.
 	announceEvery = contract.WatchedFor * time.Second / 2
 	// unclaimed is how long a task may wait for a worker before that is worth a line.
 	unclaimed = 3 * time.Second
@@ -51,23 +51,23 @@ func (f *Follower) watch(ctx context.Context) {
 			if f.unannounced(t) {
 				announcing.Go(func() { f.announce(ctx, t) })
 			}
-			f.look(ctx, t)
+			f.describe(ctx, t)
 		}
 	}
 }
 
-// unannounced reports whether a worker is to be told that somebody watches, and notes that it is.
+// unannounced reports whether a worker is to be notified that its run is watched, and notes that it is.
 func (f *Follower) unannounced(t *track) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.reads() || !t.streaming() || time.Since(t.announced) < announceEvery {
+	if !f.showsText() || !t.streaming() || time.Since(t.announced) < announceEvery {
 		return false
 	}
 	t.announced = time.Now()
 	return true
 }
 
-// announce tells a run's worker that somebody watches, so that text comes more often than heartbeats.
+// announce notifies a worker that its run is watched, so that text comes more often than heartbeats.
 func (f *Follower) announce(ctx context.Context, t *track) {
 	ctx, cancel := context.WithTimeout(ctx, announceEvery)
 	defer cancel()
@@ -79,12 +79,12 @@ func (f *Follower) due() []*track {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []*track
-	reads := f.reads()
+	showsText := f.showsText()
 	for _, t := range f.tracks {
 		// One with children alone waits for them: they are looked at themselves.
 		quiet := time.Since(t.changed) > quiet && (len(t.calls) > 0 || len(t.children) == 0 || t.id == f.target.ID)
 		// The ticker is not exact.
-		if reads && t.streaming() || quiet && time.Since(t.looked) > watchEvery-textEvery/2 {
+		if showsText && t.streaming() || quiet && time.Since(t.looked) > watchEvery-textEvery/2 {
 			out = append(out, t)
 		}
 	}
@@ -96,8 +96,8 @@ func (f *Follower) due() []*track {
 	return out
 }
 
-// look asks about one run. What goes wrong here is said where the history is read.
-func (f *Follower) look(ctx context.Context, t *track) {
+// describe asks about one run. What goes wrong here is said where the history is read.
+func (f *Follower) describe(ctx context.Context, t *track) {
 	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()
 	d, err := f.target.Client.DescribeWorkflowExecution(ctx, t.id, t.run)
@@ -140,7 +140,7 @@ func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 func (f *Follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
 	waiting := history.Waiting(p)
 	if waiting != "" && waiting != c.waits {
-		f.tell(progress.Notice{Event: progress.EventNote, Time: time.Now(), Node: c.node, Call: c.what}, "%s: %s", c.what, plaintext.Line(waiting, 300))
+		f.notify(progress.Notice{Event: progress.EventNote, Time: time.Now(), Node: c.node, Call: c.what}, "%s: %s", c.what, plaintext.Line(waiting, 300))
 	}
 	c.waits = waiting
 }
@@ -156,7 +156,7 @@ func (f *Follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 	if wait := time.Until(p.GetScheduledTime().AsTime()); wait > 0 {
 		next = fmt.Sprintf("next one in %.0f s", wait.Seconds()+0.5)
 	}
-	f.tell(progress.Notice{Event: progress.EventAttempt, Time: time.Now(), Node: c.node, Call: c.what, Attempt: failed},
+	f.notify(progress.Notice{Event: progress.EventAttempt, Time: time.Now(), Node: c.node, Call: c.what, Attempt: failed},
 		"%s: attempt %d failed: %s; %s", c.what, failed, history.FailureText(p.GetLastFailure()), next)
 }
 

@@ -14,10 +14,10 @@ import (
 // that the run names a model itself.
 func changes(old, flow *plan.Flow, source *plan.Source, own bool) []Node {
 	var out []Node
-	if part := wholes(old, flow); part != "" {
+	if part := flowChanges(old, flow); part != "" {
 		out = append(out, Node{Text: part + " of the flow changed"})
 	}
-	for _, id := range hooked(old) {
+	for _, id := range hookFlows(old) {
 		if text := agentChange(old, flow, source, []string{id}); text != "" {
 			out = append(out, Node{Text: "what a hook runs changed: " + text})
 		}
@@ -44,8 +44,8 @@ func changes(old, flow *plan.Flow, source *plan.Source, own bool) []Node {
 	return out
 }
 
-// wholes names what of two flows as a whole is not the same and decides how a run goes on.
-func wholes(old, flow *plan.Flow) string {
+// flowChanges names what of two flows as a whole is not the same and decides how a run goes on.
+func flowChanges(old, flow *plan.Flow) string {
 	var out []string
 	for _, part := range []struct {
 		name     string
@@ -77,8 +77,8 @@ func edgeOf(f *plan.Flow, id string) *plan.Edge {
 	return &f.Edges[i]
 }
 
-// alike reports whether two edges do the same, whatever their ids: without the author's these are numbers.
-func alike(one, other plan.Edge) bool {
+// sameEdge reports whether two edges do the same, whatever their ids: without the author's these are numbers.
+func sameEdge(one, other plan.Edge) bool {
 	one.ID, other.ID = "", ""
 	return same(one, other)
 }
@@ -86,10 +86,10 @@ func alike(one, other plan.Edge) bool {
 // keptEdge finds the edge that does what another one did, else the one with its id and node.
 func keptEdge(f *plan.Flow, e plan.Edge) *plan.Edge {
 	now := edgeOf(f, e.ID)
-	if now != nil && alike(*now, e) {
+	if now != nil && sameEdge(*now, e) {
 		return now
 	}
-	if i := slices.IndexFunc(f.Edges, func(o plan.Edge) bool { return alike(o, e) }); i >= 0 {
+	if i := slices.IndexFunc(f.Edges, func(o plan.Edge) bool { return sameEdge(o, e) }); i >= 0 {
 		return &f.Edges[i]
 	}
 	if now != nil && now.From == e.From {
@@ -114,15 +114,15 @@ func KeptEdges(old, flow *plan.Flow, ids []string) (now []string, missing string
 	return now, ""
 }
 
-// leaving are the edges out of a node, or out of START.
-func leaving(f *plan.Flow, node string) []plan.Edge {
+// edgesFrom are the edges out of a node, or out of START.
+func edgesFrom(f *plan.Flow, node string) []plan.Edge {
 	return slices.DeleteFunc(slices.Clone(f.Edges), func(e plan.Edge) bool { return e.From != node })
 }
 
 // edgeChange says what of the edges out of a node is another, "" where nothing is.
 func edgeChange(old, flow *plan.Flow, source *plan.Source, node string) string {
-	was, is := leaving(old, node), leaving(flow, node)
-	if slices.EqualFunc(was, is, alike) {
+	was, is := edgesFrom(old, node), edgesFrom(flow, node)
+	if slices.EqualFunc(was, is, sameEdge) {
 		return ""
 	}
 	kept := map[string]bool{}
@@ -135,7 +135,7 @@ func edgeChange(old, flow *plan.Flow, source *plan.Source, node string) string {
 	for i, e := range flow.Edges {
 		verb := "changed"
 		switch {
-		case e.From != node || slices.ContainsFunc(was, func(o plan.Edge) bool { return alike(o, e) }):
+		case e.From != node || slices.ContainsFunc(was, func(o plan.Edge) bool { return sameEdge(o, e) }):
 			continue
 		case !kept[e.ID]:
 			verb = "is new"
@@ -209,8 +209,8 @@ func agentsOf(f *plan.Flow, n *plan.Node) []string {
 	return out
 }
 
-// hooked are the flows that a flow's hooks run.
-func hooked(f *plan.Flow) []string {
+// hookFlows are the flows that a flow's hooks run.
+func hookFlows(f *plan.Flow) []string {
 	var out []string
 	if f.Hooks != nil {
 		for _, h := range []*plan.Hook{f.Hooks.Before, f.Hooks.After} {
@@ -242,7 +242,7 @@ func agentChange(old, flow *plan.Flow, source *plan.Source, ids []string) string
 		for i := range was.Nodes {
 			todo = append(todo, agentsOf(was, &was.Nodes[i])...)
 		}
-		todo = append(todo, hooked(was)...)
+		todo = append(todo, hookFlows(was)...)
 	}
 	return strings.Join(out, ", ")
 }
@@ -260,5 +260,5 @@ func agentPlace(was, is *plan.Flow, source plan.Source) string {
 
 // SameNode reports whether a node and the edges out of it are the same in two flows.
 func SameNode(one, other *plan.Flow, id string) bool {
-	return same(one.Node(id), other.Node(id)) && slices.EqualFunc(leaving(one, id), leaving(other, id), alike)
+	return same(one.Node(id), other.Node(id)) && slices.EqualFunc(edgesFrom(one, id), edgesFrom(other, id), sameEdge)
 }

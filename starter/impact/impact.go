@@ -25,7 +25,7 @@ const (
 	Movable = "movable"
 	// Pinned: what is another is under way, or what the run did is not in the new flow.
 	Pinned = "pinned"
-	// Unknown: nobody knows what the run runs.
+	// Unknown: the run's flow is not known.
 	Unknown = "unknown"
 )
 
@@ -83,7 +83,7 @@ func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
 		}
 	}
 	if len(moved) > 0 || len(pinned) > 0 {
-		pinned = append(pinned, lost(f, old, flow, place)...)
+		pinned = append(pinned, lostExecutions(f, old, flow, place)...)
 	}
 	switch {
 	case len(pinned) > 0:
@@ -147,8 +147,8 @@ func Reach(reach map[string]bool, from []string, flows ...*plan.Flow) {
 	}
 }
 
-// lost is what a run did and the new flow has no place for.
-func lost(f *why.Facts, old, flow *plan.Flow, place func(string) string) []Node {
+// lostExecutions are what a run did and the new flow has no place for.
+func lostExecutions(f *why.Facts, old, flow *plan.Flow, place func(string) string) []Node {
 	var out []Node
 	ways := func(x *contract.Execution, label string) {
 		for _, id := range x.Taken {

@@ -86,8 +86,8 @@ func (l *Live) keepDrawing() {
 	}
 }
 
-// Tell implements [Report].
-func (l *Live) Tell(n Notice) {
+// Notify implements [Report].
+func (l *Live) Notify(n Notice) {
 	// Before it is cut to the screen's width: half a secret is not found.
 	n.Text, n.Whole = l.mask.Text(n.Text), l.mask.Tail(n.Whole, len(n.Whole))
 	l.mu.Lock()
@@ -271,7 +271,7 @@ func (l *Live) texts(r *row, width int) []string {
 	return lines
 }
 
-// bar is how much is done, or "" where nobody knows of how much.
+// bar shows how much is done, "" if the total is not known.
 func (l *Live) bar() string {
 	switch {
 	case l.total.Nodes == 0:

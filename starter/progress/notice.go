@@ -51,13 +51,13 @@ type Notice struct {
 
 	// Untimed says that the text belongs to the follower, not to the run.
 	Untimed bool `json:"-"`
-	// Whole is the end of a partial answer, with what was told before.
+	// Whole is the end of a partial answer, with what was shown before.
 	Whole string `json:"-"`
 }
 
 // Report shows what happens in a run. It is called by one goroutine at a time.
 type Report interface {
-	Tell(n Notice)
+	Notify(n Notice)
 	// Close is called before the outcome is printed.
 	Close()
 }
@@ -68,7 +68,7 @@ type TextReader interface{ ReadsText() bool }
 // Counter is a report that shows how much of a run is done.
 type Counter interface{ Count(Total) }
 
-// ModelLabel names a model, and says so where it is none.
+// ModelLabel names a model, and marks scripted answers.
 func ModelLabel(model string) string {
 	if contract.ScriptedAll(model) {
 		return plaintext.Line(model, 200) + " (scripted answers, no model is called)"

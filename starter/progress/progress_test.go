@@ -19,10 +19,10 @@ func TestTableIsBounded(t *testing.T) {
 	for i := range 100 {
 		n := Notice{Node: fmt.Sprintf("n#%d", i), Time: now}
 		n.Event = EventStarted
-		l.Tell(n)
+		l.Notify(n)
 		if i != 3 {
 			n.Event = EventFinished
-			l.Tell(n)
+			l.Notify(n)
 		}
 	}
 	lines := l.table()
@@ -36,9 +36,9 @@ func TestLiveCutsNoSecrets(t *testing.T) {
 	const key = "canary-4f0c9a7712-and-what-is-behind-it"
 	var errs strings.Builder
 	l := &Live{out: &errs, mask: mask.New(key), now: time.Now, done: map[string]bool{}, size: func() (int, int) { return 40, 24 }}
-	l.Tell(Notice{Event: EventStarted, Node: "a#1"})
-	l.Tell(Notice{Event: EventText, Node: "a#1", Whole: strings.Repeat("x", 20) + key})
-	l.Tell(Notice{Event: EventNote, Text: strings.Repeat("y", 300) + key})
+	l.Notify(Notice{Event: EventStarted, Node: "a#1"})
+	l.Notify(Notice{Event: EventText, Node: "a#1", Whole: strings.Repeat("x", 20) + key})
+	l.Notify(Notice{Event: EventNote, Text: strings.Repeat("y", 300) + key})
 	l.draw()
 	if said := errs.String(); strings.Contains(said, "canary") || strings.Contains(said, "behind") || !strings.Contains(said, "[secret]") {
 		t.Errorf("it draws %q", said)
@@ -71,23 +71,23 @@ func TestLastLines(t *testing.T) {
 func stillLive(width, height int) *Live {
 	now := time.Now()
 	l := &Live{now: func() time.Time { return now }, done: map[string]bool{}, size: func() (int, int) { return width, height }}
-	l.Tell(Notice{Event: EventStarted, Node: "tell#1", Time: now, Text: "started"})
+	l.Notify(Notice{Event: EventStarted, Node: "tell#1", Time: now, Text: "started"})
 	return l
 }
 
 func TestPartialAnswersUnderTheirRow(t *testing.T) {
 	l := stillLive(24, 24)
 	answer := Notice{Event: EventText, Node: "tell#1", Call: "model call 1", Attempt: 1, Whole: "It was\na dark and stormy\x1b[2J night"}
-	l.Tell(answer)
+	l.Notify(answer)
 	if diff := cmp.Diff([]string{"  │ It was", "  │ …and stormy[2J night"}, l.table()[1:3]); diff != "" {
 		t.Errorf("the lines below the row (-want +got):\n%s", diff)
 	}
 	answer.Attempt, answer.Whole = 2, "Again"
-	l.Tell(answer)
+	l.Notify(answer)
 	if got := l.table()[1]; got != "  │ attempt 2: Again" {
 		t.Errorf("the line of a second attempt is %q", got)
 	}
-	l.Tell(Notice{Event: EventModel, Node: "tell#1", Call: "model call 1", Time: l.now(), Text: `model call 1: "Again"`})
+	l.Notify(Notice{Event: EventModel, Node: "tell#1", Call: "model call 1", Time: l.now(), Text: `model call 1: "Again"`})
 	if got := l.table(); len(got) != 2 {
 		t.Errorf("of a whole answer there is still a part: %q", got)
 	}
@@ -98,8 +98,8 @@ func TestPartialAnswersHaveBounds(t *testing.T) {
 	for height, want := range map[int]int{24: maxRows + 1, 12: 11, 5: 9} {
 		l := stillLive(80, height)
 		for _, node := range strings.Fields("tell#1 b#1 c#1 d#1 e#1 f#1 g#1 h#1") {
-			l.Tell(Notice{Event: EventStarted, Node: node, Time: l.now(), Text: "started"})
-			l.Tell(Notice{Event: EventText, Node: node, Whole: "one\ntwo\nthree"})
+			l.Notify(Notice{Event: EventStarted, Node: node, Time: l.now(), Text: "started"})
+			l.Notify(Notice{Event: EventText, Node: node, Whole: "one\ntwo\nthree"})
 		}
 		if got := len(l.table()); got != want {
 			t.Errorf("on %d lines the table has %d, want %d", height, got, want)
@@ -110,9 +110,9 @@ func TestPartialAnswersHaveBounds(t *testing.T) {
 // A partial answer does not draw over what somebody types.
 func TestPartialAnswersWaitForTyping(t *testing.T) {
 	l := stillLive(80, 24)
-	l.Tell(Notice{Event: EventRequest, Node: "ask#1", Time: l.now(), Request: &contract.Request{Kind: contract.RequestMessage}})
+	l.Notify(Notice{Event: EventRequest, Node: "ask#1", Time: l.now(), Request: &contract.Request{Kind: contract.RequestMessage}})
 	l.dirty = false
-	l.Tell(Notice{Event: EventText, Node: "tell#1", Whole: "one"})
+	l.Notify(Notice{Event: EventText, Node: "tell#1", Whole: "one"})
 	if l.dirty {
 		t.Error("the table is to be drawn while somebody types")
 	}

@@ -6,7 +6,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Total is how many nodes a run will come to, where its flow tells.
+// Total is how many nodes a run will run.
 type Total struct {
 	Nodes int
 	// AtMost says that conditions may keep the run from some of them.

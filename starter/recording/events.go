@@ -54,7 +54,7 @@ func (r *recorder) event(e *history.Event) {
 		c.message(d)
 	case *history.UpdateCompleted:
 		if d.Turn != nil {
-			c.gave(d.Turn)
+			c.addTurn(d.Turn)
 		}
 	case *history.ChildEnded:
 		c.inbox.closed(d)
@@ -129,11 +129,11 @@ func (c *recordedRun) scheduled(of *history.Call) {
 		c.put(rehearse.Call{At: at, Kind: contract.ActivityCallTool, Tool: t.name, Pending: true, Arguments: of.Argument()})
 		return
 	}
-	c.put(c.asks(at, of))
+	c.put(c.described(at, of))
 }
 
-// asks is what a call asks.
-func (c *recordedRun) asks(at string, of *history.Call) rehearse.Call {
+// described is what a call asks.
+func (c *recordedRun) described(at string, of *history.Call) rehearse.Call {
 	x := rehearse.Call{At: at, Kind: of.Kind, Pending: true}
 	switch in := of.Input.(type) {
 	case *contract.ModelInput:
@@ -182,11 +182,11 @@ func (c *recordedRun) completed(d *history.CallCompleted) {
 	case *contract.ModelResult:
 		c.modelAnswer(at, out)
 	case *contract.JudgeResult:
-		c.rule(at, "", out.Fallbacks, llm.Action{Yes: &out.Yes, Reason: out.Reason, Usage: spent(out.Usage)})
+		c.rule(at, "", out.Fallbacks, llm.Action{Yes: &out.Yes, Reason: out.Reason, Usage: usageOf(out.Usage)})
 	case *contract.CondenseResult:
-		c.rule(at, llm.KindCondense, out.Fallbacks, llm.Action{JSON: out.Value, Usage: spent(out.Usage)})
+		c.rule(at, llm.KindCondense, out.Fallbacks, llm.Action{JSON: out.Value, Usage: usageOf(out.Usage)})
 	case *contract.SummariseResult:
-		c.rule(at, llm.KindCondense, out.Fallbacks, llm.Action{Say: &out.Text, Usage: spent(out.Usage)})
+		c.rule(at, llm.KindCondense, out.Fallbacks, llm.Action{Say: &out.Text, Usage: usageOf(out.Usage)})
 	case *contract.ToolResult:
 		c.answered(x, out)
 	default:
@@ -228,7 +228,7 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 	if kind == "" {
 		return
 	}
-	c.rule(at, kind, nil, llm.Action{Fail: &llm.ScriptFail{Class: played(x.Fail.Class), Text: x.Fail.Text}})
+	c.rule(at, kind, nil, llm.Action{Fail: &llm.ScriptFail{Class: scriptClass(x.Fail.Class), Text: x.Fail.Text}})
 }
 
 // answer takes an answer that somebody sent to the run.

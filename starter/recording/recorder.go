@@ -25,8 +25,8 @@ type recorder struct {
 	// mask knows the secrets of the settings; nil: there are none.
 	mask  *mask.Mask
 	rules []recordedRules
-	// calls are the places of rec.Calls, ruled those of rules, by the call's place.
-	calls, ruled map[string]int
+	// calls are the places of rec.Calls, ruleIndex those of rules, by the call's place.
+	calls, ruleIndex map[string]int
 	// content are stored messages by hash.
 	content map[string]json.RawMessage
 	// started reports whether the run's start was read.
@@ -38,9 +38,9 @@ type recorder struct {
 	userTexts []userText
 	// prompted are prompts that sessions have had, by place and id.
 	prompted map[[2]string]bool
-	// took are the turns of the run itself of which its history tells what they gave, by number.
-	took     map[int]rehearse.TurnOf
-	warnings []string
+	// turnResults are the turns of the run itself with results in its history, by number.
+	turnResults map[int]rehearse.TurnOf
+	warnings    []string
 }
 
 // recordedRules are those of one call: of models that could not answer, then of the one that did.
@@ -50,9 +50,9 @@ type recordedRules struct {
 }
 
 func newRecorder(root string) *recorder {
-	r := &recorder{root: root, runs: map[history.Run]*recordedRun{}, calls: map[string]int{}, ruled: map[string]int{}, content: map[string]json.RawMessage{},
+	r := &recorder{root: root, runs: map[history.Run]*recordedRun{}, calls: map[string]int{}, ruleIndex: map[string]int{}, content: map[string]json.RawMessage{},
 		external: map[[2]string]*externalTool{}, outside: map[string]*externalTool{},
-		prompted: map[[2]string]bool{}, took: map[int]rehearse.TurnOf{}}
+		prompted: map[[2]string]bool{}, turnResults: map[int]rehearse.TurnOf{}}
 	r.rec.Version, r.rec.ID = rehearse.Version, root
 	return r
 }
@@ -95,8 +95,8 @@ func textOfUser(raw json.RawMessage) string {
 	return m.Text
 }
 
-// steer finds for messages that answer no question the model call before the one that got them.
-func (r *recorder) steer() {
+// placeMessages finds for messages that answer no question the model call before the one that got them.
+func (r *recorder) placeMessages() {
 	if rehearse.Asks(r.rec.Run.Flow.Plan) {
 		return
 	}
@@ -139,7 +139,7 @@ func (r *recorder) done() ([]byte, error) {
 	if r.rec.Run.Flow.Plan == nil {
 		return nil, &NoPlanError{r.root}
 	}
-	r.steer()
+	r.placeMessages()
 	r.rec.Inbox = slices.DeleteFunc(r.rec.Inbox, func(d rehearse.Delivery) bool { return d.Empty() })
 	// A rule of the root's would also hold for the call of the same name in a branch.
 	slices.SortStableFunc(r.rules, func(x, y recordedRules) int {

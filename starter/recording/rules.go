@@ -16,7 +16,7 @@ func (r *recorder) rule(at, kind string, switched []contract.Fallback, act llm.A
 	seen := map[string]bool{}
 	for _, s := range switched {
 		if !seen[s.Model] {
-			x.rules = append(x.rules, llm.Rule{At: at, Model: s.Model, Action: llm.Action{Fail: &llm.ScriptFail{Class: played(s.Class), Text: s.Text}}})
+			x.rules = append(x.rules, llm.Rule{At: at, Model: s.Model, Action: llm.Action{Fail: &llm.ScriptFail{Class: scriptClass(s.Class), Text: s.Text}}})
 		}
 		seen[s.Model] = true
 	}
@@ -24,16 +24,16 @@ func (r *recorder) rule(at, kind string, switched []contract.Fallback, act llm.A
 	if c := r.call(at); c != nil {
 		c.Fallbacks = rehearse.Switches(switched)
 	}
-	if i, ok := r.ruled[at]; ok {
+	if i, ok := r.ruleIndex[at]; ok {
 		r.rules[i] = x
 		return
 	}
-	r.ruled[at] = len(r.rules)
+	r.ruleIndex[at] = len(r.rules)
 	r.rules = append(r.rules, x)
 }
 
-// played is the class of a failure as a script can play it.
-func played(class string) string {
+// scriptClass is the class of a failure as a script can play it.
+func scriptClass(class string) string {
 	if !llm.CanFail(class) {
 		return contract.ClassBadRequest
 	}
@@ -47,13 +47,13 @@ func (r *recorder) modelAnswer(at string, out *contract.ModelResult) {
 		return
 	}
 	r.content[contract.SHA(out.Message)] = out.Message
-	x := llm.Action{Usage: spent(out.Usage)}
+	x := llm.Action{Usage: usageOf(out.Usage)}
 	if m.Text != "" || len(m.Calls) == 0 {
 		x.Say = &m.Text
 	}
 	for _, c := range m.Calls {
 		call := llm.ScriptCall{Tool: c.Name, ID: c.ID}
-		if args := strings.TrimSpace(c.Arguments); strings.HasPrefix(args, "{") && json.Valid([]byte(args)) && !doubled([]byte(args)) {
+		if args := strings.TrimSpace(c.Arguments); strings.HasPrefix(args, "{") && json.Valid([]byte(args)) && !hasDuplicateKeys([]byte(args)) {
 			call.Arguments = json.RawMessage(args)
 		} else {
 			call.Raw = &c.Arguments
@@ -69,13 +69,13 @@ func (r *recorder) modelAnswer(at string, out *contract.ModelResult) {
 	r.rule(at, llm.KindAgent, out.Fallbacks, x)
 }
 
-// doubled reports whether an object has a key twice, which a script cannot have.
-func doubled(raw []byte) bool {
+// hasDuplicateKeys reports whether an object has a key twice, which a script cannot have.
+func hasDuplicateKeys(raw []byte) bool {
 	_, err := llm.ParseScript("", fmt.Appendf(nil, `{"default":{"call":{"tool":"t","arguments":%s}}}`, raw))
 	return err != nil
 }
 
-func spent(u contract.Usage) *llm.ScriptUsage {
+func usageOf(u contract.Usage) *llm.ScriptUsage {
 	out := llm.ScriptUsage{Input: u.Input, Output: u.Output, Cached: u.Cached, Written: u.CacheWrite, Reasoning: u.Reasoning}
 	if out == (llm.ScriptUsage{}) {
 		return nil

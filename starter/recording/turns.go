@@ -35,20 +35,20 @@ func (c *recordedRun) turns(s *history.Started) {
 		return
 	}
 	for i := range in.Snapshot.Session.Turns {
-		c.gave(&in.Snapshot.Session.Turns[i])
+		c.addTurn(&in.Snapshot.Session.Turns[i])
 	}
 }
 
-// gave notes the result of a turn of the run itself, once: later it may be omitted.
-func (c *recordedRun) gave(t *contract.Turn) {
-	if _, ok := c.took[t.N]; !ok && c.id == c.root && t.N > 0 && t.Done() {
-		c.took[t.N] = rehearse.NewTurnOf("", t)
+// addTurn notes the result of a turn of the run itself, once: later it may be omitted.
+func (c *recordedRun) addTurn(t *contract.Turn) {
+	if _, ok := c.turnResults[t.N]; !ok && c.id == c.root && t.N > 0 && t.Done() {
+		c.turnResults[t.N] = rehearse.NewTurnOf("", t)
 	}
 }
 
 // turnsBefore are the turns of a run that has no result, in their order.
 func (r *recorder) turnsBefore() []rehearse.TurnOf {
-	return slices.SortedFunc(maps.Values(r.took), func(x, y rehearse.TurnOf) int { return cmp.Compare(x.N, y.N) })
+	return slices.SortedFunc(maps.Values(r.turnResults), func(x, y rehearse.TurnOf) int { return cmp.Compare(x.N, y.N) })
 }
 
 func newMailbox(r *recorder, id string) *mailbox {

@@ -96,7 +96,7 @@ var cronFields = []cronField{
 	{"day of the week", 0, 7, "sun mon tue wed thu fri sat"}, {"year", 2000, 2100, ""},
 }
 
-// cronWords are what stands for a whole expression.
+// cronWords replace a whole expression.
 var cronWords = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
 // readCron checks a cron expression and adds its text as comment: Temporal keeps only that.

@@ -79,12 +79,12 @@ func (srv *Server) agentIn(root *os.Root, name string) (*agent, error) {
 		return a, nil
 	}
 	a.folder = folder
-	a.look(srv.Reading(blueprint.Name, srv.Settings.Profile))
+	a.compile(srv.Reading(blueprint.Name, srv.Settings.Profile))
 	return a, nil
 }
 
-// look compiles the agent.
-func (a *agent) look(reading specadapter.Options) {
+// compile compiles the agent.
+func (a *agent) compile(reading specadapter.Options) {
 	reading.Files = a.folder.Files
 	res, diags := specadapter.Load(a.folder.Name, a.folder.Text, reading)
 	if a.runs, a.diags = res != nil, diags; a.runs {
@@ -219,7 +219,7 @@ func (a *agent) beside(file string) string { return path.Join(path.Dir(a.folder.
 // View shows an agent of a folder as clients see it.
 func View(name string, folder *specadapter.Folder, reading specadapter.Options) *AgentView {
 	a := &agent{name: name, folder: folder, root: &source.Value{Kind: source.Object}}
-	a.look(reading)
+	a.compile(reading)
 	return a.view()
 }
 

@@ -48,9 +48,9 @@ func answer(kind string) handler {
 
 // readAnswer reads a body as an answer of a kind, by default of the token's name.
 func readAnswer(kind string, o *object, r *http.Request) (any, error) {
-	o.only(answerFields[kind]...)
+	o.checkFields(answerFields[kind]...)
 	if kind != contract.RequestMessage && o.text("id") == "" && len(o.problems) == 0 {
-		o.wrong(o.Pos, "the body has no id; write that of the request, which GET /runs/ID/requests lists")
+		o.addProblem(o.Pos, "the body has no id; write that of the request, which GET /runs/ID/requests lists")
 	}
 	by := callerOf(r)
 	var given any
@@ -59,7 +59,7 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		a := &contract.MessageAnswer{By: by}
 		o.decode(a)
 		if o.get("text", source.String) == nil && len(o.problems) == 0 {
-			o.wrong(o.Pos, "the body has no text")
+			o.addProblem(o.Pos, "the body has no text")
 		}
 		if key := r.Header.Get("Idempotency-Key"); a.ID == "" && a.Key == "" {
 			a.Key = key
@@ -71,7 +71,7 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		a := &contract.ToolResultAnswer{By: by}
 		o.decode(a)
 		if (len(a.Result) == 0) == (a.Error == "") && len(o.problems) == 0 {
-			o.wrong(o.Pos, "the body wants exactly one of result and error")
+			o.addProblem(o.Pos, "the body wants exactly one of result and error")
 		}
 		given = a
 	default:
@@ -79,7 +79,7 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		o.decode(a)
 		given = a
 	}
-	return given, o.bad()
+	return given, o.problem()
 }
 
 // readConfirm reads whether a tool may be called.
@@ -87,10 +87,10 @@ func readConfirm(o *object, by string) *contract.ConfirmAnswer {
 	a := &contract.ConfirmAnswer{By: by}
 	o.decode(a)
 	if a.Approve == nil && len(o.problems) == 0 {
-		o.wrong(o.Pos, "the body does not say whether the call may be made; write \"approve\": true or false")
+		o.addProblem(o.Pos, "the body does not say whether the call may be made; write \"approve\": true or false")
 	}
 	if v := o.Get("arguments"); v != nil && a.Approve != nil && !*a.Approve {
-		o.wrong(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")
+		o.addProblem(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")
 	}
 	return a
 }

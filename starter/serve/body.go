@@ -27,7 +27,7 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 	if err != nil || media != "application/json" {
 		return nil, NewProblem(MediaType, "send JSON with Content-Type: application/json", "the Content-Type is %s", source.Quote(r.Header.Get("Content-Type")))
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(bare(w), r.Body, int64(srv.Settings.MaxBody)))
+	data, err := io.ReadAll(http.MaxBytesReader(unmasked(w), r.Body, int64(srv.Settings.MaxBody)))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
@@ -59,13 +59,13 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 // oneLine puts a diagnostic's help behind its text.
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n\t", "; ") }
 
-// wrong notes what is wrong at a place of the body.
-func (o *object) wrong(at source.Pos, format string, args ...any) {
+// addProblem notes what is wrong at a place of the body.
+func (o *object) addProblem(at source.Pos, format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf("body:%d:%d: ", at.Line, at.Col)+fmt.Sprintf(format, args...))
 }
 
-// only notes members that are none of these.
-func (o *object) only(known ...string) {
+// checkFields notes members that are none of these.
+func (o *object) checkFields(known ...string) {
 	names := source.NewSuggester(known)
 	for _, m := range o.Members {
 		if slices.Contains(known, m.Key) {
@@ -75,7 +75,7 @@ func (o *object) only(known ...string) {
 		if near := names.Nearest(m.Key); near != "" {
 			help = fmt.Sprintf("did you mean %q?", near)
 		}
-		o.wrong(m.KeyPos, "there is no field %s; %s", source.Quote(m.Key), help)
+		o.addProblem(m.KeyPos, "there is no field %s; %s", source.Quote(m.Key), help)
 	}
 }
 
@@ -86,7 +86,7 @@ func (o *object) get(key string, want source.Kind) *source.Value {
 	case v == nil || v.Kind == source.Null:
 		return nil
 	case v.Kind != want:
-		o.wrong(v.Pos, "%s is %s, want %s", key, v.Describe(), want)
+		o.addProblem(v.Pos, "%s is %s, want %s", key, v.Describe(), want)
 		return nil
 	}
 	return v
@@ -109,9 +109,9 @@ func (o *object) decode(to any) {
 	switch {
 	case err == nil || len(o.problems) > 0:
 	case errors.As(err, &kind):
-		o.wrong(o.place(kind.Field), "%s is %s, want %s", kind.Field, article(kind.Value), inJSON(kind))
+		o.addProblem(o.place(kind.Field), "%s is %s, want %s", kind.Field, article(kind.Value), inJSON(kind))
 	default:
-		o.wrong(o.Pos, "%s", strings.TrimPrefix(err.Error(), "json: "))
+		o.addProblem(o.Pos, "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 }
 
@@ -154,8 +154,8 @@ func inJSON(e *json.UnmarshalTypeError) string {
 	return "a whole number"
 }
 
-// bad is the problem with all that is wrong with the body, or nil.
-func (o *object) bad() error {
+// problem is the problem with all that is wrong with the body, or nil.
+func (o *object) problem() error {
 	if len(o.problems) == 0 {
 		return nil
 	}

@@ -42,7 +42,7 @@ var withoutEffect = []unheeded{
 func (o *object) noEffect(fields []unheeded) {
 	for _, f := range fields {
 		if v := o.get(f.key, f.kind); v != nil && (v.Text != "" || len(v.Members) > 0) {
-			o.wrong(v.Pos, "%s has no effect here: %s; leave it out", f.key, f.why)
+			o.addProblem(v.Pos, "%s has no effect here: %s; leave it out", f.key, f.why)
 		}
 	}
 }
@@ -52,9 +52,9 @@ func (o *object) mode() {
 	switch mode := o.text("execution_mode"); mode {
 	case "", contract.ModeSync, contract.ModePoll:
 	case contract.ModeCallback:
-		o.wrong(o.place("execution_mode"), "execution_mode is %q, but no run here calls another back; write async_poll and ask for the run", mode)
+		o.addProblem(o.place("execution_mode"), "execution_mode is %q, but no run here calls another back; write async_poll and ask for the run", mode)
 	default:
-		o.wrong(o.place("execution_mode"), "execution_mode is %s, want sync or async_poll", source.Quote(mode))
+		o.addProblem(o.place("execution_mode"), "execution_mode is %s, want sync or async_poll", source.Quote(mode))
 	}
 }
 
@@ -88,7 +88,7 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 	if s.ID == "" {
 		s.ID = newRunID()
 	}
-	if err := held(ctx, s, called); err != nil {
+	if err := checkInputs(ctx, s, called); err != nil {
 		return err
 	}
 	return fits(in)
@@ -98,7 +98,7 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 func (o *object) parameters() *source.Value {
 	v := o.get("parameters", source.Object)
 	if given := o.Get("parameters"); given == nil || given.Kind == source.Null {
-		o.wrong(o.place("parameters"), `the body has no parameters; write "parameters": {"prompt": "..."}`)
+		o.addProblem(o.place("parameters"), `the body has no parameters; write "parameters": {"prompt": "..."}`)
 	}
 	return v
 }
@@ -112,24 +112,24 @@ func (o *object) images() []contract.Image {
 	var in struct {
 		Images []contract.Image `json:"images"`
 	}
-	only := *o.Value
-	only.Members = slices.DeleteFunc(slices.Clone(only.Members), func(m source.Member) bool { return m.Key != "images" })
-	plain := &object{Value: &only}
+	checkFields := *o.Value
+	checkFields.Members = slices.DeleteFunc(slices.Clone(checkFields.Members), func(m source.Member) bool { return m.Key != "images" })
+	plain := &object{Value: &checkFields}
 	plain.decode(&in)
 	if o.problems = append(o.problems, plain.problems...); len(plain.problems) > 0 {
 		return nil
 	}
 	if err := contract.CheckImages(in.Images); err != nil {
-		o.wrong(v.Pos, "%v", err)
+		o.addProblem(v.Pos, "%v", err)
 	}
 	return in.Images
 }
 
 // session reads all of a start in the framework's words but the agent.
 func (o *object) session() (*contract.RunInput, error) {
-	o.only(sessionFields...)
+	o.checkFields(sessionFields...)
 	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
-		o.wrong(o.place("type"), `type is %s, want "start_session" or "resume_session"; for a flow write "flow"`, source.Quote(kind))
+		o.addProblem(o.place("type"), `type is %s, want "start_session" or "resume_session"; for a flow write "flow"`, source.Quote(kind))
 	}
 	o.mode()
 	o.noEffect(withoutEffect)
@@ -138,7 +138,7 @@ func (o *object) session() (*contract.RunInput, error) {
 	o.modelAndScript(in)
 	o.text("agent_name")
 	o.get("scope", source.Object)
-	if err := o.bad(); err != nil {
+	if err := o.problem(); err != nil {
 		return nil, err
 	}
 	in.Params = params.JSON()
@@ -154,10 +154,10 @@ var flowFields = []string{"flow", "input", "images", "params", "scope", "value",
 
 // flowStart reads a start of a flow in any dialect: of a document, or by a name.
 func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
-	o.only(flowFields...)
+	o.checkFields(flowFields...)
 	if ref := o.get("flow", source.Object); ref != nil {
 		inner := &object{Value: ref}
-		inner.only("text", "name", "dialect", "profile", "files")
+		inner.checkFields("text", "name", "dialect", "profile", "files")
 		o.problems = append(o.problems, inner.problems...)
 	}
 	// A script may be a text, which the contract's is not.
@@ -167,7 +167,7 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 	o.problems = append(o.problems, plain.problems...)
 	o.modelAndScript(in)
 	o.get("params", source.Object)
-	if err := o.bad(); err != nil {
+	if err := o.problem(); err != nil {
 		return err
 	}
 	doc, err := srv.document(in.Flow)
@@ -193,7 +193,7 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 	if s.ID == "" {
 		s.ID = srv.NewID(in.Flow.Plan.Name)
 	}
-	if err := held(ctx, s, in.Flow.Plan.Name); err != nil {
+	if err := checkInputs(ctx, s, in.Flow.Plan.Name); err != nil {
 		return err
 	}
 	return fits(in)
@@ -218,11 +218,11 @@ func (o *object) modelAndScript(in *contract.RunInput) {
 	models := llm.Refs(in.Model)
 	for _, m := range models {
 		if m != llm.ScriptModel && !strings.Contains(m, "/") {
-			o.wrong(at, "the model %s is not provider/model; write for example openai/%s", source.Quote(m), m)
+			o.addProblem(at, "the model %s is not provider/model; write for example openai/%s", source.Quote(m), m)
 		}
 	}
 	if in.Model != "" && len(models) == 0 {
-		o.wrong(at, "the model %s names none; write for example openai/gpt-5-mini", source.Quote(in.Model))
+		o.addProblem(at, "the model %s names none; write for example openai/gpt-5-mini", source.Quote(in.Model))
 	}
 	v := o.Get("script")
 	if v == nil || v.Kind == source.Null {
@@ -235,11 +235,11 @@ func (o *object) modelAndScript(in *contract.RunInput) {
 	script, err := llm.ParseScript(name, text)
 	switch {
 	case err != nil:
-		o.wrong(v.Pos, "the script: %s", contract.FailureOf(err).Text)
+		o.addProblem(v.Pos, "the script: %s", contract.FailureOf(err).Text)
 	case in.Model == "":
 		in.Model = llm.ScriptModel
 	case !llm.AsksScript(in.Model):
-		o.wrong(at, "the script is what the model script says, but the model is %s; leave out one of them", source.Quote(in.Model))
+		o.addProblem(at, "the script is what the model script says, but the model is %s; leave out one of them", source.Quote(in.Model))
 	}
 	in.Script = script
 }
@@ -285,14 +285,14 @@ func (srv *Server) plan(in *contract.RunInput, doc *specadapter.Folder, reading 
 		return known
 	}
 	if res == nil {
-		return unfit(InvalidFlow, "fix the document", diags)
+		return invalidDocument(InvalidFlow, "fix the document", diags)
 	}
 	in.Flow = contract.FlowRef{Plan: res.Flow, Source: &res.Source}
 	return nil
 }
 
-// unfit is the problem of a document that does not compile.
-func unfit(kind Kind, remedy string, diags []source.Diagnostic) *Problem {
+// invalidDocument is the problem of a document that does not compile.
+func invalidDocument(kind Kind, remedy string, diags []source.Diagnostic) *Problem {
 	var lines []string
 	for _, g := range diags {
 		if g.Severity == source.Error {
@@ -321,9 +321,9 @@ func fits(in *contract.RunInput) error {
 	if len(raw) > maxInput {
 		return NewProblem(TooLarge, "shorten the largest", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), maxInput)
 	}
-	var wrong *contract.Failure
-	if _, err := contract.ReadInput(raw); errors.As(err, &wrong) {
-		return NewProblem(InvalidBody, "correct it", "%s", strings.TrimPrefix(wrong.Text, "the run's input: "))
+	var addProblem *contract.Failure
+	if _, err := contract.ReadInput(raw); errors.As(err, &addProblem) {
+		return NewProblem(InvalidBody, "correct it", "%s", strings.TrimPrefix(addProblem.Text, "the run's input: "))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// documentFields are those of an agent that stand in its document, in the order in which they
+// documentFields are those of an agent in its document, in the order in which they
 // are written; besideFields are those that have a file of their own.
 var (
 	documentFields = []string{"name", "description", "type", "parameters_schema", "output_schema", "skills", "tags", "capabilities",
@@ -118,18 +118,18 @@ func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) 
 	if err := o.noProgram(); err != nil {
 		return nil, err
 	}
-	o.only(slices.Concat(documentFields, besideFields, programs)...)
+	o.checkFields(slices.Concat(documentFields, besideFields, programs)...)
 	name := o.text("name")
 	switch {
 	case name == "" && called != "":
 		name = called
 	case called != "" && name != called:
-		o.wrong(o.place("name"), "the name is %s, but the address says %s", source.Quote(name), source.Quote(called))
+		o.addProblem(o.place("name"), "the name is %s, but the address says %s", source.Quote(name), source.Quote(called))
 	case !agentName.MatchString(name):
-		o.wrong(o.place("name"), "the name is %s, want letters, digits, _ and -, at most 60, a letter or digit first", source.Quote(name))
+		o.addProblem(o.place("name"), "the name is %s, want letters, digits, _ and -, at most 60, a letter or digit first", source.Quote(name))
 	}
 	prompt, servers := o.get("system_prompt", source.String), o.get("mcp_servers", source.Object)
-	if err := o.bad(); err != nil {
+	if err := o.problem(); err != nil {
 		return nil, err
 	}
 	a := &draft{name: name, files: map[string][]byte{specadapter.FolderMain: document(o, name)}}
@@ -187,9 +187,9 @@ func (srv *Server) check(root *os.Root, a *draft) (*agent, error) {
 		return nil, NewProblem(InvalidAgent, "correct the agent", "%v", err)
 	}
 	out := &agent{name: a.name, folder: folder}
-	out.look(srv.Reading(blueprint.Name, srv.Settings.Profile))
+	out.compile(srv.Reading(blueprint.Name, srv.Settings.Profile))
 	if !out.runs {
-		return nil, unfit(InvalidAgent, "correct the agent; nothing was saved", out.diags)
+		return nil, invalidDocument(InvalidAgent, "correct the agent; nothing was saved", out.diags)
 	}
 	return out, nil
 }

@@ -18,8 +18,8 @@ const eventStream = "text/event-stream"
 
 // Pauses of a stream of events.
 const (
-	// beat is how often a stream without events shows that it is alive.
-	beat = 15 * time.Second
+	// keepAliveInterval is how often a stream without events shows that it is alive.
+	keepAliveInterval = 15 * time.Second
 	// retryMillis is how long a client shall wait before it comes back.
 	retryMillis = 2000
 )
@@ -60,9 +60,9 @@ func (s *stream) write(b []byte) error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-// beats shows that the stream is alive, until ctx is done.
-func (s *stream) beats(ctx context.Context, cancel func()) {
-	ticker := time.NewTicker(beat)
+// keepAlive shows that the stream is alive, until ctx is done.
+func (s *stream) keepAlive(ctx context.Context, cancel func()) {
+	ticker := time.NewTicker(keepAliveInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -77,8 +77,7 @@ func (s *stream) beats(ctx context.Context, cancel func()) {
 	}
 }
 
-// getEvents tells what happens in a run, as server-sent events. The last one is the result or
-// the error; a client that comes back after it is told not to.
+// getEvents sends the events of a run, at last its result or error. A client that reconnects after it gets 204.
 func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	after := r.Header.Get("Last-Event-ID")
 	if strings.ContainsAny(after, " \t") {
@@ -106,7 +105,7 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer cancel()
-	helpers.Go(func() { srv.untilClosing(ctx, cancel) })
+	helpers.Go(func() { srv.cancelOnClose(ctx, cancel) })
 	w.Header().Set("Content-Type", eventStream)
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
@@ -116,7 +115,7 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	if err := out.write(fmt.Appendf(nil, "retry: %d\n\n", retryMillis)); err != nil {
 		return nil //nolint:nilerr // the client has gone
 	}
-	helpers.Go(func() { out.beats(ctx, cancel) })
+	helpers.Go(func() { out.keepAlive(ctx, cancel) })
 	err = srv.Runs.Follow(ctx, run, after, func(e *Event) error {
 		e.Session, e.Timestamp = sessionOf(run), e.Timestamp.UTC()
 		return out.send(e.Type, e.ID, e)
@@ -131,8 +130,8 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// untilClosing ends something when the server closes.
-func (srv *Server) untilClosing(ctx context.Context, cancel func()) {
+// cancelOnClose cancels when the server closes.
+func (srv *Server) cancelOnClose(ctx context.Context, cancel func()) {
 	select {
 	case <-srv.closing:
 		cancel()

@@ -29,7 +29,7 @@ func (srv *Server) guard(mux *http.ServeMux) http.Handler {
 		defer srv.recovered(w, r)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		if p := srv.crossing(w, r); p != nil {
+		if p := srv.checkOrigin(w, r); p != nil {
 			p.write(w)
 			return
 		}
@@ -43,7 +43,7 @@ func (srv *Server) guard(mux *http.ServeMux) http.Handler {
 			return
 		}
 		if h, pattern := mux.Handler(r); pattern == "" {
-			lost(h, r).write(w)
+			noRoute(h, r).write(w)
 			return
 		}
 		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
@@ -63,8 +63,8 @@ func (srv *Server) recovered(w http.ResponseWriter, r *http.Request) {
 	NewProblem(Defect, "report it with the log of this server", "the request met a defect of this server").write(w)
 }
 
-// lost is the problem of an address that is not there, or not with the method.
-func lost(h http.Handler, r *http.Request) *Problem {
+// noRoute is the problem of an address that is not there, or not with the method.
+func noRoute(h http.Handler, r *http.Request) *Problem {
 	message := &headOnly{header: http.Header{}}
 	h.ServeHTTP(message, r)
 	if allow := message.header.Get("Allow"); message.status == http.StatusMethodNotAllowed {
@@ -88,10 +88,9 @@ func (h *headOnly) WriteHeader(status int) { h.status = status }
 // Write drops the body.
 func (*headOnly) Write(p []byte) (int, error) { return len(p), nil }
 
-// crossing keeps pages of foreign origins out, and lets those in that are configured.
-func (srv *Server) crossing(w http.ResponseWriter, r *http.Request) *Problem {
-	// Without tokens the name under which the door was reached is what tells its user's
-	// programs from a web page: names of others may be made to lead here.
+// checkOrigin keeps pages of foreign origins out, and lets those in that are configured.
+func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem {
+	// Without tokens the host's name protects from web pages: other names may resolve to this machine.
 	if len(srv.Tokens) == 0 && !local(r.Host) {
 		return NewProblem(Forbidden, "use localhost or 127.0.0.1, or configure tokens", "the request is for the host %s, which is not this machine's own name", source.Quote(r.Host))
 	}

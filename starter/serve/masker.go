@@ -43,8 +43,8 @@ func (v *masker) answer(p, end []byte) []byte {
 	return slices.Concat(v.mask.Answer(value), end)
 }
 
-// bare is the server's own writer: it knows when a request is too large to go on with.
-func bare(w http.ResponseWriter) http.ResponseWriter {
+// unmasked is the server's own writer: it knows when a request is too large to go on with.
+func unmasked(w http.ResponseWriter) http.ResponseWriter {
 	if v, ok := w.(*masker); ok {
 		return v.ResponseWriter
 	}

@@ -104,27 +104,27 @@ func fromFile(t *testing.T, name string) (title string, root, parts map[string]a
 // reached are the parts to which a schema refers, in itself or through others.
 func reached(schema any, parts map[string]any) []string {
 	found := map[string]bool{}
-	var look func(v any)
-	look = func(v any) {
+	var compile func(v any)
+	compile = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			if ref, ok := v["$ref"].(string); ok {
 				name := strings.TrimPrefix(ref, "#/components/schemas/")
 				if !found[name] && parts[name] != nil {
 					found[name] = true
-					look(parts[name])
+					compile(parts[name])
 				}
 			}
 			for _, inner := range v {
-				look(inner)
+				compile(inner)
 			}
 		case []any:
 			for _, inner := range v {
-				look(inner)
+				compile(inner)
 			}
 		}
 	}
-	look(schema)
+	compile(schema)
 	return slices.Sorted(maps.Keys(found))
 }
 

@@ -24,7 +24,7 @@ type Runs interface {
 	State(ctx context.Context, run *Run) (map[string]json.RawMessage, error)
 	// Transcript returns all messages, thread by thread, and the ids of workflows without history.
 	Transcript(ctx context.Context, run *Run) (lines []Line, missing []string, err error)
-	// Answer gives an answer, or a message that nobody asked for.
+	// Answer sends an answer, or a message without a request.
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
 	Cancel(ctx context.Context, run *Run) error
 	// Resume gives a session its next prompt and returns when that is taken.
@@ -33,7 +33,7 @@ type Runs interface {
 	Stop(ctx context.Context, run *Run, by string) error
 	// Turns are those of a session, and whether it is open. Another run has none.
 	Turns(ctx context.Context, run *Run) (turns []contract.Turn, open bool, err error)
-	// CheckEvent refuses an id that no event can have; "" is none.
+	// CheckEvent refuses what cannot be the id of an event.
 	CheckEvent(id string) error
 	// Follow sends what happens behind the event with the id after, until the run is closed or ctx is done.
 	Follow(ctx context.Context, run *Run, after string, tell func(*Event) error) error
@@ -63,7 +63,7 @@ type Run struct {
 	Closed *time.Time
 	// Kept says that the run is a turn of a session. Closed is the turn's end then.
 	Kept bool
-	// Silent is why nobody could say how a session's turns stand; nobody is asked again then.
+	// Silent is why a session's turns are unknown; its worker is not asked again then.
 	Silent error
 	// Current and First are the last and the first run of the chain, Queue is the task queue; for [Runs] alone.
 	Current, First, Queue string

@@ -17,7 +17,7 @@ import (
 // A start of an agent is a session: the framework's run is one turn of it. The first has the
 // session's own run as its id; a later one is named behind it.
 
-// ofTurn stands between a session's first run and the id of a later turn.
+// ofTurn separates a session's first run from the id of a later turn.
 const ofTurn = "~turn-"
 
 // TurnID is the id of the run that is a later turn of a session.
@@ -31,8 +31,8 @@ func SplitTurn(id string) (workflow, turn string) {
 	return id, ""
 }
 
-// ofStarts are fields that a start alone can have: the session goes on with what it was given.
-var ofStarts = []unheeded{
+// startFields are fields that a start alone can have: the session goes on with what it was given.
+var startFields = []unheeded{
 	{"id", source.String, "a turn's id is made of the Idempotency-Key"},
 	{"model", source.String, "the session has its model"},
 	{"scope", source.Object, "the session has its scope"},
@@ -41,10 +41,10 @@ var ofStarts = []unheeded{
 
 // resume gives a session its next prompt, as the framework writes it.
 func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) error {
-	o.only(sessionFields...)
+	o.checkFields(sessionFields...)
 	o.mode()
 	o.noEffect(withoutEffect)
-	o.noEffect(ofStarts)
+	o.noEffect(startFields)
 	session, agent := o.text("session_id"), o.text("agent_name")
 	if err := checkNames(r.Header.Get("Idempotency-Key"), &Start{}, &object{Value: o.Value}); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) err
 	if session == "" && len(o.problems) == 0 {
 		return NewProblem(BadRequest, "name the session that a start gave", "session_id is required for resume_session")
 	}
-	if err := o.bad(); err != nil {
+	if err := o.problem(); err != nil {
 		return err
 	}
 	run, err := srv.session(r.Context(), session)
@@ -147,8 +147,8 @@ type sessionStatus struct {
 	LastResumedAt *time.Time `json:"last_resumed_at"`
 }
 
-// standing asks how a session stands. The turns are those that have begun.
-func (srv *Server) standing(r *http.Request) (*Run, []contract.Turn, *sessionStatus, error) {
+// sessionState asks how a session stands. The turns are those that have begun.
+func (srv *Server) sessionState(r *http.Request) (*Run, []contract.Turn, *sessionStatus, error) {
 	id := r.PathValue("id")
 	run, err := srv.session(r.Context(), id)
 	if err != nil {
@@ -184,7 +184,7 @@ func (srv *Server) standing(r *http.Request) (*Run, []contract.Turn, *sessionSta
 
 // getSessionStatus shows how a session stands.
 func (srv *Server) getSessionStatus(w http.ResponseWriter, r *http.Request) error {
-	_, _, out, err := srv.standing(r)
+	_, _, out, err := srv.sessionState(r)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (srv *Server) getSessionStatus(w http.ResponseWriter, r *http.Request) erro
 
 // getSessionResult gives the result of a session's latest turn.
 func (srv *Server) getSessionResult(w http.ResponseWriter, r *http.Request) error {
-	run, turns, _, err := srv.standing(r)
+	run, turns, _, err := srv.sessionState(r)
 	if err != nil {
 		return err
 	}

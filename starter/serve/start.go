@@ -22,7 +22,7 @@ import (
 type started struct {
 	RunID     string `json:"run_id"`
 	SessionID string `json:"session_id"`
-	// Status is always pending: nobody has looked at the run yet.
+	// Status is always pending.
 	Status string `json:"status"`
 }
 
@@ -49,7 +49,7 @@ func (srv *Server) start(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if err := srv.unused(r.Context(), s); err != nil {
+	if err := srv.checkSession(r.Context(), s); err != nil {
 		return err
 	}
 	readStart := srv.flowStart
@@ -69,8 +69,8 @@ func (srv *Server) start(w http.ResponseWriter, r *http.Request) error {
 	return created(w, run)
 }
 
-// unused refuses a session's id that another session has: one that its client did not name.
-func (srv *Server) unused(ctx context.Context, s *Start) error {
+// checkSession refuses a session's id that another session has: one that its client did not name.
+func (srv *Server) checkSession(ctx context.Context, s *Start) error {
 	if s.Session == "" {
 		return nil
 	}
@@ -152,10 +152,10 @@ func checkNames(key string, s *Start, o *object) error {
 	case s.ID != "" && s.Session != "":
 		return NewProblem(BadRequest, "leave out one of them", "the body has an id and a session_id, which both name the run")
 	}
-	return o.bad()
+	return o.problem()
 }
 
-// ofSession tells ids of sessions from keys: no client has such a name.
+// ofSession separates ids of sessions from keys: no client has such a name.
 const ofSession = "\x00session"
 
 // derived makes a run's id of a client's own name for it. A key belongs to the client that sent it.
@@ -205,8 +205,8 @@ func hashOf(v *source.Value) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// held holds what a run is given to the inputs that its flow declares.
-func held(ctx context.Context, s *Start, agent string) error {
+// checkInputs checks what a run is given to the inputs that its flow declares.
+func checkInputs(ctx context.Context, s *Start, agent string) error {
 	flow := s.Input.Flow.Plan
 	if len(s.Input.Value) > 0 && !specadapter.TraitsOf(flow.Dialect).Values {
 		return NewProblem(InvalidBody, "give the text with input", "the body has a value, but no typed values flow in %q, of the dialect %s", flow.Name, flow.Dialect)

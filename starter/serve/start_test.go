@@ -163,10 +163,10 @@ func TestStartOfAFlow(t *testing.T) {
 	named := newBench(t, func(o *Options) { o.Flows.Accept = config.AcceptNamed })
 	named.call("POST", "/runs", body).is(403, "flows.accept: named")
 	named.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(201, "triage-1")
-	bare := newBench(t, func(o *Options) { o.Flows.Dir = "" })
-	bare.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(404, "flows.dir is not set")
-	bare.call("POST", "/runs", documented).is(404, "there is no folder of agents here")
-	bare.call("GET", "/agents", "").is(200, `{"agents":[]}`)
+	unmasked := newBench(t, func(o *Options) { o.Flows.Dir = "" })
+	unmasked.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(404, "flows.dir is not set")
+	unmasked.call("POST", "/runs", documented).is(404, "there is no folder of agents here")
+	unmasked.call("GET", "/agents", "").is(200, `{"agents":[]}`)
 }
 
 func quoted(s string) string {

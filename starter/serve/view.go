@@ -157,7 +157,7 @@ func (srv *Server) await(w http.ResponseWriter, r *http.Request, run *Run, wait 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer time.AfterFunc(wait, cancel).Stop()
-	go srv.untilClosing(ctx, cancel)
+	go srv.cancelOnClose(ctx, cancel)
 	if err := srv.Runs.Await(ctx, run); err != nil && ctx.Err() == nil {
 		return nil, err
 	}

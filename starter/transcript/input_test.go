@@ -68,14 +68,10 @@ func TestTranscriptShowsPromptsOfSessions(t *testing.T) {
 	long := contract.PromptInput{Prompt: strings.Repeat("tea ", 1000)}
 	shown := contract.PromptInput{Prompt: "And this?", Images: []contract.Image{{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}}}
 	h := historytest.New(t)
-	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionUpdateAcceptedEventAttributes{WorkflowExecutionUpdateAcceptedEventAttributes: &historypb.WorkflowExecutionUpdateAcceptedEventAttributes{
-			AcceptedRequest: &updatepb.Request{Input: &updatepb.Input{Name: contract.UpdatePrompt, Args: h.Payload(long)}}}}
-	})
-	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{
-			SignalName: contract.UpdatePrompt, Input: h.Payload(shown)}}
-	})
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, &historypb.WorkflowExecutionUpdateAcceptedEventAttributes{
+		AcceptedRequest: &updatepb.Request{Input: &updatepb.Input{Name: contract.UpdatePrompt, Args: h.Payload(long)}}})
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, &historypb.WorkflowExecutionSignaledEventAttributes{
+		SignalName: contract.UpdatePrompt, Input: h.Payload(shown)})
 	want := "== n#1\n"
 	var tail []contract.TailEntry
 	for _, in := range []contract.PromptInput{long, shown} {

@@ -18,6 +18,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weft/activities/contract"
@@ -34,14 +36,22 @@ type History struct {
 // New returns an empty history.
 func New(t testing.TB) *History { return &History{T: t} }
 
-// Add adds an event and returns its id; set fills in its attributes.
-func (h *History) Add(kind enumspb.EventType, set func(*historypb.HistoryEvent)) int64 {
+// Add adds an event with attributes, if any, and returns its id.
+func (h *History) Add(kind enumspb.EventType, attributes proto.Message) int64 {
 	if h.Start.IsZero() {
 		h.Start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	}
 	e := &historypb.HistoryEvent{EventId: int64(len(h.Events) + 1), EventType: kind}
 	e.EventTime = timestamppb.New(h.Start.Add(time.Duration(len(h.Events)) * 100 * time.Millisecond))
-	set(e)
+	if attributes != nil {
+		m := e.ProtoReflect()
+		fields := m.Descriptor().Oneofs().ByName("attributes").Fields()
+		for i := range fields.Len() {
+			if f := fields.Get(i); f.Message() == attributes.ProtoReflect().Descriptor() {
+				m.Set(f, protoreflect.ValueOfMessage(attributes.ProtoReflect()))
+			}
+		}
+	}
 	h.Events = append(h.Events, e)
 	return e.EventId
 }
@@ -58,42 +68,32 @@ func (h *History) Payload(v any) *commonpb.Payloads {
 
 // Begin adds the start of a flow, which continues the run before, if that is not "".
 func (h *History) Begin(before string, in contract.RunInput) {
-	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
-			WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, ContinuedExecutionRunId: before, Input: h.Payload(in)}}
-	})
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, &historypb.WorkflowExecutionStartedEventAttributes{
+		WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, ContinuedExecutionRunId: before, Input: h.Payload(in)})
 }
 
 // Signalled adds a signal.
 func (h *History) Signalled(name string, arg any) {
-	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{
-			SignalName: name, Input: h.Payload(arg)}}
-	})
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, &historypb.WorkflowExecutionSignaledEventAttributes{
+		SignalName: name, Input: h.Payload(arg)})
 }
 
 // Scheduled adds the scheduling of an activity.
 func (h *History) Scheduled(id, kind string, in any) int64 {
-	return h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ActivityTaskScheduledEventAttributes{ActivityTaskScheduledEventAttributes: &historypb.ActivityTaskScheduledEventAttributes{
-			ActivityId: id, ActivityType: &commonpb.ActivityType{Name: kind}, Input: h.Payload(in)}}
-	})
+	return h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, &historypb.ActivityTaskScheduledEventAttributes{
+		ActivityId: id, ActivityType: &commonpb.ActivityType{Name: kind}, Input: h.Payload(in)})
 }
 
 // Started adds the start of an activity.
 func (h *History) Started(scheduled int64, attempt int32, last *failurepb.Failure) {
-	h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ActivityTaskStartedEventAttributes{ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{
-			ScheduledEventId: scheduled, Attempt: attempt, LastFailure: last}}
-	})
+	h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED, &historypb.ActivityTaskStartedEventAttributes{
+		ScheduledEventId: scheduled, Attempt: attempt, LastFailure: last})
 }
 
 // Completed adds the result of an activity.
 func (h *History) Completed(scheduled int64, out any) {
-	h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
-			ScheduledEventId: scheduled, Result: h.Payload(out)}}
-	})
+	h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, &historypb.ActivityTaskCompletedEventAttributes{
+		ScheduledEventId: scheduled, Result: h.Payload(out)})
 }
 
 // Call adds an activity from its scheduling to its result.
@@ -105,27 +105,21 @@ func (h *History) Call(id, kind string, in, out any) {
 
 // Child adds the start of a child workflow.
 func (h *History) Child(id, workflow string) int64 {
-	init := h.Add(enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED, func(*historypb.HistoryEvent) {})
-	h.Add(enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ChildWorkflowExecutionStartedEventAttributes{ChildWorkflowExecutionStartedEventAttributes: &historypb.ChildWorkflowExecutionStartedEventAttributes{
-			InitiatedEventId: init, WorkflowType: &commonpb.WorkflowType{Name: workflow},
-			WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run of " + id}}}
-	})
+	init := h.Add(enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED, nil)
+	h.Add(enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED, &historypb.ChildWorkflowExecutionStartedEventAttributes{
+		InitiatedEventId: init, WorkflowType: &commonpb.WorkflowType{Name: workflow},
+		WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run of " + id}})
 	return init
 }
 
 // ChildDone adds the end of a child workflow.
 func (h *History) ChildDone(init int64) {
-	h.Add(enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ChildWorkflowExecutionCompletedEventAttributes{ChildWorkflowExecutionCompletedEventAttributes: &historypb.ChildWorkflowExecutionCompletedEventAttributes{InitiatedEventId: init}}
-	})
+	h.Add(enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED, &historypb.ChildWorkflowExecutionCompletedEventAttributes{InitiatedEventId: init})
 }
 
 // ContinuedAsNew adds the end of a run that another one continues.
 func (h *History) ContinuedAsNew(run string) {
-	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionContinuedAsNewEventAttributes{WorkflowExecutionContinuedAsNewEventAttributes: &historypb.WorkflowExecutionContinuedAsNewEventAttributes{NewExecutionRunId: run}}
-	})
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW, &historypb.WorkflowExecutionContinuedAsNewEventAttributes{NewExecutionRunId: run})
 }
 
 // Message encodes a message as a history holds it.

@@ -84,8 +84,8 @@ type eventReport struct {
 	failed   bool
 }
 
-// Tell implements [progress.Report].
-func (r *eventReport) Tell(n progress.Notice) {
+// Notify implements [progress.Report].
+func (r *eventReport) Notify(n progress.Notice) {
 	if r.failed {
 		return
 	}

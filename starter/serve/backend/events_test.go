@@ -16,8 +16,8 @@ func TestPartialAnswersAsEvents(t *testing.T) {
 	f := follow.New(&runs.Run{Connection: &runs.Connection{}, ID: "root", RunID: "r"}, report)
 	f.Resume(follow.Position{})
 	report.follower = f
-	f.Tell(progress.Notice{Event: progress.EventText, Node: "tell#1", Call: "model call 1", Attempt: 2, Skipped: true}, "%s", "a time")
-	f.Tell(progress.Notice{Event: progress.EventModel, Node: "tell#1", Call: "model call 1"}, "done")
+	f.Notify(progress.Notice{Event: progress.EventText, Node: "tell#1", Call: "model call 1", Attempt: 2, Skipped: true}, "%s", "a time")
+	f.Notify(progress.Notice{Event: progress.EventModel, Node: "tell#1", Call: "model call 1"}, "done")
 	if e := got[0]; !report.ReadsText() || e.ID != "" || e.Text != "a time" || !e.Skipped || e.Attempt != 2 || e.Call != "model call 1" {
 		t.Errorf("the event of a partial answer is %+v", e)
 	}
