@@ -36,11 +36,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			if len(order) == 0 {
 				return f.ContinueAsNew(ctx)
 			}
-			for _, b := range order {
-				if b.held == nil {
-					f.run.AskToYield(ctx, b.child)
-				}
-			}
+			f.askToYield(ctx, order)
 		} else if failed == nil {
 			fresh, err := f.freshly()
 			note(err)
@@ -49,7 +45,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if failed != nil {
 			ready = nil
 		}
-		if len(order) == 0 && len(ready) == 1 {
+		if len(order) == 0 && len(ready) == 1 && !isHeld(ready[0]) {
 			f.show(ctx)
 			note(f.runHere(ctx, ready[0]))
 			continue
@@ -73,6 +69,18 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		}
 	}
 }
+
+// askToYield asks the chains that run as children to come back.
+func (f *flowRun) askToYield(ctx workflow.Context, order []*branchRun) {
+	for _, b := range order {
+		if b.held == nil {
+			f.run.AskToYield(ctx, b.child)
+		}
+	}
+}
+
+// isHeld reports whether an execution's chain has ended and its result is to be fetched.
+func isHeld(x *schedule.Execution) bool { return x.Suspended != nil && x.Suspended.Held != nil }
 
 // freshly returns what has become ready to run. What is ready and finished in the run of which this
 // one is a fork is replayed from its log.
@@ -269,8 +277,8 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 		b = &branchRun{x: x}
 		f.branches[x] = b
 	}
-	if s := x.Suspended; s != nil && s.Held != nil {
-		f.fetch(ctx, b, s.Held)
+	if isHeld(x) {
+		f.fetch(ctx, b, x.Suspended.Held)
 		return b, nil
 	}
 	in := branchInput(f.run, f.sched, x, &view)

@@ -106,7 +106,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.run.Shared.Model, f.public = out.Model, out.Publish
 	f.run.Allow(out.MaxPayload)
-	if err := f.run.Budget.ResolvedConnection(out.BudgetLimits); err != nil {
+	if err := f.run.Budget.Bound(out.BudgetLimits); err != nil {
 		return err
 	}
 	if f.run.Flow == nil {
@@ -145,7 +145,7 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		}
 		problems, refused = v.Problems, v.Refused
 		f.run.Allow(v.MaxPayload)
-		if err := f.run.Budget.ResolvedConnection(v.BudgetLimits); err != nil {
+		if err := f.run.Budget.Bound(v.BudgetLimits); err != nil {
 			return err
 		}
 		if f.public == nil {

@@ -12,6 +12,7 @@ import (
 	"weft/workflows/values"
 )
 
+// ToolKind runs nodes of kind tool.
 type ToolKind struct{}
 
 // Visit runs a node of kind tool: one call with the values that the node takes. It is a call like

@@ -70,6 +70,7 @@ type Host interface {
 	Route(m *contract.Inbound) (branch string, child *runtime.ChildRun)
 }
 
+// New is the empty inbox of a run, which owns the requests of its tree from then on.
 func New(r *runtime.Run, h Host) *Inbox {
 	d := &Inbox{run: r, host: h, limits: map[string]workflow.CancelFunc{}}
 	r.Requests.Own(d)
@@ -473,7 +474,7 @@ func (d *Inbox) Status(s *contract.Status) {
 	}
 }
 
-// Carry is what the owner's next run goes on with.
+// Snapshot is what the owner's next run goes on with.
 func (d *Inbox) Snapshot() *contract.InboxState {
 	return &contract.InboxState{Open: d.Requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.UnreadMessages,
 		Seen: d.seen, Seq: d.seq, Rejected: d.run.Requests.Rejected, RejectionReasons: d.run.Requests.RejectionReasons}

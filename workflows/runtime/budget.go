@@ -28,7 +28,7 @@ type Budget struct {
 }
 
 // Bound bounds the run's budget by what the worker allows.
-func (b *Budget) ResolvedConnection(m *contract.BudgetLimits) error {
+func (b *Budget) Bound(m *contract.BudgetLimits) error {
 	if m == nil {
 		return nil
 	}

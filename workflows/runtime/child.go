@@ -88,6 +88,7 @@ func RetryTakenID(ctx workflow.Context, err error, tries int, id string) (again 
 	return true, nil
 }
 
+// AlreadyStarted reports whether a child did not start because its id is taken.
 func AlreadyStarted(err error) bool {
 	var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
 	return errors.As(err, &taken)

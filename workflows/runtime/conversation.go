@@ -28,26 +28,26 @@ func (c *Conversation) Open() *Thread {
 	return c.Thread
 }
 
-// talkThread is the name of the thread of a flow's conversation.
+// conversationName is the name of the thread of a flow's conversation.
 const conversationName = "conversation"
 
 // Fork is what a parallel node leaves for the merge behind it.
-func (t *Conversation) Fork(node string) *contract.Fork {
-	for i := range t.Forks {
-		if t.Forks[i].Node == node {
-			return &t.Forks[i]
+func (c *Conversation) Fork(node string) *contract.Fork {
+	for i := range c.Forks {
+		if c.Forks[i].Node == node {
+			return &c.Forks[i]
 		}
 	}
-	t.Forks = append(t.Forks, contract.Fork{Node: node})
-	return &t.Forks[len(t.Forks)-1]
+	c.Forks = append(c.Forks, contract.Fork{Node: node})
+	return &c.Forks[len(c.Forks)-1]
 }
 
 // SpentFor is what is spent for a node. Nodes beside each other count each for itself, until a merge picks one.
-func (t *Conversation) SpentFor(n *plan.Node) int {
-	spent := t.Spent
-	for i := range t.Forks {
-		if n.Cost != nil && n.Cost.Forked && t.Forks[i].Node != n.ID {
-			spent -= t.Forks[i].Spent
+func (c *Conversation) SpentFor(n *plan.Node) int {
+	spent := c.Spent
+	for i := range c.Forks {
+		if n.Cost != nil && n.Cost.Forked && c.Forks[i].Node != n.ID {
+			spent -= c.Forks[i].Spent
 		}
 	}
 	return spent
@@ -68,6 +68,7 @@ func (c *Conversation) PickFork(node string, m *plan.Merge) error {
 	return nil
 }
 
+// DropForks forgets what the nodes that a merge joins have said.
 func (c *Conversation) DropForks(m *plan.Merge) {
 	c.Forks = slices.DeleteFunc(c.Forks, func(f contract.Fork) bool {
 		return slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node })
@@ -87,6 +88,7 @@ func (c *Conversation) Add(messages []contract.ThreadMessage) {
 	}
 }
 
+// CarriedMessages are the messages of some entries.
 func CarriedMessages(entries []threadEntry) []contract.ThreadMessage {
 	var out []contract.ThreadMessage
 	for _, e := range entries {
@@ -96,18 +98,18 @@ func CarriedMessages(entries []threadEntry) []contract.ThreadMessage {
 }
 
 // Remind counts one more reminder of a node, and says how many there have been before.
-func (t *Conversation) Remind(node string) int {
-	for i := range t.reminded {
-		if t.reminded[i].Node == node {
-			t.reminded[i].N++
-			return t.reminded[i].N - 1
+func (c *Conversation) Remind(node string) int {
+	for i := range c.reminded {
+		if c.reminded[i].Node == node {
+			c.reminded[i].N++
+			return c.reminded[i].N - 1
 		}
 	}
-	t.reminded = append(t.reminded, contract.Reminded{Node: node, N: 1})
+	c.reminded = append(c.reminded, contract.Reminded{Node: node, N: 1})
 	return 0
 }
 
-// Snapshot is what a run hands on of its talk: to the next run, or to a branch. whole says
+// Snapshot is what a run hands on of its conversation: to the next run, or to a branch. whole says
 // that no agent that stopped in its middle has the conversation already.
 func (c *Conversation) Snapshot(whole bool) *contract.Conversation {
 	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: c.reminded, Inherited: c.Inherited}
@@ -115,7 +117,7 @@ func (c *Conversation) Snapshot(whole bool) *contract.Conversation {
 		t.Messages = CarriedMessages(c.Thread.Entries)
 		t.Sent = c.Thread.CarriedSent()
 	}
-	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil && t.Inherited == 0 {
+	if t.Messages == nil && c.Forks == nil && c.Spent == 0 && c.reminded == nil && t.Inherited == 0 {
 		return nil
 	}
 	return &t
@@ -133,7 +135,7 @@ func (c *Conversation) Restore(t *contract.Conversation) {
 	c.Forks, c.Spent, c.reminded, c.Inherited = t.Forks, t.Spent, t.Reminded, t.Inherited
 }
 
-// Merge takes back what a branch added to the talk that it was handed.
+// Merge takes back what a branch added to the conversation that it was handed.
 func (c *Conversation) Merge(t *contract.Conversation) {
 	if t == nil {
 		return
@@ -146,14 +148,14 @@ func (c *Conversation) Merge(t *contract.Conversation) {
 }
 
 // atLeast takes over a count that a branch went on with.
-func (t *Conversation) atLeast(m contract.Reminded) {
-	for i := range t.reminded {
-		if t.reminded[i].Node == m.Node {
-			t.reminded[i].N = max(t.reminded[i].N, m.N)
+func (c *Conversation) atLeast(m contract.Reminded) {
+	for i := range c.reminded {
+		if c.reminded[i].Node == m.Node {
+			c.reminded[i].N = max(c.reminded[i].N, m.N)
 			return
 		}
 	}
-	t.reminded = append(t.reminded, m)
+	c.reminded = append(c.reminded, m)
 }
 
 // NeedsConversation reports whether nodes of a branch go on with the flow's conversation.

@@ -19,6 +19,7 @@ type Group struct {
 	yielded bool
 }
 
+// NewGroup is a group without calls.
 func NewGroup(ctx workflow.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = workflow.WithCancel(ctx)

@@ -36,6 +36,7 @@ type JournalStep struct {
 	out any
 }
 
+// NewJournal is a journal with the steps that were made before. above is that of the agent that asked, or nil.
 func NewJournal(above *Journal, steps []contract.JournalStep) *Journal {
 	j := &Journal{above: above, byID: map[string]*JournalStep{}}
 	for i := range steps {

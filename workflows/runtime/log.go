@@ -16,11 +16,12 @@ type ExecutionLog struct {
 	Replay *schedule.Log
 }
 
-// talkMark is how much a run has said before an execution.
-type conversationMark struct{ messages, forks, spent int }
+// ConversationMark is how much a run has said before an execution.
+type ConversationMark struct{ messages, forks, spent int }
 
-func (c *Conversation) Mark() conversationMark {
-	m := conversationMark{forks: len(c.Forks), spent: c.Spent}
+// Mark says how much has been said.
+func (c *Conversation) Mark() ConversationMark {
+	m := ConversationMark{forks: len(c.Forks), spent: c.Spent}
 	if c.Thread != nil {
 		m.messages = len(c.Thread.Entries)
 	}
@@ -29,7 +30,7 @@ func (c *Conversation) Mark() conversationMark {
 
 // Add keeps what an execution did. Where it went on in its middle, what it had said
 // before is the run's before this one.
-func (l *ExecutionLog) Add(x *Execution, done *contract.Execution, sha string, before conversationMark) {
+func (l *ExecutionLog) Add(x *Execution, done *contract.Execution, sha string, before ConversationMark) {
 	p := contract.ExecutionRecord{Execution: *done, Lineage: x.Lineage, SHA: sha}
 	p.Occurrence = x.Occurrence
 	for i := range x.View.State {

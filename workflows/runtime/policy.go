@@ -65,21 +65,18 @@ func (p *ContinuePolicy) ShouldYield(ctx workflow.Context, carried int) bool {
 	return stop || err != nil
 }
 
-// stop reports whether the history is long enough, or the parent asked, and what is carried fits.
+// decide reports whether the history is long enough, or the parent asked, and what is carried fits.
 func (p *ContinuePolicy) decide(ctx workflow.Context, carried int) (bool, error) {
 	if p.Halted != nil {
 		return false, p.Halted
 	}
 	info := workflow.GetInfo(ctx)
-	length := info.GetCurrentHistoryLength()
-	full := p.noRoom || length > LastEvents || info.GetCurrentHistorySize() > LastBytes
-	signals := p.run.Requests.signals >= manySignals
-	if !p.Moved && !p.Asked && !signals || !full && length < p.put && info.GetCurrentHistorySize() < p.putBytes {
+	length, size := info.GetCurrentHistoryLength(), info.GetCurrentHistorySize()
+	full := p.noRoom || length > LastEvents || size > LastBytes
+	if !p.Moved && !p.Asked && !p.manySignals() || !full && length < p.put && size < p.putBytes {
 		return false, nil
 	}
-	wanted := p.Asked || p.Limit > 0 && length >= p.Limit || p.noRoom || signals ||
-		p.Limit == 0 && (info.GetContinueAsNewSuggested() || info.GetCurrentHistorySize() > manyBytes)
-	if wanted && carried <= p.Room()/4*3 {
+	if p.wanted(info) && carried <= p.Room()/4*3 {
 		return true, nil
 	}
 	if full {
@@ -89,6 +86,19 @@ func (p *ContinuePolicy) decide(ctx workflow.Context, carried int) (bool, error)
 	}
 	return false, nil
 }
+
+// wanted reports whether a new run should begin.
+func (p *ContinuePolicy) wanted(info *workflow.Info) bool {
+	switch {
+	case p.Asked || p.noRoom || p.manySignals():
+		return true
+	case p.Limit > 0:
+		return info.GetCurrentHistoryLength() >= p.Limit
+	}
+	return info.GetContinueAsNewSuggested() || info.GetCurrentHistorySize() > manyBytes
+}
+
+func (p *ContinuePolicy) manySignals() bool { return p.run.Requests.signals >= manySignals }
 
 // PutOff reports whether a run whose carry is too large goes on for another while: until its
 // history is nearly full. Then that is what it fails with.

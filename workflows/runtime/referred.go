@@ -36,6 +36,7 @@ func (need Needing) messages(list []contract.ThreadMessage) {
 	}
 }
 
+// Conversation tells of what the messages of a conversation refer to.
 func (need Needing) Conversation(t *contract.Conversation) {
 	if t == nil {
 		return
@@ -46,6 +47,7 @@ func (need Needing) Conversation(t *contract.Conversation) {
 	}
 }
 
+// Suspended tells of what an execution that stopped in its middle refers to.
 func (need Needing) Suspended(x *contract.SuspendedExecution) {
 	if x == nil {
 		return
@@ -66,7 +68,7 @@ func (need Needing) Suspended(x *contract.SuspendedExecution) {
 	}
 }
 
-// Carry tells of what the state of a session and all messages of a carry refer to.
+// Snapshot tells of what the state of a session and all messages of a carry refer to.
 func (need Needing) Snapshot(c *contract.RunSnapshot) {
 	if c.Ended != nil && c.Session != nil {
 		// The next turn goes on with the state.

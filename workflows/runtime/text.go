@@ -25,6 +25,7 @@ func Some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
+// YesNo is a bool in words.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -59,6 +60,7 @@ func Unescape(raw []byte) []byte {
 // An escaped character in JSON, so that a backslash before one is never taken for its begin.
 var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)
 
+// ErrorList lists problems with their paths.
 func ErrorList(problems []contract.FieldError, sep string) string {
 	var lines []string
 	for _, p := range problems {
@@ -71,6 +73,7 @@ func ErrorList(problems []contract.FieldError, sep string) string {
 // that it can be seen where it is used and no worker has to ask for it.
 const MaxInline = 1 << 10
 
+// ToolError is a reply that tells the model of an error.
 func ToolError(format string, args ...any) ToolReply {
 	return ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}
 }

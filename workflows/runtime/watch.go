@@ -62,12 +62,14 @@ func (w Watchers) Enter(ctx workflow.Context, flow string, x *Execution) (inside
 	}
 }
 
+// Open tells that a request begins to wait.
 func (w Watchers) Open(ctx workflow.Context, req *contract.Request) {
 	for i := range w {
 		w[i].Open(ctx, req)
 	}
 }
 
+// Close tells that a request waits no more.
 func (w Watchers) Close(ctx workflow.Context, req *contract.Request, answered bool) {
 	for i := range w {
 		w[i].Close(ctx, req, answered)

@@ -83,6 +83,7 @@ type Session struct {
 	asked       []askedBy
 }
 
+// New is the session of a run, as the run was started or as the one before left it. It is off in most runs.
 func New(r *runtime.Run, h Turns, v Observer, in *contract.RunInput) *Session {
 	s := &Session{run: r, host: h, view: v, IsSession: in.Session, parent: in.Parent}
 	if in.Snapshot != nil && in.Snapshot.Session != nil {
@@ -399,7 +400,7 @@ func (s *Session) send(ctx workflow.Context, report contract.ChildTurn) {
 		s.run.Signal(ctx, s.parent, contract.SignalTurn, report))
 }
 
-// Carry is what the session's next run goes on with.
+// Snapshot is what the session's next run goes on with.
 func (s *Session) Snapshot() *contract.SessionState {
 	c := &contract.SessionState{IsSession: s.IsSession, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
 	if !s.run.Requests.Owner {
