@@ -31,16 +31,16 @@ type want struct {
 
 // connect finds the connections that the flow's tools need and lists their tools, once per
 // run. Everything that is missing is reported together.
-func (f *flowRun) connect(ctx workflow.Context) error {
-	wants := f.withToolboxes(f.wanted())
+func (p *preparation) connect(ctx workflow.Context) error {
+	wants := p.withToolboxes(p.wanted())
 	results := make([]contract.CatalogueResult, len(wants))
 	failed := make([]error, len(wants))
 	calls := runtime.NewGroup(ctx)
 	for i, w := range wants {
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
 		calls.Start(func(ctx workflow.Context) error {
-			failed[i] = f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
-				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: f.run.Options(f.run.Flow.Policy.ToolSeconds),
+			failed[i] = p.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
+				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: p.run.Options(p.run.Flow.Policy.ToolSeconds),
 				Result: runtime.ResultSize{Together: len(wants), Share: &request.MaxResultBytes}, Out: &results[i]})
 			return nil
 		})
@@ -50,14 +50,14 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 	}
 	var problems []string
 	for i := range wants {
-		found, err := f.list(&wants[i], &results[i], failed[i])
+		found, err := p.list(&wants[i], &results[i], failed[i])
 		if err != nil {
 			return err
 		}
 		problems = append(problems, found...)
-		f.run.Shared.Connections = append(f.run.Shared.Connections, wants[i].bound)
+		p.run.Shared.Connections = append(p.run.Shared.Connections, wants[i].bound)
 	}
-	problems = append(problems, f.expandToolboxes(wants)...)
+	problems = append(problems, p.expandToolboxes(wants)...)
 	if len(problems) > 0 {
 		return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(problems, "; "), Diagnostics: problems,
 			Remedy: "bind the tools to connections that have them, or configure the connections on the worker"}
@@ -66,17 +66,17 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 }
 
 // wanted lists the connections that the flow's tools name, in order.
-func (f *flowRun) wanted() []want {
+func (p *preparation) wanted() []want {
 	var out []want
-	for i := range f.run.Flow.Nodes {
-		n := &f.run.Flow.Nodes[i]
+	for i := range p.run.Flow.Nodes {
+		n := &p.run.Flow.Nodes[i]
 		for _, named := range n.BoundTools() {
 			tool, t := named.Tool, named.Index
 			id := agent.BoundTo(tool)
 			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
 			if k < 0 {
 				k = len(out)
-				out = append(out, want{bound: contract.ResolvedConnection{ID: id, Connection: f.connection(tool.Connection)}})
+				out = append(out, want{bound: contract.ResolvedConnection{ID: id, Connection: p.connection(tool.Connection)}})
 			}
 			if len(tool.Takes) > 0 {
 				if out[k].takes == nil {
@@ -86,7 +86,7 @@ func (f *flowRun) wanted() []want {
 			}
 			if !slices.Contains(out[k].names, tool.Name) {
 				out[k].names = append(out[k].names, tool.Name)
-				out[k].at = append(out[k].at, f.run.Source.At(plan.ToolPath(named.Of, t)))
+				out[k].at = append(out[k].at, p.run.Source.At(plan.ToolPath(named.Of, t)))
 			}
 		}
 	}
@@ -95,8 +95,8 @@ func (f *flowRun) wanted() []want {
 
 // connection is what the run's input or the flow says of a connection. What neither knows
 // is left to the worker's configuration.
-func (f *flowRun) connection(id string) plan.Connection {
-	for _, c := range f.run.Flow.Connections {
+func (p *preparation) connection(id string) plan.Connection {
+	for _, c := range p.run.Flow.Connections {
 		if c.ID == id && id != "" {
 			return c
 		}
@@ -106,8 +106,8 @@ func (f *flowRun) connection(id string) plan.Connection {
 
 // list takes over a connection's catalogue, or why there is none. What is wrong with the connection or its
 // tools is returned as problems, with places.
-func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (problems []string, _ error) {
-	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && f.run.Flow.SubFlow(c.Agent) == nil {
+func (p *preparation) list(w *want, out *contract.CatalogueResult, err error) (problems []string, _ error) {
+	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.run.Flow.SubFlow(c.Agent) == nil {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (probl
 	w.bound.Connection, w.bound.Confirm = out.Resolved, out.Confirm
 	w.bound.RetryNever, w.bound.RetryNeverTools, w.bound.ExternalActivity = out.RetryNever, out.RetryNeverTools, out.ExternalActivity
 	if out.SHA != "" {
-		ref := f.run.Transcript.Keep(out.Catalogue)
+		ref := p.run.Transcript.Keep(out.Catalogue)
 		w.bound.Catalogue = &ref
 		w.offered = names(out.Catalogue)
 	}

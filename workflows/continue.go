@@ -56,7 +56,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 func (f *flowRun) takeIn(ctx workflow.Context) error {
 	for {
 		f.run.Requests.AwaitSignals(ctx)
-		f.awaitDeliveries(ctx)
+		f.pub.awaitDeliveries(ctx)
 		if f.inbox != nil {
 			if err := f.inbox.Quiet(ctx); err != nil {
 				return err
@@ -69,7 +69,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 		if f.inbox != nil {
 			f.inbox.Drain(ctx)
 		}
-		if len(f.run.Requests.Unacknowledged)+len(f.deliveries) == 0 && (f.inbox == nil || f.inbox.Busy == 0) {
+		if len(f.run.Requests.Unacknowledged)+len(f.pub.deliveries) == 0 && (f.inbox == nil || f.inbox.Busy == 0) {
 			return nil
 		}
 	}
@@ -98,7 +98,7 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 	sched := f.sched.Snapshot(maxRan)
 	c := &contract.RunSnapshot{
 		Plan: f.run.Flow, Source: f.run.Source, Hash: f.run.Hash, Shared: f.run.Shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
-		Usage: f.run.Budget.Usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
+		Usage: f.run.Budget.Usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.pub.public, Status: f.pub.status,
 		Live: sched.Suspended, Pending: sched.Waiting, PendingJoins: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
 	}
 	if f.inbox != nil {
@@ -171,9 +171,9 @@ func (f *flowRun) needed(c *contract.RunSnapshot) []json.RawMessage {
 func (f *flowRun) restore(c *contract.RunSnapshot) {
 	c.Unfold()
 	f.run.Flow, f.run.Source, f.run.Hash, f.run.Shared, f.run.Budget.Usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
-	f.public = c.Publish
+	f.pub.public = c.Publish
 	if c.Status != "" {
-		f.status = c.Status
+		f.pub.status = c.Status
 	}
 	f.run.Allow(c.Shared.MaxPayload)
 	f.run.Graph = schedule.NewGraph(f.run.Flow)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestDetailsShowSwitchesOfModels(t *testing.T) {
-	f := &flowRun{run: aRun(t)}
+	f := newFlowRun(aRun(t))
 	f.run.Budget.Usage.AddFallbacks("b/y", []contract.Fallback{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	f.run.Budget.Usage.AddFallbacks("b/y", []contract.Fallback{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	var b strings.Builder
@@ -21,7 +21,7 @@ func TestDetailsShowSwitchesOfModels(t *testing.T) {
 		t.Errorf("got %q\nwant %q", b.String(), want)
 	}
 	b.Reset()
-	(&flowRun{run: aRun(t)}).switches(&b)
+	newFlowRun(aRun(t)).switches(&b)
 	if b.Len() > 0 {
 		t.Errorf("without any: %q", b.String())
 	}

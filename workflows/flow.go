@@ -53,17 +53,18 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
 // can be said.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
-	f := flowRun{run: runtime.New(ctx), settings: s, status: contract.StatusRunning, branches: map[*schedule.Execution]*branchRun{}}
+	f := newFlowRun(runtime.New(ctx))
+	f.prep.settings, f.pub.status = s, contract.StatusRunning
 	f.run.Root = f.run.Transcript.Workflow
 	in, err := read(ctx, raw)
 	if err != nil {
-		f.status = contract.StatusFailed
+		f.pub.status = contract.StatusFailed
 		if unknown := f.run.Answer(ctx, f.report, f.known); unknown != nil {
 			return nil, runtime.Wire(unknown)
 		}
 		return nil, runtime.Wire(err)
 	}
-	f.session = session.New(f.run, &f, &f, in)
+	f.session = session.New(f.run, f, f, in)
 	f.runner = node.New(f.run, agentKinds(f.session))
 	if err := f.serve(ctx, in); err != nil {
 		return nil, runtime.Wire(err)
@@ -100,19 +101,19 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 // over tells others how the run ended.
 func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error) {
 	if err == nil && !f.session.Conversing() {
-		f.after(ctx, out, 1)
+		f.hook.after(ctx, out, 1)
 	}
 	switch {
 	case err == nil:
-		f.publish(ctx, contract.StatusCompleted)
+		f.pub.publish(ctx, contract.StatusCompleted)
 	case workflow.IsContinueAsNewError(err):
 	case contract.Cancelled(err):
-		f.publish(ctx, contract.StatusCancelled)
+		f.pub.publish(ctx, contract.StatusCancelled)
 	default:
-		f.publish(ctx, contract.StatusFailed)
+		f.pub.publish(ctx, contract.StatusFailed)
 	}
-	f.finish(ctx, out, err)
-	f.awaitDeliveries(ctx)
+	f.pub.finish(ctx, out, err)
+	f.pub.awaitDeliveries(ctx)
 }
 
 // charged is the error of a run below another with what it has spent, which the run above
@@ -168,19 +169,12 @@ func foreign(in *contract.RunInput) string {
 // flowRun is a run of a whole flow.
 type flowRun struct {
 	run *runtime.Run
-	// settings are for [workflow.SideEffect] alone.
-	settings Settings
 	// session is what makes several turns of a run; it is off in most.
 	session *session.Session
 	sched   *schedule.Scheduler
-	// status is one of the contract's; it is changed by publish alone. public is absent in a
-	// run that publishes nothing.
-	status string
+	// ending is set once the flow has been run.
 	ending bool
-	public *contract.Publish
-	// told are events that the server may not have taken yet.
-	deliveries []workflow.Future
-	trace      []contract.Execution
+	trace  []contract.Execution
 	// entry is set until the edges out of START are taken.
 	entry *contract.EntryState
 	// rest is what a sub-agent goes on with in another run.
@@ -198,6 +192,9 @@ type flowRun struct {
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
 	// continued as new.
 	dropped, runs int
+	prep          preparation
+	pub           publisher
+	hook          hooks
 }
 
 // serve makes the run the owner of its tree's requests, unless the run above says who is.
@@ -302,7 +299,7 @@ func (f *flowRun) known() contract.View {
 
 // alive reports whether the run has not ended.
 func (f *flowRun) alive() bool {
-	return f.status == contract.StatusRunning || f.status == contract.StatusWaiting || f.status == contract.StatusIdle
+	return f.pub.status == contract.StatusRunning || f.pub.status == contract.StatusWaiting || f.pub.status == contract.StatusIdle
 }
 
 // changed shows how the run stands, as after a change of its requests.
@@ -310,18 +307,18 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 	switch {
 	case f.inbox == nil || !f.alive():
 	case len(f.inbox.Requests) > 0:
-		f.publish(ctx, contract.StatusWaiting)
+		f.pub.publish(ctx, contract.StatusWaiting)
 	case f.session.Idle:
-		f.publish(ctx, contract.StatusIdle)
+		f.pub.publish(ctx, contract.StatusIdle)
 	default:
-		f.publish(ctx, contract.StatusRunning)
+		f.pub.publish(ctx, contract.StatusRunning)
 	}
 	f.show(ctx)
 }
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
+	s := contract.Status{Status: f.pub.status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
 		Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
@@ -346,4 +343,36 @@ func (f *flowRun) report() contract.Status {
 // agentKinds run the nodes of kinds agent and tool.
 func agentKinds(s agent.Sessions) map[plan.Kind]node.Kind {
 	return map[plan.Kind]node.Kind{plan.KindAgent: agent.Kind{Sessions: s}, plan.KindTool: agent.ToolKind{}}
+}
+
+// newFlowRun is a run of a flow that has not begun.
+func newFlowRun(r *runtime.Run) *flowRun {
+	return &flowRun{run: r, prep: preparation{run: r}, pub: publisher{run: r}, hook: hooks{run: r}, branches: map[*schedule.Execution]*branchRun{}}
+}
+
+// settle does what comes before the run's entry.
+func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
+	text := in.Input
+	if err := f.prep.prepare(ctx, in); err != nil {
+		return err
+	}
+	f.sched, f.pub.public = schedule.New(f.run.Graph), f.prep.Public
+	if err := f.prep.inputs(in); err != nil {
+		return err
+	}
+	f.pub.session = in.Session
+	f.pub.introduce(ctx)
+	if err := f.hook.before(ctx, in, text); err != nil {
+		return err
+	}
+	f.sched = schedule.New(f.run.Graph) // the hook may have changed the flow
+	first, err := f.prep.accept(in)
+	if err != nil {
+		return err
+	}
+	if err := f.takeFork(ctx, in.Fork); err != nil {
+		return err
+	}
+	f.entry = &contract.EntryState{View: *first}
+	return f.prep.connect(ctx)
 }

@@ -25,7 +25,7 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 	}
 	// Where clients may not bring plans, they may not leave out nodes of one either.
 	var refused bool
-	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f.settings.RefusePlans }).Get(&refused); err != nil {
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f.prep.settings.RefusePlans }).Get(&refused); err != nil {
 		return err
 	}
 	if refused {

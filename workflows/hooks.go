@@ -34,39 +34,39 @@ func givenTo(params json.RawMessage, text string) json.RawMessage {
 
 // before runs the hook before the run, if there is one: it may stop the run, or change what the
 // run is given. said is the text that came with the parameters.
-func (f *flowRun) before(ctx workflow.Context, in *contract.RunInput, text string) error {
-	if f.run.Flow.Hooks == nil && !f.run.Flow.StartsSessions() {
+func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string) error {
+	if h.run.Flow.Hooks == nil && !h.run.Flow.StartsSessions() {
 		return nil
 	}
-	f.run.Shared.Scope = in.Scope
-	if f.run.Flow.Hooks == nil || f.run.Flow.Hooks.Before == nil {
+	h.run.Shared.Scope = in.Scope
+	if h.run.Flow.Hooks == nil || h.run.Flow.Hooks.Before == nil {
 		return nil
 	}
-	input := f.hookInput(f.run.Flow.Hooks.Before, givenTo(in.Params, text))
-	input.Owner, input.ScriptRef = f.run.Shared.Owner, in.ScriptRef
+	input := h.input(h.run.Flow.Hooks.Before, givenTo(in.Params, text))
+	input.Owner, input.ScriptRef = h.run.Shared.Owner, in.ScriptRef
 	if len(in.Script) > 0 {
-		ref := f.run.Transcript.Keep(in.Script)
+		ref := h.run.Transcript.Keep(in.Script)
 		input.ScriptRef = &ref
 	}
-	params, err := f.ask(ctx, input, 1, nil)
+	params, err := h.ask(ctx, input, 1, nil)
 	if err != nil || params == nil {
 		return err
 	}
-	return f.replace(ctx, in, params)
+	return h.replace(ctx, in, params)
 }
 
 // beforeTurn runs the hook before a session's turn that somebody asked for. It gives the prompt
 // that the hook makes of it, or the same.
-func (f *flowRun) beforeTurn(ctx workflow.Context, n int, prompt string) (string, error) {
-	if f.run.Flow.Hooks == nil || f.run.Flow.Hooks.Before == nil {
+func (h *hooks) beforeTurn(ctx workflow.Context, n int, prompt string) (string, error) {
+	if h.run.Flow.Hooks == nil || h.run.Flow.Hooks.Before == nil {
 		return prompt, nil
 	}
-	input := f.hookInput(f.run.Flow.Hooks.Before, givenTo(nil, prompt))
-	input.Owner = f.run.Shared.Owner
+	input := h.input(h.run.Flow.Hooks.Before, givenTo(nil, prompt))
+	input.Owner = h.run.Shared.Owner
 	var own struct {
 		Prompt string `json:"prompt"`
 	}
-	_, err := f.ask(ctx, input, n, func(params json.RawMessage) error {
+	_, err := h.ask(ctx, input, n, func(params json.RawMessage) error {
 		if err := json.Unmarshal(params, &own); err != nil || own.Prompt == "" {
 			return fmt.Errorf("a turn has a prompt and nothing else, and the hook's parameters have none")
 		}
@@ -80,9 +80,9 @@ func (f *flowRun) beforeTurn(ctx workflow.Context, n int, prompt string) (string
 
 // ask has the hook before the run's turn n say whether it goes on. It gives the parameters that the
 // hook wants, nil for those that are there; fit, if not nil, says what is wrong with them.
-func (f *flowRun) ask(ctx workflow.Context, input contract.RunInput, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
-	h := f.run.Flow.Hooks.Before
-	out, problem, err := f.consult(ctx, input, h, f.hookID(beforeRun, n))
+func (h *hooks) ask(ctx workflow.Context, input contract.RunInput, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
+	hook := h.run.Flow.Hooks.Before
+	out, problem, err := h.consult(ctx, input, hook, h.id(beforeRun, n))
 	if err != nil {
 		return nil, err
 	}
@@ -97,12 +97,12 @@ func (f *flowRun) ask(ctx workflow.Context, input contract.RunInput, n int, fit 
 		}
 	}
 	if problem != "" {
-		if v = (words.Verdict{Block: h.Block, Reason: problem}); !h.Block {
+		if v = (words.Verdict{Block: hook.Block, Reason: problem}); !hook.Block {
 			workflow.GetLogger(ctx).Warn("the hook before the run failed; the run goes on", "problem", problem)
 		}
 	}
 	if v.Block {
-		return nil, &contract.Failure{Class: contract.ClassHookBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + f.hookID(beforeRun, n)}
+		return nil, &contract.Failure{Class: contract.ClassHookBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + h.id(beforeRun, n)}
 	}
 	return v.Params, nil
 }
@@ -114,8 +114,8 @@ const (
 )
 
 // hookID is the id of a hook's run at a turn; runs that are no sessions have one turn.
-func (f *flowRun) hookID(event string, n int) string {
-	id := f.run.Root + "/hook:" + event
+func (h *hooks) id(event string, n int) string {
+	id := h.run.Root + "/hook:" + event
 	if n > 1 {
 		id = fmt.Sprintf("%s~%d", id, n)
 	}
@@ -123,20 +123,20 @@ func (f *flowRun) hookID(event string, n int) string {
 }
 
 // hookInput is what a hook's run is started with.
-func (f *flowRun) hookInput(h *plan.Hook, params json.RawMessage) contract.RunInput {
-	flow, src := f.run.Flow.StartClosure(h.Flow), f.run.Source.Sub(h.Flow)
-	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: f.run.Shared.Scope,
-		Unchecked: true, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth + 1, MaxEvents: f.run.Shared.MaxEvents, MaxPayload: f.run.Shared.MaxPayload,
-		OnError: contract.OnErrorFail, ScriptRef: f.run.Shared.Script}
+func (h *hooks) input(hook *plan.Hook, params json.RawMessage) contract.RunInput {
+	flow, src := h.run.Flow.StartClosure(hook.Flow), h.run.Source.Sub(hook.Flow)
+	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: h.run.Shared.Scope,
+		Unchecked: true, Model: h.run.Shared.Model, Depth: h.run.Shared.Depth + 1, MaxEvents: h.run.Shared.MaxEvents, MaxPayload: h.run.Shared.MaxPayload,
+		OnError: contract.OnErrorFail, ScriptRef: h.run.Shared.Script}
 }
 
 // consult runs the hook before the run. The problem is why it has no result.
-func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan.Hook, id string) (*contract.RunResult, string, error) {
+func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *plan.Hook, id string) (*contract.RunResult, string, error) {
 	var release func()
-	input.Budget, release = f.run.Budget.Share(1)
+	input.Budget, release = h.run.Budget.Share(1)
 	defer release()
 	c := &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: id, Summary: "hook before the run"}
-	if err := f.run.Admit(ctx, c, "what the hook before the run is given"); err != nil {
+	if err := h.run.Admit(ctx, c, "what the hook before the run is given"); err != nil {
 		return nil, "", err
 	}
 	hctx, cancel := workflow.WithCancel(ctx)
@@ -145,8 +145,8 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	var ended bool
 	var stopped, err error
 	for tries := 1; ; tries++ {
-		k := f.run.Start(hctx, c)
-		ended, stopped = runtime.AwaitFor(ctx, time.Duration(h.Seconds)*time.Second, "limit of the hook", k.IsReady)
+		k := h.run.Start(hctx, c)
+		ended, stopped = runtime.AwaitFor(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.IsReady)
 		if !ended {
 			cancel() // it is too late, whatever it says now
 		}
@@ -157,12 +157,12 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 			break
 		}
 	}
-	f.run.Budget.Charge(nil, &out, err)
+	h.run.Budget.Charge(nil, &out, err)
 	switch {
 	case stopped != nil:
 		return nil, "", stopped
 	case !ended:
-		return nil, fmt.Sprintf("Hook timed out after %ds", h.Seconds), nil
+		return nil, fmt.Sprintf("Hook timed out after %ds", hook.Seconds), nil
 	case err != nil && ctx.Err() != nil:
 		return nil, "", ctx.Err()
 	case err != nil:
@@ -173,10 +173,10 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 
 // replace gives the run other parameters. They are not checked, and placeholders, which have been
 // replaced, stay as they are.
-func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
-	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
+func (h *hooks) replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
+	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: h.run.Flow}, Model: h.run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
 	var out contract.CompileFlowResult
-	err := f.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of the hook before the run",
+	err := h.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of the hook before the run",
 		Options: runtime.PrepareOptions, ID: "hooked", Summary: "take the hook's parameters", Out: &out})
 	if err != nil {
 		return err
@@ -186,29 +186,28 @@ func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params js
 	}
 	if out.Plan != nil {
 		own := *out.Plan
-		f.run.Flow, f.run.Graph = &own, schedule.NewGraph(&own)
-		f.sched = schedule.New(f.run.Graph)
+		h.run.Flow, h.run.Graph = &own, schedule.NewGraph(&own)
 	}
 	return nil
 }
 
 // after starts the hook after a run that has completed, and does not wait for it. That it cannot
 // be started is no failure of the run.
-func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
-	if f.run.Flow == nil || f.run.Flow.Hooks == nil || f.run.Flow.Hooks.After == nil || out.Yielded != nil {
+func (h *hooks) after(ctx workflow.Context, out *contract.RunResult, n int) {
+	if h.run.Flow == nil || h.run.Flow.Hooks == nil || h.run.Flow.Hooks.After == nil || out.Yielded != nil {
 		return
 	}
-	h := f.run.Flow.Hooks.After
-	input := f.hookInput(h, resultParams(out))
+	hook := h.run.Flow.Hooks.After
+	input := h.input(hook, resultParams(out))
 	// Nobody waits for what it spends, so it has what is left now, and so have later turns.
 	var release func()
-	input.Budget, release = f.run.Budget.Share(1)
+	input.Budget, release = h.run.Budget.Share(1)
 	defer release()
-	c := &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: f.hookID(afterRun, n), Summary: "hook after the run",
-		Outlives: true, Timeout: time.Duration(h.Seconds) * time.Second}
-	err := f.run.Admit(ctx, c, "what the hook after the run is given")
+	c := &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: h.id(afterRun, n), Summary: "hook after the run",
+		Outlives: true, Timeout: time.Duration(hook.Seconds) * time.Second}
+	err := h.run.Admit(ctx, c, "what the hook after the run is given")
 	if err == nil {
-		err = f.run.Started(ctx, c)
+		err = h.run.Started(ctx, c)
 	}
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("the hook after the run was not started", "error", err)
@@ -235,3 +234,6 @@ func resultParams(out *contract.RunResult) json.RawMessage {
 	}
 	return raw
 }
+
+// hooks runs the hooks of a run.
+type hooks struct{ run *runtime.Run }

@@ -19,13 +19,15 @@ import (
 
 // lone is a run of a flow with one exit node, which has said n bytes.
 func lone(ctx workflow.Context, most, n int) *flowRun {
-	f := scheduletest.Sketch("START>a a>END")
-	f.Nodes[0].Exit = true
+	flow := scheduletest.Sketch("START>a a>END")
+	flow.Nodes[0].Exit = true
 	r := runtime.New(ctx)
-	r.Flow, r.Graph = f, schedule.NewGraph(f)
+	r.Flow, r.Graph = flow, schedule.NewGraph(flow)
 	r.Allow(most)
 	said := strings.Repeat("x", n)
-	return &flowRun{run: r, sched: schedule.New(r.Graph), branches: map[*schedule.Execution]*branchRun{}, trace: []contract.Execution{{Node: "a", Step: 1, Text: &said}}}
+	f := newFlowRun(r)
+	f.sched, f.trace = schedule.New(r.Graph), []contract.Execution{{Node: "a", Step: 1, Text: &said}}
+	return f
 }
 
 // TestEveryGuard sends through each guard what is too large for Temporal and what is too

@@ -15,58 +15,34 @@ import (
 	"weft/workflows/schedule"
 )
 
-// settle does what comes before the run's entry.
-func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
-	text := in.Input
-	if err := f.prepare(ctx, in); err != nil {
-		return err
-	}
-	if err := f.inputs(in); err != nil {
-		return err
-	}
-	f.introduce(ctx)
-	if err := f.before(ctx, in, text); err != nil {
-		return err
-	}
-	first, err := f.accept(in)
-	if err != nil {
-		return err
-	}
-	if err := f.takeFork(ctx, in.Fork); err != nil {
-		return err
-	}
-	f.entry = &contract.EntryState{View: *first}
-	return f.connect(ctx)
-}
-
 // prepare settles plan and model. Where the input has both, and declares no inputs, no activity
 // is needed.
-func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
+func (p *preparation) prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if in.V != contract.Version {
 		return contract.WrongVersion(in.V)
 	}
-	f.run.Flow, f.run.Shared.Model, f.run.Shared.Depth, f.run.Shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
+	p.run.Flow, p.run.Shared.Model, p.run.Shared.Depth, p.run.Shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
 	if in.Flow.Source != nil {
-		f.run.Source = *in.Flow.Source
+		p.run.Source = *in.Flow.Source
 	}
 	declared := ""
-	if f.begins() {
-		hash, err := f.run.Flow.Hash()
+	if p.begins() {
+		hash, err := p.run.Flow.Hash()
 		if err != nil {
 			return err
 		}
 		declared = hash // what the inputs make of the flow is the same flow
 	}
-	if f.run.Flow == nil || f.run.Shared.Model == "" || declared != "" {
-		if err := f.inquire(ctx, in); err != nil {
+	if p.run.Flow == nil || p.run.Shared.Model == "" || declared != "" {
+		if err := p.inquire(ctx, in); err != nil {
 			return err
 		}
 	}
-	if err := f.check(ctx, in.MaxPayload); err != nil {
+	if err := p.check(ctx, in.MaxPayload); err != nil {
 		return err
 	}
 	if declared != "" {
-		f.run.Hash = declared
+		p.run.Hash = declared
 	}
 	return nil
 }
@@ -80,45 +56,45 @@ func modelOf(in *contract.RunInput) string {
 }
 
 // inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
-func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
+func (p *preparation) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	request := contract.CompileFlowInput{Flow: in.Flow, Model: in.Model}
 	var raw json.RawMessage
 	c := &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the document", Options: runtime.PrepareOptions,
 		ID: "prepare", Summary: "compile the flow, choose the model", Out: &raw}
 	switch {
-	case f.begins():
-		request = contract.CompileFlowInput{Flow: contract.FlowRef{Plan: f.run.Flow}, Model: f.run.Shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
-		if f.run.Hash != "" {
+	case p.begins():
+		request = contract.CompileFlowInput{Flow: contract.FlowRef{Plan: p.run.Flow}, Model: p.run.Shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
+		if p.run.Hash != "" {
 			c.ID, c.Summary = "begin", "check the inputs"
 		}
-	case f.run.Flow != nil:
+	case p.run.Flow != nil:
 		request.Flow = contract.FlowRef{}
 	}
 	if in.Depth == 0 {
 		request.Root = startFacts(ctx)
 	}
-	if err := f.run.Invoke(ctx, c); err != nil {
+	if err := p.run.Invoke(ctx, c); err != nil {
 		return err
 	}
 	out, err := contract.ReadPrepared(raw)
 	if err != nil {
 		return err
 	}
-	f.run.Shared.Model, f.public = out.Model, out.Publish
-	f.run.Allow(out.MaxPayload)
-	if err := f.run.Budget.Bound(out.BudgetLimits); err != nil {
+	p.run.Shared.Model, p.Public = out.Model, out.Publish
+	p.run.Allow(out.MaxPayload)
+	if err := p.run.Budget.Bound(out.BudgetLimits); err != nil {
 		return err
 	}
-	if f.run.Flow == nil {
-		f.run.Flow, f.run.Source, f.run.Hash = out.Plan, out.Source, out.Hash
-		if f.begins() {
+	if p.run.Flow == nil {
+		p.run.Flow, p.run.Source, p.run.Hash = out.Plan, out.Source, out.Hash
+		if p.begins() {
 			// Only now is it known that the flow wants what the run was given.
-			return f.inquire(ctx, in)
+			return p.inquire(ctx, in)
 		}
 		return nil
 	}
 	if out.Plan != nil {
-		f.run.Flow = out.Plan
+		p.run.Flow = out.Plan
 	}
 	if out.Input != nil {
 		in.Input = *out.Input
@@ -127,54 +103,53 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 }
 
 // begins reports whether the flow declares inputs, so that what the run is given makes its text.
-func (f *flowRun) begins() bool {
-	return f.run.Flow != nil && f.run.Flow.Inputs != nil && f.run.Flow.Version <= plan.Version
+func (p *preparation) begins() bool {
+	return p.run.Flow != nil && p.run.Flow.Inputs != nil && p.run.Flow.Version <= plan.Version
 }
 
 // check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a
 // stricter check in a later build cannot fail a run that has started. So is the worker's
 // store, unless the run above has settled it (most).
-func (f *flowRun) check(ctx workflow.Context, most int) error {
+func (p *preparation) check(ctx workflow.Context, most int) error {
 	var problems []string
 	refused := false
-	if f.run.Hash == "" {
+	if p.run.Hash == "" {
 		var v verdict
-		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return f.judgePlan(ctx) })
+		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return p.judgePlan(ctx) })
 		if err := recorded.Get(&v); err != nil {
 			return err
 		}
 		problems, refused = v.Problems, v.Refused
-		f.run.Allow(v.MaxPayload)
-		if err := f.run.Budget.Bound(v.BudgetLimits); err != nil {
+		p.run.Allow(v.MaxPayload)
+		if err := p.run.Budget.Bound(v.BudgetLimits); err != nil {
 			return err
 		}
-		if f.public == nil {
-			f.public = v.Publish
+		if p.Public == nil {
+			p.Public = v.Publish
 		}
 	}
 	if most > 0 {
-		f.run.Allow(most)
+		p.run.Allow(most)
 	}
 	if refused {
 		return refusal()
 	}
-	if later := laterPlan(f.run.Flow); later != nil {
+	if later := laterPlan(p.run.Flow); later != nil {
 		return later
 	}
 	if len(problems) > 0 {
 		return &contract.Failure{Class: contract.ClassInvalidFlow, Text: strings.Join(problems, "; "), Diagnostics: problems,
 			Remedy: "make the plan with the starter or the adapter of this build"}
 	}
-	if f.run.Hash == "" {
-		hash, err := f.run.Flow.Hash()
+	if p.run.Hash == "" {
+		hash, err := p.run.Flow.Hash()
 		if err != nil {
 			return err
 		}
-		f.run.Hash = hash
+		p.run.Hash = hash
 	}
-	own := *f.run.Flow
-	f.run.Flow, f.run.Graph = &own, schedule.NewGraph(&own)
-	f.sched = schedule.New(f.run.Graph)
+	own := *p.run.Flow
+	p.run.Flow, p.run.Graph = &own, schedule.NewGraph(&own)
 	return nil
 }
 
@@ -198,36 +173,36 @@ func refusal() *contract.Failure {
 }
 
 // judgePlan gives what is recorded of the plan.
-func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
-	if f.run.Flow == nil {
+func (p *preparation) judgePlan(ctx workflow.Context) verdict {
+	if p.run.Flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: f.run.Flow.Check(), MaxPayload: f.settings.MaxPayload, BudgetLimits: f.settings.BudgetLimits,
-		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
-	if start := startFacts(ctx); f.public == nil && f.run.Shared.Depth == 0 && (len(start.Attributes) > 0 || len(f.settings.Webhooks) > 0) {
-		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: f.settings.Webhooks}
+	v := verdict{Problems: p.run.Flow.Check(), MaxPayload: p.settings.MaxPayload, BudgetLimits: p.settings.BudgetLimits,
+		Refused: p.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
+	if start := startFacts(ctx); p.Public == nil && p.run.Shared.Depth == 0 && (len(start.Attributes) > 0 || len(p.settings.Webhooks) > 0) {
+		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: p.settings.Webhooks}
 	}
 	return v
 }
 
 // inputs refuses params that the flow does not declare, and values of placeholders that it does
 // not replace.
-func (f *flowRun) inputs(in *contract.RunInput) error {
-	if s := string(in.Scope); s != "" && s != "null" && f.run.Flow.Inputs == nil {
+func (p *preparation) inputs(in *contract.RunInput) error {
+	if s := string(in.Scope); s != "" && s != "null" && p.run.Flow.Inputs == nil {
 		return &contract.Failure{Class: contract.ClassBadRequest,
-			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", f.run.Flow.Name, f.run.Flow.Dialect),
+			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", p.run.Flow.Name, p.run.Flow.Dialect),
 			Remedy: "leave the scope out"}
 	}
-	if p := string(in.Params); p == "" || p == "null" || f.run.Flow.Inputs != nil || f.run.Flow.Values != nil && f.run.Flow.Values.Named {
+	if params := string(in.Params); params == "" || params == "null" || p.run.Flow.Inputs != nil || p.run.Flow.Values != nil && p.run.Flow.Values.Named {
 		return nil
 	}
 	return &contract.Failure{Class: contract.ClassBadRequest,
-		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", f.run.Flow.Name, f.run.Flow.Dialect),
+		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", p.run.Flow.Name, p.run.Flow.Dialect),
 		Remedy: "give the text with input, and values for the nodes with state"}
 }
 
 // bring puts the run's own connections before the flow's.
-func (f *flowRun) bring(connections []contract.DataConnection) error {
+func (p *preparation) bring(connections []contract.DataConnection) error {
 	var own []plan.Connection
 	for i := range connections {
 		c, err := connections[i].Connection()
@@ -238,65 +213,65 @@ func (f *flowRun) bring(connections []contract.DataConnection) error {
 			}
 			return f
 		}
-		if i := slices.IndexFunc(f.run.Flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
-			c.WholeResults = f.run.Flow.Connections[i].WholeResults // what its agents see is the flow's
+		if i := slices.IndexFunc(p.run.Flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
+			c.WholeResults = p.run.Flow.Connections[i].WholeResults // what its agents see is the flow's
 		}
 		own = append(own, c)
 	}
-	f.run.Flow.Connections = append(own, f.run.Flow.Connections...)
+	p.run.Flow.Connections = append(own, p.run.Flow.Connections...)
 	return nil
 }
 
 // accept stores what the run was given, and makes the view with which it begins.
-func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
+func (p *preparation) accept(in *contract.RunInput) (*contract.View, error) {
 	if in.MaxSteps > 0 {
-		f.run.Flow.Limits.MaxSteps = in.MaxSteps
+		p.run.Flow.Limits.MaxSteps = in.MaxSteps
 	}
-	if err := f.bring(in.DataConnections); err != nil {
+	if err := p.bring(in.DataConnections); err != nil {
 		return nil, err
 	}
-	text, given, err := f.inputOf(in)
+	text, given, err := p.inputOf(in)
 	if err != nil {
 		return nil, err
 	}
 	m := contract.InputMessage(text, in.Images)
-	if f.run.Shared.Input, err = f.run.Transcript.Write(f.run.Transcript.Open("input"), m); err != nil {
+	if p.run.Shared.Input, err = p.run.Transcript.Write(p.run.Transcript.Open("input"), m); err != nil {
 		return nil, err
 	}
-	f.run.Shared.MaxEvents = in.MaxEvents
+	p.run.Shared.MaxEvents = in.MaxEvents
 	if len(m.Text) <= runtime.MaxInline && len(m.Images) == 0 {
-		f.run.Shared.Text = m.Text
+		p.run.Shared.Text = m.Text
 	}
-	if err := f.remember(in.History); err != nil {
+	if err := p.remember(in.History); err != nil {
 		return nil, err
 	}
-	f.run.Shared.Script = in.ScriptRef
+	p.run.Shared.Script = in.ScriptRef
 	if len(in.Script) > 0 {
-		ref := f.run.Transcript.Keep(in.Script)
-		f.run.Shared.Script = &ref
+		ref := p.run.Transcript.Keep(in.Script)
+		p.run.Shared.Script = &ref
 	}
 	first := &contract.View{}
-	if err := f.writeInput(first, in, given); err != nil {
+	if err := p.writeInput(first, in, given); err != nil {
 		return nil, err
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {
 		if d := plan.Depth(in.State[key]); d > runtime.MaxDepth {
 			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, runtime.MaxDepth)}
 		}
-		e, err := f.run.Transcript.Value(key, in.State[key], contract.Stamp{Exec: plan.Start})
+		e, err := p.run.Transcript.Value(key, in.State[key], contract.Stamp{Exec: plan.Start})
 		if err != nil {
 			return nil, err
 		}
 		schedule.SetEntry(first, e)
 	}
-	if n, limit := schedule.StateBytes(first), f.run.Flow.Limits.MaxStateBytes; n > limit {
+	if n, limit := schedule.StateBytes(first), p.run.Flow.Limits.MaxStateBytes; n > limit {
 		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit)}
 	}
 	return first, nil
 }
 
 // remember stores the conversation before the run.
-func (f *flowRun) remember(history []contract.ChatMessage) error {
+func (p *preparation) remember(history []contract.ChatMessage) error {
 	if len(history) == 0 {
 		return nil
 	}
@@ -304,7 +279,16 @@ func (f *flowRun) remember(history []contract.ChatMessage) error {
 	if err != nil {
 		return err
 	}
-	chat, err := f.run.Transcript.Write(f.run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
-	f.run.Shared.Chat = &chat
+	chat, err := p.run.Transcript.Write(p.run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
+	p.run.Shared.Chat = &chat
 	return err
+}
+
+// preparation settles what a run needs before its entry.
+type preparation struct {
+	run *runtime.Run
+	// settings are for [workflow.SideEffect] alone.
+	settings Settings
+	// Public is what the run publishes; nil for nothing.
+	Public *contract.Publish
 }

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/runtime"
 )
 
 // A root run writes search attributes and a memo by which lists show it. Whether it does is
@@ -17,27 +18,27 @@ import (
 
 // publish notes how the run stands. Where the run writes search attributes, it writes the
 // status if it is another than before: each write is an event.
-func (f *flowRun) publish(ctx workflow.Context, status string) {
-	if f.status == status {
+func (p *publisher) publish(ctx workflow.Context, status string) {
+	if p.status == status {
 		return
 	}
-	f.status = status
-	if f.public != nil && slices.Contains(f.public.Attributes, contract.AttributeStatus) {
-		f.upsert(ctx, []string{contract.AttributeStatus})
+	p.status = status
+	if p.public != nil && slices.Contains(p.public.Attributes, contract.AttributeStatus) {
+		p.upsert(ctx, []string{contract.AttributeStatus})
 	}
 }
 
 // introduce writes what the start request has not set, once the plan is known.
-func (f *flowRun) introduce(ctx workflow.Context) {
-	if f.public == nil {
+func (p *publisher) introduce(ctx workflow.Context) {
+	if p.public == nil {
 		return
 	}
-	if len(f.public.Unset) > 0 {
-		f.upsert(ctx, f.public.Unset)
+	if len(p.public.Unset) > 0 {
+		p.upsert(ctx, p.public.Unset)
 	}
-	if f.public.Memo {
-		memo := map[string]any{contract.MemoFlow: contract.Keyword(f.run.Flow.Name), contract.MemoHash: f.run.Hash}
-		if f.session != nil && f.session.IsSession {
+	if p.public.Memo {
+		memo := map[string]any{contract.MemoFlow: contract.Keyword(p.run.Flow.Name), contract.MemoHash: p.run.Hash}
+		if p.session {
 			memo[contract.MemoSession] = true
 		}
 		if err := workflow.UpsertMemo(ctx, memo); err != nil {
@@ -47,13 +48,13 @@ func (f *flowRun) introduce(ctx workflow.Context) {
 }
 
 // upsert writes search attributes in one event.
-func (f *flowRun) upsert(ctx workflow.Context, names []string) {
-	if f.run.Flow == nil {
+func (p *publisher) upsert(ctx workflow.Context, names []string) {
+	if p.run.Flow == nil {
 		return
 	}
 	values := map[string]string{
-		contract.AttributeFlow: f.run.Flow.Name, contract.AttributeDialect: f.run.Flow.Dialect,
-		contract.AttributePlanHash: f.run.Hash, contract.AttributeStatus: f.status,
+		contract.AttributeFlow: p.run.Flow.Name, contract.AttributeDialect: p.run.Flow.Dialect,
+		contract.AttributePlanHash: p.run.Hash, contract.AttributeStatus: p.status,
 	}
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range names {
@@ -100,4 +101,17 @@ func (v *verdict) UnmarshalJSON(raw []byte) error {
 	}
 	type plain verdict
 	return json.Unmarshal(raw, (*plain)(v))
+}
+
+// publisher tells others how a run stands: lists by search attributes and a memo, webhooks by events.
+type publisher struct {
+	run *runtime.Run
+	// status is one of the contract's; it is changed by publish alone. public is absent in a run that publishes
+	// nothing.
+	status string
+	public *contract.Publish
+	// session is set where the run is a session.
+	session bool
+	// deliveries are events that the server may not have taken yet.
+	deliveries []workflow.Future
 }

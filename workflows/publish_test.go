@@ -39,7 +39,8 @@ func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context
 		got = append(got, fmt.Sprint(args[0]))
 	}).Return(nil).Maybe()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		f := &flowRun{run: runtime.New(ctx), status: contract.StatusRunning, public: public}
+		f := newFlowRun(runtime.New(ctx))
+		f.pub.status, f.pub.public = contract.StatusRunning, public
 		f.run.Flow, f.run.Hash = &plan.Flow{Name: "N", Dialect: "d"}, "h"
 		do(ctx, f)
 		return nil
@@ -53,13 +54,13 @@ func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context
 func TestPublish(t *testing.T) {
 	change := func(ctx workflow.Context, f *flowRun) {
 		for _, s := range []string{"running", "waiting", "waiting", "running", "completed"} {
-			f.publish(ctx, s)
+			f.pub.publish(ctx, s)
 			if f.report().Status != s {
 				t.Errorf("the status is %s, want %s", f.report().Status, s)
 			}
 		}
 	}
-	introduce := func(ctx workflow.Context, f *flowRun) { f.introduce(ctx) }
+	introduce := func(ctx workflow.Context, f *flowRun) { f.pub.introduce(ctx) }
 	status := []string{contract.AttributeStatus}
 	tests := map[string]struct {
 		public *contract.Publish
@@ -76,7 +77,7 @@ func TestPublish(t *testing.T) {
 		"nothing at all":      {nil, introduce, nil},
 		"a run without a plan": {&contract.Publish{Attributes: status}, func(ctx workflow.Context, f *flowRun) {
 			f.run.Flow = nil
-			f.publish(ctx, contract.StatusFailed)
+			f.pub.publish(ctx, contract.StatusFailed)
 		}, nil},
 	}
 	for name, tc := range tests {

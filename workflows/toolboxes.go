@@ -16,9 +16,9 @@ import (
 // become tools of the node like any other, in the plan that the run carries.
 
 // boxed adds the connections of the flow's boxes to those that are listed.
-func (f *flowRun) withToolboxes(wants []want) []want {
-	for i := range f.run.Flow.Nodes {
-		for _, s := range f.run.Flow.Nodes[i].TeamAgents() {
+func (p *preparation) withToolboxes(wants []want) []want {
+	for i := range p.run.Flow.Nodes {
+		for _, s := range p.run.Flow.Nodes[i].TeamAgents() {
 			if s.Agent.Toolboxes == nil {
 				continue
 			}
@@ -26,10 +26,10 @@ func (f *flowRun) withToolboxes(wants []want) []want {
 				k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
 				if k < 0 {
 					k = len(wants)
-					wants = append(wants, want{bound: contract.ResolvedConnection{ID: id, Connection: f.connection(id)}})
+					wants = append(wants, want{bound: contract.ResolvedConnection{ID: id, Connection: p.connection(id)}})
 				}
 				wants[k].all = true
-				wants[k].boxedAt = f.run.Source.At(plan.NodePath(s.ID))
+				wants[k].boxedAt = p.run.Source.At(plan.NodePath(s.ID))
 			}
 		}
 	}
@@ -37,12 +37,12 @@ func (f *flowRun) withToolboxes(wants []want) []want {
 }
 
 // unbox makes tools of what the boxes' connections offer, and says what is missing.
-func (f *flowRun) expandToolboxes(wants []want) []string {
+func (p *preparation) expandToolboxes(wants []want) []string {
 	var problems []string
 	reported := map[string]bool{}
-	f.run.Flow.Nodes = slices.Clone(f.run.Flow.Nodes)
-	for i := range f.run.Flow.Nodes {
-		n := &f.run.Flow.Nodes[i]
+	p.run.Flow.Nodes = slices.Clone(p.run.Flow.Nodes)
+	for i := range p.run.Flow.Nodes {
+		n := &p.run.Flow.Nodes[i]
 		if !slices.ContainsFunc(n.TeamAgents(), func(s plan.TeamAgent) bool { return s.Agent.Toolboxes != nil }) {
 			continue
 		}
@@ -51,7 +51,7 @@ func (f *flowRun) expandToolboxes(wants []want) []string {
 		n.Agent = &own
 		for _, s := range n.TeamAgents() {
 			if s.Agent.Toolboxes != nil {
-				problems = append(problems, f.expandToolbox(s, wants, reported)...)
+				problems = append(problems, p.expandToolbox(s, wants, reported)...)
 			}
 		}
 	}
@@ -59,11 +59,11 @@ func (f *flowRun) expandToolboxes(wants []want) []string {
 }
 
 // unboxOne makes tools of what the boxes of one agent offer.
-func (f *flowRun) expandToolbox(s plan.TeamAgent, wants []want, reported map[string]bool) []string {
+func (p *preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map[string]bool) []string {
 	var problems []string
 	toolboxes := s.Agent.Toolboxes
 	s.Agent.Tools = slices.Clone(s.Agent.Tools)
-	left, offered := f.take(s.Agent, wants)
+	left, offered := p.take(s.Agent, wants)
 	s.Agent.Toolboxes = nil
 	if left == nil && !toolboxes.All && !toolboxes.Lenient {
 		return nil // a connection that could not be listed matters only where something is missing
@@ -79,7 +79,7 @@ func (f *flowRun) expandToolbox(s plan.TeamAgent, wants []want, reported map[str
 	for _, name := range left {
 		if !toolboxes.Lenient {
 			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
-				f.run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), runtime.Some(offered)))
+				p.run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), runtime.Some(offered)))
 		}
 	}
 	return problems
@@ -87,7 +87,7 @@ func (f *flowRun) expandToolbox(s plan.TeamAgent, wants []want, reported map[str
 
 // take adds the wanted tools to an agent's own. It returns the names that it did not find, and
 // what there is.
-func (f *flowRun) take(a *plan.Agent, wants []want) (left, offered []string) {
+func (p *preparation) take(a *plan.Agent, wants []want) (left, offered []string) {
 	taken := map[string]bool{}
 	for _, b := range a.Builtins {
 		taken[b] = true

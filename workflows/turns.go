@@ -75,7 +75,7 @@ func (f *flowRun) mendThread() error {
 // been asked when the run began.
 func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
 	if prompt != nil {
-		text, err := f.beforeTurn(ctx, n, prompt.Text)
+		text, err := f.hook.beforeTurn(ctx, n, prompt.Text)
 		if err == nil && text != prompt.Text {
 			err = f.setInput(fmt.Sprintf("input~%d/hook", n), text, prompt.Images)
 		}
@@ -88,8 +88,8 @@ func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) err
 
 // ended tells webhooks of a turn's end, and runs the hook after it.
 func (f *flowRun) Ended(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
-	f.turnFinished(ctx, t, out)
+	f.pub.turnFinished(ctx, t, out)
 	if t.Status == contract.TurnCompleted && len(t.Callbacks) == 0 {
-		f.after(ctx, out, t.N)
+		f.hook.after(ctx, out, t.N)
 	}
 }

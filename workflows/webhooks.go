@@ -21,12 +21,12 @@ import (
 const maxTold = 64 << 10
 
 // notify tells the webhooks that want an event.
-func (f *flowRun) notify(ctx workflow.Context, event, about string, data contract.WebhookData) {
-	if f.public == nil {
+func (p *publisher) notify(ctx workflow.Context, event, about string, data contract.WebhookData) {
+	if p.public == nil {
 		return
 	}
 	var names []string
-	for _, w := range f.public.Webhooks {
+	for _, w := range p.public.Webhooks {
 		if slices.Contains(w.Events, event) {
 			names = append(names, w.Name)
 		}
@@ -36,8 +36,8 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	}
 	info := workflow.GetInfo(ctx)
 	data.WorkflowID, data.RunID = info.WorkflowExecution.ID, cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)
-	if f.run.Flow != nil {
-		data.Flow = f.run.Flow.Name
+	if p.run.Flow != nil {
+		data.Flow = p.run.Flow.Name
 	}
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -49,18 +49,18 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
-		return f.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowWebhookDelivery, In: in, ID: f.run.Root + "/webhook:" + in.ID, Summary: event,
+		return p.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowWebhookDelivery, In: in, ID: p.run.Root + "/webhook:" + in.ID, Summary: event,
 			Outlives: true, Unique: true}).GetChildWorkflowExecution()
 	}
-	if n, err := runtime.Size(in); err == nil && f.run.Sizes.Take(ctx, n) {
-		f.deliveries = append(f.deliveries, deliver(ctx))
+	if n, err := runtime.Size(in); err == nil && p.run.Sizes.Take(ctx, n) {
+		p.deliveries = append(p.deliveries, deliver(ctx))
 		return
 	}
 	// The workflow task is full, of requests that came together: this event goes with another.
 	taken, take := workflow.NewFuture(ctx)
-	f.deliveries = append(f.deliveries, taken)
+	p.deliveries = append(p.deliveries, taken)
 	workflow.GoNamed(ctx, "event", func(ctx workflow.Context) {
-		if err := f.run.Sizes.Admit(ctx, "the event", in); err != nil {
+		if err := p.run.Sizes.Admit(ctx, "the event", in); err != nil {
 			take.SetError(err)
 			return
 		}
@@ -70,11 +70,11 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 
 // handOut waits until the server has taken all events. One that it refuses is lost, and no reason
 // for the run to fail.
-func (f *flowRun) awaitDeliveries(ctx workflow.Context) {
+func (p *publisher) awaitDeliveries(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for len(f.deliveries) > 0 { // others may come meanwhile
-		first := f.deliveries[0]
-		f.deliveries = f.deliveries[1:]
+	for len(p.deliveries) > 0 { // others may come meanwhile
+		first := p.deliveries[0]
+		p.deliveries = p.deliveries[1:]
 		if err := first.Get(ctx, nil); err != nil && !runtime.AlreadyStarted(err) {
 			workflow.GetLogger(ctx).Warn("an event is not told", "error", err)
 		}
@@ -82,28 +82,28 @@ func (f *flowRun) awaitDeliveries(ctx workflow.Context) {
 }
 
 // finish tells how the run ended.
-func (f *flowRun) finish(ctx workflow.Context, out *contract.RunResult, err error) {
+func (p *publisher) finish(ctx workflow.Context, out *contract.RunResult, err error) {
 	if workflow.IsContinueAsNewError(err) || out != nil && out.Yielded != nil {
 		return
 	}
-	f.concluded(ctx, contract.EventRunFinished, "", contract.WebhookData{Status: f.status}, out, err)
+	p.concluded(ctx, contract.EventRunFinished, "", contract.WebhookData{Status: p.status}, out, err)
 }
 
 // turnStatus are the states of turns in the words of runs.
 var turnStatus = map[string]string{contract.TurnCompleted: contract.StatusCompleted, contract.TurnFailed: contract.StatusFailed, contract.TurnStopped: contract.StatusCancelled}
 
 // turnFinished tells how a turn of a session ended.
-func (f *flowRun) turnFinished(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
+func (p *publisher) turnFinished(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
 	data := contract.WebhookData{Status: turnStatus[t.Status], Turn: &contract.WebhookTurn{N: t.N, ID: t.ID}}
 	var err error
 	if t.Failure != nil {
 		err = t.Failure
 	}
-	f.concluded(ctx, contract.EventTurnFinished, strconv.Itoa(t.N), data, out, err)
+	p.concluded(ctx, contract.EventTurnFinished, strconv.Itoa(t.N), data, out, err)
 }
 
 // concluded tells of an end with its result, or why there is none.
-func (f *flowRun) concluded(ctx workflow.Context, event, about string, data contract.WebhookData, out *contract.RunResult, err error) {
+func (p *publisher) concluded(ctx workflow.Context, event, about string, data contract.WebhookData, out *contract.RunResult, err error) {
 	switch {
 	case err != nil:
 		fail := contract.FailureOf(err)
@@ -117,14 +117,14 @@ func (f *flowRun) concluded(ctx workflow.Context, event, about string, data cont
 			data.ResultData, data.OmittedBytes = nil, len(out.ResultData)
 		}
 	}
-	f.notify(ctx, event, about, data)
+	p.notify(ctx, event, about, data)
 }
 
 // opened and closed tell webhooks of the inbox's requests.
 func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) {
 	own := *req
 	own.Text, own.Catalogue, own.Call = runtime.Cut(own.Text, 4<<10), nil, nil
-	f.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Reopened), contract.WebhookData{Request: &own})
+	f.pub.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Reopened), contract.WebhookData{Request: &own})
 }
 
 func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) {
@@ -133,7 +133,7 @@ func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) {
 		own.By = "" // nobody
 	}
 	own.Reply = nil
-	f.notify(ctx, contract.EventRequestAnswered, numbered(a.ID, a.Reopened), contract.WebhookData{Answered: &own})
+	f.pub.notify(ctx, contract.EventRequestAnswered, numbered(a.ID, a.Reopened), contract.WebhookData{Answered: &own})
 }
 
 // numbered tells a request from the same one that was asked before.
