@@ -11,6 +11,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/node"
 	"weft/workflows/plan"
+	"weft/workflows/prepare"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/values"
@@ -43,7 +44,7 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 			return nil, runtime.Wire(err)
 		}
 		if refused {
-			return nil, runtime.Wire(refusal())
+			return nil, runtime.Wire(prepare.Refusal())
 		}
 	}
 	b, err := newBranch(ctx, in)
@@ -80,7 +81,7 @@ func validBranch(in *contract.BranchInput) error {
 	case len(in.Order) != len(in.Plan.Nodes) || len(in.Edges) != len(in.Plan.Edges):
 		fail.Text = "the input's order or edges do not belong to its plan"
 	default:
-		if later := laterPlan(in.Plan); later != nil {
+		if later := prepare.LaterPlan(in.Plan); later != nil {
 			return later
 		}
 		return nil

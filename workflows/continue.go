@@ -42,7 +42,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	}
 	switch {
 	case err != nil:
-		return f.grown(err)
+		return placeGrown(f, err)
 	case f.inbox == nil && f.run.Policy.Asked:
 		f.rest = in.Snapshot
 		return runtime.ErrYield
@@ -99,7 +99,7 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 	c := &contract.RunSnapshot{
 		Plan: f.run.Flow, Source: f.run.Source, Hash: f.run.Hash, Shared: f.run.Shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.run.Budget.Usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.pub.public, Status: f.pub.status,
-		Live: sched.Suspended, Pending: sched.Waiting, PendingJoins: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
+		Live: sched.Suspended, Pending: sched.Waiting, PendingJoins: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: carryFork(f),
 	}
 	if f.inbox != nil {
 		c.Inbox = f.inbox.Snapshot()
@@ -118,19 +118,19 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 		case i < first:
 			e.Answers = nil // what an exit node said is part of the result
 		}
-		if !exit && f.exits() {
+		if !exit && hasExits(f) {
 			e.Text = nil
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	c.Conversation = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
-	c.Content = f.needed(c)
+	c.Conversation = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended(), func(x *schedule.Execution) bool { return hasConversation(f, x) }))
+	c.Content = needed(f, c)
 	c.Fold()
 	return c
 }
 
 // needed lists the stored bytes that a carry names, each once.
-func (f *flowRun) needed(c *contract.RunSnapshot) []json.RawMessage {
+func needed(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
 	var out []json.RawMessage
 	seen := map[string]bool{}
 	need := func(ref *contract.ContentRef) {
@@ -182,32 +182,32 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 	for _, raw := range c.Content {
 		f.run.Transcript.Keep(raw)
 	}
-	f.keepFork(c.Fork)
-	f.own(&f.run.Shared.Input)
-	f.own(f.run.Shared.Script)
-	f.own(f.run.Shared.Chat)
+	keepFork(f, c.Fork)
+	own(f, &f.run.Shared.Input)
+	own(f, f.run.Shared.Script)
+	own(f, f.run.Shared.Chat)
 	for i := range f.run.Shared.Connections {
-		f.own(f.run.Shared.Connections[i].Catalogue)
+		own(f, f.run.Shared.Connections[i].Catalogue)
 	}
 	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.PendingJoins, Ran: c.Ran, Ended: c.Ended})
 	f.run.Conversation.Restore(c.Conversation)
 }
 
 // talks reports whether an execution that stopped in its middle has the flow's conversation.
-func (f *flowRun) hasConversation(x *schedule.Execution) bool {
+func hasConversation(f *flowRun, x *schedule.Execution) bool {
 	a := f.run.Flow.Nodes[x.Node].Agent
 	return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
 }
 
 // own names content as this run's, if this run holds it.
-func (f *flowRun) own(ref *contract.ContentRef) {
+func own(f *flowRun, ref *contract.ContentRef) {
 	if ref != nil && f.run.Transcript.Has(ref.SHA) {
 		*ref = f.run.Ref(ref.SHA)
 	}
 }
 
 // toldAbove is what was said in this run, for the one above whose conversation it goes on with.
-func (f *flowRun) toldAbove() *contract.Conversation {
+func saidHere(f *flowRun) *contract.Conversation {
 	t := f.run.Conversation.Thread
 	if f.run.Shared.Depth == 0 || t == nil || f.run.Flow.Values == nil || !f.run.Flow.Values.Named || len(t.Entries) <= f.run.Conversation.Inherited {
 		return nil

@@ -19,7 +19,7 @@ const maxRows = 40
 // show tells Temporal's Web UI how the run stands: a table of nodes under User Metadata. It
 // leaves nothing in history.
 func (f *flowRun) show(ctx workflow.Context) {
-	workflow.SetCurrentDetails(ctx, f.details())
+	workflow.SetCurrentDetails(ctx, details(f))
 }
 
 // usageText is what was used: calls, tokens in and out, and of the former those from a provider's
@@ -33,7 +33,7 @@ func usageText(u contract.Usage) string {
 }
 
 // details is a Markdown table of the nodes that have run, run or wait.
-func (f *flowRun) details() string {
+func details(f *flowRun) string {
 	if f.run.Flow == nil || f.sched == nil {
 		return "" // nothing is known yet
 	}
@@ -77,13 +77,13 @@ func (f *flowRun) details() string {
 	if left := len(f.trace) + f.dropped + live - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
 	}
-	f.switches(&b)
-	f.waits(&b)
+	fallbacksTable(f, &b)
+	requestsTable(f, &b)
 	return b.String()
 }
 
 // switches lists which models could not answer, and which were asked instead.
-func (f *flowRun) switches(b *strings.Builder) {
+func fallbacksTable(f *flowRun, b *strings.Builder) {
 	for i := range f.run.Budget.Usage.Fallbacks {
 		s := &f.run.Budget.Usage.Fallbacks[i]
 		if i == 0 {
@@ -108,7 +108,7 @@ func doneState(e *contract.Execution) string {
 
 // waits lists what the run waits for, each with what to send as an Update or a signal of the
 // kind's name.
-func (f *flowRun) waits(b *strings.Builder) {
+func requestsTable(f *flowRun, b *strings.Builder) {
 	if f.inbox == nil || len(f.inbox.Requests) == 0 {
 		return
 	}

@@ -16,12 +16,12 @@ func TestDetailsShowSwitchesOfModels(t *testing.T) {
 	f.run.Budget.Usage.AddFallbacks("b/y", []contract.Fallback{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	f.run.Budget.Usage.AddFallbacks("b/y", []contract.Fallback{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	var b strings.Builder
-	f.switches(&b)
+	fallbacksTable(f, &b)
 	if want := "\n| switched from | to | why | times |\n|---|---|---|---|\n| a\\|x  | b/y | rate\\_limited | 2 |\n"; b.String() != want {
 		t.Errorf("got %q\nwant %q", b.String(), want)
 	}
 	b.Reset()
-	newFlowRun(aRun(t)).switches(&b)
+	fallbacksTable(newFlowRun(aRun(t)), &b)
 	if b.Len() > 0 {
 		t.Errorf("without any: %q", b.String())
 	}

@@ -36,7 +36,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			if len(order) == 0 {
 				return f.ContinueAsNew(ctx)
 			}
-			f.askToYield(ctx, order)
+			askToYield(ctx, f, order)
 		} else if failed == nil {
 			fresh, err := f.freshly()
 			note(err)
@@ -58,7 +58,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		order = append(order, started...)
 		if len(order) == 0 {
 			f.show(ctx)
-			return f.stopped(failed)
+			return stuck(f, failed)
 		}
 		if b := f.first(ctx, order, failed == nil); b != nil {
 			if f.fetchHeld(ctx, b) {
@@ -71,7 +71,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 }
 
 // askToYield asks the chains that run as children to come back.
-func (f *flowRun) askToYield(ctx workflow.Context, order []*branchRun) {
+func askToYield(ctx workflow.Context, f *flowRun, order []*branchRun) {
 	for _, b := range order {
 		if b.held == nil {
 			f.run.AskToYield(ctx, b.child)
@@ -88,12 +88,12 @@ func (f *flowRun) freshly() ([]*schedule.Execution, error) {
 	if f.run.Log.Replay == nil {
 		return f.sched.Ready(), nil
 	}
-	ready, err := f.sched.Replay(f.run.Log.Replay, f.replayed)
+	ready, err := f.sched.Replay(f.run.Log.Replay, func(x *schedule.Replayed) error { return replayed(f, x) })
 	return ready, f.beyond(err)
 }
 
 // stopped says how the run ended once nothing lives.
-func (f *flowRun) stopped(failed error) error {
+func stuck(f *flowRun, failed error) error {
 	if failed != nil {
 		return failed
 	}
@@ -102,7 +102,7 @@ func (f *flowRun) stopped(failed error) error {
 	}
 	return &contract.Failure{Class: contract.ClassStuck, Text: fmt.Sprintf("nothing runs, but %v wait and the joins %v are pending",
 		f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())),
-		Remedy: "this is a defect of the interpreter: please report the flow", Answers: f.allAnswers()}
+		Remedy: "this is a defect of the interpreter: please report the flow", Answers: allAnswers(f)}
 }
 
 // first waits until one of the children has ended. It returns nil where the run wants to
@@ -197,7 +197,7 @@ func latestOf(list []contract.Conflict) []contract.Conflict {
 }
 
 // bounded refuses a join whose branches wrote more together than the state may hold.
-func (f *flowRun) bounded(x *schedule.Execution, view *contract.View) error {
+func bounded(f *flowRun, x *schedule.Execution, view *contract.View) error {
 	n, limit := schedule.StateBytes(view), f.run.Flow.Limits.MaxStateBytes
 	if n <= limit || len(x.Arrivals) < 2 {
 		return nil
@@ -211,7 +211,7 @@ func (f *flowRun) bounded(x *schedule.Execution, view *contract.View) error {
 func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 	view := f.viewOf(x)
 	id := f.sched.ID(x)
-	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
+	if err := cmp.Or(override(f, x, &view), bounded(f, x, &view)); err != nil {
 		f.sched.End(x)
 		return err
 	}
@@ -268,7 +268,7 @@ func (f *flowRun) startChildren(ctx workflow.Context, ready []*schedule.Executio
 // of the budget, and of all that start together.
 func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
 	view := f.viewOf(x)
-	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
+	if err := cmp.Or(override(f, x, &view), bounded(f, x, &view)); err != nil {
 		return nil, err
 	}
 	f.sched.Started(x, view)
@@ -390,7 +390,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.Graph.Index(a.Node), f.run.Graph.Index(b.Node)))
 	})
-	exits := f.exits()
+	exits := hasExits(f)
 	out := &contract.RunResult{
 		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.Budget.Usage, FlowHash: f.run.Hash, Model: f.run.Shared.Model,
 	}
@@ -413,12 +413,12 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 		}
 	}
 	if last == nil {
-		return nil, f.noExit(exits)
+		return nil, noExit(f, exits)
 	}
 	if f.inbox != nil {
 		out.UnreadMessages = f.inbox.UnreadMessages
 	}
-	out.Conversation = f.toldAbove()
+	out.Conversation = saidHere(f)
 	out.ResultNode, out.ResultData = last.Node, last.Data
 	if last.Data == nil {
 		out.ResultText = last.Text
@@ -440,15 +440,15 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 }
 
 // exits reports whether the flow has exit nodes.
-func (f *flowRun) exits() bool { return exits(f.run.Flow) }
+func hasExits(f *flowRun) bool { return exits(f.run.Flow) }
 
 func exits(f *plan.Flow) bool {
 	return slices.ContainsFunc(f.Nodes, func(n plan.Node) bool { return n.Exit })
 }
 
 // noExit is the failure of a run that ended without an exit node.
-func (f *flowRun) noExit(exits bool) *contract.Failure {
-	out := &contract.Failure{Class: contract.ClassNoExit, Answers: f.allAnswers(),
+func noExit(f *flowRun, exits bool) *contract.Failure {
+	out := &contract.Failure{Class: contract.ClassNoExit, Answers: allAnswers(f),
 		Remedy: "let the conditions cover all cases, or add an edge without a condition"}
 	for i := range f.trace {
 		if e := &f.trace[i]; e.NoRoute {
@@ -470,7 +470,7 @@ func (f *flowRun) noExit(exits bool) *contract.Failure {
 	return out
 }
 
-func (f *flowRun) allAnswers() []contract.Answer {
+func allAnswers(f *flowRun) []contract.Answer {
 	out := slices.Clone(f.answers)
 	for i := range f.trace {
 		out = append(out, f.trace[i].Answers...)
@@ -505,7 +505,7 @@ func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 	}
 	var best *schedule.Execution
 	for _, x := range f.sched.Running() {
-		if b := f.branches[x]; b == nil || b.child == nil || !f.mayRead(x, m) {
+		if b := f.branches[x]; b == nil || b.child == nil || !mayRead(f, x, m) {
 			continue
 		}
 		if best == nil || x.Node < best.Node {
@@ -519,7 +519,7 @@ func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 }
 
 // mayRead reports whether the chain that begins with x can run an agent that a message is for.
-func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
+func mayRead(f *flowRun, x *schedule.Execution, m *contract.Inbound) bool {
 	others := f.sched.Others(x)
 	nodes, _ := f.run.Graph.Part(x.Node, others)
 	for i := range f.run.Flow.Nodes {
@@ -539,7 +539,7 @@ func (f *flowRun) give(x *schedule.Execution) []contract.Inbound {
 	if f.inbox == nil {
 		return nil
 	}
-	return f.inbox.Give(f.sched.ID(x), func(m *contract.Inbound) bool { return f.mayRead(x, m) })
+	return f.inbox.Give(f.sched.ID(x), func(m *contract.Inbound) bool { return mayRead(f, x, m) })
 }
 
 // takeBack takes back the messages that a branch that has ended did not read.

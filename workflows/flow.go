@@ -15,25 +15,14 @@ import (
 	"weft/workflows/inbox"
 	"weft/workflows/node"
 	"weft/workflows/plan"
+	"weft/workflows/prepare"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/session"
 )
 
-// Settings are what a worker says to the runs that start on it. Each run records them, so
-// that it goes on with them on any worker.
-type Settings struct {
-	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
-	// there is none.
-	MaxPayload int
-	// Means is what runs may spend; absent: what they like.
-	BudgetLimits *contract.BudgetLimits
-	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
-	// folder alone.
-	RefusePlans bool
-	// Webhooks are told of root runs.
-	Webhooks []contract.Webhook
-}
+// Settings are what a worker says to the runs that start on it.
+type Settings prepare.Settings
 
 // Register makes a worker without a store run all workflow types.
 func Register(w worker.WorkflowRegistry) { Settings{}.Register(w) }
@@ -54,7 +43,7 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // can be said.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
 	f := newFlowRun(runtime.New(ctx))
-	f.prep.settings, f.pub.status = s, contract.StatusRunning
+	f.prep.Settings, f.pub.status = prepare.Settings(s), contract.StatusRunning
 	f.run.Root = f.run.Transcript.Workflow
 	in, err := read(ctx, raw)
 	if err != nil {
@@ -95,7 +84,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 			out = &contract.RunResult{Held: held}
 		}
 	}
-	return out, runtime.Wire(f.charged(in, err))
+	return out, runtime.Wire(charged(f, in, err))
 }
 
 // over tells others how the run ended.
@@ -118,7 +107,7 @@ func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error)
 
 // charged is the error of a run below another with what it has spent, which the run above
 // counts.
-func (f *flowRun) charged(in *contract.RunInput, err error) error {
+func charged(f *flowRun, in *contract.RunInput, err error) error {
 	if err == nil || in.Depth == 0 || workflow.IsContinueAsNewError(err) {
 		return err
 	}
@@ -192,7 +181,7 @@ type flowRun struct {
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
 	// continued as new.
 	dropped, runs int
-	prep          preparation
+	prep          prepare.Preparation
 	pub           publisher
 	hook          hooks
 }
@@ -230,7 +219,7 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 	if err := f.session.Settle(); err != nil {
 		return nil, err
 	}
-	if err := f.revise(ctx); err != nil {
+	if err := revise(ctx, f); err != nil {
 		return f.HandOver(ctx, err)
 	}
 	if f.session.On() {
@@ -257,7 +246,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 	first := &f.entry.View
 	if k := f.run.Log.Fork; k != nil {
 		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
-		return f.arrive(f.edgesOf(k.Entry.Taken), first)
+		return f.arrive(edgesOf(f, k.Entry.Taken), first)
 	}
 	id := plan.Start
 	if f.run.Shared.Turn > 1 {
@@ -347,17 +336,17 @@ func agentKinds(s agent.Sessions) map[plan.Kind]node.Kind {
 
 // newFlowRun is a run of a flow that has not begun.
 func newFlowRun(r *runtime.Run) *flowRun {
-	return &flowRun{run: r, prep: preparation{run: r}, pub: publisher{run: r}, hook: hooks{run: r}, branches: map[*schedule.Execution]*branchRun{}}
+	return &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publisher{run: r}, hook: hooks{run: r}, branches: map[*schedule.Execution]*branchRun{}}
 }
 
 // settle does what comes before the run's entry.
 func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	text := in.Input
-	if err := f.prep.prepare(ctx, in); err != nil {
+	if err := f.prep.Prepare(ctx, in); err != nil {
 		return err
 	}
 	f.sched, f.pub.public = schedule.New(f.run.Graph), f.prep.Public
-	if err := f.prep.inputs(in); err != nil {
+	if err := f.prep.Inputs(in); err != nil {
 		return err
 	}
 	f.pub.session = in.Session
@@ -366,13 +355,13 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	f.sched = schedule.New(f.run.Graph) // the hook may have changed the flow
-	first, err := f.prep.accept(in)
+	first, err := f.prep.Accept(in)
 	if err != nil {
 		return err
 	}
-	if err := f.takeFork(ctx, in.Fork); err != nil {
+	if err := takeFork(ctx, f, in.Fork); err != nil {
 		return err
 	}
 	f.entry = &contract.EntryState{View: *first}
-	return f.prep.connect(ctx)
+	return f.prep.Connect(ctx)
 }

@@ -16,7 +16,7 @@ import (
 // that they are the same.
 
 // takeFork begins with what another run did.
-func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
+func takeFork(ctx workflow.Context, f *flowRun, k *contract.ForkedFrom) error {
 	if k == nil {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 	}
 	// Where clients may not bring plans, they may not leave out nodes of one either.
 	var refused bool
-	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f.prep.settings.RefusePlans }).Get(&refused); err != nil {
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f.prep.Settings.RefusePlans }).Get(&refused); err != nil {
 		return err
 	}
 	if refused {
@@ -49,12 +49,12 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 			}
 		}
 	}
-	f.keepFork(k)
+	keepFork(f, k)
 	return nil
 }
 
 // keepFork begins, or goes on, with what another run did.
-func (f *flowRun) keepFork(k *contract.ForkedFrom) {
+func keepFork(f *flowRun, k *contract.ForkedFrom) {
 	if k == nil {
 		return
 	}
@@ -66,7 +66,7 @@ func (f *flowRun) keepFork(k *contract.ForkedFrom) {
 
 // carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken
 // before anything runs.
-func (f *flowRun) carryFork() *contract.ForkedFrom {
+func carryFork(f *flowRun) *contract.ForkedFrom {
 	if f.run.Log.Fork == nil {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (f *flowRun) carryFork() *contract.ForkedFrom {
 }
 
 // edgesOf are the indices of edges by their ids.
-func (f *flowRun) edgesOf(ids []string) []int {
+func edgesOf(f *flowRun, ids []string) []int {
 	var out []int
 	for _, id := range ids {
 		out = append(out, f.run.Graph.Edge(id))
@@ -102,7 +102,7 @@ func (f *flowRun) edgesOf(ids []string) []int {
 }
 
 // replayed takes over what an execution of another run did besides what the scheduler keeps.
-func (f *flowRun) replayed(x *schedule.Replayed) error {
+func replayed(f *flowRun, x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
 	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], ID: f.sched.ID(x.Execution), Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, View: &x.View}
 	before := f.run.Conversation.Mark()
@@ -123,7 +123,7 @@ func (f *flowRun) replayed(x *schedule.Replayed) error {
 
 // override lets the first execution that a fork runs anew see the values that it was given, as
 // if it had written them itself.
-func (f *flowRun) override(x *schedule.Execution, view *contract.View) error {
+func override(f *flowRun, x *schedule.Execution, view *contract.View) error {
 	k := f.run.Log.Fork
 	if k == nil || len(k.Set) == 0 || f.run.Flow.Nodes[x.Node].ID != k.Node || x.Step != k.Step {
 		return nil

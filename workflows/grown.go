@@ -13,7 +13,7 @@ import (
 
 // grown places the failure of a run whose carry is too large: at the node that made most of it, or at
 // START where that is what the run was given, else at the last that ran.
-func (f *flowRun) grown(err error) error {
+func placeGrown(f *flowRun, err error) error {
 	var large *contract.Failure
 	if !errors.As(err, &large) {
 		return err
@@ -23,7 +23,7 @@ func (f *flowRun) grown(err error) error {
 		large.Node, large.Step = f.trace[n-1].Node, f.trace[n-1].Step
 	}
 	most, given := 0, false
-	for i, w := range f.weights() {
+	for i, w := range weights(f) {
 		if w.bytes <= most {
 			continue
 		}
@@ -53,7 +53,7 @@ func (w *weight) add(n, step int) {
 
 // weights are those of the flow's nodes: where they stopped in their middle, what they wrote to the
 // state, their latest outputs, and what exit nodes said. The last is that of what the run was given.
-func (f *flowRun) weights() []weight {
+func weights(f *flowRun) []weight {
 	out := make([]weight, len(f.run.Flow.Nodes)+1)
 	for _, ref := range []*contract.ContentRef{&f.run.Shared.Input, f.run.Shared.Script, f.run.Shared.Chat} {
 		if ref != nil {
@@ -79,16 +79,16 @@ func (f *flowRun) weights() []weight {
 	}
 	seen := map[string]bool{} // several branches know the same
 	for _, v := range views {
-		f.weigh(v, seen, out)
+		weighView(f, v, seen, out)
 	}
 	return out
 }
 
 // weigh adds what nodes wrote to the state of a view, and their outputs in it.
-func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
+func weighView(f *flowRun, v *contract.View, seen map[string]bool, out []weight) {
 	for i := range v.State {
 		e := &v.State[i]
-		if k, ok := f.writer(e.By.Exec); ok && !seen[e.By.Exec+"\n"+e.Key] {
+		if k, ok := writer(f, e.By.Exec); ok && !seen[e.By.Exec+"\n"+e.Key] {
 			seen[e.By.Exec+"\n"+e.Key] = true
 			out[k].add(schedule.EntryBytes(e), e.By.Step)
 		}
@@ -102,7 +102,7 @@ func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
 }
 
 // writer is the node of an execution, by its id; START comes behind all.
-func (f *flowRun) writer(exec string) (int, bool) {
+func writer(f *flowRun, exec string) (int, bool) {
 	if exec == plan.Start {
 		return len(f.run.Flow.Nodes), true
 	}

@@ -51,7 +51,7 @@ func TestGrown(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got := contract.FailureOf(f.grown(f.run.Sizes.Fits("it", strings.Repeat("x", contract.MaxPayload))))
+				got := contract.FailureOf(placeGrown(f, f.run.Sizes.Fits("it", strings.Repeat("x", contract.MaxPayload))))
 				if got.Class != contract.ClassStateTooLarge || got.Node != tc.node || !strings.Contains(got.Text, tc.says) ||
 					strings.Contains(got.Text, "given") != (tc.says != "") || strings.HasPrefix(got.Remedy, "start the run") != (tc.says != "") {
 					t.Errorf("the failure is %+v", got)

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"slices"
 
 	"go.temporal.io/sdk/temporal"
@@ -63,44 +62,6 @@ func (p *publisher) upsert(ctx workflow.Context, names []string) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
 		workflow.GetLogger(ctx).Warn("the run does not show how it stands", "error", err)
 	}
-}
-
-// startFacts are what the start request has set. The server leaves out attributes that were
-// removed since, so that only what is recorded of this may decide anything.
-func startFacts(ctx workflow.Context) *contract.StartFacts {
-	info := workflow.GetInfo(ctx)
-	_, named := info.Memo.GetFields()[contract.MemoFlow]
-	_, hashed := info.Memo.GetFields()[contract.MemoHash]
-	out := &contract.StartFacts{Memo: named && hashed}
-	set := workflow.GetTypedSearchAttributes(ctx)
-	for _, name := range contract.Attributes {
-		if set.ContainsKey(temporal.NewSearchAttributeKeyKeyword(name)) {
-			out.Attributes = append(out.Attributes, name)
-		}
-	}
-	return out
-}
-
-// verdict is what is recorded of a plan that came with the input: what is wrong with it, and
-// what the run publishes.
-type verdict struct {
-	Problems []string          `json:"problems,omitempty"`
-	Publish  *contract.Publish `json:"publish,omitempty"`
-	// MaxPayload is what the worker's store takes; see [Settings].
-	MaxPayload int `json:"max_payload,omitempty"`
-	// Means is what the worker lets a run spend.
-	BudgetLimits *contract.BudgetLimits `json:"budget_limits,omitempty"`
-	// Refused says that the worker takes no plans.
-	Refused bool `json:"refused,omitempty"`
-}
-
-// UnmarshalJSON also reads the problems alone, which earlier builds recorded.
-func (v *verdict) UnmarshalJSON(raw []byte) error {
-	if raw[0] != '{' {
-		return json.Unmarshal(raw, &v.Problems)
-	}
-	type plain verdict
-	return json.Unmarshal(raw, (*plain)(v))
 }
 
 // publisher tells others how a run stands: lists by search attributes and a memo, webhooks by events.

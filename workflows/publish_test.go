@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -86,25 +85,5 @@ func TestPublish(t *testing.T) {
 				t.Errorf("the run writes (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestVerdictsOfEarlierBuilds(t *testing.T) {
-	tests := map[string]verdict{
-		`null`:               {},
-		`["a","b"]`:          {Problems: []string{"a", "b"}},
-		`{}`:                 {},
-		`{"problems":[]}`:    {Problems: []string{}},
-		`{"max_payload":42}`: {MaxPayload: 42},
-		`{"problems":["a"],"publish":{"attributes":["WeftFlow"]}}`: {Problems: []string{"a"}, Publish: &contract.Publish{Attributes: []string{"WeftFlow"}}},
-	}
-	for raw, want := range tests {
-		var got verdict
-		if err := json.Unmarshal([]byte(raw), &got); err != nil {
-			t.Errorf("%s: %v", raw, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", raw, diff)
-		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // begin makes the run begin at START again, with another input in the same conversation.
 func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
-	if err := f.mendThread(); err != nil {
+	if err := mendThread(f); err != nil {
 		return err
 	}
 	view := f.known()
@@ -42,7 +42,7 @@ func (f *flowRun) setInput(thread, prompt string, images []contract.Image) error
 
 // mendThread answers tool calls in whose middle a turn ended: no provider takes a
 // conversation without their results.
-func (f *flowRun) mendThread() error {
+func mendThread(f *flowRun) error {
 	t := f.run.Conversation.Thread
 	if t == nil {
 		return nil

@@ -241,21 +241,13 @@ func remoteConnection(r *runtime.Run, id string) plan.Connection {
 
 // bound finds the connection of a tool, or nil.
 func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.ResolvedConnection {
-	id := BoundTo(t)
+	id := t.BoundTo()
 	for i := range r.Shared.Connections {
 		if r.Shared.Connections[i].ID == id {
 			return &r.Shared.Connections[i]
 		}
 	}
 	return nil
-}
-
-// BoundTo names the connection that a tool is bound to.
-func BoundTo(t *plan.Tool) string {
-	if t.Connection == "" {
-		return "tool:" + t.Name
-	}
-	return t.Connection
 }
 
 // model calls the model once. It gives the answer's message with its hash.

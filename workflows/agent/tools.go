@@ -264,7 +264,7 @@ func plain(raw json.RawMessage) json.RawMessage {
 
 // describeCall says in a request which call it is about.
 func (c *toolCall) describeCall(req *contract.Request, tool *plan.Tool, args json.RawMessage) {
-	req.Tool, req.Name, req.Connection = tool.As, tool.Name, BoundTo(tool)
+	req.Tool, req.Name, req.Connection = tool.As, tool.Name, tool.BoundTo()
 	if len(args) <= runtime.MaxShown {
 		req.Arguments = args
 		return

@@ -129,3 +129,11 @@ func (n *Node) BoundTools() []BoundTool {
 	}
 	return out
 }
+
+// BoundTo names the connection that a tool is bound to.
+func (t *Tool) BoundTo() string {
+	if t.Connection == "" {
+		return "tool:" + t.Name
+	}
+	return t.Connection
+}

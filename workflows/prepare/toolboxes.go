@@ -1,4 +1,4 @@
-package workflows
+package prepare
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"weft/activities/contract"
-	"weft/workflows/agent"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -16,9 +15,9 @@ import (
 // become tools of the node like any other, in the plan that the run carries.
 
 // boxed adds the connections of the flow's boxes to those that are listed.
-func (p *preparation) withToolboxes(wants []want) []want {
-	for i := range p.run.Flow.Nodes {
-		for _, s := range p.run.Flow.Nodes[i].TeamAgents() {
+func (p *Preparation) withToolboxes(wants []want) []want {
+	for i := range p.Run.Flow.Nodes {
+		for _, s := range p.Run.Flow.Nodes[i].TeamAgents() {
 			if s.Agent.Toolboxes == nil {
 				continue
 			}
@@ -29,7 +28,7 @@ func (p *preparation) withToolboxes(wants []want) []want {
 					wants = append(wants, want{bound: contract.ResolvedConnection{ID: id, Connection: p.connection(id)}})
 				}
 				wants[k].all = true
-				wants[k].boxedAt = p.run.Source.At(plan.NodePath(s.ID))
+				wants[k].boxedAt = p.Run.Source.At(plan.NodePath(s.ID))
 			}
 		}
 	}
@@ -37,12 +36,12 @@ func (p *preparation) withToolboxes(wants []want) []want {
 }
 
 // unbox makes tools of what the boxes' connections offer, and says what is missing.
-func (p *preparation) expandToolboxes(wants []want) []string {
+func (p *Preparation) expandToolboxes(wants []want) []string {
 	var problems []string
 	reported := map[string]bool{}
-	p.run.Flow.Nodes = slices.Clone(p.run.Flow.Nodes)
-	for i := range p.run.Flow.Nodes {
-		n := &p.run.Flow.Nodes[i]
+	p.Run.Flow.Nodes = slices.Clone(p.Run.Flow.Nodes)
+	for i := range p.Run.Flow.Nodes {
+		n := &p.Run.Flow.Nodes[i]
 		if !slices.ContainsFunc(n.TeamAgents(), func(s plan.TeamAgent) bool { return s.Agent.Toolboxes != nil }) {
 			continue
 		}
@@ -59,7 +58,7 @@ func (p *preparation) expandToolboxes(wants []want) []string {
 }
 
 // unboxOne makes tools of what the boxes of one agent offer.
-func (p *preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map[string]bool) []string {
+func (p *Preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map[string]bool) []string {
 	var problems []string
 	toolboxes := s.Agent.Toolboxes
 	s.Agent.Tools = slices.Clone(s.Agent.Tools)
@@ -79,7 +78,7 @@ func (p *preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map
 	for _, name := range left {
 		if !toolboxes.Lenient {
 			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
-				p.run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), runtime.Some(offered)))
+				p.Run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), runtime.Some(offered)))
 		}
 	}
 	return problems
@@ -87,7 +86,7 @@ func (p *preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map
 
 // take adds the wanted tools to an agent's own. It returns the names that it did not find, and
 // what there is.
-func (p *preparation) take(a *plan.Agent, wants []want) (left, offered []string) {
+func (p *Preparation) take(a *plan.Agent, wants []want) (left, offered []string) {
 	taken := map[string]bool{}
 	for _, b := range a.Builtins {
 		taken[b] = true
@@ -98,8 +97,10 @@ func (p *preparation) take(a *plan.Agent, wants []want) (left, offered []string)
 	if a.Finish != nil {
 		taken[a.Finish.Name] = true
 	}
-	for _, k := range agent.Contacts(a) {
-		taken[k.Name] = true
+	for _, k := range []*plan.Contacts{a.Ask, a.Hand} {
+		if k != nil {
+			taken[k.Name] = true
+		}
 	}
 	found := map[string]bool{}
 	for _, id := range a.Toolboxes.Connections {

@@ -1,4 +1,4 @@
-package workflows
+package prepare
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/agent"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -29,9 +28,9 @@ type want struct {
 	offered          []string
 }
 
-// connect finds the connections that the flow's tools need and lists their tools, once per
+// Connect finds the connections that the flow's tools need and lists their tools, once per
 // run. Everything that is missing is reported together.
-func (p *preparation) connect(ctx workflow.Context) error {
+func (p *Preparation) Connect(ctx workflow.Context) error {
 	wants := p.withToolboxes(p.wanted())
 	results := make([]contract.CatalogueResult, len(wants))
 	failed := make([]error, len(wants))
@@ -39,8 +38,8 @@ func (p *preparation) connect(ctx workflow.Context) error {
 	for i, w := range wants {
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
 		calls.Start(func(ctx workflow.Context) error {
-			failed[i] = p.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
-				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: p.run.Options(p.run.Flow.Policy.ToolSeconds),
+			failed[i] = p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
+				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: p.Run.Options(p.Run.Flow.Policy.ToolSeconds),
 				Result: runtime.ResultSize{Together: len(wants), Share: &request.MaxResultBytes}, Out: &results[i]})
 			return nil
 		})
@@ -55,7 +54,7 @@ func (p *preparation) connect(ctx workflow.Context) error {
 			return err
 		}
 		problems = append(problems, found...)
-		p.run.Shared.Connections = append(p.run.Shared.Connections, wants[i].bound)
+		p.Run.Shared.Connections = append(p.Run.Shared.Connections, wants[i].bound)
 	}
 	problems = append(problems, p.expandToolboxes(wants)...)
 	if len(problems) > 0 {
@@ -66,13 +65,13 @@ func (p *preparation) connect(ctx workflow.Context) error {
 }
 
 // wanted lists the connections that the flow's tools name, in order.
-func (p *preparation) wanted() []want {
+func (p *Preparation) wanted() []want {
 	var out []want
-	for i := range p.run.Flow.Nodes {
-		n := &p.run.Flow.Nodes[i]
+	for i := range p.Run.Flow.Nodes {
+		n := &p.Run.Flow.Nodes[i]
 		for _, named := range n.BoundTools() {
 			tool, t := named.Tool, named.Index
-			id := agent.BoundTo(tool)
+			id := tool.BoundTo()
 			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
 			if k < 0 {
 				k = len(out)
@@ -86,7 +85,7 @@ func (p *preparation) wanted() []want {
 			}
 			if !slices.Contains(out[k].names, tool.Name) {
 				out[k].names = append(out[k].names, tool.Name)
-				out[k].at = append(out[k].at, p.run.Source.At(plan.ToolPath(named.Of, t)))
+				out[k].at = append(out[k].at, p.Run.Source.At(plan.ToolPath(named.Of, t)))
 			}
 		}
 	}
@@ -95,8 +94,8 @@ func (p *preparation) wanted() []want {
 
 // connection is what the run's input or the flow says of a connection. What neither knows
 // is left to the worker's configuration.
-func (p *preparation) connection(id string) plan.Connection {
-	for _, c := range p.run.Flow.Connections {
+func (p *Preparation) connection(id string) plan.Connection {
+	for _, c := range p.Run.Flow.Connections {
 		if c.ID == id && id != "" {
 			return c
 		}
@@ -106,8 +105,8 @@ func (p *preparation) connection(id string) plan.Connection {
 
 // list takes over a connection's catalogue, or why there is none. What is wrong with the connection or its
 // tools is returned as problems, with places.
-func (p *preparation) list(w *want, out *contract.CatalogueResult, err error) (problems []string, _ error) {
-	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.run.Flow.SubFlow(c.Agent) == nil {
+func (p *Preparation) list(w *want, out *contract.CatalogueResult, err error) (problems []string, _ error) {
+	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.Run.Flow.SubFlow(c.Agent) == nil {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
 	}
 	if err != nil {
@@ -128,7 +127,7 @@ func (p *preparation) list(w *want, out *contract.CatalogueResult, err error) (p
 	w.bound.Connection, w.bound.Confirm = out.Resolved, out.Confirm
 	w.bound.RetryNever, w.bound.RetryNeverTools, w.bound.ExternalActivity = out.RetryNever, out.RetryNeverTools, out.ExternalActivity
 	if out.SHA != "" {
-		ref := p.run.Transcript.Keep(out.Catalogue)
+		ref := p.Run.Transcript.Keep(out.Catalogue)
 		w.bound.Catalogue = &ref
 		w.offered = names(out.Catalogue)
 	}

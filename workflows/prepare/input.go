@@ -1,4 +1,4 @@
-package workflows
+package prepare
 
 import (
 	"encoding/json"
@@ -13,14 +13,14 @@ import (
 
 // beginNamed writes what a run is given into the view with which it begins: its params by their
 // names, and its text as what a person said first.
-func (p *preparation) beginNamed(first *contract.View, in *contract.RunInput) error {
+func (p *Preparation) beginNamed(first *contract.View, in *contract.RunInput) error {
 	if raw := in.Params; len(raw) > 0 && string(raw) != "null" {
 		params, err := value.Parse(raw)
 		if err != nil {
 			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's params: %v", err), Remedy: "give a JSON object"}
 		}
 		for _, m := range params.Members {
-			e, err := p.run.Transcript.Value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
+			e, err := p.Run.Transcript.Value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
 			if err != nil {
 				return err
 			}
@@ -28,27 +28,27 @@ func (p *preparation) beginNamed(first *contract.View, in *contract.RunInput) er
 		}
 	}
 	if in.Conversation != nil {
-		p.run.Conversation.Add(in.Conversation.Messages)
-		p.run.Conversation.Inherited = len(in.Conversation.Messages)
+		p.Run.Conversation.Add(in.Conversation.Messages)
+		p.Run.Conversation.Inherited = len(in.Conversation.Messages)
 	}
 	if in.Input == "" && len(in.Images) == 0 {
 		return nil
 	}
-	_, err := p.run.Transcript.Write(p.run.Conversation.Open(), contract.InputMessage(in.Input, in.Images))
+	_, err := p.Run.Transcript.Write(p.Run.Conversation.Open(), contract.InputMessage(in.Input, in.Images))
 	return err
 }
 
 // inputOf is what a run is given: its text, and the value that flows from START.
-func (p *preparation) inputOf(in *contract.RunInput) (text string, v value.Value, err error) {
-	values := p.run.Flow.Values
+func (p *Preparation) inputOf(in *contract.RunInput) (text string, v value.Value, err error) {
+	values := p.Run.Flow.Values
 	raw := in.Value
 	switch {
 	case len(raw) > 0 && values != nil && values.Named:
 		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give its inputs by name, with params",
-			Text: fmt.Sprintf("the run brings a typed value, but the values of the flow %q have names", p.run.Flow.Name)}
+			Text: fmt.Sprintf("the run brings a typed value, but the values of the flow %q have names", p.Run.Flow.Name)}
 	case len(raw) > 0 && values == nil:
 		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the text with input, and values for the nodes with state",
-			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", p.run.Flow.Name, p.run.Flow.Dialect)}
+			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", p.Run.Flow.Name, p.Run.Flow.Dialect)}
 	case values == nil, len(raw) == 0 && in.Input != "":
 		return in.Input, value.Of(in.Input), nil
 	case len(raw) == 0 && values.Missing != "":
@@ -77,11 +77,11 @@ func readInput(way string, raw json.RawMessage) (value.Value, error) {
 }
 
 // begun writes the run's value into the view with which it begins.
-func (p *preparation) writeInput(first *contract.View, in *contract.RunInput, v value.Value) error {
+func (p *Preparation) writeInput(first *contract.View, in *contract.RunInput, v value.Value) error {
 	switch {
-	case p.run.Flow.Values == nil:
+	case p.Run.Flow.Values == nil:
 		return nil
-	case p.run.Flow.Values.Named:
+	case p.Run.Flow.Values.Named:
 		return p.beginNamed(first, in)
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {
@@ -90,7 +90,7 @@ func (p *preparation) writeInput(first *contract.View, in *contract.RunInput, v 
 				Remedy: "use another key, or give the run's value with value"}
 		}
 	}
-	e, err := p.run.Transcript.Value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})
+	e, err := p.Run.Transcript.Value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,348 @@
+package prepare
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/runtime"
+	"weft/workflows/schedule"
+)
+
+// Prepare settles plan and model. Where the input has both, and declares no inputs, no activity
+// is needed.
+func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error {
+	if in.V != contract.Version {
+		return contract.WrongVersion(in.V)
+	}
+	p.Run.Flow, p.Run.Shared.Model, p.Run.Shared.Depth, p.Run.Shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
+	if in.Flow.Source != nil {
+		p.Run.Source = *in.Flow.Source
+	}
+	declared := ""
+	if p.begins() {
+		hash, err := p.Run.Flow.Hash()
+		if err != nil {
+			return err
+		}
+		declared = hash // what the inputs make of the flow is the same flow
+	}
+	if p.Run.Flow == nil || p.Run.Shared.Model == "" || declared != "" {
+		if err := p.inquire(ctx, in); err != nil {
+			return err
+		}
+	}
+	if err := p.check(ctx, in.MaxPayload); err != nil {
+		return err
+	}
+	if declared != "" {
+		p.Run.Hash = declared
+	}
+	return nil
+}
+
+// modelOf is the model that a run is for: its own, or that of the plan that it brings.
+func modelOf(in *contract.RunInput) string {
+	if in.Model == "" && in.Flow.Plan != nil {
+		return in.Flow.Plan.Model
+	}
+	return in.Model
+}
+
+// inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
+func (p *Preparation) inquire(ctx workflow.Context, in *contract.RunInput) error {
+	request := contract.CompileFlowInput{Flow: in.Flow, Model: in.Model}
+	var raw json.RawMessage
+	c := &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the document", Options: runtime.PrepareOptions,
+		ID: "prepare", Summary: "compile the flow, choose the model", Out: &raw}
+	switch {
+	case p.begins():
+		request = contract.CompileFlowInput{Flow: contract.FlowRef{Plan: p.Run.Flow}, Model: p.Run.Shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
+		if p.Run.Hash != "" {
+			c.ID, c.Summary = "begin", "check the inputs"
+		}
+	case p.Run.Flow != nil:
+		request.Flow = contract.FlowRef{}
+	}
+	if in.Depth == 0 {
+		request.Root = startFacts(ctx)
+	}
+	if err := p.Run.Invoke(ctx, c); err != nil {
+		return err
+	}
+	out, err := contract.ReadPrepared(raw)
+	if err != nil {
+		return err
+	}
+	p.Run.Shared.Model, p.Public = out.Model, out.Publish
+	p.Run.Allow(out.MaxPayload)
+	if err := p.Run.Budget.Bound(out.BudgetLimits); err != nil {
+		return err
+	}
+	if p.Run.Flow == nil {
+		p.Run.Flow, p.Run.Source, p.Run.Hash = out.Plan, out.Source, out.Hash
+		if p.begins() {
+			// Only now is it known that the flow wants what the run was given.
+			return p.inquire(ctx, in)
+		}
+		return nil
+	}
+	if out.Plan != nil {
+		p.Run.Flow = out.Plan
+	}
+	if out.Input != nil {
+		in.Input = *out.Input
+	}
+	return nil
+}
+
+// begins reports whether the flow declares inputs, so that what the run is given makes its text.
+func (p *Preparation) begins() bool {
+	return p.Run.Flow != nil && p.Run.Flow.Inputs != nil && p.Run.Flow.Version <= plan.Version
+}
+
+// check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a
+// stricter check in a later build cannot fail a run that has started. So is the worker's
+// store, unless the run above has settled it (most).
+func (p *Preparation) check(ctx workflow.Context, most int) error {
+	var problems []string
+	refused := false
+	if p.Run.Hash == "" {
+		var v verdict
+		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return p.judgePlan(ctx) })
+		if err := recorded.Get(&v); err != nil {
+			return err
+		}
+		problems, refused = v.Problems, v.Refused
+		p.Run.Allow(v.MaxPayload)
+		if err := p.Run.Budget.Bound(v.BudgetLimits); err != nil {
+			return err
+		}
+		if p.Public == nil {
+			p.Public = v.Publish
+		}
+	}
+	if most > 0 {
+		p.Run.Allow(most)
+	}
+	if refused {
+		return Refusal()
+	}
+	if later := LaterPlan(p.Run.Flow); later != nil {
+		return later
+	}
+	if len(problems) > 0 {
+		return &contract.Failure{Class: contract.ClassInvalidFlow, Text: strings.Join(problems, "; "), Diagnostics: problems,
+			Remedy: "make the plan with the starter or the adapter of this build"}
+	}
+	if p.Run.Hash == "" {
+		hash, err := p.Run.Flow.Hash()
+		if err != nil {
+			return err
+		}
+		p.Run.Hash = hash
+	}
+	own := *p.Run.Flow
+	p.Run.Flow, p.Run.Graph = &own, schedule.NewGraph(&own)
+	return nil
+}
+
+// LaterPlan is the failure of a plan of a later build, or one with such a plan in it, else nil.
+func LaterPlan(f *plan.Flow) *contract.Failure {
+	if f == nil {
+		return nil
+	}
+	version := f.Version
+	for i := range f.Agents {
+		version = max(version, f.Agents[i].Version)
+	}
+	return contract.LaterPlan(version)
+}
+
+// Refusal is the failure of a run whose plan the worker does not take.
+func Refusal() *contract.Failure {
+	return &contract.Failure{Class: contract.ClassInvalidFlow,
+		Text:   "the run brings a plan of its own, but its worker runs the flows of its folder alone (flows.accept: named)",
+		Remedy: "start the run with the name of a flow instead, or ask the worker's operator to set flows.accept: any"}
+}
+
+// judgePlan gives what is recorded of the plan.
+func (p *Preparation) judgePlan(ctx workflow.Context) verdict {
+	if p.Run.Flow == nil {
+		return verdict{Problems: []string{"there is no plan"}}
+	}
+	v := verdict{Problems: p.Run.Flow.Check(), MaxPayload: p.Settings.MaxPayload, BudgetLimits: p.Settings.BudgetLimits,
+		Refused: p.Settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
+	if start := startFacts(ctx); p.Public == nil && p.Run.Shared.Depth == 0 && (len(start.Attributes) > 0 || len(p.Settings.Webhooks) > 0) {
+		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: p.Settings.Webhooks}
+	}
+	return v
+}
+
+// Inputs refuses params that the flow does not declare, and values of placeholders that it does
+// not replace.
+func (p *Preparation) Inputs(in *contract.RunInput) error {
+	if s := string(in.Scope); s != "" && s != "null" && p.Run.Flow.Inputs == nil {
+		return &contract.Failure{Class: contract.ClassBadRequest,
+			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", p.Run.Flow.Name, p.Run.Flow.Dialect),
+			Remedy: "leave the scope out"}
+	}
+	if params := string(in.Params); params == "" || params == "null" || p.Run.Flow.Inputs != nil || p.Run.Flow.Values != nil && p.Run.Flow.Values.Named {
+		return nil
+	}
+	return &contract.Failure{Class: contract.ClassBadRequest,
+		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", p.Run.Flow.Name, p.Run.Flow.Dialect),
+		Remedy: "give the text with input, and values for the nodes with state"}
+}
+
+// bring puts the run's own connections before the flow's.
+func (p *Preparation) bring(connections []contract.DataConnection) error {
+	var own []plan.Connection
+	for i := range connections {
+		c, err := connections[i].Connection()
+		if err != nil {
+			f := &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "correct the run's input"}
+			if errors.Is(err, contract.ErrSecret) {
+				f.Remedy = contract.InHistory + "; " + f.Remedy
+			}
+			return f
+		}
+		if i := slices.IndexFunc(p.Run.Flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
+			c.WholeResults = p.Run.Flow.Connections[i].WholeResults // what its agents see is the flow's
+		}
+		own = append(own, c)
+	}
+	p.Run.Flow.Connections = append(own, p.Run.Flow.Connections...)
+	return nil
+}
+
+// Accept stores what the run was given, and makes the view with which it begins.
+func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
+	if in.MaxSteps > 0 {
+		p.Run.Flow.Limits.MaxSteps = in.MaxSteps
+	}
+	if err := p.bring(in.DataConnections); err != nil {
+		return nil, err
+	}
+	text, given, err := p.inputOf(in)
+	if err != nil {
+		return nil, err
+	}
+	m := contract.InputMessage(text, in.Images)
+	if p.Run.Shared.Input, err = p.Run.Transcript.Write(p.Run.Transcript.Open("input"), m); err != nil {
+		return nil, err
+	}
+	p.Run.Shared.MaxEvents = in.MaxEvents
+	if len(m.Text) <= runtime.MaxInline && len(m.Images) == 0 {
+		p.Run.Shared.Text = m.Text
+	}
+	if err := p.remember(in.History); err != nil {
+		return nil, err
+	}
+	p.Run.Shared.Script = in.ScriptRef
+	if len(in.Script) > 0 {
+		ref := p.Run.Transcript.Keep(in.Script)
+		p.Run.Shared.Script = &ref
+	}
+	first := &contract.View{}
+	if err := p.writeInput(first, in, given); err != nil {
+		return nil, err
+	}
+	for _, key := range workflow.DeterministicKeys(in.State) {
+		if d := plan.Depth(in.State[key]); d > runtime.MaxDepth {
+			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, runtime.MaxDepth)}
+		}
+		e, err := p.Run.Transcript.Value(key, in.State[key], contract.Stamp{Exec: plan.Start})
+		if err != nil {
+			return nil, err
+		}
+		schedule.SetEntry(first, e)
+	}
+	if n, limit := schedule.StateBytes(first), p.Run.Flow.Limits.MaxStateBytes; n > limit {
+		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit)}
+	}
+	return first, nil
+}
+
+// remember stores the conversation before the run.
+func (p *Preparation) remember(history []contract.ChatMessage) error {
+	if len(history) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(history)
+	if err != nil {
+		return err
+	}
+	chat, err := p.Run.Transcript.Write(p.Run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
+	p.Run.Shared.Chat = &chat
+	return err
+}
+
+// Preparation settles what a run needs before its entry.
+type Preparation struct {
+	Run *runtime.Run
+	// Settings are for [workflow.SideEffect] alone.
+	Settings Settings
+	// Public is what the run publishes; nil for nothing.
+	Public *contract.Publish
+}
+
+// startFacts are what the start request has set. The server leaves out attributes that were
+// removed since, so that only what is recorded of this may decide anything.
+func startFacts(ctx workflow.Context) *contract.StartFacts {
+	info := workflow.GetInfo(ctx)
+	_, named := info.Memo.GetFields()[contract.MemoFlow]
+	_, hashed := info.Memo.GetFields()[contract.MemoHash]
+	out := &contract.StartFacts{Memo: named && hashed}
+	set := workflow.GetTypedSearchAttributes(ctx)
+	for _, name := range contract.Attributes {
+		if set.ContainsKey(temporal.NewSearchAttributeKeyKeyword(name)) {
+			out.Attributes = append(out.Attributes, name)
+		}
+	}
+	return out
+}
+
+// verdict is what is recorded of a plan that came with the input: what is wrong with it, and
+// what the run publishes.
+type verdict struct {
+	Problems []string          `json:"problems,omitempty"`
+	Publish  *contract.Publish `json:"publish,omitempty"`
+	// MaxPayload is what the worker's store takes; see [Settings].
+	MaxPayload int `json:"max_payload,omitempty"`
+	// Means is what the worker lets a run spend.
+	BudgetLimits *contract.BudgetLimits `json:"budget_limits,omitempty"`
+	// Refused says that the worker takes no plans.
+	Refused bool `json:"refused,omitempty"`
+}
+
+// UnmarshalJSON also reads the problems alone, which earlier builds recorded.
+func (v *verdict) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '{' {
+		return json.Unmarshal(raw, &v.Problems)
+	}
+	type plain verdict
+	return json.Unmarshal(raw, (*plain)(v))
+}
+
+// Settings are what a worker says to the runs that start on it. Each run records them, so
+// that it goes on with them on any worker.
+type Settings struct {
+	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
+	// there is none.
+	MaxPayload int
+	// Means is what runs may spend; absent: what they like.
+	BudgetLimits *contract.BudgetLimits
+	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
+	// folder alone.
+	RefusePlans bool
+	// Webhooks are told of root runs.
+	Webhooks []contract.Webhook
+}
