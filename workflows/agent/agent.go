@@ -36,7 +36,7 @@ func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) 
 	if errors.Is(err, runtime.ErrYield) {
 		x.State.Agent = a.snapshot()
 	}
-	out.OmittedBytes = a.leftOut()
+	out.OmittedBytes = a.window().leftOut()
 	return out, err
 }
 
@@ -168,7 +168,7 @@ func (a *agentRun) outputs(but string) []contract.Part {
 		}
 		parts = append(parts,
 			contract.Part{Text: "\n\n<output node=" + strconv.Quote(cmp.Or(o.Name, o.Node)) + ">\n"},
-			a.outputPart(o.SHA),
+			outputPart(a, o.SHA),
 			contract.Part{Text: "\n</output>"})
 	}
 	return parts
@@ -176,7 +176,7 @@ func (a *agentRun) outputs(but string) []contract.Part {
 
 // said is an output as part of a message. A value that this run wrote itself is sent where it is
 // short, so that no worker has to ask for it.
-func (a *agentRun) outputPart(sha string) contract.Part {
+func outputPart(a *agentRun, sha string) contract.Part {
 	if a.run.Flow.Values != nil && a.run.Transcript.Has(sha) {
 		if m, err := contract.DecodeMessage(a.run.Transcript.Content[sha]); err == nil && len(m.Text) <= runtime.MaxInline && len(m.Parts) == 0 {
 			return contract.Part{Text: m.Text}
@@ -186,7 +186,7 @@ func (a *agentRun) outputPart(sha string) contract.Part {
 }
 
 // modelRef is the model that the node is for. A script answers for all.
-func (a *agentRun) modelRef() string {
+func modelRef(a *agentRun) string {
 	if contract.ScriptedAll(a.run.Shared.Model) {
 		return a.run.Shared.Model
 	}
@@ -196,7 +196,7 @@ func (a *agentRun) modelRef() string {
 // describe makes the call profile: what every call of this node repeats.
 func (a *agentRun) describe() error {
 	p := contract.Profile{
-		Model: a.modelRef(), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
+		Model: modelRef(a), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
 		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.run.Shared.Script, Home: a.run.Home(),
 		RetellCalls: a.cfg.RetellCalls, Contacts: Contacts(a.cfg), Signed: a.team != nil,
 	}
@@ -259,13 +259,13 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	if err := a.steered(ctx); err != nil {
 		return nil, nil, "", err
 	}
-	if _, err := a.fit(ctx, false); err != nil {
+	if _, err := a.window().fit(ctx, false); err != nil {
 		return nil, nil, "", err
 	}
 	res, err := a.completion(ctx, "")
 	if err != nil && !errors.Is(err, runtime.ErrYield) && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
 		// Once with less; then it is an error.
-		fits, failed := a.fit(ctx, true)
+		fits, failed := a.window().fit(ctx, true)
 		switch {
 		case failed != nil:
 			err = failed
@@ -283,7 +283,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	}
 	sha := a.run.Transcript.Record(a.thread, res.Message)
 	a.thread.Mark()
-	a.counted(res.Usage)
+	a.window().counted(res.Usage)
 	return res, msg, sha, nil
 }
 
@@ -292,11 +292,11 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.execution.Step}
 	in.Base, in.Tail = a.thread.Pending()
 	in.Base.Workflow, in.Base.Run = "", ""
-	in.Sent = a.shown()
+	in.Sent = a.window().shown()
 	var res contract.ModelResult
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
 		Activity: contract.ActivityCallModel, Args: []any{&in}, What: fmt.Sprintf("model call %d", a.turn), At: a.execution,
-		ID: a.execution.ID + "/model/" + strconv.Itoa(a.turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
+		ID: a.execution.ID + "/model/" + strconv.Itoa(a.turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), modelRef(a)),
 		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry, false), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Out: &res,
 	})
 	return &res, err

@@ -69,7 +69,7 @@ func (a *agentRun) speaks() (bool, error) {
 
 // portWords are the values that the agent takes, for its first message: one alone is its text,
 // several are a JSON object.
-func (a *agentRun) portWords() string {
+func portWords(a *agentRun) string {
 	if len(a.ports.Members) == 1 {
 		return a.ports.Members[0].Value.Spaced()
 	}

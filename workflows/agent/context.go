@@ -20,15 +20,20 @@ import (
 // that is stands beside the thread, once for each policy, so that it changes seldom and a
 // provider's cache holds.
 
+// contextWindow is what of an agent's conversation its model is sent.
+type contextWindow struct{ a *agentRun }
+
+func (a *agentRun) window() contextWindow { return contextWindow{a} }
+
 // bytesPerToken is the estimate for what no model has counted yet.
 const bytesPerToken = 4
 
 // shown is what the next model call is told of it; nil is everything.
-func (a *agentRun) shown() *contract.Sent {
-	if len(a.cfg.Contexts())+len(a.cfg.Longs()) == 0 {
+func (w contextWindow) shown() *contract.Sent {
+	if len(w.a.cfg.Contexts())+len(w.a.cfg.Longs()) == 0 {
 		return nil
 	}
-	s := *a.thread.SentBy(a.cfg)
+	s := *w.a.thread.SentBy(w.a.cfg)
 	s.Key, s.Tokens, s.Counted = "", 0, 0
 	if s.Skip == 0 && s.Texts == nil {
 		return nil
@@ -38,35 +43,35 @@ func (a *agentRun) shown() *contract.Sent {
 }
 
 // counted notes what a model counted.
-func (a *agentRun) counted(u contract.Usage) {
-	if a.cfg.Context == nil || a.cfg.Context.Tokens == 0 || u.Input == 0 {
+func (w contextWindow) counted(u contract.Usage) {
+	if w.a.cfg.Context == nil || w.a.cfg.Context.Tokens == 0 || u.Input == 0 {
 		return
 	}
-	s := a.thread.SentBy(a.cfg)
-	s.Tokens, s.Counted = u.Input+u.Output, len(a.thread.Entries)
+	s := w.a.thread.SentBy(w.a.cfg)
+	s.Tokens, s.Counted = u.Input+u.Output, len(w.a.thread.Entries)
 }
 
 // leftOut is how many messages of the conversation the model no longer gets.
-func (a *agentRun) leftOut() int {
+func (w contextWindow) leftOut() int {
 	n := 0
-	for _, s := range a.thread.Sent {
+	for _, s := range w.a.thread.Sent {
 		n = max(n, s.Skip)
 	}
 	return n
 }
 
 // fit makes what is sent fit. refused says that a model found it too long.
-func (a *agentRun) fit(ctx workflow.Context, refused bool) (changed bool, err error) {
-	contexts, longs := a.cfg.Contexts(), a.cfg.Longs()
+func (w contextWindow) fit(ctx workflow.Context, refused bool) (changed bool, err error) {
+	contexts, longs := w.a.cfg.Contexts(), w.a.cfg.Longs()
 	if len(contexts)+len(longs) == 0 {
 		return false, nil
 	}
-	s := a.thread.SentBy(a.cfg)
-	if err := a.shorten(ctx, s, longs); err != nil {
+	s := w.a.thread.SentBy(w.a.cfg)
+	if err := w.shorten(ctx, s, longs); err != nil {
 		return false, err
 	}
 	for _, c := range contexts {
-		cut, err := a.cut(ctx, c, s, refused)
+		cut, err := w.cut(ctx, c, s, refused)
 		if err != nil {
 			return false, err
 		}
@@ -76,24 +81,24 @@ func (a *agentRun) fit(ctx workflow.Context, refused bool) (changed bool, err er
 }
 
 // cut leaves out what a policy leaves out. refused says that a model found what is sent too long.
-func (a *agentRun) cut(ctx workflow.Context, c *plan.Context, s *contract.Sent, refused bool) (changed bool, err error) {
-	if !refused && !a.over(c, s) {
+func (w contextWindow) cut(ctx workflow.Context, c *plan.Context, s *contract.Sent, refused bool) (changed bool, err error) {
+	if !refused && !w.over(c, s) {
 		return false, nil
 	}
 	if c.How == plan.ContextFail {
 		if refused {
 			return false, nil
 		}
-		return false, a.run.Fail(a.execution, contract.ClassContextLength, "set the policy truncate or summarise, or raise its threshold",
-			"the conversation is about %d tokens in %d messages, more than the agent's policy sends", a.tokens(s), len(a.thread.Entries))
+		return false, w.a.run.Fail(w.a.execution, contract.ClassContextLength, "set the policy truncate or summarise, or raise its threshold",
+			"the conversation is about %d tokens in %d messages, more than the agent's policy sends", w.tokens(s), len(w.a.thread.Entries))
 	}
-	upto := a.cutAt(c, s, refused)
+	upto := w.cutAt(c, s, refused)
 	if upto <= s.Skip {
 		return false, nil
 	}
 	note := fmt.Sprintf("[%d earlier messages of this conversation are left out here]", upto)
 	if c.How == plan.ContextSummarise {
-		text, err := a.summary(ctx, c.Summary, s.Skip, upto, s.Note)
+		text, err := w.summary(ctx, c.Summary, s.Skip, upto, s.Note)
 		if err != nil {
 			return false, err
 		}
@@ -107,40 +112,40 @@ func (a *agentRun) cut(ctx workflow.Context, c *plan.Context, s *contract.Sent, 
 }
 
 // over reports whether what would be sent is beyond a threshold.
-func (a *agentRun) over(c *plan.Context, s *contract.Sent) bool {
-	messages := len(a.thread.Entries) - s.Skip
+func (w contextWindow) over(c *plan.Context, s *contract.Sent) bool {
+	messages := len(w.a.thread.Entries) - s.Skip
 	if s.Skip > 0 {
 		messages++
 	}
-	return c.Messages > 0 && messages > c.Messages || c.Characters > 0 && a.characters(s, s.Skip)+utf8.RuneCountInString(s.Note) > c.Characters ||
-		c.Tokens > 0 && a.tokens(s) > c.Tokens
+	return c.Messages > 0 && messages > c.Messages || c.Characters > 0 && w.characters(s, s.Skip)+utf8.RuneCountInString(s.Note) > c.Characters ||
+		c.Tokens > 0 && w.tokens(s) > c.Tokens
 }
 
 // tokens estimates what would be sent: what the model counted last, and what came since.
-func (a *agentRun) tokens(s *contract.Sent) int {
-	from, n := s.Skip, len(a.cfg.System)+len(s.Note)
+func (w contextWindow) tokens(s *contract.Sent) int {
+	from, n := s.Skip, len(w.a.cfg.System)+len(s.Note)
 	known := 0
-	if s.Tokens > 0 && s.Counted <= len(a.thread.Entries) {
+	if s.Tokens > 0 && s.Counted <= len(w.a.thread.Entries) {
 		from, n, known = s.Counted, 0, s.Tokens
 	}
-	for i := from; i < len(a.thread.Entries); i++ {
-		n += a.size(s, i, func(text string) int { return len(text) })
+	for i := from; i < len(w.a.thread.Entries); i++ {
+		n += w.size(s, i, func(text string) int { return len(text) })
 	}
 	return known + (n+bytesPerToken-1)/bytesPerToken
 }
 
 // characters counts those of the messages from a place on.
-func (a *agentRun) characters(s *contract.Sent, from int) int {
+func (w contextWindow) characters(s *contract.Sent, from int) int {
 	n := 0
-	for i := from; i < len(a.thread.Entries); i++ {
-		n += a.size(s, i, utf8.RuneCountInString)
+	for i := from; i < len(w.a.thread.Entries); i++ {
+		n += w.size(s, i, utf8.RuneCountInString)
 	}
 	return n
 }
 
 // size measures one message as it would be sent.
-func (a *agentRun) size(s *contract.Sent, i int, measure func(string) int) int {
-	m, err := contract.DecodeMessage(a.thread.Entries[i].Raw)
+func (w contextWindow) size(s *contract.Sent, i int, measure func(string) int) int {
+	m, err := contract.DecodeMessage(w.a.thread.Entries[i].Raw)
 	if err != nil {
 		return 0
 	}
@@ -148,7 +153,7 @@ func (a *agentRun) size(s *contract.Sent, i int, measure func(string) int) int {
 	if k := slices.IndexFunc(s.Texts, func(t contract.SentText) bool { return t.Index == i }); k >= 0 {
 		n = measure(s.Texts[k].Text)
 	} else {
-		n = a.textSize(m, measure) + len(m.Images)*contract.ImageText
+		n = w.textSize(m, measure) + len(m.Images)*contract.ImageText
 	}
 	for _, c := range m.Calls {
 		n += measure(c.Name) + measure(c.Arguments)
@@ -157,15 +162,15 @@ func (a *agentRun) size(s *contract.Sent, i int, measure func(string) int) int {
 }
 
 // textSize measures a message's text, with what its parts refer to as far as this run holds it.
-func (a *agentRun) textSize(m *contract.Message, measure func(string) int) int {
+func (w contextWindow) textSize(m *contract.Message, measure func(string) int) int {
 	if len(m.Parts) == 0 {
 		return measure(m.Text)
 	}
 	n := 0
 	for _, p := range m.Parts {
 		n += measure(p.Text)
-		if p.Ref != nil && a.run.Transcript.Has(p.Ref.SHA) {
-			if inner, err := contract.DecodeMessage(a.run.Transcript.Content[p.Ref.SHA]); err == nil {
+		if p.Ref != nil && w.a.run.Transcript.Has(p.Ref.SHA) {
+			if inner, err := contract.DecodeMessage(w.a.run.Transcript.Content[p.Ref.SHA]); err == nil {
 				n += measure(inner.Text)
 			}
 		}
@@ -174,23 +179,23 @@ func (a *agentRun) textSize(m *contract.Message, measure func(string) int) int {
 }
 
 // cutAt is where what is sent begins from now on.
-func (a *agentRun) cutAt(c *plan.Context, s *contract.Sent, refused bool) int {
-	n := len(a.thread.Entries)
+func (w contextWindow) cutAt(c *plan.Context, s *contract.Sent, refused bool) int {
+	n := len(w.a.thread.Entries)
 	at := n - max(c.Keep, 1)
-	tight := refused || c.Tokens > 0 && a.tokens(s) > c.Tokens
+	tight := refused || c.Tokens > 0 && w.tokens(s) > c.Tokens
 	if tight {
-		at = a.roomFrom(c, s, at, refused)
+		at = w.roomFrom(c, s, at, refused)
 	}
 	// Results stay with their calls: with room they are both sent, else they are both left out.
 	right := max(at, s.Skip+1)
-	for right < n && a.roleAt(right) == contract.RoleTool {
+	for right < n && w.roleAt(right) == contract.RoleTool {
 		right++
 	}
 	if tight && right <= n-max(c.Keep, 1) {
 		return right
 	}
 	left := max(at, s.Skip)
-	for left > s.Skip && a.roleAt(left) == contract.RoleTool {
+	for left > s.Skip && w.roleAt(left) == contract.RoleTool {
 		left--
 	}
 	if left == s.Skip && tight && right < n {
@@ -200,12 +205,12 @@ func (a *agentRun) cutAt(c *plan.Context, s *contract.Sent, refused bool) int {
 }
 
 // roomFrom is where what is sent may begin for half of it to have room.
-func (a *agentRun) roomFrom(c *plan.Context, s *contract.Sent, at int, refused bool) int {
-	bytes := func(i int) int { return a.size(s, i, func(text string) int { return len(text) }) }
+func (w contextWindow) roomFrom(c *plan.Context, s *contract.Sent, at int, refused bool) int {
+	bytes := func(i int) int { return w.size(s, i, func(text string) int { return len(text) }) }
 	room := c.Tokens / 2 * bytesPerToken
 	if refused || room == 0 {
 		all := 0
-		for i := s.Skip; i < len(a.thread.Entries); i++ {
+		for i := s.Skip; i < len(w.a.thread.Entries); i++ {
 			all += bytes(i)
 		}
 		room = all / 2
@@ -218,8 +223,8 @@ func (a *agentRun) roomFrom(c *plan.Context, s *contract.Sent, at int, refused b
 	return at
 }
 
-func (a *agentRun) roleAt(i int) string {
-	m, err := contract.DecodeMessage(a.thread.Entries[i].Raw)
+func (w contextWindow) roleAt(i int) string {
+	m, err := contract.DecodeMessage(w.a.thread.Entries[i].Raw)
 	if err != nil {
 		return ""
 	}
@@ -228,16 +233,16 @@ func (a *agentRun) roleAt(i int) string {
 
 // shorten has summaries stand for long messages, each made once. What one policy makes of a message
 // is what the next one finds.
-func (a *agentRun) shorten(ctx workflow.Context, s *contract.Sent, longs []*plan.Long) error {
-	for i := s.Skip; len(longs) > 0 && i < len(a.thread.Entries); i++ {
+func (w contextWindow) shorten(ctx workflow.Context, s *contract.Sent, longs []*plan.Long) error {
+	for i := s.Skip; len(longs) > 0 && i < len(w.a.thread.Entries); i++ {
 		if slices.ContainsFunc(s.Texts, func(t contract.SentText) bool { return t.Index == i }) {
 			continue
 		}
-		m, err := contract.DecodeMessage(a.thread.Entries[i].Raw)
+		m, err := contract.DecodeMessage(w.a.thread.Entries[i].Raw)
 		if err != nil {
 			continue
 		}
-		short, err := a.shortened(ctx, longs, i, m)
+		short, err := w.shortened(ctx, longs, i, m)
 		if err != nil {
 			return err
 		}
@@ -249,8 +254,8 @@ func (a *agentRun) shorten(ctx workflow.Context, s *contract.Sent, longs []*plan
 }
 
 // shortened is what stands for a message; empty where it is short enough for all policies.
-func (a *agentRun) shortened(ctx workflow.Context, longs []*plan.Long, i int, m *contract.Message) (string, error) {
-	short, size := "", a.textSize(m, utf8.RuneCountInString)
+func (w contextWindow) shortened(ctx workflow.Context, longs []*plan.Long, i int, m *contract.Message) (string, error) {
+	short, size := "", w.textSize(m, utf8.RuneCountInString)
 	for _, l := range longs {
 		if size <= l.Characters {
 			continue
@@ -259,7 +264,7 @@ func (a *agentRun) shortened(ctx workflow.Context, longs []*plan.Long, i int, m 
 		if short != "" {
 			to = i // the summary that there is stands for the message
 		}
-		text, err := a.summary(ctx, &l.Summary, i, to, short)
+		text, err := w.summary(ctx, &l.Summary, i, to, short)
 		if err != nil {
 			return "", err
 		}
@@ -274,20 +279,20 @@ func (a *agentRun) shortened(ctx workflow.Context, longs []*plan.Long, i int, m 
 
 // summary has a model summarise messages of the thread. It is "" where they are too long for that
 // model too.
-func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int, before string) (string, error) {
-	in := contract.SummariseInput{Model: cmp.Or(by.Model, a.modelRef()), Script: a.run.Shared.Script, Node: a.who(), Step: a.execution.Step, Instructions: by.Instructions,
-		Params: by.Params, From: from, To: to, Before: before, Home: a.run.Home()}
-	if contract.ScriptedAll(a.run.Shared.Model) {
-		in.Model = a.run.Shared.Model
+func (w contextWindow) summary(ctx workflow.Context, by *plan.Summary, from, to int, before string) (string, error) {
+	in := contract.SummariseInput{Model: cmp.Or(by.Model, modelRef(w.a)), Script: w.a.run.Shared.Script, Node: w.a.who(), Step: w.a.execution.Step, Instructions: by.Instructions,
+		Params: by.Params, From: from, To: to, Before: before, Home: w.a.run.Home()}
+	if contract.ScriptedAll(w.a.run.Shared.Model) {
+		in.Model = w.a.run.Shared.Model
 	}
-	in.Base, in.Tail = a.thread.Pending()
+	in.Base, in.Tail = w.a.thread.Pending()
 	in.Base.Workflow, in.Base.Run = "", ""
-	a.summaries++
+	w.a.summaries++
 	var out contract.SummariseResult
-	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{
-		Activity: contract.ActivitySummariseConversation, Args: []any{&in}, What: "a summary of the conversation", At: a.execution,
-		ID: fmt.Sprintf("%s/summary/%d.%d", a.execution.ID, a.turn, a.summaries), Summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
-		Options: a.run.Options(a.run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Out: &out,
+	err := w.a.run.CallStep(ctx, w.a.execution.Journal, runtime.HashOf(w.a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{
+		Activity: contract.ActivitySummariseConversation, Args: []any{&in}, What: "a summary of the conversation", At: w.a.execution,
+		ID: fmt.Sprintf("%s/summary/%d.%d", w.a.execution.ID, w.a.turn, w.a.summaries), Summary: fmt.Sprintf("%s · summary · %s", w.a.who(), in.Model),
+		Options: w.a.run.Options(w.a.run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: w.a.thread.Bytes}, Out: &out,
 	})
 	if err != nil {
 		if !errors.Is(err, runtime.ErrYield) && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {

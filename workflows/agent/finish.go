@@ -203,7 +203,7 @@ func (a *agentRun) opening() (*contract.Message, error) {
 		case plan.FromOutputs:
 			parts = a.outputs(before.Exec)
 		case plan.FromPorts:
-			parts = []contract.Part{{Text: cmp.Or(a.portWords(), p.Text)}}
+			parts = []contract.Part{{Text: cmp.Or(portWords(a), p.Text)}}
 		case plan.FromValue:
 			if before.Exec == plan.Start {
 				continue

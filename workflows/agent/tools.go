@@ -166,7 +166,7 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (runtime
 		c.refuse("%s", strings.NewReplacer("{tool}", c.call.Name).Replace(c.agentRun.cfg.NoTool))
 		return nil
 	}
-	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(c.agentRun.offered(), ", "))
+	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(offered(c.agentRun), ", "))
 	return nil
 }
 
@@ -341,7 +341,7 @@ func (a *agentRun) note(c *contract.ToolCall, reply runtime.ToolReply) error {
 }
 
 // offered lists the names of the node's tools.
-func (a *agentRun) offered() []string {
+func offered(a *agentRun) []string {
 	names := append([]string{}, a.cfg.Builtins...)
 	for i := range a.cfg.Tools {
 		names = append(names, a.cfg.Tools[i].As)

@@ -49,7 +49,7 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) error {
 	}
 	i := d.index(a.id)
 	if i < 0 {
-		return &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("no request has the id %q; open: %s", runtime.Cut(a.id, 200), d.names()),
+		return &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("no request has the id %q; open: %s", runtime.Cut(a.id, 200), openNames(d)),
 			Remedy: "take the id from the run's status"}
 	}
 	if want := d.Requests[i].Kind; want != kind {
@@ -60,7 +60,7 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) error {
 }
 
 // names lists the open requests for a message.
-func (d *Inbox) names() string {
+func openNames(d *Inbox) string {
 	var out []string
 	for i := range d.Requests {
 		out = append(out, d.Requests[i].ID)

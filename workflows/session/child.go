@@ -16,6 +16,18 @@ import (
 	"weft/workflows/runtime"
 )
 
+// Children are the sessions that one has started.
+type Children struct {
+	run *runtime.Run
+	s   *Session
+	// list are those that are not deleted; callbacks are turns of theirs that are to be a turn of this one.
+	list      []*childSession
+	callbacks []contract.ChildTurn
+	// ctx is their context, which end cancels.
+	ctx workflow.Context
+	end workflow.CancelFunc
+}
+
 // childSession is a session that this one has started. It runs as a child workflow; where this run
 // continues as new it comes back with what it goes on with, and is started again from there.
 type childSession struct {
@@ -27,42 +39,42 @@ type childSession struct {
 
 func isYield(err error) bool { return errors.Is(err, runtime.ErrYield) }
 
-// LaunchAll starts the sessions that are not running, with what they go on with.
-func (s *Session) LaunchAll() {
-	if !s.On() {
+// launchAll starts the sessions that are not running, with what they go on with.
+func (b *Children) launchAll() {
+	if !b.s.On() {
 		return
 	}
-	s.leaving = false
-	for _, c := range s.children {
+	b.s.leaving = false
+	for _, c := range b.list {
 		if !c.Closed && c.future == nil {
-			s.launch(c)
+			b.launch(c)
 		}
 	}
 }
 
 // launch starts a session and waits for its end beside everything else.
-func (s *Session) launch(c *childSession) {
-	r := s.run
+func (b *Children) launch(c *childSession) {
+	r := b.run
 	in := contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, MaxEvents: r.Shared.MaxEvents, Parent: r.Transcript.Workflow, Session: true}
 	if c.Snapshot != nil && c.Snapshot.Plan != nil {
 		in.Snapshot = c.Snapshot
 	} else {
-		flow := s.agent(c.Agent)
+		flow := b.agent(c.Agent)
 		// The source is of this agent's own document, not of the other's.
 		in.Flow, in.Params = contract.FlowRef{Plan: flow}, c.Params
 		in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = r.Shared.OnError, r.Shared.Script, r.Shared.Owner, r.Shared.MaxPayload
 		in.Scope = r.Shared.Scope
 	}
-	in.Budget = s.allocate(c)
-	in.MaxResultBytes = r.Sizes.Share(s.kids, 4*maxSessions)
+	in.Budget = b.allocate(c)
+	in.MaxResultBytes = r.Sizes.Share(b.ctx, 4*maxSessions)
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: in, ID: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
-	if err := r.Admit(s.kids, k, "what the session is started with"); err != nil {
-		s.closed(c, nil, err)
+	if err := r.Admit(b.ctx, k, "what the session is started with"); err != nil {
+		b.closed(c, nil, err)
 		return
 	}
-	c.future = r.Start(s.kids, k)
+	c.future = r.Start(b.ctx, k)
 	release := r.Sizes.ReserveStay(in.MaxResultBytes)
-	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
+	workflow.GoNamed(b.ctx, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
 		err := c.future.Get(quiet, &out)
@@ -81,21 +93,21 @@ func (s *Session) launch(c *childSession) {
 			err = r.Fetch(quiet, held, c.ID, &out)
 		}
 		c.future = nil
-		s.closed(c, &out, err)
+		b.closed(c, &out, err)
 	})
 }
 
 // closed takes over how a session came to its end.
-func (s *Session) closed(c *childSession, out *contract.RunResult, err error) {
-	s.Hear() // what it said before
-	s.settleUp(c, out, err)
+func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
+	b.s.Hear() // what it said before
+	b.settleUp(c, out, err)
 	c.Snapshot = nil
 	if err == nil && out.Yielded != nil {
 		c.Snapshot = out.Yielded
 		return
 	}
 	c.Closed = true
-	s.run.Requests.Disown(s.above, contract.BoundID(c.ID), err)
+	b.run.Requests.Disown(b.s.above, contract.BoundID(c.ID), err)
 	var terminated *temporal.TerminatedError
 	switch {
 	case err == nil, contract.Cancelled(err):
@@ -112,7 +124,7 @@ func (s *Session) closed(c *childSession, out *contract.RunResult, err error) {
 			continue
 		}
 		status := contract.TurnFailed
-		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: contract.Turn{ID: o.ID, Status: status,
+		b.callbacks = append(b.callbacks, contract.ChildTurn{Session: c.ID, Turn: contract.Turn{ID: o.ID, Status: status,
 			Failure: &contract.Failure{Class: contract.ClassCancelled, Text: c.Problem}}})
 	}
 	c.Orders = left
@@ -131,17 +143,17 @@ func problemOf(f *contract.Failure) string {
 
 // heard takes over how a turn of a session below stands. What is from none is left out. What is told of
 // one turn may come behind what is told of the next.
-func (s *Session) heard(report *contract.ChildTurn) {
-	c := s.child(report.Session)
+func (b *Children) heard(report *contract.ChildTurn) {
+	c := b.child(report.Session)
 	t := report.Turn
 	if c == nil || c.Closed {
 		return
 	}
 	if t.N == 0 {
-		s.inLine(c, &t)
+		b.inLine(c, &t)
 		return
 	}
-	s.charge(c, report.Usage)
+	b.charge(c, report.Usage)
 	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
 		c.Params, c.Last, c.Expects = nil, &t, report.Expects
 	}
@@ -149,24 +161,24 @@ func (s *Session) heard(report *contract.ChildTurn) {
 		c.Orders[i].Taken = true
 	}
 	if t.Done() {
-		s.run.Policy.Moved = true
-		s.shorten(&t)
-		s.fulfilEnded(c)
-		s.fulfil(c, &t, report.Expects)
-		s.fulfilEnded(c) // the turn that it waited for may have been told before
+		b.run.Policy.Moved = true
+		shorten(&t)
+		b.fulfilEnded(c)
+		b.fulfil(c, &t, report.Expects)
+		b.fulfilEnded(c) // the turn that it waited for may have been told before
 	}
 	c.Status = c.standing()
 }
 
 // inLine takes over what became of a prompt that has no turn.
-func (s *Session) inLine(c *childSession, t *contract.Turn) {
+func (b *Children) inLine(c *childSession, t *contract.Turn) {
 	i := c.order(t.ID)
 	switch {
 	case i < 0:
 	case !t.Done():
 		c.Orders[i].Taken = true
 	case !c.has(t.ID):
-		s.run.Policy.Moved = true
+		b.run.Policy.Moved = true
 		c.Done = append(c.Done, *t)
 		c.Status = c.standing()
 	}
@@ -191,23 +203,23 @@ func (c *childSession) standing() string {
 }
 
 // settled reports whether callbacks wait until a session below expects none of its own.
-func (s *Session) settled() bool {
-	lone := s.run.Flow.LoneAgent()
+func (b *Children) settled() bool {
+	lone := b.run.Flow.LoneAgent()
 	return lone != nil && lone.Agent != nil && lone.Agent.Settled
 }
 
 // fulfilEnded gives the latest turn to callbacks that waited until the session expects none of its own:
 // one that does has turns to come.
-func (s *Session) fulfilEnded(c *childSession) {
+func (b *Children) fulfilEnded(c *childSession) {
 	waits := func(o contract.SessionOrder) bool { return o.Ended }
 	if c.Last.Done() && !c.Expects && slices.ContainsFunc(c.Orders, waits) {
 		c.Orders = slices.DeleteFunc(c.Orders, waits)
-		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *c.Last})
+		b.callbacks = append(b.callbacks, contract.ChildTurn{Session: c.ID, Turn: *c.Last})
 	}
 }
 
 // fulfil gives a turn that has ended to what asked for it.
-func (s *Session) fulfil(c *childSession, t *contract.Turn, expects bool) {
+func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 	i := slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == t.ID && (t.ID != "" || t.N == 1) })
 	if i < 0 {
 		return
@@ -219,11 +231,11 @@ func (s *Session) fulfil(c *childSession, t *contract.Turn, expects bool) {
 		}
 		return
 	case contract.ModeCallback:
-		if expects && s.settled() {
+		if expects && b.settled() {
 			c.Orders[i].Ended = true
 			return
 		}
-		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *t})
+		b.callbacks = append(b.callbacks, contract.ChildTurn{Session: c.ID, Turn: *t})
 	}
 	c.Orders = slices.Delete(c.Orders, i, i+1)
 }
@@ -236,7 +248,7 @@ func (c *childSession) taken(order string) int {
 }
 
 // shorten cuts a result to what a conversation can be given.
-func (s *Session) shorten(t *contract.Turn) {
+func shorten(t *contract.Turn) {
 	if t.ResultText != nil && len(*t.ResultText) > maxCallback {
 		text := cutResult(*t.ResultText)
 		t.ResultText = &text
@@ -249,12 +261,12 @@ func (s *Session) shorten(t *contract.Turn) {
 
 // called is the prompt for the results of children that have come, as many as one turn is
 // given, and the sessions that they are from.
-func (s *Session) called() (from []string, prompt string) {
+func (b *Children) called() (from []string, prompt string) {
 	var list []words.Child
 	size := 0
-	for len(s.callbacks) > 0 {
-		t := &s.callbacks[0].Turn
-		c := words.Child{ID: s.callbacks[0].Session, Text: t.ResultText, Data: t.ResultData}
+	for len(b.callbacks) > 0 {
+		t := &b.callbacks[0].Turn
+		c := words.Child{ID: b.callbacks[0].Session, Text: t.ResultText, Data: t.ResultData}
 		if t.Status != contract.TurnCompleted {
 			c.Failed, c.Text, c.Data = true, nil, nil
 			if t.Failure != nil {
@@ -269,20 +281,20 @@ func (s *Session) called() (from []string, prompt string) {
 			break
 		}
 		list, from = append(list, c), append(from, c.ID)
-		s.callbacks = s.callbacks[1:]
+		b.callbacks = b.callbacks[1:]
 	}
 	return from, words.Callback(list)
 }
 
 // expects reports whether a result is still to come to this session as a turn of its own.
-func (s *Session) expects() bool {
-	return slices.ContainsFunc(s.children, func(c *childSession) bool {
+func (b *Children) expects() bool {
+	return slices.ContainsFunc(b.list, func(c *childSession) bool {
 		return slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return o.Mode == contract.ModeCallback })
 	})
 }
 
-func (s *Session) child(id string) *childSession {
-	for _, c := range s.children {
+func (b *Children) child(id string) *childSession {
+	for _, c := range b.list {
 		if c.ID == id {
 			return c
 		}
@@ -290,33 +302,33 @@ func (s *Session) child(id string) *childSession {
 	return nil
 }
 
-// Gather asks all sessions below to come back with what they go on with, and waits for them,
+// gather asks all sessions below to come back with what they go on with, and waits for them,
 // and for the Updates under way.
-func (s *Session) Gather(ctx workflow.Context) error {
-	if s == nil || s.kids == nil {
+func (b *Children) gather(ctx workflow.Context) error {
+	if b.ctx == nil {
 		return nil
 	}
-	s.leaving = true
-	for _, c := range s.children {
+	b.s.leaving = true
+	for _, c := range b.list {
 		if c.future != nil {
-			s.run.AskToYield(s.kids, c.future)
+			b.run.AskToYield(b.ctx, c.future)
 		}
 	}
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := workflow.Await(quiet, func() bool {
-		return workflow.AllHandlersFinished(ctx) && !slices.ContainsFunc(s.children, func(c *childSession) bool { return c.future != nil })
+		return workflow.AllHandlersFinished(ctx) && !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
 	})
-	s.run.Policy.HeardBack(ctx)
-	s.Hear()
+	b.run.Policy.HeardBack(ctx)
+	b.s.Hear()
 	return err
 }
 
 // release ends all sessions below and waits until they have ended.
-func (s *Session) release(ctx workflow.Context) {
-	s.endKids()
+func (b *Children) release(ctx workflow.Context) {
+	b.end()
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Await(quiet, func() bool {
-		return !slices.ContainsFunc(s.children, func(c *childSession) bool { return c.future != nil })
+		return !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
 	})
 }
 
@@ -325,8 +337,8 @@ const plainAgent = "session"
 
 // agent is the flow of an agent that this one may start, with all that it may start itself.
 // The agent "" has no prompt of its own.
-func (s *Session) agent(id string) *plan.Flow {
-	f := s.run.Flow
+func (b *Children) agent(id string) *plan.Flow {
+	f := b.run.Flow
 	if id == "" {
 		a := plan.Agent{MaxCalls: f.Nodes[0].Agent.MaxCalls, MaxErrors: f.Nodes[0].Agent.MaxErrors}
 		return &plan.Flow{Version: f.Version, ID: plainAgent, Name: plainAgent, Dialect: f.Dialect, Inputs: &plan.Inputs{Mode: plan.InputsMerged},
@@ -341,18 +353,18 @@ func (s *Session) agent(id string) *plan.Flow {
 const maxSessions = 100
 
 // add makes a session of an agent and starts it.
-func (s *Session) add(ctx workflow.Context, id, agent, mode string, params json.RawMessage) *childSession {
+func (b *Children) add(ctx workflow.Context, id, agent, mode string, params json.RawMessage) *childSession {
 	c := &childSession{ChildSession: contract.ChildSession{ID: id, Agent: agent, Status: "pending", Created: workflow.Now(ctx).UTC(), Params: params,
 		Orders: []contract.SessionOrder{{Session: id, Mode: mode}}}}
-	s.children = append(s.children, c)
-	s.launch(c)
+	b.list = append(b.list, c)
+	b.launch(c)
 	return c
 }
 
 // open counts the sessions that have not ended.
-func (s *Session) open() int {
+func (b *Children) open() int {
 	n := 0
-	for _, c := range s.children {
+	for _, c := range b.list {
 		if !c.Closed {
 			n++
 		}

@@ -107,7 +107,7 @@ func (s *Session) Hear() {
 	for s.turnSignals.ReceiveAsync(&raw) {
 		var t contract.ChildTurn
 		if s.run.Requests.ReadSignal(s.above, raw, &t) == nil {
-			s.heard(&t)
+			s.Below.heard(&t)
 		}
 		raw = converter.RawValue{}
 	}
@@ -120,7 +120,7 @@ func (s *Session) Hear() {
 			}
 			if err != nil {
 				s.run.Requests.Refuse(a.name, err)
-				s.view.Changed(s.kids)
+				s.view.Changed(s.Below.ctx)
 			}
 			raw = converter.RawValue{}
 		}
@@ -313,13 +313,13 @@ func (s *Session) queuedTurn(i int) *contract.Turn {
 
 // Status is the session's part of the query's answer.
 func (s *Session) Status() *contract.SessionStatus {
-	out := &contract.SessionStatus{Turns: s.count, Queued: len(s.queue), Callbacks: len(s.callbacks)}
+	out := &contract.SessionStatus{Turns: s.count, Queued: len(s.queue), Callbacks: len(s.Below.callbacks)}
 	if t := s.latest(); t != nil {
 		lean := *t
 		lean.ResultText, lean.ResultData, lean.Hash = nil, nil, ""
 		out.Turn = &lean
 	}
-	for _, c := range s.children {
+	for _, c := range s.Below.list {
 		out.Children = append(out.Children, contract.ChildStatus{ID: c.ID, Agent: c.Agent, Status: c.Status,
 			Created: c.Created, Resumed: c.Resumed, Problem: c.Problem})
 	}

@@ -59,24 +59,22 @@ type Session struct {
 	// after which nothing is expected.
 	IsSession bool
 	parent    string
+	// Below are the sessions that this one has started.
+	Below Children
 	// turns are the last ones, count all of them.
-	turns     []contract.Turn
-	count     int
-	queue     []contract.Prompt
-	callbacks []contract.ChildTurn
-	spent     contract.Usage
-	children  []*childSession
-	stop      *contract.CloseSessionInput
+	turns []contract.Turn
+	count int
+	queue []contract.Prompt
+	spent contract.Usage
+	stop  *contract.CloseSessionInput
 	// Idle says that no turn is under way; leaving, that this run of the session ends; over,
 	// that the session does.
 	Idle, leaving, over bool
 	// gone is when it did; prompts that are queued then have no turn.
 	endedAt *time.Time
-	// end cancels the turn under way. kids is the context of the sessions below.
-	end workflow.CancelFunc
-	// above is the context of the run itself.
-	kids, above workflow.Context
-	endKids     workflow.CancelFunc
+	// end cancels the turn under way. above is the context of the run itself.
+	end   workflow.CancelFunc
+	above workflow.Context
 	// prompt is that of a turn that somebody asked for, until its hook has seen it.
 	prompt      *contract.Prompt
 	turnSignals workflow.ReceiveChannel
@@ -86,6 +84,7 @@ type Session struct {
 // New is the session of a run, as the run was started or as the one before left it. It is off in most runs.
 func New(r *runtime.Run, h Turns, v Observer, in *contract.RunInput) *Session {
 	s := &Session{run: r, host: h, view: v, IsSession: in.Session, parent: in.Parent}
+	s.Below.run, s.Below.s = r, s
 	if in.Snapshot != nil && in.Snapshot.Session != nil {
 		// Before the first Update is looked at.
 		s.restore(in.Snapshot.Session)
@@ -125,9 +124,9 @@ func (s *Session) Settle() error {
 // Play takes turns until the session is stopped, or nothing more is expected.
 func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
 	s.above = ctx
-	s.kids, s.endKids = workflow.WithCancel(ctx)
+	s.Below.ctx, s.Below.end = workflow.WithCancel(ctx)
 	s.listen(ctx)
-	s.LaunchAll()
+	s.Below.launchAll()
 	if s.count == 0 {
 		s.begin(ctx, contract.Turn{})
 	}
@@ -254,9 +253,9 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 			return false, ctx.Err()
 		case s.stop != nil:
 			return false, nil
-		case len(s.queue) > 0 || len(s.callbacks) > 0:
+		case len(s.queue) > 0 || len(s.Below.callbacks) > 0:
 			return true, s.again(ctx)
-		case !s.IsSession && !s.expects():
+		case !s.IsSession && !s.Below.expects():
 			return false, nil
 		}
 		s.view.Changed(ctx)
@@ -287,7 +286,7 @@ func (s *Session) goOn(ctx workflow.Context) error {
 
 // news reports whether an idle session has something to do.
 func (s *Session) news() bool {
-	return s.stop != nil || len(s.queue) > 0 || len(s.callbacks) > 0 || !s.IsSession && !s.expects()
+	return s.stop != nil || len(s.queue) > 0 || len(s.Below.callbacks) > 0 || !s.IsSession && !s.Below.expects()
 }
 
 // heavy says that the session above waits for this one to come back with what it goes on with,
@@ -322,7 +321,7 @@ func (s *Session) again(ctx workflow.Context) error {
 		t.ID, t.Hash = prompt.ID, prompt.Hash
 		s.prompt = &prompt
 	} else {
-		t.Callbacks, prompt.Text = s.called()
+		t.Callbacks, prompt.Text = s.Below.called()
 	}
 	if err := s.host.Begin(s.count+1, &prompt); err != nil {
 		return err
@@ -365,7 +364,7 @@ func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
 func (s *Session) finish(ctx workflow.Context) {
 	now := workflow.Now(ctx).UTC()
 	s.over, s.endedAt = true, &now
-	s.release(ctx)
+	s.Below.release(ctx)
 }
 
 // quiet waits until Updates under way have their answers.
@@ -383,10 +382,10 @@ func (s *Session) tell(ctx workflow.Context, t *contract.Turn) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.expects() || len(s.callbacks) > 0}
+	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.Below.expects() || len(s.Below.callbacks) > 0}
 	report.Turn.Hash = ""
 	// Results of many sessions meet in the history above, which is given no more of each than this.
-	s.shorten(&report.Turn)
+	shorten(&report.Turn)
 	if s.run.Sizes.Admit(ctx, "the turn's result", report) != nil {
 		report.Turn.ResultText, report.Turn.ResultData = nil, nil
 		report.Turn.Status = contract.TurnFailed
@@ -402,11 +401,11 @@ func (s *Session) send(ctx workflow.Context, report contract.ChildTurn) {
 
 // Snapshot is what the session's next run goes on with.
 func (s *Session) Snapshot() *contract.SessionState {
-	c := &contract.SessionState{IsSession: s.IsSession, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
+	c := &contract.SessionState{IsSession: s.IsSession, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.Below.callbacks, Stop: s.stop, Spent: s.spent}
 	if !s.run.Requests.Owner {
 		c.Rejected, c.RejectionReasons = s.run.Requests.Rejected, s.run.Requests.RejectionReasons
 	}
-	for _, k := range s.children {
+	for _, k := range s.Below.list {
 		c.Children = append(c.Children, k.ChildSession)
 	}
 	return c
@@ -414,9 +413,24 @@ func (s *Session) Snapshot() *contract.SessionState {
 
 // restore takes over the session of the run before.
 func (s *Session) restore(c *contract.SessionState) {
-	s.IsSession, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop, s.spent = c.IsSession, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
+	s.IsSession, s.parent, s.turns, s.count, s.queue, s.Below.callbacks, s.stop, s.spent = c.IsSession, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
 	s.run.Requests.Rejected, s.run.Requests.RejectionReasons = c.Rejected, c.RejectionReasons
 	for i := range c.Children {
-		s.children = append(s.children, &childSession{ChildSession: c.Children[i]})
+		s.Below.list = append(s.Below.list, &childSession{ChildSession: c.Children[i]})
+	}
+}
+
+// Gather asks all sessions below to come back with what they go on with, and waits for them.
+func (s *Session) Gather(ctx workflow.Context) error {
+	if s == nil {
+		return nil
+	}
+	return s.Below.gather(ctx)
+}
+
+// LaunchAll starts the sessions below that are not running.
+func (s *Session) LaunchAll() {
+	if s != nil {
+		s.Below.launchAll()
 	}
 }

@@ -51,15 +51,16 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 					r.Flow.Nodes[0].Agent.Settled = tc.settled
 					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
 						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
-					s := &Session{run: r, children: []*childSession{c}}
+					s := New(r, nil, nil, &contract.RunInput{})
+					s.Below.list = []*childSession{c}
 					for _, i := range order {
 						for range 2 {
 							told := all[i]
-							s.heard(&told)
+							s.Below.heard(&told)
 						}
 					}
 					var called []string
-					for _, b := range s.callbacks {
+					for _, b := range s.Below.callbacks {
 						called = append(called, b.Turn.ID)
 					}
 					var done []string
@@ -87,10 +88,11 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 		r := runtime.New(ctx)
 		r.Flow = scheduletest.Sketch("START>a a>END")
 		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: runtime.Spent{Calls: 10, Tokens: 100}}
-		s := &Session{run: r, children: []*childSession{c}}
+		s := New(r, nil, nil, &contract.RunInput{})
+		s.Below.list = []*childSession{c}
 		r.Budget.Reserved = c.reserved
 		told := func(n int, status string, calls, input, stopped int, cost int64) {
-			s.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
+			s.Below.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
 		}
 		check := func(when string, want contract.Usage, left int) {
 			t.Helper()
@@ -110,7 +112,7 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 		told(2, contract.TurnCompleted, 7, 90, 1, 12)
 		all = contract.Usage{Calls: 7, Input: 90, Stopped: 1, Cost: 12}
 		check("in its second turn again", all, 2)
-		s.settleUp(c, &contract.RunResult{Usage: contract.Usage{Calls: 1}}, nil)
+		s.Below.settleUp(c, &contract.RunResult{Usage: contract.Usage{Calls: 1}}, nil)
 		check("stopped behind another reset", all, 0)
 	})
 }
@@ -173,11 +175,12 @@ func TestSessionIsCarriedWhole(t *testing.T) {
 	const wasRun, ended = "the next run makes it anew", "it would not go on"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		old := &Session{run: runtime.New(ctx), IsSession: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
-			spent: contract.Usage{Calls: 1}, stop: &contract.CloseSessionInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
+		old := &Session{run: runtime.New(ctx), IsSession: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}},
+			spent: contract.Usage{Calls: 1}, stop: &contract.CloseSessionInput{Reason: "r"}, Below: Children{list: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}, callbacks: []contract.ChildTurn{{Session: "c"}}}}
 		again := New(runtime.New(ctx), nil, nil, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: workflowtest.Travels(t, old.Snapshot())}})
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "view": wasRun, "children": "see below", "Idle": wasRun, "leaving": wasRun, "over": ended, "endedAt": ended,
-			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})
-		workflowtest.SameFields(t, old.children[0], again.children[0], workflowtest.Without{"future": wasRun, "reserved": "it is reserved anew"})
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "view": wasRun, "Below": "see below", "Idle": wasRun, "leaving": wasRun, "over": ended, "endedAt": ended,
+			"end": wasRun, "above": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})
+		workflowtest.SameFields(t, &old.Below, &again.Below, workflowtest.Without{"run": wasRun, "s": wasRun, "list": "see below", "ctx": wasRun, "end": wasRun})
+		workflowtest.SameFields(t, old.Below.list[0], again.Below.list[0], workflowtest.Without{"future": wasRun, "reserved": "it is reserved anew"})
 	})
 }

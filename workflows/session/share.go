@@ -7,8 +7,8 @@ import (
 
 // lend reserves what a session below may spend: half of what is left, or what is left of what
 // it had. It has it until it ends, because it can be resumed until then.
-func (s *Session) allocate(c *childSession) *contract.Budget {
-	r := s.run
+func (b *Children) allocate(c *childSession) *contract.Budget {
+	r := b.run
 	if !r.Shared.Budget.Bounds() {
 		return nil
 	}
@@ -27,21 +27,21 @@ func (s *Session) allocate(c *childSession) *contract.Budget {
 
 // charge counts what a session below has spent in all, and takes that from what is reserved. One that was
 // reset has its count from the history that it goes on with: what was told before is spent nevertheless.
-func (s *Session) charge(c *childSession, all contract.Usage) {
+func (b *Children) charge(c *childSession, all contract.Usage) {
 	more := all.Beyond(c.Usage)
-	s.run.Budget.Usage.Add(more)
+	b.run.Budget.Usage.Add(more)
 	c.Usage.Add(more)
 	off := runtime.Spent{Calls: min(c.reserved.Calls, more.Made()), Tokens: min(c.reserved.Tokens, more.Input+more.Output), Cost: min(c.reserved.Cost, more.Cost)}
-	s.run.Budget.Earmark(off, -1)
+	b.run.Budget.Earmark(off, -1)
 	c.reserved = runtime.Spent{Calls: c.reserved.Calls - off.Calls, Tokens: c.reserved.Tokens - off.Tokens, Cost: c.reserved.Cost - off.Cost}
 }
 
 // settleUp counts what a session that has come back spent and did not tell, and gives back what
 // is still reserved for it.
-func (s *Session) settleUp(c *childSession, out *contract.RunResult, err error) {
+func (b *Children) settleUp(c *childSession, out *contract.RunResult, err error) {
 	if all := runtime.SpentIn(out, err); all != nil {
-		s.charge(c, *all)
+		b.charge(c, *all)
 	}
-	s.run.Budget.Earmark(c.reserved, -1)
+	b.run.Budget.Earmark(c.reserved, -1)
 	c.reserved = runtime.Spent{}
 }

@@ -44,8 +44,8 @@ func errorReply(format string, args ...any) runtime.ToolReply {
 }
 
 // Do does one of [plan.SessionTools].
-func (s *Session) Do(ctx workflow.Context, c *runtime.SessionCall) (runtime.SessionReply, error) {
-	if !s.On() {
+func (b *Children) Do(ctx workflow.Context, c *runtime.SessionCall) (runtime.SessionReply, error) {
+	if !b.s.On() {
 		return replied(errorReply("sessions cannot be started here"), nil)
 	}
 	var args sessionArgs
@@ -55,21 +55,21 @@ func (s *Session) Do(ctx workflow.Context, c *runtime.SessionCall) (runtime.Sess
 	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
 	switch c.Tool {
 	case plan.SessionStart, plan.SessionResume:
-		return s.placeOrder(ctx, c, &args)
+		return b.placeOrder(ctx, c, &args)
 	case plan.SessionAgents:
-		return replied(s.agents(c.Starts), nil)
+		return replied(b.agents(c.Starts), nil)
 	case plan.SessionList:
-		return replied(s.list(), nil)
+		return replied(b.listed(), nil)
 	case plan.SessionDestroy:
-		return replied(s.destroy(ctx), nil)
+		return replied(b.destroy(ctx), nil)
 	case plan.SessionStatus:
 		status := "not_existent"
-		if k := s.child(args.Session); k != nil {
+		if k := b.child(args.Session); k != nil {
 			status = k.shown()
 		}
 		return replied(jsonReply(map[string]string{"session_id": args.Session, "status": status}), nil)
 	}
-	return replied(s.resultOf(args.Session), nil)
+	return replied(b.resultOf(args.Session), nil)
 }
 
 func replied(r runtime.ToolReply, err error) (runtime.SessionReply, error) {
@@ -77,7 +77,7 @@ func replied(r runtime.ToolReply, err error) (runtime.SessionReply, error) {
 }
 
 // placeOrder starts or resumes a session.
-func (s *Session) placeOrder(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (runtime.SessionReply, error) {
+func (b *Children) placeOrder(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (runtime.SessionReply, error) {
 	if !slices.Contains(contract.Modes, args.Mode) {
 		return replied(errorReply("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil)
 	}
@@ -85,14 +85,14 @@ func (s *Session) placeOrder(ctx workflow.Context, c *runtime.SessionCall, args 
 		return replied(errorReply("Parameters too large: %d characters (max %d)", n, maxParams), nil)
 	}
 	if c.Tool == plan.SessionStart {
-		return s.start(ctx, c, args)
+		return b.start(ctx, c, args)
 	}
-	return s.resumeChild(ctx, c, args)
+	return b.resumeChild(ctx, c, args)
 }
 
 // resultOf is the result of a session's latest turn.
-func (s *Session) resultOf(id string) runtime.ToolReply {
-	k := s.child(id)
+func (b *Children) resultOf(id string) runtime.ToolReply {
+	k := b.child(id)
 	switch {
 	case k == nil:
 		return errorReply("Session '%s' not found", id)
@@ -142,7 +142,7 @@ func resultOf(id string, t *contract.Turn) runtime.ToolReply {
 }
 
 // agents lists the agents that may be started.
-func (s *Session) agents(starts []plan.Startable) runtime.ToolReply {
+func (b *Children) agents(starts []plan.Startable) runtime.ToolReply {
 	type row struct {
 		Name        string          `json:"name"`
 		Description string          `json:"description"`
@@ -152,7 +152,7 @@ func (s *Session) agents(starts []plan.Startable) runtime.ToolReply {
 	}
 	out := []row{}
 	for _, start := range starts {
-		f := s.run.Flow.SubFlow(start.Agent)
+		f := b.run.Flow.SubFlow(start.Agent)
 		if f == nil || start.Hidden {
 			continue
 		}
@@ -168,8 +168,8 @@ func (s *Session) agents(starts []plan.Startable) runtime.ToolReply {
 	return jsonReply(out)
 }
 
-// list lists the sessions that this one has started.
-func (s *Session) list() runtime.ToolReply {
+// listed lists the sessions that this one has started.
+func (b *Children) listed() runtime.ToolReply {
 	type row struct {
 		Session string     `json:"session_id"`
 		Status  string     `json:"status"`
@@ -178,7 +178,7 @@ func (s *Session) list() runtime.ToolReply {
 		Resumed *time.Time `json:"last_resumed_at"`
 	}
 	out := []row{}
-	for _, k := range s.children {
+	for _, k := range b.list {
 		r := row{Session: k.ID, Status: k.shown(), Created: k.Created, Resumed: k.Resumed}
 		if k.Agent != "" {
 			r.Agent = &k.Agent
@@ -189,27 +189,27 @@ func (s *Session) list() runtime.ToolReply {
 }
 
 // destroy ends and forgets all sessions that this one has started.
-func (s *Session) destroy(ctx workflow.Context) runtime.ToolReply {
-	n := len(s.children)
-	s.release(ctx)
-	s.kids, s.endKids = workflow.WithCancel(s.above)
-	s.children, s.callbacks = nil, nil
+func (b *Children) destroy(ctx workflow.Context) runtime.ToolReply {
+	n := len(b.list)
+	b.release(ctx)
+	b.ctx, b.end = workflow.WithCancel(b.s.above)
+	b.list, b.callbacks = nil, nil
 	return jsonReply(map[string]int{"deleted_count": n})
 }
 
 // start starts a session of an agent.
-func (s *Session) start(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (runtime.SessionReply, error) {
+func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (runtime.SessionReply, error) {
 	agent := ""
 	if args.Agent != nil {
 		agent = *args.Agent
 	}
 	may := agent == "" || slices.ContainsFunc(c.Starts, func(st plan.Startable) bool { return st.Agent == agent })
-	switch limit := s.run.Flow.Limits.MaxDepth; {
+	switch limit := b.run.Flow.Limits.MaxDepth; {
 	case !may:
 		return replied(errorReply("Agent '%s' not found", agent), nil)
-	case s.run.Shared.Depth >= limit:
+	case b.run.Shared.Depth >= limit:
 		return replied(errorReply("Sessions nest at most %d deep; do the work without another session", limit), nil)
-	case s.open() >= maxSessions:
+	case b.open() >= maxSessions:
 		return replied(errorReply("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil)
 	}
 	params := args.Params
@@ -219,21 +219,21 @@ func (s *Session) start(ctx workflow.Context, c *runtime.SessionCall, args *sess
 	if params[0] != '{' {
 		return replied(errorReply("parameters is no object"), nil)
 	}
-	k := s.add(ctx, contract.BoundID(c.Child), agent, args.Mode, params)
+	k := b.add(ctx, contract.BoundID(c.Child), agent, args.Mode, params)
 	o := k.Orders[0]
 	return runtime.SessionReply{Order: &o}, nil
 }
 
 // resumeChild gives a session below its next prompt.
-func (s *Session) resumeChild(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (runtime.SessionReply, error) {
-	k := s.child(args.Session)
+func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (runtime.SessionReply, error) {
+	k := b.child(args.Session)
 	if k == nil {
 		return replied(errorReply("Session '%s' not found", args.Session), nil)
 	}
 	if k.Closed {
 		return replied(errorReply("Session '%s' is %s: %s", k.ID, k.Status, k.problem()), nil)
 	}
-	if f := s.agent(k.Agent); f == nil || f.LoneAgent() == nil {
+	if f := b.agent(k.Agent); f == nil || f.LoneAgent() == nil {
 		return replied(errorReply("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent), nil)
 	}
 	var in struct {
@@ -245,17 +245,17 @@ func (s *Session) resumeChild(ctx workflow.Context, c *runtime.SessionCall, args
 	if n := len(in.Prompt); n > runtime.MaxMessage {
 		return replied(errorReply("Parameters too large: a prompt of %d bytes (max %d)", n, runtime.MaxMessage), nil)
 	}
-	if err := s.run.Sizes.Admit(ctx, "the prompt", in); err != nil {
+	if err := b.run.Sizes.Admit(ctx, "the prompt", in); err != nil {
 		return runtime.SessionReply{}, err
 	}
 	if k.Closed {
 		return replied(errorReply("Session '%s' has ended", k.ID), nil)
 	}
 	now := workflow.Now(ctx).UTC()
-	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", s.run.Root, c.ID, s.count), Mode: args.Mode}
+	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.s.count), Mode: args.Mode}
 	o.ID = contract.BoundID(o.ID)
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
-	sent := s.run.SignalChild(ctx, k.future, contract.UpdatePrompt, contract.PromptInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(s.run.Transcript.Workflow)})
+	sent := b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, contract.PromptInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(b.run.Transcript.Workflow)})
 	if err := sent.Get(ctx, nil); err != nil {
 		if contract.Cancelled(err) {
 			return runtime.SessionReply{}, err
@@ -267,23 +267,23 @@ func (s *Session) resumeChild(ctx workflow.Context, c *runtime.SessionCall, args
 
 // Await waits for what was asked of a session: in mode sync for the turn, else until it has
 // begun, or the prompt is in line.
-func (s *Session) Await(ctx workflow.Context, o contract.SessionOrder, j *runtime.Journal) (runtime.ToolReply, error) {
-	k := s.child(o.Session)
+func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *runtime.Journal) (runtime.ToolReply, error) {
+	k := b.child(o.Session)
 	if k == nil {
 		return errorReply("Session '%s' not found", o.Session), nil
 	}
 	ready := func() bool { return k.settled(o) }
-	if err := workflow.Await(ctx, func() bool { return ready() || s.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return ready() || b.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
 		return runtime.ToolReply{}, err
 	}
 	if !ready() {
 		return runtime.ToolReply{}, runtime.ErrYield
 	}
-	s.run.Policy.Moved = true
+	b.run.Policy.Moved = true
 	if o.Mode != contract.ModeSync && !k.has(o.ID) && (k.Last != nil || !k.Closed) {
 		return jsonReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
-	return s.take(k, o), nil
+	return b.take(k, o), nil
 }
 
 // settled reports whether a tool that has asked something of a session has its answer: the turn, that the
@@ -302,17 +302,17 @@ func (c *childSession) settled(o contract.SessionOrder) bool {
 }
 
 // take is what a tool answers that waited for a turn, or for a session that never began.
-func (s *Session) take(k *childSession, o contract.SessionOrder) runtime.ToolReply {
+func (b *Children) take(k *childSession, o contract.SessionOrder) runtime.ToolReply {
 	i := k.taken(o.ID)
 	k.Orders = slices.DeleteFunc(k.Orders, func(other contract.SessionOrder) bool { return other.ID == o.ID })
 	if i < 0 {
 		if k.Last == nil {
 			// It never began; nothing is left to ask about.
-			s.children = slices.DeleteFunc(s.children, func(other *childSession) bool { return other == k })
+			b.list = slices.DeleteFunc(b.list, func(other *childSession) bool { return other == k })
 		}
 		if o.Mode == contract.ModeCallback {
 			// The model hears of it here and now.
-			s.callbacks = slices.DeleteFunc(s.callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
+			b.callbacks = slices.DeleteFunc(b.callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
 		}
 		return errorReply("%s", k.problem())
 	}
