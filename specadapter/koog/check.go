@@ -283,18 +283,7 @@ func (b *builder) judgeReach(dead map[*transition]bool) {
 			next[ag.name] = append(next[ag.name], finishName)
 		}
 	}
-	reached := map[string]bool{b.first.name: true}
-	todo := []string{b.first.name}
-	for len(todo) > 0 {
-		at := todo[0]
-		todo = todo[1:]
-		for _, to := range next[at] {
-			if !reached[to] {
-				reached[to] = true
-				todo = append(todo, to)
-			}
-		}
-	}
+	reached := plan.Reachable(b.first.name, func(at string) []string { return next[at] })
 	if !reached[finishName] {
 		text := fmt.Sprintf("no way leads from the first agent, %s, to an end of the flow", source.Quote(b.first.name))
 		if b.mode != meant {
