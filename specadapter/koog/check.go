@@ -40,36 +40,36 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 	judged := out[:min(len(out), maxPairs)]
 	taken := newCoverage(judged, given)
 	var full []int
-	for i, t := range out {
-		if always != nil {
-			dead[t] = true
-			b.Warnf(t.at, CodeShadowed, "move it before the other or add a condition to the other",
-				"the transition %s -> %s is never taken: %s -> %s at line %d comes first and is always taken", t.from, t.to, always.from, always.to, always.at.Line)
-			continue
+	never := func(t *transition, help, format string, args ...any) {
+		if !dead[t] {
+			b.Warnf(t.at, CodeShadowed, help, "the transition %s -> %s is never taken: "+format, append([]any{t.from, t.to}, args...)...)
 		}
-		if full != nil {
-			dead[t] = true
-			b.Warnf(t.at, CodeShadowed, "move it before the others or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, full))
+		dead[t] = true
+	}
+	const before = "move it before the others or change a condition"
+	for i, t := range out {
+		switch {
+		case always != nil:
+			never(t, "move it before the other or add a condition to the other", "%s -> %s at line %d comes first and is always taken", always.from, always.to, always.at.Line)
+			continue
+		case full != nil:
+			never(t, before, "%s", shadowed(out, full))
 			if t.compare != nil {
 				b.judgeType(ag, t, given)
 			}
 			continue
-		}
-		if t.compare == nil {
+		case t.compare == nil:
 			always = t
 			continue
 		}
-		if before := seen[condition(t.compare)]; before != nil {
-			dead[t] = true
-			b.Warnf(t.at, CodeShadowed, "change one of the conditions", "the transition %s -> %s is never taken: the one before it at line %d has the same condition",
-				t.from, t.to, before.at.Line)
+		if same := seen[condition(t.compare)]; same != nil {
+			never(t, "change one of the conditions", "the one before it at line %d has the same condition", same.at.Line)
 		} else {
 			seen[condition(t.compare)] = t
 		}
 		if i < len(judged) {
-			if before := taken.take(i+1, t); len(before) > 0 && !dead[t] {
-				dead[t] = true
-				b.Warnf(t.at, CodeShadowed, "move it before the others or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, before))
+			if earlier := taken.take(i+1, t); len(earlier) > 0 {
+				never(t, before, "%s", shadowed(out, earlier))
 			}
 			full = taken.full(judged)
 		}
