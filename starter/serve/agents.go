@@ -231,7 +231,6 @@ type agentPage struct {
 
 // listAgents lists the agents of the folder, by name.
 func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r)
 	root, err := srv.openRoot()
 	if err != nil {
 		if srv.Flows.Dir == "" {
@@ -244,14 +243,14 @@ func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	names, next := page(q, names)
-	if q.err != nil {
-		return q.err
+	names, next, err := page(r, names)
+	if err != nil {
+		return err
 	}
 	out := agentPage{Agents: []*AgentView{}, Next: next}
 	for _, name := range names {
 		a, err := srv.agentIn(root, name)
-		if p := (*Problem)(nil); errors.As(err, &p) {
+		if _, gone := errors.AsType[*Problem](err); gone {
 			continue // it has gone since
 		}
 		if err != nil {

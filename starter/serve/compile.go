@@ -321,9 +321,9 @@ func fits(in *contract.RunInput) error {
 	if len(raw) > maxInput {
 		return NewProblem(TooLarge, "shorten the largest", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), maxInput)
 	}
-	var addProblem *contract.Failure
-	if _, err := contract.ReadInput(raw); errors.As(err, &addProblem) {
-		return NewProblem(InvalidBody, "correct it", "%s", strings.TrimPrefix(addProblem.Text, "the run's input: "))
+	var invalid *contract.Failure
+	if _, err := contract.ReadInput(raw); errors.As(err, &invalid) {
+		return NewProblem(InvalidBody, "correct it", "%s", strings.TrimPrefix(invalid.Text, "the run's input: "))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, se
 	in.ID = turn
 	if err := srv.Runs.Resume(r.Context(), run, in); err != nil {
 		w.Header().Del("Idempotent-Replayed")
-		if p := (*Problem)(nil); key != "" && errors.As(err, &p) && p.Type == NewProblem(AlreadyAnswered, "", "").Type {
+		if p, ok := errors.AsType[*Problem](err); ok && key != "" && p.kind == AlreadyAnswered {
 			return NewProblem(KeyReused, "send the same prompt as before, or another key", "the Idempotency-Key belongs to another prompt of the session %q", session)
 		}
 		return err
@@ -126,8 +126,7 @@ func (srv *Server) session(ctx context.Context, id string) (*Run, error) {
 	}
 	for _, name := range append(names, id) {
 		run, err := srv.Runs.Find(ctx, name)
-		var p *Problem
-		if errors.As(err, &p) && p.Status == http.StatusNotFound {
+		if isNotFound(err) {
 			continue
 		}
 		return run, err

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/activities/contract"
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/inputs"
@@ -45,7 +45,7 @@ func (srv *Server) start(w http.ResponseWriter, r *http.Request) error {
 		if err == nil {
 			return again(w, s, run, repeats)
 		}
-		if p := (*Problem)(nil); !errors.As(err, &p) || p.Status != http.StatusNotFound {
+		if !isNotFound(err) {
 			return err
 		}
 	}
@@ -75,11 +75,10 @@ func (srv *Server) checkSession(ctx context.Context, s *Start) error {
 		return nil
 	}
 	run, err := srv.session(ctx, s.Session)
-	var p *Problem
 	switch {
 	case err == nil:
 		return NewProblem(RunExists, "choose another session_id, or go on with resume_session", "the session %q is there already: the run %q", s.Session, run.ID)
-	case errors.As(err, &p) && p.Status == http.StatusNotFound:
+	case isNotFound(err):
 		return nil
 	}
 	return err
@@ -160,8 +159,7 @@ const ofSession = "\x00session"
 
 // derived makes a run's id of a client's own name for it. A key belongs to the client that sent it.
 func derived(of, name string) string {
-	sum := sha256.Sum256([]byte(of + "\x00" + name))
-	return runPrefix + hex.EncodeToString(sum[:16])
+	return runPrefix + contract.SHA([]byte(of + "\x00" + name))[:32]
 }
 
 // The prefixes of ids of runs and of sessions, as in the framework of the blueprint dialect.
@@ -201,8 +199,7 @@ func hashOf(v *source.Value) string {
 	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return contract.SHA(raw)
 }
 
 // checkInputs checks what a run is given to the inputs that its flow declares.
