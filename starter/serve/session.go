@@ -107,15 +107,7 @@ func prompt(ctx context.Context, params []byte, agent string) (string, error) {
 	if err == nil {
 		_, text, err = inputs.Start(ctx, &plan.Flow{Name: agent, Inputs: want}, inputs.Values{Params: given})
 	}
-	var invalid *inputs.Invalid
-	switch {
-	case errors.As(err, &invalid):
-		invalid.AgentName = agent
-		return "", &parameters{invalid}
-	case err != nil:
-		return "", NewProblem(InvalidBody, "", "%v", err)
-	}
-	return text, nil
+	return text, inputProblem(err, agent)
 }
 
 // session looks for a session by the id that its client or its start gave it, or by its workflow id.

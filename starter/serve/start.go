@@ -224,24 +224,28 @@ func checkInputs(ctx context.Context, s *Start, agent string) error {
 	if err == nil {
 		_, _, err = inputs.Start(ctx, flow, v)
 	}
-	var invalid *inputs.Invalid
-	var missing *inputs.MissingConfig
-	switch {
-	case errors.As(err, &missing):
-		return &wellKnown{missing}
-	case errors.As(err, &invalid):
-		invalid.AgentName = agent
-		return &parameters{invalid}
-	case err != nil:
-		return NewProblem(InvalidBody, "", "%s", oneLine(err.Error()))
-	}
-	return nil
+	return inputProblem(err, agent)
 }
 
-// wellKnown is an error with a body of the framework's.
-type wellKnown struct{ error }
+// inputProblem is the problem of inputs that an agent does not accept, nil for nil.
+func inputProblem(err error, agent string) error {
+	if err == nil {
+		return nil
+	}
+	if missing, ok := errors.AsType[*inputs.MissingConfig](err); ok {
+		return &frameworkError{missing}
+	}
+	if invalid, ok := errors.AsType[*inputs.Invalid](err); ok {
+		invalid.AgentName = agent
+		return &frameworkError{invalid}
+	}
+	return NewProblem(InvalidBody, "", "%s", oneLine(err.Error()))
+}
 
-func (d *wellKnown) write(w http.ResponseWriter) {
+// frameworkError is an error with the body that the blueprint dialect's framework documents.
+type frameworkError struct{ error }
+
+func (d *frameworkError) write(w http.ResponseWriter) {
 	writeJSON(w, http.StatusBadRequest, "application/json", d.error)
 }
 
@@ -260,7 +264,7 @@ func unresolved(diags []source.Diagnostic) error {
 		case g.About[0] == "":
 			return nil
 		case g.Code == blueprint.CodeServer:
-			return &wellKnown{&inputs.UnknownServer{Code: "mcp_ref_resolution_failed", Message: oneLine(g.String()), Server: g.About[0], Ref: g.About[1]}}
+			return &frameworkError{&inputs.UnknownServer{Code: "mcp_ref_resolution_failed", Message: oneLine(g.String()), Server: g.About[0], Ref: g.About[1]}}
 		case g.Code == blueprint.CodeServerConfig:
 			missing = &inputs.MissingConfig{Code: "missing_required_mcp_config", Message: oneLine(g.String()), Server: g.About[0], Fields: g.About[1:]}
 		}
@@ -268,12 +272,5 @@ func unresolved(diags []source.Diagnostic) error {
 	if missing == nil {
 		return nil
 	}
-	return &wellKnown{missing}
-}
-
-// parameters is the error of parameters that do not match, with the framework's body.
-type parameters struct{ *inputs.Invalid }
-
-func (p *parameters) write(w http.ResponseWriter) {
-	writeJSON(w, http.StatusBadRequest, "application/json", p.Invalid)
+	return &frameworkError{missing}
 }
