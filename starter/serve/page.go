@@ -28,11 +28,11 @@ func checkQuery(r *http.Request, known []string) error {
 	for name, list := range values {
 		switch {
 		case !slices.Contains(known, name):
-			help := "there are none here"
+			help := "this address has none"
 			if len(known) > 0 {
 				help = "known: " + strings.Join(known, ", ")
 			}
-			return NewProblem(BadRequest, help, "there is no parameter %s", source.Quote(name))
+			return NewProblem(BadRequest, help, "unknown parameter %s", source.Quote(name))
 		case len(list) > 1:
 			return NewProblem(BadRequest, "leave out all but one", "the parameter %s is given %d times", name, len(list))
 		}

@@ -77,7 +77,7 @@ func (srv *Server) checkSession(ctx context.Context, s *Start) error {
 	run, err := srv.session(ctx, s.Session)
 	switch {
 	case err == nil:
-		return NewProblem(RunExists, "choose another session_id, or go on with resume_session", "the session %q is there already: the run %q", s.Session, run.ID)
+		return NewProblem(RunExists, "choose another session_id, or go on with resume_session", "the session %q already exists: run %q", s.Session, run.ID)
 	case isNotFound(err):
 		return nil
 	}
@@ -99,7 +99,7 @@ func again(w http.ResponseWriter, s *Start, run *Run, repeats string) error {
 	case repeats == byKey:
 		return NewProblem(KeyReused, "send the same body as before, or another key", "the Idempotency-Key belongs to the run %q, which another body has started", run.ID)
 	}
-	return NewProblem(RunExists, "choose another id, or look at the run", "the run %q is there already", run.ID)
+	return NewProblem(RunExists, "choose another id, or look at the run", "the run %q already exists", run.ID)
 }
 
 // What makes a start repeatable.
@@ -145,7 +145,7 @@ func checkNames(key string, s *Start, o *object) error {
 	case strings.Contains(s.ID, ofTurn):
 		return NewProblem(BadRequest, "use another one", "id is %s, but with %s the id of a session's later turn is written", source.Quote(s.ID), ofTurn)
 	case slices.Contains(inPaths, s.ID), slices.Contains(inPaths, s.Session):
-		return NewProblem(BadRequest, "use another one", `an id or a session_id of "." or ".." cannot stand in an address`)
+		return NewProblem(BadRequest, "use another one", `an id or a session_id of "." or ".." cannot be part of a URL`)
 	case s.ID != "" && key != "":
 		return NewProblem(BadRequest, "leave out one of them", "the request has an id and an Idempotency-Key, which both name the run")
 	case s.ID != "" && s.Session != "":
