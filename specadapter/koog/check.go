@@ -119,31 +119,24 @@ func (b *builder) typeOf(ag *agent) given {
 	return given{}
 }
 
-func critiqueField(name string) given {
-	switch name {
-	case "success":
-		return given{kind: value.Bool, known: true}
-	case "feedback":
-		return given{kind: value.String, known: true}
-	}
-	return given{}
+// critiqueFields are the types of the parts of a verification's result that are known.
+var critiqueFields = map[string]given{"success": {kind: value.Bool, known: true}, "feedback": {kind: value.String, known: true}}
+
+func critiqueField(name string) given { return critiqueFields[name] }
+
+// schemaTypes are the types that a JSON Schema may ask for.
+var schemaTypes = map[string]given{
+	"string":  {kind: value.String, known: true},
+	"boolean": {kind: value.Bool, known: true},
+	"integer": {kind: value.Double, known: true, numeric: true},
+	"number":  {kind: value.Double, known: true, numeric: true},
+	"array":   {kind: value.Array, known: true},
 }
 
 // schemaType is the type that a JSON Schema asks for.
 func schemaType(schema *source.Value) given {
-	kind := schema.Get("type")
-	if kind == nil {
-		return given{}
-	}
-	switch kind.Text {
-	case "string":
-		return given{kind: value.String, known: true}
-	case "boolean":
-		return given{kind: value.Bool, known: true}
-	case "integer", "number":
-		return given{kind: value.Double, known: true, numeric: true}
-	case "array":
-		return given{kind: value.Array, known: true}
+	if kind := schema.Get("type"); kind != nil {
+		return schemaTypes[kind.Text]
 	}
 	return given{}
 }
