@@ -7,6 +7,7 @@
 package specadapter
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,10 +125,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	case d != nil:
 		return nil, append(diags, *d)
 	}
-	profile := o.Profile
-	if profile == "" {
-		profile = "default"
-	}
+	profile := cmp.Or(o.Profile, "default")
 	if d := checkProfile(doc, a, profile); d != nil {
 		return nil, append(diags, *d)
 	}

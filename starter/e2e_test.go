@@ -38,6 +38,7 @@ func TestEndToEndSchedule(t *testing.T) { endToEnd(t, "testdata/schedule") }
 
 func endToEnd(t *testing.T, dir string) {
 	t.Helper()
+	t.Parallel()
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path)
 	namespaces(t, address)

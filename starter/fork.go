@@ -65,7 +65,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		a.detached(id)
 		return nil
 	}
-	return a.followFork(ctx, r, &runs.Run{Connection: r.Connection, ID: id, RunID: run.GetRunID(), Queue: queue})
+	return a.followFork(ctx, r, r.Started(run, queue))
 }
 
 // forkOptions reads what a fork changes.

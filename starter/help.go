@@ -10,6 +10,7 @@ import (
 	docs "github.com/urfave/cli-docs/v3"
 
 	"weft/starter/usage"
+	"weft/worker/build"
 	"weft/worker/commandline"
 )
 
@@ -55,4 +56,10 @@ func (a *app) man(context.Context, []string) error {
 	}
 	_, err = fmt.Fprint(a.stdout, text)
 	return err
+}
+
+// version prints what the build knows about itself.
+func (a *app) version(context.Context, []string) error {
+	fmt.Fprintln(a.stdout, build.String())
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 // TestEndToEndLend runs testdata/lend: secrets that stand in a document, with -dev and without.
 // A server on this machine is model and service; what it was shown is in the file seen.
 func TestEndToEndLend(t *testing.T) {
+	t.Parallel()
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/lend", RequireExplicitExec: true, RequireUniqueNames: true,

@@ -52,6 +52,7 @@ var rowAgents = map[string]string{
 
 // TestEndToEndBlueprintRows has a test for each row.
 func TestEndToEndBlueprintRows(t *testing.T) {
+	t.Parallel()
 	d := openDoors(t, rowAgents)
 	for _, row := range slices.Concat(inputRows, outputRows, sessionRows, programRows, hookRows) {
 		t.Run(row.name, func(t *testing.T) { row.test(&doors{t, d.temporal, d.urls, d.checker}) })

@@ -150,6 +150,7 @@ const parametricAgent = `{"name": "parametric-agent", "description": "Agent with
 
 // TestEndToEndServe uses two doors as clients do.
 func TestEndToEndServe(t *testing.T) {
+	t.Parallel()
 	d := openDoors(t, nil)
 	for name, test := range map[string]func(*doors){
 		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "the dialect's calls": dialectCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP, "partial answers": textOverHTTP,

@@ -71,7 +71,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		a.detached(id)
 		return nil
 	}
-	f := a.newFollower(&runs.Run{Connection: c, ID: id, RunID: run.GetRunID(), Queue: cfg.TaskQueue})
+	f := a.newFollower(c.Started(run, cfg.TaskQueue))
 	f.Notify(progress.Notice{Event: progress.EventRun, Run: id}, "%s", started)
 	if in.Model != "" {
 		f.Model(in.Model)

@@ -54,6 +54,7 @@ const stuckFlow = `{"name": "Echo", "nodes": [{"id": "echo", "name": "Echo", "pr
 // TestEndToEndRunsThatCannotGoOn starts runs that no worker takes, or that break every worker
 // that takes them: it is said within 5 seconds, and the starter waits until it is mended.
 func TestEndToEndRunsThatCannotGoOn(t *testing.T) {
+	t.Parallel()
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path, "-worker=false")
 	c, err := client.Dial(client.Options{HostPort: address, Logger: silent{}})

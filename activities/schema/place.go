@@ -111,28 +111,11 @@ func (w *walk) step() {
 		w.way = append(w.way, keyword)
 	}
 	w.descend(rule, number)
-	switch how[keyword] {
-	case byReference:
-		w.parent = w.refer(rule)
-	case byNameAndValue:
-		w.part()
-		w.enter()
-	case byItem:
-		w.item(rule)
-	case byValue:
-		w.enter()
-	case byName:
-		w.part()
-	case byMember:
-		w.name()
-	case byDependency:
-		if dep, _ := w.ix.child(rule, w.tokens[0]); dep != nil && dep.Kind == pytext.Array {
-			w.parent, w.keyword, w.tokens = schema, keyword, nil
-			return
-		}
-		w.part()
-	case itself:
-	default:
+	if dep, _ := w.ix.child(rule, w.tokens[0]); dependencies[keyword] && dep != nil && dep.Kind == pytext.Array {
+		w.parent, w.keyword, w.tokens = schema, keyword, nil
+	} else if follow := ways[keyword]; follow != nil {
+		follow(w, rule)
+	} else {
 		w.parent = nil
 	}
 }
@@ -156,31 +139,32 @@ func (w *walk) arrive(keyword string, number int) {
 	w.way, w.order = append(w.way, keyword), append(w.order, number)
 }
 
-// The ways from a schema through a rule to the next one.
-const (
-	byReference = iota + 1
-	// byNameAndValue: the rule's part and the value's have one name each.
-	byNameAndValue
-	byItem
-	byValue
-	byName
-	// byMember: the name of a member is the value.
-	byMember
-	byDependency
-	itself
-)
+// dependencies are the rules whose parts may be lists of names instead of schemas.
+var dependencies = map[string]bool{"dependencies": true, "dependentRequired": true}
 
-// how says which way each rule goes; of one that is not here nothing is known.
-var how = map[string]int{
-	"$ref":       byReference,
-	"properties": byNameAndValue, "patternProperties": byNameAndValue,
-	"items": byItem, "prefixItems": byItem, "contains": byItem, "additionalItems": byItem, "unevaluatedItems": byItem,
-	"additionalProperties": byValue, "unevaluatedProperties": byValue,
-	"allOf": byName, "anyOf": byName, "oneOf": byName, "dependentSchemas": byName,
-	"propertyNames": byMember,
-	"dependencies":  byDependency, "dependentRequired": byDependency,
-	"not": itself, "if": itself, "then": itself, "else": itself,
+// ways are how each rule leads to the next schema and to a part of the value; of others nothing is known.
+var ways = map[string]func(w *walk, rule *pytext.Value){
+	"$ref":       func(w *walk, rule *pytext.Value) { w.parent = w.refer(rule) },
+	"properties": (*walk).member, "patternProperties": (*walk).member,
+	"items": (*walk).item, "prefixItems": (*walk).item, "contains": (*walk).item, "additionalItems": (*walk).item, "unevaluatedItems": (*walk).item,
+	"additionalProperties": (*walk).inside, "unevaluatedProperties": (*walk).inside,
+	"allOf": (*walk).choice, "anyOf": (*walk).choice, "oneOf": (*walk).choice, "dependentSchemas": (*walk).choice,
+	"dependencies": (*walk).choice, "dependentRequired": (*walk).choice,
+	"propertyNames": (*walk).name,
+	"not":           (*walk).same, "if": (*walk).same, "then": (*walk).same, "else": (*walk).same,
 }
+
+// member goes to a named part of the rule and of the value.
+func (w *walk) member(*pytext.Value) { w.part(); w.enter() }
+
+// inside goes to a part of the value.
+func (w *walk) inside(*pytext.Value) { w.enter() }
+
+// choice goes to a part of the rule.
+func (w *walk) choice(*pytext.Value) { w.part() }
+
+// same stays at the value: the rule is a schema for it.
+func (w *walk) same(*pytext.Value) {}
 
 // part goes to one of several schemas of a rule.
 func (w *walk) part() {
@@ -194,7 +178,7 @@ func (w *walk) part() {
 }
 
 // name makes the name of a member the value; its path stays the object's.
-func (w *walk) name() {
+func (w *walk) name(*pytext.Value) {
 	if len(w.names) == 0 {
 		return
 	}

@@ -137,7 +137,11 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 	if literal := strange(value); literal != "" {
 		return wrong("the number %s is out of range", short(literal))
 	}
-	err = compiled.Validate(plain(value))
+	instance, err := decode(raw)
+	if err != nil {
+		return wrong("%v", err)
+	}
+	err = compiled.Validate(instance)
 	var invalid *jsonschema.ValidationError
 	switch {
 	case err == nil:
@@ -184,29 +188,12 @@ func Reason(err error) string {
 	return strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), documentURL, ""), " in ")
 }
 
-// plain is a value as the validator wants it.
-func plain(v *pytext.Value) any {
-	switch v.Kind {
-	case pytext.Bool:
-		return v.True
-	case pytext.Number:
-		return json.Number(v.Text)
-	case pytext.String:
-		return v.Text
-	case pytext.Array:
-		out := make([]any, 0, len(v.Items))
-		for _, item := range v.Items {
-			out = append(out, plain(item))
-		}
-		return out
-	case pytext.Object:
-		out := make(map[string]any, len(v.Members))
-		for _, m := range v.Members {
-			out[m.Key] = plain(m.Value)
-		}
-		return out
-	}
-	return nil
+// decode reads a value as the validator wants it.
+func decode(raw []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
 }
 
 // strange returns a number that exact arithmetic would expand to gigabytes, such as 1e999999999, or "".

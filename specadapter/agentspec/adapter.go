@@ -29,13 +29,8 @@ func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Compo
 
 // Detect looks for what a component has at the top.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
-	const looked = `an object with "component_type", "agentspec_version" or "$referenced_components"`
-	for _, key := range []string{"component_type", "agentspec_version", "air_version", "$referenced_components"} {
-		if doc.Root.Get(key) != nil {
-			return true, looked
-		}
-	}
-	return false, looked
+	return doc.Root.FirstOf("component_type", "agentspec_version", "air_version", "$referenced_components") != "",
+		`an object with "component_type", "agentspec_version" or "$referenced_components"`
 }
 
 // Adapt makes the plan of the main component: a Flow, or an Agent.

@@ -132,7 +132,7 @@ func (b *builder) toolboxes(c *model.Component, a *plan.Agent, taken map[string]
 		if box.Type.Name != "MCPToolBox" {
 			continue
 		}
-		id, confirm, filter := b.server(box.Component("client_transport")), box.Flag("requires_confirmation"), box.Field("tool_filter")
+		id, confirm, filter := b.connect(box.Component("client_transport"), b.server), box.Flag("requires_confirmation"), box.Field("tool_filter")
 		if filter != nil {
 			b.filtered(box, filter, a, taken, plan.Tool{Connection: id, Confirm: confirm})
 			continue

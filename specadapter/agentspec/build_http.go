@@ -9,11 +9,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// request returns the connection of a component that is one HTTP request.
-func (b *builder) request(c *model.Component) string {
-	if id, ok := b.connected[c]; ok {
-		return id
-	}
+// request makes the connection of a component that is one HTTP request.
+func (b *builder) request(c *model.Component) plan.Connection {
 	name := cmp.Or(c.Name, c.ID)
 	address := c.Text("url")
 	server := model.HostOf(address)
@@ -37,10 +34,8 @@ func (b *builder) request(c *model.Component) string {
 		}
 	}
 	id := unique(b.ids, "http:"+model.SafeID(name))
-	b.connected[c] = id
-	b.connections = append(b.connections, plan.Connection{ID: id, Name: name, Kind: plan.ConnectionHTTP, URL: server, Requests: []plan.Request{q},
-		Secrets: secretHeaders(c), Retry: b.retry(c, true)})
-	return id
+	return plan.Connection{ID: id, Name: name, Kind: plan.ConnectionHTTP, URL: server, Requests: []plan.Request{q},
+		Secrets: secretHeaders(c), Retry: b.retry(c, true)}
 }
 
 // chosenHost checks an address whose server is a placeholder.

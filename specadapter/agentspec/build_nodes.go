@@ -35,7 +35,7 @@ func (s *layer) node(c *model.Component) *way {
 	case "ToolNode":
 		n.Kind, n.Tool = plan.KindTool, s.b.tool(c.Component("tool"), map[string]bool{})
 	case "ApiNode":
-		n.Kind, n.Tool = plan.KindTool, &plan.Tool{Name: n.Name, As: toolName(n.Name), Description: c.Description, Connection: s.b.request(c)}
+		n.Kind, n.Tool = plan.KindTool, &plan.Tool{Name: n.Name, As: toolName(n.Name), Description: c.Description, Connection: s.b.connect(c, s.b.request)}
 	case "InputMessageNode":
 		n.Kind, n.Ask = plan.KindAsk, &plan.Ask{Text: c.Text("message")}
 		if n.Ask.Text == "" {

@@ -45,7 +45,7 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 		return n
 	}
 	conn := c.Component("connection_config")
-	a.Remote = &plan.Remote{Connection: b.agentServer(c, conn), PollMillis: int(part("poll_interval", 2, 3600) * 1000)}
+	a.Remote = &plan.Remote{Connection: b.connect(c, b.agentServer), PollMillis: int(part("poll_interval", 2, 3600) * 1000)}
 	// An attempt waits for the task as long as a session may take; the next one goes on with it.
 	a.Retry = &plan.Retry{Attempts: int(part("max_retries", 5, 1000)), FirstMillis: 1000, MostMillis: 8000, Factor: 2}
 	if r := b.retry(conn, false); r != nil {
@@ -66,12 +66,9 @@ func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	return a
 }
 
-// agentServer returns the connection to a remote agent. Files that the document names are not read.
-func (b *builder) agentServer(c, conn *model.Component) string {
-	if id, ok := b.connected[c]; ok {
-		return id
-	}
-	address := c.Text("agent_url")
+// agentServer makes the connection to a remote agent. Files that the document names are not read.
+func (b *builder) agentServer(c *model.Component) plan.Connection {
+	address, conn := c.Text("agent_url"), c.Component("connection_config")
 	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
 		b.Errorf(c.FieldPos("agent_url"), "field-value", "write the agent's http or https address, without a password", "agent_url of %s is not an http or https URL", c)
 	}
@@ -90,7 +87,5 @@ func (b *builder) agentServer(c, conn *model.Component) string {
 		b.Warnf(conn.FieldPos("verify"), CodeNoEffect, "configure on the worker the connection "+source.Quote(id)+" with the same url and ca_file",
 			"verify of %s is false, but certificates are always checked", conn)
 	}
-	b.connected[c] = id
-	b.connections = append(b.connections, p)
-	return id
+	return p
 }

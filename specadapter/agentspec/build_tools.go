@@ -23,11 +23,11 @@ func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 			b.Warnf(c.At, CodeUnknownTool, "register a function of this name with the worker, or map it in weft.yaml under tools", "%s is not a known tool; a run needs a worker that has it", c)
 		}
 	case "ClientTool":
-		t.Connection = b.client(c)
+		t.Connection = b.connect(c, b.client)
 	case "RemoteTool":
-		t.Connection = b.request(c)
+		t.Connection = b.connect(c, b.request)
 	case "MCPTool":
-		t.Connection = b.server(c.Component("client_transport"))
+		t.Connection = b.connect(c.Component("client_transport"), b.server)
 	}
 	return t
 }
@@ -41,27 +41,30 @@ func toolName(s string) string {
 	return s[:min(len(s), maxToolName)]
 }
 
-// client is the connection of a tool that a client of the run executes.
-func (b *builder) client(c *model.Component) string {
+// connect returns the id of a component's connection, which is made once.
+func (b *builder) connect(c *model.Component, make func(*model.Component) plan.Connection) string {
 	if id, ok := b.connected[c]; ok {
 		return id
 	}
+	conn := make(c)
+	b.connected[c] = conn.ID
+	b.connections = append(b.connections, conn)
+	return conn.ID
+}
+
+// client makes the connection of a tool that a client of the run executes.
+func (b *builder) client(c *model.Component) plan.Connection {
 	name := cmp.Or(c.Name, c.ID)
 	id := unique(b.ids, "client:"+model.SafeID(name))
 	tool := plan.ClientTool{Name: name, Description: c.Description, Schema: objectOf(c.Inputs)}
 	if len(c.Outputs) > 1 {
 		tool.Result = objectOf(c.Outputs)
 	}
-	b.connected[c] = id
-	b.connections = append(b.connections, plan.Connection{ID: id, Name: name, Kind: plan.ConnectionClient, Tools: []plan.ClientTool{tool}})
-	return id
+	return plan.Connection{ID: id, Name: name, Kind: plan.ConnectionClient, Tools: []plan.ClientTool{tool}}
 }
 
-// server returns the connection to an MCP server. Its id is the author's name, for the worker's settings.
-func (b *builder) server(c *model.Component) string {
-	if id, ok := b.connected[c]; ok {
-		return id
-	}
+// server makes the connection to an MCP server. Its id is the author's name, for the worker's settings.
+func (b *builder) server(c *model.Component) plan.Connection {
 	conn := plan.Connection{ID: unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "mcp"))), Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}
 	switch c.Type.Name {
 	case "StdioTransport":
@@ -80,9 +83,7 @@ func (b *builder) server(c *model.Component) string {
 		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
 	}
 	conn.TimeoutSeconds = readTimeout(c)
-	b.connected[c] = conn.ID
-	b.connections = append(b.connections, conn)
-	return conn.ID
+	return conn
 }
 
 // stdio configures a connection to a server that the worker starts.

@@ -50,21 +50,14 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 	case fileCapability, fileScript, fileServer:
 		return false, looked
 	}
-	if name := doc.Root.Get("name"); name == nil {
+	if doc.Root.Get("name") == nil {
 		return false, looked
 	}
-	for _, foreign := range []string{"nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt",
-		"execution_plan", "component_type", "agentspec_version", "url", "script_file"} {
-		if doc.Root.Get(foreign) != nil {
-			return false, looked + ", and without " + source.Quote(foreign)
-		}
+	if foreign := doc.Root.FirstOf("nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt",
+		"execution_plan", "component_type", "agentspec_version", "url", "script_file"); foreign != "" {
+		return false, looked + ", and without " + source.Quote(foreign)
 	}
-	for _, key := range []string{"description", "parameters_schema", "output_schema", "system_prompt", "mcp_servers", "capabilities", "hooks", "command"} {
-		if doc.Root.Get(key) != nil {
-			return true, looked
-		}
-	}
-	return false, looked
+	return doc.Root.FirstOf("description", "parameters_schema", "output_schema", "system_prompt", "mcp_servers", "capabilities", "hooks", "command") != "", looked
 }
 
 // Adapt makes the plan of an agent: one node that gives the result.

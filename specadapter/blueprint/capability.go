@@ -13,16 +13,8 @@ func (g *agent) capability(c word) []string {
 		return nil
 	}
 	g.has[c.text] = true
-	file := g.entry(dirCapabilities, fileCapability, c, CodeCapability, "capability")
-	if file == "" {
-		return nil
-	}
-	root := g.a.parse(file)
-	if root == nil {
-		return nil
-	}
-	o := g.a.object(root, "capability "+source.Quote(c.text))
-	if !o.OK {
+	o := g.entry(dirCapabilities, fileCapability, c, CodeCapability, "capability")
+	if o == nil {
 		return nil
 	}
 	o.Only("name", "description", "type", "script", "created_at", "modified_at")
@@ -63,17 +55,17 @@ func (o *object) checkParts(text, servers, script bool) {
 	}
 }
 
-// entry returns the file of a registry's entry, or reports an error and returns "".
-func (o *object) entry(registry, name string, w word, code, what string) string {
+// entry returns a registry's entry, or nil after an error.
+func (o *object) entry(registry, name string, w word, code, what string) *object {
 	if !plainName.MatchString(w.text) {
 		o.a.Errorf(w.at, code, "use the name of a folder in "+registry+"/", "%s has an invalid name of a %s: %s", o.Name, what, source.Quote(w.text))
-		return ""
+		return nil
 	}
 	file, ok := o.a.registered(registry, w.text, name)
 	if !ok {
 		o.a.Errorf(w.at, code, fmt.Sprintf("write %s/%s/%s, or correct the name", registry, w.text, name),
 			"%s refers to the %s %s, which is not found", o.Name, what, source.Quote(w.text))
-		return ""
+		return nil
 	}
-	return file
+	return o.a.open(file, what+" "+source.Quote(w.text))
 }

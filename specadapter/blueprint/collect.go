@@ -142,10 +142,8 @@ func (c *collector) references(file string, data []byte) {
 		return
 	}
 	root := doc.Root
-	if list := root.Get("capabilities"); list != nil {
-		for _, item := range list.Items {
-			c.want(dirCapabilities, item)
-		}
+	for _, item := range root.Get("capabilities").Elements() {
+		c.want(dirCapabilities, item)
 	}
 	c.want(dirScripts, root.Get("script"))
 	if program := root.Get("script_file"); program != nil && path.Base(file) == fileScript && program.Kind == source.String && local(program.Text) {

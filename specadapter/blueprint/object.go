@@ -17,6 +17,18 @@ func (a *adaptation) object(v *source.Value, name string) *object {
 	return &object{Fields: a.Fields(v, name, ""), a: a}
 }
 
+// open begins to read the object in a file; nil where there is none, which is reported.
+func (a *adaptation) open(file, name string) *object {
+	root := a.parse(file)
+	if root == nil {
+		return nil
+	}
+	if o := a.object(root, name); o.OK {
+		return o
+	}
+	return nil
+}
+
 // file is the name of the object's file.
 func (o *object) file() string { return o.Value.Pos.File }
 

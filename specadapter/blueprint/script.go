@@ -26,16 +26,8 @@ type usedScript struct {
 
 // script reads an entry of the registry, or returns nil after a report.
 func (o *object) script(w word) *script {
-	file := o.entry(dirScripts, fileScript, w, CodeScript, "script")
-	if file == "" {
-		return nil
-	}
-	root := o.a.parse(file)
-	if root == nil {
-		return nil
-	}
-	s := o.a.object(root, "script "+source.Quote(w.text))
-	if !s.OK {
+	s := o.entry(dirScripts, fileScript, w, CodeScript, "script")
+	if s == nil {
 		return nil
 	}
 	s.Only("name", "description", "script_file", "parameters_schema", "demands", "created_at", "modified_at")

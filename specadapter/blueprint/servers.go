@@ -54,12 +54,8 @@ func (g *agent) ownServers() {
 
 // serversOf reads a file {"mcpServers": {...}}.
 func (g *agent) serversOf(file string) {
-	root := g.a.parse(file)
-	if root == nil {
-		return
-	}
-	o := g.a.object(root, "the document")
-	if !o.OK {
+	o := g.a.open(file, "the document")
+	if o == nil {
 		return
 	}
 	o.Only("mcpServers")
@@ -124,12 +120,7 @@ func (o *object) reference(s *server) {
 			"%s refers to %s, which is not in the registry", o.Name, source.Quote(ref))
 		return
 	}
-	root := o.a.parse(file)
-	if root == nil {
-		return
-	}
-	entry := o.a.object(root, "MCP server "+source.Quote(ref))
-	if entry.OK {
+	if entry := o.a.open(file, "MCP server "+source.Quote(ref)); entry != nil {
 		entry.register(s, o, given)
 	}
 }

@@ -29,7 +29,7 @@ func split(s string) ([]string, error) {
 			if i++; i == len(s) {
 				return nil, errors.New("it ends in a backslash")
 			}
-			if quote == '"' && s[i] != '"' && s[i] != '\\' {
+			if quote == '"' && strings.IndexByte(`"\`, s[i]) < 0 {
 				word = append(word, '\\')
 			}
 			word = append(word, s[i])

@@ -136,11 +136,9 @@ func (s *server) headersOf(name string) string {
 
 func (g *agent) tags() []string {
 	var out []string
-	if v := g.Value.Get("tags"); v != nil {
-		for _, item := range v.Items {
-			if item.Kind == source.String {
-				out = append(out, item.Text)
-			}
+	for _, item := range g.Value.Get("tags").Elements() {
+		if item.Kind == source.String {
+			out = append(out, item.Text)
 		}
 	}
 	return out

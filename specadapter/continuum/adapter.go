@@ -39,29 +39,15 @@ func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileStri
 // that mark Agent Spec, which has nodes too.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
 	const looked = `an object with "nodes", or with "agents" and "data_connections"`
-	for _, foreign := range []string{"component_type", "agentspec_version", "transitions", "defaultModel"} {
-		if doc.Root.Get(foreign) != nil {
-			return false, looked + ", and without " + source.Quote(foreign)
-		}
+	if foreign := doc.Root.FirstOf("component_type", "agentspec_version", "transitions", "defaultModel"); foreign != "" {
+		return false, looked + ", and without " + source.Quote(foreign)
 	}
-	for _, a := range agentsOf(doc.Root) {
+	for _, a := range doc.Root.Get("agents").Elements() {
 		if a.Get("type") != nil && a.Get("nodes") == nil {
 			return false, looked + `, and no agents with a "type"` // agents of another kind
 		}
 	}
-	for _, key := range []string{"nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt", "execution_plan"} {
-		if doc.Root.Get(key) != nil {
-			return true, looked
-		}
-	}
-	return false, looked
-}
-
-func agentsOf(root *source.Value) []*source.Value {
-	if v := root.Get("agents"); v != nil {
-		return v.Items
-	}
-	return nil
+	return doc.Root.FirstOf("nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt", "execution_plan") != "", looked
 }
 
 // Adapt makes the plan of a graph, of a bundle of connections and agents, or of a graph

@@ -42,19 +42,12 @@ func (g *graph) checkReach(out [][]int) {
 		g.Errorf(g.object.Pos("edges"), "V4", "add an edge from START to the first node", "%s has no edge from START", g.object.Name)
 		return
 	}
-	reached := make([]bool, g.end()+1)
-	reached[g.start()] = true
-	todo := []int{g.start()}
-	for len(todo) > 0 {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	reached := plan.Reachable(g.start(), func(n int) (to []int) {
 		for _, i := range out[n] {
-			if to := g.links[i].to; !reached[to] {
-				reached[to] = true
-				todo = append(todo, to)
-			}
+			to = append(to, g.links[i].to)
 		}
-	}
+		return to
+	})
 	for n := range g.flow.Nodes {
 		if !reached[n] {
 			g.Errorf(g.places[n], "V5", "add an edge to it or remove it", "node %s cannot be reached from START", source.Quote(g.flow.Nodes[n].ID))

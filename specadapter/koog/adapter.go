@@ -10,6 +10,7 @@
 package koog
 
 import (
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -51,24 +52,14 @@ func (Adapter) Lenient() bool { return true }
 func (Adapter) Detect(doc *source.Document) (bool, string) {
 	const looked = `an object with "agents" that have a "type", "transitions" or "defaultModel"`
 	root := doc.Root
-	for _, foreign := range []string{"component_type", "agentspec_version", "nodes", "edges", "data_connections"} {
-		if root.Get(foreign) != nil {
-			return false, looked + ", and without " + source.Quote(foreign)
-		}
+	if foreign := root.FirstOf("component_type", "agentspec_version", "nodes", "edges", "data_connections"); foreign != "" {
+		return false, looked + ", and without " + source.Quote(foreign)
 	}
-	if root.Get("transitions") != nil || root.Get("defaultModel") != nil {
-		return true, looked
-	}
-	agents := root.Get("agents")
-	if agents == nil {
-		return false, looked
-	}
-	for _, a := range agents.Items {
-		if kind := a.Get("type"); kind != nil && kind.Kind == source.String && a.Get("nodes") == nil {
-			return true, looked
-		}
-	}
-	return false, looked
+	typed := slices.ContainsFunc(root.Get("agents").Elements(), func(a *source.Value) bool {
+		kind := a.Get("type")
+		return kind != nil && kind.Kind == source.String && a.Get("nodes") == nil
+	})
+	return typed || root.FirstOf("transitions", "defaultModel") != "", looked
 }
 
 // mode is how a document is read.
@@ -115,12 +106,12 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 
 // usesLater reports whether a document uses the syntax of the protocol's later code.
 func usesLater(root *source.Value) bool {
-	for _, a := range items(root.Get("agents")) {
+	for _, a := range root.Get("agents").Elements() {
 		if kind := a.Get("type"); kind != nil && (kind.Text == kindReact || kind.Text == kindParallel) {
 			return true
 		}
 	}
-	for _, t := range items(root.Get("transitions")) {
+	for _, t := range root.Get("transitions").Elements() {
 		if t.Get("transformation") != nil {
 			return true
 		}
@@ -131,13 +122,6 @@ func usesLater(root *source.Value) bool {
 		}
 	}
 	return false
-}
-
-func items(v *source.Value) []*source.Value {
-	if v == nil {
-		return nil
-	}
-	return v.Items
 }
 
 // way is how values are read in a mode; see package value.

@@ -40,36 +40,36 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 	judged := out[:min(len(out), maxPairs)]
 	taken := newCoverage(judged, given)
 	var full []int
-	for i, t := range out {
-		if always != nil {
-			dead[t] = true
-			b.Warnf(t.at, CodeShadowed, "move it before the other or add a condition to the other",
-				"the transition %s -> %s is never taken: %s -> %s at line %d comes first and is always taken", t.from, t.to, always.from, always.to, always.at.Line)
-			continue
+	never := func(t *transition, help, format string, args ...any) {
+		if !dead[t] {
+			b.Warnf(t.at, CodeShadowed, help, "the transition %s -> %s is never taken: "+format, append([]any{t.from, t.to}, args...)...)
 		}
-		if full != nil {
-			dead[t] = true
-			b.Warnf(t.at, CodeShadowed, "move it before the others or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, full))
+		dead[t] = true
+	}
+	const before = "move it before the others or change a condition"
+	for i, t := range out {
+		switch {
+		case always != nil:
+			never(t, "move it before the other or add a condition to the other", "%s -> %s at line %d comes first and is always taken", always.from, always.to, always.at.Line)
+			continue
+		case full != nil:
+			never(t, before, "%s", shadowed(out, full))
 			if t.compare != nil {
 				b.judgeType(ag, t, given)
 			}
 			continue
-		}
-		if t.compare == nil {
+		case t.compare == nil:
 			always = t
 			continue
 		}
-		if before := seen[condition(t.compare)]; before != nil {
-			dead[t] = true
-			b.Warnf(t.at, CodeShadowed, "change one of the conditions", "the transition %s -> %s is never taken: the one before it at line %d has the same condition",
-				t.from, t.to, before.at.Line)
+		if same := seen[condition(t.compare)]; same != nil {
+			never(t, "change one of the conditions", "the one before it at line %d has the same condition", same.at.Line)
 		} else {
 			seen[condition(t.compare)] = t
 		}
 		if i < len(judged) {
-			if before := taken.take(i+1, t); len(before) > 0 && !dead[t] {
-				dead[t] = true
-				b.Warnf(t.at, CodeShadowed, "move it before the others or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, before))
+			if earlier := taken.take(i+1, t); len(earlier) > 0 {
+				never(t, before, "%s", shadowed(out, earlier))
 			}
 			full = taken.full(judged)
 		}
@@ -119,31 +119,24 @@ func (b *builder) typeOf(ag *agent) given {
 	return given{}
 }
 
-func critiqueField(name string) given {
-	switch name {
-	case "success":
-		return given{kind: value.Bool, known: true}
-	case "feedback":
-		return given{kind: value.String, known: true}
-	}
-	return given{}
+// critiqueFields are the types of the parts of a verification's result that are known.
+var critiqueFields = map[string]given{"success": {kind: value.Bool, known: true}, "feedback": {kind: value.String, known: true}}
+
+func critiqueField(name string) given { return critiqueFields[name] }
+
+// schemaTypes are the types that a JSON Schema may ask for.
+var schemaTypes = map[string]given{
+	"string":  {kind: value.String, known: true},
+	"boolean": {kind: value.Bool, known: true},
+	"integer": {kind: value.Double, known: true, numeric: true},
+	"number":  {kind: value.Double, known: true, numeric: true},
+	"array":   {kind: value.Array, known: true},
 }
 
 // schemaType is the type that a JSON Schema asks for.
 func schemaType(schema *source.Value) given {
-	kind := schema.Get("type")
-	if kind == nil {
-		return given{}
-	}
-	switch kind.Text {
-	case "string":
-		return given{kind: value.String, known: true}
-	case "boolean":
-		return given{kind: value.Bool, known: true}
-	case "integer", "number":
-		return given{kind: value.Double, known: true, numeric: true}
-	case "array":
-		return given{kind: value.Array, known: true}
+	if kind := schema.Get("type"); kind != nil {
+		return schemaTypes[kind.Text]
 	}
 	return given{}
 }
@@ -283,18 +276,7 @@ func (b *builder) judgeReach(dead map[*transition]bool) {
 			next[ag.name] = append(next[ag.name], finishName)
 		}
 	}
-	reached := map[string]bool{b.first.name: true}
-	todo := []string{b.first.name}
-	for len(todo) > 0 {
-		at := todo[0]
-		todo = todo[1:]
-		for _, to := range next[at] {
-			if !reached[to] {
-				reached[to] = true
-				todo = append(todo, to)
-			}
-		}
-	}
+	reached := plan.Reachable(b.first.name, func(at string) []string { return next[at] })
 	if !reached[finishName] {
 		text := fmt.Sprintf("no way leads from the first agent, %s, to an end of the flow", source.Quote(b.first.name))
 		if b.mode != meant {

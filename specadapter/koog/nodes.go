@@ -1,6 +1,7 @@
 package koog
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -164,10 +165,7 @@ func (b *builder) ending(ag *agent) *plan.Finish {
 		f.Failure = fmt.Sprintf("the model answered without a call of %s, and did so again after %d reminders", finishTool, defaultNudges)
 		return f
 	}
-	model := ag.model
-	if model == "" {
-		model = b.doc.model
-	}
+	model := cmp.Or(ag.model, b.doc.model)
 	f.PerRun, f.Failure = true, "Subgraph with task must always call tools, but no Call was generated, got instead: Assistant"
 	if !forcesTools(model) {
 		_, id, _ := strings.Cut(model, "/")

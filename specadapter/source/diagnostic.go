@@ -53,11 +53,7 @@ type Diagnostic struct {
 // a second line that begins with a tab. Control characters in file and text are replaced.
 func (d Diagnostic) String() string {
 	var b strings.Builder
-	file := d.File
-	if file == "" {
-		file = "document"
-	}
-	b.WriteString(oneLine(file))
+	b.WriteString(oneLine(cmp.Or(d.File, "document")))
 	if d.Line > 0 {
 		fmt.Fprintf(&b, ":%d:%d", d.Line, d.Col)
 	}

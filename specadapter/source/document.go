@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"cmp"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -103,6 +104,22 @@ func (v *Value) Get(key string) *Value {
 		}
 	}
 	return nil
+}
+
+// FirstOf returns the first of some keys that the value has a member of, or "".
+func (v *Value) FirstOf(keys ...string) string {
+	if i := slices.IndexFunc(keys, func(key string) bool { return v.Get(key) != nil }); i >= 0 {
+		return keys[i]
+	}
+	return ""
+}
+
+// Elements returns the elements of an array; nil has none.
+func (v *Value) Elements() []*Value {
+	if v == nil {
+		return nil
+	}
+	return v.Items
 }
 
 // Document is a parsed document. Root is never nil.

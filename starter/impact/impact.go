@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"weft/activities/contract"
 	"weft/starter/history"
@@ -196,18 +195,16 @@ func line(n *Node) string {
 
 // Table writes runs as columns, with a line for each node that decides.
 func Table(out io.Writer, all []Run) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, x := range all {
-		if len(x.Because) == 0 {
-			fmt.Fprintf(w, "%s\t%s\t\n", x.Impact, plaintext.Line(x.Run, 200))
+		first := []string{x.Impact, plaintext.Line(x.Run, 200), ""}
+		for _, n := range x.Because {
+			first[2] = plaintext.Line(line(&n), 500)
+			rows, first = append(rows, first), make([]string, 3)
 		}
-		for i, n := range x.Because {
-			what, run := x.Impact, plaintext.Line(x.Run, 200)
-			if i > 0 {
-				what, run = "", ""
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\n", what, run, plaintext.Line(line(&n), 500))
+		if len(x.Because) == 0 {
+			rows = append(rows, first)
 		}
 	}
-	w.Flush()
+	plaintext.Table(out, nil, rows)
 }

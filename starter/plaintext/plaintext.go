@@ -60,10 +60,13 @@ func ShellQuote(id string) string {
 // Unprintable reports whether r is not printable ASCII.
 func Unprintable(r rune) bool { return r < ' ' || r > '~' }
 
-// Table writes rows as columns under a header.
+// Table writes rows as columns under a header, if there is one.
 func Table(out io.Writer, header []string, rows [][]string) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
+	if header != nil {
+		rows = append([][]string{header}, rows...)
+	}
+	for _, row := range rows {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	w.Flush()

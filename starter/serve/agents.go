@@ -47,7 +47,7 @@ type agent struct {
 // openRoot opens the folder of flows. No name and no link lead out of it.
 func (srv *Server) openRoot() (*os.Root, error) {
 	if srv.Flows.Dir == "" {
-		return nil, NewProblem(UnknownAgent, "set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or start it with -agents", "there is no folder of agents here")
+		return nil, NewProblem(UnknownAgent, "set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or start it with -agents", "no folder of agents is configured")
 	}
 	return os.OpenRoot(srv.Flows.Dir)
 }
@@ -100,11 +100,11 @@ func (srv *Server) noSuchAgent(root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	remedy := "the agents there are stand at /agents"
+	remedy := "list agents with GET /agents"
 	if near := source.NewSuggester(names).Nearest(name); near != "" {
 		remedy = "did you mean " + source.Quote(near) + "?"
 	}
-	return NewProblem(UnknownAgent, remedy, "there is no agent %s", source.Quote(name))
+	return NewProblem(UnknownAgent, remedy, "agent %s not found", source.Quote(name))
 }
 
 // agentNames lists the folders that hold an agent, sorted.
@@ -231,7 +231,6 @@ type agentPage struct {
 
 // listAgents lists the agents of the folder, by name.
 func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r)
 	root, err := srv.openRoot()
 	if err != nil {
 		if srv.Flows.Dir == "" {
@@ -244,14 +243,14 @@ func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	names, next := page(q, names)
-	if q.err != nil {
-		return q.err
+	names, next, err := page(r, names)
+	if err != nil {
+		return err
 	}
 	out := agentPage{Agents: []*AgentView{}, Next: next}
 	for _, name := range names {
 		a, err := srv.agentIn(root, name)
-		if p := (*Problem)(nil); errors.As(err, &p) {
+		if _, gone := errors.AsType[*Problem](err); gone {
 			continue // it has gone since
 		}
 		if err != nil {

@@ -87,7 +87,7 @@ func readConfirm(o *object, by string) *contract.ConfirmAnswer {
 	a := &contract.ConfirmAnswer{By: by}
 	o.decode(a)
 	if a.Approve == nil && len(o.problems) == 0 {
-		o.addProblem(o.Pos, "the body does not say whether the call may be made; write \"approve\": true or false")
+		o.addProblem(o.Pos, "the body has no approve; write \"approve\": true or false")
 	}
 	if v := o.Get("arguments"); v != nil && a.Approve != nil && !*a.Approve {
 		o.addProblem(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")

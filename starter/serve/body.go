@@ -25,16 +25,16 @@ type object struct {
 func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return nil, NewProblem(MediaType, "send JSON with Content-Type: application/json", "the Content-Type is %s", source.Quote(r.Header.Get("Content-Type")))
+		return nil, NewProblem(MediaType, "send JSON with Content-Type: application/json", "unsupported Content-Type %s", source.Quote(r.Header.Get("Content-Type")))
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(unmasked(w), r.Body, int64(srv.Settings.MaxBody)))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return nil, NewProblem(TooLarge, "shorten what is largest in it", "the body has more than %d bytes, the most that is read", long.Limit)
+		return nil, NewProblem(TooLarge, "shorten the body", "the body exceeds %d bytes", long.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		extend(w, srv.times.send) // as much of its time as reading took is gone
-		return nil, NewProblem(SlowBody, "send the whole body without a pause", "the body was not here within %v; %d bytes of it were", srv.times.body, len(data))
+		return nil, NewProblem(SlowBody, "send the whole body without a pause", "the body was not received within %v, only %d bytes of it", srv.times.body, len(data))
 	case err != nil:
 		return nil, NewProblem(BadRequest, "send the whole body without a pause", "read the body: %v", err)
 	}
@@ -43,7 +43,7 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 	}
 	doc, diags := source.Parse("body.json", data)
 	if doc == nil {
-		p := NewProblem(BadRequest, "send one JSON object", "the body cannot be read as JSON")
+		p := NewProblem(BadRequest, "send one JSON object", "the body is not valid JSON")
 		for _, g := range diags {
 			g.File = "body"
 			p.Diagnostics = append(p.Diagnostics, oneLine(g.String()))
@@ -75,7 +75,7 @@ func (o *object) checkFields(known ...string) {
 		if near := names.Nearest(m.Key); near != "" {
 			help = fmt.Sprintf("did you mean %q?", near)
 		}
-		o.addProblem(m.KeyPos, "there is no field %s; %s", source.Quote(m.Key), help)
+		o.addProblem(m.KeyPos, "unknown field %s; %s", source.Quote(m.Key), help)
 	}
 }
 
@@ -159,7 +159,7 @@ func (o *object) problem() error {
 	if len(o.problems) == 0 {
 		return nil
 	}
-	p := NewProblem(InvalidBody, "correct the body; the description is at /openapi.json", "%s", o.problems[0])
+	p := NewProblem(InvalidBody, "fix the body; see /openapi.json", "%s", o.problems[0])
 	p.Diagnostics = o.problems
 	return p
 }

@@ -52,7 +52,7 @@ func (o *object) mode() {
 	switch mode := o.text("execution_mode"); mode {
 	case "", contract.ModeSync, contract.ModePoll:
 	case contract.ModeCallback:
-		o.addProblem(o.place("execution_mode"), "execution_mode is %q, but no run here calls another back; write async_poll and ask for the run", mode)
+		o.addProblem(o.place("execution_mode"), "execution_mode is %q, but callbacks are not supported; write async_poll and ask for the run", mode)
 	default:
 		o.addProblem(o.place("execution_mode"), "execution_mode is %s, want sync or async_poll", source.Quote(mode))
 	}
@@ -250,11 +250,11 @@ func (srv *Server) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 	case ref.Text == "" && ref.Name == "":
 		return nil, NewProblem(InvalidBody, `write "flow": {"text": DOCUMENT} or "flow": {"name": NAME}`, "the flow has neither text nor name")
 	case ref.Text == "" && len(ref.Files) > 0:
-		return nil, NewProblem(InvalidBody, "send the document they lie around as text, or leave them out", "flow.files are of a document, but the flow is named")
+		return nil, NewProblem(InvalidBody, "send the document as text, or leave them out", "flow.files are of a document, but the flow is named")
 	case ref.Text == "":
 		return srv.named(ref.Name)
 	case srv.Flows.Accept == config.AcceptNamed:
-		return nil, NewProblem(Forbidden, "start a flow by its name; to allow it set in weft.yaml: flows: {accept: any}", "flows of the folder alone are run here (flows.accept: named)")
+		return nil, NewProblem(Forbidden, "start a flow by its name; to allow it set in weft.yaml: flows: {accept: any}", "only flows of the folder can be started (flows.accept: named)")
 	case ref.Name == "":
 		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
 	}
@@ -319,11 +319,11 @@ func fits(in *contract.RunInput) error {
 		return fmt.Errorf("encode the run's input: %w", err)
 	}
 	if len(raw) > maxInput {
-		return NewProblem(TooLarge, "shorten the largest", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), maxInput)
+		return NewProblem(TooLarge, "shorten its largest part", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), maxInput)
 	}
-	var addProblem *contract.Failure
-	if _, err := contract.ReadInput(raw); errors.As(err, &addProblem) {
-		return NewProblem(InvalidBody, "correct it", "%s", strings.TrimPrefix(addProblem.Text, "the run's input: "))
+	var invalid *contract.Failure
+	if _, err := contract.ReadInput(raw); errors.As(err, &invalid) {
+		return NewProblem(InvalidBody, "correct it", "%s", strings.TrimPrefix(invalid.Text, "the run's input: "))
 	}
 	return nil
 }

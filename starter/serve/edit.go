@@ -99,7 +99,7 @@ func (srv *Server) deleteAgent(w http.ResponseWriter, r *http.Request) error {
 // edit opens the folder for a change, where the operator allows any.
 func (srv *Server) edit(change func(root *os.Root) error) error {
 	if !srv.Settings.EditAgents {
-		return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {edit_agents: true}", "agents are not changed over HTTP here")
+		return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {edit_agents: true}", "changing agents over HTTP is disabled")
 	}
 	root, err := srv.openRoot()
 	if err != nil {
@@ -146,11 +146,11 @@ func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) 
 func (o *object) noProgram() error {
 	for _, key := range programs {
 		if v := o.Get(key); v != nil && v.Kind != source.Null {
-			return NewProblem(Forbidden, "create autonomous agents alone", "the field %s makes a procedural agent, which is not created over HTTP", key)
+			return NewProblem(Forbidden, "create an autonomous agent", "the field %s makes a procedural agent, which is not created over HTTP", key)
 		}
 	}
 	if o.text("type") == "procedural" {
-		return NewProblem(Forbidden, "create autonomous agents alone", "the agent is procedural, and such agents are not created over HTTP")
+		return NewProblem(Forbidden, "create an autonomous agent", "the agent is procedural, and such agents are not created over HTTP")
 	}
 	return nil
 }
@@ -222,9 +222,9 @@ func (a *draft) create(root *os.Root) error {
 func (a *draft) taken(root *os.Root) error {
 	dir := path.Join(agentsDir, a.name)
 	if _, err := root.Stat(path.Join(dir, specadapter.FolderMain)); errors.Is(err, fs.ErrNotExist) {
-		return NewProblem(AgentExists, "remove it, or choose another name", "the folder %s is there, but has no %s, so that it is no agent", dir, specadapter.FolderMain)
+		return NewProblem(AgentExists, "remove it, or choose another name", "the folder %s exists, but has no %s", dir, specadapter.FolderMain)
 	}
-	return NewProblem(AgentExists, "change it with PUT, or choose another name", "there is an agent %s already", source.Quote(a.name))
+	return NewProblem(AgentExists, "change it with PUT, or choose another name", "agent %s already exists", source.Quote(a.name))
 }
 
 // replace writes the agent's files, its document last. Other files of the folder stay.

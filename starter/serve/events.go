@@ -81,7 +81,7 @@ func (s *stream) keepAlive(ctx context.Context, cancel func()) {
 func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	after := r.Header.Get("Last-Event-ID")
 	if strings.ContainsAny(after, " \t") {
-		return NewProblem(BadRequest, "send the id of an event, or none", "the Last-Event-ID %.100q is of no event", after)
+		return NewProblem(BadRequest, "send the id of an event, or none", "invalid Last-Event-ID %.100q", after)
 	}
 	run, err := srv.find(r)
 	if err != nil {
@@ -98,7 +98,7 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	case srv.streams <- struct{}{}:
 		defer func() { <-srv.streams }()
 	default:
-		return NewProblem(Busy, "close another stream, or ask again later", "%d streams of events are open, and no more are", maxStreams)
+		return NewProblem(Busy, "close another stream, or ask again later", "%d event streams are open, the maximum", maxStreams)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	out := &stream{w: w, patience: srv.times.send}

@@ -91,7 +91,7 @@ func (f *fakeRuns) Find(_ context.Context, id string) (*Run, error) {
 	if run := f.byID[id]; run != nil {
 		return run, nil
 	}
-	return nil, NewProblem(UnknownRun, "", "there is no run %q", id)
+	return nil, NewProblem(UnknownRun, "", "run %q not found", id)
 }
 
 func (f *fakeRuns) List(_ context.Context, q ListQuery) ([]Run, string, error) {
@@ -163,7 +163,7 @@ func (f *fakeRuns) Turns(context.Context, *Run) ([]contract.Turn, bool, error) {
 
 func (f *fakeRuns) CheckEvent(id string) error {
 	if _, err := strconv.Atoi(id); id != "" && err != nil {
-		return NewProblem(BadRequest, "", "the Last-Event-ID %q is of no event", id)
+		return NewProblem(BadRequest, "", "invalid Last-Event-ID %q", id)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (srv *Server) recovered(w http.ResponseWriter, r *http.Request) {
 		panic(v)
 	}
 	srv.Log("%s %s: defect: %v\n%s", r.Method, r.URL.Path, v, debug.Stack())
-	NewProblem(Defect, "report it with the log of this server", "the request met a defect of this server").write(w)
+	NewProblem(Defect, "report it with the log of this server", "internal error").write(w)
 }
 
 // noRoute is the problem of an address that is not there, or not with the method.
@@ -68,9 +68,9 @@ func noRoute(h http.Handler, r *http.Request) *Problem {
 	message := &headOnly{header: http.Header{}}
 	h.ServeHTTP(message, r)
 	if allow := message.header.Get("Allow"); message.status == http.StatusMethodNotAllowed {
-		return NewProblem(MethodUnknown, "use one of: "+allow, "%s does not take %s", r.URL.Path, r.Method).with("Allow", allow)
+		return NewProblem(MethodUnknown, "use one of: "+allow, "%s does not support %s", r.URL.Path, r.Method).with("Allow", allow)
 	}
-	return NewProblem(NotFound, "the addresses are described at /openapi.json", "there is nothing at %s", source.Quote(r.URL.Path))
+	return NewProblem(NotFound, "see /openapi.json", "%s not found", source.Quote(r.URL.Path))
 }
 
 // headOnly keeps the head of a response of the standard library's own handlers.
@@ -148,7 +148,7 @@ func (srv *Server) caller(r *http.Request) (string, *Problem) {
 		return name, nil
 	}
 	if given == "" {
-		return "", NewProblem(Unauthorized, "send Authorization: Bearer TOKEN", "the request brings no token").with("WWW-Authenticate", "Bearer")
+		return "", NewProblem(Unauthorized, "send Authorization: Bearer TOKEN", "missing token").with("WWW-Authenticate", "Bearer")
 	}
-	return "", NewProblem(Unauthorized, "ask the operator for a token", "the token is not known here").with("WWW-Authenticate", `Bearer error="invalid_token"`)
+	return "", NewProblem(Unauthorized, "ask the operator for a token", "invalid token").with("WWW-Authenticate", `Bearer error="invalid_token"`)
 }

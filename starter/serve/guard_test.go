@@ -15,8 +15,8 @@ import (
 
 func TestTokens(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim"}} })
-	b.call("GET", "/runs", "").is(401, "brings no token")
-	got := b.call("GET", "/runs", "", "Authorization: Bearer other").is(401, "not known here")
+	b.call("GET", "/runs", "").is(401, "missing token")
+	got := b.call("GET", "/runs", "", "Authorization: Bearer other").is(401, "invalid token")
 	if challenge := got.Header().Get("WWW-Authenticate"); challenge != `Bearer error="invalid_token"` {
 		t.Errorf("the challenge is %q", challenge)
 	}
@@ -60,13 +60,13 @@ func TestPagesOfOthers(t *testing.T) {
 
 func TestAddressesThatAreNotThere(t *testing.T) {
 	b := newBench(t)
-	b.call("GET", "/run", "").is(404, "there is nothing at")
-	got := b.call("DELETE", "/runs/x", "").is(405, "does not take DELETE")
+	b.call("GET", "/run", "").is(404, `\"/run\" not found`)
+	got := b.call("DELETE", "/runs/x", "").is(405, "does not support DELETE")
 	if got.Header().Get("Allow") != "GET, HEAD" {
 		t.Errorf("Allow is %q", got.Header().Get("Allow"))
 	}
 	for path, part := range map[string]string{
-		"/runs?limit=0": `the limit is \"0\"`, "/runs?limit=x": "ask for 1 to 200", "/runs?limit=1&limit=2": "is given 2 times", "/runs?statu=x": `there is no parameter \"statu\"`,
+		"/runs?limit=0": `the limit is \"0\"`, "/runs?limit=x": "ask for 1 to 200", "/runs?limit=1&limit=2": "is given 2 times", "/runs?statu=x": `unknown parameter \"statu\"`,
 		"/runs?status=x": "use one of: running", "/agents?page_token=!": "the page_token is", "/runs/x?wait=1h": "from 0s to 2m", "/runs/x?wait=30": "such as 30s",
 	} {
 		b.call("GET", path, "").is(400, part)
@@ -93,7 +93,7 @@ func TestFaultsOfThisSide(t *testing.T) {
 	b.runs.err = NewProblem(NoTemporal, "ask again later", "Temporal is away")
 	b.call("GET", "/health", "").is(503, "Temporal is away")
 	b.Runs = nil
-	b.call("GET", "/runs", "").is(500, "a defect")
+	b.call("GET", "/runs", "").is(500, "internal error")
 	if !strings.Contains(b.said(), "defect") {
 		t.Errorf("the log has %q", b.said())
 	}

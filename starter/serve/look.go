@@ -53,21 +53,19 @@ type transcriptPage struct {
 
 // getTranscript shows what was said, in all threads or in one.
 func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Run) error {
-	q := queryOf(r)
 	lines, missing, err := srv.Runs.Transcript(r.Context(), run)
 	if err != nil {
 		return err
 	}
-	if thread := q.get("thread"); thread != "" {
+	if thread := r.FormValue("thread"); thread != "" {
 		lines = slices.DeleteFunc(lines, func(l Line) bool { return l.Thread != thread })
 		if len(lines) == 0 {
 			return NewProblem(UnknownThread, "leave out thread to see all", "the run %q has no thread %s", run.ID, source.Quote(thread))
 		}
 	}
 	out := transcriptPage{Gone: missing}
-	out.Messages, out.Next = page(q, lines)
-	if q.err != nil {
-		return q.err
+	if out.Messages, out.Next, err = page(r, lines); err != nil {
+		return err
 	}
 	return reply(w, http.StatusOK, out)
 }
@@ -82,18 +80,16 @@ type requestPage struct {
 
 // getRequests shows what a run waits for, the longest wait first.
 func (srv *Server) getRequests(w http.ResponseWriter, r *http.Request, run *Run) error {
-	q := queryOf(r)
 	st := &contract.Status{}
+	var err error
 	if run.Closed == nil {
-		var err error
 		if st, err = srv.Runs.Status(r.Context(), run); err != nil {
 			return err
 		}
 	}
 	out := requestPage{More: st.MoreRequests}
-	out.Requests, out.Next = page(q, st.Requests)
-	if q.err != nil {
-		return q.err
+	if out.Requests, out.Next, err = page(r, st.Requests); err != nil {
+		return err
 	}
 	return reply(w, http.StatusOK, out)
 }

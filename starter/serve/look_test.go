@@ -105,7 +105,7 @@ func TestAnswers(t *testing.T) {
 	}
 	b.runs.answers = nil
 	for _, tc := range []struct{ kind, body, part string }{
-		{"message", `{}`, "no text"}, {"message", `{"text": 7}`, "body:1:10: text is a number"}, {"confirm", `{"id": "q"}`, "does not say whether"},
+		{"message", `{}`, "no text"}, {"message", `{"text": 7}`, "body:1:10: text is a number"}, {"confirm", `{"id": "q"}`, "the body has no approve"},
 		{"confirm", `{"approve": true}`, "the body has no id"}, {"tool_result", `{"id": "q"}`, "exactly one"}, {"tool_result", `{"id": "q", "result": 1, "error": "x"}`, "exactly one"},
 		{"confirm", `{"id": "q", "approve": false, "arguments": {"to": "bob"}}`, "body:1:44: arguments are those of a call that is allowed, but approve is false"},
 		{"retry", `{"id": "q", "giveup": true}`, `did you mean \"give_up\"?`},
@@ -196,7 +196,7 @@ func TestEvents(t *testing.T) {
 	for range maxStreams {
 		b.streams <- struct{}{}
 	}
-	if full := b.call("GET", "/runs/run_r/events", "").is(503, "500 streams of events are open"); full.Header().Get("Retry-After") != "5" {
+	if full := b.call("GET", "/runs/run_r/events", "").is(503, "500 event streams are open"); full.Header().Get("Retry-After") != "5" {
 		t.Errorf("a client is told to come back %q", full.Header().Get("Retry-After"))
 	}
 	for range maxStreams {

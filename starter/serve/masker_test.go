@@ -22,8 +22,8 @@ func TestClientsAreSentNoSecrets(t *testing.T) {
 		"/runs/run_r":            `{"pin":"[secret]","text":"[secret]"}`,
 		"/runs/run_r/result":     `{"pin":"[secret]","text":"[secret]"}`,
 		"/runs/run_r/transcript": `the key is [secret]`,
-		"/runs/" + key:           `no run \"[secret]\"`,
-		"/no/" + key:             `nothing at`,
+		"/runs/" + key:           `run \"[secret]\" not found`,
+		"/no/" + key:             `[secret]\" not found`,
 		"/runs/run_r/events":     `it said [secret]`,
 	} {
 		got := b.call("GET", path, "")

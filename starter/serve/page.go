@@ -19,15 +19,6 @@ const (
 	maxLimit     = 200
 )
 
-// query are the parameters behind the question mark. The first that is wrong is kept.
-type query struct {
-	values url.Values
-	err    error
-}
-
-// queryOf reads parameters, which [checkQuery] has checked.
-func queryOf(r *http.Request) *query { return &query{values: r.URL.Query()} }
-
 // checkQuery refuses parameters that are unknown, repeated or cannot be read.
 func checkQuery(r *http.Request, known []string) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
@@ -37,11 +28,11 @@ func checkQuery(r *http.Request, known []string) error {
 	for name, list := range values {
 		switch {
 		case !slices.Contains(known, name):
-			help := "there are none here"
+			help := "this address has none"
 			if len(known) > 0 {
 				help = "known: " + strings.Join(known, ", ")
 			}
-			return NewProblem(BadRequest, help, "there is no parameter %s", source.Quote(name))
+			return NewProblem(BadRequest, help, "unknown parameter %s", source.Quote(name))
 		case len(list) > 1:
 			return NewProblem(BadRequest, "leave out all but one", "the parameter %s is given %d times", name, len(list))
 		}
@@ -49,62 +40,55 @@ func checkQuery(r *http.Request, known []string) error {
 	return nil
 }
 
-func (q *query) fail(remedy, format string, args ...any) {
-	if q.err == nil {
-		q.err = NewProblem(BadRequest, remedy, format, args...)
+// limitOf returns how many entries a page has.
+func limitOf(r *http.Request) (int, error) {
+	text := r.FormValue("limit")
+	if text == "" {
+		return defaultLimit, nil
 	}
-}
-
-func (q *query) get(name string) string { return q.values.Get(name) }
-
-// limit is how many entries a page shall have.
-func (q *query) limit() int {
-	s := q.get("limit")
-	if s == "" {
-		return defaultLimit
-	}
-	n, err := strconv.Atoi(s)
+	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxLimit {
-		q.fail(fmt.Sprintf("ask for 1 to %d", maxLimit), "the limit is %s", source.Quote(s))
+		return 0, NewProblem(BadRequest, fmt.Sprintf("ask for 1 to %d", maxLimit), "the limit is %s", source.Quote(text))
 	}
-	return n
+	return n, nil
 }
 
 // maxWait bounds how long a request may wait for the end of a run.
 const maxWait = 2 * time.Minute
 
-// wait is how long the client waits for the end of a run.
-func (q *query) wait() time.Duration {
-	s := q.get("wait")
-	if s == "" {
-		return 0
+// waitOf returns how long the client waits for the end of a run.
+func waitOf(r *http.Request) (time.Duration, error) {
+	text := r.FormValue("wait")
+	if text == "" {
+		return 0, nil
 	}
-	d, err := time.ParseDuration(s)
+	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > maxWait {
-		q.fail("write a duration from 0s to 2m, such as 30s, and ask again as long as the run is open", "wait is %s", source.Quote(s))
+		return 0, NewProblem(BadRequest, "write a duration from 0s to 2m, such as 30s, and ask again as long as the run is open", "wait is %s", source.Quote(text))
 	}
-	return d
+	return d, nil
 }
 
-// page cuts out of a list what a request asks for, and gives the token of the next page.
-func page[T any](q *query, list []T) ([]T, string) {
-	limit, from := q.limit(), 0
-	if token := q.get("page_token"); token != "" {
+// page returns the part of a list that a request asks for, and the token of the next page.
+func page[T any](r *http.Request, list []T) (part []T, next string, err error) {
+	limit, err := limitOf(r)
+	if err != nil {
+		return nil, "", err
+	}
+	from := 0
+	if token := r.FormValue("page_token"); token != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(token)
-		n, err2 := strconv.Atoi(string(raw))
-		if err != nil || err2 != nil || n < 0 {
-			q.fail("take it from next_page_token of the page before", "the page_token is %s", source.Quote(token))
-			return nil, ""
+		if err == nil {
+			from, err = strconv.Atoi(string(raw))
 		}
-		from = min(n, len(list))
+		if err != nil || from < 0 {
+			return nil, "", NewProblem(BadRequest, "take it from next_page_token of the page before", "the page_token is %s", source.Quote(token))
+		}
+		from = min(from, len(list))
 	}
 	to := min(from+limit, len(list))
-	if q.err != nil {
-		return nil, ""
-	}
-	next := ""
 	if to < len(list) {
 		next = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(to)))
 	}
-	return append([]T{}, list[from:to]...), next
+	return append([]T{}, list[from:to]...), next, nil
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -62,16 +63,23 @@ type Problem struct {
 	// Errors are the places of an answer that does not match its schema.
 	Errors []contract.FieldError `json:"errors,omitempty"`
 
+	kind   Kind
 	header map[string]string
 }
 
 // NewProblem makes a problem of a kind.
 func NewProblem(k Kind, remedy, format string, args ...any) *Problem {
-	p := &Problem{Type: "urn:weft:problem:" + k.Name, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
+	p := &Problem{kind: k, Type: "urn:weft:problem:" + k.Name, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
 	if k.status == http.StatusServiceUnavailable {
 		return p.with("Retry-After", "5")
 	}
 	return p
+}
+
+// isNotFound reports whether an error is a problem with the status 404.
+func isNotFound(err error) bool {
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Status == http.StatusNotFound
 }
 
 // Error is the detail.

@@ -91,7 +91,7 @@ func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, se
 	in.ID = turn
 	if err := srv.Runs.Resume(r.Context(), run, in); err != nil {
 		w.Header().Del("Idempotent-Replayed")
-		if p := (*Problem)(nil); key != "" && errors.As(err, &p) && p.Type == NewProblem(AlreadyAnswered, "", "").Type {
+		if p, ok := errors.AsType[*Problem](err); ok && key != "" && p.kind == AlreadyAnswered {
 			return NewProblem(KeyReused, "send the same prompt as before, or another key", "the Idempotency-Key belongs to another prompt of the session %q", session)
 		}
 		return err
@@ -107,15 +107,7 @@ func prompt(ctx context.Context, params []byte, agent string) (string, error) {
 	if err == nil {
 		_, text, err = inputs.Start(ctx, &plan.Flow{Name: agent, Inputs: want}, inputs.Values{Params: given})
 	}
-	var invalid *inputs.Invalid
-	switch {
-	case errors.As(err, &invalid):
-		invalid.AgentName = agent
-		return "", &parameters{invalid}
-	case err != nil:
-		return "", NewProblem(InvalidBody, "", "%v", err)
-	}
-	return text, nil
+	return text, inputProblem(err, agent)
 }
 
 // session looks for a session by the id that its client or its start gave it, or by its workflow id.
@@ -126,8 +118,7 @@ func (srv *Server) session(ctx context.Context, id string) (*Run, error) {
 	}
 	for _, name := range append(names, id) {
 		run, err := srv.Runs.Find(ctx, name)
-		var p *Problem
-		if errors.As(err, &p) && p.Status == http.StatusNotFound {
+		if isNotFound(err) {
 			continue
 		}
 		return run, err

@@ -55,7 +55,7 @@ func TestSessions(t *testing.T) {
 	b.call("POST", "/runs", resume+`{"prompt": "x"}, "agent_name": "session", "execution_mode": "async_poll", "project_dir": ""}`).is(201, session)
 	for field, part := range map[string]string{
 		`"agent_name": "other"`:              `is of the agent \"session\"`,
-		`"execution_mode": "async_callback"`: "no run here calls another back",
+		`"execution_mode": "async_callback"`: "callbacks are not supported",
 		`"execution_mode": "soon"`:           "want sync or async_poll",
 		`"project_dir": "/srv"`:              "project_dir has no effect here",
 		`"additional_demands": {"a": 1}`:     "any worker takes a run",

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/activities/contract"
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/inputs"
@@ -45,7 +45,7 @@ func (srv *Server) start(w http.ResponseWriter, r *http.Request) error {
 		if err == nil {
 			return again(w, s, run, repeats)
 		}
-		if p := (*Problem)(nil); !errors.As(err, &p) || p.Status != http.StatusNotFound {
+		if !isNotFound(err) {
 			return err
 		}
 	}
@@ -75,11 +75,10 @@ func (srv *Server) checkSession(ctx context.Context, s *Start) error {
 		return nil
 	}
 	run, err := srv.session(ctx, s.Session)
-	var p *Problem
 	switch {
 	case err == nil:
-		return NewProblem(RunExists, "choose another session_id, or go on with resume_session", "the session %q is there already: the run %q", s.Session, run.ID)
-	case errors.As(err, &p) && p.Status == http.StatusNotFound:
+		return NewProblem(RunExists, "choose another session_id, or go on with resume_session", "the session %q already exists: run %q", s.Session, run.ID)
+	case isNotFound(err):
 		return nil
 	}
 	return err
@@ -100,7 +99,7 @@ func again(w http.ResponseWriter, s *Start, run *Run, repeats string) error {
 	case repeats == byKey:
 		return NewProblem(KeyReused, "send the same body as before, or another key", "the Idempotency-Key belongs to the run %q, which another body has started", run.ID)
 	}
-	return NewProblem(RunExists, "choose another id, or look at the run", "the run %q is there already", run.ID)
+	return NewProblem(RunExists, "choose another id, or look at the run", "the run %q already exists", run.ID)
 }
 
 // What makes a start repeatable.
@@ -146,7 +145,7 @@ func checkNames(key string, s *Start, o *object) error {
 	case strings.Contains(s.ID, ofTurn):
 		return NewProblem(BadRequest, "use another one", "id is %s, but with %s the id of a session's later turn is written", source.Quote(s.ID), ofTurn)
 	case slices.Contains(inPaths, s.ID), slices.Contains(inPaths, s.Session):
-		return NewProblem(BadRequest, "use another one", `an id or a session_id of "." or ".." cannot stand in an address`)
+		return NewProblem(BadRequest, "use another one", `an id or a session_id of "." or ".." cannot be part of a URL`)
 	case s.ID != "" && key != "":
 		return NewProblem(BadRequest, "leave out one of them", "the request has an id and an Idempotency-Key, which both name the run")
 	case s.ID != "" && s.Session != "":
@@ -160,8 +159,7 @@ const ofSession = "\x00session"
 
 // derived makes a run's id of a client's own name for it. A key belongs to the client that sent it.
 func derived(of, name string) string {
-	sum := sha256.Sum256([]byte(of + "\x00" + name))
-	return runPrefix + hex.EncodeToString(sum[:16])
+	return runPrefix + contract.SHA([]byte(of + "\x00" + name))[:32]
 }
 
 // The prefixes of ids of runs and of sessions, as in the framework of the blueprint dialect.
@@ -201,8 +199,7 @@ func hashOf(v *source.Value) string {
 	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return contract.SHA(raw)
 }
 
 // checkInputs checks what a run is given to the inputs that its flow declares.
@@ -227,24 +224,28 @@ func checkInputs(ctx context.Context, s *Start, agent string) error {
 	if err == nil {
 		_, _, err = inputs.Start(ctx, flow, v)
 	}
-	var invalid *inputs.Invalid
-	var missing *inputs.MissingConfig
-	switch {
-	case errors.As(err, &missing):
-		return &wellKnown{missing}
-	case errors.As(err, &invalid):
-		invalid.AgentName = agent
-		return &parameters{invalid}
-	case err != nil:
-		return NewProblem(InvalidBody, "", "%s", oneLine(err.Error()))
-	}
-	return nil
+	return inputProblem(err, agent)
 }
 
-// wellKnown is an error with a body of the framework's.
-type wellKnown struct{ error }
+// inputProblem is the problem of inputs that an agent does not accept, nil for nil.
+func inputProblem(err error, agent string) error {
+	if err == nil {
+		return nil
+	}
+	if missing, ok := errors.AsType[*inputs.MissingConfig](err); ok {
+		return &frameworkError{missing}
+	}
+	if invalid, ok := errors.AsType[*inputs.Invalid](err); ok {
+		invalid.AgentName = agent
+		return &frameworkError{invalid}
+	}
+	return NewProblem(InvalidBody, "", "%s", oneLine(err.Error()))
+}
 
-func (d *wellKnown) write(w http.ResponseWriter) {
+// frameworkError is an error with the body that the blueprint dialect's framework documents.
+type frameworkError struct{ error }
+
+func (d *frameworkError) write(w http.ResponseWriter) {
 	writeJSON(w, http.StatusBadRequest, "application/json", d.error)
 }
 
@@ -263,7 +264,7 @@ func unresolved(diags []source.Diagnostic) error {
 		case g.About[0] == "":
 			return nil
 		case g.Code == blueprint.CodeServer:
-			return &wellKnown{&inputs.UnknownServer{Code: "mcp_ref_resolution_failed", Message: oneLine(g.String()), Server: g.About[0], Ref: g.About[1]}}
+			return &frameworkError{&inputs.UnknownServer{Code: "mcp_ref_resolution_failed", Message: oneLine(g.String()), Server: g.About[0], Ref: g.About[1]}}
 		case g.Code == blueprint.CodeServerConfig:
 			missing = &inputs.MissingConfig{Code: "missing_required_mcp_config", Message: oneLine(g.String()), Server: g.About[0], Fields: g.About[1:]}
 		}
@@ -271,12 +272,5 @@ func unresolved(diags []source.Diagnostic) error {
 	if missing == nil {
 		return nil
 	}
-	return &wellKnown{missing}
-}
-
-// parameters is the error of parameters that do not match, with the framework's body.
-type parameters struct{ *inputs.Invalid }
-
-func (p *parameters) write(w http.ResponseWriter) {
-	writeJSON(w, http.StatusBadRequest, "application/json", p.Invalid)
+	return &frameworkError{missing}
 }

@@ -89,14 +89,14 @@ func TestStartsThatAreWrong(t *testing.T) {
 		"no JSON":                    {`{"type": }`, nil, 400, `"diagnostics":["body:1:10: `},
 		"two of one key":             {`{"type": "a", "type": "b"}`, nil, 400, "body:1:15: "},
 		"a list":                     {`[1]`, nil, 422, "the body is an array, want an object"},
-		"another media type":         {documented, []string{"Content-Type: text/plain"}, 415, `the Content-Type is \"text/plain\"`},
-		"too long":                   {`{"type": "` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "more than 1048576 bytes"},
-		"a misspelt field":           {"{\"type\": \"start_session\",\n \"agent_nam\": \"x\", \"parameters\": {}}", nil, 422, `body:2:2: there is no field \"agent_nam\"; did you mean \"agent_name\"?`},
+		"another media type":         {documented, []string{"Content-Type: text/plain"}, 415, `unsupported Content-Type \"text/plain\"`},
+		"too long":                   {`{"type": "` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "exceeds 1048576 bytes"},
+		"a misspelt field":           {"{\"type\": \"start_session\",\n \"agent_nam\": \"x\", \"parameters\": {}}", nil, 422, `body:2:2: unknown field \"agent_nam\"; did you mean \"agent_name\"?`},
 		"no parameters":              {`{"type": "start_session"}`, nil, 422, `the body has no parameters`},
 		"a resumption":               {`{"type": "resume_session", "session_id": "s", "parameters": {"prompt": "x"}}`, nil, 404, "Session 's' not found"},
 		"a resumption of nothing":    {`{"type": "resume_session", "parameters": {"prompt": "x"}}`, nil, 400, "session_id is required for resume_session"},
 		"no type":                    {`{"parameters": {"prompt": "x"}}`, nil, 422, `want \"start_session\"`},
-		"a callback":                 {`{"type": "start_session", "execution_mode": "async_callback", "parameters": {}}`, nil, 422, "no run here calls another back"},
+		"a callback":                 {`{"type": "start_session", "execution_mode": "async_callback", "parameters": {}}`, nil, 422, "callbacks are not supported"},
 		"a parent":                   {`{"type": "start_session", "parent_session_id": "ses_1", "parameters": {}}`, nil, 422, "parent_session_id has no effect here"},
 		"an agent that is not":       {`{"type": "start_session", "agent_name": "parametric-agnt", "parameters": {}}`, nil, 404, `did you mean \"parametric-agent\"?`},
 		"an agent on a way out":      {`{"type": "start_session", "agent_name": "../../etc", "parameters": {}}`, nil, 404, "unknown-agent"},
@@ -106,13 +106,13 @@ func TestStartsThatAreWrong(t *testing.T) {
 		"a script and a model":       {`{"type": "start_session", "model": "a/b", "script": "rules: [{say: x}]", "parameters": {}}`, nil, 422, "leave out one of them"},
 		"id and key":                 {`{"type": "start_session", "id": "x", "parameters": {}}`, []string{"Idempotency-Key: k"}, 400, "which both name the run"},
 		"an id that is none":         {`{"type": "start_session", "id": "é", "parameters": {}}`, nil, 400, "printable ASCII"},
-		"an id of no address":        {`{"type": "start_session", "id": "..", "parameters": {}}`, nil, 400, "cannot stand in an address"},
-		"a session of no address":    {`{"type": "start_session", "session_id": ".", "parameters": {}}`, nil, 400, "cannot stand in an address"},
+		"an id of no address":        {`{"type": "start_session", "id": "..", "parameters": {}}`, nil, 400, "cannot be part of a URL"},
+		"a session of no address":    {`{"type": "start_session", "session_id": ".", "parameters": {}}`, nil, 400, "cannot be part of a URL"},
 		"the id of a turn":           {`{"type": "start_session", "id": "run_1~turn-2", "parameters": {}}`, nil, 400, "a session's later turn"},
 		"no body":                    {"\n", nil, 400, "the body is empty"},
 		"a number beyond all":        {`{"type": "start_session", "parameters": {"prompt": "x", "n": 1e999}}`, nil, 422, "is out of range [number-range]; write a smaller number"},
 		"no flow":                    {`{"flow": {}}`, nil, 422, "neither text nor name"},
-		"a plan":                     {`{"flow": {"plan": {}}}`, nil, 422, `there is no field \"plan\"`},
+		"a plan":                     {`{"flow": {"plan": {}}}`, nil, 422, `unknown field \"plan\"`},
 		"a flow of another kind":     {`{"flow": {"text": 7}}`, nil, 422, "body:1:19: flow.text is a number, want a string"},
 		"a flow that is wrong":       {`{"flow": {"text": "{\"name\": \"x\", \"nodes\": []}", "name": "x.json"}}`, nil, 422, "invalid-flow"},
 		"a flow that is not there":   {`{"flow": {"name": "triag"}}`, nil, 404, `did you mean \"triage\"?`},
@@ -120,7 +120,7 @@ func TestStartsThatAreWrong(t *testing.T) {
 		"params for no inputs":       {`{"flow": {"name": "triage"}, "params": {"a": 1}}`, nil, 422, "declares no inputs"},
 		"a value where none flows":   {`{"flow": {"name": "triage"}, "value": 42}`, nil, 422, "no typed values flow in"},
 		"models of no provider":      {`{"flow": {"name": "triage"}, "model": "a/b,gpt"}`, nil, 422, `the model \"gpt\" is not provider/model`},
-		"what only the run may set":  {`{"flow": {"name": "triage"}, "depth": 1}`, nil, 422, `there is no field \"depth\"`},
+		"what only the run may set":  {`{"flow": {"name": "triage"}, "depth": 1}`, nil, 422, `unknown field \"depth\"`},
 		"a field too many, inside":   {`{"flow": {"name": "triage"}, "history": [{"role": "user", "content": "x", "more": 1}]}`, nil, 422, `unknown field \"more\"`},
 		"a role that nobody has":     {`{"flow": {"name": "triage"}, "history": [{"role": "bot", "content": "x"}]}`, nil, 422, `history[0].role is \"bot\"`},
 		"steps that are too few":     {`{"flow": {"name": "triage"}, "max_steps": -1}`, nil, 422, "max_steps is -1"},
@@ -165,7 +165,7 @@ func TestStartOfAFlow(t *testing.T) {
 	named.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(201, "triage-1")
 	unmasked := newBench(t, func(o *Options) { o.Flows.Dir = "" })
 	unmasked.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(404, "flows.dir is not set")
-	unmasked.call("POST", "/runs", documented).is(404, "there is no folder of agents here")
+	unmasked.call("POST", "/runs", documented).is(404, "no folder of agents is configured")
 	unmasked.call("GET", "/agents", "").is(200, `{"agents":[]}`)
 }
 

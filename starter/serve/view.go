@@ -129,10 +129,9 @@ func (srv *Server) find(r *http.Request) (*Run, error) {
 
 // getRun shows a run. It may wait for its end.
 func (srv *Server) getRun(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r)
-	wait := q.wait()
-	if q.err != nil {
-		return q.err
+	wait, err := waitOf(r)
+	if err != nil {
+		return err
 	}
 	run, err := srv.find(r)
 	if err != nil {
@@ -203,13 +202,13 @@ type runPage struct {
 
 // listRuns lists runs, the youngest first.
 func (srv *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r)
-	wanted := ListQuery{Status: q.get("status"), Flow: q.get("flow"), Limit: q.limit(), Token: q.get("page_token")}
-	if wanted.Status != "" && !slices.Contains(Statuses, wanted.Status) {
-		q.fail("use one of: "+strings.Join(Statuses, ", "), "the status is %s", source.Quote(wanted.Status))
+	limit, err := limitOf(r)
+	if err != nil {
+		return err
 	}
-	if q.err != nil {
-		return q.err
+	wanted := ListQuery{Status: r.FormValue("status"), Flow: r.FormValue("flow"), Limit: limit, Token: r.FormValue("page_token")}
+	if wanted.Status != "" && !slices.Contains(Statuses, wanted.Status) {
+		return NewProblem(BadRequest, "use one of: "+strings.Join(Statuses, ", "), "the status is %s", source.Quote(wanted.Status))
 	}
 	runs, next, err := srv.Runs.List(r.Context(), wanted)
 	if err != nil {

@@ -87,11 +87,10 @@ func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.M
 			p.keep(e.Message)
 		}
 	}
-	out, err := p.real.CallModel(ctx, in)
+	out, err := answer(ctx, p, c, in, p.real.CallModel, func(o *contract.ModelResult) []contract.Fallback { return o.Fallbacks })
 	if err != nil {
-		return nil, p.fails(c, err)
+		return nil, err
 	}
-	p.switches(c, out.Fallbacks)
 	out.Asks = c.Asks
 	p.keep(out.Message)
 	return out, nil
@@ -105,19 +104,19 @@ func (p *player) judge(ctx context.Context, in contract.JudgeInput) (*contract.J
 	if c.Question != "" && c.Question != in.Question {
 		p.differ(c.At, "the question", c.Question, in.Question)
 	}
-	out, err := p.real.EvaluateCondition(ctx, in)
-	if err != nil {
-		return nil, p.fails(c, err)
-	}
-	p.switches(c, out.Fallbacks)
-	return out, nil
+	return answer(ctx, p, c, in, p.real.EvaluateCondition, func(o *contract.JudgeResult) []contract.Fallback { return o.Fallbacks })
 }
 
-// fails notes that a model has no answer where the recording has one.
-func (p *player) fails(c *Call, err error) error {
-	f := contract.FailureOf(err)
-	p.differ(c.At, "the model does not answer", "an answer", f.Class+": "+f.Text)
-	return err
+// answer runs the activity that a model answers, and notes where the recording has another end of it.
+func answer[In, Out any](ctx context.Context, p *player, c *Call, in In, run func(context.Context, In) (*Out, error), switched func(*Out) []contract.Fallback) (*Out, error) {
+	out, err := run(ctx, in)
+	if err != nil {
+		f := contract.FailureOf(err)
+		p.differ(c.At, "the model does not answer", "an answer", f.Class+": "+f.Text)
+		return nil, err
+	}
+	p.switches(c, switched(out))
+	return out, nil
 }
 
 // switches compares the models that could not answer.
@@ -142,12 +141,7 @@ func (p *player) condense(ctx context.Context, in contract.CondenseInput) (*cont
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.real.CondenseValue(ctx, in)
-	if err != nil {
-		return nil, p.fails(c, err)
-	}
-	p.switches(c, out.Fallbacks)
-	return out, nil
+	return answer(ctx, p, c, in, p.real.CondenseValue, func(o *contract.CondenseResult) []contract.Fallback { return o.Fallbacks })
 }
 
 func (p *player) summarise(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
@@ -155,12 +149,7 @@ func (p *player) summarise(ctx context.Context, in contract.SummariseInput) (*co
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.real.SummariseConversation(ctx, in)
-	if err != nil {
-		return nil, p.fails(c, err)
-	}
-	p.switches(c, out.Fallbacks)
-	return out, nil
+	return answer(ctx, p, c, in, p.real.SummariseConversation, func(o *contract.SummariseResult) []contract.Fallback { return o.Fallbacks })
 }
 
 // tool answers as the tool did, if it is asked the same.

@@ -137,3 +137,17 @@ func (t *Tool) BoundTo() string {
 	}
 	return t.Connection
 }
+
+// Reachable returns what can be reached from a start by steps to the next ones, the start included.
+func Reachable[T comparable](start T, next func(T) []T) map[T]bool {
+	reached, todo := map[T]bool{start: true}, []T{start}
+	for ; len(todo) > 0; todo = todo[1:] {
+		for _, to := range next(todo[0]) {
+			if !reached[to] {
+				reached[to] = true
+				todo = append(todo, to)
+			}
+		}
+	}
+	return reached
+}

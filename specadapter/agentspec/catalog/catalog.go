@@ -162,22 +162,14 @@ func Rows(plugins []Type) map[string]*Type {
 const NextBranch = "next"
 
 // abstractTypes are what fields want and documents cannot hold.
-var abstractTypes = []Type{
-	{Name: "Component", Abstract: true},
-	{Name: "ComponentWithIO", Abstract: true},
-	{Name: "AgenticComponent", Abstract: true},
-	{Name: "RemoteAgent", Abstract: true},
-	{Name: "Node", Abstract: true},
-	{Name: "Tool", Abstract: true},
-	{Name: "ToolBox", Abstract: true},
-	{Name: "ClientTransport", Abstract: true},
-	{Name: "RemoteTransport", Abstract: true},
-	{Name: "AuthConfig", Abstract: true},
-	{Name: "OciClientConfig", Abstract: true},
-	{Name: "GeminiAuthConfig", Abstract: true},
-	{Name: "MessageTransform", Abstract: true},
-	{Name: "Datastore", Abstract: true},
-	{Name: "RelationalDatastore", Abstract: true},
-	{Name: "OracleDatabaseConnectionConfig", Abstract: true},
-	{Name: "PostgresDatabaseConnectionConfig", Abstract: true},
+var abstractTypes = abstract("Component", "ComponentWithIO", "AgenticComponent", "RemoteAgent", "Node", "Tool", "ToolBox",
+	"ClientTransport", "RemoteTransport", "AuthConfig", "OciClientConfig", "GeminiAuthConfig", "MessageTransform", "Datastore",
+	"RelationalDatastore", "OracleDatabaseConnectionConfig", "PostgresDatabaseConnectionConfig")
+
+func abstract(names ...string) []Type {
+	var out []Type
+	for _, name := range names {
+		out = append(out, Type{Name: name, Abstract: true})
+	}
+	return out
 }

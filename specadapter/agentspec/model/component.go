@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -137,10 +138,7 @@ func (c *Component) FieldPos(name string) source.Pos {
 
 // String names the component in messages, such as: LlmNode "summarize".
 func (c *Component) String() string {
-	name := c.Name
-	if name == "" {
-		name = c.ID
-	}
+	name := cmp.Or(c.Name, c.ID)
 	if name == "" {
 		return article(c.Type.Name)
 	}

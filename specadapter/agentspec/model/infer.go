@@ -269,10 +269,7 @@ func yieldsAgent(c *Component) string {
 // toolYield names what in an agent's tools waits. Many agents may be specialized from it.
 func toolYield(c *Component) string {
 	if c.waiting == nil {
-		found := firstYield(c.Components("tools"))
-		if found == "" {
-			found = firstYield(c.Components("toolboxes"))
-		}
+		found := firstYield(slices.Concat(c.Components("tools"), c.Components("toolboxes")))
 		c.waiting = &found
 	}
 	return *c.waiting

@@ -125,15 +125,7 @@ func expected(list []Property) string {
 	if len(list) == 0 {
 		return "it has none"
 	}
-	var names []string
-	for i := range list {
-		if i == 10 {
-			names = append(names, "...")
-			break
-		}
-		names = append(names, source.Quote(list[i].Title))
-	}
-	return "it has " + strings.Join(names, ", ")
+	return "it has " + quoted(len(list), func(i int) string { return list[i].Title })
 }
 
 // missing reports an undeclared property; one named like an environment variable may be filled in earlier.
@@ -196,16 +188,10 @@ func (l *loader) branches(c *Component) {
 
 // list writes names for a message.
 func list(names []string) string {
-	if len(names) == 0 {
-		return "[]"
-	}
-	var out []string
-	for i, n := range names {
-		if i == 10 {
-			out = append(out, "...")
-			break
-		}
-		out = append(out, source.Quote(n))
-	}
-	return "[" + strings.Join(out, ", ") + "]"
+	return "[" + quoted(len(names), func(i int) string { return names[i] }) + "]"
+}
+
+// quoted writes up to ten of n names.
+func quoted(n int, name func(i int) string) string {
+	return strings.Join(some(n, 10, func(i int) string { return source.Quote(name(i)) }), ", ")
 }

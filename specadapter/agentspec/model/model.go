@@ -10,6 +10,7 @@ package model
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"weft/specadapter/agentspec/catalog"
@@ -222,17 +223,9 @@ func (l *loader) runnable(c *Component) *Component {
 
 // mainComponent reports whether a document names its main component.
 func mainComponent(root *source.Value) bool {
-	for _, key := range []string{"component_type", refKey, "type", legacyRefKey} {
-		if v := root.Get(key); v != nil {
-			return true
-		}
-	}
-	for _, m := range root.Members {
-		if m.Key != definitionsKey && m.Key != versionField && m.Key != "air_version" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(root.Members, func(m source.Member) bool {
+		return m.Key != definitionsKey && m.Key != versionField && m.Key != "air_version"
+	})
 }
 
 // definitionsOnly reads a document of components alone.

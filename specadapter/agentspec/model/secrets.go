@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
 )
@@ -23,11 +24,7 @@ type Secret struct {
 
 // secret reads a sensitive field: a reference, or an object of references.
 func (l *loader) secret(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, v *source.Value) bool {
-	name := c.ID
-	if name == "" {
-		name = c.Name
-	}
-	sec := Secret{Ref: name + "." + spec.Name, Component: c, Field: spec.Name}
+	sec := Secret{Ref: cmp.Or(c.ID, c.Name) + "." + spec.Name, Component: c, Field: spec.Name}
 	if spec.Kind != catalog.Object || refOf(v) != nil {
 		return l.oneSecret(s, f, sec, v, spec)
 	}

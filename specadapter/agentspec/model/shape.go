@@ -89,7 +89,7 @@ func (s *Shape) String() string { return s.name(0) }
 
 func (s *Shape) name(depth int) string {
 	if s.Enum != nil {
-		return "one of " + strings.Join(some(len(s.Enum), func(i int) string { return s.Enum[i].Describe() }), ", ")
+		return "one of " + strings.Join(some(len(s.Enum), maxNamed, func(i int) string { return s.Enum[i].Describe() }), ", ")
 	}
 	switch s.Kind {
 	case AnyShape:
@@ -105,7 +105,7 @@ func (s *Shape) name(depth int) string {
 		if depth == maxNamed {
 			return "union"
 		}
-		return strings.Join(some(len(s.Members), func(i int) string { return s.Members[i].name(depth + 1) }), " or ")
+		return strings.Join(some(len(s.Members), maxNamed, func(i int) string { return s.Members[i].name(depth + 1) }), " or ")
 	}
 	return s.Kind.String()
 }
@@ -129,7 +129,7 @@ func (k ShapeKind) String() string {
 }
 
 func (s *Shape) objectName() string {
-	names := strings.Join(some(len(s.Props), func(i int) string { return source.Quote(s.Props[i].Name) }), ", ")
+	names := strings.Join(some(len(s.Props), maxNamed, func(i int) string { return source.Quote(s.Props[i].Name) }), ", ")
 	switch {
 	case names == "" && s.More == nil:
 		return "object without members"
@@ -141,13 +141,13 @@ func (s *Shape) objectName() string {
 	return "object with " + names
 }
 
-// some are the first of n names, and dots for the others.
-func some(n int, name func(i int) string) []string {
+// some are the first of n names, at most so many, and dots for the others.
+func some(n, most int, name func(i int) string) []string {
 	var out []string
-	for i := range min(n, maxNamed) {
+	for i := range min(n, most) {
 		out = append(out, name(i))
 	}
-	if n > maxNamed {
+	if n > most {
 		out = append(out, "...")
 	}
 	return out

@@ -76,7 +76,7 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
 		found, err := b.Find(ctx, wanted.ID)
 		if err != nil {
-			return nil, false, serve.NewProblem(serve.RunExists, "choose another id", "something else than a run of a flow has the id %q", wanted.ID)
+			return nil, false, serve.NewProblem(serve.RunExists, "choose another id", "another workflow has the id %q", wanted.ID)
 		}
 		return found, true, nil
 	case runs.Is[*serviceerror.InvalidArgument](err):
@@ -90,7 +90,7 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 
 // unknownRun is the problem of an id that no run has.
 func unknownRun(id string) error {
-	return serve.NewProblem(serve.UnknownRun, "check the id; the runs there are stand at /runs", "there is no run %.300q", id)
+	return serve.NewProblem(serve.UnknownRun, "check the id; list runs with GET /runs", "run %.300q not found", id)
 }
 
 // Find looks for a run of a flow. Other workflows of the namespace are not found.

@@ -15,7 +15,7 @@ import (
 // CheckEvent refuses an id that no event can have.
 func (b *Backend) CheckEvent(id string) error {
 	if _, err := follow.ParsePosition(id); err != nil {
-		return serve.NewProblem(serve.BadRequest, "send the id of an event of this run, or none", "the Last-Event-ID %.100q is of no event: %v", id, err)
+		return serve.NewProblem(serve.BadRequest, "send the id of an event of this run, or none", "invalid Last-Event-ID %.100q: %v", id, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,11 +20,7 @@ type Verdict struct {
 
 // Blocked is the problem of a run that a hook stops.
 func (v *Verdict) Blocked() string {
-	reason := v.Reason
-	if reason == "" {
-		reason = "No reason provided"
-	}
-	return "Blocked by on_run_start hook: " + reason
+	return "Blocked by on_run_start hook: " + cmp.Or(v.Reason, "No reason provided")
 }
 
 // ReadVerdict reads the result of a hook on a run's start: its data where there is any, else

@@ -80,7 +80,7 @@ func (k *kind) cast(v Value) (Value, error) {
 	case "integer":
 		return whole(v)
 	case "number":
-		return fraction(v)
+		return figure(v)
 	case "boolean":
 		return truth(v)
 	case "null":
@@ -166,9 +166,6 @@ func whole(v Value) (Value, error) {
 	return v, fmt.Errorf("%s is not a 64-bit integer", v.Brief())
 }
 
-// fraction leaves whole numbers whole: in JSON they are numbers too.
-func fraction(v Value) (Value, error) { return figure(v) }
-
 func truth(v Value) (Value, error) {
 	switch v.Kind {
 	case Bool:
@@ -192,30 +189,5 @@ func (v Value) Spaced() string {
 	if v.Kind == String {
 		return v.Text
 	}
-	return string(v.spaced(nil))
-}
-
-func (v Value) spaced(b []byte) []byte {
-	switch v.Kind {
-	case Array:
-		b = append(b, '[')
-		for i, item := range v.Items {
-			if i > 0 {
-				b = append(b, ", "...)
-			}
-			b = item.spaced(b)
-		}
-		return append(b, ']')
-	case Object:
-		b = append(b, '{')
-		for i, m := range v.Members {
-			if i > 0 {
-				b = append(b, ", "...)
-			}
-			b = append(AppendString(b, m.Key), ": "...)
-			b = m.Value.spaced(b)
-		}
-		return append(b, '}')
-	}
-	return v.append(b)
+	return string(v.append(nil, ", ", ": "))
 }

@@ -198,9 +198,10 @@ func number(literal string) Value {
 }
 
 // JSON is the value as compact JSON, from which [Parse] makes the same value.
-func (v Value) JSON() []byte { return v.append(nil) }
+func (v Value) JSON() []byte { return v.append(nil, ",", ":") }
 
-func (v Value) append(b []byte) []byte {
+// append writes the value as JSON with a text behind each element and each key.
+func (v Value) append(b []byte, comma, colon string) []byte {
 	switch v.Kind {
 	case Bool:
 		return strconv.AppendBool(b, v.True)
@@ -220,19 +221,19 @@ func (v Value) append(b []byte) []byte {
 		b = append(b, '[')
 		for i, item := range v.Items {
 			if i > 0 {
-				b = append(b, ',')
+				b = append(b, comma...)
 			}
-			b = item.append(b)
+			b = item.append(b, comma, colon)
 		}
 		return append(b, ']')
 	case Object:
 		b = append(b, '{')
 		for i, m := range v.Members {
 			if i > 0 {
-				b = append(b, ',')
+				b = append(b, comma...)
 			}
-			b = append(AppendString(b, m.Key), ':')
-			b = m.Value.append(b)
+			b = append(AppendString(b, m.Key), colon...)
+			b = m.Value.append(b, comma, colon)
 		}
 		return append(b, '}')
 	}
