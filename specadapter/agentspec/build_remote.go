@@ -3,7 +3,6 @@ package agentspec
 import (
 	"cmp"
 	"math"
-	"net/url"
 
 	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
@@ -69,7 +68,7 @@ func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 // agentServer makes the connection to a remote agent. Files that the document names are not read.
 func (b *builder) agentServer(c *model.Component) plan.Connection {
 	address, conn := c.Text("agent_url"), c.Component("connection_config")
-	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+	if u, ok := source.ServerURL(address); !ok || u.User != nil {
 		b.Errorf(c.FieldPos("agent_url"), "field-value", "write the agent's http or https address, without a password", "agent_url of %s is not an http or https URL", c)
 	}
 	id := unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "agent")))

@@ -3,7 +3,6 @@ package agentspec
 import (
 	"cmp"
 	"math"
-	"net/url"
 	"path"
 	"strings"
 
@@ -77,7 +76,7 @@ func (b *builder) server(c *model.Component) plan.Connection {
 		if conn.TLS = certificates(c); conn.TLS != nil && !strings.HasPrefix(conn.URL, "https://") {
 			b.Errorf(c.FieldPos("url"), "field-value", "write https://, or use a transport without certificates", "%s has a client certificate, but its url is not https", c)
 		}
-		if u, err := url.Parse(conn.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		if u, ok := source.ServerURL(conn.URL); !ok || u.User != nil {
 			b.Errorf(c.FieldPos("url"), "field-value", "write the server's http or https address, without a password", "the url of %s is not an http or https URL", c)
 		}
 		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
@@ -158,7 +157,7 @@ func (b *builder) headers(c *model.Component) []plan.Header {
 	}
 	var out []plan.Header
 	for _, m := range f.JSON.Members {
-		if strings.ContainsAny(m.Key, " \t\r\n:") || strings.ContainsAny(m.Value.Text, "\r\n\x00") || m.Key == "" {
+		if !source.IsHeader(m.Key, m.Value.Text) {
 			b.Errorf(m.KeyPos, "field-value", "write a header name and a value of one line", "a header of %s cannot be sent", c)
 			continue
 		}

@@ -1,7 +1,6 @@
 package blueprint
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -200,8 +199,6 @@ func (o *object) config() []header {
 	return o.a.object(nested, "headers of "+o.Name).headers()
 }
 
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
-
 // headers are the members of an object as headers.
 func (o *object) headers() []header {
 	if !o.fits(o.Value, o.Name, maxHeaders) {
@@ -221,7 +218,7 @@ func (o *object) headers() []header {
 			o.a.Errorf(m.Value.Pos, CodeWrongType, source.HowToWrite[source.String], "%s of %s is %s, want a string", source.Quote(m.Key), o.Name, m.Value.Describe())
 			continue
 		}
-		if !headerName.MatchString(m.Key) || strings.ContainsAny(h.value, "\r\n\x00") {
+		if !source.IsHeader(m.Key, h.value) {
 			o.a.Errorf(m.KeyPos, CodeServerConfig, "config becomes HTTP headers: letters, digits and - as names, one line as values",
 				"%s of %s cannot be an HTTP header", source.Quote(m.Key), o.Name)
 			continue

@@ -159,8 +159,8 @@ func (g *graph) lintNodes(out, in [][]int) {
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 
 // lintUUID reports, in the strict profile, an id that is no UUID (L8).
-func (a *adaptation) lintUUID(o *source.Fields, key string) {
-	v := o.Get(key)
+func (a *adaptation) lintUUID(o *source.Fields) {
+	v := o.Get("id")
 	if !a.Strict || v == nil || v.Kind != source.String || v.Text == "" || uuid.MatchString(v.Text) ||
 		v.Text == plan.Start || v.Text == plan.End {
 		return

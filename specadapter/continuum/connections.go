@@ -67,7 +67,7 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 		if c.ID != "" {
 			o.Name = "connection " + source.Quote(c.ID)
 		}
-		a.lintUUID(o, "id")
+		a.lintUUID(o)
 		c.Name = o.Text("name")
 		c.Description = o.Text("description")
 		a.configure(o, &c, agents)

@@ -22,7 +22,7 @@ func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[s
 			g.Errorf(o.Pos("id"), "V13", "give it another id", "the edge id %s is already used at line %d", source.Quote(id), first.Line)
 		} else {
 			seen[id] = o.Pos("id")
-			g.lintUUID(o, "id")
+			g.lintUUID(o)
 		}
 	}
 	e := plan.Edge{ID: id, Question: g.question(o)}

@@ -67,7 +67,7 @@ func (a *adaptation) graph(f graphFile) (*plan.Flow, []plan.Position) {
 // head reads everything but nodes and edges.
 func (g *graph) head() {
 	o := g.object
-	g.lintUUID(o, "id")
+	g.lintUUID(o)
 	name, bad := o.Text("name"), !o.Is("name", source.String)
 	if !bad && strings.TrimSpace(name) == "" {
 		name = g.flowName(g.flow.ID)

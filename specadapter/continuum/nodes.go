@@ -60,7 +60,7 @@ func (g *graph) nodeID(o *source.Fields) (id string, usable bool) {
 			g.Errorf(v.Pos, "V1", "give it another id", "the node id %s is already used at line %d", source.Quote(id), g.places[first].Line)
 			return id, false
 		}
-		g.lintUUID(o, "id")
+		g.lintUUID(o)
 		return id, true
 	}
 	return id, false

@@ -100,7 +100,7 @@ func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
 		text, ok := a.Text(m.Value, fmt.Sprintf("the header %s of %s", source.Quote(m.Key), p.Name), secretHeader(m.Key))
 		switch {
 		case !ok || a.mode != meant:
-		case strings.ContainsAny(m.Key, " \t\r\n:") || m.Key == "" || strings.ContainsAny(text, "\r\n\x00"):
+		case !source.IsHeader(m.Key, text):
 			a.Errorf(m.KeyPos, CodeTool, "write a header name and a value of one line", "the header %s of %s cannot be sent", source.Quote(m.Key), p.Name)
 		default:
 			c.Headers = append(c.Headers, plan.Header{Name: m.Key, Value: text})

@@ -3,6 +3,8 @@ package source
 import (
 	"fmt"
 	"net/url"
+	"regexp"
+	"strings"
 )
 
 // Reporter collects what is wrong with a document and the files around it. The zero value is ready
@@ -88,12 +90,25 @@ func (r *Reporter) CheckSchema(v *Value, code, name string) {
 	}
 }
 
+// ServerURL parses the address of an HTTP server; ok is false for any other text.
+func ServerURL(address string) (u *url.URL, ok bool) {
+	u, err := url.Parse(address)
+	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+// IsHeader reports whether a name and a value can be a header of a request.
+func IsHeader(name, value string) bool {
+	return headerName.MatchString(name) && !strings.ContainsAny(value, "\r\n\x00")
+}
+
 // CheckAddress reports an address that is not that of an HTTP server, and one with a user name or
 // password, which it does not repeat. Secret is the help for the latter.
 func (r *Reporter) CheckAddress(at Pos, code, name, address, secret string) {
-	u, err := url.Parse(address)
+	u, ok := ServerURL(address)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+	case !ok:
 		r.Errorf(at, code, "write the server's address, such as https://tools.example.com/mcp", "%s is not an http or https URL", name)
 	case u.User != nil:
 		r.Errorf(at, code, secret, "%s contains a user name or password", name)

@@ -194,7 +194,7 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 	case catalog.FlagOrText, catalog.TextOrTexts:
 		return l.either(spec, f, what)
 	case catalog.Texts, catalog.TextMap:
-		return l.texts(f, v, what)
+		return l.texts(v, what)
 	case catalog.Whole, catalog.Number:
 		return l.number(spec, f, what)
 	case catalog.Plain:
@@ -213,7 +213,7 @@ func (l *loader) either(spec *catalog.FieldSpec, f *Field, what string) bool {
 		l.Errorf(f.At, "field-type", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, want a string", what, v.Describe())
 		return false
 	case spec.Kind == catalog.TextOrTexts && v.Kind == source.Array:
-		return l.texts(f, v, what)
+		return l.texts(v, what)
 	case v.Kind != source.String:
 		l.Errorf(f.At, "field-type", "write a string or an array of strings", "%s is %s, want a string or an array", what, v.Describe())
 		return false
@@ -245,7 +245,7 @@ func (l *loader) enum(at source.Pos, spec *catalog.FieldSpec, v *source.Value, w
 }
 
 // texts checks that all parts of a list or an object are strings.
-func (l *loader) texts(f *Field, v *source.Value, what string) bool {
+func (l *loader) texts(v *source.Value, what string) bool {
 	ok := true
 	check := func(part *source.Value, name string) {
 		_, text := l.Text(part, name+" in "+what, false)

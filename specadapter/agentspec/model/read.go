@@ -90,7 +90,7 @@ func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Comp
 	if v != l.rootOf(s.file) {
 		s = l.enter(s, v)
 	}
-	t := l.typeOf(s, v, want, what)
+	t := l.typeOf(v, want, what)
 	if t == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (l *loader) rootOf(name string) *source.Value {
 }
 
 // typeOf finds the row of a component's type, or reports why there is none.
-func (l *loader) typeOf(s *scope, v *source.Value, want, what string) *catalog.Type {
+func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 	at := v.Pos
 	name := v.Get("component_type")
 	if name == nil {

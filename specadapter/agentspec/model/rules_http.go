@@ -73,10 +73,9 @@ func (l *loader) checkURL(c *Component, field string) {
 // address wants an absolute address over HTTP, without a password.
 func (l *loader) address(at source.Pos, text, what string) *url.URL {
 	// A placeholder in the path would not parse.
-	plain := Placeholder.ReplaceAllString(text, "x")
-	u, err := url.Parse(plain)
+	u, ok := source.ServerURL(Placeholder.ReplaceAllString(text, "x"))
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+	case !ok:
 		l.Errorf(at, "url", "write http:// or https://, and a host", "%s is %s, which is not an http or https URL", what, source.Quote(text))
 		return nil
 	case u.User != nil:
