@@ -26,7 +26,7 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		f := lone(ctx, 0, 1)
 		f.pub.status, f.run.Root = contract.StatusRunning, f.run.Transcript.Workflow
-		f.session = session.New(f.run, f, f, &contract.RunInput{})
+		f.session = session.New(f.run, f, &contract.RunInput{})
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}

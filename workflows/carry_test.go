@@ -59,7 +59,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 			Remembered: []contract.Remembered{{Name: "n"}}, Inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, Seen: []string{"s"}, Seq: 3, Rejected: 2, RejectionReasons: []string{"no"}}
 		turns := contract.SessionState{IsSession: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}}, Callbacks: []contract.ChildTurn{{Session: "c"}},
 			Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}, Children: []contract.ChildSession{{ID: "c", Agent: "b", Created: at}}}
-		f.session = session.New(f.run, f, f, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: &turns}})
+		f.session = session.New(f.run, f, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: &turns}})
 		f.inbox = inbox.New(f.run, f)
 		f.inbox.Restore(ctx, &box)
 
@@ -71,14 +71,14 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		}
 		in := contract.RunInput{Snapshot: workflowtest.Travels(t, carried)}
 		g := newFlowRun(runtime.New(ctx))
-		g.session = session.New(g.run, g, g, &in)
+		g.session = session.New(g.run, g, &in)
 		g.inbox = inbox.New(g.run, g)
 		g.inbox.Restore(ctx, in.Snapshot.Inbox)
 		g.restore(in.Snapshot)
 		owner := f.inbox
 		f.inbox, f.run.Requests.Owner = nil, false
 		h := newFlowRun(runtime.New(ctx))
-		session.New(h.run, h, h, &contract.RunInput{Snapshot: workflowtest.Travels(t, f.carryOver())})
+		session.New(h.run, h, &contract.RunInput{Snapshot: workflowtest.Travels(t, f.carryOver())})
 		for who, n := range map[string]int{"the owner": g.run.Requests.Rejected, "a session below": h.run.Requests.Rejected} {
 			if n != 2 {
 				t.Errorf("%s has refused %d signals", who, n)

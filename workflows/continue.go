@@ -77,6 +77,9 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 
 // handOver decides what becomes of a run that stopped where it did not end.
 func (f *flowRun) HandOver(ctx workflow.Context, err error) (*contract.RunResult, error) {
+	if err == nil {
+		return nil, f.ContinueAsNew(ctx)
+	}
 	if errors.Is(err, runtime.ErrYield) && f.rest == nil && f.entry != nil && f.sched != nil {
 		err = f.ContinueAsNew(ctx)
 	}

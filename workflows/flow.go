@@ -53,7 +53,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		}
 		return nil, runtime.Wire(err)
 	}
-	f.session = session.New(f.run, f, f, in)
+	f.session = session.New(f.run, f, in)
 	f.runner = node.New(f.run, agentKinds(&f.session.Below))
 	if err := f.serve(ctx, in); err != nil {
 		return nil, runtime.Wire(err)

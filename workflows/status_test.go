@@ -46,7 +46,7 @@ func TestStatusAnswerFits(t *testing.T) {
 				f := lone(ctx, 0, 0)
 				f.inbox = inbox.New(f.run, f)
 				f.pub.status = contract.StatusWaiting
-				f.session = session.New(f.run, f, f, &contract.RunInput{})
+				f.session = session.New(f.run, f, &contract.RunInput{})
 				fill(f)
 				return f.run.Answer(ctx, f.report, f.known)
 			})

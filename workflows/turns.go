@@ -86,10 +86,14 @@ func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) err
 	return f.once(ctx)
 }
 
-// ended tells webhooks of a turn's end, and runs the hook after it.
-func (f *flowRun) Ended(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
-	f.pub.turnFinished(ctx, t, out)
-	if t.Status == contract.TurnCompleted && len(t.Callbacks) == 0 {
-		f.hook.after(ctx, out, t.N)
+// Show shows how the run stands. It tells webhooks of a turn's end, and runs the hook after it.
+func (f *flowRun) Show(ctx workflow.Context, ended *contract.Turn, out *contract.RunResult) {
+	if ended == nil {
+		f.Changed(ctx)
+		return
+	}
+	f.pub.turnFinished(ctx, ended, out)
+	if ended.Status == contract.TurnCompleted && len(ended.Callbacks) == 0 {
+		f.hook.after(ctx, out, ended.N)
 	}
 }

@@ -77,64 +77,41 @@ func New(r *runtime.Run, h Host) *Inbox {
 	return d
 }
 
-// Serve registers the Updates of an owner, and starts to listen to signals.
+// Serve registers the messages that an owner takes, and listens to runs below it.
 func (d *Inbox) Serve(ctx workflow.Context) error {
+	var kinds []runtime.Message
 	for _, kind := range contract.Requests {
-		err := workflow.SetUpdateHandlerWithOptions(ctx, kind,
-			func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
-				d.run.Requests.AcceptUpdate(ctx, raw)
-				body, err := runtime.ArgumentOf(raw, "the answer of kind "+kind, updateText[kind])
-				if err != nil {
-					return nil, runtime.Wire(err)
-				}
-				out, err := d.answer(ctx, kind, body, workflow.GetCurrentUpdateInfo(ctx).ID)
-				return out, runtime.Wire(err)
-			},
-			workflow.UpdateHandlerOptions{
-				Validator: func(ctx workflow.Context, raw converter.RawValue) error {
-					body, err := runtime.ArgumentOf(raw, "the answer of kind "+kind, updateText[kind])
-					if err == nil {
-						err = d.admit(kind, body)
-					}
-					if err == nil {
-						err = d.run.Requests.AdmitUpdate(ctx, raw)
-					}
-					return runtime.Wire(err)
-				},
-				Description: updateText[kind],
-			})
-		if err != nil {
-			return fmt.Errorf("register update %s: %w", kind, err)
-		}
+		kinds = append(kinds, runtime.Message{Name: kind, Shape: updateText[kind], Handler: answers{d, kind}})
 	}
-	for _, kind := range contract.Requests {
-		d.signals = append(d.signals, signal{kind, d.signalled,
-			workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: updateText[kind]})})
-	}
-	for _, name := range []string{contract.SignalRequest, contract.SignalCloseRequest} {
-		d.signals = append(d.signals, signal{name, d.receiveAnnouncement, workflow.GetSignalChannel(ctx, name)})
+	if err := d.run.Requests.Receive(ctx, kinds...); err != nil {
+		return err
 	}
 	var channels []workflow.ReceiveChannel
-	for _, s := range d.signals {
-		channels = append(channels, s.channel)
+	for _, name := range []string{contract.SignalRequest, contract.SignalCloseRequest} {
+		channel := workflow.GetSignalChannel(ctx, name)
+		d.signals, channels = append(d.signals, signal{name, channel}), append(channels, channel)
 	}
-	d.run.Requests.AddListener(func() { d.Drain(ctx) }, channels...)
+	d.run.Requests.AddListener(func() { d.hearAnnouncements(ctx) }, channels...)
 	return nil
 }
 
-// signal is one that an inbox takes.
+// signal is one by which runs below tell the owner of requests.
 type signal struct {
 	name    string
-	take    func(workflow.Context, string, converter.RawValue)
 	channel workflow.ReceiveChannel
 }
 
 // Drain takes in all signals that have come.
 func (d *Inbox) Drain(ctx workflow.Context) {
+	d.run.Requests.Drain(ctx)
+	d.hearAnnouncements(ctx)
+}
+
+func (d *Inbox) hearAnnouncements(ctx workflow.Context) {
 	for _, s := range d.signals {
 		var raw converter.RawValue
 		for s.channel.ReceiveAsync(&raw) {
-			s.take(ctx, s.name, raw)
+			d.receiveAnnouncement(ctx, s.name, raw)
 			raw = converter.RawValue{}
 		}
 	}
@@ -147,27 +124,40 @@ var updateText = map[string]string{
 	contract.RequestRetry:      `{"id": "…"} when what the request names is fixed, with "give_up": true to fail the node`,
 }
 
-// signalled takes an answer by signal. A wrong one is counted and shown, and changes nothing.
-func (d *Inbox) signalled(ctx workflow.Context, kind string, raw converter.RawValue) {
-	var body json.RawMessage
-	err := d.run.Requests.ReadSignal(ctx, raw, &body)
-	if err == nil {
-		err = d.admit(kind, body)
-	}
-	if err != nil {
-		d.reject(ctx, kind, err)
-		return
+// answers takes the answers of a kind.
+type answers struct {
+	d    *Inbox
+	kind string
+}
+
+// Admit is [runtime.MessageHandler].
+func (a answers) Admit(raw json.RawMessage) error { return a.d.admit(a.kind, raw) }
+
+// Take is [runtime.MessageHandler].
+func (a answers) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
+	return a.d.answer(ctx, a.kind, raw, workflow.GetCurrentUpdateInfo(ctx).ID)
+}
+
+// Signalled takes an answer by signal. A wrong one is counted and shown, and changes nothing.
+func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
+	d := a.d
+	if err := d.admit(a.kind, raw); err != nil {
+		return err
 	}
 	d.Busy++
-	done := d.look(body)
+	done := d.look(raw)
 	workflow.GoNamed(ctx, "answer", func(ctx workflow.Context) {
-		if _, err := d.answer(ctx, kind, body, ""); err != nil {
-			d.reject(ctx, kind, err)
+		if _, err := d.answer(ctx, a.kind, raw, ""); err != nil {
+			d.reject(ctx, a.kind, err)
 		}
 		done()
 		d.Busy--
 	})
+	return nil
 }
+
+// Refused is [runtime.MessageHandler].
+func (a answers) Refused(ctx workflow.Context, _ error) { a.d.host.Changed(ctx) }
 
 // look is an answer that is being looked at: the n-th, for the request id, or for the oldest one.
 type look struct {

@@ -31,7 +31,9 @@ type Requests struct {
 	// inbox are messages for this run's agents, given by the owner.
 	UnreadMessages []contract.Inbound
 	replies, steer workflow.ReceiveChannel
-	listeners      []listener
+	// receivers are the kinds of messages that the run takes.
+	receivers []receiver
+	listeners []listener
 	// signals counts those that were taken in.
 	signals int
 	// Rejected counts signals of people's that were refused; rejects say why, of the last ones.
@@ -185,8 +187,8 @@ func (q *Requests) Refuse(name string, err error) {
 	q.RejectionReasons = q.RejectionReasons[max(0, len(q.RejectionReasons)-maxRejects):]
 }
 
-// AcceptUpdate begins to handle an Update.
-func (q *Requests) AcceptUpdate(ctx workflow.Context, raw converter.RawValue) {
+// acceptUpdate begins to handle an Update.
+func (q *Requests) acceptUpdate(ctx workflow.Context, raw converter.RawValue) {
 	AssertReadable(ctx, raw)
 	q.run.Sizes.Accept(ctx, proto.Size(raw.Payload()))
 }

@@ -13,64 +13,13 @@ import (
 	"weft/workflows/runtime"
 )
 
-// askedBy is a signal that a session takes.
-type askedBy struct {
-	name    string
-	channel workflow.ReceiveChannel
-	take    func(raw json.RawMessage) error
-}
-
-// What a session's Updates take.
-const (
-	resumeText = `{"prompt": "…"}, with "id" to make it repeatable, and "images"`
-	stopText   = `{} or {"reason": "…"}`
-)
-
-// Serve registers a session's Updates and its query. A run that is none refuses them.
+// Serve registers the messages that a session takes, and its query. A run that is none refuses them.
 func (s *Session) Serve(ctx workflow.Context) error {
-	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdatePrompt, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
-		s.run.Requests.AcceptUpdate(ctx, raw)
-		body, err := runtime.ArgumentOf(raw, "the prompt", resumeText)
-		if err != nil {
-			return nil, runtime.Wire(err)
-		}
-		t, err := s.resume(ctx, body)
-		return t, runtime.Wire(err)
-	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
-		body, err := runtime.ArgumentOf(raw, "the prompt", resumeText)
-		if err == nil {
-			_, err = s.admit(body)
-		}
-		if err == nil {
-			err = s.run.Requests.AdmitUpdate(ctx, raw)
-		}
-		return runtime.Wire(err)
-	}, Description: "the session's next prompt: " + resumeText})
+	err := s.run.Requests.Receive(ctx,
+		runtime.Message{Name: contract.UpdatePrompt, Shape: promptShape, Handler: prompts{s}},
+		runtime.Message{Name: contract.UpdateCloseSession, Shape: closeShape, Handler: closing{s}})
 	if err != nil {
-		return fmt.Errorf("register update %s: %w", contract.UpdatePrompt, err)
-	}
-	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateCloseSession, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
-		s.run.Requests.AcceptUpdate(ctx, raw)
-		body, err := runtime.ArgumentOf(raw, contract.UpdateCloseSession, stopText)
-		if err == nil {
-			err = s.halt(body)
-		}
-		if err != nil {
-			return nil, runtime.Wire(err)
-		}
-		return &contract.Receipt{ID: s.run.Transcript.Workflow, Status: "accepted"}, nil
-	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
-		body, err := runtime.ArgumentOf(raw, contract.UpdateCloseSession, stopText)
-		if err == nil {
-			err = s.admitStop(body)
-		}
-		if err == nil {
-			err = s.run.Requests.AdmitUpdate(ctx, raw)
-		}
-		return runtime.Wire(err)
-	}, Description: "end the session: " + stopText})
-	if err != nil {
-		return fmt.Errorf("register update %s: %w", contract.UpdateCloseSession, err)
+		return err
 	}
 	return workflow.SetQueryHandler(ctx, contract.QueryTurns, func() ([]contract.Turn, error) {
 		if !s.On() {
@@ -80,25 +29,58 @@ func (s *Session) Serve(ctx workflow.Context) error {
 	})
 }
 
-// listen takes in signals while everything else waits.
-func (s *Session) listen(ctx workflow.Context) {
-	s.turnSignals = workflow.GetSignalChannel(ctx, contract.SignalTurn)
-	s.asked = nil
-	if s.IsSession {
-		s.asked = []askedBy{
-			{contract.UpdatePrompt, workflow.GetSignalChannel(ctx, contract.UpdatePrompt), s.prompted},
-			{contract.UpdateCloseSession, workflow.GetSignalChannel(ctx, contract.UpdateCloseSession), s.halt},
-		}
-	}
-	channels := []workflow.ReceiveChannel{s.turnSignals}
-	for _, a := range s.asked {
-		channels = append(channels, a.channel)
-	}
-	s.run.Requests.AddListener(s.Hear, channels...)
+// What a session's messages are.
+const (
+	promptShape = `{"prompt": "…"}, with "id" to make it repeatable, and "images"`
+	closeShape  = `{} or {"reason": "…"}`
+)
+
+// prompts takes the session's prompts.
+type prompts struct{ s *Session }
+
+// Admit is [runtime.MessageHandler].
+func (p prompts) Admit(raw json.RawMessage) error {
+	_, err := p.s.admit(raw)
+	return err
 }
 
-// Hear takes in what has been signalled so far. What is of a wrong shape is left out, and stands in the
-// session's status.
+// Take is [runtime.MessageHandler]. It waits for the prompt's turn.
+func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
+	return p.s.resume(ctx, raw)
+}
+
+// Signalled is [runtime.MessageHandler].
+func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
+	return p.s.prompted(ctx, raw)
+}
+
+// Refused is [runtime.MessageHandler].
+func (p prompts) Refused(ctx workflow.Context, _ error) { p.s.host.Show(ctx, nil, nil) }
+
+// closing takes what ends the session.
+type closing struct{ s *Session }
+
+// Admit is [runtime.MessageHandler].
+func (c closing) Admit(raw json.RawMessage) error { return c.s.admitStop(raw) }
+
+// Take is [runtime.MessageHandler].
+func (c closing) Take(_ workflow.Context, raw json.RawMessage) (any, error) {
+	return &contract.Receipt{ID: c.s.run.Transcript.Workflow, Status: "accepted"}, c.s.halt(raw)
+}
+
+// Signalled is [runtime.MessageHandler].
+func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error { return c.s.halt(raw) }
+
+// Refused is [runtime.MessageHandler].
+func (c closing) Refused(ctx workflow.Context, _ error) { c.s.host.Show(ctx, nil, nil) }
+
+// listen takes in signals of sessions below while everything else waits.
+func (s *Session) listen(ctx workflow.Context) {
+	s.turnSignals = workflow.GetSignalChannel(ctx, contract.SignalTurn)
+	s.run.Requests.AddListener(s.Hear, s.turnSignals)
+}
+
+// Hear takes in what sessions below have said so far. What is of a wrong shape is left out.
 func (s *Session) Hear() {
 	if s.turnSignals == nil {
 		return
@@ -111,25 +93,11 @@ func (s *Session) Hear() {
 		}
 		raw = converter.RawValue{}
 	}
-	for _, a := range s.asked {
-		for a.channel.ReceiveAsync(&raw) {
-			var body json.RawMessage
-			err := s.run.Requests.ReadSignal(s.above, raw, &body)
-			if err == nil {
-				err = a.take(body)
-			}
-			if err != nil {
-				s.run.Requests.Refuse(a.name, err)
-				s.view.Changed(s.Below.ctx)
-			}
-			raw = converter.RawValue{}
-		}
-	}
 }
 
 // prompted takes a prompt by signal. The session above, which cannot send an Update, is told what became
 // of its own where no turn says so at once.
-func (s *Session) prompted(raw json.RawMessage) error {
+func (s *Session) prompted(ctx workflow.Context, raw json.RawMessage) error {
 	p, err := s.admit(raw)
 	if err == nil && s.find(p.ID) == nil {
 		s.queue = append(s.queue, *p)
@@ -142,7 +110,7 @@ func (s *Session) prompted(raw json.RawMessage) error {
 	if err != nil {
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
-	quiet, _ := workflow.NewDisconnectedContext(s.above)
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	s.run.Sizes.Accept(quiet, contract.Envelope)
 	s.send(quiet, contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: t})
 	return err
@@ -269,7 +237,7 @@ func (s *Session) admitStop(raw json.RawMessage) error {
 		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
 	}
 	if err != nil {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("close_session: %v", err), Remedy: "send " + stopText}
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("close_session: %v", err), Remedy: "send " + closeShape}
 	}
 	return nil
 }

@@ -37,24 +37,18 @@ type Turns interface {
 	// seen, else nil.
 	Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error
 	Result() (*contract.RunResult, error)
-	// ContinueAsNew ends this run with what the next one goes on with. It gives nil where that is put off.
-	ContinueAsNew(ctx workflow.Context) error
-	// HandOver decides what becomes of a run that stopped with err where it did not end.
+	// HandOver decides what becomes of a run that stopped with err where it did not end. With nil it continues as
+	// new; its error is nil where that is put off.
 	HandOver(ctx workflow.Context, err error) (*contract.RunResult, error)
-}
-
-// Observer shows how a session stands.
-type Observer interface {
-	Changed(ctx workflow.Context)
-	// Ended is called with each turn that has ended; out is nil where it failed.
-	Ended(ctx workflow.Context, t *contract.Turn, out *contract.RunResult)
+	// Show shows how the session stands. ended is a turn that has ended now, with its result unless it failed; nil
+	// where something else has changed.
+	Show(ctx workflow.Context, ended *contract.Turn, out *contract.RunResult)
 }
 
 // Session makes several turns of a run.
 type Session struct {
 	run  *runtime.Run
 	host Turns
-	view Observer
 	// Stays says that the run is open until it is stopped. Otherwise it ends with the turn
 	// after which nothing is expected.
 	IsSession bool
@@ -78,12 +72,11 @@ type Session struct {
 	// prompt is that of a turn that somebody asked for, until its hook has seen it.
 	prompt      *contract.Prompt
 	turnSignals workflow.ReceiveChannel
-	asked       []askedBy
 }
 
 // New is the session of a run, as the run was started or as the one before left it. It is off in most runs.
-func New(r *runtime.Run, h Turns, v Observer, in *contract.RunInput) *Session {
-	s := &Session{run: r, host: h, view: v, IsSession: in.Session, parent: in.Parent}
+func New(r *runtime.Run, h Turns, in *contract.RunInput) *Session {
+	s := &Session{run: r, host: h, IsSession: in.Session, parent: in.Parent}
 	s.Below.run, s.Below.s = r, s
 	if in.Snapshot != nil && in.Snapshot.Session != nil {
 		// Before the first Update is looked at.
@@ -162,7 +155,7 @@ func (s *Session) begin(ctx workflow.Context, t contract.Turn) {
 	s.turns = append(s.turns, t)
 	s.trim()
 	s.Idle = false
-	s.view.Changed(ctx)
+	s.host.Show(ctx, nil, nil)
 	s.tell(ctx, &t)
 }
 
@@ -212,7 +205,7 @@ func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error
 	s.run.Policy.Moved = true
 	s.tell(ctx, t)
 	if s.IsSession {
-		s.view.Ended(ctx, t, out)
+		s.host.Show(ctx, t, out)
 	}
 	s.trim()
 }
@@ -258,7 +251,7 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 		case !s.IsSession && !s.Below.expects():
 			return false, nil
 		}
-		s.view.Changed(ctx)
+		s.host.Show(ctx, nil, nil)
 		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.run.Policy.ShouldYield(ctx, s.weight()) })
 		if err != nil {
 			return false, err
@@ -277,7 +270,7 @@ func (s *Session) goOn(ctx workflow.Context) error {
 	if s.heavy() {
 		return s.tooHeavy()
 	}
-	err := s.host.ContinueAsNew(ctx)
+	_, err := s.host.HandOver(ctx, nil)
 	if err == nil && !s.run.Requests.Owner && s.run.Policy.Asked {
 		return s.tooHeavy() // it turned out to be too much
 	}

@@ -51,7 +51,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 					r.Flow.Nodes[0].Agent.Settled = tc.settled
 					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
 						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
-					s := New(r, nil, nil, &contract.RunInput{})
+					s := New(r, nil, &contract.RunInput{})
 					s.Below.list = []*childSession{c}
 					for _, i := range order {
 						for range 2 {
@@ -88,7 +88,7 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 		r := runtime.New(ctx)
 		r.Flow = scheduletest.Sketch("START>a a>END")
 		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: runtime.Spent{Calls: 10, Tokens: 100}}
-		s := New(r, nil, nil, &contract.RunInput{})
+		s := New(r, nil, &contract.RunInput{})
 		s.Below.list = []*childSession{c}
 		r.Budget.Reserved = c.reserved
 		told := func(n int, status string, calls, input, stopped int, cost int64) {
@@ -177,9 +177,9 @@ func TestSessionIsCarriedWhole(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		old := &Session{run: runtime.New(ctx), IsSession: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}},
 			spent: contract.Usage{Calls: 1}, stop: &contract.CloseSessionInput{Reason: "r"}, Below: Children{list: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}, callbacks: []contract.ChildTurn{{Session: "c"}}}}
-		again := New(runtime.New(ctx), nil, nil, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: workflowtest.Travels(t, old.Snapshot())}})
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "view": wasRun, "Below": "see below", "Idle": wasRun, "leaving": wasRun, "over": ended, "endedAt": ended,
-			"end": wasRun, "above": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})
+		again := New(runtime.New(ctx), nil, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: workflowtest.Travels(t, old.Snapshot())}})
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "Below": "see below", "Idle": wasRun, "leaving": wasRun, "over": ended, "endedAt": ended,
+			"end": wasRun, "above": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun})
 		workflowtest.SameFields(t, &old.Below, &again.Below, workflowtest.Without{"run": wasRun, "s": wasRun, "list": "see below", "ctx": wasRun, "end": wasRun})
 		workflowtest.SameFields(t, old.Below.list[0], again.Below.list[0], workflowtest.Without{"future": wasRun, "reserved": "it is reserved anew"})
 	})

@@ -1,0 +1,89 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Message is a kind of message that people and services send to a run, by Update or by signal of its name.
+type Message struct {
+	Name string
+	// Shape is the JSON that it takes, for people.
+	Shape   string
+	Handler MessageHandler
+}
+
+// MessageHandler takes messages of a kind.
+type MessageHandler interface {
+	// Admit refuses what is not taken now. It changes nothing.
+	Admit(raw json.RawMessage) error
+	// Take takes what came by Update and was admitted. It gives the Update's result.
+	Take(ctx workflow.Context, raw json.RawMessage) (any, error)
+	// Signalled takes what came by signal.
+	Signalled(ctx workflow.Context, raw json.RawMessage) error
+	// Refused is called with what is wrong with a signal.
+	Refused(ctx workflow.Context, err error)
+}
+
+// receiver is a kind of message with the channel of its signals.
+type receiver struct {
+	Message
+	channel workflow.ReceiveChannel
+}
+
+// Receive registers the Updates of some kinds of messages, and listens to their signals.
+func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
+	var channels []workflow.ReceiveChannel
+	for _, m := range kinds {
+		err := workflow.SetUpdateHandlerWithOptions(ctx, m.Name, func(ctx workflow.Context, raw converter.RawValue) (any, error) {
+			q.acceptUpdate(ctx, raw)
+			body, err := ArgumentOf(raw, m.Name, m.Shape)
+			if err != nil {
+				return nil, Wire(err)
+			}
+			out, err := m.Handler.Take(ctx, body)
+			return out, Wire(err)
+		}, workflow.UpdateHandlerOptions{
+			Description: m.Shape,
+			Validator: func(ctx workflow.Context, raw converter.RawValue) error {
+				body, err := ArgumentOf(raw, m.Name, m.Shape)
+				if err == nil {
+					err = m.Handler.Admit(body)
+				}
+				if err == nil {
+					err = q.AdmitUpdate(ctx, raw)
+				}
+				return Wire(err)
+			},
+		})
+		if err != nil {
+			return fmt.Errorf("register update %s: %w", m.Name, err)
+		}
+		r := receiver{m, workflow.GetSignalChannelWithOptions(ctx, m.Name, workflow.SignalChannelOptions{Description: m.Shape})}
+		q.receivers, channels = append(q.receivers, r), append(channels, r.channel)
+	}
+	q.AddListener(func() { q.Drain(ctx) }, channels...)
+	return nil
+}
+
+// Drain takes in all messages that have come by signal.
+func (q *Requests) Drain(ctx workflow.Context) {
+	for _, r := range q.receivers {
+		var raw converter.RawValue
+		for r.channel.ReceiveAsync(&raw) {
+			var body json.RawMessage
+			err := q.ReadSignal(ctx, raw, &body)
+			if err == nil {
+				err = r.Handler.Signalled(ctx, body)
+			}
+			if err != nil {
+				q.Refuse(r.Name, err)
+				r.Handler.Refused(ctx, err)
+			}
+			raw = converter.RawValue{}
+		}
+	}
+}
