@@ -150,13 +150,13 @@ func (b *branchRun) isReady() bool {
 	if b.held != nil {
 		return b.fetched.IsReady()
 	}
-	return b.child.IsReady()
+	return b.child.Future.IsReady()
 }
 
 // fetchHeld begins to fetch the result that a child holds. It reports whether it does.
 func (f *flowRun) fetchHeld(ctx workflow.Context, b *branchRun) bool {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	if b.held != nil || b.child.Get(quiet, &b.out) != nil || b.out.Held == nil {
+	if b.held != nil || b.child.Future.Get(quiet, &b.out) != nil || b.out.Held == nil {
 		return false
 	}
 	b.release()
@@ -320,7 +320,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	} else {
 		// The child has ended; a cancellation must not hide how.
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		err = b.child.Get(quiet, out)
+		err = b.child.Future.Get(quiet, out)
 	}
 	f.sched.End(x)
 	b.release()

@@ -104,7 +104,7 @@ func edgesOf(f *flowRun, ids []string) []int {
 // replayed takes over what an execution of another run did besides what the scheduler keeps.
 func replayed(f *flowRun, x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
-	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], ID: f.sched.ID(x.Execution), Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, View: &x.View}
+	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Execution.Node], ID: f.sched.ID(x.Execution), Step: x.Execution.Step, Occurrence: x.Execution.Occurrence, Lineage: x.Execution.Lineage, View: &x.View}
 	before := f.run.Conversation.Mark()
 	if conversation := x.Entry.Conversation; conversation != nil {
 		f.run.Conversation.Add(conversation.Messages)

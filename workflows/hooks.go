@@ -146,12 +146,12 @@ func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *pla
 	var stopped, err error
 	for tries := 1; ; tries++ {
 		k := h.run.Start(hctx, c)
-		ended, stopped = runtime.AwaitFor(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.IsReady)
+		ended, stopped = runtime.AwaitFor(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.Future.IsReady)
 		if !ended {
 			cancel() // it is too late, whatever it says now
 		}
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		err = k.Get(quiet, &out)
+		err = k.Future.Get(quiet, &out)
 		again := false
 		if again, err = runtime.RetryTakenID(ctx, err, tries, id); !again {
 			break

@@ -50,7 +50,7 @@ func (p *publisher) notify(ctx workflow.Context, event, about string, data contr
 	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
 		return p.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowWebhookDelivery, In: in, ID: p.run.Root + "/webhook:" + in.ID, Summary: event,
-			Outlives: true, Unique: true}).GetChildWorkflowExecution()
+			Outlives: true, Unique: true}).Future.GetChildWorkflowExecution()
 	}
 	if n, err := runtime.Size(in); err == nil && p.run.Sizes.Take(ctx, n) {
 		p.deliveries = append(p.deliveries, deliver(ctx))

@@ -250,7 +250,7 @@ func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
 	out := agentPage{Agents: []*AgentView{}, Next: next}
 	for _, name := range names {
 		a, err := srv.agentIn(root, name)
-		if _, gone := errors.AsType[*Problem](err); gone {
+		if _, known := errors.AsType[*Problem](err); known {
 			continue // it has gone since
 		}
 		if err != nil {

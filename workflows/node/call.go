@@ -30,7 +30,7 @@ func (callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	}
 	if x.Suspended != nil && x.Suspended.Map != nil && len(x.Suspended.Map.Flows) == len(c.jobs) {
 		for i := range c.jobs {
-			c.jobs[i].FlowOutcome = x.Suspended.Map.Flows[i]
+			c.jobs[i].outcome = x.Suspended.Map.Flows[i]
 			x.Journal.Grow(c.jobs[i].weight())
 		}
 	}
@@ -52,7 +52,7 @@ type callRun struct {
 
 // calledFlow is one run of a flow.
 type calledFlow struct {
-	contract.FlowOutcome
+	outcome contract.FlowOutcome
 	flow   string
 	params value.Value
 }
@@ -111,7 +111,7 @@ func (c *callRun) all(ctx workflow.Context) error {
 // the journal holds only flows that have not ended.
 func (c *callRun) one(ctx workflow.Context, i int) error {
 	j := c.jobs[i]
-	if j.Done {
+	if j.outcome.Done {
 		return nil
 	}
 	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, i+1)
@@ -121,11 +121,11 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, runtime.ErrYield)):
 		return err
 	case err != nil:
-		j.Done, j.Failure = true, contract.FailureOf(err).Text
+		j.outcome.Done, j.outcome.Failure = true, contract.FailureOf(err).Text
 	default:
-		j.FlowOutcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode), Conversation: out.Conversation}
+		j.outcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode), Conversation: out.Conversation}
 		if c.cfg.Apart {
-			j.Conversation = nil
+			j.outcome.Conversation = nil
 		}
 		if c.cfg.AtOnce == 1 {
 			c.heardOf(j)
@@ -151,9 +151,9 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 
 // heardOf takes what was said in a flow into the conversation.
 func (c *callRun) heardOf(j *calledFlow) {
-	if j.Conversation != nil {
-		c.run.Conversation.Add(j.Conversation.Messages)
-		j.Conversation = nil
+	if j.outcome.Conversation != nil {
+		c.run.Conversation.Add(j.outcome.Conversation.Messages)
+		j.outcome.Conversation = nil
 	}
 }
 
@@ -184,10 +184,10 @@ func converses(f *plan.Flow) bool {
 
 // weight is what of the job the node would carry.
 func (j *calledFlow) weight() int {
-	n := len(j.Data) + len(j.Failure)
-	if j.Conversation != nil {
-		for i := range j.Conversation.Messages {
-			n += len(j.Conversation.Messages[i].Raw)
+	n := len(j.outcome.Data) + len(j.outcome.Failure)
+	if j.outcome.Conversation != nil {
+		for i := range j.outcome.Conversation.Messages {
+			n += len(j.outcome.Conversation.Messages[i].Raw)
 		}
 	}
 	return n
@@ -196,7 +196,7 @@ func (j *calledFlow) weight() int {
 func (c *callRun) snapshot() *contract.MapState {
 	out := &contract.MapState{}
 	for _, j := range c.jobs {
-		out.Flows = append(out.Flows, j.FlowOutcome)
+		out.Flows = append(out.Flows, j.outcome)
 	}
 	return out
 }
@@ -208,11 +208,11 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 	lists := map[string][]value.Value{}
 	for _, j := range c.jobs {
 		c.heardOf(j)
-		out.Branch = j.Branch
-		if j.Data == nil {
+		out.Branch = j.outcome.Branch
+		if j.outcome.Data == nil {
 			continue
 		}
-		v, err := value.Parse(j.Data)
+		v, err := value.Parse(j.outcome.Data)
 		if err != nil {
 			return out, c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
 		}
@@ -225,7 +225,7 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 	}
 	if k := c.cfg.Catch; k != nil {
 		info := value.Value{}
-		if f := c.jobs[0].Failure; f != "" {
+		if f := c.jobs[0].outcome.Failure; f != "" {
 			out.Branch, info = k.Branch, value.Of(f)
 		}
 		all.Members = append(all.Members, value.Member{Key: k.Info, Value: info})

@@ -32,7 +32,8 @@ type Child struct {
 
 // ChildRun is a child that was started.
 type ChildRun struct {
-	workflow.ChildWorkflowFuture
+	// Future is ready once the child has ended.
+	Future workflow.ChildWorkflowFuture
 	id string
 	// Asked is set when the child was asked to yield.
 	Asked bool
@@ -40,7 +41,7 @@ type ChildRun struct {
 
 // StartedChild is a child with a workflow id, whose end is a future.
 func StartedChild(end workflow.ChildWorkflowFuture, id string) *ChildRun {
-	return &ChildRun{ChildWorkflowFuture: end, id: id}
+	return &ChildRun{Future: end, id: id}
 }
 
 // Admit encodes and measures the input of a child, and waits for a workflow task that has room for it.
@@ -97,7 +98,7 @@ func AlreadyStarted(err error) bool {
 // Started waits until the server has started a child, and starts it again where its id is still taken.
 func (r *Run) Started(ctx workflow.Context, c *Child) error {
 	for tries := 1; ; tries++ {
-		err := r.Start(ctx, c).GetChildWorkflowExecution().Get(ctx, nil)
+		err := r.Start(ctx, c).Future.GetChildWorkflowExecution().Get(ctx, nil)
 		if again, err := RetryTakenID(ctx, err, tries, c.ID); !again {
 			return err
 		}
@@ -200,17 +201,17 @@ func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for tries := 1; ; tries++ {
 		k := r.Start(ctx, c)
-		for !k.IsReady() {
+		for !k.Future.IsReady() {
 			if err := workflow.Await(quiet, func() bool {
-				return k.IsReady() || !k.Asked && ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight())
+				return k.Future.IsReady() || !k.Asked && ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight())
 			}); err != nil {
 				return err
 			}
-			if !k.IsReady() {
+			if !k.Future.IsReady() {
 				r.AskToYield(ctx, k)
 			}
 		}
-		err := k.Get(quiet, out)
+		err := k.Future.Get(quiet, out)
 		r.Requests.Disown(ctx, k.id, err)
 		if again, err := RetryTakenID(ctx, err, tries, c.ID); !again {
 			return err

@@ -12,7 +12,7 @@ func (r *Run) Signal(ctx workflow.Context, workflowID, name string, arg any) wor
 
 // SignalChild signals a child once it has started.
 func (r *Run) SignalChild(ctx workflow.Context, c *ChildRun, name string, arg any) workflow.Future {
-	started := c.GetChildWorkflowExecution()
+	started := c.Future.GetChildWorkflowExecution()
 	if err := started.Get(ctx, nil); err != nil {
 		return started
 	}

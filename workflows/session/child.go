@@ -77,14 +77,14 @@ func (b *Children) launch(c *childSession) {
 	workflow.GoNamed(b.ctx, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
-		err := c.future.Get(quiet, &out)
+		err := c.future.Future.Get(quiet, &out)
 		for tries := 1; ; tries++ {
 			var again bool
 			if again, err = runtime.RetryTakenID(ctx, err, tries, c.ID); !again {
 				break
 			}
 			c.future = r.Start(ctx, k)
-			err = c.future.Get(quiet, &out)
+			err = c.future.Future.Get(quiet, &out)
 		}
 		release()
 		if err == nil && out.Held != nil {
