@@ -63,8 +63,8 @@ type forgotten struct {
 	text, help string
 }
 
-// tellForgotten reports inputs without edges, as warnings in flows that the main component does not use.
-func (l *loader) tellForgotten() {
+// reportForgotten reports inputs without edges, as warnings in flows that the main component does not use.
+func (l *loader) reportForgotten() {
 	var used map[*Component]bool
 	if l.doc.Root != nil && len(l.forgotten) > 0 {
 		used = map[*Component]bool{}
