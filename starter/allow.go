@@ -97,7 +97,7 @@ func (a *app) agreed(lines []string) bool {
 		return false
 	}
 	a.say("dev: the flow starts on this machine:\n\t%s", strings.Join(lines, "\n\t"))
-	fmt.Fprint(a.stderr, "dev: may it? [y/N] ")
+	fmt.Fprint(a.stderr, "dev: allow it? [y/N] ")
 	line, err := bufio.NewReader(a.stdin).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return err == nil && (answer == "y" || answer == "yes")

@@ -33,7 +33,7 @@ func TestCommandsAreAllowedOnTheTerminal(t *testing.T) {
 			out := readTerminal(t, master, "[y/N] ")
 			typeOn(t, master, typed)
 			err := <-said
-			if !strings.Contains(out, "the flow starts on this machine:\r\n\tnpx -y 'a b'\r\n\tcd '/srv/a b' && A='b c' fine\r\n\t\"x\\x1b[2J\"\r\ndev: may it? [y/N] ") {
+			if !strings.Contains(out, "the flow starts on this machine:\r\n\tnpx -y 'a b'\r\n\tcd '/srv/a b' && A='b c' fine\r\n\t\"x\\x1b[2J\"\r\ndev: allow it? [y/N] ") {
 				t.Errorf("the terminal got %q", out)
 			}
 			if yes != (err == nil) || !yes && !strings.Contains(err.Error(), `allow_commands: ["fine", "npx", "x\x1b[2J"] and allow_env: ["A"] and allow_dirs: ["/srv/a b"]`) {

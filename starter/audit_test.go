@@ -65,7 +65,7 @@ func TestAuditOfWhatWaits(t *testing.T) {
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("requests are %q, want %q", got, tc.want)
 			}
-			if text := audit.Text(out); strings.Count(text, fromBoth.ID) != 1 || strings.Contains(text, "history does not tell what") != (name == "ended") {
+			if text := audit.Text(out); strings.Count(text, fromBoth.ID) != 1 || strings.Contains(text, "not in the history") != (name == "ended") {
 				t.Errorf("the text is\n%s", text)
 			}
 			if tc.lacks == "" && out.Incomplete != "" || !strings.Contains(out.Incomplete, tc.lacks) {

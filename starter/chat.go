@@ -71,13 +71,13 @@ func (f *follower) answer(ctx context.Context, line string) {
 	f.Unlock()
 	oldest := f.OldestQuestion()
 	if oldest == nil && line != "" {
-		f.Notify(progress.Notice{Event: progress.EventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), f.run.Quoted())
+		f.Notify(progress.Notice{Event: progress.EventNote}, "no open question; send the run a message with: %smessage %s TEXT", f.app.self(), f.run.Quoted())
 	}
 	if oldest == nil || line == "" {
 		return
 	}
 	_, err := f.run.Update(ctx, contract.RequestMessage, contract.MessageAnswer{ID: oldest.ID, Text: line, By: f.app.by()})
 	if err != nil && ctx.Err() == nil {
-		f.Notify(progress.Notice{Event: progress.EventNote}, "the answer was not taken: %s", plaintext.Line(contract.FailureOf(err).Error(), 500))
+		f.Notify(progress.Notice{Event: progress.EventNote}, "the answer was rejected: %s", plaintext.Line(contract.FailureOf(err).Error(), 500))
 	}
 }

@@ -38,10 +38,10 @@ func TestEndToEndSchedule(t *testing.T) { endToEnd(t, "testdata/schedule") }
 
 func endToEnd(t *testing.T, dir string) {
 	t.Helper()
-	t.Parallel()
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path)
 	namespaces(t, address)
+	t.Parallel() // after the start: servers that start at once may take each other's ports
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
 		UpdateScripts:       os.Getenv("UPDATE") == "1",

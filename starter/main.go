@@ -4,7 +4,8 @@
 // plan to whatever workers poll the task queue. It calls no model and runs no node. The
 // result alone goes to standard output; everything else goes to standard error.
 //
-// Start at [commands], the table of all commands; what a run prints is in progress.go.
+// Start at [commands], the table of all commands. This package has their flags and exit codes; what they
+// do is in the packages below it: runs asks Temporal and workers, history reads histories, report prints.
 package main
 
 import (

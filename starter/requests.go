@@ -33,7 +33,7 @@ func (a *app) requests(ctx context.Context, r *runs.Run, _ []string) error {
 			report.Request(a.stdout, &list[i])
 		}
 		if len(list) == 0 && r.Open() {
-			a.say("the run %q waits for nobody", r.ID)
+			a.say("the run %q has no open requests", r.ID)
 		}
 	})
 	return nil
@@ -104,7 +104,7 @@ func (a *app) waiting(ctx context.Context, c *runs.Connection, wanted runs.Filte
 	}
 	emit(a, box, entries, func() {
 		if len(box.Requests) == 0 {
-			a.say("no open run waits for anybody")
+			a.say("no open run waits for an answer")
 			return
 		}
 		report.Requests(a.stdout, box.Requests)

@@ -52,8 +52,8 @@ var rowAgents = map[string]string{
 
 // TestEndToEndBlueprintRows has a test for each row.
 func TestEndToEndBlueprintRows(t *testing.T) {
-	t.Parallel()
 	d := openDoors(t, rowAgents)
+	t.Parallel() // after the start: servers that start at once may take each other's ports
 	for _, row := range slices.Concat(inputRows, outputRows, sessionRows, programRows, hookRows) {
 		t.Run(row.name, func(t *testing.T) { row.test(&doors{t, d.temporal, d.urls, d.checker}) })
 	}

@@ -25,7 +25,7 @@ type receipt struct {
 
 // send gives an answer to a run: by Update, which has a receipt, or by signal.
 func (a *app) send(ctx context.Context, r *runs.Run, kind, id string, answer any) error {
-	a.setStage(fmt.Sprintf("whether the answer was taken says: %sstatus %s", a.self(), r.Quoted()))
+	a.setStage(fmt.Sprintf("check whether the answer was accepted with: %sstatus %s", a.self(), r.Quoted()))
 	out := receipt{Run: r.ID, Request: id, Kind: kind, Status: "sent"}
 	var err error
 	if a.flags.signal {
@@ -46,7 +46,7 @@ func (a *app) send(ctx context.Context, r *runs.Run, kind, id string, answer any
 	case a.flags.asJSON():
 		a.object(out)
 	case a.flags.signal:
-		a.say("sent; whether it was taken is in: %sstatus %s", a.self(), r.Quoted())
+		a.say("sent; check whether it was accepted with: %sstatus %s", a.self(), r.Quoted())
 	default:
 		a.say("%s: %s %s", out.Status, kind, plaintext.Lines(out.Request))
 	}
@@ -66,10 +66,10 @@ func (a *app) refused(ctx context.Context, r *runs.Run, kind string, err error) 
 		}
 		return err
 	case runs.Is[*serviceerror.InvalidArgument](err):
-		return usage.Errorf("%s was not taken: %v", runs.CommandOf(kind), err)
+		return usage.Errorf("%s was rejected: %v", runs.CommandOf(kind), err)
 	}
 	f := contract.FailureOf(err)
-	a.say("starter: %s was not taken: %s: %s", runs.CommandOf(kind), plaintext.Line(f.Class, 100), plaintext.Line(f.Text, 2000))
+	a.say("starter: %s was rejected: %s: %s", runs.CommandOf(kind), plaintext.Line(f.Class, 100), plaintext.Line(f.Text, 2000))
 	for _, e := range f.Errors {
 		a.say("          %s: %s", plaintext.Line(e.Path, 200), plaintext.Line(e.Message, 500))
 	}

@@ -150,8 +150,8 @@ const parametricAgent = `{"name": "parametric-agent", "description": "Agent with
 
 // TestEndToEndServe uses two doors as clients do.
 func TestEndToEndServe(t *testing.T) {
-	t.Parallel()
 	d := openDoors(t, nil)
+	t.Parallel() // after the start: servers that start at once may take each other's ports
 	for name, test := range map[string]func(*doors){
 		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "the dialect's calls": dialectCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP, "partial answers": textOverHTTP,
 		"repeated starts": repeatedStarts, "failures": failuresOverHTTP, "lists": listsOverHTTP,

@@ -52,7 +52,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	}
 	defer c.Client.Close()
 	id := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name))
-	a.setStage(fmt.Sprintf("whether the run was started says: %sstatus %s", a.self(), plaintext.ShellQuote(id)))
+	a.setStage(fmt.Sprintf("check whether the run was started with: %sstatus %s", a.self(), plaintext.ShellQuote(id)))
 	run, err := c.Start(ctx, client.StartWorkflowOptions{
 		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority(),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,

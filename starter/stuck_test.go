@@ -54,9 +54,9 @@ const stuckFlow = `{"name": "Echo", "nodes": [{"id": "echo", "name": "Echo", "pr
 // TestEndToEndRunsThatCannotGoOn starts runs that no worker takes, or that break every worker
 // that takes them: it is said within 5 seconds, and the starter waits until it is mended.
 func TestEndToEndRunsThatCannotGoOn(t *testing.T) {
-	t.Parallel()
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path, "-worker=false")
+	t.Parallel() // after the start: servers that start at once may take each other's ports
 	c, err := client.Dial(client.Options{HostPort: address, Logger: silent{}})
 	if err != nil {
 		t.Fatal(err)

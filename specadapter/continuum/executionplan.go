@@ -19,9 +19,9 @@ func (g *graph) lintExecutionPlan() {
 	names := g.drawnNames(drawn)
 	have, want := map[[2]string]bool{}, map[[2]string]bool{}
 	var extra, missing []string
-	for _, l := range drawn.links {
-		e := [2]string{names(l[0]), names(l[1])}
-		have[e] = true
+	for i, l := range drawn.links {
+		drawn.links[i] = [2]string{names(l[0]), names(l[1])}
+		have[drawn.links[i]] = true
 	}
 	for _, e := range g.flow.Edges {
 		pair := [2]string{e.From, e.To}
@@ -30,24 +30,21 @@ func (g *graph) lintExecutionPlan() {
 		}
 		want[pair] = true
 	}
-	for _, l := range drawn.links {
-		e := [2]string{names(l[0]), names(l[1])}
+	for _, e := range drawn.links {
 		if !want[e] {
 			extra = append(extra, e[0]+" --> "+e[1])
 			want[e] = true
 		}
 	}
 	var parts []string
-	switch {
-	case len(drawn.links) == 0:
-		parts = []string{"no edge could be read from it"}
-	default:
-		if len(missing) > 0 {
-			parts = append(parts, "it lacks "+source.Listed(missing, listedNames))
-		}
-		if len(extra) > 0 {
-			parts = append(parts, "it also has "+source.Listed(extra, listedNames))
-		}
+	if len(drawn.links) == 0 {
+		parts, missing = []string{"no edge could be read from it"}, nil
+	}
+	if len(missing) > 0 {
+		parts = append(parts, "it lacks "+source.Listed(missing, listedNames))
+	}
+	if len(extra) > 0 {
+		parts = append(parts, "it also has "+source.Listed(extra, listedNames))
 	}
 	if len(parts) > 0 {
 		g.Warnf(v.Pos, "L5", "update it; only nodes and edges are executed", "the execution_plan of %s differs from the edges: %s",

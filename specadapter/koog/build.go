@@ -57,7 +57,7 @@ func (b *builder) build() *plan.Flow {
 	} else if n := stepsPerAgent * len(d.agents); n > plan.DefaultLimits.MaxSteps {
 		b.flow.Limits.MaxSteps = n
 	}
-	b.judge()
+	b.check()
 	return &b.flow
 }
 

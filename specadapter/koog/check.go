@@ -10,15 +10,15 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// judge reports unreachable agents and ends, transitions that are never taken, and trivial conditions.
-func (b *builder) judge() {
+// check reports unreachable agents and ends, transitions that are never taken, and trivial conditions.
+func (b *builder) check() {
 	dead := map[*transition]bool{}
 	if b.mode == meant {
 		for _, ag := range b.doc.agents {
-			b.judgeAgent(ag, b.from(ag.name), dead)
+			b.checkAgent(ag, b.from(ag.name), dead)
 		}
 	}
-	b.judgeReach(dead)
+	b.checkReach(dead)
 }
 
 // from are the transitions out of an agent, in order.
@@ -32,13 +32,13 @@ func (b *builder) from(name string) []*transition {
 	return b.leads[name]
 }
 
-// judgeAgent judges the transitions out of one agent.
-func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]bool) {
+// checkAgent checks the transitions out of one agent.
+func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]bool) {
 	given := b.typeOf(ag)
 	var always *transition
 	seen := map[string]*transition{}
-	judged := out[:min(len(out), maxPairs)]
-	taken := newCoverage(judged, given)
+	compared := out[:min(len(out), maxPairs)]
+	taken := newCoverage(compared, given)
 	var full []int
 	never := func(t *transition, help, format string, args ...any) {
 		if !dead[t] {
@@ -55,7 +55,7 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 		case full != nil:
 			never(t, before, "%s", shadowed(out, full))
 			if t.compare != nil {
-				b.judgeType(ag, t, given)
+				b.checkType(ag, t, given)
 			}
 			continue
 		case t.compare == nil:
@@ -67,13 +67,13 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 		} else {
 			seen[condition(t.compare)] = t
 		}
-		if i < len(judged) {
+		if i < len(compared) {
 			if earlier := taken.take(i+1, t); len(earlier) > 0 {
 				never(t, before, "%s", shadowed(out, earlier))
 			}
-			full = taken.full(judged)
+			full = taken.full(compared)
 		}
-		b.judgeType(ag, t, given)
+		b.checkType(ag, t, given)
 	}
 	if len(out) > 0 && always == nil && full == nil && !exhaustive(out, given) {
 		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
@@ -141,8 +141,8 @@ func schemaType(schema *source.Value) given {
 	return given{}
 }
 
-// judgeType reports a condition that never or always holds because of the types that it compares.
-func (b *builder) judgeType(ag *agent, t *transition, g given) {
+// checkType reports a condition that never or always holds because of the types that it compares.
+func (b *builder) checkType(ag *agent, t *transition, g given) {
 	c := t.compare
 	if g.critique {
 		field := c.Path[0]
@@ -258,8 +258,8 @@ func opposite(x, y *transition, boolean bool) bool {
 	return a == b && (a == value.Equals || a == value.Not)
 }
 
-// judgeReach reports agents that no run comes to, and a flow without a way to its end.
-func (b *builder) judgeReach(dead map[*transition]bool) {
+// checkReach reports agents that no run comes to, and a flow without a way to its end.
+func (b *builder) checkReach(dead map[*transition]bool) {
 	next := map[string][]string{}
 	for _, t := range b.doc.transitions {
 		if !dead[t] {

@@ -20,15 +20,15 @@ func (b *builder) parallelNodes(ag *agent) {
 	b.in[ag.name], b.out[ag.name] = ag.name, b.unique(ag.name+".merge")
 	b.add(plan.Node{ID: ag.name, Name: ag.name, Kind: plan.KindTransform, Transform: &plan.Transform{}, Choice: plan.ChooseAll, Into: input}, ag.at)
 	m := plan.Merge{Input: input}
-	for _, beside := range b.besides(ag, ag.name, &m) {
-		child := beside.agent
-		id := b.unique(beside.path)
+	for _, part := range b.parallelAgents(ag, ag.name, &m) {
+		child := part.agent
+		id := b.unique(part.path)
 		n := b.node(child, id, child.name)
 		n.Into = resultPrefix + id
 		if n.Agent != nil && b.mode != meant {
 			n.Agent.Conversation = plan.ConversationFork
 		}
-		b.around[id] = beside.around
+		b.around[id] = part.around
 		b.add(n, child.at)
 		b.always = append(b.always, plan.Edge{From: ag.name, To: id}, plan.Edge{From: id, To: b.out[ag.name]})
 		m.Results = append(m.Results, plan.Result{Node: id, Name: child.name, Key: n.Into})
@@ -36,8 +36,8 @@ func (b *builder) parallelNodes(ag *agent) {
 	b.add(plan.Node{ID: b.out[ag.name], Name: ag.name + " (merge)", Kind: plan.KindMerge, Deferred: true, Merge: &m}, ag.at)
 }
 
-// beside is an agent that runs beside others, in a parallel agent or in one inside it.
-type beside struct {
+// parallelAgent is an agent that runs in a parallel agent, or in one inside it.
+type parallelAgent struct {
 	agent *agent
 	// path is where it stands: the names of the agents around it, and its own.
 	path string
@@ -50,23 +50,23 @@ type beside struct {
 // begin: its start and the step that forks. One more ends it, with the result that it picks.
 const innerSteps = 2
 
-// besides are the agents that run in a parallel agent, and m says which of their results goes
+// parallelAgents are the agents that run in a parallel agent, and m says which of their results goes
 // on. All of them get the same value and the same conversation, however deep they stand, and the
 // real code picks by place alone: so the agents of an inner parallel agent stand beside the
 // outer one's, and the result of the inner one is that of the agent which it picks.
-func (b *builder) besides(ag *agent, path string, m *plan.Merge) []beside {
-	var out []beside
+func (b *builder) parallelAgents(ag *agent, path string, m *plan.Merge) []parallelAgent {
+	var out []parallelAgent
 	var at []int // where the result of each child is
 	fail := ""
 	for _, child := range b.children(ag) {
 		path := path + "." + child.name
 		if child.kind != kindParallel {
 			at = append(at, len(out))
-			out = append(out, beside{agent: child, path: path})
+			out = append(out, parallelAgent{agent: child, path: path})
 			continue
 		}
 		var inner plan.Merge
-		in := b.besides(child, path, &inner)
+		in := b.parallelAgents(child, path, &inner)
 		for i := range in {
 			in[i].around += innerSteps
 		}

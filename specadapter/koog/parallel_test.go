@@ -9,9 +9,9 @@ import (
 )
 
 // nested is a flow of parallel agents: name, and the names of the agents in it.
-func nested(besides ...[]string) []byte {
+func nested(parallelAgents ...[]string) []byte {
 	var agents []string
-	for _, b := range besides {
+	for _, b := range parallelAgents {
 		agents = append(agents, fmt.Sprintf(`{"name": %q, "type": "parallel", "params": {"agents": ["%s"]}}`, b[0], strings.Join(b[1:], `", "`)))
 	}
 	agents = append(agents, `{"name": "t", "type": "transform"}`, `{"name": "u", "type": "transform"}`)

@@ -17,7 +17,7 @@ func Text(out *Trail) string {
 		fmt.Fprintf(&b, "flow      %s, hash %s\n", plaintext.Line(out.Flow, 200), plaintext.Line(out.FlowHash, 100))
 	}
 	if len(out.Requests) == 0 {
-		b.WriteString("it asked nothing, and nobody sent it anything\n")
+		b.WriteString("no requests, and no messages\n")
 	}
 	for _, r := range out.Requests {
 		b.WriteByte('\n')
@@ -33,13 +33,13 @@ func requestText(b *strings.Builder, r *Request) {
 	}
 	stamp := func(t *time.Time) string {
 		if t == nil || t.IsZero() {
-			return "at a time that history does not tell"
+			return "at an unknown time"
 		}
 		return t.Local().Format(time.DateTime)
 	}
 	fmt.Fprintf(b, "%s  %s  %s\n", orDash(r.Kind), orDash(plaintext.Lines(r.ID)), r.Outcome)
 	if r.Outcome != Sent {
-		asked := "history does not tell what"
+		asked := "not in the history"
 		if r.Asked != "" {
 			asked = plaintext.Line(r.Asked, 2000)
 		}
@@ -66,8 +66,8 @@ func requestText(b *strings.Builder, r *Request) {
 	}
 	if len(r.Answers) == 0 && r.EndedAt != nil {
 		line("ended", "%s: %s", stamp(r.EndedAt), map[string]string{
-			Expired: "nobody answered in time", Closed: "nobody waits for it any more",
-			Remembered: "as an earlier answer says, which was to be remembered"}[r.Outcome])
+			Expired: "no answer in time", Closed: "no longer needed",
+			Remembered: "decided by a remembered answer"}[r.Outcome])
 	}
 }
 

@@ -166,7 +166,7 @@ func portTaken(log string) bool {
 func lastLine(file string) string {
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return "it left no log"
+		return "no log"
 	}
 	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
 	return plaintext.Line(lines[len(lines)-1], 500)

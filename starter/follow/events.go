@@ -67,7 +67,7 @@ func (f *Follower) event(t *track, e *history.Event) {
 		}
 	case *history.TaskFailed:
 		t.broken, t.remedy = history.FailureText(d.Failure), brokenRemedy(d.Cause, d.Failure.GetMessage())
-		f.notify(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", t.broken)
+		f.notify(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the workflow task failed: %s; it is retried", t.broken)
 	case *history.Ended:
 		if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 			f.leave(t, at)

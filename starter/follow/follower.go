@@ -3,7 +3,6 @@ package follow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -150,7 +149,6 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 		}
 		before := t.tail.Seen
 		err := f.drain(ctx, t)
-		var missing *serviceerror.NotFound
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -159,7 +157,7 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 			continue
 		case err == nil:
 			return nil
-		case errors.As(err, &missing):
+		case runs.Is[*serviceerror.NotFound](err):
 			return &NotFoundError{t.id, err}
 		}
 		if t.tail.Seen != before || away.IsZero() {
@@ -169,10 +167,8 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 		if time.Since(away) > givesUp {
 			return &LostContactError{f.target.ID, f.target.Address, err}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		if err := runs.Sleep(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 }

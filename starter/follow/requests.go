@@ -123,7 +123,7 @@ func (f *Follower) news(st *contract.Status) {
 	for id, q := range f.requests.open {
 		if !still[id] {
 			delete(f.requests.open, id)
-			f.closed(&q, time.Now(), "closed: nobody waits for it any more")
+			f.closed(&q, time.Now(), "closed: no longer needed")
 		}
 	}
 }
@@ -138,7 +138,7 @@ func howAnswered(a *contract.Answered, known bool) string {
 	case a.Hash != "":
 		return "answered"
 	case known:
-		return "nobody answered in time"
+		return "no answer in time"
 	}
 	return "needs no new answer" // a remembered one holds, or a message came before the question
 }
@@ -146,7 +146,7 @@ func howAnswered(a *contract.Answered, known bool) string {
 // checked prints why an answer was not accepted; one that was is shown by [Follower.news].
 func (f *Follower) checked(at time.Time, c *call, out *contract.ValidateAnswerResult) {
 	if len(out.Errors) > 0 {
-		f.notify(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was not taken: %s: %s",
+		f.notify(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was rejected: %s: %s",
 			plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
 	}
 }

@@ -37,7 +37,7 @@ func TestFollowerTellsOfRequests(t *testing.T) {
    60.0s  a#1 › b/c#2               waits for tool_result: run look_up; answer with: starter tool-result r 'a#1/client/1.2-1111aaaa' -result JSON | starter tool-result r 'a#1/client/1.2-1111aaaa' -error TEXT
   120.0s  b#2                       waits for retry: no[2J key; answer with: starter retry r 'b#2/model/1~1-2222bbbb' | starter retry r 'b#2/model/1~1-2222bbbb' -give-up -reason TEXT
   180.0s                            waits for message: Which month?; answer with: starter message r -request 'it'\''s/ask-3333bbbb' TEXT
- 3600.0s  a#1                       confirm a#1/confirm/1.1-0000aaaa: nobody answered in time
+ 3600.0s  a#1                       confirm a#1/confirm/1.1-0000aaaa: no answer in time
    90.0s  a#1 › b/c#2               tool_result a#1/client/1.2-1111aaaa: answered by kim
    91.0s  b#2                       retry b#2/model/1~1-2222bbbb: answered
 `
@@ -46,7 +46,7 @@ func TestFollowerTellsOfRequests(t *testing.T) {
 	}
 	out.Reset()
 	f.news(&contract.Status{})
-	if got := out.String(); !strings.HasSuffix(got, "message it's/ask-3333bbbb: closed: nobody waits for it any more\n") || len(f.requests.open) != 0 {
+	if got := out.String(); !strings.HasSuffix(got, "message it's/ask-3333bbbb: closed: no longer needed\n") || len(f.requests.open) != 0 {
 		t.Errorf("a request that nobody waits for is told as %q", got)
 	}
 }

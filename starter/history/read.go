@@ -106,8 +106,7 @@ func (w *walk) run(run Run) error {
 // other reads a run other than the first.
 func (w *walk) other(run Run) error {
 	err := w.run(run)
-	var missing *serviceerror.NotFound
-	if errors.As(err, &missing) {
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
 		if !w.yield(Event{Run: run, Data: &Missing{err}}, nil) {
 			return errStopped
 		}

@@ -64,7 +64,7 @@ func (r *Run) Choose(kind, word string, st *contract.Status) (string, error) {
 	case len(found) == 0:
 		return "", usage.Errorf("the run %q has no open request %q%s", r.ID, word, r.Listing(open))
 	case len(found) > 1:
-		return "", usage.Errorf("%q is the begin or end of %d open requests of the run %q; write more of it%s", word, len(found), r.ID, r.Listing(open))
+		return "", usage.Errorf("%q matches %d open requests of the run %q; write more of it%s", word, len(found), r.ID, r.Listing(open))
 	case found[0].Kind != kind:
 		return "", usage.Errorf("the request %q is of kind %s, which %s does not answer; use: %s", found[0].ID, found[0].Kind, CommandOf(kind),
 			strings.Join(r.Commands(found[0]), "\n  or: "))
@@ -93,7 +93,7 @@ const maxListed = 10
 // Listing lists open requests for an error.
 func (r *Run) Listing(open []contract.Request) string {
 	if len(open) == 0 {
-		return "; nothing of it is open"
+		return "; it has no open requests"
 	}
 	var b strings.Builder
 	b.WriteString("; open:")

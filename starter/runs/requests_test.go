@@ -34,9 +34,9 @@ func TestRequestsAreChosen(t *testing.T) {
 		"whole, though another begins with it": {kind: contract.RequestConfirm, word: "a#1/confirm/1.1-0000aaaa", open: twice, want: "a#1/confirm/1.1-0000aaaa"},
 		"answered before":                      {kind: contract.RequestConfirm, word: "was#1/confirm", open: runstest.Requests(), want: "was#1/confirm"},
 		"none of its kind":                     {kind: contract.RequestConfirm, open: runstest.Requests()[2:3], err: "the run \"r\" has no open request of kind confirm; open:\n  retry  b#2/model/1~1-2222bbbb  (no[2J key)"},
-		"none at all":                          {kind: contract.RequestConfirm, err: `the run "r" has no open request of kind confirm; nothing of it is open`},
+		"none at all":                          {kind: contract.RequestConfirm, err: `the run "r" has no open request of kind confirm; it has no open requests`},
 		"unknown":                              {kind: contract.RequestConfirm, word: "zzz", open: runstest.Requests(), err: `the run "r" has no open request "zzz"` + listing},
-		"not clear":                            {kind: contract.RequestConfirm, word: "aaaa", open: runstest.Requests(), err: `"aaaa" is the begin or end of 2 open requests of the run "r"; write more of it` + listing},
+		"not clear":                            {kind: contract.RequestConfirm, word: "aaaa", open: runstest.Requests(), err: `"aaaa" matches 2 open requests of the run "r"; write more of it` + listing},
 		"of another kind": {kind: contract.RequestConfirm, word: "2222bbbb", open: runstest.Requests(),
 			err: "the request \"b#2/model/1~1-2222bbbb\" is of kind retry, which confirm does not answer; use: starter retry r 'b#2/model/1~1-2222bbbb'\n  or: starter retry r 'b#2/model/1~1-2222bbbb' -give-up -reason TEXT"},
 	}

@@ -36,7 +36,7 @@ func (p *player) look(n, done int) {
 		return
 	}
 	if n >= looks || len(p.rec.Inbox) > 0 && len(st.Requests) == 0 && n >= still {
-		p.stands(&st)
+		p.noteWaiting(&st)
 		p.env.CancelWorkflow()
 		return
 	}
@@ -63,8 +63,8 @@ func (p *player) progress() int {
 	return n
 }
 
-// stands notes what the run waits for that the recording does not tell.
-func (p *player) stands(st *contract.Status) {
+// noteWaiting notes what the run waits for that the recording does not tell.
+func (p *player) noteWaiting(st *contract.Status) {
 	if len(st.Requests) > 0 {
 		q := &st.Requests[0]
 		p.differ("", "what the run waits for", "an answer of the recording, or the run's end", fmt.Sprintf("%s: %s (request %s)", q.Kind, q.Text, q.ID))
@@ -90,7 +90,7 @@ func (p *player) toBeCancelled() bool {
 	if len(p.found) > 0 && (ended || len(p.rec.Inbox) > 0) {
 		return true
 	}
-	if !ended || slices.ContainsFunc(p.gates, func(g *gate) bool { return len(g.mail) > 0 }) {
+	if !ended || slices.ContainsFunc(p.gates, func(g *gate) bool { return len(g.pending) > 0 }) {
 		return false
 	}
 	return !slices.ContainsFunc(p.rec.Calls, func(c Call) bool { return !p.made[c.At] })

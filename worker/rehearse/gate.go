@@ -37,12 +37,12 @@ type gate struct {
 	interceptor.WorkflowInboundInterceptorBase
 	p     *player
 	place string
-	// mail is what is still to be given, in order, done counts what has been; started reports whether the
+	// pending are the deliveries still to be made, in order, done counts the others; started reports whether the
 	// run has.
-	mail    []*Delivery
+	pending []*Delivery
 	done    int
 	started bool
-	// turns and resumed are signals that are held back; expected are the turns of mail by key.
+	// turns and resumed are signals that are held back; expected are the pending turns by key.
 	turns, resumed map[string]*interceptor.HandleSignalInput
 	expected       map[string]*TurnOf
 	// ended are calls and runs whose results are held back, given those that are no longer.
@@ -59,12 +59,12 @@ func (g *gate) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 	g.place = g.p.below(workflow.GetInfo(ctx).WorkflowExecution.ID)
 	for i := range g.p.rec.Inbox {
 		if d := &g.p.rec.Inbox[i]; d.Run == g.place {
-			g.mail = append(g.mail, d)
+			g.pending = append(g.pending, d)
 		}
 	}
 	g.started = true
 	g.p.joined(g)
-	for _, d := range g.mail {
+	for _, d := range g.pending {
 		for i := range d.Turns {
 			g.expected[d.Turns[i].key()] = &d.Turns[i]
 		}
@@ -76,19 +76,19 @@ func (g *gate) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 
 // deliver gives the run one delivery after the other, each when all of it is there.
 func (g *gate) deliver(ctx workflow.Context) {
-	for len(g.mail) > 0 {
-		d := g.mail[0]
+	for len(g.pending) > 0 {
+		d := g.pending[0]
 		if workflow.Await(ctx, func() bool { return g.p.freed() || g.missing(d) == "" }) != nil {
 			return
 		}
 		if g.p.freed() || workflow.Sleep(ctx, settling) != nil {
 			break
 		}
-		g.mail = g.mail[1:]
+		g.pending = g.pending[1:]
 		g.done++
 		g.give(ctx, d)
 	}
-	g.mail = nil
+	g.pending = nil
 	for _, held := range []map[string]*interceptor.HandleSignalInput{g.turns, g.resumed} {
 		for _, in := range held {
 			g.pass(ctx, in)
@@ -137,10 +137,10 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 		if raw, err := q.Stored(); err == nil {
 			g.p.keep(raw)
 		}
-		g.tell(ctx, contract.UpdatePrompt, contract.PromptInput{ID: q.ID, Prompt: q.Prompt, Images: q.Images})
+		g.signal(ctx, contract.UpdatePrompt, contract.PromptInput{ID: q.ID, Prompt: q.Prompt, Images: q.Images})
 	}
 	if d.Stop != nil {
-		g.tell(ctx, contract.UpdateCloseSession, d.Stop)
+		g.signal(ctx, contract.UpdateCloseSession, d.Stop)
 	}
 	for _, at := range d.Ended {
 		g.given[at] = true
@@ -150,8 +150,8 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 	}
 }
 
-// tell signals the run what somebody message it.
-func (g *gate) tell(ctx workflow.Context, name string, v any) {
+// signal sends the run a recorded message.
+func (g *gate) signal(ctx workflow.Context, name string, v any) {
 	payload, err := converter.GetDefaultDataConverter().ToPayloads(v)
 	if err != nil {
 		g.p.differ("", name, "something that can be sent", err.Error())
@@ -169,7 +169,7 @@ func (g *gate) pass(ctx workflow.Context, in *interceptor.HandleSignalInput) {
 // HandleSignal holds back what the recording gives a later time.
 func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
 	switch {
-	case g.started && (len(g.mail) == 0 || g.p.freed()):
+	case g.started && (len(g.pending) == 0 || g.p.freed()):
 	case in.SignalName == contract.SignalTurn:
 		var message contract.ChildTurn
 		if !read(in.Arg, &message) {
@@ -178,7 +178,7 @@ func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalIn
 		got := NewTurnOf(g.p.below(message.Session), &message.Turn)
 		if want := g.expected[got.key()]; want != nil {
 			g.turns[got.key()] = in
-			g.p.hear(want, &got)
+			g.p.compareHeld(want, &got)
 			return nil
 		}
 	case in.SignalName == contract.UpdatePrompt:
@@ -186,7 +186,7 @@ func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalIn
 		if !read(in.Arg, &message) {
 			break
 		}
-		for _, d := range g.mail {
+		for _, d := range g.pending {
 			if slices.Contains(d.Resumed, message.ID) {
 				g.resumed[message.ID] = in
 				return nil
@@ -266,7 +266,7 @@ func (o *gateOut) ExecuteChildWorkflow(ctx workflow.Context, kind string, args .
 
 // closed is how a run below ends by what is still to be given, "" where that does not say.
 func (g *gate) closed(place string) string {
-	for _, d := range g.mail {
+	for _, d := range g.pending {
 		for _, c := range d.Closed {
 			if c.Run == place {
 				return c.Status
@@ -278,7 +278,7 @@ func (g *gate) closed(place string) string {
 
 // waits reports whether a call's result is among what is still to be given.
 func (g *gate) waits(at string) bool {
-	return slices.ContainsFunc(g.mail, func(d *Delivery) bool { return slices.Contains(d.Ended, at) })
+	return slices.ContainsFunc(g.pending, func(d *Delivery) bool { return slices.Contains(d.Ended, at) })
 }
 
 // below is the place of a run.
@@ -289,8 +289,8 @@ func (p *player) below(id string) string {
 	return strings.TrimPrefix(id, p.rec.ID+"/")
 }
 
-// hear compares how a turn below ended.
-func (p *player) hear(want, got *TurnOf) {
+// compareHeld compares how a turn below ended.
+func (p *player) compareHeld(want, got *TurnOf) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.compareTurn(want, got)
@@ -318,9 +318,9 @@ func (p *player) held() (d *Delivery, what string) {
 	all := p.gates
 	p.mu.Unlock()
 	for _, g := range all {
-		if len(g.mail) > 0 {
-			if what := g.missing(g.mail[0]); what != "" {
-				return g.mail[0], what
+		if len(g.pending) > 0 {
+			if what := g.missing(g.pending[0]); what != "" {
+				return g.pending[0], what
 			}
 		}
 	}

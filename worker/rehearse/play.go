@@ -118,7 +118,7 @@ func (p *player) input() (*contract.RunInput, error) {
 		in.Model = llm.ScriptModel
 	}
 	in.OnError, in.MaxEvents = contract.OnErrorFail, 0
-	if err := p.know(in.Script); err != nil {
+	if err := p.keepValue(in.Script); err != nil {
 		return nil, err
 	}
 	chat, err := json.Marshal(in.History)
@@ -126,15 +126,15 @@ func (p *player) input() (*contract.RunInput, error) {
 		return nil, err
 	}
 	for _, m := range []*contract.Message{contract.InputMessage(in.Input, in.Images), {Role: contract.RoleUser, Text: string(chat)}} {
-		if err := p.know(m); err != nil {
+		if err := p.keepValue(m); err != nil {
 			return nil, err
 		}
 	}
 	return &in, nil
 }
 
-// know keeps content that the run stores of its input, as it is after a journey through a payload.
-func (p *player) know(v any) error {
+// keepValue keeps content that the run stores of its input, as it is after a journey through a payload.
+func (p *player) keepValue(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err

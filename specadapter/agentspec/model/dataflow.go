@@ -8,11 +8,6 @@ import (
 	"weft/specadapter/source"
 )
 
-// feed is what gives an input its values. One without sources has an edge with an error.
-type feed struct {
-	sources []int // numbers of nodes
-}
-
 // checkData reports inputs that nothing feeds, and those that only some paths feed.
 func (l *loader) checkData(c *Component, g *graph) {
 	if slices.ContainsFunc(g.Nodes, func(n *Component) bool { return n.Type.Unknown }) {
@@ -29,7 +24,7 @@ func (l *loader) checkData(c *Component, g *graph) {
 		for i := range node.Inputs {
 			in := &node.Inputs[i]
 			if node.needs(in) {
-				l.checkFed(c, g, n, in, feeds[key{n, in.Title}], unsure)
+				l.checkFed(c, g, n, in, feeds, unsure)
 			}
 		}
 	}
@@ -37,16 +32,16 @@ func (l *loader) checkData(c *Component, g *graph) {
 }
 
 // checkFed judges what feeds one input of node n, where something must.
-func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, f *feed, unsure bool) {
+func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map[key][]int, unsure bool) {
 	at := l.itemAt(c, "nodes", n)
 	if g.Nodes[n].ins {
 		at = in.At
 	}
-	switch {
-	case f == nil && !unsure:
+	switch sources, fed := feeds[key{n, in.Title}]; {
+	case !fed && !unsure:
 		l.unfed(c, at, g.Nodes[n], in)
-	case f != nil && len(f.sources) > 0:
-		l.maybeUnfed(g, at, n, in, f)
+	case len(sources) > 0:
+		l.maybeUnfed(g, at, n, in, sources)
 	}
 }
 
@@ -68,8 +63,8 @@ type forgotten struct {
 	text, help string
 }
 
-// tellForgotten reports inputs without edges, as warnings in flows that the main component does not use.
-func (l *loader) tellForgotten() {
+// reportForgotten reports inputs without edges, as warnings in flows that the main component does not use.
+func (l *loader) reportForgotten() {
 	var used map[*Component]bool
 	if l.doc.Root != nil && len(l.forgotten) > 0 {
 		used = map[*Component]bool{}
@@ -175,12 +170,12 @@ func (l *loader) publish(c *Component, g *graph) {
 	}
 }
 
-// feeds lists what feeds each input.
-func (g *graph) feeds(l *loader, c *Component) map[key]*feed {
+// feeds lists the nodes that feed each input; none where an edge to it has an error.
+func (g *graph) feeds(l *loader, c *Component) map[key][]int {
 	if g.public {
 		return g.byTitle(l, c)
 	}
-	out := map[key]*feed{}
+	out := map[key][]int{}
 	for _, e := range g.Data {
 		// What a node gives itself comes too late for its first round; an end gives nothing
 		// to others.
@@ -188,20 +183,17 @@ func (g *graph) feeds(l *loader, c *Component) map[key]*feed {
 			continue
 		}
 		k := key{g.index[e.To], e.Input}
-		if out[k] == nil {
-			out[k] = &feed{}
-		}
-		out[k].sources = append(out[k].sources, g.index[e.From])
+		out[k] = append(out[k], g.index[e.From])
 	}
 	for _, e := range g.looseData {
-		out[key{g.index[e.To], e.Input}] = &feed{}
+		out[key{g.index[e.To], e.Input}] = nil
 	}
 	return out
 }
 
 // byTitle is feeds where titles alone connect, whose types it checks.
-func (g *graph) byTitle(l *loader, c *Component) map[key]*feed {
-	titles := map[string]*feed{}
+func (g *graph) byTitle(l *loader, c *Component) map[key][]int {
+	titles := map[string][]int{}
 	types := map[string][]*Property{} // one output for each type of a title
 	for n, node := range g.Nodes {
 		if node.Type.ActsAs("EndNode") {
@@ -209,24 +201,21 @@ func (g *graph) byTitle(l *loader, c *Component) map[key]*feed {
 		}
 		for i := range node.Outputs {
 			o := &node.Outputs[i]
-			if titles[o.Title] == nil {
-				titles[o.Title] = &feed{}
-			}
-			titles[o.Title].sources = append(titles[o.Title].sources, n)
+			titles[o.Title] = append(titles[o.Title], n)
 			if !slices.ContainsFunc(types[o.Title], func(p *Property) bool { return p.Type == o.Type }) && l.work(c.At, 1+len(types[o.Title])) {
 				types[o.Title] = append(types[o.Title], o)
 			}
 		}
 	}
-	out := map[key]*feed{}
+	out := map[key][]int{}
 	for n, node := range g.Nodes {
 		for i := range node.Inputs {
 			in := &node.Inputs[i]
-			f := titles[in.Title]
-			if node.Type.ActsAs("StartNode") || f == nil || len(f.sources) == 1 && f.sources[0] == n {
+			from := titles[in.Title]
+			if node.Type.ActsAs("StartNode") || len(from) == 0 || len(from) == 1 && from[0] == n {
 				continue
 			}
-			out[key{n, in.Title}] = f
+			out[key{n, in.Title}] = from
 			for _, o := range types[in.Title] {
 				if !l.castable(in.At, o.Type, in.Type) {
 					l.Errorf(l.itemAt(c, "nodes", n), "data-edge-castable", "use compatible types or add data edges", "input %s of %s is %s, but an output of that title, at %s, is %s",
@@ -239,9 +228,9 @@ func (g *graph) byTitle(l *loader, c *Component) map[key]*feed {
 }
 
 // maybeUnfed reports an input that a run can reach before anything fed it.
-func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, f *feed) {
+func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, sources []int) {
 	start := g.index[g.Start]
-	if slices.Contains(f.sources, start) {
+	if slices.Contains(sources, start) {
 		return
 	}
 	if l.skipPaths || len(g.Control) > maxSteps/4-l.steps {
@@ -252,12 +241,12 @@ func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, f *fee
 		return
 	}
 	stop := make([]bool, len(g.Nodes))
-	for _, s := range f.sources {
+	for _, s := range sources {
 		stop[s] = true
 	}
 	stop[n] = true
 	seen := make([]bool, len(g.Nodes))
-	l.steps += g.walk(start, seen, func(node int) bool { return !stop[node] }) + len(f.sources) + len(g.Nodes)/4
+	l.steps += g.walk(start, seen, func(node int) bool { return !stop[node] }) + len(sources) + len(g.Nodes)/4
 	if seen[n] {
 		l.Warnf(at, "input-maybe-unfed", "add a default, or a DataFlowEdge from a node that always runs before it",
 			"a run can reach %s before its input %s has a value", g.Nodes[n], source.Quote(in.Title))

@@ -209,7 +209,7 @@ func (l *loader) main(doc *source.Document) {
 	}
 	l.rest()
 	l.unmapped()
-	l.tellForgotten()
+	l.reportForgotten()
 	l.doc.Root = l.runnable(l.doc.Root)
 }
 
@@ -242,7 +242,7 @@ func (l *loader) definitionsOnly(doc *source.Document) {
 	l.files[0].root = doc.Root
 	l.enter(&scope{file: doc.Name}, doc.Root)
 	l.rest()
-	l.tellForgotten()
+	l.reportForgotten()
 	l.sketch()
 }
 
