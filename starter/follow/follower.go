@@ -76,6 +76,8 @@ type Follower struct {
 	// asks is closed when the run asks a person for the first time.
 	asks  chan struct{}
 	asked sync.Once
+	// readers are those of the histories below the run.
+	readers sync.WaitGroup
 }
 
 // New returns a follower of a run, from the first event of target.RunID on.
@@ -123,13 +125,16 @@ func (f *Follower) Follow(ctx context.Context, helpers ...func(context.Context))
 
 // all reads histories from the root's on until the run is closed, with some helpers beside.
 func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context.Context)) error {
+	reading, stop := context.WithCancel(ctx)
+	defer f.readers.Wait() // nothing is reported behind the end
+	defer stop()
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	var watchers sync.WaitGroup
 	for _, help := range helpers {
 		watchers.Go(func() { defer f.caught(); help(watching) })
 	}
-	err := f.read(ctx, root)
+	err := f.read(reading, root)
 	unwatch()
 	watchers.Wait()
 	if err == nil {
@@ -210,13 +215,13 @@ func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 			close(child.done)
 			return
 		}
-		go func() {
+		f.readers.Go(func() {
 			defer f.caught()
 			defer close(child.done)
 			if err := f.read(ctx, child); err != nil && ctx.Err() == nil {
 				f.Once("lost "+child.id, "%s cannot be followed: %v", plaintext.Line(child.id, 200), err)
 			}
-		}()
+		})
 	case *history.ChildEnded:
 		child := t.children[d.Requested]
 		if child == nil {
