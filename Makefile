@@ -46,7 +46,7 @@ ON_CLUSTER = $(if $(filter 127.%,$(TEMPORAL_ADDRESS)),TEMPORAL_ADDRESS=$(TEMPORA
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test race lint check e2e replay golden record picture chaos demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
+.PHONY: help build devserver test race lint check e2e replay golden record picture chaos yields demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -101,6 +101,9 @@ picture: build ## Draw README's picture of the Web UI anew, with a headless brow
 chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=short: at a few; TEMPORAL_ADDRESS as for e2e)
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 120m -v -run '^TestEndToEndChaos$$' ./tests/chaos \
 	  | grep --line-buffered -v '^=== RUN'
+
+yields: build ## Have the examples and more flows continue as new at every await (YIELDS=continuum/triage: those of a flow; continuum/triage/12: at 12 events)
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) YIELDS='$(or $(YIELDS),all)' go test -count=1 -timeout 60m -v -run '^TestEndToEndYields$$' ./tests/dialects | grep -vE '^=== |--- PASS'
 
 demo: build ## Run an example flow on an embedded Temporal and show it
 	@$(DEVSERVER) -db $(DB) -demo $(EXAMPLE).json -demo-input $(EXAMPLE).input.txt -demo-script $(EXAMPLE).script

@@ -162,3 +162,25 @@ const AgentspecDigestScript = `rules:
 - {turn: 2, match: "^In short: reminded$", say: let me think again}
 - {turn: 3, match: "^In short: reminded$", say: once more}
 - {turn: 4, match: "^In short: reminded$", call: [{tool: submit_result, arguments: {n: 4}}]}`
+
+// AgentspecPayroll runs a flow for each of three people, beside each other. Its agent pays them, each of which
+// needs a yes.
+const AgentspecPayroll = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"payroll","start_node":{"$component_ref":"start"},
+"nodes":[{"$component_ref":"start"},{"$component_ref":"each"},{"$component_ref":"end"}],
+"control_flow_connections":[
+{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"start"},"to_node":{"$component_ref":"each"}},
+{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"each"},"to_node":{"$component_ref":"end"}}],
+"data_flow_connections":[
+{"component_type":"DataFlowEdge","name":"1","source_node":{"$component_ref":"start"},"source_output":"names","destination_node":{"$component_ref":"each"},"destination_input":"iterated_name"},
+{"component_type":"DataFlowEdge","name":"2","source_node":{"$component_ref":"each"},"source_output":"collected_word","destination_node":{"$component_ref":"end"},"destination_input":"words"}],
+"$referenced_components":{
+"model":{"component_type":"OpenAiCompatibleConfig","name":"m","model_id":"m","url":"http://127.0.0.1:1"},
+"start":{"component_type":"StartNode","name":"start","inputs":[{"title":"names","type":"array","items":{"type":"string"},"default":["Ann","Bob","Cid"]}]},
+"each":{"component_type":"ParallelMapNode","name":"each","subflow":{"$component_ref":"one"}},
+"one":{"component_type":"Flow","name":"one","start_node":{"$component_ref":"o1"},"nodes":[{"$component_ref":"o1"},{"$component_ref":"o2"},{"$component_ref":"o3"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"o1","from_node":{"$component_ref":"o1"},"to_node":{"$component_ref":"o2"}},{"component_type":"ControlFlowEdge","name":"o2","from_node":{"$component_ref":"o2"},"to_node":{"$component_ref":"o3"}}]},
+"o1":{"component_type":"StartNode","name":"o1","inputs":[{"title":"name","type":"string"}]},
+"o2":{"component_type":"AgentNode","name":"payer","agent":{"component_type":"Agent","name":"a","llm_config":{"$component_ref":"model"},"system_prompt":"[payer] {{name}}","human_in_the_loop":false,
+"inputs":[{"title":"name","type":"string"}],"outputs":[{"title":"word","type":"string"}],"tools":[{"component_type":"ServerTool","name":"pay","inputs":[{"title":"n","type":"number"}]}]}},
+"o3":{"component_type":"EndNode","name":"o3","outputs":[{"title":"word","type":"string"}]},
+"end":{"component_type":"EndNode","name":"end","outputs":[{"title":"words","type":"array","items":{"type":"string"}}]}}}`

@@ -1,0 +1,332 @@
+package dialects
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/specadapter"
+	"weft/tests/harness"
+)
+
+const (
+	// yieldsAtOnce is how many runs are under way at a time: most of them wait, since the server lets a run
+	// continue as new once a second.
+	yieldsAtOnce = 40
+	// yieldTimeout bounds one run.
+	yieldTimeout = 5 * time.Minute
+)
+
+// yieldFlow is a flow that is stopped at each of its awaits.
+type yieldFlow struct {
+	name string
+	in   contract.RunInput
+	// messages are the answers to requests of kind message, in their order.
+	messages []string
+	// worker runs it.
+	worker *harness.Worker
+}
+
+// yieldOutcome is what a run gave: it must be the same wherever the run stops and goes on.
+type yieldOutcome struct {
+	Result   *contract.RunResult
+	Failure  string
+	Asked    []string
+	Problems []string
+	tree     *harness.Tree
+}
+
+// TestEndToEndYields has every run of a flow's tree continue as new where its history has n events: each
+// activity is scheduled once, everybody is asked once, and result and usage are those of the undisturbed run.
+//
+// YIELDS=all takes every n up to the undisturbed run's length, other texts take the runs whose name has them
+// ("continuum/triage/12"); without YIELDS a few n of each flow are taken.
+func TestEndToEndYields(t *testing.T) {
+	t.Parallel()
+	flows := slices.Concat(yieldExamples(t), yieldCases(t))
+	form, slots := os.Getenv("YIELDS"), make(chan struct{}, yieldsAtOnce)
+	ran := 0
+	var mu sync.Mutex
+	t.Run("flows", func(t *testing.T) {
+		for _, f := range flows {
+			if form != "" && form != "all" && !strings.Contains(form, f.name) && !strings.Contains(f.name, form) {
+				continue
+			}
+			t.Run(f.name, func(t *testing.T) {
+				t.Parallel()
+				calm := f.play(0, slots)
+				if len(calm.Problems) > 0 {
+					t.Fatalf("undisturbed: %s", strings.Join(calm.Problems, "\n"))
+				}
+				var all sync.WaitGroup
+				for n := 1; n <= calm.tree.Longest; n++ {
+					if !yieldsAt(form, f.name, n, calm.tree.Longest) {
+						continue
+					}
+					mu.Lock()
+					ran++
+					mu.Unlock()
+					all.Go(func() {
+						got := f.play(n, slots)
+						if diff := calm.diff(got); diff != "" {
+							t.Errorf("%s/%d: %s", f.name, n, diff)
+						}
+					})
+				}
+				all.Wait()
+			})
+		}
+	})
+	if ran == 0 {
+		t.Errorf("YIELDS is %q, which no run's name has; names are like %q", form, flows[0].name+"/12")
+	}
+	t.Logf("%d runs of %d flows", ran, len(flows))
+}
+
+// yieldsAt reports whether the run of a flow that continues at n events is taken.
+func yieldsAt(form, name string, n, longest int) bool {
+	switch form {
+	case "":
+		return n == longest/4 || n == longest/2 || n == longest*3/4
+	case "all":
+		return true
+	}
+	full := fmt.Sprintf("%s/%d", name, n)
+	return full == form || strings.Contains(name, form)
+}
+
+// diff tells how an outcome differs from that of the undisturbed run.
+func (o *yieldOutcome) diff(got *yieldOutcome) string {
+	out := slices.Clone(got.Problems)
+	if diff := cmp.Diff(o.Result, got.Result); diff != "" {
+		out = append(out, "result (-undisturbed +got):\n"+diff)
+	}
+	if o.Failure != got.Failure {
+		out = append(out, fmt.Sprintf("failure %q, want %q", got.Failure, o.Failure))
+	}
+	if diff := cmp.Diff(o.Asked, got.Asked); diff != "" {
+		out = append(out, "requests (-undisturbed +got):\n"+diff)
+	}
+	if o.tree != nil && got.tree != nil {
+		if diff := cmp.Diff(o.tree.Scheduled, got.tree.Scheduled); diff != "" {
+			out = append(out, "activities (-undisturbed +got):\n"+diff)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// play runs the flow to its end; it continues as new at n events.
+func (f *yieldFlow) play(n int, slots chan struct{}) *yieldOutcome {
+	slots <- struct{}{}
+	defer func() { <-slots }()
+	ctx, cancel := context.WithTimeout(context.Background(), yieldTimeout)
+	defer cancel()
+	in, out := f.in, &yieldOutcome{}
+	in.V, in.MaxEvents = contract.Version, n
+	if in.Model == "" {
+		in.Model = "script"
+	}
+	id := fmt.Sprintf("yield-%s-%d-%d", strings.ReplaceAll(f.name, "/", "-"), n, time.Now().UnixNano())
+	run, err := f.worker.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: f.worker.Queue, ID: id}, contract.WorkflowFlow, in)
+	if err != nil {
+		out.Problems = append(out.Problems, fmt.Sprintf("start: %v", err))
+		return out
+	}
+	first := run.GetRunID()
+	ended, done := make(chan struct{}), make(chan struct{})
+	people := &yieldPeople{flow: f, id: id, answered: map[string]bool{}}
+	go func() {
+		defer close(done)
+		people.answer(ctx, ended)
+	}()
+	var result contract.RunResult
+	err = f.worker.Client.GetWorkflow(ctx, id, "").Get(ctx, &result)
+	close(ended)
+	<-done
+	out.Problems, out.Asked = append(out.Problems, people.problems...), people.asked()
+	switch {
+	case ctx.Err() != nil:
+		out.Problems = append(out.Problems, fmt.Sprintf("%s did not end", id))
+		return out
+	case err != nil:
+		out.Failure = contract.FailureOf(err).Error()
+	default:
+		raw, _ := json.Marshal(result)
+		out.Result = &contract.RunResult{}
+		if err := json.Unmarshal(bytes.ReplaceAll(raw, []byte(id), []byte("no-run-id")), out.Result); err != nil {
+			out.Problems = append(out.Problems, err.Error())
+		}
+	}
+	if out.tree, err = harness.ReadTree(ctx, f.worker.Client, id, first); err != nil {
+		out.Problems = append(out.Problems, err.Error())
+		return out
+	}
+	for a, n := range out.tree.Scheduled {
+		if n > 1 {
+			out.Problems = append(out.Problems, fmt.Sprintf("%s was scheduled %d times", a, n))
+		}
+	}
+	return out
+}
+
+// yieldPeople answer what a run asks.
+type yieldPeople struct {
+	flow     *yieldFlow
+	id       string
+	answered map[string]bool
+	messages int
+	problems []string
+}
+
+func (p *yieldPeople) asked() []string { return slices.Sorted(maps.Keys(p.answered)) }
+
+// answer answers each request once, until the run has ended.
+func (p *yieldPeople) answer(ctx context.Context, ended <-chan struct{}) {
+	c := p.flow.worker.Client
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+		asked, cancel := context.WithTimeout(ctx, 10*time.Second)
+		var s contract.Status
+		v, err := c.QueryWorkflow(asked, p.id, "", contract.QueryStatus)
+		if err == nil {
+			err = v.Get(&s)
+		}
+		cancel()
+		if err != nil {
+			continue
+		}
+		slices.SortFunc(s.Requests, func(a, b contract.Request) int { return strings.Compare(a.ID, b.ID) })
+		for _, q := range s.Requests {
+			p.reply(ctx, q)
+		}
+	}
+}
+
+// reply answers a request, unless that was done.
+func (p *yieldPeople) reply(ctx context.Context, q contract.Request) {
+	id := strings.ReplaceAll(q.ID, p.id, "")
+	if p.answered[id] {
+		p.problems = append(p.problems, fmt.Sprintf("%s is asked again: %s", id, q.Text))
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	u, err := p.flow.worker.Client.UpdateWorkflow(within, client.UpdateWorkflowOptions{
+		WorkflowID: p.id, UpdateName: q.Kind, Args: []any{p.reaction(q)}, WaitForStage: client.WorkflowUpdateStageCompleted})
+	if err == nil {
+		err = u.Get(within, nil)
+	}
+	if err != nil {
+		return // the run continues as new: the request is still there
+	}
+	p.answered[id] = true
+	if q.Kind == contract.RequestMessage {
+		p.messages++
+	}
+}
+
+// reaction is the answer to a request. Calls with a 2 in their arguments are refused.
+func (p *yieldPeople) reaction(q contract.Request) any {
+	switch yes := !strings.Contains(string(q.Arguments), "2"); q.Kind {
+	case contract.RequestConfirm:
+		return contract.ConfirmAnswer{ID: q.ID, Approve: &yes}
+	case contract.RequestToolResult:
+		return contract.ToolResultAnswer{ID: q.ID, Result: json.RawMessage(`{"sent":true}`)}
+	case contract.RequestRetry:
+		return contract.RetryAnswer{ID: q.ID}
+	}
+	text := "Yes"
+	if p.messages < len(p.flow.messages) {
+		text = p.flow.messages[p.messages]
+	}
+	return contract.MessageAnswer{ID: q.ID, Text: text}
+}
+
+// yieldExamples are the examples that need no servers of their own.
+func yieldExamples(t *testing.T) []yieldFlow {
+	t.Helper()
+	root, err := filepath.Abs("../examples/blueprint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	greet, shop := greetings(t), articles(t)
+	worker := yieldWorker(t, harness.TestRun{Tools: exampleTools, Functions: exampleFunctions,
+		ToolSettings: tool.Settings{AllowPrivate: true, Trusted: []string{root}}})
+	files, err := filepath.Glob("../examples/*/*.script")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []yieldFlow
+	for _, script := range files {
+		base := strings.TrimSuffix(script, ".script")
+		file := exampleFile(base)
+		if file == "" {
+			continue
+		}
+		name := strings.TrimPrefix(base, "../examples/")
+		res := loadExample(t, file)
+		f := yieldFlow{name: name, worker: worker, in: contract.RunInput{Script: harness.Script(t, harness.ReadFile(t, script))}}
+		if filepath.Base(file) != specadapter.FolderMain {
+			doc := strings.NewReplacer("http://localhost:3002/sse", greet+"/sse", "http://localhost:3003", shop).Replace(harness.ReadFile(t, file))
+			o := specadapter.Options{UnboundTools: map[string]bool{}}
+			for _, fn := range exampleFunctions {
+				o.UnboundTools[fn.Name()] = true
+			}
+			if res, _ = specadapter.Load(filepath.Base(file), []byte(doc), o); res == nil {
+				t.Fatalf("%s does not load", file)
+			}
+		}
+		begin(t, res, base, &f.in)
+		if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
+			f.in.Input = strings.TrimSpace(string(raw))
+		}
+		if raw, err := os.ReadFile(base + ".answers"); err == nil {
+			f.messages = strings.Split(strings.TrimSpace(string(raw)), "\n")
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// exampleFile is the document of an example, or "" where it needs other workers or a client.
+func exampleFile(base string) string {
+	folder := filepath.Base(filepath.Dir(base))
+	if folder == "elsewhere" || folder == "weather" {
+		return ""
+	}
+	for _, file := range []string{base + ".json", base + ".yaml", filepath.Join(filepath.Dir(base), "agents", filepath.Base(base), specadapter.FolderMain)} {
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return ""
+}
+
+// yieldWorker starts a worker with the tools of r.
+func yieldWorker(t *testing.T, r harness.TestRun) *harness.Worker {
+	t.Helper()
+	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("yields-%d", time.Now().UnixNano())}
+	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, r.OpenTools(t))
+	t.Cleanup(h.Worker.Stop)
+	return h
+}
