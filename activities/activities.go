@@ -206,9 +206,3 @@ func (a *Activities) toActivityError(ctx context.Context, err error) error {
 	measureFailure(ctx, f)
 	return f.Wire()
 }
-
-// key is the idempotency key: the same for all attempts of a call.
-func key(ctx context.Context) string {
-	i := activity.GetInfo(ctx)
-	return i.WorkflowExecution.RunID + "/" + i.ActivityID
-}

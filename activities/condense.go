@@ -32,7 +32,7 @@ func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, b
 		messages: []contract.Message{{Role: contract.RoleUser, Text: fmt.Sprintf(
 			"<task>\n%s\n</task>\n\n<value key=%q>\n%s\n</value>", in.Prompt, in.Key, value)}},
 		call: &llm.Call{
-			IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
+			IdempotencyKey: in.IdempotencyKey, Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
 			Node: in.Node, Step: in.Step, Turn: 1, Partial: beats.progress, Waiting: beats.waiting,
 		},
 	})

@@ -44,7 +44,7 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, beats *
 		answer, err := a.generate(ctx, modelCall{
 			model: in.Model, script: in.Script, system: judgeSystem, messages: messages,
 			call: &llm.Call{
-				IdempotencyKey: fmt.Sprintf("%s/%d", key(ctx), try), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindJudge,
+				IdempotencyKey: fmt.Sprintf("%s/%d", in.IdempotencyKey, try), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindJudge,
 				Node: in.Node, Step: in.Step, Turn: try, Question: in.Question, JSON: true, Waiting: beats.waiting,
 			},
 		}, llms.WithTemperature(0))

@@ -43,7 +43,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, beats *
 		return nil, err
 	}
 	call := &llm.Call{
-		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
+		IdempotencyKey: in.IdempotencyKey, Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
 		Node: profile.Node, Step: in.Step, Turn: turnOf(messages), Partial: beats.progress, Waiting: beats.waiting,
 	}
 	sent := messagesSent(messages, in.Sent)

@@ -10,7 +10,7 @@ import (
 // prints too much, is an error.
 func (a *Activities) RunProgram(ctx context.Context, in contract.ProgramInput) (*contract.ProgramResult, error) {
 	defer a.heartbeat(ctx).stop()
-	out, err := a.deps.Tools.Run(ctx, &in.Program, key(ctx))
+	out, err := a.deps.Tools.Run(ctx, &in.Program, in.IdempotencyKey)
 	if err == nil {
 		a.maskProgram(out)
 		err = a.checkSize("what the program printed", out)

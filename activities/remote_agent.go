@@ -15,7 +15,7 @@ import (
 // remote sends a remote agent what users wrote since its last message. A later attempt continues the task of
 // an earlier one.
 func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, started func(string)) (*contract.ModelResult, error) {
-	turn := tool.Turn{Key: key(ctx), Started: started, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
+	turn := tool.Turn{Key: in.IdempotencyKey, Started: started, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
 	turn.Text, turn.Session = messagesSince(messages, p.Remote.Connection.URL)
 	if activity.HasHeartbeatDetails(ctx) {
 		var b contract.Heartbeat

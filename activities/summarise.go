@@ -32,7 +32,7 @@ func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput,
 		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("messages %d to %d of %d are to be summarised", in.From, in.To, len(messages))}
 	}
 	call := &llm.Call{
-		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
+		IdempotencyKey: in.IdempotencyKey, Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
 		Node: in.Node, Step: in.Step, Turn: 1, Partial: beats.progress, Waiting: beats.waiting,
 	}
 	opts := options(in.Params, nil, call, nil, false)

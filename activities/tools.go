@@ -191,7 +191,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, beats *he
 		in.Arguments = args
 	}
 	calling, span := startTool(ctx, in)
-	result, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Caller: conversation(ctx), Progress: beats.progress, Panicked: func(value any, stack []byte) {
+	result, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: in.IdempotencyKey, Caller: conversation(ctx), Progress: beats.progress, Panicked: func(value any, stack []byte) {
 		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
 	}})
 	if result.Failed {

@@ -149,6 +149,8 @@ func foreign(in *contract.RunInput) string {
 		return "depth"
 	case in.Owner != "":
 		return "owner"
+	case in.FirstRun != "":
+		return "first_run"
 	case in.ScriptRef != nil:
 		return "script_ref"
 	}
@@ -191,6 +193,8 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	if err := f.session.Serve(ctx); err != nil {
 		return err
 	}
+	info := workflow.GetInfo(ctx)
+	f.run.Shared.FirstRun = cmp.Or(in.FirstRun, info.FirstRunID, info.WorkflowExecution.RunID)
 	f.run.Shared.Owner, f.run.Shared.OnError = in.Owner, in.OnError
 	if in.Snapshot != nil {
 		f.run.Shared.Owner, f.run.Shared.OnError = in.Snapshot.Shared.Owner, in.Snapshot.Shared.OnError

@@ -126,7 +126,7 @@ func (h *hooks) id(event string, n int) string {
 func (h *hooks) input(hook *plan.Hook, params json.RawMessage) contract.RunInput {
 	flow, src := h.run.Flow.StartClosure(hook.Flow), h.run.Source.Sub(hook.Flow)
 	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: h.run.Shared.Scope,
-		Unchecked: true, Model: h.run.Shared.Model, Depth: h.run.Shared.Depth + 1, MaxEvents: h.run.Shared.MaxEvents, MaxPayload: h.run.Shared.MaxPayload,
+		Unchecked: true, Model: h.run.Shared.Model, Depth: h.run.Shared.Depth + 1, FirstRun: h.run.Shared.FirstRun, MaxEvents: h.run.Shared.MaxEvents, MaxPayload: h.run.Shared.MaxPayload,
 		OnError: contract.OnErrorFail, ScriptRef: h.run.Shared.Script}
 }
 

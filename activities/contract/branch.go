@@ -56,8 +56,10 @@ type Shared struct {
 	MaxEvents int `json:"max_events,omitempty"`
 	// Owner is the workflow id of the run that owns all requests of the tree; OnError is wait
 	// or fail, see [RunInput].
-	Owner   string `json:"owner"`
-	OnError string `json:"on_error,omitempty"`
+	Owner string `json:"owner"`
+	// FirstRun is the first run id of the run at the root of the tree, for idempotency keys.
+	FirstRun string `json:"first_run"`
+	OnError  string `json:"on_error,omitempty"`
 	// MaxPayload is the largest payload in bytes that the store takes, found out once when
 	// the run started; 0 means that the run has no store.
 	MaxPayload int `json:"max_payload,omitempty"`

@@ -75,6 +75,7 @@ type TailEntry struct {
 
 // ModelInput is the input of the activity CallModel: one completion of Base plus Tail.
 type ModelInput struct {
+	CallKey
 	Profile ProfileRef `json:"profile"`
 	// Base is the thread as of the previous model call; Tail is what came since.
 	Base Head        `json:"base"`
@@ -109,6 +110,7 @@ type SentText struct {
 // SummariseInput is the input of the activity SummariseConversation: a summary of the messages From to To of
 // Base plus Tail, To left out.
 type SummariseInput struct {
+	CallKey
 	Model  string      `json:"model"`
 	Script *ContentRef `json:"script,omitempty"`
 	Node   string      `json:"node"`
@@ -243,6 +245,7 @@ type ToolSpec struct {
 
 // ToolInput is the input of the activity CallTool: one call of one tool.
 type ToolInput struct {
+	CallKey
 	Connection plan.Connection `json:"connection"`
 	Name       string          `json:"name"`
 	// Arguments are a JSON object. Long ones are left to Call, the assistant's message
@@ -282,6 +285,7 @@ type ToolResult struct {
 
 // JudgeInput is the input of the activity EvaluateCondition: one yes/no question.
 type JudgeInput struct {
+	CallKey
 	Model    string      `json:"model"`
 	Script   *ContentRef `json:"script,omitempty"`
 	Question string      `json:"question"`
@@ -321,6 +325,7 @@ type JudgeResult struct {
 // CondenseInput is the input of the activity CondenseValue: a value shortened to what a node
 // needs, for set_state_filtered.
 type CondenseInput struct {
+	CallKey
 	Model  string      `json:"model"`
 	Script *ContentRef `json:"script,omitempty"`
 	Node   string      `json:"node"`

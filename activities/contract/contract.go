@@ -152,6 +152,8 @@ type RunInput struct {
 	// Owner is the workflow id of the run that owns the tree's requests; set by the
 	// interpreter.
 	Owner string `json:"owner,omitempty"`
+	// FirstRun is that of [Shared].
+	FirstRun string `json:"first_run,omitempty"`
 	// MaxPayload is that of [Shared], from the run above; set by the interpreter.
 	MaxPayload int `json:"max_payload,omitempty"`
 	// MaxResultBytes is how many bytes the run brings back to the one above without asking; 0 means any; set

@@ -27,11 +27,15 @@ type ExternalActivity struct {
 	IdempotencyKey bool `json:"idempotency_key,omitempty"`
 }
 
-// CallKey is the second argument of an activity of another worker.
+// CallKey is a part of a call's input, and the second argument of an activity of another worker.
 type CallKey struct {
-	// IdempotencyKey is the same for all attempts of a call, and for no other call.
-	IdempotencyKey string `json:"idempotency_key"`
+	// IdempotencyKey is the same for all attempts of a call, wherever the run goes on, and for no other call: the
+	// first run id of the run at the root, and the path of the call below it.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
 }
+
+// SetIdempotencyKey is called where the call is made.
+func (k *CallKey) SetIdempotencyKey(key string) { k.IdempotencyKey = key }
 
 // ErrorText is what a model reads of a call that failed: that nobody took it, or the activity's own
 // words. Not ok: it is a failure like that of any tool.

@@ -14,6 +14,7 @@ const ClassProgramFailed = "program_failed"
 
 // ProgramInput asks for one run of a program.
 type ProgramInput struct {
+	CallKey
 	Program plan.Program `json:"program"`
 }
 

@@ -65,7 +65,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 func (c *toolCall) childInput(question string, params json.RawMessage, flow contract.FlowRef) contract.RunInput {
 	in := contract.RunInput{
 		V: contract.Version, Flow: flow, Input: question, Params: params, Model: c.agentRun.run.Shared.Model, OnError: c.agentRun.run.Shared.OnError,
-		Depth: c.agentRun.run.Shared.Depth + 1, ScriptRef: c.agentRun.run.Shared.Script, Owner: c.agentRun.run.Shared.Owner, MaxEvents: c.agentRun.run.Shared.MaxEvents,
+		Depth: c.agentRun.run.Shared.Depth + 1, ScriptRef: c.agentRun.run.Shared.Script, Owner: c.agentRun.run.Shared.Owner, FirstRun: c.agentRun.run.Shared.FirstRun, MaxEvents: c.agentRun.run.Shared.MaxEvents,
 		MaxPayload: c.agentRun.run.Shared.MaxPayload,
 	}
 	if flow.Text != "" {

@@ -159,7 +159,7 @@ func (c *callRun) heardOf(j *calledFlow) {
 
 // input is what a flow's run is started with.
 func (c *callRun) input(j *calledFlow, rest *contract.RunSnapshot) contract.RunInput {
-	in := contract.RunInput{V: contract.Version, Model: c.run.Shared.Model, Depth: c.run.Shared.Depth + 1, MaxEvents: c.run.Shared.MaxEvents}
+	in := contract.RunInput{V: contract.Version, Model: c.run.Shared.Model, Depth: c.run.Shared.Depth + 1, FirstRun: c.run.Shared.FirstRun, MaxEvents: c.run.Shared.MaxEvents}
 	if rest != nil && rest.Plan != nil {
 		in.Snapshot = rest
 		return in

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"strings"
+
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -62,7 +64,17 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o.ActivityID, o.Summary = contract.BoundID(c.ID), boundSummary(c.Summary)
 	args := c.encoded
 	if c.Remote != nil && c.Remote.IdempotencyKey {
-		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.Transcript.Run + "/" + o.ActivityID})
+		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.idempotencyKey(c)})
 	}
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...).Get(ctx, c.Out)
+}
+
+// idempotencyKey is the same for all attempts of a call, wherever the run goes on: the first run id of the run at the
+// root, and the path of the call below it.
+func (r *Run) idempotencyKey(c *Call) string {
+	path := strings.TrimPrefix(strings.TrimPrefix(r.Transcript.Workflow, r.Shared.Owner), "/")
+	if path != "" {
+		path += "/"
+	}
+	return r.Shared.FirstRun + "/" + path + contract.BoundID(c.ID)
 }

@@ -34,7 +34,7 @@ type Child struct {
 type ChildRun struct {
 	// Future is ready once the child has ended.
 	Future workflow.ChildWorkflowFuture
-	id string
+	id     string
 	// Asked is set when the child was asked to yield.
 	Asked bool
 }

@@ -150,6 +150,9 @@ func (r *Run) sized(next invoker) invoker {
 		c.encoded = nil
 		total := 0
 		for _, arg := range c.Args {
+			if k, ok := arg.(interface{ SetIdempotencyKey(string) }); ok {
+				k.SetIdempotencyKey(r.idempotencyKey(c))
+			}
 			raw, n, err := encode(arg, c.Remote == nil)
 			if err != nil {
 				return err

@@ -55,7 +55,7 @@ func (b *Children) launchAll() {
 // launch starts a session and waits for its end beside everything else.
 func (b *Children) launch(c *childSession) {
 	r := b.run
-	in := contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, MaxEvents: r.Shared.MaxEvents, Parent: r.Transcript.Workflow, Session: true}
+	in := contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, FirstRun: r.Shared.FirstRun, MaxEvents: r.Shared.MaxEvents, Parent: r.Transcript.Workflow, Session: true}
 	if c.Snapshot != nil && c.Snapshot.Plan != nil {
 		in.Snapshot = c.Snapshot
 	} else {
