@@ -144,6 +144,7 @@ type branchRun struct {
 	held    *contract.HeldResult
 	fetched workflow.Future
 	out     contract.BranchResult
+	err     error
 }
 
 func (b *branchRun) isReady() bool {
@@ -155,8 +156,12 @@ func (b *branchRun) isReady() bool {
 
 // fetchHeld begins to fetch the result that a child holds. It reports whether it does.
 func (f *flowRun) fetchHeld(ctx workflow.Context, b *branchRun) bool {
+	if b.held != nil {
+		return false
+	}
+	// The child has ended; a cancellation must not hide how.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	if b.held != nil || b.child.Future.Get(quiet, &b.out) != nil || b.out.Held == nil {
+	if b.err = b.child.Future.Get(quiet, &b.out); b.err != nil || b.out.Held == nil {
 		return false
 	}
 	b.release()
@@ -307,20 +312,14 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 
 // finishChild takes over what a chain came back with.
 func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
-	x, out := b.x, &b.out
-	var err error
+	x, out, err := b.x, &b.out, b.err
 	if b.held != nil {
-		err = b.fetched.Get(ctx, nil)
-		if errors.Is(err, runtime.ErrYield) {
+		if err = b.fetched.Get(ctx, nil); errors.Is(err, runtime.ErrYield) {
 			f.sched.End(x)
 			f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, x.Arrivals[0].View, &contract.SuspendedExecution{Held: b.held})
 			delete(f.branches, x)
 			return nil
 		}
-	} else {
-		// The child has ended; a cancellation must not hide how.
-		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		err = b.child.Future.Get(quiet, out)
 	}
 	f.sched.End(x)
 	b.release()

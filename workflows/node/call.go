@@ -53,8 +53,8 @@ type callRun struct {
 // calledFlow is one run of a flow.
 type calledFlow struct {
 	outcome contract.FlowOutcome
-	flow   string
-	params value.Value
+	flow    string
+	params  value.Value
 }
 
 // divide makes the runs of what the node was given.

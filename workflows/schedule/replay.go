@@ -84,7 +84,7 @@ func (l *Log) take(g *Graph, x *Execution) *contract.ExecutionRecord {
 // Replayed is an execution that was taken from a log instead of being run.
 type Replayed struct {
 	Execution *Execution
-	Entry *contract.ExecutionRecord
+	Entry     *contract.ExecutionRecord
 	// View is what the execution knew when it ended; Conflicts are the concurrent writes that met in
 	// the view with which it began.
 	View      contract.View
