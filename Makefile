@@ -46,7 +46,7 @@ ON_CLUSTER = $(if $(filter 127.%,$(TEMPORAL_ADDRESS)),TEMPORAL_ADDRESS=$(TEMPORA
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test race lint check e2e replay golden record picture chaos yields demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
+.PHONY: help build devserver test race lint check e2e sizes replay golden record picture chaos yields demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -85,6 +85,9 @@ check: lint test ## Everything a change must pass without a server
 e2e: build ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 3 -parallel $(PARALLEL) -run EndToEnd $(END_TO_END)
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
+
+sizes: build ## Run the end-to-end tests of large runs in full size (200 branches, a map of 10,000, 9,000 signals)
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) WEFT_SIZES=1 go test -count=1 -timeout 40m -v -run '^TestEndToEnd(Sizes|LargeBranchResults|LargeToolLists|ConcurrentAnswers)$$' ./tests/e2e | grep -v '^=== '
 
 replay: ## Replay the recorded histories
 	$(CLEAN_ENV) go test -count=1 -run TestReplay ./tests/replay

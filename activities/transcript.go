@@ -248,8 +248,17 @@ func (a *Activities) content(ctx context.Context, ref contract.ContentRef) ([]by
 	return a.fetchContent(ctx, ref)
 }
 
-// fetchContent queries a run for stored bytes.
+// fetchContent queries a run for stored bytes, and caches them.
 func (a *Activities) fetchContent(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
+	raw, err := a.queryContent(ctx, ref)
+	if err == nil {
+		a.cache.keep(ref.SHA, raw)
+	}
+	return raw, err
+}
+
+// queryContent queries a run for stored bytes.
+func (a *Activities) queryContent(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
 	var raw []byte
 	for {
 		measureQuery(ctx, contract.QueryContent)
@@ -265,13 +274,12 @@ func (a *Activities) fetchContent(ctx context.Context, ref contract.ContentRef) 
 	if contract.SHA(raw) != ref.SHA {
 		return nil, hashMismatch(fmt.Sprintf("content %s of run %s", ref.SHA, ref.Run))
 	}
-	a.cache.keep(ref.SHA, raw)
 	return raw, nil
 }
 
-// FetchResult gives the encoded result that a closed run holds.
+// FetchResult gives the encoded result that a closed run holds. It is not cached: nobody asks for it again.
 func (a *Activities) FetchResult(ctx context.Context, in contract.HeldResult) (json.RawMessage, error) {
-	raw, err := a.fetchContent(ctx, in.ContentRef)
+	raw, err := a.queryContent(ctx, in.ContentRef)
 	return raw, a.toActivityError(ctx, err)
 }
 

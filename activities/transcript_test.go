@@ -430,3 +430,20 @@ func TestArgumentsOfACall(t *testing.T) {
 	_, err := a.argumentsOf(t.Context(), ref, "3")
 	lostTranscript(t, err, `the message with call "3"`)
 }
+
+// TestFetchResult fetches a held result in pages, and leaves the cache to what is asked for again.
+func TestFetchResult(t *testing.T) {
+	r := newFakeRun()
+	r.pageBytes = 10
+	raw := []byte(`{"status":"completed","result_text":"long"}`)
+	ref := contract.ContentRef{Workflow: "wf", Run: "run", SHA: contract.SHA(raw)}
+	r.content[ref.SHA] = raw
+	a := New(Deps{Source: r})
+	got, err := a.FetchResult(t.Context(), contract.HeldResult{ContentRef: ref, Bytes: len(raw)})
+	if err != nil || string(got) != string(raw) {
+		t.Errorf("fetched %s, %v", got, err)
+	}
+	if _, ok := a.cache.content(ref.SHA); ok {
+		t.Error("the result is in the cache")
+	}
+}

@@ -425,7 +425,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	if last.Data == nil {
 		out.ResultText = last.Text
 	}
-	if runtime.FitsInline("", out) != nil {
+	if !f.run.Sizes.FitsShare(out) {
 		// The result itself matters more than that it stands among the exits' outputs too; and
 		// that every client can read it, more than that a store could take all of it.
 		for i := range out.ExitOutputs {

@@ -95,17 +95,31 @@ func TestEveryGuard(t *testing.T) {
 }
 
 // TestResultStaysReadable leaves exits' outputs out before a result goes to the store, where
-// only clients with the store can read it.
+// only clients with the store can read it, and before it is beyond what the run above has reserved.
 func TestResultStaysReadable(t *testing.T) {
-	workflowtest.Run(t, func(ctx workflow.Context) {
-		out, err := lone(ctx, 64<<20, contract.MaxPayload*2/3).Result()
-		if err != nil || len(*out.ResultText) != contract.MaxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].OmittedBytes != contract.MaxPayload*2/3 {
-			t.Errorf("%.100v, %v", out, err)
-		}
-		if n, _ := runtime.Size(out); n > contract.MaxPayload {
-			t.Errorf("the result is %d bytes", n)
-		}
-	})
+	for name, tc := range map[string]struct {
+		answer, share int
+		omitted       bool
+	}{
+		"a short answer":                 {answer: 1000},
+		"a long answer":                  {answer: contract.MaxPayload * 2 / 3, omitted: true},
+		"twice an answer in the share":   {answer: 1000, share: 4000},
+		"twice an answer beyond a share": {answer: 1000, share: 1500, omitted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
+				f := lone(ctx, 64<<20, tc.answer)
+				f.run.Sizes.ResultShare = tc.share
+				out, err := f.Result()
+				if err != nil || len(*out.ResultText) != tc.answer || len(out.ExitOutputs) != 1 || (out.ExitOutputs[0].OmittedBytes == tc.answer) != tc.omitted {
+					t.Errorf("%.100v, %v", out, err)
+				}
+				if n, _ := runtime.Size(out); n > contract.MaxPayload {
+					t.Errorf("the result is %d bytes", n)
+				}
+			})
+		})
+	}
 }
 
 // TestStoreIsAFactOfTheRun: the worker on which a run starts decides, for all of its runs.

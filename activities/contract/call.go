@@ -67,7 +67,7 @@ type ProfileRef struct {
 }
 
 // TailEntry is a message behind a [ModelInput]'s base. Message is set where the workflow
-// wrote it; what an activity made is named by its hash alone.
+// wrote it and it is short; others are named by their hash alone.
 type TailEntry struct {
 	SHA     string          `json:"sha256"`
 	Message json.RawMessage `json:"message,omitempty"`

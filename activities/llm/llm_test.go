@@ -17,10 +17,10 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 		Default: "nobody/m",
 		Providers: map[string]ProviderSettings{
 			"a/b":       {Kind: "openai"},
-			"corp":      {Kind: "acme", FirstSeconds: -1},
+			"corp":      {Kind: "acme"},
 			"mine":      {Kind: "compatible", BaseURL: "ftp://x", Proxy: "::"},
 			"openai":    {Key: "sk-hidden-value\n", Headers: map[string]string{"Host": "x", "bad name": "x", "X-A": "a\nb", "Authorization": "Bearer hidden-value"}},
-			"vllm":      {BaseURL: "http://user:hidden-value@host/v1", IdleSeconds: 100_000, MaxBodyBytes: -1},
+			"vllm":      {BaseURL: "http://user:hidden-value@host/v1", IdleSeconds: 60},
 			"ollama":    {BaseURL: "http://host:11434/v1/chat/completions?x=hidden-value"},
 			"anthropic": {BaseURL: "https://api.anthropic.com/v1/messages"},
 			"mistral": {
@@ -34,9 +34,9 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 	}
 	mentions(t, f.Text,
 		`name "a/b"`, `providers.corp.kind: "acme"`, "openai, deepseek, anthropic, google, ",
-		"providers.corp.first_token_timeout: -1", "providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a blank, line break",
+		"providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a blank, line break",
 		"at byte 16", "Host is set by the engine", `"bad name"`, "X-A has a line break", "Authorization is set although",
-		`host "host"`, "providers.vllm.idle_timeout: 100000", "providers.vllm.max_body_bytes: -1", "providers.ollama.base_url",
+		`host "host"`, "providers.ollama.base_url",
 		"leave that out, it is appended", "ends in /messages; leave that out", "X-B is set twice", `default: model "nobody/m"`)
 	if strings.Contains(f.Text, "hidden-value") {
 		t.Errorf("secret in %q", f.Text)

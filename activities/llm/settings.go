@@ -48,7 +48,6 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 		client: o.shared, mask: o.mask, unary: s.Unary, noCache: s.NoCache, noImages: s.NoImages, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody),
 		first: seconds(s.FirstSeconds, row.FirstSeconds, 300), idle: seconds(s.IdleSeconds, row.IdleSeconds, 120),
 	}
-	o.checkNumbers(name, s)
 	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
 		o.problem("providers.%s: the value of %s has a blank, line break or other character at byte %d that no key has; check how it is set", name, p.keyName, i+1)
 	}
@@ -95,22 +94,6 @@ func kindNames() string {
 		names = append(names, row.Name)
 	}
 	return strings.Join(names, ", ")
-}
-
-func (o *opener) checkNumbers(name string, s ProviderSettings) {
-	const day = 24 * 3600
-	for _, f := range []struct {
-		field string
-		value int64
-		most  int64
-	}{
-		{"requests_per_minute", int64(s.RequestsPerMinute), 1e6}, {"tokens_per_minute", int64(s.TokensPerMinute), 1e9}, {"concurrent", int64(s.Concurrent), 1e5},
-		{"first_token_timeout", int64(s.FirstSeconds), day}, {"idle_timeout", int64(s.IdleSeconds), day}, {"max_body_bytes", s.MaxBodyBytes, 1 << 30},
-	} {
-		if f.value < 0 || f.value > f.most {
-			o.problem("providers.%s.%s: %d is out of range; want 0 (default) to %d", name, f.field, f.value, f.most)
-		}
-	}
 }
 
 // baseURL checks a base URL and trims its final slash. Errors never quote user information or a query.

@@ -52,9 +52,6 @@ func (r ConfirmRule) check(p *problems, at string) {
 			}
 		}
 	}
-	if r.Timeout < 0 {
-		p.add("%s.timeout: is %d, want 0 or more", at, r.Timeout)
-	}
 	if r.Never && r.Timeout > 0 {
 		p.add("%s: never and timeout exclude each other", at)
 	}

@@ -60,19 +60,6 @@ func (a Activity) check(p *problems, at string) {
 	if strings.TrimSpace(a.TaskQueue) == "" {
 		p.add("%s.task_queue: is empty; name the task queue that the other worker polls", at)
 	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{
-		{"start_timeout", a.StartSeconds}, {"timeout", a.TimeoutSeconds}, {"heartbeat_timeout", a.HeartbeatSeconds}, {"attempts", a.Attempts},
-	} {
-		if n.value < 0 || n.value > 1_000_000 {
-			p.add("%s.%s: is %d, want 0 to 1000000", at, n.name, n.value)
-		}
-	}
-	if a.Retry != "" && a.Retry != retryNever {
-		p.add("%s.retry: is %q, want \"never\" or nothing", at, a.Retry)
-	}
 	if a.Retry == retryNever && a.Attempts > 1 {
 		p.add("%s.attempts: is %d, but retry is never; leave one of them out", at, a.Attempts)
 	}

@@ -12,14 +12,14 @@ func TestActivitiesOfOtherWorkers(t *testing.T) {
 		Connections: map[string]Connection{"web": {URL: "https://x.test/mcp"}}, Tools: map[string]string{"both": "web"},
 		Activities: map[string]Activity{
 			"none": {}, "schema": {TaskQueue: "q", Schema: `{"type":"strin"}`}, "json": {TaskQueue: "q", Schema: `{`}, "list": {TaskQueue: "q", Schema: `{"type":"array"}`},
-			"retry": {TaskQueue: "q", Retry: "always"}, "never": {TaskQueue: "q", Retry: "never", Attempts: 2}, "past": {TaskQueue: "q", StartSeconds: -1}, "both": {TaskQueue: "q"},
+			"never": {TaskQueue: "q", Retry: "never", Attempts: 2}, "both": {TaskQueue: "q"},
 		},
 	})
 	f := fails(t, err, contract.ClassConnection,
 		"activities.none.task_queue: is empty", "activities.schema.schema: is ", "activities.json.schema: is no JSON", "activities.list.schema: is ",
-		`activities.retry.retry: is "always", want "never" or nothing`, "activities.never.attempts: is 2, but retry is never", "activities.past.start_timeout: is -1",
+		"activities.never.attempts: is 2, but retry is never",
 		`activities.both: tools.both says that the connection "web" has the tool`)
-	if len(f.Diagnostics) != 8 {
+	if len(f.Diagnostics) != 6 {
 		t.Errorf("%d diagnostics: %q", len(f.Diagnostics), f.Diagnostics)
 	}
 	tools, err := Open(Settings{Activities: map[string]Activity{"pack": {TaskQueue: "q", Retry: "never", Key: true}}})

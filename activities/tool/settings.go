@@ -196,13 +196,6 @@ func (s Settings) check() error {
 	}
 	s.checkFunctions(&p)
 	s.checkAllowed(&p)
-	for name, n := range map[string]int{
-		"max_result_bytes": s.MaxResultBytes, "max_message_bytes": s.MaxMessageBytes, "idle_seconds": s.IdleSeconds,
-	} {
-		if n < 0 {
-			p.add("%s: is %d, want 0 or more", name, n)
-		}
-	}
 	if len(p) == 0 {
 		return nil
 	}
@@ -249,15 +242,6 @@ func (c Connection) check(p *problems, at string) {
 		c.checkLocal(p, at)
 	default:
 		p.add("%s.transport: %q is not a transport; use http, sse, stdio or local", at, c.Transport)
-	}
-	if c.Retry != "" && c.Retry != retryNever {
-		p.add("%s.retry: is %q, want \"never\" or nothing", at, c.Retry)
-	}
-	if c.TimeoutSeconds < 0 {
-		p.add("%s.timeout: is %d, want 0 or more", at, c.TimeoutSeconds)
-	}
-	if c.ConnectSeconds < 0 {
-		p.add("%s.connect_timeout: is %d, want 0 or more", at, c.ConnectSeconds)
 	}
 }
 

@@ -242,7 +242,7 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 		Connections: map[string]Connection{
 			"a": {Transport: "pigeon"},
 			"b": {Transport: "stdio", URL: "http://x"},
-			"c": {URL: "ftp://x", Retry: "always", TimeoutSeconds: -1, Headers: map[string]string{"Accept": "x", "bad name": "x", "X-A": "a\nb"}},
+			"c": {URL: "ftp://x", Headers: map[string]string{"Accept": "x", "bad name": "x", "X-A": "a\nb"}},
 			"d": {URL: "https://u:geheim@x/", CertFile: "x"},
 		},
 		Tools:      map[string]string{"search": "nope"},
@@ -251,13 +251,13 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 	f := fails(t, err, contract.ClassConnection,
 		`connections.a.transport: "pigeon" is not a transport; use http, sse, stdio or local`,
 		"connections.b.command: is empty", "connections.b: url, headers",
-		`connections.c.url: "ftp://x" has scheme "ftp"`, `connections.c.retry: is "always"`, "connections.c.timeout: is -1",
+		`connections.c.url: "ftp://x" has scheme "ftp"`,
 		`"Accept" is set by the protocol`, `"bad name" is not the name`, `"X-A" has a line break`,
 		"connections.d.url", "cert_file and key_file", `tools.search: no connection "nope"; known: a, b, c, d`, `allow_hosts: "http://x"`)
 	if strings.Contains(f.Error(), "geheim") {
 		t.Errorf("the password is in %q", f.Error())
 	}
-	if len(f.Diagnostics) != 13 {
+	if len(f.Diagnostics) != 11 {
 		t.Errorf("%d diagnostics: %q", len(f.Diagnostics), f.Diagnostics)
 	}
 }

@@ -187,6 +187,9 @@ func (s *setting) want() string {
 // anyOf lists words: "a, b or c".
 func anyOf(words []string) string {
 	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 

@@ -15,14 +15,14 @@ type Provider struct {
 	Auth              string            `mapstructure:"auth" doc:"OCI: api_key (default), security_token, instance_principal or resource_principal"`
 	AuthFile          string            `mapstructure:"auth_file" doc:"OCI: file with keys and tokens; default: ~/.oci/config"`
 	AuthProfile       string            `mapstructure:"auth_profile" doc:"OCI: profile in that file; default: DEFAULT"`
-	RequestsPerMinute int               `mapstructure:"requests_per_minute" doc:"most calls per minute with one key, per worker; further calls wait; 0: unlimited"`
-	TokensPerMinute   int               `mapstructure:"tokens_per_minute" doc:"most tokens per minute; 0: unlimited"`
-	Concurrent        int               `mapstructure:"concurrent" doc:"most calls at the same time; 0: unlimited"`
+	RequestsPerMinute int               `mapstructure:"requests_per_minute" max:"1000000" doc:"most calls per minute with one key, per worker; further calls wait; 0: unlimited"`
+	TokensPerMinute   int               `mapstructure:"tokens_per_minute" max:"1000000000" doc:"most tokens per minute; 0: unlimited"`
+	Concurrent        int               `mapstructure:"concurrent" max:"100000" doc:"most calls at the same time; 0: unlimited"`
 	PromptCache       bool              `mapstructure:"prompt_cache" default:"true" doc:"false: no markers for the provider's prompt cache"`
 	Images            bool              `mapstructure:"images" default:"true" doc:"false: its models accept text only; images are described in words"`
 	FirstTokenTimeout time.Duration     `mapstructure:"first_token_timeout" unit:"1s" doc:"timeout for the first part of an answer"`
 	IdleTimeout       time.Duration     `mapstructure:"idle_timeout" unit:"1s" doc:"timeout for each further part"`
-	MaxBodyBytes      int               `mapstructure:"max_body_bytes" doc:"largest answer, in bytes"`
+	MaxBodyBytes      int               `mapstructure:"max_body_bytes" max:"1073741824" doc:"largest answer, in bytes"`
 }
 
 // unconfigured is a provider that the settings do not mention.
@@ -47,7 +47,7 @@ type Connection struct {
 	Dir            string            `mapstructure:"dir" doc:"its working directory"`
 	Timeout        time.Duration     `mapstructure:"timeout" unit:"1s" doc:"timeout of one call"`
 	ConnectTimeout time.Duration     `mapstructure:"connect_timeout" unit:"1s" doc:"timeout for connecting and listing tools"`
-	Retry          string            `mapstructure:"retry" doc:"never: a call whose outcome is unknown is not repeated"`
+	Retry          string            `mapstructure:"retry" oneof:"never" doc:"never: a call whose outcome is unknown is not repeated"`
 	CAFile         string            `mapstructure:"ca_file" doc:"certificates to trust"`
 	CertFile       string            `mapstructure:"cert_file" doc:"certificate of this client"`
 	KeyFile        string            `mapstructure:"key_file" doc:"its key"`
@@ -63,8 +63,8 @@ type Activity struct {
 	StartTimeout     time.Duration `mapstructure:"start_timeout" unit:"1s" max:"277h" doc:"how long a call waits for a worker; default: 1m"`
 	Timeout          time.Duration `mapstructure:"timeout" unit:"1s" max:"277h" doc:"timeout of one attempt"`
 	HeartbeatTimeout time.Duration `mapstructure:"heartbeat_timeout" unit:"1s" max:"277h" doc:"heartbeat timeout; default: it sends no heartbeats"`
-	Attempts         int           `mapstructure:"attempts" doc:"most attempts of one call; default: 3"`
-	Retry            string        `mapstructure:"retry" doc:"never: a call whose outcome is unknown is not repeated"`
+	Attempts         int           `mapstructure:"attempts" max:"1000000" doc:"most attempts of one call; default: 3"`
+	Retry            string        `mapstructure:"retry" oneof:"never" doc:"never: a call whose outcome is unknown is not repeated"`
 	IdempotencyKey   bool          `mapstructure:"idempotency_key" default:"false" doc:"true: the call's idempotency key is the second argument, {\"idempotency_key\": ...}"`
 }
 

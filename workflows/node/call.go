@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -123,6 +124,9 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	case err != nil:
 		j.outcome.Done, j.outcome.Failure = true, contract.FailureOf(err).Text
 	default:
+		if out.ResultData, err = c.collected(out.ResultData); err != nil {
+			return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
+		}
 		j.outcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode), Conversation: out.Conversation}
 		if c.cfg.Apart {
 			j.outcome.Conversation = nil
@@ -134,6 +138,21 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	c.execution.Journal.Drop(id)
 	c.execution.Journal.Grow(j.weight())
 	return nil
+}
+
+// collected is what the node uses of the values that a flow left: of a map, those that it reduces.
+func (c *callRun) collected(data json.RawMessage) (json.RawMessage, error) {
+	if !c.cfg.Map || data == nil {
+		return data, nil
+	}
+	v, err := value.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	v.Members = slices.DeleteFunc(v.Members, func(m value.Member) bool {
+		return !slices.ContainsFunc(c.cfg.Reduce, func(r plan.Reduce) bool { return r.Name == m.Key })
+	})
+	return v.JSON(), nil
 }
 
 // runOne runs a flow, or goes on with what it came back with.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -289,8 +290,11 @@ func (s *Sizes) open(ctx workflow.Context) {
 	s.task, s.bytes, s.commands, s.tasks = workflow.GetInfo(ctx).GetCurrentHistoryLength(), 0, 0, s.tasks+1
 }
 
-// FitsInline measures what must stay readable for clients without the store.
-func FitsInline(what string, v any) error { return new(Sizes).Fits(what, v) }
+// FitsShare reports whether a result can be returned inline: to the run above, or to clients.
+func (s *Sizes) FitsShare(v any) bool {
+	n, err := Size(v)
+	return err == nil && n <= cmp.Or(s.ResultShare, contract.MaxPayload)
+}
 
 // Fits measures what is about to be returned.
 func (s *Sizes) Fits(what string, v any) error {

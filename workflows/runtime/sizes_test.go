@@ -15,18 +15,18 @@ import (
 
 func TestFits(t *testing.T) {
 	full := strings.Repeat("x", contract.MaxPayload-2) // two quotes make it full
-	if err := FitsInline("it", full); err != nil {
+	if err := new(Sizes).Fits("it", full); err != nil {
 		t.Errorf("what fits is refused: %v", err)
 	}
-	f := contract.FailureOf(FitsInline("the run's result", full+"x"))
+	f := contract.FailureOf(new(Sizes).Fits("the run's result", full+"x"))
 	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the run's result is 1945601 bytes, at most 1945600") || f.Remedy == "" {
 		t.Errorf("failure is %+v", f)
 	}
 	// What Temporal's converter makes of it counts, not its length.
-	if err := FitsInline("it", strings.Repeat("<", contract.MaxPayload/6+1)); err == nil {
+	if err := new(Sizes).Fits("it", strings.Repeat("<", contract.MaxPayload/6+1)); err == nil {
 		t.Error("what grows on its way is accepted")
 	}
-	if err := FitsInline("it", func() {}); err == nil {
+	if err := new(Sizes).Fits("it", func() {}); err == nil {
 		t.Error("what cannot be encoded is accepted")
 	}
 }

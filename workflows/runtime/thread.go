@@ -74,13 +74,15 @@ func (t *Thread) add(e threadEntry) {
 }
 
 // Pending gives what a model call must be told: the thread as of the last call, and what
-// came since.
+// came since. The workflow's own messages go along up to a page; the activity queries the others.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
 	var tail []contract.TailEntry
+	bytes := 0
 	for _, e := range t.Entries[t.Called.Len:] {
 		x := contract.TailEntry{SHA: e.Sha}
-		if e.own {
+		if e.own && bytes+len(e.Raw) <= contract.PageBytes {
 			x.Message = e.Raw
+			bytes += len(e.Raw)
 		}
 		tail = append(tail, x)
 	}

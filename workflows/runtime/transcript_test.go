@@ -295,3 +295,20 @@ func TestAnswersInSignsThatGrow(t *testing.T) {
 		t.Errorf("the plan gives %v", err)
 	}
 }
+
+// TestPendingIsBounded has a call carry the workflow's own messages up to a page, and name the others.
+func TestPendingIsBounded(t *testing.T) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		s := newTranscript(ctx)
+		th := s.Open("a#1")
+		for _, n := range []int{contract.PageBytes / 2, contract.PageBytes, 10} {
+			if _, err := s.Write(th, &contract.Message{Role: contract.RoleTool, Text: strings.Repeat("x", n)}); err != nil {
+				t.Error(err)
+			}
+		}
+		_, tail := th.Pending()
+		if len(tail) != 3 || tail[0].Message == nil || tail[1].Message != nil || tail[1].SHA == "" || tail[2].Message == nil {
+			t.Errorf("the call carries %.200v", tail)
+		}
+	})
+}

@@ -1,0 +1,283 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+	"weft/worker/store"
+	"weft/workflows/plan"
+)
+
+// sizeCase is a run that needs much room in its history: n of something.
+type sizeCase struct {
+	// short is n in every run of the tests, full where WEFT_SIZES is set.
+	short, full int
+	store       bool
+	input       func(t *testing.T, n int) contract.RunInput
+	// meanwhile, if set, is done while the run is open.
+	meanwhile func(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int)
+	// result is the text or data of the result. fullClass, if set, is the class with which the run fails at
+	// node in full size, instead.
+	result          func(n int) string
+	fullClass, node string
+	// calls is how many model calls the script has; more is how many runs after the first there are at least in
+	// full size.
+	calls func(n int) int
+	more  int
+}
+
+// TestEndToEndSizes has runs of which one part is large. Each ends with its result, or fails at the right node
+// with a class; none is terminated, none fails a workflow task, and no model is called twice for the same.
+func TestEndToEndSizes(t *testing.T) {
+	t.Parallel()
+	full := os.Getenv("WEFT_SIZES") != ""
+	joined := func(int) string { return "joined" }
+	oneEach := func(n int) int { return n + 1 }
+	cases := map[string]sizeCase{
+		"branches of 200 KB": {short: 20, full: 200, calls: oneEach, result: joined,
+			input: func(t *testing.T, n int) contract.RunInput { return wide(t, n, saying("", 200_000)) }},
+		"branches of 200 KB with a store": {short: 20, full: 200, store: true, calls: oneEach, result: joined,
+			input: func(t *testing.T, n int) contract.RunInput { return wide(t, n, saying("", 200_000)) }},
+		"branches with 500 KB of input": {short: 12, full: 120, calls: oneEach, result: joined, more: 1,
+			input: func(t *testing.T, n int) contract.RunInput {
+				in := wide(t, n, saying("", 10))
+				in.State = keysOf(500, 980)
+				return in
+			}},
+		"one long answer among short ones": {short: 60, full: 120, calls: oneEach, result: joined,
+			input: func(t *testing.T, n int) contract.RunInput {
+				return wide(t, n, saying("node: b7, ", 800_000), saying("", 10))
+			}},
+		"branches that end, beyond a history": {short: 4, full: 40, more: 1, result: joined, calls: oneEach,
+			input: func(t *testing.T, n int) contract.RunInput {
+				in := wide(t, n, saying("", 1_800_000))
+				for i := range in.Flow.Plan.Edges {
+					if e := &in.Flow.Plan.Edges[i]; e.To == "join" {
+						e.To = plan.End
+					}
+				}
+				in.Flow.Plan.Edges = append(in.Flow.Plan.Edges, plan.Edge{ID: "last", From: plan.Start, To: "join"})
+				return in
+			}},
+		"sub-agents beyond their shares": {short: 3, full: 40, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents},
+		"sub-agents beyond a history": {short: 3, full: 60, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents,
+			fullClass: contract.ClassStateTooLarge, node: "a"},
+		"sub-agents with a store": {short: 3, full: 60, store: true, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents},
+		"a map": {short: 100, full: 10_000, more: 1, calls: func(int) int { return 0 }, result: total,
+			input: func(t *testing.T, n int) contract.RunInput { return mapped(t, n, passingElement) }},
+		"a map of results beyond a history": {short: 4, full: 60, more: 1, calls: func(n int) int { return n }, result: total,
+			input: func(t *testing.T, n int) contract.RunInput {
+				in := mapped(t, n, sayingElement)
+				f, err := harness.Compile(in.Flow)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.Plan.Node("each").Call.AtOnce = n
+				in.Flow, in.Script = contract.FlowRef{Plan: f.Plan}, harness.Script(t, "rules: ["+saying("", 900_000)+"]")
+				return in
+			}},
+		"an agent's turns of 6 KiB": {short: 50, full: 1000, calls: func(n int) int { return n }, result: joined,
+			input: func(t *testing.T, n int) contract.RunInput {
+				return contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(`,"max_iterations":10000`), Name: "flow.json"}, Script: harness.Script(t, fmt.Sprintf(`rules:
+- {turn: %d, say: joined}
+- {call: [{tool: set_state, arguments: {key: k, value: %s}}]}`, n, strings.Repeat("v", 6<<10)))}
+			}},
+		"a session's turns of 6 KiB": {short: 20, full: 1000, calls: oneEach, meanwhile: promptTurns,
+			result: func(int) string { return strings.Repeat("w", 6<<10) },
+			input: func(t *testing.T, _ int) contract.RunInput {
+				return contract.RunInput{Flow: contract.FlowRef{Plan: harness.AgentFlow("talker")}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true,
+					Script: harness.Script(t, "rules: ["+saying("", 6<<10)+"]")}
+			}},
+		"signals": {short: 900, full: 9_000, more: 1, calls: func(int) int { return 1 }, meanwhile: signalRun, result: joined,
+			input: func(t *testing.T, _ int) contract.RunInput {
+				return contract.RunInput{Flow: contract.FlowRef{Plan: askers(2)}, Script: harness.Script(t, `rules: [{say: joined}]`)}
+			}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := tc.full
+			if !full {
+				t.Parallel()
+				n = tc.short
+			}
+			v := newStoreEnv(t)
+			if !tc.store {
+				v.settings = store.Settings{}
+			}
+			v.work(t, true, true)
+			h := &harness.Worker{Client: v.dial(t), Queue: v.que}
+			begin := time.Now()
+			run := h.Start(t, tc.input(t, n))
+			first := run.GetRunID()
+			if tc.meanwhile != nil {
+				tc.meanwhile(t, h, run, n)
+			}
+			out, err := harness.Result(t, run)
+			f := contract.FailureOf(err)
+			switch {
+			case full && tc.fullClass != "":
+				if f == nil || f.Class != tc.fullClass || f.Node != tc.node || f.Remedy == "" {
+					t.Errorf("the run ended with %.300v, %.500v", out, err)
+				}
+			case err != nil:
+				t.Errorf("the run failed: %.500v", err)
+			case out.Usage.Calls != tc.calls(n) || harness.ResultText(out) != tc.result(n):
+				t.Errorf("%.100q after %d model calls, want %.100q after %d", harness.ResultText(out), out.Usage.Calls, tc.result(n), tc.calls(n))
+			}
+			took := time.Since(begin)
+			all := walkRuns(t, h.Client, run.GetID(), first)
+			t.Logf("%d: %s, %+v", n, took.Round(time.Second/10), all)
+			if all.calls > tc.calls(n) || err == nil && all.calls != tc.calls(n) {
+				t.Errorf("%d model calls were scheduled, want %d", all.calls, tc.calls(n))
+			}
+			if full && all.continued < tc.more {
+				t.Errorf("the run continued as new %d times, want %d at least", all.continued, tc.more)
+			}
+		})
+	}
+}
+
+// saying is a rule of a script by which a model says n bytes.
+func saying(when string, n int) string {
+	return fmt.Sprintf(`{%ssay: "%s"}`, when, strings.Repeat("w", n))
+}
+
+// wide is a flow of n branches and a join that says "joined".
+func wide(t *testing.T, n int, rules ...string) contract.RunInput {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint("b", i)
+	}
+	return contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("wide", names...)},
+		Script: harness.Script(t, "rules:\n- {node: join, say: joined}\n- "+strings.Join(rules, "\n- "))}
+}
+
+// subAgents is an agent that asks n others at once, and says "joined". Each says as much as a tool may give.
+func subAgents(t *testing.T, n int) contract.RunInput {
+	calls := strings.Repeat("{tool: call_sub_agent, arguments: {user_question: q}}, ", n)
+	doc := strings.Replace(harness.SubAgentFlow, `"prompt":"ask"`, `"prompt":"ask","max_iterations":1000`, 1)
+	return contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, Script: harness.Script(t, fmt.Sprintf(`rules:
+- {node: a, turn: 1, call: [%s]}
+- {node: a, say: joined}
+- %s`, calls, saying("", 900_000)))}
+}
+
+// The elements of a map: one gives its number, the other besides what a model says.
+const (
+	passingElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"e1"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"a","from_node":{"$component_ref":"s1"},"to_node":{"$component_ref":"e1"}}]}`
+	sayingElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"say"},{"$component_ref":"e2"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"a","from_node":{"$component_ref":"s1"},"to_node":{"$component_ref":"say"}},
+{"component_type":"ControlFlowEdge","name":"b","from_node":{"$component_ref":"say"},"to_node":{"$component_ref":"e2"}}]}`
+)
+
+// mapped is a flow that adds up the numbers below n, each in a flow of its own.
+func mapped(t *testing.T, n int, element string) contract.RunInput {
+	xs := make([]int, n)
+	for i := range xs {
+		xs[i] = i
+	}
+	return contract.RunInput{Params: harness.EncodeJSON(t, map[string]any{"xs": xs}), Flow: contract.FlowRef{Name: "flow.json", Text: `{"component_type":"Flow","agentspec_version":"26.1.2","name":"mapped","start_node":{"$component_ref":"start"},
+"nodes":[{"$component_ref":"start"},{"$component_ref":"each"},{"$component_ref":"end"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"start"},"to_node":{"$component_ref":"each"}},
+{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"each"},"to_node":{"$component_ref":"end"}}],
+"data_flow_connections":[{"component_type":"DataFlowEdge","name":"3","source_node":{"$component_ref":"start"},"source_output":"xs","destination_node":{"$component_ref":"each"},"destination_input":"iterated_x"},
+{"component_type":"DataFlowEdge","name":"4","source_node":{"$component_ref":"each"},"source_output":"collected_x","destination_node":{"$component_ref":"end"},"destination_input":"total"}],
+"$referenced_components":{
+"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},
+"start":{"component_type":"StartNode","name":"start","inputs":[{"title":"xs","type":"array","items":{"type":"integer"}}]},
+"each":{"component_type":"ParallelMapNode","name":"each","reducers":{"x":"sum"},"subflow":{"$component_ref":"one"}},
+"end":{"component_type":"EndNode","name":"end","outputs":[{"title":"total","type":"integer"}]},
+"s1":{"component_type":"StartNode","name":"s1","inputs":[{"title":"x","type":"integer"}]},
+"say":{"component_type":"LlmNode","name":"say","llm_config":{"$component_ref":"m"},"prompt_template":"Say {{x}}","outputs":[{"title":"words","type":"string"}]},
+"e1":{"component_type":"EndNode","name":"e1","outputs":[{"title":"x","type":"integer"}]},
+"e2":{"component_type":"EndNode","name":"e2","outputs":[{"title":"x","type":"integer"},{"title":"words","type":"string"}]},
+"one":` + element + `}}`}}
+}
+
+// total is the result of [mapped].
+func total(n int) string { return fmt.Sprintf(`{"total":%d}`, n*(n-1)/2) }
+
+// promptTurns gives a session n prompts beside its first, and closes it.
+func promptTurns(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int) {
+	for i := range n {
+		h.Prompt(t, run.GetID(), fmt.Sprint("p", i), "more")
+	}
+	if _, err := h.Update(t, run.GetID(), contract.UpdateCloseSession, map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// signalRun sends n signals to a run that waits for two people, and then their answers.
+func signalRun(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int) {
+	open := h.OpenRequests(t, run.GetID(), 2)
+	var all sync.WaitGroup
+	const senders = 6
+	for s := range senders {
+		all.Go(func() {
+			for i := s; i < n; i += senders {
+				h.Signal(t, run.GetID(), contract.RequestMessage, map[string]any{"id": fmt.Sprint("nobody", i), "text": "hello"})
+			}
+		})
+	}
+	all.Wait()
+	for _, q := range open {
+		insist(t, h, run.GetID(), contract.RequestMessage, map[string]any{"id": q.ID, "text": "yes"}, nil)
+	}
+}
+
+// runsWalked says what the runs of a tree have done.
+type runsWalked struct {
+	runs, continued, calls, fetched int
+	// largest is the size of the largest history.
+	largest int
+}
+
+// walkRuns reads the histories of a run, of those that continue it and of those below them.
+func walkRuns(t *testing.T, c client.Client, id, run string) (all runsWalked) {
+	t.Helper()
+	for run != "" {
+		all.runs++
+		all.largest = max(all.largest, harness.HistoryBytes(t, c, id, run))
+		next := ""
+		for _, e := range harness.Events(t, c, id, run) {
+			switch e.GetEventType() {
+			case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+				t.Errorf("%s ended with %s", id, e.GetEventType())
+			case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+				// The server itself ends a task during which it has buffered 2 MiB of results, and begins the next.
+				switch f := e.GetWorkflowTaskFailedEventAttributes(); f.Cause {
+				case enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND:
+				default:
+					t.Errorf("a workflow task of %s failed: %.300v", id, f)
+				}
+			case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+				next = e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+				all.continued++
+			case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+				switch e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() {
+				case contract.ActivityCallModel, contract.ActivityEvaluateCondition:
+					all.calls++
+				case contract.ActivityFetchResult:
+					all.fetched++
+				}
+			case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+				w := e.GetChildWorkflowExecutionStartedEventAttributes().GetWorkflowExecution()
+				below := walkRuns(t, c, w.GetWorkflowId(), w.GetRunId())
+				all.runs, all.calls, all.fetched, all.largest = all.runs+below.runs, all.calls+below.calls, all.fetched+below.fetched, max(all.largest, below.largest)
+			}
+		}
+		run = next
+	}
+	return all
+}
