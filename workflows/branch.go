@@ -293,9 +293,9 @@ func (b *branch) result(ctx workflow.Context, x *runtime.Execution, taken []int,
 		delete(has, sha)
 		need(&contract.ContentRef{SHA: sha})
 	}
-	runtime.Needing(need).Conversation(out.Conversation)
+	needing(need).conversation(out.Conversation)
 	if yielded != nil {
-		runtime.Needing(need).Suspended(yielded.Suspended)
+		needing(need).suspended(yielded.Suspended)
 	}
 	what := "what node " + x.Node.ID + " brings back"
 	if err := b.run.Sizes.Fits(what, out); err != nil {

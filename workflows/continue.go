@@ -165,7 +165,7 @@ func needed(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
 			need(&contract.ContentRef{SHA: sha})
 		}
 	}
-	runtime.Needing(need).Snapshot(c)
+	needing(need).snapshot(c)
 	return out
 }
 

@@ -21,7 +21,7 @@
 //
 // # Packages
 //
-// plan, schedule, runtime and values come first; inbox, agent, node and session stand beside each other and do not
+// plan, schedule, watch, runtime and values come first; inbox, agent, node, prepare and session stand beside each other and do not
 // know each other; workflows puts them together. An interface belongs to its consumer: [runtime.Asker],
 // [inbox.Host], [session.Turns], [agent.Sessions] and [node.Kind].
 //

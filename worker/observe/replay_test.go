@@ -18,7 +18,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows"
-	"weft/workflows/runtime"
+	"weft/workflows/watch"
 )
 
 // Recorded runs, whatever they do, are told of by nobody again: a replay has no spans, no ends
@@ -90,10 +90,10 @@ type counted struct {
 }
 
 func (c *counted) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	return c.Next.ExecuteWorkflow(runtime.Watch(ctx, c), in)
+	return c.Next.ExecuteWorkflow(watch.With(ctx, c), in)
 }
 
-func (c *counted) Enter(ctx workflow.Context, _ runtime.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
+func (c *counted) Enter(ctx workflow.Context, _ watch.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
 	c.visits.n++
 	return ctx, func(workflow.Context, bool, error) {}
 }

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/runtime"
+	"weft/workflows/watch"
 )
 
 // sizes are the buckets of history sizes in bytes, up to Temporal's limit; counts those of history
@@ -74,7 +74,7 @@ func (m *measuredRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Exec
 	m.id = info.WorkflowExecution.RunID
 	// This also runs when the worker evicts the run from its cache.
 	defer m.runs.waiting.forget(m.id)
-	out, err := m.Next.ExecuteWorkflow(runtime.Watch(ctx, m), in)
+	out, err := m.Next.ExecuteWorkflow(watch.With(ctx, m), in)
 	if !workflow.IsReplaying(ctx) {
 		m.runs.bytes.WithLabelValues(info.WorkflowType.Name).Observe(float64(info.GetCurrentHistorySize()))
 		m.runs.events.WithLabelValues(info.WorkflowType.Name).Observe(float64(info.GetCurrentHistoryLength()))
@@ -83,7 +83,7 @@ func (m *measuredRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Exec
 }
 
 // Enter counts an execution of a node when it completes.
-func (m *measuredRun) Enter(ctx workflow.Context, at runtime.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
+func (m *measuredRun) Enter(ctx workflow.Context, at watch.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
 	start := workflow.Now(ctx)
 	return ctx, func(ctx workflow.Context, yielded bool, err error) {
 		if yielded || workflow.IsReplaying(ctx) {

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/runtime"
+	"weft/workflows/watch"
 )
 
 // watched finds the watcher that an interceptor gives a run.
@@ -33,7 +33,7 @@ func (w *watched) InterceptWorkflow(ctx workflow.Context, next interceptor.Workf
 // visiting is a run of four executions that asks twice, without an interpreter.
 type visiting struct {
 	interceptor.WorkflowInboundInterceptorBase
-	watcher runtime.Watcher
+	watcher watch.Watcher
 }
 
 func (v *visiting) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
@@ -41,7 +41,7 @@ func (v *visiting) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Execute
 		yielded bool
 		err     error
 	}{{}, {err: errors.New("no")}, {err: temporal.NewCanceledError()}, {yielded: true}} {
-		_, leave := v.watcher.Enter(ctx, runtime.Visit{Node: "n", Kind: "agent", Execution: "n#1"})
+		_, leave := v.watcher.Enter(ctx, watch.Visit{Node: "n", Kind: "agent", Execution: "n#1"})
 		if err := workflow.Sleep(ctx, 2*time.Second); err != nil {
 			return nil, err
 		}

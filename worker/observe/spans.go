@@ -18,7 +18,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/runtime"
+	"weft/workflows/watch"
 )
 
 // header is the header in which Temporal's SDKs propagate spans. The span of a client that traces its
@@ -66,7 +66,7 @@ func (r *runSpan) Init(out interceptor.WorkflowOutboundInterceptor) error {
 // ExecuteWorkflow executes the run. Its span is exported once, by the worker that closes it.
 func (r *runSpan) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	r.caller = read(interceptor.WorkflowHeader(ctx))
-	result, err := r.Next.ExecuteWorkflow(runtime.Watch(ctx, r), in)
+	result, err := r.Next.ExecuteWorkflow(watch.With(ctx, r), in)
 	if workflow.IsReplaying(ctx) {
 		return result, err
 	}
@@ -120,7 +120,7 @@ type nodeKey struct{}
 
 // Enter makes the span of a node when its execution completes; what the node starts has it as its
 // parent.
-func (r *runSpan) Enter(ctx workflow.Context, at runtime.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
+func (r *runSpan) Enter(ctx workflow.Context, at watch.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
 	own, began := r.own(ctx), workflow.Now(ctx)
 	r.flow = cmp.Or(r.flow, at.Flow)
 	if r.visits == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"weft/workflows/watch"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -156,7 +157,7 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 
 // Execute runs a node and decides where to go on from it.
 func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution, edges []int) (Executed, error) {
-	ctx, leave := n.run.Watch.Enter(ctx, n.run.Flow.Name, x)
+	ctx, leave := n.run.Watch.Enter(ctx, watch.Visit{Flow: n.run.Flow.Name, Node: x.Node.ID, Kind: x.Node.Kind, Execution: x.ID})
 	done, err := n.perform(ctx, x, edges)
 	leave(err == nil && done.Suspended != nil, err)
 	return done, err

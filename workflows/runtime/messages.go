@@ -30,7 +30,7 @@ type MessageHandler interface {
 
 // receiver is a kind of message with the channel of its signals.
 type receiver struct {
-	Message
+	kind    Message
 	channel workflow.ReceiveChannel
 }
 
@@ -77,11 +77,11 @@ func (q *Requests) Drain(ctx workflow.Context) {
 			var body json.RawMessage
 			err := q.ReadSignal(ctx, raw, &body)
 			if err == nil {
-				err = r.Handler.Signalled(ctx, body)
+				err = r.kind.Handler.Signalled(ctx, body)
 			}
 			if err != nil {
-				q.Refuse(r.Name, err)
-				r.Handler.Refused(ctx, err)
+				q.Refuse(r.kind.Name, err)
+				r.kind.Handler.Refused(ctx, err)
 			}
 			raw = converter.RawValue{}
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"weft/workflows/watch"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -28,14 +29,14 @@ type Run struct {
 	Conversation Conversation
 	// Log is for forks.
 	Log      ExecutionLog
-	Watch    Watchers
+	Watch    watch.Watchers
 	Policy   ContinuePolicy
 	Requests Requests
 }
 
 // New is a run that does not listen yet.
 func New(ctx workflow.Context) *Run {
-	r := &Run{Transcript: newTranscript(ctx), Watch: watchersOf(ctx), Policy: newContinuePolicy(ctx), Requests: newRequests(ctx)}
+	r := &Run{Transcript: newTranscript(ctx), Watch: watch.Of(ctx), Policy: newContinuePolicy(ctx), Requests: newRequests(ctx)}
 	return r.link()
 }
 

@@ -1,4 +1,5 @@
-package runtime
+// Package watch lets interceptors see what runs do, for metrics and traces.
+package watch
 
 import (
 	"go.temporal.io/sdk/workflow"
@@ -35,25 +36,26 @@ type Visit struct {
 
 type watchersKey struct{}
 
-// Watch adds a watcher of the run whose workflow function gets the context. It is for
+// With adds a watcher of the run whose workflow function gets the context. It is for
 // interceptors.
-func Watch(ctx workflow.Context, w Watcher) workflow.Context {
-	return workflow.WithValue(ctx, watchersKey{}, append(watchersOf(ctx), w))
+func With(ctx workflow.Context, w Watcher) workflow.Context {
+	return workflow.WithValue(ctx, watchersKey{}, append(Of(ctx), w))
 }
 
 // Watchers are those of one run.
 type Watchers []Watcher
 
-func watchersOf(ctx workflow.Context) Watchers {
+// Of are the watchers of a run.
+func Of(ctx workflow.Context) Watchers {
 	all, _ := ctx.Value(watchersKey{}).(Watchers)
 	return all[:len(all):len(all)]
 }
 
 // Enter tells that an execution begins. The last watcher's context is inside the others'.
-func (w Watchers) Enter(ctx workflow.Context, flow string, x *Execution) (inside workflow.Context, leave func(yielded bool, err error)) {
+func (w Watchers) Enter(ctx workflow.Context, at Visit) (inside workflow.Context, leave func(yielded bool, err error)) {
 	outside, leaves := ctx, make([]func(workflow.Context, bool, error), len(w))
 	for i := range w {
-		ctx, leaves[i] = w[i].Enter(ctx, Visit{Flow: flow, Node: x.Node.ID, Kind: x.Node.Kind, Execution: x.ID})
+		ctx, leaves[i] = w[i].Enter(ctx, at)
 	}
 	return ctx, func(yielded bool, err error) {
 		for _, l := range leaves {

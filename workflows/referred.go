@@ -1,4 +1,4 @@
-package runtime
+package workflows
 
 import (
 	"encoding/json"
@@ -10,10 +10,10 @@ import (
 // tool read it, the output of a node. Where the message goes on in another run, so does what it refers
 // to, though nothing else may name it any more.
 
-// Needing is told of each reference that names no run.
-type Needing func(*contract.ContentRef)
+// needing is told of each reference that names no run.
+type needing func(*contract.ContentRef)
 
-func (need Needing) parts(parts []contract.Part) {
+func (need needing) parts(parts []contract.Part) {
 	for i := range parts {
 		if ref := parts[i].Ref; ref != nil && ref.Run == "" {
 			need(ref)
@@ -21,7 +21,7 @@ func (need Needing) parts(parts []contract.Part) {
 	}
 }
 
-func (need Needing) message(raw json.RawMessage) {
+func (need needing) message(raw json.RawMessage) {
 	if len(raw) == 0 {
 		return
 	}
@@ -30,14 +30,14 @@ func (need Needing) message(raw json.RawMessage) {
 	}
 }
 
-func (need Needing) messages(list []contract.ThreadMessage) {
+func (need needing) messages(list []contract.ThreadMessage) {
 	for i := range list {
 		need.message(list[i].Raw)
 	}
 }
 
-// Conversation tells of what the messages of a conversation refer to.
-func (need Needing) Conversation(t *contract.Conversation) {
+// conversation tells of what the messages of a conversation refer to.
+func (need needing) conversation(t *contract.Conversation) {
 	if t == nil {
 		return
 	}
@@ -47,8 +47,8 @@ func (need Needing) Conversation(t *contract.Conversation) {
 	}
 }
 
-// Suspended tells of what an execution that stopped in its middle refers to.
-func (need Needing) Suspended(x *contract.SuspendedExecution) {
+// suspended tells of what an execution that stopped in its middle refers to.
+func (need needing) suspended(x *contract.SuspendedExecution) {
 	if x == nil {
 		return
 	}
@@ -60,24 +60,24 @@ func (need Needing) Suspended(x *contract.SuspendedExecution) {
 	}
 	if x.Map != nil {
 		for i := range x.Map.Flows {
-			need.Conversation(x.Map.Flows[i].Conversation)
+			need.conversation(x.Map.Flows[i].Conversation)
 		}
 	}
 	for i := range x.Steps {
-		need.Suspended(x.Steps[i].Execution)
+		need.suspended(x.Steps[i].Execution)
 	}
 }
 
-// Snapshot tells of what the state of a session and all messages of a carry refer to.
-func (need Needing) Snapshot(c *contract.RunSnapshot) {
+// snapshot tells of what the state of a session and all messages of a carry refer to.
+func (need needing) snapshot(c *contract.RunSnapshot) {
 	if c.Ended != nil && c.Session != nil {
 		// The next turn goes on with the state.
 		for i := range c.Ended.State {
 			need(&contract.ContentRef{SHA: c.Ended.State[i].SHA})
 		}
 	}
-	need.Conversation(c.Conversation)
+	need.conversation(c.Conversation)
 	for i := range c.Live {
-		need.Suspended(c.Live[i].Suspended)
+		need.suspended(c.Live[i].Suspended)
 	}
 }
