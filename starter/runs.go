@@ -22,7 +22,7 @@ func (a *app) connect(ctx context.Context, cfg *config.Config) (*runs.Connection
 		return nil, err
 	}
 	note := func(err error) { a.say("warning: not all of the history can be read: %v", err) }
-	t.Client = t.Codec.Reader(t.Store.Reader(t.Client, note), note)
+	t.Client = t.Codec.Reader(t.Client, t.Store.Fetch, note)
 	return &runs.Connection{Temporal: t, Starter: a.self(), Caught: a.caught}, nil
 }
 

@@ -2,9 +2,7 @@ package llm
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -108,8 +106,8 @@ func (c claude) authorize(req *http.Request, _ []byte) error {
 func (c claude) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
 	b := claudeBody{Model: cmp.Or(o.Model, c.model), Stop: o.StopWords, Stream: !c.unary}
 	traits := claudeTraits(b.Model)
-	if err := c.encodeMessages(in, func(mc *llms.MessageContent) error { return c.message(&b, mc) }); err != nil {
-		return nil, err
+	for i := range in {
+		c.message(&b, &in[i])
 	}
 	b.startWithUser()
 	if err := c.setTools(&b, call, o); err != nil {
@@ -220,46 +218,33 @@ func (c claude) setThinking(b *claudeBody, effort string, traits claudeModel) er
 
 // message adds one message. Consecutive messages of one role are merged: all results of an answer's calls must
 // come together.
-func (c claude) message(b *claudeBody, mc *llms.MessageContent) error {
+func (c claude) message(b *claudeBody, mc *llms.MessageContent) {
 	var content []any
-	var err error
 	role := "user"
 	switch mc.Role {
 	case llms.ChatMessageTypeSystem:
-		return c.system(b, mc)
-	case llms.ChatMessageTypeHuman, llms.ChatMessageTypeGeneric, llms.ChatMessageTypeTool:
-		content, err = c.userContent(mc)
+		for _, part := range mc.Parts {
+			if p, ok := part.(llms.TextContent); ok && strings.TrimSpace(p.Text) != "" {
+				b.System = append(b.System, &claudeBlock{Type: "text", Text: p.Text})
+			}
+		}
 	case llms.ChatMessageTypeAI:
 		role = "assistant"
-		content, err = c.assistantContent(mc)
+		content = c.assistantContent(mc)
 	default:
-		return fmt.Errorf("role %q is not supported", mc.Role)
+		content = c.userContent(mc)
 	}
-	if err != nil || len(content) == 0 {
-		return err
+	if len(content) == 0 {
+		return
 	}
 	if n := len(b.Messages); n > 0 && b.Messages[n-1].Role == role {
 		b.Messages[n-1].Content = append(b.Messages[n-1].Content, content...)
 	} else {
 		b.Messages = append(b.Messages, claudeMessage{role, content})
 	}
-	return nil
 }
 
-func (c claude) system(b *claudeBody, mc *llms.MessageContent) error {
-	for _, part := range mc.Parts {
-		p, ok := part.(llms.TextContent)
-		if !ok {
-			return fmt.Errorf("content of type %T is not supported in a system message", part)
-		}
-		if strings.TrimSpace(p.Text) != "" {
-			b.System = append(b.System, &claudeBlock{Type: "text", Text: p.Text})
-		}
-	}
-	return nil
-}
-
-func (c claude) userContent(mc *llms.MessageContent) ([]any, error) {
+func (c claude) userContent(mc *llms.MessageContent) []any {
 	var out []any
 	var result *claudeBlock // the last one, to which images of a tool belong
 	for _, part := range mc.Parts {
@@ -268,32 +253,23 @@ func (c claude) userContent(mc *llms.MessageContent) ([]any, error) {
 			if strings.TrimSpace(p.Text) != "" {
 				out = append(out, &claudeBlock{Type: "text", Text: p.Text})
 			}
-		case llms.BinaryContent:
-			image := &claudeBlock{Type: "image", Source: &claudeSource{
-				Type: "base64", MediaType: p.MIMEType, Data: base64.StdEncoding.EncodeToString(p.Data),
-			}}
-			if result != nil {
+		case llms.BinaryContent, llms.ImageURLContent:
+			source := &claudeSource{Type: "base64"}
+			if source.MediaType, source.Data, source.URL = imageData(part); source.URL != "" {
+				source.Type = "url"
+			}
+			image := &claudeBlock{Type: "image", Source: source}
+			if _, inline := part.(llms.BinaryContent); inline && result != nil {
 				result.attach(image)
 			} else {
 				out = append(out, image)
 			}
-		case llms.ImageURLContent:
-			source := &claudeSource{Type: "url", URL: p.URL}
-			if media, data, ok := dataURL(p.URL); ok {
-				source = &claudeSource{Type: "base64", MediaType: media, Data: data}
-			}
-			out = append(out, &claudeBlock{Type: "image", Source: source})
-		case llms.ToolCallResponse:
-			result = c.result(&p, false)
+		case llms.ToolCallResponse, FailedResult:
+			result = c.result(resultOf(part))
 			out = append(out, result)
-		case FailedResult:
-			result = c.result(&p.ToolCallResponse, true)
-			out = append(out, result)
-		default:
-			return nil, fmt.Errorf("content of type %T is not supported", part)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // attach adds an image to a result.
@@ -323,13 +299,9 @@ func (c claude) result(p *llms.ToolCallResponse, failed bool) *claudeBlock {
 	return b
 }
 
-func (c claude) assistantContent(mc *llms.MessageContent) ([]any, error) {
-	pieces, err := c.assistantBlocks(mc.Parts)
-	if err != nil {
-		return nil, err
-	}
+func (c claude) assistantContent(mc *llms.MessageContent) []any {
 	var out []any
-	for _, p := range pieces {
+	for _, p := range c.assistantBlocks(mc.Parts) {
 		switch {
 		case p.raw != nil:
 			out = append(out, json.RawMessage(p.raw))
@@ -342,7 +314,7 @@ func (c claude) assistantContent(mc *llms.MessageContent) ([]any, error) {
 			out = append(out, &claudeBlock{Type: "text", Text: p.text})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // dataURL takes a data: URL apart.

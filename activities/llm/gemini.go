@@ -2,9 +2,7 @@ package llm
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -128,8 +126,8 @@ func (c gemini) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions
 	model := cmp.Or(o.Model, c.model)
 	b := geminiBody{}
 	names := map[string]string{}
-	if err := c.encodeMessages(in, func(mc *llms.MessageContent) error { return c.message(&b, mc, names) }); err != nil {
-		return nil, err
+	for i := range in {
+		c.message(&b, &in[i], names)
 	}
 	if len(b.Contents) == 0 || b.Contents[0].Role != "user" {
 		b.Contents = append([]geminiContent{{"user", []geminiPart{textPart(emptyText)}}}, b.Contents...)
@@ -224,40 +222,32 @@ func (c gemini) setThinking(g *geminiConfig, effort, model string) error {
 
 // message adds one message. Consecutive messages of one role are merged: all results of an answer's calls must
 // come together. names are the calls' names by id.
-func (c gemini) message(b *geminiBody, mc *llms.MessageContent, names map[string]string) error {
-	var parts []geminiPart
-	var err error
-	role := "user"
-	switch mc.Role {
-	case llms.ChatMessageTypeSystem, llms.ChatMessageTypeHuman, llms.ChatMessageTypeGeneric, llms.ChatMessageTypeTool:
-		parts, err = c.userParts(mc, names)
-	case llms.ChatMessageTypeAI:
-		role = "model"
-		parts, err = c.modelParts(mc, names)
-	default:
-		return fmt.Errorf("role %q is not supported", mc.Role)
+func (c gemini) message(b *geminiBody, mc *llms.MessageContent, names map[string]string) {
+	role, encode := "user", c.userParts
+	if mc.Role == llms.ChatMessageTypeAI {
+		role, encode = "model", c.modelParts
 	}
-	if err != nil || len(parts) == 0 {
-		return err
+	parts := encode(mc, names)
+	if len(parts) == 0 {
+		return
 	}
 	if mc.Role == llms.ChatMessageTypeSystem {
 		if b.System == nil {
 			b.System = &geminiContent{}
 		}
 		b.System.Parts = append(b.System.Parts, parts...)
-		return nil
+		return
 	}
 	if n := len(b.Contents); n > 0 && b.Contents[n-1].Role == role {
 		b.Contents[n-1].Parts = append(b.Contents[n-1].Parts, parts...)
 	} else {
 		b.Contents = append(b.Contents, geminiContent{role, parts})
 	}
-	return nil
 }
 
 func textPart(s string) geminiPart { return geminiPart{Text: &s} }
 
-func (c gemini) userParts(mc *llms.MessageContent, names map[string]string) ([]geminiPart, error) {
+func (c gemini) userParts(mc *llms.MessageContent, names map[string]string) []geminiPart {
 	var out []geminiPart
 	for _, part := range mc.Parts {
 		switch p := part.(type) {
@@ -265,27 +255,22 @@ func (c gemini) userParts(mc *llms.MessageContent, names map[string]string) ([]g
 			if p.Text != "" {
 				out = append(out, textPart(p.Text))
 			}
-		case llms.BinaryContent:
-			out = append(out, geminiPart{Inline: &geminiBlob{p.MIMEType, base64.StdEncoding.EncodeToString(p.Data)}})
-		case llms.ImageURLContent:
-			if media, data, ok := dataURL(p.URL); ok {
+		case llms.BinaryContent, llms.ImageURLContent:
+			media, data, address := imageData(part)
+			if address == "" {
 				out = append(out, geminiPart{Inline: &geminiBlob{media, data}})
 				continue
 			}
-			kind := ""
-			if u, err := url.Parse(p.URL); err == nil {
-				kind = mime.TypeByExtension(path.Ext(u.Path))
+			if u, err := url.Parse(address); err == nil {
+				media = mime.TypeByExtension(path.Ext(u.Path))
 			}
-			out = append(out, geminiPart{File: &geminiFile{kind, p.URL}})
-		case llms.ToolCallResponse:
-			out = append(out, c.result(&p, "output", names))
-		case FailedResult:
-			out = append(out, c.result(&p.ToolCallResponse, "error", names))
-		default:
-			return nil, fmt.Errorf("content of type %T is not supported", part)
+			out = append(out, geminiPart{File: &geminiFile{media, address}})
+		case llms.ToolCallResponse, FailedResult:
+			result, failed := resultOf(part)
+			out = append(out, c.result(result, map[bool]string{false: "output", true: "error"}[failed], names))
 		}
 	}
-	return out, nil
+	return out
 }
 
 func (c gemini) result(p *llms.ToolCallResponse, key string, names map[string]string) geminiPart {
@@ -294,13 +279,9 @@ func (c gemini) result(p *llms.ToolCallResponse, key string, names map[string]st
 	}}
 }
 
-func (c gemini) modelParts(mc *llms.MessageContent, names map[string]string) ([]geminiPart, error) {
-	pieces, err := c.assistantBlocks(mc.Parts)
-	if err != nil {
-		return nil, err
-	}
+func (c gemini) modelParts(mc *llms.MessageContent, names map[string]string) []geminiPart {
 	var out []geminiPart
-	for _, p := range pieces {
+	for _, p := range c.assistantBlocks(mc.Parts) {
 		switch {
 		case p.raw != nil:
 			out = append(out, geminiPart{raw: p.raw})
@@ -314,7 +295,7 @@ func (c gemini) modelParts(mc *llms.MessageContent, names map[string]string) ([]
 			out = append(out, geminiPart{Text: &p.text, Signature: p.signature})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // sign marks the calls that have no signature, because another model made them.

@@ -190,10 +190,7 @@ func withoutImages(role llms.ChatMessageType, rest []llms.ContentPart) []llms.Co
 // resultName says whose images follow, with the call's id.
 func resultName(parts []llms.ContentPart) string {
 	for _, p := range parts {
-		switch r := p.(type) {
-		case llms.ToolCallResponse:
-			return "the result of " + r.Name + " (call " + r.ToolCallID + ")"
-		case FailedResult:
+		if r, _ := resultOf(p); r != nil {
 			return "the result of " + r.Name + " (call " + r.ToolCallID + ")"
 		}
 	}

@@ -2,9 +2,7 @@ package llm
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -113,10 +111,7 @@ func (c oci) authorize(req *http.Request, _ []byte) error { return c.signer.sign
 
 func (c oci) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
 	model := cmp.Or(o.Model, c.model)
-	q, err := c.request("GENERIC", in, o)
-	if err != nil {
-		return nil, err
-	}
+	q := c.request("GENERIC", in, o)
 	q.Stop, q.Effort = o.StopWords, strings.ToUpper(call.Effort)
 	if strings.HasPrefix(model, "google.") {
 		q.Messages = pairResults(q.Messages)
@@ -136,14 +131,13 @@ func (c oci) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (
 }
 
 // request is what the requests of both formats have in common.
-func (c oci) request(format string, in []llms.MessageContent, o *llms.CallOptions) (*ociRequest, error) {
+func (c oci) request(format string, in []llms.MessageContent, o *llms.CallOptions) *ociRequest {
 	q := &ociRequest{Format: format, Temperature: optional(o.Temperature), TopP: optional(o.TopP), TopK: o.TopK,
 		Frequency: o.FrequencyPenalty, Presence: o.PresencePenalty, Seed: optional(o.Seed), MaxTokens: o.MaxTokens}
-	return q, c.encodeMessages(in, func(mc *llms.MessageContent) error {
-		list, err := c.messages(mc)
-		q.Messages = append(q.Messages, list...)
-		return err
-	})
+	for i := range in {
+		q.Messages = append(q.Messages, c.messages(&in[i])...)
+	}
+	return q
 }
 
 // send adds the model and the compartment that is charged. Extra parameters belong to the inner request.
@@ -196,12 +190,8 @@ func (c oci) setFormat(q *ociRequest, call *Call, o *llms.CallOptions) {
 func ociText(s string) []ociContent { return []ociContent{{Type: "TEXT", Text: &s}} }
 
 // messages turns one message into the service's: several results become several messages.
-func (c oci) messages(mc *llms.MessageContent) ([]ociMessage, error) {
-	role, ok := roles[mc.Role]
-	if !ok {
-		return nil, fmt.Errorf("role %q is not supported", mc.Role)
-	}
-	m := ociMessage{Role: strings.ToUpper(role)}
+func (c oci) messages(mc *llms.MessageContent) []ociMessage {
+	m := ociMessage{Role: strings.ToUpper(roles[mc.Role])}
 	var results []ociMessage
 	for _, part := range mc.Parts {
 		switch p := part.(type) {
@@ -209,32 +199,24 @@ func (c oci) messages(mc *llms.MessageContent) ([]ociMessage, error) {
 			if p.Text != "" {
 				m.Content = append(m.Content, ociText(p.Text)...)
 			}
-		case llms.ImageURLContent:
-			m.Content = append(m.Content, ociContent{Type: "IMAGE", Image: &ociImage{p.URL}})
-		case llms.BinaryContent:
-			url := "data:" + p.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
+		case llms.ImageURLContent, llms.BinaryContent:
+			url, _ := imageURL(part)
 			m.Content = append(m.Content, ociContent{Type: "IMAGE", Image: &ociImage{url}})
 		case ReasoningPart:
 			if c.ownState(p.Provider) != nil {
 				m.Reasoning = p.Reasoning
 			}
 		case llms.ToolCall:
-			if p.FunctionCall == nil {
-				return nil, fmt.Errorf("tool call %q has no function", p.ID)
-			}
 			m.ToolCalls = append(m.ToolCalls, ociCall{"FUNCTION", c.callID(p.ID), p.FunctionCall.Name, objectArguments(p.FunctionCall.Arguments)})
-		case llms.ToolCallResponse:
-			results = append(results, c.result(&p))
-		case FailedResult:
-			results = append(results, c.result(&p.ToolCallResponse))
-		default:
-			return nil, fmt.Errorf("content of type %T is not supported", part)
+		case llms.ToolCallResponse, FailedResult:
+			result, _ := resultOf(part)
+			results = append(results, c.result(result))
 		}
 	}
-	if role == "tool" {
-		return results, nil
+	if mc.Role == llms.ChatMessageTypeTool {
+		return results
 	}
-	return append(results, m.withContent()), nil
+	return append(results, m.withContent())
 }
 
 // withContent is the message with some content: the service fails without any.

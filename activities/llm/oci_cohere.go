@@ -36,10 +36,7 @@ func (c ociCohere) encode(call *Call, in []llms.MessageContent, o *llms.CallOpti
 	if call.Parallel != nil {
 		return nil, c.unsendable("Cohere's models at OCI take no parallel_tool_calls; leave it out, or choose another model")
 	}
-	q, err := c.request("COHEREV2", in, o)
-	if err != nil {
-		return nil, err
-	}
+	q := c.request("COHEREV2", in, o)
 	for i := range q.Messages {
 		q.Messages[i].toCohere()
 	}

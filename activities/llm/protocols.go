@@ -87,16 +87,6 @@ func optional[T int | float64](v T) *T {
 	return &v
 }
 
-// encodeMessages calls encode for each message and names the message in an error.
-func (c *remote) encodeMessages(in []llms.MessageContent, encode func(*llms.MessageContent) error) error {
-	for i := range in {
-		if err := encode(&in[i]); err != nil {
-			return c.unsendable("message %d: %v", i+1, err)
-		}
-	}
-	return nil
-}
-
 // encodeTools converts tools into a protocol's. A tool without a schema takes any object.
 func encodeTools[T any](c *remote, tools []llms.Tool, convert func(f *llms.FunctionDefinition, schema any) T) ([]T, error) {
 	var out []T

@@ -90,6 +90,9 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 	if err := c.supported(x.call, o); err != nil {
 		return nil, err
 	}
+	if err := c.checkMessages(in); err != nil {
+		return nil, err
+	}
 	in = c.placeImages(in)
 	x.in = in
 	p := c.newProtocol()

@@ -3,10 +3,8 @@ package llm
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -108,15 +106,10 @@ type chatDefinition struct {
 // encode gives a request. A conversation or a schema that cannot be sent is a bad_request.
 func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
 	b := body{Model: cmp.Or(o.Model, c.model), ToolChoice: o.ToolChoice, Stop: o.StopWords}
-	err := c.encodeMessages(in, func(mc *llms.MessageContent) error {
-		list, err := c.messages(mc)
-		b.Messages = append(b.Messages, c.bridge(b.Messages, list)...)
-		return err
-	})
-	if err == nil {
-		err = c.setTools(&b, o.Tools)
+	for i := range in {
+		b.Messages = append(b.Messages, c.bridge(b.Messages, c.messages(&in[i]))...)
 	}
-	if err != nil {
+	if err := c.setTools(&b, o.Tools); err != nil {
 		return nil, err
 	}
 	c.setSampling(&b, o)
@@ -231,12 +224,8 @@ var roles = map[llms.ChatMessageType]string{
 }
 
 // messages converts one message; several results become several messages.
-func (c compatible) messages(mc *llms.MessageContent) ([]chatMessage, error) {
-	role, ok := roles[mc.Role]
-	if !ok {
-		return nil, fmt.Errorf("role %q is not supported", mc.Role)
-	}
-	m := chatMessage{Role: role}
+func (c compatible) messages(mc *llms.MessageContent) []chatMessage {
+	m := chatMessage{Role: roles[mc.Role]}
 	var results []chatMessage
 	var parts []any
 	var text strings.Builder
@@ -246,27 +235,17 @@ func (c compatible) messages(mc *llms.MessageContent) ([]chatMessage, error) {
 		case llms.TextContent:
 			text.WriteString(p.Text)
 			parts = append(parts, map[string]string{"type": "text", "text": p.Text})
-		case llms.ImageURLContent:
-			images, parts = true, append(parts, imagePart(p.URL, p.Detail))
-		case llms.BinaryContent:
-			url := "data:" + p.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
-			images, parts = true, append(parts, imagePart(url, ""))
-		case ReasoningPart:
+		case llms.ImageURLContent, llms.BinaryContent:
+			images, parts = true, append(parts, imagePart(imageURL(part)))
 		case llms.ToolCall:
-			if p.FunctionCall == nil {
-				return nil, fmt.Errorf("tool call %q has no function", p.ID)
-			}
 			m.ToolCalls = append(m.ToolCalls, c.toolCall(&p))
-		case llms.ToolCallResponse:
-			results = append(results, c.result(&p))
-		case FailedResult:
-			results = append(results, c.result(&p.ToolCallResponse))
-		default:
-			return nil, fmt.Errorf("content of type %T is not supported", part)
+		case llms.ToolCallResponse, FailedResult:
+			result, _ := resultOf(part)
+			results = append(results, c.result(result))
 		}
 	}
-	if role == "tool" {
-		return attachImages(results, images, parts), nil
+	if m.Role == "tool" {
+		return attachImages(results, images, parts)
 	}
 	c.restoreState(&m, mc.Parts)
 	m.Content = text.String()
@@ -275,7 +254,7 @@ func (c compatible) messages(mc *llms.MessageContent) ([]chatMessage, error) {
 	} else if text.Len() == 0 && len(m.ToolCalls) > 0 {
 		m.Content = nil
 	}
-	return append(results, m), nil
+	return append(results, m)
 }
 
 // attachImages adds the images of a message to its last result.

@@ -39,10 +39,13 @@ func newConversation(in []llms.MessageContent) *conversation {
 			switch p := part.(type) {
 			case llms.TextContent:
 				text.WriteString(p.Text)
-			case llms.ToolCallResponse:
-				t.result(&p, &text, &all)
-			case FailedResult:
-				t.result(&p.ToolCallResponse, &text, &all)
+			case llms.ToolCallResponse, FailedResult:
+				// Of several results in one message the last one counts.
+				result, _ := resultOf(part)
+				text.Reset()
+				text.WriteString(result.Content)
+				t.after = result.Name
+				all.WriteString(result.Content + "\n")
 			case llms.ToolCall:
 				if p.FunctionCall != nil {
 					all.WriteString(p.FunctionCall.Arguments + "\n")
@@ -60,14 +63,6 @@ func newConversation(in []llms.MessageContent) *conversation {
 	}
 	t.all = all.String()
 	return t
-}
-
-// result takes a tool's result. Of several in one message the last one counts.
-func (t *conversation) result(p *llms.ToolCallResponse, text, all *strings.Builder) {
-	text.Reset()
-	text.WriteString(p.Content)
-	t.after = p.Name
-	all.WriteString(p.Content + "\n")
 }
 
 // kind is the kind of calls that a rule is for: that of its question or answer unless it is set; "" is any.

@@ -155,7 +155,7 @@ type block struct {
 
 // assistantBlocks splits an assistant's message, in the order that its provider recorded, else text before
 // calls.
-func (c *remote) assistantBlocks(parts []llms.ContentPart) ([]block, error) {
+func (c *remote) assistantBlocks(parts []llms.ContentPart) []block {
 	var text strings.Builder
 	var calls []*llms.ToolCall
 	var kept *providerState
@@ -164,19 +164,14 @@ func (c *remote) assistantBlocks(parts []llms.ContentPart) ([]block, error) {
 		case llms.TextContent:
 			text.WriteString(p.Text)
 		case llms.ToolCall:
-			if p.FunctionCall == nil {
-				return nil, fmt.Errorf("tool call %q has no function", p.ID)
-			}
 			calls = append(calls, &p)
 		case ReasoningPart:
 			kept = c.ownState(p.Provider)
-		default:
-			return nil, fmt.Errorf("content of type %T is not supported in an assistant's message", part)
 		}
 	}
 	if kept != nil {
 		if out := restoreOrder(kept.Blocks, text.String(), calls); out != nil {
-			return out, nil
+			return out
 		}
 	}
 	var out []block
@@ -186,7 +181,7 @@ func (c *remote) assistantBlocks(parts []llms.ContentPart) ([]block, error) {
 	for _, call := range calls {
 		out = append(out, block{call: call})
 	}
-	return out, nil
+	return out
 }
 
 // restoreOrder puts text and calls where their blocks were; nil if the blocks are not those of this message.

@@ -2,10 +2,12 @@ package codec
 
 import (
 	"bytes"
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -227,14 +229,14 @@ func TestClientOptions(t *testing.T) {
 	var notes []error
 	event := &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionFailedEventAttributes{
 		WorkflowExecutionFailedEventAttributes: &historypb.WorkflowExecutionFailedEventAttributes{Failure: f}}}
-	r := c.Reader(nil, func(err error) { notes = append(notes, err) }).(*reader)
+	r := c.Reader(nil, fetch, func(err error) { notes = append(notes, err) }).(*reader)
 	if err := r.decode(t.Context(), &historypb.History{Events: []*historypb.HistoryEvent{event}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := event.GetWorkflowExecutionFailedEventAttributes().GetFailure().GetMessage(); got != "a canary sang" || len(notes) > 0 {
 		t.Errorf("the reader shows %q, and notes %v", got, notes)
 	}
-	r = opened(t, Settings{}).Reader(nil, func(err error) { notes = append(notes, err) }).(*reader)
+	r = opened(t, Settings{}).Reader(nil, fetch, func(err error) { notes = append(notes, err) }).(*reader)
 	list := &commonpb.Payloads{Payloads: []*commonpb.Payload{p, p}}
 	if err := r.decode(t.Context(), &historypb.History{Events: []*historypb.HistoryEvent{{Attributes: &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{
 		WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{Input: list}}}}}); err != nil || len(notes) != 1 || !proto.Equal(list.Payloads[0], p) {
@@ -242,5 +244,49 @@ func TestClientOptions(t *testing.T) {
 	}
 	if strings.Contains(notes[0].Error(), base64.StdEncoding.EncodeToString(key("a").Secret)) {
 		t.Error("a note holds the key")
+	}
+}
+
+// fetch stands for the store: a claim is a payload that names another one.
+func fetch(_ context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
+	switch string(p.GetMetadata()["claim"]) {
+	case "":
+		return p, nil
+	case "stored":
+		return &commonpb.Payload{Data: []byte("stored")}, nil
+	}
+	return nil, errors.New("it is in another store")
+}
+
+// history is a history of events that have been read.
+type history []*historypb.HistoryEvent
+
+func (h *history) HasNext() bool { return len(*h) > 0 }
+
+func (h *history) Next() (*historypb.HistoryEvent, error) {
+	e := (*h)[0]
+	*h = (*h)[1:]
+	return e, nil
+}
+
+func TestHistoriesHoldThePayloadsThemselves(t *testing.T) {
+	claim := func(of string) *commonpb.Payload {
+		return &commonpb.Payload{Metadata: map[string][]byte{"claim": []byte(of)}, Data: []byte("claim")}
+	}
+	in := history{{Attributes: &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
+		Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{claim("stored"), {Data: []byte("inline")}, claim("other"), claim("another")}}}}}}
+	var notes []error
+	r := opened(t, Settings{}).Reader(nil, fetch, func(err error) { notes = append(notes, err) }).(*reader)
+	it := &events{HistoryEventIterator: &in, ctx: t.Context(), reader: r}
+	e, err := it.Next()
+	if err != nil || it.HasNext() {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range e.GetActivityTaskCompletedEventAttributes().GetResult().GetPayloads() {
+		got = append(got, string(p.GetData()))
+	}
+	if want := []string{"stored", "inline", "claim", "claim"}; !slices.Equal(got, want) || len(notes) != 1 {
+		t.Errorf("payloads are %v, want %v; notes %v", got, want, notes)
 	}
 }

@@ -16,15 +16,17 @@ import (
 )
 
 // Reader wraps a client so that histories, lists and descriptions of runs contain decoded payloads,
-// and failures with their texts. What cannot be decoded stays encoded; onError is called with the first
-// such error. The client cannot be used for a worker.
-func (c *Codec) Reader(inner client.Client, onError func(error)) client.Client {
-	return &reader{Client: inner, codec: c, onError: onError}
+// and failures with their texts. fetch returns the payload that a claim of the store refers to, or the
+// payload itself. What cannot be fetched or decoded stays as it is; onError is called with the first such
+// error. The client cannot be used for a worker.
+func (c *Codec) Reader(inner client.Client, fetch func(context.Context, *commonpb.Payload) (*commonpb.Payload, error), onError func(error)) client.Client {
+	return &reader{Client: inner, codec: c, fetch: fetch, onError: onError}
 }
 
 type reader struct {
 	client.Client
 	codec   *Codec
+	fetch   func(context.Context, *commonpb.Payload) (*commonpb.Payload, error)
 	onError func(error)
 	once    sync.Once
 }
@@ -67,19 +69,30 @@ func (e *events) Next() (*historypb.HistoryEvent, error) {
 	return event, e.reader.decode(e.ctx, &historypb.History{Events: []*historypb.HistoryEvent{event}})
 }
 
-// decode decodes all payloads of a message in place.
+// read fetches and decodes a payload. With an error it returns the payload as far as it could be read.
+func (r *reader) read(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
+	fetched, err := r.fetch(ctx, p)
+	if err != nil {
+		return p, err
+	}
+	out, err := r.codec.Decode([]*commonpb.Payload{fetched})
+	if err != nil {
+		return fetched, err
+	}
+	return out[0], nil
+}
+
+// decode fetches and decodes all payloads of a message in place.
 func (r *reader) decode(ctx context.Context, m proto.Message) error {
 	err := proxy.VisitPayloads(ctx, m, proxy.VisitPayloadsOptions{
 		SkipSearchAttributes: true,
 		Visitor: func(_ *proxy.VisitPayloadsContext, list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 			out := make([]*commonpb.Payload, len(list))
 			for i, p := range list {
-				one, err := r.codec.Decode([]*commonpb.Payload{p})
-				if err != nil {
+				var err error
+				if out[i], err = r.read(ctx, p); err != nil {
 					r.once.Do(func() { r.onError(err) })
-					one = []*commonpb.Payload{p}
 				}
-				out[i] = one[0]
 			}
 			return out, nil
 		},

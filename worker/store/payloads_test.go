@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	commonpb "go.temporal.io/api/common/v1"
-	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -187,18 +186,7 @@ func TestFailuresKeepTheirClass(t *testing.T) {
 	}
 }
 
-// list is a history that has been read.
-type list []*historypb.HistoryEvent
-
-func (l *list) HasNext() bool { return len(*l) > 0 }
-
-func (l *list) Next() (*historypb.HistoryEvent, error) {
-	e := (*l)[0]
-	*l = (*l)[1:]
-	return e, nil
-}
-
-func TestHistoriesHoldThePayloadsThemselves(t *testing.T) {
+func TestFetch(t *testing.T) {
 	s := open(t, t.TempDir())
 	claim := func(c converter.StorageDriverClaim, driver string) *commonpb.Payload {
 		raw, err := json.Marshal(map[string]any{"driverName": driver, "claimData": c.ClaimData})
@@ -211,20 +199,15 @@ func TestHistoriesHoldThePayloadsThemselves(t *testing.T) {
 	own := claim(keep(t, s, "stored")[0], driverName)
 	foreign := claim(converter.StorageDriverClaim{ClaimData: map[string]string{"x": "y"}}, "s3")
 	other := claim(converter.StorageDriverClaim{ClaimData: map[string]string{claimStore: "other"}}, driverName)
-	in := list{{Attributes: &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
-		Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{own, payload("inline"), foreign, other}}}}}}
-	var notes []string
-	r := s.Reader(nil, func(err error) { notes = append(notes, err.Error()) }).(*reader)
-	it := &events{HistoryEventIterator: &in, ctx: t.Context(), reader: r}
-	e, err := it.Next()
-	if err != nil || it.HasNext() {
-		t.Fatal(err)
+	for _, tc := range []struct {
+		in   *commonpb.Payload
+		want string
+	}{{own, "stored"}, {payload("inline"), "inline"}, {foreign, string(foreign.GetData())}} {
+		if got, err := s.Fetch(t.Context(), tc.in); err != nil || string(got.GetData()) != tc.want {
+			t.Errorf("Fetch(%v) is %v, %v", tc.in, got, err)
+		}
 	}
-	got := e.GetActivityTaskCompletedEventAttributes().GetResult().GetPayloads()
-	if len(got) != 4 || string(got[0].GetData()) != "stored" || string(got[1].GetData()) != "inline" || got[2].String() != foreign.String() || got[3].String() != other.String() {
-		t.Errorf("payloads are %v", got)
-	}
-	if len(notes) != 1 || !strings.Contains(notes[0], `is in the store "other"`) {
-		t.Errorf("notes are %q", notes)
+	if _, err := s.Fetch(t.Context(), other); err == nil || !strings.Contains(err.Error(), `is in the store "other"`) {
+		t.Errorf("the error is %v", err)
 	}
 }
