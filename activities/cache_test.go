@@ -101,7 +101,7 @@ func TestDecodedOnce(t *testing.T) {
 		t.Errorf("as another type: %v", err)
 	}
 	if _, err := decoded[contract.Message](c, "b", []byte(`{`)); err == nil {
-		t.Error("what is no JSON was decoded")
+		t.Error("what is not JSON was decoded")
 	}
 	if m, err := decoded[contract.Message](c, "not kept", raw); err != nil || m.Text != "hello" {
 		t.Errorf("what the cache does not hold: %v", err)

@@ -72,8 +72,8 @@ var extractedOtherwise = map[string]struct{ want, why string }{
 	"two blocks, first invalid": {`{"a":2}`, "all fenced blocks are tried, in order"},
 	"raw array of objects":      {`[{"a":1},{"a":2}]`, "the whole text is tried last, so that a raw array is JSON"},
 	"raw array scalars":         {`[1,2,3]`, "the whole text is tried last, so that a raw array is JSON"},
-	"NaN":                       {``, "NaN is no JSON, and history could not hold it"},
-	"Infinity":                  {``, "Infinity is no JSON, and history could not hold it"},
+	"NaN":                       {``, "NaN is not JSON, and history could not hold it"},
+	"Infinity":                  {``, "Infinity is not JSON, and history could not hold it"},
 }
 
 func TestExtractAsTheFrameworkDoes(t *testing.T) {
@@ -277,7 +277,7 @@ func TestHostileSchemas(t *testing.T) {
 		"a pattern that looks ahead":                               {`{"pattern":"^(?=x)"}`, `"x"`, "cannot be used"},
 		"a pattern that would take other engines years":            {`{"pattern":"^(a+)+$"}`, `"` + strings.Repeat("a", 5000) + `b"`, "does not match"},
 		"a schema that is no schema":                               {`{"type":"thing"}`, `1`, "cannot be used"},
-		"a schema that is no JSON":                                 {`{`, `1`, "cannot be used"},
+		"a schema that is not JSON":                                {`{`, `1`, "cannot be used"},
 		"a schema that is a number":                                {`5`, `1`, "cannot be used"},
 		"a schema that is too large":                               {`{"description":"` + strings.Repeat("x", schema.MaxBytes) + `"}`, `1`, "at most 262144"},
 	}

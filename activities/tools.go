@@ -131,7 +131,7 @@ func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 			}
 			if err := schema.Usable(rules); err != nil {
 				return nil, &contract.Failure{Class: contract.ClassBadRequest,
-					Text:   fmt.Sprintf("tool %q of connection %q: its %s is no JSON Schema: %v", s.Name, c.ID, field, err),
+					Text:   fmt.Sprintf("tool %q of connection %q: its %s is not a JSON Schema: %v", s.Name, c.ID, field, err),
 					Remedy: "correct the tool's declaration"}
 			}
 		}

@@ -299,7 +299,7 @@ func (r *chatReader) read(raw []byte, streamed bool) (string, bool, error) {
 	var ch chunk
 	if err := json.Unmarshal(raw, &ch); err != nil {
 		if streamed {
-			return "", false, invalidf("an event of the stream is no JSON (%v): %s", err, excerpt(raw))
+			return "", false, invalidf("an event of the stream is not JSON (%v): %s", err, excerpt(raw))
 		}
 		return "", false, r.x.providerError(raw)
 	}

@@ -85,7 +85,7 @@ func (r *claudeReader) read(raw []byte, streamed bool) (string, bool, error) {
 		Error json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(raw, &kind); err != nil {
-		return "", false, invalidf("the answer is no message (%v): %s", err, excerpt(raw))
+		return "", false, invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
 	}
 	if kind.Type == "error" || isSet(kind.Error) {
 		return "", false, r.x.providerError(raw)
@@ -105,10 +105,10 @@ func (r *claudeReader) read(raw []byte, streamed bool) (string, bool, error) {
 func (r *claudeReader) answer(raw []byte) error {
 	var a claudeAnswer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return invalidf("the answer is no message (%v): %s", err, excerpt(raw))
+		return invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
 	}
 	if a.Type != "message" {
-		return invalidf("the answer is no message: %s", excerpt(raw))
+		return invalidf("the answer is not a message: %s", excerpt(raw))
 	}
 	r.begin(&a)
 	for _, block := range a.Content {
@@ -182,7 +182,7 @@ func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 		Signature looseText       `json:"signature"`
 	}
 	if json.Unmarshal(raw, &p.first) != nil || p.first == nil || json.Unmarshal(raw, &known) != nil || known.Type == "" {
-		return nil, invalidf("block %d of the answer is none: %s", len(r.blocks)+1, excerpt(raw))
+		return nil, invalidf("block %d of the answer is invalid: %s", len(r.blocks)+1, excerpt(raw))
 	}
 	p.kind, p.id, p.name = string(known.Type), string(known.ID), string(known.Name)
 	r.blocks = append(r.blocks, p)
@@ -250,7 +250,7 @@ func (p *claudePart) encode() (json.RawMessage, error) {
 	}
 	if args := p.args.String(); args != "" {
 		if !json.Valid([]byte(args)) {
-			return nil, fmt.Errorf("its input is no JSON")
+			return nil, fmt.Errorf("its input is not JSON")
 		}
 		p.first["input"] = json.RawMessage(args)
 	}

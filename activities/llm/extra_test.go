@@ -44,7 +44,7 @@ func TestFurtherParametersReplaceNothing(t *testing.T) {
 	m := modelOf(t, "openai", s.URL)
 	for extra, says := range map[string]string{
 		`{"model":"other"}`: "extra parameter model is set by the engine", `{"messages":[]}`: "extra parameter messages",
-		`{"stream_options":{"include_usage":false}}`: "stream_options", `[1]`: "no JSON object", `oops`: "no JSON object",
+		`{"stream_options":{"include_usage":false}}`: "stream_options", `[1]`: "not a JSON object", `oops`: "not a JSON object",
 	} {
 		_, err := ask(t, m, &Call{Extra: json.RawMessage(extra)})
 		f := failureOf(t, err)

@@ -144,7 +144,7 @@ func TestASilentModelDoesNotUseUpTheTime(t *testing.T) {
 func TestPrices(t *testing.T) {
 	cheap := 0.125
 	_, err := Open(Settings{Prices: map[string]Price{"gpt": {Input: -1}}})
-	mentions(t, failureOf(t, err).Text, "prices.gpt: the key is not provider/model", "prices.gpt: -1 is no price")
+	mentions(t, failureOf(t, err).Text, "prices.gpt: the key is not provider/model", "prices.gpt: -1 is not a price")
 	usage := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":400}}}`
 	m, _, _ := pair(t, answer(200, usage), good, func(s *Settings) {
 		s.Prices = map[string]Price{

@@ -60,7 +60,7 @@ func (s *server) sent(t *testing.T) map[string]any {
 	}
 	var v map[string]any
 	if err := json.Unmarshal([]byte(s.bodies[len(s.bodies)-1]), &v); err != nil {
-		t.Fatalf("request is no JSON: %v", err)
+		t.Fatalf("request is not JSON: %v", err)
 	}
 	return v
 }

@@ -93,7 +93,7 @@ func (r *geminiReader) part(raw json.RawMessage) error {
 		} `json:"functionCall"`
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return invalidf("a part of the answer is none (%v): %s", err, excerpt(raw))
+		return invalidf("a part of the answer is invalid (%v): %s", err, excerpt(raw))
 	}
 	switch {
 	case p.Call != nil:

@@ -117,7 +117,7 @@ func (r *ociReader) chunk(c *ociChunk, streamed bool) error {
 	}
 	var m ociDelta
 	if err := json.Unmarshal(c.Message, &m); err != nil {
-		return invalidf("a message of the answer is none (%v): %s", err, excerpt(c.Message))
+		return invalidf("a message of the answer is invalid (%v): %s", err, excerpt(c.Message))
 	}
 	if r.repeats && streamed && c.Finish != "" && r.text.Len()+r.reasoning.Len()+len(r.pieces) > 0 {
 		return nil

@@ -35,7 +35,7 @@ func (o *opener) pricesOf(in map[string]Price) []priceRow {
 		}
 		for _, v := range []*float64{&p.Input, &p.Output, p.Cached, p.CacheWrite} {
 			if v != nil && (math.IsNaN(*v) || *v < 0 || *v > 1e6) {
-				o.problem("prices.%s: %v is no price of a million tokens; want 0 to 1000000", textutil.Truncate(key, 100), *v)
+				o.problem("prices.%s: %v is not a price of a million tokens; want 0 to 1000000", textutil.Truncate(key, 100), *v)
 			}
 		}
 		model, prefix := strings.CutSuffix(key, "*")

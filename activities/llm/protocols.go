@@ -74,7 +74,7 @@ func (c *remote) supported(call *Call, o *llms.CallOptions) error {
 		return c.unsendable("%s takes no %s; leave it out, or choose a model of another provider", c.row.Name, strings.Join(here, ", "))
 	}
 	if len(call.Schema) > 0 && !json.Valid(call.Schema) {
-		return c.unsendable("the schema of the answer is no JSON")
+		return c.unsendable("the schema of the answer is not JSON")
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func encodeTools[T any](c *remote, tools []llms.Tool, convert func(f *llms.Funct
 		}
 		schema := t.Function.Parameters
 		if raw, ok := schema.(json.RawMessage); ok && len(raw) > 0 && !json.Valid(raw) {
-			return nil, c.unsendable("the schema of tool %q is no JSON", t.Function.Name)
+			return nil, c.unsendable("the schema of tool %q is not JSON", t.Function.Name)
 		} else if schema == nil || ok && len(raw) == 0 {
 			schema = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
@@ -167,7 +167,7 @@ func (c *remote) marshal(v any, extra json.RawMessage) ([]byte, error) {
 func (c *remote) merged(path string, into, from json.RawMessage) (json.RawMessage, error) {
 	var have, more map[string]json.RawMessage
 	if json.Unmarshal(from, &more) != nil || more == nil {
-		return nil, c.unsendable("extra parameters%s are no JSON object", path)
+		return nil, c.unsendable("extra parameters%s are not a JSON object", path)
 	}
 	if json.Unmarshal(into, &have) != nil || have == nil {
 		return nil, c.unsendable("extra parameter%s is set by the engine already; leave it out", path)

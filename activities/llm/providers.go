@@ -43,7 +43,7 @@ type Provider struct {
 	EffortObject bool
 	// CacheMark is the prefix of models whose requests must ask for prompt caching; empty: none.
 	CacheMark string
-	// RawArguments: arguments of calls that are no JSON object go back as they are. Others get them wrapped in
+	// RawArguments: arguments of calls that are not a JSON object go back as they are. Others get them wrapped in
 	// one.
 	RawArguments bool
 	// ResultImages: results of tools can have images. For others a user message after the results has them.

@@ -230,7 +230,7 @@ func (x *exchange) readWhole(to reader, r io.Reader) error {
 		return x.watch.cause(err)
 	}
 	if !json.Valid(raw) {
-		return invalidf("the answer is no JSON: %s", excerpt(raw))
+		return invalidf("the answer is not JSON: %s", excerpt(raw))
 	}
 	text, _, err := to.read(raw, false)
 	if err != nil {

@@ -286,7 +286,7 @@ func (c compatible) result(p *llms.ToolCallResponse) chatMessage {
 	return m
 }
 
-// toolCall converts a tool call. Arguments that are no JSON object are wrapped unless the server takes them.
+// toolCall converts a tool call. Arguments that are not a JSON object are wrapped unless the server takes them.
 func (c compatible) toolCall(p *llms.ToolCall) chatCall {
 	args := p.FunctionCall.Arguments
 	if !c.row.RawArguments || strings.TrimSpace(args) == "" {

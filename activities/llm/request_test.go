@@ -216,13 +216,13 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 		in   []llms.MessageContent
 		says string
 	}{
-		"a tool's schema that is no JSON":    {opts: []llms.CallOption{llms.WithTools(broken)}, says: `tool "bad"`},
-		"a tool without a function":          {opts: []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "retrieval"}})}, says: "retrieval"},
-		"an answer's schema that is no JSON": {call: Call{Schema: json.RawMessage(`{`)}, says: "schema of the answer"},
-		"options that would be dropped":      {opts: []llms.CallOption{llms.WithTopK(3), llms.WithN(2)}, says: "n, top_k"},
-		"a role that is unknown":             {in: []llms.MessageContent{{Role: "function"}}, says: `"function"`},
-		"a part that is unknown":             {in: []llms.MessageContent{{Role: "human", Parts: []llms.ContentPart{llms.CachedContent{}}}}, says: "CachedContent"},
-		"a call without a function":          {in: []llms.MessageContent{{Role: "ai", Parts: []llms.ContentPart{llms.ToolCall{ID: "x"}}}}, says: `"x"`},
+		"a tool's schema that is not JSON":    {opts: []llms.CallOption{llms.WithTools(broken)}, says: `tool "bad"`},
+		"a tool without a function":           {opts: []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "retrieval"}})}, says: "retrieval"},
+		"an answer's schema that is not JSON": {call: Call{Schema: json.RawMessage(`{`)}, says: "schema of the answer"},
+		"options that would be dropped":       {opts: []llms.CallOption{llms.WithTopK(3), llms.WithN(2)}, says: "n, top_k"},
+		"a role that is unknown":              {in: []llms.MessageContent{{Role: "function"}}, says: `"function"`},
+		"a part that is unknown":              {in: []llms.MessageContent{{Role: "human", Parts: []llms.ContentPart{llms.CachedContent{}}}}, says: "CachedContent"},
+		"a call without a function":           {in: []llms.MessageContent{{Role: "ai", Parts: []llms.ContentPart{llms.ToolCall{ID: "x"}}}}, says: `"x"`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -136,7 +136,7 @@ func (r *scriptReader) field(v *source.Value, name, rule string, to any) {
 		*to = &yes
 	case *json.RawMessage:
 		if rule == "object" && v.Kind != source.Object {
-			r.problem(v.Pos, "%s: want an object; text that is no object goes into raw", name)
+			r.problem(v.Pos, "%s: want an object; text that is not an object goes into raw", name)
 		}
 		*to = v.JSON()
 	case *[]Rule:

@@ -41,7 +41,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	}
 	row, ok := rowOf(cmp.Or(s.Kind, name))
 	if !ok {
-		o.problem("providers.%s.kind: %q is no kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kindNames())
+		o.problem("providers.%s.kind: %q is not a kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kindNames())
 	}
 	p := &provider{
 		row: row, name: name, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, cmp.Or(row.KeyName, "the provider's key")),
@@ -79,7 +79,7 @@ func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
 		return
 	}
 	if strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0 {
-		o.problem("providers.%s.region: %q is no region; want for example us-chicago-1", name, textutil.Truncate(s.Region, 60))
+		o.problem("providers.%s.region: %q is not a region; want for example us-chicago-1", name, textutil.Truncate(s.Region, 60))
 		return
 	}
 	p.base = "https://inference.generativeai." + s.Region + ".oci.oraclecloud.com"
@@ -162,7 +162,7 @@ func (o *opener) headers(name string, s ProviderSettings) http.Header {
 		canonical := http.CanonicalHeaderKey(key)
 		switch {
 		case !httpguts.ValidHeaderFieldName(key):
-			o.problem("providers.%s.headers: %q is no name of a header", name, key)
+			o.problem("providers.%s.headers: %q is not the name of a header", name, key)
 		case slices.Contains(reservedHeaders, canonical):
 			o.problem("providers.%s.headers: %s is set by the engine; leave it out", name, canonical)
 		case canonical == "Authorization" && s.Key != "":

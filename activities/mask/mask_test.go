@@ -55,7 +55,7 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.in, got, c.want)
 		}
 		if json.Valid([]byte(c.in)) != json.Valid(got) {
-			t.Errorf("%s: %s is no JSON any more", c.in, got)
+			t.Errorf("%s: %s is not JSON any more", c.in, got)
 		}
 	}
 }

@@ -148,10 +148,10 @@ func TestRefused(t *testing.T) {
 		"a value that nests too deep":     {`{}`, strings.Repeat("[", 65) + strings.Repeat("]", 65), "nests 65 deep"},
 		"a schema that is too large":      {`{"description":"` + strings.Repeat("x", MaxBytes) + `"}`, `1`, "at most 262144"},
 		"a schema that is no schema":      {`{"type":"thing"}`, `1`, "cannot be used"},
-		"a schema that is no JSON":        {`{`, `1`, "cannot be used"},
+		"a schema that is not JSON":       {`{`, `1`, "cannot be used"},
 		"a number of the schema":          {`{"minimum":1e999999999}`, `1`, "1e999999999 is out of range"},
 		"a number of the value":           {`{"multipleOf":2}`, `{"a":[1e999999999]}`, "1e999999999 is out of range"},
-		"a value that is no JSON":         {`{}`, `{`, "EOF"},
+		"a value that is not JSON":        {`{}`, `{`, "EOF"},
 		"a reference out of the document": {`{"$ref":"file:///etc/passwd"}`, `1`, "points outside the document"},
 		"a reference to itself":           {`{"$ref":"#"}`, `1`, "cannot be used"},
 	}

@@ -22,7 +22,7 @@ func derive[In any]() (json.RawMessage, error) {
 		t = t.Elem()
 	}
 	if k := t.Kind(); k != reflect.Struct && k != reflect.Map {
-		return nil, fmt.Errorf("%v is no struct and no map", reflect.TypeFor[In]())
+		return nil, fmt.Errorf("%v is neither a struct nor a map", reflect.TypeFor[In]())
 	}
 	own := map[reflect.Type]*jsonschema.Schema{}
 	if err := findCustomSchemas(t, own, map[reflect.Type]bool{}); err != nil {

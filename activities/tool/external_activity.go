@@ -43,7 +43,7 @@ type Activity struct {
 func (t *Tools) ExternalActivity(name string) (*contract.ExternalActivity, contract.ToolSpec, error) {
 	a, ok := t.settings.Activities[name]
 	if !ok {
-		return nil, contract.ToolSpec{}, connectionFailure(fmt.Sprintf("tool %q is no activity of another worker here", name), t.bindRemedy(name))
+		return nil, contract.ToolSpec{}, connectionFailure(fmt.Sprintf("tool %q is not an activity of another worker", name), t.bindRemedy(name))
 	}
 	how := &contract.ExternalActivity{
 		Activity: cmp.Or(a.Activity, name), TaskQueue: a.TaskQueue, StartSeconds: cmp.Or(a.StartSeconds, 60), TimeoutSeconds: a.TimeoutSeconds,

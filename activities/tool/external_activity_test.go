@@ -16,7 +16,7 @@ func TestActivitiesOfOtherWorkers(t *testing.T) {
 		},
 	})
 	f := fails(t, err, contract.ClassConnection,
-		"activities.none.task_queue: is empty", "activities.schema.schema: is ", "activities.json.schema: is no JSON", "activities.list.schema: is ",
+		"activities.none.task_queue: is empty", "activities.schema.schema: is ", "activities.json.schema: is not JSON", "activities.list.schema: is ",
 		"activities.never.attempts: is 2, but retry is never",
 		`activities.both: tools.both says that the connection "web" has the tool`)
 	if len(f.Diagnostics) != 6 {

@@ -114,7 +114,7 @@ func (f *Function) compileSchema(derive func() (json.RawMessage, error)) error {
 		f.spec.Schema = raw
 	}
 	if err := json.Compact(&out, f.spec.Schema); err != nil {
-		return fmt.Errorf("its schema is no JSON: %w", err)
+		return fmt.Errorf("its schema is not JSON: %w", err)
 	}
 	f.spec.Schema = out.Bytes()
 	var root struct{ Type any }
@@ -173,7 +173,7 @@ func encodeResult(v any) (string, error) {
 			return "null", nil
 		}
 		if !json.Valid(v) {
-			return "", fmt.Errorf("the result is no JSON: %s", short(string(v)))
+			return "", fmt.Errorf("the result is not JSON: %s", short(string(v)))
 		}
 		return compact(v), nil
 	}

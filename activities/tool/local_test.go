@@ -165,7 +165,7 @@ func TestResultsOfFunctions(t *testing.T) {
 		"a struct":             {f: returns(forecast{Text: "<sun> & rain", ID: 9007199254740993, At: 0.1}), text: `{"text":"<sun> & rain","id":9007199254740993,"days":null,"at":0.1}`},
 		"raw JSON":             {f: returns(json.RawMessage(`{"n": 12345678901234567890.10}`)), text: `{"n":12345678901234567890.10}`},
 		"no raw JSON":          {f: returns(json.RawMessage(nil)), text: "null"},
-		"raw, but not JSON":    {f: returns(json.RawMessage(`{`)), text: "the result is no JSON: {", failed: true},
+		"raw, but not JSON":    {f: returns(json.RawMessage(`{`)), text: "the result is not JSON: {", failed: true},
 		"nothing":              {f: returns(struct{}{}), text: "{}"},
 		"nil":                  {f: returns[*forecast](nil), text: "null"},
 		"a number":             {f: returns(7), text: "7"},
@@ -358,9 +358,9 @@ func TestOpenNamesWhatIsWrongWithFunctions(t *testing.T) {
 		`function "twice": there are two of this name`, `function "": it has no name`, `function "set_state": the name is that of a system tool`,
 		`function "slow": its timeout is -1s, want more than 0`, `function "none": it is nil`,
 		`function "cycle": its arguments have no JSON Schema: ForType(tool.node): cycle detected for type tool.node; change their type, or give it with tool.Schema`,
-		`function "scalar": its arguments have no JSON Schema: int is no struct and no map`, `function "channel": its arguments have no JSON Schema`,
+		`function "scalar": its arguments have no JSON Schema: int is neither a struct nor a map`, `function "channel": its arguments have no JSON Schema`,
 		`function "quoted": its arguments have no JSON Schema: the tag of field N of struct { N int "json:\"n,string\"" } has the option string`,
-		`function "broken": its schema is no JSON`, `function "list": its schema is {"type":"array"}, want one with type object`,
+		`function "broken": its schema is not JSON`, `function "list": its schema is {"type":"array"}, want one with type object`,
 		`function "wrong": its schema cannot be used`, `function "far": its schema cannot be used`, `the reference "https://x.example/s" points outside the document`, `function "loop": its schema cannot be used`,
 		`function "": it was not made by tool.Func`, `connections.here: transport local is the worker's own functions`)
 	if len(f.Diagnostics) != 16 {

@@ -1,12 +1,22 @@
 package dialects
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities"
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/tests/harness"
+	"weft/workflows"
 )
 
 // yieldCases are flows with what the examples do not have.
@@ -14,11 +24,12 @@ func yieldCases(t *testing.T) []yieldFlow {
 	t.Helper()
 	found := func(args string) (string, bool) { return "found " + args, false }
 	worker := yieldWorker(t, harness.TestRun{
-		Tools: map[string]func(string) (string, bool){"search": found, "pay": found,
+		Tools: map[string]func(string) (string, bool){"search": found, "pay": found, "send": found,
 			"long": func(string) (string, bool) { return `{"items":["` + strings.Repeat("x", 3000) + `"],"n":7}`, false }},
-		ToolSettings: tool.Settings{Tools: map[string]string{"pay": "web"}, Confirm: map[string]tool.ConfirmRule{"money": {Tools: []string{"pay"}}}},
+		ToolSettings: tool.Settings{Tools: map[string]string{"pay": "web"}, Confirm: map[string]tool.ConfirmRule{
+			"money": {Tools: []string{"pay"}}, "nobody": {Tools: []string{"send"}, Timeout: 4}}},
 	})
-	mail := harness.NewConfirmingWorker(t)
+	mail, denied := harness.NewConfirmingWorker(t), deniedWorker(t)
 	flow := func(name, doc, script string) yieldFlow {
 		return yieldFlow{name: name, worker: worker, in: contract.RunInput{
 			Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, Script: harness.Script(t, script)}}
@@ -46,8 +57,50 @@ func yieldCases(t *testing.T) []yieldFlow {
 - {node: team, match: a rhyme, say: "Is it enough?"}
 - {node: team, match: ^Yes, call: [{tool: submit_result, arguments: {answer: "7"}}]}`)
 	team.messages = []string{"Hello"}
-	return []yieldFlow{
+	operator := flow("an operator", harness.SubAgentFlow, `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}, {tool: set_state, arguments: {key: k, value: 1}}]}
+- {say: ok}`)
+	operator.worker = denied
+	judge := flow("an operator for a judge", harness.JudgedLoop, `rules:
+- {question: "again?", yes: false}
+- {question: "done?", yes: true}
+- {say: ok}`)
+	judge.worker = denied
+	budget := flow("a budget", harness.SubAgentFlow, `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}]}
+- {node: a, turn: 2, call: [{tool: call_sub_agent, arguments: {user_question: two}}]}
+- {node: s, turn: 1, call: [{tool: set_state, arguments: {key: k, value: 1}}]}
+- {say: ok}`)
+	budget.in.Budget = &contract.Budget{Calls: 4}
+	session := flow("a session", harness.OneNode(`,"tools":[{"name":"search","data_connection_id":"web"},{"name":"pay","data_connection_id":"web"}]`), `rules:
+- {match: look it up, call: [{tool: search, arguments: {n: 5}}]}
+- {match: pay it, call: [{tool: pay, arguments: {n: 1}}, {tool: pay, arguments: {n: 2}}]}
+- {say: ok}`)
+	session.in.Input, session.in.Session, session.prompts = "hello", true, []string{"look it up", "pay it"}
+	boss := flow("sessions below", "", `rules:
+- {node: boss, match: ^one$, call: [{tool: start_agent_session, arguments: {agent_name: helper, mode: sync, parameters: {prompt: look}}}, {tool: start_agent_session, arguments: {agent_name: helper, mode: sync, parameters: {prompt: look twice}}}]}
+- {node: boss, match: ^two$, call: [{tool: start_agent_session, arguments: {agent_name: lead, mode: sync, parameters: {prompt: look}}}]}
+- {say: heard}`)
+	boss.in.Flow, boss.in.Params, boss.in.Session, boss.prompts = contract.FlowRef{Plan: harness.Orchestrator()}, json.RawMessage(`{"prompt":"one"}`), true, []string{"two"}
+	ask := flow("a person", "", `rules: [{contains: "Yes", say: painted}]`)
+	ask.in.Flow = contract.FlowRef{Plan: harness.AskFlow()}
+	shared := flow("koog: one conversation", harness.KoogShared, harness.KoogSharedScript)
+	shared.in.Flow.Profile, shared.in.Input = "koog", "topic"
+	out := []yieldFlow{operator, judge, budget, session, boss, ask, shared}
+	for name, c := range specCases {
+		out = append(out, yieldFlow{name: "agentspec/" + name, worker: worker, in: c.input(t, name), results: c.results})
+	}
+	for name, guard := range map[string]string{"goes on": "{action: continue}", "blocks": "{action: block, block_reason: not today}"} {
+		res := hooked(t, "block")
+		f := flow("a hook that "+name, "", "rules:\n- {node: guard, json: "+guard+"}\n- {say: Written.}\n")
+		f.in.Flow, f.in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+		out = append(out, f)
+	}
+	return append(out,
 		fork, client, team,
+		flow("nobody answers", harness.OneNode(`,"tools":[{"name":"send","data_connection_id":"web"},{"name":"search","data_connection_id":"web"}]`), `rules:
+- {turn: 1, call: [{tool: send, arguments: {n: 1}}, {tool: search, arguments: {n: 1}}]}
+- {say: ok}`),
 		flow("fork and join", harness.ForkAndJoin, `rules:
 - {node: a, turn: 1, call: [{tool: set_state, arguments: {key: k, value: 1}}, {tool: list_state_keys}]}
 - {node: j, turn: 1, call: [{tool: get_state, arguments: {keys: [k]}}]}
@@ -59,7 +112,7 @@ func yieldCases(t *testing.T) []yieldFlow {
 - {question: "done?", yes: false}
 - {say: ok}`),
 		flow("no exit", harness.JudgedLoop, `rules: [{kind: judge, yes: false}, {say: ok}]`),
-		flow("a branch that fails", harness.ForkAndJoin, `rules: [{node: a, fail: {class: refused, text: not that}}, {say: ok}]`),
+		flow("a join that fails", harness.ForkAndJoin, `rules: [{node: j, fail: {class: refused, text: not that}}, {say: ok}]`),
 		flow("sub-agents", harness.SubAgentFlow, `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}, {tool: call_sub_agent, arguments: {user_question: two}}]}
 - {node: a, turn: 2, call: [{tool: call_sub_agent, arguments: {user_question: three}}]}
@@ -86,7 +139,35 @@ func yieldCases(t *testing.T) []yieldFlow {
 - {match: ^Bob, call: [{tool: pay, arguments: {n: 2}}]}
 - {match: ^Cid, call: [{tool: pay, arguments: {n: 3}}]}
 - {call: [{tool: submit_result, arguments: {word: fine}}]}`),
+	)
+}
+
+// denying stands between the activities and a worker: the first call of each id that asks a model is refused,
+// so that it waits for an operator.
+type denying struct{ worker.ActivityRegistry }
+
+func (d denying) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+	if o.Name == contract.ActivityCallModel || o.Name == contract.ActivityEvaluateCondition {
+		real := reflect.ValueOf(fn)
+		fn = reflect.MakeFunc(real.Type(), func(args []reflect.Value) []reflect.Value {
+			if id := activity.GetInfo(args[0].Interface().(context.Context)).ActivityID; strings.Contains(id, "~") {
+				return real.Call(args)
+			}
+			err := (&contract.Failure{Class: contract.ClassDenied, Text: "the key has expired"}).Wire()
+			return []reflect.Value{reflect.Zero(real.Type().Out(0)), reflect.ValueOf(&err).Elem()}
+		}).Interface()
 	}
+	d.ActivityRegistry.RegisterActivityWithOptions(fn, o)
+}
+
+// deniedWorker starts a worker whose first calls of models are refused.
+func deniedWorker(t *testing.T) *harness.Worker {
+	t.Helper()
+	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("denied-%d", time.Now().UnixNano())}
+	h.Worker = harness.RunWorkerWith(t, h.Client, h.Queue, workflows.Settings{}, activities.Deps{},
+		func(r worker.ActivityRegistry) worker.ActivityRegistry { return denying{r} })
+	t.Cleanup(h.Worker.Stop)
+	return h
 }
 
 // yieldTeam is a manager whose workers have a tool that needs a yes.

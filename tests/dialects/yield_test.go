@@ -2,6 +2,7 @@ package dialects
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,10 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
@@ -29,6 +31,8 @@ const (
 	yieldsAtOnce = 40
 	// yieldTimeout bounds one run.
 	yieldTimeout = 5 * time.Minute
+	// noRun stands for the id of whatever run it is.
+	noRun = "no-run-id"
 )
 
 // yieldFlow is a flow that is stopped at each of its awaits.
@@ -37,6 +41,13 @@ type yieldFlow struct {
 	in   contract.RunInput
 	// messages are the answers to requests of kind message, in their order.
 	messages []string
+	// results are the answers of clients, by tool; others get {"sent":true}.
+	results map[string]string
+	// prompts are given to a session, each when the turn before it has ended; then it is closed.
+	prompts []string
+	// callbacks is set where sessions below call back: two of them are the prompt of one turn or of two, as
+	// they come. Then the numbers of turns and calls are not compared.
+	callbacks bool
 	// worker runs it.
 	worker *harness.Worker
 }
@@ -59,8 +70,7 @@ func TestEndToEndYields(t *testing.T) {
 	t.Parallel()
 	flows := slices.Concat(yieldExamples(t), yieldCases(t))
 	form, slots := os.Getenv("YIELDS"), make(chan struct{}, yieldsAtOnce)
-	ran := 0
-	var mu sync.Mutex
+	var ran, histories atomic.Int32
 	t.Run("flows", func(t *testing.T) {
 		for _, f := range flows {
 			if form != "" && form != "all" && !strings.Contains(form, f.name) && !strings.Contains(f.name, form) {
@@ -77,11 +87,12 @@ func TestEndToEndYields(t *testing.T) {
 					if !yieldsAt(form, f.name, n, calm.tree.Longest) {
 						continue
 					}
-					mu.Lock()
-					ran++
-					mu.Unlock()
+					ran.Add(1)
 					all.Go(func() {
 						got := f.play(n, slots)
+						if got.tree != nil {
+							histories.Add(int32(got.tree.Runs))
+						}
 						if diff := calm.diff(got); diff != "" {
 							t.Errorf("%s/%d: %s", f.name, n, diff)
 						}
@@ -91,17 +102,17 @@ func TestEndToEndYields(t *testing.T) {
 			})
 		}
 	})
-	if ran == 0 {
+	if ran.Load() == 0 {
 		t.Errorf("YIELDS is %q, which no run's name has; names are like %q", form, flows[0].name+"/12")
 	}
-	t.Logf("%d runs of %d flows", ran, len(flows))
+	t.Logf("%d runs with %d histories", ran.Load(), histories.Load())
 }
 
 // yieldsAt reports whether the run of a flow that continues at n events is taken.
 func yieldsAt(form, name string, n, longest int) bool {
 	switch form {
 	case "":
-		return n == longest/4 || n == longest/2 || n == longest*3/4
+		return n == longest/3 || n == longest*2/3
 	case "all":
 		return true
 	}
@@ -112,17 +123,17 @@ func yieldsAt(form, name string, n, longest int) bool {
 // diff tells how an outcome differs from that of the undisturbed run.
 func (o *yieldOutcome) diff(got *yieldOutcome) string {
 	out := slices.Clone(got.Problems)
-	if diff := cmp.Diff(o.Result, got.Result); diff != "" {
+	if diff := gocmp.Diff(o.Result, got.Result); diff != "" {
 		out = append(out, "result (-undisturbed +got):\n"+diff)
 	}
 	if o.Failure != got.Failure {
 		out = append(out, fmt.Sprintf("failure %q, want %q", got.Failure, o.Failure))
 	}
-	if diff := cmp.Diff(o.Asked, got.Asked); diff != "" {
+	if diff := gocmp.Diff(o.Asked, got.Asked); diff != "" {
 		out = append(out, "requests (-undisturbed +got):\n"+diff)
 	}
 	if o.tree != nil && got.tree != nil {
-		if diff := cmp.Diff(o.tree.Scheduled, got.tree.Scheduled); diff != "" {
+		if diff := gocmp.Diff(o.tree.Scheduled, got.tree.Scheduled); diff != "" {
 			out = append(out, "activities (-undisturbed +got):\n"+diff)
 		}
 	}
@@ -163,11 +174,14 @@ func (f *yieldFlow) play(n int, slots chan struct{}) *yieldOutcome {
 		out.Problems = append(out.Problems, fmt.Sprintf("%s did not end", id))
 		return out
 	case err != nil:
-		out.Failure = contract.FailureOf(err).Error()
+		out.Failure = strings.ReplaceAll(contract.FailureOf(err).Error(), id, noRun)
 	default:
+		for i := range result.Turns {
+			result.Turns[i].StartedAt, result.Turns[i].EndedAt = nil, nil
+		}
 		raw, _ := json.Marshal(result)
 		out.Result = &contract.RunResult{}
-		if err := json.Unmarshal(bytes.ReplaceAll(raw, []byte(id), []byte("no-run-id")), out.Result); err != nil {
+		if err := json.Unmarshal(bytes.ReplaceAll(raw, []byte(id), []byte(noRun)), out.Result); err != nil {
 			out.Problems = append(out.Problems, err.Error())
 		}
 	}
@@ -175,12 +189,21 @@ func (f *yieldFlow) play(n int, slots chan struct{}) *yieldOutcome {
 		out.Problems = append(out.Problems, err.Error())
 		return out
 	}
+	if f.callbacks && out.Result != nil {
+		out.Result, out.tree.Scheduled = &contract.RunResult{ResultText: out.Result.ResultText, ResultNode: out.Result.ResultNode}, onlyRepeated(out.tree.Scheduled)
+	}
 	for a, n := range out.tree.Scheduled {
 		if n > 1 {
 			out.Problems = append(out.Problems, fmt.Sprintf("%s was scheduled %d times", a, n))
 		}
 	}
 	return out
+}
+
+// onlyRepeated leaves out what was scheduled once.
+func onlyRepeated(scheduled map[string]int) map[string]int {
+	maps.DeleteFunc(scheduled, func(_ string, n int) bool { return n == 1 })
+	return scheduled
 }
 
 // yieldPeople answer what a run asks.
@@ -196,7 +219,6 @@ func (p *yieldPeople) asked() []string { return slices.Sorted(maps.Keys(p.answer
 
 // answer answers each request once, until the run has ended.
 func (p *yieldPeople) answer(ctx context.Context, ended <-chan struct{}) {
-	c := p.flow.worker.Client
 	for {
 		select {
 		case <-ended:
@@ -205,19 +227,56 @@ func (p *yieldPeople) answer(ctx context.Context, ended <-chan struct{}) {
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
-		asked, cancel := context.WithTimeout(ctx, 10*time.Second)
 		var s contract.Status
-		v, err := c.QueryWorkflow(asked, p.id, "", contract.QueryStatus)
-		if err == nil {
-			err = v.Get(&s)
-		}
-		cancel()
-		if err != nil {
+		if p.query(ctx, contract.QueryStatus, &s) != nil {
 			continue
 		}
 		slices.SortFunc(s.Requests, func(a, b contract.Request) int { return strings.Compare(a.ID, b.ID) })
 		for _, q := range s.Requests {
 			p.reply(ctx, q)
+		}
+		if p.flow.in.Session && s.Status == contract.StatusIdle {
+			p.prompt(ctx)
+		}
+	}
+}
+
+func (p *yieldPeople) query(ctx context.Context, name string, out any) error {
+	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	v, err := p.flow.worker.Client.QueryWorkflow(within, p.id, "", name)
+	if err != nil {
+		return err
+	}
+	return v.Get(out)
+}
+
+func (p *yieldPeople) update(ctx context.Context, name string, arg any) error {
+	within, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	u, err := p.flow.worker.Client.UpdateWorkflow(within, client.UpdateWorkflowOptions{
+		WorkflowID: p.id, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
+	if err != nil {
+		return err
+	}
+	return u.Get(within, nil)
+}
+
+// prompt gives an idle session the prompt for its next turn, or closes it. Where that is cut off, the next
+// round does it again.
+func (p *yieldPeople) prompt(ctx context.Context) {
+	var turns []contract.Turn
+	if p.query(ctx, contract.QueryTurns, &turns) != nil || slices.ContainsFunc(turns, func(t contract.Turn) bool { return !t.Done() }) {
+		return
+	}
+	switch n := len(turns); {
+	case n == 0:
+	case n > len(p.flow.prompts):
+		_ = p.update(ctx, contract.UpdateCloseSession, contract.CloseSessionInput{Reason: "enough"})
+	default:
+		id := fmt.Sprintf("prompt-%d", n)
+		if err := p.flow.worker.Client.SignalWorkflow(ctx, p.id, "", contract.UpdatePrompt, contract.PromptInput{ID: id, Prompt: p.flow.prompts[n-1]}); err != nil {
+			p.problems = append(p.problems, err.Error())
 		}
 	}
 }
@@ -229,15 +288,8 @@ func (p *yieldPeople) reply(ctx context.Context, q contract.Request) {
 		p.problems = append(p.problems, fmt.Sprintf("%s is asked again: %s", id, q.Text))
 		return
 	}
-	within, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	u, err := p.flow.worker.Client.UpdateWorkflow(within, client.UpdateWorkflowOptions{
-		WorkflowID: p.id, UpdateName: q.Kind, Args: []any{p.reaction(q)}, WaitForStage: client.WorkflowUpdateStageCompleted})
-	if err == nil {
-		err = u.Get(within, nil)
-	}
-	if err != nil {
-		return // the run continues as new: the request is still there
+	if q.Timeout > 0 || p.update(ctx, q.Kind, p.reaction(q)) != nil {
+		return // nobody is there in time, or the run continues as new: then the request is still there
 	}
 	p.answered[id] = true
 	if q.Kind == contract.RequestMessage {
@@ -251,7 +303,7 @@ func (p *yieldPeople) reaction(q contract.Request) any {
 	case contract.RequestConfirm:
 		return contract.ConfirmAnswer{ID: q.ID, Approve: &yes}
 	case contract.RequestToolResult:
-		return contract.ToolResultAnswer{ID: q.ID, Result: json.RawMessage(`{"sent":true}`)}
+		return contract.ToolResultAnswer{ID: q.ID, Result: json.RawMessage(cmp.Or(p.flow.results[q.Tool], `{"sent":true}`))}
 	case contract.RequestRetry:
 		return contract.RetryAnswer{ID: q.ID}
 	}
@@ -296,6 +348,7 @@ func yieldExamples(t *testing.T) []yieldFlow {
 				t.Fatalf("%s does not load", file)
 			}
 		}
+		f.callbacks = strings.Contains(string(f.in.Script), "async_callback")
 		begin(t, res, base, &f.in)
 		if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 			f.in.Input = strings.TrimSpace(string(raw))

@@ -20,13 +20,13 @@ type Tree struct {
 	Runs, Longest int
 }
 
-// ReadTree reads the histories of a run that has ended. first is its first run.
+// ReadTree reads the histories of a run and of all below it, to the ends of them. first is its first run.
 func ReadTree(ctx context.Context, c client.Client, id, first string) (*Tree, error) {
 	tree := &Tree{Scheduled: map[string]int{}}
 	type execution struct{ id, run string }
 	for left := []execution{{id, first}}; len(left) > 0; left = left[1:] {
 		x, n := left[0], 0
-		it := c.GetWorkflowHistory(ctx, x.id, x.run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		it := c.GetWorkflowHistory(ctx, x.id, x.run, true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for ; it.HasNext(); n++ {
 			e, err := it.Next()
 			if err != nil {

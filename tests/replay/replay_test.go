@@ -76,20 +76,13 @@ var recordings = map[string]recording{
 	"koog-no-route": {doc: strings.Replace(koogLoop, `"value":true`, `"value":"yes"`, 1), input: "a verse", script: `rules:
 - {node: write, call: [{tool: finalize_task_result, arguments: {value: x}}]}
 - {node: check, call: [{tool: finalize_task_result, arguments: {isCorrect: true}}]}`},
-	"koog-conversation": {doc: koogShared, profile: "koog", input: "topic", script: `rules:
-- {node: begin, turn: 1, say: hello}
-- {node: begin, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: "7"}}]}
-- {node: "both.left", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: left}}]}
-- {node: "both.right", match: plan the next steps, say: a thought}
-- {node: "both.right", say: right}
-- {node: end, contains: a thought, call: [{tool: finalize_task_result, arguments: {isCorrect: false, feedback: f}}]}
-- {node: "left", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: left}}]}`},
-	"agentspec-mixed":  {doc: harness.AgentspecMixed, script: harness.AgentspecMixedScript},
-	"agentspec-talk":   {doc: harness.AgentspecConversation, script: harness.AgentspecConversationScript},
-	"agentspec-swarm":  {doc: harness.AgentspecSwarm, script: harness.AgentspecSwarmScript},
-	"agentspec-team":   {doc: harness.AgentspecWorkers, script: harness.AgentspecWorkersScript},
-	"agentspec-digest": {doc: harness.AgentspecDigest, script: harness.AgentspecDigestScript},
-	"branch-fails":     {doc: harness.ForkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
+	"koog-conversation": {doc: harness.KoogShared, profile: "koog", input: "topic", script: harness.KoogSharedScript},
+	"agentspec-mixed":   {doc: harness.AgentspecMixed, script: harness.AgentspecMixedScript},
+	"agentspec-talk":    {doc: harness.AgentspecConversation, script: harness.AgentspecConversationScript},
+	"agentspec-swarm":   {doc: harness.AgentspecSwarm, script: harness.AgentspecSwarmScript},
+	"agentspec-team":    {doc: harness.AgentspecWorkers, script: harness.AgentspecWorkersScript},
+	"agentspec-digest":  {doc: harness.AgentspecDigest, script: harness.AgentspecDigestScript},
+	"branch-fails":      {doc: harness.ForkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
 }
 
 // koogLoop verifies and mends once; its first node is reminded to call a tool.
@@ -103,12 +96,6 @@ const koogLoop = `{"id":"loop","version":"1","defaultModel":"openai/gpt-4o","age
 const koogParallel = `{"id":"parallel","version":"1","defaultModel":"openai/gpt-4o","agents":[{"name":"all","type":"parallel","params":{"agents":["one","two"]}},
 {"name":"one","type":"task","params":{"task":"one"}},{"name":"two","type":"react","params":{"task":"two"}},{"name":"last","type":"task","params":{"task":"last"}}],
 "transitions":[{"from":"all","to":"last"}]}`
-
-// koogShared is one conversation of all agents, which forks, and goes on with one of the forks.
-const koogShared = `{"id":"shared","version":"1","defaultModel":"ollama/qwq","agents":[{"name":"begin","type":"task","config":{"maxIterations":200},"params":{"task":"begin"}},
-{"name":"both","type":"parallel","params":{"agents":["left","right"],"merge":{"variable":"results.1.output","operation":"equals","value":"never looked at"}}},
-{"name":"left","type":"task","params":{"task":"left"}},{"name":"right","type":"react","params":{"task":"right"}},{"name":"end","type":"verify","params":{"task":"end"}}],
-"transitions":[{"from":"begin","to":"both","condition":{"variable":"output.data","operation":"equals","value":7}},{"from":"both","to":"end"}]}`
 
 // TestEndToEndRecord runs the recordings on a real server and replays what they leave. With
 // WEFT_RECORD=1 it writes the histories that are not there yet.

@@ -294,7 +294,7 @@ func TestProblemsHavePlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`weft.yaml:1:26: providers.acme.kind: "foo" is no kind of provider`,
+		`weft.yaml:1:26: providers.acme.kind: "foo" is not a kind of provider`,
 		`weft.yaml:3:12: connections.a.url: "ftp://x" has scheme`, `weft.yaml:4:3: connections.b.url: is empty`,
 		`weft.yaml:5:44: connections.c.d.headers.A: the environment variable NOPE is not set`,
 		`weft.yaml:6:14: flows.dir: stat /no/such/folder`,
