@@ -19,7 +19,9 @@ import (
 // account is what the histories of a run and all its children say of activities, by
 // idempotency key.
 type account struct {
-	events int
+	// root and first are the workflow id and the first run id of the run at the root.
+	root, first string
+	events      int
 	// attempts is the number of the last attempt that history has, of completed and of
 	// failed activities.
 	attempts map[string]int
@@ -29,7 +31,7 @@ type account struct {
 
 // accountOf reads the histories of a run, of the runs that continue it and of its children.
 func accountOf(ctx context.Context, c client.Client, id, run string) (*account, error) {
-	a := &account{attempts: map[string]int{}, done: map[string]bool{}}
+	a := &account{root: id, first: run, attempts: map[string]int{}, done: map[string]bool{}}
 	return a, a.read(ctx, c, id, run)
 }
 
@@ -44,7 +46,7 @@ func (a *account) read(ctx context.Context, c client.Client, id, run string) err
 		a.events++
 		switch {
 		case e.GetActivityTaskScheduledEventAttributes() != nil:
-			scheduled[e.EventId] = run + "/" + e.GetActivityTaskScheduledEventAttributes().ActivityId
+			scheduled[e.EventId] = a.key(id, e.GetActivityTaskScheduledEventAttributes().ActivityId)
 		case e.GetActivityTaskStartedEventAttributes() != nil:
 			s := e.GetActivityTaskStartedEventAttributes()
 			a.attempts[scheduled[s.ScheduledEventId]] = int(s.Attempt)
@@ -58,6 +60,14 @@ func (a *account) read(ctx context.Context, c client.Client, id, run string) err
 		}
 	}
 	return nil
+}
+
+// key is the idempotency key of an activity of a workflow id.
+func (a *account) key(id, activity string) string {
+	if id == a.root {
+		return a.first + "/" + activity
+	}
+	return a.first + "/" + strings.TrimPrefix(id, a.root+"/") + "/" + activity
 }
 
 // leadsTo is the run that an event of the workflow id began, if it began one.

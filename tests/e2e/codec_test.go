@@ -19,6 +19,7 @@ import (
 	"weft/tests/harness"
 	"weft/tests/programs"
 	"weft/worker/codec"
+	"weft/worker/store"
 )
 
 // said is what no server may see.
@@ -64,7 +65,7 @@ func encoding(t *testing.T, address string, s codec.Settings) client.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(out.Close)
-	return c.Reader(out, func(err error) { t.Log(err) })
+	return c.Reader(out, new(store.Store).Fetch, func(err error) { t.Log(err) })
 }
 
 // dump is all that the server has of a run and of those that it started, as text and bytes.

@@ -24,6 +24,7 @@ import (
 	"weft/activities/llm"
 	"weft/activities/tool"
 	"weft/tests/harness"
+	"weft/worker/codec"
 	"weft/worker/host"
 	"weft/worker/store"
 	"weft/workflows"
@@ -59,7 +60,11 @@ func (v *storeEnv) dial(t *testing.T) client.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return s.Reader(c, func(err error) { t.Log(err) })
+	plain, err := codec.Open(codec.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain.Reader(c, s.Fetch, func(err error) { t.Log(err) })
 }
 
 // work starts a worker for workflows, activities or both.
