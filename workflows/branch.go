@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/agent"
 	"weft/workflows/node"
 	"weft/workflows/plan"
 	"weft/workflows/prepare"
@@ -100,7 +101,7 @@ type branch struct {
 	ahead *schedule.Chain
 	done  []contract.Execution
 	now   string
-	// told is how many bytes done holds of answers, and of what exit nodes said.
+	// outcomeBytes is how many bytes done holds of answers, and of what exit nodes said.
 	outcomeBytes int
 }
 
@@ -116,7 +117,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	for _, raw := range in.Values {
 		r.Transcript.Keep(raw)
 	}
-	b := &branch{run: r, runner: node.New(r, agentKinds(nil)), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Occurrence)}
+	b := &branch{run: r, runner: node.New(r, agent.Kind{}, agent.ToolKind{}), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Occurrence)}
 	others := schedule.NewNodeSet(len(in.Plan.Nodes))
 	for _, id := range in.Others {
 		if i := r.Graph.Index(id); i >= 0 {
@@ -229,7 +230,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	}
 }
 
-// nth counts an execution among those with the same node and step.
+// occurrence counts an execution among those with the same node and step.
 func (b *branch) occurrence(node, n int) int {
 	for _, c := range b.in.Ran {
 		if c.Node == b.run.Flow.Nodes[node].ID && c.Step == n {

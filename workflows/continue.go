@@ -17,7 +17,7 @@ import (
 // it starts nothing new, asks its children to yield, waits for them, and starts again with
 // what it carries. The children's chains go on from where they came back.
 
-// continueAsNew ends this run and begins the next with what it carries. If that does not
+// ContinueAsNew ends this run and begins the next with what it carries. If that does not
 // fit, the run goes on for another while. A sub-agent that was asked to stop hands over
 // instead: the run above goes on with it.
 func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
@@ -75,7 +75,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 	}
 }
 
-// handOver decides what becomes of a run that stopped where it did not end.
+// HandOver decides what becomes of a run that stopped where it did not end.
 func (f *flowRun) HandOver(ctx workflow.Context, err error) (*contract.RunResult, error) {
 	if err == nil {
 		return nil, f.ContinueAsNew(ctx)
@@ -196,7 +196,7 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 	f.run.Conversation.Restore(c.Conversation)
 }
 
-// talks reports whether an execution that stopped in its middle has the flow's conversation.
+// hasConversation reports whether an execution that stopped in its middle has the flow's conversation.
 func hasConversation(f *flowRun, x *schedule.Execution) bool {
 	a := f.run.Flow.Nodes[x.Node].Agent
 	return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
@@ -209,7 +209,7 @@ func own(f *flowRun, ref *contract.ContentRef) {
 	}
 }
 
-// toldAbove is what was said in this run, for the one above whose conversation it goes on with.
+// saidHere is what was said in this run, for the one above whose conversation it goes on with.
 func saidHere(f *flowRun) *contract.Conversation {
 	t := f.run.Conversation.Thread
 	if f.run.Shared.Depth == 0 || t == nil || f.run.Flow.Values == nil || !f.run.Flow.Values.Named || len(t.Entries) <= f.run.Conversation.Inherited {

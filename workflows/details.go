@@ -82,7 +82,7 @@ func details(f *flowRun) string {
 	return b.String()
 }
 
-// switches lists which models could not answer, and which were asked instead.
+// fallbacksTable lists which models could not answer, and which were asked instead.
 func fallbacksTable(f *flowRun, b *strings.Builder) {
 	for i := range f.run.Budget.Usage.Fallbacks {
 		s := &f.run.Budget.Usage.Fallbacks[i]
@@ -106,7 +106,7 @@ func doneState(e *contract.Execution) string {
 	return "done"
 }
 
-// waits lists what the run waits for, each with what to send as an Update or a signal of the
+// requestsTable lists what the run waits for, each with what to send as an Update or a signal of the
 // kind's name.
 func requestsTable(f *flowRun, b *strings.Builder) {
 	if f.inbox == nil || len(f.inbox.Requests) == 0 {

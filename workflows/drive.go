@@ -95,7 +95,7 @@ func (f *flowRun) freshly() ([]*schedule.Execution, error) {
 	return ready, f.beyond(err)
 }
 
-// stopped says how the run ended once nothing lives.
+// stuck says how the run ended once nothing lives.
 func stuck(f *flowRun, failed error) error {
 	if failed != nil {
 		return failed
@@ -386,7 +386,7 @@ func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) err
 	return f.run.Failed(at, part)
 }
 
-// result is what the exit nodes gave.
+// Result is what the exit nodes gave.
 func (f *flowRun) Result() (*contract.RunResult, error) {
 	trace := slices.Clone(f.trace)
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
@@ -441,7 +441,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	return out, nil
 }
 
-// exits reports whether the flow has exit nodes.
+// hasExits reports whether the flow has exit nodes.
 func hasExits(f *flowRun) bool { return exits(f.run.Flow) }
 
 func exits(f *plan.Flow) bool {
@@ -494,12 +494,12 @@ func stepLimit(r *runtime.Run, flow *plan.Flow, node int, trace []contract.Execu
 	return f
 }
 
-// knows reports whether the flow is known yet, and whether it has a node. A run that ends waits for nothing.
+// Knows reports whether the flow is known yet, and whether it has a node. A run that ends waits for nothing.
 func (f *flowRun) Knows(node string) (ready, found bool) {
 	return f.run.Graph != nil || f.ending, f.run.Graph == nil || f.run.Flow.Node(node) != nil
 }
 
-// route is the branch that gets a message: one that can run the node that it names, or the first in the order
+// Route is the branch that gets a message: one that can run the node that it names, or the first in the order
 // of declarations.
 func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 	if f.sched == nil {

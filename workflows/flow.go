@@ -54,7 +54,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		return nil, runtime.Wire(err)
 	}
 	f.session = session.New(f.run, f, in)
-	f.runner = node.New(f.run, agentKinds(&f.session.Below))
+	f.runner = node.New(f.run, agent.Kind{Sessions: &f.session.Below}, agent.ToolKind{})
 	if err := f.serve(ctx, in); err != nil {
 		return nil, runtime.Wire(err)
 	}
@@ -295,7 +295,7 @@ func (f *flowRun) alive() bool {
 	return f.pub.status == contract.StatusRunning || f.pub.status == contract.StatusWaiting || f.pub.status == contract.StatusIdle
 }
 
-// changed shows how the run stands, as after a change of its requests.
+// Changed shows how the run stands, as after a change of its requests.
 func (f *flowRun) Changed(ctx workflow.Context) {
 	switch {
 	case f.inbox == nil || !f.alive():
@@ -331,11 +331,6 @@ func (f *flowRun) report() contract.Status {
 		}
 	}
 	return s
-}
-
-// agentKinds run the nodes of kinds agent and tool.
-func agentKinds(s agent.Sessions) map[plan.Kind]node.Kind {
-	return map[plan.Kind]node.Kind{plan.KindAgent: agent.Kind{Sessions: s}, plan.KindTool: agent.ToolKind{}}
 }
 
 // newFlowRun is a run of a flow that has not begun.

@@ -11,7 +11,7 @@ import (
 	"weft/workflows/schedule"
 )
 
-// grown places the failure of a run whose carry is too large: at the node that made most of it, or at
+// placeGrown places the failure of a run whose carry is too large: at the node that made most of it, or at
 // START where that is what the run was given, else at the last that ran.
 func placeGrown(f *flowRun, err error) error {
 	var large *contract.Failure
@@ -84,7 +84,7 @@ func weights(f *flowRun) []weight {
 	return out
 }
 
-// weigh adds what nodes wrote to the state of a view, and their outputs in it.
+// weighView adds what nodes wrote to the state of a view, and their outputs in it.
 func weighView(f *flowRun, v *contract.View, seen map[string]bool, out []weight) {
 	for i := range v.State {
 		e := &v.State[i]

@@ -113,7 +113,7 @@ const (
 	afterRun  = "on_run_finish"
 )
 
-// hookID is the id of a hook's run at a turn; runs that are no sessions have one turn.
+// id is the id of a hook's run at a turn; runs that are no sessions have one turn.
 func (h *hooks) id(event string, n int) string {
 	id := h.run.Root + "/hook:" + event
 	if n > 1 {
@@ -122,7 +122,7 @@ func (h *hooks) id(event string, n int) string {
 	return id
 }
 
-// hookInput is what a hook's run is started with.
+// input is what a hook's run is started with.
 func (h *hooks) input(hook *plan.Hook, params json.RawMessage) contract.RunInput {
 	flow, src := h.run.Flow.StartClosure(hook.Flow), h.run.Source.Sub(hook.Flow)
 	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: h.run.Shared.Scope,

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// begin makes the run begin at START again, with another input in the same conversation.
+// Begin makes the run begin at START again, with another input in the same conversation.
 func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 	if err := mendThread(f); err != nil {
 		return err
@@ -71,7 +71,7 @@ func mendThread(f *flowRun) error {
 	return nil
 }
 
-// turn runs the flow once, after the hook before a turn that somebody asked for; that before the first has
+// Turn runs the flow once, after the hook before a turn that somebody asked for; that before the first has
 // been asked when the run began.
 func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
 	if prompt != nil {

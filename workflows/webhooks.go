@@ -68,7 +68,7 @@ func (p *publisher) notify(ctx workflow.Context, event, about string, data contr
 	})
 }
 
-// handOut waits until the server has taken all events. One that it refuses is lost, and no reason
+// awaitDeliveries waits until the server has taken all events. One that it refuses is lost, and no reason
 // for the run to fail.
 func (p *publisher) awaitDeliveries(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -120,7 +120,7 @@ func (p *publisher) concluded(ctx workflow.Context, event, about string, data co
 	p.notify(ctx, event, about, data)
 }
 
-// opened and closed tell webhooks of the inbox's requests.
+// Opened and Closed tell webhooks of the inbox's requests.
 func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) {
 	own := *req
 	own.Text, own.Catalogue, own.Call = runtime.Cut(own.Text, 4<<10), nil, nil

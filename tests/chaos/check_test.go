@@ -32,10 +32,12 @@ type account struct {
 // accountOf reads the histories of a run, of the runs that continue it and of its children.
 func accountOf(ctx context.Context, c client.Client, id, run string) (*account, error) {
 	a := &account{root: id, first: run, attempts: map[string]int{}, done: map[string]bool{}}
-	return a, a.read(ctx, c, id, run)
+	return a, a.read(ctx, c, id, run, a.first+"/")
 }
 
-func (a *account) read(ctx context.Context, c client.Client, id, run string) error {
+// read reads the history of a run. The idempotency keys of its calls begin with prefix, which a
+// branch has from the run that started it.
+func (a *account) read(ctx context.Context, c client.Client, id, run, prefix string) error {
 	scheduled := map[int64]string{}
 	it := c.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
@@ -46,28 +48,24 @@ func (a *account) read(ctx context.Context, c client.Client, id, run string) err
 		a.events++
 		switch {
 		case e.GetActivityTaskScheduledEventAttributes() != nil:
-			scheduled[e.EventId] = a.key(id, e.GetActivityTaskScheduledEventAttributes().ActivityId)
+			scheduled[e.EventId] = prefix + e.GetActivityTaskScheduledEventAttributes().ActivityId
 		case e.GetActivityTaskStartedEventAttributes() != nil:
 			s := e.GetActivityTaskStartedEventAttributes()
 			a.attempts[scheduled[s.ScheduledEventId]] = int(s.Attempt)
 		case e.GetActivityTaskCompletedEventAttributes() != nil:
 			a.done[scheduled[e.GetActivityTaskCompletedEventAttributes().ScheduledEventId]] = true
 		}
+		below := prefix
+		if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil && s.WorkflowType.GetName() != contract.WorkflowBranch {
+			below = a.first + "/" + strings.TrimPrefix(s.WorkflowExecution.WorkflowId, a.root+"/") + "/"
+		}
 		if nextID, next := leadsTo(e, id); next != "" {
-			if err := a.read(ctx, c, nextID, next); err != nil {
+			if err := a.read(ctx, c, nextID, next, below); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// key is the idempotency key of an activity of a workflow id.
-func (a *account) key(id, activity string) string {
-	if id == a.root {
-		return a.first + "/" + activity
-	}
-	return a.first + "/" + strings.TrimPrefix(id, a.root+"/") + "/" + activity
 }
 
 // leadsTo is the run that an event of the workflow id began, if it began one.

@@ -84,7 +84,7 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 - {node: boss, turn: 1, call: [`+start("fail")+`, `+start("wait")+`, `+start("wait")+`]}
 - {node: boss, turn: 2, say: asked}
 - {node: boss, contains: aggregated, say: all here}
-- {node: boss, match: ^two$, delay: 3s, say: busy}
+- {node: boss, match: ^two$, delay: 10s, say: busy}
 - {node: boss, say: heard}`, 0)
 	id := run.GetID()
 	first := h.Turns(t, id, 2) // the one that fails calls back at once

@@ -174,7 +174,7 @@ func (a *agentRun) outputs(but string) []contract.Part {
 	return parts
 }
 
-// said is an output as part of a message. A value that this run wrote itself is sent where it is
+// outputPart is an output as part of a message. A value that this run wrote itself is sent where it is
 // short, so that no worker has to ask for it.
 func outputPart(a *agentRun, sha string) contract.Part {
 	if a.run.Flow.Values != nil && a.run.Transcript.Has(sha) {
@@ -229,7 +229,7 @@ func (a *agentRun) describe() error {
 	return nil
 }
 
-// remote is the flow's connection to an agent that runs elsewhere.
+// remoteConnection is the flow's connection to an agent that runs elsewhere.
 func remoteConnection(r *runtime.Run, id string) plan.Connection {
 	for _, c := range r.Flow.Connections {
 		if c.ID == id {
@@ -239,7 +239,7 @@ func remoteConnection(r *runtime.Run, id string) plan.Connection {
 	return plan.Connection{ID: id, Kind: plan.ConnectionA2A}
 }
 
-// bound finds the connection of a tool, or nil.
+// resolvedConnection finds the connection of a tool, or nil.
 func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.ResolvedConnection {
 	id := t.BoundTo()
 	for i := range r.Shared.Connections {

@@ -130,7 +130,7 @@ func (c *toolCall) named(v value.Value) error {
 	return nil
 }
 
-// conversation opens the thread that an agent writes to.
+// openThread opens the thread that an agent writes to.
 func (a *agentRun) openThread() {
 	resumed := a.execution.Suspended != nil && a.execution.Suspended.Agent != nil
 	switch {

@@ -17,7 +17,7 @@ func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnec
 	e := b.ExternalActivity
 	given := []any{args}
 	if e.IdempotencyKey {
-		given = append(given, contract.CallKey{IdempotencyKey: c.agentRun.run.Transcript.Run + "/" + contract.BoundID(c.id("tool"))})
+		given = append(given, contract.CallKey{IdempotencyKey: c.agentRun.run.IdempotencyKey(c.id("tool"))})
 	}
 	if n, err := runtime.Size(given); err == nil && n > contract.MaxPayload {
 		return runtime.ToolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+

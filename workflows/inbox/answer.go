@@ -59,7 +59,7 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) error {
 	return nil
 }
 
-// names lists the open requests for a message.
+// openNames lists the open requests for a message.
 func openNames(d *Inbox) string {
 	var out []string
 	for i := range d.Requests {

@@ -186,7 +186,7 @@ func (d *Inbox) looked(ctx workflow.Context, id string) error {
 	})
 }
 
-// told takes what runs below the owner say.
+// receiveAnnouncement takes what runs below the owner say.
 func (d *Inbox) receiveAnnouncement(ctx workflow.Context, name string, raw converter.RawValue) {
 	var req contract.Request
 	err := d.run.Requests.ReadSignal(ctx, raw, &req)

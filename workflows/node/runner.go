@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"weft/workflows/watch"
 
@@ -163,7 +162,7 @@ func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution, edges []int
 	return done, err
 }
 
-// perform is [run.execute], unwatched.
+// perform is [Runner.Execute], unwatched.
 func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int) (Executed, error) {
 	done := Executed{Execution: contract.Execution{Node: x.Node.ID, Step: x.Step}}
 	before := n.run.Conversation.Mark()
@@ -277,10 +276,9 @@ type Kind interface {
 	Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error)
 }
 
-// New is one for the kinds of this package and some more.
-func New(r *runtime.Run, more map[plan.Kind]Kind) *Runner {
-	n := &Runner{run: r, kinds: map[plan.Kind]Kind{plan.KindAsk: askKind{}, plan.KindTransform: transformKind{}, plan.KindMerge: mergeKind{},
-		plan.KindPass: passKind{}, plan.KindBranch: branchKind{}, plan.KindSay: sayKind{}, plan.KindCall: callKind{}, plan.KindProgram: programKind{}}}
-	maps.Copy(n.kinds, more)
-	return n
+// New returns a runner; agents and tools run the nodes of kinds agent and tool.
+func New(r *runtime.Run, agents, tools Kind) *Runner {
+	return &Runner{run: r, kinds: map[plan.Kind]Kind{plan.KindAgent: agents, plan.KindTool: tools, plan.KindAsk: askKind{},
+		plan.KindTransform: transformKind{}, plan.KindMerge: mergeKind{}, plan.KindPass: passKind{}, plan.KindBranch: branchKind{},
+		plan.KindSay: sayKind{}, plan.KindCall: callKind{}, plan.KindProgram: programKind{}}}
 }

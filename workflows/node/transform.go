@@ -56,7 +56,7 @@ func (mergeKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution)
 	return runtime.Outcome{Value: &all}, nil
 }
 
-// pick makes one result the value, if the merge's condition holds for it.
+// runPick makes one result the value, if the merge's condition holds for it.
 func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	m := x.Node.Merge
 	res := m.Results[*m.Pick]

@@ -76,7 +76,7 @@ func readInput(way string, raw json.RawMessage) (value.Value, error) {
 	return v, err
 }
 
-// begun writes the run's value into the view with which it begins.
+// writeInput writes the run's value into the view with which it begins.
 func (p *Preparation) writeInput(first *contract.View, in *contract.RunInput, v value.Value) error {
 	switch {
 	case p.Run.Flow.Values == nil:

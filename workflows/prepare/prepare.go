@@ -317,7 +317,7 @@ type verdict struct {
 	Publish  *contract.Publish `json:"publish,omitempty"`
 	// MaxPayload is what the worker's store takes; see [Settings].
 	MaxPayload int `json:"max_payload,omitempty"`
-	// Means is what the worker lets a run spend.
+	// BudgetLimits is what the worker lets a run spend.
 	BudgetLimits *contract.BudgetLimits `json:"budget_limits,omitempty"`
 	// Refused says that the worker takes no plans.
 	Refused bool `json:"refused,omitempty"`
@@ -338,7 +338,7 @@ type Settings struct {
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
 	// there is none.
 	MaxPayload int
-	// Means is what runs may spend; absent: what they like.
+	// BudgetLimits is what runs may spend; absent: unlimited.
 	BudgetLimits *contract.BudgetLimits
 	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
 	// folder alone.

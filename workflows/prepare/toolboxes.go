@@ -14,7 +14,7 @@ import (
 // Nodes may take tools by what connections offer at the run's start. Once that is known, they
 // become tools of the node like any other, in the plan that the run carries.
 
-// boxed adds the connections of the flow's boxes to those that are listed.
+// withToolboxes adds the connections of the flow's boxes to those that are listed.
 func (p *Preparation) withToolboxes(wants []want) []want {
 	for i := range p.Run.Flow.Nodes {
 		for _, s := range p.Run.Flow.Nodes[i].TeamAgents() {
@@ -35,7 +35,7 @@ func (p *Preparation) withToolboxes(wants []want) []want {
 	return wants
 }
 
-// unbox makes tools of what the boxes' connections offer, and says what is missing.
+// expandToolboxes makes tools of what the boxes' connections offer, and says what is missing.
 func (p *Preparation) expandToolboxes(wants []want) []string {
 	var problems []string
 	reported := map[string]bool{}
@@ -57,7 +57,7 @@ func (p *Preparation) expandToolboxes(wants []want) []string {
 	return problems
 }
 
-// unboxOne makes tools of what the boxes of one agent offer.
+// expandToolbox makes tools of what the boxes of one agent offer.
 func (p *Preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map[string]bool) []string {
 	var problems []string
 	toolboxes := s.Agent.Toolboxes

@@ -41,7 +41,7 @@ func (b *Budget) Bound(m *contract.BudgetLimits) error {
 	return nil
 }
 
-// reckon is what a call is expected to take: what calls took so far on average, and at least
+// estimate is what a call is expected to take: what calls took so far on average, and at least
 // the tokens of the conversation, four bytes each.
 func (b *Budget) estimate(bytes int) Spent {
 	out := Spent{Calls: 1, Tokens: bytes / 4}
@@ -234,13 +234,13 @@ func (b *Budget) Allocated(carry *contract.RunSnapshot, n int) (*contract.Budget
 	return part.Plus(carry.Usage), release
 }
 
-// lendAgain reserves what is left of an allowance, as far as there is so much: others may have spent of
+// allocateAgain reserves what is left of an allowance, as far as there is so much: others may have spent of
 // it since whoever had it came back.
 func (b *Budget) allocateAgain(rest *contract.Budget) (*contract.Budget, func()) {
 	return b.allocate(*rest.Within(b.Portion(1)))
 }
 
-// lend reserves a part.
+// allocate reserves a part.
 func (b *Budget) allocate(part contract.Budget) (*contract.Budget, func()) {
 	own := Spent{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost)}
 	b.Earmark(own, 1)

@@ -8,7 +8,7 @@ import (
 	"weft/activities/contract"
 )
 
-// Call describes one activity call. [run.invoke] makes it.
+// Call describes one activity call. [Run.Invoke] makes it.
 type Call struct {
 	// Activity is the activity's type; args are what it is given.
 	Activity string
@@ -64,17 +64,23 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o.ActivityID, o.Summary = contract.BoundID(c.ID), boundSummary(c.Summary)
 	args := c.encoded
 	if c.Remote != nil && c.Remote.IdempotencyKey {
-		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.idempotencyKey(c)})
+		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})
 	}
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...).Get(ctx, c.Out)
 }
 
-// idempotencyKey is the same for all attempts of a call, wherever the run goes on: the first run id of the run at the
-// root, and the path of the call below it.
-func (r *Run) idempotencyKey(c *Call) string {
-	path := strings.TrimPrefix(strings.TrimPrefix(r.Transcript.Workflow, r.Shared.Owner), "/")
-	if path != "" {
-		path += "/"
+// IdempotencyKey returns the idempotency key of the call with an id. It is the same for all attempts of the call, wherever
+// the run goes on and whether a branch makes the call or the flow's own run: the first run id of the run at the root, the
+// path of the flow's run below it, and the id.
+func (r *Run) IdempotencyKey(id string) string {
+	return r.Shared.FirstRun + "/" + r.path() + contract.BoundID(id)
+}
+
+// path is the path from the owner to this sub-agent, or "" in the owner's own flow. Where
+// the owner's id is so long that ids below it are shortened, it is the sub-agent's whole id.
+func (r *Run) path() string {
+	if r.Root == r.Shared.Owner {
+		return ""
 	}
-	return r.Shared.FirstRun + "/" + path + contract.BoundID(c.ID)
+	return strings.TrimPrefix(r.Root, r.Shared.Owner+"/") + "/"
 }

@@ -14,7 +14,7 @@ type Conversation struct {
 	Thread *Thread
 	Forks  []contract.Fork
 	Spent  int
-	// Heard is how much of the conversation came from the run above.
+	// Inherited is how much of the conversation came from the run above.
 	Inherited int
 	// reminded counts how often nodes were reminded to call a tool.
 	reminded []contract.Reminded
@@ -109,7 +109,7 @@ func (c *Conversation) Remind(node string) int {
 	return 0
 }
 
-// Snapshot is what a run hands on of its conversation: to the next run, or to a branch. whole says
+// Snapshot is what a run passes on of its conversation: to the next run, or to a branch. whole says
 // that no agent that stopped in its middle has the conversation already.
 func (c *Conversation) Snapshot(whole bool) *contract.Conversation {
 	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: c.reminded, Inherited: c.Inherited}

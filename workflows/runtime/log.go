@@ -51,7 +51,7 @@ func (l *ExecutionLog) Add(x *Execution, done *contract.Execution, sha string, b
 	l.finished = append(l.finished, p)
 }
 
-// pastPage answers the query past.
+// page answers the query past.
 func (l *ExecutionLog) page(q contract.ExecutionsQuery) (contract.ExecutionsPage, error) {
 	past := l.finished
 	if q.From < 0 || q.From > len(past) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -28,7 +27,7 @@ type Requests struct {
 	Asker   Asker
 	Owner   bool
 	waiting map[string]*pendingRequest
-	// inbox are messages for this run's agents, given by the owner.
+	// UnreadMessages are messages for this run's agents, given by the owner.
 	UnreadMessages []contract.Inbound
 	replies, steer workflow.ReceiveChannel
 	// receivers are the kinds of messages that the run takes.
@@ -39,11 +38,11 @@ type Requests struct {
 	// Rejected counts signals of people's that were refused; rejects say why, of the last ones.
 	Rejected         int
 	RejectionReasons []string
-	// parting are signals to the owner that have not arrived yet.
+	// Unacknowledged are signals to the owner that have not been delivered yet.
 	Unacknowledged []workflow.Future
 }
 
-// ticket is a request of this run's, until its answer is taken.
+// pendingRequest is a request of this run's, until its answer is taken.
 type pendingRequest struct {
 	kind  string
 	reply *contract.Reply
@@ -72,7 +71,7 @@ func newRequests(ctx workflow.Context) Requests {
 	}
 }
 
-// ear is what takes values from channels.
+// listener is what takes values from channels.
 type listener struct {
 	take     func()
 	channels []workflow.ReceiveChannel
@@ -107,7 +106,7 @@ func (q *Requests) Listen(ctx workflow.Context) {
 	})
 }
 
-// misled refuses what people signal to a run that keeps no requests.
+// rejectMisaddressed refuses what people signal to a run that keeps no requests.
 func (q *Requests) rejectMisaddressed(ctx workflow.Context) {
 	for _, kind := range contract.Requests {
 		channel := workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: "not here: the run at the root takes it"})
@@ -229,7 +228,7 @@ func (q *Requests) Ask(ctx workflow.Context, x *Execution, req contract.Request)
 	return &out, err
 }
 
-// openRequest opens a request and waits for its answer. It gives [errYield] where the run wants
+// open opens a request and waits for its answer. It gives [errYield] where the run wants
 // to stop first.
 func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request, j *Journal) (*contract.Reply, error) {
 	req = q.Complete(x, req)
@@ -260,7 +259,7 @@ func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request
 	if x != nil {
 		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.ID, q.run.Source.At(plan.NodePath(x.Node.ID))
 	}
-	if path := q.path(); path != "" {
+	if path := q.run.path(); path != "" {
 		req.ID = path + req.ID
 		req.Execution = path + req.Execution
 	}
@@ -285,15 +284,6 @@ func ShownFailure(f *contract.Failure) *contract.Failure {
 	}
 	b := f.Bounded()
 	return &contract.Failure{Class: Cut(b.Class, MaxField), Text: b.Text, Remedy: b.Remedy, Node: b.Node, Step: b.Step, At: b.At}
-}
-
-// below is the path from the owner to this sub-agent, or "" in the owner's own flow. Where
-// the owner's id is so long that ids below it are shortened, it is the sub-agent's whole id.
-func (q *Requests) path() string {
-	if q.run.Root == q.run.Shared.Owner {
-		return ""
-	}
-	return strings.TrimPrefix(q.run.Root, q.run.Shared.Owner+"/") + "/"
 }
 
 // remote tells another run, which is the owner, by signal.

@@ -131,7 +131,7 @@ func Wire(err error) error {
 	return contract.FailureOf(err).Wire()
 }
 
-// gone is the error of a query for something that the run does not have: of class transcript_lost.
+// notFound is the error of a query for something that the run does not have: of class transcript_lost.
 func notFound(format string, args ...any) error {
 	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).Wire()
 }

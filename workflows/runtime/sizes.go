@@ -152,7 +152,7 @@ func (r *Run) sized(next invoker) invoker {
 		total := 0
 		for _, arg := range c.Args {
 			if k, ok := arg.(interface{ SetIdempotencyKey(string) }); ok {
-				k.SetIdempotencyKey(r.idempotencyKey(c))
+				k.SetIdempotencyKey(r.IdempotencyKey(c.ID))
 			}
 			raw, n, err := encode(arg, c.Remote == nil)
 			if err != nil {

@@ -96,7 +96,7 @@ func (s *Transcript) Record(t *Thread, raw json.RawMessage) string {
 	return sha
 }
 
-// transcript answers the query of that name.
+// page answers the query of that name.
 func (s *Transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
 	if q.Thread == "" {
 		page := contract.TranscriptPage{Messages: []json.RawMessage{}}
@@ -147,7 +147,7 @@ func (s *Transcript) outline(e threadEntry) (json.RawMessage, error) {
 	return short.Encode()
 }
 
-// piece answers the query content.
+// contentPage answers the query content.
 func (s *Transcript) contentPage(q contract.ContentQuery) (contract.ContentPage, error) {
 	raw, ok := s.Content[q.SHA]
 	if !ok || q.Offset < 0 || q.Offset > len(raw) {

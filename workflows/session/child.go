@@ -33,7 +33,7 @@ type Children struct {
 type childSession struct {
 	contract.ChildSession
 	future *runtime.ChildRun
-	// held is what of the budget is reserved for it.
+	// reserved is what of the budget is reserved for it.
 	reserved runtime.Spent
 }
 

@@ -49,7 +49,7 @@ type Turns interface {
 type Session struct {
 	run  *runtime.Run
 	host Turns
-	// Stays says that the run is open until it is stopped. Otherwise it ends with the turn
+	// IsSession is set where the run stays open until it is closed. Otherwise it ends with the turn
 	// after which nothing is expected.
 	IsSession bool
 	parent    string
@@ -64,7 +64,7 @@ type Session struct {
 	// Idle says that no turn is under way; leaving, that this run of the session ends; over,
 	// that the session does.
 	Idle, leaving, over bool
-	// gone is when it did; prompts that are queued then have no turn.
+	// endedAt is when it was closed; prompts that are queued then have no turn.
 	endedAt *time.Time
 	// end cancels the turn under way. above is the context of the run itself.
 	end   workflow.CancelFunc

@@ -5,7 +5,7 @@ import (
 	"weft/workflows/runtime"
 )
 
-// lend reserves what a session below may spend: half of what is left, or what is left of what
+// allocate reserves what a session below may spend: half of what is left, or what is left of what
 // it had. It has it until it ends, because it can be resumed until then.
 func (b *Children) allocate(c *childSession) *contract.Budget {
 	r := b.run

@@ -30,7 +30,7 @@ type sessionArgs struct {
 	Mode    string          `json:"mode"`
 }
 
-// said is a session tool's answer: JSON. Errors are answers, too, as the framework gives them.
+// jsonReply is a session tool's answer: JSON. Errors are answers, too, as the framework gives them.
 func jsonReply(v any) runtime.ToolReply {
 	raw, err := json.Marshal(v)
 	if err != nil {

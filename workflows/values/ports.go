@@ -36,7 +36,7 @@ func Given(r *runtime.Run, x *runtime.Execution) (value.Value, error) {
 	return out, nil
 }
 
-// taken is the value of one port: what was written last, or its default.
+// portValue is the value of one port: what was written last, or its default.
 func portValue(r *runtime.Run, x *runtime.Execution, in *plan.In) (value.Value, error) {
 	if e, ok := schedule.Entry(x.View, in.Key); ok && in.Key != "" && (e.SHA != "" || len(e.Value) > 0) {
 		v, _, err := ValueAt(r, x.View, in.Key)

@@ -92,7 +92,7 @@ func spoken(v value.Value) (string, json.RawMessage) {
 	return v.Words(), v.JSON()
 }
 
-// words stores a text as a message that others can refer to.
+// textMessage stores a text as a message that others can refer to.
 func textMessage(r *runtime.Run, text string) (contract.ContentRef, error) {
 	raw, err := (&contract.Message{Role: contract.RoleAssistant, Text: text}).Encode()
 	if err != nil {
