@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -13,57 +14,77 @@ import (
 // which of the two values they take. Among the names of the outermost object, which are fields, case does not
 // count, because encoding/json takes "Approve" for approve. Of what is no JSON it says nothing of use.
 func Repeated(raw []byte) (path string, at int) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
 	var open []container
-	for {
-		before := int(d.InputOffset())
-		t, err := d.Token()
-		if err != nil {
+	wantsName := false
+	for i := 0; i < len(raw); i++ {
+		sign := raw[i]
+		if len(open) == 0 && (sign == ',' || sign == '}' || sign == ']') {
 			return "", 0
 		}
-		top := len(open) - 1
-		delim, _ := t.(json.Delim)
-		switch {
-		case delim == '}' || delim == ']':
-			open = open[:top]
-			continue
-		case top >= 0 && open[top].wants:
-			if name, _ := t.(string); open[top].has(name, top == 0) {
-				return pathOf(open), before + bytes.IndexByte(raw[before:], '"') + 1
-			}
-			continue
-		case top >= 0:
-			open[top].wants = open[top].names != nil
+		switch top := len(open) - 1; sign {
+		case '{', '[':
+			open, wantsName = append(open, container{object: sign == '{'}), sign == '{'
+		case '}', ']':
+			open, wantsName = open[:top], false
+		case ',':
 			open[top].n++
-		}
-		switch delim {
-		case '{':
-			open = append(open, container{names: map[string]bool{}, wants: true})
-		case '[':
-			open = append(open, container{n: -1})
+			wantsName = open[top].object
+		case '"':
+			from := i
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+			if wantsName && i < len(raw) && open[top].has(raw[from:i+1], top == 0) {
+				return pathOf(open), from + 1
+			}
+			wantsName = false
 		}
 	}
+	return "", 0
 }
 
 // container is an object or a list that is open.
 type container struct {
-	// names are those of an object so far; nil for a list. wants reports whether a name comes next.
-	names map[string]bool
-	wants bool
-	// name is the latest of them, n the index in a list.
-	name string
-	n    int
+	object bool
+	// name is the latest name of an object; keys are all so far, until they are many: then all holds them.
+	name []byte
+	keys [][]byte
+	all  map[string]bool
+	// n is the index in a list.
+	n int
 }
 
-// has notes a name and reports whether it was there already. Among fields case does not count.
-func (c *container) has(name string, field bool) bool {
-	c.wants, c.name = false, name
-	if field {
-		name = strings.Map(folded, name)
+// manyNames is how many names of an object are compared one by one.
+const manyNames = 16
+
+// has notes a name in quotes and reports whether it was there already. Among fields case does not count.
+func (c *container) has(quoted []byte, field bool) bool {
+	c.name = quoted[1 : len(quoted)-1]
+	if bytes.ContainsFunc(c.name, func(r rune) bool { return r == '\\' || r > unicode.MaxASCII }) {
+		var decoded string
+		if json.Unmarshal(quoted, &decoded) == nil {
+			c.name = []byte(decoded)
+		}
 	}
-	again := c.names[name]
-	c.names[name] = true
+	key := c.name
+	if field {
+		key = bytes.Map(folded, key)
+	}
+	if len(c.keys) < manyNames {
+		again := slices.ContainsFunc(c.keys, func(k []byte) bool { return bytes.Equal(k, key) })
+		c.keys = append(c.keys, key)
+		return again
+	}
+	if c.all == nil {
+		c.all = map[string]bool{}
+		for _, k := range c.keys {
+			c.all[string(k)] = true
+		}
+	}
+	again := c.all[string(key)]
+	c.all[string(key)] = true
 	return again
 }
 
@@ -83,12 +104,12 @@ func pathOf(open []container) string {
 	var b strings.Builder
 	for i := range open {
 		switch c := &open[i]; {
-		case c.names == nil:
+		case !c.object:
 			fmt.Fprintf(&b, "[%d]", c.n)
 		case b.Len() > 0:
-			b.WriteString("." + c.name)
+			fmt.Fprintf(&b, ".%s", c.name)
 		default:
-			b.WriteString(c.name)
+			b.Write(c.name)
 		}
 	}
 	return b.String()

@@ -63,18 +63,27 @@ func Canonical(raw json.RawMessage) []byte {
 
 // readPayload decodes what came as it came.
 func readPayload(raw converter.RawValue, to any) error {
+	body, err := jsonOf(raw)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, to)
+}
+
+// jsonOf is the JSON of an argument, which nobody has looked at yet.
+func jsonOf(raw converter.RawValue) (json.RawMessage, error) {
 	p := raw.Payload()
 	e := string(p.GetMetadata()[converter.MetadataEncoding])
 	if f := contract.Unread(p); f != nil {
-		return f
+		return nil, f
 	}
 	switch {
 	case p == nil || e == converter.MetadataEncodingNil:
-		return errors.New("there is no argument")
+		return nil, errors.New("there is no argument")
 	case e != converter.MetadataEncodingJSON:
-		return fmt.Errorf("the argument's encoding is %q, want %s", Cut(e, 100), converter.MetadataEncodingJSON)
+		return nil, fmt.Errorf("the argument's encoding is %q, want %s", Cut(e, 100), converter.MetadataEncodingJSON)
 	}
-	return json.Unmarshal(p.GetData(), to)
+	return p.GetData(), nil
 }
 
 // AssertReadable stops the workflow task of a run that is rebuilt where an argument cannot be read any more
@@ -85,11 +94,10 @@ func AssertReadable(ctx workflow.Context, raw converter.RawValue) {
 	}
 }
 
-// ArgumentOf is the argument of an Update as JSON. An Update takes its argument as it came: one that the
+// ArgumentOf is the argument of an Update or a run as JSON, to be decoded strictly. An Update takes its argument as it came: one that the
 // SDK cannot decode would be refused without a class.
 func ArgumentOf(raw converter.RawValue, what, want string) (json.RawMessage, error) {
-	var body json.RawMessage
-	err := readPayload(raw, &body)
+	body, err := jsonOf(raw)
 	var unread *contract.Failure
 	switch {
 	case errors.As(err, &unread):

@@ -1,16 +1,18 @@
 package schedule
 
+import "slices"
+
 // Part returns the nodes that a chain which begins at a node can run or come to, and the edges out
 // of those that it can run, in order. others are the nodes that other live branches are at or can
 // reach: the chain ends before them, and before deferred nodes.
 func (g *Graph) Part(from int, others NodeSet) (nodes NodeSet, edges []int) {
-	nodes, runs := NewNodeSet(len(g.flow.Nodes)), NewNodeSet(len(g.flow.Nodes))
+	nodes = NewNodeSet(len(g.flow.Nodes))
 	nodes.Add(from)
 	todo := []int{from}
 	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		runs.Add(n)
+		edges = append(edges, g.out[n]...)
 		for _, e := range g.out[n] {
 			t, ok := g.Target(e)
 			if !ok || nodes.Has(t) {
@@ -22,11 +24,7 @@ func (g *Graph) Part(from int, others NodeSet) (nodes NodeSet, edges []int) {
 			}
 		}
 	}
-	for e := range g.flow.Edges {
-		if n, ok := g.index[g.flow.Edges[e].From]; ok && runs.Has(n) {
-			edges = append(edges, e)
-		}
-	}
+	slices.Sort(edges)
 	return nodes, edges
 }
 
