@@ -31,11 +31,7 @@ func Repeated(raw []byte) (path string, at int) {
 			wantsName = open[top].object
 		case '"':
 			from := i
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
+			i = closingQuote(raw, i)
 			if wantsName && i < len(raw) && open[top].has(raw[from:i+1], top == 0) {
 				return pathOf(open), from + 1
 			}
@@ -43,6 +39,19 @@ func Repeated(raw []byte) (path string, at int) {
 		}
 	}
 	return "", 0
+}
+
+// closingQuote returns where the string ends that begins at a byte, or the length of raw where it does not.
+func closingQuote(raw []byte, from int) int {
+	for i := from + 1; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return len(raw)
 }
 
 // container is an object or a list that is open.
