@@ -77,7 +77,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, beats *
 	if profile.Signed {
 		answer.Message.From = profile.Node
 	}
-	return out, a.finish(in, out, &answer.Message)
+	return out, a.finish(ctx, in, out, &answer.Message)
 }
 
 // setBase sets the run of a thread that names none to the activity's own.
@@ -100,7 +100,7 @@ func turnOf(messages []contract.Message) int {
 }
 
 // finish encodes an answer and adds it to this worker's cache.
-func (a *Activities) finish(in *contract.ModelInput, out *contract.ModelResult, m *contract.Message) error {
+func (a *Activities) finish(ctx context.Context, in *contract.ModelInput, out *contract.ModelResult, m *contract.Message) error {
 	raw, err := m.Encode()
 	if err != nil {
 		return err
@@ -112,7 +112,31 @@ func (a *Activities) finish(in *contract.ModelInput, out *contract.ModelResult, 
 	sha := contract.SHA(raw)
 	a.cache.keep(sha, raw)
 	a.cache.link(a.linkTail(in), sha)
-	return nil
+	return a.hold(ctx, in, out)
+}
+
+// hold puts an answer that is longer than its room in history into the store, or holds it elsewhere where there is none.
+func (a *Activities) hold(ctx context.Context, in *contract.ModelInput, out *contract.ModelResult) error {
+	if in.MaxResultBytes == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(out)
+	switch {
+	case err != nil || len(raw) <= in.MaxResultBytes:
+		return err
+	case a.deps.MaxPayload > 0:
+		out.KeepOutside()
+		return nil
+	}
+	holder, ok := a.deps.Source.(Holder)
+	if !ok {
+		return nil
+	}
+	held, err := holder.Hold(ctx, raw)
+	if err == nil {
+		*out = contract.ModelResult{Model: out.Model, Usage: out.Usage, Held: held}
+	}
+	return err
 }
 
 // modelCall is one call of a model.

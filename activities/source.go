@@ -2,11 +2,13 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
@@ -19,6 +21,11 @@ import (
 type Source interface {
 	Transcript(ctx context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error)
 	Content(ctx context.Context, workflow, run string, q contract.ContentQuery) (*contract.ContentPage, error)
+}
+
+// Holder is a [Source] that keeps the encoded result of an activity, until the run has room to fetch it.
+type Holder interface {
+	Hold(ctx context.Context, raw json.RawMessage) (*contract.HeldResult, error)
 }
 
 // NewClientSource reads runs by query, which leaves nothing in history.
@@ -37,6 +44,19 @@ func (s *clientSource) Transcript(ctx context.Context, workflow, run string, q c
 func (s *clientSource) Content(ctx context.Context, workflow, run string, q contract.ContentQuery) (*contract.ContentPage, error) {
 	var page contract.ContentPage
 	return &page, s.ask(ctx, workflow, run, contract.QueryContent, q, &page)
+}
+
+// Hold keeps the result in a run of its own.
+func (s *clientSource) Hold(ctx context.Context, raw json.RawMessage) (*contract.HeldResult, error) {
+	info, sha := activity.GetInfo(ctx), contract.SHA(raw)
+	run, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: contract.BoundID(info.WorkflowExecution.ID + "/held:" + sha[:16]), TaskQueue: info.TaskQueue,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, StaticSummary: "the result of " + info.ActivityID,
+	}, contract.WorkflowHeldResult, raw)
+	if err != nil {
+		return nil, &contract.Failure{Class: contract.ClassUnavailable, Text: "hold a result of " + info.ActivityID + ": " + err.Error()}
+	}
+	return &contract.HeldResult{ContentRef: contract.ContentRef{Workflow: run.GetID(), Run: run.GetRunID(), SHA: sha}, Bytes: len(raw)}, nil
 }
 
 // maxUntyped is how often a query that fails without a typed reason is made.

@@ -102,7 +102,8 @@ func TestLongAnswersDoNotEndARun(t *testing.T) {
 // TestBranchComesBackBeforeItIsTooLarge stops a chain whose answers are nearly too much for its result.
 func TestBranchComesBackBeforeItIsTooLarge(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		b := &branch{run: lone(ctx, 0, 0).run, strand: "s"}
+		r := lone(ctx, 0, 0).run
+		b := &chain{run: r, strand: "s", view: &contract.View{}, largest: r.Sizes.Limit() / 2}
 		for _, e := range judgedTrace(1000, 1000) {
 			if b.full() {
 				break

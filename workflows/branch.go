@@ -5,12 +5,9 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/agent"
-	"weft/workflows/node"
 	"weft/workflows/plan"
 	"weft/workflows/prepare"
 	"weft/workflows/runtime"
@@ -48,27 +45,11 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 			return nil, runtime.Wire(prepare.Refusal())
 		}
 	}
-	b, err := newBranch(ctx, in)
+	c, err := branchChain(ctx, in)
 	if err != nil {
 		return nil, runtime.Wire(err)
 	}
-	out, err := b.chain(ctx)
-	if err != nil {
-		b.run.Requests.AwaitSignals(ctx)
-		return nil, b.ended(err)
-	}
-	return out, nil
-}
-
-// ended is the error of a chain that failed or was cancelled, with what it had done.
-func (b *branch) ended(err error) error {
-	done, _ := lean(b.done, 0)
-	if contract.Cancelled(err) {
-		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &b.run.Budget.Usage, Executions: done})
-	}
-	f := contract.FailureOf(err)
-	f.Usage, f.Executions = &b.run.Budget.Usage, done
-	return f.Wire()
+	return playBranch(ctx, c, in)
 }
 
 // validBranch refuses an input that no run of type Flow makes.
@@ -90,22 +71,8 @@ func validBranch(in *contract.BranchInput) error {
 	return fail
 }
 
-// branch is a chain under way.
-type branch struct {
-	run    *runtime.Run
-	runner *node.Runner
-	in     *contract.BranchInput
-	view   contract.View
-	strand string
-	// ahead says how far the chain goes on.
-	ahead *schedule.Chain
-	done  []contract.Execution
-	now   string
-	// outcomeBytes is how many bytes done holds of answers, and of what exit nodes said.
-	outcomeBytes int
-}
-
-func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) {
+// branchChain is the chain of a run of type Branch.
+func branchChain(ctx workflow.Context, in *contract.BranchInput) (*chain, error) {
 	r := runtime.New(ctx)
 	r.Requests.Listen(ctx)
 	r.Flow, r.Source, r.Shared, r.Root = in.Plan, in.Source, in.Shared, in.Root
@@ -117,23 +84,47 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	for _, raw := range in.Values {
 		r.Transcript.Keep(raw)
 	}
-	b := &branch{run: r, runner: node.New(r, agent.Kind{}, agent.ToolKind{}), in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Occurrence)}
 	others := schedule.NewNodeSet(len(in.Plan.Nodes))
 	for _, id := range in.Others {
 		if i := r.Graph.Index(id); i >= 0 {
 			others.Add(i)
 		}
 	}
-	b.ahead = schedule.NewChain(r.Graph, others)
-	return b, r.Answer(ctx, b.status, func() contract.View { return b.view })
+	c := newChain(r, r.Graph.Index(in.Node), in.Step, in.Occurrence, others)
+	c.view, c.lineage, c.suspended, c.order, c.ran, c.exits, c.largest = &in.View, in.Lineage, in.Suspended, in.Order, in.Ran, in.Exits, r.Sizes.Limit()/2
+	return c, r.Answer(ctx, c.status, func() contract.View { return *c.view })
 }
 
-func (b *branch) status() contract.Status {
-	s := contract.Status{Status: "running", Model: b.run.Shared.Model, Usage: b.run.Budget.Usage, Budget: (*contract.Allowance)(b.run.Shared.Budget),
-		Rejected: b.run.Requests.Rejected, RejectionReasons: b.run.Requests.RejectionReasons}
-	s.Executions, s.Dropped = lean(b.done, 0)
-	if b.now != "" {
-		s.Running = []string{b.now}
+// playBranch runs the chain of a run of type Branch until it comes back with what fits.
+func playBranch(ctx workflow.Context, c *chain, in *contract.BranchInput) (*contract.BranchResult, error) {
+	for {
+		s, err := c.play(ctx)
+		if err != nil {
+			c.run.Requests.AwaitSignals(ctx)
+			return nil, c.ended(err)
+		}
+		c.run.Requests.AwaitSignals(ctx)
+		out, err := branchResult(ctx, c, in, s)
+		if err != nil && s.yielded != nil {
+			var again bool
+			if again, err = c.run.Policy.PutOff(ctx, err); again {
+				c.suspended = s.yielded.Suspended
+				continue
+			}
+		}
+		if err != nil {
+			return nil, c.ended(err)
+		}
+		return out, nil
+	}
+}
+
+func (c *chain) status() contract.Status {
+	s := contract.Status{Status: "running", Model: c.run.Shared.Model, Usage: c.run.Budget.Usage, Budget: (*contract.Allowance)(c.run.Shared.Budget),
+		Rejected: c.run.Requests.Rejected, RejectionReasons: c.run.Requests.RejectionReasons}
+	s.Executions, s.Dropped = lean(c.done, 0)
+	if c.now != "" {
+		s.Running = []string{c.now}
 	}
 	return s
 }
@@ -180,77 +171,6 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 	return out, dropped
 }
 
-// chain runs nodes one behind the other.
-func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
-	node, n, occurrence := b.run.Graph.Index(b.in.Node), b.in.Step, b.in.Occurrence
-	for {
-		x := &runtime.Execution{
-			Node: &b.run.Flow.Nodes[node], ID: contract.ExecutionID(b.run.Flow.Nodes[node].ID, n, occurrence), Step: n, Occurrence: occurrence, Lineage: b.in.Lineage,
-			Order: b.in.Order[node], Strand: b.strand, View: &b.view, Suspended: b.in.Suspended,
-		}
-		b.in.Suspended = nil
-		b.now = x.ID
-		done, err := b.runner.Execute(ctx, x, b.run.Graph.Out(node))
-		if err != nil {
-			return nil, err
-		}
-		if done.Suspended != nil {
-			b.run.Requests.AwaitSignals(ctx)
-			out, err := b.result(ctx, x, nil, &contract.ExecutionState{Node: x.Node.ID, Step: n, Occurrence: occurrence, Lineage: b.in.Lineage, Suspended: done.Suspended})
-			if again, err := b.run.Policy.PutOff(ctx, err); !again {
-				return out, err
-			}
-			b.in.Suspended = done.Suspended
-			continue
-		}
-		done.Occurrence = occurrence
-		if b.in.Exits && !x.Node.Exit {
-			done.Text, done.Data = nil, nil
-		}
-		b.now, b.done = "", append(b.done, done.Execution)
-		if b.outcomeBytes += judged(&done.Execution); x.Node.Exit && done.Text != nil {
-			b.outcomeBytes += len(*done.Text) + len(done.Data)
-		}
-		next, ok := b.ahead.Next(node, done.Edges)
-		due, err := b.run.Policy.ShouldContinueAsNew(ctx, 0)
-		if err != nil {
-			return nil, b.run.Failed(x, err)
-		}
-		if !ok || due || b.full() {
-			b.run.Requests.AwaitSignals(ctx)
-			return b.result(ctx, x, done.Edges, nil)
-		}
-		if n++; n > b.run.Flow.Limits.MaxSteps {
-			return nil, stepLimit(b.run, b.run.Flow, next, b.done)
-		}
-		if !x.Node.Exit {
-			b.done[len(b.done)-1].Text = nil
-		}
-		node, occurrence = next, b.occurrence(next, n)
-	}
-}
-
-// occurrence counts an execution among those with the same node and step.
-func (b *branch) occurrence(node, n int) int {
-	for _, c := range b.in.Ran {
-		if c.Node == b.run.Flow.Nodes[node].ID && c.Step == n {
-			return c.N + 1
-		}
-	}
-	return 1
-}
-
-// full reports whether what the chain must bring back has grown so much that it should not
-// run another node first.
-func (b *branch) full() bool {
-	n := 0
-	own := schedule.Since(&b.view, b.strand)
-	for _, sha := range contents(&own) {
-		n += len(b.run.Transcript.Content[sha])
-	}
-	return n+b.outcomeBytes+schedule.StateBytes(&own) > b.run.Sizes.Limit()/2
-}
-
 // contents lists the hashes of what a view names.
 func contents(v *contract.View) []string {
 	var out []string
@@ -265,27 +185,27 @@ func contents(v *contract.View) []string {
 	return out
 }
 
-// result is what the chain comes back with. Edges are named by their index in the whole
+// branchResult is what the chain comes back with. Edges are named by their index in the whole
 // flow.
-func (b *branch) result(ctx workflow.Context, x *runtime.Execution, taken []int, yielded *contract.ExecutionState) (*contract.BranchResult, error) {
-	b.run.Requests.Hear(ctx)
-	conversation := b.run.Conversation.Snapshot(false)
-	if conversation != nil && b.in.Conversation != nil {
-		conversation.Spent -= b.in.Conversation.Spent
+func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, s *stop) (*contract.BranchResult, error) {
+	c.run.Requests.Hear(ctx)
+	spent := 0
+	if in.Conversation != nil {
+		spent = in.Conversation.Spent
 	}
-	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.run.Budget.Usage, Yielded: yielded, Conversation: conversation}
-	for _, m := range b.run.Requests.UnreadMessages {
+	out := c.result(s, spent)
+	for i, e := range out.Edges {
+		out.Edges[i] = in.Edges[e]
+	}
+	for _, m := range c.run.Requests.UnreadMessages {
 		out.UnreadMessages = append(out.UnreadMessages, contract.Inbound{Seq: m.Seq}) // the run above has the rest
 	}
-	for _, e := range taken {
-		out.Edges = append(out.Edges, b.in.Edges[e])
-	}
 	has := map[string]bool{}
-	for _, raw := range b.in.Values {
+	for _, raw := range in.Values {
 		has[contract.SHA(raw)] = true // the run above gave them
 	}
 	need := func(ref *contract.ContentRef) {
-		if raw, ok := b.run.Transcript.Content[ref.SHA]; ok && !has[ref.SHA] {
+		if raw, ok := c.run.Transcript.Content[ref.SHA]; ok && !has[ref.SHA] {
 			has[ref.SHA] = true
 			out.Messages = append(out.Messages, raw)
 		}
@@ -295,16 +215,15 @@ func (b *branch) result(ctx workflow.Context, x *runtime.Execution, taken []int,
 		need(&contract.ContentRef{SHA: sha})
 	}
 	needing(need).conversation(out.Conversation)
-	if yielded != nil {
-		needing(need).suspended(yielded.Suspended)
+	if s.yielded != nil {
+		needing(need).suspended(s.yielded.Suspended)
 	}
-	what := "what node " + x.Node.ID + " brings back"
-	if err := b.run.Sizes.Fits(what, out); err != nil {
-		return nil, b.run.Failed(x, err)
+	if err := c.run.Sizes.Fits("what node "+s.at.Node.ID+" brings back", out); err != nil {
+		return nil, c.run.Failed(s.at, err)
 	}
-	held, err := b.run.Hold(ctx, out)
+	held, err := c.run.Hold(ctx, out)
 	if err != nil {
-		return nil, b.run.Failed(x, err)
+		return nil, c.run.Failed(s.at, err)
 	}
 	if held != nil {
 		return &contract.BranchResult{Held: held}, nil

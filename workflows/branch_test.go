@@ -67,7 +67,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 			r, s, x := beside(t, f, "a", "z")
 			in := branchInput(r, s, x, &contract.View{})
 			workflowtest.Run(t, func(ctx workflow.Context) {
-				b, err := newBranch(ctx, &in)
+				b, err := branchChain(ctx, &in)
 				if err != nil {
 					t.Error(err)
 					return
@@ -174,28 +174,28 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 	r, s, x := beside(t, f, "a", "z")
 	in := branchInput(r, s, x, &contract.View{})
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		b, err := newBranch(ctx, &in)
+		b, err := branchChain(ctx, &in)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		at := &runtime.Execution{Node: &b.run.Flow.Nodes[0], Step: 2}
 		b.done = []contract.Execution{{Node: "a", Step: 2}}
-		workflowtest.Write(&b.view, b.strand, 2, "small", "x")
-		workflowtest.Write(&b.view, "of another", 2, "large", strings.Repeat("x", contract.MaxPayload))
+		workflowtest.Write(b.view, b.strand, 2, "small", "x")
+		workflowtest.Write(b.view, "of another", 2, "large", strings.Repeat("x", contract.MaxPayload))
 		if b.full() {
 			t.Error("it counts what others wrote")
 		}
-		out, err := b.result(ctx, at, []int{0}, nil)
+		out, err := branchResult(ctx, b, &in, &stop{at: at, edges: []int{0}})
 		if err != nil || len(out.View.State) != 1 || len(out.Edges) != 1 || out.Edges[0] != in.Edges[0] {
 			t.Errorf("%+v, %v", out, err)
 		}
-		workflowtest.Write(&b.view, b.strand, 2, "large", strings.Repeat("x", contract.MaxPayload/2))
+		workflowtest.Write(b.view, b.strand, 2, "large", strings.Repeat("x", contract.MaxPayload/2))
 		if !b.full() {
 			t.Error("half of what fits does not make it come back")
 		}
-		workflowtest.Write(&b.view, b.strand, 2, "more", strings.Repeat("x", contract.MaxPayload/2))
-		_, err = b.result(ctx, at, nil, nil)
+		workflowtest.Write(b.view, b.strand, 2, "more", strings.Repeat("x", contract.MaxPayload/2))
+		_, err = branchResult(ctx, b, &in, &stop{at: at})
 		var fail *contract.Failure
 		if !errors.As(err, &fail) || fail.Class != contract.ClassTooLarge || fail.Node != "a" || fail.Step != 2 || fail.Remedy == "" {
 			t.Errorf("failure is %+v", fail)

@@ -3,11 +3,11 @@
 // # Concepts
 //
 //   - Run: one workflow run of type [Settings.Flow], which interprets a flow, or of type [Settings.Branch], a
-//     chain of its nodes that runs beside others (flow.go, branch.go). What both work with is a [runtime.Run].
+//     chain of its nodes that runs beside others (flow.go, chain.go, branch.go). What both work with is a [runtime.Run].
 //   - Execution: one time that a node runs, at a step, with what its causal ancestors wrote. Package node runs
 //     executions; a kind of node is a small type with one method there, agents have package agent.
-//   - Scheduler: decides which executions there are and when each starts; package schedule. A branch that lives
-//     alone runs in place, branches beside each other run as child workflows (drive.go).
+//   - Scheduler: decides which executions there are and when each starts; package schedule. A chain of nodes beside
+//     others runs in place, as a coroutine, where it makes few calls (inplace.go), else as a child workflow (drive.go).
 //   - Call: an activity. Budget, waiting for an operator, sizes, usage and cancellation are steps around it
 //     (package runtime). Children, signals and timers have one place each, too.
 //   - Boundary and journal: an execution that stops in its middle goes on in another run from its last

@@ -50,9 +50,9 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			note(f.runHere(ctx, ready[0]))
 			continue
 		}
-		free := min(len(ready), maxChildren-len(order))
+		free := max(0, min(len(ready), maxChildren-len(order), maxStarting-starting(order)))
 		ready, queued = ready[:free], ready[free:]
-		started, later, err := f.startChildren(ctx, ready, len(order) > 0)
+		started, later, err := f.startBranches(ctx, ready, len(order) > 0)
 		note(err)
 		queued = append(later, queued...)
 		order = append(order, started...)
@@ -60,12 +60,12 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			f.show(ctx)
 			return stuck(f, failed)
 		}
-		if b := f.first(ctx, order, failed == nil); b != nil {
+		if b := f.first(ctx, order, failed == nil, len(queued) > 0); b != nil {
 			if f.fetchHeld(ctx, b) {
 				continue
 			}
 			order = slices.DeleteFunc(order, func(o *branchRun) bool { return o == b })
-			note(f.finishChild(ctx, b))
+			note(f.finishBranch(ctx, b))
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 // askToYield asks the chains that run as children to come back.
 func askToYield(ctx workflow.Context, f *flowRun, order []*branchRun) {
 	for _, b := range order {
-		if b.held == nil {
+		if b.child != nil && !b.isReady() {
 			f.run.AskToYield(ctx, b.child)
 		}
 	}
@@ -108,10 +108,11 @@ func stuck(f *flowRun, failed error) error {
 		Remedy: "this is a defect of the interpreter: please report the flow", Answers: allAnswers(f)}
 }
 
-// first waits until one of the children has ended. It returns nil where the run wants to
-// continue as new and has not asked them yet.
-func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *branchRun {
-	unasked := mayAsk && slices.ContainsFunc(order, func(b *branchRun) bool { return b.held == nil && !b.child.Asked })
+// first waits until one of the branches has ended. It returns nil where the run wants to
+// continue as new and has not asked them yet, and where more may start of those that are queued.
+func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk, queued bool) *branchRun {
+	queued = queued && len(order) < maxChildren && starting(order) >= maxStarting
+	unasked := mayAsk && slices.ContainsFunc(order, func(b *branchRun) bool { return b.child != nil && b.held == nil && !b.child.Asked })
 	var ended *branchRun
 	if !slices.ContainsFunc(order, func(b *branchRun) bool { return b.isReady() }) {
 		f.show(ctx) // nobody reads what stands only until the next child is taken over
@@ -123,7 +124,7 @@ func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *
 		if i >= 0 {
 			ended = order[i]
 		}
-		return ended != nil || (unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0)
+		return ended != nil || queued && starting(order) <= maxStarting/2 || (unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0)
 	})
 	if err != nil {
 		return nil
@@ -131,9 +132,12 @@ func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *
 	return ended
 }
 
-// branchRun is an execution whose chain runs as a child.
+// branchRun is an execution whose chain runs beside others.
 type branchRun struct {
 	x *schedule.Execution
+	// chain runs in this run, ended once it has stopped; nil where there is a child.
+	chain *chain
+	ended bool
 	// child is nil once it has ended. tries counts its starts.
 	child *runtime.ChildRun
 	tries int
@@ -148,7 +152,10 @@ type branchRun struct {
 }
 
 func (b *branchRun) isReady() bool {
-	if b.held != nil {
+	switch {
+	case b.chain != nil:
+		return b.ended
+	case b.held != nil:
 		return b.fetched.IsReady()
 	}
 	return b.child.Future.IsReady()
@@ -156,7 +163,7 @@ func (b *branchRun) isReady() bool {
 
 // fetchHeld begins to fetch the result that a child holds. It reports whether it does.
 func (f *flowRun) fetchHeld(ctx workflow.Context, b *branchRun) bool {
-	if b.held != nil {
+	if b.held != nil || b.chain != nil {
 		return false
 	}
 	// The child has ended; a cancellation must not hide how.
@@ -179,8 +186,24 @@ func (f *flowRun) fetch(ctx workflow.Context, b *branchRun, held *contract.HeldR
 	})
 }
 
-// maxChildren is how many branches run at once; the server refuses more than 2,000.
-const maxChildren = 500
+const (
+	// maxChildren is how many branches run at once; the server refuses more than 2,000.
+	maxChildren = 500
+	// maxStarting is how many children the server is asked to start at once: each start that is under way makes all that
+	// the run does meanwhile slower.
+	maxStarting = 50
+)
+
+// starting counts the children that the server has not started yet.
+func starting(order []*branchRun) int {
+	n := 0
+	for _, b := range order {
+		if b.child != nil && !b.child.Future.GetChildWorkflowExecution().IsReady() {
+			n++
+		}
+	}
+	return n
+}
 
 // viewOf makes the view with which an execution starts.
 func (f *flowRun) viewOf(x *schedule.Execution) contract.View {
@@ -251,15 +274,15 @@ func (f *flowRun) beyond(err error) error {
 	return err
 }
 
-// startChildren starts chains, those behind one that cannot start included: it has failed the
+// startBranches starts chains, those behind one that cannot start included: it has failed the
 // run, but not them. Those for which the history has no room while others are at work come later:
 // when those have ended, the run goes on in a new one.
-func (f *flowRun) startChildren(ctx workflow.Context, ready []*schedule.Execution, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
+func (f *flowRun) startBranches(ctx workflow.Context, ready []*schedule.Execution, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
 	for i, x := range ready {
 		if (others || len(started) > 0) && !f.run.Sizes.HasRoom(ctx) {
 			return started, ready[i:], failed
 		}
-		b, err := f.startChild(ctx, x, len(ready)-i, len(ready))
+		b, err := f.startBranch(ctx, x, len(ready)-i, len(ready))
 		if err != nil {
 			f.sched.End(x)
 			if failed == nil {
@@ -272,9 +295,9 @@ func (f *flowRun) startChildren(ctx workflow.Context, ready []*schedule.Executio
 	return started, nil, failed
 }
 
-// startChild starts the chain that begins with x as a child, one of n that share what is left
+// startBranch starts the chain that begins with x, one of n that share what is left
 // of the budget, and of all that start together.
-func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
+func (f *flowRun) startBranch(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
 	view := f.viewOf(x)
 	if err := cmp.Or(override(f, x, &view), bounded(f, x, &view)); err != nil {
 		return nil, err
@@ -289,7 +312,17 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 		f.fetch(ctx, b, x.Suspended.Held)
 		return b, nil
 	}
-	in := branchInput(f.run, f.sched, x, &view)
+	if calls, ok := f.runsInPlace(x); ok {
+		f.startInPlace(ctx, b, calls, n)
+		return b, nil
+	}
+	return b, f.startChild(ctx, b, &view, n, all)
+}
+
+// startChild starts a chain as a child.
+func (f *flowRun) startChild(ctx workflow.Context, b *branchRun, view *contract.View, n, all int) error {
+	x := b.x
+	in := branchInput(f.run, f.sched, x, view)
 	in.Inbox = f.give(x)
 	id := f.sched.ID(x)
 	node := &f.run.Flow.Nodes[x.Node]
@@ -299,7 +332,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + id, Summary: "branch · " + node.ID}
 	if err := f.run.Admit(ctx, c, "what node "+node.ID+" must know"); err != nil {
 		release()
-		return nil, f.run.Failed(&runtime.Execution{Node: node, ID: id, Step: x.Step}, err)
+		return f.run.Failed(&runtime.Execution{Node: node, ID: id, Step: x.Step}, err)
 	}
 	leave := f.run.Sizes.Reserve(in.MaxResultBytes)
 	b.release = func() {
@@ -307,11 +340,11 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 		leave()
 	}
 	b.child = f.run.Start(ctx, c)
-	return b, nil
+	return nil
 }
 
-// finishChild takes over what a chain came back with.
-func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
+// finishBranch takes over what a chain came back with.
+func (f *flowRun) finishBranch(ctx workflow.Context, b *branchRun) error {
 	x, out, err := b.x, &b.out, b.err
 	if b.held != nil {
 		if err = b.fetched.Get(ctx, nil); errors.Is(err, runtime.ErrYield) {
@@ -323,10 +356,11 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	}
 	f.sched.End(x)
 	b.release()
+	b.chain = nil
 	f.takeBack(ctx, b, out.UnreadMessages, err)
 	if err != nil {
 		f.run.Requests.Disown(ctx, contract.BoundID(f.run.Root+"/"+f.sched.ID(x)), err)
-		return f.childFailed(ctx, b, err)
+		return f.branchFailed(ctx, b, err)
 	}
 	delete(f.branches, x)
 	f.run.Policy.Moved = true
@@ -355,8 +389,8 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	return f.beyond(f.sched.Leave(x, last.Step, out.Edges, view))
 }
 
-// childFailed takes over what a failed branch had done, and says what its failure means.
-func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) error {
+// branchFailed takes over what a failed branch had done, and says what its failure means.
+func (f *flowRun) branchFailed(ctx workflow.Context, b *branchRun, err error) error {
 	x := b.x
 	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}
 	b.tries++

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -31,6 +32,7 @@ func Register(w worker.WorkflowRegistry) { Settings{}.Register(w) }
 func (s Settings) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
 	w.RegisterWorkflowWithOptions(s.Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
+	w.RegisterWorkflowWithOptions(HeldResult, workflow.RegisterOptions{Name: contract.WorkflowHeldResult})
 	w.RegisterWorkflowWithOptions(Deliver, workflow.RegisterOptions{Name: contract.WorkflowWebhookDelivery})
 }
 
@@ -313,9 +315,14 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.pub.status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
 		Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
-	s.Executions, s.Dropped = lean(f.trace, f.dropped)
+	trace := slices.Clone(f.trace)
+	for _, c := range f.inPlace() {
+		trace = append(trace, c.done...)
+		s.Usage.Add(c.run.Budget.Usage)
+	}
+	s.Executions, s.Dropped = lean(trace, f.dropped)
 	if f.sched != nil {
-		s.Running, s.Waiting, s.PendingJoins = f.sched.IDs(f.sched.Running()), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
+		s.Running, s.Waiting, s.PendingJoins = f.running(), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
 		s.Waits = f.sched.Waits()
 	}
 	if len(f.entered) > 0 || len(f.answers) > 0 {

@@ -116,7 +116,7 @@ func replayed(f *flowRun, x *schedule.Replayed) error {
 	}
 	done := node.Executed{Execution: x.Entry.Execution}
 	done.Recorded = true
-	f.run.Log.Add(at, &done.Execution, x.Entry.SHA, before)
+	f.run.Log.Add(&f.run.Conversation, at, &done.Execution, x.Entry.SHA, before)
 	f.trace = append(f.trace, done.Execution)
 	return nil
 }

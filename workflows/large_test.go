@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"weft/workflows/plan"
 	"weft/workflows/workflowtest"
 
 	"github.com/stretchr/testify/mock"
@@ -47,9 +48,9 @@ func TestEveryGuard(t *testing.T) {
 		}, contract.ClassTooLarge},
 		"what a branch brings back": {func(ctx workflow.Context, most, n int) error {
 			f := lone(ctx, most, 0)
-			b := &branch{run: f.run, in: &contract.BranchInput{}, strand: "s"}
-			schedule.SetEntry(&b.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
-			_, err := b.result(ctx, &runtime.Execution{Node: &f.run.Flow.Nodes[0], Step: 1}, nil, nil)
+			c := &chain{run: f.run, strand: "s", view: &contract.View{}}
+			schedule.SetEntry(c.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
+			_, err := branchResult(ctx, c, &contract.BranchInput{}, &stop{at: &runtime.Execution{Node: &f.run.Flow.Nodes[0], Step: 1}})
 			return err
 		}, contract.ClassTooLarge},
 		"what a run carries into a new one": {func(ctx workflow.Context, most, n int) error {
@@ -125,7 +126,9 @@ func TestResultStaysReadable(t *testing.T) {
 // TestStoreIsAFactOfTheRun: the worker on which a run starts decides, for all of its runs.
 func TestStoreIsAFactOfTheRun(t *testing.T) {
 	const most = 5 << 20
-	in := contract.RunInput{V: contract.Version, Model: "m", Flow: contract.FlowRef{Plan: scheduletest.Sketch("START>a START>b a>END b>END")}}
+	flow := scheduletest.Sketch("START>a START>b a>END b>END")
+	flow.Policy.Branches = plan.BranchesAsChildren
+	in := contract.RunInput{V: contract.Version, Model: "m", Flow: contract.FlowRef{Plan: flow}}
 	below := in
 	below.Depth, below.MaxPayload = 1, 3<<20
 	tests := map[string]struct {

@@ -86,6 +86,8 @@ type ModelInput struct {
 	NoTools bool `json:"no_tools,omitempty"`
 	// Step is the execution's step, for scripts.
 	Step int `json:"step"`
+	// MaxResultBytes is that of a [ToolInput]. A longer answer is held where there is no store.
+	MaxResultBytes int `json:"max_result_bytes,omitempty"`
 }
 
 // Sent is what a model is sent of a conversation that is too long for it: Note stands for the
@@ -137,6 +139,7 @@ type SummariseResult struct {
 
 // ModelResult is the result of the activity CallModel.
 type ModelResult struct {
+	Kept `json:"-"`
 	// Message is the assistant's, encoded. These very bytes are hashed and kept.
 	Message json.RawMessage `json:"message"`
 	Model   string          `json:"model,omitempty"`
@@ -152,6 +155,17 @@ type ModelResult struct {
 	Asks bool `json:"asks,omitempty"`
 	// Fallbacks are the models that were asked before the one that answered.
 	Fallbacks []Fallback `json:"fallbacks,omitempty"`
+	// Held, if set, is where the whole result is; of it there are only Usage and Model here.
+	Held *HeldResult `json:"held,omitempty"`
+}
+
+// TakeHeld returns where the result is held, nil where it is not, and empties it then.
+func (r *ModelResult) TakeHeld() *HeldResult {
+	held := r.Held
+	if held != nil {
+		*r = ModelResult{}
+	}
+	return held
 }
 
 // Fallback is a model that could not answer, and why: the next one of its list was asked.

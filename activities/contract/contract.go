@@ -50,6 +50,8 @@ const NoModel = "none"
 const (
 	WorkflowFlow   = "Flow"
 	WorkflowBranch = "Branch"
+	// WorkflowHeldResult holds a model's answer that has no room in the history of the run that asked, until it has.
+	WorkflowHeldResult = "HeldResult"
 )
 
 // Activity types.

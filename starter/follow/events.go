@@ -168,8 +168,14 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 	}
 }
 
-// leave reports that nodes have finished whose last call did not show that: the next node's start does, or the end.
+// leave reports that nodes have finished whose last call did not show that: the next node's start does, unless branches
+// run beside each other in the run, or the end.
 func (f *Follower) leave(t *track, at time.Time) {
+	for _, c := range t.calls {
+		if t.started[strings.TrimPrefix(c.node, t.label)] {
+			return
+		}
+	}
 	for _, node := range slices.Sorted(maps.Keys(t.started)) {
 		f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: t.label + node}, "finished")
 	}

@@ -51,7 +51,7 @@ type Run struct {
 }
 
 // types are those of Weft's workflows: others may use the namespace, too.
-var types = []string{contract.WorkflowFlow, contract.WorkflowBranch, contract.WorkflowWebhookDelivery}
+var types = []string{contract.WorkflowFlow, contract.WorkflowBranch, contract.WorkflowWebhookDelivery, contract.WorkflowHeldResult}
 
 // Find describes the latest run of a workflow.
 func (c *Connection) Find(ctx context.Context, id string) (*Run, error) {

@@ -195,7 +195,7 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int
 	if err := values.PassOn(n.run, x, taken, &done.Execution); err != nil {
 		return done, n.run.Failed(x, err)
 	}
-	n.run.Log.Add(x, &done.Execution, done.outcome.SHA, before)
+	n.run.Log.Add(&n.run.Conversation, x, &done.Execution, done.outcome.SHA, before)
 	return done, nil
 }
 

@@ -62,6 +62,9 @@ func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
 	o.ActivityID, o.Summary = contract.BoundID(c.ID), boundSummary(c.Summary)
+	if r.branch != "" && c.At != nil && c.At.Node.ID != r.branch {
+		o.Summary = boundSummary("branch " + r.branch + " · " + c.Summary)
+	}
 	args := c.encoded
 	if c.Remote != nil && c.Remote.IdempotencyKey {
 		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})

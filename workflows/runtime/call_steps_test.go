@@ -105,7 +105,7 @@ func TestWaitsForOperator(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := (&Run{}).link()
+			r := &Run{}
 			r.Shared.OnError = tc.onError
 			if got := r.waitsForOperator(&tc.call, tc.err); got != tc.want {
 				t.Errorf("waits: %t, want %t", got, tc.want)

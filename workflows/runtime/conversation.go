@@ -112,7 +112,7 @@ func (c *Conversation) Remind(node string) int {
 // Snapshot is what a run passes on of its conversation: to the next run, or to a branch. whole says
 // that no agent that stopped in its middle has the conversation already.
 func (c *Conversation) Snapshot(whole bool) *contract.Conversation {
-	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: c.reminded, Inherited: c.Inherited}
+	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: slices.Clone(c.reminded), Inherited: c.Inherited}
 	if c.Thread != nil && whole {
 		t.Messages = CarriedMessages(c.Thread.Entries)
 		t.Sent = c.Thread.CarriedSent()

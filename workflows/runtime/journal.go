@@ -165,6 +165,9 @@ func (r *Run) RunStep(ctx workflow.Context, j *Journal, id, hash string, out any
 // CallStep makes an activity call as a step. hash is that of what is asked.
 func (r *Run) CallStep(ctx workflow.Context, j *Journal, hash string, c *Call) error {
 	return r.RunStep(ctx, j, c.ID, hash, c.Out, func(s *JournalStep) error {
+		if s.Held != nil {
+			return r.Fetch(ctx, s.Held, c.ID, c.Out)
+		}
 		c.Waiting, c.Journal = &s.JournalStep, j
 		return r.Invoke(ctx, c)
 	})

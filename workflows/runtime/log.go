@@ -9,7 +9,6 @@ import (
 
 // ExecutionLog holds what the finished executions of a run did.
 type ExecutionLog struct {
-	run      *Run
 	finished []contract.ExecutionRecord
 	// Fork is what the run was begun with, nil for most; replay holds what is left to replay of it.
 	Fork   *contract.ForkedFrom
@@ -28,9 +27,9 @@ func (c *Conversation) Mark() ConversationMark {
 	return m
 }
 
-// Add keeps what an execution did. Where it went on in its middle, what it had said
+// Add keeps what an execution did, and what it added to a conversation. Where it went on in its middle, what it had said
 // before is the run's before this one.
-func (l *ExecutionLog) Add(x *Execution, done *contract.Execution, sha string, before ConversationMark) {
+func (l *ExecutionLog) Add(c *Conversation, x *Execution, done *contract.Execution, sha string, before ConversationMark) {
 	p := contract.ExecutionRecord{Execution: *done, Lineage: x.Lineage, SHA: sha}
 	p.Occurrence = x.Occurrence
 	for i := range x.View.State {
@@ -38,12 +37,12 @@ func (l *ExecutionLog) Add(x *Execution, done *contract.Execution, sha string, b
 			p.Writes = append(p.Writes, x.View.State[i])
 		}
 	}
-	t := contract.Conversation{Spent: l.run.Conversation.Spent - before.spent}
-	if l.run.Conversation.Thread != nil {
-		t.Messages = CarriedMessages(l.run.Conversation.Thread.Entries[before.messages:])
+	t := contract.Conversation{Spent: c.Spent - before.spent}
+	if c.Thread != nil {
+		t.Messages = CarriedMessages(c.Thread.Entries[before.messages:])
 	}
-	if len(l.run.Conversation.Forks) > before.forks {
-		t.Forks = slices.Clone(l.run.Conversation.Forks[before.forks:])
+	if len(c.Forks) > before.forks {
+		t.Forks = slices.Clone(c.Forks[before.forks:])
 	}
 	if t.Messages != nil || t.Forks != nil || t.Spent != 0 {
 		p.Conversation = &t

@@ -44,8 +44,8 @@ type ContinuePolicy struct {
 // Room is how much can be carried into a new run.
 func (p *ContinuePolicy) Room() int { return p.run.Sizes.Limit() }
 
-func newContinuePolicy(ctx workflow.Context) ContinuePolicy {
-	return ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
+func newContinuePolicy(ctx workflow.Context) *ContinuePolicy {
+	return &ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
 }
 
 // ShouldContinueAsNew reports whether the run should stop at this boundary. carried is the size of what would

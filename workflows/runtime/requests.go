@@ -63,8 +63,8 @@ type Asker interface {
 // Own makes the run the owner of its tree's requests.
 func (q *Requests) Own(a Asker) { q.Asker, q.Owner = a, true }
 
-func newRequests(ctx workflow.Context) Requests {
-	return Requests{
+func newRequests(ctx workflow.Context) *Requests {
+	return &Requests{
 		waiting: map[string]*pendingRequest{},
 		replies: workflow.GetSignalChannel(ctx, contract.SignalReply),
 		steer:   workflow.GetSignalChannel(ctx, contract.SignalSteer),

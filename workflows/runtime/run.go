@@ -16,7 +16,7 @@ import (
 // Run is what a workflow run of either type works with.
 type Run struct {
 	Transcript *Transcript
-	Sizes      Sizes
+	Sizes      *Sizes
 	Flow       *plan.Flow
 	Source     plan.Source
 	// Hash is the plan's.
@@ -28,23 +28,28 @@ type Run struct {
 	Budget       Budget
 	Conversation Conversation
 	// Log is for forks.
-	Log      ExecutionLog
+	Log      *ExecutionLog
 	Watch    watch.Watchers
-	Policy   ContinuePolicy
-	Requests Requests
+	Policy   *ContinuePolicy
+	Requests *Requests
+	// branch is the first node of a branch that runs in this run beside others.
+	branch string
 }
 
 // New is a run that does not listen yet.
 func New(ctx workflow.Context) *Run {
-	r := &Run{Transcript: newTranscript(ctx), Watch: watch.Of(ctx), Policy: newContinuePolicy(ctx), Requests: newRequests(ctx)}
-	return r.link()
+	r := &Run{Transcript: newTranscript(ctx), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx), Policy: newContinuePolicy(ctx), Requests: newRequests(ctx)}
+	r.Requests.Asker = remote{r.Requests}
+	r.Requests.run, r.Policy.run, r.Sizes.run, r.Conversation.run, r.Budget.run = r, r, r, r, r
+	return r
 }
 
-// link makes the parts of a run know it.
-func (r *Run) link() *Run {
-	r.Requests.Asker = remote{&r.Requests}
-	r.Requests.run, r.Policy.run, r.Sizes.run, r.Conversation.run, r.Log.run, r.Budget.run = r, r, r, r, r, r
-	return r
+// InPlace returns what a branch works with that runs in this run and begins at a node: a budget and a conversation of
+// its own, and all else together with the run.
+func (r *Run) InPlace(node string) *Run {
+	b := *r
+	b.branch, b.Budget, b.Conversation = node, Budget{run: &b}, Conversation{run: &b}
+	return &b
 }
 
 // Answer registers the queries of every run.

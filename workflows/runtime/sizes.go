@@ -50,6 +50,8 @@ type Sizes struct {
 	waiting            []*int
 	// signals are those that the server may not have delivered yet.
 	signals []workflow.Future
+	// InPlace is how many branches run in this run beside each other; CallsInPlace is how many calls they may make.
+	InPlace, CallsInPlace int
 	// ResultShare is how much this run may return inline to the one above; 0 means any.
 	ResultShare int
 }
@@ -136,15 +138,16 @@ func (r *Run) sized(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		bytes := c.Result.Bytes
 		if c.Result.Together > 0 {
-			bytes = r.Sizes.Share(ctx, c.Result.Together)
+			bytes = r.Sizes.Share(ctx, c.Result.Together*max(1, r.Sizes.InPlace))
 		}
+		release := func() {}
 		if bytes > 0 {
-			release, err := r.Sizes.ReserveResult(ctx, "the result of "+c.What, bytes)
-			if err != nil {
+			var err error
+			if release, err = r.Sizes.ReserveResult(ctx, "the result of "+c.What, bytes); err != nil {
 				return err
 			}
-			defer release()
 		}
+		defer func() { release() }()
 		if c.Result.Share != nil {
 			*c.Result.Share = bytes
 		}
@@ -163,8 +166,28 @@ func (r *Run) sized(next invoker) invoker {
 		if err := r.Sizes.admit(ctx, c.What, total); err != nil {
 			return err
 		}
-		return next(ctx, c)
+		if err := next(ctx, c); err != nil {
+			return err
+		}
+		held := heldBy(c.Out)
+		if held == nil {
+			return nil
+		}
+		release()
+		release = func() {}
+		if c.Waiting != nil {
+			c.Waiting.Held = held
+		}
+		return r.Fetch(ctx, held, c.ID, c.Out)
 	}
+}
+
+// heldBy is where a result is held that came without its content.
+func heldBy(out any) *contract.HeldResult {
+	if h, ok := out.(interface{ TakeHeld() *contract.HeldResult }); ok {
+		return h.TakeHeld()
+	}
+	return nil
 }
 
 // encode encodes an argument once. internal is set for one that only workers read, which goes into the store above its

@@ -28,6 +28,26 @@ func (g *Graph) Part(from int, others NodeSet) (nodes NodeSet, edges []int) {
 	return nodes, edges
 }
 
+// Loops reports whether a chain that begins at a node may run a node twice. others are those of [Graph.Part].
+func (g *Graph) Loops(from int, others NodeSet) bool {
+	entered, left := NewNodeSet(len(g.flow.Nodes)), NewNodeSet(len(g.flow.Nodes))
+	var walk func(n int) bool
+	walk = func(n int) bool {
+		entered.Add(n)
+		for _, e := range g.out[n] {
+			t, ok := g.Target(e)
+			switch {
+			case !ok || left.Has(t) || g.deferred(t) || others.Has(t):
+			case entered.Has(t) || walk(t):
+				return true
+			}
+		}
+		left.Add(n)
+		return false
+	}
+	return walk(from)
+}
+
 // Chain says how far a branch can go on without the scheduler.
 type Chain struct {
 	g *Graph

@@ -1,0 +1,138 @@
+package workflows
+
+import (
+	"slices"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/agent"
+	"weft/workflows/node"
+	"weft/workflows/runtime"
+	"weft/workflows/schedule"
+)
+
+// chain is a chain of nodes under way beside others: in a run of type Branch, or as a coroutine of the flow's run.
+type chain struct {
+	run    *runtime.Run
+	runner *node.Runner
+	// node, step, occurrence and suspended are the next execution.
+	node, step, occurrence int
+	suspended              *contract.SuspendedExecution
+	lineage, strand        string
+	view                   *contract.View
+	// ahead says how far the chain goes on; ran counts executions at steps behind its first.
+	ahead *schedule.Chain
+	ran   []contract.Count
+	// order holds the place of the nodes of a part of the flow in the whole; nil where there is the whole flow.
+	order []int
+	// exits is set where the flow has exit nodes, so that nobody wants the text of another.
+	exits bool
+	done  []contract.Execution
+	// outcomeBytes is how many bytes done holds of answers, and of what exit nodes said. largest, if positive, is how much
+	// the chain brings back before it stops.
+	outcomeBytes, largest int
+	now                   string
+}
+
+// stop is where a chain stopped: behind an execution that took edges, or where one yielded.
+type stop struct {
+	at      *runtime.Execution
+	edges   []int
+	yielded *contract.ExecutionState
+}
+
+// newChain is the chain that begins with an execution of a node.
+func newChain(r *runtime.Run, first int, step, occurrence int, others schedule.NodeSet) *chain {
+	return &chain{run: r, runner: node.New(r, agent.Kind{}, agent.ToolKind{}), node: first, step: step, occurrence: occurrence,
+		strand: contract.ExecutionID(r.Flow.Nodes[first].ID, step, occurrence), ahead: schedule.NewChain(r.Graph, others)}
+}
+
+// play runs nodes one behind the other until the chain stops.
+func (c *chain) play(ctx workflow.Context) (*stop, error) {
+	for {
+		n := &c.run.Flow.Nodes[c.node]
+		x := &runtime.Execution{Node: n, ID: contract.ExecutionID(n.ID, c.step, c.occurrence), Step: c.step, Occurrence: c.occurrence,
+			Lineage: c.lineage, Order: c.node, Strand: c.strand, View: c.view, Suspended: c.suspended}
+		if c.order != nil {
+			x.Order = c.order[c.node]
+		}
+		c.suspended, c.now = nil, x.ID
+		done, err := c.runner.Execute(ctx, x, c.run.Graph.Out(c.node))
+		if err != nil {
+			return nil, err
+		}
+		if done.Suspended != nil {
+			return &stop{at: x, yielded: &contract.ExecutionState{Node: n.ID, Step: c.step, Occurrence: c.occurrence, Lineage: c.lineage, Suspended: done.Suspended}}, nil
+		}
+		done.Occurrence = c.occurrence
+		if c.exits && !n.Exit {
+			done.Text, done.Data = nil, nil
+		}
+		c.now, c.done = "", append(c.done, done.Execution)
+		if c.outcomeBytes += judged(&done.Execution); n.Exit && done.Text != nil {
+			c.outcomeBytes += len(*done.Text) + len(done.Data)
+		}
+		next, ok := c.ahead.Next(c.node, done.Edges)
+		due, err := c.run.Policy.ShouldContinueAsNew(ctx, 0)
+		if err != nil {
+			return nil, c.run.Failed(x, err)
+		}
+		if !ok || due || c.full() {
+			return &stop{at: x, edges: done.Edges}, nil
+		}
+		if c.step++; c.step > c.run.Flow.Limits.MaxSteps {
+			return nil, stepLimit(c.run, c.run.Flow, next, c.done)
+		}
+		if !n.Exit {
+			c.done[len(c.done)-1].Text = nil
+		}
+		c.node, c.occurrence = next, c.occurrenceOf(next)
+	}
+}
+
+// occurrenceOf counts the next execution among those with the same node and step.
+func (c *chain) occurrenceOf(node int) int {
+	for _, n := range c.ran {
+		if n.Node == c.run.Flow.Nodes[node].ID && n.Step == c.step {
+			return n.N + 1
+		}
+	}
+	return 1
+}
+
+// full reports whether what the chain must bring back has grown so much that it should not
+// run another node first.
+func (c *chain) full() bool {
+	if c.largest == 0 {
+		return false
+	}
+	n := 0
+	own := schedule.Since(c.view, c.strand)
+	for _, sha := range contents(&own) {
+		n += len(c.run.Transcript.Content[sha])
+	}
+	return n+c.outcomeBytes+schedule.StateBytes(&own) > c.largest
+}
+
+// ended is the error of a chain that failed or was cancelled, with what it had done.
+func (c *chain) ended(err error) error {
+	done, _ := lean(c.done, 0)
+	if contract.Cancelled(err) {
+		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &c.run.Budget.Usage, Executions: done})
+	}
+	f := contract.FailureOf(err)
+	f.Usage, f.Executions = &c.run.Budget.Usage, done
+	return f.Wire()
+}
+
+// result is what the chain gives the flow's run where it stopped. Spent is what the conversation had spent before it.
+func (c *chain) result(s *stop, spent int) *contract.BranchResult {
+	conversation := c.run.Conversation.Snapshot(false)
+	if conversation != nil {
+		conversation.Spent -= spent
+	}
+	return &contract.BranchResult{Executions: c.done, View: schedule.Since(c.view, c.strand), Usage: c.run.Budget.Usage, Yielded: s.yielded,
+		Edges: slices.Clone(s.edges), Conversation: conversation}
+}

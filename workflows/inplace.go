@@ -1,0 +1,138 @@
+package workflows
+
+import (
+	"slices"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/runtime"
+	"weft/workflows/schedule"
+)
+
+// A chain that makes few calls, and a known number at most, runs as a coroutine of the flow's run: what it does stands in
+// that run's history. Any other is a child workflow, whose history is its own. Both give the same executions, under
+// the same ids.
+const (
+	// maxChainCalls is how many calls a chain may make that runs in place; maxCallsInPlace is how many all of them may make
+	// together. Each call is at least three events of the history, and one of the 2,000 that the server has under way.
+	maxChainCalls   = 64
+	maxCallsInPlace = 1900
+)
+
+// runsInPlace reports whether the chain that begins with x runs in place, and how many calls it may make then.
+func (f *flowRun) runsInPlace(x *schedule.Execution) (calls int, ok bool) {
+	if f.run.Flow.Policy.Branches == plan.BranchesAsChildren {
+		return 0, false
+	}
+	others := f.sched.Others(x)
+	if f.run.Graph.Loops(x.Node, others) {
+		return 0, false
+	}
+	nodes, edges := f.run.Graph.Part(x.Node, others)
+	for i := range f.run.Flow.Nodes {
+		n := &f.run.Flow.Nodes[i]
+		if !nodes.Has(i) || i != x.Node && (n.Deferred || others.Has(i)) {
+			continue
+		}
+		own, bounded := n.Calls()
+		if !bounded || f.asksPeople(n) {
+			return 0, false
+		}
+		calls += own
+	}
+	for _, e := range edges {
+		if f.run.Flow.Edges[e].Question != "" {
+			calls++
+		}
+	}
+	return calls, calls <= maxChainCalls && f.run.Sizes.CallsInPlace+calls <= maxCallsInPlace
+}
+
+// asksPeople reports whether a person, or a client of the run, is asked where a node calls its tools.
+func (f *flowRun) asksPeople(n *plan.Node) bool {
+	var tools []plan.Tool
+	switch {
+	case n.Tool != nil:
+		tools = []plan.Tool{*n.Tool}
+	case n.Agent != nil:
+		tools = n.Agent.Tools
+	}
+	return slices.ContainsFunc(tools, func(t plan.Tool) bool {
+		return t.Confirm || slices.ContainsFunc(f.run.Shared.Connections, func(c contract.ResolvedConnection) bool {
+			return c.ID == t.BoundTo() && (c.Connection.Kind == plan.ConnectionClient ||
+				slices.ContainsFunc(c.Confirm, func(r contract.ConfirmRule) bool { return r.Name == t.Name }))
+		})
+	})
+}
+
+// startInPlace starts a chain as a coroutine, one of n that share what is left of the budget.
+func (f *flowRun) startInPlace(ctx workflow.Context, b *branchRun, calls, n int) {
+	x := b.x
+	r := f.run.InPlace(f.run.Flow.Nodes[x.Node].ID)
+	var release func()
+	r.Shared.Budget, release = f.run.Budget.Share(n)
+	r.Conversation.Restore(f.run.Conversation.Snapshot(false))
+	r.Conversation.Forks, r.Conversation.Spent = nil, f.run.Conversation.SpentFor(&f.run.Flow.Nodes[x.Node])
+	spent := r.Conversation.Spent
+	others := f.sched.Others(x)
+	c := newChain(r, x.Node, x.Step, x.Occurrence, others)
+	nodes, _ := f.run.Graph.Part(x.Node, others)
+	c.view, c.lineage, c.suspended, c.ran, c.exits = &x.Arrivals[0].View, x.Lineage, x.Suspended, f.sched.Ran(nodes, x.Step), hasExits(f)
+	b.chain, b.ended, b.err, b.out = c, false, nil, contract.BranchResult{}
+	f.run.Sizes.InPlace++
+	f.run.Sizes.CallsInPlace += calls
+	b.release = func() {
+		release()
+		f.run.Sizes.InPlace--
+		f.run.Sizes.CallsInPlace -= calls
+	}
+	workflow.GoNamed(ctx, "branch "+c.strand, func(ctx workflow.Context) {
+		s, err := c.play(ctx)
+		if err != nil {
+			b.err = c.ended(err)
+		} else {
+			b.out = *c.result(s, spent)
+		}
+		b.ended = true
+	})
+}
+
+// HeldResult holds a model's answer that has no room in the history of the run that asked: its query for content gives
+// it to the activity that fetches it.
+func HeldResult(ctx workflow.Context, raw converter.RawValue) error {
+	body, err := runtime.ArgumentOf(raw, "what is held", "a result")
+	if err != nil {
+		return runtime.Wire(err)
+	}
+	r := runtime.New(ctx)
+	r.Transcript.Keep(body)
+	return r.Answer(ctx, func() contract.Status { return contract.Status{Status: contract.StatusCompleted} }, func() contract.View { return contract.View{} })
+}
+
+// inPlace are the chains that run in place.
+func (f *flowRun) inPlace() []*chain {
+	var out []*chain
+	if f.sched == nil {
+		return nil
+	}
+	for _, x := range f.sched.Running() {
+		if b := f.branches[x]; b != nil && b.chain != nil {
+			out = append(out, b.chain)
+		}
+	}
+	return out
+}
+
+// running are the ids of the executions that run.
+func (f *flowRun) running() []string {
+	out := f.sched.IDs(f.sched.Running())
+	for i, x := range f.sched.Running() {
+		if b := f.branches[x]; b != nil && b.chain != nil && b.chain.now != "" {
+			out[i] = b.chain.now
+		}
+	}
+	return out
+}
