@@ -39,15 +39,19 @@ func TestLateAnswersAreNoFailures(t *testing.T) {
 	}
 }
 
-func TestElementsAreANumber(t *testing.T) {
-	for _, value := range []string{"", "many", "0", "-1", "100001"} {
-		if err := new(settings).force(value); err == nil || !strings.Contains(err.Error(), "1 to 100000") {
+func TestSizesAreNumbers(t *testing.T) {
+	t.Setenv("WEFT_DEVSERVER", "server")
+	t.Setenv("WEFT_WORKER", "worker")
+	for _, value := range []string{"many", "0", "-1", "100001"} {
+		t.Setenv("BENCH_ELEMENTS", value)
+		if _, _, err := environment(); err == nil || !strings.Contains(err.Error(), "1 to 100000") {
 			t.Errorf("%q gives %v", value, err)
 		}
 	}
-	var s settings
-	if err := s.force("12"); err != nil || s.elements != 12 || !s.forced {
-		t.Errorf("12 gives %+v, %v", s, err)
+	t.Setenv("BENCH_ELEMENTS", "12")
+	t.Setenv("BENCH_BRANCHES", "7")
+	if s, _, err := environment(); err != nil || s.elements != 12 || !s.forced || s.branches != 7 {
+		t.Errorf("12 and 7 give %+v, %v", s, err)
 	}
 }
 

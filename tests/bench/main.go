@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,8 @@ type settings struct {
 	// elements, if forced is set, are those of the larger map, however long it takes.
 	elements int
 	forced   bool
+	// branches, if not 0, are those of the fork.
+	branches int
 }
 
 // environment reads the settings and, apart from them, the environment that processes
@@ -72,9 +75,15 @@ func environment() (settings, []string, error) {
 			s.quick = value != "" && value != "0"
 		case "BENCH_ONLY":
 			s.only = value
-		case "BENCH_ELEMENTS":
-			if err := s.force(value); err != nil {
-				return s, nil, err
+		case "BENCH_ELEMENTS", "BENCH_BRANCHES":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > 100_000 {
+				return s, nil, fmt.Errorf("%s is %q; set it to a number from 1 to 100000", name, value)
+			}
+			if name == "BENCH_BRANCHES" {
+				s.branches = n
+			} else {
+				s.elements, s.forced = n, true
 			}
 		case "WEFT_CLUSTER":
 			s.cluster = value
@@ -90,16 +99,6 @@ func environment() (settings, []string, error) {
 		return s, nil, errors.New("WEFT_DEVSERVER and WEFT_WORKER must name the built programs; make bench builds them and runs this")
 	}
 	return s, clean, nil
-}
-
-// force takes the number of elements that the larger map has, however long it takes.
-func (s *settings) force(value string) error {
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > 100_000 {
-		return fmt.Errorf("BENCH_ELEMENTS is %q; set it to how many elements the map has, 1 to 100000", value)
-	}
-	s.elements, s.forced = n, true
-	return nil
 }
 
 // leadsOut reports whether a variable could lead to a real provider or cluster.
@@ -195,6 +194,7 @@ func run(ctx context.Context) error {
 	if set.forced {
 		b.scale.elements = set.elements
 	}
+	b.scale.branches = cmp.Or(set.branches, b.scale.branches)
 	if err := b.open(ctx); err != nil {
 		return err
 	}

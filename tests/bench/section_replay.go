@@ -30,7 +30,8 @@ func replays(ctx context.Context, b *bench) error {
 		workload
 	}{
 		{"W1, ten calls", tenCalls()},
-		{fmt.Sprintf("W5, parent of %d branches", b.scale.branches), many},
+		{fmt.Sprintf("W5, %d branches in place", b.scale.branches), many.form(false)},
+		{fmt.Sprintf("W5, parent of %d children", b.scale.branches), many.form(true)},
 		{fmt.Sprintf("W2, %d turns", b.scale.loopsToReplay), loop},
 	} {
 		if err := b.replay(ctx, w.name, w.workload); err != nil {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -37,6 +39,8 @@ type twinInput struct {
 	Script   json.RawMessage `json:"script,omitempty"`
 	Branches [][]string      `json:"branches"`
 	Join     string          `json:"join,omitempty"`
+	// InPlace has the branches run as coroutines instead of children.
+	InPlace bool `json:"in_place,omitempty"`
 }
 
 // twinBranchInput starts the child for one branch.
@@ -69,7 +73,12 @@ func twinFlow(ctx workflow.Context, in twinInput) (string, error) {
 		if all, err = twinBranch(ctx, first); err != nil {
 			return "", err
 		}
-	} else if all, err = twinFork(ctx, first, in.Branches); err != nil {
+	} else if in.InPlace {
+		all, err = twinCoroutines(ctx, first, in.Branches)
+	} else {
+		all, err = twinFork(ctx, first, in.Branches)
+	}
+	if err != nil {
 		return "", err
 	}
 	if in.Join != "" {
@@ -103,6 +112,23 @@ func twinFork(ctx workflow.Context, in twinBranchInput, branches [][]string) ([]
 		all = append(all, out...)
 	}
 	return all, nil
+}
+
+// twinCoroutines runs the branches as coroutines and waits for all.
+func twinCoroutines(ctx workflow.Context, in twinBranchInput, branches [][]string) ([]said, error) {
+	parts, failed := make([][]said, len(branches)), make([]error, len(branches))
+	group := workflow.NewWaitGroup(ctx)
+	for i, nodes := range branches {
+		group.Add(1)
+		branch := in
+		branch.Nodes = nodes
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			parts[i], failed[i] = twinBranch(ctx, branch)
+			group.Done()
+		})
+	}
+	group.Wait(ctx)
+	return slices.Concat(parts...), errors.Join(failed...)
 }
 
 // twinBranch runs calls one behind the other.

@@ -34,6 +34,26 @@ type workload struct {
 	ours, twin start
 }
 
+// form has the branches of both sides run as child workflows, or as coroutines of the one workflow.
+func (w workload) form(children bool) workload {
+	in, twin := w.ours.input.(contract.RunInput), w.twin.input.(twinInput)
+	f := *in.Flow.Plan
+	if children {
+		f.Policy.Branches = plan.BranchesAsChildren
+	}
+	in.Flow.Plan, twin.InPlace = &f, !children
+	w.ours.input, w.twin.input = in, twin
+	return w
+}
+
+// formName names a form of a workload.
+func formName(children bool) string {
+	if children {
+		return "child workflows"
+	}
+	return "one workflow"
+}
+
 func systemOf(node string) string {
 	return "You are the step " + node + " of a flow. Do your part and say what came out of it in one or two sentences."
 }
