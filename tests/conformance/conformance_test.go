@@ -61,16 +61,21 @@ func graphCases(t *testing.T) []graphCase {
 // without a barrier and causal state make none of the file's traces differ.
 var different = map[string]string{}
 
+// forms are the two in which branches run.
+var forms = map[string]func(*plan.Flow) *plan.Flow{"in place": func(f *plan.Flow) *plan.Flow { return f }, "children": harness.AsChildren}
+
 func TestContinuumGraphCases(t *testing.T) {
 	t.Parallel()
 	for _, c := range graphCases(t) {
-		t.Run(c.Name, func(t *testing.T) {
-			if why := different[c.Name]; why != "" {
-				t.Skip(why)
-			}
-			out, status, err := harness.RunPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), harness.GraphPlan(c.Name, c.Nodes, c.Edges))
-			checkGraphCase(t, &c, out, status, err)
-		})
+		for name, form := range forms {
+			t.Run(c.Name+"/"+name, func(t *testing.T) {
+				if why := different[c.Name]; why != "" {
+					t.Skip(why)
+				}
+				out, status, err := harness.RunPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
+				checkGraphCase(t, &c, out, status, err)
+			})
+		}
 	}
 }
 
@@ -160,7 +165,7 @@ func ruleCases(t *testing.T) []ruleCase {
 func TestStepRuleCases(t *testing.T) {
 	t.Parallel()
 	for i, c := range ruleCases(t) {
-		t.Run(c.Name, func(t *testing.T) {
+		check := func(t *testing.T, form func(*plan.Flow) *plan.Flow) {
 			t.Parallel()
 			var mu sync.Mutex
 			rng := rand.New(rand.NewSource(int64(i)))
@@ -169,15 +174,17 @@ func TestStepRuleCases(t *testing.T) {
 				defer mu.Unlock()
 				return time.Duration(rng.Intn(1000)) * time.Millisecond
 			}})
-			f := harness.GraphPlan(c.Name, c.Nodes, c.Edges)
-			_, status, err := harness.RunPlan(t, env, f)
+			_, status, err := harness.RunPlan(t, env, form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(c.want(), harness.Executions(status)); diff != "" {
 				t.Errorf("executions (-want +got):\n%s", diff)
 			}
-		})
+		}
+		for name, form := range forms {
+			t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, form) })
+		}
 	}
 }
 

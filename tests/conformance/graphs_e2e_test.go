@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/tests/harness"
+	"weft/workflows/plan"
 )
 
 // TestEndToEndContinueAsNewGraphs lets random graphs continue as new at every boundary: the
@@ -22,14 +23,14 @@ func TestEndToEndContinueAsNewGraphs(t *testing.T) {
 		if i%30 != 3 {
 			continue
 		}
-		t.Run(c.Name, func(t *testing.T) {
+		check := func(t *testing.T, form func(*plan.Flow) *plan.Flow) {
 			t.Parallel()
 			rules := "rules:\n"
 			for key, answer := range c.Answers {
 				question, step, _ := strings.Cut(key, "@")
 				rules += fmt.Sprintf("- {question: %s, step: %s, yes: %v}\n", question, step, answer == "yes")
 			}
-			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.GraphPlan(c.Name, c.Nodes, c.Edges)}, MaxEvents: 1, Script: harness.Script(t, rules+"- {say: done}\n")})
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: form(harness.GraphPlan(c.Name, c.Nodes, c.Edges))}, MaxEvents: 1, Script: harness.Script(t, rules+"- {say: done}\n")})
 			if _, err := harness.Result(t, run); err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +45,10 @@ func TestEndToEndContinueAsNewGraphs(t *testing.T) {
 			if diff := cmp.Diff(c.want(), harness.Executions(status)); diff != "" {
 				t.Errorf("executions (-want +got):\n%s", diff)
 			}
-		})
+		}
+		for name, form := range forms {
+			t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, form) })
+		}
 	}
 }
 
@@ -60,8 +64,8 @@ func TestEndToEndGraphs(t *testing.T) {
 			if c.Name != kind {
 				continue
 			}
-			t.Run(c.Name, func(t *testing.T) {
-				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.GraphPlan(c.Name, c.Nodes, c.Edges)}, Script: harness.Script(t, visitScript(&c))})
+			check := func(t *testing.T, form func(*plan.Flow) *plan.Flow) {
+				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: form(harness.GraphPlan(c.Name, c.Nodes, c.Edges))}, Script: harness.Script(t, visitScript(&c))})
 				out, err := harness.Result(t, run)
 				var status contract.Status
 				v, qerr := h.Client.QueryWorkflow(context.Background(), run.GetID(), "", contract.QueryStatus)
@@ -72,7 +76,10 @@ func TestEndToEndGraphs(t *testing.T) {
 					t.Fatal(err)
 				}
 				checkGraphCase(t, &c, out, status, err)
-			})
+			}
+			for name, form := range forms {
+				t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, form) })
+			}
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/tests/harness"
+	"weft/workflows/plan"
 )
 
 // TestEndToEndColdWorkers lets every activity ask its run for everything: two workers that
@@ -51,7 +52,7 @@ func TestEndToEndColdWorkers(t *testing.T) {
 func TestEndToEndCancel(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
-	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.ForkAndJoin, Name: "flow.json"}, Script: harness.Script(t, `rules: [{delay: 10m, say: late}]`)})
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.ChildBranches, Name: "flow.json"}, Script: harness.Script(t, `rules: [{delay: 10m, say: late}]`)})
 	ctx := context.Background()
 	for _, node := range []string{"a", "b"} {
 		harness.WaitFor(t, "branch "+node+" to call its model", func() bool {
@@ -83,7 +84,7 @@ func TestEndToEndCancel(t *testing.T) {
 func TestEndToEndFailureEndsSiblings(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
-	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.ForkAndJoin, Name: "flow.json"}, OnError: contract.OnErrorFail,
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.ChildBranches, Name: "flow.json"}, OnError: contract.OnErrorFail,
 		Script: harness.Script(t, `rules: [{node: a, fail: {class: denied, text: no key}}, {delay: 10m, say: late}]`)})
 	_, err := harness.Result(t, run)
 	f := contract.FailureOf(err)
@@ -124,16 +125,18 @@ func TestEndToEndGracefulStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled.Plan.Policy.HeartbeatSeconds = 60 // the machine may be busy
+	compiled.Plan.Policy.HeartbeatSeconds, compiled.Plan.Policy.Branches = 60, plan.BranchesAsChildren // the machine may be busy
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: compiled.Plan},
-		Script: harness.Script(t, `rules: [{node: a, delay: 2s, say: a}, {node: b, delay: 2s, say: b}, {say: joined}]`)})
+		Script: harness.Script(t, `rules: [{node: a, delay: 5s, say: a}, {node: b, delay: 5s, say: b}, {say: joined}]`)})
 	harness.WaitFor(t, "the branches to start", func() bool {
 		d, err := h.Client.DescribeWorkflowExecution(context.Background(), run.GetID()+"/b#1", "")
 		return err == nil && len(d.PendingActivities) == 1 && d.PendingActivities[0].State == enumspb.PENDING_ACTIVITY_STATE_STARTED
 	})
-	h.Worker.Stop()
+	// A call that asks its run for messages when the worker stops is made again: it had not begun.
+	time.Sleep(2 * time.Second)
 	second := harness.RunWorker(t, h.Client, h.Queue, 0, nil)
 	t.Cleanup(second.Stop)
+	h.Worker.Stop()
 	out, err := harness.Result(t, run)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestEndToEndSizes(t *testing.T) {
 			input: func(t *testing.T, n int) contract.RunInput { return wide(t, n, saying("", 200_000)) }},
 		"branches of 200 KB with a store": {short: 20, full: 200, store: true, calls: oneEach, result: joined,
 			input: func(t *testing.T, n int) contract.RunInput { return wide(t, n, saying("", 200_000)) }},
-		"branches with 500 KB of input": {short: 12, full: 120, calls: oneEach, result: joined, more: 1,
+		"branches with 500 KB of input": {short: 12, full: 120, calls: oneEach, result: joined,
 			input: func(t *testing.T, n int) contract.RunInput {
 				in := wide(t, n, saying("", 10))
 				in.State = keysOf(500, 980)

@@ -54,7 +54,7 @@ func TestEndToEndEndedWithoutWorker(t *testing.T) {
 	for name, d := range map[string]endedRun{
 		"a model":  {in: flow(harness.OneNode("")), at: []string{""}, end: cancel, ended: cancelled(1)},
 		"a tool":   {in: flow(harness.OneNode(harness.SearchTool)), at: []string{""}, activity: contract.ActivityCallTool, end: cancel, ended: cancelled(0)},
-		"branches": {in: flow(harness.ForkAndJoin), at: []string{"/a#1", "/b#1"}, end: cancel, ended: cancelled(2)},
+		"branches": {in: flow(harness.ChildBranches), at: []string{"/a#1", "/b#1"}, end: cancel, ended: cancelled(2)},
 		"a turn": {
 			in: contract.RunInput{Flow: contract.FlowRef{Plan: talker}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true}, at: []string{""}, end: stop,
 			ended: func(t *testing.T, _ *harness.Worker, run client.WorkflowRun) {

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"encoding/json"
+	"strings"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
@@ -17,6 +18,18 @@ const SubAgentFlow = `{"data_connections":[
 {"id":"sub","name":"Sub","generation_prompt":"","response_format":{"type":1},"execution_plan":"","nodes":[
 {"id":"s","name":"S","prompt":"answer","is_exit_node":true,"tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]}],
 "edges":[{"id":"e1","source":"START","target":"s"},{"id":"e2","source":"s","target":"END"}]}]}`
+
+// AsChildren has all branches of a flow run as child workflows.
+func AsChildren(f *plan.Flow) *plan.Flow {
+	f.Policy.Branches = plan.BranchesAsChildren
+	for i := range f.Agents {
+		AsChildren(&f.Agents[i])
+	}
+	return f
+}
+
+// ChildBranches is [ForkAndJoin] with nodes that may call so many tools that branches are child workflows.
+var ChildBranches = strings.ReplaceAll(ForkAndJoin, `"prompt":`, `"max_iterations":100,"prompt":`)
 
 // ForkAndJoin writes a state key in two branches and reads it behind the join.
 const ForkAndJoin = `{"name":"fork","nodes":[
