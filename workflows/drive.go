@@ -112,25 +112,27 @@ func stuck(f *flowRun, failed error) error {
 // continue as new and has not asked them yet, and where more may start of those that are queued.
 func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk, queued bool) *branchRun {
 	queued = queued && len(order) < maxChildren && starting(order) >= maxStarting
-	unasked := mayAsk && slices.ContainsFunc(order, func(b *branchRun) bool { return b.child != nil && b.held == nil && !b.child.Asked })
-	var ended *branchRun
-	if !slices.ContainsFunc(order, func(b *branchRun) bool { return b.isReady() }) {
+	unasked := mayAsk && slices.ContainsFunc(order, (*branchRun).mayBeAsked)
+	ended := func() int { return slices.IndexFunc(order, (*branchRun).isReady) }
+	if ended() < 0 {
 		f.show(ctx) // nobody reads what stands only until the next child is taken over
 	}
 	// The wait must outlive a cancellation: children end by themselves after one.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	first := -1
 	err := workflow.Await(quiet, func() bool {
-		i := slices.IndexFunc(order, func(b *branchRun) bool { return b.isReady() })
-		if i >= 0 {
-			ended = order[i]
-		}
-		return ended != nil || queued && starting(order) <= maxStarting/2 || (unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0)
+		first = ended()
+		return first >= 0 || queued && starting(order) <= maxStarting/2 ||
+			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0)
 	})
-	if err != nil {
+	if err != nil || first < 0 {
 		return nil
 	}
-	return ended
+	return order[first]
 }
+
+// mayBeAsked reports whether a child has not been asked to yield.
+func (b *branchRun) mayBeAsked() bool { return b.child != nil && b.held == nil && !b.child.Asked }
 
 // branchRun is an execution whose chain runs beside others.
 type branchRun struct {
