@@ -62,7 +62,7 @@ func TestStatesOfARun(t *testing.T) {
 
 // A recorded history has the plan and says how far the run came.
 func TestGraphFromHistory(t *testing.T) {
-	kept := transcriptOf(t, historytest.RecordedTree(t, "../tests", "fork-plain-join", "a#1", "b#1"))
+	kept := transcriptOf(t, historytest.RecordedTree(t, "../tests", "children-join", "a#1", "b#1"))
 	if kept.Root().Flow == nil {
 		t.Fatal("the history gave no plan")
 	}

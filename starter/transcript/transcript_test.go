@@ -92,7 +92,7 @@ user
 assistant
   done
 `},
-		"branches, and a child that is gone": {root: "fork-plain-join", children: []string{"a#1"}, gone: 1, want: `== input
+		"branches, and a child that is gone": {root: "children-join", children: []string{"a#1"}, gone: 1, want: `== input
 user
   (no input was given)
 
@@ -133,7 +133,7 @@ assistant
 }
 
 func TestStatusFromHistory(t *testing.T) {
-	got := transcriptOf(t, "fork-plain-join", "a#1", "b#1").Status()
+	got := transcriptOf(t, "children-join", "a#1", "b#1").Status()
 	want := &contract.Status{Flow: &contract.FlowLabel{Name: "fork"}, Model: "script", Usage: contract.Usage{Calls: 3},
 		Executions: []contract.Execution{{Node: "a", Step: 1}, {Node: "b", Step: 1}, {Node: "j", Step: 2}}}
 	if diff := cmp.Diff(want, got); diff != "" {

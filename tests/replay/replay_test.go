@@ -82,7 +82,7 @@ var recordings = map[string]recording{
 	"agentspec-swarm":   {doc: harness.AgentspecSwarm, script: harness.AgentspecSwarmScript},
 	"agentspec-team":    {doc: harness.AgentspecWorkers, script: harness.AgentspecWorkersScript},
 	"agentspec-digest":  {doc: harness.AgentspecDigest, script: harness.AgentspecDigestScript},
-	"children-join":     {doc: harness.ChildBranches, script: `rules: [{say: done}]`},
+	"children-join":     {doc: strings.Replace(harness.ChildBranches, `"defer":true,`, "", 1), script: `rules: [{say: done}]`},
 	"child-fails":       {doc: harness.ChildBranches, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
 	"branch-fails":      {doc: harness.ForkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
 }
