@@ -68,7 +68,7 @@ func TestContinuumGraphCases(t *testing.T) {
 			if why := different[c.Name]; why != "" {
 				t.Skip(why)
 			}
-			out, status, err := harness.RunPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), harness.GraphPlan(c.Name, c.Nodes, c.Edges))
+			out, status, err := runPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), harness.GraphPlan(c.Name, c.Nodes, c.Edges))
 			checkGraphCase(t, &c, out, status, err)
 		})
 	}
@@ -170,7 +170,7 @@ func TestStepRuleCases(t *testing.T) {
 				return time.Duration(rng.Intn(1000)) * time.Millisecond
 			}})
 			f := harness.GraphPlan(c.Name, c.Nodes, c.Edges)
-			_, status, err := harness.RunPlan(t, env, f)
+			_, status, err := runPlan(t, env, f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +193,7 @@ func TestSlowBranchDelaysNoOther(t *testing.T) {
 	}
 	env.OnActivity(contract.ActivityCallModel, mock.Anything, mock.Anything).Return(harness.AnswerModel)
 	began := env.Now()
-	_, status, err := harness.RunPlan(t, env, threeChains())
+	_, status, err := runPlan(t, env, threeChains())
 	if err != nil {
 		t.Fatal(err)
 	}
