@@ -59,6 +59,13 @@ func nodesOf(t reflect.Type, path string, named bool) []*node {
 		if name == "" || name == "-" {
 			continue
 		}
+		if f.Anonymous {
+			for _, n := range nodesOf(f.Type, path, named) {
+				n.index = slices.Concat(f.Index, n.index)
+				out = append(out, n)
+			}
+			continue
+		}
 		n := &node{name: name, key: path + name, index: f.Index}
 		switch {
 		case f.Type.Kind() == reflect.Struct:
