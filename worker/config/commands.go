@@ -1,15 +1,14 @@
 package config
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // StateDir is the directory of this user's persistent state: $XDG_STATE_HOME/weft, or
@@ -36,11 +35,6 @@ type Command struct {
 	Dir     string            `json:"dir,omitempty"`
 }
 
-// Equal reports whether two commands are equal in all fields.
-func (c Command) Equal(other Command) bool {
-	return c.Command == other.Command && slices.Equal(c.Args, other.Args) && maps.Equal(c.Env, other.Env) && c.Dir == other.Dir
-}
-
 // Commands is the directory of the commands that a user allows flows to start on this machine: a
 // file for each, named by its hash. Removing a file revokes the permission.
 type Commands string
@@ -53,20 +47,16 @@ func OwnCommands(env Env) (Commands, error) {
 
 // file returns the file of an allowed command.
 func (c Commands) file(cmd Command) (name string, content []byte) {
-	if len(cmd.Args) == 0 {
-		cmd.Args = nil
-	}
 	content, _ = json.Marshal(cmd) // texts alone
 	sum := sha256.Sum256(content)
-	return filepath.Join(string(c), hex.EncodeToString(sum[:12])+".json"), content
+	return filepath.Join(string(c), hex.EncodeToString(sum[:12])+".json"), append(content, '\n')
 }
 
 // Allowed reports whether the user has allowed the command with exactly these arguments.
 func (c Commands) Allowed(cmd Command) bool {
-	name, _ := c.file(cmd)
-	raw, err := os.ReadFile(name)
-	var stored Command
-	return err == nil && json.Unmarshal(raw, &stored) == nil && stored.Equal(cmd)
+	name, content := c.file(cmd)
+	stored, err := os.ReadFile(name)
+	return err == nil && bytes.Equal(stored, content)
 }
 
 // Allow stores that the user allows a command.
@@ -74,7 +64,7 @@ func (c Commands) Allow(cmd Command) error {
 	name, content := c.file(cmd)
 	err := os.MkdirAll(string(c), 0o700)
 	if err == nil {
-		err = os.WriteFile(name, append(content, '\n'), 0o600)
+		err = os.WriteFile(name, content, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("store the allowed command: %w", err)
