@@ -61,7 +61,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 		return nil, cfg.Placed(problems)
 	}
 	h.unready = unready(cfg, p.models, h.Model)
-	NameBuild()
+	worker.SetBinaryChecksum(checksum())
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
 	h.worker = worker.New(c, cfg.TaskQueue, p.options)
 	workflows.Settings{MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted()}.Register(h.worker)
@@ -176,15 +176,7 @@ func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.
 func (h *Host) Run(ctx context.Context) error {
 	defer h.tools.Close()
 	stop := make(chan any)
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() {
-		select {
-		case <-ctx.Done():
-			close(stop)
-		case <-ended:
-		}
-	}()
+	defer context.AfterFunc(ctx, func() { close(stop) })()
 	if err := h.worker.Run(stop); err != nil {
 		return fmt.Errorf("run worker: %w", err)
 	}

@@ -60,11 +60,9 @@ func (v *visible) Describe(out chan<- *prometheus.Desc) { out <- describeVisible
 // Collect reports the last count. One that takes longer than a scrape waits is part of the next.
 func (v *visible) Collect(out chan<- prometheus.Metric) {
 	if done := v.refresh(); done != nil {
-		late := time.NewTimer(v.wait)
-		defer late.Stop()
 		select {
 		case <-done:
-		case <-late.C:
+		case <-time.After(v.wait):
 		}
 	}
 	v.mu.Lock()
