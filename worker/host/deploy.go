@@ -25,7 +25,7 @@ import (
 )
 
 // deploymentOf returns the deployment options of a versioned worker, else nil. The default build id is
-// the program's own.
+// the program's own, see [NameBuild].
 func deploymentOf(cfg *config.Config) *worker.DeploymentOptions {
 	v := cfg.Versioning()
 	if v.Behavior == config.VersioningOff {
@@ -118,8 +118,10 @@ func listVersions(ctx context.Context, handle client.WorkerDeploymentHandle, own
 	return w.Flush()
 }
 
-// checksum is eight digits of the program's hash. Every event of a worker repeats it, and the SDK's own is
-// four times as long.
+// NameBuild sets a short binary checksum for the histories of runs: eight digits of the program's hash.
+// Every event of a worker repeats it, and the SDK's own is four times as long.
+func NameBuild() { worker.SetBinaryChecksum(checksum()) }
+
 var checksum = sync.OnceValue(func() string {
 	const unknown = "weft"
 	path, err := os.Executable()

@@ -61,7 +61,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 		return nil, cfg.Placed(problems)
 	}
 	h.unready = unready(cfg, p.models, h.Model)
-	worker.SetBinaryChecksum(checksum())
+	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
 	h.worker = worker.New(c, cfg.TaskQueue, p.options)
 	workflows.Settings{MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted()}.Register(h.worker)
