@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // StateDir is the directory of this user's persistent state: $XDG_STATE_HOME/weft, or
@@ -33,6 +35,11 @@ type Command struct {
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	Dir     string            `json:"dir,omitempty"`
+}
+
+// Equal reports whether two commands are equal in all fields.
+func (c Command) Equal(other Command) bool {
+	return c.Command == other.Command && slices.Equal(c.Args, other.Args) && maps.Equal(c.Env, other.Env) && c.Dir == other.Dir
 }
 
 // Commands is the directory of the commands that a user allows flows to start on this machine: a

@@ -8,11 +8,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// Values of flows.accept.
-const (
-	AcceptAny   = "any"
-	AcceptNamed = "named"
-)
+// AcceptNamed is the value of flows.accept with which only named flows run.
+const AcceptNamed = "named"
 
 // Values of worker.log.
 const (
