@@ -28,27 +28,33 @@ func (s *setting) parse(v *source.Value) (out any, err error) {
 		return s.parseMap(v)
 	case reflect.Bool:
 		out, ok = text == "true", text == "true" || text == "false"
-	case reflect.Int64:
-		d, bad := time.ParseDuration(text)
-		if out, ok = d, bad == nil && s.within(int64(d)); ok && s.unit > 0 && d%s.unit != 0 {
-			return nil, fmt.Errorf("want a multiple of %v", s.unit)
-		}
-	case reflect.Int:
-		n, bad := strconv.ParseInt(text, 10, 64)
-		out, ok = int(n), bad == nil && (s.within(n) || text == s.or)
-	case reflect.Float64:
-		n, bad := strconv.ParseFloat(text, 64)
-		out, ok = n, bad == nil && n >= 0 && !math.IsInf(n, 0)
-	default:
+	case reflect.String:
 		out, ok = text, ok && s.accepts(v, text)
+	default:
+		out, ok = s.parseNumber(text)
 	}
 	if !ok {
 		return nil, errors.New("want " + s.want())
 	}
+	if d, isDuration := out.(time.Duration); isDuration && s.unit > 0 && d%s.unit != 0 {
+		return nil, fmt.Errorf("want a multiple of %v", s.unit)
+	}
 	return out, nil
 }
 
-func (s *setting) within(n int64) bool { return s.min <= n && n <= s.max }
+func (s *setting) parseNumber(text string) (any, bool) {
+	within := func(n int64) bool { return s.min <= n && n <= s.max }
+	switch s.typ.Kind() {
+	case reflect.Int64:
+		d, err := time.ParseDuration(text)
+		return d, err == nil && within(int64(d))
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(text, 64)
+		return n, err == nil && n >= 0 && !math.IsInf(n, 0)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return int(n), err == nil && (within(n) || text == s.or)
+}
 
 // accepts reports whether a text is one that the setting wants.
 func (s *setting) accepts(v *source.Value, text string) bool {
