@@ -42,7 +42,7 @@ func assemble(cfg *config.Config, model, why string, functions []tool.Function) 
 	add(err)
 	p.hooks, err = cfg.Hooks()
 	add(err)
-	p.audience = NewAudience()
+	p.audience = &Audience{}
 	p.options, err = options(cfg, p.audience)
 	add(err)
 	return p, problems

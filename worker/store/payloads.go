@@ -14,12 +14,6 @@ import (
 	"weft/activities/contract"
 )
 
-// absent reports whether a value is a nil pointer.
-func absent(value any) bool {
-	v := reflect.ValueOf(value)
-	return v.Kind() == reflect.Pointer && v.IsNil()
-}
-
 // isInternal reports whether only workers read a value: it is offloaded from the threshold on. Arguments of
 // calls and children are marked where they are encoded. Everything else (a run's input and result, failures,
 // results of queries and Updates) must be readable for clients in any language: it stays inline as long as
@@ -99,7 +93,7 @@ func (c *payloads) markInternal(p *commonpb.Payload, value any) {
 		delete(p.Metadata, contract.MetadataInternal) // the store alone reads it
 		return
 	}
-	if o, ok := value.(interface{ IsOutside() bool }); ok && !absent(value) && o.IsOutside() {
+	if o, ok := value.(interface{ IsOutside() bool }); ok && reflect.Indirect(reflect.ValueOf(value)).IsValid() && o.IsOutside() {
 		p.Metadata[contract.MetadataInternal] = []byte(contract.InternalAlways)
 	} else if isInternal(value) {
 		p.Metadata[contract.MetadataInternal] = []byte(contract.InternalFromThreshold)
