@@ -108,7 +108,7 @@ func newWorker(c client.Client, of crew) (worker.Worker, error) {
 		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
 	})
 	host.NameBuild()
-	seen := host.NewAudience()
+	seen := &host.Audience{}
 	w := worker.New(c, of.queue, worker.Options{
 		MaxConcurrentActivityExecutionSize:     200,
 		MaxConcurrentWorkflowTaskExecutionSize: 100,
