@@ -89,7 +89,7 @@ type asked struct{ Node, System, Text string }
 func play(t *testing.T, s start) []asked {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet{})
+	suite.SetLogger(quiet)
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
 	env.SetTestTimeout(4 * time.Minute)

@@ -254,7 +254,7 @@ func (b *bench) start(ctx context.Context) error {
 	if b.tools, err = serveTools(); err != nil {
 		return err
 	}
-	if b.client, err = client.DialContext(ctx, client.Options{HostPort: b.address, Logger: quiet{}}); err != nil {
+	if b.client, err = client.DialContext(ctx, client.Options{HostPort: b.address, Logger: quiet}); err != nil {
 		return fmt.Errorf("connect to the server: %w", err)
 	}
 	b.worker, err = b.startWorker(benchQueue)

@@ -94,7 +94,7 @@ func replayFor(h *historypb.History, atLeast time.Duration) (float64, error) {
 	began, used := time.Now(), cpuOf(os.Getpid())
 	n := 0
 	for time.Since(began) < atLeast {
-		if err := replayer.ReplayWorkflowHistoryWithOptions(quiet{}, h, o); err != nil {
+		if err := replayer.ReplayWorkflowHistoryWithOptions(quiet, h, o); err != nil {
 			return 0, err
 		}
 		n += len(h.Events)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
@@ -42,7 +44,7 @@ func workAlone(args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	options := client.Options{HostPort: *address, Logger: quiet{}, ConnectionOptions: client.ConnectionOptions{GrpcCompression: config.Compression(*address)}}
+	options := client.Options{HostPort: *address, Logger: quiet, ConnectionOptions: client.ConnectionOptions{GrpcCompression: config.Compression(*address)}}
 	keeps := store.Settings{Dir: *dir, Threshold: store.DefaultThreshold, MaxPayload: store.DefaultMaxPayload}
 	kept, err := store.Open(keeps)
 	if err != nil {
@@ -106,7 +108,7 @@ func newWorker(c client.Client, of crew) (worker.Worker, error) {
 		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
 	})
 	host.NameBuild()
-	seen := host.NewAudience()
+	seen := &host.Audience{}
 	w := worker.New(c, of.queue, worker.Options{
 		MaxConcurrentActivityExecutionSize:     200,
 		MaxConcurrentWorkflowTaskExecutionSize: 100,
@@ -144,9 +146,4 @@ func (s *counting) Content(ctx context.Context, id, run string, q contract.Conte
 }
 
 // quiet drops Temporal's log.
-type quiet struct{}
-
-func (quiet) Debug(string, ...any) {}
-func (quiet) Info(string, ...any)  {}
-func (quiet) Warn(string, ...any)  {}
-func (quiet) Error(string, ...any) {}
+var quiet = log.NewStructuredLogger(slog.New(slog.DiscardHandler))

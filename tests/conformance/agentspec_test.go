@@ -114,7 +114,7 @@ func (c *suiteCase) execute(t *testing.T, text string) {
 	}
 	t.Cleanup(tools.Close)
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(harness.NoLog{})
+	suite.SetLogger(harness.NoLog)
 	r := &suiteRun{t: t, env: suite.NewTestWorkflowEnvironment(), calls: calls}
 	r.env.SetWorkerOptions(harness.EnvOptions)
 	r.env.SetTestTimeout(4 * time.Minute)

@@ -72,7 +72,7 @@ func TestContinuumGraphCases(t *testing.T) {
 				if why := different[c.Name]; why != "" {
 					t.Skip(why)
 				}
-				out, status, err := harness.RunPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
+				out, status, err := runPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
 				checkGraphCase(t, &c, out, status, err)
 			})
 		}
@@ -174,7 +174,7 @@ func TestStepRuleCases(t *testing.T) {
 				defer mu.Unlock()
 				return time.Duration(rng.Intn(1000)) * time.Millisecond
 			}})
-			_, status, err := harness.RunPlan(t, env, form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
+			_, status, err := runPlan(t, env, form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func TestSlowBranchDelaysNoOther(t *testing.T) {
 	}
 	env.OnActivity(contract.ActivityCallModel, mock.Anything, mock.Anything).Return(harness.AnswerModel)
 	began := env.Now()
-	_, status, err := harness.RunPlan(t, env, threeChains())
+	_, status, err := runPlan(t, env, threeChains())
 	if err != nil {
 		t.Fatal(err)
 	}

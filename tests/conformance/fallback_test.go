@@ -19,7 +19,7 @@ import (
 func TestFallbackModelsAreReported(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(harness.NoLog{})
+	suite.SetLogger(harness.NoLog)
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(harness.EnvOptions)
 	env.SetTestTimeout(4 * time.Minute)
@@ -39,7 +39,7 @@ func TestFallbackModelsAreReported(t *testing.T) {
 		{Source: "START", Target: "a"}, {Source: "a", Target: "b", Condition: &yes}, {Source: "a", Target: "c"},
 		{Source: "b", Target: "d"}, {Source: "c", Target: "d"}, {Source: "d", Target: "END"},
 	})
-	out, status, err := harness.RunPlan(t, env, f)
+	out, status, err := runPlan(t, env, f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestExecutionsAreAPropertyOfTheGraph(t *testing.T) {
 					return time.Duration(rng.Intn(1000)) * time.Millisecond
 				},
 			})
-			_, status, err := harness.RunPlan(t, env, f)
+			_, status, err := runPlan(t, env, f)
 			if class := harness.FailureClass(contract.FailureOf(err)); class == contract.ClassStepLimit {
 				break // such a run stops at once, wherever its other branches are
 			} else if class != "" && class != contract.ClassNoExit {

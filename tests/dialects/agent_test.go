@@ -35,7 +35,7 @@ func TestBudgetOfToolCallsEndsTheNode(t *testing.T) {
 		t.Errorf("%d calls, result %q, exhausted %v", calls.Load(), *p.Result.ResultText, p.Result.ExitOutputs[0].Exhausted)
 	}
 	want := []string{`found {"n":1}`, `[]`, `found {"n":2}`, `!max_iterations reached`}
-	if diff := cmp.Diff(want, p.ToolReplies(t, "a#1")); diff != "" {
+	if diff := cmp.Diff(want, toolReplies(t, p, "a#1")); diff != "" {
 		t.Errorf("replies (-want +got):\n%s", diff)
 	}
 }
@@ -79,7 +79,7 @@ func TestToolErrors(t *testing.T) {
 			if tc.class != "" && (p.Err.Node != "a" || p.Err.At != "flow.json:2") {
 				t.Errorf("placed at %q, %q", p.Err.Node, p.Err.At)
 			}
-			if diff := cmp.Diff(tc.replies, p.ToolReplies(t, "a#1")); diff != "" {
+			if diff := cmp.Diff(tc.replies, toolReplies(t, p, "a#1")); diff != "" {
 				t.Errorf("replies (-want +got):\n%s", diff)
 			}
 		})
@@ -94,7 +94,7 @@ func TestToolFailures(t *testing.T) {
 	if p.Err != nil {
 		t.Fatalf("a result that is too large fails the run: %v", p.Err)
 	}
-	if got := p.ToolReplies(t, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!") || !strings.Contains(got[0], "10000") {
+	if got := toolReplies(t, p, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!") || !strings.Contains(got[0], "10000") {
 		t.Errorf("replies are %.200v", got)
 	}
 	p = harness.TestRun{Document: harness.OneNode(harness.SearchTool), Script: script, Tools: big, Denied: true,
@@ -153,7 +153,7 @@ func TestStateTools(t *testing.T) {
 	}
 	want := []string{"ok", `{"b":{"n":12345678901234567890},"nope":null}`, `{"inputData":[1,2]}`, "ok", `["b","inputData"]`, "ok", "ok",
 		`!wants {"key": "name", "value": any JSON}`, ""}
-	if diff := cmp.Diff(want, p.ToolReplies(t, "a#1")); diff != "" {
+	if diff := cmp.Diff(want, toolReplies(t, p, "a#1")); diff != "" {
 		t.Errorf("replies (-want +got):\n%s", diff)
 	}
 	for key, want := range map[string]string{"b": "2", "small": `"tiny"`, "big": `{"short":true}`} {
@@ -176,7 +176,7 @@ func TestStateBoundIsAToolError(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	if got := p.ToolReplies(t, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!the state would hold 1048579 bytes, at most 1048576") {
+	if got := toolReplies(t, p, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!the state would hold 1048579 bytes, at most 1048576") {
 		t.Errorf("replies are %.200v", got)
 	}
 }
@@ -278,7 +278,7 @@ func TestSubAgents(t *testing.T) {
 			if p.Err != nil {
 				t.Fatal(p.Err)
 			}
-			got := p.ToolReplies(t, "a#1")
+			got := toolReplies(t, p, "a#1")
 			for i := range got {
 				got[i], _, _ = strings.Cut(got[i], "\n")
 			}
@@ -324,7 +324,7 @@ func TestStateAtAJoin(t *testing.T) {
 			if p.Err != nil {
 				t.Fatal(p.Err)
 			}
-			if got := p.ToolReplies(t, "j#2"); !slices.Equal(got, []string{`{"k":"from b","only-a":1}`}) {
+			if got := toolReplies(t, p, "j#2"); !slices.Equal(got, []string{`{"k":"from b","only-a":1}`}) {
 				t.Errorf("the join reads %v", got)
 			}
 			if len(p.Status.Conflicts) != 1 || p.Status.Conflicts[0].Kept.Exec != "b#1" || string(p.Status.Conflicts[0].Value) != `"from a"` {

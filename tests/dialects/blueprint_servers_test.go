@@ -49,7 +49,7 @@ func TestBlueprintServers(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	if diff := cmp.Diff([]string{"put done", "take done"}, p.ToolReplies(t, "clerk#1")); diff != "" {
+	if diff := cmp.Diff([]string{"put done", "take done"}, toolReplies(t, p, "clerk#1")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	want := map[string]string{"X-Tenant": "blue", "X-Topic": "about books", "Authorization": "Bearer " + secret, "X-Auto": "true", "X-Partition": "default-test-workflow-id"}

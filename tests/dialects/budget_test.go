@@ -21,7 +21,7 @@ import (
 func spendthrift(t *testing.T, s workflows.Settings, f *plan.Flow, b *contract.Budget, usage contract.Usage) (*contract.RunResult, contract.Status, int, error) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(harness.NoLog{})
+	suite.SetLogger(harness.NoLog)
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(harness.EnvOptions)
 	env.SetTestTimeout(4 * time.Minute)
@@ -168,7 +168,7 @@ func TestEndToEndBudget(t *testing.T) {
 func TestFailedCallsCount(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(harness.NoLog{})
+	suite.SetLogger(harness.NoLog)
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(harness.EnvOptions)
 	env.SetTestTimeout(4 * time.Minute)

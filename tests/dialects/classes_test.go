@@ -78,7 +78,7 @@ func TestFailureClasses(t *testing.T) {
 						t.Errorf("after three hours these wait: %+v; want one: %v", late.Requests, waits)
 					}
 					if call == contract.ActivityCallTool && !want.waits {
-						if got := p.ToolReplies(t, "a#1"); p.Err != nil || len(got) != 1 || !strings.HasPrefix(got[0], "!it is so") {
+						if got := toolReplies(t, p, "a#1"); p.Err != nil || len(got) != 1 || !strings.HasPrefix(got[0], "!it is so") {
 							t.Errorf("the model is told %q: %v", got, p.Err)
 						}
 						return

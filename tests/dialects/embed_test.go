@@ -41,7 +41,7 @@ func TestFunctionsAsTools(t *testing.T) {
 		`!arguments: $: additionalProperties 'town' not allowed; $: missing properties: 'city'`,
 		`{"degrees":22,"sky":"clear"}`, "a table for 4 in Frogner",
 	}
-	if got := p.ToolReplies(t, "plan#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+	if got := toolReplies(t, p, "plan#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
 	}
 }
@@ -111,7 +111,7 @@ func TestFunctionsWithoutRetry(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	want := "!outcome unknown: the line is dead; the call may or may not have taken effect and is not repeated\nlook done"
-	if got := strings.Join(p.ToolReplies(t, "a#1"), "\n"); got != want || counts["charge"].Load() != 1 || counts["look"].Load() != 2 {
+	if got := strings.Join(toolReplies(t, p, "a#1"), "\n"); got != want || counts["charge"].Load() != 1 || counts["look"].Load() != 2 {
 		t.Errorf("the tools said:\n%s", got)
 	}
 }

@@ -131,7 +131,7 @@ func TestModelsSeeImages(t *testing.T) {
 				t.Fatal(p.Err)
 			}
 			note := fmt.Sprintf("[image 1, image/png, %d bytes]", len(found))
-			if replies := p.ToolReplies(t, "a#1"); len(replies) != 1 || replies[0] != "here:\n"+note {
+			if replies := toolReplies(t, p, "a#1"); len(replies) != 1 || replies[0] != "here:\n"+note {
 				t.Errorf("replies %q", replies)
 			}
 			first, firstImages := server.last(t, 0)

@@ -169,7 +169,7 @@ func TestResultsOfAnotherWorker(t *testing.T) {
 			if tc.class != "" {
 				return
 			}
-			if got := p.ToolReplies(t, "a#1"); len(got) != 1 || got[0] != tc.reply {
+			if got := toolReplies(t, p, "a#1"); len(got) != 1 || got[0] != tc.reply {
 				t.Errorf("the tool said %q, want %q", got, tc.reply)
 			}
 		})

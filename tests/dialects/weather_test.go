@@ -134,7 +134,7 @@ func askReal(t *testing.T, settings llm.Settings, model string) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	replies, got := p.ToolReplies(t, "reporter#1"), harness.ResultText(p.Result)
+	replies, got := toolReplies(t, p, "reporter#1"), harness.ResultText(p.Result)
 	if len(replies) == 0 || !strings.Contains(got, "21") {
 		t.Errorf("the tool was asked %d times, and %s says %q", len(replies), model, got)
 	}

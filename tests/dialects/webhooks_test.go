@@ -164,7 +164,7 @@ func TestWebhooksAreRepeated(t *testing.T) {
 		t.Fatal(problems)
 	}
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(harness.NoLog{})
+	suite.SetLogger(harness.NoLog)
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(harness.EnvOptions)
 	env.SetTestTimeout(4 * time.Minute)

@@ -58,7 +58,7 @@ type yieldOutcome struct {
 	Failure  string
 	Asked    []string
 	Problems []string
-	tree     *harness.Tree
+	tree     *Tree
 }
 
 // TestEndToEndYields has every run of a flow's tree continue as new where its history has n events: each
@@ -185,7 +185,7 @@ func (f *yieldFlow) play(n int, slots chan struct{}) *yieldOutcome {
 			out.Problems = append(out.Problems, err.Error())
 		}
 	}
-	if out.tree, err = harness.ReadTree(ctx, f.worker.Client, id, first); err != nil {
+	if out.tree, err = ReadTree(ctx, f.worker.Client, id, first); err != nil {
 		out.Problems = append(out.Problems, err.Error())
 		return out
 	}

@@ -184,7 +184,7 @@ func TestEndToEndAttributes(t *testing.T) {
 // bareNamespace makes a namespace without search attributes and connects to it.
 func bareNamespace(t *testing.T, address, name string) client.Client {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: address, Namespace: name, Logger: harness.NoLog{}})
+	c, err := client.Dial(client.Options{HostPort: address, Namespace: name, Logger: harness.NoLog})
 	if err != nil {
 		t.Fatal(err)
 	}

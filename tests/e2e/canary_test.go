@@ -109,7 +109,7 @@ func TestEndToEndCanaries(t *testing.T) {
 	log, metrics := canaryWorker(t, address, config, collector.URL)
 	small := canaryDevserver(t, address, config)
 	door, doorLog := canaryDoor(t, address, config)
-	c, err := client.Dial(client.Options{HostPort: address, Logger: harness.NoLog{}})
+	c, err := client.Dial(client.Options{HostPort: address, Logger: harness.NoLog})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestEndToEndColdWorkers(t *testing.T) {
 	if *out.ResultText != "all seen" {
 		t.Errorf("result is %q", *out.ResultText)
 	}
-	if n := harness.HistoryBytes(t, h.Client, run.GetID(), run.GetRunID()); n > 2<<20 {
+	if n := historyBytes(t, h.Client, run.GetID(), run.GetRunID()); n > 2<<20 {
 		t.Errorf("history is %d bytes: the input of 1.5 MB is in it more than once", n)
 	}
 }
@@ -163,7 +163,7 @@ func TestEndToEndKills(t *testing.T) {
 		t.Run(victim, func(t *testing.T) {
 			s := harness.StartServer(t, "-db", dir+"/"+victim+".db", "-port=0")
 			_, port, _ := strings.Cut(s.Address, ":")
-			w := harness.StartWorkerProcess(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
+			w := startWorkerProcess(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
 			c := harness.Dial(t, s.Address)
 			h := &harness.Worker{Client: c, Queue: contract.TaskQueue}
 			model.reset()
@@ -172,7 +172,7 @@ func TestEndToEndKills(t *testing.T) {
 			if victim == "worker" {
 				_ = w.Process.Signal(syscall.SIGKILL)
 				_ = w.Wait()
-				harness.StartWorkerProcess(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
+				startWorkerProcess(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
 			} else {
 				s.Kill()
 				time.Sleep(300 * time.Millisecond)

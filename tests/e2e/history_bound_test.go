@@ -38,7 +38,7 @@ func TestEndToEndHistoryBound(t *testing.T) {
 	if err := run.Get(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	got := harness.HistoryBytes(t, h.Client, run.GetID(), run.GetRunID())
+	got := historyBytes(t, h.Client, run.GetID(), run.GetRunID())
 	byValue, died := byValueBytes(t, h, run.GetID())
 	t.Logf("%d model calls: %.2f MiB of history by reference; by value %.0f MiB, and the run would have ended at call %d",
 		calls, float64(got)/(1<<20), float64(byValue)/(1<<20), died)

@@ -133,7 +133,7 @@ func TestEndToEndLargeToolLists(t *testing.T) {
 				!strings.HasPrefix(f.At, "flow.json:") || !strings.Contains(f.Remedy, "store.dir") {
 				t.Errorf("the run ended with %.300v, %+v", out, f)
 			}
-			if h := harness.HistoryBytes(t, c, run.GetID(), run.GetRunID()); h > 4<<20 {
+			if h := historyBytes(t, c, run.GetID(), run.GetRunID()); h > 4<<20 {
 				t.Errorf("its history holds %d bytes", h)
 			}
 		})

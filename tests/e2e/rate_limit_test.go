@@ -28,8 +28,8 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 		fmt.Fprint(w, `{"id":"1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}]}`)
 	}))
 	t.Cleanup(model.Close)
-	harness.StartWorkerProcess(t, srv.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL+"/v1", "WEFT_PROVIDERS_FAKE_REQUESTS_PER_MINUTE=1")
-	c, err := client.Dial(client.Options{HostPort: srv.Address, Logger: harness.NoLog{}})
+	startWorkerProcess(t, srv.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL+"/v1", "WEFT_PROVIDERS_FAKE_REQUESTS_PER_MINUTE=1")
+	c, err := client.Dial(client.Options{HostPort: srv.Address, Logger: harness.NoLog})
 	if err != nil {
 		t.Fatal(err)
 	}

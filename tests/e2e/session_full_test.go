@@ -38,7 +38,7 @@ func TestEndToEndLargeSessionResults(t *testing.T) {
 		}
 	}
 	// Its own script has the text once.
-	if size := harness.HistoryBytes(t, h.Client, run.GetID(), ""); size > 2*long {
+	if size := historyBytes(t, h.Client, run.GetID(), ""); size > 2*long {
 		t.Errorf("the history has %d bytes for %d results", size, n)
 	}
 	h.CloseSession(t, run)

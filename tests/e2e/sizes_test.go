@@ -248,7 +248,7 @@ func walkRuns(t *testing.T, c client.Client, id, run string) (all runsWalked) {
 	t.Helper()
 	for run != "" {
 		all.runs++
-		all.largest = max(all.largest, harness.HistoryBytes(t, c, id, run))
+		all.largest = max(all.largest, historyBytes(t, c, id, run))
 		next := ""
 		for _, e := range harness.Events(t, c, id, run) {
 			switch e.GetEventType() {

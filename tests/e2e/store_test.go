@@ -53,7 +53,7 @@ func (v *storeEnv) dial(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := client.Options{HostPort: v.address, Logger: harness.NoLog{}}
+	o := client.Options{HostPort: v.address, Logger: harness.NoLog}
 	s.Apply(&o)
 	c, err := client.Dial(o)
 	if err != nil {
@@ -85,7 +85,7 @@ func (v *storeEnv) hire(t *testing.T, flows, calls bool) worker.Worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := client.Options{HostPort: v.address, Logger: harness.NoLog{}}
+	o := client.Options{HostPort: v.address, Logger: harness.NoLog}
 	s.Apply(&o)
 	c, err := client.Dial(o)
 	if err != nil {
@@ -197,7 +197,7 @@ func TestEndToEndStoreWideJoin(t *testing.T) {
 		t.Errorf("result is %v after %d calls", out.ResultText, out.Usage.Calls)
 	}
 	last := run.GetRunID()
-	if n := harness.HistoryBytes(t, c, run.GetID(), last); n > 4<<20 {
+	if n := historyBytes(t, c, run.GetID(), last); n > 4<<20 {
 		t.Errorf("the history of the run holds %d bytes", n)
 	}
 	if n := len(v.files(t)); n < branches {
@@ -345,7 +345,7 @@ func (v *storeEnv) replays(t *testing.T, c client.Client, run client.WorkflowRun
 		}
 		workflows.Register(r)
 		list := harness.Events(t, harness.Dial(t, v.address), run.GetID(), id)
-		if err := r.ReplayWorkflowHistoryWithOptions(harness.NoLog{}, &historypb.History{Events: list},
+		if err := r.ReplayWorkflowHistoryWithOptions(harness.NoLog, &historypb.History{Events: list},
 			worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: run.GetID(), RunID: id}}); err != nil {
 			t.Errorf("replay of run %s: %v", id, err)
 		}

@@ -31,11 +31,7 @@ type Fakes struct {
 // NewGraphEnv runs plans in Temporal's test environment, where time is virtual.
 func NewGraphEnv(t *testing.T, f Fakes) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(NoLog{})
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(EnvOptions)
-	env.SetTestTimeout(4 * time.Minute)
+	env := newEnv()
 	workflows.Register(env)
 	env.RegisterActivityWithOptions(AnswerModel, activity.RegisterOptions{Name: contract.ActivityCallModel})
 	env.RegisterActivityWithOptions(func(_ context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
@@ -45,6 +41,15 @@ func NewGraphEnv(t *testing.T, f Fakes) *testsuite.TestWorkflowEnvironment {
 	if f.Delay != nil {
 		env.OnActivity(contract.ActivityCallModel, mock.Anything, mock.Anything).Return(AnswerModel).AfterFn(f.Delay)
 	}
+	return env
+}
+
+func newEnv() *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(NoLog)
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(EnvOptions)
+	env.SetTestTimeout(4 * time.Minute)
 	return env
 }
 
@@ -82,33 +87,6 @@ func AnswerModel(ctx context.Context, _ contract.ModelInput) (*contract.ModelRes
 	m := contract.Message{Role: contract.RoleAssistant, Text: node + " done"}
 	raw, err := m.Encode()
 	return &contract.ModelResult{Message: raw, Usage: contract.Usage{Calls: 1}}, err
-}
-
-// RunPlan runs a plan and returns its result, status and error.
-func RunPlan(t *testing.T, env *testsuite.TestWorkflowEnvironment, f *plan.Flow) (*contract.RunResult, contract.Status, error) {
-	t.Helper()
-	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{
-		V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: "input", Model: "script",
-	})
-	if !env.IsWorkflowCompleted() {
-		t.Fatal("the run did not end")
-	}
-	var status contract.Status
-	v, err := env.QueryWorkflow(contract.QueryStatus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Get(&status); err != nil {
-		t.Fatal(err)
-	}
-	if err := env.GetWorkflowError(); err != nil {
-		return nil, status, err
-	}
-	var out contract.RunResult
-	if err := env.GetWorkflowResult(&out); err != nil {
-		t.Fatal(err)
-	}
-	return &out, status, nil
 }
 
 // GraphNode is a node of a graph as the case files describe it.

@@ -48,7 +48,7 @@ func Replay(t *testing.T, raw []byte) {
 		t.Fatal(err)
 	}
 	workflows.Register(replayer)
-	err = replayer.ReplayWorkflowHistoryWithOptions(NoLog{}, history, worker.ReplayWorkflowHistoryOptions{
+	err = replayer.ReplayWorkflowHistoryWithOptions(NoLog, history, worker.ReplayWorkflowHistoryOptions{
 		OriginalExecution: workflow.Execution{ID: first.GetWorkflowId(), RunID: first.GetOriginalExecutionRunId()},
 	})
 	if err != nil {
@@ -136,14 +136,4 @@ func Events(t testing.TB, c client.Client, id, run string) []*historypb.HistoryE
 		out = append(out, e)
 	}
 	return out
-}
-
-// HistoryBytes is the size of a run's history as Temporal counts it.
-func HistoryBytes(t testing.TB, c client.Client, id, run string) int {
-	t.Helper()
-	d, err := c.DescribeWorkflowExecution(context.Background(), id, run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int(d.GetWorkflowExecutionInfo().GetHistorySizeBytes())
 }

@@ -67,3 +67,13 @@ func RunTests(m *testing.M) int {
 	}
 	return code
 }
+
+// ClusterDir is the folder of the cluster that these tests break, or skips.
+func ClusterDir(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("WEFT_CLUSTER")
+	if dir == "" {
+		t.Skip("WEFT_CLUSTER is not set; make cluster-test starts a cluster, where Debian's postgresql is installed, and runs this")
+	}
+	return dir
+}

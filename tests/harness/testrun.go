@@ -1,6 +1,9 @@
 package harness
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,11 +59,7 @@ type TestRun struct {
 // Execute runs the document to its end.
 func (r TestRun) Execute(t *testing.T) Outcome {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(NoLog{})
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(EnvOptions)
-	env.SetTestTimeout(4 * time.Minute)
+	env := newEnv()
 	r.Settings.Register(env)
 	var err error
 	models := r.Models
@@ -133,4 +132,64 @@ func Query(t *testing.T, env *testsuite.TestWorkflowEnvironment, name string, ou
 	if err := v.Get(out); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Outcome is how a TestRun ended.
+type Outcome struct {
+	Result *contract.RunResult
+	Err    *contract.Failure
+	Status contract.Status
+	Env    *testsuite.TestWorkflowEnvironment
+	State  map[string]json.RawMessage
+}
+
+// Messages reads a thread of the root run.
+func (p Outcome) Messages(t *testing.T, thread string) []contract.Message {
+	t.Helper()
+	var out []contract.Message
+	for page := (contract.TranscriptPage{Total: 1}); len(out) < page.Total; {
+		Query(t, p.Env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: thread, From: len(out)})
+		for _, raw := range page.Messages {
+			m, err := contract.DecodeMessage(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, *m)
+		}
+	}
+	return out
+}
+
+// FixedSource answers for what the run was given; all else must come from the cache.
+type FixedSource map[string][]byte
+
+// Transcript fails.
+func (FixedSource) Transcript(context.Context, string, string, contract.TranscriptQuery) (*contract.TranscriptPage, error) {
+	return nil, fmt.Errorf("no run can be asked here")
+}
+
+// Content reads what the run was given.
+func (k FixedSource) Content(_ context.Context, _, _ string, q contract.ContentQuery) (*contract.ContentPage, error) {
+	raw, ok := k[q.SHA]
+	if !ok {
+		return nil, &contract.Failure{Class: contract.ClassTranscriptLost, Text: "no run can be asked here"}
+	}
+	return &contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil
+}
+
+// sourceOf is what a run with this input stores of it, as it is after a journey through a payload.
+func sourceOf(t *testing.T, in *contract.RunInput, stores ...*contract.Message) FixedSource {
+	values := []any{contract.InputMessage(in.Input, in.Images), contract.Message{Role: contract.RoleUser, Text: string(EncodeJSON(t, in.History))}}
+	for _, m := range stores {
+		values = append(values, m)
+	}
+	if in.Script != nil {
+		values = append(values, in.Script)
+	}
+	k := FixedSource{}
+	for _, v := range values {
+		raw := EncodeJSON(t, v)
+		k[contract.SHA(raw)] = raw
+	}
+	return k
 }

@@ -25,7 +25,7 @@ func WaitFor(t testing.TB, what string, ok func() bool) {
 // Dial connects to a server until the test ends.
 func Dial(t testing.TB, address string) client.Client {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: address, Logger: NoLog{}})
+	c, err := client.Dial(client.Options{HostPort: address, Logger: NoLog})
 	if err != nil {
 		t.Fatal(err)
 	}

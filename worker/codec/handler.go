@@ -25,9 +25,7 @@ type Access struct {
 	Origins []string
 	// Tokens are bearer tokens; none: every local program may use it.
 	Tokens []string
-	// Fetch returns the payload that a claim of the store refers to, or the payload itself;
-	// nil: claims stay as they are.
-	Fetch func(context.Context, *commonpb.Payload) (*commonpb.Payload, error)
+	Fetch  Fetch
 }
 
 // maxBody limits the body of a request: a page of history with all its payloads.
@@ -91,30 +89,20 @@ func (c *Codec) answer(w http.ResponseWriter, r *http.Request, a Access) (list [
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, &in); err != nil {
 		return nil, http.StatusBadRequest, errors.New(`the body is not {"payloads": [{"metadata": {…}, "data": "…"}]} with base64 strings`)
 	}
+	list = in.GetPayloads()
 	if encode {
-		list, err = c.Encode(in.GetPayloads())
+		list, err = c.Encode(list)
 	} else {
-		list, err = c.decodeAll(r.Context(), in.GetPayloads(), a)
+		for i := range list {
+			if list[i], err = c.resolve(r.Context(), a.Fetch, list[i]); err != nil {
+				break
+			}
+		}
 	}
 	if err != nil {
 		return nil, http.StatusBadRequest, withClass(err)
 	}
 	return list, 0, nil
-}
-
-// decodeAll fetches payloads from the store and decodes them.
-func (c *Codec) decodeAll(ctx context.Context, list []*commonpb.Payload, a Access) ([]*commonpb.Payload, error) {
-	if a.Fetch != nil {
-		whole := make([]*commonpb.Payload, len(list))
-		for i, p := range list {
-			var err error
-			if whole[i], err = a.Fetch(ctx, p); err != nil {
-				return nil, err
-			}
-		}
-		list = whole
-	}
-	return c.Decode(list)
 }
 
 // withClass puts the class of a failure before its text.

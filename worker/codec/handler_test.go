@@ -15,6 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// asIs is a [Fetch] without a store.
+func asIs(_ context.Context, p *commonpb.Payload) (*commonpb.Payload, error) { return p, nil }
+
 // TestRemoteCodec talks to the endpoint with the SDK's own client of such endpoints.
 func TestRemoteCodec(t *testing.T) {
 	c := opened(t, Settings{Compress: true, Encrypt: "a", Keys: []Key{key("a")}})
@@ -51,8 +54,8 @@ func TestEndpointRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ui, open := Access{Origins: []string{"http://127.0.0.1:8233"}}, Access{}
-	tokens := Access{Tokens: []string{"kimkimkimkimkimkim"}}
+	ui, open := Access{Origins: []string{"http://127.0.0.1:8233"}, Fetch: asIs}, Access{Fetch: asIs}
+	tokens := Access{Tokens: []string{"kimkimkimkimkimkim"}, Fetch: asIs}
 	type head map[string]string
 	tests := map[string]struct {
 		door         Access
@@ -109,7 +112,7 @@ func TestServeEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, l, opened(t, Settings{}).Handler(Access{})) }()
+	go func() { ended <- Serve(ctx, l, opened(t, Settings{}).Handler(Access{Fetch: asIs})) }()
 	got, err := http.Post("http://"+l.Addr().String()+"/decode", "application/json", strings.NewReader("{}"))
 	if err != nil || got.StatusCode != http.StatusOK {
 		t.Fatalf("%v: %v", got, err)

@@ -15,18 +15,33 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// Fetch returns the payload that a claim of the store refers to, or the payload itself.
+type Fetch = func(context.Context, *commonpb.Payload) (*commonpb.Payload, error)
+
+// resolve fetches and decodes a payload. With an error it returns the payload as far as it could be read.
+func (c *Codec) resolve(ctx context.Context, fetch Fetch, p *commonpb.Payload) (*commonpb.Payload, error) {
+	fetched, err := fetch(ctx, p)
+	if err != nil {
+		return p, err
+	}
+	out, err := c.Decode([]*commonpb.Payload{fetched})
+	if err != nil {
+		return fetched, err
+	}
+	return out[0], nil
+}
+
 // Reader wraps a client so that histories, lists and descriptions of runs contain decoded payloads,
-// and failures with their texts. fetch returns the payload that a claim of the store refers to, or the
-// payload itself. What cannot be fetched or decoded stays as it is; onError is called with the first such
-// error. The client cannot be used for a worker.
-func (c *Codec) Reader(inner client.Client, fetch func(context.Context, *commonpb.Payload) (*commonpb.Payload, error), onError func(error)) client.Client {
+// and failures with their texts. What cannot be fetched or decoded stays as it is; onError is called with
+// the first such error. The client cannot be used for a worker.
+func (c *Codec) Reader(inner client.Client, fetch Fetch, onError func(error)) client.Client {
 	return &reader{Client: inner, codec: c, fetch: fetch, onError: onError}
 }
 
 type reader struct {
 	client.Client
 	codec   *Codec
-	fetch   func(context.Context, *commonpb.Payload) (*commonpb.Payload, error)
+	fetch   Fetch
 	onError func(error)
 	once    sync.Once
 }
@@ -69,19 +84,6 @@ func (e *events) Next() (*historypb.HistoryEvent, error) {
 	return event, e.reader.decode(e.ctx, &historypb.History{Events: []*historypb.HistoryEvent{event}})
 }
 
-// read fetches and decodes a payload. With an error it returns the payload as far as it could be read.
-func (r *reader) read(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
-	fetched, err := r.fetch(ctx, p)
-	if err != nil {
-		return p, err
-	}
-	out, err := r.codec.Decode([]*commonpb.Payload{fetched})
-	if err != nil {
-		return fetched, err
-	}
-	return out[0], nil
-}
-
 // decode fetches and decodes all payloads of a message in place.
 func (r *reader) decode(ctx context.Context, m proto.Message) error {
 	err := proxy.VisitPayloads(ctx, m, proxy.VisitPayloadsOptions{
@@ -90,7 +92,7 @@ func (r *reader) decode(ctx context.Context, m proto.Message) error {
 			out := make([]*commonpb.Payload, len(list))
 			for i, p := range list {
 				var err error
-				if out[i], err = r.read(ctx, p); err != nil {
+				if out[i], err = r.codec.resolve(ctx, r.fetch, p); err != nil {
 					r.once.Do(func() { r.onError(err) })
 				}
 			}

@@ -46,35 +46,22 @@ func (c *Config) OpenCodec() (*codec.Codec, error) {
 }
 
 // codecKeys reads the keys.
-func (c *Config) codecKeys() (keys []codec.Key, problems Problems) {
-	raw, err := c.secret(c.Codec.KeysEnv)
-	if err != nil {
-		return nil, Problems{fmt.Sprintf("codec.keys_env: %v", err)}
-	}
-	fields := entries(raw)
-	for i, field := range fields {
-		wrong := func(what string) {
-			problems = append(problems, fmt.Sprintf("codec.keys_env: entry %d of %s %s; write ID:KEY, with a KEY that openssl rand -base64 32 makes", i+1, c.Codec.KeysEnv, what))
-		}
-		id, text, ok := strings.Cut(strings.TrimSpace(field), ":")
+func (c *Config) codecKeys() ([]codec.Key, Problems) {
+	const form = "ID:KEY, with a KEY that openssl rand -base64 32 makes"
+	return readEntries(c, "codec.keys_env", c.Codec.KeysEnv, "key", form, func(id, text string) (codec.Key, string) {
 		secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-		switch id = strings.TrimSpace(id); {
-		case !ok || !keyID.MatchString(id):
-			wrong("has no id of at most 64 letters, digits and ._- before a colon")
+		switch {
+		case !keyID.MatchString(id):
+			return codec.Key{}, "has no id of at most 64 letters, digits and ._- before a colon"
 		case id == NoKey:
-			wrong("has the id " + NoKey + ", which is reserved")
+			return codec.Key{}, "has the id " + NoKey + ", which is reserved"
 		case err != nil:
-			wrong("has a key that is not base64")
+			return codec.Key{}, "has a key that is not base64"
 		case len(secret) != codec.KeyBytes:
-			wrong(fmt.Sprintf("has a key of %d bytes, want %d", len(secret), codec.KeyBytes))
-		default:
-			keys = append(keys, codec.Key{ID: id, Secret: secret})
+			return codec.Key{}, fmt.Sprintf("has a key of %d bytes, want %d", len(secret), codec.KeyBytes)
 		}
-	}
-	if raw != "" && len(fields) == 0 {
-		problems = append(problems, fmt.Sprintf("codec.keys_env: %s contains no key; write ID:KEY", c.Codec.KeysEnv))
-	}
-	return keys, problems
+		return codec.Key{ID: id, Secret: secret}, ""
+	})
 }
 
 // CodecTokens returns the tokens of the codec server; none if the variable is not set. The error
@@ -94,14 +81,5 @@ func (c *Config) codecShown() []Shown {
 	for _, k := range keys {
 		ids = append(ids, k.ID)
 	}
-	variable := c.Codec.KeysEnv
-	if file, _ := c.env.LookupEnv(variable + "_FILE"); file != "" {
-		variable += "_FILE"
-	}
-	return []Shown{{"codec keys", set + ": " + strings.Join(ids, ","), "variable " + variable}}
-}
-
-// entries splits a list of secrets.
-func entries(raw string) []string {
-	return strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
+	return []Shown{{"codec keys", set + ": " + strings.Join(ids, ","), c.secretOrigin(c.Codec.KeysEnv)}}
 }

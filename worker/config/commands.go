@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -53,20 +54,16 @@ func OwnCommands(env Env) (Commands, error) {
 
 // file returns the file of an allowed command.
 func (c Commands) file(cmd Command) (name string, content []byte) {
-	if len(cmd.Args) == 0 {
-		cmd.Args = nil
-	}
 	content, _ = json.Marshal(cmd) // texts alone
 	sum := sha256.Sum256(content)
-	return filepath.Join(string(c), hex.EncodeToString(sum[:12])+".json"), content
+	return filepath.Join(string(c), hex.EncodeToString(sum[:12])+".json"), append(content, '\n')
 }
 
 // Allowed reports whether the user has allowed the command with exactly these arguments.
 func (c Commands) Allowed(cmd Command) bool {
-	name, _ := c.file(cmd)
-	raw, err := os.ReadFile(name)
-	var stored Command
-	return err == nil && json.Unmarshal(raw, &stored) == nil && stored.Equal(cmd)
+	name, content := c.file(cmd)
+	stored, err := os.ReadFile(name)
+	return err == nil && bytes.Equal(stored, content)
 }
 
 // Allow stores that the user allows a command.
@@ -74,7 +71,7 @@ func (c Commands) Allow(cmd Command) error {
 	name, content := c.file(cmd)
 	err := os.MkdirAll(string(c), 0o700)
 	if err == nil {
-		err = os.WriteFile(name, append(content, '\n'), 0o600)
+		err = os.WriteFile(name, content, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("store the allowed command: %w", err)

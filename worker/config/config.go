@@ -119,6 +119,14 @@ type Problems []string
 // Error joins the problems with newlines.
 func (p Problems) Error() string { return strings.Join(p, "\n") }
 
+// err is the problems as an error, nil if there are none.
+func (p Problems) err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return p
+}
+
 // Load reads all settings. Its error is of type [Problems].
 func Load(o Options) (*Config, error) {
 	if o.Env == nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,23 +35,8 @@ func covers(patterns []string, name string) bool {
 
 // like reports whether a name matches a pattern, in which * matches any characters.
 func like(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	if !strings.HasPrefix(name, parts[0]) {
-		return false
-	}
-	name = name[len(parts[0]):]
-	last := len(parts) - 1
-	for _, part := range parts[1:last] {
-		_, rest, ok := strings.Cut(name, part)
-		if !ok {
-			return false
-		}
-		name = rest
-	}
-	return strings.HasSuffix(name, parts[last])
+	ok, err := regexp.MatchString(`(?s)^`+strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`)+`$`, name)
+	return ok && err == nil
 }
 
 // checkContexts rejects incomplete and contradictory rules.

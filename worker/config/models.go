@@ -54,10 +54,7 @@ func (c *Config) LLM() (llm.Settings, error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
 		out.Providers[name] = c.provider(name, c.Providers[name], &problems)
 	}
-	if len(problems) > 0 {
-		return out, problems
-	}
-	return out, nil
+	return out, problems.err()
 }
 
 func (c *Config) provider(name string, p Provider, problems *Problems) llm.ProviderSettings {
@@ -190,8 +187,5 @@ func (c *Config) Tool() (tool.Settings, error) {
 		}
 		out.Variables[name] = tool.Variable{Value: value, Hosts: c.Variables[name].Hosts}
 	}
-	if len(problems) > 0 {
-		return out, problems
-	}
-	return out, nil
+	return out, problems.err()
 }

@@ -19,102 +19,74 @@ var durationType = reflect.TypeFor[time.Duration]()
 // parse turns a value of the file, of a variable or of a flag into one of the setting's type. A
 // string is accepted for a number or a boolean, because that is what a variable has. The error says
 // what the setting wants.
-func (s *setting) parse(v *source.Value) (any, error) {
+func (s *setting) parse(v *source.Value) (out any, err error) {
 	text, ok := scalar(v)
 	switch s.typ.Kind() {
 	case reflect.Slice:
-		return parseList(v)
+		out, ok = parseList(v)
 	case reflect.Map:
-		return parseMap(v)
+		return s.parseMap(v)
 	case reflect.Bool:
-		if text != "true" && text != "false" {
-			return nil, errors.New("want true or false")
-		}
-		return text == "true", nil
-	case reflect.Int64:
-		return s.parseDuration(text)
-	case reflect.Int:
-		return s.parseInt(text)
-	case reflect.Float64:
-		return parseFloat(text)
+		out, ok = text == "true", text == "true" || text == "false"
+	case reflect.String:
+		out, ok = text, ok && s.accepts(v, text)
+	default:
+		out, ok = s.parseNumber(text)
 	}
-	if err := s.checkText(v, text, ok); err != nil {
-		return nil, err
+	if !ok {
+		return nil, errors.New("want " + s.want())
 	}
-	return text, nil
-}
-
-// checkText checks a string; ok reports whether the value is a single one.
-func (s *setting) checkText(v *source.Value, text string, ok bool) error {
-	switch {
-	case s.kind == "connection" && v.Kind != source.String:
-		return errors.New("want the id of a connection")
-	case !ok:
-		return errors.New("want a string")
-	case s.kind == "address" && text != "":
-		_, port, err := net.SplitHostPort(text)
-		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
-			return errors.New("want host:port or :port, with a port from 1 to 65535")
-		}
-	case len(s.oneOf) > 0 && !slices.Contains(s.oneOf, text):
-		return errors.New("want " + anyOf(s.oneOf))
-	}
-	return nil
-}
-
-func parseFloat(text string) (any, error) {
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
-		return nil, errors.New("want a number like 1.25, 0 or more")
-	}
-	return n, nil
-}
-
-func (s *setting) parseInt(text string) (any, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case s.or != "" && text == s.or:
-		return int(n), nil
-	case (err != nil || n < s.min || n > s.max) && s.or != "":
-		return nil, fmt.Errorf("want %s, or a whole number from %d to %d", s.or, s.min, s.max)
-	case err != nil || n < s.min || n > s.max:
-		return nil, fmt.Errorf("want a whole number from %d to %d", s.min, s.max)
-	}
-	return int(n), nil
-}
-
-func (s *setting) parseDuration(text string) (any, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || int64(d) < s.min || int64(d) > s.max {
-		return nil, fmt.Errorf("want a duration from %s to %s, such as 90s or 10m", short(time.Duration(s.min)), short(time.Duration(s.max)))
-	}
-	if s.unit > 0 && d%s.unit != 0 {
+	if d, isDuration := out.(time.Duration); isDuration && s.unit > 0 && d%s.unit != 0 {
 		return nil, fmt.Errorf("want a multiple of %v", s.unit)
 	}
-	return d, nil
+	return out, nil
 }
 
-func parseList(v *source.Value) (any, error) {
+func (s *setting) parseNumber(text string) (any, bool) {
+	within := func(n int64) bool { return s.min <= n && n <= s.max }
+	switch s.typ.Kind() {
+	case reflect.Int64:
+		d, err := time.ParseDuration(text)
+		return d, err == nil && within(int64(d))
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(text, 64)
+		return n, err == nil && n >= 0 && !math.IsInf(n, 0)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return int(n), err == nil && (within(n) || text == s.or)
+}
+
+// accepts reports whether a text is one that the setting wants.
+func (s *setting) accepts(v *source.Value, text string) bool {
+	switch {
+	case s.kind == "connection":
+		return v.Kind == source.String
+	case s.kind == "address" && text != "":
+		_, port, err := net.SplitHostPort(text)
+		n, bad := strconv.ParseUint(port, 10, 16)
+		return err == nil && bad == nil && n > 0
+	}
+	return len(s.oneOf) == 0 || slices.Contains(s.oneOf, text)
+}
+
+func parseList(v *source.Value) ([]string, bool) {
 	if v.Kind == source.String {
-		return strings.Fields(v.Text), nil
+		return strings.Fields(v.Text), true
 	}
 	out := []string{}
 	for _, item := range v.Items {
 		text, ok := scalar(item)
 		if !ok {
-			return nil, errors.New("want a list of strings")
+			return nil, false
 		}
 		out = append(out, text)
 	}
-	if v.Kind != source.Array {
-		return nil, errors.New("want a list of strings")
-	}
-	return out, nil
+	return out, v.Kind == source.Array
 }
 
-func parseMap(v *source.Value) (any, error) {
+func (s *setting) parseMap(v *source.Value) (any, error) {
 	if v.Kind != source.Object {
-		return nil, errors.New("want a map of strings, in the file")
+		return nil, errors.New("want " + s.want())
 	}
 	out := map[string]string{}
 	for _, m := range v.Members {
@@ -153,35 +125,37 @@ func (s *setting) fromText(text string) *source.Value {
 	return list
 }
 
-// want describes the values of a setting, for the reference.
+// want describes the values of a setting, for messages and for the reference.
 func (s *setting) want() string {
 	switch {
 	case len(s.oneOf) > 0:
 		return anyOf(s.oneOf)
 	case s.kind == "url":
-		return "URL"
+		return "a URL"
 	case s.kind == "address":
-		return "host:port"
+		return "host:port or :port, with a port from 1 to 65535"
 	case s.kind == "connection":
-		return "id of a connection"
-	case s.or != "":
-		return fmt.Sprintf("%s, or %d to %d", s.or, s.min, s.max)
+		return "the id of a connection"
 	}
 	switch s.typ.Kind() {
 	case reflect.Int64:
-		return fmt.Sprintf("duration, %s to %s", short(time.Duration(s.min)), short(time.Duration(s.max)))
+		return fmt.Sprintf("a duration from %s to %s, such as 90s or 10m", short(time.Duration(s.min)), short(time.Duration(s.max)))
 	case reflect.Int:
-		return fmt.Sprintf("%d to %d", s.min, s.max)
+		want := fmt.Sprintf("a whole number from %d to %d", s.min, s.max)
+		if s.or != "" {
+			want = s.or + ", or " + want
+		}
+		return want
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Float64:
-		return "decimal"
+		return "a number like 1.25, 0 or more"
 	case reflect.Slice:
-		return "list of strings"
+		return "a list of strings"
 	case reflect.Map:
-		return "map of strings"
+		return "a map of strings, in the file"
 	}
-	return "string"
+	return "a string"
 }
 
 // anyOf lists words: "a, b or c".

@@ -176,13 +176,12 @@ func SendSecrets(ctx context.Context, file string, secrets []source.InlineSecret
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+endpoint.Address, bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("send secrets to the worker: %w", err)
+	var resp *http.Response
+	if err == nil {
+		req.Header.Set("Authorization", "Bearer "+endpoint.Token)
+		// Secrets must not go through a proxy of the environment.
+		resp, err = (&http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
 	}
-	req.Header.Set("Authorization", "Bearer "+endpoint.Token)
-	// Secrets must not go through a proxy of the environment.
-	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("send secrets to the worker: %w", err)
 	}

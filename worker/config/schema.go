@@ -28,7 +28,7 @@ import (
 type node struct {
 	// name is the key in the section above, key the dotted path; NAME stands for an operator's name.
 	name, key string
-	// index is the field's in the struct above.
+	// index is the field's in [Config], or in the struct of an entry.
 	index []int
 	// setting is set for a single value.
 	setting *setting
@@ -50,21 +50,26 @@ type setting struct {
 }
 
 // schema describes [Config].
-var schema = &node{children: nodesOf(reflect.TypeFor[Config](), "", false)}
+var schema = &node{children: nodesOf(reflect.TypeFor[Config](), "", nil, false)}
 
-func nodesOf(t reflect.Type, path string, named bool) []*node {
+func nodesOf(t reflect.Type, path string, index []int, named bool) []*node {
 	var out []*node
 	for f := range t.Fields() {
 		name := f.Tag.Get("mapstructure")
 		if name == "" || name == "-" {
 			continue
 		}
-		n := &node{name: name, key: path + name, index: f.Index}
+		at := slices.Concat(index, f.Index)
+		if f.Anonymous {
+			out = append(out, nodesOf(f.Type, path, at, named)...)
+			continue
+		}
+		n := &node{name: name, key: path + name, index: at}
 		switch {
 		case f.Type.Kind() == reflect.Struct:
-			n.children = nodesOf(f.Type, n.key+".", named)
+			n.children = nodesOf(f.Type, n.key+".", at, named)
 		case f.Type.Kind() == reflect.Map && !named && f.Type.Elem().Kind() == reflect.Struct:
-			n.each = &node{key: n.key + ".NAME", children: nodesOf(f.Type.Elem(), n.key+".NAME.", true)}
+			n.each = &node{key: n.key + ".NAME", children: nodesOf(f.Type.Elem(), n.key+".NAME.", nil, true)}
 		case f.Type.Kind() == reflect.Map && !named:
 			n.each = &node{key: n.key + ".NAME", setting: settingOf(f.Type.Elem(), f.Tag, true)}
 		default:
@@ -118,10 +123,8 @@ func (n *node) child(name string) *node {
 	if n.each != nil {
 		return n.each
 	}
-	for _, c := range n.children {
-		if c.name == name {
-			return c
-		}
+	if i := slices.IndexFunc(n.children, func(c *node) bool { return c.name == name }); i >= 0 {
+		return n.children[i]
 	}
 	return nil
 }
@@ -140,16 +143,10 @@ func (n *node) names() []string {
 func (n *node) leaves() []*node {
 	var out []*node
 	for _, c := range n.children {
-		switch {
-		case c.setting != nil:
+		if c.setting != nil {
 			out = append(out, c)
-		case c.each == nil:
-			for _, leaf := range c.leaves() {
-				below := *leaf
-				below.index = slices.Concat(c.index, leaf.index)
-				out = append(out, &below)
-			}
 		}
+		out = append(out, c.leaves()...)
 	}
 	return out
 }
@@ -167,11 +164,20 @@ func (n *node) fields() []*node {
 	return n.each.children
 }
 
+// all lists the settings, those of entries last.
+func (n *node) all() []*node {
+	out := n.leaves()
+	for _, r := range n.records() {
+		out = append(out, r.fields()...)
+	}
+	return out
+}
+
 // Reference is a Markdown table of all settings, made of the same tags that read them.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("| Setting | Variable | Value | Default | Description |\n| --- | --- | --- | --- | --- |\n")
-	row := func(n *node) {
+	for _, n := range schema.all() {
 		variable, def := "`"+prefix+variableOf(n.key)+"`", n.setting.def
 		if n.setting.typ.Kind() == reflect.Map {
 			variable = ""
@@ -180,14 +186,6 @@ func Reference() string {
 			def = "`" + def + "`"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", n.key, variable, n.setting.want(), def, n.setting.doc)
-	}
-	for _, n := range schema.leaves() {
-		row(n)
-	}
-	for _, r := range schema.records() {
-		for _, n := range r.fields() {
-			row(n)
-		}
 	}
 	b.WriteString("\nKeys of providers, each as the variable or as a file that NAME_FILE names:")
 	for _, p := range llm.Providers {

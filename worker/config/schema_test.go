@@ -10,19 +10,10 @@ import (
 	"weft/worker/store"
 )
 
-// every lists all settings, those of the operator's names included.
-func every() []*node {
-	out := schema.leaves()
-	for _, r := range schema.records() {
-		out = append(out, r.fields()...)
-	}
-	return out
-}
-
 // Every setting has a description, and a default that it accepts.
 func TestSettingsAreDescribed(t *testing.T) {
 	seen := map[string]bool{}
-	for _, n := range every() {
+	for _, n := range schema.all() {
 		if n.setting.doc == "" || strings.HasSuffix(n.setting.doc, ".") {
 			t.Errorf("%s has the description %q", n.key, n.setting.doc)
 		}
@@ -48,7 +39,7 @@ func TestSettingsAreDescribed(t *testing.T) {
 
 // Names of settings are positive, and durations have units.
 func TestNamesOfSettings(t *testing.T) {
-	for _, n := range every() {
+	for _, n := range schema.all() {
 		if strings.HasPrefix(n.name, "no_") || strings.HasSuffix(n.name, "_seconds") {
 			t.Errorf("%s: a switch is positive, and a duration has its unit in the value", n.key)
 		}

@@ -68,3 +68,42 @@ func (c *Config) expand(at string, in map[string]string, problems *Problems) map
 	}
 	return out
 }
+
+// secretOrigin describes where a secret is set.
+func (c *Config) secretOrigin(name string) string {
+	if file, _ := c.env.LookupEnv(name + "_FILE"); file != "" {
+		name += "_FILE"
+	}
+	return "variable " + name
+}
+
+// entries splits a list of secrets.
+func entries(raw string) []string {
+	return strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
+}
+
+// readEntries reads the secrets of a variable, each NAME:VALUE; key is the setting that names the variable,
+// form how an entry is written. parse says what is wrong with one, without its value; an entry without a
+// colon has no name.
+func readEntries[T any](c *Config, key, variable, noun, form string, parse func(name, value string) (T, string)) (out []T, problems Problems) {
+	raw, err := c.secret(variable)
+	if err != nil {
+		return nil, Problems{fmt.Sprintf("%s: %v", key, err)}
+	}
+	fields := entries(raw)
+	if raw != "" && len(fields) == 0 {
+		return nil, Problems{fmt.Sprintf("%s: %s contains no %s; write %s", key, variable, noun, form)}
+	}
+	for i, field := range fields {
+		name, value, ok := strings.Cut(strings.TrimSpace(field), ":")
+		if !ok {
+			name = ""
+		}
+		entry, wrong := parse(strings.TrimSpace(name), value)
+		if wrong != "" {
+			problems = append(problems, fmt.Sprintf("%s: entry %d of %s %s; write %s", key, i+1, variable, wrong, form))
+		}
+		out = append(out, entry)
+	}
+	return out, problems
+}

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"regexp"
-	"strings"
 )
 
 // Token is a bearer token and the name of its client.
@@ -23,32 +22,17 @@ func (c *Config) Tokens() ([]Token, error) {
 
 // tokens reads the tokens of a variable; key is the setting that names it.
 func (c *Config) tokens(key, variable string) ([]Token, error) {
-	raw, err := c.secret(variable)
-	if err != nil {
-		return nil, Problems{fmt.Sprintf("%s: %v", key, err)}
-	}
-	var out []Token
-	var problems Problems
-	fields := entries(raw)
-	for i, field := range fields {
-		wrong := func(what string) {
-			problems = append(problems, fmt.Sprintf("%s: entry %d of %s %s; write NAME:TOKEN", key, i+1, variable, what))
-		}
-		name, value, ok := strings.Cut(strings.TrimSpace(field), ":")
-		switch name = strings.TrimSpace(name); {
-		case !ok || name == "" || len(name) > 100:
-			wrong("has no name of at most 100 bytes before a colon")
+	out, problems := readEntries(c, key, variable, "token", "NAME:TOKEN", func(name, value string) (Token, string) {
+		switch {
+		case name == "" || len(name) > 100:
+			return Token{}, "has no name of at most 100 bytes before a colon"
 		case !token.MatchString(value):
-			wrong("has an invalid token; want letters, digits and ._~+/-=")
+			return Token{}, "has an invalid token; want letters, digits and ._~+/-="
 		case len(value) < minToken:
-			wrong(fmt.Sprintf("has a token with fewer than %d characters", minToken))
-		default:
-			out = append(out, Token{Name: name, Value: value})
+			return Token{}, fmt.Sprintf("has a token with fewer than %d characters", minToken)
 		}
-	}
-	if raw != "" && len(fields) == 0 {
-		problems = append(problems, fmt.Sprintf("%s: %s contains no token; write NAME:TOKEN", key, variable))
-	}
+		return Token{Name: name, Value: value}, ""
+	})
 	if len(problems) > 0 {
 		return nil, problems
 	}

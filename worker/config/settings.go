@@ -8,11 +8,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// Values of flows.accept.
-const (
-	AcceptAny   = "any"
-	AcceptNamed = "named"
-)
+// AcceptNamed is the value of flows.accept with which only named flows run.
+const AcceptNamed = "named"
 
 // Values of worker.log.
 const (
@@ -43,27 +40,10 @@ type Serve struct {
 
 // Store holds the settings of the store for payloads that are too large for Temporal.
 type Store struct {
-	Dir         string `mapstructure:"dir" doc:"folder, shared by workers and starters, for payloads that are too large for Temporal; default: none"`
-	Bucket      string `mapstructure:"bucket" doc:"bucket of an S3-compatible service, instead of a folder"`
-	Endpoint    string `mapstructure:"endpoint" doc:"URL of the service; default: Amazon S3"`
-	Region      string `mapstructure:"region" doc:"region of the bucket; default: us-east-1"`
-	Prefix      string `mapstructure:"prefix" doc:"prefix of all object names; the namespace follows it"`
-	VirtualHost bool   `mapstructure:"virtual_host" default:"false" doc:"true: the bucket's name is part of the host, not of the path"`
-	KeyEnv      string `mapstructure:"key_env" default:"AWS_ACCESS_KEY_ID" doc:"variable, or NAME_FILE, with the access key; if it is not set, the machine's own role signs requests"`
-	SecretEnv   string `mapstructure:"secret_env" default:"AWS_SECRET_ACCESS_KEY" doc:"variable, or NAME_FILE, with the secret key"`
-	Threshold   int    `mapstructure:"threshold" min:"1024" max:"2011136" default:"131072" doc:"size in bytes above which payloads that only workers read are stored, too"`
-	MaxPayload  int    `mapstructure:"max_payload" min:"2097152" max:"1073741824" default:"67108864" doc:"largest stored payload, in bytes"`
+	store.Settings `mapstructure:",squash"`
+	KeyEnv         string `mapstructure:"key_env" default:"AWS_ACCESS_KEY_ID" doc:"variable, or NAME_FILE, with the access key; if it is not set, the machine's own role signs requests"`
+	SecretEnv      string `mapstructure:"secret_env" default:"AWS_SECRET_ACCESS_KEY" doc:"variable, or NAME_FILE, with the secret key"`
 }
-
-// settings returns the store's settings, without its keys.
-func (s Store) settings() store.Settings {
-	return store.Settings{Dir: s.Dir, Threshold: s.Threshold, MaxPayload: s.MaxPayload, Bucket: store.Bucket{
-		Name: s.Bucket, Endpoint: s.Endpoint, Region: s.Region, Prefix: s.Prefix, VirtualHost: s.VirtualHost,
-	}}
-}
-
-// Most returns the largest payload that can be stored, in bytes; 0 without a store.
-func (s Store) Most() int { return s.settings().Most() }
 
 // Codec holds the settings of the payload codec and of the codec server.
 type Codec struct {

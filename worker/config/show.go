@@ -127,11 +127,7 @@ func (c *Config) keysShown() []Shown {
 	}
 	var out []Shown
 	for _, name := range c.Keys() {
-		variable := settings.Providers[name].KeyName
-		if file, _ := c.env.LookupEnv(variable + "_FILE"); file != "" {
-			variable += "_FILE"
-		}
-		out = append(out, Shown{"providers." + name + " key", set, "variable " + variable})
+		out = append(out, Shown{"providers." + name + " key", set, c.secretOrigin(settings.Providers[name].KeyName)})
 	}
 	return out
 }

@@ -149,8 +149,7 @@ func (l *loader) unknown(at source.Pos, path, key string, names []string) {
 
 // give sets a single value, which overrides the file and earlier ones.
 func (l *loader) give(n *node, text, origin string) {
-	l.values.Set(n.key, given{key: n.key, at: n.setting, value: n.setting.fromText(text), origin: origin})
-	l.cfg.origin[n.key] = origin
+	l.values.Set(n.key, l.given(n, n.key, origin, text))
 }
 
 // readEnvironment reads the variables that are settings. Others with the prefix are not errors, because
@@ -209,7 +208,7 @@ func (l *loader) recordVariable(name, text string) bool {
 	entry := match(entries, strings.TrimSuffix(rest, end))
 	key := record.name + "." + entry
 	if end == "" {
-		entries[entry] = l.fromVariable(field, key, name, text)
+		entries[entry] = l.given(field, key, name, text)
 		return true
 	}
 	values, _ := entries[entry].(map[string]any)
@@ -217,7 +216,7 @@ func (l *loader) recordVariable(name, text string) bool {
 		values = map[string]any{}
 		entries[entry] = values
 	}
-	values[field.name] = l.fromVariable(field, key+"."+field.name, name, text)
+	values[field.name] = l.given(field, key+"."+field.name, name, text)
 	return true
 }
 
@@ -232,9 +231,10 @@ func fieldOf(record *node, rest string) (field *node, end string) {
 	return field, end
 }
 
-func (l *loader) fromVariable(n *node, key, name, text string) given {
-	l.cfg.origin[key] = name
-	return given{key: key, at: n.setting, value: n.setting.fromText(text), origin: name}
+// given is a text as the value of a key.
+func (l *loader) given(n *node, key, origin, text string) given {
+	l.cfg.origin[key] = origin
+	return given{key: key, at: n.setting, value: n.setting.fromText(text), origin: origin}
 }
 
 // setDefaults sets the defaults of single settings, and of the fields of each entry.

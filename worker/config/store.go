@@ -16,10 +16,7 @@ func (c *Config) OpenStore() (*store.Store, error) {
 		return nil, err
 	}
 	out, err := store.Open(s)
-	if err != nil {
-		return nil, Problems{err.Error()}
-	}
-	return out, nil
+	return out, asProblems(err)
 }
 
 // CheckStore checks the settings of the store without creating a directory or querying a bucket. The
@@ -29,40 +26,42 @@ func (c *Config) CheckStore() error {
 	if err != nil {
 		return err
 	}
-	if err := store.Check(s); err != nil {
-		return Problems{err.Error()}
+	return asProblems(store.Check(s))
+}
+
+func asProblems(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return Problems{err.Error()}
 }
 
 // storeSettings returns the settings of the store, with keys.
 func (c *Config) storeSettings() (store.Settings, error) {
-	s := c.Store.settings()
-	if s.Bucket.Name != "" {
-		options, _, err := c.temporal()
-		if err != nil {
-			return s, err
-		}
-		s.Bucket.Namespace = options.Namespace
-		var problems Problems
-		for _, v := range []struct {
-			setting, name string
-			at            *string
-		}{
-			{"store.key_env", c.Store.KeyEnv, &s.Bucket.AccessKey},
-			{"store.secret_env", c.Store.SecretEnv, &s.Bucket.SecretKey},
-			{"store", sessionVariable, &s.Bucket.SessionToken},
-		} {
-			if *v.at, err = c.secret(v.name); err != nil {
-				problems = append(problems, fmt.Sprintf("%s: %v", v.setting, err))
-			}
-		}
-		if (s.Bucket.AccessKey == "") != (s.Bucket.SecretKey == "") && len(problems) == 0 {
-			problems = append(problems, fmt.Sprintf("store.bucket: only one of %s and %s is set; set both, or neither to use the machine's own role", c.Store.KeyEnv, c.Store.SecretEnv))
-		}
-		if len(problems) > 0 {
-			return s, problems
+	s := c.Store.Settings
+	if s.Bucket == "" {
+		return s, nil
+	}
+	options, _, err := c.temporal()
+	if err != nil {
+		return s, err
+	}
+	s.Namespace = options.Namespace
+	var problems Problems
+	for _, v := range []struct {
+		setting, name string
+		at            *string
+	}{
+		{"store.key_env", c.Store.KeyEnv, &s.AccessKey},
+		{"store.secret_env", c.Store.SecretEnv, &s.SecretKey},
+		{"store", sessionVariable, &s.SessionToken},
+	} {
+		if *v.at, err = c.secret(v.name); err != nil {
+			problems = append(problems, fmt.Sprintf("%s: %v", v.setting, err))
 		}
 	}
-	return s, nil
+	if (s.AccessKey == "") != (s.SecretKey == "") && len(problems) == 0 {
+		problems = append(problems, fmt.Sprintf("store.bucket: only one of %s and %s is set; set both, or neither to use the machine's own role", c.Store.KeyEnv, c.Store.SecretEnv))
+	}
+	return s, problems.err()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -60,11 +59,8 @@ func serveWorker(ctx context.Context, o *options) error {
 	if err := o.receiveSecrets(ctx); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(ready{Address: temporal.Address, Namespace: temporal.Namespace})
+	raw, err := o.writeReady(ready{Address: temporal.Address, Namespace: temporal.Namespace})
 	if err != nil {
-		return fmt.Errorf("encode the ready line: %w", err)
-	}
-	if err := o.writeReady(raw); err != nil {
 		return err
 	}
 	fmt.Printf("ready %s\n", raw)

@@ -217,10 +217,10 @@ func (o *options) choosePorts() error {
 		port *int
 	}{{"-port", &o.port}, {"-ui-port", &o.uiPort}} {
 		want := *p.port
-		if p.flag == "-ui-port" && want == 0 {
+		switch {
+		case p.flag == "-ui-port" && want == 0:
 			continue
-		}
-		if p.flag == "-ui-port" && want == -1 {
+		case p.flag == "-ui-port" && want == -1:
 			want = 0
 		}
 		got, err := choosePort(p.flag, want, o.demo.flow != "")
@@ -278,13 +278,10 @@ type ready struct {
 	Store string `json:"store,omitempty"`
 }
 
-// announce prints the addresses, for people to stderr and for programs to stdout.
+// announce prints the addresses for people to stderr, and all for programs to the ready file.
 func (o *options) announce(s *server, cfg *config.Config) error {
-	raw, err := json.Marshal(ready{Address: s.address, Namespace: namespace, UI: s.ui, DB: o.db, Store: cfg.Store.Dir})
+	raw, err := o.writeReady(ready{Address: s.address, Namespace: namespace, UI: s.ui, DB: o.db, Store: cfg.Store.Dir})
 	if err != nil {
-		return fmt.Errorf("encode the ready line: %w", err)
-	}
-	if err := o.writeReady(raw); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.stderr, "Temporal %s, database %s\n", s.address, o.db)
@@ -297,17 +294,27 @@ func (o *options) announce(s *server, cfg *config.Config) error {
 	return nil
 }
 
-// writeReady writes the ready file, if one is requested. It is renamed into place, so that a reader
-// never sees a part of it.
-func (o *options) writeReady(raw []byte) error {
-	if o.readyFile == "" {
+// writeReady encodes the ready line and writes it to the ready file, if one is requested. The file is
+// renamed into place, so that a reader never sees a part of it.
+func (o *options) writeReady(r ready) ([]byte, error) {
+	raw, err := json.Marshal(r)
+	if err == nil && o.readyFile != "" {
+		if err = os.WriteFile(o.readyFile+".new", raw, 0o644); err == nil {
+			err = os.Rename(o.readyFile+".new", o.readyFile)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write the ready file: %w", err)
+	}
+	return raw, nil
+}
+
+// receiveSecrets makes a worker that starter -dev has started accept the secrets in its user's
+// documents; a file beside the ready file names the endpoint. A worker that was started by hand accepts
+// none.
+func (o *options) receiveSecrets(ctx context.Context) error {
+	if o.users == "" || o.readyFile == "" || !o.worker || !o.config.Author {
 		return nil
 	}
-	if err := os.WriteFile(o.readyFile+".new", raw, 0o644); err != nil {
-		return fmt.Errorf("write the ready file: %w", err)
-	}
-	if err := os.Rename(o.readyFile+".new", o.readyFile); err != nil {
-		return fmt.Errorf("write the ready file: %w", err)
-	}
-	return nil
+	return o.config.RuntimeSecrets.Serve(ctx, o.readyFile+config.SecretsFile)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	webserver "github.com/temporalio/ui-server/v2/server"
 	"go.temporal.io/server/common/authorization"
 	"go.temporal.io/server/common/cluster"
 	"go.temporal.io/server/common/config"
@@ -50,7 +52,7 @@ type server struct {
 	// address is host:port of the frontend; ui is the Web UI's URL or "".
 	address, ui string
 	temporal    temporal.Server
-	web         *webUI
+	web         *webserver.Server
 }
 
 // startServer runs a whole Temporal server in this process, on the database file db or in
@@ -90,7 +92,7 @@ func startServer(db string, port, uiPort int, logger *slog.Logger) (*server, err
 // stop stops the Web UI and then the server. It takes about a second.
 func (s *server) stop() {
 	if s.web != nil {
-		s.web.stop()
+		s.web.Stop()
 	}
 	if err := s.temporal.Stop(); err != nil {
 		fmt.Fprintf(os.Stderr, "weft-devserver: stop the Temporal server: %v\n", err)
@@ -133,11 +135,8 @@ func serverConfig(store *config.SQL, port int, internal []int) *config.Config {
 
 func serverOptions(c *config.Config, logger slogger) ([]temporal.ServerOption, error) {
 	auth, err := authorization.GetAuthorizerFromConfig(&c.Global.Authorization)
-	if err != nil {
-		return nil, fmt.Errorf("set up the Temporal server: %w", err)
-	}
-	claims, err := authorization.GetClaimMapperFromConfig(&c.Global.Authorization, logger)
-	if err != nil {
+	claims, bad := authorization.GetClaimMapperFromConfig(&c.Global.Authorization, logger)
+	if err := errors.Join(err, bad); err != nil {
 		return nil, fmt.Errorf("set up the Temporal server: %w", err)
 	}
 	hosts := map[primitives.ServiceName]static.Hosts{}

@@ -31,12 +31,10 @@ func openStore(db string) (*config.SQL, error) {
 		// By default SQLite caches 2 MB, and writes a checkpoint every 4 MB.
 		"cache_size": "-65536", "wal_autocheckpoint": "8000", "temp_store": "memory"})
 	_, err := os.Stat(db)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := createDatabase(db); err != nil {
-			return nil, err
-		}
-	case err != nil:
+	if errors.Is(err, fs.ErrNotExist) {
+		err = createDatabase(db)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	if err := dropIndexes(db); err != nil {
@@ -94,15 +92,12 @@ func sqliteStore(name string, attributes map[string]string) *config.SQL {
 func createDatabase(db string) error {
 	fresh := db + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("create database: %w", err)
+		return err
 	}
 	if err := sqliteschema.SetupSchema(sqliteStore(fresh, map[string]string{"mode": "rwc"})); err != nil {
 		return fmt.Errorf("create database %q: %w", db, err)
 	}
-	if err := os.Rename(fresh, db); err != nil {
-		return fmt.Errorf("create database: %w", err)
-	}
-	return nil
+	return os.Rename(fresh, db)
 }
 
 // makeNamespace creates the namespace, with the search attributes of runs, if it does not exist.

@@ -10,11 +10,8 @@ import (
 	weboptions "github.com/temporalio/ui-server/v2/server/server_options"
 )
 
-// webUI is the running Web UI.
-type webUI struct{ srv *webserver.Server }
-
 // startUI serves the Web UI of the server at an address and waits until it responds.
-func startUI(address string, port int) (*webUI, error) {
+func startUI(address string, port int) (*webserver.Server, error) {
 	srv := webserver.NewServer(weboptions.WithConfigProvider(&webconfig.Config{
 		Host: loopback, Port: port, TemporalGRPCAddress: address, EnableUI: true,
 		CORS: webconfig.CORS{CookieInsecure: true}, HideLogs: true, DisableNewsFetch: true,
@@ -29,11 +26,9 @@ func startUI(address string, port int) (*webUI, error) {
 		case <-time.After(20 * time.Millisecond):
 		}
 		if c, err := net.DialTimeout("tcp", at(port), time.Second); err == nil {
-			return &webUI{srv}, c.Close()
+			return srv, c.Close()
 		}
 	}
 	srv.Stop()
 	return nil, fmt.Errorf("start the Web UI on %s: no response within %v", at(port), timeout)
 }
-
-func (w *webUI) stop() { w.srv.Stop() }

@@ -14,40 +14,20 @@ import (
 // queries. It is a worker's interceptor.
 type Audience struct {
 	interceptor.WorkerInterceptorBase
-	mu sync.Mutex
-	// until holds the cached runs by run id, and until when each is watched.
-	until map[string]time.Time
+	// until holds the cached runs by run id, and the [time.Time] until which each is watched.
+	until sync.Map
 }
-
-// NewAudience makes the interceptor of one worker.
-func NewAudience() *Audience { return &Audience{until: map[string]time.Time{}} }
 
 // Watched reports whether a run may be watched. It is true for runs that are not cached here.
 func (a *Audience) Watched(run string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	until, cached := a.until[run]
-	return !cached || time.Now().Before(until)
+	until, cached := a.until.Load(run)
+	return !cached || time.Now().Before(until.(time.Time))
 }
 
-// add records that a run is cached here, and remove that it no longer is.
-func (a *Audience) add(run string) (remove func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.until[run] = time.Time{}
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.until, run)
-	}
-}
-
-// watch records that a run is watched.
+// watch records that a run is watched, if it is cached here.
 func (a *Audience) watch(run string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, cached := a.until[run]; cached {
-		a.until[run] = time.Now().Add(contract.WatchedFor * time.Second)
+	if until, cached := a.until.Load(run); cached {
+		a.until.CompareAndSwap(run, until, time.Now().Add(contract.WatchedFor*time.Second))
 	}
 }
 
@@ -64,7 +44,9 @@ type watchedRun struct {
 
 // ExecuteWorkflow executes the run, until it closes or is evicted from the cache.
 func (w *watchedRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	defer w.audience.add(workflow.GetInfo(ctx).WorkflowExecution.RunID)()
+	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
+	w.audience.until.Store(run, time.Time{})
+	defer w.audience.until.Delete(run)
 	return w.Next.ExecuteWorkflow(ctx, in)
 }
 

@@ -26,7 +26,7 @@ func TestAudience(t *testing.T) {
 		"somebody asks for more": {contract.QueryStatus, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := NewAudience()
+			seen := &Audience{}
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
 			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}, DeadlockDetectionTimeout: time.Minute})
@@ -66,8 +66,8 @@ func TestAudience(t *testing.T) {
 			if watched != tc.want {
 				t.Errorf("the run is watched: %v, want %v", watched, tc.want)
 			}
-			if len(seen.until) != 0 || !seen.Watched(run) {
-				t.Errorf("of a run that has ended is still known: %v", seen.until)
+			if until, cached := seen.until.Load(run); cached || !seen.Watched(run) {
+				t.Errorf("of a run that has ended is still known: %v", until)
 			}
 		})
 	}

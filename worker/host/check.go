@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"fmt"
+	"os"
 
 	"go.temporal.io/sdk/worker"
 
@@ -40,7 +42,7 @@ func assemble(cfg *config.Config, model, why string, functions []tool.Function) 
 	add(err)
 	p.hooks, err = cfg.Hooks()
 	add(err)
-	p.audience = NewAudience()
+	p.audience = &Audience{}
 	p.options, err = options(cfg, p.audience)
 	add(err)
 	return p, problems
@@ -63,6 +65,23 @@ func check(ctx context.Context, cfg *config.Config, functions []tool.Function) e
 	}
 	if len(problems) > 0 {
 		return cfg.Placed(problems)
+	}
+	return nil
+}
+
+// checkFlows checks the settings of flows.
+func checkFlows(f config.Flows) error {
+	if f.Dir == "" {
+		if f.Accept == config.AcceptNamed {
+			return config.Problems{"flows.accept is named, but flows.dir is not set; set it"}
+		}
+		return nil
+	}
+	switch info, err := os.Stat(f.Dir); {
+	case err != nil:
+		return config.Problems{fmt.Sprintf("flows.dir: %v; name the directory of the flows, or leave it out", err)}
+	case !info.IsDir():
+		return config.Problems{fmt.Sprintf("flows.dir: %s is not a directory", f.Dir)}
 	}
 	return nil
 }

@@ -15,16 +15,12 @@ func (p *program) codecCommand() *cli.Command {
 	var listen string
 	return p.command("codec", "serve a codec server",
 		"Encodes and decodes payloads with the keys of codec.keys_env, for Temporal's Web UI, its CLI\n(--codec-endpoint) and clients in other languages: POST /encode and /decode. Payloads in the store\nare fetched. Anybody with access can read everything.",
-		func(ctx context.Context) error { return p.serveCodec(ctx, listen) },
+		p.configured(func(ctx context.Context, cfg *config.Config) error { return p.serveCodec(ctx, cfg, listen) }),
 		&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` to listen on (default: codec.listen, 127.0.0.1:8766)", Destination: &listen})
 }
 
 // serveCodec encodes and decodes payloads over HTTP until ctx is done.
-func (p *program) serveCodec(ctx context.Context, listen string) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (p *program) serveCodec(ctx context.Context, cfg *config.Config, listen string) error {
 	if listen != "" {
 		cfg.Codec.Listen = listen
 	}

@@ -66,7 +66,7 @@ type program struct {
 
 // commandLine builds the command line.
 func (p *program) commandLine() *cli.Command {
-	root := p.command("worker", "run flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233)", "", p.work)
+	root := p.command("worker", "run flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233)", "", p.configured(p.work))
 	root.UsageText = "worker [flags]\nworker COMMAND [flags]"
 	root.EnableShellCompletion, root.HideHelpCommand = true, true
 	root.ConfigureShellCompletionCommand = func(c *cli.Command) { c.Hidden, c.OnUsageError = false, usageError }
@@ -118,8 +118,16 @@ func (p *program) options() config.Options {
 	return o
 }
 
-// load reads the settings.
-func (p *program) load() (*config.Config, error) { return config.Load(p.options()) }
+// configured reads the settings for a command.
+func (p *program) configured(do func(context.Context, *config.Config) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		cfg, err := config.Load(p.options())
+		if err != nil {
+			return err
+		}
+		return do(ctx, cfg)
+	}
+}
 
 func (p *program) configCommand() *cli.Command {
 	var reference bool
@@ -129,17 +137,13 @@ func (p *program) configCommand() *cli.Command {
 				fmt.Fprint(p.stdout, config.Reference())
 				return nil
 			}
-			return p.show(ctx)
+			return p.configured(p.show)(ctx)
 		}, &cli.BoolFlag{Name: "reference", Usage: "print the Markdown table of all settings", Destination: &reference, HideDefault: true})
 }
 
 // show prints the settings in force. Its error is everything that would prevent a worker from starting
 // with them.
-func (p *program) show(ctx context.Context) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (p *program) show(ctx context.Context, cfg *config.Config) error {
 	list, err := cfg.Shown()
 	if err != nil {
 		return err
@@ -152,11 +156,7 @@ func (p *program) show(ctx context.Context) error {
 }
 
 // work runs a worker until ctx is done.
-func (p *program) work(ctx context.Context) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (p *program) work(ctx context.Context, cfg *config.Config) error {
 	stderr := cfg.Mask().Writer(p.stderr)
 	if err := check(ctx, cfg, p.functions); err != nil {
 		return err

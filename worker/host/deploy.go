@@ -2,11 +2,15 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -43,18 +47,14 @@ func (p *program) deploymentCommand() *cli.Command {
 	var wait time.Duration
 	return p.command("deployment", "list the versions of the worker deployment, or set the current one",
 		"Lists the versions of the deployment TEMPORAL_DEPLOYMENT_NAME, and whether they are drained: no\nopen run needs the workers of a drained version. -current makes the version of this program, or of\nTEMPORAL_WORKER_BUILD_ID, the current one.",
-		func(ctx context.Context) error { return p.deployment(ctx, current, wait) },
+		p.configured(func(ctx context.Context, cfg *config.Config) error { return p.deployment(ctx, cfg, current, wait) }),
 		&cli.BoolFlag{Name: "current", Usage: "make this build the current version", Destination: &current, HideDefault: true},
 		waitFlag(&wait, "how long to wait for a worker of this build to start, as `TIME`"))
 }
 
 // deployment lists the versions of this worker's deployment, and with current makes this program's
 // the current one.
-func (p *program) deployment(ctx context.Context, current bool, wait time.Duration) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (p *program) deployment(ctx context.Context, cfg *config.Config, current bool, wait time.Duration) error {
 	own := deploymentOf(cfg)
 	if own == nil {
 		return config.Problems{"worker versioning is off; set TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID, or worker.versioning"}
@@ -75,22 +75,16 @@ func (p *program) deployment(ctx context.Context, current bool, wait time.Durati
 
 // makeCurrent makes a version the current one, once the server knows a worker of it.
 func makeCurrent(ctx context.Context, handle client.WorkerDeploymentHandle, v worker.WorkerDeploymentVersion, wait time.Duration) error {
-	for end := time.Now().Add(wait); ; {
-		_, err := handle.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: v.BuildID})
-		if err == nil {
-			return nil
-		}
+	err := retry(ctx, wait, func() (again bool, err error) {
+		_, err = handle.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: v.BuildID})
 		var missing *serviceerror.NotFound
 		var early *serviceerror.FailedPrecondition
-		if !errors.As(err, &missing) && !errors.As(err, &early) || time.Now().After(end) {
-			return fmt.Errorf("make build %s of deployment %s current: %w; check that a worker of it is running", v.BuildID, v.DeploymentName, err)
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
-		}
+		return errors.As(err, &missing) || errors.As(err, &early), err
+	})
+	if err != nil {
+		return fmt.Errorf("make build %s of deployment %s current: %w; check that a worker of it is running", v.BuildID, v.DeploymentName, err)
 	}
+	return nil
 }
 
 // listVersions prints the versions of a deployment.
@@ -123,3 +117,25 @@ func listVersions(ctx context.Context, handle client.WorkerDeploymentHandle, own
 	}
 	return w.Flush()
 }
+
+// NameBuild sets a short binary checksum for the histories of runs: eight digits of the program's hash.
+// Every event of a worker repeats it, and the SDK's own is four times as long.
+func NameBuild() { worker.SetBinaryChecksum(checksum()) }
+
+var checksum = sync.OnceValue(func() string {
+	const unknown = "weft"
+	path, err := os.Executable()
+	if err != nil {
+		return unknown
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return unknown
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return unknown
+	}
+	return hex.EncodeToString(h.Sum(nil))[:8]
+})

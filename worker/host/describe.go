@@ -20,7 +20,7 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 		line("warning: %s", w)
 	}
 	line("temporal %s, namespace %s, task queue %s", address, namespace, cfg.TaskQueue)
-	line("settings %s", orNone(cfg.File))
+	line("settings %s", cmp.Or(cfg.File, "none"))
 	switch {
 	case h.Model != "":
 		line("default model %s", h.Model)
@@ -35,8 +35,8 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	if d := deploymentOf(cfg); d != nil {
 		line("deployment %s, build %s, %s; new runs use it after worker deployment -current", d.Version.DeploymentName, d.Version.BuildID, cfg.Versioning().Behavior)
 	}
-	line("providers with a key: %s", orNone(strings.Join(cfg.Keys(), ", ")))
-	line("connections: %s", orNone(strings.Join(slices.Sorted(maps.Keys(cfg.Connections)), ", ")))
+	line("providers with a key: %s", cmp.Or(strings.Join(cfg.Keys(), ", "), "none"))
+	line("connections: %s", cmp.Or(strings.Join(slices.Sorted(maps.Keys(cfg.Connections)), ", "), "none"))
 	if len(h.functions) > 0 {
 		line("functions: %s", strings.Join(h.functions, ", "))
 	}
@@ -72,11 +72,4 @@ func (h *Host) Attributes(ctx context.Context, namespace string) string {
 			strings.Join(state.Wrong, ", "))
 	}
 	return b.String()
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }

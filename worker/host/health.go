@@ -16,16 +16,12 @@ func (p *program) healthCommand() *cli.Command {
 	var live bool
 	return p.command("health", "check whether a running worker is ready",
 		"Checks whether the worker that runs on this machine with these settings (worker.health_listen) is\nready, and prints its report. The exit code is 0 if it is and 1 if not.",
-		func(ctx context.Context) error { return p.queryHealth(ctx, live) },
+		p.configured(func(ctx context.Context, cfg *config.Config) error { return p.queryHealth(ctx, cfg, live) }),
 		&cli.BoolFlag{Name: "live", Usage: "check whether it is alive instead", Destination: &live, HideDefault: true})
 }
 
 // queryHealth queries the worker with these settings, for a container's health check.
-func (p *program) queryHealth(ctx context.Context, live bool) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (p *program) queryHealth(ctx context.Context, cfg *config.Config, live bool) error {
 	if cfg.Worker.HealthListen == "" {
 		return config.Problems{"the worker has no health endpoint; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"}
 	}

@@ -176,15 +176,7 @@ func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.
 func (h *Host) Run(ctx context.Context) error {
 	defer h.tools.Close()
 	stop := make(chan any)
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() {
-		select {
-		case <-ctx.Done():
-			close(stop)
-		case <-ended:
-		}
-	}()
+	defer context.AfterFunc(ctx, func() { close(stop) })()
 	if err := h.worker.Run(stop); err != nil {
 		return fmt.Errorf("run worker: %w", err)
 	}

@@ -53,31 +53,33 @@ func openMonitoring(ctx context.Context, cfg *config.Config, stderr io.Writer) (
 	if w.traces, err = observe.NewTraces(ctx, cfg.Env()); err != nil {
 		return nil, err
 	}
-	pages := map[string]*http.ServeMux{}
-	page := func(address string) *http.ServeMux {
-		if pages[address] == nil {
-			pages[address] = http.NewServeMux()
-		}
-		return pages[address]
-	}
-	if address := cfg.Worker.MetricsListen; address != "" {
+	if cfg.Worker.MetricsListen != "" {
 		if w.metrics, err = observe.NewMetrics(); err != nil {
 			return nil, err
 		}
-		w.metrics.Handle(page(address))
 	}
-	if address := cfg.Worker.HealthListen; address != "" {
-		w.health.Handle(page(address))
-	}
-	for _, setting := range []struct{ key, address string }{
-		{"worker.health_listen", cfg.Worker.HealthListen}, {"worker.metrics_listen", cfg.Worker.MetricsListen},
+	pages := map[string]*http.ServeMux{}
+	for _, page := range []struct {
+		key, address string
+		handle       func(*http.ServeMux)
+	}{
+		{"worker.health_listen", cfg.Worker.HealthListen, w.health.Handle},
+		{"worker.metrics_listen", cfg.Worker.MetricsListen, w.metrics.Handle},
 	} {
-		if mux := pages[setting.address]; mux != nil {
-			delete(pages, setting.address)
-			if err := w.serve(ctx, setting.key, setting.address, mux); err != nil {
-				w.close()
-				return nil, err
-			}
+		if page.address == "" {
+			continue
+		}
+		mux := pages[page.address]
+		if mux != nil {
+			page.handle(mux)
+			continue
+		}
+		mux = http.NewServeMux()
+		pages[page.address] = mux
+		page.handle(mux)
+		if err := w.serve(ctx, page.key, page.address, mux); err != nil {
+			w.close()
+			return nil, err
 		}
 	}
 	return w, nil

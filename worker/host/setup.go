@@ -33,7 +33,7 @@ func (p *program) setupCommand() *cli.Command {
 	var retention, wait time.Duration
 	return p.command("setup", "create the namespace and the search attributes",
 		"Creates the namespace (TEMPORAL_NAMESPACE) of a self-hosted Temporal, and the search attributes\nof runs. Existing ones are not changed.",
-		func(ctx context.Context) error { return p.setup(ctx, retention, wait) },
+		p.configured(func(ctx context.Context, cfg *config.Config) error { return p.setup(ctx, cfg, retention, wait) }),
 		&cli.DurationFlag{Name: "retention", Usage: "how long a new namespace keeps closed runs, as `AGE`", Value: 72 * time.Hour, Destination: &retention},
 		waitFlag(&wait, "how long to wait for Temporal to start, as `TIME`"))
 }
@@ -44,18 +44,22 @@ func waitFlag(p *time.Duration, text string) cli.Flag {
 }
 
 // setup creates the namespace and its search attributes if they are missing. It is idempotent.
-func (p *program) setup(ctx context.Context, retention, wait time.Duration) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
+func (p *program) setup(ctx context.Context, cfg *config.Config, retention, wait time.Duration) error {
 	if retention < minRetention {
 		return config.Problems{fmt.Sprintf("-retention is %v, want at least %v", retention, minRetention)}
 	}
-	for end := time.Now().Add(wait); ; {
-		err := setUp(ctx, cfg, retention, p.stdout)
+	return retry(ctx, wait, func() (again bool, err error) {
+		err = setUp(ctx, cfg, retention, p.stdout)
 		var final config.Problems
-		if err == nil || errors.As(err, &final) || time.Now().After(end) {
+		return !errors.As(err, &final), err
+	})
+}
+
+// retry makes attempts until one succeeds or must not be repeated, or the time is over.
+func retry(ctx context.Context, wait time.Duration, attempt func() (again bool, err error)) error {
+	for end := time.Now().Add(wait); ; {
+		again, err := attempt()
+		if err == nil || !again || time.Now().After(end) {
 			return err
 		}
 		select {

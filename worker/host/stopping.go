@@ -40,11 +40,9 @@ func (c *stoppingActivity) ExecuteActivity(ctx context.Context, in *interceptor.
 			return
 		case <-activity.GetWorkerStopChannel(ctx):
 		}
-		late := time.NewTimer(c.after)
-		defer late.Stop()
 		select {
 		case <-ctx.Done():
-		case <-late.C:
+		case <-time.After(c.after):
 			cancel()
 		}
 	}()

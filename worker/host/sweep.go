@@ -17,19 +17,15 @@ func (p *program) sweepCommand() *cli.Command {
 	var age time.Duration
 	return p.command("sweep", "remove old payloads from the store",
 		"Removes payloads that have not been stored for that long. Run it beside the workers, once a day.\nA run that still needs a removed payload fails.",
-		func(ctx context.Context) error { return p.sweep(ctx, age) },
+		p.configured(func(ctx context.Context, cfg *config.Config) error { return p.sweep(ctx, cfg, age) }),
 		&cli.DurationFlag{Name: "older-than", Usage: "remove payloads of at least this `AGE`, such as 2160h: longer than the longest run plus the namespace's retention",
 			Destination: &age, HideDefault: true})
 }
 
 // sweep removes old payloads from the store.
-func (p *program) sweep(ctx context.Context, age time.Duration) error {
+func (p *program) sweep(ctx context.Context, cfg *config.Config, age time.Duration) error {
 	if age < minAge {
 		return config.Problems{fmt.Sprintf("-older-than is %v, want at least %v, and longer than the namespace retains runs", age, minAge)}
-	}
-	cfg, err := p.load()
-	if err != nil {
-		return err
 	}
 	if cfg.Store.Most() == 0 {
 		return config.Problems{"no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"}

@@ -23,13 +23,6 @@ var (
 	ages = []int{0, 60, 600, 3600, 24 * 3600}
 )
 
-// Outcomes of executions of nodes.
-const (
-	outcomeCompleted = "completed"
-	outcomeFailed    = "failed"
-	outcomeCancelled = "cancelled"
-)
-
 // runs measures runs: their nodes, requests and histories. Completed nodes and runs are counted once, not
 // again in a replay.
 type runs struct {
@@ -50,7 +43,7 @@ func newRuns(r prometheus.Registerer) *runs {
 		waited:    histogram("weft_request_wait_seconds", "How long closed requests were open.", waits, "kind", "answered"),
 		bytes:     histogram("weft_run_history_bytes", "History size of closed runs.", sizes, "workflow_type"),
 		events:    histogram("weft_run_history_events", "History events of closed runs.", counts, "workflow_type"),
-		waiting:   &waiting{now: time.Now, open: map[requestID]request{}},
+		waiting:   &waiting{now: time.Now, open: map[requestID]contract.Request{}},
 	}
 	r.MustRegister(m.nodes, m.durations, m.waited, m.bytes, m.events, m.waiting)
 	return m
@@ -89,12 +82,12 @@ func (m *measuredRun) Enter(ctx workflow.Context, at watch.Visit) (workflow.Cont
 		if yielded || workflow.IsReplaying(ctx) {
 			return
 		}
-		outcome := outcomeCompleted
+		outcome := "completed"
 		switch {
 		case contract.Cancelled(err):
-			outcome = outcomeCancelled
+			outcome = "cancelled"
 		case err != nil:
-			outcome = outcomeFailed
+			outcome = "failed"
 		}
 		m.runs.nodes.WithLabelValues(string(at.Kind), outcome).Inc()
 		m.runs.durations.WithLabelValues(string(at.Kind)).Observe(workflow.Now(ctx).Sub(start).Seconds())
@@ -103,7 +96,7 @@ func (m *measuredRun) Enter(ctx workflow.Context, at watch.Visit) (workflow.Cont
 
 // Open counts a request as open, also in a replay: the worker then has the run in its cache.
 func (m *measuredRun) Open(_ workflow.Context, req *contract.Request) {
-	m.runs.waiting.add(requestID{m.id, req.ID}, request{kind: req.Kind, since: req.OpenedAt})
+	m.runs.waiting.add(requestID{m.id, req.ID}, *req)
 }
 
 // Close records how long it was open.
@@ -117,23 +110,17 @@ func (m *measuredRun) Close(ctx workflow.Context, req *contract.Request, answere
 // requestID identifies a request of a run.
 type requestID struct{ run, id string }
 
-// request is an open request.
-type request struct {
-	kind  string
-	since time.Time
-}
-
 // waiting holds the open requests of the runs in this worker's cache.
 type waiting struct {
 	now  func() time.Time
 	mu   sync.Mutex
-	open map[requestID]request
+	open map[requestID]contract.Request
 }
 
 var describeWaiting = prometheus.NewDesc("weft_requests_waiting",
 	"Open requests of the runs in this worker's cache that are older than a number of seconds.", []string{"kind", "older_than"}, nil)
 
-func (w *waiting) add(id requestID, r request) {
+func (w *waiting) add(id requestID, r contract.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open[id] = r
@@ -170,7 +157,7 @@ func (w *waiting) Collect(out chan<- prometheus.Metric) {
 	now := w.now()
 	for _, r := range w.open {
 		for i, age := range ages {
-			if of := n[r.kind]; of != nil && max(now.Sub(r.since), 0) >= time.Duration(age)*time.Second {
+			if of := n[r.Kind]; of != nil && max(now.Sub(r.OpenedAt), 0) >= time.Duration(age)*time.Second {
 				of[i]++
 			}
 		}

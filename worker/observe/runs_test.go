@@ -95,12 +95,12 @@ func TestRunsAreMeasured(t *testing.T) {
 
 func TestRequestsAreCountedByAge(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	w := &waiting{now: func() time.Time { return now }, open: map[requestID]request{}}
+	w := &waiting{now: func() time.Time { return now }, open: map[requestID]contract.Request{}}
 	for id, age := range map[string]time.Duration{"a": -time.Second, "b": time.Minute, "c": 2 * time.Hour, "d": 48 * time.Hour} {
-		w.add(requestID{"run", id}, request{contract.RequestConfirm, now.Add(-age)})
-		w.add(requestID{"run", id}, request{contract.RequestConfirm, now.Add(-age)}) // again, by a replay
+		w.add(requestID{"run", id}, contract.Request{Kind: contract.RequestConfirm, OpenedAt: now.Add(-age)})
+		w.add(requestID{"run", id}, contract.Request{Kind: contract.RequestConfirm, OpenedAt: now.Add(-age)}) // again, by a replay
 	}
-	w.add(requestID{"other", "a"}, request{contract.RequestMessage, now})
+	w.add(requestID{"other", "a"}, contract.Request{Kind: contract.RequestMessage, OpenedAt: now})
 	count := func() map[string]float64 {
 		r := prometheus.NewRegistry()
 		r.MustRegister(w)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 
 	"weft/activities/contract"
 )
@@ -41,8 +42,8 @@ type visible struct {
 	queue   string
 	counted time.Time
 	counts  []int64
-	// counting is closed when the count in flight is done; nil if there is none.
-	counting chan struct{}
+	// counting is the count in flight, at most one.
+	counting singleflight.Group
 }
 
 func newVisible() *visible { return &visible{now: time.Now, wait: pageWait} }
@@ -59,13 +60,9 @@ func (v *visible) Describe(out chan<- *prometheus.Desc) { out <- describeVisible
 
 // Collect reports the last count. One that takes longer than a scrape waits is part of the next.
 func (v *visible) Collect(out chan<- prometheus.Metric) {
-	if done := v.refresh(); done != nil {
-		late := time.NewTimer(v.wait)
-		defer late.Stop()
-		select {
-		case <-done:
-		case <-late.C:
-		}
+	select {
+	case <-v.counting.DoChan("", v.refresh):
+	case <-time.After(v.wait):
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -74,28 +71,20 @@ func (v *visible) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// refresh starts a count, unless the last one is recent or one is in flight. The channel is closed when
-// the count is done; it is nil if there is none to wait for.
-func (v *visible) refresh() <-chan struct{} {
+// refresh counts, unless the last count is recent. It returns nothing.
+func (v *visible) refresh() (any, error) {
+	now := v.now()
+	v.mu.Lock()
+	due := v.count != nil && (v.counted.IsZero() || now.Sub(v.counted) >= visibleFor)
+	v.mu.Unlock()
+	if !due {
+		return nil, nil
+	}
+	counts := v.countRuns(now)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	now := v.now()
-	switch {
-	case v.counting != nil:
-		return v.counting
-	case v.count == nil || !v.counted.IsZero() && now.Sub(v.counted) < visibleFor:
-		return nil
-	}
-	done := make(chan struct{})
-	v.counting, v.counted = done, now
-	go func() {
-		got := v.countRuns(now)
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.counts, v.counting = got, nil
-		close(done)
-	}()
-	return done
+	v.counts, v.counted = counts, now
+	return nil, nil
 }
 
 // countRuns counts the runs of each age; it returns nil on errors.

@@ -67,13 +67,10 @@ func (p *player) progress() int {
 func (p *player) noteWaiting(st *contract.Status) {
 	if len(st.Requests) > 0 {
 		q := &st.Requests[0]
-		p.differ("", "what the run waits for", "an answer of the recording, or the run's end", fmt.Sprintf("%s: %s (request %s)", q.Kind, q.Text, q.ID))
+		p.note("", "what the run waits for", "an answer of the recording, or the run's end", fmt.Sprintf("%s: %s (request %s)", q.Kind, q.Text, q.ID))
 		return
 	}
-	d, what := p.held()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if d != nil {
+	if d, what := p.held(); d != nil {
 		p.noteAt(d.Line, "", "what comes next", what, "nothing more")
 		return
 	}
@@ -87,7 +84,7 @@ func (p *player) toBeCancelled() bool {
 	defer p.mu.Unlock()
 	s := p.rec.Expect.Status
 	ended := s == contract.StatusCancelled || s == Terminated
-	if len(p.found) > 0 && (ended || len(p.rec.Inbox) > 0) {
+	if p.diverged() && (ended || len(p.rec.Inbox) > 0) {
 		return true
 	}
 	if !ended || slices.ContainsFunc(p.gates, func(g *gate) bool { return len(g.pending) > 0 }) {

@@ -14,7 +14,6 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/agent"
-	"weft/workflows/plan"
 )
 
 // register registers the real activities for models, with the script, and recorded results for the rest.
@@ -41,7 +40,7 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	at := p.place(ctx)
 	c := p.byAt[at]
 	if c == nil || c.Kind != kind {
-		p.differ(at, "a call that the recording does not have", "no such call", strings.TrimSpace(kind+" "+asked))
+		p.note(at, "a call that the recording does not have", "no such call", strings.TrimSpace(kind+" "+asked))
 		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "the recording has no call " + at}).Wire()
 	}
 	p.mu.Lock()
@@ -80,7 +79,7 @@ func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.M
 		return nil, err
 	}
 	if c.Sent != nil && sent != nil && *c.Sent != *sent {
-		p.differ(c.At, "what the model is sent", *c.Sent, *sent)
+		p.note(c.At, "what the model is sent", *c.Sent, *sent)
 	}
 	for _, e := range in.Tail {
 		if len(e.Message) > 0 {
@@ -102,7 +101,7 @@ func (p *player) judge(ctx context.Context, in contract.JudgeInput) (*contract.J
 		return nil, err
 	}
 	if c.Question != "" && c.Question != in.Question {
-		p.differ(c.At, "the question", c.Question, in.Question)
+		p.note(c.At, "the question", c.Question, in.Question)
 	}
 	return answer(ctx, p, c, in, p.real.EvaluateCondition, func(o *contract.JudgeResult) []contract.Fallback { return o.Fallbacks })
 }
@@ -112,7 +111,7 @@ func answer[In, Out any](ctx context.Context, p *player, c *Call, in In, run fun
 	out, err := run(ctx, in)
 	if err != nil {
 		f := contract.FailureOf(err)
-		p.differ(c.At, "the model does not answer", "an answer", f.Class+": "+f.Text)
+		p.note(c.At, "the model does not answer", "an answer", f.Class+": "+f.Text)
 		return nil, err
 	}
 	p.switches(c, switched(out))
@@ -132,7 +131,7 @@ func (p *player) switches(c *Call, got []contract.Fallback) {
 		return strings.Join(out, ", ")
 	}
 	if want, is := text(c.Fallbacks), text(Switches(got)); want != is {
-		p.differ(c.At, "the models that could not answer", want, is)
+		p.note(c.At, "the models that could not answer", want, is)
 	}
 }
 
@@ -161,9 +160,9 @@ func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.Too
 	}
 	switch {
 	case c.Tool != in.Name:
-		p.differ(c.At, "the tool", c.Tool, in.Name)
+		p.note(c.At, "the tool", c.Tool, in.Name)
 	case len(c.Arguments) > 0 && len(args) > 0 && !Same(c.Arguments, args):
-		p.differ(c.At, "the arguments of the tool "+in.Name, string(c.Arguments), string(args))
+		p.note(c.At, "the arguments of the tool "+in.Name, string(c.Arguments), string(args))
 	}
 	raw := c.Data
 	if c.Result != nil {
@@ -184,10 +183,7 @@ func (p *player) arguments(in *contract.ToolInput) json.RawMessage {
 	if len(in.Arguments) > 0 || in.Call == nil {
 		return in.Arguments
 	}
-	p.mu.Lock()
-	raw := p.content[in.Call.SHA]
-	p.mu.Unlock()
-	return ArgumentsIn(raw, in.CallID)
+	return ArgumentsIn(p.stored(in.Call.SHA), in.CallID)
 }
 
 // ArgumentsIn finds the arguments of a call in an assistant's stored message, or nil.
@@ -261,12 +257,7 @@ func Sent(tail []contract.TailEntry, text func(sha string) (string, bool)) *stri
 }
 
 // text is that of a stored message, if it is known and has no parts of its own.
-func (p *player) text(sha string) (string, bool) {
-	p.mu.Lock()
-	raw := p.content[sha]
-	p.mu.Unlock()
-	return TextOf(raw)
-}
+func (p *player) text(sha string) (string, bool) { return TextOf(p.stored(sha)) }
 
 // TextOf is the text of a stored message; false where it has parts, or is none.
 func TextOf(raw json.RawMessage) (string, bool) {
@@ -309,8 +300,6 @@ func Execution(at string) (node string, step int) {
 	}
 	return "", 0
 }
-
-func nodePath(id string) string { return plan.NodePath(id) }
 
 // Same compares JSON by what it says.
 func Same(a, b json.RawMessage) bool {

@@ -63,7 +63,9 @@ func (g *gate) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 		}
 	}
 	g.started = true
-	g.p.joined(g)
+	g.p.mu.Lock()
+	g.p.gates = append(g.p.gates, g)
+	g.p.mu.Unlock()
 	for _, d := range g.pending {
 		for i := range d.Turns {
 			g.expected[d.Turns[i].key()] = &d.Turns[i]
@@ -154,7 +156,7 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 func (g *gate) signal(ctx workflow.Context, name string, v any) {
 	payload, err := converter.GetDefaultDataConverter().ToPayloads(v)
 	if err != nil {
-		g.p.differ("", name, "something that can be sent", err.Error())
+		g.p.note("", name, "something that can be sent", err.Error())
 		return
 	}
 	g.pass(ctx, &interceptor.HandleSignalInput{SignalName: name, Arg: payload})
@@ -162,7 +164,7 @@ func (g *gate) signal(ctx workflow.Context, name string, v any) {
 
 func (g *gate) pass(ctx workflow.Context, in *interceptor.HandleSignalInput) {
 	if err := g.Next.HandleSignal(ctx, in); err != nil {
-		g.p.differ("", in.SignalName, "that the run takes it", err.Error())
+		g.p.note("", in.SignalName, "that the run takes it", err.Error())
 	}
 }
 
@@ -178,7 +180,7 @@ func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalIn
 		got := NewTurnOf(g.p.below(message.Session), &message.Turn)
 		if want := g.expected[got.key()]; want != nil {
 			g.turns[got.key()] = in
-			g.p.compareHeld(want, &got)
+			g.p.compareTurn(want, &got)
 			return nil
 		}
 	case in.SignalName == contract.UpdatePrompt:
@@ -289,35 +291,14 @@ func (p *player) below(id string) string {
 	return strings.TrimPrefix(id, p.rec.ID+"/")
 }
 
-// compareHeld compares how a turn below ended.
-func (p *player) compareHeld(want, got *TurnOf) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.compareTurn(want, got)
-}
-
-func (p *player) joined(g *gate) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.gates = append(p.gates, g)
-}
-
 // freed reports whether the run has become another one, for which the recorded order is none.
-func (p *player) freed() bool {
-	if len(p.rec.Inbox) == 0 {
-		return true
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.found) > 0
-}
+func (p *player) freed() bool { return len(p.rec.Inbox) == 0 || p.diverged() }
 
 // held is the first delivery that lacks something, and what; "" where all have been given.
 func (p *player) held() (d *Delivery, what string) {
 	p.mu.Lock()
-	all := p.gates
-	p.mu.Unlock()
-	for _, g := range all {
+	defer p.mu.Unlock()
+	for _, g := range p.gates {
 		if len(g.pending) > 0 {
 			if what := g.missing(g.pending[0]); what != "" {
 				return g.pending[0], what
@@ -325,15 +306,10 @@ func (p *player) held() (d *Delivery, what string) {
 		}
 	}
 	for i := range p.rec.Inbox {
-		if p.rec.Inbox[i].Run != "" && !p.known(p.rec.Inbox[i].Run) {
-			return &p.rec.Inbox[i], fmt.Sprintf("that the session %s is started", p.rec.Inbox[i].Run)
+		d := &p.rec.Inbox[i]
+		if d.Run != "" && !slices.ContainsFunc(p.gates, func(g *gate) bool { return g.place == d.Run }) {
+			return d, fmt.Sprintf("that the session %s is started", d.Run)
 		}
 	}
 	return nil, ""
-}
-
-func (p *player) known(place string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.gates, func(g *gate) bool { return g.place == place })
 }

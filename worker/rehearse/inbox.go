@@ -96,7 +96,7 @@ func (t *TurnOf) String() string {
 	return fmt.Sprintf("turn %d of the session %s", t.N, t.Session)
 }
 
-// compareTurn notes what a turn gave otherwise than it is recorded. Its caller holds the lock.
+// compareTurn notes what a turn gave otherwise than it is recorded.
 func (p *player) compareTurn(want, got *TurnOf) {
 	note := func(what, expected, is string) {
 		p.noteAt(want.Line, "", what+" of "+want.String(), expected, is)
@@ -121,7 +121,7 @@ func given(t *TurnOf) string {
 	return deref(t.ResultText)
 }
 
-// turnsBefore compares the turns of a run without a result. Its caller holds the lock.
+// turnsBefore compares the turns of a run without a result.
 func (p *player) turnsBefore(want []TurnOf) {
 	var have []contract.Turn
 	v, err := p.env.QueryWorkflow(contract.QueryTurns)
@@ -144,7 +144,7 @@ func (p *player) turnsBefore(want []TurnOf) {
 	}
 }
 
-// turns compares the turns of the run itself. Its caller holds the lock.
+// turns compares the turns of the run itself.
 func (p *player) turns(want []TurnOf, have []contract.Turn) {
 	for i := range want {
 		if i >= len(have) {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
@@ -18,6 +20,7 @@ import (
 	"weft/activities/llm"
 	"weft/worker/host"
 	"weft/workflows"
+	"weft/workflows/plan"
 )
 
 // Divergence is where a run did something else than the recording.
@@ -63,20 +66,23 @@ type player struct {
 	byAt   map[string]*Call
 	answer []bool
 
-	mu      sync.Mutex
-	content map[string]json.RawMessage
-	made    map[string]bool
-	found   []Divergence
-	gates   []*gate
+	// content holds stored bytes, a [json.RawMessage] each, by their hash.
+	content sync.Map
+	// mu guards what follows, and answer.
+	mu    sync.Mutex
+	made  map[string]bool
+	gates []*gate
 	// took is how many turns the run took.
 	took int
+	// noting guards found; it may be locked after mu.
+	noting sync.Mutex
+	found  []Divergence
 }
 
 // Play runs a recording again and says where it first becomes another run. Its error is a fault
 // of the rehearsal itself.
 func Play(r *Recording) (rep *Report, err error) {
-	p := &player{rec: r, byAt: map[string]*Call{}, answer: make([]bool, len(r.Answers)),
-		content: map[string]json.RawMessage{}, made: map[string]bool{}}
+	p := &player{rec: r, byAt: map[string]*Call{}, answer: make([]bool, len(r.Answers)), made: map[string]bool{}}
 	for i := range r.Calls {
 		p.byAt[r.Calls[i].At] = &r.Calls[i]
 	}
@@ -85,7 +91,7 @@ func Play(r *Recording) (rep *Report, err error) {
 		return nil, err
 	}
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(silent{})
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	p.env = suite.NewTestWorkflowEnvironment()
 	p.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: patience, Interceptors: []interceptor.WorkerInterceptor{&gates{p: p}}})
 	p.env.SetTestTimeout(patience)
@@ -143,10 +149,13 @@ func (p *player) keepValue(v any) error {
 	return nil
 }
 
-func (p *player) keep(raw json.RawMessage) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.content[contract.SHA(raw)] = raw
+func (p *player) keep(raw json.RawMessage) { p.content.Store(contract.SHA(raw), raw) }
+
+// stored gives what has been kept, or nil.
+func (p *player) stored(sha string) json.RawMessage {
+	raw, _ := p.content.Load(sha)
+	out, _ := raw.(json.RawMessage)
+	return out
 }
 
 // Transcript asks a run for a thread; see [activities.Source].
@@ -157,10 +166,7 @@ func (p *player) Transcript(ctx context.Context, id, _ string, q contract.Transc
 
 // Content gives stored bytes: known ones, or those of a run.
 func (p *player) Content(ctx context.Context, id, _ string, q contract.ContentQuery) (*contract.ContentPage, error) {
-	p.mu.Lock()
-	raw, ok := p.content[q.SHA]
-	p.mu.Unlock()
-	if ok && q.Offset <= len(raw) {
+	if raw := p.stored(q.SHA); raw != nil && q.Offset <= len(raw) {
 		return &contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil
 	}
 	var page contract.ContentPage
@@ -197,14 +203,7 @@ func (p *player) place(ctx context.Context) string {
 	return strings.TrimPrefix(activities.PlaceOf(ctx), p.rec.ID+"/")
 }
 
-// differ notes a divergence of a call.
-func (p *player) differ(at, what, expected, got string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.note(at, what, expected, got)
-}
-
-// note is differ for who holds the lock.
+// note notes a divergence of a call, or of the run's end.
 func (p *player) note(at, what, expected, got string) {
 	line := p.rec.Expect.Line
 	if c := p.byAt[at]; c != nil {
@@ -219,10 +218,19 @@ func (p *player) noteAt(line int, at, what, expected, got string) {
 	if at != "" {
 		d.Node, d.Step = Execution(at)
 		if s := p.rec.Run.Flow.Source; s != nil && d.Node != "" && p.rec.Run.Flow.Plan.Node(d.Node) != nil {
-			d.FlowAt = s.At(nodePath(d.Node))
+			d.FlowAt = s.At(plan.NodePath(d.Node))
 		}
 	}
+	p.noting.Lock()
+	defer p.noting.Unlock()
 	p.found = append(p.found, d)
+}
+
+// diverged reports whether the run has become another one.
+func (p *player) diverged() bool {
+	p.noting.Lock()
+	defer p.noting.Unlock()
+	return len(p.found) > 0
 }
 
 // report compares the end. Calls of branches that are still running no longer count.
@@ -230,7 +238,7 @@ func (p *player) report() *Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rep := &Report{File: p.rec.Name}
-	early := len(p.found) > 0
+	early := p.diverged()
 	for i := range p.rec.Calls {
 		c := &p.rec.Calls[i]
 		switch {
@@ -242,6 +250,8 @@ func (p *player) report() *Report {
 	}
 	rep.Status = p.ended()
 	rep.Turns = p.took
+	p.noting.Lock()
+	defer p.noting.Unlock()
 	if len(p.found) > 0 {
 		rep.First, rep.Others = &p.found[0], len(p.found)-1
 	}
@@ -249,7 +259,7 @@ func (p *player) report() *Report {
 	return rep
 }
 
-// ended compares how the run ended and gives its status. Its caller holds the lock.
+// ended compares how the run ended and gives its status.
 func (p *player) ended() string {
 	want := &p.rec.Expect
 	err := p.env.GetWorkflowError()
@@ -284,7 +294,7 @@ func (p *player) ended() string {
 // Terminated is the status of a run that was ended from outside, without its doing.
 const Terminated = "terminated"
 
-// result compares what the run gave. Its caller holds the lock.
+// result compares what the run gave.
 func (p *player) result(want *Expect) {
 	var out contract.RunResult
 	if err := p.env.GetWorkflowResult(&out); err != nil {
@@ -306,11 +316,3 @@ func (p *player) result(want *Expect) {
 		p.note("", "the result's data", string(want.ResultData), string(out.ResultData))
 	}
 }
-
-// silent drops Temporal's log.
-type silent struct{}
-
-func (silent) Debug(string, ...any) {}
-func (silent) Info(string, ...any)  {}
-func (silent) Warn(string, ...any)  {}
-func (silent) Error(string, ...any) {}

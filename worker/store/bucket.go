@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,26 +16,9 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Bucket names the S3-compatible bucket that stores payloads.
-type Bucket struct {
-	// Name is the bucket's name.
-	Name string
-	// Endpoint is the URL of the service, http or https; empty: Amazon S3.
-	Endpoint string
-	// Region is the bucket's region; empty: us-east-1.
-	Region string
-	// Prefix begins the names of all objects. The namespace follows, so that several
-	// namespaces can share a bucket.
-	Prefix, Namespace string
-	// AccessKey, SecretKey and SessionToken sign requests. Without them the machine's own role does.
-	AccessKey, SecretKey, SessionToken string
-	// VirtualHost makes the bucket's name part of the host instead of the path.
-	VirtualHost bool
-}
-
 // bucket stores each payload in an object, PREFIX/NAMESPACE/ab/abcd….
 type bucket struct {
-	Bucket
+	Settings
 	client *minio.Client
 	base   string
 }
@@ -46,40 +30,26 @@ const tries = 3
 // openTimeout bounds the request that checks whether the bucket exists.
 const openTimeout = 10 * time.Second
 
-// openBucket checks the settings and that the bucket can be reached.
-func openBucket(s Settings) (backend, error) {
-	b, err := newBucket(s)
-	if err != nil {
-		return nil, err
-	}
+func (b *bucket) check() error { return nil }
+
+func (b *bucket) open() error {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	switch exists, err := b.client.BucketExists(ctx, b.Name); {
+	switch exists, err := b.client.BucketExists(ctx, b.Bucket); {
 	case err != nil:
-		return nil, fmt.Errorf("store.bucket %q at %s cannot be used: %w; check store.endpoint, store.region and the keys", b.Name, b.service(), shorten(err))
+		return fmt.Errorf("store.bucket %q at %s cannot be used: %w; check store.endpoint, store.region and the keys", b.Bucket, b.service(), shorten(err))
 	case !exists:
-		return nil, fmt.Errorf("store.bucket %q does not exist at %s; create it, or name another", b.Name, b.service())
+		return fmt.Errorf("store.bucket %q does not exist at %s; create it, or name another", b.Bucket, b.service())
 	}
-	return b, nil
-}
-
-// checkBucket checks the settings, without a request.
-func checkBucket(s Settings) error {
-	_, err := newBucket(s)
-	return err
+	return nil
 }
 
 // service is the URL of the service.
-func (b *bucket) service() string {
-	if b.Endpoint == "" {
-		return "https://s3.amazonaws.com"
-	}
-	return b.Endpoint
-}
+func (b *bucket) service() string { return cmp.Or(b.Endpoint, "https://s3.amazonaws.com") }
 
 // newBucket makes a bucket's client, without a request.
-func newBucket(s Settings) (*bucket, error) {
-	b := &bucket{Bucket: s.Bucket}
+func newBucket(s Settings) (backend, error) {
+	b := &bucket{Settings: s}
 	u, err := serviceURL(b.service())
 	if err != nil {
 		return nil, err
@@ -97,13 +67,9 @@ func newBucket(s Settings) (*bucket, error) {
 	if b.VirtualHost {
 		lookup = minio.BucketLookupDNS
 	}
-	region := b.Region
-	if region == "" {
-		region = "us-east-1"
-	}
-	b.client, err = minio.New(u.Host, &minio.Options{Creds: keys, Secure: u.Scheme == "https", Region: region, BucketLookup: lookup, MaxRetries: tries})
+	b.client, err = minio.New(u.Host, &minio.Options{Creds: keys, Secure: u.Scheme == "https", Region: cmp.Or(b.Region, "us-east-1"), BucketLookup: lookup, MaxRetries: tries})
 	if err != nil {
-		return nil, fmt.Errorf("store.bucket %q: %w", b.Name, err)
+		return nil, fmt.Errorf("store.bucket %q: %w", b.Bucket, err)
 	}
 	return b, nil
 }
@@ -130,16 +96,16 @@ func shorten(err error) error {
 	return fmt.Errorf("%s (%d %s)", r.Message, r.StatusCode, r.Code)
 }
 
-func (b *bucket) id() string { return "s3:" + b.Name + "/" + b.base }
+func (b *bucket) id() string { return "s3:" + b.Bucket + "/" + b.base }
 
 // String describes the bucket with the prefix, for messages.
-func (b *bucket) String() string { return "bucket " + b.Name + "/" + b.base }
+func (b *bucket) String() string { return "bucket " + b.Bucket + "/" + b.base }
 
 func (b *bucket) object(key string) string { return b.base + key[:2] + "/" + key }
 
 // put writes an object atomically. One that exists already becomes new.
 func (b *bucket) put(ctx context.Context, key string, data []byte) error {
-	_, err := b.client.PutObject(ctx, b.Name, b.object(key), strings.NewReader(string(data)), int64(len(data)),
+	_, err := b.client.PutObject(ctx, b.Bucket, b.object(key), strings.NewReader(string(data)), int64(len(data)),
 		minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true})
 	if err != nil {
 		return shorten(err)
@@ -149,7 +115,7 @@ func (b *bucket) put(ctx context.Context, key string, data []byte) error {
 
 // get reads an object. Only the service's own answer proves that it does not exist.
 func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
-	o, err := b.client.GetObject(ctx, b.Name, b.object(key), minio.GetObjectOptions{})
+	o, err := b.client.GetObject(ctx, b.Bucket, b.object(key), minio.GetObjectOptions{})
 	if err != nil {
 		return nil, shorten(err)
 	}
@@ -158,9 +124,7 @@ func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
 	switch r := minio.ToErrorResponse(err); {
 	case err == nil:
 		return data, nil
-	case r.Code == "NoSuchKey":
-		return nil, fs.ErrNotExist
-	case r.StatusCode == http.StatusNotFound && r.Code == "":
+	case r.Code == "NoSuchKey", r.StatusCode == http.StatusNotFound && r.Code == "":
 		return nil, fs.ErrNotExist
 	}
 	return nil, shorten(err)
@@ -173,7 +137,7 @@ func (b *bucket) sweep(ctx context.Context, before time.Time) (Swept, error) {
 	var failed error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for o := range b.client.ListObjects(ctx, b.Name, minio.ListObjectsOptions{Prefix: b.base, Recursive: true}) {
+	for o := range b.client.ListObjects(ctx, b.Bucket, minio.ListObjectsOptions{Prefix: b.base, Recursive: true}) {
 		if o.Err != nil {
 			return out, fmt.Errorf("sweep %s: %w", b, shorten(o.Err))
 		}
@@ -183,7 +147,7 @@ func (b *bucket) sweep(ctx context.Context, before time.Time) (Swept, error) {
 		}
 		old := o.LastModified.Before(before)
 		if old {
-			now, err := b.client.StatObject(ctx, b.Name, o.Key, minio.StatObjectOptions{})
+			now, err := b.client.StatObject(ctx, b.Bucket, o.Key, minio.StatObjectOptions{})
 			old = err == nil && now.LastModified.Before(before)
 		}
 		if !old {
@@ -191,7 +155,7 @@ func (b *bucket) sweep(ctx context.Context, before time.Time) (Swept, error) {
 			out.Held += o.Size
 			continue
 		}
-		if err := b.client.RemoveObject(ctx, b.Name, o.Key, minio.RemoveObjectOptions{}); err != nil {
+		if err := b.client.RemoveObject(ctx, b.Bucket, o.Key, minio.RemoveObjectOptions{}); err != nil {
 			if failed == nil {
 				failed = fmt.Errorf("sweep %s: %w", b, shorten(err))
 			}

@@ -42,8 +42,8 @@ func newS3(t *testing.T) (*s3, Settings) {
 	s := &s3{objects: map[string]object{}}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
-	return s, Settings{Threshold: DefaultThreshold, MaxPayload: DefaultMaxPayload, Bucket: Bucket{
-		Name: "payloads", Endpoint: srv.URL, Prefix: "weft/", Namespace: "default", AccessKey: s3Key, SecretKey: s3Secret}}
+	return s, Settings{Threshold: DefaultThreshold, MaxPayload: DefaultMaxPayload,
+		Bucket: "payloads", Endpoint: srv.URL, Prefix: "weft/", Namespace: "default", AccessKey: s3Key, SecretKey: s3Secret}
 }
 
 func s3Error(w http.ResponseWriter, status int, code string) {
@@ -158,7 +158,7 @@ func TestBucketKeepsPayloads(t *testing.T) {
 	if err != nil || string(back[0].GetData()) != "one" || string(back[1].GetData()) != "two" {
 		t.Fatalf("%v, %v", back, err)
 	}
-	settings.Bucket.Namespace = "prod"
+	settings.Namespace = "prod"
 	if _, err := fetch(opened(t, settings), claims[0]); contract.FailureOf(err).Class != contract.ClassUnavailable {
 		t.Errorf("another namespace's store says %v", err)
 	}
@@ -221,11 +221,11 @@ func TestBucketThatCannotBeUsed(t *testing.T) {
 		change func(*Settings)
 		want   string
 	}{
-		"another bucket":   {func(s *Settings) { s.Bucket.Name = "other-payloads" }, `store.bucket "other-payloads" does not exist`},
-		"another key":      {func(s *Settings) { s.Bucket.AccessKey = "AKIAother" }, "cannot be used"},
-		"no URL":           {func(s *Settings) { s.Bucket.Endpoint = "minio:9000" }, "store.endpoint is not the URL"},
-		"a URL with a key": {func(s *Settings) { s.Bucket.Endpoint = "http://u:canary@127.0.0.1:1" }, "store.endpoint is not the URL"},
-		"no name":          {func(s *Settings) { s.Bucket.Name = "A" }, "cannot be used"},
+		"another bucket":   {func(s *Settings) { s.Bucket = "other-payloads" }, `store.bucket "other-payloads" does not exist`},
+		"another key":      {func(s *Settings) { s.AccessKey = "AKIAother" }, "cannot be used"},
+		"no URL":           {func(s *Settings) { s.Endpoint = "minio:9000" }, "store.endpoint is not the URL"},
+		"a URL with a key": {func(s *Settings) { s.Endpoint = "http://u:canary@127.0.0.1:1" }, "store.endpoint is not the URL"},
+		"no name":          {func(s *Settings) { s.Bucket = "A" }, "cannot be used"},
 		"a folder besides": {func(s *Settings) { s.Dir = t.TempDir() }, "set only one of them"},
 	} {
 		s := settings

@@ -16,7 +16,8 @@ import (
 // directory stores each payload in a file, DIR/ab/abcd…, written under another name first.
 // Only the file system is shared, so that workers on several machines can use one.
 type directory struct {
-	dir, name string
+	// setting is the directory as the settings name it, dir its absolute path; name is the store's id.
+	setting, dir, name string
 }
 
 // nameFile contains the store's id: another directory is another store, even if it is mounted at the
@@ -29,72 +30,75 @@ const (
 	sweptSuffix = ".swept"
 )
 
-// checkDirectory reports why the directory cannot be used, as far as the file system shows it.
-func checkDirectory(s Settings) error {
+func newDirectory(s Settings) (backend, error) {
 	dir, err := filepath.Abs(s.Dir)
 	if err != nil {
-		return fmt.Errorf("store.dir %q: %w", s.Dir, err)
+		return nil, fmt.Errorf("store.dir %q: %w", s.Dir, err)
 	}
-	if raw, err := os.ReadFile(filepath.Join(dir, nameFile)); err == nil && strings.TrimSpace(string(raw)) == "" {
-		return fmt.Errorf("store.dir %q cannot be used: %s is empty; name a directory that the worker can read and write", s.Dir, nameFile)
-	}
-	for at := dir; ; at = filepath.Dir(at) {
+	return &directory{setting: s.Dir, dir: dir}, nil
+}
+
+func (d *directory) check() error {
+	for at := d.dir; ; at = filepath.Dir(at) {
 		switch info, err := os.Stat(at); {
 		case errors.Is(err, fs.ErrPermission):
-			return fmt.Errorf("store.dir %q cannot be used: %w; name a directory that the worker can read and write", s.Dir, err)
+			return d.unusable(err)
 		case err == nil && !info.IsDir():
-			return fmt.Errorf("store.dir %q cannot be created: %s is not a directory; name a directory that the worker can write", s.Dir, at)
+			return fmt.Errorf("store.dir %q cannot be created: %s is not a directory; name a directory that the worker can write", d.setting, at)
 		case err == nil || at == filepath.Dir(at):
+			if _, err := d.readID(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return d.unusable(err)
+			}
 			return nil
 		}
 	}
 }
 
-// openDirectory creates the directory, if it does not exist, and identifies it.
-func openDirectory(s Settings) (backend, error) {
-	dir, err := filepath.Abs(s.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("store.dir %q: %w", s.Dir, err)
-	}
-	d := &directory{dir: dir}
+// open creates the directory, if it does not exist, and identifies it.
+func (d *directory) open() error {
 	// Payloads are conversations: no other user of the machine may read them.
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("store.dir %q cannot be created: %w; name a directory that the worker can write", s.Dir, err)
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return fmt.Errorf("store.dir %q cannot be created: %w; name a directory that the worker can write", d.setting, err)
 	}
 	if err := d.identify(); err != nil {
-		return nil, fmt.Errorf("store.dir %q cannot be used: %w; name a directory that the worker can read and write", s.Dir, err)
+		return d.unusable(err)
 	}
-	return d, nil
+	return nil
+}
+
+func (d *directory) unusable(err error) error {
+	return fmt.Errorf("store.dir %q cannot be used: %w; name a directory that the worker can read and write", d.setting, err)
 }
 
 // identify reads the store's id, or creates it. Of several processes that do so at once one succeeds.
-func (d *directory) identify() error {
-	file := filepath.Join(d.dir, nameFile)
-	raw, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		temp, err := d.temp(d.dir, []byte(strings.ToLower(rand.Text())+"\n"))
-		if err != nil {
-			return err
-		}
-		defer os.Remove(temp)
-		// A link does not replace an existing file.
-		if err := os.Link(temp, file); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		if err := syncDir(d.dir); err != nil {
-			return err
-		}
-		raw, err = os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		d.name = strings.TrimSpace(string(raw))
-		return nil
+func (d *directory) identify() (err error) {
+	d.name, err = d.readID()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	if d.name = strings.TrimSpace(string(raw)); err == nil && d.name == "" {
-		err = fmt.Errorf("%s is empty", file)
+	temp, err := d.temp(d.dir, []byte(strings.ToLower(rand.Text())+"\n"))
+	if err != nil {
+		return err
 	}
+	defer os.Remove(temp)
+	// A link does not replace an existing file.
+	if err := os.Link(temp, filepath.Join(d.dir, nameFile)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := syncDir(d.dir); err != nil {
+		return err
+	}
+	d.name, err = d.readID()
 	return err
+}
+
+func (d *directory) readID() (string, error) {
+	raw, err := os.ReadFile(filepath.Join(d.dir, nameFile))
+	id := strings.TrimSpace(string(raw))
+	if err == nil && id == "" {
+		err = fmt.Errorf("%s is empty", nameFile)
+	}
+	return id, err
 }
 
 func (d *directory) id() string { return d.name }
@@ -108,19 +112,15 @@ func (d *directory) file(key string) string { return filepath.Join(d.dir, key[:2
 // marked as new, so that a sweep keeps it.
 func (d *directory) put(_ context.Context, key string, data []byte) error {
 	file := d.file(key)
-	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
-		if d.renew(file) {
-			return nil
-		}
-		// A sweep has removed it.
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) && d.renew(file) {
+		return nil
 	}
 	folder := filepath.Dir(file)
-	if err := os.Mkdir(folder, 0o700); err == nil {
+	err := os.Mkdir(folder, 0o700)
+	if err == nil {
 		err = syncDir(d.dir)
-		if err != nil {
-			return err
-		}
-	} else if !errors.Is(err, fs.ErrExist) {
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	temp, err := d.temp(folder, data)
@@ -152,19 +152,14 @@ func (d *directory) temp(folder string, data []byte) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(data); err != nil {
-		return "", err
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
-		return "", err
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
 	}
-	return f.Name(), f.Close()
+	return f.Name(), err
 }
 
 // syncDir makes a new name in a folder last.
@@ -210,13 +205,12 @@ func (d *directory) get(_ context.Context, key string) ([]byte, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return data, err
 	}
-	raw, idErr := os.ReadFile(filepath.Join(d.dir, nameFile))
-	switch {
+	switch id, idErr := d.readID(); {
 	case errors.Is(idErr, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s has no %s: is it mounted?", d.dir, nameFile)
 	case idErr != nil:
 		return nil, idErr
-	case strings.TrimSpace(string(raw)) != d.name:
+	case id != d.name:
 		return nil, fmt.Errorf("%s was the store %s when this worker started and is another now", d.dir, d.name)
 	}
 	return nil, err

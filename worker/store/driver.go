@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"regexp"
 	"strconv"
-	"sync"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/converter"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"weft/activities/contract"
@@ -47,14 +49,16 @@ func (d *driver) Type() string { return "weft" }
 // the limit, else unavailable, which is retried.
 func (d *driver) Store(ctx converter.StorageDriverStoreContext, list []*commonpb.Payload) ([]converter.StorageDriverClaim, error) {
 	claims := make([]converter.StorageDriverClaim, len(list))
-	limiter := ctx.GetLimiter()
-	err := each(len(list), func(i int) error {
-		return limiter.Permit(ctx.Context, list[i], func() (err error) {
-			claims[i], err = d.put(ctx.Context, list[i])
-			return err
+	var all errgroup.Group
+	for i, p := range list {
+		all.Go(func() error {
+			return ctx.GetLimiter().Permit(ctx.Context, p, func() (err error) {
+				claims[i], err = d.put(ctx.Context, p)
+				return err
+			})
 		})
-	})
-	return claims, err
+	}
+	return claims, all.Wait()
 }
 
 func (d *driver) put(ctx context.Context, p *commonpb.Payload) (converter.StorageDriverClaim, error) {
@@ -92,14 +96,16 @@ const noStore = "set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCK
 // fails instead of every attempt of the workflow task.
 func (d *driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(claims))
-	limiter := ctx.GetLimiter()
-	err := each(len(claims), func(i int) error {
-		return limiter.Permit(ctx.Context, claims[i], func() (err error) {
-			out[i], err = d.fetch(ctx.Context, claims[i].ClaimData)
-			return err
+	var all errgroup.Group
+	for i, claim := range claims {
+		all.Go(func() error {
+			return ctx.GetLimiter().Permit(ctx.Context, claim, func() (err error) {
+				out[i], err = d.fetch(ctx.Context, claim.ClaimData)
+				return err
+			})
 		})
-	})
-	return out, err
+	}
+	return out, all.Wait()
 }
 
 // hexKey keeps a forged claim from naming anything but a payload.
@@ -120,12 +126,11 @@ func (d *driver) fetch(ctx context.Context, claim map[string]string) (*commonpb.
 		return lost("a claim names the payload %s, which is not a SHA-256", quote(key))
 	}
 	data, err := d.read(ctx, key)
-	var bad damagedError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return lost("payload %s of %s bytes is no longer in %s", key, quote(claim[claimSize]), d.backend)
-	case errors.As(err, &bad):
-		return lost("payload %s of %s bytes is damaged in %s: its %d bytes have another SHA-256", key, quote(claim[claimSize]), d.backend, int(bad))
+	case errors.Is(err, errDamaged):
+		return lost("payload %s of %s bytes is damaged in %s: its %d bytes have another SHA-256", key, quote(claim[claimSize]), d.backend, len(data))
 	case err != nil:
 		return nil, &contract.Failure{Class: contract.ClassUnavailable,
 			Text:   fmt.Sprintf("read payload %s from %s: %v", key, d.backend, err),
@@ -138,11 +143,8 @@ func (d *driver) fetch(ctx context.Context, claim map[string]string) (*commonpb.
 	return p, nil
 }
 
-// damagedError is the error of bytes that do not have the hash of their key; it is their number.
-type damagedError int
-
-// Error is never shown.
-func (d damagedError) Error() string { return fmt.Sprintf("%d damaged bytes", int(d)) }
+// errDamaged is the error of bytes that do not have the hash of their key.
+var errDamaged = errors.New("damaged")
 
 // rereadDelay is the pause before a second read: a network file system may show a file a little late.
 const rereadDelay = time.Second
@@ -151,15 +153,11 @@ const rereadDelay = time.Second
 func (d *driver) read(ctx context.Context, key string) ([]byte, error) {
 	for try := 1; ; try++ {
 		data, err := d.backend.get(ctx, key)
-		if err == nil {
-			if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) == key {
-				return data, nil
-			}
-			err = damagedError(len(data))
+		if sum := sha256.Sum256(data); err == nil && hex.EncodeToString(sum[:]) != key {
+			err = errDamaged
 		}
-		var bad damagedError
-		if try > 1 || !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &bad) {
-			return nil, err
+		if try > 1 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDamaged) {
+			return data, err
 		}
 		select {
 		case <-ctx.Done():
@@ -183,18 +181,20 @@ func quote(s string) string {
 	return strconv.QuoteToASCII(s)
 }
 
-// each runs f for 0 to n-1 concurrently and returns the first error in that order.
-func each(n int, f func(int) error) error {
-	errs := make([]error, n)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { errs[i] = f(i) })
+// Fetch returns the payload that a claim names, or the payload itself. Its error is a
+// [contract.Failure].
+func (s *Store) Fetch(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
+	var ref sdkpb.ExternalStorageReference
+	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingProtoJSON ||
+		string(p.GetMetadata()[converter.MetadataMessageType]) != string(ref.ProtoReflect().Descriptor().FullName()) {
+		return p, nil
 	}
-	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	if protojson.Unmarshal(p.GetData(), &ref) != nil || ref.GetDriverName() != driverName {
+		return p, nil
 	}
-	return nil
+	own, err := s.driver.fetch(ctx, ref.GetClaimData())
+	if err == nil {
+		err = lostError(own)
+	}
+	return own, err
 }

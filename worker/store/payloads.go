@@ -14,42 +14,24 @@ import (
 	"weft/activities/contract"
 )
 
-// internal lists the results that only workers read, which are offloaded from the threshold on; arguments of calls
-// and children are marked where they are encoded. Everything else (a run's input and result, failures, results of queries and Updates) must be
-// readable for clients in any language: it stays inline as long as the server accepts it.
-var internal = typesOf(
-	contract.CompileFlowResult{}, contract.CatalogueResult{}, contract.ModelResult{}, contract.ToolResult{}, contract.JudgeResult{},
-	contract.CondenseResult{}, contract.SummariseResult{}, contract.ValidateAnswerResult{}, contract.ProgramResult{}, contract.BranchResult{},
-)
-
-func typesOf(values ...any) map[reflect.Type]bool {
-	out := map[reflect.Type]bool{}
-	for _, v := range values {
-		out[reflect.TypeOf(v)] = true
-	}
-	return out
-}
-
-// absent reports whether a value is a nil pointer.
-func absent(value any) bool {
-	v := reflect.ValueOf(value)
-	return v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// isInternal reports whether only workers read a value.
+// isInternal reports whether only workers read a value: it is offloaded from the threshold on. Arguments of
+// calls and children are marked where they are encoded. Everything else (a run's input and result, failures,
+// results of queries and Updates) must be readable for clients in any language: it stays inline as long as
+// the server accepts it.
 func isInternal(value any) bool {
-	t := reflect.TypeOf(value)
-	if t != nil && t.Kind() == reflect.Pointer {
-		if absent(value) {
-			return false
-		}
-		return isInternal(reflect.ValueOf(value).Elem().Interface())
+	v := reflect.Indirect(reflect.ValueOf(value))
+	if !v.IsValid() {
+		return false
 	}
-	if in, ok := value.(contract.RunInput); ok {
+	switch in := v.Interface().(type) {
+	case contract.RunInput:
 		// The interpreter starts sub-agents, and runs that continue.
 		return in.Snapshot != nil || in.Depth > 0
+	case contract.CompileFlowResult, contract.CatalogueResult, contract.ModelResult, contract.ToolResult, contract.JudgeResult,
+		contract.CondenseResult, contract.SummariseResult, contract.ValidateAnswerResult, contract.ProgramResult, contract.BranchResult:
+		return true
 	}
-	return internal[t]
+	return false
 }
 
 // selector selects the payloads to offload: those that only workers read, those that are too large for
@@ -111,7 +93,7 @@ func (c *payloads) markInternal(p *commonpb.Payload, value any) {
 		delete(p.Metadata, contract.MetadataInternal) // the store alone reads it
 		return
 	}
-	if o, ok := value.(interface{ IsOutside() bool }); ok && !absent(value) && o.IsOutside() {
+	if o, ok := value.(interface{ IsOutside() bool }); ok && reflect.Indirect(reflect.ValueOf(value)).IsValid() && o.IsOutside() {
 		p.Metadata[contract.MetadataInternal] = []byte(contract.InternalAlways)
 	} else if isInternal(value) {
 		p.Metadata[contract.MetadataInternal] = []byte(contract.InternalFromThreshold)

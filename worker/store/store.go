@@ -6,7 +6,7 @@
 // damage is always detected. The store does not limit what a run may hold: workflow code does,
 // by a limit that each run records.
 //
-// Start at [Open], then [kinds]: a new kind of storage is a file and one row there.
+// Start at [Open], then [backend], which a new kind of storage implements.
 package store
 
 import (
@@ -20,16 +20,23 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Settings say where payloads are stored. The zero value is no store.
+// Settings say where payloads are stored, a directory or a bucket that all workers and starters share.
+// The zero value is no store. The tags are those of worker/config.
 type Settings struct {
-	// Dir is a directory that all workers and starters share.
-	Dir string
-	// Bucket is a bucket that they share, instead.
-	Bucket Bucket
-	// Threshold is the size in bytes from which payloads that only workers read are offloaded.
-	Threshold int
-	// MaxPayload is the largest payload in bytes.
-	MaxPayload int
+	Dir         string `mapstructure:"dir" doc:"folder, shared by workers and starters, for payloads that are too large for Temporal; default: none"`
+	Bucket      string `mapstructure:"bucket" doc:"bucket of an S3-compatible service, instead of a folder"`
+	Endpoint    string `mapstructure:"endpoint" doc:"URL of the service; default: Amazon S3"`
+	Region      string `mapstructure:"region" doc:"region of the bucket; default: us-east-1"`
+	Prefix      string `mapstructure:"prefix" doc:"prefix of all object names; the namespace follows it"`
+	VirtualHost bool   `mapstructure:"virtual_host" default:"false" doc:"true: the bucket's name is part of the host, not of the path"`
+	Threshold   int    `mapstructure:"threshold" min:"1024" max:"2011136" default:"131072" doc:"size in bytes above which payloads that only workers read are stored, too"`
+	MaxPayload  int    `mapstructure:"max_payload" min:"2097152" max:"1073741824" default:"67108864" doc:"largest stored payload, in bytes"`
+	// Namespace follows the prefix, so that several namespaces can share a bucket.
+	Namespace string `mapstructure:"-"`
+	// AccessKey, SecretKey and SessionToken sign requests. Without them the machine's own role does.
+	AccessKey    string `mapstructure:"-"`
+	SecretKey    string `mapstructure:"-"`
+	SessionToken string `mapstructure:"-"`
 }
 
 // Bounds and defaults of [Settings].
@@ -47,6 +54,10 @@ const maxInline = 2 << 20
 
 // backend stores bytes by key. Implementations are safe for concurrent use by several processes.
 type backend interface {
+	// check reports what is wrong with the settings, without requests and without creating anything.
+	check() error
+	// open tries the storage, and creates it if that is possible.
+	open() error
 	// put stores bytes, and marks them as new if they exist already.
 	put(ctx context.Context, key string, data []byte) error
 	// get returns the bytes of a key. Its error is fs.ErrNotExist if, and only if, there are none.
@@ -59,28 +70,25 @@ type backend interface {
 	fmt.Stringer
 }
 
-// kind is a kind of storage. check looks only at the settings; open tries the storage as well.
-type kind struct {
-	name  string
-	given func(Settings) bool
-	check func(Settings) error
-	open  func(Settings) (backend, error)
-}
-
-// kinds is the table of all kinds. The first whose settings are given is used.
-var kinds = []kind{
-	{"bucket", func(s Settings) bool { return s.Bucket.Name != "" }, checkBucket, openBucket},
-	{"directory", func(s Settings) bool { return s.Dir != "" }, checkDirectory, openDirectory},
+// backend returns the storage of the settings, nil if they name none.
+func (s Settings) backend() (backend, error) {
+	switch {
+	case s.Dir != "" && s.Bucket != "":
+		return nil, fmt.Errorf("store.dir is %q and store.bucket %q; set only one of them", s.Dir, s.Bucket)
+	case s.Bucket != "":
+		return newBucket(s)
+	case s.Dir != "":
+		return newDirectory(s)
+	}
+	return nil, nil
 }
 
 // Most is the largest payload that the store accepts, in bytes; 0 without a store.
 func (s Settings) Most() int {
-	for _, k := range kinds {
-		if k.given(s) {
-			return s.MaxPayload
-		}
+	if s.Dir == "" && s.Bucket == "" {
+		return 0
 	}
-	return 0
+	return s.MaxPayload
 }
 
 // Store stores payloads. One that [Open] made of empty settings stores none.
@@ -92,41 +100,23 @@ type Store struct {
 // Open opens the store of the settings. It tries the storage, so that a wrong setting is found before
 // a run needs it. Settings with both a directory and a bucket are an error.
 func Open(s Settings) (*Store, error) {
-	if err := s.checkOne(); err != nil {
+	b, err := s.backend()
+	if err == nil && b != nil {
+		err = b.open()
+	}
+	if err != nil {
 		return nil, err
 	}
-	for _, k := range kinds {
-		if !k.given(s) {
-			continue
-		}
-		p, err := k.open(s)
-		if err != nil {
-			return nil, err
-		}
-		return &Store{settings: s, driver: &driver{backend: p, most: s.MaxPayload}}, nil
-	}
-	return &Store{driver: &driver{}}, nil
+	return &Store{settings: s, driver: &driver{backend: b, most: s.MaxPayload}}, nil
 }
 
 // Check reports what is wrong with the settings, without access to the storage.
 func Check(s Settings) error {
-	if err := s.checkOne(); err != nil {
+	b, err := s.backend()
+	if err != nil || b == nil {
 		return err
 	}
-	for _, k := range kinds {
-		if k.given(s) {
-			return k.check(s)
-		}
-	}
-	return nil
-}
-
-// checkOne rejects settings with two locations.
-func (s Settings) checkOne() error {
-	if s.Dir != "" && s.Bucket.Name != "" {
-		return fmt.Errorf("store.dir is %q and store.bucket %q; set only one of them", s.Dir, s.Bucket.Name)
-	}
-	return nil
+	return b.check()
 }
 
 // String describes the location; it is empty without a store.

@@ -35,45 +35,36 @@ func (s *Store) Sweep(ctx context.Context, age time.Duration) (Swept, error) {
 
 func (d *directory) sweep(ctx context.Context, before time.Time) (Swept, error) {
 	w := sweep{before: before}
-	folders, err := os.ReadDir(d.dir)
+	err := filepath.WalkDir(d.dir, func(file string, e fs.DirEntry, err error) error {
+		top := filepath.Dir(file) == d.dir
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case file == d.dir || top && (!e.IsDir() || len(e.Name()) == 2):
+			return nil
+		case e.IsDir():
+			return fs.SkipDir
+		}
+		if err := w.entry(file, e); err != nil && !errors.Is(err, fs.ErrNotExist) && w.failed == nil {
+			w.failed = err
+		}
+		return nil
+	})
+	if err == nil {
+		err = w.failed
+	}
 	if err != nil {
-		return w.Swept, fmt.Errorf("sweep %s: %w", d, err)
+		err = fmt.Errorf("sweep %s: %w", d, err)
 	}
-	for _, folder := range folders {
-		if !folder.IsDir() || len(folder.Name()) != 2 {
-			continue
-		}
-		if err := w.folder(ctx, filepath.Join(d.dir, folder.Name())); err != nil {
-			return w.Swept, fmt.Errorf("sweep %s: %w", d, err)
-		}
-	}
-	if w.failed != nil {
-		w.failed = fmt.Errorf("sweep %s: %w", d, w.failed)
-	}
-	return w.Swept, w.failed
+	return w.Swept, err
 }
 
 type sweep struct {
 	Swept
 	before time.Time
 	failed error
-}
-
-// folder sweeps one directory. Its error is that of a directory that cannot be read, or ctx's.
-func (w *sweep) folder(ctx context.Context, dir string) error {
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := w.entry(filepath.Join(dir, e.Name()), e); err != nil && !errors.Is(err, fs.ErrNotExist) && w.failed == nil {
-			w.failed = err
-		}
-	}
-	return nil
 }
 
 func (w *sweep) entry(file string, e fs.DirEntry) error {
