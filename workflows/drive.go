@@ -208,7 +208,7 @@ func starting(order []*branchRun) int {
 }
 
 // viewOf makes the view with which an execution starts.
-func (f *flowRun) viewOf(x *schedule.Execution) contract.View {
+func viewOf(f *flowRun, x *schedule.Execution) contract.View {
 	view, conflicts := f.sched.Begin(x)
 	f.conflicts = latestOf(append(f.conflicts, conflicts...))
 	return view
@@ -242,7 +242,7 @@ func bounded(f *flowRun, x *schedule.Execution, view *contract.View) error {
 
 // runHere runs one execution in this run.
 func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
-	view := f.viewOf(x)
+	view := viewOf(f, x)
 	id := f.sched.ID(x)
 	if err := cmp.Or(override(f, x, &view), bounded(f, x, &view)); err != nil {
 		f.sched.End(x)
@@ -300,7 +300,7 @@ func (f *flowRun) startBranches(ctx workflow.Context, ready []*schedule.Executio
 // startBranch starts the chain that begins with x, one of n that share what is left
 // of the budget, and of all that start together.
 func (f *flowRun) startBranch(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
-	view := f.viewOf(x)
+	view := viewOf(f, x)
 	if err := cmp.Or(override(f, x, &view), bounded(f, x, &view)); err != nil {
 		return nil, err
 	}
@@ -314,8 +314,8 @@ func (f *flowRun) startBranch(ctx workflow.Context, x *schedule.Execution, n, al
 		f.fetch(ctx, b, x.Suspended.Held)
 		return b, nil
 	}
-	if calls, ok := f.runsInPlace(x); ok {
-		f.startInPlace(ctx, b, calls, n)
+	if calls, ok := runsInPlace(f, x); ok {
+		startInPlace(ctx, f, b, calls, n)
 		return b, nil
 	}
 	return b, f.startChild(ctx, b, &view, n, all)
@@ -325,7 +325,7 @@ func (f *flowRun) startBranch(ctx workflow.Context, x *schedule.Execution, n, al
 func (f *flowRun) startChild(ctx workflow.Context, b *branchRun, view *contract.View, n, all int) error {
 	x := b.x
 	in := branchInput(f.run, f.sched, x, view)
-	in.Inbox = f.give(x)
+	in.Inbox = give(f, x)
 	id := f.sched.ID(x)
 	node := &f.run.Flow.Nodes[x.Node]
 	in.MaxResultBytes = f.run.Sizes.Share(ctx, all)
@@ -573,7 +573,7 @@ func mayRead(f *flowRun, x *schedule.Execution, m *contract.Inbound) bool {
 }
 
 // give takes the messages with which a branch begins.
-func (f *flowRun) give(x *schedule.Execution) []contract.Inbound {
+func give(f *flowRun, x *schedule.Execution) []contract.Inbound {
 	if f.inbox == nil {
 		return nil
 	}

@@ -316,13 +316,13 @@ func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.pub.status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
 		Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
 	trace := slices.Clone(f.trace)
-	for _, c := range f.inPlace() {
+	for _, c := range inPlace(f) {
 		trace = append(trace, c.done...)
 		s.Usage.Add(c.run.Budget.Usage)
 	}
 	s.Executions, s.Dropped = lean(trace, f.dropped)
 	if f.sched != nil {
-		s.Running, s.Waiting, s.PendingJoins = f.running(), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
+		s.Running, s.Waiting, s.PendingJoins = running(f), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
 		s.Waits = f.sched.Waits()
 	}
 	if len(f.entered) > 0 || len(f.answers) > 0 {

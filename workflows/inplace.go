@@ -23,7 +23,7 @@ const (
 )
 
 // runsInPlace reports whether the chain that begins with x runs in place, and how many calls it may make then.
-func (f *flowRun) runsInPlace(x *schedule.Execution) (calls int, ok bool) {
+func runsInPlace(f *flowRun, x *schedule.Execution) (calls int, ok bool) {
 	if f.run.Flow.Policy.Branches == plan.BranchesAsChildren {
 		return 0, false
 	}
@@ -38,7 +38,7 @@ func (f *flowRun) runsInPlace(x *schedule.Execution) (calls int, ok bool) {
 			continue
 		}
 		own, bounded := n.Calls()
-		if !bounded || f.asksPeople(n) {
+		if !bounded || asksPeople(f, n) {
 			return 0, false
 		}
 		calls += own
@@ -52,7 +52,7 @@ func (f *flowRun) runsInPlace(x *schedule.Execution) (calls int, ok bool) {
 }
 
 // asksPeople reports whether a person, or a client of the run, is asked where a node calls its tools.
-func (f *flowRun) asksPeople(n *plan.Node) bool {
+func asksPeople(f *flowRun, n *plan.Node) bool {
 	var tools []plan.Tool
 	switch {
 	case n.Tool != nil:
@@ -69,7 +69,7 @@ func (f *flowRun) asksPeople(n *plan.Node) bool {
 }
 
 // startInPlace starts a chain as a coroutine, one of n that share what is left of the budget.
-func (f *flowRun) startInPlace(ctx workflow.Context, b *branchRun, calls, n int) {
+func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) {
 	x := b.x
 	r := f.run.InPlace(f.run.Flow.Nodes[x.Node].ID)
 	var release func()
@@ -113,7 +113,7 @@ func HeldResult(ctx workflow.Context, raw converter.RawValue) error {
 }
 
 // inPlace are the chains that run in place.
-func (f *flowRun) inPlace() []*chain {
+func inPlace(f *flowRun) []*chain {
 	var out []*chain
 	if f.sched == nil {
 		return nil
@@ -127,7 +127,7 @@ func (f *flowRun) inPlace() []*chain {
 }
 
 // running are the ids of the executions that run.
-func (f *flowRun) running() []string {
+func running(f *flowRun) []string {
 	out := f.sched.IDs(f.sched.Running())
 	for i, x := range f.sched.Running() {
 		if b := f.branches[x]; b != nil && b.chain != nil && b.chain.now != "" {

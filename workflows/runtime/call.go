@@ -61,9 +61,9 @@ func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 // schedule schedules the activity and waits for it.
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
-	o.ActivityID, o.Summary = contract.BoundID(c.ID), boundSummary(c.Summary)
+	o.ActivityID, o.Summary = contract.BoundID(c.ID), Cut(c.Summary, maxSummary)
 	if r.branch != "" && c.At != nil && c.At.Node.ID != r.branch {
-		o.Summary = boundSummary("branch " + r.branch + " · " + c.Summary)
+		o.Summary = Cut("branch "+r.branch+" · "+c.Summary, maxSummary)
 	}
 	args := c.encoded
 	if c.Remote != nil && c.Remote.IdempotencyKey {

@@ -57,7 +57,7 @@ func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
 // Start starts a child. It is the only way to one.
 func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	o := workflow.ChildWorkflowOptions{
-		WorkflowID: contract.BoundID(c.ID), StaticSummary: boundSummary(c.Summary), WorkflowExecutionTimeout: c.Timeout,
+		WorkflowID: contract.BoundID(c.ID), StaticSummary: Cut(c.Summary, maxSummary), WorkflowExecutionTimeout: c.Timeout,
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL, WaitForCancellation: true,
 	}
 	if c.Outlives {

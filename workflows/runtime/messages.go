@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
 )
 
 // Message is a kind of message that people and services send to a run, by Update or by signal of its name.
@@ -39,7 +40,8 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 	var channels []workflow.ReceiveChannel
 	for _, m := range kinds {
 		err := workflow.SetUpdateHandlerWithOptions(ctx, m.Name, func(ctx workflow.Context, raw converter.RawValue) (any, error) {
-			q.acceptUpdate(ctx, raw)
+			AssertReadable(ctx, raw)
+			q.run.Sizes.Accept(ctx, proto.Size(raw.Payload()))
 			body, err := ArgumentOf(raw, m.Name, m.Shape)
 			if err != nil {
 				return nil, Wire(err)

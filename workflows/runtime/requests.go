@@ -186,12 +186,6 @@ func (q *Requests) Refuse(name string, err error) {
 	q.RejectionReasons = q.RejectionReasons[max(0, len(q.RejectionReasons)-maxRejects):]
 }
 
-// acceptUpdate begins to handle an Update.
-func (q *Requests) acceptUpdate(ctx workflow.Context, raw converter.RawValue) {
-	AssertReadable(ctx, raw)
-	q.run.Sizes.Accept(ctx, proto.Size(raw.Payload()))
-}
-
 // Deliver hands an answer to the execution that waits for it.
 func (q *Requests) Deliver(reply *contract.Reply) {
 	if t := q.waiting[reply.ID]; t != nil && t.reply == nil && answers(t.kind, reply) {
@@ -302,20 +296,15 @@ func (q remote) Open(ctx workflow.Context, req *contract.Request) error {
 }
 
 func (q remote) Close(ctx workflow.Context, id string) {
-	q.tell(ctx, contract.SignalCloseRequest, contract.RequestID{ID: id})
+	q.send(ctx, q.run.Shared.Owner, contract.SignalCloseRequest, contract.RequestID{ID: id})
 }
 
 func (q remote) Disown(ctx workflow.Context, child string) {
-	q.tell(ctx, contract.SignalCloseRequest, contract.RequestID{Run: &contract.Run{Workflow: child}})
+	q.send(ctx, q.run.Shared.Owner, contract.SignalCloseRequest, contract.RequestID{Run: &contract.Run{Workflow: child}})
 }
 
 func (q remote) Messages(node string) []contract.Inbound {
 	return TakeMessages(&q.UnreadMessages, node)
-}
-
-// tell signals the owner. The run waits for what it has sent before it ends.
-func (q *Requests) tell(ctx workflow.Context, signal string, arg any) {
-	q.send(ctx, q.run.Shared.Owner, signal, arg)
 }
 
 // send signals another run, whether this one is cancelled or not. The run waits for what it has sent before it

@@ -3,7 +3,6 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"weft/workflows/watch"
 
 	"go.temporal.io/sdk/workflow"
@@ -118,14 +117,6 @@ func (r *Run) Failed(x *Execution, err error) error {
 		f.Node, f.Step, f.At = x.Node.ID, x.Step, r.Source.At(plan.NodePath(x.Node.ID))
 	}
 	return f
-}
-
-// boundSummary keeps a summary under Temporal's 400 bytes.
-func boundSummary(s string) string {
-	if len(s) <= 200 {
-		return s
-	}
-	return strings.ToValidUTF8(s[:197], "") + "…"
 }
 
 // Wire turns an error into what a workflow returns.

@@ -7,6 +7,21 @@ import (
 	"weft/activities/contract"
 )
 
+// Bounds of what outsiders can make a run keep.
+const (
+	MaxUnread     = 1000
+	MaxUnreadSize = 1 << 20
+	maxRejects    = 10
+	MaxMessage    = 256 << 10
+	// MaxName bounds by and idempotency keys, maxReason why somebody did something.
+	MaxName   = 500
+	MaxReason = 1 << 10
+	// MaxShown is how long the arguments are that a request shows itself.
+	MaxShown = 16 << 10
+	// MaxDepth is how deep a stored value nests: what is deeper cannot be decoded again inside of what carries it.
+	MaxDepth = 100
+)
+
 // InPayload is how many bytes a text takes in a payload, where some characters are escaped.
 func InPayload(text string) int {
 	n, err := Size(text)
@@ -80,6 +95,9 @@ func ToolError(format string, args ...any) ToolReply {
 
 // ToolReply is what a tool call gives.
 type ToolReply = contract.ToolReply
+
+// maxSummary keeps a summary under Temporal's 400 bytes.
+const maxSummary = 200
 
 // Cut shortens text for a message.
 func Cut(s string, n int) string {

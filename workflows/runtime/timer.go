@@ -8,7 +8,7 @@ import (
 
 // timer is ready after a time; what says in Temporal's Web UI what for. It is the only way to a timer.
 func timer(ctx workflow.Context, d time.Duration, what string) workflow.Future {
-	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: boundSummary(what)})
+	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: Cut(what, maxSummary)})
 }
 
 // Pause waits for a time.
