@@ -65,7 +65,6 @@ func (a *app) agents(_ context.Context, args []string) error {
 	return nil
 }
 
-// isFolder reports whether a path is a folder, or leads to one.
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
@@ -82,7 +81,6 @@ func (a *app) agentView(cfg *config.Config, name, main string) *serve.AgentView 
 	return v
 }
 
-// printAgent prints an agent for people.
 func (a *app) printAgent(v *serve.AgentView) {
 	fmt.Fprintf(a.stdout, "%s  %s, %s\n", plaintext.Line(v.Name, 100), plaintext.Line(v.Type, 40), v.Status)
 	if v.Description != "" {

@@ -145,7 +145,6 @@ func commandLine(c config.Command) string {
 	return strings.Join(words, " ")
 }
 
-// word is a word of a command for people.
 func word(w string) string {
 	if ascii := strconv.QuoteToASCII(w); ascii != `"`+w+`"` {
 		return ascii

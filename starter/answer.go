@@ -27,7 +27,6 @@ func (a *app) by() string {
 	return plaintext.Cut(name, 400)
 }
 
-// confirm allows or refuses a tool call.
 func (a *app) confirm(ctx context.Context, args []string) error {
 	if a.flags.yes == a.flags.no {
 		return usage.Errorf("confirm needs exactly one of -yes and -no")
@@ -48,7 +47,6 @@ func (a *app) confirm(ctx context.Context, args []string) error {
 	return a.reply(ctx, contract.RequestConfirm, args, func(id string) any { answer.ID = id; return answer })
 }
 
-// toolResult gives the result of a tool that a client runs, or its error.
 func (a *app) toolResult(ctx context.Context, args []string) error {
 	if a.flags.has("result") == (a.flags.toolError != "") {
 		return usage.Errorf("tool-result needs exactly one of -result and -error")
@@ -101,7 +99,6 @@ func (a *app) retry(ctx context.Context, args []string) error {
 	return err
 }
 
-// message answers a question of a run, or sends a message to an agent.
 func (a *app) message(ctx context.Context, args []string) error {
 	if a.flags.key != "" && a.flags.request != "" {
 		return usage.Errorf("-key and -request cannot be combined")

@@ -12,7 +12,6 @@ import (
 	"weft/starter/usage"
 )
 
-// audit prints what a run asked, and who answered what.
 func (a *app) audit(ctx context.Context, r *runs.Run, _ []string) error {
 	l := audit.NewReader(r.ID)
 	if err := l.Read(ctx, history.From(r.Client), r.RunID); err != nil {

@@ -66,7 +66,6 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 	return root
 }
 
-// plain is a command with what all commands have.
 func (a *app) plain(name, usage string) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, Writer: a.stdout, ErrWriter: a.stderr,
 		DisableSliceFlagSeparator: true, OnUsageError: usageError, CommandNotFound: commandline.ShowHelp}
@@ -108,7 +107,6 @@ func (f *flags) note(all []cli.Flag) {
 	}
 }
 
-// usageError makes an error of the library one of this command.
 func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 	return usage.Error{Text: commandline.Error(cmd, err)}
 }
@@ -142,7 +140,6 @@ func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 	}
 }
 
-// suggestWords prints the commands that can follow.
 func (a *app) suggestWords(c *command, cmd *cli.Command) {
 	if c.name == "help" {
 		cmd = cmd.Root()

@@ -9,7 +9,6 @@ import (
 	"weft/starter/usage"
 )
 
-// command is a row of the table of commands.
 type command struct {
 	// name is one word, or two for a command of a group.
 	name string
@@ -37,7 +36,6 @@ var (
 	forkFlags   = with(readFlags, "from", "set", "override", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "priority", "fairness-key", "fairness-weight", "output", "dev")
 )
 
-// with adds flags to a set.
 func with(set []string, more ...string) []string { return slices.Concat(set, more) }
 
 // commands returns the table of all commands. What the help says beyond it is in help.go.
@@ -93,10 +91,8 @@ func onRun(do func(a *app, ctx context.Context, r *runs.Run, args []string) erro
 // groups are the commands that have commands of their own, with what the help says about them.
 var groups = map[string]string{"schedule": "start runs of a flow on a schedule"}
 
-// usage is a command's line.
 func (c *command) usage() string { return strings.TrimSpace("starter " + c.name + " " + c.args) }
 
-// outputs are the values that -output takes.
 func (c *command) outputs() []string {
 	if c.name == "validate" {
 		return []string{outputText, outputJSON, outputSARIF}
@@ -104,7 +100,6 @@ func (c *command) outputs() []string {
 	return []string{outputText, outputJSON, outputLines}
 }
 
-// check refuses flags and arguments that a command does not take.
 func (c *command) check(f *flags, args []string) error {
 	for _, name := range f.given {
 		if !slices.Contains(c.flags, name) {

@@ -10,7 +10,6 @@ import (
 	"weft/starter/runtree"
 )
 
-// compare shows two runs side by side.
 func (a *app) compare(ctx context.Context, args []string) error {
 	c, err := a.remote(ctx)
 	if err != nil {
@@ -29,7 +28,6 @@ func (a *app) compare(ctx context.Context, args []string) error {
 	return nil
 }
 
-// compared reads the histories of two runs.
 func compared(ctx context.Context, c *runs.Connection, ids ...string) (*compare.Table, error) {
 	var trees [2]*runtree.Tree
 	for side, id := range ids {

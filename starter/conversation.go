@@ -68,7 +68,6 @@ func (a *app) converse(ctx context.Context, id string) error {
 	return t.converse(ctx)
 }
 
-// counted says how many turns there were.
 func counted(done, all int) string {
 	text := fmt.Sprintf("%d turns so far", done)
 	if done == 1 {
@@ -216,7 +215,6 @@ func (t *conversation) conclude(turn *contract.Turn) error {
 	return nil
 }
 
-// resultOf is a turn's result as text.
 func resultOf(t *contract.Turn) string {
 	switch {
 	case t.OmittedBytes > 0:
@@ -227,7 +225,6 @@ func resultOf(t *contract.Turn) string {
 	return string(t.ResultData)
 }
 
-// leave says how to come back.
 func (t *conversation) leave() {
 	t.report.newline(t.f.Follower)
 	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())

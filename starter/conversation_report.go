@@ -65,7 +65,6 @@ func (s *conversationReport) print(text string) {
 	}
 }
 
-// end ends the line that is open.
 func (s *conversationReport) end() {
 	switch {
 	case s.asking:
@@ -111,7 +110,6 @@ func (s *conversationReport) lineEntered(f *follow.Follower) {
 	s.open, s.asking = false, false
 }
 
-// ask shows that a prompt may be typed.
 func (s *conversationReport) ask(f *follow.Follower) {
 	f.Lock()
 	defer f.Unlock()

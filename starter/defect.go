@@ -53,7 +53,6 @@ func keepStack(stack []byte) string {
 	return f.Name()
 }
 
-// harmlessCommand is the command line without arguments and the values of most flags.
 func (a *app) harmlessCommand() string {
 	kinds := map[string]bool{}
 	for _, v := range (&flags{}).declare() {

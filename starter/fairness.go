@@ -48,7 +48,6 @@ func checkFairnessWeight(weight float64) error {
 	return nil
 }
 
-// checkPair refuses a weight without a key.
 func (f *priorityFlags) checkPair() error {
 	if f.fairnessWeight != 0 && f.fairnessKey == "" {
 		return usage.Errorf("-fairness-weight needs -fairness-key")
@@ -56,7 +55,6 @@ func (f *priorityFlags) checkPair() error {
 	return nil
 }
 
-// temporalPriority returns the priority for Temporal.
 func (f *priorityFlags) temporalPriority() temporal.Priority {
 	return temporal.Priority{PriorityKey: f.priority, FairnessKey: f.fairnessKey, FairnessWeight: float32(f.fairnessWeight)}
 }

@@ -17,12 +17,10 @@ func textFlag(name string, p *string, usage string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true}
 }
 
-// nameFlag is a text that cannot be empty.
 func nameFlag(name string, p *string, usage string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, Validator: refuseEmpty}
 }
 
-// fileFlag is the name of a file or folder.
 func fileFlag(name string, p *string, usage string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, TakesFile: true, Validator: refuseEmpty}
 }

@@ -37,7 +37,6 @@ type flags struct {
 	priorityFlags
 }
 
-// answerFlags are those of the commands about requests.
 type answerFlags struct {
 	yes, no, remember, giveUp, signal bool
 	arguments, result, toolError      string
@@ -52,10 +51,8 @@ const (
 	outputSARIF = "sarif"
 )
 
-// asJSON reports whether standard output is for programs.
 func (f *flags) asJSON() bool { return f.output == outputJSON || f.output == outputLines }
 
-// has reports whether a flag was given.
 func (f *flags) has(name string) bool { return slices.Contains(f.given, name) }
 
 // declare declares every flag. A name has one meaning in all commands that take it.

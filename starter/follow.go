@@ -9,7 +9,6 @@ import (
 	"weft/starter/runs"
 )
 
-// follower follows a run for a command.
 type follower struct {
 	*follow.Follower
 	app *app
@@ -37,14 +36,12 @@ func (f *follower) toTheEnd(ctx context.Context) error {
 	return err
 }
 
-// concludeLast prints the outcome of the last run that the followed run continued as.
 func (f *follower) concludeLast(ctx context.Context, runID string) error {
 	last := *f.run
 	last.RunID = runID
 	return f.app.conclude(ctx, &last)
 }
 
-// detached says how to go on.
 func (f *follower) detached() error {
 	f.app.say("%s", f.app.detachedText(f.run.ID))
 	return exitCode(exitDetached)

@@ -20,7 +20,6 @@ import (
 	"weft/starter/usage"
 )
 
-// fork starts a run that continues from a node of another run.
 func (a *app) fork(ctx context.Context, args []string) error {
 	if a.flags.from == "" {
 		return usage.Errorf("missing -from; usage: starter fork ID -from NODE")
@@ -68,7 +67,6 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	return a.followFork(ctx, r, r.Started(run, queue))
 }
 
-// forkOptions reads what a fork changes.
 func (a *app) forkOptions() (*fork.Options, error) {
 	o := &fork.Options{From: a.flags.from, File: a.flags.Flow, MaxSteps: a.flags.maxSteps, Say: a.say}
 	var err error

@@ -37,7 +37,6 @@ func (a *app) graph(ctx context.Context, files []string) error {
 	return a.draw(res.Flow, nil)
 }
 
-// draw prints a flow in the form that is asked for.
 func (a *app) draw(f *plan.Flow, states drawing.States) error {
 	if !a.flags.svg {
 		fmt.Fprint(a.stdout, drawing.Mermaid(f, states))
@@ -51,7 +50,6 @@ func (a *app) draw(f *plan.Flow, states drawing.States) error {
 	return nil
 }
 
-// graphOfRun draws the flow of a run and its progress.
 func (a *app) graphOfRun(ctx context.Context, id string) error {
 	r, err := a.find(ctx, id)
 	if err != nil {
@@ -77,7 +75,6 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 	return a.draw(flow, statesOf(st, read, failedNode(ctx, r)))
 }
 
-// failedNode returns the node at which a run failed, or "".
 func failedNode(ctx context.Context, r *runs.Run) string {
 	if r.Status != enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
 		return ""
@@ -90,7 +87,6 @@ func failedNode(ctx context.Context, r *runs.Run) string {
 	return ""
 }
 
-// statesOf returns the state of each node.
 func statesOf(st *contract.Status, read *transcript.Transcript, failed string) drawing.States {
 	states := drawing.States{}
 	put := func(node string, state drawing.State, runs int) {

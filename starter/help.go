@@ -14,7 +14,6 @@ import (
 	"weft/worker/commandline"
 )
 
-// rootHelp is the help of all commands.
 const rootHelp = `{{template "helpNameTemplate" .}}
 
 Usage:
@@ -37,7 +36,6 @@ func helpText(name string) string {
 const exitCodes = `Exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal,
             4 cancelled or terminated, 70 a defect of starter, 130 ended by Ctrl-C`
 
-// help prints the help of everything, or of one command.
 func (a *app) help(_ context.Context, args []string) error {
 	if root := a.commandLine(nil); len(args) > 0 && args[0] != "completion" && root.Command(args[0]) == nil {
 		return usage.Error{Text: commandline.UnknownCommand(root, args[0])}
@@ -46,7 +44,6 @@ func (a *app) help(_ context.Context, args []string) error {
 	return a.commandLine(nil).Run(context.Background(), slices.Concat([]string{"starter"}, args, []string{"-help"}))
 }
 
-// man prints the manual page, in section 1.
 func (a *app) man(context.Context, []string) error {
 	root := a.commandLine(nil)
 	root.Flags = nil // they are those of the commands
@@ -58,7 +55,6 @@ func (a *app) man(context.Context, []string) error {
 	return err
 }
 
-// version prints what the build knows about itself.
 func (a *app) version(context.Context, []string) error {
 	fmt.Fprintln(a.stdout, build.String())
 	return nil

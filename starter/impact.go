@@ -55,7 +55,6 @@ func (a *app) impact(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// impactOn decides what the new flow means to one run.
 func impactOn(ctx context.Context, c *runs.Connection, id string, res *specadapter.Result) (impact.Run, error) {
 	r, err := c.Find(ctx, id)
 	if err != nil {

@@ -22,7 +22,6 @@ func (a *app) setStage(text string) {
 	a.stage.change(func(s *stage) { s.text = text })
 }
 
-// change changes a stage, if there is one.
 func (s *stage) change(how func(*stage)) {
 	if s != nil {
 		s.mu.Lock()
@@ -71,7 +70,6 @@ func (a *app) interrupted() {
 	a.quit(exitDetached)
 }
 
-// sayInterrupted says what an interrupt means to a run.
 func (a *app) sayInterrupted() {
 	var text string
 	a.stage.change(func(s *stage) { text = s.text })

@@ -51,7 +51,6 @@ func main() {
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
 
-// app is one call of the command.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -76,7 +75,6 @@ type exitCode int
 // Error is never printed.
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// run picks and runs a command and gives the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	a.args = args
 	out := &checked{Writer: a.stdout}
@@ -118,7 +116,6 @@ func (a *app) writeUnmasked(p []byte) error {
 	return err
 }
 
-// command reads a command line and runs the command that it names.
 func (a *app) command(ctx context.Context, args []string) int {
 	if len(args) == 0 {
 		args = []string{"help"}
@@ -126,7 +123,6 @@ func (a *app) command(ctx context.Context, args []string) int {
 	return a.exit(a.commandLine(a.do).Run(ctx, append([]string{"starter"}, args...)))
 }
 
-// do runs a command, with -dev on a Temporal that lives at least as long.
 func (a *app) do(ctx context.Context, cmd *command, args []string) error {
 	if a.flags.dev && a.needsTemporal(cmd) {
 		if err := a.joinDev(ctx); err != nil {
@@ -169,7 +165,6 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.mask.Writer(a.stderr), format+"\n", args...)
 }
 
-// settings says where settings come from.
 func (a *app) settings() config.Options {
 	o := config.Options{File: a.flags.config, Env: a.env, Flags: map[string]string{}}
 	if a.flags.taskQueue != "" {
@@ -178,7 +173,6 @@ func (a *app) settings() config.Options {
 	return o
 }
 
-// load reads the configuration with the flags that override it.
 func (a *app) load() (*config.Config, error) {
 	cfg, err := config.Load(a.settings())
 	if err != nil {

@@ -50,7 +50,6 @@ func (a *app) printResult(value *string, data []byte) {
 	_ = a.writeUnmasked([]byte(text))
 }
 
-// noResult prints how a run ended that has no result.
 func (a *app) noResult(ctx context.Context, r *runs.Run, err error) error {
 	end := r.Failure(ctx, err)
 	switch end.Status {
@@ -70,7 +69,6 @@ func (a *app) noResult(ctx context.Context, r *runs.Run, err error) error {
 	return exitCode(exitFailed)
 }
 
-// explain prints why a run failed.
 func (a *app) explain(id string, f *contract.Failure) {
 	for _, line := range report.Failure(id, f) {
 		a.say("%s", line)

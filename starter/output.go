@@ -19,7 +19,6 @@ func (a *app) newReport() progress.Report {
 	return textReport{a}
 }
 
-// textReport prints a line per event.
 type textReport struct{ *app }
 
 func (r textReport) Notify(n progress.Notice) {
@@ -32,7 +31,6 @@ func (r textReport) Notify(n progress.Notice) {
 
 func (textReport) Close() {}
 
-// jsonReport prints an object per event.
 type jsonReport struct{ *app }
 
 func (r jsonReport) Notify(n progress.Notice) { r.object(n) }

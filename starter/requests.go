@@ -11,7 +11,6 @@ import (
 	"weft/starter/usage"
 )
 
-// requests lists what a run waits for.
 func (a *app) requests(ctx context.Context, r *runs.Run, _ []string) error {
 	list := []runs.Request{}
 	if r.Open() {
@@ -39,7 +38,6 @@ func (a *app) requests(ctx context.Context, r *runs.Run, _ []string) error {
 	return nil
 }
 
-// list prints the runs of flows, the latest first.
 func (a *app) list(ctx context.Context, _ []string) error {
 	if a.flags.waiting && a.flags.all {
 		return usage.Errorf("-waiting and -all cannot be combined: closed runs wait for nothing")
@@ -64,12 +62,10 @@ func (a *app) list(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// sayMore says that a list was cut.
 func (a *app) sayMore() {
 	a.say("there are more; see them with: -limit %d, or -limit 0 for all", a.flags.limit*4)
 }
 
-// table prints runs as columns.
 func (a *app) table(all []runs.Summary) {
 	if len(all) > 0 {
 		report.Runs(a.stdout, all)

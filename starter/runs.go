@@ -26,7 +26,6 @@ func (a *app) connect(ctx context.Context, cfg *config.Config) (*runs.Connection
 	return &runs.Connection{Temporal: t, Starter: a.self(), Caught: a.caught}, nil
 }
 
-// remote reads the configuration and connects to Temporal.
 func (a *app) remote(ctx context.Context) (*runs.Connection, error) {
 	cfg, err := a.load()
 	if err != nil {
@@ -116,7 +115,6 @@ func (a *app) result(ctx context.Context, r *runs.Run, _ []string) error {
 	return fmt.Errorf("the run %q has no result yet; wait for it with: %sfollow %s", r.ID, a.self(), r.Quoted())
 }
 
-// cancel requests the cancellation of a run.
 func (a *app) cancel(ctx context.Context, r *runs.Run, _ []string) error {
 	if !r.Open() {
 		return usage.Errorf("the run %q is already closed: %s", r.ID, history.StatusName(r.Status))

@@ -8,7 +8,6 @@ import (
 	"weft/starter/usage"
 )
 
-// createSchedule creates a schedule of a flow, which is compiled now.
 func (a *app) createSchedule(ctx context.Context, args []string) error {
 	if err := schedules.CheckName(args[0]); err != nil {
 		return err
@@ -61,7 +60,6 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	return nil
 }
 
-// listSchedules lists the schedules of flows.
 func (a *app) listSchedules(ctx context.Context, _ []string) error {
 	c, err := a.remote(ctx)
 	if err != nil {

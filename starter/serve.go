@@ -17,7 +17,6 @@ import (
 	"weft/worker/config"
 )
 
-// serve serves the HTTP API until it is interrupted.
 func (a *app) serve(ctx context.Context, _ []string) error {
 	cfg, err := a.load()
 	if err != nil {
@@ -103,7 +102,6 @@ func (a *app) serveSettings(cfg *config.Config) error {
 	return err
 }
 
-// lockedWriter can be used by many goroutines.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer

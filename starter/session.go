@@ -50,7 +50,6 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	return a.concludeTurn(r.ID, t)
 }
 
-// newTurnID returns an id for a prompt.
 func newTurnID() string { return "turn-" + strings.ToLower(rand.Text()[:12]) }
 
 // nextPrompt is the prompt of the flags, with its images and an id.
@@ -69,7 +68,6 @@ func (a *app) nextPrompt() (in contract.PromptInput, err error) {
 	return in, err
 }
 
-// stop closes a session.
 func (a *app) stop(ctx context.Context, args []string) error {
 	r, err := a.findOpen(ctx, args[0])
 	if err != nil {

@@ -92,7 +92,6 @@ func (a *app) detached(id string) {
 	a.say("%s", a.detachedText(id))
 }
 
-// reader reads files and standard input.
 func (a *app) reader() *input.Reader { return &input.Reader{Stdin: a.stdin, Say: a.say} }
 
 // examine reads a flow, to run it or just to look at it. It prints nothing.

@@ -36,7 +36,6 @@ func (a *app) standing(ctx context.Context, r *runs.Run) (*contract.Status, *tra
 	return st, read, err
 }
 
-// state prints the shared state of a run.
 func (a *app) state(ctx context.Context, r *runs.Run, _ []string) error {
 	values := map[string]json.RawMessage{}
 	answered := a.whileSilent(ctx, r)

@@ -21,7 +21,6 @@ type transcriptLine struct {
 	Message *contract.Message `json:"message"`
 }
 
-// transcript prints the conversations of a run, its branches and sub-agents from history.
 func (a *app) transcript(ctx context.Context, r *runs.Run, args []string) error {
 	read, err := transcript.Read(ctx, history.From(r.Client), r.ID, r.RunID)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"weft/starter/why"
 )
 
-// why explains why a run's nodes ran, did not run, or wait.
 func (a *app) why(ctx context.Context, r *runs.Run, args []string) error {
 	t, err := runtree.Read(ctx, history.From(r.Client), r.ID, r.RunID)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// request finds or begins a request.
 func (l *Reader) request(id, kind string) *Request {
 	r := l.byID[id]
 	if r == nil {
@@ -26,7 +25,6 @@ func (l *Reader) request(id, kind string) *Request {
 	return r
 }
 
-// announced takes a request as it was written down.
 func (l *Reader) announced(q *contract.Request, at time.Time) {
 	r := l.request(q.ID, q.Kind)
 	if r.Asked != "" {
@@ -268,7 +266,6 @@ func (l *Reader) repeated() {
 	}
 }
 
-// remembered adds the calls of a message of the tool that a request was about.
 func (l *Reader) remembered(r *Request, s *agentMessage) {
 	for i, call := range s.message.Calls {
 		name := s.exec + "/confirm/" + s.turn + "." + strconv.Itoa(i+1)

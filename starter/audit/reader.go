@@ -42,7 +42,6 @@ type agentMessage struct {
 	at         *time.Time
 }
 
-// failedCall is a call of the root's that failed.
 type failedCall struct {
 	failure *contract.Failure
 	at      *time.Time
@@ -75,7 +74,6 @@ func (l *Reader) Read(ctx context.Context, from history.Source, run string) erro
 	return nil
 }
 
-// event takes what an event adds.
 func (l *Reader) event(e *history.Event) {
 	at := e.Time
 	switch d := e.Data.(type) {
@@ -160,7 +158,6 @@ func (l *Reader) started(s *history.Started, at time.Time) {
 	}
 }
 
-// completed takes the result of a call of the root's own.
 func (l *Reader) completed(c *history.CallCompleted) {
 	switch out := c.Result.(type) {
 	case *contract.ModelResult:
@@ -176,7 +173,6 @@ func (l *Reader) completed(c *history.CallCompleted) {
 	}
 }
 
-// digits returns those that a text begins with.
 func digits(s string) string {
 	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
 }
@@ -198,7 +194,6 @@ func (l *Reader) replied(reply *contract.Reply, at time.Time) {
 	}
 }
 
-// received takes an answer, or a request of a run below.
 func (l *Reader) received(e *history.Event, m *history.Message) {
 	x := &Answer{Identity: m.Identity, Via: "signal", Event: e.ID, Time: e.Time}
 	if m.Update {
@@ -222,7 +217,6 @@ func (l *Reader) received(e *history.Event, m *history.Message) {
 	}
 }
 
-// updated takes the outcome of an Update.
 func (l *Reader) updated(u *history.UpdateCompleted, at time.Time) {
 	for _, r := range l.out.Requests {
 		for i := range r.Answers {
@@ -237,7 +231,6 @@ func (l *Reader) updated(u *history.UpdateCompleted, at time.Time) {
 	}
 }
 
-// settled says what became of an answer.
 func (l *Reader) settled(r *Request, x *Answer, taken bool, at time.Time) {
 	switch {
 	case !taken:

@@ -26,7 +26,6 @@ func Text(out *Trail) string {
 	return b.String()
 }
 
-// requestText shows a request with its answers.
 func requestText(b *strings.Builder, r *Request) {
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(b, "  %-10s%s\n", label, fmt.Sprintf(format, args...))

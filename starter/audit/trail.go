@@ -96,7 +96,6 @@ type Answer struct {
 	update string
 }
 
-// join joins two remarks on what a trail lacks.
 func join(one, other string) string {
 	if one == "" {
 		return other

@@ -89,7 +89,6 @@ func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
 	return out
 }
 
-// givenText is the text of a result that a fork was given.
 func givenText(k *contract.ForkedFrom, sha string) string {
 	for _, raw := range k.Content {
 		if contract.SHA(raw) == sha {
@@ -113,7 +112,6 @@ func (t *Table) complete(sources [2]string) {
 	}
 }
 
-// spentBy sums up a run and all below it.
 func spentBy(t *runtree.Tree) Total {
 	root, used := t.Root(), t.Usage()
 	out := Total{Status: history.StatusName(root.Status), Calls: used.Calls, Input: used.Input, Output: used.Output}

@@ -15,7 +15,6 @@ import (
 	"weft/worker/config"
 )
 
-// serverProgram finds weft-devserver, or builds it.
 func (d *Dev) serverProgram(ctx context.Context) (string, error) {
 	if d.program != "" {
 		return d.program, nil
@@ -29,7 +28,6 @@ func (d *Dev) serverProgram(ctx context.Context) (string, error) {
 	return path, err
 }
 
-// serverName is the program that -dev runs.
 const serverName = "weft-devserver"
 
 // findServer looks beside this program, in PATH, and in a checkout, whose folder it returns otherwise.
@@ -53,7 +51,6 @@ func findServer(env config.Env) (path, root string) {
 	return "", root
 }
 
-// inPath finds a program in PATH, as absolute folders have it.
 func inPath(env config.Env, name string) string {
 	dirs, _ := env.LookupEnv("PATH")
 	for _, dir := range filepath.SplitList(dirs) {
@@ -90,7 +87,6 @@ func checkout(dir string) string {
 // buildDelay is how long a compiler has to end when it is asked to.
 const buildDelay = 5 * time.Second
 
-// build makes weft-devserver from a checkout.
 func (d *Dev) build(ctx context.Context, root string) (string, error) {
 	compiler := inPath(d.Settings.Env, "go")
 	if root == "" || compiler == "" {

@@ -127,7 +127,6 @@ func startDetached(path string, args, env []string, log string) (ended chan stru
 	return ended, nil
 }
 
-// readyDev is a ready file: where the server is, and where its worker stores large payloads.
 type readyDev struct {
 	Address string `json:"address"`
 	Store   string `json:"store"`
@@ -162,7 +161,6 @@ func portTaken(log string) bool {
 	return err == nil && bytes.Contains(raw, []byte("address already in use"))
 }
 
-// lastLine is the end of a log, for a message.
 func lastLine(file string) string {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -246,7 +244,6 @@ func (d *Dev) EnsureWorker(ctx context.Context, t *runs.Connection, queue string
 // errLocked is the error of a lock that another process holds.
 var errLocked = errors.New("locked by another process")
 
-// pollInterval is how long to wait between two looks at a file.
 const pollInterval = 50 * time.Millisecond
 
 // Lock waits until it can lock a file, shared or alone.

@@ -16,7 +16,6 @@ import (
 	"weft/starter/progress"
 )
 
-// track is one run whose history is read.
 type track struct {
 	id, run string
 	// tail reads the run's events; nil before the first.
@@ -53,7 +52,6 @@ type call struct {
 	waits   string
 }
 
-// event prints what an event means for a flow. The caller holds f.mu.
 func (f *Follower) event(t *track, e *history.Event) {
 	at := e.Time
 	if f.begin.IsZero() {
@@ -83,7 +81,6 @@ func (f *Follower) event(t *track, e *history.Event) {
 	}
 }
 
-// callEvent prints what happens to a call.
 func (f *Follower) callEvent(t *track, e *history.Event) {
 	at := e.Time
 	switch d := e.Data.(type) {
@@ -123,7 +120,6 @@ func (f *Follower) notify(n progress.Notice, format string, args ...any) {
 	}
 }
 
-// take gives a call and forgets it.
 func (t *track) take(scheduled int64) *call {
 	c := t.calls[scheduled]
 	delete(t.calls, scheduled)
@@ -176,7 +172,6 @@ func (f *Follower) leave(t *track, at time.Time) {
 	clear(t.started)
 }
 
-// completed prints the result of a call.
 func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCompleted) {
 	switch out := d.Result.(type) {
 	case *contract.CompileFlowResult:
@@ -216,7 +211,6 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 	}
 }
 
-// done reports the end of a call whose result cannot be read.
 func (f *Follower) done(at time.Time, c *call) {
 	f.notify(progress.Notice{Event: progress.EventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
 }
@@ -263,7 +257,6 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 	}
 }
 
-// toolResult prints the result of a tool call.
 func (f *Follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
 	msg, err := contract.DecodeMessage(out.Message)
 	n := progress.Notice{Event: progress.EventTool, Time: at, Node: c.node, Call: c.what}
@@ -277,7 +270,6 @@ func (f *Follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
 	}
 }
 
-// broken says how a call ended without a result.
 func (f *Follower) broken(at time.Time, c *call, how string) {
 	if c != nil {
 		f.notify(progress.Notice{Event: progress.EventFailed, Time: at, Node: c.node, Call: c.what}, "%s: %s", c.what, how)

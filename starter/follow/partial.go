@@ -11,13 +11,11 @@ import (
 	"weft/starter/progress"
 )
 
-// showsText reports whether the report shows partial answers.
 func (f *Follower) showsText() bool {
 	r, ok := f.Report.(progress.TextReader)
 	return ok && r.ReadsText()
 }
 
-// streams reports whether a call may stream text.
 func (c *call) streams() bool {
 	return c.Kind == contract.ActivityCallModel || c.Kind == contract.ActivityCondenseValue || c.Kind == contract.ActivitySummariseConversation
 }

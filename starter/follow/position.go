@@ -101,7 +101,6 @@ func (m *marks) runOf(t *track) string {
 	return t.run
 }
 
-// enter starts the reports of an event.
 func (m *marks) enter(t *track, event int64) {
 	if m == nil {
 		return
@@ -113,7 +112,6 @@ func (m *marks) enter(t *track, event int64) {
 	m.advance()
 }
 
-// leave ends the reports of an event.
 func (m *marks) leave() {
 	if m != nil {
 		m.current = nil

@@ -32,7 +32,6 @@ type openRequests struct {
 	changed bool
 }
 
-// note notes what the run was sent.
 func (d *openRequests) note(e *history.Event) {
 	if _, ok := e.Data.(*history.Message); ok {
 		d.changed = true
@@ -151,7 +150,6 @@ func (f *Follower) checked(at time.Time, c *call, out *contract.ValidateAnswerRe
 	}
 }
 
-// opened reports a request and the commands that answer it.
 func (f *Follower) opened(q *contract.Request) {
 	due := ""
 	if q.DueAt != nil {
@@ -165,7 +163,6 @@ func (f *Follower) opened(q *contract.Request) {
 	}
 }
 
-// closed reports that a request is not open any more.
 func (f *Follower) closed(q *contract.Request, at time.Time, how string) {
 	f.notify(progress.Notice{Event: progress.EventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, plaintext.Lines(q.ID), how)
 }

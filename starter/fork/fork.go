@@ -39,7 +39,6 @@ type Options struct {
 	Say func(format string, args ...any)
 }
 
-// forking is a fork that is being made.
 type forking struct {
 	*Options
 	run  *runs.Run
@@ -88,7 +87,6 @@ func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*
 	return in, f.fits(at, in)
 }
 
-// set returns the values that the node is to see.
 func (f *forking) set() (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	for _, p := range f.Set {
@@ -150,7 +148,6 @@ func (f *forking) changed() (*contract.RunInput, error) {
 	return &in, nil
 }
 
-// point finds the execution that is to run again.
 func (f *forking) point(ctx context.Context) (contract.Execution, error) {
 	var none contract.Execution
 	all, err := why.Gather(ctx, f.run, f.tree)

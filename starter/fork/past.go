@@ -103,7 +103,6 @@ func (f *forking) fill(ctx context.Context, k *contract.ForkedFrom, past []recor
 	return nil
 }
 
-// content asks for stored content, page by page.
 func (p *recorded) content(ctx context.Context, sha string) (json.RawMessage, error) {
 	var raw json.RawMessage
 	for {

@@ -65,7 +65,6 @@ func Events(run Run, raw []*historypb.HistoryEvent) []Event {
 // errStopped ends a walk whose caller wants no more events.
 var errStopped = errors.New("stopped")
 
-// walk reads a tree of histories.
 type walk struct {
 	ctx   context.Context
 	from  Source
@@ -103,7 +102,6 @@ func (w *walk) run(run Run) error {
 	return nil
 }
 
-// other reads a run other than the first.
 func (w *walk) other(run Run) error {
 	err := w.run(run)
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {

@@ -68,7 +68,6 @@ func same(one, two any) bool {
 	return string(a) == string(b)
 }
 
-// edgeOf finds an edge by its id, or gives nil.
 func edgeOf(f *plan.Flow, id string) *plan.Edge {
 	i := slices.IndexFunc(f.Edges, func(e plan.Edge) bool { return e.ID == id })
 	if i < 0 {
@@ -114,7 +113,6 @@ func KeptEdges(old, flow *plan.Flow, ids []string) (now []string, missing string
 	return now, ""
 }
 
-// edgesFrom are the edges out of a node, or out of START.
 func edgesFrom(f *plan.Flow, node string) []plan.Edge {
 	return slices.DeleteFunc(slices.Clone(f.Edges), func(e plan.Edge) bool { return e.From != node })
 }

@@ -181,7 +181,6 @@ func lostExecutions(f *why.Facts, old, flow *plan.Flow, place func(string) strin
 	return out
 }
 
-// line shows a node in one line.
 func line(n *Node) string {
 	line := n.Node
 	if n.Execution != "" {

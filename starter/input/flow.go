@@ -82,7 +82,6 @@ func Folder(file string) (*specadapter.Folder, error) {
 	return folder.Under(at), nil
 }
 
-// components reads the files of -components and -component.
 func (r *Reader) components(o *specadapter.Options, f *Flags) error {
 	for _, file := range f.Components {
 		if err := r.component(o, "-components", file); err != nil {

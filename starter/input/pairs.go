@@ -95,7 +95,6 @@ func add(params []Param, p Param) ([]Param, error) {
 	return append(params, p), nil
 }
 
-// object writes params as an object, in their order.
 func object(params []Param) json.RawMessage {
 	out := []byte{'{'}
 	for i, p := range params {

@@ -49,7 +49,6 @@ type Live struct {
 	stop, stopped chan struct{}
 }
 
-// row is one execution of a node.
 type row struct {
 	node, text                     string
 	ended, failed                  bool
@@ -158,7 +157,6 @@ func (l *Live) row(n Notice) *row {
 	return r
 }
 
-// take notes what happened.
 func (r *row) take(n Notice) {
 	r.to = n.Time
 	if r.answers == n.Call || n.Event == EventFinished || n.Event == EventFailed {
@@ -255,7 +253,6 @@ func (l *Live) table() []string {
 		Span(l.now().Sub(l.rows[0].from).Seconds()))))
 }
 
-// texts are the lines of a row's partial answer.
 func (l *Live) texts(r *row, width int) []string {
 	if r.partial == "" || r.ended {
 		return nil
@@ -298,7 +295,6 @@ func (l *Live) line(r *row) string {
 		fmt.Sprintf("%d+%d", r.input, r.output), strings.TrimSpace(retries+"  "+plaintext.Line(r.text, 200)))
 }
 
-// paint colours a text, where colours are wanted.
 func (l *Live) paint(code, text string) string {
 	if !l.colour {
 		return text

@@ -42,7 +42,6 @@ func TotalOf(f *plan.Flow) (t Total, ok bool) {
 // barWidth is how many characters a full bar has.
 const barWidth = 20
 
-// bar shows how much of a total is done.
 func bar(done int, t Total) string {
 	done = min(done, t.Nodes)
 	full := done * barWidth / t.Nodes

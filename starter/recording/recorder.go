@@ -17,7 +17,6 @@ import (
 	"weft/worker/rehearse"
 )
 
-// recorder makes a recording of histories.
 type recorder struct {
 	root string
 	runs map[history.Run]*recordedRun
@@ -134,7 +133,6 @@ func (r *recorder) before(at, node string) string {
 	return last
 }
 
-// done is the recording's file.
 func (r *recorder) done() ([]byte, error) {
 	if r.rec.Run.Flow.Plan == nil {
 		return nil, &NoPlanError{r.root}

@@ -40,7 +40,6 @@ func scriptClass(class string) string {
 	return class
 }
 
-// modelAnswer makes a rule of what a model answered.
 func (r *recorder) modelAnswer(at string, out *contract.ModelResult) {
 	m, err := contract.DecodeMessage(out.Message)
 	if err != nil {

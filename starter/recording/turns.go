@@ -55,7 +55,6 @@ func newMailbox(r *recorder, id string) *mailbox {
 	return &mailbox{r: r, run: r.below(id), last: -1}
 }
 
-// below is the place of a run.
 func (r *recorder) below(id string) string {
 	if id == r.root {
 		return ""
@@ -114,7 +113,6 @@ func (b *mailbox) closed(d *history.ChildEnded) {
 	b.waiting.Closed = append(b.waiting.Closed, rehearse.ClosedRun{Run: b.r.below(d.ID), Status: status})
 }
 
-// signalled takes a signal.
 func (b *mailbox) signalled(m *history.Message) {
 	in, resumes := m.Body.(*contract.PromptInput)
 	switch turn, ok := m.Body.(*contract.ChildTurn); {

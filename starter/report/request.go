@@ -43,7 +43,6 @@ func Request(out io.Writer, q *runs.Request) {
 	}
 }
 
-// whereOf is a request's node, step and place.
 func whereOf(q *contract.Request) string {
 	if q.Node == "" {
 		return ""

@@ -88,7 +88,6 @@ func executionText(e *contract.Execution) string {
 	return text
 }
 
-// flowText is a flow's name with its version and description.
 func flowText(l *contract.FlowLabel) string {
 	text := plaintext.Line(l.Name, 200)
 	if l.Version != "" {
@@ -100,7 +99,6 @@ func flowText(l *contract.FlowLabel) string {
 	return text
 }
 
-// microsPerUnit converts costs, which are in millionths of a unit of a currency.
 const microsPerUnit = 1_000_000
 
 // usageText is what was used, from a provider's cache, and at what cost.
@@ -122,7 +120,6 @@ func usageText(u contract.Usage) string {
 	return text
 }
 
-// switchedText is a switch from model to model, and how often it happened.
 func switchedText(s *contract.FallbackCount) string {
 	text := "between other models"
 	if s.From != "" {
@@ -134,7 +131,6 @@ func switchedText(s *contract.FallbackCount) string {
 	return text
 }
 
-// budgetText is what a run may spend.
 func budgetText(b *contract.Allowance) string {
 	var parts []string
 	if b.Calls > 0 {

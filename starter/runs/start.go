@@ -114,7 +114,6 @@ func attributes(names []string, values map[string]string) temporal.SearchAttribu
 	return temporal.NewSearchAttributes(updates...)
 }
 
-// details is what the Web UI shows of the flow, as Markdown.
 func details(flow *plan.Flow, hash string) string {
 	text := fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
 	if flow.Description != "" {

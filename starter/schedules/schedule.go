@@ -26,7 +26,6 @@ const (
 	Paused = "paused"
 )
 
-// nextShown is how many of the times to come are shown.
 const nextShown = 5
 
 // Schedule is a schedule as -output json prints it.
@@ -61,7 +60,6 @@ type Run struct {
 	Started time.Time `json:"started"`
 }
 
-// describe describes a schedule.
 func describe(c *runs.Connection, name string, d *client.ScheduleDescription) *Schedule {
 	action := d.Schedule.Action.(*client.ScheduleWorkflowAction) // find has checked it
 	memo := func(key string) string {

@@ -133,7 +133,6 @@ func readCron(text string) (string, error) {
 	return whole, nil
 }
 
-// value reads a number or a name.
 func (c *cronField) value(word string) (int, error) {
 	n, err := strconv.Atoi(word)
 	for at, name := range strings.Fields(c.words) {
@@ -179,7 +178,6 @@ func (c *cronField) fits(field string) error {
 	return nil
 }
 
-// readEvery reads AGE or AGE/OFFSET.
 func readEvery(text string) (client.ScheduleIntervalSpec, error) {
 	var out client.ScheduleIntervalSpec
 	age, offset, shifted := strings.Cut(text, "/")
@@ -242,7 +240,6 @@ func whenOf(spec *client.ScheduleSpec) []string {
 	return out
 }
 
-// overlapName is a policy's name.
 func overlapName(p enumspb.ScheduleOverlapPolicy) string {
 	for _, o := range overlaps {
 		if o.policy == p {

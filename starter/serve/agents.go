@@ -32,7 +32,6 @@ var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
 // folderName is what the folder of an agent may be called; others are no agents.
 var folderName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$`)
 
-// agent is a folder of agents/, as it is read now.
 type agent struct {
 	name   string
 	folder *specadapter.Folder
@@ -83,7 +82,6 @@ func (srv *Server) agentIn(root *os.Root, name string) (*agent, error) {
 	return a, nil
 }
 
-// compile compiles the agent.
 func (a *agent) compile(reading specadapter.Options) {
 	reading.Files = a.folder.Files
 	res, diags := specadapter.Load(a.folder.Name, a.folder.Text, reading)
@@ -107,7 +105,6 @@ func (srv *Server) noSuchAgent(root *os.Root, name string) error {
 	return NewProblem(UnknownAgent, remedy, "agent %s not found", source.Quote(name))
 }
 
-// agentNames lists the folders that hold an agent, sorted.
 func agentNames(root *os.Root) ([]string, error) {
 	list, err := fs.ReadDir(root.FS(), agentsDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +154,6 @@ var (
 	none = json.RawMessage("[]")
 )
 
-// view shows an agent, with the texts of the files beside its document.
 func (a *agent) view() *AgentView {
 	raw := func(key string, kind source.Kind, without json.RawMessage) json.RawMessage {
 		if v := a.root.Get(key); v != nil && v.Kind == kind {
@@ -223,13 +219,11 @@ func View(name string, folder *specadapter.Folder, reading specadapter.Options) 
 	return a.view()
 }
 
-// agentPage is a page of agents.
 type agentPage struct {
 	Agents []*AgentView `json:"agents"`
 	Next   string       `json:"next_page_token,omitempty"`
 }
 
-// listAgents lists the agents of the folder, by name.
 func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
 	root, err := srv.openRoot()
 	if err != nil {

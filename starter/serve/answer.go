@@ -8,7 +8,6 @@ import (
 	"weft/specadapter/source"
 )
 
-// answerFields are the fields of the answers of each kind.
 var answerFields = map[string][]string{
 	contract.RequestMessage:    {"id", "text", "node", "key", "by"},
 	contract.RequestConfirm:    {"id", "approve", "reason", "arguments", "remember", "by"},
@@ -95,7 +94,6 @@ func readConfirm(o *object, by string) *contract.ConfirmAnswer {
 	return a
 }
 
-// cancel requests the cancellation of a run.
 func (srv *Server) cancel(w http.ResponseWriter, r *http.Request, run *Run) error {
 	if run.Closed != nil {
 		return NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)

@@ -148,7 +148,6 @@ func (o *object) session() (*contract.RunInput, error) {
 	return in, nil
 }
 
-// flowFields are those of a start of a flow: what clients set of the contract's input, and id.
 var flowFields = []string{"flow", "input", "images", "params", "scope", "value", "components", "component_ids", "state", "history", "model", "script",
 	"data_connections", "max_steps", "budget", "max_events", "on_error", "session", "v", "id"}
 
@@ -199,7 +198,6 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 	return fits(in)
 }
 
-// without is an object without some members.
 func without(v *source.Value, keys ...string) *source.Value {
 	out := *v
 	out.Members = nil
@@ -265,7 +263,6 @@ func (srv *Server) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 	return folder, nil
 }
 
-// named reads a flow of the folder.
 func (srv *Server) named(name string) (*specadapter.Folder, error) {
 	folder, err := flows.Named(srv.Flows, name)
 	if f := contract.FailureOf(err); f != nil {
@@ -291,7 +288,6 @@ func (srv *Server) plan(in *contract.RunInput, doc *specadapter.Folder, reading 
 	return nil
 }
 
-// invalidDocument is the problem of a document that does not compile.
 func invalidDocument(kind Kind, remedy string, diags []source.Diagnostic) *Problem {
 	var lines []string
 	for _, g := range diags {

@@ -32,7 +32,6 @@ type draft struct {
 	files map[string][]byte
 }
 
-// createAgent saves a new agent.
 func (srv *Server) createAgent(w http.ResponseWriter, r *http.Request) error {
 	return srv.edit(func(root *os.Root) error {
 		a, err := srv.draft(w, r, "")
@@ -155,7 +154,6 @@ func (o *object) noProgram() error {
 	return nil
 }
 
-// document writes agent.json: what the client sent, in the order of the table.
 func document(o *object, name string) []byte {
 	out := &source.Value{Kind: source.Object}
 	for _, key := range documentFields {

@@ -27,7 +27,6 @@ const (
 // maxStreams bounds the open streams: each reads histories.
 const maxStreams = 500
 
-// stream writes server-sent events.
 type stream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
@@ -35,7 +34,6 @@ type stream struct {
 	patience time.Duration
 }
 
-// send writes one event.
 func (s *stream) send(kind, id string, v any) error {
 	// Encoded JSON has no line breaks of its own, and neither kinds nor ids have any.
 	data, err := json.Marshal(v)
@@ -130,7 +128,6 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// cancelOnClose cancels when the server closes.
 func (srv *Server) cancelOnClose(ctx context.Context, cancel func()) {
 	select {
 	case <-srv.closing:

@@ -25,7 +25,6 @@ func (srv *Server) resultAlone(w http.ResponseWriter, r *http.Request, run *Run)
 	return reply(w, http.StatusOK, resultOf(run, res))
 }
 
-// getStatus shows the status of a run.
 func (srv *Server) getStatus(w http.ResponseWriter, r *http.Request, run *Run) error {
 	st, err := srv.Runs.Status(r.Context(), run)
 	if err != nil {
@@ -34,7 +33,6 @@ func (srv *Server) getStatus(w http.ResponseWriter, r *http.Request, run *Run) e
 	return reply(w, http.StatusOK, st)
 }
 
-// getState shows the shared state of a run.
 func (srv *Server) getState(w http.ResponseWriter, r *http.Request, run *Run) error {
 	state, err := srv.Runs.State(r.Context(), run)
 	if err != nil {
@@ -43,7 +41,6 @@ func (srv *Server) getState(w http.ResponseWriter, r *http.Request, run *Run) er
 	return reply(w, http.StatusOK, state)
 }
 
-// transcriptPage is a page of messages.
 type transcriptPage struct {
 	Messages []Line `json:"messages"`
 	// Gone are branches and sub-agents whose histories are gone.
@@ -70,7 +67,6 @@ func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Ru
 	return reply(w, http.StatusOK, out)
 }
 
-// requestPage is a page of open requests.
 type requestPage struct {
 	Requests []contract.Request `json:"requests"`
 	// More counts those that are listed once some of these are answered.

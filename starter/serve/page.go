@@ -40,7 +40,6 @@ func checkQuery(r *http.Request, known []string) error {
 	return nil
 }
 
-// limitOf returns how many entries a page has.
 func limitOf(r *http.Request) (int, error) {
 	text := r.FormValue("limit")
 	if text == "" {
@@ -53,7 +52,6 @@ func limitOf(r *http.Request) (int, error) {
 	return n, nil
 }
 
-// maxWait bounds how long a request may wait for the end of a run.
 const maxWait = 2 * time.Minute
 
 // waitOf returns how long the client waits for the end of a run.

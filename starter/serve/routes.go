@@ -68,7 +68,6 @@ func (srv *Server) describe(w http.ResponseWriter, _ *http.Request) error {
 	return err
 }
 
-// health reports whether runs can be asked for.
 func (srv *Server) health(w http.ResponseWriter, r *http.Request) error {
 	if err := srv.Runs.Ready(r.Context()); err != nil {
 		return err

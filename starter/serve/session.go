@@ -126,7 +126,6 @@ func (srv *Server) session(ctx context.Context, id string) (*Run, error) {
 	return nil, NewProblem(UnknownSession, "check the id", "Session '%.300s' not found", id)
 }
 
-// sessionStatus is how a session stands, in the framework's words.
 type sessionStatus struct {
 	SessionID string `json:"session_id"`
 	Status    string `json:"status"`
@@ -173,7 +172,6 @@ func (srv *Server) sessionState(r *http.Request) (*Run, []contract.Turn, *sessio
 	return run, turns, out, nil
 }
 
-// getSessionStatus shows how a session stands.
 func (srv *Server) getSessionStatus(w http.ResponseWriter, r *http.Request) error {
 	_, _, out, err := srv.sessionState(r)
 	if err != nil {
@@ -182,7 +180,6 @@ func (srv *Server) getSessionStatus(w http.ResponseWriter, r *http.Request) erro
 	return reply(w, http.StatusOK, out)
 }
 
-// getSessionResult gives the result of a session's latest turn.
 func (srv *Server) getSessionResult(w http.ResponseWriter, r *http.Request) error {
 	run, turns, _, err := srv.sessionState(r)
 	if err != nil {
@@ -207,7 +204,6 @@ func (srv *Server) getSessionResult(w http.ResponseWriter, r *http.Request) erro
 	return reply(w, http.StatusOK, e)
 }
 
-// stopSession ends a session and the turn under way.
 func (srv *Server) stopSession(w http.ResponseWriter, r *http.Request) error {
 	run, err := srv.session(r.Context(), r.PathValue("id"))
 	if err != nil {

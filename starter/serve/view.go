@@ -15,7 +15,6 @@ import (
 // Statuses are what the status of a run may be.
 var Statuses = []string{contract.StatusRunning, contract.StatusWaiting, contract.StatusIdle, contract.StatusCompleted, contract.StatusFailed, contract.StatusCancelled, "terminated", "timed_out"}
 
-// runSummary is a run in a list.
 type runSummary struct {
 	RunID     string `json:"run_id"`
 	SessionID string `json:"session_id"`
@@ -75,7 +74,6 @@ func printed(run *Run, f *contract.Failure) *resultEvent {
 	return resultOf(run, &contract.RunResult{ResultData: f.Data})
 }
 
-// ended is when a run ended.
 func ended(run *Run) time.Time {
 	if run.Closed != nil {
 		return run.Closed.UTC()
@@ -90,7 +88,6 @@ type schemaError struct {
 	Errors  []contract.FieldError `json:"errors"`
 }
 
-// runError is any other error of a run.
 type runError struct {
 	Error   string `json:"error"`
 	Message string `json:"message"`
@@ -105,7 +102,6 @@ type runError struct {
 	Diagnostics []string              `json:"diagnostics,omitempty"`
 }
 
-// errorOf is why a run has no result.
 func errorOf(f *contract.Failure) any {
 	if f.Class != contract.ClassOutputSchema {
 		return runError{Error: f.Class, Message: f.Text, Remedy: f.Remedy, Node: f.Node, Step: f.Step, At: f.At,
@@ -122,7 +118,6 @@ func errorOf(f *contract.Failure) any {
 	return e
 }
 
-// find looks for the run that an address names.
 func (srv *Server) find(r *http.Request) (*Run, error) {
 	return srv.Runs.Find(r.Context(), r.PathValue("id"))
 }
@@ -186,7 +181,6 @@ func (srv *Server) view(ctx context.Context, run *Run) (*runView, error) {
 	return v, nil
 }
 
-// getResult gives the result alone.
 func (srv *Server) getResult(w http.ResponseWriter, r *http.Request, run *Run) error {
 	if run.Closed == nil {
 		return NewProblem(NoResult, "ask with GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
@@ -194,13 +188,11 @@ func (srv *Server) getResult(w http.ResponseWriter, r *http.Request, run *Run) e
 	return srv.resultAlone(w, r, run)
 }
 
-// runPage is a page of runs.
 type runPage struct {
 	Runs []runSummary `json:"runs"`
 	Next string       `json:"next_page_token,omitempty"`
 }
 
-// listRuns lists runs, the youngest first.
 func (srv *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
 	limit, err := limitOf(r)
 	if err != nil {

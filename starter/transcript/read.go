@@ -64,7 +64,6 @@ func (r *reader) event(e *history.Event) {
 	}
 }
 
-// started takes what a run was given or goes on with.
 func (r *reader) started(w *history.Workflow, s *history.Started) {
 	if s.Branch != nil {
 		r.carried(s.Branch.Suspended)
@@ -94,7 +93,6 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 	}
 }
 
-// isSet reports whether a value was given.
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // write sets a thread that has one message, which the workflow makes of its input.

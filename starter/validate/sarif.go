@@ -11,7 +11,6 @@ import (
 	"weft/worker/build"
 )
 
-// object is a JSON object.
 type object = map[string]any
 
 // SARIF returns the diagnostics as SARIF 2.1.0, which editors and code hosts read.

@@ -41,7 +41,6 @@ func (f *Facts) Report() Report {
 	return r
 }
 
-// node explains one node.
 func (f *Facts) node(n *plan.Node) Node {
 	out := Node{Node: n.ID, Name: n.Name, At: f.Workflow.Source.At(plan.NodePath(n.ID)), State: NotRun}
 	before := 0
@@ -185,7 +184,6 @@ func (f *Facts) absent(n *plan.Node, x *contract.Execution, before int) []string
 	return out
 }
 
-// left are the edges out of an execution.
 func (f *Facts) left(x *contract.Execution) []Edge {
 	var out []Edge
 	for i, e := range f.Workflow.Flow.Edges {

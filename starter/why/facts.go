@@ -153,7 +153,6 @@ func (f *Facts) derive(x *contract.Execution) []string {
 	return out
 }
 
-// edges are those out of a node, or out of START.
 func (f *Facts) edges(from string) []plan.Edge {
 	var out []plan.Edge
 	for _, e := range f.Workflow.Flow.Edges {
@@ -205,7 +204,6 @@ func (f *Facts) waits(exec string) []Wait {
 	return out
 }
 
-// waitOf says how a call stands.
 func (f *Facts) waitOf(c *PendingCall) Wait {
 	w := Wait{Kind: WaitCall, Call: callLabel(c), Attempt: c.Attempt, Error: c.Failed}
 	later := ""
@@ -236,7 +234,6 @@ func (f *Facts) waitOf(c *PendingCall) Wait {
 	return w
 }
 
-// callLabel is a call in words: its kind and turn.
 func callLabel(c *PendingCall) string {
 	_, turn := history.SplitCallID(c.ID)
 	label := map[string]string{contract.ActivityCallModel: "model call", contract.ActivityCallTool: "tool call", contract.ActivityEvaluateCondition: "question of an edge",

@@ -7,7 +7,6 @@ import (
 	"weft/starter/plaintext"
 )
 
-// words are the states of nodes in words.
 var words = map[string]string{Done: "ran", Running: "runs", Waiting: "waits", Failed: "failed", Stopped: "was stopped", NotRun: "did not run"}
 
 // Text shows a report as text; one shows the edges out of nodes, too.
@@ -54,7 +53,6 @@ func nodeText(b *strings.Builder, n *Node, one bool) {
 	}
 }
 
-// executionText shows the i-th execution of a node.
 func executionText(b *strings.Builder, n *Node, i int, one bool) {
 	e := &n.Executions[i]
 	fmt.Fprintf(b, "  %s %s", plaintext.Line(e.Execution, 200), words[e.State])

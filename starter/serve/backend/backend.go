@@ -88,7 +88,6 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 		Hash: wanted.Hash, Flow: wanted.Input.Flow.Plan.Name, Status: contract.StatusRunning, Started: time.Now()}, false, nil
 }
 
-// unknownRun is the problem of an id that no run has.
 func unknownRun(id string) error {
 	return serve.NewProblem(serve.UnknownRun, "check the id; list runs with GET /runs", "run %.300q not found", id)
 }

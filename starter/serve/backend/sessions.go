@@ -64,7 +64,6 @@ func turnNamed(turns []contract.Turn, id string) *contract.Turn {
 	return nil
 }
 
-// turnStatus is a turn's state as that of a run.
 func turnStatus(t *contract.Turn) string {
 	switch t.Status {
 	case contract.TurnCompleted:

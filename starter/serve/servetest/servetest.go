@@ -68,7 +68,6 @@ func (c *Checker) Check(request *http.Request, got *http.Response) error {
 	return nil
 }
 
-// answer checks an answer of one operation, which is at a place of the description.
 func (c *Checker) answer(operation json.RawMessage, at string, got *http.Response, body []byte) error {
 	var op struct {
 		Responses map[string]struct {
