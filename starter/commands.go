@@ -38,7 +38,7 @@ var (
 
 func with(set []string, more ...string) []string { return slices.Concat(set, more) }
 
-// commands returns the table of all commands. What the help says beyond it is in help.go.
+// commands returns the table of all commands. What the help says beyond it is in the folder help.
 func commands() []command {
 	return []command{
 		{"run", "Runs", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result; the default command", 0, 0, startFlags, (*app).start},
