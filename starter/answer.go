@@ -83,7 +83,6 @@ func (a *app) retry(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	st, err := a.reported(ctx, r)
 	if err != nil {
 		return err
@@ -125,7 +124,6 @@ func (a *app) message(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	id, err := a.question(ctx, r)
 	if err != nil {
 		return err
@@ -169,7 +167,6 @@ func (a *app) reply(ctx context.Context, kind string, args []string, body func(i
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	word := ""
 	if len(args) > 1 {
 		word = args[1]

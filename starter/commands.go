@@ -51,8 +51,8 @@ func commands() []command {
 		{"why", "Runs", "ID [NODE]", "explain why nodes ran, did not run, or wait", 1, 2, outputFlags, onRun((*app).why)},
 		{"fork", "Runs", "ID -from NODE", "start a run that continues from a node of another run", 1, 1, forkFlags, (*app).fork},
 		{"compare", "Runs", "ID ID", "compare two runs: outputs, tokens, time", 2, 2, outputFlags, (*app).compare},
-		{"cancel", "Runs", "ID", "cancel a run and everything that it started", 1, 1, remoteFlags, onRun((*app).cancel)},
-		{"terminate", "Runs", "ID", "terminate a run at once", 1, 1, with(remoteFlags, "reason"), onRun((*app).terminate)},
+		{"cancel", "Runs", "ID", "cancel a run and everything that it started", 1, 1, remoteFlags, onOpenRun((*app).cancel)},
+		{"terminate", "Runs", "ID", "terminate a run at once", 1, 1, with(remoteFlags, "reason"), onOpenRun((*app).terminate)},
 		{"requests", "Requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, onRun((*app).requests)},
 		{"confirm", "Requests", "ID [REQUEST] -yes|-no", "allow or refuse a tool call", 1, 2, with(answerSet, "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
 		{"tool-result", "Requests", "ID [REQUEST] -result JSON|@FILE|-", "send the result or the error of a tool that a client runs", 1, 2, with(answerSet, "result", "error"), (*app).toolResult},
@@ -60,7 +60,7 @@ func commands() []command {
 		{"message", "Requests", "ID [TEXT|@FILE|-]", "answer a question of a run, or send a message to an agent", 1, 2, with(answerSet, "node", "request", "key"), (*app).message},
 		{"audit", "Requests", "ID", "print the requests of a run and who answered them", 1, 1, outputFlags, onRun((*app).audit)},
 		{"resume", "Sessions", "ID [-prompt TEXT|@FILE|-]", "send a prompt to a session and wait for the result", 1, 1, with(outputFlags, "prompt", "image", "key", "by", "detach"), (*app).resume},
-		{"stop", "Sessions", "ID", "close a session and cancel its running turn", 1, 1, with(outputFlags, "reason", "by"), (*app).stop},
+		{"stop", "Sessions", "ID", "close a session and cancel its running turn", 1, 1, with(outputFlags, "reason", "by"), onOpenRun((*app).stop)},
 		{"validate", "Flows", "FILE|FOLDER...", "check flows and print their diagnostics", 1, -1, with(readFlags, "output"), (*app).validate},
 		{"agents", "Flows", "FOLDER", "list the agents of a folder, with schemas and diagnostics", 1, 1, []string{"profile", "config", "output"}, (*app).agents},
 		{"graph", "Flows", "FILE|-id ID", "draw a flow, or the progress of a run", 0, 1, with(readFlags, "svg", "id", "dev"), (*app).graph},
@@ -77,13 +77,21 @@ func commands() []command {
 }
 
 // onRun makes a command of a function that needs the run which the first argument names.
-func onRun(do func(a *app, ctx context.Context, r *runs.Run, args []string) error) func(*app, context.Context, []string) error {
+func onRun(do runCommand) func(*app, context.Context, []string) error { return do.with((*app).find) }
+
+// onOpenRun is onRun for a function that needs an open one.
+func onOpenRun(do runCommand) func(*app, context.Context, []string) error {
+	return do.with((*app).findOpen)
+}
+
+type runCommand func(a *app, ctx context.Context, r *runs.Run, args []string) error
+
+func (do runCommand) with(find func(*app, context.Context, string) (*runs.Run, error)) func(*app, context.Context, []string) error {
 	return func(a *app, ctx context.Context, args []string) error {
-		r, err := a.find(ctx, args[0])
+		r, err := find(a, ctx, args[0])
 		if err != nil {
 			return err
 		}
-		defer r.Client.Close()
 		return do(a, ctx, r, args[1:])
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -39,11 +38,10 @@ func (a *app) converse(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	turns, err := r.Turns(ctx)
 	switch {
-	case errors.Is(err, runs.ErrSilent):
-		return fmt.Errorf("no worker answers for the session %q; start one for task queue %q, namespace %s at %s, with: bin/worker or make dev", id, r.Queue, r.Namespace, r.Address)
+	case runs.Is[*runs.NoAnswerError](err):
+		return err
 	case err != nil:
 		return usage.Errorf("the run %q takes no prompts: %v; a session is started with: %s-flow FILE -session", id, err, a.self())
 	}
@@ -92,11 +90,18 @@ func (t *conversation) follow(ctx context.Context) {
 	}()
 }
 
+// locked changes the report, which the follower uses too.
+func (t *conversation) locked(change func()) {
+	t.f.Lock()
+	defer t.f.Unlock()
+	change()
+}
+
 // converse takes prompts, one turn after the other.
 func (t *conversation) converse(ctx context.Context) error {
 	ticker := time.NewTicker(runs.TurnInterval)
 	defer ticker.Stop()
-	t.report.ask(t.f.Follower)
+	t.locked(t.report.ask)
 	for {
 		select {
 		case <-ctx.Done():
@@ -111,13 +116,13 @@ func (t *conversation) converse(ctx context.Context) error {
 				t.leave()
 				return nil
 			}
-			t.report.lineEntered(t.f.Follower)
+			t.locked(t.report.lineEntered)
 			if line = strings.TrimSpace(line); line != "" {
 				if err := t.turn(ctx, line); err != nil {
 					return err
 				}
 			}
-			t.report.ask(t.f.Follower)
+			t.locked(t.report.ask)
 		}
 	}
 }
@@ -151,7 +156,7 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 				lines = nil // it ends when the turn does
 				continue
 			}
-			t.report.lineEntered(t.f.Follower)
+			t.locked(t.report.lineEntered)
 			t.f.answer(ctx, strings.TrimSpace(line))
 		case out := <-came:
 			switch {
@@ -188,14 +193,14 @@ func (t *conversation) showOthers(ctx context.Context, mine string) {
 		if !o.Done() || o.N == 0 || t.shown[o.N] || mine != "" && o.ID == mine {
 			continue
 		}
-		t.report.reset(t.f.Follower)
+		t.locked(t.report.reset)
 		if len(o.Callbacks) > 0 {
 			t.app.say("turn %d, of what came back from %s:", o.N, plaintext.Line(strings.Join(o.Callbacks, ", "), 300))
 		} else {
 			t.app.say("turn %d, of another client:", o.N)
 		}
 		if t.conclude(o) == nil && mine == "" {
-			t.report.ask(t.f.Follower)
+			t.locked(t.report.ask)
 		}
 	}
 }
@@ -204,10 +209,10 @@ func (t *conversation) showOthers(ctx context.Context, mine string) {
 func (t *conversation) conclude(turn *contract.Turn) error {
 	t.shown[turn.N] = true
 	if turn.Status == contract.TurnCompleted {
-		t.report.finish(t.f.Follower, resultOf(turn))
+		t.locked(func() { t.report.finish(resultOf(turn)) })
 		return nil
 	}
-	t.report.newline(t.f.Follower)
+	t.locked(t.report.end)
 	err := t.app.concludeTurn(t.run.ID, turn)
 	if turn.Status == contract.TurnStopped {
 		return err
@@ -226,13 +231,13 @@ func resultOf(t *contract.Turn) string {
 }
 
 func (t *conversation) leave() {
-	t.report.newline(t.f.Follower)
+	t.locked(t.report.end)
 	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
 }
 
 // end says why nothing more can be said to the session.
 func (t *conversation) end(ctx context.Context, err error) error {
-	t.report.newline(t.f.Follower)
+	t.locked(t.report.end)
 	switch {
 	case ctx.Err() != nil:
 		t.leave()

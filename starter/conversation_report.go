@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"weft/starter/follow"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
 )
@@ -24,8 +23,6 @@ type conversationReport struct {
 }
 
 func (s *conversationReport) ReadsText() bool { return s.streams }
-
-func (*conversationReport) Close() {}
 
 func (s *conversationReport) Notify(n progress.Notice) {
 	switch n.Event {
@@ -76,43 +73,28 @@ func (s *conversationReport) end() {
 }
 
 // finish shows the rest of an answer, or all of it if something else was shown.
-func (s *conversationReport) finish(f *follow.Follower, result string) {
-	f.Lock()
-	defer f.Unlock()
+func (s *conversationReport) finish(result string) {
 	rest, started := strings.CutPrefix(result, s.text)
 	if s.asking || s.text == "" || !s.whole || !started {
 		s.end()
 		rest = result
 	}
 	s.print(rest)
-	s.end()
-	s.call, s.attempt, s.text, s.whole = "", 0, "", true
+	s.reset()
 }
 
 // reset forgets what was shown of an answer: all of it is shown again, below a line of its own.
-func (s *conversationReport) reset(f *follow.Follower) {
-	f.Lock()
-	defer f.Unlock()
+func (s *conversationReport) reset() {
 	s.end()
 	s.call, s.attempt, s.text, s.whole = "", 0, "", true
 }
 
-func (s *conversationReport) newline(f *follow.Follower) {
-	f.Lock()
-	defer f.Unlock()
-	s.end()
-}
-
 // lineEntered takes note of a line that was typed: the terminal has ended it.
-func (s *conversationReport) lineEntered(f *follow.Follower) {
-	f.Lock()
-	defer f.Unlock()
+func (s *conversationReport) lineEntered() {
 	s.open, s.asking = false, false
 }
 
-func (s *conversationReport) ask(f *follow.Follower) {
-	f.Lock()
-	defer f.Unlock()
+func (s *conversationReport) ask() {
 	s.end()
 	fmt.Fprint(s.app.stderr, promptSign)
 	s.asking = true

@@ -107,13 +107,11 @@ func (a *app) agents(_ context.Context, args []string) error {
 	if len(without) > 0 {
 		a.say("skipped, no %s: %s", specadapter.FolderMain, plaintext.Line(strings.Join(without, ", "), 2000))
 	}
-	if a.flags.asJSON() {
-		a.object(map[string]any{"agents": views})
-		return nil
-	}
-	for _, v := range views {
-		a.printAgent(v)
-	}
+	a.show(map[string]any{"agents": views}, func() {
+		for _, v := range views {
+			a.printAgent(v)
+		}
+	})
 	return nil
 }
 
@@ -190,7 +188,6 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	st, read, err := a.standing(ctx, r)
 	if err != nil {
 		return err

@@ -30,12 +30,10 @@ func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if a.flags.asJSON() {
-		a.object(st)
-		return nil
-	}
-	r.AddBranches(ctx, st)
-	report.Status(a.stdout, r, st, r.PendingCalls(ctx))
+	a.show(st, func() {
+		r.AddBranches(ctx, st)
+		report.Status(a.stdout, r, st, r.PendingCalls(ctx))
+	})
 	return nil
 }
 
@@ -113,14 +111,12 @@ func (a *app) why(ctx context.Context, r *runs.Run, args []string) error {
 		}
 	}
 	report := why.Explain(facts, t.Missing)
-	if a.flags.asJSON() {
-		a.object(report)
-		return nil
-	}
-	if report.FromHistory {
-		a.say("no worker answers for the run; this is from its history, which does not have nodes that make no calls")
-	}
-	fmt.Fprint(a.stdout, why.Text(&report, len(args) > 0))
+	a.show(report, func() {
+		if report.FromHistory {
+			a.say("no worker answers for the run; this is from its history, which does not have nodes that make no calls")
+		}
+		fmt.Fprint(a.stdout, why.Text(&report, len(args) > 0))
+	})
 	return nil
 }
 
@@ -160,16 +156,11 @@ func (a *app) compare(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Client.Close()
 	table, err := compared(ctx, c, args[0], args[1])
 	if err != nil {
 		return err
 	}
-	if a.flags.asJSON() {
-		a.object(table)
-		return nil
-	}
-	fmt.Fprint(a.stdout, compare.Text(table))
+	a.show(table, func() { fmt.Fprint(a.stdout, compare.Text(table)) })
 	return nil
 }
 
@@ -204,7 +195,6 @@ func (a *app) impact(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Client.Close()
 	name := cmp.Or(a.flags.name, res.Flow.Name)
 	all, _, err := c.List(ctx, runs.Filter{Flow: name})
 	if err != nil {

@@ -60,6 +60,8 @@ type app struct {
 	args []string
 	// dev is what -dev has joined, or nil.
 	dev *dev.Dev
+	// connections are closed when the command has run.
+	connections []*runs.Connection
 	// mask knows the secrets of the settings, once they are read.
 	mask *mask.Mask
 	// secrets are those that stand in the flow's document.
@@ -130,6 +132,11 @@ func (a *app) do(ctx context.Context, cmd *command, args []string) error {
 		}
 		defer a.dev.Close()
 	}
+	defer func() {
+		for _, c := range a.connections {
+			c.Client.Close()
+		}
+	}()
 	return cmd.run(a, ctx, args)
 }
 

@@ -39,15 +39,11 @@ func (r textReport) Notify(n progress.Notice) {
 	r.say("%7.1fs  %-24s  %s", n.Seconds, n.Node, n.Text)
 }
 
-func (textReport) Close() {}
-
 type jsonReport struct{ *app }
 
 func (r jsonReport) Notify(n progress.Notice) { r.object(n) }
 
 func (jsonReport) ReadsText() bool { return true }
-
-func (jsonReport) Close() {}
 
 // emit prints a value in the form of -output: as one object, as an object per entry, or as text.
 func emit[T any](a *app, whole any, entries []T, text func()) {
@@ -59,6 +55,15 @@ func emit[T any](a *app, whole any, entries []T, text func()) {
 			a.object(e)
 		}
 	default:
+		text()
+	}
+}
+
+// show prints a value as one object, or as text.
+func (a *app) show(v any, text func()) {
+	if a.flags.asJSON() {
+		a.object(v)
+	} else {
 		text()
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,6 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"weft/activities/contract"
-	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/report"
 	"weft/starter/runs"
@@ -25,7 +25,9 @@ func (a *app) connect(ctx context.Context, cfg *config.Config) (*runs.Connection
 	}
 	note := func(err error) { a.say("warning: not all of the history can be read: %v", err) }
 	t.Client = t.Codec.Reader(t.Client, t.Store.Fetch, note)
-	return &runs.Connection{Temporal: t, Starter: a.self(), Caught: a.caught}, nil
+	c := &runs.Connection{Temporal: t, Starter: a.self(), Caught: a.caught}
+	a.connections = append(a.connections, c)
+	return c, nil
 }
 
 func (a *app) remote(ctx context.Context) (*runs.Connection, error) {
@@ -36,25 +38,20 @@ func (a *app) remote(ctx context.Context) (*runs.Connection, error) {
 	return a.connect(ctx, cfg)
 }
 
-// find connects and looks for a run. The caller closes the client.
+// find connects and looks for a run.
 func (a *app) find(ctx context.Context, id string) (*runs.Run, error) {
 	c, err := a.remote(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.Find(ctx, id)
-	if err != nil {
-		c.Client.Close()
-	}
-	return r, err
+	return c.Find(ctx, id)
 }
 
-// findOpen connects and looks for a run that is open. The caller closes the client.
+// findOpen connects and looks for a run that is open.
 func (a *app) findOpen(ctx context.Context, id string) (*runs.Run, error) {
 	r, err := a.find(ctx, id)
 	if err == nil && !r.Open() {
 		err = usage.Errorf("%s", r.Closed(ctx))
-		r.Client.Close()
 	}
 	return r, err
 }
@@ -118,9 +115,6 @@ func (a *app) result(ctx context.Context, r *runs.Run, _ []string) error {
 }
 
 func (a *app) cancel(ctx context.Context, r *runs.Run, _ []string) error {
-	if !r.Open() {
-		return usage.Errorf("the run %q is already closed: %s", r.ID, history.StatusName(r.Status))
-	}
 	if err := r.Client.CancelWorkflow(ctx, r.ID, r.RunID); err != nil {
 		return fmt.Errorf("cancel the run %q: %w", r.ID, err)
 	}
@@ -130,14 +124,7 @@ func (a *app) cancel(ctx context.Context, r *runs.Run, _ []string) error {
 
 // terminate ends a run at once: nothing of it runs any more, not even what would clean up.
 func (a *app) terminate(ctx context.Context, r *runs.Run, _ []string) error {
-	if !r.Open() {
-		return usage.Errorf("the run %q is already closed: %s", r.ID, history.StatusName(r.Status))
-	}
-	reason := a.flags.reason
-	if reason == "" {
-		reason = "starter terminate"
-	}
-	if err := r.Client.TerminateWorkflow(ctx, r.ID, r.RunID, reason); err != nil {
+	if err := r.Client.TerminateWorkflow(ctx, r.ID, r.RunID, cmp.Or(a.flags.reason, "starter terminate")); err != nil {
 		return fmt.Errorf("terminate the run %q: %w", r.ID, err)
 	}
 	a.say("terminated %s; see what it did with: %stranscript %s", r.ID, a.self(), r.Quoted())
@@ -179,7 +166,6 @@ func (a *app) list(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Client.Close()
 	wanted := runs.Filter{Flow: a.flags.name, Status: a.flags.status, Closed: a.flags.all, Limit: a.flags.limit}
 	if a.flags.waiting {
 		return a.waiting(ctx, c, wanted)

@@ -36,7 +36,6 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Client.Close()
 	action, err := c.ScheduleAction(ctx, args[0], cfg.TaskQueue, in)
 	if err != nil {
 		return err
@@ -52,11 +51,7 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	if s.State == schedules.Active && len(s.Next) == 0 {
 		a.say("warning: the schedule %s has no future times and starts nothing; change them with -replace", plaintext.ShellQuote(s.Schedule))
 	}
-	if a.flags.asJSON() {
-		a.object(s)
-	} else {
-		schedules.Text(a.stdout, s)
-	}
+	a.show(s, func() { schedules.Text(a.stdout, s) })
 	return nil
 }
 
@@ -65,7 +60,6 @@ func (a *app) listSchedules(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Client.Close()
 	all, more, err := schedules.List(ctx, c, a.flags.limit)
 	if err != nil {
 		return err

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"weft/starter/input"
 	"weft/starter/runs"
@@ -32,12 +30,10 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	if len(tokens) == 0 && !config.Loopback(cfg.Serve.Listen) {
 		return usage.Errorf("refusing to listen on %s without tokens: anyone who can reach it could use it; set %s to NAME:TOKEN, or listen on 127.0.0.1", cfg.Serve.Listen, cfg.Serve.TokensEnv)
 	}
-	a.stderr = &lockedWriter{w: a.stderr}
 	temporal, err := a.connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer temporal.Client.Close()
 	quiet := *a // a defect in one request must not end those of others
 	quiet.quit = nil
 	ctx, stop := a.interruptible(ctx)
@@ -100,16 +96,4 @@ func (a *app) serveSettings(cfg *config.Config) error {
 		cfg.Flows.Dir = filepath.Dir(whole)
 	}
 	return err
-}
-
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// Write writes.
-func (w *lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.w.Write(p)
 }

@@ -30,7 +30,6 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	done := a.whileSilent(ctx, r)
@@ -43,11 +42,7 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	case err != nil:
 		return a.refused(ctx, r, contract.UpdatePrompt, err)
 	case a.flags.detach:
-		if a.flags.asJSON() {
-			a.object(map[string]string{"run": r.ID, "id": in.ID, "status": contract.TurnQueued})
-		} else {
-			_ = a.writeUnmasked([]byte(in.ID + "\n"))
-		}
+		a.show(map[string]string{"run": r.ID, "id": in.ID, "status": contract.TurnQueued}, func() { _ = a.writeUnmasked([]byte(in.ID + "\n")) })
 		return nil
 	}
 	return a.concludeTurn(r.ID, t)
@@ -71,12 +66,7 @@ func (a *app) nextPrompt() (in contract.PromptInput, err error) {
 	return in, err
 }
 
-func (a *app) stop(ctx context.Context, args []string) error {
-	r, err := a.findOpen(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	defer r.Client.Close()
+func (a *app) stop(ctx context.Context, r *runs.Run, _ []string) error {
 	return a.send(ctx, r, contract.UpdateCloseSession, "", contract.CloseSessionInput{Reason: a.flags.reason, By: a.by()})
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
@@ -54,19 +53,11 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Client.Close()
 	id := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name))
 	a.setStage(fmt.Sprintf("check whether the run was started with: %sstatus %s", a.self(), plaintext.ShellQuote(id)))
-	run, err := c.Start(ctx, client.StartWorkflowOptions{
-		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority(),
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-	}, in)
-	if runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
-		return usage.Errorf("a run with the id %q is already open; follow it with: %sfollow %s, or choose another -id", id, a.self(), plaintext.ShellQuote(id))
-	}
+	run, err := a.launch(ctx, c, client.StartWorkflowOptions{ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority()}, in)
 	if err != nil {
-		return fmt.Errorf("start the run %q: %w", id, err)
+		return err
 	}
 	a.setStage(a.detachedText(id))
 	started := fmt.Sprintf("run: %s (task queue %s, namespace %s at %s)", id, cfg.TaskQueue, c.Namespace, c.Address)
@@ -75,7 +66,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		a.detached(id)
 		return nil
 	}
-	f := a.newFollower(c.Started(run, cfg.TaskQueue))
+	f := a.newFollower(run)
 	f.Notify(progress.Notice{Event: progress.EventRun, Run: id}, "%s", started)
 	if in.Model != "" {
 		f.Model(in.Model)
@@ -86,13 +77,21 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	return f.toTheEnd(ctx)
 }
 
+// launch starts a run, and says what to do where the id is taken.
+func (a *app) launch(ctx context.Context, c *runs.Connection, o client.StartWorkflowOptions, in *contract.RunInput) (*runs.Run, error) {
+	run, err := c.Start(ctx, o, in)
+	switch {
+	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
+		return nil, usage.Errorf("a run with the id %q is already open; follow it with: %sfollow %s, or choose another -id", o.ID, a.self(), plaintext.ShellQuote(o.ID))
+	case err != nil:
+		return nil, fmt.Errorf("start the run %q: %w", o.ID, err)
+	}
+	return run, nil
+}
+
 // detached prints the id of a run that is not followed.
 func (a *app) detached(id string) {
-	if a.flags.asJSON() {
-		a.object(map[string]string{"status": "running", "run": id})
-	} else {
-		_ = a.writeUnmasked([]byte(id + "\n"))
-	}
+	a.show(map[string]string{"status": "running", "run": id}, func() { _ = a.writeUnmasked([]byte(id + "\n")) })
 	a.say("%s", a.detachedText(id))
 }
 
@@ -204,7 +203,6 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	old, err := runtree.Read(ctx, history.From(r.Client), r.ID, r.RunID)
 	if err != nil {
 		return err
@@ -218,14 +216,10 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	id, queue := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name)), cmp.Or(a.flags.taskQueue, r.Queue)
-	run, err := r.Start(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queue, Priority: a.flags.inheritedPriority(r.Priority), WorkflowExecutionErrorWhenAlreadyStarted: true,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL}, in)
-	if runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
-		return usage.Errorf("a run with the id %q is already open; choose another -id", id)
-	}
+	id := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name))
+	run, err := a.launch(ctx, r.Connection, client.StartWorkflowOptions{ID: id, TaskQueue: cmp.Or(a.flags.taskQueue, r.Queue), Priority: a.flags.inheritedPriority(r.Priority)}, in)
 	if err != nil {
-		return fmt.Errorf("start the run %q: %w", id, err)
+		return err
 	}
 	if k := in.Fork; k != nil {
 		a.say("fork: %s continues from %s#%d of %s with %d recorded executions", id, plaintext.Line(k.Node, 200), k.Step, args[0], len(k.Executions))
@@ -236,7 +230,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		a.detached(id)
 		return nil
 	}
-	return a.followFork(ctx, r, r.Started(run, queue))
+	return a.followFork(ctx, r, run)
 }
 
 func (a *app) forkOptions() (*fork.Options, error) {

@@ -36,7 +36,7 @@ type Options struct {
 	Settings config.Options
 	// Say prints a line for people.
 	Say func(format string, args ...any)
-	// Connect connects to Temporal.
+	// Connect connects to Temporal until the command ends.
 	Connect func(context.Context, *config.Config) (*runs.Connection, error)
 	// Interruptible returns a context that Ctrl-C cancels.
 	Interruptible func(context.Context) (context.Context, func())
@@ -110,7 +110,6 @@ func Join(ctx context.Context, o Options) (*Dev, error) {
 			return d, err
 		}
 	}
-	defer c.Client.Close()
 	return d, d.EnsureWorker(ctx, c, cfg.TaskQueue)
 }
 

@@ -109,11 +109,13 @@ func (f *Follower) Notify(n progress.Notice, format string, args ...any) {
 	f.notify(n, format, args...)
 }
 
-// Close closes the report.
+// Close closes the report, if it is one to be closed before the outcome is printed.
 func (f *Follower) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.Report.Close()
+	if r, ok := f.Report.(interface{ Close() }); ok {
+		r.Close()
+	}
 }
 
 // Follow reports what happens until the run is closed, beside some helpers, and returns the id of the last run.

@@ -58,11 +58,7 @@ type Notice struct {
 }
 
 // Report shows what happens in a run. It is called by one goroutine at a time.
-type Report interface {
-	Notify(n Notice)
-	// Close is called before the outcome is printed.
-	Close()
-}
+type Report interface{ Notify(n Notice) }
 
 // TextReader is a report that shows what models answer while they do; others are not sent that text.
 type TextReader interface{ ReadsText() bool }

@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/api/serviceerror"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
@@ -71,11 +70,6 @@ func (c *Connection) Find(ctx context.Context, id string) (*Run, error) {
 	p := info.GetPriority()
 	return &Run{Connection: c, ID: id, RunID: info.GetExecution().GetRunId(), Queue: info.GetTaskQueue(), Status: info.GetStatus(), Events: info.GetHistoryLength(),
 		Priority: temporal.Priority{PriorityKey: int(p.GetPriorityKey()), FairnessKey: p.GetFairnessKey(), FairnessWeight: p.GetFairnessWeight()}}, nil
-}
-
-// Started returns a run that was just started.
-func (c *Connection) Started(run client.WorkflowRun, queue string) *Run {
-	return &Run{Connection: c, ID: run.GetID(), RunID: run.GetRunID(), Queue: queue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}
 }
 
 // Open reports whether the run has not closed.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -48,15 +49,20 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Start starts a run, with memo, descriptions, and those search attributes that the namespace has.
-func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, in *contract.RunInput) (client.WorkflowRun, error) {
+// Start starts a run under an id that no open run has, with memo, descriptions, and those search attributes that the namespace has.
+func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, in *contract.RunInput) (*Run, error) {
 	values, err := describe(&o, in)
 	if err != nil {
 		return nil, err
 	}
-	start := func(names []string) (client.WorkflowRun, error) {
+	o.WorkflowExecutionErrorWhenAlreadyStarted, o.WorkflowIDConflictPolicy = true, enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL
+	start := func(names []string) (*Run, error) {
 		o.TypedSearchAttributes = attributes(names, values)
-		return c.Client.ExecuteWorkflow(ctx, o, contract.WorkflowFlow, in)
+		run, err := c.Client.ExecuteWorkflow(ctx, o, contract.WorkflowFlow, in)
+		if err != nil {
+			return nil, err
+		}
+		return &Run{Connection: c, ID: run.GetID(), RunID: run.GetRunID(), Queue: o.TaskQueue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, nil
 	}
 	run, err := start(contract.Attributes)
 	if !Is[*serviceerror.InvalidArgument](err) {

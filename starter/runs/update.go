@@ -99,10 +99,7 @@ func refusal(ctx context.Context, h client.WorkflowUpdateHandle) error {
 	return nil
 }
 
-// ErrSilent is the error of a session for which no worker answers.
-var ErrSilent = errors.New("no worker answers")
-
-// Turns asks a session for its turns. The error is [ErrSilent] if nobody answers in time.
+// Turns asks a session for its turns. The error is a [*NoAnswerError] if nobody answers in time.
 func (r *Run) Turns(ctx context.Context) ([]contract.Turn, error) {
 	limited, cancel := within(ctx, r.patience())
 	defer cancel()
@@ -113,7 +110,7 @@ func (r *Run) Turns(ctx context.Context) ([]contract.Turn, error) {
 		return nil, err
 	default:
 		// The server may know that no worker is there, or have waited as long, and says so in various words.
-		return nil, ErrSilent
+		return nil, r.noAnswer(errors.New("the question got no answer"))
 	}
 	var out []contract.Turn
 	err = value.Get(&out)

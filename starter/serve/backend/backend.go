@@ -67,10 +67,8 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 	defer cancel()
 	run, err := b.Connection.Start(limited, client.StartWorkflowOptions{
 		ID: wanted.ID, TaskQueue: b.Queue, Memo: memo,
-		Priority:                                 temporal.Priority{FairnessKey: fairnessKey(wanted.Caller)},
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		Priority:              temporal.Priority{FairnessKey: fairnessKey(wanted.Caller)},
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	}, wanted.Input)
 	switch {
 	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
@@ -84,7 +82,7 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 	case err != nil:
 		return nil, false, problem(fmt.Errorf("start the run %q: %w", wanted.ID, err))
 	}
-	return &serve.Run{ID: run.GetID(), Current: run.GetRunID(), First: run.GetRunID(), Queue: b.Queue, Session: wanted.Session,
+	return &serve.Run{ID: run.ID, Current: run.RunID, First: run.RunID, Queue: b.Queue, Session: wanted.Session,
 		Hash: wanted.Hash, Flow: wanted.Input.Flow.Plan.Name, Status: contract.StatusRunning, Started: time.Now()}, false, nil
 }
 

@@ -105,6 +105,3 @@ func (r *eventReport) Notify(n progress.Notice) {
 
 // ReadsText implements [progress.TextReader].
 func (*eventReport) ReadsText() bool { return true }
-
-// Close implements [progress.Report].
-func (*eventReport) Close() {}

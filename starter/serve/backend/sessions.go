@@ -2,14 +2,12 @@ package backend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
-	"weft/starter/history"
 	"weft/starter/runs"
 	"weft/starter/serve"
 )
@@ -105,10 +103,8 @@ func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, b
 	switch {
 	case runs.Is[*serviceerror.QueryFailed](err):
 		return nil, false, &noSession{r.ID}
-	case errors.Is(err, runs.ErrSilent) && !r.Open():
+	case runs.Is[*runs.NoAnswerError](err) && !r.Open():
 		return nil, false, nil // it ended without a turn's result
-	case errors.Is(err, runs.ErrSilent):
-		err = &runs.NoAnswerError{ID: r.ID, Status: history.StatusName(r.Status), Queue: r.Queue, Namespace: b.Namespace, Address: b.Address, Cause: errors.New("the question got no answer")}
 	}
 	return turns, r.Open(), problem(err)
 }
