@@ -59,13 +59,6 @@ func (a *app) state(ctx context.Context, r *runs.Run, _ []string) error {
 	return err
 }
 
-// transcriptLine is one message as -output jsonl prints it; N counts from 0.
-type transcriptLine struct {
-	Thread  string            `json:"thread"`
-	N       int               `json:"n"`
-	Message *contract.Message `json:"message"`
-}
-
 func (a *app) transcript(ctx context.Context, r *runs.Run, args []string) error {
 	read, err := transcript.Read(ctx, history.From(r.Client), r.ID, r.RunID)
 	if err != nil {
@@ -86,13 +79,7 @@ func (a *app) transcript(ctx context.Context, r *runs.Run, args []string) error 
 	for _, id := range read.Missing {
 		a.say("warning: the history of %s is gone; what it held is not shown", plaintext.Line(id, 200))
 	}
-	var lines []transcriptLine
-	for _, t := range threads {
-		for n, m := range t.Messages {
-			lines = append(lines, transcriptLine{t.Thread, n, m})
-		}
-	}
-	emit(a, map[string]any{"threads": threads}, lines, func() { fmt.Fprint(a.stdout, transcript.Text(threads)) })
+	emit(a, map[string]any{"threads": threads}, transcript.Lines(threads), func() { fmt.Fprint(a.stdout, transcript.Text(threads)) })
 	return nil
 }
 

@@ -224,22 +224,22 @@ type agentPage struct {
 	Next   string       `json:"next_page_token,omitempty"`
 }
 
-func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) (any, error) {
 	root, err := srv.openRoot()
 	if err != nil {
 		if srv.Flows.Dir == "" {
-			return reply(w, http.StatusOK, agentPage{Agents: []*AgentView{}})
+			return agentPage{Agents: []*AgentView{}}, nil
 		}
-		return err
+		return nil, err
 	}
 	defer root.Close()
 	names, err := agentNames(root)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	names, next, err := page(r, names)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := agentPage{Agents: []*AgentView{}, Next: next}
 	for _, name := range names {
@@ -248,17 +248,17 @@ func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
 			continue // it has gone since
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		out.Agents = append(out.Agents, a.view())
 	}
-	return reply(w, http.StatusOK, out)
+	return out, nil
 }
 
-func (srv *Server) getAgent(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) getAgent(w http.ResponseWriter, r *http.Request) (any, error) {
 	a, err := srv.agent(r.PathValue("name"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return reply(w, http.StatusOK, a.view())
+	return a.view(), nil
 }

@@ -20,28 +20,24 @@ const answerTime = 90 * time.Second
 
 // answer makes the handler of answers of a kind. The same answer twice is one answer.
 func answer(kind string) handler {
-	return func(srv *Server, w http.ResponseWriter, r *http.Request) error {
+	return func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error) {
 		o, err := srv.read(w, r)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		given, err := readAnswer(kind, o, r)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		run, err := srv.find(r)
+		run, err := srv.Runs.Find(r.Context(), r.PathValue("id"))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if run.Closed != nil {
-			return NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
+			return nil, NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
 		}
 		extend(w, answerTime)
-		receipt, err := srv.Runs.Answer(r.Context(), run, kind, given)
-		if err != nil {
-			return err
-		}
-		return reply(w, http.StatusOK, receipt)
+		return srv.Runs.Answer(r.Context(), run, kind, given)
 	}
 }
 
@@ -94,12 +90,12 @@ func readConfirm(o *object, by string) *contract.ConfirmAnswer {
 	return a
 }
 
-func (srv *Server) cancel(w http.ResponseWriter, r *http.Request, run *Run) error {
+func (srv *Server) cancel(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	if run.Closed != nil {
-		return NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
+		return nil, NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
 	}
 	if err := srv.Runs.Cancel(r.Context(), run); err != nil {
-		return err
+		return nil, err
 	}
 	return reply(w, http.StatusAccepted, summary(run))
 }

@@ -13,6 +13,7 @@ import (
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/source"
+	"weft/starter/runs"
 	"weft/worker/config"
 	"weft/worker/flows"
 )
@@ -300,9 +301,6 @@ func invalidDocument(kind Kind, remedy string, diags []source.Diagnostic) *Probl
 	return p
 }
 
-// maxInput is the most that Temporal takes as a run's input, with room for its envelope.
-const maxInput = 1_900 << 10
-
 // fits refuses what the run itself would refuse, and what is too large to be sent to it.
 func fits(in *contract.RunInput) error {
 	for i := range in.DataConnections {
@@ -314,8 +312,8 @@ func fits(in *contract.RunInput) error {
 	if err != nil {
 		return fmt.Errorf("encode the run's input: %w", err)
 	}
-	if len(raw) > maxInput {
-		return NewProblem(TooLarge, "shorten its largest part", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), maxInput)
+	if len(raw) > runs.MaxInput {
+		return NewProblem(TooLarge, "shorten its largest part", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), runs.MaxInput)
 	}
 	var invalid *contract.Failure
 	if _, err := contract.ReadInput(raw); errors.As(err, &invalid) {

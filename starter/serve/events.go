@@ -76,27 +76,27 @@ func (s *stream) keepAlive(ctx context.Context, cancel func()) {
 }
 
 // getEvents sends the events of a run, at last its result or error. A client that reconnects after it gets 204.
-func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error) {
 	after := r.Header.Get("Last-Event-ID")
 	if strings.ContainsAny(after, " \t") {
-		return NewProblem(BadRequest, "send the id of an event, or none", "invalid Last-Event-ID %.100q", after)
+		return nil, NewProblem(BadRequest, "send the id of an event, or none", "invalid Last-Event-ID %.100q", after)
 	}
-	run, err := srv.find(r)
+	run, err := srv.Runs.Find(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if after == lastID {
 		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return nil, nil
 	}
 	if err := srv.Runs.CheckEvent(after); err != nil {
-		return err
+		return nil, err
 	}
 	select {
 	case srv.streams <- struct{}{}:
 		defer func() { <-srv.streams }()
 	default:
-		return NewProblem(Busy, "close another stream, or ask again later", "%d event streams are open, the maximum", maxStreams)
+		return nil, NewProblem(Busy, "close another stream, or ask again later", "%d event streams are open, the maximum", maxStreams)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	out := &stream{w: w, patience: srv.times.send}
@@ -108,10 +108,10 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
-		return nil
+		return nil, nil
 	}
 	if err := out.write(fmt.Appendf(nil, "retry: %d\n\n", retryMillis)); err != nil {
-		return nil //nolint:nilerr // the client has gone
+		return nil, nil //nolint:nilerr // the client has gone
 	}
 	helpers.Go(func() { out.keepAlive(ctx, cancel) })
 	err = srv.Runs.Follow(ctx, run, after, func(e *Event) error {
@@ -125,7 +125,7 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 		// The client comes back by itself, behind the last event that it has.
 		srv.Log("events of %s: %v", run.ID, err)
 	}
-	return nil
+	return nil, nil
 }
 
 func (srv *Server) cancelOnClose(ctx context.Context, cancel func()) {

@@ -110,8 +110,8 @@ func writeJSON(w http.ResponseWriter, status int, media string, v any) {
 	_ = encode.Encode(v)
 }
 
-// reply writes an answer that is no problem.
-func reply(w http.ResponseWriter, status int, v any) error {
+// reply answers with another status than 200.
+func reply(w http.ResponseWriter, status int, v any) (any, error) {
 	writeJSON(w, status, "application/json", v)
-	return nil
+	return nil, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/starter/runs"
+	"weft/starter/transcript"
 )
 
 // Runs are the runs of flows. Errors that a client can do something about are of type [*Problem].
@@ -14,8 +16,8 @@ type Runs interface {
 	Start(ctx context.Context, s *Start) (run *Run, existed bool, err error)
 	// Find looks for a run. The problem is [UnknownRun] where there is none.
 	Find(ctx context.Context, id string) (*Run, error)
-	// List gives runs, the youngest first, and the token of the next page or "".
-	List(ctx context.Context, q ListQuery) (runs []Run, next string, err error)
+	// List gives up to wanted.Limit runs behind a token, the youngest first, and the token of the next page or "".
+	List(ctx context.Context, wanted runs.Filter, token string) (list []Run, next string, err error)
 	// Await returns when a run has ended, or with ctx's error.
 	Await(ctx context.Context, run *Run) error
 	// Outcome is the result of a run that has ended, or else why it has none.
@@ -23,7 +25,7 @@ type Runs interface {
 	Status(ctx context.Context, run *Run) (*contract.Status, error)
 	State(ctx context.Context, run *Run) (map[string]json.RawMessage, error)
 	// Transcript returns all messages, thread by thread, and the ids of workflows without history.
-	Transcript(ctx context.Context, run *Run) (lines []Line, missing []string, err error)
+	Transcript(ctx context.Context, run *Run) (lines []transcript.Line, missing []string, err error)
 	// Answer sends an answer, or a message without a request.
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
 	Cancel(ctx context.Context, run *Run) error
@@ -55,7 +57,7 @@ type Run struct {
 	ID string
 	// Flow is the flow's name, or "".
 	Flow string
-	// Status is one of [Statuses].
+	// Status is one of [runs.StatusNames].
 	Status        string
 	Session, Hash string
 	Started       time.Time
@@ -67,22 +69,6 @@ type Run struct {
 	Silent error
 	// Current and First are the last and the first run of the chain, Queue is the task queue; for [Runs] alone.
 	Current, First, Queue string
-}
-
-// ListQuery says which runs are wanted.
-type ListQuery struct {
-	// Status is one of [Statuses] or "" for all, Flow the name of a flow or "" for all.
-	Status, Flow string
-	// Limit is the most that is wanted, at least 1. Token is what the page before gave.
-	Limit int
-	Token string
-}
-
-// Line is a message of a transcript. Message is nil where history does not hold it.
-type Line struct {
-	Thread  string            `json:"thread"`
-	N       int               `json:"n"`
-	Message *contract.Message `json:"message"`
 }
 
 // Event is something that happened in a run.

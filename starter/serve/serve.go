@@ -120,15 +120,18 @@ func (srv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { srv.handl
 func (srv *Server) handle(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		extend(w, srv.times.send)
+		var answer any
 		err := checkQuery(r, rt.params)
 		if err == nil {
-			err = rt.run(srv, w, r)
+			answer, err = rt.run(srv, w, r)
 		}
 		var p interface {
 			error
 			write(w http.ResponseWriter)
 		}
 		switch {
+		case err == nil && answer != nil:
+			writeJSON(w, http.StatusOK, "application/json", answer)
 		case err == nil:
 		case errors.As(err, &p):
 			p.write(w)
@@ -147,8 +150,8 @@ func extend(w http.ResponseWriter, more time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(more))
 }
 
-// handler answers a request, or returns why it cannot.
-type handler func(srv *Server, w http.ResponseWriter, r *http.Request) error
+// handler returns what is answered with status 200, nil where it has answered itself, or why it cannot.
+type handler func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error)
 
 // route is a row of the table of addresses. params are the names of its query parameters.
 type route struct {
@@ -179,18 +182,18 @@ var routes = []route{
 	{"GET", "/sessions/{id}/result", nil, (*Server).getSessionResult},
 	{"POST", "/sessions/{id}/stop", nil, (*Server).stopSession},
 	{"GET", "/agents", []string{"limit", "page_token"}, (*Server).listAgents},
-	{"POST", "/agents", nil, (*Server).createAgent},
+	{"POST", "/agents", nil, edit((*Server).createAgent)},
 	{"GET", "/agents/{name}", nil, (*Server).getAgent},
-	{"PUT", "/agents/{name}", nil, (*Server).replaceAgent},
-	{"DELETE", "/agents/{name}", nil, (*Server).deleteAgent},
+	{"PUT", "/agents/{name}", nil, edit((*Server).replaceAgent)},
+	{"DELETE", "/agents/{name}", nil, edit((*Server).deleteAgent)},
 }
 
 // ofRun makes a handler of a function that needs the run which the address names.
-func ofRun(do func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run) error) handler {
-	return func(srv *Server, w http.ResponseWriter, r *http.Request) error {
-		run, err := srv.find(r)
+func ofRun(do func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run) (any, error)) handler {
+	return func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error) {
+		run, err := srv.Runs.Find(r.Context(), r.PathValue("id"))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return do(srv, w, r, run)
 	}
@@ -202,15 +205,15 @@ var open = map[string]bool{"/openapi.json": true, "/health": true}
 //go:embed openapi.json
 var description []byte
 
-func (srv *Server) describe(w http.ResponseWriter, _ *http.Request) error {
+func (srv *Server) describe(w http.ResponseWriter, _ *http.Request) (any, error) {
 	w.Header().Set("Content-Type", "application/json")
 	_, err := w.Write(description)
-	return err
+	return nil, err
 }
 
-func (srv *Server) health(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) health(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := srv.Runs.Ready(r.Context()); err != nil {
-		return err
+		return nil, err
 	}
-	return reply(w, http.StatusOK, map[string]string{"status": "ok"})
+	return map[string]string{"status": "ok"}, nil
 }

@@ -10,10 +10,9 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter/source"
+	"weft/starter/runs"
+	"weft/starter/transcript"
 )
-
-// Statuses are what the status of a run may be.
-var Statuses = []string{contract.StatusRunning, contract.StatusWaiting, contract.StatusIdle, contract.StatusCompleted, contract.StatusFailed, contract.StatusCancelled, "terminated", "timed_out"}
 
 type runSummary struct {
 	RunID     string `json:"run_id"`
@@ -118,30 +117,22 @@ func errorOf(f *contract.Failure) any {
 	return e
 }
 
-func (srv *Server) find(r *http.Request) (*Run, error) {
-	return srv.Runs.Find(r.Context(), r.PathValue("id"))
-}
-
 // getRun shows a run. It may wait for its end.
-func (srv *Server) getRun(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) getRun(w http.ResponseWriter, r *http.Request) (any, error) {
 	wait, err := waitOf(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	run, err := srv.find(r)
+	run, err := srv.Runs.Find(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if wait > 0 && run.Closed == nil {
 		if run, err = srv.await(w, r, run, wait); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	v, err := srv.view(r.Context(), run)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, v)
+	return srv.view(r.Context(), run)
 }
 
 // await waits until a run has ended or the time is over, and looks at it again.
@@ -181,9 +172,9 @@ func (srv *Server) view(ctx context.Context, run *Run) (*runView, error) {
 	return v, nil
 }
 
-func (srv *Server) getResult(w http.ResponseWriter, r *http.Request, run *Run) error {
+func (srv *Server) getResult(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	if run.Closed == nil {
-		return NewProblem(NoResult, "ask with GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
+		return nil, NewProblem(NoResult, "ask with GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
 	}
 	return srv.resultAlone(w, r, run)
 }
@@ -193,83 +184,75 @@ type runPage struct {
 	Next string       `json:"next_page_token,omitempty"`
 }
 
-func (srv *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) listRuns(w http.ResponseWriter, r *http.Request) (any, error) {
 	limit, err := limitOf(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	wanted := ListQuery{Status: r.FormValue("status"), Flow: r.FormValue("flow"), Limit: limit, Token: r.FormValue("page_token")}
-	if wanted.Status != "" && !slices.Contains(Statuses, wanted.Status) {
-		return NewProblem(BadRequest, "use one of: "+strings.Join(Statuses, ", "), "the status is %s", source.Quote(wanted.Status))
+	wanted := runs.Filter{Status: r.FormValue("status"), Flow: r.FormValue("flow"), Closed: true, Limit: limit}
+	if wanted.Status != "" && !slices.Contains(runs.StatusNames(), wanted.Status) {
+		return nil, NewProblem(BadRequest, "use one of: "+strings.Join(runs.StatusNames(), ", "), "the status is %s", source.Quote(wanted.Status))
 	}
-	runs, next, err := srv.Runs.List(r.Context(), wanted)
+	list, next, err := srv.Runs.List(r.Context(), wanted, r.FormValue("page_token"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := runPage{Runs: []runSummary{}, Next: next}
-	for i := range runs {
-		out.Runs = append(out.Runs, summary(&runs[i]))
+	for i := range list {
+		out.Runs = append(out.Runs, summary(&list[i]))
 	}
-	return reply(w, http.StatusOK, out)
+	return out, nil
 }
 
 // resultAlone is the result of a run that has ended.
-func (srv *Server) resultAlone(w http.ResponseWriter, r *http.Request, run *Run) error {
+func (srv *Server) resultAlone(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	res, failure, err := srv.Runs.Outcome(r.Context(), run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if failure != nil && len(failure.Data) > 0 {
-		return reply(w, http.StatusOK, printed(run, failure))
+		return printed(run, failure), nil
 	}
 	if failure != nil {
 		p := NewProblem(NoResult, failure.Remedy, "the run %q ended as %s: %s: %s", run.ID, run.Status, failure.Class, failure.Text)
 		p.Errors = failure.Errors
-		return p
+		return nil, p
 	}
-	return reply(w, http.StatusOK, resultOf(run, res))
+	return resultOf(run, res), nil
 }
 
-func (srv *Server) getStatus(w http.ResponseWriter, r *http.Request, run *Run) error {
-	st, err := srv.Runs.Status(r.Context(), run)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, st)
+func (srv *Server) getStatus(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
+	return srv.Runs.Status(r.Context(), run)
 }
 
-func (srv *Server) getState(w http.ResponseWriter, r *http.Request, run *Run) error {
-	state, err := srv.Runs.State(r.Context(), run)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, state)
+func (srv *Server) getState(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
+	return srv.Runs.State(r.Context(), run)
 }
 
 type transcriptPage struct {
-	Messages []Line `json:"messages"`
+	Messages []transcript.Line `json:"messages"`
 	// Gone are branches and sub-agents whose histories are gone.
 	Gone []string `json:"gone,omitempty"`
 	Next string   `json:"next_page_token,omitempty"`
 }
 
 // getTranscript shows what was said, in all threads or in one.
-func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Run) error {
+func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	lines, missing, err := srv.Runs.Transcript(r.Context(), run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if thread := r.FormValue("thread"); thread != "" {
-		lines = slices.DeleteFunc(lines, func(l Line) bool { return l.Thread != thread })
+		lines = slices.DeleteFunc(lines, func(l transcript.Line) bool { return l.Thread != thread })
 		if len(lines) == 0 {
-			return NewProblem(UnknownThread, "leave out thread to see all", "the run %q has no thread %s", run.ID, source.Quote(thread))
+			return nil, NewProblem(UnknownThread, "leave out thread to see all", "the run %q has no thread %s", run.ID, source.Quote(thread))
 		}
 	}
 	out := transcriptPage{Gone: missing}
 	if out.Messages, out.Next, err = page(r, lines); err != nil {
-		return err
+		return nil, err
 	}
-	return reply(w, http.StatusOK, out)
+	return out, nil
 }
 
 type requestPage struct {
@@ -280,17 +263,17 @@ type requestPage struct {
 }
 
 // getRequests shows what a run waits for, the longest wait first.
-func (srv *Server) getRequests(w http.ResponseWriter, r *http.Request, run *Run) error {
+func (srv *Server) getRequests(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	st := &contract.Status{}
 	var err error
 	if run.Closed == nil {
 		if st, err = srv.Runs.Status(r.Context(), run); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	out := requestPage{More: st.MoreRequests}
 	if out.Requests, out.Next, err = page(r, st.Requests); err != nil {
-		return err
+		return nil, err
 	}
-	return reply(w, http.StatusOK, out)
+	return out, nil
 }

@@ -119,6 +119,24 @@ func (t *Transcript) Threads() []Thread {
 	return out
 }
 
+// Line is one message of a transcript as a line of JSON; N counts from 0.
+type Line struct {
+	Thread  string            `json:"thread"`
+	N       int               `json:"n"`
+	Message *contract.Message `json:"message"`
+}
+
+// Lines returns the messages of conversations, one after the other.
+func Lines(threads []Thread) []Line {
+	var out []Line
+	for _, t := range threads {
+		for n, m := range t.Messages {
+			out = append(out, Line{t.Thread, n, m})
+		}
+	}
+	return out
+}
+
 // Status returns as much of a closed run's status as its histories hold.
 func (t *Transcript) Status() *contract.Status {
 	root := t.Root()

@@ -2,7 +2,6 @@
 package backend
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -132,14 +131,15 @@ func (b *Backend) of(run *serve.Run) *runs.Run {
 }
 
 // List returns one page. It may have fewer runs than asked for: Temporal cannot tell all that is asked.
-func (b *Backend) List(ctx context.Context, q serve.ListQuery) ([]serve.Run, string, error) {
-	token, ok := readToken(q.Token)
-	if !ok {
-		return nil, "", badToken(q.Token)
+func (b *Backend) List(ctx context.Context, wanted runs.Filter, token string) ([]serve.Run, string, error) {
+	var page []runs.Summary
+	var next []byte
+	raw, err := readToken(token)
+	if err == nil {
+		page, next, err = b.Page(ctx, wanted, raw)
 	}
-	page, next, err := b.Page(ctx, runs.Filter{Flow: q.Flow, Status: q.Status, Closed: true, Limit: q.Limit}, token)
-	if runs.Is[*serviceerror.InvalidArgument](err) && q.Token != "" {
-		return nil, "", badToken(q.Token)
+	if runs.Is[*serviceerror.InvalidArgument](err) && token != "" || errors.Is(err, errToken) {
+		return nil, "", serve.NewProblem(serve.BadRequest, "take it from next_page_token of the page before", "the page_token is %.300q", token)
 	}
 	out := []serve.Run{}
 	for i := range page {
@@ -159,17 +159,18 @@ func writeToken(token []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(sum[:sumBytes:sumBytes], token...))
 }
 
-func readToken(s string) ([]byte, bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || s == "" || len(raw) <= sumBytes {
-		return nil, s == ""
-	}
-	sum := sha256.Sum256(raw[sumBytes:])
-	return raw[sumBytes:], bytes.Equal(sum[:sumBytes], raw[:sumBytes])
-}
+// errToken is the error of a token that no page gave.
+var errToken = errors.New("not a token of a page")
 
-func badToken(token string) error {
-	return serve.NewProblem(serve.BadRequest, "take it from next_page_token of the page before", "the page_token is %.300q", token)
+func readToken(s string) ([]byte, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if s == "" {
+		return nil, nil
+	}
+	if err != nil || len(raw) <= sumBytes || writeToken(raw[sumBytes:]) != s {
+		return nil, errToken
+	}
+	return raw[sumBytes:], nil
 }
 
 // Await waits for the end of a run, through all that it continues as.
@@ -227,19 +228,13 @@ func (b *Backend) State(ctx context.Context, run *serve.Run) (map[string]json.Ra
 }
 
 // Transcript reads the histories of a run and of its children.
-func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]serve.Line, []string, error) {
+func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]transcript.Line, []string, error) {
 	r := b.of(run)
 	read, err := transcript.Read(ctx, history.From(b.Client), r.ID, r.RunID)
 	if err != nil {
 		return nil, nil, problem(err)
 	}
-	var out []serve.Line
-	for _, t := range read.Threads() {
-		for n, m := range t.Messages {
-			out = append(out, serve.Line{Thread: t.Thread, N: n, Message: m})
-		}
-	}
-	return out, read.Missing, nil
+	return transcript.Lines(read.Threads()), read.Missing, nil
 }
 
 // answerProblems are the problems of answers that a run refuses, by the failure's class.
