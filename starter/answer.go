@@ -68,7 +68,6 @@ func (a *app) toolResult(ctx context.Context, args []string) error {
 	return a.reply(ctx, contract.RequestToolResult, args, func(id string) any { answer.ID = id; return answer })
 }
 
-// retry answers one request of kind retry, or all of a run.
 func (a *app) retry(ctx context.Context, args []string) error {
 	if a.flags.reason != "" && !a.flags.giveUp {
 		return usage.Errorf("-reason needs -give-up")
@@ -131,7 +130,6 @@ func (a *app) message(ctx context.Context, args []string) error {
 	return a.send(ctx, r, contract.RequestMessage, id, contract.MessageAnswer{ID: id, Text: text, Node: a.flags.node, Key: a.flags.key, By: a.by()})
 }
 
-// question finds the request that a message answers, "" if it answers none.
 func (a *app) question(ctx context.Context, r *runs.Run) (string, error) {
 	if a.flags.key != "" {
 		return "", nil // the run itself knows whether it had this one
@@ -161,7 +159,6 @@ func (a *app) question(ctx context.Context, r *runs.Run) (string, error) {
 	return "", usage.Errorf("the run %q has %d open questions; name one with -request%s", r.ID, len(same), r.Listing(same))
 }
 
-// reply answers the request that the second argument names, or the only one of a kind, with the result of body.
 func (a *app) reply(ctx context.Context, kind string, args []string, body func(id string) any) error {
 	r, err := a.findOpen(ctx, args[0])
 	if err != nil {
@@ -185,7 +182,6 @@ func (a *app) reply(ctx context.Context, kind string, args []string, body func(i
 	return a.send(ctx, r, kind, word, body(word))
 }
 
-// receipt is what -output json prints of an answer.
 type receipt struct {
 	Run string `json:"run"`
 	// Request is the request's id, or the message's own.

@@ -74,7 +74,6 @@ func (a *app) plain(name, usage string) *cli.Command {
 		DisableSliceFlagSeparator: true, OnUsageError: usageError, CommandNotFound: commandline.ShowHelp}
 }
 
-// group gives a command that has commands of its own.
 func (a *app) group(root *cli.Command, name, category string) *cli.Command {
 	if cmd := root.Command(name); cmd != nil {
 		return cmd
@@ -93,7 +92,6 @@ func (a *app) group(root *cli.Command, name, category string) *cli.Command {
 	return cmd
 }
 
-// completion configures the library's command that prints a script for a shell.
 func (a *app) completion(cmd *cli.Command) {
 	cmd.Hidden, cmd.Category, cmd.Usage, cmd.OnUsageError = false, "Other", "print a completion script for bash, zsh, fish or pwsh", usageError
 	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
@@ -165,7 +163,6 @@ Commands:{{template "visibleCommandCategoryTemplate" .}}
 //go:embed help/*.txt
 var helpTexts embed.FS
 
-// helpText returns the description of a command with examples, "" for an unknown one.
 func helpText(name string) string {
 	text, _ := helpTexts.ReadFile("help/" + strings.ReplaceAll(name, " ", "-") + ".txt")
 	return strings.TrimSuffix(string(text), "\n")

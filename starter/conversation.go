@@ -13,10 +13,8 @@ import (
 	"weft/starter/usage"
 )
 
-// promptSign stands before each line that is typed.
 const promptSign = "> "
 
-// conversation is a conversation with a session on a terminal, line by line.
 type conversation struct {
 	app    *app
 	run    *runs.Run
@@ -77,7 +75,6 @@ func counted(done, all int) string {
 	return text
 }
 
-// follow shows what happens in the session from now on.
 func (t *conversation) follow(ctx context.Context) {
 	t.report = &conversationReport{app: t.app, streams: t.app.onTerminal()}
 	t.f = t.app.followerWith(t.run, t.report)

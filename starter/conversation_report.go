@@ -41,7 +41,6 @@ func (s *conversationReport) Notify(n progress.Notice) {
 	}
 }
 
-// partial shows what is new of an answer.
 func (s *conversationReport) partial(n progress.Notice) {
 	if n.Call != s.call || n.Attempt != s.attempt {
 		s.end()

@@ -39,7 +39,6 @@ func (a *app) caught() {
 	}
 }
 
-// keepStack writes a stack to a private file and returns its name, "" if that fails.
 func keepStack(stack []byte) string {
 	f, err := os.CreateTemp("", "weft-starter-*.txt")
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// joinDev makes sure that there are a Temporal and a worker, and lets this command use them.
 func (a *app) joinDev(ctx context.Context) error {
 	a.setStage("what -dev has started ends by itself")
 	d, err := dev.Join(ctx, dev.Options{Settings: a.settings(), Say: a.say, Connect: a.connect, Interruptible: a.interruptible})
@@ -101,7 +100,6 @@ func (a *app) notOwn(cfg *config.Config, flow *plan.Flow) error {
 	return usage.Errorf("-allow-commands needs -dev; for another worker set in its weft.yaml: %s", allowLine(named))
 }
 
-// allowLine is the line of weft.yaml that allows commands.
 func allowLine(commands []config.Command) string {
 	var names, env, dirs []string
 	for _, c := range commands {
@@ -131,7 +129,6 @@ func refusedOf(cfg *config.Config, c config.Command) (what, lines []string) {
 	return rule.Refused(tool.Connection{Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir})
 }
 
-// agreed asks on a terminal, and reports false elsewhere.
 func (a *app) agreed(lines []string) bool {
 	if in, ok := a.stdin.(*os.File); !ok || !terminal(in) || !terminal(a.stderr) {
 		return false
@@ -192,7 +189,6 @@ func word(w string) string {
 	return plaintext.ShellQuote(w)
 }
 
-// addSecret notes a secret that stands in the flow's document. It is masked from now on.
 func (a *app) addSecret(l source.InlineSecret) {
 	a.secrets = append(a.secrets, l)
 	if !l.File || strings.Contains(l.Value, "-----BEGIN") { // else it may be a path, which errors name

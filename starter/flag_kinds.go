@@ -81,10 +81,8 @@ func refuseEmpty(v string) error {
 	return nil
 }
 
-// micros are in one unit of a currency.
 const micros = 1_000_000
 
-// budgetFlag collects -budget KIND=N.
 type budgetFlag contract.Budget
 
 // String is empty: there is no default to show.
@@ -135,7 +133,6 @@ const (
 	maxFairnessWeight = 1000
 )
 
-// priorityFlags are the run's Temporal priority, which all that it starts inherits.
 type priorityFlags struct {
 	priority       int
 	fairnessKey    string

@@ -146,7 +146,6 @@ func (f *flags) declareSchedule() []cli.Flag {
 
 func onErrors() []string { return []string{contract.OnErrorWait, contract.OnErrorFail} }
 
-// values are the values that completion suggests for a flag, or nil.
 func values(name string, c *command) []string {
 	switch name {
 	case "output":

@@ -29,7 +29,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// validate prints the diagnostics of all files. Its exit code is 2 if a flow cannot be run.
 func (a *app) validate(_ context.Context, args []string) error {
 	cfg, err := a.load()
 	if err != nil {
@@ -149,7 +148,6 @@ func (a *app) printAgent(v *serve.AgentView) {
 	}
 }
 
-// graph draws a flow, or the flow of a run with the states of its nodes.
 func (a *app) graph(ctx context.Context, files []string) error {
 	switch {
 	case a.flags.id != "" && len(files) > 0:

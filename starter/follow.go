@@ -21,7 +21,6 @@ func (a *app) followerWith(r *runs.Run, to progress.Report) *follower {
 	return &follower{Follower: follow.New(r, to), app: a, run: r}
 }
 
-// toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches.
 func (f *follower) toTheEnd(ctx context.Context) error {
 	ctx, stop := f.app.interruptible(ctx)
 	defer stop()
@@ -47,7 +46,6 @@ func (f *follower) detached() error {
 	return exitCode(exitDetached)
 }
 
-// toTurn follows a session until a turn of it has ended, and prints its result.
 func (f *follower) toTurn(ctx context.Context, n int) error {
 	ctx, stop := f.app.interruptible(ctx)
 	defer stop()

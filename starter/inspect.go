@@ -24,7 +24,6 @@ import (
 	"weft/starter/why"
 )
 
-// status prints where a run stands. Its worker answers, even after the run's end.
 func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
 	st, _, err := a.standing(ctx, r)
 	if err != nil {
@@ -37,7 +36,6 @@ func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
 	return nil
 }
 
-// standing returns a run's status, with its transcript if that answers instead of a worker.
 func (a *app) standing(ctx context.Context, r *runs.Run) (*contract.Status, *transcript.Transcript, error) {
 	answered := a.whileSilent(ctx, r)
 	st, read, err := r.Standing(ctx)
@@ -125,7 +123,6 @@ func (a *app) audit(ctx context.Context, r *runs.Run, _ []string) error {
 	return nil
 }
 
-// addOpen adds what an open run waits for, as its worker knows it.
 func addOpen(ctx context.Context, r *runs.Run, l *audit.Reader) {
 	if l.Ended = !r.Open(); l.Ended {
 		return
@@ -165,7 +162,6 @@ func compared(ctx context.Context, c *runs.Connection, ids ...string) (*compare.
 	return compare.Of([2]string(ids), trees), nil
 }
 
-// impact prints what an edited flow would change for the open runs of the flow with its name.
 func (a *app) impact(ctx context.Context, _ []string) error {
 	if a.flags.Flow == "" {
 		return usage.Errorf("missing -flow; usage: starter impact -flow FILE")

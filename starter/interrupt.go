@@ -17,7 +17,6 @@ type stage struct {
 	listens context.CancelFunc
 }
 
-// setStage notes what an interrupt means from here on.
 func (a *app) setStage(text string) {
 	a.stage.change(func(s *stage) { s.text = text })
 }
@@ -30,7 +29,6 @@ func (s *stage) change(how func(*stage)) {
 	}
 }
 
-// interruptible returns a context that an interrupt cancels, instead of ending the process, until stop.
 func (a *app) interruptible(ctx context.Context) (listened context.Context, stop func()) {
 	if a.stage == nil {
 		return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

@@ -71,7 +71,6 @@ type app struct {
 	quit  func(code int)
 }
 
-// exitCode is an exit code whose reason has been printed.
 type exitCode int
 
 // Error is never printed.
@@ -107,7 +106,6 @@ func (c *checked) to(w io.Writer, p []byte) (int, error) {
 	return n, err
 }
 
-// writeUnmasked prints bytes without masking them.
 func (a *app) writeUnmasked(p []byte) error {
 	out, ok := a.stdout.(*checked)
 	if !ok {
@@ -143,7 +141,6 @@ func (a *app) do(ctx context.Context, cmd *command, args []string) error {
 // needsTemporal reports whether a command that can do so works with a run this time.
 func (a *app) needsTemporal(cmd *command) bool { return cmd.name != "graph" || a.flags.id != "" }
 
-// exit prints an error, unless that is done, and gives its code.
 func (a *app) exit(err error) int {
 	if err == nil {
 		return exitOK

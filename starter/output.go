@@ -162,13 +162,11 @@ func (a *app) explain(id string, f *contract.Failure) {
 	}
 }
 
-// terminal reports whether a writer is a terminal. The null device is none, though it looks like one.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// onTerminal reports whether standard output is a terminal.
 func (a *app) onTerminal() bool {
 	w := a.stdout
 	if c, ok := w.(*checked); ok {

@@ -46,7 +46,6 @@ func (a *app) test(_ context.Context, args []string) error {
 	return nil
 }
 
-// recordings reads recordings, with the flow that is to be played in the place of theirs.
 func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 	var flow *contract.FlowRef
 	if a.flags.Flow != "" {
@@ -81,7 +80,6 @@ func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 	return out, nil
 }
 
-// tested says what came of one recording.
 func tested(r *rehearse.Report) string {
 	if r.OK {
 		turns := ""
@@ -108,7 +106,6 @@ func tested(r *rehearse.Report) string {
 	return text
 }
 
-// record prints a closed run, from its histories, as a recording for starter test.
 func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 	if r.Open() {
 		return notClosed(ctx, r)
@@ -126,7 +123,6 @@ func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 	return a.writeUnmasked(raw)
 }
 
-// notClosed is the error of a run that has not ended.
 func notClosed(ctx context.Context, r *runs.Run) error {
 	for e, err := range history.NewTail(r.Client, history.Run{Workflow: &history.Workflow{ID: r.ID}, RunID: r.RunID}).Events(ctx) {
 		if s, ok := e.Data.(*history.Started); err == nil && ok && s.IsSession() {

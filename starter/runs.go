@@ -38,7 +38,6 @@ func (a *app) remote(ctx context.Context) (*runs.Connection, error) {
 	return a.connect(ctx, cfg)
 }
 
-// find connects and looks for a run.
 func (a *app) find(ctx context.Context, id string) (*runs.Run, error) {
 	c, err := a.remote(ctx)
 	if err != nil {
@@ -47,7 +46,6 @@ func (a *app) find(ctx context.Context, id string) (*runs.Run, error) {
 	return c.Find(ctx, id)
 }
 
-// findOpen connects and looks for a run that is open.
 func (a *app) findOpen(ctx context.Context, id string) (*runs.Run, error) {
 	r, err := a.find(ctx, id)
 	if err == nil && !r.Open() {
@@ -90,7 +88,6 @@ func (a *app) reported(ctx context.Context, r *runs.Run) (*contract.Status, erro
 	return r.Reported(ctx)
 }
 
-// follow follows a run that somebody started, from its first event.
 func (a *app) follow(ctx context.Context, r *runs.Run, _ []string) error {
 	if a.dev != nil && r.Open() {
 		if err := a.dev.EnsureWorker(ctx, r.Connection, r.Queue); err != nil {
@@ -100,7 +97,6 @@ func (a *app) follow(ctx context.Context, r *runs.Run, _ []string) error {
 	return a.newFollower(r).toTheEnd(ctx)
 }
 
-// result prints the result of a closed run, or of the last turn of an open session.
 func (a *app) result(ctx context.Context, r *runs.Run, _ []string) error {
 	if !r.Open() {
 		return a.conclude(ctx, r)

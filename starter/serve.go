@@ -52,7 +52,6 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	return server.Serve(ctx, l)
 }
 
-// accessText says who may use the server and what for.
 func accessText(cfg *config.Config, tokens int) string {
 	text := "for programs of this machine only, without tokens"
 	if tokens > 0 {
@@ -69,7 +68,6 @@ func accessText(cfg *config.Config, tokens int) string {
 	return text
 }
 
-// serveSettings puts the command's own flags over the settings, and checks both.
 func (a *app) serveSettings(cfg *config.Config) error {
 	if a.flags.listen != "" {
 		cfg.Serve.Listen = a.flags.listen

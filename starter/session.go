@@ -50,7 +50,6 @@ func (a *app) resume(ctx context.Context, args []string) error {
 
 func newTurnID() string { return "turn-" + strings.ToLower(rand.Text()[:12]) }
 
-// nextPrompt is the prompt of the flags, with its images and an id.
 func (a *app) nextPrompt() (in contract.PromptInput, err error) {
 	in = contract.PromptInput{ID: a.flags.key, By: a.by()}
 	if in.Prompt, err = a.reader().Text("-prompt", a.flags.prompt); err != nil {
@@ -70,7 +69,6 @@ func (a *app) stop(ctx context.Context, r *runs.Run, _ []string) error {
 	return a.send(ctx, r, contract.UpdateCloseSession, "", contract.CloseSessionInput{Reason: a.flags.reason, By: a.by()})
 }
 
-// concludeTurn prints a turn's result, or why it has none.
 func (a *app) concludeTurn(id string, t *contract.Turn) error {
 	if a.flags.asJSON() {
 		a.object(struct {
@@ -142,7 +140,6 @@ func (f *follower) chat(ctx context.Context) {
 	}
 }
 
-// answer sends a line as an answer.
 func (f *follower) answer(ctx context.Context, line string) {
 	f.Lock()
 	if l, ok := f.Report.(*progress.Live); ok {

@@ -89,7 +89,6 @@ func (a *app) launch(ctx context.Context, c *runs.Connection, o client.StartWork
 	return run, nil
 }
 
-// detached prints the id of a run that is not followed.
 func (a *app) detached(id string) {
 	a.show(map[string]string{"status": "running", "run": id}, func() { _ = a.writeUnmasked([]byte(id + "\n")) })
 	a.say("%s", a.detachedText(id))
@@ -122,7 +121,6 @@ func (a *app) compile(cfg *config.Config, file string, starting bool) (*specadap
 	return d.Result, nil
 }
 
-// model returns the model that the caller names, by flag or WEFT_MODEL.
 func (a *app) model() (string, error) {
 	model := a.flags.model
 	if model == "" {
@@ -131,7 +129,6 @@ func (a *app) model() (string, error) {
 	return input.Model(model, a.flags.Script != "")
 }
 
-// input puts together what the run needs. A wrong flow does not hide what is wrong with the rest.
 func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput, error) {
 	res, flowErr := a.compile(cfg, a.flags.Flow, true)
 	dialect := ""
@@ -172,7 +169,6 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 	return in, nil
 }
 
-// mismatch is the error of input that does not match what the flow declares.
 func (a *app) mismatch(err error) error {
 	e, ok := errors.AsType[*inputs.Invalid](err)
 	if a.flags.asJSON() && (ok || runs.Is[*inputs.MissingConfig](err)) {

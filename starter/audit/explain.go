@@ -128,7 +128,6 @@ func (l *Reader) Trail() *Trail {
 	return &l.out
 }
 
-// first is the earliest time that is known of a request.
 func (r *Request) first() time.Time {
 	switch {
 	case r.AskedAt != nil:
@@ -175,7 +174,6 @@ func (l *Reader) explain(r *Request) {
 	}
 }
 
-// kindOf is the kind of a request by what its id has behind the execution.
 func kindOf(rest string) string {
 	switch what, _, _ := strings.Cut(rest, "/"); {
 	case strings.Contains(rest, "~"):

@@ -118,7 +118,6 @@ func (l *Reader) nextTask() *time.Time {
 	return t
 }
 
-// started takes the flow, and the requests that the run before had.
 func (l *Reader) started(s *history.Started, at time.Time) {
 	if l.out.StartedAt.IsZero() {
 		l.out.StartedAt = at

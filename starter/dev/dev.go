@@ -120,7 +120,6 @@ func (d *Dev) Close() {
 	}
 }
 
-// running connects to the Temporal of Temporal's own settings if it answers and is on this machine.
 func (d *Dev) running(ctx context.Context, cfg *config.Config) (*runs.Connection, error) {
 	address, err := cfg.TemporalAddress()
 	if err != nil {
@@ -142,7 +141,6 @@ func (d *Dev) running(ctx context.Context, cfg *config.Config) (*runs.Connection
 	return c, err
 }
 
-// embedded connects to the embedded server, which is started if it does not run.
 func (d *Dev) embedded(ctx context.Context) (*runs.Connection, error) {
 	users, err := Lock(ctx, filepath.Join(d.dir, "users"), false)
 	if err != nil {

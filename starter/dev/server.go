@@ -141,7 +141,6 @@ func readReady(file string) (ready readyDev) {
 	return ready
 }
 
-// answering is the address in a ready file, if something listens there.
 func answering(file string) string {
 	ready := readReady(file)
 	if ready.Address == "" {
@@ -173,7 +172,6 @@ func lastLine(file string) string {
 // activePoller is how long ago a worker that is alive polled, at most.
 const activePoller = 70 * time.Second
 
-// polled reports whether a worker that -dev has not started polls a task queue.
 func (d *Dev) polled(ctx context.Context, c *runs.Connection, queue string) (bool, error) {
 	for try := 1; ; try++ {
 		limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)

@@ -40,7 +40,6 @@ func newTrack(id, run, label string) *track {
 		calls: map[int64]*call{}, started: map[string]bool{}, children: map[int64]*track{}}
 }
 
-// call is an activity in progress.
 type call struct {
 	*history.Call
 	// node is the execution, node#step; what names the call in it.
@@ -126,7 +125,6 @@ func (t *track) take(scheduled int64) *call {
 	return c
 }
 
-// scheduled notes a call, and says that its node has started if it is the node's first.
 func (f *Follower) scheduled(t *track, of *history.Call) {
 	node, turn := history.SplitCallID(of.ID)
 	c := &call{Call: of, node: t.label + node}
@@ -215,7 +213,6 @@ func (f *Follower) done(at time.Time, c *call) {
 	f.notify(progress.Notice{Event: progress.EventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
 }
 
-// answered prints what a model answered, and whether that ends its node.
 func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.ModelResult) {
 	msg, err := contract.DecodeMessage(out.Message)
 	if err != nil {
@@ -249,7 +246,6 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 	}
 }
 
-// switched says which models could not answer, before one did.
 func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to string) {
 	for _, s := range list {
 		f.notify(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
@@ -285,7 +281,6 @@ func childLabel(label string, c *history.Child) string {
 	return label + place + " › "
 }
 
-// scriptNote marks an answer that no model gave.
 func scriptNote(model string) string {
 	if contract.ScriptedAll(model) {
 		return ", scripted"

@@ -125,7 +125,6 @@ func (f *Follower) Follow(ctx context.Context, helpers ...func(context.Context))
 	return root.run, err
 }
 
-// all reads histories from the root's on until the run is closed, with some helpers beside.
 func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context.Context)) error {
 	reading, stop := context.WithCancel(ctx)
 	defer f.readers.Wait() // nothing is reported behind the end
@@ -180,7 +179,6 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 	}
 }
 
-// drain reads the track's next events until the run is closed or something fails.
 func (f *Follower) drain(ctx context.Context, t *track) error {
 	for event, err := range t.tail.Events(ctx) {
 		if err != nil {
@@ -267,7 +265,6 @@ func (f *Follower) Model(name string) {
 	f.model(name)
 }
 
-// model names the model that a run uses, when it becomes known or changes.
 func (f *Follower) model(name string) {
 	if name != f.name {
 		f.name = name

@@ -81,7 +81,6 @@ func ParsePosition(id string) (Position, error) {
 	return r, err
 }
 
-// id is the place of the event that is reported, "" if it would be too long.
 func (m *marks) id() string {
 	raw, err := json.Marshal(m.next)
 	if err != nil || len(raw) > maxEventID {
@@ -90,7 +89,6 @@ func (m *marks) id() string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// key is a track's name in a Position.
 func (m *marks) key(t *track) string { return strings.TrimPrefix(t.id, m.root) }
 
 // runOf is how a Position names the run of a track; among those of one child the end will do.

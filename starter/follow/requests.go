@@ -38,7 +38,6 @@ func (d *openRequests) note(e *history.Event) {
 	}
 }
 
-// watchRequests shows requests as they are opened and answered, until ctx is done.
 func (f *Follower) watchRequests(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -84,7 +83,6 @@ func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool
 	return true
 }
 
-// lastRequests shows what became of the requests, when the run has ended.
 func (f *Follower) lastRequests(ctx context.Context) {
 	if len(f.requests.open) > 0 || f.requests.changed {
 		f.askRequests(ctx, lastAsk)

@@ -73,7 +73,6 @@ func (f *Follower) announce(ctx context.Context, t *track) {
 	_, _ = f.target.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
 }
 
-// due returns the runs to ask about, first those that were not asked about for the longest time.
 func (f *Follower) due() []*track {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +121,6 @@ func (f *Follower) describe(ctx context.Context, t *track) {
 	}
 }
 
-// attempts reports failed attempts, what calls wait for, and partial answers.
 func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +133,6 @@ func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	}
 }
 
-// waits reports what a call waits for before it begins. The caller holds f.mu.
 func (f *Follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
 	waiting := history.Waiting(p)
 	if waiting != "" && waiting != c.waits {
@@ -144,7 +141,6 @@ func (f *Follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
 	c.waits = waiting
 }
 
-// attempt says that an attempt has failed. The caller holds f.mu.
 func (f *Follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 	failed := p.GetAttempt() - 1
 	if failed <= c.reported || p.GetLastFailure() == nil {
@@ -171,7 +167,6 @@ func (f *Follower) stuck(t *track, failed int32) {
 		plaintext.Line(t.id, 200), failed, f.target.Queue, f.target.Namespace, f.target.Address, why, remedy)
 }
 
-// brokenRemedy is what to do about workflow tasks that fail.
 func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
 	switch {
 	case cause == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR:
@@ -221,7 +216,6 @@ type partialAnswer struct {
 	attempt int32
 }
 
-// partial reports what a call's last heartbeat adds to its answer. The caller holds f.mu.
 func (f *Follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
 	b := history.HeartbeatOf(p)
 	if !c.streams() || !f.showsText() || b == nil {

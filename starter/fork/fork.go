@@ -98,7 +98,6 @@ func (f *forking) set() (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// fits refuses what is too large for the input of a run.
 func (f *forking) fits(at contract.Execution, in *contract.RunInput) error {
 	encoded, err := json.Marshal(in)
 	if err != nil {

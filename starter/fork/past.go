@@ -23,7 +23,6 @@ type recorded struct {
 	run *runs.Run
 }
 
-// past asks all runs of the flow, its branches' too, what their executions did.
 func (f *forking) past(ctx context.Context) ([]recorded, error) {
 	if len(f.tree.Missing) > 0 {
 		return nil, usage.Errorf("the run %q cannot be forked: the history of %s is gone", f.run.ID, plaintext.Line(f.tree.Missing[0], 200))

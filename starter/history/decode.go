@@ -11,7 +11,6 @@ import (
 	"weft/activities/contract"
 )
 
-// decoder decodes the events of one run, in their order.
 type decoder struct {
 	run      Run
 	branch   bool
@@ -36,7 +35,6 @@ func (d *decoder) decode(e *historypb.HistoryEvent) Event {
 	return out
 }
 
-// task decodes the start of the run, its workflow tasks and its timers.
 func (d *decoder) task(e *historypb.HistoryEvent) any {
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:

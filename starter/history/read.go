@@ -80,7 +80,6 @@ type walk struct {
 	yield func(Event, error) bool
 }
 
-// run reads a run, before it what it continued, and its children where they were requested.
 func (w *walk) run(run Run) error {
 	raw, err := w.from(w.ctx, run.ID, run.RunID)
 	if err != nil {

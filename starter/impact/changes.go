@@ -44,7 +44,6 @@ func changes(old, flow *plan.Flow, source *plan.Source, own bool) []Node {
 	return out
 }
 
-// flowChanges names what of two flows as a whole is not the same and decides how a run goes on.
 func flowChanges(old, flow *plan.Flow) string {
 	var out []string
 	for _, part := range []struct {
@@ -117,7 +116,6 @@ func edgesFrom(f *plan.Flow, node string) []plan.Edge {
 	return slices.DeleteFunc(slices.Clone(f.Edges), func(e plan.Edge) bool { return e.From != node })
 }
 
-// edgeChange says what of the edges out of a node is another, "" where nothing is.
 func edgeChange(old, flow *plan.Flow, source *plan.Source, node string) string {
 	was, is := edgesFrom(old, node), edgesFrom(flow, node)
 	if slices.EqualFunc(was, is, sameEdge) {
@@ -151,7 +149,6 @@ func edgeChange(old, flow *plan.Flow, source *plan.Source, node string) string {
 	return strings.Join(out, ", ")
 }
 
-// useChange says what a node uses that is another, "" where nothing is.
 func useChange(old, flow *plan.Flow, source *plan.Source, n *plan.Node, own bool) string {
 	var out []string
 	if n.Agent != nil && n.Agent.Model == "" && !own && old.Model != flow.Model {
@@ -188,7 +185,6 @@ func connectionOf(f *plan.Flow, id string) *plan.Connection {
 	return &f.Connections[i]
 }
 
-// agentsOf are the flows that a node calls, may call as a tool, or may start.
 func agentsOf(f *plan.Flow, n *plan.Node) []string {
 	var out []string
 	if n.Call != nil {
@@ -207,7 +203,6 @@ func agentsOf(f *plan.Flow, n *plan.Node) []string {
 	return out
 }
 
-// hookFlows are the flows that a flow's hooks run.
 func hookFlows(f *plan.Flow) []string {
 	var out []string
 	if f.Hooks != nil {
@@ -220,7 +215,6 @@ func hookFlows(f *plan.Flow) []string {
 	return out
 }
 
-// agentChange describes the changes of sub-flows, and of all that these use.
 func agentChange(old, flow *plan.Flow, source *plan.Source, ids []string) string {
 	var out []string
 	seen := map[string]bool{old.ID: true}

@@ -104,7 +104,6 @@ func impactPlace(f *why.Facts, flow *plan.Flow, source *plan.Source, node string
 	return source.At(plan.NodePath(node))
 }
 
-// live are the executions that have not ended, by node.
 func live(f *why.Facts) map[string]string {
 	live := map[string]string{}
 	for _, n := range f.Report().Nodes {
@@ -146,7 +145,6 @@ func Reach(reach map[string]bool, from []string, flows ...*plan.Flow) {
 	}
 }
 
-// lostExecutions are what a run did and the new flow has no place for.
 func lostExecutions(f *why.Facts, old, flow *plan.Flow, place func(string) string) []Node {
 	var out []Node
 	ways := func(x *contract.Execution, label string) {

@@ -108,7 +108,6 @@ func (r *Reader) components(o *specadapter.Options, f *Flags) error {
 	return nil
 }
 
-// component reads a file once, however its name is written.
 func (r *Reader) component(o *specadapter.Options, flag, file string) error {
 	if file == "" || file == "-" {
 		return usage.Errorf("%s is %s, want a file", flag, source.Quote(file))

@@ -96,7 +96,6 @@ func (g *Given) add(dialect string, typed *source.Value, params []Param) error {
 	return nil
 }
 
-// oneReader refuses two flags that both want standard input.
 func (f *Flags) oneReader() error {
 	first := ""
 	for _, x := range []struct{ name, value string }{
@@ -200,7 +199,6 @@ type Param struct {
 	From string
 }
 
-// params reads -params and then every -param, in order.
 func (r *Reader) params(f *Flags) ([]Param, error) {
 	var out []Param
 	all, err := r.JSON("-params", f.Params)

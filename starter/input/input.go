@@ -62,7 +62,6 @@ func Cause(err error) error {
 	return err
 }
 
-// value returns a flag's value, the file that @FILE names, or standard input for -, and the source's name.
 func (r *Reader) value(flag, value string) (name string, data []byte, err error) {
 	file, ok := strings.CutPrefix(value, "@")
 	switch {

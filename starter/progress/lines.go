@@ -43,7 +43,6 @@ func cells(r rune) int {
 	return 1
 }
 
-// head is a text's begin, cut to a width.
 func head(s string, width int) string {
 	used := 0
 	for i, r := range s {
@@ -54,7 +53,6 @@ func head(s string, width int) string {
 	return s
 }
 
-// tail is a text's end, cut to a width.
 func tail(s string, width int) string {
 	used, i := 0, len(s)
 	for i > 0 {

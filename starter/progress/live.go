@@ -197,7 +197,6 @@ func (l *Live) Close() {
 	l.draw()
 }
 
-// draw replaces the table on the screen, without wrapping.
 func (l *Live) draw() {
 	var b strings.Builder
 	b.WriteString("\x1b[?7l")

@@ -107,7 +107,6 @@ func TotalOf(f *plan.Flow) (t Total, ok bool) {
 	return t, ok && t.Nodes > 0
 }
 
-// barWidth is how many characters a full bar has.
 const barWidth = 20
 
 func bar(done int, t Total) string {

@@ -89,7 +89,6 @@ func (c *recordedRun) begin(s *history.Started) {
 	c.rec.Run = in
 }
 
-// compiled takes the plan that an activity made of a document, and the model that it chose.
 func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 	if c.id != c.root {
 		return
@@ -102,7 +101,6 @@ func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 	}
 }
 
-// place names a call within the whole run.
 func (c *recordedRun) place(of *history.Call) string {
 	return strings.TrimPrefix(c.id+"/"+activities.CallID(of.ID), c.root+"/")
 }

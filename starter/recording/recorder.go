@@ -85,7 +85,6 @@ func (e *NoPlanError) Error() string {
 // userText is a text by a user that the model of a call was sent.
 type userText struct{ at, text string }
 
-// textOfUser returns the text of a user's message, "" for others.
 func textOfUser(raw json.RawMessage) string {
 	m, err := contract.DecodeMessage(raw)
 	if err != nil || m.Role != contract.RoleUser {
@@ -119,7 +118,6 @@ func (r *recorder) placeMessages() {
 	}
 }
 
-// before is the last call of a node's model before another one of it.
 func (r *recorder) before(at, node string) string {
 	last := rehearse.Start
 	for _, c := range r.rec.Calls {
@@ -170,7 +168,6 @@ func (r *recorder) done() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// masked returns the recording without the secrets of the settings.
 func (r *recorder) masked() (*rehearse.Recording, error) {
 	raw, err := json.Marshal(r.rec)
 	if err != nil {
@@ -187,7 +184,6 @@ func (r *recorder) masked() (*rehearse.Recording, error) {
 	return &out, nil
 }
 
-// put adds a call, or replaces one that was made again.
 func (r *recorder) put(c rehearse.Call) {
 	if i, ok := r.calls[c.At]; ok {
 		r.rec.Calls[i] = c
@@ -226,7 +222,6 @@ func (r *recorder) rule(at, kind string, switched []contract.Fallback, act llm.A
 	r.rules = append(r.rules, x)
 }
 
-// scriptClass is the class of a failure as a script can play it.
 func scriptClass(class string) string {
 	if !llm.CanFail(class) {
 		return contract.ClassBadRequest

@@ -26,7 +26,6 @@ type mailbox struct {
 	last int
 }
 
-// turns finds out whether a run takes turns, and takes those that it goes on with.
 func (c *recordedRun) turns(s *history.Started) {
 	in := s.Input
 	c.inbox.off = s.Type != contract.WorkflowFlow || in == nil ||

@@ -101,7 +101,6 @@ func flowText(l *contract.FlowLabel) string {
 
 const microsPerUnit = 1_000_000
 
-// usageText is what was used, from a provider's cache, and at what cost.
 func usageText(u contract.Usage) string {
 	cached, cost := "", ""
 	if u.Cached > 0 && u.Input > 0 {
@@ -145,7 +144,6 @@ func budgetText(b *contract.Allowance) string {
 	return "at most " + strings.Join(parts, ", ")
 }
 
-// session shows a session's turns and the sessions that it has started.
 func session(s *contract.SessionStatus, line func(label, format string, args ...any)) {
 	text := fmt.Sprintf("%d", s.Turns)
 	if s.Turn != nil {

@@ -99,7 +99,6 @@ type Filter struct {
 	Limit int
 }
 
-// query returns the query for Temporal. It fails if the namespace lacks a search attribute for it.
 func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	query := `ExecutionStatus = "Running"`
 	if f.Closed {
@@ -134,7 +133,6 @@ func (f *Filter) matches(s *Summary) bool {
 	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status)
 }
 
-// pageSize is how many entries are asked for at a time.
 const pageSize = 200
 
 // List returns runs, the latest first, at most Limit of them, and reports whether there are more.

@@ -87,7 +87,6 @@ func matching(kind, word string, open []contract.Request) []*contract.Request {
 	return found
 }
 
-// maxListed bounds the open requests that an error lists.
 const maxListed = 10
 
 // Listing lists open requests for an error.

@@ -92,7 +92,6 @@ func (c *Connection) ScheduleAction(ctx context.Context, name, queue string, in 
 		Memo: o.Memo, TypedSearchAttributes: o.TypedSearchAttributes, StaticSummary: o.StaticSummary, StaticDetails: o.StaticDetails}, nil
 }
 
-// describe adds memo and descriptions to a start, and returns the values of search attributes.
 func describe(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string]string, error) {
 	flow := in.Flow.Plan
 	hash, err := flow.Hash()

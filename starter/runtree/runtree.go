@@ -190,7 +190,6 @@ func (v *Workflow) started(s *history.Started) {
 	}
 }
 
-// completed takes what a call says of the flow or of its edges.
 func (v *Workflow) completed(c *history.CallCompleted, at time.Time) {
 	exec, inNode := c.Execution()
 	inNode = inNode || strings.Contains(exec, "#")

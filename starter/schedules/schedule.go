@@ -243,7 +243,6 @@ func (o *Options) replace(ctx context.Context, c *runs.Connection, handle client
 	}})
 }
 
-// find asks Temporal for a schedule, and refuses one that does not start flows.
 func find(ctx context.Context, c *runs.Connection, handle client.ScheduleHandle) (*client.ScheduleDescription, error) {
 	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()

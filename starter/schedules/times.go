@@ -203,7 +203,6 @@ func readAge(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// age shows a duration as readAge reads it.
 func age(d time.Duration) string {
 	if d > 0 && d%(24*time.Hour) == 0 {
 		return fmt.Sprintf("%dd", d/(24*time.Hour))

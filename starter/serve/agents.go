@@ -16,7 +16,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// agentsDir is where agents lie in the folder of flows.
 const agentsDir = "agents"
 
 // The files of an agent's folder beside its document.
@@ -191,7 +190,6 @@ func (a *agent) view() *AgentView {
 	return v
 }
 
-// files shows what the files beside the document say.
 func (a *agent) files(v *AgentView) {
 	for _, f := range a.folder.Files {
 		switch f.Name {
@@ -209,7 +207,6 @@ func (a *agent) files(v *AgentView) {
 	}
 }
 
-// beside is the path of a file in the agent's folder.
 func (a *agent) beside(file string) string { return path.Join(path.Dir(a.folder.Name), file) }
 
 // View shows an agent of a folder as clients see it.

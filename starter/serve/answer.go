@@ -15,7 +15,6 @@ var answerFields = map[string][]string{
 	contract.RequestRetry:      {"id", "give_up", "reason", "by"},
 }
 
-// answerTime is how long an answer may wait for its receipt.
 const answerTime = 90 * time.Second
 
 // answer makes the handler of answers of a kind. The same answer twice is one answer.

@@ -48,7 +48,6 @@ func (o *object) noEffect(fields []unheeded) {
 	}
 }
 
-// mode looks at the execution mode. Runs are started and asked about, whatever it is.
 func (o *object) mode() {
 	switch mode := o.text("execution_mode"); mode {
 	case "", contract.ModeSync, contract.ModePoll:
@@ -104,7 +103,6 @@ func (o *object) parameters() *source.Value {
 	return v
 }
 
-// images are those that a model is shown with the prompt.
 func (o *object) images() []contract.Image {
 	v := o.get("images", source.Array)
 	if v == nil {
@@ -126,7 +124,6 @@ func (o *object) images() []contract.Image {
 	return in.Images
 }
 
-// session reads all of a start in the framework's words but the agent.
 func (o *object) session() (*contract.RunInput, error) {
 	o.checkFields(sessionFields...)
 	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
@@ -243,7 +240,6 @@ func (o *object) modelAndScript(in *contract.RunInput) {
 	in.Script = script
 }
 
-// document gives the document that a start means.
 func (srv *Server) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name == "":
@@ -275,7 +271,6 @@ func (srv *Server) named(name string) (*specadapter.Folder, error) {
 	return folder, nil
 }
 
-// plan compiles a document into what the run is given.
 func (srv *Server) plan(in *contract.RunInput, doc *specadapter.Folder, reading specadapter.Options) error {
 	reading.Files, reading.Starting = doc.Files, true
 	res, diags := specadapter.Load(doc.Name, doc.Text, reading)

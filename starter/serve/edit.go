@@ -49,7 +49,6 @@ func (srv *Server) createAgent(w http.ResponseWriter, r *http.Request, root *os.
 	return reply(w, http.StatusCreated, saved.view())
 }
 
-// replaceAgent saves an agent that is there in another form.
 func (srv *Server) replaceAgent(w http.ResponseWriter, r *http.Request, root *os.Root) (any, error) {
 	name := r.PathValue("name")
 	if _, err := srv.agentIn(root, name); err != nil {
@@ -222,7 +221,6 @@ func (a *draft) taken(root *os.Root) error {
 	return NewProblem(AgentExists, "change it with PUT, or choose another name", "agent %s already exists", source.Quote(a.name))
 }
 
-// replace writes the agent's files, its document last. Other files of the folder stay.
 func (a *draft) replace(root *os.Root) error {
 	dir := path.Join(agentsDir, a.name)
 	for _, name := range []string{promptFile, serversFile} {

@@ -58,7 +58,6 @@ func (s *stream) write(b []byte) error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-// keepAlive shows that the stream is alive, until ctx is done.
 func (s *stream) keepAlive(ctx context.Context, cancel func()) {
 	ticker := time.NewTicker(keepAliveInterval)
 	defer ticker.Stop()
@@ -136,7 +135,6 @@ func (srv *Server) cancelOnClose(ctx context.Context, cancel func()) {
 	}
 }
 
-// errorEvent is the last event of a run without a result.
 type errorEvent struct {
 	EventType string    `json:"event_type"`
 	SessionID string    `json:"session_id"`
@@ -145,7 +143,6 @@ type errorEvent struct {
 	Error     any       `json:"error"`
 }
 
-// lastEvent sends how a run has ended.
 func (srv *Server) lastEvent(ctx context.Context, out *stream, id string) error {
 	run, err := srv.Runs.Find(ctx, id)
 	if err != nil {

@@ -52,7 +52,6 @@ func (srv *Server) guard(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// recovered answers for a handler that panicked.
 func (srv *Server) recovered(w http.ResponseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
@@ -115,7 +114,6 @@ func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem 
 	return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {origins: ["+origin+"]}", "the origin %s may not use this server", source.Quote(origin))
 }
 
-// local reports whether a Host header names this machine itself.
 func local(host string) bool {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
@@ -123,16 +121,13 @@ func local(host string) bool {
 	return config.Loopback(host)
 }
 
-// callerKey is the key of the caller's name in a request's context.
 type callerKey struct{}
 
-// callerOf is the name of the token with which a request came, or "".
 func callerOf(r *http.Request) string {
 	name, _ := r.Context().Value(callerKey{}).(string)
 	return name
 }
 
-// caller finds out whose token a request brings.
 func (srv *Server) caller(r *http.Request) (string, *Problem) {
 	if len(srv.Tokens) == 0 {
 		return "", nil

@@ -76,7 +76,6 @@ func NewProblem(k Kind, remedy, format string, args ...any) *Problem {
 	return p
 }
 
-// isNotFound reports whether an error is a problem with the status 404.
 func isNotFound(err error) bool {
 	p, ok := errors.AsType[*Problem](err)
 	return ok && p.Status == http.StatusNotFound
@@ -85,7 +84,6 @@ func isNotFound(err error) bool {
 // Error is the detail.
 func (p *Problem) Error() string { return p.Detail }
 
-// with sets a header of the response.
 func (p *Problem) with(name, value string) *Problem {
 	if p.header == nil {
 		p.header = map[string]string{}
@@ -110,7 +108,6 @@ func writeJSON(w http.ResponseWriter, status int, media string, v any) {
 	_ = encode.Encode(v)
 }
 
-// reply answers with another status than 200.
 func reply(w http.ResponseWriter, status int, v any) (any, error) {
 	writeJSON(w, status, "application/json", v)
 	return nil, nil

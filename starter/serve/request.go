@@ -96,7 +96,6 @@ func (o *object) get(key string, want source.Kind) *source.Value {
 	return v
 }
 
-// text is the text of a member, or "".
 func (o *object) text(key string) string {
 	if v := o.get(key, source.String); v != nil {
 		return v.Text
@@ -174,7 +173,6 @@ const (
 	maxLimit     = 200
 )
 
-// checkQuery refuses parameters that are unknown, repeated or cannot be read.
 func checkQuery(r *http.Request, known []string) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -209,7 +207,6 @@ func limitOf(r *http.Request) (int, error) {
 
 const maxWait = 2 * time.Minute
 
-// waitOf returns how long the client waits for the end of a run.
 func waitOf(r *http.Request) (time.Duration, error) {
 	text := r.FormValue("wait")
 	if text == "" {
@@ -222,7 +219,6 @@ func waitOf(r *http.Request) (time.Duration, error) {
 	return d, nil
 }
 
-// page returns the part of a list that a request asks for, and the token of the next page.
 func page[T any](r *http.Request, list []T) (part []T, next string, err error) {
 	limit, err := limitOf(r)
 	if err != nil {

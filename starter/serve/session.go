@@ -39,7 +39,6 @@ var startFields = []unheeded{
 	{"script", source.Object, "the session has its script"},
 }
 
-// resume gives a session its next prompt, as the framework writes it.
 func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (any, error) {
 	o.checkFields(sessionFields...)
 	o.mode()
@@ -99,7 +98,6 @@ func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, se
 	return created(w, &Run{ID: TurnID(workflow, turn), Session: session})
 }
 
-// prompt is that of a resumption's parameters, which have nothing else.
 func prompt(ctx context.Context, params []byte, agent string) (string, error) {
 	want := &plan.Inputs{Mode: plan.InputsMerged}
 	given, err := inputs.For(want, params, "")
@@ -137,7 +135,6 @@ type sessionStatus struct {
 	LastResumedAt *time.Time `json:"last_resumed_at"`
 }
 
-// sessionState asks how a session stands. The turns are those that have begun.
 func (srv *Server) sessionState(r *http.Request) (*Run, []contract.Turn, *sessionStatus, error) {
 	id := r.PathValue("id")
 	run, err := srv.session(r.Context(), id)

@@ -18,7 +18,6 @@ import (
 	"weft/specadapter/source"
 )
 
-// started is the answer to a start, in the words of the blueprint dialect's framework.
 type started struct {
 	RunID     string `json:"run_id"`
 	SessionID string `json:"session_id"`
@@ -89,7 +88,6 @@ func created(w http.ResponseWriter, run *Run) (any, error) {
 	return reply(w, http.StatusCreated, started{RunID: run.ID, SessionID: sessionOf(run), Status: "pending"})
 }
 
-// again answers a start whose run is there already.
 func again(w http.ResponseWriter, s *Start, run *Run, repeats string) (any, error) {
 	same := run.Hash == s.Hash
 	switch {
@@ -168,7 +166,6 @@ const (
 	sessionPrefix = "ses_"
 )
 
-// newRunID makes an id in the form of the framework.
 func newRunID() string {
 	raw := make([]byte, 6)
 	_, _ = rand.Read(raw) // never fails
@@ -202,7 +199,6 @@ func hashOf(v *source.Value) string {
 	return contract.SHA(raw)
 }
 
-// checkInputs checks what a run is given to the inputs that its flow declares.
 func checkInputs(ctx context.Context, s *Start, agent string) error {
 	flow := s.Input.Flow.Plan
 	if len(s.Input.Value) > 0 && !specadapter.TraitsOf(flow.Dialect).Values {
@@ -227,7 +223,6 @@ func checkInputs(ctx context.Context, s *Start, agent string) error {
 	return inputProblem(err, agent)
 }
 
-// inputProblem is the problem of inputs that an agent does not accept, nil for nil.
 func inputProblem(err error, agent string) error {
 	if err == nil {
 		return nil

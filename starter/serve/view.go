@@ -56,7 +56,6 @@ type resultEvent struct {
 	ResultData json.RawMessage `json:"result_data"`
 }
 
-// resultOf is the result of a run. Text and data exclude each other.
 func resultOf(run *Run, res *contract.RunResult) *resultEvent {
 	e := &resultEvent{EventType: "result", SessionID: sessionOf(run), Timestamp: ended(run), ResultText: res.ResultText, ResultData: res.ResultData}
 	if len(e.ResultData) == 0 || e.ResultText != nil {
@@ -117,7 +116,6 @@ func errorOf(f *contract.Failure) any {
 	return e
 }
 
-// getRun shows a run. It may wait for its end.
 func (srv *Server) getRun(w http.ResponseWriter, r *http.Request) (any, error) {
 	wait, err := waitOf(r)
 	if err != nil {
@@ -152,7 +150,6 @@ func (srv *Server) await(w http.ResponseWriter, r *http.Request, run *Run, wait 
 	return srv.Runs.Find(r.Context(), run.ID)
 }
 
-// view asks for a run's outcome, if it has one.
 func (srv *Server) view(ctx context.Context, run *Run) (*runView, error) {
 	v := &runView{runSummary: summary(run)}
 	if run.Closed == nil {

@@ -42,7 +42,6 @@ func (t *thread) put(i int, hash string) {
 	t.hashes[i] = hash
 }
 
-// all returns the hashes of a thread's messages, the unread ones at the end.
 func (t *thread) all() []string {
 	out := slices.Clone(t.hashes)
 	for _, hash := range t.unread {
@@ -53,7 +52,6 @@ func (t *thread) all() []string {
 	return out
 }
 
-// find returns the thread of a name, or nil.
 func (t *Transcript) find(name string) *thread {
 	for _, x := range t.threads {
 		if x.name == name {
@@ -63,7 +61,6 @@ func (t *Transcript) find(name string) *thread {
 	return nil
 }
 
-// keep stores an encoded message and returns its hash.
 func (t *Transcript) keep(raw json.RawMessage) string {
 	hash := contract.SHA(raw)
 	t.content[hash] = raw

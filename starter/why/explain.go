@@ -74,7 +74,6 @@ func (f *Facts) node(n *plan.Node) Node {
 	return out
 }
 
-// underWay are a node's executions that failed, run or wait, or were stopped with the run.
 func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 	var out []Execution
 	open := f.Workflow.Open()
@@ -112,12 +111,10 @@ func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 	return out
 }
 
-// ran reports whether a node's execution at a step has ended.
 func (f *Facts) ran(node string, step int) bool {
 	return slices.ContainsFunc(f.Status.Executions, func(x contract.Execution) bool { return x.Node == node && x.Step == step })
 }
 
-// joinOf says for whom a join waits, or waited.
 func joinOf(w *contract.Wait, open bool) Wait {
 	out := Wait{Kind: WaitJoin, Text: "nothing: it runs next"}
 	for _, o := range w.For {
@@ -275,7 +272,6 @@ func (f *Facts) sources(i int) (out []Edge, ran bool) {
 	return out, len(out) > 0
 }
 
-// notYet says that a node has begun and not decided its edges, "" if it has not begun.
 func (f *Facts) notYet(node string) string {
 	if node == plan.Start {
 		return "the edges out of START are not decided yet"

@@ -90,7 +90,6 @@ func (f *Facts) Settle() {
 	})
 }
 
-// recall makes a status of what the histories hold.
 func (f *Facts) recall() {
 	f.Status.Executions = slices.Clone(f.Workflow.Executions)
 	known := map[string]bool{}
@@ -163,7 +162,6 @@ func (f *Facts) edges(from string) []plan.Edge {
 	return out
 }
 
-// first reports whether only the first edge that holds is taken out of a node.
 func (f *Facts) first(node string) bool {
 	choice := f.Workflow.Flow.Choice
 	if n := f.Workflow.Flow.Node(node); n != nil {
@@ -181,7 +179,6 @@ func answerTo(x *contract.Execution, edge string) *contract.Answer {
 	return nil
 }
 
-// waits are what an execution under way waits for.
 func (f *Facts) waits(exec string) []Wait {
 	var out []Wait
 	for _, c := range f.Calls[exec] {
@@ -248,7 +245,6 @@ func Link(all []*Facts) {
 	}
 }
 
-// below are the runs of a flow's own sub-agents.
 func below(f *Facts, all []*Facts) []*runtree.Workflow {
 	var out []*runtree.Workflow
 	for _, o := range all {

@@ -66,7 +66,6 @@ func (f *Facts) spread(root *runs.Run, flows map[string]*Facts) {
 	}
 }
 
-// askStatus asks a flow's worker for the status, and reports whether it answered.
 func (f *Facts) askStatus(ctx context.Context, run *runs.Run) bool {
 	st, err := run.Reported(ctx)
 	if err != nil {
@@ -78,13 +77,11 @@ func (f *Facts) askStatus(ctx context.Context, run *runs.Run) bool {
 	return true
 }
 
-// fromHistory notes that the status is to be made of the histories.
 func (f *Facts) fromHistory() {
 	f.FromHistory = true
 	f.Status.Status, f.Status.Entry = history.StatusName(f.Workflow.Status), f.Workflow.Entry
 }
 
-// addBranch adds a branch with what its worker says, unless no worker answers.
 func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Run, silent bool) {
 	f.Branches = append(f.Branches, v)
 	if !v.Open() || silent {
@@ -95,7 +92,6 @@ func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Ru
 	}
 }
 
-// addPending asks Temporal for the calls that a workflow waits for.
 func (f *Facts) addPending(ctx context.Context, run *runs.Run) {
 	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()

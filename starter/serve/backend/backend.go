@@ -34,7 +34,6 @@ type Backend struct {
 	Queue string
 }
 
-// problem turns an error of package runs into one for HTTP clients.
 func problem(err error) error {
 	if silent, ok := errors.AsType[*runs.NoAnswerError](err); ok {
 		return serve.NewProblem(serve.NoWorker, "start a worker, and ask again", "%s", silent.Problem())
@@ -257,7 +256,6 @@ func runEnded(run *serve.Run) error {
 	return serve.NewProblem(serve.RunEnded, "see GET /runs/ID", "the run %q has ended", run.ID)
 }
 
-// refusal is the problem of an answer that a run refuses.
 func refusal(run *serve.Run, err error) error {
 	switch {
 	case err == nil:

@@ -52,7 +52,6 @@ func (b *Backend) busy(ctx context.Context, queue string, asked time.Time) bool 
 	return err == nil && last.After(asked)
 }
 
-// turnNamed returns the turn with an id, or the first for "".
 func turnNamed(turns []contract.Turn, id string) *contract.Turn {
 	for i := range turns {
 		if t := &turns[i]; t.ID == id && (id != "" || t.N == 1) {
@@ -109,7 +108,6 @@ func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, b
 	return turns, r.Open(), problem(err)
 }
 
-// turn returns the turn that a run is, if it has ended.
 func (b *Backend) turn(ctx context.Context, run *serve.Run) *contract.Turn {
 	_, id := serve.SplitTurn(run.ID)
 	turns, _, err := b.Turns(ctx, run)
@@ -119,7 +117,6 @@ func (b *Backend) turn(ctx context.Context, run *serve.Run) *contract.Turn {
 	return nil
 }
 
-// outcomeOf is a turn's result as that of a run.
 func outcomeOf(t *contract.Turn) (*contract.RunResult, *contract.Failure) {
 	if t.Status != contract.TurnCompleted {
 		return nil, runs.TurnFailure(t)
@@ -131,7 +128,6 @@ func outcomeOf(t *contract.Turn) (*contract.RunResult, *contract.Failure) {
 	return out, nil
 }
 
-// awaitTurn waits until a session's turn has ended.
 func (b *Backend) awaitTurn(ctx context.Context, run *serve.Run) error {
 	for {
 		now, err := b.Find(ctx, run.ID)
