@@ -123,12 +123,6 @@ func allowLine(commands []config.Command) string {
 	return strings.Join(lines, " and ")
 }
 
-// refusedOf lists what the settings do not allow of a command, as [tool.CommandRule.Refused] does.
-func refusedOf(cfg *config.Config, c config.Command) (what, lines []string) {
-	rule := tool.CommandRule{Commands: cfg.AllowCommands, Env: cfg.AllowEnv, Dirs: cfg.AllowDirs}
-	return rule.Refused(tool.Connection{Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir})
-}
-
 func (a *app) agreed(lines []string) bool {
 	if in, ok := a.stdin.(*os.File); !ok || !terminal(in) || !terminal(a.stderr) {
 		return false
@@ -142,6 +136,7 @@ func (a *app) agreed(lines []string) bool {
 
 // namedCommands returns the commands of a flow and its sub-agents that the settings neither allow nor replace, each once.
 func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
+	rule := tool.CommandRule{Commands: cfg.AllowCommands, Env: cfg.AllowEnv, Dirs: cfg.AllowDirs}
 	var out []config.Command
 	for _, c := range flow.Connections {
 		_, replaced := cfg.Connections[c.ID]
@@ -152,7 +147,7 @@ func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
 			}
 			cmd.Env[v.Name] = v.Value
 		}
-		refused, _ := refusedOf(cfg, cmd)
+		refused, _ := rule.Refused(tool.Connection{Command: cmd.Command, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir})
 		if c.Command != "" && !replaced && len(refused) > 0 && !slices.ContainsFunc(out, cmd.Equal) {
 			out = append(out, cmd)
 		}

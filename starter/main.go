@@ -124,7 +124,7 @@ func (a *app) command(ctx context.Context, args []string) int {
 }
 
 func (a *app) do(ctx context.Context, cmd *command, args []string) error {
-	if a.flags.dev && a.needsTemporal(cmd) {
+	if a.flags.dev && (cmd.name != "graph" || a.flags.id != "") {
 		if err := a.joinDev(ctx); err != nil {
 			return err
 		}
@@ -137,9 +137,6 @@ func (a *app) do(ctx context.Context, cmd *command, args []string) error {
 	}()
 	return cmd.run(a, ctx, args)
 }
-
-// needsTemporal reports whether a command that can do so works with a run this time.
-func (a *app) needsTemporal(cmd *command) bool { return cmd.name != "graph" || a.flags.id != "" }
 
 func (a *app) exit(err error) int {
 	if err == nil {

@@ -267,4 +267,9 @@ func (l *Reader) AddOpen(st *contract.Status) {
 }
 
 // Lacks notes what the trail lacks.
-func (l *Reader) Lacks(what string) { l.out.Incomplete = join(l.out.Incomplete, what) }
+func (l *Reader) Lacks(what string) {
+	if l.out.Incomplete != "" {
+		what = l.out.Incomplete + "; " + what
+	}
+	l.out.Incomplete = what
+}

@@ -100,13 +100,6 @@ type Answer struct {
 	update string
 }
 
-func join(one, other string) string {
-	if one == "" {
-		return other
-	}
-	return one + "; " + other
-}
-
 // Text shows a trail.
 func Text(out *Trail) string {
 	var b strings.Builder

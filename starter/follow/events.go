@@ -187,7 +187,10 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 	case *contract.ToolResult:
 		f.toolResult(at, c, out)
 	case *contract.ValidateAnswerResult:
-		f.checked(at, c, out)
+		if len(out.Errors) > 0 { // an answer that was accepted is shown by news
+			f.notify(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was rejected: %s: %s",
+				plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
+		}
 	case *contract.JudgeResult:
 		f.switched(at, c, out.Fallbacks, out.Model)
 		asked := ""
@@ -270,15 +273,6 @@ func (f *Follower) broken(at time.Time, c *call, how string) {
 	if c != nil {
 		f.notify(progress.Notice{Event: progress.EventFailed, Time: at, Node: c.node, Call: c.what}, "%s: %s", c.what, how)
 	}
-}
-
-// childLabel begins the names of a child's nodes: with the place of the call, for a sub-agent.
-func childLabel(label string, c *history.Child) string {
-	place, _, _ := strings.Cut(c.Call, ":")
-	if place == "" {
-		return label
-	}
-	return label + place + " › "
 }
 
 func scriptNote(model string) string {

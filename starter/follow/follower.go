@@ -4,6 +4,7 @@ package follow
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -138,8 +139,8 @@ func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context
 	err := f.read(reading, root)
 	unwatch()
 	watchers.Wait()
-	if err == nil {
-		f.lastRequests(ctx)
+	if err == nil && (len(f.requests.open) > 0 || f.requests.changed) {
+		f.askRequests(ctx, lastAsk)
 	}
 	return err
 }
@@ -192,7 +193,9 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 		t.changed = time.Now()
 		if t.id == f.target.ID {
 			f.events++
-			f.requests.note(&event)
+			if _, sent := event.Data.(*history.Message); sent {
+				f.requests.changed = true
+			}
 		}
 		f.marks.enter(t, event.ID)
 		f.event(t, &event)
@@ -206,7 +209,11 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.ChildStarted:
-		child := newTrack(d.ID, d.RunID, childLabel(t.label, d.Child))
+		label := t.label
+		if place, _, _ := strings.Cut(d.Call, ":"); place != "" {
+			label += place + " › "
+		}
+		child := newTrack(d.ID, d.RunID, label)
 		f.mu.Lock()
 		t.children[d.Requested] = child
 		over := f.marks.addChild(t, e.ID, child)

@@ -32,12 +32,6 @@ type openRequests struct {
 	changed bool
 }
 
-func (d *openRequests) note(e *history.Event) {
-	if _, ok := e.Data.(*history.Message); ok {
-		d.changed = true
-	}
-}
-
 func (f *Follower) watchRequests(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -81,12 +75,6 @@ func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool
 	f.requests.changed = false
 	f.news(st)
 	return true
-}
-
-func (f *Follower) lastRequests(ctx context.Context) {
-	if len(f.requests.open) > 0 || f.requests.changed {
-		f.askRequests(ctx, lastAsk)
-	}
 }
 
 // news reports what is new of requests in a status. The caller holds f.mu.
@@ -138,14 +126,6 @@ func howAnswered(a *contract.Answered, known bool) string {
 		return "no answer in time"
 	}
 	return "needs no new answer" // a remembered one holds, or a message came before the question
-}
-
-// checked prints why an answer was not accepted; one that was is shown by [Follower.news].
-func (f *Follower) checked(at time.Time, c *call, out *contract.ValidateAnswerResult) {
-	if len(out.Errors) > 0 {
-		f.notify(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was rejected: %s: %s",
-			plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
-	}
 }
 
 func (f *Follower) opened(q *contract.Request) {

@@ -96,9 +96,7 @@ func (f *Follower) due() []*track {
 
 // describe asks about one run. What goes wrong here is said where the history is read.
 func (f *Follower) describe(ctx context.Context, t *track) {
-	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
-	defer cancel()
-	d, err := f.target.Client.DescribeWorkflowExecution(ctx, t.id, t.run)
+	d, err := f.target.Describe(ctx, t.id, t.run)
 	if err != nil {
 		return
 	}
@@ -179,6 +177,8 @@ func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
 
 // unclaimed says that no worker takes tasks, once until something happens again.
 func (f *Follower) unclaimed(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
 	last, err := f.target.LastPoll(ctx, f.target.Queue)
 	if err != nil {
 		return

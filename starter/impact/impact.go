@@ -72,7 +72,7 @@ func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
 		switch exec, runs := alive[c.Node]; {
 		case c.Node == "" && hasStarted:
 			pinned = append(pinned, c)
-		case runs && !waitsToBegin(f, c.Node):
+		case runs && slices.ContainsFunc(f.Status.Running, func(x string) bool { return history.ExecutionOf(why.Escaped(x)).Node == c.Node }):
 			c.At, c.Execution = place(c.Node), exec
 			c.Text += ", and is under way"
 			pinned = append(pinned, c)
@@ -114,11 +114,6 @@ func live(f *why.Facts) map[string]string {
 		}
 	}
 	return live
-}
-
-// waitsToBegin reports whether all that lives of a node only waits for a join.
-func waitsToBegin(f *why.Facts, node string) bool {
-	return !slices.ContainsFunc(f.Status.Running, func(x string) bool { return history.ExecutionOf(why.Escaped(x)).Node == node })
 }
 
 // reached returns a function that reports whether what lives can come to a node, or is there.

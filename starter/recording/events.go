@@ -31,7 +31,7 @@ func (r *recorder) event(e *history.Event) {
 	}
 	c := r.runs[e.Run]
 	if c == nil {
-		c = &recordedRun{recorder: r, id: e.Run.ID, inbox: newMailbox(r, e.Run.ID)}
+		c = &recordedRun{recorder: r, id: e.Run.ID, inbox: &mailbox{r: r, run: r.below(e.Run.ID), last: -1}}
 		r.runs[e.Run] = c
 	}
 	switch d := e.Data.(type) {
@@ -133,7 +133,9 @@ func (c *recordedRun) described(at string, of *history.Call) rehearse.Call {
 		for _, e := range in.Tail {
 			if len(e.Message) > 0 {
 				c.content[contract.SHA(e.Message)] = e.Message
-				c.userTexts = append(c.userTexts, userText{at, textOfUser(e.Message)})
+				if m, err := contract.DecodeMessage(e.Message); err == nil && m.Role == contract.RoleUser {
+					c.userTexts = append(c.userTexts, userText{at, m.Text})
+				}
 			}
 		}
 		x.Sent = rehearse.Sent(in.Tail, func(sha string) (string, bool) { return rehearse.TextOf(c.content[sha]) })

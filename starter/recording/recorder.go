@@ -85,14 +85,6 @@ func (e *NoPlanError) Error() string {
 // userText is a text by a user that the model of a call was sent.
 type userText struct{ at, text string }
 
-func textOfUser(raw json.RawMessage) string {
-	m, err := contract.DecodeMessage(raw)
-	if err != nil || m.Role != contract.RoleUser {
-		return ""
-	}
-	return m.Text
-}
-
 // placeMessages finds for messages that answer no question the model call before the one that got them.
 func (r *recorder) placeMessages() {
 	if rehearse.Asks(r.rec.Run.Flow.Plan) {

@@ -50,10 +50,6 @@ func (r *recorder) turnsBefore() []rehearse.TurnOf {
 	return slices.SortedFunc(maps.Values(r.turnResults), func(x, y rehearse.TurnOf) int { return cmp.Compare(x.N, y.N) })
 }
 
-func newMailbox(r *recorder, id string) *mailbox {
-	return &mailbox{r: r, run: r.below(id), last: -1}
-}
-
 func (r *recorder) below(id string) string {
 	if id == r.root {
 		return ""

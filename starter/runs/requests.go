@@ -134,7 +134,7 @@ func (c *Connection) Requests(ctx context.Context, list []Summary) *Waiting {
 	errs := make([]error, len(list))
 	var group sync.WaitGroup
 	slots := make(chan struct{}, MaxConcurrent)
-	queues := newSilentQueues()
+	queues := silentQueues{waited: map[string]int{}, answered: map[string]bool{}}
 	for i, s := range list {
 		all[i] = &Run{Connection: c, ID: s.ID, Queue: s.Queue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Patience: requestsTimeout}
 		slots <- struct{}{}
@@ -170,10 +170,6 @@ type silentQueues struct {
 	mu       sync.Mutex
 	waited   map[string]int
 	answered map[string]bool
-}
-
-func newSilentQueues() *silentQueues {
-	return &silentQueues{waited: map[string]int{}, answered: map[string]bool{}}
 }
 
 // note records the outcome of a question, and how long it took.

@@ -54,9 +54,7 @@ var types = []string{contract.WorkflowFlow, contract.WorkflowBranch, contract.Wo
 
 // Find describes the latest run of a workflow.
 func (c *Connection) Find(ctx context.Context, id string) (*Run, error) {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
-	d, err := c.Client.DescribeWorkflowExecution(ctx, id, "")
+	d, err := c.Describe(ctx, id, "")
 	if Is[*serviceerror.NotFound](err) {
 		return nil, usage.Errorf("run %q not found in namespace %q at %s; check the id, or TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE", id, c.Namespace, c.Address)
 	}
@@ -81,6 +79,13 @@ func (r *Run) Quoted() string { return plaintext.ShellQuote(r.ID) }
 // Below returns another workflow of the run's tree.
 func (r *Run) Below(id, runID string, status enumspb.WorkflowExecutionStatus) *Run {
 	return &Run{Connection: r.Connection, ID: id, RunID: runID, Queue: r.Queue, Status: status, Patience: ClosedTimeout}
+}
+
+// Describe asks Temporal about a run of a workflow, or the latest for "".
+func (c *Connection) Describe(ctx context.Context, id, run string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	return c.Client.DescribeWorkflowExecution(ctx, id, run)
 }
 
 // Closed describes how a closed run ended, and names the command that shows more.

@@ -13,6 +13,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/plaintext"
+	"weft/starter/runs"
 	"weft/starter/runtree"
 	"weft/workflows/plan"
 )
@@ -24,7 +25,7 @@ type Facts struct {
 	Status   contract.Status
 	// Calls are those in progress, by execution.
 	Calls     map[string][]PendingCall
-	Requests  []Request
+	Requests  []runs.Request
 	SubAgents []*runtree.Workflow
 	// Only are the nodes that are asked about; nil is all.
 	Only []string
@@ -46,12 +47,6 @@ type PendingCall struct {
 	Attempt                 int32
 	Started                 bool
 	Next                    time.Time
-}
-
-// Request is an open request, and the command lines that answer it.
-type Request struct {
-	*contract.Request
-	Commands []string
 }
 
 // AddBranch takes what a branch in progress says of itself.
@@ -187,7 +182,7 @@ func (f *Facts) waits(exec string) []Wait {
 	for _, q := range f.Requests {
 		last := q.Execution[strings.LastIndex(q.Execution, "/")+1:]
 		if history.Label(history.ExecutionOf(last)) == exec {
-			out = append(out, Wait{Kind: WaitRequest, Request: q.Request, Commands: q.Commands,
+			out = append(out, Wait{Kind: WaitRequest, Request: &q.Request, Commands: q.Commands,
 				Text: fmt.Sprintf("%s: %s", q.Kind, plaintext.Line(q.Text, 500))})
 		}
 	}
@@ -241,16 +236,10 @@ func callLabel(c *PendingCall) string {
 // Link gives each flow the runs of its own sub-agents.
 func Link(all []*Facts) {
 	for _, f := range all {
-		f.SubAgents = below(f, all)
-	}
-}
-
-func below(f *Facts, all []*Facts) []*runtree.Workflow {
-	var out []*runtree.Workflow
-	for _, o := range all {
-		if place, ok := strings.CutPrefix(o.Workflow.Place, f.Workflow.Place); ok && o != f && strings.Count(place, " › ") == 1 {
-			out = append(out, o.Workflow)
+		for _, o := range all {
+			if place, ok := strings.CutPrefix(o.Workflow.Place, f.Workflow.Place); ok && o != f && strings.Count(place, " › ") == 1 {
+				f.SubAgents = append(f.SubAgents, o.Workflow)
+			}
 		}
 	}
-	return out
 }

@@ -31,15 +31,15 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 			if v.Flow == nil && len(out) == 1 {
 				return nil, fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not kept any more", v.ID)
 			}
-			silent = silent || !f.askStatus(ctx, run)
-			if silent {
-				f.fromHistory()
+			if silent = silent || !f.askStatus(ctx, run); silent {
+				f.FromHistory, f.Status.Status, f.Status.Entry = true, history.StatusName(v.Status), v.Entry
 			}
-		} else if f != nil {
-			f.addBranch(ctx, v, run, silent)
 		}
 		if f == nil {
 			continue
+		}
+		if v.Branch {
+			f.addBranch(ctx, v, run, silent)
 		}
 		if byID[v.ID] == nil {
 			byID[v.ID] = f
@@ -48,22 +48,18 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 			f.addPending(ctx, run)
 		}
 	}
-	out[0].spread(root, byID)
+	// The root keeps all requests.
+	for i := range out[0].Status.Requests {
+		q := &out[0].Status.Requests[i]
+		if of := byID[q.Run.Workflow]; of != nil {
+			of.Requests = append(of.Requests, root.Request("", q, of.Now))
+		}
+	}
 	for _, f := range out {
 		f.Settle()
 	}
 	Link(out)
 	return out, nil
-}
-
-// spread gives the requests, all of which the root keeps, to the flows whose they are.
-func (f *Facts) spread(root *runs.Run, flows map[string]*Facts) {
-	for i := range f.Status.Requests {
-		q := &f.Status.Requests[i]
-		if of := flows[q.Run.Workflow]; of != nil {
-			of.Requests = append(of.Requests, Request{Request: q, Commands: root.Commands(q)})
-		}
-	}
 }
 
 func (f *Facts) askStatus(ctx context.Context, run *runs.Run) bool {
@@ -77,11 +73,6 @@ func (f *Facts) askStatus(ctx context.Context, run *runs.Run) bool {
 	return true
 }
 
-func (f *Facts) fromHistory() {
-	f.FromHistory = true
-	f.Status.Status, f.Status.Entry = history.StatusName(f.Workflow.Status), f.Workflow.Entry
-}
-
 func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Run, silent bool) {
 	f.Branches = append(f.Branches, v)
 	if !v.Open() || silent {
@@ -93,9 +84,7 @@ func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Ru
 }
 
 func (f *Facts) addPending(ctx context.Context, run *runs.Run) {
-	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
-	defer cancel()
-	d, err := run.Client.DescribeWorkflowExecution(ctx, run.ID, run.RunID)
+	d, err := run.Describe(ctx, run.ID, run.RunID)
 	if err != nil {
 		return
 	}

@@ -90,10 +90,8 @@ func unknownRun(id string) error {
 
 // Find looks for a run of a flow. Other workflows of the namespace are not found.
 func (b *Backend) Find(ctx context.Context, id string) (*serve.Run, error) {
-	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
-	defer cancel()
 	workflow, turn := serve.SplitTurn(id)
-	d, err := b.Client.DescribeWorkflowExecution(limited, workflow, "")
+	d, err := b.Describe(ctx, workflow, "")
 	info := d.GetWorkflowExecutionInfo()
 	switch {
 	case runs.Is[*serviceerror.NotFound](err), runs.Is[*serviceerror.InvalidArgument](err), err == nil && info.GetType().GetName() != contract.WorkflowFlow:

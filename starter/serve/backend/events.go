@@ -63,9 +63,7 @@ func (b *Backend) first(ctx context.Context, run *serve.Run, workflow string, po
 		if id == "" || id == run.Current {
 			continue
 		}
-		limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
-		_, err := b.Client.DescribeWorkflowExecution(limited, workflow, id)
-		cancel()
+		_, err := b.Describe(ctx, workflow, id)
 		if !runs.Is[*serviceerror.NotFound](err) && !runs.Is[*serviceerror.InvalidArgument](err) {
 			return id
 		}

@@ -87,7 +87,7 @@ func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, b
 	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()
 	r := b.of(run)
-	d, err := b.Client.DescribeWorkflowExecution(limited, r.ID, "")
+	d, err := b.Describe(limited, r.ID, "")
 	if err != nil {
 		return nil, false, problem(fmt.Errorf("describe the run %q: %w", r.ID, err))
 	}
