@@ -292,23 +292,19 @@ type priorityFlags struct {
 func (f *priorityFlags) declare() []cli.Flag {
 	return []cli.Flag{
 		intFlag("priority", &f.priority, 0, 1, lowestPriority, "priority of the run's tasks, `1..5`: 1 runs first (default: 3)"),
-		&cli.StringFlag{Name: "fairness-key", Usage: "fairness `KEY` of the run's tasks: keys share workers evenly", Destination: &f.fairnessKey, OnlyOnce: true, Validator: checkFairnessKey},
-		&cli.FloatFlag{Name: "fairness-weight", Usage: "`WEIGHT` of the fairness key, from 0.001 to 1000 (default: 1)", Destination: &f.fairnessWeight, OnlyOnce: true, HideDefault: true, Validator: checkFairnessWeight},
+		&cli.StringFlag{Name: "fairness-key", Usage: "fairness `KEY` of the run's tasks: keys share workers evenly", Destination: &f.fairnessKey, OnlyOnce: true, Validator: func(key string) error {
+			if key == "" || len(key) > runs.MaxFairnessKey || strings.ContainsFunc(key, plaintext.Unprintable) {
+				return fmt.Errorf("want printable ASCII, from 1 to %d bytes", runs.MaxFairnessKey)
+			}
+			return nil
+		}},
+		&cli.FloatFlag{Name: "fairness-weight", Usage: "`WEIGHT` of the fairness key, from 0.001 to 1000 (default: 1)", Destination: &f.fairnessWeight, OnlyOnce: true, HideDefault: true, Validator: func(weight float64) error {
+			if !(weight >= minFairnessWeight) || weight > maxFairnessWeight {
+				return fmt.Errorf("want %v to %v", minFairnessWeight, maxFairnessWeight)
+			}
+			return nil
+		}},
 	}
-}
-
-func checkFairnessKey(key string) error {
-	if key == "" || len(key) > runs.MaxFairnessKey || strings.ContainsFunc(key, plaintext.Unprintable) {
-		return fmt.Errorf("want printable ASCII, from 1 to %d bytes", runs.MaxFairnessKey)
-	}
-	return nil
-}
-
-func checkFairnessWeight(weight float64) error {
-	if !(weight >= minFairnessWeight) || weight > maxFairnessWeight {
-		return fmt.Errorf("want %v to %v", minFairnessWeight, maxFairnessWeight)
-	}
-	return nil
 }
 
 func (f *priorityFlags) checkPair() error {

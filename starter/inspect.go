@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,9 +107,6 @@ func (a *app) why(ctx context.Context, r *runs.Run, args []string) error {
 func (a *app) audit(ctx context.Context, r *runs.Run, _ []string) error {
 	l := audit.NewReader(r.ID)
 	if err := l.Read(ctx, history.From(r.Client), r.RunID); err != nil {
-		if part, ok := errors.AsType[*audit.PartError](err); ok {
-			return usage.Errorf("%q is a part of another run, which has its requests; use: starter audit %s", part.Run, plaintext.ShellQuote(part.Root))
-		}
 		return err
 	}
 	addOpen(ctx, r, l)

@@ -114,9 +114,6 @@ func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 	for _, w := range warnings {
 		a.say("warning: %s", w)
 	}
-	if runs.Is[*recording.NoPlanError](err) {
-		return usage.Error{Text: err.Error()}
-	}
 	if err != nil {
 		return err
 	}

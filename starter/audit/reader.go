@@ -12,6 +12,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
+	"weft/starter/usage"
 	"weft/workflows/plan"
 )
 
@@ -52,14 +54,6 @@ func NewReader(id string) *Reader {
 	return &Reader{out: Trail{Run: id, Requests: []*Request{}}, byID: map[string]*Request{}, failed: map[string]failedCall{}}
 }
 
-// PartError is the error for a run that is a part of another: that one has the requests.
-type PartError struct{ Run, Root string }
-
-// Error names both.
-func (e *PartError) Error() string {
-	return fmt.Sprintf("%q is a part of the run %q, which has its requests", e.Run, e.Root)
-}
-
 // Read reads a run, and before it what it continued.
 func (l *Reader) Read(ctx context.Context, from history.Source, run string) error {
 	for e, err := range history.ReadAlone(ctx, from, l.out.Run, run) {
@@ -67,7 +61,7 @@ func (l *Reader) Read(ctx context.Context, from history.Source, run string) erro
 			return err
 		}
 		if s, ok := e.Data.(*history.Started); ok && s.Parent != "" {
-			return &PartError{l.out.Run, s.Parent}
+			return usage.Errorf("%q is a part of another run, which has its requests; use: starter audit %s", l.out.Run, plaintext.ShellQuote(s.Parent))
 		}
 		l.event(&e)
 	}

@@ -48,7 +48,7 @@ func (d *Dev) address(ctx context.Context) (string, error) {
 	for range 3 {
 		address, err = d.start(ctx, path, "the embedded Temporal", ready, log, nil,
 			"-db", filepath.Join(dir, "temporal.db"), "-port", "0", "-ui-port", "-1", "-users", filepath.Join(dir, "users"))
-		if err == nil || !portTaken(log) {
+		if raw, _ := os.ReadFile(log); err == nil || !bytes.Contains(raw, []byte("address already in use")) {
 			break
 		}
 	}
@@ -152,12 +152,6 @@ func answering(file string) string {
 	}
 	c.Close()
 	return ready.Address
-}
-
-// portTaken reports whether a program ended because another took a port that it had found free.
-func portTaken(log string) bool {
-	raw, err := os.ReadFile(log)
-	return err == nil && bytes.Contains(raw, []byte("address already in use"))
 }
 
 func lastLine(file string) string {

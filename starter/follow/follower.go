@@ -39,20 +39,6 @@ func (l *LostContactError) Error() string {
 		l.Address, givesUp, l.Cause, plaintext.ShellQuote(l.ID))
 }
 
-// NotFoundError is the error for a run without a history.
-type NotFoundError struct {
-	ID    string
-	Cause error
-}
-
-// Error names the run.
-func (n *NotFoundError) Error() string {
-	return fmt.Sprintf("there is no history of the run %q: %v", n.ID, n.Cause)
-}
-
-// Unwrap returns Temporal's error.
-func (n *NotFoundError) Unwrap() error { return n.Cause }
-
 // Follower follows a run. Make one with [New].
 type Follower struct {
 	// Report shows what happens. It is called while the follower is locked.
@@ -165,7 +151,7 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 		case err == nil:
 			return nil
 		case runs.Is[*serviceerror.NotFound](err):
-			return &NotFoundError{t.id, err}
+			return fmt.Errorf("there is no history of the run %q: %w", t.id, err)
 		}
 		if t.tail.Seen != before || away.IsZero() {
 			away = time.Now()

@@ -11,6 +11,7 @@ import (
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
+	"weft/starter/runs"
 )
 
 // A request leaves no event of its own in a history, but everything that opens or ends one
@@ -33,16 +34,9 @@ type openRequests struct {
 }
 
 func (f *Follower) watchRequests(ctx context.Context) {
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
 	var asked int64 = -1
 	var next time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range runs.Every(ctx, watchEvery) {
 		now := f.Changes()
 		if now == asked || time.Now().Before(next) {
 			continue

@@ -36,19 +36,16 @@ const (
 
 // watch asks about quiet runs, and about those in which models answer, until ctx is done.
 func (f *Follower) watch(ctx context.Context) {
-	ticker := time.NewTicker(textEvery)
-	defer ticker.Stop()
 	var announcing sync.WaitGroup
 	defer announcing.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range runs.Every(ctx, textEvery) {
 		for _, t := range f.due() {
 			if f.unannounced(t) {
-				announcing.Go(func() { f.announce(ctx, t) })
+				announcing.Go(func() { // then text comes more often than heartbeats
+					ctx, cancel := context.WithTimeout(ctx, announceEvery)
+					defer cancel()
+					_, _ = f.target.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
+				})
 			}
 			f.describe(ctx, t)
 		}
@@ -64,13 +61,6 @@ func (f *Follower) unannounced(t *track) bool {
 	}
 	t.announced = time.Now()
 	return true
-}
-
-// announce notifies a worker that its run is watched, so that text comes more often than heartbeats.
-func (f *Follower) announce(ctx context.Context, t *track) {
-	ctx, cancel := context.WithTimeout(ctx, announceEvery)
-	defer cancel()
-	_, _ = f.target.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
 }
 
 func (f *Follower) due() []*track {

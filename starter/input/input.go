@@ -164,7 +164,7 @@ func Model(model string, scripted bool) (string, error) {
 	refs := llm.Refs(model)
 	for _, ref := range refs {
 		if ref != llm.ScriptModel && !strings.Contains(ref, "/") {
-			return "", usage.Errorf("the model %q is not PROVIDER/MODEL; use for example openai/%s", ref, ref)
+			return "", usage.Errorf("the model %q is not provider/model; use for example openai/%s", ref, ref)
 		}
 	}
 	switch {
@@ -173,7 +173,7 @@ func Model(model string, scripted bool) (string, error) {
 	case model != "" && len(refs) == 0:
 		return "", usage.Errorf("the model %q has no name; use for example openai/gpt-5-mini", model)
 	case scripted && !llm.AsksScript(model):
-		return "", usage.Errorf("-script needs the model script, but -model is %q; remove one of them", model)
+		return "", usage.Errorf("a script needs the model script, but the model is %q; leave out one of them", model)
 	}
 	return model, nil
 }

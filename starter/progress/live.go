@@ -103,17 +103,16 @@ func (l *Live) Notify(n Notice) {
 			l.questions = max(0, l.questions-1)
 		}
 	}
-	if n.Node == "" || n.Event == EventNote || n.Event == EventWarning {
+	beside := n.Node == "" || n.Event == EventNote || n.Event == EventWarning
+	if beside || n.Event == EventRequest { // the table has no room for its commands
 		line := n.Text
 		if !n.Untimed {
 			line = fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text)
 		}
 		l.notes = append(l.notes, line)
-		return
 	}
-	if n.Event == EventRequest {
-		// The table has no room for the commands.
-		l.notes = append(l.notes, fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text))
+	if beside {
+		return
 	}
 	l.row(n).take(n)
 	if node, _, _ := history.CutLast(n.Node, "#"); n.Event == EventFinished && !strings.Contains(node, " › ") {
@@ -269,13 +268,14 @@ func (l *Live) texts(r *row, width int) []string {
 
 // bar shows how much is done, "" if the total is not known.
 func (l *Live) bar() string {
-	switch {
-	case l.total.Nodes == 0:
+	if l.total.Nodes == 0 {
 		return ""
-	case l.total.AtMost:
-		return fmt.Sprintf("%s %d of at most %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.Nodes)
 	}
-	return fmt.Sprintf("%s %d of %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.Nodes)
+	most := ""
+	if l.total.AtMost {
+		most = "at most "
+	}
+	return fmt.Sprintf("%s %d of %s%d nodes, ", bar(len(l.done), l.total), len(l.done), most, l.total.Nodes)
 }
 
 func (l *Live) line(r *row) string {

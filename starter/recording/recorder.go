@@ -14,6 +14,7 @@ import (
 	"weft/activities/llm"
 	"weft/activities/mask"
 	"weft/starter/history"
+	"weft/starter/usage"
 	"weft/worker/rehearse"
 )
 
@@ -74,14 +75,6 @@ func Record(ctx context.Context, from history.Source, id, run string, hide *mask
 	return raw, r.warnings, err
 }
 
-// NoPlanError is the error for a run whose history has no plan.
-type NoPlanError struct{ Run string }
-
-// Error says why that may be.
-func (e *NoPlanError) Error() string {
-	return fmt.Sprintf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may not be kept any more, or be encrypted", e.Run)
-}
-
 // userText is a text by a user that the model of a call was sent.
 type userText struct{ at, text string }
 
@@ -125,7 +118,7 @@ func (r *recorder) before(at, node string) string {
 
 func (r *recorder) done() ([]byte, error) {
 	if r.rec.Run.Flow.Plan == nil {
-		return nil, &NoPlanError{r.root}
+		return nil, usage.Errorf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may not be kept any more, or be encrypted", r.root)
 	}
 	r.placeMessages()
 	r.rec.Inbox = slices.DeleteFunc(r.rec.Inbox, func(d rehearse.Delivery) bool { return d.Empty() })

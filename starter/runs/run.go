@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -145,6 +146,24 @@ func Is[T error](err error) bool {
 // Unavailable reports whether an error means that Temporal cannot be reached, or not in time.
 func Unavailable(err error) bool {
 	return Is[*serviceerror.Unavailable](err) || Is[*serviceerror.DeadlineExceeded](err) || Is[*serviceerror.ResourceExhausted](err) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Every yields whenever d has passed, until ctx is done.
+func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		ticker := time.NewTicker(d)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-ticker.C:
+				if !yield(now) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Sleep waits for d, or until ctx is done; then it returns its error.

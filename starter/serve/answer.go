@@ -19,7 +19,7 @@ const answerTime = 90 * time.Second
 
 // answer makes the handler of answers of a kind. The same answer twice is one answer.
 func answer(kind string) handler {
-	return func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error) {
+	return ofRun(func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 		o, err := srv.read(w, r)
 		if err != nil {
 			return nil, err
@@ -28,16 +28,12 @@ func answer(kind string) handler {
 		if err != nil {
 			return nil, err
 		}
-		run, err := srv.Runs.Find(r.Context(), r.PathValue("id"))
-		if err != nil {
-			return nil, err
-		}
 		if run.Closed != nil {
 			return nil, NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
 		}
 		extend(w, answerTime)
 		return srv.Runs.Answer(r.Context(), run, kind, given)
-	}
+	})
 }
 
 // readAnswer reads a body as an answer of a kind, by default of the token's name.
@@ -47,45 +43,37 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		o.addProblem(o.Pos, "the body has no id; write that of the request, which GET /runs/ID/requests lists")
 	}
 	by := callerOf(r)
-	var given any
 	switch kind {
 	case contract.RequestMessage:
-		a := &contract.MessageAnswer{By: by}
-		o.decode(a)
+		a := decoded(o, &contract.MessageAnswer{By: by})
 		if o.get("text", source.String) == nil && len(o.problems) == 0 {
 			o.addProblem(o.Pos, "the body has no text")
 		}
 		if key := r.Header.Get("Idempotency-Key"); a.ID == "" && a.Key == "" {
 			a.Key = key
 		}
-		given = a
+		return a, o.problem()
 	case contract.RequestConfirm:
-		given = readConfirm(o, by)
+		a := decoded(o, &contract.ConfirmAnswer{By: by})
+		if a.Approve == nil && len(o.problems) == 0 {
+			o.addProblem(o.Pos, "the body has no approve; write \"approve\": true or false")
+		}
+		if v := o.Get("arguments"); v != nil && a.Approve != nil && !*a.Approve {
+			o.addProblem(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")
+		}
+		return a, o.problem()
 	case contract.RequestToolResult:
-		a := &contract.ToolResultAnswer{By: by}
-		o.decode(a)
+		a := decoded(o, &contract.ToolResultAnswer{By: by})
 		if (len(a.Result) == 0) == (a.Error == "") && len(o.problems) == 0 {
 			o.addProblem(o.Pos, "the body wants exactly one of result and error")
 		}
-		given = a
-	default:
-		a := &contract.RetryAnswer{By: by}
-		o.decode(a)
-		given = a
+		return a, o.problem()
 	}
-	return given, o.problem()
+	return decoded(o, &contract.RetryAnswer{By: by}), o.problem()
 }
 
-// readConfirm reads whether a tool may be called.
-func readConfirm(o *object, by string) *contract.ConfirmAnswer {
-	a := &contract.ConfirmAnswer{By: by}
+func decoded[T any](o *object, a T) T {
 	o.decode(a)
-	if a.Approve == nil && len(o.problems) == 0 {
-		o.addProblem(o.Pos, "the body has no approve; write \"approve\": true or false")
-	}
-	if v := o.Get("arguments"); v != nil && a.Approve != nil && !*a.Approve {
-		o.addProblem(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")
-	}
 	return a
 }
 

@@ -13,6 +13,7 @@ import (
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/source"
+	"weft/starter/input"
 	"weft/starter/runs"
 	"weft/worker/config"
 	"weft/worker/flows"
@@ -209,35 +210,23 @@ func without(v *source.Value, keys ...string) *source.Value {
 
 // modelAndScript reads the model, and what the scripted one answers: an object, or its text.
 func (o *object) modelAndScript(in *contract.RunInput) {
-	in.Model = o.text("model")
 	at := o.place("model")
-	models := llm.Refs(in.Model)
-	for _, m := range models {
-		if m != llm.ScriptModel && !strings.Contains(m, "/") {
-			o.addProblem(at, "the model %s is not provider/model; write for example openai/%s", source.Quote(m), m)
+	var script []byte
+	if v := o.Get("script"); v != nil && v.Kind != source.Null {
+		name, text := "script.json", v.JSON()
+		if v.Kind == source.String {
+			name, text = "script", []byte(v.Text)
+		}
+		var err error
+		if script, err = llm.ParseScript(name, text); err != nil {
+			o.addProblem(v.Pos, "the script: %s", contract.FailureOf(err).Text)
 		}
 	}
-	if in.Model != "" && len(models) == 0 {
-		o.addProblem(at, "the model %s names none; write for example openai/gpt-5-mini", source.Quote(in.Model))
+	model, err := input.Model(o.text("model"), script != nil)
+	if err != nil {
+		o.addProblem(at, "%v", err)
 	}
-	v := o.Get("script")
-	if v == nil || v.Kind == source.Null {
-		return
-	}
-	name, text := "script.json", v.JSON()
-	if v.Kind == source.String {
-		name, text = "script", []byte(v.Text)
-	}
-	script, err := llm.ParseScript(name, text)
-	switch {
-	case err != nil:
-		o.addProblem(v.Pos, "the script: %s", contract.FailureOf(err).Text)
-	case in.Model == "":
-		in.Model = llm.ScriptModel
-	case !llm.AsksScript(in.Model):
-		o.addProblem(at, "the script is what the model script says, but the model is %s; leave out one of them", source.Quote(in.Model))
-	}
-	in.Script = script
+	in.Model, in.Script = model, script
 }
 
 func (srv *Server) document(ref contract.FlowRef) (*specadapter.Folder, error) {

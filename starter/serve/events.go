@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weft/starter/runs"
 )
 
 // lastID is the id of the event that ends a run's events.
@@ -59,17 +60,9 @@ func (s *stream) write(b []byte) error {
 }
 
 func (s *stream) keepAlive(ctx context.Context, cancel func()) {
-	ticker := time.NewTicker(keepAliveInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if s.write([]byte(":\n\n")) != nil {
-				cancel()
-				return
-			}
+	for range runs.Every(ctx, keepAliveInterval) {
+		if s.write([]byte(":\n\n")) != nil {
+			cancel()
 		}
 	}
 }

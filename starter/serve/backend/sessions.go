@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,9 +18,9 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	asked := time.Now()
 	turns, _, err := b.Turns(ctx, run)
 	switch {
-	case runs.Is[*noSession](err) && turn == "":
+	case errors.Is(err, errNoSession) && turn == "":
 		return nil // a run below another that is no session
-	case runs.Is[*noSession](err):
+	case errors.Is(err, errNoSession):
 		return unknownRun(run.ID)
 	case err != nil && turn == "" && run.Closed == nil:
 		run.Kept = true // no worker says how its turn stands
@@ -73,11 +74,8 @@ func turnStatus(t *contract.Turn) string {
 	return contract.StatusRunning
 }
 
-// noSession is the error of a run that takes no turns.
-type noSession struct{ id string }
-
-// Error names the run.
-func (n *noSession) Error() string { return fmt.Sprintf("the run %q is no session", n.id) }
+// errNoSession is the error of a run that takes no turns.
+var errNoSession = errors.New("the run is no session")
 
 // Turns asks an open session, or reads the result of a closed one.
 func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool, error) {
@@ -101,7 +99,7 @@ func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, b
 	turns, err := r.Turns(ctx)
 	switch {
 	case runs.Is[*serviceerror.QueryFailed](err):
-		return nil, false, &noSession{r.ID}
+		return nil, false, fmt.Errorf("%q: %w", r.ID, errNoSession)
 	case runs.Is[*runs.NoAnswerError](err) && !r.Open():
 		return nil, false, nil // it ended without a turn's result
 	}
