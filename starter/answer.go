@@ -191,7 +191,6 @@ type receipt struct {
 	Status string `json:"status"`
 }
 
-// send gives an answer to a run: by Update, which has a receipt, or by signal.
 func (a *app) send(ctx context.Context, r *runs.Run, kind, id string, answer any) error {
 	a.setStage(fmt.Sprintf("check whether the answer was accepted with: %sstatus %s", a.self(), r.Quoted()))
 	out := receipt{Run: r.ID, Request: id, Kind: kind, Status: "sent"}
@@ -221,7 +220,6 @@ func (a *app) send(ctx context.Context, r *runs.Run, kind, id string, answer any
 	return nil
 }
 
-// refused prints why an answer was not accepted.
 func (a *app) refused(ctx context.Context, r *runs.Run, kind string, err error) error {
 	switch {
 	case errors.Is(err, runs.ErrNoReceipt):

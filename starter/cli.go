@@ -100,7 +100,6 @@ func (a *app) completion(cmd *cli.Command) {
 	}
 }
 
-// note keeps the names of the flags that were given.
 func (f *flags) note(all []cli.Flag) {
 	for _, v := range all {
 		if v.IsSet() {
@@ -263,7 +262,6 @@ func commands() []command {
 	}
 }
 
-// onRun makes a command of a function that needs the run which the first argument names.
 func onRun(do runCommand) func(*app, context.Context, []string) error { return do.with((*app).find) }
 
 // onOpenRun is onRun for a function that needs an open one.

@@ -31,7 +31,6 @@ type conversation struct {
 	events int64
 }
 
-// converse asks for a session's prompts on the terminal until Ctrl-D, or until the session ends.
 func (a *app) converse(ctx context.Context, id string) error {
 	r, err := a.findOpen(ctx, id)
 	if err != nil {
@@ -88,14 +87,12 @@ func (t *conversation) follow(ctx context.Context) {
 	}()
 }
 
-// locked changes the report, which the follower uses too.
 func (t *conversation) locked(change func()) {
 	t.f.Lock()
 	defer t.f.Unlock()
 	change()
 }
 
-// converse takes prompts, one turn after the other.
 func (t *conversation) converse(ctx context.Context) error {
 	ticker := time.NewTicker(runs.TurnInterval)
 	defer ticker.Stop()
@@ -233,7 +230,6 @@ func (t *conversation) leave() {
 	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
 }
 
-// end says why nothing more can be said to the session.
 func (t *conversation) end(ctx context.Context, err error) error {
 	t.locked(t.report.end)
 	switch {

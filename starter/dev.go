@@ -88,7 +88,6 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 	return nil
 }
 
-// notOwn refuses a flag that cannot reach the worker: only its operator can allow commands.
 func (a *app) notOwn(cfg *config.Config, flow *plan.Flow) error {
 	if !a.flags.allowCommands {
 		return nil

@@ -20,7 +20,6 @@ import (
 	"weft/starter/usage"
 )
 
-// flags are the values of the flags of all commands; each command says which it takes.
 type flags struct {
 	input.Flags
 	model, from            string
@@ -183,7 +182,6 @@ func fileFlag(name string, p *string, usage string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, TakesFile: true, Validator: refuseEmpty}
 }
 
-// choiceFlag is one of values; the first is the default unless it is "".
 func choiceFlag(name string, p *string, values []string, usage string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, Validator: func(v string) error {
 		if !slices.Contains(values, v) {
@@ -202,7 +200,6 @@ func boolFlag(name string, p *bool, usage string) cli.Flag {
 	return &cli.BoolFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, HideDefault: true}
 }
 
-// intFlag is a whole number from least to most; most 0 is no bound.
 func intFlag(name string, p *int, value, least, most int, usage string) cli.Flag {
 	return &cli.IntFlag{Name: name, Usage: usage, Value: value, Destination: p, OnlyOnce: true, HideDefault: value == 0, Validator: func(v int) error {
 		switch {
@@ -238,10 +235,8 @@ type budgetFlag contract.Budget
 // String is empty: there is no default to show.
 func (b *budgetFlag) String() string { return "" }
 
-// Get returns the flag's value.
 func (b *budgetFlag) Get() any { return *b }
 
-// Set reads one bound.
 func (b *budgetFlag) Set(s string) error {
 	kind, text, _ := strings.Cut(s, "=")
 	switch kind {
@@ -267,7 +262,6 @@ func (b *budgetFlag) Set(s string) error {
 	return fmt.Errorf("want calls=N, tokens=N or cost=AMOUNT")
 }
 
-// budget is what was given, nil for nothing.
 func (b *budgetFlag) budget() *contract.Budget {
 	out := contract.Budget(*b)
 	if !out.Bounds() {

@@ -119,7 +119,6 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// agentView reads one agent. One that cannot be read is shown, too.
 func (a *app) agentView(cfg *config.Config, name, main string) *serve.AgentView {
 	folder, err := input.Folder(main)
 	if err == nil {

@@ -87,7 +87,6 @@ func (a *app) sayInterrupted() {
 	a.say("starter: interrupted%s", text)
 }
 
-// harmless are the flags whose values a report may show.
 var harmless = []string{"output", "profile", "dialect", "limit", "max-steps", "model"}
 
 // caught is deferred by every goroutine. After a panic it prints what to report and exits with code 70.
@@ -153,7 +152,6 @@ func (a *app) harmlessCommand() string {
 	return strings.Join(words, " ")
 }
 
-// plainWord is a command's name, or a placeholder for anything else.
 func plainWord(s string) string {
 	for _, c := range commands() {
 		if first, _, _ := strings.Cut(c.name, " "); first == s {

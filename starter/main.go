@@ -73,7 +73,6 @@ type app struct {
 
 type exitCode int
 
-// Error is never printed.
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 func (a *app) run(ctx context.Context, args []string) int {
@@ -95,7 +94,6 @@ type checked struct {
 	mask *mask.Mask
 }
 
-// Write writes, and keeps the first error.
 func (c *checked) Write(p []byte) (int, error) { return c.to(c.mask.Writer(c.Writer), p) }
 
 func (c *checked) to(w io.Writer, p []byte) (int, error) {

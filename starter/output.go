@@ -45,7 +45,6 @@ func (r jsonReport) Notify(n progress.Notice) { r.object(n) }
 
 func (jsonReport) ReadsText() bool { return true }
 
-// emit prints a value in the form of -output: as one object, as an object per entry, or as text.
 func emit[T any](a *app, whole any, entries []T, text func()) {
 	switch a.flags.output {
 	case outputJSON:
@@ -59,7 +58,6 @@ func emit[T any](a *app, whole any, entries []T, text func()) {
 	}
 }
 
-// show prints a value as one object, or as text.
 func (a *app) show(v any, text func()) {
 	if a.flags.asJSON() {
 		a.object(v)
@@ -68,7 +66,6 @@ func (a *app) show(v any, text func()) {
 	}
 }
 
-// object prints one object on one line, or spread where people may look at it.
 func (a *app) object(v any) {
 	var text bytes.Buffer
 	encode := json.NewEncoder(&text)

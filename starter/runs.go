@@ -82,7 +82,6 @@ func (a *app) whileSilent(ctx context.Context, r *runs.Run) (answered func()) {
 	return func() { cancel(); <-done }
 }
 
-// reported asks a run's worker for its status, and prints a line if none is there to answer.
 func (a *app) reported(ctx context.Context, r *runs.Run) (*contract.Status, error) {
 	defer a.whileSilent(ctx, r)()
 	return r.Reported(ctx)

@@ -77,7 +77,6 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	return f.toTheEnd(ctx)
 }
 
-// launch starts a run, and says what to do where the id is taken.
 func (a *app) launch(ctx context.Context, c *runs.Connection, o client.StartWorkflowOptions, in *contract.RunInput) (*runs.Run, error) {
 	run, err := c.Start(ctx, o, in)
 	switch {
@@ -253,7 +252,6 @@ func (a *app) forkOptions() (*fork.Options, error) {
 	return o, err
 }
 
-// followFork follows a fork to its end, and shows it beside the run from which it came.
 func (a *app) followFork(ctx context.Context, old, run *runs.Run) error {
 	ended := a.newFollower(run).toTheEnd(ctx)
 	if code, ok := errors.AsType[exitCode](ended); ok && code == exitDetached {

@@ -73,7 +73,6 @@ func (r *Request) bind(contents []string) bool {
 	return false
 }
 
-// sent takes an answer, or a message that answers nothing.
 func (l *Reader) sent(m *history.Message, x *Answer) {
 	kind := m.Name
 	raw, ok := m.JSON()
@@ -186,7 +185,6 @@ func kindOf(rest string) string {
 	return contract.RequestMessage
 }
 
-// question looks for the text of a question: the node's, or what an agent said last.
 func (l *Reader) question(r *Request, node string) {
 	if l.flow != nil {
 		if n := l.flow.Node(node); n != nil && n.Ask != nil && r.bind([]string{n.Ask.Text}) {

@@ -37,7 +37,6 @@ type Reader struct {
 	unsettled []*time.Time
 }
 
-// agentMessage is a message of an agent: exec and turn name the call, at is when the run received it.
 type agentMessage struct {
 	exec, turn string
 	message    *contract.Message

@@ -58,13 +58,11 @@ type Dev struct {
 	locks []*os.File
 }
 
-// overlay is an environment in which some variables have other values.
 type overlay struct {
 	config.Env
 	over map[string]string
 }
 
-// LookupEnv returns a variable.
 func (o overlay) LookupEnv(name string) (string, bool) {
 	if v, ok := o.over[name]; ok {
 		return v, v != ""
@@ -72,7 +70,6 @@ func (o overlay) LookupEnv(name string) (string, bool) {
 	return o.Env.LookupEnv(name)
 }
 
-// Environ returns all variables.
 func (o overlay) Environ() []string {
 	var out []string
 	for _, pair := range o.Env.Environ() {
@@ -232,7 +229,6 @@ func checkout(dir string) string {
 	return ""
 }
 
-// buildDelay is how long a compiler has to end when it is asked to.
 const buildDelay = 5 * time.Second
 
 func (d *Dev) build(ctx context.Context, root string) (string, error) {

@@ -20,7 +20,6 @@ import (
 	"weft/worker/config"
 )
 
-// address is where the embedded server is; it is started if it is not there.
 func (d *Dev) address(ctx context.Context) (string, error) {
 	dir, building := d.dir, ctx // a build may take longer than a start
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)

@@ -49,7 +49,6 @@ type mark struct {
 	Reported int    `json:"t,omitempty"`
 }
 
-// latest are the ids of the last things of a kind; those before are known.
 type latest struct {
 	At  time.Time `json:"at"`
 	IDs []string  `json:"ids"`
@@ -116,7 +115,6 @@ func (m *marks) leave() {
 	}
 }
 
-// isKnown counts one more report, and reports whether the reader has it already.
 func (m *marks) isKnown() bool {
 	if m == nil || m.current == nil {
 		return false

@@ -25,7 +25,6 @@ const (
 	lastAsk = 2 * time.Second
 )
 
-// requests is what the follower knows of a run's requests; its mu guards it.
 type openRequests struct {
 	open     map[string]contract.Request
 	answered map[string]bool
@@ -56,7 +55,6 @@ func (f *Follower) Changes() int64 {
 	return f.events
 }
 
-// askRequests asks the run and shows what is new. It is false where nobody answered.
 func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool {
 	latest := *f.target
 	latest.RunID, latest.Patience = "", patience

@@ -34,7 +34,6 @@ const (
 	maxAsked = 20
 )
 
-// watch asks about quiet runs, and about those in which models answer, until ctx is done.
 func (f *Follower) watch(ctx context.Context) {
 	var announcing sync.WaitGroup
 	defer announcing.Wait()
@@ -200,7 +199,6 @@ func (t *track) streaming() bool {
 	return false
 }
 
-// partialAnswer is what was last seen of the answer of a call in progress.
 type partialAnswer struct {
 	text    string
 	attempt int32

@@ -122,7 +122,6 @@ func (f *forking) wholeTurn(at contract.Execution, past, set int) error {
 	return nil
 }
 
-// changed is the old run's input with the flow, model and script that are asked for.
 func (f *forking) changed() (*contract.RunInput, error) {
 	switch {
 	case f.root.Branch || f.root.Input != nil && f.root.Input.Depth > 0:
@@ -218,7 +217,6 @@ func (f *forking) check(flow *plan.Flow, at contract.Execution, past []recorded)
 // queryTimeout is long: a closed run is replayed for its answer.
 const queryTimeout = time.Minute
 
-// recorded is what an execution did, and the run that has its content.
 type recorded struct {
 	contract.ExecutionRecord
 	run *runs.Run
@@ -257,7 +255,6 @@ func (f *forking) past(ctx context.Context) ([]recorded, error) {
 	return out, nil
 }
 
-// entry is what was decided at START, by the edges of the flow that goes on.
 func (f *forking) entry(ctx context.Context, flow *plan.Flow) (contract.Execution, error) {
 	st, err := f.run.Below(f.run.ID, f.root.RunID, f.root.Status).Reported(ctx)
 	if err != nil {
@@ -275,7 +272,6 @@ func (f *forking) entry(ctx context.Context, flow *plan.Flow) (contract.Executio
 	return out, nil
 }
 
-// fill puts what is recorded, with the content that it names, into a fork.
 func (f *forking) fill(ctx context.Context, k *contract.ForkedFrom, past []recorded) error {
 	have := map[string]bool{"": true}
 	for _, raw := range k.Content {

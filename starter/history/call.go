@@ -107,7 +107,6 @@ func (u *Usage) AddTo(sum *contract.Usage) {
 	sum.AddFallbacks(u.Model, u.Fallbacks)
 }
 
-// decoders decode payloads by the name of the activity or message to which they belong.
 type decoders map[string]func(*commonpb.Payloads) any
 
 func (d decoders) decode(name string, p *commonpb.Payloads) any {

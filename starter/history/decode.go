@@ -58,7 +58,6 @@ func (d *decoder) task(e *historypb.HistoryEvent) any {
 	return nil
 }
 
-// limitSummary begins the summary of the timer that ends a request.
 const limitSummary = "limit · "
 
 func (d *decoder) started(s *historypb.WorkflowExecutionStartedEventAttributes) *Started {

@@ -47,7 +47,6 @@ func SplitCallID(id string) (node, turn string) {
 	return plaintext.Line(Unescape(rest), 200), Unescape(turn)
 }
 
-// callPlace returns where a sub-agent was called, node#step:call, from its workflow id.
 func callPlace(id string) string {
 	return plaintext.Line(Unescape(id[strings.LastIndex(id, "/")+1:]), 100)
 }

@@ -64,7 +64,6 @@ func (r *Reader) Given(f *Flags, hasInput bool, dialect string) (*Given, error) 
 	return g, g.add(dialect, typed, params)
 }
 
-// add makes of typed input what the dialect accepts, beside single inputs.
 func (g *Given) add(dialect string, typed *source.Value, params []Param) error {
 	accepts := specadapter.TraitsOf(dialect).Inputs
 	if typed != nil {
@@ -159,7 +158,6 @@ func (g *Given) contentParts(v *source.Value) (bool, error) {
 	return true, nil
 }
 
-// state reads -state: the keys that the shared state has from the start.
 func (r *Reader) state(f *Flags) (map[string]json.RawMessage, error) {
 	v, err := r.JSON("-state", f.State)
 	switch {

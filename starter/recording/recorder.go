@@ -43,7 +43,6 @@ type recorder struct {
 	warnings    []string
 }
 
-// recordedRules are those of one call: of models that could not answer, then of the one that did.
 type recordedRules struct {
 	at    string
 	rules []llm.Rule
@@ -75,7 +74,6 @@ func Record(ctx context.Context, from history.Source, id, run string, hide *mask
 	return raw, r.warnings, err
 }
 
-// userText is a text by a user that the model of a call was sent.
 type userText struct{ at, text string }
 
 // placeMessages finds for messages that answer no question the model call before the one that got them.

@@ -45,7 +45,6 @@ func (c *recordedRun) addTurn(t *contract.Turn) {
 	}
 }
 
-// turnsBefore are the turns of a run that has no result, in their order.
 func (r *recorder) turnsBefore() []rehearse.TurnOf {
 	return slices.SortedFunc(maps.Values(r.turnResults), func(x, y rehearse.TurnOf) int { return cmp.Compare(x.N, y.N) })
 }
@@ -121,14 +120,12 @@ func (b *mailbox) signalled(m *history.Message) {
 	}
 }
 
-// updated takes an Update, which the last task took.
 func (b *mailbox) updated(m *history.Message) {
 	if !b.off && b.last >= 0 {
 		b.asked(&b.r.rec.Inbox[b.last], m)
 	}
 }
 
-// asked takes what somebody asks of the session.
 func (b *mailbox) asked(to *rehearse.Delivery, m *history.Message) {
 	switch in := m.Body.(type) {
 	case *contract.PromptInput:

@@ -12,7 +12,6 @@ import (
 	"weft/starter/runs"
 )
 
-// line writes a label and a text, with some space in front.
 func line(out io.Writer, indent, label, format string, args ...any) {
 	fmt.Fprintf(out, "%s%-10s%s\n", indent, label, fmt.Sprintf(format, args...))
 }

@@ -84,7 +84,6 @@ func StatusNames() []string {
 	return out
 }
 
-// byAttribute reports whether a status is known by the search attribute alone.
 func byAttribute(status string) bool {
 	return status == contract.StatusWaiting || status == contract.StatusIdle
 }
@@ -200,7 +199,6 @@ func (c *Connection) retryPage(ctx context.Context, f *Filter, query string, tok
 	}
 }
 
-// tooBusy adds to a failure that the server is away or busy what to do.
 func (c *Connection) tooBusy(err error, read int) error {
 	if !Unavailable(err) {
 		return err

@@ -172,7 +172,6 @@ type silentQueues struct {
 	answered map[string]bool
 }
 
-// note records the outcome of a question, and how long it took.
 func (s *silentQueues) note(queue string, err error, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +183,6 @@ func (s *silentQueues) note(queue string, err error, took time.Duration) {
 	}
 }
 
-// check returns an error if no more runs of a task queue are asked.
 func (s *silentQueues) check(queue string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

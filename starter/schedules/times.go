@@ -72,7 +72,6 @@ func (f *Times) Spec() (client.ScheduleSpec, error) {
 	return spec, nil
 }
 
-// policy is the policy of -overlap; without the flag it is unspecified.
 func (f *Times) policy() enumspb.ScheduleOverlapPolicy {
 	for _, o := range overlaps {
 		if o.name == f.Overlap {
@@ -82,7 +81,6 @@ func (f *Times) policy() enumspb.ScheduleOverlapPolicy {
 	return enumspb.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED
 }
 
-// cronField is the range of a field of a cron expression.
 type cronField struct {
 	name      string
 	low, high int
@@ -96,7 +94,6 @@ var cronFields = []cronField{
 	{"day of the week", 0, 7, "sun mon tue wed thu fri sat"}, {"year", 2000, 2100, ""},
 }
 
-// cronWords replace a whole expression.
 var cronWords = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
 // readCron checks a cron expression and adds its text as comment: Temporal keeps only that.
@@ -194,7 +191,6 @@ func readEvery(text string) (client.ScheduleIntervalSpec, error) {
 	return out, nil
 }
 
-// readAge reads a duration that may be in days.
 func readAge(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)

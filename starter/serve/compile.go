@@ -23,10 +23,8 @@ import (
 var sessionFields = []string{"type", "session_id", "agent_name", "parameters", "project_dir", "parent_session_id", "execution_mode",
 	"additional_demands", "scope", "id", "model", "script", "images"}
 
-// resumeSession is the type of a body that goes on with a session.
 const resumeSession = "resume_session"
 
-// unheeded is a field of the framework that cannot be heeded.
 type unheeded struct {
 	key  string
 	kind source.Kind
@@ -65,7 +63,6 @@ const (
 	noAgentName = "(no agent)"
 )
 
-// sessionStart reads a start of an agent.
 func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error {
 	in, err := o.session()
 	if err != nil {
@@ -95,7 +92,6 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 	return fits(in)
 }
 
-// parameters are what an agent is given; there must be some.
 func (o *object) parameters() *source.Value {
 	v := o.get("parameters", source.Object)
 	if given := o.Get("parameters"); given == nil || given.Kind == source.Null {

@@ -27,7 +27,6 @@ var (
 	programs     = []string{"script", "command", "runner_id"}
 )
 
-// draft is an agent that a client sends: its files by their names in the agent's folder.
 type draft struct {
 	name  string
 	files map[string][]byte
@@ -104,7 +103,6 @@ func edit(change func(srv *Server, w http.ResponseWriter, r *http.Request, root 
 	}
 }
 
-// draft reads an agent from a request's body. called is the name in the address, if any.
 func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) (*draft, error) {
 	o, err := srv.read(w, r)
 	if err != nil {
@@ -265,7 +263,6 @@ func newOverlay(around fs.FS, dir string, files map[string][]byte) overlay {
 	return o
 }
 
-// Open opens a file of the folder, or of the file system around it.
 func (o overlay) Open(name string) (fs.File, error) {
 	if path.Dir(name) != o.dir {
 		return o.FS.Open(name)

@@ -11,10 +11,8 @@ import (
 	"weft/starter/runs"
 )
 
-// lastID is the id of the event that ends a run's events.
 const lastID = "end"
 
-// eventStream is the media type of events.
 const eventStream = "text/event-stream"
 
 // Pauses of a stream of events.

@@ -80,13 +80,10 @@ type headOnly struct {
 	status int
 }
 
-// Header is the response's.
 func (h *headOnly) Header() http.Header { return h.header }
 
-// WriteHeader keeps the status.
 func (h *headOnly) WriteHeader(status int) { h.status = status }
 
-// Write drops the body.
 func (*headOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // checkOrigin keeps pages of foreign origins out, and lets those in that are configured.
@@ -150,13 +147,11 @@ func (srv *Server) caller(r *http.Request) (string, *Problem) {
 	return "", NewProblem(Unauthorized, "ask the operator for a token", "invalid token").with("WWW-Authenticate", `Bearer error="invalid_token"`)
 }
 
-// masker keeps the secrets of the settings out of what clients are sent.
 type masker struct {
 	http.ResponseWriter
 	mask *mask.Mask
 }
 
-// Unwrap is for [http.ResponseController].
 func (v *masker) Unwrap() http.ResponseWriter { return v.ResponseWriter }
 
 // dataOfEvent is what stands before the JSON of a server-sent event, endOfEvent what stands behind it.

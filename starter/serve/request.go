@@ -19,7 +19,6 @@ import (
 	"weft/specadapter/source"
 )
 
-// object is a JSON object that a client sent, with the places of its parts.
 type object struct {
 	*source.Value
 	problems []string
@@ -63,7 +62,6 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 // oneLine puts a diagnostic's help behind its text.
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n\t", "; ") }
 
-// addProblem notes what is wrong at a place of the body.
 func (o *object) addProblem(at source.Pos, format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf("body:%d:%d: ", at.Line, at.Col)+fmt.Sprintf(format, args...))
 }
@@ -83,7 +81,6 @@ func (o *object) checkFields(known ...string) {
 	}
 }
 
-// get is the value of a member of a kind; nil where it is absent, null or wrong.
 func (o *object) get(key string, want source.Kind) *source.Value {
 	v := o.Get(key)
 	switch {
@@ -157,7 +154,6 @@ func inJSON(e *json.UnmarshalTypeError) string {
 	return "a whole number"
 }
 
-// problem is the problem with all that is wrong with the body, or nil.
 func (o *object) problem() error {
 	if len(o.problems) == 0 {
 		return nil

@@ -17,7 +17,6 @@ import (
 // A start of an agent is a session: the framework's run is one turn of it. The first has the
 // session's own run as its id; a later one is named behind it.
 
-// ofTurn separates a session's first run from the id of a later turn.
 const ofTurn = "~turn-"
 
 // TurnID is the id of the run that is a later turn of a session.

@@ -32,7 +32,6 @@ func summary(run *Run) runSummary {
 	return s
 }
 
-// runView is a run with its outcome, as far as there is one.
 type runView struct {
 	runSummary
 	Result *resultEvent `json:"result"`
@@ -201,7 +200,6 @@ func (srv *Server) listRuns(w http.ResponseWriter, r *http.Request) (any, error)
 	return out, nil
 }
 
-// resultAlone is the result of a run that has ended.
 func (srv *Server) resultAlone(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	res, failure, err := srv.Runs.Outcome(r.Context(), run)
 	if err != nil {
@@ -233,7 +231,6 @@ type transcriptPage struct {
 	Next string   `json:"next_page_token,omitempty"`
 }
 
-// getTranscript shows what was said, in all threads or in one.
 func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	lines, missing, err := srv.Runs.Transcript(r.Context(), run)
 	if err != nil {
@@ -259,7 +256,6 @@ type requestPage struct {
 	Next string `json:"next_page_token,omitempty"`
 }
 
-// getRequests shows what a run waits for, the longest wait first.
 func (srv *Server) getRequests(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	st := &contract.Status{}
 	var err error

@@ -24,7 +24,6 @@ type Transcript struct {
 	switched map[string][]contract.Fallback
 }
 
-// thread is one conversation: the hashes of its messages, "" where one is not known.
 type thread struct {
 	// name is the thread's, behind the place of the sub-agent that it belongs to.
 	name string
@@ -194,7 +193,6 @@ func Text(threads []Thread) string {
 	return b.String()
 }
 
-// messageText shows a message: its role, then the text, indented.
 func messageText(m *contract.Message) string {
 	if m == nil {
 		return "?\n  (a message that is not in the history, or that cannot be read here)\n"

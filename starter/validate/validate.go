@@ -24,7 +24,6 @@ import (
 // Extensions are those of the files of a folder that may be flows.
 var Extensions = []string{".json", ".yaml", ".yml"}
 
-// codeUnreadable is the code of a file that could not be read.
 const codeUnreadable = "unreadable"
 
 // File is the report on one file.

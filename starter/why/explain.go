@@ -250,7 +250,6 @@ func (f *Facts) refused(node string, seen map[string]bool) []Edge {
 	return append(out, behind...)
 }
 
-// sources are an edge behind each execution of its source; ran reports whether there is one.
 func (f *Facts) sources(i int) (out []Edge, ran bool) {
 	from := f.Workflow.Flow.Edges[i].From
 	if from == plan.Start {

@@ -24,7 +24,6 @@ import (
 	"weft/starter/usage"
 )
 
-// memoRequest is the memo's key of the hash of the request that started a run.
 const memoRequest = "request_hash"
 
 // Backend implements [serve.Runs].
@@ -156,7 +155,6 @@ func writeToken(token []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(sum[:sumBytes:sumBytes], token...))
 }
 
-// errToken is the error of a token that no page gave.
 var errToken = errors.New("not a token of a page")
 
 func readToken(s string) ([]byte, error) {
@@ -234,7 +232,6 @@ func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]transcript.
 	return transcript.Lines(read.Threads()), read.Missing, nil
 }
 
-// answerProblems are the problems of answers that a run refuses, by the failure's class.
 var answerProblems = map[string]serve.Kind{
 	contract.ClassBadRequest: serve.InvalidAnswer, contract.ClassSchema: serve.InvalidAnswer, contract.ClassTooLarge: serve.TooLarge,
 	contract.ClassUnknownRequest: serve.UnknownRequest, contract.ClassAlreadyAnswered: serve.AlreadyAnswered,

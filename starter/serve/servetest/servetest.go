@@ -121,7 +121,6 @@ func (c *Checker) validate(pointer string, raw []byte) error {
 	return s.Validate(v)
 }
 
-// escaped is a member's name in the fragment of an address.
 func escaped(s string) string {
 	return url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(s))
 }
