@@ -122,7 +122,12 @@ func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 		name := strings.TrimLeft(last, "-")
 		dashes := last[:len(last)-len(name)]
 		if dashes == "" {
-			a.suggestWords(c, cmd)
+			if c.name == "help" {
+				cmd = cmd.Root()
+			}
+			for _, member := range cmd.VisibleCommands() {
+				fmt.Fprintf(a.stdout, "%s:%s\n", member.Name, member.Usage)
+			}
 			return
 		}
 		for _, f := range cmd.Root().Flags {
@@ -138,15 +143,6 @@ func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 				fmt.Fprintf(a.stdout, "%s%s:%s\n", dashes, f.Names()[0], strings.ReplaceAll(doc.GetUsage(), "`", ""))
 			}
 		}
-	}
-}
-
-func (a *app) suggestWords(c *command, cmd *cli.Command) {
-	if c.name == "help" {
-		cmd = cmd.Root()
-	}
-	for _, member := range cmd.VisibleCommands() {
-		fmt.Fprintf(a.stdout, "%s:%s\n", member.Name, member.Usage)
 	}
 }
 

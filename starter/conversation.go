@@ -69,9 +69,7 @@ func counted(done, all int) string {
 	if done == 1 {
 		text = "1 turn so far"
 	}
-	if all > done {
-		text += ", and one is under way"
-	}
+	text += plaintext.If(all > done, ", and one is under way")
 	return text
 }
 

@@ -82,27 +82,18 @@ func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 
 func tested(r *rehearse.Report) string {
 	if r.OK {
-		turns := ""
-		if r.Turns > 0 {
-			turns = fmt.Sprintf("%d turns, ", r.Turns)
-		}
+		turns := plaintext.If(r.Turns > 0, "%d turns, ", r.Turns)
 		return fmt.Sprintf("ok    %s: %d calls, %s%s\n", plaintext.Line(r.File, 500), r.Calls, turns, r.Status)
 	}
 	d := r.First
 	where := ""
 	if d.Node != "" {
 		where = fmt.Sprintf(", node %s, step %d", plaintext.Line(d.Node, 200), d.Step)
-		if d.FlowAt != "" {
-			where += " (" + plaintext.Line(d.FlowAt, 300) + ")"
-		}
+		where += plaintext.If(d.FlowAt != "", " (%s)", plaintext.Line(d.FlowAt, 300))
 	}
-	if d.Call != "" {
-		where += ", call " + plaintext.Line(d.Call, 300)
-	}
+	where += plaintext.If(d.Call != "", ", call %s", plaintext.Line(d.Call, 300))
 	text := fmt.Sprintf("FAIL  %s:%d: %s%s\n  expected: %s\n  got:      %s\n", plaintext.Line(d.File, 500), d.Line, d.What, where, plaintext.Line(d.Expected, 700), plaintext.Line(d.Got, 700))
-	if r.Others > 0 {
-		text += fmt.Sprintf("  and %d more behind it\n", r.Others)
-	}
+	text += plaintext.If(r.Others > 0, "  and %d more behind it\n", r.Others)
 	return text
 }
 

@@ -198,9 +198,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 			asked = plaintext.Line(in.Question, 200)
 		}
 		text := fmt.Sprintf("judge %q: %s", asked, plaintext.YesNo(out.Yes))
-		if out.Reason != "" {
-			text += " (" + plaintext.Line(out.Reason, 200) + ")"
-		}
+		text += plaintext.If(out.Reason != "", " (%s)", plaintext.Line(out.Reason, 200))
 		f.notify(progress.Notice{Event: progress.EventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
 	case *contract.CondenseResult, *contract.SummariseResult:
 		f.switched(at, c, d.Usage().Fallbacks, "")

@@ -25,11 +25,7 @@ func ExecutionOf(exec string) contract.Execution {
 
 // Label names an execution, as [ExecutionOf] parses it.
 func Label(x contract.Execution) string {
-	label := x.Node + "#" + strconv.Itoa(x.Step)
-	if x.Occurrence > 1 {
-		label += "~" + strconv.Itoa(x.Occurrence)
-	}
-	return label
+	return x.Node + "#" + strconv.Itoa(x.Step) + plaintext.If(x.Occurrence > 1, "~%d", x.Occurrence)
 }
 
 // SplitCallID splits node#step/kind/turn, where a model call with less input has that behind its turn.

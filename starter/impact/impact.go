@@ -179,9 +179,7 @@ func line(n *Node) string {
 	if n.Execution != "" {
 		line = n.Execution
 	}
-	if n.At != "" {
-		line += " (" + n.At + ")"
-	}
+	line += plaintext.If(n.At != "", " (%s)", n.At)
 	return strings.TrimPrefix(line+": "+n.Text, ": ")
 }
 

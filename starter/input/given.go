@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -117,16 +118,11 @@ func (g *Given) contentParts(v *source.Value) (bool, error) {
 	if v.Kind != source.Array || json.Unmarshal(v.JSON(), &raw) != nil {
 		return false, nil
 	}
-	images := 0
-	for _, part := range raw {
-		if len(part) != 1 || part["text"] == nil && part["image"] == nil {
-			return false, nil
-		}
-		if part["image"] != nil {
-			images++
-		}
+	other := func(part map[string]json.RawMessage) bool {
+		return len(part) != 1 || part["text"] == nil && part["image"] == nil
 	}
-	if images == 0 {
+	image := func(part map[string]json.RawMessage) bool { return part["image"] != nil }
+	if slices.ContainsFunc(raw, other) || !slices.ContainsFunc(raw, image) {
 		return false, nil
 	}
 	var parts []struct {

@@ -234,9 +234,7 @@ func (l *Live) table() []string {
 		}
 	}
 	total := fmt.Sprintf("  %s%d executions", l.bar(), len(l.rows))
-	if len(shown) < len(l.rows) {
-		total += fmt.Sprintf(", %d shown", len(shown))
-	}
+	total += plaintext.If(len(shown) < len(l.rows), ", %d shown", len(shown))
 	width, height := l.size()
 	room := min(maxRows, height-2) - len(shown)
 	var lines []string
@@ -270,10 +268,7 @@ func (l *Live) bar() string {
 	if l.total.Nodes == 0 {
 		return ""
 	}
-	most := ""
-	if l.total.AtMost {
-		most = "at most "
-	}
+	most := plaintext.If(l.total.AtMost, "at most ")
 	return fmt.Sprintf("%s %d of %s%d nodes, ", bar(len(l.done), l.total), len(l.done), most, l.total.Nodes)
 }
 
@@ -285,10 +280,7 @@ func (l *Live) line(r *row) string {
 	case r.ended:
 		mark, code, until = "✓", "32", r.to
 	}
-	retries := ""
-	if r.failures > 0 {
-		retries = fmt.Sprintf("retries: %d", r.failures)
-	}
+	retries := plaintext.If(r.failures > 0, "retries: %d", r.failures)
 	return fmt.Sprintf("%s %-24s %8s %13s  %s", l.paint(code, mark), plaintext.Line(r.node, 40), Span(max(0, until.Sub(r.from).Seconds())),
 		fmt.Sprintf("%d+%d", r.input, r.output), strings.TrimSpace(retries+"  "+plaintext.Line(r.text, 200)))
 }

@@ -28,9 +28,7 @@ func Request(out io.Writer, q *runs.Request) {
 	line("asked", "%s", plaintext.Line(q.Text, 2000))
 	if q.Tool != "" {
 		tool := plaintext.Line(q.Tool, 100)
-		if q.Connection != "" {
-			tool += ", of connection " + plaintext.Line(q.Connection, 200)
-		}
+		tool += plaintext.If(q.Connection != "", ", of connection %s", plaintext.Line(q.Connection, 200))
 		line("tool", "%s", tool)
 	}
 	switch {
@@ -49,12 +47,8 @@ func whereOf(q *contract.Request) string {
 		return ""
 	}
 	where := plaintext.Line(q.Node, 200)
-	if q.Step > 0 {
-		where += fmt.Sprintf(", step %d", q.Step)
-	}
-	if q.At != "" {
-		where += ", " + plaintext.Line(q.At, 300)
-	}
+	where += plaintext.If(q.Step > 0, ", step %d", q.Step)
+	where += plaintext.If(q.At != "", ", %s", plaintext.Line(q.At, 300))
 	return where
 }
 
@@ -69,9 +63,7 @@ func Requests(out io.Writer, list []runs.Request) {
 		}
 		if q.Node != "" {
 			node = plaintext.Line(q.Node, 60)
-			if q.At != "" {
-				node += " " + plaintext.Line(q.At, 100)
-			}
+			node += plaintext.If(q.At != "", " %s", plaintext.Line(q.At, 100))
 		}
 		rows = append(rows, []string{cmp.Or(plaintext.Line(q.Flow, 60), "-"), q.Kind, progress.Span(q.Seconds), due, node, plaintext.Line(q.Text, 80), plaintext.Line(q.Commands[0], 1000)})
 	}
@@ -124,10 +116,7 @@ func Failure(id string, f *contract.Failure) []string {
 		add("", "%s: all conditions said no", plaintext.Line(n, 200))
 	}
 	for _, q := range f.Answers {
-		reason := ""
-		if q.Reason != "" {
-			reason = " (" + plaintext.Line(q.Reason, 300) + ")"
-		}
+		reason := plaintext.If(q.Reason != "", " (%s)", plaintext.Line(q.Reason, 300))
 		add("", "%s asked %q: %s%s", plaintext.Line(q.Execution, 200), plaintext.Line(q.Question, 300), plaintext.YesNo(q.Yes), reason)
 	}
 	if f.Remedy != "" {

@@ -71,31 +71,17 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 }
 
 func executionText(e *contract.Execution) string {
-	text := fmt.Sprintf("%s, step %d", e.Node, e.Step)
-	if e.Occurrence > 1 {
-		text += fmt.Sprintf(", execution %d", e.Occurrence)
-	}
-	if e.NoRoute {
-		text += ", all conditions said no"
-	}
-	if e.Exhausted {
-		text += ", its budget of tool calls was spent"
-	}
-	if e.OmittedMessages > 0 {
-		text += fmt.Sprintf(", %d early messages were no longer sent", e.OmittedMessages)
-	}
-	return text
+	return fmt.Sprintf("%s, step %d", e.Node, e.Step) +
+		plaintext.If(e.Occurrence > 1, ", execution %d", e.Occurrence) +
+		plaintext.If(e.NoRoute, ", all conditions said no") +
+		plaintext.If(e.Exhausted, ", its budget of tool calls was spent") +
+		plaintext.If(e.OmittedMessages > 0, ", %d early messages were no longer sent", e.OmittedMessages)
 }
 
 func flowText(l *contract.FlowLabel) string {
-	text := plaintext.Line(l.Name, 200)
-	if l.Version != "" {
-		text += " " + plaintext.Line(l.Version, 100)
-	}
-	if l.Description != "" {
-		text += ": " + plaintext.Line(l.Description, 300)
-	}
-	return text
+	return plaintext.Line(l.Name, 200) +
+		plaintext.If(l.Version != "", " %s", plaintext.Line(l.Version, 100)) +
+		plaintext.If(l.Description != "", ": %s", plaintext.Line(l.Description, 300))
 }
 
 const microsPerUnit = 1_000_000
@@ -107,15 +93,10 @@ func usageText(u contract.Usage) string {
 	}
 	if u.Cost != 0 {
 		cost = fmt.Sprintf(", cost %d.%06d", u.Cost/microsPerUnit, u.Cost%microsPerUnit)
-		if u.Unpriced > 0 {
-			cost += fmt.Sprintf(" without %d calls that have no price", u.Unpriced)
-		}
+		cost += plaintext.If(u.Unpriced > 0, " without %d calls that have no price", u.Unpriced)
 	}
-	text := fmt.Sprintf("%d model calls, %d input%s and %d output tokens%s", u.Calls, u.Input, cached, u.Output, cost)
-	if u.Stopped > 0 {
-		text += fmt.Sprintf("; %d more were stopped under way", u.Stopped)
-	}
-	return text
+	return fmt.Sprintf("%d model calls, %d input%s and %d output tokens%s", u.Calls, u.Input, cached, u.Output, cost) +
+		plaintext.If(u.Stopped > 0, "; %d more were stopped under way", u.Stopped)
 }
 
 func switchedText(s *contract.FallbackCount) string {
@@ -123,9 +104,7 @@ func switchedText(s *contract.FallbackCount) string {
 	if s.From != "" {
 		text = fmt.Sprintf("from %s to %s: %s", plaintext.Line(s.From, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40))
 	}
-	if s.Times > 1 {
-		text += fmt.Sprintf(" (%d times)", s.Times)
-	}
+	text += plaintext.If(s.Times > 1, " (%d times)", s.Times)
 	return text
 }
 
@@ -148,12 +127,8 @@ func session(s *contract.SessionStatus, line func(label, format string, args ...
 	if s.Turn != nil {
 		text += ", the last one " + s.Turn.Status
 	}
-	if s.Queued > 0 {
-		text += fmt.Sprintf(", %d prompts queued", s.Queued)
-	}
-	if s.Callbacks > 0 {
-		text += fmt.Sprintf(", %d callbacks waiting", s.Callbacks)
-	}
+	text += plaintext.If(s.Queued > 0, ", %d prompts queued", s.Queued)
+	text += plaintext.If(s.Callbacks > 0, ", %d callbacks waiting", s.Callbacks)
 	line("turns", "%s", text)
 	for _, c := range s.Children {
 		line("session", "%s: %s, %s", plaintext.Line(c.ID, 300), plaintext.Line(c.Agent, 100), c.Status)
@@ -162,12 +137,7 @@ func session(s *contract.SessionStatus, line func(label, format string, args ...
 
 // Unread shows a message that no model call has had.
 func Unread(m *contract.Inbound) string {
-	text := fmt.Sprintf("%q", plaintext.Line(m.Text, 100))
-	if m.Node != "" {
-		text += " to " + plaintext.Line(m.Node, 200)
-	}
-	if m.By != "" {
-		text += " by " + plaintext.Line(m.By, 100)
-	}
-	return text
+	return fmt.Sprintf("%q", plaintext.Line(m.Text, 100)) +
+		plaintext.If(m.Node != "", " to %s", plaintext.Line(m.Node, 200)) +
+		plaintext.If(m.By != "", " by %s", plaintext.Line(m.By, 100))
 }

@@ -63,13 +63,10 @@ func (r *Run) Query(ctx context.Context, query string, out any, args ...any) err
 }
 
 func (r *Run) patience() time.Duration {
-	switch {
-	case r.Patience > 0:
-		return r.Patience
-	case r.Open():
-		return CallTimeout
+	if r.Open() {
+		return cmp.Or(r.Patience, CallTimeout)
 	}
-	return ClosedTimeout
+	return cmp.Or(r.Patience, ClosedTimeout)
 }
 
 // Reported asks the run's worker for its status.
@@ -143,9 +140,7 @@ func Paused(p *workflowpb.PendingActivityInfo, workflow string) string {
 	text := "it is paused at Temporal"
 	if m := p.GetPauseInfo().GetManual(); m != nil {
 		text += " by " + cmp.Or(plaintext.Line(m.GetIdentity(), 200), "-")
-		if m.GetReason() != "" {
-			text += ": " + plaintext.Line(m.GetReason(), 300)
-		}
+		text += plaintext.If(m.GetReason() != "", ": %s", plaintext.Line(m.GetReason(), 300))
 	}
 	return fmt.Sprintf("%s; it goes on with: temporal activity unpause --workflow-id %s --activity-id %s", text, plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
 }

@@ -98,9 +98,7 @@ func describe(c *runs.Connection, name string, d *client.ScheduleDescription) *S
 // Text writes a schedule as text.
 func Text(out io.Writer, s *Schedule) {
 	state := s.State
-	if s.Note != "" {
-		state += ": " + plaintext.Line(s.Note, 500)
-	}
+	state += plaintext.If(s.Note != "", ": %s", plaintext.Line(s.Note, 500))
 	fmt.Fprintf(out, "%s  %s\n", plaintext.Line(s.Schedule, 200), state)
 	line := func(label, text string) { fmt.Fprintf(out, "  %-9s %s\n", label, text) }
 	line("flow", fmt.Sprintf("%s, hash %s", plaintext.Line(s.Flow, 200), plaintext.Line(s.FlowHash, 100)))
@@ -112,19 +110,14 @@ func Text(out io.Writer, s *Schedule) {
 	}
 	line("started", fmt.Sprintf("%d, skipped %d, missed %d", s.Started, s.Skipped, s.Missed))
 	for _, r := range s.Runs {
-		mark := ""
-		if slices.Contains(s.Open, r.Run) {
-			mark = "  open"
-		}
+		mark := plaintext.If(slices.Contains(s.Open, r.Run), "  open")
 		line("run", fmt.Sprintf("%s  %s%s", r.Started.Local().Format(time.DateTime), plaintext.Line(r.Run, 300), mark))
 	}
 }
 
 func whenText(s *Schedule) string {
 	when := plaintext.Line(strings.Join(s.When, "; "), 500)
-	if s.Timezone != "" {
-		when += " (" + plaintext.Line(s.Timezone, 100) + ")"
-	}
+	when += plaintext.If(s.Timezone != "", " (%s)", plaintext.Line(s.Timezone, 100))
 	return when
 }
 

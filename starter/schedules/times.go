@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/starter/plaintext"
 	"weft/starter/usage"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -227,9 +228,7 @@ func whenOf(spec *client.ScheduleSpec) []string {
 	}
 	for _, i := range spec.Intervals {
 		text := "every " + age(i.Every)
-		if i.Offset > 0 {
-			text += "/" + age(i.Offset)
-		}
+		text += plaintext.If(i.Offset > 0, "/%s", age(i.Offset))
 		out = append(out, text)
 	}
 	return out

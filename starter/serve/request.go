@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -109,7 +110,8 @@ func (o *object) decode(to any) {
 	switch {
 	case err == nil || len(o.problems) > 0:
 	case errors.As(err, &kind):
-		o.addProblem(o.place(kind.Field), "%s is %s, want %s", kind.Field, article(kind.Value), inJSON(kind))
+		given, _, _ := strings.Cut(kind.Value, " ")
+		o.addProblem(o.place(kind.Field), "%s is %s, want %s", kind.Field, jsonKinds[given], cmp.Or(jsonKinds[kind.Type.Kind().String()], "a whole number"))
 	default:
 		o.addProblem(o.Pos, "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
@@ -128,31 +130,9 @@ func (o *object) place(path string) source.Pos {
 	return v.Pos
 }
 
-func article(kind string) string {
-	kind, _, _ = strings.Cut(kind, " ")
-	switch kind {
-	case "bool":
-		return "a boolean"
-	case "array", "object":
-		return "an " + kind
-	}
-	return "a " + kind
-}
-
-// inJSON is what JSON calls the Go type of a field.
-func inJSON(e *json.UnmarshalTypeError) string {
-	switch e.Type.Kind().String() {
-	case "struct", "map":
-		return "an object"
-	case "slice", "array":
-		return "an array"
-	case "bool":
-		return "a boolean"
-	case "string":
-		return "a string"
-	}
-	return "a whole number"
-}
+// jsonKinds are what JSON calls the kinds of Go, and those of the library's errors.
+var jsonKinds = map[string]string{"struct": "an object", "map": "an object", "object": "an object", "slice": "an array", "array": "an array",
+	"bool": "a boolean", "string": "a string", "number": "a number"}
 
 func (o *object) problem() error {
 	if len(o.problems) == 0 {

@@ -152,7 +152,7 @@ func (r *Report) SARIF() any {
 			if rule < 0 {
 				rule, codes, rules = len(codes), append(codes, d.Code), append(rules, object{"id": d.Code})
 			}
-			results = append(results, object{"ruleId": d.Code, "ruleIndex": rule, "level": f.level(d), "message": object{"text": messageOf(d)},
+			results = append(results, object{"ruleId": d.Code, "ruleIndex": rule, "level": f.level(d), "message": object{"text": d.Text + plaintext.If(d.Help != "", "; %s", d.Help)},
 				"locations": []object{{"physicalLocation": f.location(d)}}})
 		}
 	}
@@ -168,13 +168,6 @@ func (f *File) level(d source.Diagnostic) string {
 		return "warning"
 	}
 	return "error"
-}
-
-func messageOf(d source.Diagnostic) string {
-	if d.Help == "" {
-		return d.Text
-	}
-	return d.Text + "; " + d.Help
 }
 
 // location is a diagnostic's place. Diagnostics count bytes of a line, SARIF characters.

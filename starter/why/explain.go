@@ -92,7 +92,8 @@ func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 		}
 		out = append(out, e)
 	}
-	if fail := f.Failure; fail != nil && fail.Node == n.ID && !f.ran(fail.Node, fail.Step) {
+	if fail := f.Failure; fail != nil && fail.Node == n.ID &&
+		!slices.ContainsFunc(f.Status.Executions, func(x contract.Execution) bool { return x.Node == fail.Node && x.Step == fail.Step }) {
 		add(fmt.Sprintf("%s#%d", Escaped(n.ID), fail.Step), Failed, nil)
 		out[0].Text = plaintext.Line(fail.Class+": "+fail.Text, 1000)
 	}
@@ -109,10 +110,6 @@ func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 		add(w.Execution, Waiting, []Wait{joinOf(&w, open)})
 	}
 	return out
-}
-
-func (f *Facts) ran(node string, step int) bool {
-	return slices.ContainsFunc(f.Status.Executions, func(x contract.Execution) bool { return x.Node == node && x.Step == step })
 }
 
 func joinOf(w *contract.Wait, open bool) Wait {

@@ -115,9 +115,7 @@ func Text(r *Report, one bool) string {
 	if r.Place != "" {
 		head = fmt.Sprintf("sub-agent %s, %s", plaintext.Line(r.Place, 300), head)
 	}
-	if r.Flow != "" {
-		head += " of " + plaintext.Line(r.Flow, 200)
-	}
+	head += plaintext.If(r.Flow != "", " of %s", plaintext.Line(r.Flow, 200))
 	fmt.Fprintf(&b, "%s: %s\n", head, r.Status)
 	if f := r.Failure; f != nil {
 		fmt.Fprintf(&b, "  failed: %s\n", plaintext.Line(f.Class+": "+f.Error(), 1000))
@@ -136,10 +134,7 @@ func Text(r *Report, one bool) string {
 }
 
 func nodeText(b *strings.Builder, n *Node, one bool) {
-	place := ""
-	if n.At != "" {
-		place = " (" + plaintext.Line(n.At, 300) + ")"
-	}
+	place := plaintext.If(n.At != "", " (%s)", plaintext.Line(n.At, 300))
 	fmt.Fprintf(b, "\n%s %s%s\n", plaintext.Line(n.Node, 200), words[n.State], place)
 	if n.State == NotRun && len(n.Refused) == 0 {
 		b.WriteString("  no edge leads to it\n")

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	case t.StartedAt != nil:
 		run.Started = *t.StartedAt
 	}
-	run.Closed, run.Status = t.EndedAt, turnStatus(t)
+	run.Closed, run.Status = t.EndedAt, cmp.Or(turnStatuses[t.Status], contract.StatusRunning)
 	return nil
 }
 
@@ -64,17 +65,8 @@ func turnNamed(turns []contract.Turn, id string) *contract.Turn {
 	return nil
 }
 
-func turnStatus(t *contract.Turn) string {
-	switch t.Status {
-	case contract.TurnCompleted:
-		return contract.StatusCompleted
-	case contract.TurnFailed:
-		return contract.StatusFailed
-	case contract.TurnStopped:
-		return contract.StatusCancelled
-	}
-	return contract.StatusRunning
-}
+// turnStatuses are the states of turns that have ended as those of runs.
+var turnStatuses = map[string]string{contract.TurnCompleted: contract.StatusCompleted, contract.TurnFailed: contract.StatusFailed, contract.TurnStopped: contract.StatusCancelled}
 
 var errNoSession = errors.New("the run is no session")
 
