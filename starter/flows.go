@@ -30,8 +30,7 @@ import (
 )
 
 func (a *app) validate(_ context.Context, args []string) error {
-	cfg, err := a.load()
-	if err != nil {
+	if _, err := a.load(); err != nil {
 		return err
 	}
 	files, found, err := validate.Files(args)
@@ -40,7 +39,7 @@ func (a *app) validate(_ context.Context, args []string) error {
 	}
 	report := validate.Report{Files: []validate.File{}}
 	for _, name := range files {
-		d, unread := a.examine(cfg, name, false)
+		d, unread := a.examine(name, false)
 		f, err := report.Add(name, d, unread, found[name] && a.flags.dialect == "")
 		if err != nil {
 			return err
@@ -156,11 +155,7 @@ func (a *app) graph(ctx context.Context, files []string) error {
 	case len(files) == 0:
 		return usage.Errorf("graph wants a file, or -id with a run's id; usage: starter graph FILE|-id ID")
 	}
-	cfg, err := a.load()
-	if err != nil {
-		return err
-	}
-	res, err := a.compile(cfg, files[0], false)
+	res, err := a.compile(files[0], false)
 	if err != nil {
 		return err
 	}

@@ -162,15 +162,11 @@ func (a *app) impact(ctx context.Context, _ []string) error {
 	if a.flags.Flow == "" {
 		return usage.Errorf("missing -flow; usage: starter impact -flow FILE")
 	}
-	cfg, err := a.load()
+	res, err := a.compile(a.flags.Flow, true)
 	if err != nil {
 		return err
 	}
-	res, err := a.compile(cfg, a.flags.Flow, true)
-	if err != nil {
-		return err
-	}
-	c, err := a.connect(ctx, cfg)
+	c, err := a.remote(ctx)
 	if err != nil {
 		return err
 	}

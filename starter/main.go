@@ -60,6 +60,8 @@ type app struct {
 	args []string
 	// dev is what -dev has joined, or nil.
 	dev *dev.Dev
+	// cfg are the settings, once they are read.
+	cfg *config.Config
 	// connections are closed when the command has run.
 	connections []*runs.Connection
 	// mask knows the secrets of the settings, once they are read.
@@ -173,6 +175,9 @@ func (a *app) settings() config.Options {
 }
 
 func (a *app) load() (*config.Config, error) {
+	if a.cfg != nil {
+		return a.cfg, nil
+	}
 	cfg, err := config.Load(a.settings())
 	if err != nil {
 		return nil, err
@@ -184,5 +189,6 @@ func (a *app) load() (*config.Config, error) {
 	for _, w := range cfg.Warnings {
 		a.say("warning: %s", w)
 	}
+	a.cfg = cfg
 	return cfg, nil
 }

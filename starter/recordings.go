@@ -49,11 +49,7 @@ func (a *app) test(_ context.Context, args []string) error {
 func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 	var flow *contract.FlowRef
 	if a.flags.Flow != "" {
-		cfg, err := a.load()
-		if err != nil {
-			return nil, err
-		}
-		res, err := a.compile(cfg, a.flags.Flow, true)
+		res, err := a.compile(a.flags.Flow, true)
 		if err != nil {
 			return nil, err
 		}

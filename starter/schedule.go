@@ -22,7 +22,7 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	in, err := a.input(ctx, cfg)
+	in, err := a.input(ctx)
 	if err != nil {
 		return err
 	}

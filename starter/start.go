@@ -23,7 +23,6 @@ import (
 	"weft/starter/runs"
 	"weft/starter/runtree"
 	"weft/starter/usage"
-	"weft/worker/config"
 )
 
 // start runs a flow. All that the caller gave is checked before a server is needed.
@@ -39,7 +38,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	in, err := a.input(ctx, cfg)
+	in, err := a.input(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,7 +95,11 @@ func (a *app) detached(id string) {
 func (a *app) reader() *input.Reader { return &input.Reader{Stdin: a.stdin, Say: a.say} }
 
 // examine reads a flow, to run it or just to look at it. It prints nothing.
-func (a *app) examine(cfg *config.Config, file string, starting bool) (*input.Document, error) {
+func (a *app) examine(file string, starting bool) (*input.Document, error) {
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
 	o := cfg.Reading(a.flags.dialect, a.flags.profile)
 	o.Starting = starting
 	if a.flags.dev {
@@ -106,8 +109,8 @@ func (a *app) examine(cfg *config.Config, file string, starting bool) (*input.Do
 }
 
 // compile reads a flow and prints its diagnostics. An error among them is exit code 2.
-func (a *app) compile(cfg *config.Config, file string, starting bool) (*specadapter.Result, error) {
-	d, err := a.examine(cfg, file, starting)
+func (a *app) compile(file string, starting bool) (*specadapter.Result, error) {
+	d, err := a.examine(file, starting)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +131,8 @@ func (a *app) model() (string, error) {
 	return input.Model(model, a.flags.Script != "")
 }
 
-func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput, error) {
-	res, flowErr := a.compile(cfg, a.flags.Flow, true)
+func (a *app) input(ctx context.Context) (*contract.RunInput, error) {
+	res, flowErr := a.compile(a.flags.Flow, true)
 	dialect := ""
 	if res != nil {
 		dialect = res.Flow.Dialect
@@ -232,11 +235,7 @@ func (a *app) forkOptions() (*fork.Options, error) {
 	o := &fork.Options{From: a.flags.from, File: a.flags.Flow, MaxSteps: a.flags.maxSteps, Say: a.say}
 	var err error
 	if a.flags.Flow != "" {
-		cfg, err := a.load()
-		if err != nil {
-			return nil, err
-		}
-		if o.Flow, err = a.compile(cfg, a.flags.Flow, true); err != nil {
+		if o.Flow, err = a.compile(a.flags.Flow, true); err != nil {
 			return nil, err
 		}
 	}

@@ -54,14 +54,7 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		}
 		return a, o.problem()
 	case contract.RequestConfirm:
-		a := decoded(o, &contract.ConfirmAnswer{By: by})
-		if a.Approve == nil && len(o.problems) == 0 {
-			o.addProblem(o.Pos, "the body has no approve; write \"approve\": true or false")
-		}
-		if v := o.Get("arguments"); v != nil && a.Approve != nil && !*a.Approve {
-			o.addProblem(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")
-		}
-		return a, o.problem()
+		return readConfirm(o, by), o.problem()
 	case contract.RequestToolResult:
 		a := decoded(o, &contract.ToolResultAnswer{By: by})
 		if (len(a.Result) == 0) == (a.Error == "") && len(o.problems) == 0 {
@@ -70,6 +63,17 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		return a, o.problem()
 	}
 	return decoded(o, &contract.RetryAnswer{By: by}), o.problem()
+}
+
+func readConfirm(o *object, by string) *contract.ConfirmAnswer {
+	a := decoded(o, &contract.ConfirmAnswer{By: by})
+	if a.Approve == nil && len(o.problems) == 0 {
+		o.addProblem(o.Pos, "the body has no approve; write \"approve\": true or false")
+	}
+	if v := o.Get("arguments"); v != nil && a.Approve != nil && !*a.Approve {
+		o.addProblem(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")
+	}
+	return a
 }
 
 func decoded[T any](o *object, a T) T {
