@@ -2,6 +2,7 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -127,13 +128,9 @@ func requestText(b *strings.Builder, r *Request) {
 		}
 		return t.Local().Format(time.DateTime)
 	}
-	fmt.Fprintf(b, "%s  %s  %s\n", orDash(r.Kind), orDash(plaintext.Lines(r.ID)), r.Outcome)
+	fmt.Fprintf(b, "%s  %s  %s\n", cmp.Or(r.Kind, "-"), cmp.Or(plaintext.Lines(r.ID), "-"), r.Outcome)
 	if r.Outcome != Sent {
-		asked := "not in the history"
-		if r.Asked != "" {
-			asked = plaintext.Line(r.Asked, 2000)
-		}
-		line("asked", "%s: %s", stamp(r.AskedAt), asked)
+		line("asked", "%s: %s", stamp(r.AskedAt), cmp.Or(plaintext.Line(r.Asked, 2000), "not in the history"))
 		if len(r.Arguments) > 0 {
 			line("arguments", "%s", plaintext.Line(string(r.Arguments), 4000))
 		}
@@ -146,7 +143,7 @@ func requestText(b *strings.Builder, r *Request) {
 	}
 	for i := range r.Answers {
 		x := &r.Answers[i]
-		by := orDash(plaintext.Line(x.By, 200))
+		by := cmp.Or(plaintext.Line(x.By, 200), "-")
 		line("answer", "%s by %s (%s, %s): %s", stamp(&x.Time), by, plaintext.Line(x.Identity, 200), x.Via, x.Status)
 		line("", "%s", plaintext.Line(string(withoutMetadata(x.Answer)), 4000))
 		line("", "hash %s", x.Hash)
@@ -174,11 +171,4 @@ func withoutMetadata(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	return out
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 )
 
 type decoder struct {
@@ -130,7 +131,7 @@ func (d *decoder) child(e *historypb.HistoryEvent) any {
 		c := d.childOf(s.GetInitiatedEventId())
 		c.ID, c.RunID, c.Type = s.GetWorkflowExecution().GetWorkflowId(), s.GetWorkflowExecution().GetRunId(), s.GetWorkflowType().GetName()
 		if c.Type == contract.WorkflowFlow {
-			c.Call = callPlace(c.ID)
+			c.Call = plaintext.Line(Unescape(c.ID[strings.LastIndex(c.ID, "/")+1:]), 100) // node#step:call
 		}
 		return &ChildStarted{c}
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:

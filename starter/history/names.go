@@ -43,10 +43,6 @@ func SplitCallID(id string) (node, turn string) {
 	return plaintext.Line(Unescape(rest), 200), Unescape(turn)
 }
 
-func callPlace(id string) string {
-	return plaintext.Line(Unescape(id[strings.LastIndex(id, "/")+1:]), 100)
-}
-
 // Unescape returns the id of a node that is escaped in the id of a call or workflow.
 func Unescape(s string) string {
 	if out, err := url.PathUnescape(s); err == nil {

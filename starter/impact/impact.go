@@ -2,6 +2,7 @@
 package impact
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -175,11 +176,7 @@ func lostExecutions(f *why.Facts, old, flow *plan.Flow, place func(string) strin
 }
 
 func line(n *Node) string {
-	line := n.Node
-	if n.Execution != "" {
-		line = n.Execution
-	}
-	line += plaintext.If(n.At != "", " (%s)", n.At)
+	line := cmp.Or(n.Execution, n.Node) + plaintext.If(n.At != "", " (%s)", n.At)
 	return strings.TrimPrefix(line+": "+n.Text, ": ")
 }
 

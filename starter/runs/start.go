@@ -16,7 +16,6 @@ import (
 	"weft/activities/contract"
 	"weft/starter/plaintext"
 	"weft/starter/usage"
-	"weft/workflows/plan"
 )
 
 const (
@@ -104,7 +103,8 @@ func describe(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string
 	}
 	maps.Copy(memo, o.Memo)
 	o.Memo = memo
-	o.StaticSummary, o.StaticDetails = plaintext.Cut(flow.Name, 200), details(flow, hash)
+	o.StaticSummary, o.StaticDetails = plaintext.Cut(flow.Name, 200),
+		plaintext.If(flow.Description != "", "%s\n\n", plaintext.Cut(flow.Description, maxDescription))+fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
 	return map[string]string{
 		contract.AttributeFlow: flow.Name, contract.AttributeDialect: flow.Dialect,
 		contract.AttributePlanHash: hash, contract.AttributeStatus: contract.StatusRunning,
@@ -117,12 +117,4 @@ func attributes(names []string, values map[string]string) temporal.SearchAttribu
 		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(contract.Keyword(values[name])))
 	}
 	return temporal.NewSearchAttributes(updates...)
-}
-
-func details(flow *plan.Flow, hash string) string {
-	text := fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
-	if flow.Description != "" {
-		text = plaintext.Cut(flow.Description, maxDescription) + "\n\n" + text
-	}
-	return text
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,13 +84,7 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 	}
 	s.Input = in
 	in.Session = in.Flow.Plan.LoneAgent() != nil
-	if s.ID == "" {
-		s.ID = newRunID()
-	}
-	if err := checkInputs(ctx, s, called); err != nil {
-		return err
-	}
-	return fits(in)
+	return s.accept(ctx, newRunID(), called)
 }
 
 func (o *object) parameters() *source.Value {
@@ -108,9 +103,7 @@ func (o *object) images() []contract.Image {
 	var in struct {
 		Images []contract.Image `json:"images"`
 	}
-	checkFields := *o.Value
-	checkFields.Members = slices.DeleteFunc(slices.Clone(checkFields.Members), func(m source.Member) bool { return m.Key != "images" })
-	plain := &object{Value: &checkFields}
+	plain := &object{Value: &source.Value{Kind: source.Object, Pos: o.Pos, Members: []source.Member{{Key: "images", Value: v}}}}
 	plain.decode(&in)
 	if o.problems = append(o.problems, plain.problems...); len(plain.problems) > 0 {
 		return nil
@@ -184,13 +177,7 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 	}
 	in.Components, in.ComponentIDs = nil, nil
 	s.Input = in
-	if s.ID == "" {
-		s.ID = srv.NewID(in.Flow.Plan.Name)
-	}
-	if err := checkInputs(ctx, s, in.Flow.Plan.Name); err != nil {
-		return err
-	}
-	return fits(in)
+	return s.accept(ctx, srv.NewID(in.Flow.Plan.Name), in.Flow.Plan.Name)
 }
 
 func without(v *source.Value, keys ...string) *source.Value {
@@ -279,6 +266,15 @@ func invalidDocument(kind Kind, remedy string, diags []source.Diagnostic) *Probl
 	p := NewProblem(kind, remedy, "the document has %d error(s), the first: %s", len(lines), lines[0])
 	p.Diagnostics = lines
 	return p
+}
+
+// accept checks what the run is given, which errors name as called, and gives it an id unless it has one.
+func (s *Start) accept(ctx context.Context, id, called string) error {
+	s.ID = cmp.Or(s.ID, id)
+	if err := checkInputs(ctx, s, called); err != nil {
+		return err
+	}
+	return fits(s.Input)
 }
 
 // fits refuses what the run itself would refuse, and what is too large to be sent to it.
