@@ -266,10 +266,7 @@ func (s *conversationReport) Notify(n progress.Notice) {
 		}
 	case progress.EventTool, progress.EventCall, progress.EventAttempt, progress.EventFailed, progress.EventRequest, progress.EventAnswered, progress.EventNote, progress.EventWarning:
 		s.end()
-		text := n.Text
-		if n.Node != "" {
-			text = n.Node + "  " + text
-		}
+		text := plaintext.If(n.Node != "", "%s  ", n.Node) + n.Text
 		s.app.say("  %s", text)
 	}
 }

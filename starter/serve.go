@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 
 	"weft/starter/input"
+	"weft/starter/plaintext"
 	"weft/starter/runs"
 	"weft/starter/serve"
 	"weft/starter/serve/backend"
@@ -53,10 +55,7 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 }
 
 func accessText(cfg *config.Config, tokens int) string {
-	text := "for programs of this machine only, without tokens"
-	if tokens > 0 {
-		text = fmt.Sprintf("for %d tokens", tokens)
-	}
+	text := cmp.Or(plaintext.If(tokens > 0, "for %d tokens", tokens), "for programs of this machine only, without tokens")
 	switch {
 	case cfg.Flows.Dir == "":
 		text += "; flows and agents by name are off"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"os"
@@ -52,15 +53,12 @@ func (a *app) resume(ctx context.Context, args []string) error {
 func newTurnID() string { return "turn-" + strings.ToLower(rand.Text()[:12]) }
 
 func (a *app) nextPrompt() (in contract.PromptInput, err error) {
-	in = contract.PromptInput{ID: a.flags.key, By: a.by()}
+	in = contract.PromptInput{ID: cmp.Or(a.flags.key, newTurnID()), By: a.by()}
 	if in.Prompt, err = a.reader().Text("-prompt", a.flags.prompt); err != nil {
 		return in, err
 	}
 	if in.Prompt == "" {
 		return in, usage.Errorf("-prompt is empty, want a text")
-	}
-	if in.ID == "" {
-		in.ID = newTurnID()
 	}
 	in.Images, err = a.reader().Images(a.flags.Images)
 	return in, err

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -95,10 +96,7 @@ func (f *Follower) callEvent(t *track, e *history.Event) {
 			f.completed(t, at, c, d)
 		}
 	case *history.CallFailed:
-		how := "failed: "
-		if d.TimedOut {
-			how = "ran out of time: "
-		}
+		how := cmp.Or(plaintext.If(d.TimedOut, "ran out of time: "), "failed: ")
 		f.broken(at, t.take(d.Scheduled), how+history.FailureText(d.Failure))
 	case *history.CallCancelled:
 		f.broken(at, t.take(d.Scheduled), "cancelled")

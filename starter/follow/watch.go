@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -172,10 +173,7 @@ func (f *Follower) unclaimed(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	seen := "no worker polls"
-	if !last.IsZero() {
-		seen = fmt.Sprintf("no worker takes tasks (one was last seen %.0f s ago) from", time.Since(last).Seconds())
-	}
+	seen := cmp.Or(plaintext.If(!last.IsZero(), "no worker takes tasks (one was last seen %.0f s ago) from", time.Since(last).Seconds()), "no worker polls")
 	f.Once("no worker", "%s task queue %q, namespace %s at %s; start one with: bin/worker or make dev; waiting",
 		seen, f.target.Queue, f.target.Namespace, f.target.Address)
 }

@@ -253,10 +253,7 @@ func (l *Live) texts(r *row, width int) []string {
 	if r.partial == "" || r.ended {
 		return nil
 	}
-	mark := "  │ "
-	if r.attempt > 1 {
-		mark = fmt.Sprintf("  │ attempt %d: ", r.attempt)
-	}
+	mark := "  │ " + plaintext.If(r.attempt > 1, "attempt %d: ", r.attempt)
 	lines := lastLines(r.partial, max(10, width-len([]rune(mark))))
 	for i, line := range lines {
 		lines[i] = l.paint("2", mark+line)

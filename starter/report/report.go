@@ -102,10 +102,7 @@ func usageText(u contract.Usage) string {
 }
 
 func switchedText(s *contract.FallbackCount) string {
-	text := "between other models"
-	if s.From != "" {
-		text = fmt.Sprintf("from %s to %s: %s", plaintext.Line(s.From, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40))
-	}
+	text := cmp.Or(plaintext.If(s.From != "", "from %s to %s: %s", plaintext.Line(s.From, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40)), "between other models")
 	text += plaintext.If(s.Times > 1, " (%d times)", s.Times)
 	return text
 }

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -34,10 +35,7 @@ func NewID(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	slug := strings.Join(words, "-")
 	slug = strings.Trim(slug[:min(len(slug), 60)], "-")
-	if slug == "" {
-		slug = "flow"
-	}
-	return slug + "-" + strings.ToLower(rand.Text()[:8])
+	return cmp.Or(slug, "flow") + "-" + strings.ToLower(rand.Text()[:8])
 }
 
 // CheckID refuses what cannot be the id of a run.

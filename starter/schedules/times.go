@@ -105,10 +105,7 @@ func readCron(text string) (string, error) {
 	if len(fields) > 0 && strings.Contains(fields[0], "TZ=") {
 		return "", usage.Errorf("-cron %q names a time zone; write -timezone %s instead", text, fields[0][strings.Index(fields[0], "=")+1:])
 	}
-	whole := body + " # " + body
-	if strings.TrimSpace(comment) != "" {
-		whole = body + " # " + body + ": " + strings.TrimSpace(comment)
-	}
+	whole := body + " # " + body + plaintext.If(strings.TrimSpace(comment) != "", ": %s", strings.TrimSpace(comment))
 	if len(fields) == 1 && slices.Contains(cronWords, body) {
 		return whole, nil
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -166,14 +167,11 @@ func (a *agent) view() *AgentView {
 		}
 		return ""
 	}
-	v := &AgentView{Name: a.name, Description: text("description"), Type: text("type"), InputMode: text("input_mode"),
+	v := &AgentView{Name: a.name, Description: text("description"), Type: cmp.Or(text("type"), "autonomous"), InputMode: text("input_mode"),
 		ParametersSchema: raw("parameters_schema", source.Object, null), OutputSchema: raw("output_schema", source.Object, null),
 		MCPServers: raw("mcp_servers", source.Object, null), Skills: raw("skills", source.Array, none), Tags: raw("tags", source.Array, none),
 		Capabilities: raw("capabilities", source.Array, none), Demands: raw("demands", source.Object, null), Hooks: raw("hooks", source.Object, null),
 		Status: "active", Diagnostics: []string{}}
-	if v.Type == "" {
-		v.Type = "autonomous"
-	}
 	if p := a.root.Get("system_prompt"); p != nil && p.Kind == source.String {
 		v.SystemPrompt = &p.Text
 	}

@@ -19,6 +19,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter/source"
+	"weft/starter/plaintext"
 )
 
 type object struct {
@@ -158,10 +159,7 @@ func checkQuery(r *http.Request, known []string) error {
 	for name, list := range values {
 		switch {
 		case !slices.Contains(known, name):
-			help := "this address has none"
-			if len(known) > 0 {
-				help = "known: " + strings.Join(known, ", ")
-			}
+			help := cmp.Or(plaintext.If(len(known) > 0, "known: %s", strings.Join(known, ", ")), "this address has none")
 			return NewProblem(BadRequest, help, "unknown parameter %s", source.Quote(name))
 		case len(list) > 1:
 			return NewProblem(BadRequest, "leave out all but one", "the parameter %s is given %d times", name, len(list))

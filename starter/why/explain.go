@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,10 +119,7 @@ func joinOf(w *contract.Wait, open bool) Wait {
 		out.For = append(out.For, history.Label(history.ExecutionOf(o)))
 	}
 	if len(out.For) > 0 {
-		verb := "may still lead here"
-		if !open {
-			verb = "could still have led here"
-		}
+		verb := cmp.Or(plaintext.If(!open, "could still have led here"), "may still lead here")
 		out.Text = "a join: " + strings.Join(out.For, ", ") + " " + verb
 	}
 	return out

@@ -213,10 +213,7 @@ func (f *Facts) waitOf(c *PendingCall) Wait {
 		if w.Kind = WaitRetry; strings.HasPrefix(c.Failed, contract.ClassRateLimited+":") {
 			w.Kind = WaitLimit
 		}
-		what := "is under way"
-		if !c.Started {
-			what = "comes" + later
-		}
+		what := cmp.Or(plaintext.If(!c.Started, "comes%s", later), "is under way")
 		w.Text = fmt.Sprintf("%s: attempt %d %s; the one before it failed: %s", w.Call, c.Attempt, what, cmp.Or(c.Failed, "an unknown failure"))
 	case c.Started:
 		w.Text = w.Call + ", which is under way"

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -165,10 +166,7 @@ func executionText(b *strings.Builder, n *Node, i int, one bool) {
 		fmt.Fprintf(b, "    %s did not run %s\n", plaintext.Line(strings.Join(e.Absent, ", "), 1000), when)
 	}
 	for _, w := range e.Waits {
-		verb := "waits"
-		if e.State == Stopped {
-			verb = "waited"
-		}
+		verb := cmp.Or(plaintext.If(e.State == Stopped, "waited"), "waits")
 		fmt.Fprintf(b, "    %s for %s\n", verb, w.Text)
 		for _, c := range w.Commands {
 			fmt.Fprintf(b, "      answer with: %s\n", plaintext.Lines(c))
