@@ -201,8 +201,7 @@ func (a *app) send(ctx context.Context, r *runs.Run, kind, id string, answer any
 		var got *contract.Receipt
 		done := a.whileSilent(ctx, r)
 		got, err = r.Update(ctx, kind, answer)
-		done()
-		if err == nil {
+		if done(); err == nil {
 			out.Request, out.Status = got.ID, got.Status
 		}
 	}

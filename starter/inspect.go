@@ -38,8 +38,7 @@ func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
 func (a *app) standing(ctx context.Context, r *runs.Run) (*contract.Status, *transcript.Transcript, error) {
 	answered := a.whileSilent(ctx, r)
 	st, read, err := r.Standing(ctx)
-	answered()
-	if read != nil {
+	if answered(); read != nil {
 		a.say("no worker answers for the run; this is from its history")
 	}
 	return st, read, err
@@ -49,8 +48,7 @@ func (a *app) state(ctx context.Context, r *runs.Run, _ []string) error {
 	values := map[string]json.RawMessage{}
 	answered := a.whileSilent(ctx, r)
 	err := r.Query(ctx, contract.QueryState, &values)
-	answered()
-	if err == nil {
+	if answered(); err == nil {
 		a.object(values)
 	}
 	return err
