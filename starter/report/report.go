@@ -23,8 +23,9 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	line := func(label, format string, args ...any) { line(out, "", label, format, args...) }
 	line("run", "%s", r.ID)
 	line("status", "%s", st.Status)
-	if st.Flow != nil {
-		line("flow", "%s", flowText(st.Flow))
+	if l := st.Flow; l != nil {
+		line("flow", "%s%s%s", plaintext.Line(l.Name, 200), plaintext.If(l.Version != "", " %s", plaintext.Line(l.Version, 100)),
+			plaintext.If(l.Description != "", ": %s", plaintext.Line(l.Description, 300)))
 	}
 	if st.Model != "" {
 		line("model", "%s", progress.ModelLabel(st.Model))
@@ -78,12 +79,6 @@ func executionText(e *contract.Execution) string {
 		plaintext.If(e.NoRoute, ", all conditions said no") +
 		plaintext.If(e.Exhausted, ", its budget of tool calls was spent") +
 		plaintext.If(e.OmittedMessages > 0, ", %d early messages were no longer sent", e.OmittedMessages)
-}
-
-func flowText(l *contract.FlowLabel) string {
-	return plaintext.Line(l.Name, 200) +
-		plaintext.If(l.Version != "", " %s", plaintext.Line(l.Version, 100)) +
-		plaintext.If(l.Description != "", ": %s", plaintext.Line(l.Description, 300))
 }
 
 const microsPerUnit = 1_000_000
