@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/user"
 	"strings"
+
+	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
 	"weft/starter/plaintext"
@@ -27,7 +31,6 @@ func (a *app) by() string {
 	return plaintext.Cut(name, 400)
 }
 
-// confirm allows or refuses a tool call.
 func (a *app) confirm(ctx context.Context, args []string) error {
 	if a.flags.yes == a.flags.no {
 		return usage.Errorf("confirm needs exactly one of -yes and -no")
@@ -48,7 +51,6 @@ func (a *app) confirm(ctx context.Context, args []string) error {
 	return a.reply(ctx, contract.RequestConfirm, args, func(id string) any { answer.ID = id; return answer })
 }
 
-// toolResult gives the result of a tool that a client runs, or its error.
 func (a *app) toolResult(ctx context.Context, args []string) error {
 	if a.flags.has("result") == (a.flags.toolError != "") {
 		return usage.Errorf("tool-result needs exactly one of -result and -error")
@@ -66,7 +68,6 @@ func (a *app) toolResult(ctx context.Context, args []string) error {
 	return a.reply(ctx, contract.RequestToolResult, args, func(id string) any { answer.ID = id; return answer })
 }
 
-// retry answers one request of kind retry, or all of a run.
 func (a *app) retry(ctx context.Context, args []string) error {
 	if a.flags.reason != "" && !a.flags.giveUp {
 		return usage.Errorf("-reason needs -give-up")
@@ -81,7 +82,6 @@ func (a *app) retry(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	st, err := a.reported(ctx, r)
 	if err != nil {
 		return err
@@ -101,7 +101,6 @@ func (a *app) retry(ctx context.Context, args []string) error {
 	return err
 }
 
-// message answers a question of a run, or sends a message to an agent.
 func (a *app) message(ctx context.Context, args []string) error {
 	if a.flags.key != "" && a.flags.request != "" {
 		return usage.Errorf("-key and -request cannot be combined")
@@ -124,7 +123,6 @@ func (a *app) message(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	id, err := a.question(ctx, r)
 	if err != nil {
 		return err
@@ -132,7 +130,6 @@ func (a *app) message(ctx context.Context, args []string) error {
 	return a.send(ctx, r, contract.RequestMessage, id, contract.MessageAnswer{ID: id, Text: text, Node: a.flags.node, Key: a.flags.key, By: a.by()})
 }
 
-// question finds the request that a message answers, "" if it answers none.
 func (a *app) question(ctx context.Context, r *runs.Run) (string, error) {
 	if a.flags.key != "" {
 		return "", nil // the run itself knows whether it had this one
@@ -162,13 +159,11 @@ func (a *app) question(ctx context.Context, r *runs.Run) (string, error) {
 	return "", usage.Errorf("the run %q has %d open questions; name one with -request%s", r.ID, len(same), r.Listing(same))
 }
 
-// reply answers the request that the second argument names, or the only one of a kind, with the result of body.
 func (a *app) reply(ctx context.Context, kind string, args []string, body func(id string) any) error {
 	r, err := a.findOpen(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	word := ""
 	if len(args) > 1 {
 		word = args[1]
@@ -185,4 +180,73 @@ func (a *app) reply(ctx context.Context, kind string, args []string, body func(i
 		}
 	}
 	return a.send(ctx, r, kind, word, body(word))
+}
+
+type receipt struct {
+	Run string `json:"run"`
+	// Request is the request's id, or the message's own.
+	Request string `json:"request,omitempty"`
+	Kind    string `json:"kind"`
+	// Status is accepted, or sent for a signal.
+	Status string `json:"status"`
+}
+
+func (a *app) send(ctx context.Context, r *runs.Run, kind, id string, answer any) error {
+	a.setStage(fmt.Sprintf("check whether the answer was accepted with: %sstatus %s", a.self(), r.Quoted()))
+	out := receipt{Run: r.ID, Request: id, Kind: kind, Status: "sent"}
+	var err error
+	if a.flags.signal {
+		err = r.Signal(ctx, kind, answer)
+	} else {
+		var got *contract.Receipt
+		done := a.whileSilent(ctx, r)
+		got, err = r.Update(ctx, kind, answer)
+		if done(); err == nil {
+			out.Request, out.Status = got.ID, got.Status
+		}
+	}
+	if err != nil {
+		return a.refused(ctx, r, kind, err)
+	}
+	switch {
+	case a.flags.asJSON():
+		a.object(out)
+	case a.flags.signal:
+		a.say("sent; check whether it was accepted with: %sstatus %s", a.self(), r.Quoted())
+	default:
+		a.say("%s: %s %s", out.Status, kind, plaintext.Lines(out.Request))
+	}
+	return nil
+}
+
+func (a *app) refused(ctx context.Context, r *runs.Run, kind string, err error) error {
+	switch {
+	case errors.Is(err, runs.ErrNoReceipt):
+		return fmt.Errorf("no receipt within %v; start a worker for task queue %q and answer again, or leave the answer for one with -signal", runs.ReceiptTimeout, r.Queue)
+	case runs.Is[*serviceerror.NotFound](err):
+		// It ended while this command was on its way.
+		now, err := r.Find(ctx, r.ID)
+		if err == nil && !now.Open() {
+			return usage.Errorf("%s", now.Closed(ctx))
+		}
+		return err
+	case runs.Is[*serviceerror.InvalidArgument](err):
+		return usage.Errorf("%s was rejected: %v", runs.CommandOf(kind), err)
+	}
+	f := contract.FailureOf(err)
+	a.say("starter: %s was rejected: %s: %s", runs.CommandOf(kind), plaintext.Line(f.Class, 100), plaintext.Line(f.Text, 2000))
+	for _, e := range f.Errors {
+		a.say("          %s: %s", plaintext.Line(e.Path, 200), plaintext.Line(e.Message, 500))
+	}
+	if f.Remedy != "" {
+		a.say("  remedy: %s", plaintext.Line(f.Remedy, 1000))
+	}
+	if a.flags.asJSON() {
+		a.object(runs.Ending{Status: "refused", Run: r.ID, Failure: *f})
+	}
+	switch f.Class {
+	case contract.ClassBadRequest, contract.ClassSchema, contract.ClassUnknownRequest, contract.ClassTooLarge:
+		return exitCode(exitBadInput)
+	}
+	return exitCode(exitFailed)
 }

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
 
+	docs "github.com/urfave/cli-docs/v3"
 	"github.com/urfave/cli/v3"
 
+	"weft/starter/runs"
 	"weft/starter/usage"
+	"weft/worker/build"
 	"weft/worker/commandline"
 )
 
@@ -66,13 +70,11 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 	return root
 }
 
-// plain is a command with what all commands have.
 func (a *app) plain(name, usage string) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, Writer: a.stdout, ErrWriter: a.stderr,
 		DisableSliceFlagSeparator: true, OnUsageError: usageError, CommandNotFound: commandline.ShowHelp}
 }
 
-// group gives a command that has commands of its own.
 func (a *app) group(root *cli.Command, name, category string) *cli.Command {
 	if cmd := root.Command(name); cmd != nil {
 		return cmd
@@ -91,7 +93,6 @@ func (a *app) group(root *cli.Command, name, category string) *cli.Command {
 	return cmd
 }
 
-// completion configures the library's command that prints a script for a shell.
 func (a *app) completion(cmd *cli.Command) {
 	cmd.Hidden, cmd.Category, cmd.Usage, cmd.OnUsageError = false, "Other", "print a completion script for bash, zsh, fish or pwsh", usageError
 	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
@@ -99,7 +100,6 @@ func (a *app) completion(cmd *cli.Command) {
 	}
 }
 
-// note keeps the names of the flags that were given.
 func (f *flags) note(all []cli.Flag) {
 	for _, v := range all {
 		if v.IsSet() {
@@ -108,7 +108,6 @@ func (f *flags) note(all []cli.Flag) {
 	}
 }
 
-// usageError makes an error of the library one of this command.
 func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 	return usage.Error{Text: commandline.Error(cmd, err)}
 }
@@ -123,7 +122,12 @@ func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 		name := strings.TrimLeft(last, "-")
 		dashes := last[:len(last)-len(name)]
 		if dashes == "" {
-			a.suggestWords(c, cmd)
+			if c.name == "help" {
+				cmd = cmd.Root()
+			}
+			for _, member := range cmd.VisibleCommands() {
+				fmt.Fprintf(a.stdout, "%s:%s\n", member.Name, member.Usage)
+			}
 			return
 		}
 		for _, f := range cmd.Root().Flags {
@@ -142,12 +146,162 @@ func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 	}
 }
 
-// suggestWords prints the commands that can follow.
-func (a *app) suggestWords(c *command, cmd *cli.Command) {
-	if c.name == "help" {
-		cmd = cmd.Root()
+const rootHelp = `{{template "helpNameTemplate" .}}
+
+Usage:
+   {{wrap .UsageText 3}}
+
+{{.Description}}
+
+Commands:{{template "visibleCommandCategoryTemplate" .}}
+`
+
+//go:embed help/*.txt
+var helpTexts embed.FS
+
+func helpText(name string) string {
+	text, _ := helpTexts.ReadFile("help/" + strings.ReplaceAll(name, " ", "-") + ".txt")
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+const exitCodes = `Exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal,
+            4 cancelled or terminated, 70 a defect of starter, 130 ended by Ctrl-C`
+
+func (a *app) help(_ context.Context, args []string) error {
+	if root := a.commandLine(nil); len(args) > 0 && args[0] != "completion" && root.Command(args[0]) == nil {
+		return usage.Error{Text: commandline.UnknownCommand(root, args[0])}
 	}
-	for _, member := range cmd.VisibleCommands() {
-		fmt.Fprintf(a.stdout, "%s:%s\n", member.Name, member.Usage)
+	// The library takes a command in the context for the parent of this command line.
+	return a.commandLine(nil).Run(context.Background(), slices.Concat([]string{"starter"}, args, []string{"-help"}))
+}
+
+func (a *app) man(context.Context, []string) error {
+	root := a.commandLine(nil)
+	root.Flags = nil // they are those of the commands
+	text, err := docs.ToManWithSection(root, 1)
+	if err != nil {
+		return err
 	}
+	_, err = fmt.Fprint(a.stdout, text)
+	return err
+}
+
+func (a *app) version(context.Context, []string) error {
+	fmt.Fprintln(a.stdout, build.String())
+	return nil
+}
+
+type command struct {
+	// name is one word, or two for a command of a group.
+	name string
+	// category is the heading under which the help lists the command.
+	category string
+	// args and does are for the help.
+	args, does string
+	// least and most bound the number of arguments; most -1 is any number.
+	least, most int
+	// flags are the names of those that the command takes.
+	flags []string
+	run   func(a *app, ctx context.Context, args []string) error
+}
+
+// Sets of flags.
+var (
+	readFlags   = []string{"dialect", "profile", "components", "component", "config"}
+	inputFlags  = []string{"flow", "input", "input-json", "image", "param", "params", "scope", "state", "script", "model"}
+	limitFlags  = []string{"on-error", "max-steps", "budget", "allow-commands", "task-queue", "priority", "fairness-key", "fairness-weight"}
+	remoteFlags = []string{"config", "dev"}
+	outputFlags = []string{"config", "dev", "output"}
+	answerSet   = []string{"config", "dev", "output", "by", "signal"}
+	startFlags  = slices.Concat(readFlags, inputFlags, limitFlags, []string{"id", "detach", "session", "output", "dev"})
+	createFlags = slices.Concat(readFlags, inputFlags, limitFlags, []string{"cron", "every", "timezone", "jitter", "catchup", "overlap", "paused", "replace", "reason", "output", "dev"})
+	forkFlags   = with(readFlags, "from", "set", "override", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "priority", "fairness-key", "fairness-weight", "output", "dev")
+)
+
+func with(set []string, more ...string) []string { return slices.Concat(set, more) }
+
+// commands returns the table of all commands. What the help says beyond it is in the folder help.
+func commands() []command {
+	return []command{
+		{"run", "Runs", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result; the default command", 0, 0, startFlags, (*app).start},
+		{"list", "Runs", "", "list runs, or the requests that open runs wait for", 0, 0, with(outputFlags, "all", "limit", "name", "status", "waiting"), (*app).list},
+		{"follow", "Runs", "ID", "follow a run to its result", 1, 1, outputFlags, onRun((*app).follow)},
+		{"status", "Runs", "ID", "show the status of a run", 1, 1, outputFlags, onRun((*app).status)},
+		{"result", "Runs", "ID", "print the result of a closed run", 1, 1, outputFlags, onRun((*app).result)},
+		{"state", "Runs", "ID", "print the shared state of a run", 1, 1, remoteFlags, onRun((*app).state)},
+		{"transcript", "Runs", "ID [THREAD]", "print the messages of a run", 1, 2, outputFlags, onRun((*app).transcript)},
+		{"why", "Runs", "ID [NODE]", "explain why nodes ran, did not run, or wait", 1, 2, outputFlags, onRun((*app).why)},
+		{"fork", "Runs", "ID -from NODE", "start a run that continues from a node of another run", 1, 1, forkFlags, (*app).fork},
+		{"compare", "Runs", "ID ID", "compare two runs: outputs, tokens, time", 2, 2, outputFlags, (*app).compare},
+		{"cancel", "Runs", "ID", "cancel a run and everything that it started", 1, 1, remoteFlags, onOpenRun((*app).cancel)},
+		{"terminate", "Runs", "ID", "terminate a run at once", 1, 1, with(remoteFlags, "reason"), onOpenRun((*app).terminate)},
+		{"requests", "Requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, onRun((*app).requests)},
+		{"confirm", "Requests", "ID [REQUEST] -yes|-no", "allow or refuse a tool call", 1, 2, with(answerSet, "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
+		{"tool-result", "Requests", "ID [REQUEST] -result JSON|@FILE|-", "send the result or the error of a tool that a client runs", 1, 2, with(answerSet, "result", "error"), (*app).toolResult},
+		{"retry", "Requests", "ID [REQUEST]", "retry a call after its cause is fixed", 1, 2, with(answerSet, "give-up", "reason"), (*app).retry},
+		{"message", "Requests", "ID [TEXT|@FILE|-]", "answer a question of a run, or send a message to an agent", 1, 2, with(answerSet, "node", "request", "key"), (*app).message},
+		{"audit", "Requests", "ID", "print the requests of a run and who answered them", 1, 1, outputFlags, onRun((*app).audit)},
+		{"resume", "Sessions", "ID [-prompt TEXT|@FILE|-]", "send a prompt to a session and wait for the result", 1, 1, with(outputFlags, "prompt", "image", "key", "by", "detach"), (*app).resume},
+		{"stop", "Sessions", "ID", "close a session and cancel its running turn", 1, 1, with(outputFlags, "reason", "by"), onOpenRun((*app).stop)},
+		{"validate", "Flows", "FILE|FOLDER...", "check flows and print their diagnostics", 1, -1, with(readFlags, "output"), (*app).validate},
+		{"agents", "Flows", "FOLDER", "list the agents of a folder, with schemas and diagnostics", 1, 1, []string{"profile", "config", "output"}, (*app).agents},
+		{"graph", "Flows", "FILE|-id ID", "draw a flow, or the progress of a run", 0, 1, with(readFlags, "svg", "id", "dev"), (*app).graph},
+		{"impact", "Flows", "-flow FILE", "show what an edited flow would change for open runs", 0, 0, with(readFlags, "flow", "name", "output", "dev"), (*app).impact},
+		{"record", "Flows", "ID", "record a closed run as a test", 1, 1, remoteFlags, onRun((*app).record)},
+		{"test", "Flows", "FILE...", "replay recorded runs offline and report the first difference", 1, -1, with(readFlags, "flow", "output"), (*app).test},
+		{"schedule create", "Services", "NAME -flow FILE -cron EXPRESSION|-every INTERVAL", "create or replace a schedule that starts runs of a flow", 1, 1, createFlags, (*app).createSchedule},
+		{"schedule list", "Services", "", "list the schedules that start flows", 0, 0, with(outputFlags, "limit"), (*app).listSchedules},
+		{"serve", "Services", "", "serve the HTTP API", 0, 0, with(remoteFlags, "listen", "agents", "task-queue"), (*app).serve},
+		{"man", "Other", "", "print the manual page", 0, 0, nil, (*app).man},
+		{"version", "Other", "", "print the version", 0, 0, nil, (*app).version},
+		{"help", "Other", "[COMMAND]", "show the help of all commands, or of one", 0, 2, nil, (*app).help},
+	}
+}
+
+func onRun(do runCommand) func(*app, context.Context, []string) error { return do.with((*app).find) }
+
+// onOpenRun is onRun for a function that needs an open one.
+func onOpenRun(do runCommand) func(*app, context.Context, []string) error {
+	return do.with((*app).findOpen)
+}
+
+type runCommand func(a *app, ctx context.Context, r *runs.Run, args []string) error
+
+func (do runCommand) with(find func(*app, context.Context, string) (*runs.Run, error)) func(*app, context.Context, []string) error {
+	return func(a *app, ctx context.Context, args []string) error {
+		r, err := find(a, ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return do(a, ctx, r, args[1:])
+	}
+}
+
+// groups are the commands that have commands of their own, with what the help says about them.
+var groups = map[string]string{"schedule": "start runs of a flow on a schedule"}
+
+func (c *command) usage() string { return strings.TrimSpace("starter " + c.name + " " + c.args) }
+
+func (c *command) outputs() []string {
+	if c.name == "validate" {
+		return []string{outputText, outputJSON, outputSARIF}
+	}
+	return []string{outputText, outputJSON, outputLines}
+}
+
+func (c *command) check(f *flags, args []string) error {
+	for _, name := range f.given {
+		if !slices.Contains(c.flags, name) {
+			return usage.Errorf("%s takes no flag -%s; list its flags with: starter %s -help", c.name, name, c.name)
+		}
+	}
+	switch {
+	case len(args) < c.least:
+		return usage.Errorf("%s: missing argument; usage: %s", c.name, c.usage())
+	case c.most >= 0 && len(args) > c.most:
+		return usage.Errorf("%s: unexpected argument %q; usage: %s", c.name, args[c.most], c.usage())
+	case !slices.Contains(c.outputs(), f.output):
+		return usage.Errorf("-output is %q, want one of %s", f.output, strings.Join(c.outputs(), ", "))
+	}
+	return nil
 }

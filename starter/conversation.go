@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,14 +9,13 @@ import (
 	"weft/activities/contract"
 	"weft/starter/follow"
 	"weft/starter/plaintext"
+	"weft/starter/progress"
 	"weft/starter/runs"
 	"weft/starter/usage"
 )
 
-// promptSign stands before each line that is typed.
 const promptSign = "> "
 
-// conversation is a conversation with a session on a terminal, line by line.
 type conversation struct {
 	app    *app
 	run    *runs.Run
@@ -33,17 +31,15 @@ type conversation struct {
 	events int64
 }
 
-// converse asks for a session's prompts on the terminal until Ctrl-D, or until the session ends.
 func (a *app) converse(ctx context.Context, id string) error {
 	r, err := a.findOpen(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	turns, err := r.Turns(ctx)
 	switch {
-	case errors.Is(err, runs.ErrSilent):
-		return fmt.Errorf("no worker answers for the session %q; start one for task queue %q, namespace %s at %s, with: bin/worker or make dev", id, r.Queue, r.Namespace, r.Address)
+	case runs.Is[*runs.NoAnswerError](err):
+		return err
 	case err != nil:
 		return usage.Errorf("the run %q takes no prompts: %v; a session is started with: %s-flow FILE -session", id, err, a.self())
 	}
@@ -68,19 +64,15 @@ func (a *app) converse(ctx context.Context, id string) error {
 	return t.converse(ctx)
 }
 
-// counted says how many turns there were.
 func counted(done, all int) string {
 	text := fmt.Sprintf("%d turns so far", done)
 	if done == 1 {
 		text = "1 turn so far"
 	}
-	if all > done {
-		text += ", and one is under way"
-	}
+	text += plaintext.If(all > done, ", and one is under way")
 	return text
 }
 
-// follow shows what happens in the session from now on.
 func (t *conversation) follow(ctx context.Context) {
 	t.report = &conversationReport{app: t.app, streams: t.app.onTerminal()}
 	t.f = t.app.followerWith(t.run, t.report)
@@ -93,11 +85,16 @@ func (t *conversation) follow(ctx context.Context) {
 	}()
 }
 
-// converse takes prompts, one turn after the other.
+func (t *conversation) locked(change func()) {
+	t.f.Lock()
+	defer t.f.Unlock()
+	change()
+}
+
 func (t *conversation) converse(ctx context.Context) error {
 	ticker := time.NewTicker(runs.TurnInterval)
 	defer ticker.Stop()
-	t.report.ask(t.f.Follower)
+	t.locked(t.report.ask)
 	for {
 		select {
 		case <-ctx.Done():
@@ -112,13 +109,13 @@ func (t *conversation) converse(ctx context.Context) error {
 				t.leave()
 				return nil
 			}
-			t.report.lineEntered(t.f.Follower)
+			t.locked(t.report.lineEntered)
 			if line = strings.TrimSpace(line); line != "" {
 				if err := t.turn(ctx, line); err != nil {
 					return err
 				}
 			}
-			t.report.ask(t.f.Follower)
+			t.locked(t.report.ask)
 		}
 	}
 }
@@ -152,7 +149,7 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 				lines = nil // it ends when the turn does
 				continue
 			}
-			t.report.lineEntered(t.f.Follower)
+			t.locked(t.report.lineEntered)
 			t.f.answer(ctx, strings.TrimSpace(line))
 		case out := <-came:
 			switch {
@@ -189,14 +186,14 @@ func (t *conversation) showOthers(ctx context.Context, mine string) {
 		if !o.Done() || o.N == 0 || t.shown[o.N] || mine != "" && o.ID == mine {
 			continue
 		}
-		t.report.reset(t.f.Follower)
+		t.locked(t.report.reset)
 		if len(o.Callbacks) > 0 {
 			t.app.say("turn %d, of what came back from %s:", o.N, plaintext.Line(strings.Join(o.Callbacks, ", "), 300))
 		} else {
 			t.app.say("turn %d, of another client:", o.N)
 		}
 		if t.conclude(o) == nil && mine == "" {
-			t.report.ask(t.f.Follower)
+			t.locked(t.report.ask)
 		}
 	}
 }
@@ -205,10 +202,10 @@ func (t *conversation) showOthers(ctx context.Context, mine string) {
 func (t *conversation) conclude(turn *contract.Turn) error {
 	t.shown[turn.N] = true
 	if turn.Status == contract.TurnCompleted {
-		t.report.finish(t.f.Follower, resultOf(turn))
+		t.locked(func() { t.report.finish(resultOf(turn)) })
 		return nil
 	}
-	t.report.newline(t.f.Follower)
+	t.locked(t.report.end)
 	err := t.app.concludeTurn(t.run.ID, turn)
 	if turn.Status == contract.TurnStopped {
 		return err
@@ -216,7 +213,6 @@ func (t *conversation) conclude(turn *contract.Turn) error {
 	return nil
 }
 
-// resultOf is a turn's result as text.
 func resultOf(t *contract.Turn) string {
 	switch {
 	case t.OmittedBytes > 0:
@@ -227,15 +223,13 @@ func resultOf(t *contract.Turn) string {
 	return string(t.ResultData)
 }
 
-// leave says how to come back.
 func (t *conversation) leave() {
-	t.report.newline(t.f.Follower)
+	t.locked(t.report.end)
 	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
 }
 
-// end says why nothing more can be said to the session.
 func (t *conversation) end(ctx context.Context, err error) error {
-	t.report.newline(t.f.Follower)
+	t.locked(t.report.end)
 	switch {
 	case ctx.Err() != nil:
 		t.leave()
@@ -245,4 +239,92 @@ func (t *conversation) end(ctx context.Context, err error) error {
 	}
 	t.app.say("the session has ended; its last result is in: %sresult %s", t.app.self(), t.run.Quoted())
 	return nil
+}
+
+// conversationReport shows a conversation: on standard output what the model says, while it does where that
+// is a terminal, and a line on standard error for what happens beside. A follower's mu guards it.
+type conversationReport struct {
+	app     *app
+	streams bool
+	// call and attempt name the answer that is shown, text is what was shown; whole is false if some of it was missed.
+	call    string
+	attempt int32
+	text    string
+	whole   bool
+	// open says that the last line on the terminal has no end yet, asking that it is the prompt's.
+	open, asking bool
+}
+
+func (s *conversationReport) ReadsText() bool { return s.streams }
+
+func (s *conversationReport) Notify(n progress.Notice) {
+	switch n.Event {
+	case progress.EventText:
+		// Sub-agents' answers are for the agent that asked them.
+		if !strings.Contains(n.Node, " › ") {
+			s.partial(n)
+		}
+	case progress.EventTool, progress.EventCall, progress.EventAttempt, progress.EventFailed, progress.EventRequest, progress.EventAnswered, progress.EventNote, progress.EventWarning:
+		s.end()
+		text := plaintext.If(n.Node != "", "%s  ", n.Node) + n.Text
+		s.app.say("  %s", text)
+	}
+}
+
+func (s *conversationReport) partial(n progress.Notice) {
+	if n.Call != s.call || n.Attempt != s.attempt {
+		s.end()
+		s.call, s.attempt, s.text, s.whole = n.Call, n.Attempt, "", true
+	}
+	s.whole = s.whole && !n.Skipped
+	if s.asking {
+		s.end()
+	}
+	s.text += n.Text
+	s.print(n.Text)
+}
+
+func (s *conversationReport) print(text string) {
+	if text != "" {
+		fmt.Fprint(s.app.stdout, plaintext.Lines(text))
+		s.open = !strings.HasSuffix(text, "\n")
+	}
+}
+
+func (s *conversationReport) end() {
+	switch {
+	case s.asking:
+		fmt.Fprintln(s.app.stderr)
+	case s.open:
+		fmt.Fprintln(s.app.stdout)
+	}
+	s.open, s.asking = false, false
+}
+
+// finish shows the rest of an answer, or all of it if something else was shown.
+func (s *conversationReport) finish(result string) {
+	rest, started := strings.CutPrefix(result, s.text)
+	if s.asking || s.text == "" || !s.whole || !started {
+		s.end()
+		rest = result
+	}
+	s.print(rest)
+	s.reset()
+}
+
+// reset forgets what was shown of an answer: all of it is shown again, below a line of its own.
+func (s *conversationReport) reset() {
+	s.end()
+	s.call, s.attempt, s.text, s.whole = "", 0, "", true
+}
+
+// lineEntered takes note of a line that was typed: the terminal has ended it.
+func (s *conversationReport) lineEntered() {
+	s.open, s.asking = false, false
+}
+
+func (s *conversationReport) ask() {
+	s.end()
+	fmt.Fprint(s.app.stderr, promptSign)
+	s.asking = true
 }

@@ -51,7 +51,6 @@ func main() {
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
 
-// app is one call of the command.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -61,6 +60,10 @@ type app struct {
 	args []string
 	// dev is what -dev has joined, or nil.
 	dev *dev.Dev
+	// cfg are the settings, once they are read.
+	cfg *config.Config
+	// connections are closed when the command has run.
+	connections []*runs.Connection
 	// mask knows the secrets of the settings, once they are read.
 	mask *mask.Mask
 	// secrets are those that stand in the flow's document.
@@ -70,13 +73,10 @@ type app struct {
 	quit  func(code int)
 }
 
-// exitCode is an exit code whose reason has been printed.
 type exitCode int
 
-// Error is never printed.
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// run picks and runs a command and gives the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	a.args = args
 	out := &checked{Writer: a.stdout}
@@ -96,7 +96,6 @@ type checked struct {
 	mask *mask.Mask
 }
 
-// Write writes, and keeps the first error.
 func (c *checked) Write(p []byte) (int, error) { return c.to(c.mask.Writer(c.Writer), p) }
 
 func (c *checked) to(w io.Writer, p []byte) (int, error) {
@@ -107,7 +106,6 @@ func (c *checked) to(w io.Writer, p []byte) (int, error) {
 	return n, err
 }
 
-// writeUnmasked prints bytes without masking them.
 func (a *app) writeUnmasked(p []byte) error {
 	out, ok := a.stdout.(*checked)
 	if !ok {
@@ -118,7 +116,6 @@ func (a *app) writeUnmasked(p []byte) error {
 	return err
 }
 
-// command reads a command line and runs the command that it names.
 func (a *app) command(ctx context.Context, args []string) int {
 	if len(args) == 0 {
 		args = []string{"help"}
@@ -126,21 +123,21 @@ func (a *app) command(ctx context.Context, args []string) int {
 	return a.exit(a.commandLine(a.do).Run(ctx, append([]string{"starter"}, args...)))
 }
 
-// do runs a command, with -dev on a Temporal that lives at least as long.
 func (a *app) do(ctx context.Context, cmd *command, args []string) error {
-	if a.flags.dev && a.needsTemporal(cmd) {
+	if a.flags.dev && (cmd.name != "graph" || a.flags.id != "") {
 		if err := a.joinDev(ctx); err != nil {
 			return err
 		}
 		defer a.dev.Close()
 	}
+	defer func() {
+		for _, c := range a.connections {
+			c.Client.Close()
+		}
+	}()
 	return cmd.run(a, ctx, args)
 }
 
-// needsTemporal reports whether a command that can do so works with a run this time.
-func (a *app) needsTemporal(cmd *command) bool { return cmd.name != "graph" || a.flags.id != "" }
-
-// exit prints an error, unless that is done, and gives its code.
 func (a *app) exit(err error) int {
 	if err == nil {
 		return exitOK
@@ -169,7 +166,6 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.mask.Writer(a.stderr), format+"\n", args...)
 }
 
-// settings says where settings come from.
 func (a *app) settings() config.Options {
 	o := config.Options{File: a.flags.config, Env: a.env, Flags: map[string]string{}}
 	if a.flags.taskQueue != "" {
@@ -178,8 +174,10 @@ func (a *app) settings() config.Options {
 	return o
 }
 
-// load reads the configuration with the flags that override it.
 func (a *app) load() (*config.Config, error) {
+	if a.cfg != nil {
+		return a.cfg, nil
+	}
 	cfg, err := config.Load(a.settings())
 	if err != nil {
 		return nil, err
@@ -191,5 +189,6 @@ func (a *app) load() (*config.Config, error) {
 	for _, w := range cfg.Warnings {
 		a.say("warning: %s", w)
 	}
+	a.cfg = cfg
 	return cfg, nil
 }

@@ -2,9 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"os"
+	"strings"
 
+	"golang.org/x/term"
+
+	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
+	"weft/starter/report"
+	"weft/starter/runs"
 )
 
 // newReport returns how a run is shown: as objects, as a table on a terminal, or as lines.
@@ -19,7 +29,6 @@ func (a *app) newReport() progress.Report {
 	return textReport{a}
 }
 
-// textReport prints a line per event.
 type textReport struct{ *app }
 
 func (r textReport) Notify(n progress.Notice) {
@@ -30,18 +39,12 @@ func (r textReport) Notify(n progress.Notice) {
 	r.say("%7.1fs  %-24s  %s", n.Seconds, n.Node, n.Text)
 }
 
-func (textReport) Close() {}
-
-// jsonReport prints an object per event.
 type jsonReport struct{ *app }
 
 func (r jsonReport) Notify(n progress.Notice) { r.object(n) }
 
 func (jsonReport) ReadsText() bool { return true }
 
-func (jsonReport) Close() {}
-
-// emit prints a value in the form of -output: as one object, as an object per entry, or as text.
 func emit[T any](a *app, whole any, entries []T, text func()) {
 	switch a.flags.output {
 	case outputJSON:
@@ -55,7 +58,14 @@ func emit[T any](a *app, whole any, entries []T, text func()) {
 	}
 }
 
-// object prints one object on one line, or spread where people may look at it.
+func (a *app) show(v any, text func()) {
+	if a.flags.asJSON() {
+		a.object(v)
+	} else {
+		text()
+	}
+}
+
 func (a *app) object(v any) {
 	var text bytes.Buffer
 	encode := json.NewEncoder(&text)
@@ -82,4 +92,99 @@ func (a *app) showsTable() bool {
 	term, _ := a.env.LookupEnv("TERM")
 	ci, _ := a.env.LookupEnv("CI")
 	return term != "" && term != "dumb" && ci == ""
+}
+
+// conclude prints the outcome of a closed run: the result, or why there is none.
+func (a *app) conclude(ctx context.Context, r *runs.Run) error {
+	var res contract.RunResult
+	if err := r.Client.GetWorkflow(ctx, r.ID, r.RunID).Get(ctx, &res); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return a.noResult(ctx, r, err)
+	}
+	if contract.ScriptedAll(res.Model) {
+		a.say("the result below comes from scripted answers, not from a model")
+	}
+	for _, m := range res.UnreadMessages {
+		a.say("unread: no model call has had the message %s", report.Unread(&m))
+	}
+	if a.flags.asJSON() {
+		a.object(res)
+		return nil
+	}
+	if res.ResultText == nil && res.ResultData == nil {
+		a.say("the session was stopped before its last turn had a result")
+		return nil
+	}
+	a.printResult(res.ResultText, res.ResultData)
+	return nil
+}
+
+// printResult prints a result: what is JSON stays JSON, and what holds no secret stays as it is.
+func (a *app) printResult(value *string, data []byte) {
+	text := string(data)
+	if value != nil {
+		text = *value
+	}
+	text = string(a.mask.JSON([]byte(text)))
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	_ = a.writeUnmasked([]byte(text))
+}
+
+func (a *app) noResult(ctx context.Context, r *runs.Run, err error) error {
+	end := r.Failure(ctx, err)
+	switch end.Status {
+	case runs.Terminated:
+		a.say("starter: run %s was %s", r.ID, plaintext.Line(end.Text, 1000))
+	case runs.Cancelled:
+		a.say("starter: run %s was cancelled", r.ID)
+	default:
+		a.explain(r.ID, &end.Failure)
+	}
+	if a.flags.asJSON() {
+		a.object(end)
+	}
+	if end.Status == runs.Cancelled || end.Status == runs.Terminated {
+		return exitCode(exitCancelled)
+	}
+	return exitCode(exitFailed)
+}
+
+func (a *app) explain(id string, f *contract.Failure) {
+	for _, line := range report.Failure(id, f) {
+		a.say("%s", line)
+	}
+}
+
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func (a *app) onTerminal() bool {
+	w := a.stdout
+	if c, ok := w.(*checked); ok {
+		w = c.Writer
+	}
+	return terminal(w)
+}
+
+// usualWidth and usualHeight are the size of a terminal that does not tell.
+const usualWidth, usualHeight = 80, 24
+
+// sizeOf gives a terminal's size, as it is each time: people resize theirs.
+func sizeOf(w io.Writer) func() (width, height int) {
+	return func() (width, height int) {
+		if f, ok := w.(*os.File); ok {
+			width, height, _ = term.GetSize(int(f.Fd()))
+		}
+		// The size may not be set.
+		if width <= 0 || height <= 0 {
+			width, height = usualWidth, usualHeight
+		}
+		return width, height
+	}
 }

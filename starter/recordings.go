@@ -5,7 +5,10 @@ import (
 	"fmt"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/starter/plaintext"
+	"weft/starter/recording"
+	"weft/starter/runs"
 	"weft/starter/usage"
 	"weft/worker/rehearse"
 	"weft/workflows/plan"
@@ -43,15 +46,10 @@ func (a *app) test(_ context.Context, args []string) error {
 	return nil
 }
 
-// recordings reads recordings, with the flow that is to be played in the place of theirs.
 func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 	var flow *contract.FlowRef
 	if a.flags.Flow != "" {
-		cfg, err := a.load()
-		if err != nil {
-			return nil, err
-		}
-		res, err := a.compile(cfg, a.flags.Flow, true)
+		res, err := a.compile(a.flags.Flow, true)
 		if err != nil {
 			return nil, err
 		}
@@ -78,29 +76,43 @@ func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 	return out, nil
 }
 
-// tested says what came of one recording.
 func tested(r *rehearse.Report) string {
 	if r.OK {
-		turns := ""
-		if r.Turns > 0 {
-			turns = fmt.Sprintf("%d turns, ", r.Turns)
-		}
+		turns := plaintext.If(r.Turns > 0, "%d turns, ", r.Turns)
 		return fmt.Sprintf("ok    %s: %d calls, %s%s\n", plaintext.Line(r.File, 500), r.Calls, turns, r.Status)
 	}
 	d := r.First
 	where := ""
 	if d.Node != "" {
 		where = fmt.Sprintf(", node %s, step %d", plaintext.Line(d.Node, 200), d.Step)
-		if d.FlowAt != "" {
-			where += " (" + plaintext.Line(d.FlowAt, 300) + ")"
-		}
+		where += plaintext.If(d.FlowAt != "", " (%s)", plaintext.Line(d.FlowAt, 300))
 	}
-	if d.Call != "" {
-		where += ", call " + plaintext.Line(d.Call, 300)
-	}
+	where += plaintext.If(d.Call != "", ", call %s", plaintext.Line(d.Call, 300))
 	text := fmt.Sprintf("FAIL  %s:%d: %s%s\n  expected: %s\n  got:      %s\n", plaintext.Line(d.File, 500), d.Line, d.What, where, plaintext.Line(d.Expected, 700), plaintext.Line(d.Got, 700))
-	if r.Others > 0 {
-		text += fmt.Sprintf("  and %d more behind it\n", r.Others)
-	}
+	text += plaintext.If(r.Others > 0, "  and %d more behind it\n", r.Others)
 	return text
+}
+
+func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
+	if r.Open() {
+		return notClosed(ctx, r)
+	}
+	raw, warnings, err := recording.Record(ctx, history.From(r.Client), r.ID, r.RunID, a.mask)
+	for _, w := range warnings {
+		a.say("warning: %s", w)
+	}
+	if err != nil {
+		return err
+	}
+	return a.writeUnmasked(raw)
+}
+
+func notClosed(ctx context.Context, r *runs.Run) error {
+	for e, err := range history.NewTail(r.Client, history.Run{Workflow: &history.Workflow{ID: r.ID}, RunID: r.RunID}).Events(ctx) {
+		if s, ok := e.Data.(*history.Started); err == nil && ok && s.IsSession() {
+			return usage.Errorf("the session %q is still open; a recording is made of a whole one: end it with starter stop %s, then record it", r.ID, r.Quoted())
+		}
+		break
+	}
+	return usage.Errorf("the run %q has not ended; a recording is made of a whole run: wait for it with starter follow %s, or end it with starter cancel %s", r.ID, r.Quoted(), r.Quoted())
 }

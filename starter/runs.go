@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,8 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"weft/activities/contract"
-	"weft/starter/history"
+	"weft/starter/plaintext"
+	"weft/starter/report"
 	"weft/starter/runs"
 	"weft/starter/usage"
 	"weft/worker/config"
@@ -23,10 +25,11 @@ func (a *app) connect(ctx context.Context, cfg *config.Config) (*runs.Connection
 	}
 	note := func(err error) { a.say("warning: not all of the history can be read: %v", err) }
 	t.Client = t.Codec.Reader(t.Client, t.Store.Fetch, note)
-	return &runs.Connection{Temporal: t, Starter: a.self(), Caught: a.caught}, nil
+	c := &runs.Connection{Temporal: t, Starter: a.self(), Caught: a.caught}
+	a.connections = append(a.connections, c)
+	return c, nil
 }
 
-// remote reads the configuration and connects to Temporal.
 func (a *app) remote(ctx context.Context) (*runs.Connection, error) {
 	cfg, err := a.load()
 	if err != nil {
@@ -35,25 +38,18 @@ func (a *app) remote(ctx context.Context) (*runs.Connection, error) {
 	return a.connect(ctx, cfg)
 }
 
-// find connects and looks for a run. The caller closes the client.
 func (a *app) find(ctx context.Context, id string) (*runs.Run, error) {
 	c, err := a.remote(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.Find(ctx, id)
-	if err != nil {
-		c.Client.Close()
-	}
-	return r, err
+	return c.Find(ctx, id)
 }
 
-// findOpen connects and looks for a run that is open. The caller closes the client.
 func (a *app) findOpen(ctx context.Context, id string) (*runs.Run, error) {
 	r, err := a.find(ctx, id)
 	if err == nil && !r.Open() {
 		err = usage.Errorf("%s", r.Closed(ctx))
-		r.Client.Close()
 	}
 	return r, err
 }
@@ -86,13 +82,11 @@ func (a *app) whileSilent(ctx context.Context, r *runs.Run) (answered func()) {
 	return func() { cancel(); <-done }
 }
 
-// reported asks a run's worker for its status, and prints a line if none is there to answer.
 func (a *app) reported(ctx context.Context, r *runs.Run) (*contract.Status, error) {
 	defer a.whileSilent(ctx, r)()
 	return r.Reported(ctx)
 }
 
-// follow follows a run that somebody started, from its first event.
 func (a *app) follow(ctx context.Context, r *runs.Run, _ []string) error {
 	if a.dev != nil && r.Open() {
 		if err := a.dev.EnsureWorker(ctx, r.Connection, r.Queue); err != nil {
@@ -102,7 +96,6 @@ func (a *app) follow(ctx context.Context, r *runs.Run, _ []string) error {
 	return a.newFollower(r).toTheEnd(ctx)
 }
 
-// result prints the result of a closed run, or of the last turn of an open session.
 func (a *app) result(ctx context.Context, r *runs.Run, _ []string) error {
 	if !r.Open() {
 		return a.conclude(ctx, r)
@@ -116,11 +109,7 @@ func (a *app) result(ctx context.Context, r *runs.Run, _ []string) error {
 	return fmt.Errorf("the run %q has no result yet; wait for it with: %sfollow %s", r.ID, a.self(), r.Quoted())
 }
 
-// cancel requests the cancellation of a run.
 func (a *app) cancel(ctx context.Context, r *runs.Run, _ []string) error {
-	if !r.Open() {
-		return usage.Errorf("the run %q is already closed: %s", r.ID, history.StatusName(r.Status))
-	}
 	if err := r.Client.CancelWorkflow(ctx, r.ID, r.RunID); err != nil {
 		return fmt.Errorf("cancel the run %q: %w", r.ID, err)
 	}
@@ -130,16 +119,119 @@ func (a *app) cancel(ctx context.Context, r *runs.Run, _ []string) error {
 
 // terminate ends a run at once: nothing of it runs any more, not even what would clean up.
 func (a *app) terminate(ctx context.Context, r *runs.Run, _ []string) error {
-	if !r.Open() {
-		return usage.Errorf("the run %q is already closed: %s", r.ID, history.StatusName(r.Status))
-	}
-	reason := a.flags.reason
-	if reason == "" {
-		reason = "starter terminate"
-	}
-	if err := r.Client.TerminateWorkflow(ctx, r.ID, r.RunID, reason); err != nil {
+	if err := r.Client.TerminateWorkflow(ctx, r.ID, r.RunID, cmp.Or(a.flags.reason, "starter terminate")); err != nil {
 		return fmt.Errorf("terminate the run %q: %w", r.ID, err)
 	}
 	a.say("terminated %s; see what it did with: %stranscript %s", r.ID, a.self(), r.Quoted())
+	return nil
+}
+
+func (a *app) requests(ctx context.Context, r *runs.Run, _ []string) error {
+	list := []runs.Request{}
+	if r.Open() {
+		st, err := a.reported(ctx, r)
+		if err != nil {
+			return err
+		}
+		for i := range st.Requests {
+			list = append(list, r.Request("", &st.Requests[i], time.Now()))
+		}
+	} else {
+		a.say("%s", r.Closed(ctx))
+	}
+	emit(a, list, list, func() {
+		for i := range list {
+			if i > 0 {
+				fmt.Fprintln(a.stdout)
+			}
+			report.Request(a.stdout, &list[i])
+		}
+		if len(list) == 0 && r.Open() {
+			a.say("the run %q has no open requests", r.ID)
+		}
+	})
+	return nil
+}
+
+func (a *app) list(ctx context.Context, _ []string) error {
+	if a.flags.waiting && a.flags.all {
+		return usage.Errorf("-waiting and -all cannot be combined: closed runs wait for nothing")
+	}
+	c, err := a.remote(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := runs.Filter{Flow: a.flags.name, Status: a.flags.status, Closed: a.flags.all, Limit: a.flags.limit}
+	if a.flags.waiting {
+		return a.waiting(ctx, c, wanted)
+	}
+	all, more, err := c.List(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	emit(a, all, all, func() { a.table(all) })
+	if more {
+		a.sayMore()
+	}
+	return nil
+}
+
+func (a *app) sayMore() {
+	a.say("there are more; see them with: -limit %d, or -limit 0 for all", a.flags.limit*4)
+}
+
+func (a *app) table(all []runs.Summary) {
+	if len(all) > 0 {
+		report.Runs(a.stdout, all)
+		return
+	}
+	what := "open runs; -all lists those that have ended too"
+	if a.flags.all || a.flags.status != "" {
+		what = "runs"
+	}
+	if a.flags.name != "" || a.flags.status != "" {
+		what = "such " + what
+	}
+	a.say("there are no %s", what)
+}
+
+// waiting prints what open runs wait for, the longest waits first in each run.
+func (a *app) waiting(ctx context.Context, c *runs.Connection, wanted runs.Filter) error {
+	if !a.flags.has("limit") {
+		wanted.Limit = 0
+	}
+	all, more, err := c.List(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	box := c.Requests(ctx, all)
+	entries := make([]any, 0, len(box.Requests)+len(box.Silent))
+	for _, q := range box.Requests {
+		entries = append(entries, q)
+	}
+	for _, s := range box.Silent {
+		entries = append(entries, s)
+	}
+	emit(a, box, entries, func() {
+		if len(box.Requests) == 0 {
+			a.say("no open run waits for an answer")
+			return
+		}
+		report.Requests(a.stdout, box.Requests)
+	})
+	for i, s := range box.Silent {
+		if i == runs.MaxConcurrent {
+			a.say("no answer: %d more runs; -output json names them", len(box.Silent)-i)
+			break
+		}
+		a.say("no answer: %s", plaintext.Line(s.Error, 1000))
+	}
+	if more {
+		a.say("only the %d youngest runs were asked; leave out -limit to ask all", wanted.Limit)
+	}
+	if len(box.Silent) > 0 {
+		a.say("starter: of %d open runs %d did not answer; what they wait for is not in the list", len(all), len(box.Silent))
+		return exitCode(exitFailed)
+	}
 	return nil
 }

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"os"
 	"strings"
 
 	"weft/activities/contract"
+	"weft/starter/follow"
 	"weft/starter/plaintext"
+	"weft/starter/progress"
 	"weft/starter/runs"
 	"weft/starter/usage"
 )
@@ -27,7 +32,6 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Client.Close()
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	done := a.whileSilent(ctx, r)
@@ -40,46 +44,30 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	case err != nil:
 		return a.refused(ctx, r, contract.UpdatePrompt, err)
 	case a.flags.detach:
-		if a.flags.asJSON() {
-			a.object(map[string]string{"run": r.ID, "id": in.ID, "status": contract.TurnQueued})
-		} else {
-			_ = a.writeUnmasked([]byte(in.ID + "\n"))
-		}
+		a.show(map[string]string{"run": r.ID, "id": in.ID, "status": contract.TurnQueued}, func() { _ = a.writeUnmasked([]byte(in.ID + "\n")) })
 		return nil
 	}
 	return a.concludeTurn(r.ID, t)
 }
 
-// newTurnID returns an id for a prompt.
 func newTurnID() string { return "turn-" + strings.ToLower(rand.Text()[:12]) }
 
-// nextPrompt is the prompt of the flags, with its images and an id.
 func (a *app) nextPrompt() (in contract.PromptInput, err error) {
-	in = contract.PromptInput{ID: a.flags.key, By: a.by()}
+	in = contract.PromptInput{ID: cmp.Or(a.flags.key, newTurnID()), By: a.by()}
 	if in.Prompt, err = a.reader().Text("-prompt", a.flags.prompt); err != nil {
 		return in, err
 	}
 	if in.Prompt == "" {
 		return in, usage.Errorf("-prompt is empty, want a text")
 	}
-	if in.ID == "" {
-		in.ID = newTurnID()
-	}
 	in.Images, err = a.reader().Images(a.flags.Images)
 	return in, err
 }
 
-// stop closes a session.
-func (a *app) stop(ctx context.Context, args []string) error {
-	r, err := a.findOpen(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	defer r.Client.Close()
+func (a *app) stop(ctx context.Context, r *runs.Run, _ []string) error {
 	return a.send(ctx, r, contract.UpdateCloseSession, "", contract.CloseSessionInput{Reason: a.flags.reason, By: a.by()})
 }
 
-// concludeTurn prints a turn's result, or why it has none.
 func (a *app) concludeTurn(id string, t *contract.Turn) error {
 	if a.flags.asJSON() {
 		a.object(struct {
@@ -98,4 +86,136 @@ func (a *app) concludeTurn(id string, t *contract.Turn) error {
 		a.printResult(t.ResultText, t.ResultData)
 	}
 	return nil
+}
+
+// canChat reports whether answers can be typed: text goes to a terminal, and comes from one.
+func (a *app) canChat() bool {
+	f, ok := a.stdin.(*os.File)
+	return ok && !a.flags.asJSON() && terminal(f) && terminal(a.stderr)
+}
+
+// typedLines reads lines from the terminal until Ctrl-D. Only a line ends a read, so that the goroutine
+// may outlive ctx.
+func (a *app) typedLines(ctx context.Context) <-chan string {
+	stayInBackground()
+	lines := make(chan string)
+	go func() {
+		defer a.caught()
+		defer close(lines)
+		for in := bufio.NewScanner(a.stdin); in.Scan(); {
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// chat sends each typed line as the answer to the oldest open question, once there was one.
+func (f *follower) chat(ctx context.Context) {
+	if !f.app.canChat() {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-f.Asked():
+	}
+	f.Once("chat", "type the answer here, in one line, or use the command")
+	lines := f.app.typedLines(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case line, open := <-lines:
+			if !open {
+				lines = nil // it ends when the run does
+				continue
+			}
+			f.answer(ctx, strings.TrimSpace(line))
+		}
+	}
+}
+
+func (f *follower) answer(ctx context.Context, line string) {
+	f.Lock()
+	if l, ok := f.Report.(*progress.Live); ok {
+		l.Entered()
+	}
+	f.Unlock()
+	oldest := f.OldestQuestion()
+	if oldest == nil && line != "" {
+		f.Notify(progress.Notice{Event: progress.EventNote}, "no open question; send the run a message with: %smessage %s TEXT", f.app.self(), f.run.Quoted())
+	}
+	if oldest == nil || line == "" {
+		return
+	}
+	_, err := f.run.Update(ctx, contract.RequestMessage, contract.MessageAnswer{ID: oldest.ID, Text: line, By: f.app.by()})
+	if err != nil && ctx.Err() == nil {
+		f.Notify(progress.Notice{Event: progress.EventNote}, "the answer was rejected: %s", plaintext.Line(contract.FailureOf(err).Error(), 500))
+	}
+}
+
+type follower struct {
+	*follow.Follower
+	app *app
+	run *runs.Run
+}
+
+func (a *app) newFollower(r *runs.Run) *follower { return a.followerWith(r, a.newReport()) }
+
+func (a *app) followerWith(r *runs.Run, to progress.Report) *follower {
+	return &follower{Follower: follow.New(r, to), app: a, run: r}
+}
+
+func (f *follower) toTheEnd(ctx context.Context) error {
+	ctx, stop := f.app.interruptible(ctx)
+	defer stop()
+	last, err := f.Follow(ctx, f.chat)
+	f.Close()
+	if err == nil {
+		err = f.concludeLast(ctx, last)
+	}
+	if ctx.Err() != nil {
+		return f.detached()
+	}
+	return err
+}
+
+func (f *follower) concludeLast(ctx context.Context, runID string) error {
+	last := *f.run
+	last.RunID = runID
+	return f.app.conclude(ctx, &last)
+}
+
+func (f *follower) detached() error {
+	f.app.say("%s", f.app.detachedText(f.run.ID))
+	return exitCode(exitDetached)
+}
+
+func (f *follower) toTurn(ctx context.Context, n int) error {
+	ctx, stop := f.app.interruptible(ctx)
+	defer stop()
+	following, leave := context.WithCancel(ctx)
+	defer leave()
+	var turn *contract.Turn
+	last, err := f.Follow(following, f.chat, func(ctx context.Context) {
+		if turn = f.run.AwaitTurn(ctx, func(t *contract.Turn) bool { return t.N == n }); turn != nil {
+			leave()
+		}
+	})
+	f.Close()
+	switch {
+	case turn != nil:
+		self, id := f.app.self(), f.run.Quoted()
+		f.app.say("the session is open; go on with: %sresume %s -prompt TEXT, or without -prompt on a terminal; end it with: %sstop %s", self, id, self, id)
+		return f.app.concludeTurn(f.run.ID, turn)
+	case ctx.Err() != nil:
+		return f.detached()
+	case err != nil:
+		return err
+	}
+	return f.concludeLast(ctx, last)
 }

@@ -8,19 +8,21 @@ import (
 	"fmt"
 	"strings"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
 	"weft/specadapter"
 	"weft/specadapter/inputs"
+	"weft/starter/compare"
+	"weft/starter/fork"
+	"weft/starter/history"
 	"weft/starter/input"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/starter/runs"
+	"weft/starter/runtree"
 	"weft/starter/usage"
-	"weft/worker/config"
 )
 
 // start runs a flow. All that the caller gave is checked before a server is needed.
@@ -36,7 +38,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	in, err := a.input(ctx, cfg)
+	in, err := a.input(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,19 +52,11 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Client.Close()
 	id := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name))
 	a.setStage(fmt.Sprintf("check whether the run was started with: %sstatus %s", a.self(), plaintext.ShellQuote(id)))
-	run, err := c.Start(ctx, client.StartWorkflowOptions{
-		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority(),
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-	}, in)
-	if runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err) {
-		return usage.Errorf("a run with the id %q is already open; follow it with: %sfollow %s, or choose another -id", id, a.self(), plaintext.ShellQuote(id))
-	}
+	run, err := a.launch(ctx, c, client.StartWorkflowOptions{ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority()}, in)
 	if err != nil {
-		return fmt.Errorf("start the run %q: %w", id, err)
+		return err
 	}
 	a.setStage(a.detachedText(id))
 	started := fmt.Sprintf("run: %s (task queue %s, namespace %s at %s)", id, cfg.TaskQueue, c.Namespace, c.Address)
@@ -71,7 +65,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		a.detached(id)
 		return nil
 	}
-	f := a.newFollower(c.Started(run, cfg.TaskQueue))
+	f := a.newFollower(run)
 	f.Notify(progress.Notice{Event: progress.EventRun, Run: id}, "%s", started)
 	if in.Model != "" {
 		f.Model(in.Model)
@@ -82,21 +76,30 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	return f.toTheEnd(ctx)
 }
 
-// detached prints the id of a run that is not followed.
-func (a *app) detached(id string) {
-	if a.flags.asJSON() {
-		a.object(map[string]string{"status": "running", "run": id})
-	} else {
-		_ = a.writeUnmasked([]byte(id + "\n"))
+func (a *app) launch(ctx context.Context, c *runs.Connection, o client.StartWorkflowOptions, in *contract.RunInput) (*runs.Run, error) {
+	run, err := c.Start(ctx, o, in)
+	switch {
+	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
+		return nil, usage.Errorf("a run with the id %q is already open; follow it with: %sfollow %s, or choose another -id", o.ID, a.self(), plaintext.ShellQuote(o.ID))
+	case err != nil:
+		return nil, fmt.Errorf("start the run %q: %w", o.ID, err)
 	}
+	return run, nil
+}
+
+func (a *app) detached(id string) {
+	a.show(map[string]string{"status": "running", "run": id}, func() { _ = a.writeUnmasked([]byte(id + "\n")) })
 	a.say("%s", a.detachedText(id))
 }
 
-// reader reads files and standard input.
 func (a *app) reader() *input.Reader { return &input.Reader{Stdin: a.stdin, Say: a.say} }
 
 // examine reads a flow, to run it or just to look at it. It prints nothing.
-func (a *app) examine(cfg *config.Config, file string, starting bool) (*input.Document, error) {
+func (a *app) examine(file string, starting bool) (*input.Document, error) {
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
 	o := cfg.Reading(a.flags.dialect, a.flags.profile)
 	o.Starting = starting
 	if a.flags.dev {
@@ -106,8 +109,8 @@ func (a *app) examine(cfg *config.Config, file string, starting bool) (*input.Do
 }
 
 // compile reads a flow and prints its diagnostics. An error among them is exit code 2.
-func (a *app) compile(cfg *config.Config, file string, starting bool) (*specadapter.Result, error) {
-	d, err := a.examine(cfg, file, starting)
+func (a *app) compile(file string, starting bool) (*specadapter.Result, error) {
+	d, err := a.examine(file, starting)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +123,6 @@ func (a *app) compile(cfg *config.Config, file string, starting bool) (*specadap
 	return d.Result, nil
 }
 
-// model returns the model that the caller names, by flag or WEFT_MODEL.
 func (a *app) model() (string, error) {
 	model := a.flags.model
 	if model == "" {
@@ -129,9 +131,8 @@ func (a *app) model() (string, error) {
 	return input.Model(model, a.flags.Script != "")
 }
 
-// input puts together what the run needs. A wrong flow does not hide what is wrong with the rest.
-func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput, error) {
-	res, flowErr := a.compile(cfg, a.flags.Flow, true)
+func (a *app) input(ctx context.Context) (*contract.RunInput, error) {
+	res, flowErr := a.compile(a.flags.Flow, true)
 	dialect := ""
 	if res != nil {
 		dialect = res.Flow.Dialect
@@ -170,7 +171,6 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 	return in, nil
 }
 
-// mismatch is the error of input that does not match what the flow declares.
 func (a *app) mismatch(err error) error {
 	e, ok := errors.AsType[*inputs.Invalid](err)
 	if a.flags.asJSON() && (ok || runs.Is[*inputs.MissingConfig](err)) {
@@ -187,4 +187,79 @@ func (a *app) mismatch(err error) error {
 		lines = append(lines, "  "+p.Path+": "+p.Message)
 	}
 	return usage.Error{Text: strings.Join(lines, "\n")}
+}
+
+func (a *app) fork(ctx context.Context, args []string) error {
+	if a.flags.from == "" {
+		return usage.Errorf("missing -from; usage: starter fork ID -from NODE")
+	}
+	set, err := input.Pairs("-set", a.flags.sets)
+	if err := errors.Join(err, runs.CheckID(a.flags.id), a.flags.checkPair()); err != nil {
+		return usage.Error{Text: err.Error()}
+	}
+	r, err := a.find(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	old, err := runtree.Read(ctx, history.From(r.Client), r.ID, r.RunID)
+	if err != nil {
+		return err
+	}
+	o, err := a.forkOptions()
+	if err != nil {
+		return err
+	}
+	o.Set = set
+	in, err := fork.Input(ctx, r, old, *o)
+	if err != nil {
+		return err
+	}
+	id := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name))
+	run, err := a.launch(ctx, r.Connection, client.StartWorkflowOptions{ID: id, TaskQueue: cmp.Or(a.flags.taskQueue, r.Queue), Priority: a.flags.inheritedPriority(r.Priority)}, in)
+	if err != nil {
+		return err
+	}
+	if k := in.Fork; k != nil {
+		a.say("fork: %s continues from %s#%d of %s with %d recorded executions", id, plaintext.Line(k.Node, 200), k.Step, args[0], len(k.Executions))
+	} else {
+		a.say("fork: %s restarts %s with the same input", id, args[0])
+	}
+	if a.flags.detach {
+		a.detached(id)
+		return nil
+	}
+	return a.followFork(ctx, r, run)
+}
+
+func (a *app) forkOptions() (*fork.Options, error) {
+	o := &fork.Options{From: a.flags.from, File: a.flags.Flow, MaxSteps: a.flags.maxSteps, Say: a.say}
+	var err error
+	if a.flags.Flow != "" {
+		if o.Flow, err = a.compile(a.flags.Flow, true); err != nil {
+			return nil, err
+		}
+	}
+	if o.Script, err = a.reader().Script(a.flags.Script); err != nil {
+		return nil, err
+	}
+	if a.flags.model != "" || o.Script != nil {
+		if o.Model, err = a.model(); err != nil {
+			return nil, err
+		}
+	}
+	o.Override, err = input.Pairs("-override", a.flags.overrides)
+	return o, err
+}
+
+func (a *app) followFork(ctx context.Context, old, run *runs.Run) error {
+	ended := a.newFollower(run).toTheEnd(ctx)
+	if code, ok := errors.AsType[exitCode](ended); ok && code == exitDetached {
+		return ended
+	}
+	if table, err := compared(ctx, old.Connection, old.ID, run.ID); err == nil && !a.flags.asJSON() {
+		fmt.Fprint(a.mask.Writer(a.stderr), compare.Text(table))
+	} else {
+		a.say("compare them with: starter compare %s %s", old.Quoted(), run.Quoted())
+	}
+	return ended
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"weft/starter/follow"
 	"weft/starter/progress"
 	"weft/tests/programs"
 )
@@ -45,7 +44,7 @@ func TestAloud(t *testing.T) {
 			for _, n := range tc.heard {
 				s.Notify(n)
 			}
-			s.finish(&follow.Follower{}, tc.result)
+			s.finish(tc.result)
 			if out.String() != tc.want {
 				t.Errorf("%q, want %q", out.String(), tc.want)
 			}

@@ -14,7 +14,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// request finds or begins a request.
 func (l *Reader) request(id, kind string) *Request {
 	r := l.byID[id]
 	if r == nil {
@@ -26,7 +25,6 @@ func (l *Reader) request(id, kind string) *Request {
 	return r
 }
 
-// announced takes a request as it was written down.
 func (l *Reader) announced(q *contract.Request, at time.Time) {
 	r := l.request(q.ID, q.Kind)
 	if r.Asked != "" {
@@ -75,12 +73,11 @@ func (r *Request) bind(contents []string) bool {
 	return false
 }
 
-// sent takes an answer, or a message that answers nothing.
 func (l *Reader) sent(m *history.Message, x *Answer) {
 	kind := m.Name
 	raw, ok := m.JSON()
 	if !ok {
-		l.out.Incomplete = join(l.out.Incomplete, "an answer is encoded, and cannot be read here")
+		l.Lacks("an answer is encoded, and cannot be read here")
 		return
 	}
 	var body struct {
@@ -130,7 +127,6 @@ func (l *Reader) Trail() *Trail {
 	return &l.out
 }
 
-// first is the earliest time that is known of a request.
 func (r *Request) first() time.Time {
 	switch {
 	case r.AskedAt != nil:
@@ -177,7 +173,6 @@ func (l *Reader) explain(r *Request) {
 	}
 }
 
-// kindOf is the kind of a request by what its id has behind the execution.
 func kindOf(rest string) string {
 	switch what, _, _ := strings.Cut(rest, "/"); {
 	case strings.Contains(rest, "~"):
@@ -190,7 +185,6 @@ func kindOf(rest string) string {
 	return contract.RequestMessage
 }
 
-// question looks for the text of a question: the node's, or what an agent said last.
 func (l *Reader) question(r *Request, node string) {
 	if l.flow != nil {
 		if n := l.flow.Node(node); n != nil && n.Ask != nil && r.bind([]string{n.Ask.Text}) {
@@ -268,7 +262,6 @@ func (l *Reader) repeated() {
 	}
 }
 
-// remembered adds the calls of a message of the tool that a request was about.
 func (l *Reader) remembered(r *Request, s *agentMessage) {
 	for i, call := range s.message.Calls {
 		name := s.exec + "/confirm/" + s.turn + "." + strconv.Itoa(i+1)

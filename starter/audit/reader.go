@@ -12,6 +12,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
+	"weft/starter/usage"
 	"weft/workflows/plan"
 )
 
@@ -35,14 +37,12 @@ type Reader struct {
 	unsettled []*time.Time
 }
 
-// agentMessage is a message of an agent: exec and turn name the call, at is when the run received it.
 type agentMessage struct {
 	exec, turn string
 	message    *contract.Message
 	at         *time.Time
 }
 
-// failedCall is a call of the root's that failed.
 type failedCall struct {
 	failure *contract.Failure
 	at      *time.Time
@@ -53,14 +53,6 @@ func NewReader(id string) *Reader {
 	return &Reader{out: Trail{Run: id, Requests: []*Request{}}, byID: map[string]*Request{}, failed: map[string]failedCall{}}
 }
 
-// PartError is the error for a run that is a part of another: that one has the requests.
-type PartError struct{ Run, Root string }
-
-// Error names both.
-func (e *PartError) Error() string {
-	return fmt.Sprintf("%q is a part of the run %q, which has its requests", e.Run, e.Root)
-}
-
 // Read reads a run, and before it what it continued.
 func (l *Reader) Read(ctx context.Context, from history.Source, run string) error {
 	for e, err := range history.ReadAlone(ctx, from, l.out.Run, run) {
@@ -68,14 +60,13 @@ func (l *Reader) Read(ctx context.Context, from history.Source, run string) erro
 			return err
 		}
 		if s, ok := e.Data.(*history.Started); ok && s.Parent != "" {
-			return &PartError{l.out.Run, s.Parent}
+			return usage.Errorf("%q is a part of another run, which has its requests; use: starter audit %s", l.out.Run, plaintext.ShellQuote(s.Parent))
 		}
 		l.event(&e)
 	}
 	return nil
 }
 
-// event takes what an event adds.
 func (l *Reader) event(e *history.Event) {
 	at := e.Time
 	switch d := e.Data.(type) {
@@ -120,7 +111,6 @@ func (l *Reader) nextTask() *time.Time {
 	return t
 }
 
-// started takes the flow, and the requests that the run before had.
 func (l *Reader) started(s *history.Started, at time.Time) {
 	if l.out.StartedAt.IsZero() {
 		l.out.StartedAt = at
@@ -160,7 +150,6 @@ func (l *Reader) started(s *history.Started, at time.Time) {
 	}
 }
 
-// completed takes the result of a call of the root's own.
 func (l *Reader) completed(c *history.CallCompleted) {
 	switch out := c.Result.(type) {
 	case *contract.ModelResult:
@@ -176,7 +165,6 @@ func (l *Reader) completed(c *history.CallCompleted) {
 	}
 }
 
-// digits returns those that a text begins with.
 func digits(s string) string {
 	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
 }
@@ -198,7 +186,6 @@ func (l *Reader) replied(reply *contract.Reply, at time.Time) {
 	}
 }
 
-// received takes an answer, or a request of a run below.
 func (l *Reader) received(e *history.Event, m *history.Message) {
 	x := &Answer{Identity: m.Identity, Via: "signal", Event: e.ID, Time: e.Time}
 	if m.Update {
@@ -222,7 +209,6 @@ func (l *Reader) received(e *history.Event, m *history.Message) {
 	}
 }
 
-// updated takes the outcome of an Update.
 func (l *Reader) updated(u *history.UpdateCompleted, at time.Time) {
 	for _, r := range l.out.Requests {
 		for i := range r.Answers {
@@ -237,7 +223,6 @@ func (l *Reader) updated(u *history.UpdateCompleted, at time.Time) {
 	}
 }
 
-// settled says what became of an answer.
 func (l *Reader) settled(r *Request, x *Answer, taken bool, at time.Time) {
 	switch {
 	case !taken:
@@ -275,4 +260,9 @@ func (l *Reader) AddOpen(st *contract.Status) {
 }
 
 // Lacks notes what the trail lacks.
-func (l *Reader) Lacks(what string) { l.out.Incomplete = join(l.out.Incomplete, what) }
+func (l *Reader) Lacks(what string) {
+	if l.out.Incomplete != "" {
+		what = l.out.Incomplete + "; " + what
+	}
+	l.out.Incomplete = what
+}

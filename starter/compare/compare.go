@@ -4,12 +4,15 @@ package compare
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/runtree"
 )
 
@@ -89,7 +92,6 @@ func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
 	return out
 }
 
-// givenText is the text of a result that a fork was given.
 func givenText(k *contract.ForkedFrom, sha string) string {
 	for _, raw := range k.Content {
 		if contract.SHA(raw) == sha {
@@ -113,7 +115,6 @@ func (t *Table) complete(sources [2]string) {
 	}
 }
 
-// spentBy sums up a run and all below it.
 func spentBy(t *runtree.Tree) Total {
 	root, used := t.Root(), t.Usage()
 	out := Total{Status: history.StatusName(root.Status), Calls: used.Calls, Input: used.Input, Output: used.Output}
@@ -124,4 +125,37 @@ func spentBy(t *runtree.Tree) Total {
 		out.Text, out.Data = r.ResultText, r.ResultData
 	}
 	return out
+}
+
+// Text shows two runs: a block for each execution, with a line for each run.
+func Text(v *Table) string {
+	var b strings.Builder
+	width := max(len(plaintext.Lines(v.Runs[0])), len(plaintext.Lines(v.Runs[1])))
+	line := func(side int, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, plaintext.Lines(v.Runs[side]), fmt.Sprintf(format, args...))
+	}
+	for _, row := range v.Nodes {
+		fmt.Fprintf(&b, "%s\n", plaintext.Line(row.Execution, 200))
+		for side, s := range row.Sides {
+			switch {
+			case s == nil:
+				line(side, "did not run")
+			case s.Given:
+				line(side, "given in place of the other run's  %s", plaintext.Line(s.Text, 200))
+			case s.Recorded:
+				line(side, "taken from the other run")
+			default:
+				line(side, "%6d + %5d tokens %7.1f s  %s", s.Input, s.Output, s.Seconds, plaintext.Line(s.Text, 200))
+			}
+		}
+	}
+	b.WriteString("all\n")
+	for side, t := range v.Total {
+		text := string(t.Data)
+		if t.Text != nil {
+			text = *t.Text
+		}
+		line(side, "%6d + %5d tokens %7.1f s  %s, %d model calls: %s", t.Input, t.Output, t.Seconds, t.Status, t.Calls, plaintext.Line(text, 300))
+	}
+	return b.String()
 }

@@ -6,10 +6,12 @@
 package dev
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -36,7 +38,7 @@ type Options struct {
 	Settings config.Options
 	// Say prints a line for people.
 	Say func(format string, args ...any)
-	// Connect connects to Temporal.
+	// Connect connects to Temporal until the command ends.
 	Connect func(context.Context, *config.Config) (*runs.Connection, error)
 	// Interruptible returns a context that Ctrl-C cancels.
 	Interruptible func(context.Context) (context.Context, func())
@@ -56,13 +58,11 @@ type Dev struct {
 	locks []*os.File
 }
 
-// overlay is an environment in which some variables have other values.
 type overlay struct {
 	config.Env
 	over map[string]string
 }
 
-// LookupEnv returns a variable.
 func (o overlay) LookupEnv(name string) (string, bool) {
 	if v, ok := o.over[name]; ok {
 		return v, v != ""
@@ -70,7 +70,6 @@ func (o overlay) LookupEnv(name string) (string, bool) {
 	return o.Env.LookupEnv(name)
 }
 
-// Environ returns all variables.
 func (o overlay) Environ() []string {
 	var out []string
 	for _, pair := range o.Env.Environ() {
@@ -110,7 +109,6 @@ func Join(ctx context.Context, o Options) (*Dev, error) {
 			return d, err
 		}
 	}
-	defer c.Client.Close()
 	return d, d.EnsureWorker(ctx, c, cfg.TaskQueue)
 }
 
@@ -121,7 +119,6 @@ func (d *Dev) Close() {
 	}
 }
 
-// running connects to the Temporal of Temporal's own settings if it answers and is on this machine.
 func (d *Dev) running(ctx context.Context, cfg *config.Config) (*runs.Connection, error) {
 	address, err := cfg.TemporalAddress()
 	if err != nil {
@@ -143,7 +140,6 @@ func (d *Dev) running(ctx context.Context, cfg *config.Config) (*runs.Connection
 	return c, err
 }
 
-// embedded connects to the embedded server, which is started if it does not run.
 func (d *Dev) embedded(ctx context.Context) (*runs.Connection, error) {
 	users, err := Lock(ctx, filepath.Join(d.dir, "users"), false)
 	if err != nil {
@@ -162,4 +158,107 @@ func (d *Dev) embedded(ctx context.Context) (*runs.Connection, error) {
 		return nil, err
 	}
 	return d.Connect(ctx, cfg)
+}
+
+func (d *Dev) serverProgram(ctx context.Context) (string, error) {
+	if d.program != "" {
+		return d.program, nil
+	}
+	path, root := findServer(d.Settings.Env)
+	var err error
+	if path == "" {
+		path, err = d.build(ctx, root)
+	}
+	d.program = path
+	return path, err
+}
+
+const serverName = "weft-devserver"
+
+// findServer looks beside this program, in PATH, and in a checkout, whose folder it returns otherwise.
+func findServer(env config.Env) (path, root string) {
+	self, err := os.Executable()
+	if err == nil {
+		if path := filepath.Join(filepath.Dir(self), serverName); isProgram(path) {
+			return path, ""
+		}
+	}
+	if path := inPath(env, serverName); path != "" {
+		return path, ""
+	}
+	here, _ := os.Getwd()
+	if root = checkout(filepath.Dir(self)); root == "" {
+		root = checkout(here)
+	}
+	if path := filepath.Join(root, "bin", serverName); root != "" && isProgram(path) {
+		return path, ""
+	}
+	return "", root
+}
+
+func inPath(env config.Env, name string) string {
+	dirs, _ := env.LookupEnv("PATH")
+	for _, dir := range filepath.SplitList(dirs) {
+		if path := filepath.Join(dir, name); filepath.IsAbs(dir) && isProgram(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}
+
+// checkout is the folder of this project's sources that holds a folder, or "".
+func checkout(dir string) string {
+	for dir != "" {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(mod), "module weft\n") {
+			if _, err := os.Stat(filepath.Join(dir, "worker", "devserver", "main.go")); err == nil {
+				return dir
+			}
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+	return ""
+}
+
+const buildDelay = 5 * time.Second
+
+func (d *Dev) build(ctx context.Context, root string) (string, error) {
+	compiler := inPath(d.Settings.Env, "go")
+	if root == "" || compiler == "" {
+		return "", usage.Errorf("-dev needs %s beside starter or in PATH; build it with: make build", serverName)
+	}
+	path := filepath.Join(root, "bin", serverName)
+	d.Say("dev: building %s; the first time this takes some minutes", path)
+	// Ctrl-C is for this program alone: a compiler that it reached too would fail the build.
+	ctx, stop := d.Interruptible(ctx)
+	defer stop()
+	// Nobody may find half a program there.
+	unfinished := path + ".unfinished"
+	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-o", unfinished, ".")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = buildDelay
+	ownSession(cmd)
+	cmd.Dir = filepath.Join(root, "worker", "devserver")
+	cmd.Env = d.Settings.Env.Environ()
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return "", ErrInterrupted
+	}
+	if err != nil {
+		text := string(bytes.TrimSpace(out))
+		return "", fmt.Errorf("build %s in %s: %w: %s", serverName, cmd.Dir, err, plaintext.Line(text[max(0, len(text)-500):], 500))
+	}
+	if err := os.Rename(unfinished, path); err != nil {
+		return "", fmt.Errorf("build %s: %w", serverName, err)
+	}
+	return path, nil
 }

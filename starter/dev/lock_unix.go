@@ -30,5 +30,4 @@ func lock(file string, alone bool) (*os.File, error) {
 	return f, nil
 }
 
-// ownSession gives a program a session of its own.
 func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

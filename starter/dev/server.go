@@ -20,7 +20,6 @@ import (
 	"weft/worker/config"
 )
 
-// address is where the embedded server is; it is started if it is not there.
 func (d *Dev) address(ctx context.Context) (string, error) {
 	dir, building := d.dir, ctx // a build may take longer than a start
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
@@ -48,7 +47,7 @@ func (d *Dev) address(ctx context.Context) (string, error) {
 	for range 3 {
 		address, err = d.start(ctx, path, "the embedded Temporal", ready, log, nil,
 			"-db", filepath.Join(dir, "temporal.db"), "-port", "0", "-ui-port", "-1", "-users", filepath.Join(dir, "users"))
-		if err == nil || !portTaken(log) {
+		if raw, _ := os.ReadFile(log); err == nil || !bytes.Contains(raw, []byte("address already in use")) {
 			break
 		}
 	}
@@ -127,7 +126,6 @@ func startDetached(path string, args, env []string, log string) (ended chan stru
 	return ended, nil
 }
 
-// readyDev is a ready file: where the server is, and where its worker stores large payloads.
 type readyDev struct {
 	Address string `json:"address"`
 	Store   string `json:"store"`
@@ -142,7 +140,6 @@ func readReady(file string) (ready readyDev) {
 	return ready
 }
 
-// answering is the address in a ready file, if something listens there.
 func answering(file string) string {
 	ready := readReady(file)
 	if ready.Address == "" {
@@ -156,13 +153,6 @@ func answering(file string) string {
 	return ready.Address
 }
 
-// portTaken reports whether a program ended because another took a port that it had found free.
-func portTaken(log string) bool {
-	raw, err := os.ReadFile(log)
-	return err == nil && bytes.Contains(raw, []byte("address already in use"))
-}
-
-// lastLine is the end of a log, for a message.
 func lastLine(file string) string {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -175,7 +165,6 @@ func lastLine(file string) string {
 // activePoller is how long ago a worker that is alive polled, at most.
 const activePoller = 70 * time.Second
 
-// polled reports whether a worker that -dev has not started polls a task queue.
 func (d *Dev) polled(ctx context.Context, c *runs.Connection, queue string) (bool, error) {
 	for try := 1; ; try++ {
 		limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
@@ -246,7 +235,6 @@ func (d *Dev) EnsureWorker(ctx context.Context, t *runs.Connection, queue string
 // errLocked is the error of a lock that another process holds.
 var errLocked = errors.New("locked by another process")
 
-// pollInterval is how long to wait between two looks at a file.
 const pollInterval = 50 * time.Millisecond
 
 // Lock waits until it can lock a file, shared or alone.

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -16,7 +17,6 @@ import (
 	"weft/starter/progress"
 )
 
-// track is one run whose history is read.
 type track struct {
 	id, run string
 	// tail reads the run's events; nil before the first.
@@ -41,7 +41,6 @@ func newTrack(id, run, label string) *track {
 		calls: map[int64]*call{}, started: map[string]bool{}, children: map[int64]*track{}}
 }
 
-// call is an activity in progress.
 type call struct {
 	*history.Call
 	// node is the execution, node#step; what names the call in it.
@@ -53,7 +52,6 @@ type call struct {
 	waits   string
 }
 
-// event prints what an event means for a flow. The caller holds f.mu.
 func (f *Follower) event(t *track, e *history.Event) {
 	at := e.Time
 	if f.begin.IsZero() {
@@ -83,7 +81,6 @@ func (f *Follower) event(t *track, e *history.Event) {
 	}
 }
 
-// callEvent prints what happens to a call.
 func (f *Follower) callEvent(t *track, e *history.Event) {
 	at := e.Time
 	switch d := e.Data.(type) {
@@ -99,10 +96,7 @@ func (f *Follower) callEvent(t *track, e *history.Event) {
 			f.completed(t, at, c, d)
 		}
 	case *history.CallFailed:
-		how := "failed: "
-		if d.TimedOut {
-			how = "ran out of time: "
-		}
+		how := cmp.Or(plaintext.If(d.TimedOut, "ran out of time: "), "failed: ")
 		f.broken(at, t.take(d.Scheduled), how+history.FailureText(d.Failure))
 	case *history.CallCancelled:
 		f.broken(at, t.take(d.Scheduled), "cancelled")
@@ -123,14 +117,12 @@ func (f *Follower) notify(n progress.Notice, format string, args ...any) {
 	}
 }
 
-// take gives a call and forgets it.
 func (t *track) take(scheduled int64) *call {
 	c := t.calls[scheduled]
 	delete(t.calls, scheduled)
 	return c
 }
 
-// scheduled notes a call, and says that its node has started if it is the node's first.
 func (f *Follower) scheduled(t *track, of *history.Call) {
 	node, turn := history.SplitCallID(of.ID)
 	c := &call{Call: of, node: t.label + node}
@@ -182,7 +174,6 @@ func (f *Follower) leave(t *track, at time.Time) {
 	clear(t.started)
 }
 
-// completed prints the result of a call.
 func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCompleted) {
 	switch out := d.Result.(type) {
 	case *contract.CompileFlowResult:
@@ -200,7 +191,10 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 	case *contract.ToolResult:
 		f.toolResult(at, c, out)
 	case *contract.ValidateAnswerResult:
-		f.checked(at, c, out)
+		if len(out.Errors) > 0 { // an answer that was accepted is shown by news
+			f.notify(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was rejected: %s: %s",
+				plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
+		}
 	case *contract.JudgeResult:
 		f.switched(at, c, out.Fallbacks, out.Model)
 		asked := ""
@@ -208,9 +202,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 			asked = plaintext.Line(in.Question, 200)
 		}
 		text := fmt.Sprintf("judge %q: %s", asked, plaintext.YesNo(out.Yes))
-		if out.Reason != "" {
-			text += " (" + plaintext.Line(out.Reason, 200) + ")"
-		}
+		text += plaintext.If(out.Reason != "", " (%s)", plaintext.Line(out.Reason, 200))
 		f.notify(progress.Notice{Event: progress.EventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
 	case *contract.CondenseResult, *contract.SummariseResult:
 		f.switched(at, c, d.Usage().Fallbacks, "")
@@ -222,12 +214,10 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 	}
 }
 
-// done reports the end of a call whose result cannot be read.
 func (f *Follower) done(at time.Time, c *call) {
 	f.notify(progress.Notice{Event: progress.EventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
 }
 
-// answered prints what a model answered, and whether that ends its node.
 func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.ModelResult) {
 	msg, err := contract.DecodeMessage(out.Message)
 	if err != nil {
@@ -261,7 +251,6 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 	}
 }
 
-// switched says which models could not answer, before one did.
 func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to string) {
 	for _, s := range list {
 		f.notify(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
@@ -269,7 +258,6 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 	}
 }
 
-// toolResult prints the result of a tool call.
 func (f *Follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
 	msg, err := contract.DecodeMessage(out.Message)
 	n := progress.Notice{Event: progress.EventTool, Time: at, Node: c.node, Call: c.what}
@@ -283,23 +271,12 @@ func (f *Follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
 	}
 }
 
-// broken says how a call ended without a result.
 func (f *Follower) broken(at time.Time, c *call, how string) {
 	if c != nil {
 		f.notify(progress.Notice{Event: progress.EventFailed, Time: at, Node: c.node, Call: c.what}, "%s: %s", c.what, how)
 	}
 }
 
-// childLabel begins the names of a child's nodes: with the place of the call, for a sub-agent.
-func childLabel(label string, c *history.Child) string {
-	place, _, _ := strings.Cut(c.Call, ":")
-	if place == "" {
-		return label
-	}
-	return label + place + " › "
-}
-
-// scriptNote marks an answer that no model gave.
 func scriptNote(model string) string {
 	if contract.ScriptedAll(model) {
 		return ", scripted"

@@ -4,6 +4,7 @@ package follow
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,20 +38,6 @@ func (l *LostContactError) Error() string {
 	return fmt.Sprintf("no contact with Temporal at %s for %v: %v; the run goes on when it is back; follow it with: starter follow %s",
 		l.Address, givesUp, l.Cause, plaintext.ShellQuote(l.ID))
 }
-
-// NotFoundError is the error for a run without a history.
-type NotFoundError struct {
-	ID    string
-	Cause error
-}
-
-// Error names the run.
-func (n *NotFoundError) Error() string {
-	return fmt.Sprintf("there is no history of the run %q: %v", n.ID, n.Cause)
-}
-
-// Unwrap returns Temporal's error.
-func (n *NotFoundError) Unwrap() error { return n.Cause }
 
 // Follower follows a run. Make one with [New].
 type Follower struct {
@@ -109,11 +96,13 @@ func (f *Follower) Notify(n progress.Notice, format string, args ...any) {
 	f.notify(n, format, args...)
 }
 
-// Close closes the report.
+// Close closes the report, if it is one to be closed before the outcome is printed.
 func (f *Follower) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.Report.Close()
+	if r, ok := f.Report.(interface{ Close() }); ok {
+		r.Close()
+	}
 }
 
 // Follow reports what happens until the run is closed, beside some helpers, and returns the id of the last run.
@@ -123,7 +112,6 @@ func (f *Follower) Follow(ctx context.Context, helpers ...func(context.Context))
 	return root.run, err
 }
 
-// all reads histories from the root's on until the run is closed, with some helpers beside.
 func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context.Context)) error {
 	reading, stop := context.WithCancel(ctx)
 	defer f.readers.Wait() // nothing is reported behind the end
@@ -137,8 +125,8 @@ func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context
 	err := f.read(reading, root)
 	unwatch()
 	watchers.Wait()
-	if err == nil {
-		f.lastRequests(ctx)
+	if err == nil && (len(f.requests.open) > 0 || f.requests.changed) {
+		f.askRequests(ctx, lastAsk)
 	}
 	return err
 }
@@ -163,7 +151,7 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 		case err == nil:
 			return nil
 		case runs.Is[*serviceerror.NotFound](err):
-			return &NotFoundError{t.id, err}
+			return fmt.Errorf("there is no history of the run %q: %w", t.id, err)
 		}
 		if t.tail.Seen != before || away.IsZero() {
 			away = time.Now()
@@ -178,7 +166,6 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 	}
 }
 
-// drain reads the track's next events until the run is closed or something fails.
 func (f *Follower) drain(ctx context.Context, t *track) error {
 	for event, err := range t.tail.Events(ctx) {
 		if err != nil {
@@ -192,7 +179,9 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 		t.changed = time.Now()
 		if t.id == f.target.ID {
 			f.events++
-			f.requests.note(&event)
+			if _, sent := event.Data.(*history.Message); sent {
+				f.requests.changed = true
+			}
 		}
 		f.marks.enter(t, event.ID)
 		f.event(t, &event)
@@ -206,7 +195,11 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.ChildStarted:
-		child := newTrack(d.ID, d.RunID, childLabel(t.label, d.Child))
+		label := t.label
+		if place, _, _ := strings.Cut(d.Call, ":"); place != "" {
+			label += place + " › "
+		}
+		child := newTrack(d.ID, d.RunID, label)
 		f.mu.Lock()
 		t.children[d.Requested] = child
 		over := f.marks.addChild(t, e.ID, child)
@@ -265,7 +258,6 @@ func (f *Follower) Model(name string) {
 	f.model(name)
 }
 
-// model names the model that a run uses, when it becomes known or changes.
 func (f *Follower) model(name string) {
 	if name != f.name {
 		f.name = name

@@ -49,7 +49,6 @@ type mark struct {
 	Reported int    `json:"t,omitempty"`
 }
 
-// latest are the ids of the last things of a kind; those before are known.
 type latest struct {
 	At  time.Time `json:"at"`
 	IDs []string  `json:"ids"`
@@ -81,7 +80,6 @@ func ParsePosition(id string) (Position, error) {
 	return r, err
 }
 
-// id is the place of the event that is reported, "" if it would be too long.
 func (m *marks) id() string {
 	raw, err := json.Marshal(m.next)
 	if err != nil || len(raw) > maxEventID {
@@ -90,7 +88,6 @@ func (m *marks) id() string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// key is a track's name in a Position.
 func (m *marks) key(t *track) string { return strings.TrimPrefix(t.id, m.root) }
 
 // runOf is how a Position names the run of a track; among those of one child the end will do.
@@ -101,7 +98,6 @@ func (m *marks) runOf(t *track) string {
 	return t.run
 }
 
-// enter starts the reports of an event.
 func (m *marks) enter(t *track, event int64) {
 	if m == nil {
 		return
@@ -113,14 +109,12 @@ func (m *marks) enter(t *track, event int64) {
 	m.advance()
 }
 
-// leave ends the reports of an event.
 func (m *marks) leave() {
 	if m != nil {
 		m.current = nil
 	}
 }
 
-// isKnown counts one more report, and reports whether the reader has it already.
 func (m *marks) isKnown() bool {
 	if m == nil || m.current == nil {
 		return false

@@ -11,6 +11,7 @@ import (
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
+	"weft/starter/runs"
 )
 
 // A request leaves no event of its own in a history, but everything that opens or ends one
@@ -24,7 +25,6 @@ const (
 	lastAsk = 2 * time.Second
 )
 
-// requests is what the follower knows of a run's requests; its mu guards it.
 type openRequests struct {
 	open     map[string]contract.Request
 	answered map[string]bool
@@ -32,25 +32,10 @@ type openRequests struct {
 	changed bool
 }
 
-// note notes what the run was sent.
-func (d *openRequests) note(e *history.Event) {
-	if _, ok := e.Data.(*history.Message); ok {
-		d.changed = true
-	}
-}
-
-// watchRequests shows requests as they are opened and answered, until ctx is done.
 func (f *Follower) watchRequests(ctx context.Context) {
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
 	var asked int64 = -1
 	var next time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range runs.Every(ctx, watchEvery) {
 		now := f.Changes()
 		if now == asked || time.Now().Before(next) {
 			continue
@@ -70,7 +55,6 @@ func (f *Follower) Changes() int64 {
 	return f.events
 }
 
-// askRequests asks the run and shows what is new. It is false where nobody answered.
 func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool {
 	latest := *f.target
 	latest.RunID, latest.Patience = "", patience
@@ -83,13 +67,6 @@ func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool
 	f.requests.changed = false
 	f.news(st)
 	return true
-}
-
-// lastRequests shows what became of the requests, when the run has ended.
-func (f *Follower) lastRequests(ctx context.Context) {
-	if len(f.requests.open) > 0 || f.requests.changed {
-		f.askRequests(ctx, lastAsk)
-	}
 }
 
 // news reports what is new of requests in a status. The caller holds f.mu.
@@ -143,15 +120,6 @@ func howAnswered(a *contract.Answered, known bool) string {
 	return "needs no new answer" // a remembered one holds, or a message came before the question
 }
 
-// checked prints why an answer was not accepted; one that was is shown by [Follower.news].
-func (f *Follower) checked(at time.Time, c *call, out *contract.ValidateAnswerResult) {
-	if len(out.Errors) > 0 {
-		f.notify(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was rejected: %s: %s",
-			plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
-	}
-}
-
-// opened reports a request and the commands that answer it.
 func (f *Follower) opened(q *contract.Request) {
 	due := ""
 	if q.DueAt != nil {
@@ -165,7 +133,6 @@ func (f *Follower) opened(q *contract.Request) {
 	}
 }
 
-// closed reports that a request is not open any more.
 func (f *Follower) closed(q *contract.Request, at time.Time, how string) {
 	f.notify(progress.Notice{Event: progress.EventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, plaintext.Lines(q.ID), how)
 }

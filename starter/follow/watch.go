@@ -1,14 +1,13 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"weft/starter/runs"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
@@ -17,6 +16,7 @@ import (
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
+	"weft/starter/runs"
 )
 
 // A history shows an attempt only when the call is over, and nothing at all while no
@@ -35,21 +35,17 @@ const (
 	maxAsked = 20
 )
 
-// watch asks about quiet runs, and about those in which models answer, until ctx is done.
 func (f *Follower) watch(ctx context.Context) {
-	ticker := time.NewTicker(textEvery)
-	defer ticker.Stop()
 	var announcing sync.WaitGroup
 	defer announcing.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range runs.Every(ctx, textEvery) {
 		for _, t := range f.due() {
 			if f.unannounced(t) {
-				announcing.Go(func() { f.announce(ctx, t) })
+				announcing.Go(func() { // then text comes more often than heartbeats
+					ctx, cancel := context.WithTimeout(ctx, announceEvery)
+					defer cancel()
+					_, _ = f.target.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
+				})
 			}
 			f.describe(ctx, t)
 		}
@@ -67,14 +63,6 @@ func (f *Follower) unannounced(t *track) bool {
 	return true
 }
 
-// announce notifies a worker that its run is watched, so that text comes more often than heartbeats.
-func (f *Follower) announce(ctx context.Context, t *track) {
-	ctx, cancel := context.WithTimeout(ctx, announceEvery)
-	defer cancel()
-	_, _ = f.target.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
-}
-
-// due returns the runs to ask about, first those that were not asked about for the longest time.
 func (f *Follower) due() []*track {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,9 +86,7 @@ func (f *Follower) due() []*track {
 
 // describe asks about one run. What goes wrong here is said where the history is read.
 func (f *Follower) describe(ctx context.Context, t *track) {
-	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
-	defer cancel()
-	d, err := f.target.Client.DescribeWorkflowExecution(ctx, t.id, t.run)
+	d, err := f.target.Describe(ctx, t.id, t.run)
 	if err != nil {
 		return
 	}
@@ -123,7 +109,6 @@ func (f *Follower) describe(ctx context.Context, t *track) {
 	}
 }
 
-// attempts reports failed attempts, what calls wait for, and partial answers.
 func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +121,6 @@ func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	}
 }
 
-// waits reports what a call waits for before it begins. The caller holds f.mu.
 func (f *Follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
 	waiting := history.Waiting(p)
 	if waiting != "" && waiting != c.waits {
@@ -145,7 +129,6 @@ func (f *Follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
 	c.waits = waiting
 }
 
-// attempt says that an attempt has failed. The caller holds f.mu.
 func (f *Follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 	failed := p.GetAttempt() - 1
 	if failed <= c.reported || p.GetLastFailure() == nil {
@@ -172,7 +155,6 @@ func (f *Follower) stuck(t *track, failed int32) {
 		plaintext.Line(t.id, 200), failed, f.target.Queue, f.target.Namespace, f.target.Address, why, remedy)
 }
 
-// brokenRemedy is what to do about workflow tasks that fail.
 func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
 	switch {
 	case cause == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR:
@@ -185,14 +167,73 @@ func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
 
 // unclaimed says that no worker takes tasks, once until something happens again.
 func (f *Follower) unclaimed(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
 	last, err := f.target.LastPoll(ctx, f.target.Queue)
 	if err != nil {
 		return
 	}
-	seen := "no worker polls"
-	if !last.IsZero() {
-		seen = fmt.Sprintf("no worker takes tasks (one was last seen %.0f s ago) from", time.Since(last).Seconds())
-	}
+	seen := cmp.Or(plaintext.If(!last.IsZero(), "no worker takes tasks (one was last seen %.0f s ago) from", time.Since(last).Seconds()), "no worker polls")
 	f.Once("no worker", "%s task queue %q, namespace %s at %s; start one with: bin/worker or make dev; waiting",
 		seen, f.target.Queue, f.target.Namespace, f.target.Address)
+}
+
+func (f *Follower) showsText() bool {
+	r, ok := f.Report.(progress.TextReader)
+	return ok && r.ReadsText()
+}
+
+func (c *call) streams() bool {
+	return c.Kind == contract.ActivityCallModel || c.Kind == contract.ActivityCondenseValue || c.Kind == contract.ActivitySummariseConversation
+}
+
+// streaming reports whether a model may be answering in a run. The caller holds f.mu.
+func (t *track) streaming() bool {
+	for _, c := range t.calls {
+		if c.streams() {
+			return true
+		}
+	}
+	return false
+}
+
+type partialAnswer struct {
+	text    string
+	attempt int32
+}
+
+func (f *Follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
+	b := history.HeartbeatOf(p)
+	if !c.streams() || !f.showsText() || b == nil {
+		return
+	}
+	// After a failed attempt its text is still there until the next one says something.
+	if b.Attempt != p.GetAttempt() || b.Text == c.partial.text && b.Attempt == c.partial.attempt || b.Text == "" {
+		return
+	}
+	if b.Attempt != c.partial.attempt {
+		c.partial = partialAnswer{attempt: b.Attempt}
+	}
+	added, skipped := newEnd(c.partial.text, b.Text)
+	c.partial.text = b.Text
+	if added == "" {
+		return
+	}
+	f.notify(progress.Notice{Event: progress.EventText, Time: time.Now(), Node: c.node, Call: c.what, Attempt: b.Attempt, Skipped: skipped, Whole: b.Text}, "%s", added)
+}
+
+// newEnd returns what a growing text, of which the end is known, has got; skipped reports a gap.
+func newEnd(before, now string) (added string, skipped bool) {
+	if before == "" {
+		return now, false
+	}
+	if rest, ok := strings.CutPrefix(now, before); ok {
+		return rest, false
+	}
+	for i := range before {
+		if rest, ok := strings.CutPrefix(now, before[i:]); ok {
+			return rest, false
+		}
+	}
+	return now, true
 }

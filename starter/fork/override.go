@@ -40,7 +40,6 @@ func override(flow *plan.Flow, past []recorded, results []input.Param, at contra
 	return labels, content, nil
 }
 
-// recordedOf finds the execution that a word names among those that are taken over.
 func recordedOf(flow *plan.Flow, past []recorded, word string, at contract.Execution) (*recorded, error) {
 	var found []*recorded
 	var labels []string
@@ -60,7 +59,6 @@ func recordedOf(flow *plan.Flow, past []recorded, word string, at contract.Execu
 	return nil, usage.Errorf("-override names %q, which ran %d times; say which: %s", word, len(found), strings.Join(labels, " or "))
 }
 
-// settle stores a value as the result of an execution, as the interpreter does, and returns its content.
 func settle(flow *plan.Flow, p *recorded, v value.Value, from string) ([]json.RawMessage, error) {
 	node := flow.Node(p.Node)
 	left := map[string]value.Value{}
@@ -123,7 +121,6 @@ func ported(node *plan.Node, v value.Value, from string) (value.Value, error) {
 	return all, nil
 }
 
-// passed changes the value that flows along the edges as the taken one asks.
 func passed(flow *plan.Flow, p *recorded, left map[string]value.Value, from string) error {
 	v, ok := left[contract.ValueKey]
 	if !ok || len(p.Taken) != 1 {

@@ -7,6 +7,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	failurepb "go.temporal.io/api/failure/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/converter"
 
 	"weft/activities/contract"
@@ -106,7 +107,6 @@ func (u *Usage) AddTo(sum *contract.Usage) {
 	sum.AddFallbacks(u.Model, u.Fallbacks)
 }
 
-// decoders decode payloads by the name of the activity or message to which they belong.
 type decoders map[string]func(*commonpb.Payloads) any
 
 func (d decoders) decode(name string, p *commonpb.Payloads) any {
@@ -162,4 +162,21 @@ func decodedAs[T any](p *commonpb.Payloads) *T {
 // Decode decodes the first payload, and reports whether it could.
 func Decode(p *commonpb.Payloads, v any) bool {
 	return converter.GetDefaultDataConverter().FromPayloads(p, v) == nil
+}
+
+// HeartbeatOf returns the last heartbeat of a call in progress, or nil.
+func HeartbeatOf(p *workflowpb.PendingActivityInfo) *contract.Heartbeat {
+	if p.GetHeartbeatDetails() == nil {
+		return nil
+	}
+	return decodedAs[contract.Heartbeat](p.GetHeartbeatDetails())
+}
+
+// Waiting returns what a call in progress waits for before it begins, "" if it has begun.
+func Waiting(p *workflowpb.PendingActivityInfo) string {
+	b := HeartbeatOf(p)
+	if b == nil || b.Attempt != p.GetAttempt() {
+		return ""
+	}
+	return b.Waiting
 }

@@ -9,9 +9,9 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 )
 
-// decoder decodes the events of one run, in their order.
 type decoder struct {
 	run      Run
 	branch   bool
@@ -26,7 +26,6 @@ func newDecoder(run Run) *decoder {
 	return &decoder{run: run, calls: map[int64]*Call{}, children: map[int64]*Child{}, updates: map[int64]*Message{}, timers: map[int64]string{}}
 }
 
-// decode decodes an event.
 func (d *decoder) decode(e *historypb.HistoryEvent) Event {
 	out := Event{ID: e.GetEventId(), Time: e.GetEventTime().AsTime(), Run: d.run}
 	for _, part := range []func(*historypb.HistoryEvent) any{d.task, d.call, d.child, d.message, d.end} {
@@ -37,7 +36,6 @@ func (d *decoder) decode(e *historypb.HistoryEvent) Event {
 	return out
 }
 
-// task decodes the start of the run, its workflow tasks and its timers.
 func (d *decoder) task(e *historypb.HistoryEvent) any {
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
@@ -61,10 +59,8 @@ func (d *decoder) task(e *historypb.HistoryEvent) any {
 	return nil
 }
 
-// limitSummary begins the summary of the timer that ends a request.
 const limitSummary = "limit · "
 
-// started decodes what the run was given.
 func (d *decoder) started(s *historypb.WorkflowExecutionStartedEventAttributes) *Started {
 	memo := s.GetMemo().GetFields()
 	out := &Started{Type: s.GetWorkflowType().GetName(), ContinuedFrom: s.GetContinuedExecutionRunId(),
@@ -80,7 +76,6 @@ func (d *decoder) started(s *historypb.WorkflowExecutionStartedEventAttributes) 
 	return out
 }
 
-// call decodes the events of activities.
 func (d *decoder) call(e *historypb.HistoryEvent) any {
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
@@ -118,14 +113,12 @@ func (d *decoder) call(e *historypb.HistoryEvent) any {
 	return nil
 }
 
-// take returns a call that ends.
 func (d *decoder) take(scheduled int64) *Call {
 	c := d.calls[scheduled]
 	delete(d.calls, scheduled)
 	return c
 }
 
-// child decodes the events of child workflows.
 func (d *decoder) child(e *historypb.HistoryEvent) any {
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
@@ -138,7 +131,7 @@ func (d *decoder) child(e *historypb.HistoryEvent) any {
 		c := d.childOf(s.GetInitiatedEventId())
 		c.ID, c.RunID, c.Type = s.GetWorkflowExecution().GetWorkflowId(), s.GetWorkflowExecution().GetRunId(), s.GetWorkflowType().GetName()
 		if c.Type == contract.WorkflowFlow {
-			c.Call = callPlace(c.ID)
+			c.Call = plaintext.Line(Unescape(c.ID[strings.LastIndex(c.ID, "/")+1:]), 100) // node#step:call
 		}
 		return &ChildStarted{c}
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
@@ -162,7 +155,6 @@ func (d *decoder) child(e *historypb.HistoryEvent) any {
 	return nil
 }
 
-// childOf finds or adds the child that an event requested.
 func (d *decoder) childOf(requested int64) *Child {
 	c := d.children[requested]
 	if c == nil {
@@ -176,7 +168,6 @@ func (d *decoder) childEnded(s interface{ GetInitiatedEventId() int64 }, status 
 	return &ChildEnded{Child: d.childOf(s.GetInitiatedEventId()), Status: status}
 }
 
-// message decodes signals and Updates.
 func (d *decoder) message(e *historypb.HistoryEvent) any {
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
@@ -221,7 +212,6 @@ func newMessage(name string, args *commonpb.Payloads) *Message {
 	return &Message{Name: name, Body: bodies.decode(name, args), args: args}
 }
 
-// end decodes the end of the run.
 func (d *decoder) end(e *historypb.HistoryEvent) any {
 	out := &Ended{}
 	switch e.GetEventType() {

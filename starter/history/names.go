@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
 	"weft/starter/plaintext"
@@ -23,11 +25,7 @@ func ExecutionOf(exec string) contract.Execution {
 
 // Label names an execution, as [ExecutionOf] parses it.
 func Label(x contract.Execution) string {
-	label := x.Node + "#" + strconv.Itoa(x.Step)
-	if x.Occurrence > 1 {
-		label += "~" + strconv.Itoa(x.Occurrence)
-	}
-	return label
+	return x.Node + "#" + strconv.Itoa(x.Step) + plaintext.If(x.Occurrence > 1, "~%d", x.Occurrence)
 }
 
 // SplitCallID splits node#step/kind/turn, where a model call with less input has that behind its turn.
@@ -43,11 +41,6 @@ func SplitCallID(id string) (node, turn string) {
 		return plaintext.Line(Unescape(node), 200), Unescape(turn)
 	}
 	return plaintext.Line(Unescape(rest), 200), Unescape(turn)
-}
-
-// callPlace returns where a sub-agent was called, node#step:call, from its workflow id.
-func callPlace(id string) string {
-	return plaintext.Line(Unescape(id[strings.LastIndex(id, "/")+1:]), 100)
 }
 
 // Unescape returns the id of a node that is escaped in the id of a call or workflow.
@@ -76,4 +69,33 @@ func StatusName(s enumspb.WorkflowExecutionStatus) string {
 		return "timed_out"
 	}
 	return strings.ToLower(s.String())
+}
+
+// FailureText returns the class and message of a failure in one line.
+func FailureText(p *failurepb.Failure) string {
+	if p == nil {
+		return "an unknown failure"
+	}
+	text := plaintext.Line(p.GetMessage(), 300)
+	if class := p.GetApplicationFailureInfo().GetType(); class != "" {
+		return plaintext.Line(class, 60) + ": " + text
+	}
+	return text
+}
+
+// FailureOf returns a run's or a call's failure with its details, nil for nil.
+func FailureOf(p *failurepb.Failure) *contract.Failure {
+	if p == nil {
+		return nil
+	}
+	var f contract.Failure
+	if d := p.GetApplicationFailureInfo().GetDetails(); d != nil && Decode(d, &f) && f.Class != "" {
+		return &f
+	}
+	return &contract.Failure{Class: p.GetApplicationFailureInfo().GetType(), Text: plaintext.Line(p.GetMessage(), 2000)}
+}
+
+// Error returns a failure as the SDK's error.
+func Error(p *failurepb.Failure) error {
+	return temporal.GetDefaultFailureConverter().FailureToError(p)
 }

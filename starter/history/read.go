@@ -1,3 +1,11 @@
+// Package history reads the event histories of a run's workflows and turns them into typed events.
+//
+// [Read] walks a whole tree: the runs that were continued as new, the branches, the sub-agents
+// and the sessions below. [Tail] reads one run as it grows. Both use the same decoder, which
+// decodes each payload once. No other package of starter reads history events, so that this is
+// the place to adapt when the events or payloads of a workflow change.
+//
+// A payload that cannot be decoded here, because a codec encrypted it, is nil in its event.
 package history
 
 import (
@@ -65,7 +73,6 @@ func Events(run Run, raw []*historypb.HistoryEvent) []Event {
 // errStopped ends a walk whose caller wants no more events.
 var errStopped = errors.New("stopped")
 
-// walk reads a tree of histories.
 type walk struct {
 	ctx   context.Context
 	from  Source
@@ -73,7 +80,6 @@ type walk struct {
 	yield func(Event, error) bool
 }
 
-// run reads a run, before it what it continued, and its children where they were requested.
 func (w *walk) run(run Run) error {
 	raw, err := w.from(w.ctx, run.ID, run.RunID)
 	if err != nil {
@@ -103,7 +109,6 @@ func (w *walk) run(run Run) error {
 	return nil
 }
 
-// other reads a run other than the first.
 func (w *walk) other(run Run) error {
 	err := w.run(run)
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
@@ -128,4 +133,42 @@ func TerminationReason(ctx context.Context, c client.Client, workflow, run strin
 		}
 	}
 	return ""
+}
+
+// Tail reads one run as it grows. The zero value is not usable.
+type Tail struct {
+	client  client.Client
+	decoder *decoder
+	// Seen is the id of the last event, ContinuedAs the run that continues this one after its end.
+	Seen        int64
+	ContinuedAs string
+}
+
+// NewTail returns a Tail of a run from its first event on.
+func NewTail(c client.Client, run Run) *Tail { return &Tail{client: c, decoder: newDecoder(run)} }
+
+// Events yields the events behind the last one until the run is closed or there is an error; it can be called again.
+func (t *Tail) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		run := t.decoder.run
+		events := t.client.GetWorkflowHistory(ctx, run.ID, run.RunID, true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			if err != nil {
+				yield(Event{Run: run}, err)
+				return
+			}
+			if e.GetEventId() <= t.Seen {
+				continue
+			}
+			t.Seen = e.GetEventId()
+			event := t.decoder.decode(e)
+			if end, ok := event.Data.(*Ended); ok {
+				t.ContinuedAs = end.ContinuedAs
+			}
+			if !yield(event, nil) {
+				return
+			}
+		}
+	}
 }

@@ -44,7 +44,6 @@ func changes(old, flow *plan.Flow, source *plan.Source, own bool) []Node {
 	return out
 }
 
-// flowChanges names what of two flows as a whole is not the same and decides how a run goes on.
 func flowChanges(old, flow *plan.Flow) string {
 	var out []string
 	for _, part := range []struct {
@@ -68,7 +67,6 @@ func same(one, two any) bool {
 	return string(a) == string(b)
 }
 
-// edgeOf finds an edge by its id, or gives nil.
 func edgeOf(f *plan.Flow, id string) *plan.Edge {
 	i := slices.IndexFunc(f.Edges, func(e plan.Edge) bool { return e.ID == id })
 	if i < 0 {
@@ -114,12 +112,10 @@ func KeptEdges(old, flow *plan.Flow, ids []string) (now []string, missing string
 	return now, ""
 }
 
-// edgesFrom are the edges out of a node, or out of START.
 func edgesFrom(f *plan.Flow, node string) []plan.Edge {
 	return slices.DeleteFunc(slices.Clone(f.Edges), func(e plan.Edge) bool { return e.From != node })
 }
 
-// edgeChange says what of the edges out of a node is another, "" where nothing is.
 func edgeChange(old, flow *plan.Flow, source *plan.Source, node string) string {
 	was, is := edgesFrom(old, node), edgesFrom(flow, node)
 	if slices.EqualFunc(was, is, sameEdge) {
@@ -153,7 +149,6 @@ func edgeChange(old, flow *plan.Flow, source *plan.Source, node string) string {
 	return strings.Join(out, ", ")
 }
 
-// useChange says what a node uses that is another, "" where nothing is.
 func useChange(old, flow *plan.Flow, source *plan.Source, n *plan.Node, own bool) string {
 	var out []string
 	if n.Agent != nil && n.Agent.Model == "" && !own && old.Model != flow.Model {
@@ -190,7 +185,6 @@ func connectionOf(f *plan.Flow, id string) *plan.Connection {
 	return &f.Connections[i]
 }
 
-// agentsOf are the flows that a node calls, may call as a tool, or may start.
 func agentsOf(f *plan.Flow, n *plan.Node) []string {
 	var out []string
 	if n.Call != nil {
@@ -209,7 +203,6 @@ func agentsOf(f *plan.Flow, n *plan.Node) []string {
 	return out
 }
 
-// hookFlows are the flows that a flow's hooks run.
 func hookFlows(f *plan.Flow) []string {
 	var out []string
 	if f.Hooks != nil {
@@ -222,7 +215,6 @@ func hookFlows(f *plan.Flow) []string {
 	return out
 }
 
-// agentChange describes the changes of sub-flows, and of all that these use.
 func agentChange(old, flow *plan.Flow, source *plan.Source, ids []string) string {
 	var out []string
 	seen := map[string]bool{old.ID: true}

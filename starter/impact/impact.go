@@ -2,6 +2,7 @@
 package impact
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -72,7 +73,7 @@ func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
 		switch exec, runs := alive[c.Node]; {
 		case c.Node == "" && hasStarted:
 			pinned = append(pinned, c)
-		case runs && !waitsToBegin(f, c.Node):
+		case runs && slices.ContainsFunc(f.Status.Running, func(x string) bool { return history.ExecutionOf(why.Escaped(x)).Node == c.Node }):
 			c.At, c.Execution = place(c.Node), exec
 			c.Text += ", and is under way"
 			pinned = append(pinned, c)
@@ -104,7 +105,6 @@ func impactPlace(f *why.Facts, flow *plan.Flow, source *plan.Source, node string
 	return source.At(plan.NodePath(node))
 }
 
-// live are the executions that have not ended, by node.
 func live(f *why.Facts) map[string]string {
 	live := map[string]string{}
 	for _, n := range f.Report().Nodes {
@@ -115,11 +115,6 @@ func live(f *why.Facts) map[string]string {
 		}
 	}
 	return live
-}
-
-// waitsToBegin reports whether all that lives of a node only waits for a join.
-func waitsToBegin(f *why.Facts, node string) bool {
-	return !slices.ContainsFunc(f.Status.Running, func(x string) bool { return history.ExecutionOf(why.Escaped(x)).Node == node })
 }
 
 // reached returns a function that reports whether what lives can come to a node, or is there.
@@ -146,7 +141,6 @@ func Reach(reach map[string]bool, from []string, flows ...*plan.Flow) {
 	}
 }
 
-// lostExecutions are what a run did and the new flow has no place for.
 func lostExecutions(f *why.Facts, old, flow *plan.Flow, place func(string) string) []Node {
 	var out []Node
 	ways := func(x *contract.Execution, label string) {
@@ -181,15 +175,8 @@ func lostExecutions(f *why.Facts, old, flow *plan.Flow, place func(string) strin
 	return out
 }
 
-// line shows a node in one line.
 func line(n *Node) string {
-	line := n.Node
-	if n.Execution != "" {
-		line = n.Execution
-	}
-	if n.At != "" {
-		line += " (" + n.At + ")"
-	}
+	line := cmp.Or(n.Execution, n.Node) + plaintext.If(n.At != "", " (%s)", n.At)
 	return strings.TrimPrefix(line+": "+n.Text, ": ")
 }
 

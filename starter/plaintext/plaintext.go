@@ -71,3 +71,11 @@ func Table(out io.Writer, header []string, rows [][]string) {
 	}
 	w.Flush()
 }
+
+// If returns a formatted text where ok, else "".
+func If(ok bool, format string, args ...any) string {
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}

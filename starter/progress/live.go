@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"weft/activities/contract"
 	"weft/activities/mask"
@@ -49,7 +50,6 @@ type Live struct {
 	stop, stopped chan struct{}
 }
 
-// row is one execution of a node.
 type row struct {
 	node, text                     string
 	ended, failed                  bool
@@ -104,17 +104,16 @@ func (l *Live) Notify(n Notice) {
 			l.questions = max(0, l.questions-1)
 		}
 	}
-	if n.Node == "" || n.Event == EventNote || n.Event == EventWarning {
+	beside := n.Node == "" || n.Event == EventNote || n.Event == EventWarning
+	if beside || n.Event == EventRequest { // the table has no room for its commands
 		line := n.Text
 		if !n.Untimed {
 			line = fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text)
 		}
 		l.notes = append(l.notes, line)
-		return
 	}
-	if n.Event == EventRequest {
-		// The table has no room for the commands.
-		l.notes = append(l.notes, fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text))
+	if beside {
+		return
 	}
 	l.row(n).take(n)
 	if node, _, _ := history.CutLast(n.Node, "#"); n.Event == EventFinished && !strings.Contains(node, " › ") {
@@ -125,7 +124,6 @@ func (l *Live) Notify(n Notice) {
 // ReadsText implements [TextReader].
 func (*Live) ReadsText() bool { return true }
 
-// partial shows a partial answer, but does not draw over a typed answer.
 func (l *Live) partial(n Notice) {
 	r := l.row(n)
 	r.partial, r.answers, r.attempt = n.Whole, n.Call, n.Attempt
@@ -158,7 +156,6 @@ func (l *Live) row(n Notice) *row {
 	return r
 }
 
-// take notes what happened.
 func (r *row) take(n Notice) {
 	r.to = n.Time
 	if r.answers == n.Call || n.Event == EventFinished || n.Event == EventFailed {
@@ -199,7 +196,6 @@ func (l *Live) Close() {
 	l.draw()
 }
 
-// draw replaces the table on the screen, without wrapping.
 func (l *Live) draw() {
 	var b strings.Builder
 	b.WriteString("\x1b[?7l")
@@ -238,9 +234,7 @@ func (l *Live) table() []string {
 		}
 	}
 	total := fmt.Sprintf("  %s%d executions", l.bar(), len(l.rows))
-	if len(shown) < len(l.rows) {
-		total += fmt.Sprintf(", %d shown", len(shown))
-	}
+	total += plaintext.If(len(shown) < len(l.rows), ", %d shown", len(shown))
 	width, height := l.size()
 	room := min(maxRows, height-2) - len(shown)
 	var lines []string
@@ -255,15 +249,11 @@ func (l *Live) table() []string {
 		Span(l.now().Sub(l.rows[0].from).Seconds()))))
 }
 
-// texts are the lines of a row's partial answer.
 func (l *Live) texts(r *row, width int) []string {
 	if r.partial == "" || r.ended {
 		return nil
 	}
-	mark := "  │ "
-	if r.attempt > 1 {
-		mark = fmt.Sprintf("  │ attempt %d: ", r.attempt)
-	}
+	mark := "  │ " + plaintext.If(r.attempt > 1, "attempt %d: ", r.attempt)
 	lines := lastLines(r.partial, max(10, width-len([]rune(mark))))
 	for i, line := range lines {
 		lines[i] = l.paint("2", mark+line)
@@ -271,15 +261,12 @@ func (l *Live) texts(r *row, width int) []string {
 	return lines
 }
 
-// bar shows how much is done, "" if the total is not known.
 func (l *Live) bar() string {
-	switch {
-	case l.total.Nodes == 0:
+	if l.total.Nodes == 0 {
 		return ""
-	case l.total.AtMost:
-		return fmt.Sprintf("%s %d of at most %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.Nodes)
 	}
-	return fmt.Sprintf("%s %d of %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.Nodes)
+	most := plaintext.If(l.total.AtMost, "at most ")
+	return fmt.Sprintf("%s %d of %s%d nodes, ", bar(len(l.done), l.total), len(l.done), most, l.total.Nodes)
 }
 
 func (l *Live) line(r *row) string {
@@ -290,15 +277,11 @@ func (l *Live) line(r *row) string {
 	case r.ended:
 		mark, code, until = "✓", "32", r.to
 	}
-	retries := ""
-	if r.failures > 0 {
-		retries = fmt.Sprintf("retries: %d", r.failures)
-	}
+	retries := plaintext.If(r.failures > 0, "retries: %d", r.failures)
 	return fmt.Sprintf("%s %-24s %8s %13s  %s", l.paint(code, mark), plaintext.Line(r.node, 40), Span(max(0, until.Sub(r.from).Seconds())),
 		fmt.Sprintf("%d+%d", r.input, r.output), strings.TrimSpace(retries+"  "+plaintext.Line(r.text, 200)))
 }
 
-// paint colours a text, where colours are wanted.
 func (l *Live) paint(code, text string) string {
 	if !l.colour {
 		return text
@@ -319,4 +302,62 @@ func Span(seconds float64) string {
 	}
 	hours := int(d.Hours())
 	return fmt.Sprintf("%dd%dh", hours/24, hours%24)
+}
+
+// textLines is how many lines of a partial answer the table shows under its node.
+const textLines = 2
+
+// lastLines are the last lines of an untrusted text, made safe: the end of the last one, the beginning of others.
+func lastLines(text string, width int) []string {
+	var out []string
+	for text != "" && len(out) < textLines {
+		i := strings.LastIndexAny(text, "\r\n\v\f\u0085\u2028\u2029")
+		_, size := utf8.DecodeRuneInString(text[max(i, 0):])
+		line := text
+		if i >= 0 {
+			line, text = text[i+size:], text[:i]
+		} else {
+			text = ""
+		}
+		if line = plaintext.Line(line, len(line)+1); line == "" {
+			continue
+		}
+		if len(out) == 0 {
+			line = tail(line, width)
+		} else {
+			line = head(line, width)
+		}
+		out = append([]string{line}, out...)
+	}
+	return out
+}
+
+// cells is how many columns a character takes at most: characters from Hangul on may be wide.
+func cells(r rune) int {
+	if r >= 0x1100 {
+		return 2
+	}
+	return 1
+}
+
+func head(s string, width int) string {
+	used := 0
+	for i, r := range s {
+		if used += cells(r); used > width-1 && i+utf8.RuneLen(r) < len(s) || used > width {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+func tail(s string, width int) string {
+	used, i := 0, len(s)
+	for i > 0 {
+		r, size := utf8.DecodeLastRuneInString(s[:i])
+		if used += cells(r); used > width-1 && i > size || used > width {
+			return "…" + s[i:]
+		}
+		i -= size
+	}
+	return s
 }

@@ -2,10 +2,12 @@
 package progress
 
 import (
+	"strings"
 	"time"
 
 	"weft/activities/contract"
 	"weft/starter/plaintext"
+	"weft/workflows/plan"
 )
 
 // Events of a run, as -output jsonl names them.
@@ -56,11 +58,7 @@ type Notice struct {
 }
 
 // Report shows what happens in a run. It is called by one goroutine at a time.
-type Report interface {
-	Notify(n Notice)
-	// Close is called before the outcome is printed.
-	Close()
-}
+type Report interface{ Notify(n Notice) }
 
 // TextReader is a report that shows what models answer while they do; others are not sent that text.
 type TextReader interface{ ReadsText() bool }
@@ -74,4 +72,45 @@ func ModelLabel(model string) string {
 		return plaintext.Line(model, 200) + " (scripted answers, no model is called)"
 	}
 	return plaintext.Line(model, 200)
+}
+
+// Total is how many nodes a run will run.
+type Total struct {
+	Nodes int
+	// AtMost says that conditions may keep the run from some of them.
+	AtMost bool
+}
+
+// TotalOf returns the total of a flow without loops, and reports whether it is one.
+func TotalOf(f *plan.Flow) (t Total, ok bool) {
+	out := map[string][]string{}
+	for i := range f.Edges {
+		e := &f.Edges[i]
+		out[e.From] = append(out[e.From], e.To)
+		t.AtMost = t.AtMost || e.Question != "" || e.Branch != ""
+	}
+	const open, closed = 1, 2
+	seen := map[string]int{plan.End: closed}
+	var walk func(node string) bool
+	walk = func(node string) bool {
+		seen[node] = open
+		for _, to := range out[node] {
+			if seen[to] == open || seen[to] == 0 && !walk(to) {
+				return false
+			}
+		}
+		seen[node] = closed
+		return true
+	}
+	ok = walk(plan.Start)
+	t.Nodes = len(seen) - 2
+	return t, ok && t.Nodes > 0
+}
+
+const barWidth = 20
+
+func bar(done int, t Total) string {
+	done = min(done, t.Nodes)
+	full := done * barWidth / t.Nodes
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }

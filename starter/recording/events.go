@@ -17,7 +17,6 @@ import (
 	"weft/worker/rehearse"
 )
 
-// recordedRun is one run whose history is read.
 type recordedRun struct {
 	*recorder
 	id string
@@ -25,7 +24,6 @@ type recordedRun struct {
 	inbox *mailbox
 }
 
-// event takes what an event adds.
 func (r *recorder) event(e *history.Event) {
 	if _, missing := e.Data.(*history.Missing); missing {
 		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is not kept any more; its calls are not recorded", plaintext.Line(e.Run.ID, 200)))
@@ -33,7 +31,7 @@ func (r *recorder) event(e *history.Event) {
 	}
 	c := r.runs[e.Run]
 	if c == nil {
-		c = &recordedRun{recorder: r, id: e.Run.ID, inbox: newMailbox(r, e.Run.ID)}
+		c = &recordedRun{recorder: r, id: e.Run.ID, inbox: &mailbox{r: r, run: r.below(e.Run.ID), last: -1}}
 		r.runs[e.Run] = c
 	}
 	switch d := e.Data.(type) {
@@ -80,7 +78,6 @@ func (c *recordedRun) message(m *history.Message) {
 	}
 }
 
-// begin takes what the run was given.
 func (c *recordedRun) begin(s *history.Started) {
 	if c.id != c.root || c.started || s.Input == nil || s.Input.Snapshot != nil { // what it continues is gone
 		return
@@ -92,7 +89,6 @@ func (c *recordedRun) begin(s *history.Started) {
 	c.rec.Run = in
 }
 
-// compiled takes the plan that an activity made of a document, and the model that it chose.
 func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 	if c.id != c.root {
 		return
@@ -105,12 +101,10 @@ func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 	}
 }
 
-// place names a call within the whole run.
 func (c *recordedRun) place(of *history.Call) string {
 	return strings.TrimPrefix(c.id+"/"+activities.CallID(of.ID), c.root+"/")
 }
 
-// scheduled notes what a call asks.
 func (c *recordedRun) scheduled(of *history.Call) {
 	at := c.place(of)
 	switch of.Kind {
@@ -132,7 +126,6 @@ func (c *recordedRun) scheduled(of *history.Call) {
 	c.put(c.described(at, of))
 }
 
-// described is what a call asks.
 func (c *recordedRun) described(at string, of *history.Call) rehearse.Call {
 	x := rehearse.Call{At: at, Kind: of.Kind, Pending: true}
 	switch in := of.Input.(type) {
@@ -140,7 +133,9 @@ func (c *recordedRun) described(at string, of *history.Call) rehearse.Call {
 		for _, e := range in.Tail {
 			if len(e.Message) > 0 {
 				c.content[contract.SHA(e.Message)] = e.Message
-				c.userTexts = append(c.userTexts, userText{at, textOfUser(e.Message)})
+				if m, err := contract.DecodeMessage(e.Message); err == nil && m.Role == contract.RoleUser {
+					c.userTexts = append(c.userTexts, userText{at, m.Text})
+				}
 			}
 		}
 		x.Sent = rehearse.Sent(in.Tail, func(sha string) (string, bool) { return rehearse.TextOf(c.content[sha]) })
@@ -155,7 +150,6 @@ func (c *recordedRun) described(at string, of *history.Call) rehearse.Call {
 	return x
 }
 
-// completed takes the result of a call.
 func (c *recordedRun) completed(d *history.CallCompleted) {
 	at := c.place(d.Call)
 	x := c.call(at)
@@ -208,7 +202,6 @@ func (c *recordedRun) answered(x *rehearse.Call, out *contract.ToolResult) {
 	x.Result = &m.Text
 }
 
-// failed takes how a call failed in the end.
 func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 	x := c.call(at)
 	if x == nil {
@@ -231,7 +224,6 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 	c.rule(at, kind, nil, llm.Action{Fail: &llm.ScriptFail{Class: scriptClass(x.Fail.Class), Text: x.Fail.Text}})
 }
 
-// answer takes an answer that somebody sent to the run.
 func (c *recordedRun) answer(m *history.Message) {
 	if !slices.Contains(contract.Requests, m.Name) || m.Name == contract.RequestRetry {
 		return
@@ -254,7 +246,6 @@ func (c *recordedRun) checked(of *history.Call, out *contract.ValidateAnswerResu
 	})
 }
 
-// ended takes the run's end.
 func (c *recordedRun) ended(d *history.Ended) {
 	x := &c.rec.Expect
 	switch d.Status {
@@ -283,7 +274,6 @@ type externalTool struct {
 	how  *contract.ExternalActivity
 }
 
-// listed takes a catalogue.
 func (c *recordedRun) listed(out *contract.CatalogueResult) {
 	var described contract.Catalogue
 	if out.ExternalActivity == nil || json.Unmarshal(out.Catalogue, &described) != nil || len(described.Tools) != 1 {

@@ -14,10 +14,10 @@ import (
 	"weft/activities/llm"
 	"weft/activities/mask"
 	"weft/starter/history"
+	"weft/starter/usage"
 	"weft/worker/rehearse"
 )
 
-// recorder makes a recording of histories.
 type recorder struct {
 	root string
 	runs map[history.Run]*recordedRun
@@ -43,7 +43,6 @@ type recorder struct {
 	warnings    []string
 }
 
-// recordedRules are those of one call: of models that could not answer, then of the one that did.
 type recordedRules struct {
 	at    string
 	rules []llm.Rule
@@ -75,25 +74,7 @@ func Record(ctx context.Context, from history.Source, id, run string, hide *mask
 	return raw, r.warnings, err
 }
 
-// NoPlanError is the error for a run whose history has no plan.
-type NoPlanError struct{ Run string }
-
-// Error says why that may be.
-func (e *NoPlanError) Error() string {
-	return fmt.Sprintf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may not be kept any more, or be encrypted", e.Run)
-}
-
-// userText is a text by a user that the model of a call was sent.
 type userText struct{ at, text string }
-
-// textOfUser returns the text of a user's message, "" for others.
-func textOfUser(raw json.RawMessage) string {
-	m, err := contract.DecodeMessage(raw)
-	if err != nil || m.Role != contract.RoleUser {
-		return ""
-	}
-	return m.Text
-}
 
 // placeMessages finds for messages that answer no question the model call before the one that got them.
 func (r *recorder) placeMessages() {
@@ -120,7 +101,6 @@ func (r *recorder) placeMessages() {
 	}
 }
 
-// before is the last call of a node's model before another one of it.
 func (r *recorder) before(at, node string) string {
 	last := rehearse.Start
 	for _, c := range r.rec.Calls {
@@ -134,10 +114,9 @@ func (r *recorder) before(at, node string) string {
 	return last
 }
 
-// done is the recording's file.
 func (r *recorder) done() ([]byte, error) {
 	if r.rec.Run.Flow.Plan == nil {
-		return nil, &NoPlanError{r.root}
+		return nil, usage.Errorf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may not be kept any more, or be encrypted", r.root)
 	}
 	r.placeMessages()
 	r.rec.Inbox = slices.DeleteFunc(r.rec.Inbox, func(d rehearse.Delivery) bool { return d.Empty() })
@@ -172,7 +151,6 @@ func (r *recorder) done() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// masked returns the recording without the secrets of the settings.
 func (r *recorder) masked() (*rehearse.Recording, error) {
 	raw, err := json.Marshal(r.rec)
 	if err != nil {
@@ -189,7 +167,6 @@ func (r *recorder) masked() (*rehearse.Recording, error) {
 	return &out, nil
 }
 
-// put adds a call, or replaces one that was made again.
 func (r *recorder) put(c rehearse.Call) {
 	if i, ok := r.calls[c.At]; ok {
 		r.rec.Calls[i] = c
@@ -204,4 +181,75 @@ func (r *recorder) call(at string) *rehearse.Call {
 		return &r.rec.Calls[i]
 	}
 	return nil
+}
+
+// rule adds or replaces what a call's model did; switched are the models that failed before.
+func (r *recorder) rule(at, kind string, switched []contract.Fallback, act llm.Action) {
+	x := recordedRules{at: at}
+	seen := map[string]bool{}
+	for _, s := range switched {
+		if !seen[s.Model] {
+			x.rules = append(x.rules, llm.Rule{At: at, Model: s.Model, Action: llm.Action{Fail: &llm.ScriptFail{Class: scriptClass(s.Class), Text: s.Text}}})
+		}
+		seen[s.Model] = true
+	}
+	x.rules = append(x.rules, llm.Rule{At: at, Kind: kind, Action: act})
+	if c := r.call(at); c != nil {
+		c.Fallbacks = rehearse.Switches(switched)
+	}
+	if i, ok := r.ruleIndex[at]; ok {
+		r.rules[i] = x
+		return
+	}
+	r.ruleIndex[at] = len(r.rules)
+	r.rules = append(r.rules, x)
+}
+
+func scriptClass(class string) string {
+	if !llm.CanFail(class) {
+		return contract.ClassBadRequest
+	}
+	return class
+}
+
+func (r *recorder) modelAnswer(at string, out *contract.ModelResult) {
+	m, err := contract.DecodeMessage(out.Message)
+	if err != nil {
+		return
+	}
+	r.content[contract.SHA(out.Message)] = out.Message
+	x := llm.Action{Usage: usageOf(out.Usage)}
+	if m.Text != "" || len(m.Calls) == 0 {
+		x.Say = &m.Text
+	}
+	for _, c := range m.Calls {
+		call := llm.ScriptCall{Tool: c.Name, ID: c.ID}
+		if args := strings.TrimSpace(c.Arguments); strings.HasPrefix(args, "{") && json.Valid([]byte(args)) && !hasDuplicateKeys([]byte(args)) {
+			call.Arguments = json.RawMessage(args)
+		} else {
+			call.Raw = &c.Arguments
+		}
+		x.Call = append(x.Call, call)
+	}
+	if out.Stop == "length" || out.Stop == "content_filter" {
+		x.Stop = out.Stop
+	}
+	if x := r.call(at); x != nil {
+		x.Asks = out.Asks
+	}
+	r.rule(at, llm.KindAgent, out.Fallbacks, x)
+}
+
+// hasDuplicateKeys reports whether an object has a key twice, which a script cannot have.
+func hasDuplicateKeys(raw []byte) bool {
+	_, err := llm.ParseScript("", fmt.Appendf(nil, `{"default":{"call":{"tool":"t","arguments":%s}}}`, raw))
+	return err != nil
+}
+
+func usageOf(u contract.Usage) *llm.ScriptUsage {
+	out := llm.ScriptUsage{Input: u.Input, Output: u.Output, Cached: u.Cached, Written: u.CacheWrite, Reasoning: u.Reasoning}
+	if out == (llm.ScriptUsage{}) {
+		return nil
+	}
+	return &out
 }

@@ -26,7 +26,6 @@ type mailbox struct {
 	last int
 }
 
-// turns finds out whether a run takes turns, and takes those that it goes on with.
 func (c *recordedRun) turns(s *history.Started) {
 	in := s.Input
 	c.inbox.off = s.Type != contract.WorkflowFlow || in == nil ||
@@ -46,16 +45,10 @@ func (c *recordedRun) addTurn(t *contract.Turn) {
 	}
 }
 
-// turnsBefore are the turns of a run that has no result, in their order.
 func (r *recorder) turnsBefore() []rehearse.TurnOf {
 	return slices.SortedFunc(maps.Values(r.turnResults), func(x, y rehearse.TurnOf) int { return cmp.Compare(x.N, y.N) })
 }
 
-func newMailbox(r *recorder, id string) *mailbox {
-	return &mailbox{r: r, run: r.below(id), last: -1}
-}
-
-// below is the place of a run.
 func (r *recorder) below(id string) string {
 	if id == r.root {
 		return ""
@@ -114,7 +107,6 @@ func (b *mailbox) closed(d *history.ChildEnded) {
 	b.waiting.Closed = append(b.waiting.Closed, rehearse.ClosedRun{Run: b.r.below(d.ID), Status: status})
 }
 
-// signalled takes a signal.
 func (b *mailbox) signalled(m *history.Message) {
 	in, resumes := m.Body.(*contract.PromptInput)
 	switch turn, ok := m.Body.(*contract.ChildTurn); {
@@ -128,14 +120,12 @@ func (b *mailbox) signalled(m *history.Message) {
 	}
 }
 
-// updated takes an Update, which the last task took.
 func (b *mailbox) updated(m *history.Message) {
 	if !b.off && b.last >= 0 {
 		b.asked(&b.r.rec.Inbox[b.last], m)
 	}
 }
 
-// asked takes what somebody asks of the session.
 func (b *mailbox) asked(to *rehearse.Delivery, m *history.Message) {
 	switch in := m.Body.(type) {
 	case *contract.PromptInput:

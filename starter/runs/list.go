@@ -84,7 +84,6 @@ func StatusNames() []string {
 	return out
 }
 
-// byAttribute reports whether a status is known by the search attribute alone.
 func byAttribute(status string) bool {
 	return status == contract.StatusWaiting || status == contract.StatusIdle
 }
@@ -99,7 +98,6 @@ type Filter struct {
 	Limit int
 }
 
-// query returns the query for Temporal. It fails if the namespace lacks a search attribute for it.
 func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	query := `ExecutionStatus = "Running"`
 	if f.Closed {
@@ -134,7 +132,6 @@ func (f *Filter) matches(s *Summary) bool {
 	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status)
 }
 
-// pageSize is how many entries are asked for at a time.
 const pageSize = 200
 
 // List returns runs, the latest first, at most Limit of them, and reports whether there are more.
@@ -202,7 +199,6 @@ func (c *Connection) retryPage(ctx context.Context, f *Filter, query string, tok
 	}
 }
 
-// tooBusy adds to a failure that the server is away or busy what to do.
 func (c *Connection) tooBusy(err error, read int) error {
 	if !Unavailable(err) {
 		return err

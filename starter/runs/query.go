@@ -1,14 +1,21 @@
 package runs
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/transcript"
 	"weft/starter/usage"
 )
@@ -56,13 +63,10 @@ func (r *Run) Query(ctx context.Context, query string, out any, args ...any) err
 }
 
 func (r *Run) patience() time.Duration {
-	switch {
-	case r.Patience > 0:
-		return r.Patience
-	case r.Open():
-		return CallTimeout
+	if r.Open() {
+		return cmp.Or(r.Patience, CallTimeout)
 	}
-	return ClosedTimeout
+	return cmp.Or(r.Patience, ClosedTimeout)
 }
 
 // Reported asks the run's worker for its status.
@@ -127,3 +131,182 @@ func (r *Run) AddBranches(ctx context.Context, st *contract.Status) {
 	}
 	st.Running = running
 }
+
+// Paused says who has paused a call of a workflow at Temporal, and how it goes on; "" if it is not.
+func Paused(p *workflowpb.PendingActivityInfo, workflow string) string {
+	if !p.GetPaused() {
+		return ""
+	}
+	text := "it is paused at Temporal"
+	if m := p.GetPauseInfo().GetManual(); m != nil {
+		text += " by " + cmp.Or(plaintext.Line(m.GetIdentity(), 200), "-")
+		text += plaintext.If(m.GetReason() != "", ": %s", plaintext.Line(m.GetReason(), 300))
+	}
+	return fmt.Sprintf("%s; it goes on with: temporal activity unpause --workflow-id %s --activity-id %s", text, plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
+}
+
+// PendingCalls describes the calls, of an open run and its branches, that wait for a limit or another attempt.
+func (r *Run) PendingCalls(ctx context.Context) []string {
+	if !r.Open() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	d, err := r.Client.DescribeWorkflowExecution(ctx, r.ID, r.RunID)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	add := func(id string, all []*workflowpb.PendingActivityInfo) {
+		for _, p := range all {
+			if text := pendingText(p, id, time.Now()); text != "" {
+				out = append(out, plaintext.Line(p.GetActivityId()+": "+text, 600))
+			}
+		}
+	}
+	add(r.ID, d.GetPendingActivities())
+	children := d.GetPendingChildren()
+	for _, c := range children[:min(len(children), maxBranches)] {
+		if of, err := r.Client.DescribeWorkflowExecution(ctx, c.GetWorkflowId(), c.GetRunId()); err == nil {
+			add(c.GetWorkflowId(), of.GetPendingActivities())
+		}
+	}
+	return out
+}
+
+// pendingText says why a call has not begun; "" if it has.
+func pendingText(p *workflowpb.PendingActivityInfo, workflow string, now time.Time) string {
+	if text := cmp.Or(Paused(p, workflow), history.Waiting(p)); text != "" {
+		return text
+	}
+	if p.GetState() != enumspb.PENDING_ACTIVITY_STATE_SCHEDULED || p.GetLastFailure() == nil {
+		return ""
+	}
+	next := "soon"
+	if wait := p.GetScheduledTime().AsTime().Sub(now); wait > 0 {
+		next = fmt.Sprintf("in %.0f s", wait.Seconds()+0.5)
+	}
+	return fmt.Sprintf("attempt %d %s, after %s", p.GetAttempt(), next, history.FailureText(p.GetLastFailure()))
+}
+
+// ReceiptTimeout is how long an answer waits for its receipt.
+const ReceiptTimeout = time.Minute
+
+// ErrNoReceipt is the error of an Update that no worker took in time.
+var ErrNoReceipt = errors.New("no receipt")
+
+// Signal sends a signal.
+func (r *Run) Signal(ctx context.Context, name string, arg any) error {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	return r.Client.SignalWorkflow(ctx, r.ID, "", name, arg)
+}
+
+// Update sends an Update and waits for its receipt, or returns [ErrNoReceipt] after [ReceiptTimeout].
+func (r *Run) Update(ctx context.Context, name string, arg any) (*contract.Receipt, error) {
+	limited, cancel := within(ctx, ReceiptTimeout)
+	defer cancel()
+	h, err := r.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
+		WorkflowID: r.ID, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
+	var receipt contract.Receipt
+	if err == nil {
+		err = h.Get(limited, &receipt)
+	}
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = ErrNoReceipt
+	}
+	return &receipt, err
+}
+
+// within cancels a context after d, without a deadline, to which the server could respond first.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(d, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
+// Resume sends a prompt to a session, again if it continues as new, and waits for its turn, or with detach until it is accepted.
+func (r *Run) Resume(ctx context.Context, in contract.PromptInput, detach bool) (*contract.Turn, error) {
+	stage := client.WorkflowUpdateStageCompleted
+	if detach {
+		stage = client.WorkflowUpdateStageAccepted
+	}
+	for try := 1; ; try++ {
+		limited, cancel := within(ctx, ReceiptTimeout)
+		h, err := r.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
+			WorkflowID: r.ID, UpdateID: fmt.Sprintf("%s/%.8s/%d", in.ID, in.Hash(), try), UpdateName: contract.UpdatePrompt, Args: []any{in}, WaitForStage: stage})
+		turn := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
+		if err == nil && detach {
+			cancel()
+			return &turn, refusal(ctx, h)
+		}
+		for err == nil {
+			if err = h.Get(limited, &turn); err == nil || limited.Err() == nil || ctx.Err() != nil {
+				break
+			}
+			// It was taken: the turn lasts.
+			cancel()
+			limited, cancel = within(ctx, ReceiptTimeout)
+			err = nil
+		}
+		late := limited.Err() != nil
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil && late:
+			return nil, ErrNoReceipt
+		case err != nil:
+			return nil, err
+		case turn.Done():
+			return &turn, nil
+		}
+	}
+}
+
+// refusal returns why an Update was refused, nil if it was not: a handle knows that without asking
+// the server, and returns nothing else to a context that is done.
+func refusal(ctx context.Context, h client.WorkflowUpdateHandle) error {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := h.Get(ctx, nil); Is[*temporal.ApplicationError](err) {
+		return err
+	}
+	return nil
+}
+
+// Turns asks a session for its turns. The error is a [*NoAnswerError] if nobody answers in time.
+func (r *Run) Turns(ctx context.Context) ([]contract.Turn, error) {
+	limited, cancel := within(ctx, r.patience())
+	defer cancel()
+	value, err := r.Client.QueryWorkflow(limited, r.ID, "", contract.QueryTurns)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil || Is[*serviceerror.QueryFailed](err) || Is[*serviceerror.NotFound](err) || Is[*serviceerror.Unavailable](err):
+		return nil, err
+	default:
+		// The server may know that no worker is there, or have waited as long, and says so in various words.
+		return nil, r.noAnswer(errors.New("the question got no answer"))
+	}
+	var out []contract.Turn
+	err = value.Get(&out)
+	return out, err
+}
+
+// AwaitTurn waits for a finished turn that found accepts; it returns nil if ctx is done first.
+func (r *Run) AwaitTurn(ctx context.Context, found func(*contract.Turn) bool) *contract.Turn {
+	for ctx.Err() == nil {
+		turns, _ := r.Turns(ctx)
+		for i := range turns {
+			if t := &turns[i]; t.Done() && found(t) {
+				_ = Sleep(ctx, TurnInterval) // its last events are on their way
+				return t
+			}
+		}
+		_ = Sleep(ctx, TurnInterval)
+	}
+	return nil
+}
+
+// TurnInterval is how long to wait between two questions about a session's turn.
+const TurnInterval = 500 * time.Millisecond

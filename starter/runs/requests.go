@@ -87,7 +87,6 @@ func matching(kind, word string, open []contract.Request) []*contract.Request {
 	return found
 }
 
-// maxListed bounds the open requests that an error lists.
 const maxListed = 10
 
 // Listing lists open requests for an error.
@@ -135,7 +134,7 @@ func (c *Connection) Requests(ctx context.Context, list []Summary) *Waiting {
 	errs := make([]error, len(list))
 	var group sync.WaitGroup
 	slots := make(chan struct{}, MaxConcurrent)
-	queues := newSilentQueues()
+	queues := silentQueues{waited: map[string]int{}, answered: map[string]bool{}}
 	for i, s := range list {
 		all[i] = &Run{Connection: c, ID: s.ID, Queue: s.Queue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Patience: requestsTimeout}
 		slots <- struct{}{}
@@ -173,11 +172,6 @@ type silentQueues struct {
 	answered map[string]bool
 }
 
-func newSilentQueues() *silentQueues {
-	return &silentQueues{waited: map[string]int{}, answered: map[string]bool{}}
-}
-
-// note records the outcome of a question, and how long it took.
 func (s *silentQueues) note(queue string, err error, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +183,6 @@ func (s *silentQueues) note(queue string, err error, took time.Duration) {
 	}
 }
 
-// check returns an error if no more runs of a task queue are asked.
 func (s *silentQueues) check(queue string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,7 +90,7 @@ func TestSilentQueues(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			q := newSilentQueues()
+			q := silentQueues{waited: map[string]int{}, answered: map[string]bool{}}
 			for range tc.silent {
 				q.note("a", quiet, requestsTimeout)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"go.temporal.io/api/serviceerror"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
@@ -55,9 +55,7 @@ var types = []string{contract.WorkflowFlow, contract.WorkflowBranch, contract.Wo
 
 // Find describes the latest run of a workflow.
 func (c *Connection) Find(ctx context.Context, id string) (*Run, error) {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
-	d, err := c.Client.DescribeWorkflowExecution(ctx, id, "")
+	d, err := c.Describe(ctx, id, "")
 	if Is[*serviceerror.NotFound](err) {
 		return nil, usage.Errorf("run %q not found in namespace %q at %s; check the id, or TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE", id, c.Namespace, c.Address)
 	}
@@ -73,11 +71,6 @@ func (c *Connection) Find(ctx context.Context, id string) (*Run, error) {
 		Priority: temporal.Priority{PriorityKey: int(p.GetPriorityKey()), FairnessKey: p.GetFairnessKey(), FairnessWeight: p.GetFairnessWeight()}}, nil
 }
 
-// Started returns a run that was just started.
-func (c *Connection) Started(run client.WorkflowRun, queue string) *Run {
-	return &Run{Connection: c, ID: run.GetID(), RunID: run.GetRunID(), Queue: queue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}
-}
-
 // Open reports whether the run has not closed.
 func (r *Run) Open() bool { return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING }
 
@@ -87,6 +80,13 @@ func (r *Run) Quoted() string { return plaintext.ShellQuote(r.ID) }
 // Below returns another workflow of the run's tree.
 func (r *Run) Below(id, runID string, status enumspb.WorkflowExecutionStatus) *Run {
 	return &Run{Connection: r.Connection, ID: id, RunID: runID, Queue: r.Queue, Status: status, Patience: ClosedTimeout}
+}
+
+// Describe asks Temporal about a run of a workflow, or the latest for "".
+func (c *Connection) Describe(ctx context.Context, id, run string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	return c.Client.DescribeWorkflowExecution(ctx, id, run)
 }
 
 // Closed describes how a closed run ended, and names the command that shows more.
@@ -148,6 +148,24 @@ func Unavailable(err error) bool {
 	return Is[*serviceerror.Unavailable](err) || Is[*serviceerror.DeadlineExceeded](err) || Is[*serviceerror.ResourceExhausted](err) || errors.Is(err, context.DeadlineExceeded)
 }
 
+// Every yields whenever d has passed, until ctx is done.
+func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		ticker := time.NewTicker(d)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-ticker.C:
+				if !yield(now) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Sleep waits for d, or until ctx is done; then it returns its error.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
@@ -156,4 +174,52 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
+}
+
+// How a run without a result ended.
+const (
+	Failed     = "failed"
+	Cancelled  = "cancelled"
+	Terminated = "terminated"
+	TimedOut   = "timed_out"
+)
+
+// Ending is what -output json prints in place of a result.
+type Ending struct {
+	// Status is one of the constants above; a result's is "completed".
+	Status string `json:"status"`
+	Run    string `json:"run"`
+	contract.Failure
+}
+
+// Failure describes how a run ended whose result is an error.
+func (r *Run) Failure(ctx context.Context, err error) Ending {
+	end := Ending{Status: EndStatus(err), Run: r.ID, Failure: *contract.FailureOf(err)}
+	if end.Status == Terminated {
+		if reason := r.TerminationReason(ctx); reason != "" {
+			end.Text += ": " + reason
+		}
+	}
+	return end
+}
+
+// EndStatus returns how a run ended whose result is an error.
+func EndStatus(err error) string {
+	switch {
+	case Is[*temporal.TerminatedError](err):
+		return Terminated
+	case contract.Cancelled(err):
+		return Cancelled
+	case !Is[*temporal.ApplicationError](err) && Is[*temporal.TimeoutError](err):
+		return TimedOut
+	}
+	return Failed
+}
+
+// TurnFailure returns why a turn has no result.
+func TurnFailure(t *contract.Turn) *contract.Failure {
+	if t.Failure != nil {
+		return t.Failure
+	}
+	return &contract.Failure{Class: contract.ClassCancelled, Text: "the session was stopped"}
 }

@@ -1,12 +1,14 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"maps"
 	"strings"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -15,7 +17,6 @@ import (
 	"weft/activities/contract"
 	"weft/starter/plaintext"
 	"weft/starter/usage"
-	"weft/workflows/plan"
 )
 
 const (
@@ -34,10 +35,7 @@ func NewID(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	slug := strings.Join(words, "-")
 	slug = strings.Trim(slug[:min(len(slug), 60)], "-")
-	if slug == "" {
-		slug = "flow"
-	}
-	return slug + "-" + strings.ToLower(rand.Text()[:8])
+	return cmp.Or(slug, "flow") + "-" + strings.ToLower(rand.Text()[:8])
 }
 
 // CheckID refuses what cannot be the id of a run.
@@ -48,15 +46,20 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Start starts a run, with memo, descriptions, and those search attributes that the namespace has.
-func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, in *contract.RunInput) (client.WorkflowRun, error) {
+// Start starts a run under an id that no open run has, with memo, descriptions, and those search attributes that the namespace has.
+func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, in *contract.RunInput) (*Run, error) {
 	values, err := describe(&o, in)
 	if err != nil {
 		return nil, err
 	}
-	start := func(names []string) (client.WorkflowRun, error) {
+	o.WorkflowExecutionErrorWhenAlreadyStarted, o.WorkflowIDConflictPolicy = true, enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL
+	start := func(names []string) (*Run, error) {
 		o.TypedSearchAttributes = attributes(names, values)
-		return c.Client.ExecuteWorkflow(ctx, o, contract.WorkflowFlow, in)
+		run, err := c.Client.ExecuteWorkflow(ctx, o, contract.WorkflowFlow, in)
+		if err != nil {
+			return nil, err
+		}
+		return &Run{Connection: c, ID: run.GetID(), RunID: run.GetRunID(), Queue: o.TaskQueue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, nil
 	}
 	run, err := start(contract.Attributes)
 	if !Is[*serviceerror.InvalidArgument](err) {
@@ -86,7 +89,6 @@ func (c *Connection) ScheduleAction(ctx context.Context, name, queue string, in 
 		Memo: o.Memo, TypedSearchAttributes: o.TypedSearchAttributes, StaticSummary: o.StaticSummary, StaticDetails: o.StaticDetails}, nil
 }
 
-// describe adds memo and descriptions to a start, and returns the values of search attributes.
 func describe(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string]string, error) {
 	flow := in.Flow.Plan
 	hash, err := flow.Hash()
@@ -99,7 +101,8 @@ func describe(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string
 	}
 	maps.Copy(memo, o.Memo)
 	o.Memo = memo
-	o.StaticSummary, o.StaticDetails = plaintext.Cut(flow.Name, 200), details(flow, hash)
+	o.StaticSummary, o.StaticDetails = plaintext.Cut(flow.Name, 200),
+		plaintext.If(flow.Description != "", "%s\n\n", plaintext.Cut(flow.Description, maxDescription))+fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
 	return map[string]string{
 		contract.AttributeFlow: flow.Name, contract.AttributeDialect: flow.Dialect,
 		contract.AttributePlanHash: hash, contract.AttributeStatus: contract.StatusRunning,
@@ -112,13 +115,4 @@ func attributes(names []string, values map[string]string) temporal.SearchAttribu
 		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(contract.Keyword(values[name])))
 	}
 	return temporal.NewSearchAttributes(updates...)
-}
-
-// details is what the Web UI shows of the flow, as Markdown.
-func details(flow *plan.Flow, hash string) string {
-	text := fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
-	if flow.Description != "" {
-		text = plaintext.Cut(flow.Description, maxDescription) + "\n\n" + text
-	}
-	return text
 }

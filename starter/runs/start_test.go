@@ -66,7 +66,10 @@ func TestStart(t *testing.T) {
 					if refuse {
 						return nil, serviceerror.NewInvalidArgument("no mapping defined")
 					}
-					return nil, tc.err
+					run := &mocks.WorkflowRun{}
+					run.On("GetID").Return("r")
+					run.On("GetRunID").Return("one")
+					return run, tc.err
 				})
 			_, err := (&Connection{Temporal: &config.Temporal{Client: c, Namespace: "n"}}).Start(t.Context(), client.StartWorkflowOptions{}, &contract.RunInput{Flow: contract.FlowRef{Plan: flow}})
 			if !errors.Is(err, tc.err) {

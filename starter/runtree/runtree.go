@@ -68,7 +68,6 @@ type Cost struct {
 	Text      string
 }
 
-// costOf finds or begins an execution's.
 func (v *Workflow) costOf(exec string) *Cost {
 	label := history.Label(history.ExecutionOf(exec))
 	for _, c := range v.Costs {
@@ -127,7 +126,6 @@ func (t *Tree) Add(e *history.Event) {
 	v.event(e)
 }
 
-// event takes what an event adds.
 func (v *Workflow) event(e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.Started:
@@ -163,7 +161,6 @@ func (v *Workflow) event(e *history.Event) {
 	}
 }
 
-// started takes what the workflow was given.
 func (v *Workflow) started(s *history.Started) {
 	v.Branch = s.Type == contract.WorkflowBranch
 	if in := s.Branch; in != nil {
@@ -193,7 +190,6 @@ func (v *Workflow) started(s *history.Started) {
 	}
 }
 
-// completed takes what a call says of the flow or of its edges.
 func (v *Workflow) completed(c *history.CallCompleted, at time.Time) {
 	exec, inNode := c.Execution()
 	inNode = inNode || strings.Contains(exec, "#")
@@ -225,7 +221,6 @@ func (v *Workflow) completed(c *history.CallCompleted, at time.Time) {
 	}
 }
 
-// prepared takes what an activity made of the run's document.
 func (v *Workflow) prepared(out *contract.CompileFlowResult) {
 	v.Model = out.Model
 	if out.Plan == nil {

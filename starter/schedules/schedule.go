@@ -4,6 +4,7 @@ package schedules
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
 	"weft/starter/history"
@@ -26,7 +29,6 @@ const (
 	Paused = "paused"
 )
 
-// nextShown is how many of the times to come are shown.
 const nextShown = 5
 
 // Schedule is a schedule as -output json prints it.
@@ -61,7 +63,6 @@ type Run struct {
 	Started time.Time `json:"started"`
 }
 
-// describe describes a schedule.
 func describe(c *runs.Connection, name string, d *client.ScheduleDescription) *Schedule {
 	action := d.Schedule.Action.(*client.ScheduleWorkflowAction) // find has checked it
 	memo := func(key string) string {
@@ -97,9 +98,7 @@ func describe(c *runs.Connection, name string, d *client.ScheduleDescription) *S
 // Text writes a schedule as text.
 func Text(out io.Writer, s *Schedule) {
 	state := s.State
-	if s.Note != "" {
-		state += ": " + plaintext.Line(s.Note, 500)
-	}
+	state += plaintext.If(s.Note != "", ": %s", plaintext.Line(s.Note, 500))
 	fmt.Fprintf(out, "%s  %s\n", plaintext.Line(s.Schedule, 200), state)
 	line := func(label, text string) { fmt.Fprintf(out, "  %-9s %s\n", label, text) }
 	line("flow", fmt.Sprintf("%s, hash %s", plaintext.Line(s.Flow, 200), plaintext.Line(s.FlowHash, 100)))
@@ -111,19 +110,14 @@ func Text(out io.Writer, s *Schedule) {
 	}
 	line("started", fmt.Sprintf("%d, skipped %d, missed %d", s.Started, s.Skipped, s.Missed))
 	for _, r := range s.Runs {
-		mark := ""
-		if slices.Contains(s.Open, r.Run) {
-			mark = "  open"
-		}
+		mark := plaintext.If(slices.Contains(s.Open, r.Run), "  open")
 		line("run", fmt.Sprintf("%s  %s%s", r.Started.Local().Format(time.DateTime), plaintext.Line(r.Run, 300), mark))
 	}
 }
 
 func whenText(s *Schedule) string {
 	when := plaintext.Line(strings.Join(s.When, "; "), 500)
-	if s.Timezone != "" {
-		when += " (" + plaintext.Line(s.Timezone, 100) + ")"
-	}
+	when += plaintext.If(s.Timezone != "", " (%s)", plaintext.Line(s.Timezone, 100))
 	return when
 }
 
@@ -169,4 +163,91 @@ func List(ctx context.Context, c *runs.Connection, limit int) (all []*Schedule, 
 	}
 	slices.SortFunc(all, func(x, y *Schedule) int { return strings.Compare(x.Schedule, y.Schedule) })
 	return all, more, nil
+}
+
+// Options are those of a new schedule.
+type Options struct {
+	Name string
+	Times
+	Action *client.ScheduleWorkflowAction
+	Note   string
+	Paused bool
+	// Replace updates an existing schedule: whether that is paused, and what is not given, stays as it was.
+	Replace bool
+}
+
+// CheckName refuses what cannot be a schedule's name.
+func CheckName(name string) error {
+	const most = runs.MaxID - 30
+	if name == "" || strings.ContainsFunc(name, plaintext.Unprintable) || len(name) > most {
+		return usage.Errorf("%.100q cannot be a schedule's name: want printable ASCII, from 1 to %d bytes", name, most)
+	}
+	return nil
+}
+
+// Create creates or replaces a schedule, and describes it.
+func Create(ctx context.Context, c *runs.Connection, o Options) (*Schedule, error) {
+	spec, err := o.Spec()
+	if err != nil {
+		return nil, err
+	}
+	handle, err := c.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{ID: o.Name, Spec: spec, Action: o.Action, Overlap: o.policy(),
+		CatchupWindow: o.Catchup, Paused: o.Paused, Note: o.Note})
+	switch {
+	case errors.Is(err, temporal.ErrScheduleAlreadyRunning) && o.Replace:
+		handle = c.Client.ScheduleClient().GetHandle(ctx, o.Name)
+		err = o.replace(ctx, c, handle, &spec)
+	case errors.Is(err, temporal.ErrScheduleAlreadyRunning):
+		return nil, usage.Errorf("there is a schedule %q already; update it with -replace, or choose another name", o.Name)
+	}
+	if runs.Is[*serviceerror.InvalidArgument](err) {
+		return nil, usage.Errorf("Temporal refuses the schedule %q: %v; fix the flags", o.Name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create the schedule %q: %w", o.Name, err)
+	}
+	d, err := find(ctx, c, handle)
+	if err != nil {
+		return nil, err
+	}
+	return describe(c, o.Name, d), nil
+}
+
+func (o *Options) replace(ctx context.Context, c *runs.Connection, handle client.ScheduleHandle, spec *client.ScheduleSpec) error {
+	if _, err := find(ctx, c, handle); err != nil {
+		return err
+	}
+	return handle.Update(ctx, client.ScheduleUpdateOptions{DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+		s := in.Description.Schedule
+		s.Action, s.Spec = o.Action, spec
+		if o.Overlap != "" {
+			s.Policy.Overlap = o.policy()
+		}
+		if o.Catchup > 0 {
+			s.Policy.CatchupWindow = o.Catchup
+		}
+		if o.Paused {
+			s.State.Paused = true
+		}
+		if o.Note != "" {
+			s.State.Note = o.Note
+		}
+		return &client.ScheduleUpdate{Schedule: &s}, nil
+	}})
+}
+
+func find(ctx context.Context, c *runs.Connection, handle client.ScheduleHandle) (*client.ScheduleDescription, error) {
+	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
+	d, err := handle.Describe(ctx)
+	if runs.Is[*serviceerror.NotFound](err) {
+		return nil, usage.Errorf("there is no schedule %q in namespace %q at %s; list schedules with: starter schedule list", handle.GetID(), c.Namespace, c.Address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("describe the schedule %q: %w", handle.GetID(), err)
+	}
+	if action, ok := d.Schedule.Action.(*client.ScheduleWorkflowAction); !ok || action.Workflow != contract.WorkflowFlow {
+		return nil, usage.Errorf("the schedule %q does not start flows; use: temporal schedule", handle.GetID())
+	}
+	return d, nil
 }

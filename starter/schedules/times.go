@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/starter/plaintext"
 	"weft/starter/usage"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -72,7 +73,6 @@ func (f *Times) Spec() (client.ScheduleSpec, error) {
 	return spec, nil
 }
 
-// policy is the policy of -overlap; without the flag it is unspecified.
 func (f *Times) policy() enumspb.ScheduleOverlapPolicy {
 	for _, o := range overlaps {
 		if o.name == f.Overlap {
@@ -82,7 +82,6 @@ func (f *Times) policy() enumspb.ScheduleOverlapPolicy {
 	return enumspb.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED
 }
 
-// cronField is the range of a field of a cron expression.
 type cronField struct {
 	name      string
 	low, high int
@@ -96,7 +95,6 @@ var cronFields = []cronField{
 	{"day of the week", 0, 7, "sun mon tue wed thu fri sat"}, {"year", 2000, 2100, ""},
 }
 
-// cronWords replace a whole expression.
 var cronWords = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
 // readCron checks a cron expression and adds its text as comment: Temporal keeps only that.
@@ -107,10 +105,7 @@ func readCron(text string) (string, error) {
 	if len(fields) > 0 && strings.Contains(fields[0], "TZ=") {
 		return "", usage.Errorf("-cron %q names a time zone; write -timezone %s instead", text, fields[0][strings.Index(fields[0], "=")+1:])
 	}
-	whole := body + " # " + body
-	if strings.TrimSpace(comment) != "" {
-		whole = body + " # " + body + ": " + strings.TrimSpace(comment)
-	}
+	whole := body + " # " + body + plaintext.If(strings.TrimSpace(comment) != "", ": %s", strings.TrimSpace(comment))
 	if len(fields) == 1 && slices.Contains(cronWords, body) {
 		return whole, nil
 	}
@@ -133,7 +128,6 @@ func readCron(text string) (string, error) {
 	return whole, nil
 }
 
-// value reads a number or a name.
 func (c *cronField) value(word string) (int, error) {
 	n, err := strconv.Atoi(word)
 	for at, name := range strings.Fields(c.words) {
@@ -179,7 +173,6 @@ func (c *cronField) fits(field string) error {
 	return nil
 }
 
-// readEvery reads AGE or AGE/OFFSET.
 func readEvery(text string) (client.ScheduleIntervalSpec, error) {
 	var out client.ScheduleIntervalSpec
 	age, offset, shifted := strings.Cut(text, "/")
@@ -196,7 +189,6 @@ func readEvery(text string) (client.ScheduleIntervalSpec, error) {
 	return out, nil
 }
 
-// readAge reads a duration that may be in days.
 func readAge(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
@@ -205,7 +197,6 @@ func readAge(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// age shows a duration as readAge reads it.
 func age(d time.Duration) string {
 	if d > 0 && d%(24*time.Hour) == 0 {
 		return fmt.Sprintf("%dd", d/(24*time.Hour))
@@ -234,15 +225,12 @@ func whenOf(spec *client.ScheduleSpec) []string {
 	}
 	for _, i := range spec.Intervals {
 		text := "every " + age(i.Every)
-		if i.Offset > 0 {
-			text += "/" + age(i.Offset)
-		}
+		text += plaintext.If(i.Offset > 0, "/%s", age(i.Offset))
 		out = append(out, text)
 	}
 	return out
 }
 
-// overlapName is a policy's name.
 func overlapName(p enumspb.ScheduleOverlapPolicy) string {
 	for _, o := range overlaps {
 		if o.policy == p {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -16,7 +17,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// agentsDir is where agents lie in the folder of flows.
 const agentsDir = "agents"
 
 // The files of an agent's folder beside its document.
@@ -32,7 +32,6 @@ var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
 // folderName is what the folder of an agent may be called; others are no agents.
 var folderName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$`)
 
-// agent is a folder of agents/, as it is read now.
 type agent struct {
 	name   string
 	folder *specadapter.Folder
@@ -83,7 +82,6 @@ func (srv *Server) agentIn(root *os.Root, name string) (*agent, error) {
 	return a, nil
 }
 
-// compile compiles the agent.
 func (a *agent) compile(reading specadapter.Options) {
 	reading.Files = a.folder.Files
 	res, diags := specadapter.Load(a.folder.Name, a.folder.Text, reading)
@@ -107,7 +105,6 @@ func (srv *Server) noSuchAgent(root *os.Root, name string) error {
 	return NewProblem(UnknownAgent, remedy, "agent %s not found", source.Quote(name))
 }
 
-// agentNames lists the folders that hold an agent, sorted.
 func agentNames(root *os.Root) ([]string, error) {
 	list, err := fs.ReadDir(root.FS(), agentsDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +154,6 @@ var (
 	none = json.RawMessage("[]")
 )
 
-// view shows an agent, with the texts of the files beside its document.
 func (a *agent) view() *AgentView {
 	raw := func(key string, kind source.Kind, without json.RawMessage) json.RawMessage {
 		if v := a.root.Get(key); v != nil && v.Kind == kind {
@@ -171,14 +167,11 @@ func (a *agent) view() *AgentView {
 		}
 		return ""
 	}
-	v := &AgentView{Name: a.name, Description: text("description"), Type: text("type"), InputMode: text("input_mode"),
+	v := &AgentView{Name: a.name, Description: text("description"), Type: cmp.Or(text("type"), "autonomous"), InputMode: text("input_mode"),
 		ParametersSchema: raw("parameters_schema", source.Object, null), OutputSchema: raw("output_schema", source.Object, null),
 		MCPServers: raw("mcp_servers", source.Object, null), Skills: raw("skills", source.Array, none), Tags: raw("tags", source.Array, none),
 		Capabilities: raw("capabilities", source.Array, none), Demands: raw("demands", source.Object, null), Hooks: raw("hooks", source.Object, null),
 		Status: "active", Diagnostics: []string{}}
-	if v.Type == "" {
-		v.Type = "autonomous"
-	}
 	if p := a.root.Get("system_prompt"); p != nil && p.Kind == source.String {
 		v.SystemPrompt = &p.Text
 	}
@@ -195,7 +188,6 @@ func (a *agent) view() *AgentView {
 	return v
 }
 
-// files shows what the files beside the document say.
 func (a *agent) files(v *AgentView) {
 	for _, f := range a.folder.Files {
 		switch f.Name {
@@ -213,7 +205,6 @@ func (a *agent) files(v *AgentView) {
 	}
 }
 
-// beside is the path of a file in the agent's folder.
 func (a *agent) beside(file string) string { return path.Join(path.Dir(a.folder.Name), file) }
 
 // View shows an agent of a folder as clients see it.
@@ -223,29 +214,27 @@ func View(name string, folder *specadapter.Folder, reading specadapter.Options) 
 	return a.view()
 }
 
-// agentPage is a page of agents.
 type agentPage struct {
 	Agents []*AgentView `json:"agents"`
 	Next   string       `json:"next_page_token,omitempty"`
 }
 
-// listAgents lists the agents of the folder, by name.
-func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) (any, error) {
 	root, err := srv.openRoot()
 	if err != nil {
 		if srv.Flows.Dir == "" {
-			return reply(w, http.StatusOK, agentPage{Agents: []*AgentView{}})
+			return agentPage{Agents: []*AgentView{}}, nil
 		}
-		return err
+		return nil, err
 	}
 	defer root.Close()
 	names, err := agentNames(root)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	names, next, err := page(r, names)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := agentPage{Agents: []*AgentView{}, Next: next}
 	for _, name := range names {
@@ -254,17 +243,17 @@ func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
 			continue // it has gone since
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		out.Agents = append(out.Agents, a.view())
 	}
-	return reply(w, http.StatusOK, out)
+	return out, nil
 }
 
-func (srv *Server) getAgent(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) getAgent(w http.ResponseWriter, r *http.Request) (any, error) {
 	a, err := srv.agent(r.PathValue("name"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return reply(w, http.StatusOK, a.view())
+	return a.view(), nil
 }

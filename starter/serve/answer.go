@@ -8,7 +8,6 @@ import (
 	"weft/specadapter/source"
 )
 
-// answerFields are the fields of the answers of each kind.
 var answerFields = map[string][]string{
 	contract.RequestMessage:    {"id", "text", "node", "key", "by"},
 	contract.RequestConfirm:    {"id", "approve", "reason", "arguments", "remember", "by"},
@@ -16,34 +15,25 @@ var answerFields = map[string][]string{
 	contract.RequestRetry:      {"id", "give_up", "reason", "by"},
 }
 
-// answerTime is how long an answer may wait for its receipt.
 const answerTime = 90 * time.Second
 
 // answer makes the handler of answers of a kind. The same answer twice is one answer.
 func answer(kind string) handler {
-	return func(srv *Server, w http.ResponseWriter, r *http.Request) error {
+	return ofRun(func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 		o, err := srv.read(w, r)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		given, err := readAnswer(kind, o, r)
 		if err != nil {
-			return err
-		}
-		run, err := srv.find(r)
-		if err != nil {
-			return err
+			return nil, err
 		}
 		if run.Closed != nil {
-			return NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
+			return nil, NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
 		}
 		extend(w, answerTime)
-		receipt, err := srv.Runs.Answer(r.Context(), run, kind, given)
-		if err != nil {
-			return err
-		}
-		return reply(w, http.StatusOK, receipt)
-	}
+		return srv.Runs.Answer(r.Context(), run, kind, given)
+	})
 }
 
 // readAnswer reads a body as an answer of a kind, by default of the token's name.
@@ -53,39 +43,30 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		o.addProblem(o.Pos, "the body has no id; write that of the request, which GET /runs/ID/requests lists")
 	}
 	by := callerOf(r)
-	var given any
 	switch kind {
 	case contract.RequestMessage:
-		a := &contract.MessageAnswer{By: by}
-		o.decode(a)
+		a := decoded(o, &contract.MessageAnswer{By: by})
 		if o.get("text", source.String) == nil && len(o.problems) == 0 {
 			o.addProblem(o.Pos, "the body has no text")
 		}
 		if key := r.Header.Get("Idempotency-Key"); a.ID == "" && a.Key == "" {
 			a.Key = key
 		}
-		given = a
+		return a, o.problem()
 	case contract.RequestConfirm:
-		given = readConfirm(o, by)
+		return readConfirm(o, by), o.problem()
 	case contract.RequestToolResult:
-		a := &contract.ToolResultAnswer{By: by}
-		o.decode(a)
+		a := decoded(o, &contract.ToolResultAnswer{By: by})
 		if (len(a.Result) == 0) == (a.Error == "") && len(o.problems) == 0 {
 			o.addProblem(o.Pos, "the body wants exactly one of result and error")
 		}
-		given = a
-	default:
-		a := &contract.RetryAnswer{By: by}
-		o.decode(a)
-		given = a
+		return a, o.problem()
 	}
-	return given, o.problem()
+	return decoded(o, &contract.RetryAnswer{By: by}), o.problem()
 }
 
-// readConfirm reads whether a tool may be called.
 func readConfirm(o *object, by string) *contract.ConfirmAnswer {
-	a := &contract.ConfirmAnswer{By: by}
-	o.decode(a)
+	a := decoded(o, &contract.ConfirmAnswer{By: by})
 	if a.Approve == nil && len(o.problems) == 0 {
 		o.addProblem(o.Pos, "the body has no approve; write \"approve\": true or false")
 	}
@@ -95,13 +76,17 @@ func readConfirm(o *object, by string) *contract.ConfirmAnswer {
 	return a
 }
 
-// cancel requests the cancellation of a run.
-func (srv *Server) cancel(w http.ResponseWriter, r *http.Request, run *Run) error {
+func decoded[T any](o *object, a T) T {
+	o.decode(a)
+	return a
+}
+
+func (srv *Server) cancel(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	if run.Closed != nil {
-		return NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
+		return nil, NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
 	}
 	if err := srv.Runs.Cancel(r.Context(), run); err != nil {
-		return err
+		return nil, err
 	}
 	return reply(w, http.StatusAccepted, summary(run))
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/source"
+	"weft/starter/input"
+	"weft/starter/runs"
 	"weft/worker/config"
 	"weft/worker/flows"
 )
@@ -21,10 +24,8 @@ import (
 var sessionFields = []string{"type", "session_id", "agent_name", "parameters", "project_dir", "parent_session_id", "execution_mode",
 	"additional_demands", "scope", "id", "model", "script", "images"}
 
-// resumeSession is the type of a body that goes on with a session.
 const resumeSession = "resume_session"
 
-// unheeded is a field of the framework that cannot be heeded.
 type unheeded struct {
 	key  string
 	kind source.Kind
@@ -47,7 +48,6 @@ func (o *object) noEffect(fields []unheeded) {
 	}
 }
 
-// mode looks at the execution mode. Runs are started and asked about, whatever it is.
 func (o *object) mode() {
 	switch mode := o.text("execution_mode"); mode {
 	case "", contract.ModeSync, contract.ModePoll:
@@ -64,7 +64,6 @@ const (
 	noAgentName = "(no agent)"
 )
 
-// sessionStart reads a start of an agent.
 func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error {
 	in, err := o.session()
 	if err != nil {
@@ -85,16 +84,9 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 	}
 	s.Input = in
 	in.Session = in.Flow.Plan.LoneAgent() != nil
-	if s.ID == "" {
-		s.ID = newRunID()
-	}
-	if err := checkInputs(ctx, s, called); err != nil {
-		return err
-	}
-	return fits(in)
+	return s.accept(ctx, newRunID(), called)
 }
 
-// parameters are what an agent is given; there must be some.
 func (o *object) parameters() *source.Value {
 	v := o.get("parameters", source.Object)
 	if given := o.Get("parameters"); given == nil || given.Kind == source.Null {
@@ -103,7 +95,6 @@ func (o *object) parameters() *source.Value {
 	return v
 }
 
-// images are those that a model is shown with the prompt.
 func (o *object) images() []contract.Image {
 	v := o.get("images", source.Array)
 	if v == nil {
@@ -112,9 +103,7 @@ func (o *object) images() []contract.Image {
 	var in struct {
 		Images []contract.Image `json:"images"`
 	}
-	checkFields := *o.Value
-	checkFields.Members = slices.DeleteFunc(slices.Clone(checkFields.Members), func(m source.Member) bool { return m.Key != "images" })
-	plain := &object{Value: &checkFields}
+	plain := &object{Value: &source.Value{Kind: source.Object, Pos: o.Pos, Members: []source.Member{{Key: "images", Value: v}}}}
 	plain.decode(&in)
 	if o.problems = append(o.problems, plain.problems...); len(plain.problems) > 0 {
 		return nil
@@ -125,7 +114,6 @@ func (o *object) images() []contract.Image {
 	return in.Images
 }
 
-// session reads all of a start in the framework's words but the agent.
 func (o *object) session() (*contract.RunInput, error) {
 	o.checkFields(sessionFields...)
 	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
@@ -148,7 +136,6 @@ func (o *object) session() (*contract.RunInput, error) {
 	return in, nil
 }
 
-// flowFields are those of a start of a flow: what clients set of the contract's input, and id.
 var flowFields = []string{"flow", "input", "images", "params", "scope", "value", "components", "component_ids", "state", "history", "model", "script",
 	"data_connections", "max_steps", "budget", "max_events", "on_error", "session", "v", "id"}
 
@@ -190,16 +177,9 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 	}
 	in.Components, in.ComponentIDs = nil, nil
 	s.Input = in
-	if s.ID == "" {
-		s.ID = srv.NewID(in.Flow.Plan.Name)
-	}
-	if err := checkInputs(ctx, s, in.Flow.Plan.Name); err != nil {
-		return err
-	}
-	return fits(in)
+	return s.accept(ctx, srv.NewID(in.Flow.Plan.Name), in.Flow.Plan.Name)
 }
 
-// without is an object without some members.
 func without(v *source.Value, keys ...string) *source.Value {
 	out := *v
 	out.Members = nil
@@ -213,38 +193,25 @@ func without(v *source.Value, keys ...string) *source.Value {
 
 // modelAndScript reads the model, and what the scripted one answers: an object, or its text.
 func (o *object) modelAndScript(in *contract.RunInput) {
-	in.Model = o.text("model")
 	at := o.place("model")
-	models := llm.Refs(in.Model)
-	for _, m := range models {
-		if m != llm.ScriptModel && !strings.Contains(m, "/") {
-			o.addProblem(at, "the model %s is not provider/model; write for example openai/%s", source.Quote(m), m)
+	var script []byte
+	if v := o.Get("script"); v != nil && v.Kind != source.Null {
+		name, text := "script.json", v.JSON()
+		if v.Kind == source.String {
+			name, text = "script", []byte(v.Text)
+		}
+		var err error
+		if script, err = llm.ParseScript(name, text); err != nil {
+			o.addProblem(v.Pos, "the script: %s", contract.FailureOf(err).Text)
 		}
 	}
-	if in.Model != "" && len(models) == 0 {
-		o.addProblem(at, "the model %s names none; write for example openai/gpt-5-mini", source.Quote(in.Model))
+	model, err := input.Model(o.text("model"), script != nil)
+	if err != nil {
+		o.addProblem(at, "%v", err)
 	}
-	v := o.Get("script")
-	if v == nil || v.Kind == source.Null {
-		return
-	}
-	name, text := "script.json", v.JSON()
-	if v.Kind == source.String {
-		name, text = "script", []byte(v.Text)
-	}
-	script, err := llm.ParseScript(name, text)
-	switch {
-	case err != nil:
-		o.addProblem(v.Pos, "the script: %s", contract.FailureOf(err).Text)
-	case in.Model == "":
-		in.Model = llm.ScriptModel
-	case !llm.AsksScript(in.Model):
-		o.addProblem(at, "the script is what the model script says, but the model is %s; leave out one of them", source.Quote(in.Model))
-	}
-	in.Script = script
+	in.Model, in.Script = model, script
 }
 
-// document gives the document that a start means.
 func (srv *Server) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name == "":
@@ -265,7 +232,6 @@ func (srv *Server) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 	return folder, nil
 }
 
-// named reads a flow of the folder.
 func (srv *Server) named(name string) (*specadapter.Folder, error) {
 	folder, err := flows.Named(srv.Flows, name)
 	if f := contract.FailureOf(err); f != nil {
@@ -277,7 +243,6 @@ func (srv *Server) named(name string) (*specadapter.Folder, error) {
 	return folder, nil
 }
 
-// plan compiles a document into what the run is given.
 func (srv *Server) plan(in *contract.RunInput, doc *specadapter.Folder, reading specadapter.Options) error {
 	reading.Files, reading.Starting = doc.Files, true
 	res, diags := specadapter.Load(doc.Name, doc.Text, reading)
@@ -291,7 +256,6 @@ func (srv *Server) plan(in *contract.RunInput, doc *specadapter.Folder, reading 
 	return nil
 }
 
-// invalidDocument is the problem of a document that does not compile.
 func invalidDocument(kind Kind, remedy string, diags []source.Diagnostic) *Problem {
 	var lines []string
 	for _, g := range diags {
@@ -304,8 +268,14 @@ func invalidDocument(kind Kind, remedy string, diags []source.Diagnostic) *Probl
 	return p
 }
 
-// maxInput is the most that Temporal takes as a run's input, with room for its envelope.
-const maxInput = 1_900 << 10
+// accept checks what the run is given, which errors name as called, and gives it an id unless it has one.
+func (s *Start) accept(ctx context.Context, id, called string) error {
+	s.ID = cmp.Or(s.ID, id)
+	if err := checkInputs(ctx, s, called); err != nil {
+		return err
+	}
+	return fits(s.Input)
+}
 
 // fits refuses what the run itself would refuse, and what is too large to be sent to it.
 func fits(in *contract.RunInput) error {
@@ -318,8 +288,8 @@ func fits(in *contract.RunInput) error {
 	if err != nil {
 		return fmt.Errorf("encode the run's input: %w", err)
 	}
-	if len(raw) > maxInput {
-		return NewProblem(TooLarge, "shorten its largest part", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), maxInput)
+	if len(raw) > runs.MaxInput {
+		return NewProblem(TooLarge, "shorten its largest part", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), runs.MaxInput)
 	}
 	var invalid *contract.Failure
 	if _, err := contract.ReadInput(raw); errors.As(err, &invalid) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"testing/fstest"
 
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
@@ -26,90 +27,82 @@ var (
 	programs     = []string{"script", "command", "runner_id"}
 )
 
-// draft is an agent that a client sends: its files by their names in the agent's folder.
 type draft struct {
 	name  string
 	files map[string][]byte
 }
 
-// createAgent saves a new agent.
-func (srv *Server) createAgent(w http.ResponseWriter, r *http.Request) error {
-	return srv.edit(func(root *os.Root) error {
-		a, err := srv.draft(w, r, "")
-		if err != nil {
-			return err
-		}
-		saved, err := srv.check(root, a)
-		if err != nil {
-			return err
-		}
-		if err := a.create(root); err != nil {
-			return err
-		}
-		w.Header().Set("Location", "/agents/"+url.PathEscape(a.name))
-		return reply(w, http.StatusCreated, saved.view())
-	})
+func (srv *Server) createAgent(w http.ResponseWriter, r *http.Request, root *os.Root) (any, error) {
+	a, err := srv.draft(w, r, "")
+	if err != nil {
+		return nil, err
+	}
+	saved, err := srv.check(root, a)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.create(root); err != nil {
+		return nil, err
+	}
+	w.Header().Set("Location", "/agents/"+url.PathEscape(a.name))
+	return reply(w, http.StatusCreated, saved.view())
 }
 
-// replaceAgent saves an agent that is there in another form.
-func (srv *Server) replaceAgent(w http.ResponseWriter, r *http.Request) error {
-	return srv.edit(func(root *os.Root) error {
-		name := r.PathValue("name")
-		if _, err := srv.agentIn(root, name); err != nil {
-			return err
-		}
-		a, err := srv.draft(w, r, name)
-		if err != nil {
-			return err
-		}
-		if _, err := srv.check(root, a); err != nil {
-			return err
-		}
-		if err := a.replace(root); err != nil {
-			return err
-		}
-		saved, err := srv.agentIn(root, name)
-		if err != nil {
-			return err
-		}
-		return reply(w, http.StatusOK, saved.view())
-	})
+func (srv *Server) replaceAgent(w http.ResponseWriter, r *http.Request, root *os.Root) (any, error) {
+	name := r.PathValue("name")
+	if _, err := srv.agentIn(root, name); err != nil {
+		return nil, err
+	}
+	a, err := srv.draft(w, r, name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := srv.check(root, a); err != nil {
+		return nil, err
+	}
+	if err := a.replace(root); err != nil {
+		return nil, err
+	}
+	saved, err := srv.agentIn(root, name)
+	if err != nil {
+		return nil, err
+	}
+	return saved.view(), nil
 }
 
 // deleteAgent removes an agent's folder. Runs under way have their plan and go on.
-func (srv *Server) deleteAgent(w http.ResponseWriter, r *http.Request) error {
-	return srv.edit(func(root *os.Root) error {
-		name := r.PathValue("name")
-		if _, err := srv.agentIn(root, name); err != nil {
-			return err
-		}
-		// What is being removed is no agent any more: its name begins with a point.
-		aside := path.Join(agentsDir, "."+newRunID())
-		if err := root.Rename(path.Join(agentsDir, name), aside); err != nil {
-			return err
-		}
-		if err := root.RemoveAll(aside); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	})
+func (srv *Server) deleteAgent(w http.ResponseWriter, r *http.Request, root *os.Root) (any, error) {
+	name := r.PathValue("name")
+	if _, err := srv.agentIn(root, name); err != nil {
+		return nil, err
+	}
+	// What is being removed is no agent any more: its name begins with a point.
+	aside := path.Join(agentsDir, "."+newRunID())
+	if err := root.Rename(path.Join(agentsDir, name), aside); err != nil {
+		return nil, err
+	}
+	if err := root.RemoveAll(aside); err != nil {
+		return nil, err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil, nil
 }
 
-// edit opens the folder for a change, where the operator allows any.
-func (srv *Server) edit(change func(root *os.Root) error) error {
-	if !srv.Settings.EditAgents {
-		return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {edit_agents: true}", "changing agents over HTTP is disabled")
+// edit makes a handler of a change to the folder, where the operator allows any.
+func edit(change func(srv *Server, w http.ResponseWriter, r *http.Request, root *os.Root) (any, error)) handler {
+	return func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error) {
+		if !srv.Settings.EditAgents {
+			return nil, NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {edit_agents: true}", "changing agents over HTTP is disabled")
+		}
+		root, err := srv.openRoot()
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		return change(srv, w, r, root)
 	}
-	root, err := srv.openRoot()
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return change(root)
 }
 
-// draft reads an agent from a request's body. called is the name in the address, if any.
 func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) (*draft, error) {
 	o, err := srv.read(w, r)
 	if err != nil {
@@ -155,7 +148,6 @@ func (o *object) noProgram() error {
 	return nil
 }
 
-// document writes agent.json: what the client sent, in the order of the table.
 func document(o *object, name string) []byte {
 	out := &source.Value{Kind: source.Object}
 	for _, key := range documentFields {
@@ -227,7 +219,6 @@ func (a *draft) taken(root *os.Root) error {
 	return NewProblem(AgentExists, "change it with PUT, or choose another name", "agent %s already exists", source.Quote(a.name))
 }
 
-// replace writes the agent's files, its document last. Other files of the folder stay.
 func (a *draft) replace(root *os.Root) error {
 	dir := path.Join(agentsDir, a.name)
 	for _, name := range []string{promptFile, serversFile} {
@@ -255,4 +246,26 @@ func (a *draft) write(root *os.Root, dir string) error {
 		}
 	}
 	return nil
+}
+
+// overlay is a file system in which the folder dir holds files, and nothing else.
+type overlay struct {
+	fs.FS
+	dir   string
+	files fstest.MapFS
+}
+
+func newOverlay(around fs.FS, dir string, files map[string][]byte) overlay {
+	o := overlay{around, dir, fstest.MapFS{}}
+	for name, data := range files {
+		o.files[name] = &fstest.MapFile{Data: data, Mode: 0o444}
+	}
+	return o
+}
+
+func (o overlay) Open(name string) (fs.File, error) {
+	if path.Dir(name) != o.dir {
+		return o.FS.Open(name)
+	}
+	return o.files.Open(path.Base(name))
 }

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weft/starter/runs"
 )
 
-// lastID is the id of the event that ends a run's events.
 const lastID = "end"
 
-// eventStream is the media type of events.
 const eventStream = "text/event-stream"
 
 // Pauses of a stream of events.
@@ -27,7 +26,6 @@ const (
 // maxStreams bounds the open streams: each reads histories.
 const maxStreams = 500
 
-// stream writes server-sent events.
 type stream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
@@ -35,7 +33,6 @@ type stream struct {
 	patience time.Duration
 }
 
-// send writes one event.
 func (s *stream) send(kind, id string, v any) error {
 	// Encoded JSON has no line breaks of its own, and neither kinds nor ids have any.
 	data, err := json.Marshal(v)
@@ -60,45 +57,36 @@ func (s *stream) write(b []byte) error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-// keepAlive shows that the stream is alive, until ctx is done.
 func (s *stream) keepAlive(ctx context.Context, cancel func()) {
-	ticker := time.NewTicker(keepAliveInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if s.write([]byte(":\n\n")) != nil {
-				cancel()
-				return
-			}
+	for range runs.Every(ctx, keepAliveInterval) {
+		if s.write([]byte(":\n\n")) != nil {
+			cancel()
 		}
 	}
 }
 
 // getEvents sends the events of a run, at last its result or error. A client that reconnects after it gets 204.
-func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error) {
 	after := r.Header.Get("Last-Event-ID")
 	if strings.ContainsAny(after, " \t") {
-		return NewProblem(BadRequest, "send the id of an event, or none", "invalid Last-Event-ID %.100q", after)
+		return nil, NewProblem(BadRequest, "send the id of an event, or none", "invalid Last-Event-ID %.100q", after)
 	}
-	run, err := srv.find(r)
+	run, err := srv.Runs.Find(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if after == lastID {
 		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return nil, nil
 	}
 	if err := srv.Runs.CheckEvent(after); err != nil {
-		return err
+		return nil, err
 	}
 	select {
 	case srv.streams <- struct{}{}:
 		defer func() { <-srv.streams }()
 	default:
-		return NewProblem(Busy, "close another stream, or ask again later", "%d event streams are open, the maximum", maxStreams)
+		return nil, NewProblem(Busy, "close another stream, or ask again later", "%d event streams are open, the maximum", maxStreams)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	out := &stream{w: w, patience: srv.times.send}
@@ -110,10 +98,10 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
-		return nil
+		return nil, nil
 	}
 	if err := out.write(fmt.Appendf(nil, "retry: %d\n\n", retryMillis)); err != nil {
-		return nil //nolint:nilerr // the client has gone
+		return nil, nil //nolint:nilerr // the client has gone
 	}
 	helpers.Go(func() { out.keepAlive(ctx, cancel) })
 	err = srv.Runs.Follow(ctx, run, after, func(e *Event) error {
@@ -127,10 +115,9 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 		// The client comes back by itself, behind the last event that it has.
 		srv.Log("events of %s: %v", run.ID, err)
 	}
-	return nil
+	return nil, nil
 }
 
-// cancelOnClose cancels when the server closes.
 func (srv *Server) cancelOnClose(ctx context.Context, cancel func()) {
 	select {
 	case <-srv.closing:
@@ -139,7 +126,6 @@ func (srv *Server) cancelOnClose(ctx context.Context, cancel func()) {
 	}
 }
 
-// errorEvent is the last event of a run without a result.
 type errorEvent struct {
 	EventType string    `json:"event_type"`
 	SessionID string    `json:"session_id"`
@@ -148,7 +134,6 @@ type errorEvent struct {
 	Error     any       `json:"error"`
 }
 
-// lastEvent sends how a run has ended.
 func (srv *Server) lastEvent(ctx context.Context, out *stream, id string) error {
 	run, err := srv.Runs.Find(ctx, id)
 	if err != nil {

@@ -19,7 +19,9 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter"
+	"weft/starter/runs"
 	"weft/starter/serve/servetest"
+	"weft/starter/transcript"
 	"weft/worker/config"
 )
 
@@ -33,7 +35,7 @@ type fakeRuns struct {
 	results  map[string]*contract.RunResult
 	failures map[string]*contract.Failure
 	status   *contract.Status
-	lines    []Line
+	lines    []transcript.Line
 	turns    []contract.Turn
 	events   []Event
 	// answers are those that were given; err is what everything says instead.
@@ -94,13 +96,13 @@ func (f *fakeRuns) Find(_ context.Context, id string) (*Run, error) {
 	return nil, NewProblem(UnknownRun, "", "run %q not found", id)
 }
 
-func (f *fakeRuns) List(_ context.Context, q ListQuery) ([]Run, string, error) {
+func (f *fakeRuns) List(_ context.Context, wanted runs.Filter, token string) ([]Run, string, error) {
 	var out []Run
-	for i := len(q.Token); i < 3 && len(out) < q.Limit; i++ {
+	for i := len(token); i < 3 && len(out) < wanted.Limit; i++ {
 		out = append(out, Run{ID: strconv.Itoa(i), Status: "running", Started: noon})
 	}
 	next := ""
-	if n := len(q.Token) + len(out); n < 3 {
+	if n := len(token) + len(out); n < 3 {
 		next = strings.Repeat("x", n)
 	}
 	return out, next, f.err
@@ -133,8 +135,8 @@ func (f *fakeRuns) State(context.Context, *Run) (map[string]json.RawMessage, err
 	return map[string]json.RawMessage{"month": json.RawMessage(`"May"`)}, f.err
 }
 
-func (f *fakeRuns) Transcript(context.Context, *Run) ([]Line, []string, error) {
-	return append([]Line{}, f.lines...), []string{"run/lost#1"}, f.err
+func (f *fakeRuns) Transcript(context.Context, *Run) ([]transcript.Line, []string, error) {
+	return append([]transcript.Line{}, f.lines...), []string{"run/lost#1"}, f.err
 }
 
 func (f *fakeRuns) Answer(_ context.Context, _ *Run, _ string, answer any) (*contract.Receipt, error) {

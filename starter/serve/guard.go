@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/activities/mask"
 	"weft/specadapter/source"
 	"weft/worker/config"
 )
@@ -50,7 +52,6 @@ func (srv *Server) guard(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// recovered answers for a handler that panicked.
 func (srv *Server) recovered(w http.ResponseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
@@ -79,13 +80,10 @@ type headOnly struct {
 	status int
 }
 
-// Header is the response's.
 func (h *headOnly) Header() http.Header { return h.header }
 
-// WriteHeader keeps the status.
 func (h *headOnly) WriteHeader(status int) { h.status = status }
 
-// Write drops the body.
 func (*headOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // checkOrigin keeps pages of foreign origins out, and lets those in that are configured.
@@ -113,7 +111,6 @@ func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem 
 	return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {origins: ["+origin+"]}", "the origin %s may not use this server", source.Quote(origin))
 }
 
-// local reports whether a Host header names this machine itself.
 func local(host string) bool {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
@@ -121,16 +118,13 @@ func local(host string) bool {
 	return config.Loopback(host)
 }
 
-// callerKey is the key of the caller's name in a request's context.
 type callerKey struct{}
 
-// callerOf is the name of the token with which a request came, or "".
 func callerOf(r *http.Request) string {
 	name, _ := r.Context().Value(callerKey{}).(string)
 	return name
 }
 
-// caller finds out whose token a request brings.
 func (srv *Server) caller(r *http.Request) (string, *Problem) {
 	if len(srv.Tokens) == 0 {
 		return "", nil
@@ -151,4 +145,45 @@ func (srv *Server) caller(r *http.Request) (string, *Problem) {
 		return "", NewProblem(Unauthorized, "send Authorization: Bearer TOKEN", "missing token").with("WWW-Authenticate", "Bearer")
 	}
 	return "", NewProblem(Unauthorized, "ask the operator for a token", "invalid token").with("WWW-Authenticate", `Bearer error="invalid_token"`)
+}
+
+type masker struct {
+	http.ResponseWriter
+	mask *mask.Mask
+}
+
+func (v *masker) Unwrap() http.ResponseWriter { return v.ResponseWriter }
+
+// dataOfEvent is what stands before the JSON of a server-sent event, endOfEvent what stands behind it.
+var dataOfEvent, endOfEvent = []byte("\ndata: "), []byte("\n\n")
+
+// Write writes a whole body, or a whole event, of which the id stays as it is: clients come back with it.
+func (v *masker) Write(p []byte) (int, error) {
+	out := p
+	if v.Header().Get("Content-Type") != eventStream {
+		out = v.answer(p, []byte("\n"))
+	} else if head, data, ok := bytes.Cut(p, dataOfEvent); ok {
+		out = slices.Concat(head, dataOfEvent, v.answer(data, endOfEvent))
+	}
+	if _, err := v.ResponseWriter.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// answer masks JSON, and leaves what ends it where it is.
+func (v *masker) answer(p, end []byte) []byte {
+	value, ok := bytes.CutSuffix(p, end)
+	if !ok {
+		return v.mask.Answer(p)
+	}
+	return slices.Concat(v.mask.Answer(value), end)
+}
+
+// unmasked is the server's own writer: it knows when a request is too large to go on with.
+func unmasked(w http.ResponseWriter) http.ResponseWriter {
+	if v, ok := w.(*masker); ok {
+		return v.ResponseWriter
+	}
+	return w
 }

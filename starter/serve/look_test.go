@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weft/activities/contract"
+	"weft/starter/transcript"
 	"weft/worker/config"
 )
 
@@ -66,7 +67,7 @@ func TestLists(t *testing.T) {
 		t.Errorf("the last page is %s", second.Body)
 	}
 	b.runs.add("r")
-	b.runs.lines = []Line{{"a#1", 0, &contract.Message{Role: "user", Text: "x"}}, {"a#1", 1, nil}, {"b#2", 0, &contract.Message{Role: "tool", Text: "y"}}}
+	b.runs.lines = []transcript.Line{{Thread: "a#1", Message: &contract.Message{Role: "user", Text: "x"}}, {Thread: "a#1", N: 1}, {Thread: "b#2", Message: &contract.Message{Role: "tool", Text: "y"}}}
 	b.runs.status.Requests = []contract.Request{{ID: "q1", Kind: "confirm", Text: "?", OpenedAt: noon}, {ID: "q2", Kind: "message", Text: "?", OpenedAt: noon}}
 	b.call("GET", "/runs/r/transcript", "").is(200, `"message":null`).is(200, `"gone":["run/lost#1"]`)
 	page := b.call("GET", "/runs/r/transcript?limit=2", "").is(200, `"n":1`)

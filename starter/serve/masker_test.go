@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/mask"
+	"weft/starter/transcript"
 )
 
 // What a client is sent holds no secret of the settings, whatever brings one in, and stays JSON.
@@ -15,7 +16,7 @@ func TestClientsAreSentNoSecrets(t *testing.T) {
 	const key, pin = "canary-51c0ffee22", "84129973"
 	b := newBench(t, func(o *Options) { o.Mask = mask.New(key, pin) })
 	b.runs.add("run_r").Session = "ses_r"
-	b.runs.lines = []Line{{"a#1", 0, &contract.Message{Role: "tool", Text: "the key is " + key}}}
+	b.runs.lines = []transcript.Line{{Thread: "a#1", Message: &contract.Message{Role: "tool", Text: "the key is " + key}}}
 	b.runs.events = []Event{{Type: "tool", Text: "it said " + key, Node: "a#1"}}
 	b.runs.end("run_r", &contract.RunResult{Status: "completed", ResultData: json.RawMessage(`{"pin": ` + pin + `, "text": "` + key + `"}`), FlowHash: "f"}, nil)
 	for path, want := range map[string]string{

@@ -10,6 +10,8 @@ package serve
 import (
 	"bytes"
 	"context"
+	_ "embed" // the description is part of the program
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -17,8 +19,11 @@ import (
 	"net/http"
 	"time"
 
+	"weft/activities/contract"
 	"weft/activities/mask"
 	"weft/specadapter"
+	"weft/starter/runs"
+	"weft/starter/transcript"
 	"weft/worker/config"
 )
 
@@ -62,7 +67,6 @@ func New(o Options) *Server {
 	return d
 }
 
-// times are those that a server gives its clients.
 type times struct {
 	// head is the time to send the head of a request, body the whole, idle the next on the same connection.
 	head, body, idle time.Duration
@@ -83,10 +87,8 @@ func (srv *Server) server() *http.Server {
 		ErrorLog: log.New(lines(srv.Log), "", 0)}
 }
 
-// lines writes to a log of lines.
 type lines func(format string, args ...any)
 
-// Write writes a line.
 func (l lines) Write(p []byte) (int, error) {
 	l("%s", bytes.TrimSpace(p))
 	return len(p), nil
@@ -118,15 +120,18 @@ func (srv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { srv.handl
 func (srv *Server) handle(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		extend(w, srv.times.send)
+		var answer any
 		err := checkQuery(r, rt.params)
 		if err == nil {
-			err = rt.run(srv, w, r)
+			answer, err = rt.run(srv, w, r)
 		}
 		var p interface {
 			error
 			write(w http.ResponseWriter)
 		}
 		switch {
+		case err == nil && answer != nil:
+			writeJSON(w, http.StatusOK, "application/json", answer)
 		case err == nil:
 		case errors.As(err, &p):
 			p.write(w)
@@ -143,4 +148,151 @@ func (srv *Server) handle(rt route) http.HandlerFunc {
 func extend(w http.ResponseWriter, more time.Duration) {
 	// Only a writer that is no connection, as in a test, does not know deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(more))
+}
+
+// handler returns what is answered with status 200, nil where it has answered itself, or why it cannot.
+type handler func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error)
+
+// route is a row of the table of addresses. params are the names of its query parameters.
+type route struct {
+	method, path string
+	params       []string
+	run          handler
+}
+
+var routes = []route{
+	{"GET", "/openapi.json", nil, (*Server).describe},
+	{"GET", "/health", nil, (*Server).health},
+	{"POST", "/runs", nil, (*Server).start},
+	{"GET", "/runs", []string{"limit", "page_token", "status", "flow"}, (*Server).listRuns},
+	{"GET", "/runs/{id}", []string{"wait"}, (*Server).getRun},
+	{"GET", "/runs/{id}/result", nil, ofRun((*Server).getResult)},
+	{"GET", "/runs/{id}/status", nil, ofRun((*Server).getStatus)},
+	{"GET", "/runs/{id}/state", nil, ofRun((*Server).getState)},
+	{"GET", "/runs/{id}/transcript", []string{"thread", "limit", "page_token"}, ofRun((*Server).getTranscript)},
+	{"GET", "/runs/{id}/events", nil, (*Server).getEvents},
+	{"GET", "/runs/{id}/requests", []string{"limit", "page_token"}, ofRun((*Server).getRequests)},
+	{"POST", "/runs/{id}/message", nil, answer(contract.RequestMessage)},
+	{"POST", "/runs/{id}/confirm", nil, answer(contract.RequestConfirm)},
+	{"POST", "/runs/{id}/tool_result", nil, answer(contract.RequestToolResult)},
+	{"POST", "/runs/{id}/retry", nil, answer(contract.RequestRetry)},
+	{"POST", "/runs/{id}/cancel", nil, ofRun((*Server).cancel)},
+	{"GET", "/sessions/{id}/status", nil, (*Server).getSessionStatus},
+	{"GET", "/sessions/{id}/result", nil, (*Server).getSessionResult},
+	{"POST", "/sessions/{id}/stop", nil, (*Server).stopSession},
+	{"GET", "/agents", []string{"limit", "page_token"}, (*Server).listAgents},
+	{"POST", "/agents", nil, edit((*Server).createAgent)},
+	{"GET", "/agents/{name}", nil, (*Server).getAgent},
+	{"PUT", "/agents/{name}", nil, edit((*Server).replaceAgent)},
+	{"DELETE", "/agents/{name}", nil, edit((*Server).deleteAgent)},
+}
+
+func ofRun(do func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run) (any, error)) handler {
+	return func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error) {
+		run, err := srv.Runs.Find(r.Context(), r.PathValue("id"))
+		if err != nil {
+			return nil, err
+		}
+		return do(srv, w, r, run)
+	}
+}
+
+// open are the addresses that need no token: they tell nothing of runs or agents.
+var open = map[string]bool{"/openapi.json": true, "/health": true}
+
+//go:embed openapi.json
+var description []byte
+
+func (srv *Server) describe(w http.ResponseWriter, _ *http.Request) (any, error) {
+	w.Header().Set("Content-Type", "application/json")
+	_, err := w.Write(description)
+	return nil, err
+}
+
+func (srv *Server) health(w http.ResponseWriter, r *http.Request) (any, error) {
+	if err := srv.Runs.Ready(r.Context()); err != nil {
+		return nil, err
+	}
+	return map[string]string{"status": "ok"}, nil
+}
+
+// Runs are the runs of flows. Errors that a client can do something about are of type [*Problem].
+type Runs interface {
+	// Start starts a run. If there is one of the same id, open or not, it returns that, and existed is true.
+	Start(ctx context.Context, s *Start) (run *Run, existed bool, err error)
+	// Find looks for a run. The problem is [UnknownRun] where there is none.
+	Find(ctx context.Context, id string) (*Run, error)
+	// List gives up to wanted.Limit runs behind a token, the youngest first, and the token of the next page or "".
+	List(ctx context.Context, wanted runs.Filter, token string) (list []Run, next string, err error)
+	// Await returns when a run has ended, or with ctx's error.
+	Await(ctx context.Context, run *Run) error
+	// Outcome is the result of a run that has ended, or else why it has none.
+	Outcome(ctx context.Context, run *Run) (*contract.RunResult, *contract.Failure, error)
+	Status(ctx context.Context, run *Run) (*contract.Status, error)
+	State(ctx context.Context, run *Run) (map[string]json.RawMessage, error)
+	// Transcript returns all messages, thread by thread, and the ids of workflows without history.
+	Transcript(ctx context.Context, run *Run) (lines []transcript.Line, missing []string, err error)
+	// Answer sends an answer, or a message without a request.
+	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
+	Cancel(ctx context.Context, run *Run) error
+	// Resume gives a session its next prompt and returns when that is taken.
+	Resume(ctx context.Context, run *Run, in contract.PromptInput) error
+	// Stop ends a session.
+	Stop(ctx context.Context, run *Run, by string) error
+	// Turns are those of a session, and whether it is open. Another run has none.
+	Turns(ctx context.Context, run *Run) (turns []contract.Turn, open bool, err error)
+	// CheckEvent refuses what cannot be the id of an event.
+	CheckEvent(id string) error
+	// Follow sends what happens behind the event with the id after, until the run is closed or ctx is done.
+	Follow(ctx context.Context, run *Run, after string, tell func(*Event) error) error
+	// Ready reports whether Temporal answers.
+	Ready(ctx context.Context) error
+}
+
+// Start is a run that is wanted.
+type Start struct {
+	// ID is the run's id, Session the client's name of the session, Hash that of the request.
+	ID, Session, Hash string
+	// Caller is the name of the token with which the start came, or "".
+	Caller string
+	Input  *contract.RunInput
+}
+
+// Run is what is known of a run without asking it.
+type Run struct {
+	ID string
+	// Flow is the flow's name, or "".
+	Flow string
+	// Status is one of [runs.StatusNames].
+	Status        string
+	Session, Hash string
+	Started       time.Time
+	// Closed is nil for a run that is open.
+	Closed *time.Time
+	// Kept says that the run is a turn of a session. Closed is the turn's end then.
+	Kept bool
+	// Silent is why a session's turns are unknown; its worker is not asked again then.
+	Silent error
+	// Current and First are the last and the first run of the chain, Queue is the task queue; for [Runs] alone.
+	Current, First, Queue string
+}
+
+// Event is something that happened in a run.
+type Event struct {
+	// ID says how far a client has come that has this event; "" is as far as the event before it.
+	ID string `json:"-"`
+	// Type is the kind of event, like model or request_opened.
+	Type      string    `json:"event_type"`
+	Session   string    `json:"session_id"`
+	Timestamp time.Time `json:"timestamp"`
+	// Node is the execution, node#step; Call names a call in it.
+	Node    string            `json:"node,omitempty"`
+	Call    string            `json:"call,omitempty"`
+	Attempt int32             `json:"attempt,omitempty"`
+	Model   string            `json:"model,omitempty"`
+	Usage   *contract.Usage   `json:"usage,omitempty"`
+	Request *contract.Request `json:"request,omitempty"`
+	// Skipped says that some of an answer before Text has passed by unseen; of partial answers alone.
+	Skipped bool   `json:"skipped,omitempty"`
+	Text    string `json:"text"`
 }

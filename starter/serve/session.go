@@ -17,7 +17,6 @@ import (
 // A start of an agent is a session: the framework's run is one turn of it. The first has the
 // session's own run as its id; a later one is named behind it.
 
-// ofTurn separates a session's first run from the id of a later turn.
 const ofTurn = "~turn-"
 
 // TurnID is the id of the run that is a later turn of a session.
@@ -39,48 +38,47 @@ var startFields = []unheeded{
 	{"script", source.Object, "the session has its script"},
 }
 
-// resume gives a session its next prompt, as the framework writes it.
-func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) error {
+func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (any, error) {
 	o.checkFields(sessionFields...)
 	o.mode()
 	o.noEffect(withoutEffect)
 	o.noEffect(startFields)
 	session, agent := o.text("session_id"), o.text("agent_name")
 	if err := checkNames(r.Header.Get("Idempotency-Key"), &Start{}, &object{Value: o.Value}); err != nil {
-		return err
+		return nil, err
 	}
 	params, images := o.parameters(), o.images()
 	if session == "" && len(o.problems) == 0 {
-		return NewProblem(BadRequest, "name the session that a start gave", "session_id is required for resume_session")
+		return nil, NewProblem(BadRequest, "name the session that a start gave", "session_id is required for resume_session")
 	}
 	if err := o.problem(); err != nil {
-		return err
+		return nil, err
 	}
 	run, err := srv.session(r.Context(), session)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !run.Kept {
-		return NewProblem(NotResumable, "start another session", "the session %q takes no prompts: it was started as a run, is of a program, or of a flow that is no agent alone (procedural_agent_no_resume)", session)
+		return nil, NewProblem(NotResumable, "start another session", "the session %q takes no prompts: it was started as a run, is of a program, or of a flow that is no agent alone (procedural_agent_no_resume)", session)
 	}
 	if agent != "" && agent != run.Flow {
-		return NewProblem(InvalidBody, "leave agent_name out", "agent_name is %s, but the session %q is of the agent %s", source.Quote(agent), session, source.Quote(run.Flow))
+		return nil, NewProblem(InvalidBody, "leave agent_name out", "agent_name is %s, but the session %q is of the agent %s", source.Quote(agent), session, source.Quote(run.Flow))
 	}
 	given, err := prompt(r.Context(), params.JSON(), run.Flow)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return srv.nextTurn(w, r, run, session, contract.PromptInput{Prompt: given, Images: images, By: callerOf(r)})
 }
 
 // nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.
-func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.PromptInput) error {
+func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.PromptInput) (any, error) {
 	key, turn := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):]
 	if key != "" {
 		turn = derived(callerOf(r), key)[len(runPrefix):]
 		turns, _, err := srv.Runs.Turns(r.Context(), run)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if slices.ContainsFunc(turns, func(t contract.Turn) bool { return t.ID == turn }) {
 			w.Header().Set("Idempotent-Replayed", "true")
@@ -92,14 +90,13 @@ func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, se
 	if err := srv.Runs.Resume(r.Context(), run, in); err != nil {
 		w.Header().Del("Idempotent-Replayed")
 		if p, ok := errors.AsType[*Problem](err); ok && key != "" && p.kind == AlreadyAnswered {
-			return NewProblem(KeyReused, "send the same prompt as before, or another key", "the Idempotency-Key belongs to another prompt of the session %q", session)
+			return nil, NewProblem(KeyReused, "send the same prompt as before, or another key", "the Idempotency-Key belongs to another prompt of the session %q", session)
 		}
-		return err
+		return nil, err
 	}
 	return created(w, &Run{ID: TurnID(workflow, turn), Session: session})
 }
 
-// prompt is that of a resumption's parameters, which have nothing else.
 func prompt(ctx context.Context, params []byte, agent string) (string, error) {
 	want := &plan.Inputs{Mode: plan.InputsMerged}
 	given, err := inputs.For(want, params, "")
@@ -126,7 +123,6 @@ func (srv *Server) session(ctx context.Context, id string) (*Run, error) {
 	return nil, NewProblem(UnknownSession, "check the id", "Session '%.300s' not found", id)
 }
 
-// sessionStatus is how a session stands, in the framework's words.
 type sessionStatus struct {
 	SessionID string `json:"session_id"`
 	Status    string `json:"status"`
@@ -138,7 +134,6 @@ type sessionStatus struct {
 	LastResumedAt *time.Time `json:"last_resumed_at"`
 }
 
-// sessionState asks how a session stands. The turns are those that have begun.
 func (srv *Server) sessionState(r *http.Request) (*Run, []contract.Turn, *sessionStatus, error) {
 	id := r.PathValue("id")
 	run, err := srv.session(r.Context(), id)
@@ -173,52 +168,46 @@ func (srv *Server) sessionState(r *http.Request) (*Run, []contract.Turn, *sessio
 	return run, turns, out, nil
 }
 
-// getSessionStatus shows how a session stands.
-func (srv *Server) getSessionStatus(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) getSessionStatus(w http.ResponseWriter, r *http.Request) (any, error) {
 	_, _, out, err := srv.sessionState(r)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, out)
+	return out, err
 }
 
-// getSessionResult gives the result of a session's latest turn.
-func (srv *Server) getSessionResult(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) getSessionResult(w http.ResponseWriter, r *http.Request) (any, error) {
 	run, turns, _, err := srv.sessionState(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(turns) == 0 && run.Closed != nil {
 		return srv.resultAlone(w, r, run)
 	}
 	if len(turns) == 0 || !turns[len(turns)-1].Done() {
-		return NewProblem(BadRequest, "ask again when its turn has ended", "Session not finished or idle")
+		return nil, NewProblem(BadRequest, "ask again when its turn has ended", "Session not finished or idle")
 	}
 	last := turns[len(turns)-1]
 	if last.Failure != nil {
 		p := NewProblem(NoResult, last.Failure.Remedy, "the last turn of the session %q ended as %s: %s: %s", r.PathValue("id"), last.Status, last.Failure.Class, last.Failure.Text)
 		p.Errors = last.Failure.Errors
-		return p
+		return nil, p
 	}
 	of := *run
 	of.Closed = last.EndedAt
 	e := resultOf(&of, &contract.RunResult{ResultText: last.ResultText, ResultData: last.ResultData})
 	e.SessionID = r.PathValue("id")
-	return reply(w, http.StatusOK, e)
+	return e, nil
 }
 
-// stopSession ends a session and the turn under way.
-func (srv *Server) stopSession(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) stopSession(w http.ResponseWriter, r *http.Request) (any, error) {
 	run, err := srv.session(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !run.Kept {
-		return NewProblem(NotResumable, "POST /runs/ID/cancel ends it", "the run %q is no session", run.ID)
+		return nil, NewProblem(NotResumable, "POST /runs/ID/cancel ends it", "the run %q is no session", run.ID)
 	}
 	extend(w, answerTime)
 	if err := srv.Runs.Stop(r.Context(), run, callerOf(r)); err != nil {
-		return err
+		return nil, err
 	}
 	return reply(w, http.StatusAccepted, map[string]any{"session_id": r.PathValue("id"), "status": "stopping"})
 }

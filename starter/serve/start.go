@@ -18,7 +18,6 @@ import (
 	"weft/specadapter/source"
 )
 
-// started is the answer to a start, in the words of the blueprint dialect's framework.
 type started struct {
 	RunID     string `json:"run_id"`
 	SessionID string `json:"session_id"`
@@ -27,17 +26,17 @@ type started struct {
 }
 
 // start starts a run: of an agent, in the words of the blueprint dialect's framework, or of a flow.
-func (srv *Server) start(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 	o, err := srv.read(w, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if o.Get("flow") == nil && o.text("type") == resumeSession {
 		return srv.resume(w, r, o)
 	}
 	s, repeats, err := srv.name(r, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.ID != "" {
 		// What was started before is not looked at again: its flow may be another by now.
@@ -46,23 +45,23 @@ func (srv *Server) start(w http.ResponseWriter, r *http.Request) error {
 			return again(w, s, run, repeats)
 		}
 		if !isNotFound(err) {
-			return err
+			return nil, err
 		}
 	}
 	if err := srv.checkSession(r.Context(), s); err != nil {
-		return err
+		return nil, err
 	}
 	readStart := srv.flowStart
 	if o.Get("flow") == nil {
 		readStart = srv.sessionStart
 	}
 	if err := readStart(r.Context(), o, s); err != nil {
-		return err
+		return nil, err
 	}
 	run, existed, err := srv.Runs.Start(r.Context(), s)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case existed:
 		return again(w, s, run, repeats)
 	}
@@ -84,22 +83,21 @@ func (srv *Server) checkSession(ctx context.Context, s *Start) error {
 	return err
 }
 
-func created(w http.ResponseWriter, run *Run) error {
+func created(w http.ResponseWriter, run *Run) (any, error) {
 	w.Header().Set("Location", "/runs/"+url.PathEscape(run.ID))
 	return reply(w, http.StatusCreated, started{RunID: run.ID, SessionID: sessionOf(run), Status: "pending"})
 }
 
-// again answers a start whose run is there already.
-func again(w http.ResponseWriter, s *Start, run *Run, repeats string) error {
+func again(w http.ResponseWriter, s *Start, run *Run, repeats string) (any, error) {
 	same := run.Hash == s.Hash
 	switch {
 	case same && repeats != "":
 		w.Header().Set("Idempotent-Replayed", "true")
 		return created(w, run)
 	case repeats == byKey:
-		return NewProblem(KeyReused, "send the same body as before, or another key", "the Idempotency-Key belongs to the run %q, which another body has started", run.ID)
+		return nil, NewProblem(KeyReused, "send the same body as before, or another key", "the Idempotency-Key belongs to the run %q, which another body has started", run.ID)
 	}
-	return NewProblem(RunExists, "choose another id, or look at the run", "the run %q already exists", run.ID)
+	return nil, NewProblem(RunExists, "choose another id, or look at the run", "the run %q already exists", run.ID)
 }
 
 // What makes a start repeatable.
@@ -168,7 +166,6 @@ const (
 	sessionPrefix = "ses_"
 )
 
-// newRunID makes an id in the form of the framework.
 func newRunID() string {
 	raw := make([]byte, 6)
 	_, _ = rand.Read(raw) // never fails
@@ -202,7 +199,6 @@ func hashOf(v *source.Value) string {
 	return contract.SHA(raw)
 }
 
-// checkInputs checks what a run is given to the inputs that its flow declares.
 func checkInputs(ctx context.Context, s *Start, agent string) error {
 	flow := s.Input.Flow.Plan
 	if len(s.Input.Value) > 0 && !specadapter.TraitsOf(flow.Dialect).Values {
@@ -227,7 +223,6 @@ func checkInputs(ctx context.Context, s *Start, agent string) error {
 	return inputProblem(err, agent)
 }
 
-// inputProblem is the problem of inputs that an agent does not accept, nil for nil.
 func inputProblem(err error, agent string) error {
 	if err == nil {
 		return nil

@@ -10,12 +10,10 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter/source"
+	"weft/starter/runs"
+	"weft/starter/transcript"
 )
 
-// Statuses are what the status of a run may be.
-var Statuses = []string{contract.StatusRunning, contract.StatusWaiting, contract.StatusIdle, contract.StatusCompleted, contract.StatusFailed, contract.StatusCancelled, "terminated", "timed_out"}
-
-// runSummary is a run in a list.
 type runSummary struct {
 	RunID     string `json:"run_id"`
 	SessionID string `json:"session_id"`
@@ -34,7 +32,6 @@ func summary(run *Run) runSummary {
 	return s
 }
 
-// runView is a run with its outcome, as far as there is one.
 type runView struct {
 	runSummary
 	Result *resultEvent `json:"result"`
@@ -58,7 +55,6 @@ type resultEvent struct {
 	ResultData json.RawMessage `json:"result_data"`
 }
 
-// resultOf is the result of a run. Text and data exclude each other.
 func resultOf(run *Run, res *contract.RunResult) *resultEvent {
 	e := &resultEvent{EventType: "result", SessionID: sessionOf(run), Timestamp: ended(run), ResultText: res.ResultText, ResultData: res.ResultData}
 	if len(e.ResultData) == 0 || e.ResultText != nil {
@@ -75,7 +71,6 @@ func printed(run *Run, f *contract.Failure) *resultEvent {
 	return resultOf(run, &contract.RunResult{ResultData: f.Data})
 }
 
-// ended is when a run ended.
 func ended(run *Run) time.Time {
 	if run.Closed != nil {
 		return run.Closed.UTC()
@@ -90,7 +85,6 @@ type schemaError struct {
 	Errors  []contract.FieldError `json:"errors"`
 }
 
-// runError is any other error of a run.
 type runError struct {
 	Error   string `json:"error"`
 	Message string `json:"message"`
@@ -105,7 +99,6 @@ type runError struct {
 	Diagnostics []string              `json:"diagnostics,omitempty"`
 }
 
-// errorOf is why a run has no result.
 func errorOf(f *contract.Failure) any {
 	if f.Class != contract.ClassOutputSchema {
 		return runError{Error: f.Class, Message: f.Text, Remedy: f.Remedy, Node: f.Node, Step: f.Step, At: f.At,
@@ -122,31 +115,21 @@ func errorOf(f *contract.Failure) any {
 	return e
 }
 
-// find looks for the run that an address names.
-func (srv *Server) find(r *http.Request) (*Run, error) {
-	return srv.Runs.Find(r.Context(), r.PathValue("id"))
-}
-
-// getRun shows a run. It may wait for its end.
-func (srv *Server) getRun(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) getRun(w http.ResponseWriter, r *http.Request) (any, error) {
 	wait, err := waitOf(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	run, err := srv.find(r)
+	run, err := srv.Runs.Find(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if wait > 0 && run.Closed == nil {
 		if run, err = srv.await(w, r, run, wait); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	v, err := srv.view(r.Context(), run)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, v)
+	return srv.view(r.Context(), run)
 }
 
 // await waits until a run has ended or the time is over, and looks at it again.
@@ -166,7 +149,6 @@ func (srv *Server) await(w http.ResponseWriter, r *http.Request, run *Run, wait 
 	return srv.Runs.Find(r.Context(), run.ID)
 }
 
-// view asks for a run's outcome, if it has one.
 func (srv *Server) view(ctx context.Context, run *Run) (*runView, error) {
 	v := &runView{runSummary: summary(run)}
 	if run.Closed == nil {
@@ -186,37 +168,105 @@ func (srv *Server) view(ctx context.Context, run *Run) (*runView, error) {
 	return v, nil
 }
 
-// getResult gives the result alone.
-func (srv *Server) getResult(w http.ResponseWriter, r *http.Request, run *Run) error {
+func (srv *Server) getResult(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	if run.Closed == nil {
-		return NewProblem(NoResult, "ask with GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
+		return nil, NewProblem(NoResult, "ask with GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
 	}
 	return srv.resultAlone(w, r, run)
 }
 
-// runPage is a page of runs.
 type runPage struct {
 	Runs []runSummary `json:"runs"`
 	Next string       `json:"next_page_token,omitempty"`
 }
 
-// listRuns lists runs, the youngest first.
-func (srv *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
+func (srv *Server) listRuns(w http.ResponseWriter, r *http.Request) (any, error) {
 	limit, err := limitOf(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	wanted := ListQuery{Status: r.FormValue("status"), Flow: r.FormValue("flow"), Limit: limit, Token: r.FormValue("page_token")}
-	if wanted.Status != "" && !slices.Contains(Statuses, wanted.Status) {
-		return NewProblem(BadRequest, "use one of: "+strings.Join(Statuses, ", "), "the status is %s", source.Quote(wanted.Status))
+	wanted := runs.Filter{Status: r.FormValue("status"), Flow: r.FormValue("flow"), Closed: true, Limit: limit}
+	if wanted.Status != "" && !slices.Contains(runs.StatusNames(), wanted.Status) {
+		return nil, NewProblem(BadRequest, "use one of: "+strings.Join(runs.StatusNames(), ", "), "the status is %s", source.Quote(wanted.Status))
 	}
-	runs, next, err := srv.Runs.List(r.Context(), wanted)
+	list, next, err := srv.Runs.List(r.Context(), wanted, r.FormValue("page_token"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := runPage{Runs: []runSummary{}, Next: next}
-	for i := range runs {
-		out.Runs = append(out.Runs, summary(&runs[i]))
+	for i := range list {
+		out.Runs = append(out.Runs, summary(&list[i]))
 	}
-	return reply(w, http.StatusOK, out)
+	return out, nil
+}
+
+func (srv *Server) resultAlone(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
+	res, failure, err := srv.Runs.Outcome(r.Context(), run)
+	if err != nil {
+		return nil, err
+	}
+	if failure != nil && len(failure.Data) > 0 {
+		return printed(run, failure), nil
+	}
+	if failure != nil {
+		p := NewProblem(NoResult, failure.Remedy, "the run %q ended as %s: %s: %s", run.ID, run.Status, failure.Class, failure.Text)
+		p.Errors = failure.Errors
+		return nil, p
+	}
+	return resultOf(run, res), nil
+}
+
+func (srv *Server) getStatus(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
+	return srv.Runs.Status(r.Context(), run)
+}
+
+func (srv *Server) getState(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
+	return srv.Runs.State(r.Context(), run)
+}
+
+type transcriptPage struct {
+	Messages []transcript.Line `json:"messages"`
+	// Gone are branches and sub-agents whose histories are gone.
+	Gone []string `json:"gone,omitempty"`
+	Next string   `json:"next_page_token,omitempty"`
+}
+
+func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
+	lines, missing, err := srv.Runs.Transcript(r.Context(), run)
+	if err != nil {
+		return nil, err
+	}
+	if thread := r.FormValue("thread"); thread != "" {
+		lines = slices.DeleteFunc(lines, func(l transcript.Line) bool { return l.Thread != thread })
+		if len(lines) == 0 {
+			return nil, NewProblem(UnknownThread, "leave out thread to see all", "the run %q has no thread %s", run.ID, source.Quote(thread))
+		}
+	}
+	out := transcriptPage{Gone: missing}
+	if out.Messages, out.Next, err = page(r, lines); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+type requestPage struct {
+	Requests []contract.Request `json:"requests"`
+	// More counts those that are listed once some of these are answered.
+	More int    `json:"more_requests,omitempty"`
+	Next string `json:"next_page_token,omitempty"`
+}
+
+func (srv *Server) getRequests(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
+	st := &contract.Status{}
+	var err error
+	if run.Closed == nil {
+		if st, err = srv.Runs.Status(r.Context(), run); err != nil {
+			return nil, err
+		}
+	}
+	out := requestPage{More: st.MoreRequests}
+	if out.Requests, out.Next, err = page(r, st.Requests); err != nil {
+		return nil, err
+	}
+	return out, nil
 }

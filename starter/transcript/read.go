@@ -24,7 +24,6 @@ func Read(ctx context.Context, from history.Source, id, run string) (*Transcript
 	return r.Transcript, nil
 }
 
-// reader collects a transcript from events.
 type reader struct {
 	*Transcript
 	// images are those that workflows were given.
@@ -33,7 +32,6 @@ type reader struct {
 	calls map[*history.Call]slot
 }
 
-// slot is the place of a message in a thread.
 type slot struct {
 	thread *thread
 	at     int
@@ -64,7 +62,6 @@ func (r *reader) event(e *history.Event) {
 	}
 }
 
-// started takes what a run was given or goes on with.
 func (r *reader) started(w *history.Workflow, s *history.Started) {
 	if s.Branch != nil {
 		r.carried(s.Branch.Suspended)
@@ -94,10 +91,8 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 	}
 }
 
-// isSet reports whether a value was given.
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// write sets a thread that has one message, which the workflow makes of its input.
 func (r *reader) write(w *history.Workflow, name string, m *contract.Message) {
 	if raw, err := m.Encode(); err == nil {
 		r.thread(w, name).put(0, r.keep(raw))
@@ -130,7 +125,6 @@ func (r *reader) carried(x *contract.SuspendedExecution) {
 // maxThread bounds the length of a thread that a history may claim.
 const maxThread = 1_000_000
 
-// scheduled takes the messages that a model call is sent, and notes where its answer goes.
 func (r *reader) scheduled(w *history.Workflow, c *history.Call) {
 	if in, ok := c.Input.(*contract.ModelInput); ok && in.Base.Len >= 0 && in.Base.Len < maxThread {
 		t := r.thread(w, in.Base.Thread)
@@ -147,7 +141,6 @@ func (r *reader) scheduled(w *history.Workflow, c *history.Call) {
 	}
 }
 
-// completed takes the result of a call.
 func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 	slot := r.calls[c.Call]
 	delete(r.calls, c.Call)
@@ -175,7 +168,6 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 	}
 }
 
-// thread finds or adds a thread of a workflow.
 func (r *reader) thread(w *history.Workflow, name string) *thread {
 	full := w.Place + name
 	if t := r.find(full); t != nil {

@@ -4,11 +4,13 @@ package transcript
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/runtree"
 )
 
@@ -22,7 +24,6 @@ type Transcript struct {
 	switched map[string][]contract.Fallback
 }
 
-// thread is one conversation: the hashes of its messages, "" where one is not known.
 type thread struct {
 	// name is the thread's, behind the place of the sub-agent that it belongs to.
 	name string
@@ -40,7 +41,6 @@ func (t *thread) put(i int, hash string) {
 	t.hashes[i] = hash
 }
 
-// all returns the hashes of a thread's messages, the unread ones at the end.
 func (t *thread) all() []string {
 	out := slices.Clone(t.hashes)
 	for _, hash := range t.unread {
@@ -51,7 +51,6 @@ func (t *thread) all() []string {
 	return out
 }
 
-// find returns the thread of a name, or nil.
 func (t *Transcript) find(name string) *thread {
 	for _, x := range t.threads {
 		if x.name == name {
@@ -61,7 +60,6 @@ func (t *Transcript) find(name string) *thread {
 	return nil
 }
 
-// keep stores an encoded message and returns its hash.
 func (t *Transcript) keep(raw json.RawMessage) string {
 	hash := contract.SHA(raw)
 	t.content[hash] = raw
@@ -117,6 +115,24 @@ func (t *Transcript) Threads() []Thread {
 	return out
 }
 
+// Line is one message of a transcript as a line of JSON; N counts from 0.
+type Line struct {
+	Thread  string            `json:"thread"`
+	N       int               `json:"n"`
+	Message *contract.Message `json:"message"`
+}
+
+// Lines returns the messages of conversations, one after the other.
+func Lines(threads []Thread) []Line {
+	var out []Line
+	for _, t := range threads {
+		for n, m := range t.Messages {
+			out = append(out, Line{t.Thread, n, m})
+		}
+	}
+	return out
+}
+
 // Status returns as much of a closed run's status as its histories hold.
 func (t *Transcript) Status() *contract.Status {
 	root := t.Root()
@@ -155,4 +171,48 @@ func (t *Transcript) Unfinished() []string {
 		}
 	}
 	return out
+}
+
+// Text shows threads, a line under another.
+func Text(threads []Thread) string {
+	var b strings.Builder
+	for i, t := range threads {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "== %s\n", plaintext.Line(t.Thread, 200))
+		for n, m := range t.Messages {
+			for _, s := range t.Fallbacks {
+				if s.N == n {
+					fmt.Fprintf(&b, "(switched from %s to %s: %s: %s)\n", plaintext.Line(s.Model, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40), plaintext.Line(s.Text, 300))
+				}
+			}
+			b.WriteString(messageText(m))
+		}
+	}
+	return b.String()
+}
+
+func messageText(m *contract.Message) string {
+	if m == nil {
+		return "?\n  (a message that is not in the history, or that cannot be read here)\n"
+	}
+	var b strings.Builder
+	b.WriteString(plaintext.Line(m.Role, 20))
+	if m.Name != "" {
+		b.WriteString(" " + plaintext.Line(m.Name, 64))
+	}
+	if m.Error {
+		b.WriteString(", error")
+	}
+	b.WriteByte('\n')
+	if m.Text != "" {
+		for _, line := range strings.Split(strings.TrimRight(plaintext.Lines(m.Text), "\n"), "\n") {
+			b.WriteString(strings.TrimRight("  "+line, " ") + "\n")
+		}
+	}
+	for _, c := range m.Calls {
+		fmt.Fprintf(&b, "  → %s %s\n", plaintext.Line(c.Name, 64), plaintext.Lines(strings.ReplaceAll(c.Arguments, "\n", " ")))
+	}
+	return b.String()
 }

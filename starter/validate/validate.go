@@ -2,25 +2,28 @@
 package validate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"weft/specadapter"
 	"weft/specadapter/source"
 	"weft/starter/input"
 	"weft/starter/plaintext"
 	"weft/starter/usage"
+	"weft/worker/build"
 )
 
 // Extensions are those of the files of a folder that may be flows.
 var Extensions = []string{".json", ".yaml", ".yml"}
 
-// codeUnreadable is the code of a file that could not be read.
 const codeUnreadable = "unreadable"
 
 // File is the report on one file.
@@ -133,4 +136,61 @@ func Files(args []string) (files []string, found map[string]bool, err error) {
 		}
 	}
 	return files, found, nil
+}
+
+type object = map[string]any
+
+// SARIF returns the diagnostics as SARIF 2.1.0, which editors and code hosts read.
+func (r *Report) SARIF() any {
+	version, _ := build.Info()
+	var codes []string
+	rules, results := []object{}, []object{}
+	for i := range r.Files {
+		f := &r.Files[i]
+		for _, d := range f.Diagnostics {
+			rule := slices.Index(codes, d.Code)
+			if rule < 0 {
+				rule, codes, rules = len(codes), append(codes, d.Code), append(rules, object{"id": d.Code})
+			}
+			results = append(results, object{"ruleId": d.Code, "ruleIndex": rule, "level": f.level(d), "message": object{"text": d.Text + plaintext.If(d.Help != "", "; %s", d.Help)},
+				"locations": []object{{"physicalLocation": f.location(d)}}})
+		}
+	}
+	return object{"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": []object{{
+		"tool": object{"driver": object{"name": "weft", "version": version, "rules": rules}}, "columnKind": "unicodeCodePoints", "results": results}}}
+}
+
+func (f *File) level(d source.Diagnostic) string {
+	switch {
+	case f.Skipped || d.Severity == source.Info:
+		return "note"
+	case d.Severity == source.Warning:
+		return "warning"
+	}
+	return "error"
+}
+
+// location is a diagnostic's place. Diagnostics count bytes of a line, SARIF characters.
+func (f *File) location(d source.Diagnostic) object {
+	u := &url.URL{Path: filepath.ToSlash(d.File)}
+	if filepath.IsAbs(d.File) {
+		u.Scheme = "file"
+	}
+	p := object{"artifactLocation": object{"uri": u.String()}}
+	if d.Line > 0 {
+		p["region"] = object{"startLine": d.Line, "startColumn": f.characters(d.Line, d.Col)}
+	}
+	return p
+}
+
+// characters turns a column that counts bytes into one that counts characters.
+func (f *File) characters(line, col int) int {
+	if f.lines == nil {
+		f.lines = bytes.Split(bytes.TrimPrefix(f.data, []byte("\ufeff")), []byte("\n"))
+	}
+	if line > len(f.lines) {
+		return max(1, col)
+	}
+	text := f.lines[line-1]
+	return utf8.RuneCount(text[:min(len(text), max(0, col-1))]) + 1
 }

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,6 @@ func (f *Facts) Report() Report {
 	return r
 }
 
-// node explains one node.
 func (f *Facts) node(n *plan.Node) Node {
 	out := Node{Node: n.ID, Name: n.Name, At: f.Workflow.Source.At(plan.NodePath(n.ID)), State: NotRun}
 	before := 0
@@ -75,7 +75,6 @@ func (f *Facts) node(n *plan.Node) Node {
 	return out
 }
 
-// underWay are a node's executions that failed, run or wait, or were stopped with the run.
 func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 	var out []Execution
 	open := f.Workflow.Open()
@@ -94,7 +93,8 @@ func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 		}
 		out = append(out, e)
 	}
-	if fail := f.Failure; fail != nil && fail.Node == n.ID && !f.ran(fail.Node, fail.Step) {
+	if fail := f.Failure; fail != nil && fail.Node == n.ID &&
+		!slices.ContainsFunc(f.Status.Executions, func(x contract.Execution) bool { return x.Node == fail.Node && x.Step == fail.Step }) {
 		add(fmt.Sprintf("%s#%d", Escaped(n.ID), fail.Step), Failed, nil)
 		out[0].Text = plaintext.Line(fail.Class+": "+fail.Text, 1000)
 	}
@@ -113,22 +113,13 @@ func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 	return out
 }
 
-// ran reports whether a node's execution at a step has ended.
-func (f *Facts) ran(node string, step int) bool {
-	return slices.ContainsFunc(f.Status.Executions, func(x contract.Execution) bool { return x.Node == node && x.Step == step })
-}
-
-// joinOf says for whom a join waits, or waited.
 func joinOf(w *contract.Wait, open bool) Wait {
 	out := Wait{Kind: WaitJoin, Text: "nothing: it runs next"}
 	for _, o := range w.For {
 		out.For = append(out.For, history.Label(history.ExecutionOf(o)))
 	}
 	if len(out.For) > 0 {
-		verb := "may still lead here"
-		if !open {
-			verb = "could still have led here"
-		}
+		verb := cmp.Or(plaintext.If(!open, "could still have led here"), "may still lead here")
 		out.Text = "a join: " + strings.Join(out.For, ", ") + " " + verb
 	}
 	return out
@@ -185,7 +176,6 @@ func (f *Facts) absent(n *plan.Node, x *contract.Execution, before int) []string
 	return out
 }
 
-// left are the edges out of an execution.
 func (f *Facts) left(x *contract.Execution) []Edge {
 	var out []Edge
 	for i, e := range f.Workflow.Flow.Edges {
@@ -255,7 +245,6 @@ func (f *Facts) refused(node string, seen map[string]bool) []Edge {
 	return append(out, behind...)
 }
 
-// sources are an edge behind each execution of its source; ran reports whether there is one.
 func (f *Facts) sources(i int) (out []Edge, ran bool) {
 	from := f.Workflow.Flow.Edges[i].From
 	if from == plan.Start {
@@ -277,7 +266,6 @@ func (f *Facts) sources(i int) (out []Edge, ran bool) {
 	return out, len(out) > 0
 }
 
-// notYet says that a node has begun and not decided its edges, "" if it has not begun.
 func (f *Facts) notYet(node string) string {
 	if node == plan.Start {
 		return "the edges out of START are not decided yet"

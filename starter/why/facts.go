@@ -13,6 +13,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/plaintext"
+	"weft/starter/runs"
 	"weft/starter/runtree"
 	"weft/workflows/plan"
 )
@@ -24,7 +25,7 @@ type Facts struct {
 	Status   contract.Status
 	// Calls are those in progress, by execution.
 	Calls     map[string][]PendingCall
-	Requests  []Request
+	Requests  []runs.Request
 	SubAgents []*runtree.Workflow
 	// Only are the nodes that are asked about; nil is all.
 	Only []string
@@ -46,12 +47,6 @@ type PendingCall struct {
 	Attempt                 int32
 	Started                 bool
 	Next                    time.Time
-}
-
-// Request is an open request, and the command lines that answer it.
-type Request struct {
-	*contract.Request
-	Commands []string
 }
 
 // AddBranch takes what a branch in progress says of itself.
@@ -90,7 +85,6 @@ func (f *Facts) Settle() {
 	})
 }
 
-// recall makes a status of what the histories hold.
 func (f *Facts) recall() {
 	f.Status.Executions = slices.Clone(f.Workflow.Executions)
 	known := map[string]bool{}
@@ -153,7 +147,6 @@ func (f *Facts) derive(x *contract.Execution) []string {
 	return out
 }
 
-// edges are those out of a node, or out of START.
 func (f *Facts) edges(from string) []plan.Edge {
 	var out []plan.Edge
 	for _, e := range f.Workflow.Flow.Edges {
@@ -164,7 +157,6 @@ func (f *Facts) edges(from string) []plan.Edge {
 	return out
 }
 
-// first reports whether only the first edge that holds is taken out of a node.
 func (f *Facts) first(node string) bool {
 	choice := f.Workflow.Flow.Choice
 	if n := f.Workflow.Flow.Node(node); n != nil {
@@ -182,7 +174,6 @@ func answerTo(x *contract.Execution, edge string) *contract.Answer {
 	return nil
 }
 
-// waits are what an execution under way waits for.
 func (f *Facts) waits(exec string) []Wait {
 	var out []Wait
 	for _, c := range f.Calls[exec] {
@@ -191,7 +182,7 @@ func (f *Facts) waits(exec string) []Wait {
 	for _, q := range f.Requests {
 		last := q.Execution[strings.LastIndex(q.Execution, "/")+1:]
 		if history.Label(history.ExecutionOf(last)) == exec {
-			out = append(out, Wait{Kind: WaitRequest, Request: q.Request, Commands: q.Commands,
+			out = append(out, Wait{Kind: WaitRequest, Request: &q.Request, Commands: q.Commands,
 				Text: fmt.Sprintf("%s: %s", q.Kind, plaintext.Line(q.Text, 500))})
 		}
 	}
@@ -205,7 +196,6 @@ func (f *Facts) waits(exec string) []Wait {
 	return out
 }
 
-// waitOf says how a call stands.
 func (f *Facts) waitOf(c *PendingCall) Wait {
 	w := Wait{Kind: WaitCall, Call: callLabel(c), Attempt: c.Attempt, Error: c.Failed}
 	later := ""
@@ -223,10 +213,7 @@ func (f *Facts) waitOf(c *PendingCall) Wait {
 		if w.Kind = WaitRetry; strings.HasPrefix(c.Failed, contract.ClassRateLimited+":") {
 			w.Kind = WaitLimit
 		}
-		what := "is under way"
-		if !c.Started {
-			what = "comes" + later
-		}
+		what := cmp.Or(plaintext.If(!c.Started, "comes%s", later), "is under way")
 		w.Text = fmt.Sprintf("%s: attempt %d %s; the one before it failed: %s", w.Call, c.Attempt, what, cmp.Or(c.Failed, "an unknown failure"))
 	case c.Started:
 		w.Text = w.Call + ", which is under way"
@@ -236,7 +223,6 @@ func (f *Facts) waitOf(c *PendingCall) Wait {
 	return w
 }
 
-// callLabel is a call in words: its kind and turn.
 func callLabel(c *PendingCall) string {
 	_, turn := history.SplitCallID(c.ID)
 	label := map[string]string{contract.ActivityCallModel: "model call", contract.ActivityCallTool: "tool call", contract.ActivityEvaluateCondition: "question of an edge",
@@ -247,17 +233,10 @@ func callLabel(c *PendingCall) string {
 // Link gives each flow the runs of its own sub-agents.
 func Link(all []*Facts) {
 	for _, f := range all {
-		f.SubAgents = below(f, all)
-	}
-}
-
-// below are the runs of a flow's own sub-agents.
-func below(f *Facts, all []*Facts) []*runtree.Workflow {
-	var out []*runtree.Workflow
-	for _, o := range all {
-		if place, ok := strings.CutPrefix(o.Workflow.Place, f.Workflow.Place); ok && o != f && strings.Count(place, " › ") == 1 {
-			out = append(out, o.Workflow)
+		for _, o := range all {
+			if place, ok := strings.CutPrefix(o.Workflow.Place, f.Workflow.Place); ok && o != f && strings.Count(place, " › ") == 1 {
+				f.SubAgents = append(f.SubAgents, o.Workflow)
+			}
 		}
 	}
-	return out
 }

@@ -31,15 +31,15 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 			if v.Flow == nil && len(out) == 1 {
 				return nil, fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not kept any more", v.ID)
 			}
-			silent = silent || !f.askStatus(ctx, run)
-			if silent {
-				f.fromHistory()
+			if silent = silent || !f.askStatus(ctx, run); silent {
+				f.FromHistory, f.Status.Status, f.Status.Entry = true, history.StatusName(v.Status), v.Entry
 			}
-		} else if f != nil {
-			f.addBranch(ctx, v, run, silent)
 		}
 		if f == nil {
 			continue
+		}
+		if v.Branch {
+			f.addBranch(ctx, v, run, silent)
 		}
 		if byID[v.ID] == nil {
 			byID[v.ID] = f
@@ -48,7 +48,13 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 			f.addPending(ctx, run)
 		}
 	}
-	out[0].spread(root, byID)
+	// The root keeps all requests.
+	for i := range out[0].Status.Requests {
+		q := &out[0].Status.Requests[i]
+		if of := byID[q.Run.Workflow]; of != nil {
+			of.Requests = append(of.Requests, root.Request("", q, of.Now))
+		}
+	}
 	for _, f := range out {
 		f.Settle()
 	}
@@ -56,17 +62,6 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 	return out, nil
 }
 
-// spread gives the requests, all of which the root keeps, to the flows whose they are.
-func (f *Facts) spread(root *runs.Run, flows map[string]*Facts) {
-	for i := range f.Status.Requests {
-		q := &f.Status.Requests[i]
-		if of := flows[q.Run.Workflow]; of != nil {
-			of.Requests = append(of.Requests, Request{Request: q, Commands: root.Commands(q)})
-		}
-	}
-}
-
-// askStatus asks a flow's worker for the status, and reports whether it answered.
 func (f *Facts) askStatus(ctx context.Context, run *runs.Run) bool {
 	st, err := run.Reported(ctx)
 	if err != nil {
@@ -78,13 +73,6 @@ func (f *Facts) askStatus(ctx context.Context, run *runs.Run) bool {
 	return true
 }
 
-// fromHistory notes that the status is to be made of the histories.
-func (f *Facts) fromHistory() {
-	f.FromHistory = true
-	f.Status.Status, f.Status.Entry = history.StatusName(f.Workflow.Status), f.Workflow.Entry
-}
-
-// addBranch adds a branch with what its worker says, unless no worker answers.
 func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Run, silent bool) {
 	f.Branches = append(f.Branches, v)
 	if !v.Open() || silent {
@@ -95,11 +83,8 @@ func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Ru
 	}
 }
 
-// addPending asks Temporal for the calls that a workflow waits for.
 func (f *Facts) addPending(ctx context.Context, run *runs.Run) {
-	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
-	defer cancel()
-	d, err := run.Client.DescribeWorkflowExecution(ctx, run.ID, run.RunID)
+	d, err := run.Describe(ctx, run.ID, run.RunID)
 	if err != nil {
 		return
 	}

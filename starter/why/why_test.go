@@ -9,6 +9,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/starter/runs"
 	"weft/starter/runtree"
 	"weft/workflows/plan"
 )
@@ -43,7 +44,8 @@ func deskFacts() *Facts {
 			{ID: "b#1/tool/1.1", Kind: contract.ActivityCallTool, Attempt: 1},
 			{ID: "b#1/model/4", Kind: contract.ActivityCallModel, Attempt: 2, Failed: "unavailable: 503", Next: now.Add(time.Hour), Paused: "it is paused at Temporal by kim"},
 		}},
-		Requests:  []Request{{&contract.Request{ID: "q", Kind: contract.RequestConfirm, Text: "may it?", Execution: "b#1"}, []string{"starter confirm r q -yes"}}},
+		Requests: []runs.Request{{Request: contract.Request{ID: "q", Kind: contract.RequestConfirm, Text: "may it?", Execution: "b#1"},
+			Commands: []string{"starter confirm r q -yes"}}},
 		SubAgents: []*runtree.Workflow{{ID: "r/b#1:x", Place: "b#1:x › ", Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"os"
 	"strings"
 	"testing"
@@ -195,39 +194,22 @@ func Source(runs map[string]*History) func(ctx context.Context, id, run string) 
 
 // Iterator is a history as a client returns it, with an error at its end unless err is nil.
 type Iterator struct {
-	next func() (*historypb.HistoryEvent, bool)
-	e    *historypb.HistoryEvent
-	ok   bool
-	err  error
+	events []*historypb.HistoryEvent
+	err    error
 }
 
 // NewIterator returns an iterator over the events of h.
-func NewIterator(h *History, err error) *Iterator {
-	f := &Iterator{err: err}
-	next, stop := iter.Pull(func(yield func(*historypb.HistoryEvent) bool) {
-		for _, e := range h.Events {
-			if !yield(e) {
-				return
-			}
-		}
-	})
-	f.next = next
-	h.T.Cleanup(stop)
-	f.e, f.ok = f.next()
-	return f
-}
+func NewIterator(h *History, err error) *Iterator { return &Iterator{h.Events, err} }
 
 // HasNext implements the client's iterator.
-func (f *Iterator) HasNext() bool { return f.ok || f.err != nil }
+func (f *Iterator) HasNext() bool { return len(f.events) > 0 || f.err != nil }
 
 // Next implements the client's iterator.
-func (f *Iterator) Next() (*historypb.HistoryEvent, error) {
-	if !f.ok {
-		err := f.err
-		f.err = nil
+func (f *Iterator) Next() (e *historypb.HistoryEvent, err error) {
+	if len(f.events) == 0 {
+		err, f.err = f.err, nil
 		return nil, err
 	}
-	e := f.e
-	f.e, f.ok = f.next()
+	e, f.events = f.events[0], f.events[1:]
 	return e, nil
 }

@@ -2,7 +2,6 @@
 package backend
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -25,7 +24,6 @@ import (
 	"weft/starter/usage"
 )
 
-// memoRequest is the memo's key of the hash of the request that started a run.
 const memoRequest = "request_hash"
 
 // Backend implements [serve.Runs].
@@ -35,7 +33,6 @@ type Backend struct {
 	Queue string
 }
 
-// problem turns an error of package runs into one for HTTP clients.
 func problem(err error) error {
 	if silent, ok := errors.AsType[*runs.NoAnswerError](err); ok {
 		return serve.NewProblem(serve.NoWorker, "start a worker, and ask again", "%s", silent.Problem())
@@ -67,10 +64,8 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 	defer cancel()
 	run, err := b.Connection.Start(limited, client.StartWorkflowOptions{
 		ID: wanted.ID, TaskQueue: b.Queue, Memo: memo,
-		Priority:                                 temporal.Priority{FairnessKey: fairnessKey(wanted.Caller)},
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		Priority:              temporal.Priority{FairnessKey: fairnessKey(wanted.Caller)},
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	}, wanted.Input)
 	switch {
 	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
@@ -84,21 +79,18 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 	case err != nil:
 		return nil, false, problem(fmt.Errorf("start the run %q: %w", wanted.ID, err))
 	}
-	return &serve.Run{ID: run.GetID(), Current: run.GetRunID(), First: run.GetRunID(), Queue: b.Queue, Session: wanted.Session,
+	return &serve.Run{ID: run.ID, Current: run.RunID, First: run.RunID, Queue: b.Queue, Session: wanted.Session,
 		Hash: wanted.Hash, Flow: wanted.Input.Flow.Plan.Name, Status: contract.StatusRunning, Started: time.Now()}, false, nil
 }
 
-// unknownRun is the problem of an id that no run has.
 func unknownRun(id string) error {
 	return serve.NewProblem(serve.UnknownRun, "check the id; list runs with GET /runs", "run %.300q not found", id)
 }
 
 // Find looks for a run of a flow. Other workflows of the namespace are not found.
 func (b *Backend) Find(ctx context.Context, id string) (*serve.Run, error) {
-	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
-	defer cancel()
 	workflow, turn := serve.SplitTurn(id)
-	d, err := b.Client.DescribeWorkflowExecution(limited, workflow, "")
+	d, err := b.Describe(ctx, workflow, "")
 	info := d.GetWorkflowExecutionInfo()
 	switch {
 	case runs.Is[*serviceerror.NotFound](err), runs.Is[*serviceerror.InvalidArgument](err), err == nil && info.GetType().GetName() != contract.WorkflowFlow:
@@ -135,14 +127,15 @@ func (b *Backend) of(run *serve.Run) *runs.Run {
 }
 
 // List returns one page. It may have fewer runs than asked for: Temporal cannot tell all that is asked.
-func (b *Backend) List(ctx context.Context, q serve.ListQuery) ([]serve.Run, string, error) {
-	token, ok := readToken(q.Token)
-	if !ok {
-		return nil, "", badToken(q.Token)
+func (b *Backend) List(ctx context.Context, wanted runs.Filter, token string) ([]serve.Run, string, error) {
+	var page []runs.Summary
+	var next []byte
+	raw, err := readToken(token)
+	if err == nil {
+		page, next, err = b.Page(ctx, wanted, raw)
 	}
-	page, next, err := b.Page(ctx, runs.Filter{Flow: q.Flow, Status: q.Status, Closed: true, Limit: q.Limit}, token)
-	if runs.Is[*serviceerror.InvalidArgument](err) && q.Token != "" {
-		return nil, "", badToken(q.Token)
+	if runs.Is[*serviceerror.InvalidArgument](err) && token != "" || errors.Is(err, errToken) {
+		return nil, "", serve.NewProblem(serve.BadRequest, "take it from next_page_token of the page before", "the page_token is %.300q", token)
 	}
 	out := []serve.Run{}
 	for i := range page {
@@ -162,17 +155,17 @@ func writeToken(token []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(sum[:sumBytes:sumBytes], token...))
 }
 
-func readToken(s string) ([]byte, bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || s == "" || len(raw) <= sumBytes {
-		return nil, s == ""
-	}
-	sum := sha256.Sum256(raw[sumBytes:])
-	return raw[sumBytes:], bytes.Equal(sum[:sumBytes], raw[:sumBytes])
-}
+var errToken = errors.New("not a token of a page")
 
-func badToken(token string) error {
-	return serve.NewProblem(serve.BadRequest, "take it from next_page_token of the page before", "the page_token is %.300q", token)
+func readToken(s string) ([]byte, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if s == "" {
+		return nil, nil
+	}
+	if err != nil || len(raw) <= sumBytes || writeToken(raw[sumBytes:]) != s {
+		return nil, errToken
+	}
+	return raw[sumBytes:], nil
 }
 
 // Await waits for the end of a run, through all that it continues as.
@@ -230,22 +223,15 @@ func (b *Backend) State(ctx context.Context, run *serve.Run) (map[string]json.Ra
 }
 
 // Transcript reads the histories of a run and of its children.
-func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]serve.Line, []string, error) {
+func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]transcript.Line, []string, error) {
 	r := b.of(run)
 	read, err := transcript.Read(ctx, history.From(b.Client), r.ID, r.RunID)
 	if err != nil {
 		return nil, nil, problem(err)
 	}
-	var out []serve.Line
-	for _, t := range read.Threads() {
-		for n, m := range t.Messages {
-			out = append(out, serve.Line{Thread: t.Thread, N: n, Message: m})
-		}
-	}
-	return out, read.Missing, nil
+	return transcript.Lines(read.Threads()), read.Missing, nil
 }
 
-// answerProblems are the problems of answers that a run refuses, by the failure's class.
 var answerProblems = map[string]serve.Kind{
 	contract.ClassBadRequest: serve.InvalidAnswer, contract.ClassSchema: serve.InvalidAnswer, contract.ClassTooLarge: serve.TooLarge,
 	contract.ClassUnknownRequest: serve.UnknownRequest, contract.ClassAlreadyAnswered: serve.AlreadyAnswered,
@@ -265,7 +251,6 @@ func runEnded(run *serve.Run) error {
 	return serve.NewProblem(serve.RunEnded, "see GET /runs/ID", "the run %q has ended", run.ID)
 }
 
-// refusal is the problem of an answer that a run refuses.
 func refusal(run *serve.Run, err error) error {
 	switch {
 	case err == nil:

@@ -101,21 +101,21 @@ func TestStartsThatTemporalRefuses(t *testing.T) {
 // TestListsOverHTTPArePaged reads three runs on two pages, of which a filter leaves some out.
 func TestListsOverHTTPArePaged(t *testing.T) {
 	s := &Backend{Connection: &runs.Connection{Temporal: &config.Temporal{Client: runstest.Stored(t)}}}
-	first, token, err := s.List(t.Context(), serve.ListQuery{Limit: 2})
+	first, token, err := s.List(t.Context(), runs.Filter{Limit: 2, Closed: true}, "")
 	if err != nil || len(first) != 2 || first[0].ID != "a" || token == "" {
 		t.Fatalf("the first page is %+v, %q, %v", first, token, err)
 	}
-	second, none, err := s.List(t.Context(), serve.ListQuery{Limit: 2, Token: token})
+	second, none, err := s.List(t.Context(), runs.Filter{Limit: 2, Closed: true}, token)
 	if err != nil || len(second) != 1 || second[0].ID != "c" || none != "" {
 		t.Errorf("the second page is %+v, %q, %v", second, none, err)
 	}
 	// The first page has none that is wanted: it is not shown as the end.
-	ended, none, err := s.List(t.Context(), serve.ListQuery{Limit: 2, Status: "terminated"})
+	ended, none, err := s.List(t.Context(), runs.Filter{Limit: 2, Closed: true, Status: "terminated"}, "")
 	if err != nil || len(ended) != 1 || ended[0].ID != "c" || none != "" {
 		t.Errorf("the terminated runs are %+v, %q, %v", ended, none, err)
 	}
 	for _, token := range []string{"!", "dHdv", token[1:], writeToken(nil) + "A"} {
-		if _, _, err := s.List(t.Context(), serve.ListQuery{Limit: 2, Token: token}); kind(err) != serve.BadRequest.Name {
+		if _, _, err := s.List(t.Context(), runs.Filter{Limit: 2, Closed: true}, token); kind(err) != serve.BadRequest.Name {
 			t.Errorf("the token %q gives %v", token, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
-	"weft/starter/history"
+	"weft/starter/follow"
+	"weft/starter/progress"
 	"weft/starter/runs"
 	"weft/starter/serve"
 )
@@ -19,9 +21,9 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	asked := time.Now()
 	turns, _, err := b.Turns(ctx, run)
 	switch {
-	case runs.Is[*noSession](err) && turn == "":
+	case errors.Is(err, errNoSession) && turn == "":
 		return nil // a run below another that is no session
-	case runs.Is[*noSession](err):
+	case errors.Is(err, errNoSession):
 		return unknownRun(run.ID)
 	case err != nil && turn == "" && run.Closed == nil:
 		run.Kept = true // no worker says how its turn stands
@@ -42,7 +44,7 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	case t.StartedAt != nil:
 		run.Started = *t.StartedAt
 	}
-	run.Closed, run.Status = t.EndedAt, turnStatus(t)
+	run.Closed, run.Status = t.EndedAt, cmp.Or(turnStatuses[t.Status], contract.StatusRunning)
 	return nil
 }
 
@@ -54,7 +56,6 @@ func (b *Backend) busy(ctx context.Context, queue string, asked time.Time) bool 
 	return err == nil && last.After(asked)
 }
 
-// turnNamed returns the turn with an id, or the first for "".
 func turnNamed(turns []contract.Turn, id string) *contract.Turn {
 	for i := range turns {
 		if t := &turns[i]; t.ID == id && (id != "" || t.N == 1) {
@@ -64,24 +65,10 @@ func turnNamed(turns []contract.Turn, id string) *contract.Turn {
 	return nil
 }
 
-// turnStatus is a turn's state as that of a run.
-func turnStatus(t *contract.Turn) string {
-	switch t.Status {
-	case contract.TurnCompleted:
-		return contract.StatusCompleted
-	case contract.TurnFailed:
-		return contract.StatusFailed
-	case contract.TurnStopped:
-		return contract.StatusCancelled
-	}
-	return contract.StatusRunning
-}
+// turnStatuses are the states of turns that have ended as those of runs.
+var turnStatuses = map[string]string{contract.TurnCompleted: contract.StatusCompleted, contract.TurnFailed: contract.StatusFailed, contract.TurnStopped: contract.StatusCancelled}
 
-// noSession is the error of a run that takes no turns.
-type noSession struct{ id string }
-
-// Error names the run.
-func (n *noSession) Error() string { return fmt.Sprintf("the run %q is no session", n.id) }
+var errNoSession = errors.New("the run is no session")
 
 // Turns asks an open session, or reads the result of a closed one.
 func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool, error) {
@@ -91,7 +78,7 @@ func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, b
 	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()
 	r := b.of(run)
-	d, err := b.Client.DescribeWorkflowExecution(limited, r.ID, "")
+	d, err := b.Describe(limited, r.ID, "")
 	if err != nil {
 		return nil, false, problem(fmt.Errorf("describe the run %q: %w", r.ID, err))
 	}
@@ -105,16 +92,13 @@ func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, b
 	turns, err := r.Turns(ctx)
 	switch {
 	case runs.Is[*serviceerror.QueryFailed](err):
-		return nil, false, &noSession{r.ID}
-	case errors.Is(err, runs.ErrSilent) && !r.Open():
+		return nil, false, fmt.Errorf("%q: %w", r.ID, errNoSession)
+	case runs.Is[*runs.NoAnswerError](err) && !r.Open():
 		return nil, false, nil // it ended without a turn's result
-	case errors.Is(err, runs.ErrSilent):
-		err = &runs.NoAnswerError{ID: r.ID, Status: history.StatusName(r.Status), Queue: r.Queue, Namespace: b.Namespace, Address: b.Address, Cause: errors.New("the question got no answer")}
 	}
 	return turns, r.Open(), problem(err)
 }
 
-// turn returns the turn that a run is, if it has ended.
 func (b *Backend) turn(ctx context.Context, run *serve.Run) *contract.Turn {
 	_, id := serve.SplitTurn(run.ID)
 	turns, _, err := b.Turns(ctx, run)
@@ -124,7 +108,6 @@ func (b *Backend) turn(ctx context.Context, run *serve.Run) *contract.Turn {
 	return nil
 }
 
-// outcomeOf is a turn's result as that of a run.
 func outcomeOf(t *contract.Turn) (*contract.RunResult, *contract.Failure) {
 	if t.Status != contract.TurnCompleted {
 		return nil, runs.TurnFailure(t)
@@ -136,7 +119,6 @@ func outcomeOf(t *contract.Turn) (*contract.RunResult, *contract.Failure) {
 	return out, nil
 }
 
-// awaitTurn waits until a session's turn has ended.
 func (b *Backend) awaitTurn(ctx context.Context, run *serve.Run) error {
 	for {
 		now, err := b.Find(ctx, run.ID)
@@ -169,3 +151,91 @@ func (b *Backend) Stop(ctx context.Context, run *serve.Run, by string) error {
 	_, err := b.of(run).Update(ctx, contract.UpdateCloseSession, contract.CloseSessionInput{By: by})
 	return refusal(run, err)
 }
+
+// CheckEvent refuses an id that no event can have.
+func (b *Backend) CheckEvent(id string) error {
+	if _, err := follow.ParsePosition(id); err != nil {
+		return serve.NewProblem(serve.BadRequest, "send the id of an event of this run, or none", "invalid Last-Event-ID %.100q: %v", id, err)
+	}
+	return nil
+}
+
+var errTurnOver = errors.New("the turn has ended")
+
+// Follow follows a run as the command does, from the event whose id a client sends.
+func (b *Backend) Follow(ctx context.Context, run *serve.Run, after string, send func(*serve.Event) error) error {
+	position, err := follow.ParsePosition(after)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	target := b.of(run)
+	target.RunID = b.first(ctx, run, target.ID, &position)
+	report := &eventReport{send: send, cancel: cancel}
+	report.follower = follow.New(target, report)
+	report.follower.Resume(position)
+	var helpers []func(context.Context)
+	if run.Kept {
+		// The session goes on; events are sent up to the end of the turn.
+		helpers = append(helpers, func(ctx context.Context) {
+			if b.awaitTurn(ctx, run) == nil {
+				_ = runs.Sleep(ctx, runs.TurnInterval)
+				cancel(errTurnOver)
+			}
+		})
+	}
+	_, err = report.follower.Follow(ctx, helpers...)
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTurnOver):
+		return nil
+	case cause != nil:
+		return cause
+	}
+	return err
+}
+
+// first returns the run of the chain to begin with: that of the position, or the first that is kept.
+func (b *Backend) first(ctx context.Context, run *serve.Run, workflow string, position *follow.Position) string {
+	known := position.RunID()
+	for _, id := range []string{known, run.First} {
+		if id == "" || id == run.Current {
+			continue
+		}
+		_, err := b.Describe(ctx, workflow, id)
+		if !runs.Is[*serviceerror.NotFound](err) && !runs.Is[*serviceerror.InvalidArgument](err) {
+			return id
+		}
+	}
+	if known != run.Current {
+		position.Restart() // the run is gone; the reader gets what is there
+	}
+	return run.Current
+}
+
+type eventReport struct {
+	follower *follow.Follower
+	send     func(*serve.Event) error
+	cancel   context.CancelCauseFunc
+	failed   bool
+}
+
+func (r *eventReport) Notify(n progress.Notice) {
+	if r.failed {
+		return
+	}
+	e := &serve.Event{ID: r.follower.Position(), Type: n.Event, Timestamp: n.Time, Node: n.Node, Call: n.Call, Attempt: n.Attempt,
+		Model: n.Model, Usage: n.Usage, Request: n.Request, Skipped: n.Skipped, Text: n.Text}
+	switch n.Event {
+	case progress.EventRequest:
+		e.Text = n.Request.Text // the notice's text has commands, which an HTTP client does not use
+	case progress.EventText:
+		e.ID = "" // it is no place in the run: a client goes on behind the event before it
+	}
+	if err := r.send(e); err != nil {
+		r.failed = true
+		r.cancel(err)
+	}
+}
+
+func (*eventReport) ReadsText() bool { return true }

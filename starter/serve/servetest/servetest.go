@@ -18,13 +18,11 @@ import (
 
 // Checker knows a description.
 type Checker struct {
-	mux      *http.ServeMux
-	paths    map[string]map[string]json.RawMessage
-	compiler *jsonschema.Compiler
-
-	// mu guards compiled.
+	mux   *http.ServeMux
+	paths map[string]map[string]json.RawMessage
+	// mu guards compiler.
 	mu       sync.Mutex
-	compiled map[string]*jsonschema.Schema
+	compiler *jsonschema.Compiler
 }
 
 // where the description is while its schemas are compiled. Nothing is read from there.
@@ -32,7 +30,7 @@ const where = "mem:///openapi.json"
 
 // New reads a description, an OpenAPI 3.1 document as JSON.
 func New(description []byte) (*Checker, error) {
-	c := &Checker{mux: http.NewServeMux(), compiler: jsonschema.NewCompiler(), compiled: map[string]*jsonschema.Schema{}}
+	c := &Checker{mux: http.NewServeMux(), compiler: jsonschema.NewCompiler()}
 	c.compiler.Draft, c.compiler.AssertFormat = jsonschema.Draft2020, true
 	if err := c.compiler.AddResource(where, bytes.NewReader(description)); err != nil {
 		return nil, err
@@ -68,7 +66,6 @@ func (c *Checker) Check(request *http.Request, got *http.Response) error {
 	return nil
 }
 
-// answer checks an answer of one operation, which is at a place of the description.
 func (c *Checker) answer(operation json.RawMessage, at string, got *http.Response, body []byte) error {
 	var op struct {
 		Responses map[string]struct {
@@ -117,18 +114,13 @@ func (c *Checker) validate(pointer string, raw []byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.compiled[pointer]
-	if s == nil {
-		var err error
-		if s, err = c.compiler.Compile(where + "#" + pointer); err != nil {
-			return err
-		}
-		c.compiled[pointer] = s
+	s, err := c.compiler.Compile(where + "#" + pointer)
+	if err != nil {
+		return err
 	}
 	return s.Validate(v)
 }
 
-// escaped is a member's name in the fragment of an address.
 func escaped(s string) string {
 	return url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(s))
 }

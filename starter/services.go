@@ -1,23 +1,92 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"weft/starter/input"
+	"weft/starter/plaintext"
 	"weft/starter/runs"
+	"weft/starter/schedules"
 	"weft/starter/serve"
 	"weft/starter/serve/backend"
 	"weft/starter/usage"
 	"weft/worker/config"
 )
 
-// serve serves the HTTP API until it is interrupted.
+func (a *app) createSchedule(ctx context.Context, args []string) error {
+	if err := schedules.CheckName(args[0]); err != nil {
+		return err
+	}
+	if a.flags.Flow == "" {
+		return usage.Errorf("missing -flow; usage: starter schedule create NAME -flow FILE -cron EXPRESSION")
+	}
+	if _, err := a.flags.Spec(); err != nil {
+		return err
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	in, err := a.input(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.mayStart(cfg, in.Flow.Plan); err != nil {
+		return err
+	}
+	// The input stays with the schedule: a store deletes what has not been stored for long.
+	inline := *cfg
+	inline.Store.Dir, inline.Store.Bucket = "", ""
+	c, err := a.connect(ctx, &inline)
+	if err != nil {
+		return err
+	}
+	action, err := c.ScheduleAction(ctx, args[0], cfg.TaskQueue, in)
+	if err != nil {
+		return err
+	}
+	action.Priority = a.flags.temporalPriority()
+	s, err := schedules.Create(ctx, c, schedules.Options{Name: args[0], Times: a.flags.Times, Action: action, Note: a.flags.reason, Paused: a.flags.paused, Replace: a.flags.replace})
+	if err != nil {
+		return err
+	}
+	if a.dev != nil && a.dev.Embedded {
+		a.say("the embedded server stops with the last command that uses it; starts missed until then are caught up later")
+	}
+	if s.State == schedules.Active && len(s.Next) == 0 {
+		a.say("warning: the schedule %s has no future times and starts nothing; change them with -replace", plaintext.ShellQuote(s.Schedule))
+	}
+	a.show(s, func() { schedules.Text(a.stdout, s) })
+	return nil
+}
+
+func (a *app) listSchedules(ctx context.Context, _ []string) error {
+	c, err := a.remote(ctx)
+	if err != nil {
+		return err
+	}
+	all, more, err := schedules.List(ctx, c, a.flags.limit)
+	if err != nil {
+		return err
+	}
+	emit(a, all, all, func() {
+		if len(all) == 0 {
+			a.say("no schedules start flows")
+			return
+		}
+		schedules.Table(a.stdout, all)
+	})
+	if more {
+		a.sayMore()
+	}
+	return nil
+}
+
 func (a *app) serve(ctx context.Context, _ []string) error {
 	cfg, err := a.load()
 	if err != nil {
@@ -33,12 +102,10 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	if len(tokens) == 0 && !config.Loopback(cfg.Serve.Listen) {
 		return usage.Errorf("refusing to listen on %s without tokens: anyone who can reach it could use it; set %s to NAME:TOKEN, or listen on 127.0.0.1", cfg.Serve.Listen, cfg.Serve.TokensEnv)
 	}
-	a.stderr = &lockedWriter{w: a.stderr}
 	temporal, err := a.connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer temporal.Client.Close()
 	quiet := *a // a defect in one request must not end those of others
 	quiet.quit = nil
 	ctx, stop := a.interruptible(ctx)
@@ -57,12 +124,8 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	return server.Serve(ctx, l)
 }
 
-// accessText says who may use the server and what for.
 func accessText(cfg *config.Config, tokens int) string {
-	text := "for programs of this machine only, without tokens"
-	if tokens > 0 {
-		text = fmt.Sprintf("for %d tokens", tokens)
-	}
+	text := cmp.Or(plaintext.If(tokens > 0, "for %d tokens", tokens), "for programs of this machine only, without tokens")
 	switch {
 	case cfg.Flows.Dir == "":
 		text += "; flows and agents by name are off"
@@ -74,7 +137,6 @@ func accessText(cfg *config.Config, tokens int) string {
 	return text
 }
 
-// serveSettings puts the command's own flags over the settings, and checks both.
 func (a *app) serveSettings(cfg *config.Config) error {
 	if a.flags.listen != "" {
 		cfg.Serve.Listen = a.flags.listen
@@ -101,17 +163,4 @@ func (a *app) serveSettings(cfg *config.Config) error {
 		cfg.Flows.Dir = filepath.Dir(whole)
 	}
 	return err
-}
-
-// lockedWriter can be used by many goroutines.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// Write writes.
-func (w *lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.w.Write(p)
 }

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/specadapter/blueprint"
+	"weft/specadapter/drawing"
+	"weft/starter/history"
+	"weft/starter/input"
+	"weft/starter/plaintext"
+	"weft/starter/runs"
+	"weft/starter/serve"
+	"weft/starter/transcript"
+	"weft/starter/usage"
+	"weft/starter/validate"
+	"weft/worker/config"
+	"weft/workflows/plan"
+)
+
+func (a *app) validate(_ context.Context, args []string) error {
+	if _, err := a.load(); err != nil {
+		return err
+	}
+	files, found, err := validate.Files(args)
+	if err != nil {
+		return err
+	}
+	report := validate.Report{Files: []validate.File{}}
+	for _, name := range files {
+		d, unread := a.examine(name, false)
+		f, err := report.Add(name, d, unread, found[name] && a.flags.dialect == "")
+		if err != nil {
+			return err
+		}
+		if a.flags.output == outputText {
+			line, notes := f.Text()
+			for _, n := range notes {
+				a.say("%s", n)
+			}
+			fmt.Fprint(a.stdout, line)
+		}
+	}
+	switch a.flags.output {
+	case outputJSON:
+		a.object(report)
+	case outputSARIF:
+		a.object(report.SARIF())
+	}
+	switch {
+	case report.Flows == 0:
+		return usage.Errorf("no flows in %s; a flow is a file ending in %s that a dialect recognizes",
+			strings.Join(args, ", "), strings.Join(validate.Extensions, ", "))
+	case report.Wrong > 0:
+		a.say("starter: %d of %d files cannot be run", report.Wrong, report.Flows)
+		return exitCode(exitBadInput)
+	}
+	return nil
+}
+
+// agents lists the agents of a folder, or of agents/ in it. Diagnostics of an agent are listed with it.
+func (a *app) agents(_ context.Context, args []string) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	dir := args[0]
+	if below := filepath.Join(dir, "agents"); isFolder(below) {
+		dir = below
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return usage.Errorf("read the folder %s: %v", args[0], input.Cause(err))
+	}
+	views, without := []*serve.AgentView{}, []string{}
+	for _, e := range entries {
+		main := filepath.Join(dir, e.Name(), specadapter.FolderMain)
+		switch _, err := os.Stat(main); {
+		case strings.HasPrefix(e.Name(), "."):
+			continue
+		case errors.Is(err, fs.ErrNotExist):
+			if isFolder(filepath.Join(dir, e.Name())) {
+				without = append(without, e.Name())
+			}
+			continue
+		case err != nil && !e.IsDir():
+			continue
+		}
+		views = append(views, a.agentView(cfg, e.Name(), main))
+	}
+	if len(views) == 0 {
+		return usage.Errorf("no agents in %s; an agent is a folder with %s, in the named folder or its folder agents", args[0], specadapter.FolderMain)
+	}
+	if len(without) > 0 {
+		a.say("skipped, no %s: %s", specadapter.FolderMain, plaintext.Line(strings.Join(without, ", "), 2000))
+	}
+	a.show(map[string]any{"agents": views}, func() {
+		for _, v := range views {
+			a.printAgent(v)
+		}
+	})
+	return nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func (a *app) agentView(cfg *config.Config, name, main string) *serve.AgentView {
+	folder, err := input.Folder(main)
+	if err == nil {
+		return serve.View(name, folder, cfg.Reading(blueprint.Name, a.flags.profile))
+	}
+	v := serve.View(name, &specadapter.Folder{Name: main, Text: []byte("{}")}, specadapter.Options{Dialect: blueprint.Name})
+	v.Diagnostics = []string{err.Error()}
+	return v
+}
+
+func (a *app) printAgent(v *serve.AgentView) {
+	fmt.Fprintf(a.stdout, "%s  %s, %s\n", plaintext.Line(v.Name, 100), plaintext.Line(v.Type, 40), v.Status)
+	if v.Description != "" {
+		fmt.Fprintf(a.stdout, "  %s\n", plaintext.Line(v.Description, 500))
+	}
+	for _, s := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"parameters", v.ParametersSchema}, {"output", v.OutputSchema}} {
+		if string(s.raw) != "null" {
+			fmt.Fprintf(a.stdout, "  %s: %s\n", s.name, plaintext.Line(string(s.raw), 4<<10))
+		}
+	}
+	for _, d := range v.Diagnostics {
+		fmt.Fprintf(a.stdout, "  %s\n", plaintext.Line(d, 1<<10))
+	}
+}
+
+func (a *app) graph(ctx context.Context, files []string) error {
+	switch {
+	case a.flags.id != "" && len(files) > 0:
+		return usage.Errorf("graph draws the flow of the run -id %s or that of the file %q; remove one of them", a.flags.id, files[0])
+	case a.flags.id != "":
+		return a.graphOfRun(ctx, a.flags.id)
+	case len(files) == 0:
+		return usage.Errorf("graph wants a file, or -id with a run's id; usage: starter graph FILE|-id ID")
+	}
+	res, err := a.compile(files[0], false)
+	if err != nil {
+		return err
+	}
+	return a.draw(res.Flow, nil)
+}
+
+func (a *app) draw(f *plan.Flow, states drawing.States) error {
+	if !a.flags.svg {
+		fmt.Fprint(a.stdout, drawing.Mermaid(f, states))
+		return nil
+	}
+	text, err := drawing.SVG(f, states)
+	if err != nil {
+		return fmt.Errorf("draw the flow %q: %w; without -svg it is drawn as Mermaid", f.Name, err)
+	}
+	fmt.Fprint(a.stdout, text)
+	return nil
+}
+
+func (a *app) graphOfRun(ctx context.Context, id string) error {
+	r, err := a.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	st, read, err := a.standing(ctx, r)
+	if err != nil {
+		return err
+	}
+	flow := &plan.Flow{}
+	if read != nil {
+		if flow = read.Root().Flow; flow == nil {
+			return fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not read any more", id)
+		}
+	} else if err := r.Query(ctx, contract.QueryPlan, flow); err != nil {
+		return err
+	}
+	if len(flow.Nodes) == 0 {
+		return fmt.Errorf("the run %q has no plan yet; try again when it has started its first node", id)
+	}
+	r.AddBranches(ctx, st)
+	return a.draw(flow, statesOf(st, read, failedNode(ctx, r)))
+}
+
+func failedNode(ctx context.Context, r *runs.Run) string {
+	if r.Status != enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
+	defer cancel()
+	if err := r.Client.GetWorkflow(ctx, r.ID, r.RunID).Get(ctx, nil); err != nil {
+		return contract.FailureOf(err).Node
+	}
+	return ""
+}
+
+func statesOf(st *contract.Status, read *transcript.Transcript, failed string) drawing.States {
+	states := drawing.States{}
+	put := func(node string, state drawing.State, runs int) {
+		states[node] = drawing.Progress{State: state, Runs: states[node].Runs + runs}
+	}
+	for i := range st.Executions {
+		put(st.Executions[i].Node, drawing.Done, 1)
+	}
+	if read != nil && st.Status != contract.StatusCompleted {
+		for _, node := range read.Unfinished() {
+			put(node, drawing.Stopped, 0)
+		}
+	}
+	running := drawing.Stopped
+	if st.Status == contract.StatusRunning {
+		running = drawing.Running
+		for _, exec := range slices.Concat(st.PendingJoins, st.Waiting) {
+			put(history.ExecutionOf(exec).Node, drawing.Waiting, 0)
+		}
+	}
+	for _, exec := range st.Running {
+		put(history.ExecutionOf(exec).Node, running, 1)
+	}
+	if failed != "" {
+		put(failed, drawing.Failed, 0)
+	}
+	return states
+}

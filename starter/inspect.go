@@ -1,0 +1,208 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/starter/audit"
+	"weft/starter/compare"
+	"weft/starter/history"
+	"weft/starter/impact"
+	"weft/starter/plaintext"
+	"weft/starter/report"
+	"weft/starter/runs"
+	"weft/starter/runtree"
+	"weft/starter/transcript"
+	"weft/starter/usage"
+	"weft/starter/why"
+)
+
+func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
+	st, _, err := a.standing(ctx, r)
+	if err != nil {
+		return err
+	}
+	a.show(st, func() {
+		r.AddBranches(ctx, st)
+		report.Status(a.stdout, r, st, r.PendingCalls(ctx))
+	})
+	return nil
+}
+
+func (a *app) standing(ctx context.Context, r *runs.Run) (*contract.Status, *transcript.Transcript, error) {
+	answered := a.whileSilent(ctx, r)
+	st, read, err := r.Standing(ctx)
+	if answered(); read != nil {
+		a.say("no worker answers for the run; this is from its history")
+	}
+	return st, read, err
+}
+
+func (a *app) state(ctx context.Context, r *runs.Run, _ []string) error {
+	values := map[string]json.RawMessage{}
+	answered := a.whileSilent(ctx, r)
+	err := r.Query(ctx, contract.QueryState, &values)
+	if answered(); err == nil {
+		a.object(values)
+	}
+	return err
+}
+
+func (a *app) transcript(ctx context.Context, r *runs.Run, args []string) error {
+	read, err := transcript.Read(ctx, history.From(r.Client), r.ID, r.RunID)
+	if err != nil {
+		return err
+	}
+	threads := read.Threads()
+	if len(args) > 0 {
+		var names []string
+		for _, t := range threads {
+			names = append(names, t.Thread)
+		}
+		i := slices.Index(names, args[0])
+		if i < 0 {
+			return usage.Errorf("the run %q has no thread %q; it has: %s", r.ID, args[0], plaintext.Line(strings.Join(names, ", "), 2000))
+		}
+		threads = threads[i : i+1]
+	}
+	for _, id := range read.Missing {
+		a.say("warning: the history of %s is gone; what it held is not shown", plaintext.Line(id, 200))
+	}
+	emit(a, map[string]any{"threads": threads}, transcript.Lines(threads), func() { fmt.Fprint(a.stdout, transcript.Text(threads)) })
+	return nil
+}
+
+func (a *app) why(ctx context.Context, r *runs.Run, args []string) error {
+	t, err := runtree.Read(ctx, history.From(r.Client), r.ID, r.RunID)
+	if err != nil {
+		return err
+	}
+	facts, err := why.Gather(ctx, r, t)
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		if facts, err = why.Select(facts, args[0]); err != nil {
+			return err
+		}
+	}
+	report := why.Explain(facts, t.Missing)
+	a.show(report, func() {
+		if report.FromHistory {
+			a.say("no worker answers for the run; this is from its history, which does not have nodes that make no calls")
+		}
+		fmt.Fprint(a.stdout, why.Text(&report, len(args) > 0))
+	})
+	return nil
+}
+
+func (a *app) audit(ctx context.Context, r *runs.Run, _ []string) error {
+	l := audit.NewReader(r.ID)
+	if err := l.Read(ctx, history.From(r.Client), r.RunID); err != nil {
+		return err
+	}
+	addOpen(ctx, r, l)
+	out := l.Trail()
+	out.Status = history.StatusName(r.Status)
+	emit(a, out, out.Requests, func() { fmt.Fprint(a.stdout, audit.Text(out)) })
+	if out.Incomplete != "" {
+		a.say("warning: %s", out.Incomplete)
+	}
+	return nil
+}
+
+func addOpen(ctx context.Context, r *runs.Run, l *audit.Reader) {
+	if l.Ended = !r.Open(); l.Ended {
+		return
+	}
+	st, err := r.Below(r.ID, r.RunID, r.Status).Reported(ctx)
+	if err != nil {
+		l.Lacks(fmt.Sprintf("no worker answers for the run %q: what it waits for itself and nobody has answered is not shown", r.ID))
+		return
+	}
+	l.AddOpen(st)
+}
+
+func (a *app) compare(ctx context.Context, args []string) error {
+	c, err := a.remote(ctx)
+	if err != nil {
+		return err
+	}
+	table, err := compared(ctx, c, args[0], args[1])
+	if err != nil {
+		return err
+	}
+	a.show(table, func() { fmt.Fprint(a.stdout, compare.Text(table)) })
+	return nil
+}
+
+func compared(ctx context.Context, c *runs.Connection, ids ...string) (*compare.Table, error) {
+	var trees [2]*runtree.Tree
+	for side, id := range ids {
+		r, err := c.Find(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if trees[side], err = runtree.Read(ctx, history.From(c.Client), id, r.RunID); err != nil {
+			return nil, err
+		}
+	}
+	return compare.Of([2]string(ids), trees), nil
+}
+
+func (a *app) impact(ctx context.Context, _ []string) error {
+	if a.flags.Flow == "" {
+		return usage.Errorf("missing -flow; usage: starter impact -flow FILE")
+	}
+	res, err := a.compile(a.flags.Flow, true)
+	if err != nil {
+		return err
+	}
+	c, err := a.remote(ctx)
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(a.flags.name, res.Flow.Name)
+	all, _, err := c.List(ctx, runs.Filter{Flow: name})
+	if err != nil {
+		return err
+	}
+	out := []impact.Run{}
+	for _, r := range all {
+		x, err := impactOn(ctx, c, r.ID, res)
+		if err != nil {
+			x = impact.Run{Run: r.ID, Impact: impact.Unknown, Because: []impact.Node{{Text: err.Error()}}}
+		}
+		out = append(out, x)
+	}
+	emit(a, out, out, func() {
+		if len(out) == 0 {
+			a.say("no open runs of the flow %q; set another with -name", plaintext.Line(name, 200))
+			return
+		}
+		impact.Table(a.stdout, out)
+	})
+	return nil
+}
+
+func impactOn(ctx context.Context, c *runs.Connection, id string, res *specadapter.Result) (impact.Run, error) {
+	r, err := c.Find(ctx, id)
+	if err != nil {
+		return impact.Run{}, err
+	}
+	tree, err := runtree.Read(ctx, history.From(c.Client), id, r.RunID)
+	if err != nil {
+		return impact.Run{}, err
+	}
+	all, err := why.Gather(ctx, r, tree)
+	if err != nil {
+		return impact.Run{}, err
+	}
+	return impact.Weigh(all[0], res.Flow, &res.Source), nil
+}

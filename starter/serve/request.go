@@ -1,0 +1,322 @@
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/specadapter/source"
+	"weft/starter/plaintext"
+)
+
+type object struct {
+	*source.Value
+	problems []string
+}
+
+// read reads a request's body: one JSON object.
+func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return nil, NewProblem(MediaType, "send JSON with Content-Type: application/json", "unsupported Content-Type %s", source.Quote(r.Header.Get("Content-Type")))
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(unmasked(w), r.Body, int64(srv.Settings.MaxBody)))
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return nil, NewProblem(TooLarge, "shorten the body", "the body exceeds %d bytes", long.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		extend(w, srv.times.send) // as much of its time as reading took is gone
+		return nil, NewProblem(SlowBody, "send the whole body without a pause", "the body was not received within %v, only %d bytes of it", srv.times.body, len(data))
+	case err != nil:
+		return nil, NewProblem(BadRequest, "send the whole body without a pause", "read the body: %v", err)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, NewProblem(BadRequest, "send one JSON object", "the body is empty")
+	}
+	doc, diags := source.Parse("body.json", data)
+	if doc == nil {
+		p := NewProblem(BadRequest, "send one JSON object", "the body is not valid JSON")
+		for _, g := range diags {
+			g.File = "body"
+			p.Diagnostics = append(p.Diagnostics, oneLine(g.String()))
+		}
+		return nil, p
+	}
+	if doc.Root.Kind != source.Object {
+		return nil, NewProblem(InvalidBody, "send one JSON object", "the body is %s, want an object", doc.Root.Describe())
+	}
+	return &object{Value: doc.Root}, nil
+}
+
+// oneLine puts a diagnostic's help behind its text.
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n\t", "; ") }
+
+func (o *object) addProblem(at source.Pos, format string, args ...any) {
+	o.problems = append(o.problems, fmt.Sprintf("body:%d:%d: ", at.Line, at.Col)+fmt.Sprintf(format, args...))
+}
+
+// checkFields notes members that are none of these.
+func (o *object) checkFields(known ...string) {
+	names := source.NewSuggester(known)
+	for _, m := range o.Members {
+		if slices.Contains(known, m.Key) {
+			continue
+		}
+		help := "known: " + strings.Join(known, ", ")
+		if near := names.Nearest(m.Key); near != "" {
+			help = fmt.Sprintf("did you mean %q?", near)
+		}
+		o.addProblem(m.KeyPos, "unknown field %s; %s", source.Quote(m.Key), help)
+	}
+}
+
+func (o *object) get(key string, want source.Kind) *source.Value {
+	v := o.Get(key)
+	switch {
+	case v == nil || v.Kind == source.Null:
+		return nil
+	case v.Kind != want:
+		o.addProblem(v.Pos, "%s is %s, want %s", key, v.Describe(), want)
+		return nil
+	}
+	return v
+}
+
+func (o *object) text(key string) string {
+	if v := o.get(key, source.String); v != nil {
+		return v.Text
+	}
+	return ""
+}
+
+// decode decodes the whole object, and notes the first field that does not fit.
+func (o *object) decode(to any) {
+	strict := json.NewDecoder(bytes.NewReader(o.JSON()))
+	strict.DisallowUnknownFields()
+	err := strict.Decode(to)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case err == nil || len(o.problems) > 0:
+	case errors.As(err, &kind):
+		given, _, _ := strings.Cut(kind.Value, " ")
+		o.addProblem(o.place(kind.Field), "%s is %s, want %s", kind.Field, jsonKinds[given], cmp.Or(jsonKinds[kind.Type.Kind().String()], "a whole number"))
+	default:
+		o.addProblem(o.Pos, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+}
+
+// place is where the member of a path like flow.name stands, or what is nearest to it.
+func (o *object) place(path string) source.Pos {
+	v := o.Value
+	for _, key := range strings.Split(path, ".") {
+		next := v.Get(key)
+		if next == nil {
+			break
+		}
+		v = next
+	}
+	return v.Pos
+}
+
+// jsonKinds are what JSON calls the kinds of Go, and those of the library's errors.
+var jsonKinds = map[string]string{"struct": "an object", "map": "an object", "object": "an object", "slice": "an array", "array": "an array",
+	"bool": "a boolean", "string": "a string", "number": "a number"}
+
+func (o *object) problem() error {
+	if len(o.problems) == 0 {
+		return nil
+	}
+	p := NewProblem(InvalidBody, "fix the body; see /openapi.json", "%s", o.problems[0])
+	p.Diagnostics = o.problems
+	return p
+}
+
+// The size of pages.
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+)
+
+func checkQuery(r *http.Request, known []string) error {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return NewProblem(BadRequest, "write each as NAME=VALUE, percent-encoded", "the query %s cannot be read: %v", source.Quote(r.URL.RawQuery), err)
+	}
+	for name, list := range values {
+		switch {
+		case !slices.Contains(known, name):
+			help := cmp.Or(plaintext.If(len(known) > 0, "known: %s", strings.Join(known, ", ")), "this address has none")
+			return NewProblem(BadRequest, help, "unknown parameter %s", source.Quote(name))
+		case len(list) > 1:
+			return NewProblem(BadRequest, "leave out all but one", "the parameter %s is given %d times", name, len(list))
+		}
+	}
+	return nil
+}
+
+func limitOf(r *http.Request) (int, error) {
+	text := r.FormValue("limit")
+	if text == "" {
+		return defaultLimit, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLimit {
+		return 0, NewProblem(BadRequest, fmt.Sprintf("ask for 1 to %d", maxLimit), "the limit is %s", source.Quote(text))
+	}
+	return n, nil
+}
+
+const maxWait = 2 * time.Minute
+
+func waitOf(r *http.Request) (time.Duration, error) {
+	text := r.FormValue("wait")
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > maxWait {
+		return 0, NewProblem(BadRequest, "write a duration from 0s to 2m, such as 30s, and ask again as long as the run is open", "wait is %s", source.Quote(text))
+	}
+	return d, nil
+}
+
+func page[T any](r *http.Request, list []T) (part []T, next string, err error) {
+	limit, err := limitOf(r)
+	if err != nil {
+		return nil, "", err
+	}
+	from := 0
+	if token := r.FormValue("page_token"); token != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(token)
+		if err == nil {
+			from, err = strconv.Atoi(string(raw))
+		}
+		if err != nil || from < 0 {
+			return nil, "", NewProblem(BadRequest, "take it from next_page_token of the page before", "the page_token is %s", source.Quote(token))
+		}
+		from = min(from, len(list))
+	}
+	to := min(from+limit, len(list))
+	if to < len(list) {
+		next = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(to)))
+	}
+	return append([]T{}, list[from:to]...), next, nil
+}
+
+// Kind is a kind of problem. The type of a problem is its Name behind "urn:weft:problem:".
+type Kind struct {
+	Name   string
+	status int
+	title  string
+}
+
+// Kinds of problems.
+var (
+	BadRequest      = Kind{"bad-request", http.StatusBadRequest, "Bad request"}
+	Unauthorized    = Kind{"unauthorized", http.StatusUnauthorized, "Bearer token required"}
+	Forbidden       = Kind{"forbidden", http.StatusForbidden, "Forbidden"}
+	NotFound        = Kind{"not-found", http.StatusNotFound, "Address not found"}
+	UnknownRun      = Kind{"unknown-run", http.StatusNotFound, "Run not found"}
+	UnknownAgent    = Kind{"unknown-agent", http.StatusNotFound, "Agent not found"}
+	UnknownFlow     = Kind{"unknown-flow", http.StatusNotFound, "Flow not found"}
+	UnknownRequest  = Kind{"unknown-request", http.StatusNotFound, "Request not found"}
+	UnknownThread   = Kind{"unknown-thread", http.StatusNotFound, "Thread not found"}
+	SlowBody        = Kind{"slow-body", http.StatusRequestTimeout, "Request body timed out"}
+	MethodUnknown   = Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed"}
+	RunExists       = Kind{"run-exists", http.StatusConflict, "Run already exists"}
+	RunEnded        = Kind{"run-ended", http.StatusConflict, "Run is closed"}
+	NoResult        = Kind{"no-result", http.StatusConflict, "Run has no result"}
+	UnknownSession  = Kind{"unknown-session", http.StatusNotFound, "Session not found"}
+	NotResumable    = Kind{"not-resumable", http.StatusBadRequest, "Session cannot be resumed"}
+	AlreadyAnswered = Kind{"already-answered", http.StatusConflict, "Request already answered"}
+	AgentExists     = Kind{"agent-exists", http.StatusConflict, "Agent already exists"}
+	TooLarge        = Kind{"too-large", http.StatusRequestEntityTooLarge, "Content too large"}
+	MediaType       = Kind{"media-type", http.StatusUnsupportedMediaType, "Unsupported content type"}
+	InvalidFlow     = Kind{"invalid-flow", http.StatusUnprocessableEntity, "Invalid flow"}
+	InvalidAgent    = Kind{"invalid-agent", http.StatusUnprocessableEntity, "Invalid agent"}
+	InvalidBody     = Kind{"invalid-body", http.StatusUnprocessableEntity, "Invalid body"}
+	InvalidAnswer   = Kind{"invalid-answer", http.StatusUnprocessableEntity, "Invalid answer"}
+	KeyReused       = Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key already used for another request"}
+	Defect          = Kind{"defect", http.StatusInternalServerError, "Internal error"}
+	NoWorker        = Kind{"no-worker", http.StatusServiceUnavailable, "No worker answers"}
+	NoTemporal      = Kind{"no-temporal", http.StatusServiceUnavailable, "Temporal unavailable"}
+	Busy            = Kind{"busy", http.StatusServiceUnavailable, "Too many requests"}
+)
+
+// Problem is an error as RFC 9457 writes it, application/problem+json.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	// Detail says what is wrong this time, with the value.
+	Detail string `json:"detail"`
+	// Remedy says what to do; may be empty.
+	Remedy string `json:"remedy,omitempty"`
+	// Diagnostics are those of a document or a body, each with its place.
+	Diagnostics []string `json:"diagnostics,omitempty"`
+	// Errors are the places of an answer that does not match its schema.
+	Errors []contract.FieldError `json:"errors,omitempty"`
+
+	kind   Kind
+	header map[string]string
+}
+
+// NewProblem makes a problem of a kind.
+func NewProblem(k Kind, remedy, format string, args ...any) *Problem {
+	p := &Problem{kind: k, Type: "urn:weft:problem:" + k.Name, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
+	if k.status == http.StatusServiceUnavailable {
+		return p.with("Retry-After", "5")
+	}
+	return p
+}
+
+func isNotFound(err error) bool {
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Status == http.StatusNotFound
+}
+
+// Error is the detail.
+func (p *Problem) Error() string { return p.Detail }
+
+func (p *Problem) with(name, value string) *Problem {
+	if p.header == nil {
+		p.header = map[string]string{}
+	}
+	p.header[name] = value
+	return p
+}
+
+func (p *Problem) write(w http.ResponseWriter) {
+	for name, value := range p.header {
+		w.Header().Set(name, value)
+	}
+	writeJSON(w, p.Status, "application/problem+json", p)
+}
+
+// writeJSON writes a body. An error means that the client has gone.
+func writeJSON(w http.ResponseWriter, status int, media string, v any) {
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(status)
+	encode := json.NewEncoder(w)
+	encode.SetEscapeHTML(false)
+	_ = encode.Encode(v)
+}
+
+func reply(w http.ResponseWriter, status int, v any) (any, error) {
+	writeJSON(w, status, "application/json", v)
+	return nil, nil
+}
