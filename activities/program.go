@@ -6,14 +6,13 @@ import (
 	"weft/activities/contract"
 )
 
-// RunProgram runs a program of a trusted folder. A non-zero exit code is a result; a program that may not run, or
+// runProgram runs a program of a trusted folder. A non-zero exit code is a result; a program that may not run, or
 // prints too much, is an error.
-func (a *Activities) RunProgram(ctx context.Context, in contract.ProgramInput) (*contract.ProgramResult, error) {
-	defer a.heartbeat(ctx).stop()
+func (a *Activities) runProgram(ctx context.Context, in *contract.ProgramInput, _ *heartbeats) (*contract.ProgramResult, error) {
 	out, err := a.deps.Tools.Run(ctx, &in.Program, in.IdempotencyKey)
-	if err == nil {
-		a.maskProgram(out)
-		err = a.checkSize("what the program printed", out)
+	if err != nil {
+		return nil, err
 	}
-	return out, a.toActivityError(ctx, err)
+	out.Stdout, out.Stderr, out.Data = a.deps.Mask.Text(out.Stdout), a.deps.Mask.Text(out.Stderr), a.deps.Mask.JSON(out.Data)
+	return out, a.checkSize("what the program printed", out)
 }

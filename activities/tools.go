@@ -18,15 +18,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// ListTools lists the tools of a connection that a flow binds. The run uses the result, whatever the server
+// listTools lists the tools of a connection that a flow binds. The run uses the result, whatever the server
 // offers later.
-func (a *Activities) ListTools(ctx context.Context, in contract.CatalogueInput) (*contract.CatalogueResult, error) {
-	defer a.heartbeat(ctx).stop()
-	out, err := a.list(ctx, &in)
-	return out, a.toActivityError(ctx, err)
-}
-
-func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*contract.CatalogueResult, error) {
+func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput, _ *heartbeats) (*contract.CatalogueResult, error) {
 	out := &contract.CatalogueResult{Resolved: in.Connection}
 	if in.Connection.Kind == plan.ConnectionAgent {
 		// Its flow is in the plan; the worker has nothing but rules to say.
@@ -140,29 +134,15 @@ func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 	return out, nil
 }
 
-// ValidateAnswer validates an answer to a request against the tool's declaration.
-func (a *Activities) ValidateAnswer(ctx context.Context, in contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
-	defer a.heartbeat(ctx).stop()
-	out, err := a.checkAnswer(ctx, &in)
-	return out, a.toActivityError(ctx, err)
-}
-
-func (a *Activities) checkAnswer(ctx context.Context, in *contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
-	raw, err := a.content(ctx, in.Catalogue)
+// validateAnswer validates an answer to a request against the tool's declaration.
+func (a *Activities) validateAnswer(ctx context.Context, in *contract.ValidateAnswerInput, _ *heartbeats) (*contract.ValidateAnswerResult, error) {
+	spec, err := a.spec(ctx, in.Catalogue, in.Name)
 	if err != nil {
 		return nil, err
 	}
-	var c contract.Catalogue
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, hashMismatch("the tool catalogue")
-	}
-	i := slices.IndexFunc(c.Tools, func(s contract.ToolSpec) bool { return s.Name == in.Name })
-	if i < 0 {
-		return nil, hashMismatch(fmt.Sprintf("the tool %q in its catalogue", in.Name))
-	}
-	schema, value := c.Tools[i].Schema, in.Arguments
+	schema, value := spec.Schema, in.Arguments
 	if len(value) == 0 {
-		schema, value = c.Tools[i].Result, in.Result
+		schema, value = spec.Result, in.Result
 	}
 	if len(schema) == 0 {
 		return &contract.ValidateAnswerResult{}, nil
@@ -174,15 +154,8 @@ func (a *Activities) checkAnswer(ctx context.Context, in *contract.ValidateAnswe
 	return &contract.ValidateAnswerResult{Errors: checked.Errors}, nil
 }
 
-// CallTool calls one tool. An error that the tool reports is a result, for the model.
-func (a *Activities) CallTool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
-	beats := a.heartbeat(ctx)
-	defer beats.stop()
-	out, err := a.tool(ctx, &in, beats)
-	return out, a.toActivityError(ctx, err)
-}
-
-func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, beats *heartbeats) (*contract.ToolResult, error) {
+// callTool calls one tool. An error that the tool reports is a result, for the model.
+func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats *heartbeats) (*contract.ToolResult, error) {
 	if in.Call != nil {
 		args, err := a.argumentsOf(ctx, *in.Call, in.CallID)
 		if err != nil {
