@@ -70,6 +70,13 @@ type exchange struct {
 	resumed bool
 }
 
+// note changes an exchange. The library reads a response in a goroutine of its own.
+func (e *exchange) note(change func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change()
+}
+
 type exchangeKey struct{}
 
 func withExchange(ctx context.Context, e *exchange) context.Context {
@@ -272,9 +279,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		ex = &exchange{}
 	}
 	if req.Header.Get("Last-Event-ID") != "" {
-		ex.mu.Lock()
-		ex.resumed = true
-		ex.mu.Unlock()
+		ex.note(func() { ex.resumed = true })
 	}
 	resp, err := g.base.RoundTrip(req)
 	if err != nil {
@@ -284,17 +289,15 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		ex.failed(resp)
 		return resp, nil
 	}
-	ex.mu.Lock()
-	ex.status = resp.StatusCode
-	ex.mu.Unlock()
+	ex.note(func() { ex.status = resp.StatusCode })
 	if kind := resp.Header.Get("Content-Type"); g.transport == TransportSSE && req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && !isEventStream(kind) {
 		resp.Body.Close()
 		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
 	}
-	events := g.streams(req, resp)
-	resp.Body = &limitedBody{ReadCloser: resp.Body, left: g.limit, limit: g.limit, events: events, ex: ex}
-	if events && g.take != nil {
-		resp.Body = newEvents(resp.Body, g.take)
+	if g.streams(req, resp) {
+		resp.Body = newEvents(resp.Body, g.limit, ex, g.take)
+	} else {
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: g.limit, ex: ex}
 	}
 	return resp, nil
 }
@@ -322,54 +325,30 @@ func (e *exchange) failed(resp *http.Response) {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
 	resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.status, e.body = resp.StatusCode, string(bytes.TrimSpace(body))
-	e.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	e.note(func() {
+		e.status, e.body = resp.StatusCode, string(bytes.TrimSpace(body))
+		e.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	})
 }
 
 // longestWait bounds what a server may ask us to wait.
 const longestWait = time.Hour
 
-// limitedBody bounds a body: all of it, or each event of a stream that lives long.
+// limitedBody bounds a body that is read as a whole.
 type limitedBody struct {
 	io.ReadCloser
-	left, limit int
-	events      bool
-	blank       bool // at the beginning of a line
-	ex          *exchange
+	left int
+	ex   *exchange
 }
 
 // Read fails with errTooLarge once the limit is passed.
 func (l *limitedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
-	for _, b := range p[:n] {
-		l.left--
-		if l.events {
-			l.event(b)
-		}
-		if l.left < 0 {
-			l.ex.mu.Lock()
-			l.ex.tooLarge = true
-			l.ex.mu.Unlock()
-			return 0, errTooLarge
-		}
+	if l.left -= n; l.left < 0 {
+		l.ex.note(func() { l.ex.tooLarge = true })
+		return 0, errTooLarge
 	}
 	return n, err
-}
-
-// event gives an event that begins, after an empty line, the whole limit again.
-func (l *limitedBody) event(b byte) {
-	switch b {
-	case '\n':
-		if l.blank {
-			l.left = l.limit
-		}
-		l.blank = true
-	case '\r':
-	default:
-		l.blank = false
-	}
 }
 
 func isEventStream(contentType string) bool {

@@ -402,8 +402,8 @@ func TestLines(t *testing.T) {
 			lost := 0
 			l := newLineReader(r, 100, func() { lost++ })
 			got, err := io.ReadAll(l)
-			if err != nil || string(got) != tc.want || l.tooLong() != tc.over || lost != 1 {
-				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.tooLong(), lost, tc.want, tc.over)
+			if err != nil || string(got) != tc.want || l.over.Load() != tc.over || lost != 1 {
+				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.over.Load(), lost, tc.want, tc.over)
 			}
 		})
 	}
@@ -443,7 +443,11 @@ func TestLimitOfEvents(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			ex := &exchange{}
-			_, err := io.ReadAll(&limitedBody{ReadCloser: io.NopCloser(strings.NewReader(tc.in)), left: 12, limit: 12, events: tc.events, ex: ex})
+			var body io.Reader = &limitedBody{ReadCloser: io.NopCloser(strings.NewReader(tc.in)), left: 12, ex: ex}
+			if tc.events {
+				body = newEvents(io.NopCloser(strings.NewReader(tc.in)), 12, ex, nil)
+			}
+			_, err := io.ReadAll(body)
 			if (err == nil) != tc.ok || ex.tooLarge == tc.ok {
 				t.Errorf("error %v, too large %v", err, ex.tooLarge)
 			}
