@@ -85,9 +85,9 @@ func allowLine(commands []config.Command) string {
 	return strings.Join(lines, " and ")
 }
 
-// refusedOf lists what the settings do not allow of a command, as [tool.CommandRule.Refused] does.
+// refusedOf lists what the settings do not allow of a command, as [tool.Settings.Refused] does.
 func refusedOf(cfg *config.Config, c config.Command) (what, lines []string) {
-	rule := tool.CommandRule{Commands: cfg.AllowCommands, Env: cfg.AllowEnv, Dirs: cfg.AllowDirs}
+	rule := tool.Settings{AllowCommands: cfg.AllowCommands, AllowEnv: cfg.AllowEnv, AllowDirs: cfg.AllowDirs}
 	return rule.Refused(tool.Connection{Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 // codeTooLarge is the JSON-RPC error that stands for a message that was too large to read.
@@ -82,7 +83,7 @@ func classifyOwn(at *target, err error) error {
 	case errors.As(err, &cert), errors.As(err, &unknown):
 		remedy := fmt.Sprintf("set %s.%s.ca_file to the authority that signed it", SettingConnections, at.id)
 		switch {
-		case at.conn.Transport == TransportRequest:
+		case at.kind == plan.ConnectionHTTP:
 			remedy = "use a certificate of an authority that the worker trusts, or name a secret with that authority in the flow"
 		case at.supplied:
 			remedy = fmt.Sprintf("set the authority that signed it in weft.yaml, with this url: %s: {%q: {url: %q, ca_file: FILE}}", SettingConnections, at.id, redactURL(at.conn.URL))
@@ -166,7 +167,7 @@ func (t *target) setting(name string) string {
 // credentials says where credentials for the target are configured.
 func (t *target) credentials() string {
 	switch {
-	case t.conn.Transport == TransportRequest:
+	case t.kind == plan.ConnectionHTTP:
 		return fmt.Sprintf("name a secret for a header of the request in the flow, and set it in weft.yaml: %s: {NAME: {value: \"${TOKEN}\", hosts: [%q]}}",
 			SettingSecrets, hostOf(t.conn.URL))
 	case t.supplied:

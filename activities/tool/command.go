@@ -10,31 +10,24 @@ import (
 	"weft/workflows/plan"
 )
 
-// CommandRule is what an operator allows of the commands of flows. The zero value allows nothing.
-type CommandRule struct {
-	// Commands are allowed commands, as flows write them; * is any. Arguments are not looked at.
-	Commands []string
-	// Env are names of variables that flows may set for them, to any value; * is any.
-	Env []string
-	// Dirs are folders, by absolute paths, in which they may be started, and below which.
-	Dirs []string
-}
-
-// Refused lists what the rule does not allow of a flow's command, and the settings that would.
-func (r CommandRule) Refused(c Connection) (what, settings []string) {
+// Refused lists what the settings do not allow of a flow's command, and the settings that would. Arguments are not looked at.
+func (s *Settings) Refused(c Connection) (what, settings []string) {
 	add := func(text, setting, value string) {
 		what = append(what, text)
 		settings = append(settings, fmt.Sprintf("%s: [%q]", setting, value))
 	}
-	if !slices.Contains(r.Commands, c.Command) && !slices.Contains(r.Commands, "*") {
+	has := func(list []string, value string) bool {
+		return slices.Contains(list, value) || slices.Contains(list, "*")
+	}
+	if !has(s.AllowCommands, c.Command) {
 		add(fmt.Sprintf("the command %q started", c.Command), SettingAllowCommand, c.Command)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		if !slices.Contains(r.Env, name) && !slices.Contains(r.Env, "*") {
+		if !has(s.AllowEnv, name) {
 			add(fmt.Sprintf("the variable %s set for the command %q", name, c.Command), SettingAllowEnv, name)
 		}
 	}
-	if c.Dir != "" && !slices.ContainsFunc(r.Dirs, func(dir string) bool { return isWithin(realPath(dir), realPath(c.Dir)) }) {
+	if c.Dir != "" && !slices.ContainsFunc(s.AllowDirs, func(dir string) bool { return isWithin(realPath(dir), realPath(c.Dir)) }) {
 		add(fmt.Sprintf("the command %q started in %q", c.Command, c.Dir), SettingAllowDirs, c.Dir)
 	}
 	return what, settings
@@ -60,7 +53,7 @@ func (t *Tools) checkCommandAllowed(c plan.Connection) error {
 	if conn.Dir != "" && (!filepath.IsAbs(conn.Dir) || strings.ContainsRune(c.Command, filepath.Separator) && !filepath.IsAbs(c.Command)) {
 		return connectionFailure(fmt.Sprintf("connection %q: the flow wants the command %q started in %q", c.ID, c.Command, conn.Dir), "write absolute paths, or a command that is found in PATH")
 	}
-	what, settings := t.settings.commandRule().Refused(conn)
+	what, settings := t.settings.Refused(conn)
 	if len(what) == 0 {
 		return nil
 	}
@@ -72,9 +65,4 @@ func (t *Tools) checkCommandAllowed(c plan.Connection) error {
 		remedy += "; on your own machine start the run with: starter -dev -allow-commands"
 	}
 	return connectionFailure(fmt.Sprintf("connection %q: the flow wants %s, which the operator has not allowed", c.ID, strings.Join(what, " and ")), remedy)
-}
-
-// commandRule is what the settings allow of flows' commands.
-func (s *Settings) commandRule() CommandRule {
-	return CommandRule{Commands: s.AllowCommands, Env: s.AllowEnv, Dirs: s.AllowDirs}
 }

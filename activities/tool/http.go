@@ -22,6 +22,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 const (
@@ -169,7 +170,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 		base.Proxy = http.ProxyURL(proxy)
 	}
 	return &http.Client{
-		Transport: &guard{base: base, transport: at.conn.Transport, scheme: u.Scheme, host: u.Host, headers: at.conn.Headers, limit: at.settings.MaxMessageBytes},
+		Transport: &guard{base: base, at: at, scheme: u.Scheme, host: u.Host},
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 			return &redirected{to: redactURL(req.URL.String())}
 		},
@@ -198,6 +199,11 @@ type response struct {
 	body   []byte
 }
 
+// failed is the error of a status that is no success.
+func (r response) failed() *statusError {
+	return &statusError{status: r.status, retryAfter: retryAfter(r.header.Get("Retry-After"), time.Now()), body: string(bytes.TrimSpace(r.body))}
+}
+
 // do makes one request and reads the whole answer.
 func (s *httpServer) do(req *http.Request) (response, error) {
 	resp, err := s.client.Do(req)
@@ -211,26 +217,21 @@ func (s *httpServer) do(req *http.Request) (response, error) {
 
 func tlsConfig(c Connection) (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		authorities, err := pemOf(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
+	texts := map[string][]byte{}
+	for _, f := range [][2]string{{"ca_file", c.CAFile}, {"cert_file", c.CertFile}, {"key_file", c.KeyFile}} {
+		var err error
+		if texts[f[0]], err = pemOf(f[1]); f[1] != "" && err != nil {
+			return nil, fmt.Errorf("%s: %w", f[0], err)
 		}
+	}
+	if c.CAFile != "" {
 		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(authorities) {
+		if !conf.RootCAs.AppendCertsFromPEM(texts["ca_file"]) {
 			return nil, errors.New("ca_file: it has no PEM certificate")
 		}
 	}
 	if c.CertFile != "" {
-		cert, err := pemOf(c.CertFile)
-		if err != nil {
-			return nil, fmt.Errorf("cert_file: %w", err)
-		}
-		key, err := pemOf(c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("key_file: %w", err)
-		}
-		pair, err := tls.X509KeyPair(cert, key)
+		pair, err := tls.X509KeyPair(texts["cert_file"], texts["key_file"])
 		if err != nil {
 			return nil, fmt.Errorf("cert_file, key_file: %w", err)
 		}
@@ -251,10 +252,8 @@ func pemOf(text string) ([]byte, error) {
 // message, and records the status, which the library hides.
 type guard struct {
 	base         *http.Transport
-	transport    string
+	at           *target
 	scheme, host string
-	headers      map[string]string
-	limit        int
 	// take, if set, is given each event of a stream; those that it takes nobody else reads.
 	take func(event []byte) bool
 }
@@ -268,7 +267,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &redirected{to: redactURL(req.URL.String())}
 	}
 	req = req.Clone(req.Context())
-	for name, value := range g.headers {
+	for name, value := range g.at.conn.Headers {
 		req.Header.Set(name, value)
 	}
 	// The transport asks for compressed answers itself, and expands what it has asked for alone.
@@ -290,22 +289,21 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	ex.note(func() { ex.status = resp.StatusCode })
-	if kind := resp.Header.Get("Content-Type"); g.transport == TransportSSE && req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && !isEventStream(kind) {
+	kind, limit := resp.Header.Get("Content-Type"), g.at.settings.MaxMessageBytes
+	media, _, _ := mime.ParseMediaType(kind)
+	stream := g.at.conn.Transport == TransportSSE && req.Method == http.MethodGet
+	ok := resp.StatusCode == http.StatusOK
+	switch {
+	case ok && stream && media != eventStream:
 		resp.Body.Close()
 		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
-	}
-	if g.streams(req, resp) {
-		resp.Body = newEvents(resp.Body, g.limit, ex, g.take)
-	} else {
-		resp.Body = &limitedBody{ReadCloser: resp.Body, left: g.limit, ex: ex}
+	case ok && media == eventStream && g.at.kind == plan.ConnectionMCP && (stream || g.at.conn.Transport == TransportHTTP):
+		// It is read event by event, so that it has no bound as a whole.
+		resp.Body = newEvents(resp.Body, limit, ex, g.take)
+	default:
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: limit, ex: ex}
 	}
 	return resp, nil
-}
-
-// streams reports whether a body is read event by event, so that it has no bound as a whole.
-func (g *guard) streams(req *http.Request, resp *http.Response) bool {
-	byEvent := g.transport == TransportHTTP || g.transport == TransportSSE && req.Method == http.MethodGet
-	return byEvent && resp.StatusCode == http.StatusOK && isEventStream(resp.Header.Get("Content-Type"))
 }
 
 // lowerIdempotencyKeys writes idempotency keys in lower case: Go's transport repeats requests that have the canonical
@@ -351,10 +349,7 @@ func (l *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func isEventStream(contentType string) bool {
-	media, _, _ := mime.ParseMediaType(contentType)
-	return media == "text/event-stream"
-}
+const eventStream = "text/event-stream"
 
 // retryAfter reads the header, seconds or a date; 0 if it is absent, past or invalid.
 func retryAfter(value string, now time.Time) time.Duration {

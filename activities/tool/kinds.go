@@ -4,32 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
 )
 
-// Kind is a kind of connection that has tools.
-type Kind struct {
-	// Says is one line for listings.
-	Says string
-	dial func(ctx context.Context, at *target) (remote, error)
-}
-
-// Kinds are the kinds of connection by [plan.Connection.Kind]. An empty kind is mcp.
-var Kinds = map[string]Kind{
-	plan.ConnectionMCP:      {Says: "an MCP server over " + strings.Join(transportNames, ", "), dial: dialMCP},
-	plan.ConnectionLocal:    {Says: "Go functions of the worker itself", dial: dialLocal},
-	plan.ConnectionActivity: {Says: "an activity on another task queue, which the run calls itself", dial: dialExternalActivity},
-	plan.ConnectionHTTP:     {Says: "HTTP requests that a flow describes", dial: dialRequests},
-	plan.ConnectionA2A:      {Says: "an agent that speaks the Agent2Agent protocol; it has no tools", dial: dialA2A},
-}
-
-func kindNames() string {
-	return strings.Join(slices.Sorted(maps.Keys(Kinds)), " or ")
+// kinds start a session with a server, by [plan.Connection.Kind]. An empty kind is mcp.
+var kinds = map[string]func(ctx context.Context, at *target) (remote, error){
+	plan.ConnectionMCP:      dialMCP,              // an MCP server over HTTP, SSE or a command
+	plan.ConnectionLocal:    dialLocal,            // Go functions of the worker itself
+	plan.ConnectionActivity: dialExternalActivity, // an activity on another task queue, which the run calls itself
+	plan.ConnectionHTTP:     dialRequests,         // HTTP requests that a flow describes
+	plan.ConnectionA2A:      dialA2A,              // an agent that speaks the Agent2Agent protocol; it has no tools
 }
 
 // remote is a session with one server. Its methods may be called concurrently. Errors are a *contract.Failure,
@@ -55,7 +41,7 @@ var errSessionUnknown = errors.New("the server does not know the session")
 
 // dial begins a session.
 func dial(ctx context.Context, at *target) (remote, error) {
-	s, err := Kinds[at.conn.kind()].dial(ctx, at)
+	s, err := kinds[at.kind](ctx, at)
 	if err == nil {
 		return s, nil
 	}

@@ -18,9 +18,6 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// TransportRequest is HTTP requests as a flow writes them. No setting names it.
-const TransportRequest = "request"
-
 // requests calls one server. What is sent is in each call.
 type requests struct{ httpServer }
 
@@ -44,8 +41,7 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	if err != nil {
 		return reply{}, err
 	}
-	ex := &exchange{}
-	req, problem := build(withExchange(ctx, ex), r.at.conn.URL, &in.Connection.Requests[k], args)
+	req, problem := build(ctx, r.at.conn.URL, &in.Connection.Requests[k], args)
 	if problem != "" {
 		return reply{text: problem, isError: true}, nil
 	}
@@ -56,12 +52,12 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	if err != nil {
 		return reply{}, err
 	}
-	return replyOf(resp, ex, in.Connection.Retry)
+	return replyOf(resp, in.Connection.Retry)
 }
 
 // replyOf turns a response into a result, an error for whoever gave the arguments, or a failure.
-func replyOf(resp response, ex *exchange, retry *plan.Retry) (reply, error) {
-	failed := &statusError{status: resp.status, retryAfter: ex.retryAfter, body: ex.body}
+func replyOf(resp response, retry *plan.Retry) (reply, error) {
+	failed := resp.failed()
 	failed.transient = resp.status == http.StatusConflict || retry != nil && slices.Contains(retry.Statuses, resp.status)
 	switch s := resp.status; {
 	case s < 300:

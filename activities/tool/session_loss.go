@@ -12,9 +12,6 @@ import (
 const sessionLostText = "The session with this tool's server was lost, and a new one has begun: what earlier calls left in it is gone. " +
 	"This call was not made. Do again what it needs, if anything, and then repeat it."
 
-// stateful is a session in which a server can keep something from one call to the next.
-type stateful interface{ hasState() bool }
-
 // mostUsers bounds how many callers are remembered; of more the oldest are forgotten.
 const mostUsers = 10_000
 
@@ -48,8 +45,8 @@ func (l *sessionLosses) sessionChanged(caller string, e *entry) bool {
 func (l *sessionLosses) record(caller string, e *entry, err error) {
 	var f *contract.Failure
 	answered := err == nil || errors.Is(err, errTooLarge) || errors.As(err, &f) && !contract.Retryable(f.Class)
-	k, ok := e.server.(stateful)
-	if caller == "" || !ok || !answered || !k.hasState() {
+	s, ok := e.server.(*session)
+	if caller == "" || !ok || !answered || !s.hasState() {
 		return
 	}
 	l.mu.Lock()

@@ -72,7 +72,7 @@ type Settings struct {
 	// folders in and below which it may start them.
 	AllowEnv, AllowDirs []string
 	// Variables are the values that flows may send as ${env.NAME} in headers, by name.
-	Variables map[string]Variable
+	Variables map[string]Secret
 	// Trusted are the folders, by absolute paths, whose programs may be run.
 	Trusted []string
 	// AllowCommand, if set, reports whether the worker's user has allowed exactly this command. It is called
@@ -171,6 +171,15 @@ type problems []string
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
+// hosts checks a list of hosts, or host:port.
+func (p *problems) hosts(setting string, list []string) {
+	for _, h := range list {
+		if h == "" || strings.ContainsAny(h, "/@ *") {
+			p.add("%s: %q is not a host; write it as example.com or example.com:8080", setting, h)
+		}
+	}
+}
+
 // check returns one failure that lists everything wrong with the settings, sorted.
 func (s Settings) check() error {
 	var p problems
@@ -205,11 +214,7 @@ func (s Settings) check() error {
 
 // checkAllowed looks at what the operator allows.
 func (s Settings) checkAllowed(p *problems) {
-	for _, h := range s.AllowHosts {
-		if h == "" || strings.ContainsAny(h, "/@ *") {
-			p.add("%s: %q is not a host; write it as example.com or example.com:8080", SettingAllowHosts, h)
-		}
-	}
+	p.hosts(SettingAllowHosts, s.AllowHosts)
 	for _, c := range s.AllowCommands {
 		if strings.TrimSpace(c) == "" {
 			p.add("%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)

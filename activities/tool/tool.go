@@ -8,7 +8,7 @@
 // The package never retries a call that a server may have executed, never reads the environment, never follows
 // a redirect, and never writes a credential into an error.
 //
-// Start at [Open], then [Tools.Call]; a new kind of connection is a row of [Kinds]. For functions of your own
+// Start at [Open], then [Tools.Call]; a new kind of connection is a row of kinds. For functions of your own
 // start at [Func].
 package tool
 
@@ -176,10 +176,9 @@ func (t *Tools) RetryNever(c plan.Connection) bool {
 func (t *Tools) RetryNeverOf(c plan.Connection, names []string) []string {
 	var never []string
 	for _, name := range names {
-		if t.external(c, name) && t.settings.Activities[name].Retry == retryNever {
-			never = append(never, name)
-		}
-		if f := t.settings.function(name); c.Kind == plan.ConnectionLocal && f != nil && f.never {
+		f := t.settings.function(name)
+		if c.Kind == plan.ConnectionActivity && t.settings.Activities[name].Retry == retryNever ||
+			c.Kind == plan.ConnectionLocal && f != nil && f.never {
 			never = append(never, name)
 		}
 	}

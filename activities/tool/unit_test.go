@@ -160,7 +160,7 @@ func TestSuppliedURL(t *testing.T) {
 	if text, _, err := said(own.Call(soon(t, time.Minute), in, Meta{})); err != nil || text != "ok" {
 		t.Errorf("with allow_loopback: %q, %v", text, err)
 	}
-	at := &target{id: "flow", conn: Connection{Transport: TransportHTTP, URL: url}.withDefaults(), restricted: true, settings: &Settings{MaxMessageBytes: 1000}}
+	at := &target{id: "flow", kind: plan.ConnectionMCP, conn: Connection{Transport: TransportHTTP, URL: url}.withDefaults(), restricted: true, settings: &Settings{MaxMessageBytes: 1000}}
 	_, err = dial(soon(t, time.Minute), at)
 	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address")
 }
