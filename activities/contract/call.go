@@ -218,14 +218,7 @@ type CatalogueResult struct {
 	// Resolved is the connection as the worker resolved it: never a secret, at most an id
 	// of the worker's configuration.
 	Resolved plan.Connection `json:"resolved"`
-	// RetryNever means that the connection's calls must not be repeated.
-	RetryNever bool `json:"retry_never,omitempty"`
-	// Confirm are those of the names whose calls need a person's yes.
-	Confirm []ConfirmRule `json:"confirm,omitempty"`
-	// RetryNeverTools are those of Names whose calls must not be repeated.
-	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
-	// ExternalActivity, if set, means that the one of Names is an activity of another worker.
-	ExternalActivity *ExternalActivity `json:"external_activity,omitempty"`
+	CallRules
 }
 
 // Catalogue describes tools, sorted by name.

@@ -52,27 +52,18 @@ func WrongVersion(v int) *Failure {
 		Remedy: fmt.Sprintf("this build understands v %d", Version)}
 }
 
-// ReadBranchInput decodes the input of a run of type Branch. Its run above may be of a later
-// build, so that it is read leniently; a later plan is a [ClassPlanVersion].
+// ReadBranchInput decodes the input of a run of type Branch. A later plan is a [ClassPlanVersion].
 func ReadBranchInput(raw json.RawMessage) (*BranchInput, error) {
-	var head struct {
-		Plan versioned `json:"plan"`
-	}
-	if json.Unmarshal(raw, &head) == nil {
-		if f := LaterPlan(head.Plan.Version); f != nil {
-			return nil, f
-		}
-	}
-	var in BranchInput
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return nil, &Failure{Class: ClassBadRequest, Text: "the branch's input: " + err.Error(), Remedy: "start a run of type " + WorkflowFlow}
-	}
-	return &in, nil
+	return readOther[BranchInput](raw, "the branch's input", "start a run of type "+WorkflowFlow)
 }
 
-// ReadPrepared decodes what the activity that compiles gave. A worker of a later build may have
-// run it.
+// ReadPrepared decodes what the activity that compiles gave. A later plan is a [ClassPlanVersion].
 func ReadPrepared(raw json.RawMessage) (*CompileFlowResult, error) {
+	return readOther[CompileFlowResult](raw, "the compiled flow", "run workers of one build on a task queue")
+}
+
+// readOther decodes leniently what has a plan and may come from a worker of a later build.
+func readOther[T any](raw json.RawMessage, what, remedy string) (*T, error) {
 	var head struct {
 		Plan versioned `json:"plan"`
 	}
@@ -81,10 +72,9 @@ func ReadPrepared(raw json.RawMessage) (*CompileFlowResult, error) {
 			return nil, f
 		}
 	}
-	var out CompileFlowResult
-	if err := json.Unmarshal(raw, &out); err != nil {
-		return nil, &Failure{Class: ClassBadRequest, Text: "the compiled flow: " + err.Error(),
-			Remedy: "run workers of one build on a task queue"}
+	out := new(T)
+	if err := json.Unmarshal(raw, out); err != nil {
+		return nil, &Failure{Class: ClassBadRequest, Text: what + ": " + err.Error(), Remedy: remedy}
 	}
-	return &out, nil
+	return out, nil
 }
