@@ -196,7 +196,7 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 	}
 	for _, name := range p.Builtins {
 		if b, ok := builtins[name]; ok {
-			add(name, b.description, b.schema)
+			add(name, b.description, json.RawMessage(b.schema))
 		}
 	}
 	for _, t := range p.Tools {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -331,4 +332,46 @@ func headerProblem(name, value string) string {
 // known lists the ids of the connections, for messages.
 func (s Settings) known() string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.Connections)), ", "), "none")
+}
+
+// Confirm reports whether calls of a tool need a person's approval, and for how many seconds to wait; 0 means
+// no limit. A rule with never wins, then the shortest limit.
+func (t *Tools) Confirm(c plan.Connection, name string) (limit plan.Seconds, need bool) {
+	for _, r := range t.settings.Confirm {
+		if !matches(r.Tools, name) || len(r.Connections) > 0 && !matches(r.Connections, c.ID) {
+			continue
+		}
+		if r.Never {
+			return 0, false
+		}
+		if need = true; r.Timeout > 0 && (limit == 0 || r.Timeout < limit) {
+			limit = r.Timeout
+		}
+	}
+	return limit, need
+}
+
+func matches(patterns []string, s string) bool {
+	// A * would stop at a slash: a rule for all tools must match files/delete.
+	plain := strings.NewReplacer("/", "\x00")
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(plain.Replace(p), plain.Replace(s))
+		return ok && err == nil
+	})
+}
+
+func (r ConfirmRule) check(p *problems, at string) {
+	if len(r.Tools) == 0 {
+		p.add("%s.tools: is empty; name tools, or \"*\" for all", at)
+	}
+	for field, patterns := range map[string][]string{"tools": r.Tools, "connections": r.Connections} {
+		for _, pattern := range patterns {
+			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+				p.add("%s.%s: %q is not a pattern; write names, with * for any letters", at, field, pattern)
+			}
+		}
+	}
+	if r.Never && r.Timeout > 0 {
+		p.add("%s: never and timeout exclude each other", at)
+	}
 }
