@@ -24,7 +24,7 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 	out := &contract.CatalogueResult{Resolved: in.Connection}
 	if in.Connection.Kind == plan.ConnectionAgent {
 		// Its flow is in the plan; the worker has nothing but rules to say.
-		out.Confirm = a.confirm(out.Resolved, in.Names)
+		out.CallRules = a.deps.Tools.Rules(out.Resolved, in.Names)
 		return out, nil
 	}
 	specs, err := a.specs(ctx, in, out)
@@ -38,7 +38,9 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 			names = append(names, s.Name)
 		}
 	}
-	out.Confirm = a.confirm(out.Resolved, names)
+	rules := a.deps.Tools.Rules(out.Resolved, names)
+	rules.ExternalActivity = out.ExternalActivity
+	out.CallRules = rules
 	var c contract.Catalogue
 	for _, s := range specs {
 		if in.All || slices.Contains(in.Names, s.Name) {
@@ -81,9 +83,7 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	if out.Resolved, err = a.deps.Tools.Resolve(in.Connection, first); err != nil {
 		return nil, err
 	}
-	out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
 	if in.Connection.Kind != plan.ConnectionHTTP {
-		out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
 		if out.Resolved.Kind == plan.ConnectionActivity {
 			how, spec, err := a.deps.Tools.ExternalActivity(first)
 			out.ExternalActivity = how
@@ -98,20 +98,6 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 		specs = append(specs, contract.ToolSpec{Name: q.Name, Description: q.Description, Schema: q.Schema})
 	}
 	return specs, nil
-}
-
-// confirm lists the tools of a connection whose calls need a person's approval.
-func (a *Activities) confirm(c plan.Connection, names []string) []contract.ConfirmRule {
-	if a.deps.Tools == nil {
-		return nil
-	}
-	var out []contract.ConfirmRule
-	for _, name := range names {
-		if limit, ok := a.deps.Tools.Confirm(c, name); ok {
-			out = append(out, contract.ConfirmRule{Name: name, Timeout: limit})
-		}
-	}
-	return out
 }
 
 // clientTools are the tools that a run's client executes, as the flow or the run declares them.

@@ -163,11 +163,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
 	}
 	if at.conn.Proxy != "" {
-		proxy, err := url.Parse(at.conn.Proxy)
-		if err != nil {
-			return nil, fmt.Errorf("proxy of %s is not a URL", at.name())
-		}
-		base.Proxy = http.ProxyURL(proxy)
+		base.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(at.conn.Proxy) }
 	}
 	return &http.Client{
 		Transport: &guard{base: base, at: at, scheme: u.Scheme, host: u.Host},

@@ -334,11 +334,11 @@ func (s Settings) known() string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.Connections)), ", "), "none")
 }
 
-// Confirm reports whether calls of a tool need a person's approval, and for how many seconds to wait; 0 means
+// confirm reports whether calls of a tool need a person's approval, and for how many seconds to wait; 0 means
 // no limit. A rule with never wins, then the shortest limit.
-func (t *Tools) Confirm(c plan.Connection, name string) (limit plan.Seconds, need bool) {
+func (t *Tools) confirm(connection, name string) (limit plan.Seconds, need bool) {
 	for _, r := range t.settings.Confirm {
-		if !matches(r.Tools, name) || len(r.Connections) > 0 && !matches(r.Connections, c.ID) {
+		if !matches(r.Tools, name) || len(r.Connections) > 0 && !matches(r.Connections, connection) {
 			continue
 		}
 		if r.Never {

@@ -166,23 +166,26 @@ func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, *e
 	return err
 }
 
-// RetryNever reports whether the operator forbids to repeat calls of a connection: connections.<id>.retry is
-// never.
-func (t *Tools) RetryNever(c plan.Connection) bool {
-	return c.ID != "" && t.settings.Connections[c.ID].Retry == retryNever
-}
-
-// RetryNeverOf lists the tools of a resolved connection that forbid to repeat calls themselves.
-func (t *Tools) RetryNeverOf(c plan.Connection, names []string) []string {
-	var never []string
+// Rules are what the operator, and functions themselves, say of calls of the named tools of a resolved connection. A nil
+// Tools has none.
+func (t *Tools) Rules(c plan.Connection, names []string) contract.CallRules {
+	var out contract.CallRules
+	if t == nil {
+		return out
+	}
+	_, called := kinds[c.Kind]
+	out.RetryNever = (called || c.Kind == "") && c.ID != "" && t.settings.Connections[c.ID].Retry == retryNever
 	for _, name := range names {
+		if limit, ok := t.confirm(c.ID, name); ok {
+			out.Confirm = append(out.Confirm, contract.ConfirmRule{Name: name, Timeout: limit})
+		}
 		f := t.settings.function(name)
 		if c.Kind == plan.ConnectionActivity && t.settings.Activities[name].Retry == retryNever ||
 			c.Kind == plan.ConnectionLocal && f != nil && f.never {
-			never = append(never, name)
+			out.RetryNeverTools = append(out.RetryNeverTools, name)
 		}
 	}
-	return never
+	return out
 }
 
 // arguments returns a call's arguments as a JSON object, or what is wrong with them, for the model.

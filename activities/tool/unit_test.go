@@ -264,7 +264,7 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 
 func TestRetryNever(t *testing.T) {
 	tools := open(t, Connection{URL: "http://x", Retry: "never"})
-	if !tools.RetryNever(plan.Connection{ID: connection}) || tools.RetryNever(plan.Connection{ID: "other"}) || tools.RetryNever(plan.Connection{}) {
+	if !tools.Rules(plan.Connection{ID: connection}, nil).RetryNever || tools.Rules(plan.Connection{ID: "other"}, nil).RetryNever || tools.Rules(plan.Connection{}, nil).RetryNever {
 		t.Error("RetryNever does not follow the settings")
 	}
 }
