@@ -24,11 +24,7 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 	if err != nil {
 		return nil, err
 	}
-	if in.Base.Run == "" {
-		own := ownRun(ctx)
-		in.Base.Workflow, in.Base.Run = own.Workflow, own.Run
-	}
-	messages, err := a.transcript(ctx, in, runsOf(profile.Home, contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}))
+	messages, err := a.transcript(ctx, in, runsOf(profile.Home, baseRun(ctx, in)))
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +68,15 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 		answer.Message.From = profile.Node
 	}
 	return a.finish(in, out, &answer.Message)
+}
+
+// baseRun is the run of a call's thread. A thread that names none belongs to the activity's own.
+func baseRun(ctx context.Context, in *contract.ModelInput) contract.Run {
+	if in.Base.Run == "" {
+		own := ownRun(ctx)
+		in.Base.Workflow, in.Base.Run = own.Workflow, own.Run
+	}
+	return contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}
 }
 
 // newCall describes a call of a model for the packages below, which report to the heartbeats.

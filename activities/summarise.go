@@ -13,10 +13,8 @@ import (
 // summariseConversation summarises messages of a thread, which are then replaced by it. Its failures are those of
 // callModel.
 func (a *Activities) summariseConversation(ctx context.Context, in *contract.SummariseInput, beats *heartbeats) (*contract.SummariseResult, error) {
-	own := ownRun(ctx)
 	of := &contract.ModelInput{Base: in.Base, Tail: in.Tail}
-	of.Base.Workflow, of.Base.Run = own.Workflow, own.Run
-	messages, err := a.transcript(ctx, of, runsOf(in.Home, own))
+	messages, err := a.transcript(ctx, of, runsOf(in.Home, baseRun(ctx, of)))
 	if err != nil {
 		return nil, err
 	}

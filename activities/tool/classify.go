@@ -49,14 +49,13 @@ func classify(at *target, err error) error {
 		return special
 	}
 	var se *statusError
-	if errors.As(err, &se) {
-		return classifyStatus(at, se)
-	}
-	if errors.Is(err, errSessionUnknown) {
-		return at.failure(contract.ClassUnavailable, fmt.Sprintf("the server lost the session twice: %v", errorText(err)), "")
-	}
 	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	switch {
+	case errors.As(err, &se):
+		return classifyStatus(at, se)
+	case errors.Is(err, errSessionUnknown):
+		return at.failure(contract.ClassUnavailable, fmt.Sprintf("the server lost the session twice: %v", errorText(err)), "")
+	case errors.As(err, &timeout) && timeout.Timeout():
 		return at.failure(contract.ClassTimeout, errorText(err), "")
 	}
 	return at.failure(contract.ClassUnavailable, errorText(err), "check that the server is up and reachable from the worker")
@@ -169,20 +168,11 @@ func (t *target) credentials() string {
 	switch {
 	case t.kind == plan.ConnectionHTTP:
 		return fmt.Sprintf("name a secret for a header of the request in the flow, and set it in weft.yaml: %s: {NAME: {value: \"${TOKEN}\", hosts: [%q]}}",
-			SettingSecrets, hostOf(t.conn.URL))
+			SettingSecrets, newRule(t.settings, t.conn.URL).at.Host)
 	case t.supplied:
 		return fmt.Sprintf("set them in weft.yaml, with this url: %s: {%q: {url: %q, headers: {Authorization: \"Bearer ${TOKEN}\"}}}", SettingConnections, t.id, redactURL(t.conn.URL))
 	}
 	return fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml", SettingConnections, t.id)
-}
-
-// hostOf is the host of a URL, with its port.
-func hostOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }
 
 func classifyStatus(at *target, se *statusError) error {

@@ -285,6 +285,11 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	ex.note(func() { ex.status = resp.StatusCode })
+	return g.bounded(req, resp, ex)
+}
+
+// bounded limits the body of a response.
+func (g *guard) bounded(req *http.Request, resp *http.Response, ex *exchange) (*http.Response, error) {
 	kind, limit := resp.Header.Get("Content-Type"), g.at.settings.MaxMessageBytes
 	media, _, _ := mime.ParseMediaType(kind)
 	stream := g.at.conn.Transport == TransportSSE && req.Method == http.MethodGet

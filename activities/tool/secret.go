@@ -107,13 +107,10 @@ var variable = regexp.MustCompile(`\$\{env\.([^}]+)\}`)
 
 // fill replaces the worker's variables in headers, where they may be sent to the server's host.
 func (t *Tools) fill(c plan.Connection, to *Connection) error {
+	u := newRule(&t.settings, c.URL).at
 	for _, h := range c.Headers {
 		if !h.Secret {
 			continue
-		}
-		u, err := url.Parse(c.URL)
-		if err != nil {
-			return connectionFailure(fmt.Sprintf("connection %q: the url is not a URL", c.ID), "correct the url of the connection")
 		}
 		var failed error
 		value := variable.ReplaceAllStringFunc(h.Value, func(ref string) string {

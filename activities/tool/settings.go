@@ -245,14 +245,24 @@ func (c Connection) check(p *problems, at string) {
 	case TransportStdio:
 		c.checkCommand(p, at)
 	case TransportLocal:
-		c.checkLocal(p, at)
+		if c.hasAddress() || c.hasCommand() {
+			p.add("%s: transport local is the worker's own functions; of the other settings only timeout and retry belong to it", at)
+		}
 	default:
 		p.add("%s.transport: %q is not a transport; use http, sse, stdio or local", at, c.Transport)
 	}
 }
 
+func (c Connection) hasAddress() bool {
+	return c.URL != "" || len(c.Headers) > 0 || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != ""
+}
+
+func (c Connection) hasCommand() bool {
+	return c.Command != "" || len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != ""
+}
+
 func (c Connection) checkURL(p *problems, at string) {
-	if c.Command != "" || len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != "" {
+	if c.hasCommand() {
 		p.add("%s: command, args, env and dir belong to transport stdio, not to %s", at, c.Transport)
 	}
 	if problem := urlProblem(c.URL); problem != "" {
@@ -277,7 +287,7 @@ func (c Connection) checkCommand(p *problems, at string) {
 	if c.Command == "" {
 		p.add("%s.command: is empty; transport stdio starts a command", at)
 	}
-	if c.URL != "" || len(c.Headers) > 0 || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != "" {
+	if c.hasAddress() {
 		p.add("%s: url, headers, certificates and proxy belong to transport http or sse, not to stdio", at)
 	}
 	for name, value := range c.Env {
