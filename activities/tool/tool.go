@@ -210,7 +210,7 @@ var kinds = map[string]func(ctx context.Context, at *target) (remote, error){
 }
 
 // remote is a session with one server. Its methods may be called concurrently. Errors are a *contract.Failure,
-// errForgotten, or those of classify.
+// errSessionUnknown, or those of classify.
 type remote interface {
 	list(ctx context.Context) ([]contract.ToolSpec, error)
 	call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error)
@@ -227,7 +227,7 @@ type reply struct {
 	isError bool
 }
 
-// errForgotten: the server no longer knows the session, and executed nothing.
+// errSessionUnknown: the server no longer knows the session, and executed nothing.
 var errSessionUnknown = errors.New("the server does not know the session")
 
 // dial begins a session.
