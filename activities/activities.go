@@ -5,7 +5,7 @@
 // every error that an activity returns is a [contract.Failure]. The package imports neither
 // workflows nor a dialect.
 //
-// Start at [Activities.CallModel].
+// Start at [Activities.Register].
 package activities
 
 import (
@@ -65,11 +65,25 @@ type FlowInput struct {
 	Unchecked, Replaced bool
 }
 
-// Activities are the activities of one worker.
+// Activity is an activity as a worker registers it.
+type Activity[In, Out any] = func(context.Context, In) (Out, error)
+
+// Activities are the activities of one worker, made by [New].
 type Activities struct {
 	deps  Deps
 	cache *cache
 	locks *locks
+
+	CompileFlow           Activity[contract.CompileFlowInput, *contract.CompileFlowResult]
+	ListTools             Activity[contract.CatalogueInput, *contract.CatalogueResult]
+	CallModel             Activity[contract.ModelInput, *contract.ModelResult]
+	CallTool              Activity[contract.ToolInput, *contract.ToolResult]
+	EvaluateCondition     Activity[contract.JudgeInput, *contract.JudgeResult]
+	CondenseValue         Activity[contract.CondenseInput, *contract.CondenseResult]
+	SummariseConversation Activity[contract.SummariseInput, *contract.SummariseResult]
+	ValidateAnswer        Activity[contract.ValidateAnswerInput, *contract.ValidateAnswerResult]
+	RunProgram            Activity[contract.ProgramInput, *contract.ProgramResult]
+	FetchResult           Activity[contract.HeldResult, json.RawMessage]
 }
 
 // New makes a worker's activities.
@@ -77,10 +91,18 @@ func New(d Deps) *Activities {
 	if d.Watched == nil {
 		d.Watched = func(string) bool { return true }
 	}
-	if d.CacheBytes == 0 {
-		d.CacheBytes = 128 << 20
-	}
-	return &Activities{deps: d, cache: newCache(d.CacheBytes), locks: newLocks()}
+	a := &Activities{deps: d, cache: newCache(cmp.Or(d.CacheBytes, 128<<20)), locks: newLocks()}
+	a.CompileFlow = activityOf(a, a.compileFlow)
+	a.ListTools = activityOf(a, a.listTools)
+	a.CallModel = activityOf(a, a.callModel)
+	a.CallTool = activityOf(a, a.callTool)
+	a.EvaluateCondition = activityOf(a, a.evaluateCondition)
+	a.CondenseValue = activityOf(a, a.condenseValue)
+	a.SummariseConversation = activityOf(a, a.summariseConversation)
+	a.ValidateAnswer = activityOf(a, a.validateAnswer)
+	a.RunProgram = activityOf(a, a.runProgram)
+	a.FetchResult = activityOf(a, a.fetchResult)
+	return a
 }
 
 // Register makes a worker run the activities under the contract's names.
@@ -102,15 +124,29 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 	}
 }
 
-// CompileFlow compiles the document, if there is one, chooses the model, if none is named, and decides
+// activityOf makes an activity of a method: with heartbeats while it runs, and with an error that Temporal can record.
+func activityOf[In, Out any](a *Activities, do func(context.Context, *In, *heartbeats) (Out, error)) Activity[In, Out] {
+	return func(ctx context.Context, in In) (Out, error) {
+		beats := a.heartbeat(ctx)
+		defer beats.stop()
+		out, err := do(ctx, &in, beats)
+		return out, a.toActivityError(ctx, err)
+	}
+}
+
+// CallWebhook delivers one event to one receiver of the worker's configuration.
+func (a *Activities) CallWebhook(ctx context.Context, in contract.WebhookInput) error {
+	return a.toActivityError(ctx, a.deps.Webhooks.Send(ctx, &in))
+}
+
+// compileFlow compiles the document, if there is one, chooses the model, if none is named, and decides
 // what a root run publishes.
-func (a *Activities) CompileFlow(ctx context.Context, in contract.CompileFlowInput) (*contract.CompileFlowResult, error) {
-	defer a.heartbeat(ctx).stop()
+func (a *Activities) compileFlow(ctx context.Context, in *contract.CompileFlowInput, _ *heartbeats) (*contract.CompileFlowResult, error) {
 	out := &contract.CompileFlowResult{Model: in.Model, MaxPayload: a.deps.MaxPayload, BudgetLimits: a.deps.Limits}
 	if in.Flow.Plan == nil && (in.Flow.Text != "" || in.Flow.Name != "") {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {
-			return nil, a.toActivityError(ctx, err)
+			return nil, err
 		}
 		*out = *compiled
 		out.Model, out.MaxPayload, out.BudgetLimits = in.Model, a.deps.MaxPayload, a.deps.Limits
@@ -122,20 +158,19 @@ func (a *Activities) CompileFlow(ctx context.Context, in contract.CompileFlowInp
 		bound, text, err := a.deps.Begin(ctx, out.Plan, FlowInput{Params: in.Params, Scope: in.Scope, Text: in.Input,
 			Run: activity.GetInfo(ctx).WorkflowExecution.ID, Unchecked: in.Unchecked, Replaced: in.Replaced})
 		if err != nil {
-			return nil, a.toActivityError(ctx, err)
+			return nil, err
 		}
 		out.Plan, out.Input = bound, &text
 	}
-	model, err := a.modelFor(out.Plan, out.Model)
-	if err != nil {
-		return nil, a.toActivityError(ctx, err)
+	var err error
+	if out.Model, err = a.modelFor(out.Plan, out.Model); err != nil {
+		return nil, err
 	}
-	out.Model = model
 	if in.Root != nil {
 		out.Publish = a.deps.Attributes.settle(ctx, activity.GetInfo(ctx).Namespace, in.Root)
 		out.Publish.Webhooks = a.deps.Webhooks.Wanted()
 	}
-	return out, a.toActivityError(ctx, a.checkSize("the compiled flow", out))
+	return out, a.checkSize("the compiled flow", out)
 }
 
 // modelFor chooses the model of a run that names none: its plan's, else the worker's.

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"unicode"
 
 	"github.com/tmc/langchaingo/llms"
-	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
 	"weft/activities/llm"
@@ -21,19 +21,9 @@ Answer with a JSON object and nothing else: {"answer": "yes" or "no", "reason": 
 // maxJudgedValue bounds what a judge sees of a state value.
 const maxJudgedValue = 2 << 10
 
-// EvaluateCondition answers a yes/no question about a node's output. An invalid answer is asked for once more; then the
+// evaluateCondition answers a yes/no question about a node's output. An invalid answer is asked for once more; then the
 // failure is condition_unparsable.
-func (a *Activities) EvaluateCondition(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
-	beats := a.heartbeat(ctx)
-	defer beats.stop()
-	out, err := a.judge(ctx, &in, beats)
-	if err == nil {
-		err = a.checkSize("the judge's answer", out)
-	}
-	return out, a.toActivityError(ctx, err)
-}
-
-func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, beats *heartbeats) (*contract.JudgeResult, error) {
+func (a *Activities) evaluateCondition(ctx context.Context, in *contract.JudgeInput, beats *heartbeats) (*contract.JudgeResult, error) {
 	prompt, err := a.judgePrompt(ctx, in)
 	if err != nil {
 		return nil, err
@@ -41,13 +31,10 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, beats *
 	messages := []contract.Message{{Role: contract.RoleUser, Text: prompt}}
 	out := &contract.JudgeResult{}
 	for try := 1; ; try++ {
-		answer, err := a.generate(ctx, modelCall{
-			model: in.Model, script: in.Script, system: judgeSystem, messages: messages,
-			call: &llm.Call{
-				IdempotencyKey: fmt.Sprintf("%s/%d", in.IdempotencyKey, try), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindJudge,
-				Node: in.Node, Step: in.Step, Turn: try, Question: in.Question, JSON: true, Waiting: beats.waiting,
-			},
-		}, llms.WithTemperature(0))
+		call := newCall(ctx, llm.KindJudge, fmt.Sprintf("%s/%d", in.IdempotencyKey, try), in.Node, in.Step, try, beats)
+		call.Question, call.JSON, call.Partial = in.Question, true, nil
+		answer, err := a.generate(ctx, modelCall{model: in.Model, script: in.Script, system: judgeSystem, messages: messages, call: call},
+			llms.WithTemperature(0))
 		switch {
 		case err != nil && out.Usage.Calls > 0 && ctx.Err() == nil:
 			return nil, contract.Spent(err, out.Usage)
@@ -59,7 +46,7 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, beats *
 		yes, reason, ok := verdict(answer.Message.Text)
 		if ok {
 			out.Yes, out.Reason = yes, textutil.Truncate(reason, 500)
-			return out, nil
+			return fitting(a, "the judge's answer", out, out.Usage)
 		}
 		if try == 2 || in.Once {
 			return nil, contract.Spent(&contract.Failure{Class: contract.ClassConditionUnparsable,
@@ -73,8 +60,7 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, beats *
 
 // judgePrompt is the text that the judge reads.
 func (a *Activities) judgePrompt(ctx context.Context, in *contract.JudgeInput) (string, error) {
-	own := activity.GetInfo(ctx).WorkflowExecution
-	runs := runsOf(in.Home, contract.Run{Workflow: own.ID, Run: own.RunID})
+	runs := runsOf(in.Home, ownRun(ctx))
 	input := in.Input.Text
 	if in.Input.Ref != nil {
 		var err error
@@ -89,11 +75,7 @@ func (a *Activities) judgePrompt(ctx context.Context, in *contract.JudgeInput) (
 		if err != nil {
 			return "", err
 		}
-		name := in.Name
-		if name == "" {
-			name = in.Node
-		}
-		fmt.Fprintf(&b, "\n<output node=%q>\n%s\n</output>\n", name, output)
+		fmt.Fprintf(&b, "\n<output node=%q>\n%s\n</output>\n", cmp.Or(in.Name, in.Node), output)
 	}
 	if len(in.State)+len(in.Long) == 0 {
 		return b.String(), nil

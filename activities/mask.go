@@ -37,11 +37,6 @@ func (a *Activities) maskToolSpecs(specs []contract.ToolSpec) {
 	}
 }
 
-// maskProgram removes secrets from a program's output.
-func (a *Activities) maskProgram(r *contract.ProgramResult) {
-	r.Stdout, r.Stderr, r.Data = a.deps.Mask.Text(r.Stdout), a.deps.Mask.Text(r.Stderr), a.deps.Mask.JSON(r.Data)
-}
-
 // maskFailure is a failure without secrets.
 func (a *Activities) maskFailure(f *contract.Failure) *contract.Failure {
 	out := *f

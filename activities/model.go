@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
@@ -14,24 +15,16 @@ import (
 	"weft/activities/llm"
 )
 
-// CallModel asks a model for the next message of a thread.
+// callModel asks a model for the next message of a thread.
 //
 // The input names the thread; the worker queries the run for what it does not have. Heartbeats carry the text
 // streamed so far. JSON output is validated here. Failures have the classes of package llm, or too_large.
-func (a *Activities) CallModel(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
-	beats := a.heartbeat(ctx)
-	defer beats.stop()
-	out, err := a.model(ctx, &in, beats)
-	return out, a.toActivityError(ctx, err)
-}
-
-func (a *Activities) model(ctx context.Context, in *contract.ModelInput, beats *heartbeats) (*contract.ModelResult, error) {
+func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, beats *heartbeats) (*contract.ModelResult, error) {
 	profile, err := a.profile(ctx, &in.Profile)
 	if err != nil {
 		return nil, err
 	}
-	setBase(ctx, in)
-	messages, err := a.transcript(ctx, in, runsOf(profile.Home, contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}))
+	messages, err := a.transcript(ctx, in, runsOf(profile.Home, baseRun(ctx, in)))
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +35,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, beats *
 	if err != nil {
 		return nil, err
 	}
-	call := &llm.Call{
-		IdempotencyKey: in.IdempotencyKey, Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
-		Node: profile.Node, Step: in.Step, Turn: turnOf(messages), Partial: beats.progress, Waiting: beats.waiting,
-	}
+	call := newCall(ctx, llm.KindAgent, in.IdempotencyKey, profile.Node, in.Step, turnOf(messages), beats)
 	sent := messagesSent(messages, in.Sent)
 	if profile.RetellCalls {
 		sent = callsAsText(sent, offeredTools(profile, in.NoTools))
@@ -77,15 +67,32 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, beats *
 	if profile.Signed {
 		answer.Message.From = profile.Node
 	}
-	return out, a.finish(ctx, in, out, &answer.Message)
+	return a.finish(ctx, in, out, &answer.Message)
 }
 
-// setBase sets the run of a thread that names none to the activity's own.
-func setBase(ctx context.Context, in *contract.ModelInput) {
+// baseRun is the run of a call's thread. A thread that names none belongs to the activity's own.
+func baseRun(ctx context.Context, in *contract.ModelInput) contract.Run {
 	if in.Base.Run == "" {
-		own := activity.GetInfo(ctx).WorkflowExecution
-		in.Base.Workflow, in.Base.Run = own.ID, own.RunID
+		own := ownRun(ctx)
+		in.Base.Workflow, in.Base.Run = own.Workflow, own.Run
 	}
+	return contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}
+}
+
+// newCall describes a call of a model for the packages below, which report to the heartbeats.
+func newCall(ctx context.Context, kind, key, node string, step, turn int, beats *heartbeats) *llm.Call {
+	return &llm.Call{
+		IdempotencyKey: key, Attempt: activity.GetInfo(ctx).Attempt, Kind: kind,
+		Node: node, Step: step, Turn: turn, Partial: beats.progress, Waiting: beats.waiting,
+	}
+}
+
+// fitting is a result, or the failure of one that is too large, with what its call took.
+func fitting[T any](a *Activities, what string, out *T, u contract.Usage) (*T, error) {
+	if err := a.checkSize(what, out); err != nil {
+		return nil, contract.Spent(err, u)
+	}
+	return out, nil
 }
 
 // turnOf counts an assistant's messages, the next one included.
@@ -100,19 +107,17 @@ func turnOf(messages []contract.Message) int {
 }
 
 // finish encodes an answer and adds it to this worker's cache.
-func (a *Activities) finish(ctx context.Context, in *contract.ModelInput, out *contract.ModelResult, m *contract.Message) error {
-	raw, err := m.Encode()
-	if err != nil {
-		return err
+func (a *Activities) finish(ctx context.Context, in *contract.ModelInput, out *contract.ModelResult, m *contract.Message) (_ *contract.ModelResult, err error) {
+	if out.Message, err = m.Encode(); err != nil {
+		return nil, err
 	}
-	out.Message = raw
-	if err := a.checkSize("the model's answer", out); err != nil {
-		return contract.Spent(err, out.Usage)
-	}
-	sha := contract.SHA(raw)
-	a.cache.keep(sha, raw)
+	sha := contract.SHA(out.Message)
+	a.cache.keep(sha, out.Message)
 	a.cache.link(a.linkTail(in), sha)
-	return a.hold(ctx, in, out)
+	if out, err = fitting(a, "the model's answer", out, out.Usage); err != nil {
+		return nil, err
+	}
+	return out, a.hold(ctx, in, out)
 }
 
 // hold puts an answer that is longer than its room in history into the store, or holds it elsewhere where there is none.
@@ -223,7 +228,7 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 	}
 	for _, name := range p.Builtins {
 		if b, ok := builtins[name]; ok {
-			add(name, b.description, b.schema)
+			add(name, b.description, json.RawMessage(b.schema))
 		}
 	}
 	for _, t := range p.Tools {
@@ -231,7 +236,7 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 			add(t.As, subAgentText+t.Description, subAgentSchema)
 			continue
 		}
-		spec, err := a.spec(ctx, &t)
+		spec, err := a.spec(ctx, t.Catalogue, t.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -251,19 +256,18 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 }
 
 // spec finds a tool in the catalogue that the run recorded.
-func (a *Activities) spec(ctx context.Context, t *contract.ProfileTool) (*contract.ToolSpec, error) {
-	raw, err := a.content(ctx, t.Catalogue)
+func (a *Activities) spec(ctx context.Context, catalogue contract.ContentRef, name string) (*contract.ToolSpec, error) {
+	raw, err := a.content(ctx, catalogue)
 	if err != nil {
 		return nil, err
 	}
-	c, err := decoded[contract.Catalogue](a.cache, t.Catalogue.SHA, raw)
+	c, err := decoded[contract.Catalogue](a.cache, catalogue.SHA, raw)
 	if err != nil {
 		return nil, err
 	}
-	for i := range c.Tools {
-		if c.Tools[i].Name == t.Name {
-			return &c.Tools[i], nil
-		}
+	i := slices.IndexFunc(c.Tools, func(s contract.ToolSpec) bool { return s.Name == name })
+	if i < 0 {
+		return nil, &contract.Failure{Class: contract.ClassConnection, Text: fmt.Sprintf("the recorded catalogue has no tool %q", name)}
 	}
-	return nil, &contract.Failure{Class: contract.ClassConnection, Text: fmt.Sprintf("the recorded catalogue has no tool %q", t.Name)}
+	return &c.Tools[i], nil
 }

@@ -191,7 +191,7 @@ func TestToolsAsTheModelSeesThem(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, name := range append(slices.Clone(plan.Builtins), plan.SessionTools...) {
-		if b, ok := builtins[name]; !ok || b.description == "" || !json.Valid(b.schema) {
+		if b, ok := builtins[name]; !ok || b.description == "" || !json.Valid([]byte(b.schema)) {
 			t.Errorf("the builtin %s is not described", name)
 		}
 	}

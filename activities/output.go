@@ -16,12 +16,12 @@ import (
 
 // check extracts JSON from an answer and validates it. An empty schema accepts any JSON. Its error is ctx's.
 func check(ctx context.Context, rules json.RawMessage, text string) (*contract.Checked, error) {
-	return checkAs(ctx, rules, text, schema.Options{Limit: schema.Time})
+	return checkAs(ctx, rules, text, schema.Options{})
 }
 
 // checkLone is [check] for an output that may have a lone member: other answers are taken as its value.
 func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Checked, error) {
-	o := schema.Options{Limit: schema.Time, Documented: out.Style == plan.StyleDocumented}
+	o := schema.Options{Documented: out.Style == plan.StyleDocumented}
 	if out.Lone == "" {
 		return checkAs(ctx, out.Schema, text, o)
 	}

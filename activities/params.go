@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,15 +19,9 @@ func options(p *plan.Params, finish *plan.Finish, call *llm.Call, messages []con
 	if noTools {
 		opts = append(opts, llms.WithToolChoice(plan.ChoiceNone))
 	}
-	choice := ""
-	if p != nil {
-		choice = p.ToolChoice
-	}
-	if c := choiceOf(choice, finish, messages); c != nil && !noTools {
+	p = cmp.Or(p, &plan.Params{})
+	if c := choiceOf(p.ToolChoice, finish, messages); c != nil && !noTools {
 		opts = append(opts, llms.WithToolChoice(c))
-	}
-	if p == nil {
-		return opts
 	}
 	call.Parallel, call.Effort, call.Extra = p.Parallel, p.Effort, p.Extra
 	if p.Temperature != nil {

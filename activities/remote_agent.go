@@ -36,7 +36,7 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 			return nil, err
 		}
 	}
-	return out, a.finish(ctx, in, out, &m)
+	return a.finish(ctx, in, out, &m)
 }
 
 // messagesSince is what users wrote since the last message of the agent at an address, and its session;

@@ -2,39 +2,26 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
-
-	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
 	"weft/activities/llm"
 )
 
-// SummariseConversation summarises messages of a thread, which are then replaced by it. Its failures are those of
-// [Activities.CallModel].
-func (a *Activities) SummariseConversation(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
-	beats := a.heartbeat(ctx)
-	defer beats.stop()
-	out, err := a.summarise(ctx, &in, beats)
-	return out, a.toActivityError(ctx, err)
-}
-
-func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput, beats *heartbeats) (*contract.SummariseResult, error) {
-	own := activity.GetInfo(ctx).WorkflowExecution
+// summariseConversation summarises messages of a thread, which are then replaced by it. Its failures are those of
+// callModel.
+func (a *Activities) summariseConversation(ctx context.Context, in *contract.SummariseInput, beats *heartbeats) (*contract.SummariseResult, error) {
 	of := &contract.ModelInput{Base: in.Base, Tail: in.Tail}
-	of.Base.Workflow, of.Base.Run = own.ID, own.RunID
-	messages, err := a.transcript(ctx, of, runsOf(in.Home, contract.Run{Workflow: own.ID, Run: own.RunID}))
+	messages, err := a.transcript(ctx, of, runsOf(in.Home, baseRun(ctx, of)))
 	if err != nil {
 		return nil, err
 	}
 	if in.From < 0 || in.From > in.To || in.To > len(messages) {
 		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("messages %d to %d of %d are to be summarised", in.From, in.To, len(messages))}
 	}
-	call := &llm.Call{
-		IdempotencyKey: in.IdempotencyKey, Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
-		Node: in.Node, Step: in.Step, Turn: 1, Partial: beats.progress, Waiting: beats.waiting,
-	}
+	call := newCall(ctx, llm.KindCondense, in.IdempotencyKey, in.Node, in.Step, 1, beats)
 	opts := options(in.Params, nil, call, nil, false)
 	answer, err := a.generate(ctx, modelCall{
 		model: in.Model, script: in.Script, system: in.Instructions, call: call,
@@ -44,10 +31,7 @@ func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput,
 		return nil, err
 	}
 	out := &contract.SummariseResult{Text: answer.Message.Text, Usage: answer.Usage, Fallbacks: answer.Fallbacks}
-	if err := a.checkSize("the summary", out); err != nil {
-		return nil, contract.Spent(err, answer.Usage)
-	}
-	return out, nil
+	return fitting(a, "the summary", out, answer.Usage)
 }
 
 // asText is a conversation as text.
@@ -82,4 +66,37 @@ func messagesSent(messages []contract.Message, s *contract.Sent) []contract.Mess
 		return out
 	}
 	return append([]contract.Message{{Role: contract.RoleUser, Text: s.Note}}, out[s.Skip:]...)
+}
+
+const condenseSystem = `You condense a value before it is stored for later steps of a workflow. Keep everything that the
+task needs, with exact names and numbers; drop the rest. Answer with the condensed value alone, as JSON if it was JSON.`
+
+// condenseValue shortens a value that a model wants to store to what the node's task needs.
+func (a *Activities) condenseValue(ctx context.Context, in *contract.CondenseInput, beats *heartbeats) (*contract.CondenseResult, error) {
+	raw, err := a.argumentsOf(ctx, in.Call, in.CallID)
+	if err != nil {
+		return nil, err
+	}
+	var args struct {
+		Value json.RawMessage `json:"value"`
+	}
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, fmt.Errorf("arguments of call %q: %w", in.CallID, err)
+	}
+	answer, err := a.generate(ctx, modelCall{
+		model: in.Model, script: in.Script, system: condenseSystem,
+		messages: []contract.Message{{Role: contract.RoleUser, Text: fmt.Sprintf(
+			"<task>\n%s\n</task>\n\n<value key=%q>\n%s\n</value>", in.Prompt, in.Key, args.Value)}},
+		call: newCall(ctx, llm.KindCondense, in.IdempotencyKey, in.Node, in.Step, 1, beats),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &contract.CondenseResult{Value: parseWhole(answer.Message.Text), Usage: answer.Usage, Fallbacks: answer.Fallbacks}
+	if out.Value == nil {
+		if out.Value, err = json.Marshal(answer.Message.Text); err != nil {
+			return nil, err
+		}
+	}
+	return fitting(a, "the condensed value", out, answer.Usage)
 }

@@ -18,19 +18,13 @@ import (
 	"weft/workflows/plan"
 )
 
-// ListTools lists the tools of a connection that a flow binds. The run uses the result, whatever the server
+// listTools lists the tools of a connection that a flow binds. The run uses the result, whatever the server
 // offers later.
-func (a *Activities) ListTools(ctx context.Context, in contract.CatalogueInput) (*contract.CatalogueResult, error) {
-	defer a.heartbeat(ctx).stop()
-	out, err := a.list(ctx, &in)
-	return out, a.toActivityError(ctx, err)
-}
-
-func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*contract.CatalogueResult, error) {
+func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput, _ *heartbeats) (*contract.CatalogueResult, error) {
 	out := &contract.CatalogueResult{Resolved: in.Connection}
 	if in.Connection.Kind == plan.ConnectionAgent {
 		// Its flow is in the plan; the worker has nothing but rules to say.
-		out.Confirm = a.confirm(out.Resolved, in.Names)
+		out.CallRules = a.deps.Tools.Rules(out.Resolved, in.Names)
 		return out, nil
 	}
 	specs, err := a.specs(ctx, in, out)
@@ -44,7 +38,9 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 			names = append(names, s.Name)
 		}
 	}
-	out.Confirm = a.confirm(out.Resolved, names)
+	rules := a.deps.Tools.Rules(out.Resolved, names)
+	rules.ExternalActivity = out.ExternalActivity
+	out.CallRules = rules
 	var c contract.Catalogue
 	for _, s := range specs {
 		if in.All || slices.Contains(in.Names, s.Name) {
@@ -87,9 +83,7 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	if out.Resolved, err = a.deps.Tools.Resolve(in.Connection, first); err != nil {
 		return nil, err
 	}
-	out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
 	if in.Connection.Kind != plan.ConnectionHTTP {
-		out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
 		if out.Resolved.Kind == plan.ConnectionActivity {
 			how, spec, err := a.deps.Tools.ExternalActivity(first)
 			out.ExternalActivity = how
@@ -104,20 +98,6 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 		specs = append(specs, contract.ToolSpec{Name: q.Name, Description: q.Description, Schema: q.Schema})
 	}
 	return specs, nil
-}
-
-// confirm lists the tools of a connection whose calls need a person's approval.
-func (a *Activities) confirm(c plan.Connection, names []string) []contract.ConfirmRule {
-	if a.deps.Tools == nil {
-		return nil
-	}
-	var out []contract.ConfirmRule
-	for _, name := range names {
-		if limit, ok := a.deps.Tools.Confirm(c, name); ok {
-			out = append(out, contract.ConfirmRule{Name: name, Timeout: limit})
-		}
-	}
-	return out
 }
 
 // clientTools are the tools that a run's client executes, as the flow or the run declares them.
@@ -140,29 +120,15 @@ func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 	return out, nil
 }
 
-// ValidateAnswer validates an answer to a request against the tool's declaration.
-func (a *Activities) ValidateAnswer(ctx context.Context, in contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
-	defer a.heartbeat(ctx).stop()
-	out, err := a.checkAnswer(ctx, &in)
-	return out, a.toActivityError(ctx, err)
-}
-
-func (a *Activities) checkAnswer(ctx context.Context, in *contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
-	raw, err := a.content(ctx, in.Catalogue)
+// validateAnswer validates an answer to a request against the tool's declaration.
+func (a *Activities) validateAnswer(ctx context.Context, in *contract.ValidateAnswerInput, _ *heartbeats) (*contract.ValidateAnswerResult, error) {
+	spec, err := a.spec(ctx, in.Catalogue, in.Name)
 	if err != nil {
 		return nil, err
 	}
-	var c contract.Catalogue
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, hashMismatch("the tool catalogue")
-	}
-	i := slices.IndexFunc(c.Tools, func(s contract.ToolSpec) bool { return s.Name == in.Name })
-	if i < 0 {
-		return nil, hashMismatch(fmt.Sprintf("the tool %q in its catalogue", in.Name))
-	}
-	schema, value := c.Tools[i].Schema, in.Arguments
+	schema, value := spec.Schema, in.Arguments
 	if len(value) == 0 {
-		schema, value = c.Tools[i].Result, in.Result
+		schema, value = spec.Result, in.Result
 	}
 	if len(schema) == 0 {
 		return &contract.ValidateAnswerResult{}, nil
@@ -174,15 +140,8 @@ func (a *Activities) checkAnswer(ctx context.Context, in *contract.ValidateAnswe
 	return &contract.ValidateAnswerResult{Errors: checked.Errors}, nil
 }
 
-// CallTool calls one tool. An error that the tool reports is a result, for the model.
-func (a *Activities) CallTool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
-	beats := a.heartbeat(ctx)
-	defer beats.stop()
-	out, err := a.tool(ctx, &in, beats)
-	return out, a.toActivityError(ctx, err)
-}
-
-func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, beats *heartbeats) (*contract.ToolResult, error) {
+// callTool calls one tool. An error that the tool reports is a result, for the model.
+func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats *heartbeats) (*contract.ToolResult, error) {
 	if in.Call != nil {
 		args, err := a.argumentsOf(ctx, *in.Call, in.CallID)
 		if err != nil {
@@ -253,4 +212,52 @@ func (a *Activities) argumentsOf(ctx context.Context, ref contract.ContentRef, i
 		}
 	}
 	return nil, hashMismatch(fmt.Sprintf("the message with call %q", id))
+}
+
+// runProgram runs a program of a trusted folder. A non-zero exit code is a result; a program that may not run, or
+// prints too much, is an error.
+func (a *Activities) runProgram(ctx context.Context, in *contract.ProgramInput, _ *heartbeats) (*contract.ProgramResult, error) {
+	out, err := a.deps.Tools.Run(ctx, &in.Program, in.IdempotencyKey)
+	if err != nil {
+		return nil, err
+	}
+	out.Stdout, out.Stderr, out.Data = a.deps.Mask.Text(out.Stdout), a.deps.Mask.Text(out.Stderr), a.deps.Mask.JSON(out.Data)
+	return out, a.checkSize("what the program printed", out)
+}
+
+// signature is what is compared of a tool's arguments.
+type signature struct {
+	Properties map[string]struct {
+		Type json.RawMessage `json:"type"`
+	} `json:"properties"`
+	Required []string `json:"required"`
+}
+
+// signatureMismatches compares tools with what the flow declares: an argument that the tool does not have, one
+// of another type, one that it requires. Complex types are not compared.
+func signatureMismatches(tools []contract.ToolSpec, takes map[string]json.RawMessage) []string {
+	var out []string
+	for i := range tools {
+		t := &tools[i]
+		var known, real signature
+		if takes[t.Name] == nil || json.Unmarshal(takes[t.Name], &known) != nil || json.Unmarshal(t.Schema, &real) != nil {
+			continue
+		}
+		for name, p := range known.Properties {
+			r, ok := real.Properties[name]
+			switch {
+			case !ok:
+				out = append(out, fmt.Sprintf("tool %q takes no %q, which the flow declares as its input", t.Name, name))
+			case len(p.Type) > 0 && len(r.Type) > 0 && string(p.Type) != string(r.Type):
+				out = append(out, fmt.Sprintf("tool %q takes %q as %s, and the flow declares %s", t.Name, name, r.Type, p.Type))
+			}
+		}
+		for _, name := range real.Required {
+			if _, ok := known.Properties[name]; !ok {
+				out = append(out, fmt.Sprintf("tool %q needs %q, which the flow does not declare as its input", t.Name, name))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }

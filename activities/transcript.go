@@ -234,8 +234,8 @@ func (a *Activities) content(ctx context.Context, ref contract.ContentRef) ([]by
 		return raw, nil
 	}
 	if ref.Run == "" && activity.IsActivity(ctx) {
-		own := activity.GetInfo(ctx).WorkflowExecution
-		ref.Workflow, ref.Run = own.ID, own.RunID
+		own := ownRun(ctx)
+		ref.Workflow, ref.Run = own.Workflow, own.Run
 	}
 	free, err := a.locks.acquire(ctx, ref.Workflow+"\x00"+ref.Run)
 	if err != nil {
@@ -277,10 +277,15 @@ func (a *Activities) queryContent(ctx context.Context, ref contract.ContentRef) 
 	return raw, nil
 }
 
-// FetchResult gives the encoded result that a closed run holds. It is not cached: nobody asks for it again.
-func (a *Activities) FetchResult(ctx context.Context, in contract.HeldResult) (json.RawMessage, error) {
-	raw, err := a.queryContent(ctx, in.ContentRef)
-	return raw, a.toActivityError(ctx, err)
+// fetchResult gives the encoded result that a closed run holds. It is not cached: nobody asks for it again.
+func (a *Activities) fetchResult(ctx context.Context, in *contract.HeldResult, _ *heartbeats) (json.RawMessage, error) {
+	return a.queryContent(ctx, in.ContentRef)
+}
+
+// ownRun is the run that an activity belongs to.
+func ownRun(ctx context.Context) contract.Run {
+	own := activity.GetInfo(ctx).WorkflowExecution
+	return contract.Run{Workflow: own.ID, Run: own.RunID}
 }
 
 // hashMismatch is the failure of bytes that do not have their hash.

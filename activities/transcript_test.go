@@ -439,7 +439,7 @@ func TestFetchResult(t *testing.T) {
 	ref := contract.ContentRef{Workflow: "wf", Run: "run", SHA: contract.SHA(raw)}
 	r.content[ref.SHA] = raw
 	a := New(Deps{Source: r})
-	got, err := a.FetchResult(t.Context(), contract.HeldResult{ContentRef: ref, Bytes: len(raw)})
+	got, err := a.fetchResult(t.Context(), &contract.HeldResult{ContentRef: ref, Bytes: len(raw)}, nil)
 	if err != nil || string(got) != string(raw) {
 		t.Errorf("fetched %s, %v", got, err)
 	}

@@ -135,7 +135,7 @@ func (a *app) agreed(lines []string) bool {
 
 // namedCommands returns the commands of a flow and its sub-agents that the settings neither allow nor replace, each once.
 func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
-	rule := tool.CommandRule{Commands: cfg.AllowCommands, Env: cfg.AllowEnv, Dirs: cfg.AllowDirs}
+	rule := tool.Settings{AllowCommands: cfg.AllowCommands, AllowEnv: cfg.AllowEnv, AllowDirs: cfg.AllowDirs}
 	var out []config.Command
 	for _, c := range flow.Connections {
 		_, replaced := cfg.Connections[c.ID]

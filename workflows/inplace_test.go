@@ -36,7 +36,7 @@ func TestRunsInPlace(t *testing.T) {
 		"a question to a person":   {edges: "a>j z>j j>END", change: func(f *flowRun) { f.run.Flow.Node("a").Kind = plan.KindAsk }},
 		"a call that is confirmed": {edges: "a>j z>j j>END", change: func(f *flowRun) {
 			f.run.Flow.Node("a").Agent.Tools = []plan.Tool{{Name: "pay", As: "pay", Connection: "bank"}}
-			f.run.Shared.Connections = []contract.ResolvedConnection{{ID: "bank", Confirm: []contract.ConfirmRule{{Name: "pay"}}}}
+			f.run.Shared.Connections = []contract.ResolvedConnection{{ID: "bank", CallRules: contract.CallRules{Confirm: []contract.ConfirmRule{{Name: "pay"}}}}}
 		}},
 		"a call by a client": {edges: "a>j z>j j>END", change: func(f *flowRun) {
 			f.run.Flow.Node("a").Agent.Tools = []plan.Tool{{Name: "look", As: "look", Connection: "web"}}

@@ -43,14 +43,8 @@ const maxKeyword = 255
 // Keyword cuts a text to what a search attribute holds.
 func Keyword(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxKeyword {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n++; n > maxKeyword {
-			return s[:i]
-		}
+	if runes := []rune(s); len(runes) > maxKeyword {
+		return string(runes[:maxKeyword])
 	}
 	return s
 }

@@ -86,19 +86,24 @@ type ResolvedConnection struct {
 	Connection plan.Connection `json:"connection"`
 	// Catalogue is absent for connections of kind agent.
 	Catalogue *ContentRef `json:"catalogue,omitempty"`
+	CallRules
+}
+
+// CallRules are what a worker says of the calls of a connection's tools.
+type CallRules struct {
 	// RetryNever: a call whose outcome is unknown is not repeated.
 	RetryNever bool `json:"retry_never,omitempty"`
-	// Confirm are the tools whose calls need a person's yes by the worker's rules.
-	Confirm []ConfirmRule `json:"confirm,omitempty"`
 	// RetryNeverTools are the tools for which alone the same holds.
 	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
+	// Confirm are the tools whose calls need a person's yes.
+	Confirm []ConfirmRule `json:"confirm,omitempty"`
 	// ExternalActivity, if set, says how the run calls the connection's one tool itself.
 	ExternalActivity *ExternalActivity `json:"external_activity,omitempty"`
 }
 
 // Never reports whether a call of a tool whose outcome is unknown is not repeated.
-func (b *ResolvedConnection) Never(tool string) bool {
-	return b.RetryNever || slices.Contains(b.RetryNeverTools, tool)
+func (r *CallRules) Never(tool string) bool {
+	return r.RetryNever || slices.Contains(r.RetryNeverTools, tool)
 }
 
 // Count says how often a node ran at a step.

@@ -232,14 +232,7 @@ type CatalogueResult struct {
 	// Resolved is the connection as the worker resolved it: never a secret, at most an id
 	// of the worker's configuration.
 	Resolved plan.Connection `json:"resolved"`
-	// RetryNever means that the connection's calls must not be repeated.
-	RetryNever bool `json:"retry_never,omitempty"`
-	// Confirm are those of the names whose calls need a person's yes.
-	Confirm []ConfirmRule `json:"confirm,omitempty"`
-	// RetryNeverTools are those of Names whose calls must not be repeated.
-	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
-	// ExternalActivity, if set, means that the one of Names is an activity of another worker.
-	ExternalActivity *ExternalActivity `json:"external_activity,omitempty"`
+	CallRules
 }
 
 // Catalogue describes tools, sorted by name.
@@ -360,3 +353,27 @@ type CondenseResult struct {
 
 // weighed is the share of every call that has a fixed length, with room.
 const weighed = 2 << 10
+
+// ActivityRunProgram runs a program: [ProgramInput], [ProgramResult].
+const ActivityRunProgram = "RunProgram"
+
+// ClassProgramFailed is that of a program which ended with another code than 0.
+const ClassProgramFailed = "program_failed"
+
+// ProgramInput asks for one run of a program.
+type ProgramInput struct {
+	CallKey
+	Program plan.Program `json:"program"`
+}
+
+// ProgramResult is what a program left.
+type ProgramResult struct {
+	// Data is what it printed, where that is JSON; else Stdout and Stderr are its texts, without
+	// white space around them.
+	Data   json.RawMessage `json:"data,omitempty"`
+	Stdout string          `json:"stdout,omitempty"`
+	Stderr string          `json:"stderr,omitempty"`
+	// Code is its exit code; Late means that it was ended at its limit, with the code 124.
+	Code int  `json:"code"`
+	Late bool `json:"late,omitempty"`
+}

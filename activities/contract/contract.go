@@ -32,13 +32,11 @@ func Scripted(ref string) bool { return ref == ScriptModel || strings.HasPrefix(
 // run.
 func ScriptedAll(list string) bool {
 	found := false
-	for _, ref := range strings.Split(list, ",") {
-		if ref = strings.TrimSpace(ref); ref == "" {
-			continue
-		}
-		if found = Scripted(ref); !found {
+	for ref := range strings.SplitSeq(list, ",") {
+		if ref = strings.TrimSpace(ref); ref != "" && !Scripted(ref) {
 			return false
 		}
+		found = found || ref != ""
 	}
 	return found
 }
@@ -288,17 +286,17 @@ type Usage struct {
 // Made are all calls that a provider may have been asked for.
 func (u Usage) Made() int { return u.Calls + u.Stopped }
 
+// counts are the counters, but for the cost.
+func (u *Usage) counts() []*int {
+	return []*int{&u.Calls, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.CacheWrite, &u.Unpriced, &u.Stopped}
+}
+
 // Add counts another's tokens and calls too.
 func (u *Usage) Add(o Usage) {
-	u.Calls += o.Calls
-	u.Input += o.Input
-	u.Output += o.Output
-	u.Cached += o.Cached
-	u.Reasoning += o.Reasoning
-	u.CacheWrite += o.CacheWrite
+	for i, n := range o.counts() {
+		*u.counts()[i] += *n
+	}
 	u.Cost += o.Cost
-	u.Unpriced += o.Unpriced
-	u.Stopped += o.Stopped
 	for _, s := range o.Fallbacks {
 		u.Fallbacks = count(u.Fallbacks, s)
 	}
@@ -306,15 +304,17 @@ func (u *Usage) Add(o Usage) {
 
 // Less is what is left without another's tokens and calls.
 func (u Usage) Less(o Usage) Usage {
-	return Usage{Calls: u.Calls - o.Calls, Input: u.Input - o.Input, Output: u.Output - o.Output, Cached: u.Cached - o.Cached,
-		Reasoning: u.Reasoning - o.Reasoning, CacheWrite: u.CacheWrite - o.CacheWrite, Cost: u.Cost - o.Cost, Unpriced: u.Unpriced - o.Unpriced,
-		Stopped: u.Stopped - o.Stopped, Fallbacks: without(u.Fallbacks, o.Fallbacks)}
+	for i, n := range o.counts() {
+		*u.counts()[i] -= *n
+	}
+	u.Cost, u.Fallbacks = u.Cost-o.Cost, without(u.Fallbacks, o.Fallbacks)
+	return u
 }
 
 // Beyond is what a usage has more than another, field by field; what it has less counts as nothing.
 func (u Usage) Beyond(o Usage) Usage {
 	d := u.Less(o)
-	for _, n := range []*int{&d.Calls, &d.Input, &d.Output, &d.Cached, &d.Reasoning, &d.CacheWrite, &d.Unpriced, &d.Stopped} {
+	for _, n := range d.counts() {
 		*n = max(0, *n)
 	}
 	d.Cost = max(0, d.Cost)

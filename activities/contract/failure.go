@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,7 +161,7 @@ func (f *Failure) Error() string {
 // only way out: a wrapped error would lose its class, because Temporal records the
 // outermost Go type.
 func (f *Failure) Wire() error {
-	f = f.bounded()
+	f = f.Bounded()
 	return temporal.NewApplicationErrorWithOptions(f.Error(), f.Class, temporal.ApplicationErrorOptions{
 		NonRetryable:   !Retryable(f.Class),
 		NextRetryDelay: f.After,
@@ -175,11 +176,8 @@ const (
 	maxFailureData = 64 << 10
 )
 
-// Bounded is the failure as it fits where many are kept.
-func (f *Failure) Bounded() *Failure { return f.bounded() }
-
-// bounded is the failure with long texts and lists cut.
-func (f *Failure) bounded() *Failure {
+// Bounded is the failure with long texts and lists cut, as it fits where many are kept.
+func (f *Failure) Bounded() *Failure {
 	out := *f
 	out.Text, out.Remedy, out.At, out.Node = short(f.Text), short(f.Remedy), short(f.At), short(f.Node)
 	out.Answers = list(f.Answers, func(a Answer) Answer {
@@ -203,8 +201,8 @@ func (f *Failure) bounded() *Failure {
 
 func list[T any](in []T, each func(T) T) []T {
 	var out []T
-	for i := 0; i < len(in) && i < maxFailureList; i++ {
-		out = append(out, each(in[i]))
+	for _, v := range in[:min(len(in), maxFailureList)] {
+		out = append(out, each(v))
 	}
 	return out
 }
@@ -228,27 +226,23 @@ func FailureOf(err error) *Failure {
 	if errors.As(err, &own) {
 		return own
 	}
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
+	var (
+		app        *temporal.ApplicationError
+		late       *temporal.TimeoutError
+		terminated *temporal.TerminatedError
+	)
+	switch {
+	case errors.As(err, &app):
 		var f Failure
 		if app.HasDetails() && app.Details(&f) == nil && f.Class != "" {
 			return &f
 		}
-		class := app.Type()
-		if class == "" {
-			class = ClassUnavailable
-		}
-		return &Failure{Class: class, Text: app.Message()}
-	}
-	if Cancelled(err) {
+		return &Failure{Class: cmp.Or(app.Type(), ClassUnavailable), Text: app.Message()}
+	case Cancelled(err):
 		return &Failure{Class: ClassCancelled, Text: "cancelled"}
-	}
-	var late *temporal.TimeoutError
-	if errors.As(err, &late) {
+	case errors.As(err, &late):
 		return &Failure{Class: ClassTimeout, Text: late.Error()}
-	}
-	var missing *temporal.TerminatedError
-	if errors.As(err, &missing) {
+	case errors.As(err, &terminated):
 		return &Failure{Class: ClassCancelled, Text: "terminated"}
 	}
 	return &Failure{Class: ClassUnavailable, Text: err.Error()}

@@ -22,12 +22,9 @@ func ExecutionID(node string, step, occurrence int) string {
 // / # ~ : [ ]. Only ASCII is left: the ids travel in headers too, and a run whose id has
 // other characters would never be answered.
 func EscapeID(id string) string {
-	if !strings.ContainsFunc(id, escaped) {
-		return BoundID(id)
-	}
 	var b strings.Builder
 	for i := 0; i < len(id); i++ {
-		if c := id[i]; escaped(rune(c)) {
+		if c := id[i]; c < ' ' || c >= 0x7f || strings.IndexByte("/#~:[]%", c) >= 0 {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
@@ -35,9 +32,6 @@ func EscapeID(id string) string {
 	}
 	return BoundID(b.String())
 }
-
-// escaped reports whether a byte, or a rune of several bytes, is written as hexadecimal digits in an id.
-func escaped(c rune) bool { return c < ' ' || c >= 0x7f || strings.ContainsRune("/#~:[]%", c) }
 
 // BoundID keeps an id within MaxIDBytes: a longer one becomes a prefix and a hash of the whole.
 func BoundID(id string) string {

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -27,35 +29,12 @@ type Image struct {
 	Data string `json:"data"`
 }
 
-// imageTypes are those that every provider with eyes takes, by how their files begin. A dot
-// stands for any byte.
-var imageTypes = []struct{ media, begins string }{
-	{"image/png", "\x89PNG\r\n\x1a\n"}, {"image/jpeg", "\xff\xd8\xff"}, {"image/gif", "GIF87a"}, {"image/gif", "GIF89a"}, {"image/webp", "RIFF....WEBP"},
-}
-
-// ImageType is the media type of a file that a model can be shown, or "". Only the file itself
-// says what it is: providers refuse whole requests where the type that is told is another.
-func ImageType(file []byte) string {
-	for _, t := range imageTypes {
-		if len(file) < len(t.begins) {
-			continue
-		}
-		same := true
-		for i := range len(t.begins) {
-			same = same && (t.begins[i] == '.' || t.begins[i] == file[i])
-		}
-		if same {
-			return t.media
-		}
-	}
-	return ""
-}
-
-// NewImage makes an image of a file. It fails where no provider would take it.
+// NewImage makes an image of a file. It fails where no provider would take it. Only the file itself says of what type
+// it is: providers refuse whole requests where the type that is told is another.
 func NewImage(file []byte) (Image, error) {
-	media := ImageType(file)
+	media := http.DetectContentType(file)
 	switch {
-	case media == "":
+	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, media):
 		return Image{}, fmt.Errorf("it begins like no PNG, JPEG, GIF or WebP; convert it to one of them")
 	case len(file) > MaxImageBytes:
 		return Image{}, fmt.Errorf("it has %d bytes, at most %d are taken; make it smaller", len(file), MaxImageBytes)
@@ -110,17 +89,11 @@ func InputMessage(text string, images []Image) *Message {
 	if text == "" && len(images) == 0 {
 		text = "(no input was given)"
 	}
-	var b strings.Builder
-	b.WriteString(text)
+	shown := text
 	for i := range images {
-		note := images[i].Note(i + 1)
-		if strings.Contains(text, note) {
-			continue
+		if note := images[i].Note(i + 1); !strings.Contains(text, note) {
+			shown += "\n" + note
 		}
-		if b.Len() > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(note)
 	}
-	return &Message{Role: RoleUser, Text: b.String(), Images: images}
+	return &Message{Role: RoleUser, Text: strings.TrimPrefix(shown, "\n"), Images: images}
 }

@@ -2,11 +2,13 @@ package contract
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"weft/workflows/plan"
@@ -47,12 +49,7 @@ var ErrSecret = errors.New("holds a name or a password")
 func (d *DataConnection) Connection() (plan.Connection, error) {
 	c := plan.Connection{ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent, Tools: d.Tools}
 	if d.Config != nil {
-		if c.URL == "" {
-			c.URL = d.Config.URL
-		}
-		if c.Agent == "" {
-			c.Agent = d.Config.AgentID
-		}
+		c.URL, c.Agent = cmp.Or(c.URL, d.Config.URL), cmp.Or(c.Agent, d.Config.AgentID)
 	}
 	switch {
 	case d.Type == 0 && c.Kind == plan.ConnectionClient:
@@ -162,36 +159,15 @@ func (in *RunInput) check() error {
 	switch {
 	case sources != 1:
 		return fmt.Errorf("flow: want exactly one of text (a document), name (of a flow on the worker) and plan, got %d", sources)
-	case !validOnError(in.OnError):
+	case !slices.Contains([]string{"", OnErrorWait, OnErrorFail}, in.OnError):
 		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorWait, OnErrorFail)
-	case in.Conversation != nil:
-		return fmt.Errorf("conversation is set, want it left out: the interpreter sets it")
-	case in.Unchecked:
-		return fmt.Errorf("unchecked is set, want it left out: the interpreter sets it")
-	case in.Parent != "":
-		return fmt.Errorf("parent is %q, want it left out: the interpreter sets it", in.Parent)
-	case in.MaxPayload != 0:
-		return fmt.Errorf("max_payload is %d, want it left out: the interpreter sets it", in.MaxPayload)
-	case in.MaxResultBytes != 0:
-		return fmt.Errorf("max_result_bytes is %d, want it left out: the interpreter sets it", in.MaxResultBytes)
+	case in.Conversation != nil, in.Unchecked, in.Parent != "", in.MaxPayload != 0, in.MaxResultBytes != 0:
+		return fmt.Errorf("one of conversation, unchecked, parent (%q), max_payload (%d) and max_result_bytes (%d) is set, want them left out: the interpreter sets them",
+			in.Parent, in.MaxPayload, in.MaxResultBytes)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}
-	return in.checkParts()
-}
-
-// checkParts refuses parts that are wrong in themselves.
-func (in *RunInput) checkParts() error {
-	if err := in.Budget.check(); err != nil {
-		return err
-	}
-	if err := in.checkComponents(); err != nil {
-		return err
-	}
-	if err := in.Flow.checkFiles(); err != nil {
-		return err
-	}
-	return in.checkGiven()
+	return cmp.Or(in.Budget.check(), in.checkComponents(), in.Flow.checkFiles(), in.checkGiven(), in.Fork.check(), CheckImages(in.Images))
 }
 
 // checkGiven refuses what a run is given in a wrong shape, or twice.
@@ -202,47 +178,28 @@ func (in *RunInput) checkGiven() error {
 	if p := bytes.TrimLeft(in.Params, " \t\r\n"); len(p) > 0 && p[0] != '{' && string(p) != "null" {
 		return fmt.Errorf("params is %.40s, want an object with the flow's inputs", p)
 	}
-	if err := in.Fork.check(); err != nil {
-		return err
-	}
 	if s := bytes.TrimLeft(in.Scope, " \t\r\n"); len(s) > 0 && s[0] != '{' && string(s) != "null" {
 		return fmt.Errorf("scope is %.40s, want an object with values of placeholders", s)
 	}
-	if err := CheckImages(in.Images); err != nil {
-		return err
-	}
-	return in.checkHistory()
-}
-
-// checkHistory refuses messages in a role that nobody has.
-func (in *RunInput) checkHistory() error {
 	for i, m := range in.History {
-		if m.Role != RoleUser && m.Role != RoleAssistant && m.Role != "system" && m.Role != RoleTool {
+		if !slices.Contains([]string{RoleUser, RoleAssistant, "system", RoleTool}, m.Role) {
 			return fmt.Errorf("history[%d].role is %q, want user, assistant, system or tool", i, m.Role)
 		}
 	}
 	return nil
 }
 
-func validOnError(s string) bool { return s == "" || s == OnErrorWait || s == OnErrorFail }
-
 // checkComponents refuses components that no document could refer to.
 func (in *RunInput) checkComponents() error {
-	docs, ids := in.Components, in.ComponentIDs
-	given := len(docs) > 0 || len(ids) > 0
-	inner := len(in.Flow.Components) > 0 || len(in.Flow.ComponentIDs) > 0
+	given := len(in.Components)+len(in.ComponentIDs) > 0
+	inner := len(in.Flow.Components)+len(in.Flow.ComponentIDs) > 0
 	switch {
 	case given && inner:
 		return fmt.Errorf("components stand both beside flow and in it, want them in one place")
-	case inner:
-		docs, ids = in.Flow.Components, in.Flow.ComponentIDs
-	case !given:
-		return nil
-	}
-	if in.Flow.Plan != nil {
+	case (given || inner) && in.Flow.Plan != nil:
 		return fmt.Errorf("components: a plan is compiled already and refers to none")
 	}
-	return checkDocuments(docs, ids)
+	return checkDocuments(slices.Concat(in.Components, in.Flow.Components), slices.Concat(in.ComponentIDs, in.Flow.ComponentIDs))
 }
 
 // checkFiles refuses files that lie around no document, or at no one place.
@@ -298,4 +255,76 @@ func checkDocuments(docs []Document, ids []ComponentID) error {
 		seen[c.ID] = true
 	}
 	return nil
+}
+
+// versioned is what all builds read of a plan.
+type versioned struct {
+	Version int `json:"version"`
+}
+
+// LaterPlan is the failure of a plan whose version is higher than this build's, nil of any
+// other.
+func LaterPlan(version int) *Failure {
+	if version <= plan.Version {
+		return nil
+	}
+	return &Failure{Class: ClassPlanVersion, Text: fmt.Sprintf("the plan's version is %d, this build reads up to %d", version, plan.Version),
+		Remedy: "run workers of the build that made the plan, or make the plan with a starter of the workers' build"}
+}
+
+// laterInput refuses a run's input that a later build made, by what all builds read of it:
+// the rest may be of any shape, which would be a less useful error.
+func laterInput(raw json.RawMessage) error {
+	var head struct {
+		V    *int `json:"v"`
+		Flow struct {
+			Plan versioned `json:"plan"`
+		} `json:"flow"`
+		Snapshot struct {
+			Plan versioned `json:"plan"`
+		} `json:"snapshot"`
+	}
+	if json.Unmarshal(raw, &head) != nil {
+		return nil // ReadInput says what is wrong with it
+	}
+	if head.V != nil && *head.V != Version {
+		return WrongVersion(*head.V)
+	}
+	if f := LaterPlan(max(head.Flow.Plan.Version, head.Snapshot.Plan.Version)); f != nil {
+		return f
+	}
+	return nil
+}
+
+// WrongVersion is the failure of an input of another version of the contract.
+func WrongVersion(v int) *Failure {
+	return &Failure{Class: ClassBadRequest, Text: fmt.Sprintf("the input's v is %d", v),
+		Remedy: fmt.Sprintf("this build understands v %d", Version)}
+}
+
+// ReadBranchInput decodes the input of a run of type Branch. A later plan is a [ClassPlanVersion].
+func ReadBranchInput(raw json.RawMessage) (*BranchInput, error) {
+	return readOther[BranchInput](raw, "the branch's input", "start a run of type "+WorkflowFlow)
+}
+
+// ReadPrepared decodes what the activity that compiles gave. A later plan is a [ClassPlanVersion].
+func ReadPrepared(raw json.RawMessage) (*CompileFlowResult, error) {
+	return readOther[CompileFlowResult](raw, "the compiled flow", "run workers of one build on a task queue")
+}
+
+// readOther decodes leniently what has a plan and may come from a worker of a later build.
+func readOther[T any](raw json.RawMessage, what, remedy string) (*T, error) {
+	var head struct {
+		Plan versioned `json:"plan"`
+	}
+	if json.Unmarshal(raw, &head) == nil {
+		if f := LaterPlan(head.Plan.Version); f != nil {
+			return nil, f
+		}
+	}
+	out := new(T)
+	if err := json.Unmarshal(raw, out); err != nil {
+		return nil, &Failure{Class: ClassBadRequest, Text: what + ": " + err.Error(), Remedy: remedy}
+	}
+	return out, nil
 }

@@ -119,17 +119,12 @@ func beyond(state, other []StateEntry) (own []StateEntry, ok bool) {
 		if ok = e.Key == other[0].Key; !ok {
 			return nil, false
 		}
-		if !e.is(&other[0]) {
+		if o := other[0]; e.By != o.By || e.SHA != o.SHA || e.Size != o.Size || !bytes.Equal(e.Value, o.Value) {
 			own = append(own, e)
 		}
 		other = other[1:]
 	}
 	return own, ok && len(other) == 0
-}
-
-// is means that two entries are the same.
-func (e *StateEntry) is(o *StateEntry) bool {
-	return e.Key == o.Key && e.By == o.By && e.SHA == o.SHA && e.Size == o.Size && bytes.Equal(e.Value, o.Value)
 }
 
 // over is a state with the entries of another laid over it.

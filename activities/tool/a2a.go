@@ -15,10 +15,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// TransportA2A is an agent that speaks the Agent2Agent protocol, 0.2 and 0.3, as JSON-RPC over HTTP. No
-// setting names it.
-const TransportA2A = "a2a"
-
 // Turn is a message to a remote agent.
 type Turn struct {
 	Text string
@@ -66,7 +62,7 @@ func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*An
 	return out, nil
 }
 
-// a2a is an agent behind one address.
+// a2a is an agent behind one address. It speaks the Agent2Agent protocol, 0.2 and 0.3, as JSON-RPC over HTTP.
 type a2a struct{ httpServer }
 
 func dialA2A(_ context.Context, at *target) (remote, error) {
@@ -125,14 +121,11 @@ type a2aResult struct {
 const defaultPoll = 2 * time.Second
 
 func (a *a2a) converse(ctx context.Context, turn Turn) (*Answer, error) {
-	var own a2aSession
-	if Spoke(turn.Session, a.at.conn.URL) && json.Unmarshal(turn.Session, &own) != nil {
-		own = a2aSession{}
-	}
+	own, _ := sessionAt(turn.Session, a.at.conn.URL)
 	var res a2aResult
 	var err error
 	if turn.Task != "" {
-		err = a.poll(ctx, turn.Task, &res)
+		err = a.rpc(ctx, "tasks/get", map[string]any{"id": turn.Task}, &res)
 	} else {
 		m := a2aMessage{Kind: "message", Role: "user", ID: turn.Key, Parts: []a2aPart{{Kind: "text", Text: turn.Text}}, Context: own.Context, Task: own.Task}
 		err = a.rpc(ctx, "message/send", map[string]any{
@@ -151,7 +144,7 @@ func (a *a2a) converse(ctx context.Context, turn Turn) (*Answer, error) {
 		}
 		id := res.TaskID
 		res = a2aResult{}
-		err = a.poll(ctx, id, &res)
+		err = a.rpc(ctx, "tasks/get", map[string]any{"id": id}, &res)
 	}
 	if err != nil {
 		if ctx.Err() != nil && res.TaskID != "" {
@@ -174,10 +167,6 @@ func (a *a2a) stopWaiting(ctx context.Context, task string) error {
 	return ctx.Err()
 }
 
-func (a *a2a) poll(ctx context.Context, task string, res *a2aResult) error {
-	return a.rpc(ctx, "tasks/get", map[string]any{"id": task}, res)
-}
-
 // running reports whether there is a task that has neither ended nor asked for input.
 func (r *a2aResult) running() bool {
 	return r.TaskID != "" && (r.Status.State == "submitted" || r.Status.State == "working")
@@ -186,7 +175,7 @@ func (r *a2aResult) running() bool {
 // answer reads an answer.
 func (a *a2a) answer(r *a2aResult) (*Answer, error) {
 	out := &Answer{}
-	own := a2aSession{By: TransportA2A, At: a.at.conn.URL, Context: r.Context}
+	own := a2aSession{By: plan.ConnectionA2A, At: a.at.conn.URL, Context: r.Context}
 	text := textOf(r.Parts)
 	if r.Status.Message != nil {
 		text = textOf(r.Status.Message.Parts)
@@ -245,8 +234,7 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 	if err != nil {
 		return err
 	}
-	ex := &exchange{}
-	req, err := http.NewRequestWithContext(withExchange(ctx, ex), http.MethodPost, a.at.conn.URL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.at.conn.URL, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -257,7 +245,7 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 		return err
 	}
 	if resp.status >= 300 {
-		return &statusError{status: resp.status, retryAfter: ex.retryAfter, body: ex.body}
+		return resp.failed()
 	}
 	var answer struct {
 		Result json.RawMessage `json:"result"`
@@ -284,6 +272,14 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 
 // Spoke reports whether what an agent's message carries is the session of an agent at an address.
 func Spoke(raw json.RawMessage, address string) bool {
+	_, ok := sessionAt(raw, address)
+	return ok
+}
+
+func sessionAt(raw json.RawMessage, address string) (a2aSession, bool) {
 	var s a2aSession
-	return len(raw) > 0 && json.Unmarshal(raw, &s) == nil && s.By == TransportA2A && s.At == address
+	if json.Unmarshal(raw, &s) != nil || s.By != plan.ConnectionA2A || s.At != address {
+		return a2aSession{}, false
+	}
+	return s, true
 }

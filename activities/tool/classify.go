@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 // codeTooLarge is the JSON-RPC error that stands for a message that was too large to read.
@@ -48,14 +49,13 @@ func classify(at *target, err error) error {
 		return special
 	}
 	var se *statusError
-	if errors.As(err, &se) {
-		return classifyStatus(at, se)
-	}
-	if errors.Is(err, errSessionUnknown) {
-		return at.failure(contract.ClassUnavailable, fmt.Sprintf("the server lost the session twice: %v", errorText(err)), "")
-	}
 	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	switch {
+	case errors.As(err, &se):
+		return classifyStatus(at, se)
+	case errors.Is(err, errSessionUnknown):
+		return at.failure(contract.ClassUnavailable, fmt.Sprintf("the server lost the session twice: %v", errorText(err)), "")
+	case errors.As(err, &timeout) && timeout.Timeout():
 		return at.failure(contract.ClassTimeout, errorText(err), "")
 	}
 	return at.failure(contract.ClassUnavailable, errorText(err), "check that the server is up and reachable from the worker")
@@ -82,7 +82,7 @@ func classifyOwn(at *target, err error) error {
 	case errors.As(err, &cert), errors.As(err, &unknown):
 		remedy := fmt.Sprintf("set %s.%s.ca_file to the authority that signed it", SettingConnections, at.id)
 		switch {
-		case at.conn.Transport == TransportRequest:
+		case at.kind == plan.ConnectionHTTP:
 			remedy = "use a certificate of an authority that the worker trusts, or name a secret with that authority in the flow"
 		case at.supplied:
 			remedy = fmt.Sprintf("set the authority that signed it in weft.yaml, with this url: %s: {%q: {url: %q, ca_file: FILE}}", SettingConnections, at.id, redactURL(at.conn.URL))
@@ -166,22 +166,13 @@ func (t *target) setting(name string) string {
 // credentials says where credentials for the target are configured.
 func (t *target) credentials() string {
 	switch {
-	case t.conn.Transport == TransportRequest:
+	case t.kind == plan.ConnectionHTTP:
 		return fmt.Sprintf("name a secret for a header of the request in the flow, and set it in weft.yaml: %s: {NAME: {value: \"${TOKEN}\", hosts: [%q]}}",
-			SettingSecrets, hostOf(t.conn.URL))
+			SettingSecrets, newRule(t.settings, t.conn.URL).at.Host)
 	case t.supplied:
 		return fmt.Sprintf("set them in weft.yaml, with this url: %s: {%q: {url: %q, headers: {Authorization: \"Bearer ${TOKEN}\"}}}", SettingConnections, t.id, redactURL(t.conn.URL))
 	}
 	return fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml", SettingConnections, t.id)
-}
-
-// hostOf is the host of a URL, with its port.
-func hostOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }
 
 func classifyStatus(at *target, se *statusError) error {

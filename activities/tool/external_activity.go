@@ -8,14 +8,10 @@ import (
 	"strings"
 
 	"weft/activities/contract"
-	"weft/workflows/plan"
 )
 
 // SettingActivities is the section of activities of other workers.
 const SettingActivities = "activities"
-
-// transportActivity is that of activities of other workers; no setting names it.
-const transportActivity = "activity"
 
 // Activity is a tool that is an activity of another worker, which a run schedules itself.
 type Activity struct {
@@ -76,10 +72,4 @@ func (a Activity) check(p *problems, at string) {
 func dialExternalActivity(_ context.Context, at *target) (remote, error) {
 	return nil, at.failure(contract.ClassConnection, "the tool is an activity of another worker, which the run itself calls",
 		"start the run again with workers of one build")
-}
-
-// external reports whether a tool of a connection is an activity of another worker.
-func (t *Tools) external(c plan.Connection, name string) bool {
-	_, ok := t.settings.Activities[name]
-	return ok && c.Kind == plan.ConnectionActivity
 }

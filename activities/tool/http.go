@@ -22,6 +22,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 const (
@@ -68,6 +69,13 @@ type exchange struct {
 	tooLarge   bool
 	// resumed: the stream of the answer had ended early, and was asked for again.
 	resumed bool
+}
+
+// note changes an exchange. The library reads a response in a goroutine of its own.
+func (e *exchange) note(change func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change()
 }
 
 type exchangeKey struct{}
@@ -155,14 +163,10 @@ func newHTTPClient(at *target) (*http.Client, error) {
 		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
 	}
 	if at.conn.Proxy != "" {
-		proxy, err := url.Parse(at.conn.Proxy)
-		if err != nil {
-			return nil, fmt.Errorf("proxy of %s is not a URL", at.name())
-		}
-		base.Proxy = http.ProxyURL(proxy)
+		base.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(at.conn.Proxy) }
 	}
 	return &http.Client{
-		Transport: &guard{base: base, transport: at.conn.Transport, scheme: u.Scheme, host: u.Host, headers: at.conn.Headers, limit: at.settings.MaxMessageBytes},
+		Transport: &guard{base: base, at: at, scheme: u.Scheme, host: u.Host},
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 			return &redirected{to: redactURL(req.URL.String())}
 		},
@@ -191,6 +195,11 @@ type response struct {
 	body   []byte
 }
 
+// failed is the error of a status that is no success.
+func (r response) failed() *statusError {
+	return &statusError{status: r.status, retryAfter: retryAfter(r.header.Get("Retry-After"), time.Now()), body: string(bytes.TrimSpace(r.body))}
+}
+
 // do makes one request and reads the whole answer.
 func (s *httpServer) do(req *http.Request) (response, error) {
 	resp, err := s.client.Do(req)
@@ -204,26 +213,21 @@ func (s *httpServer) do(req *http.Request) (response, error) {
 
 func tlsConfig(c Connection) (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		authorities, err := pemOf(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
+	texts := map[string][]byte{}
+	for _, f := range [][2]string{{"ca_file", c.CAFile}, {"cert_file", c.CertFile}, {"key_file", c.KeyFile}} {
+		var err error
+		if texts[f[0]], err = pemOf(f[1]); f[1] != "" && err != nil {
+			return nil, fmt.Errorf("%s: %w", f[0], err)
 		}
+	}
+	if c.CAFile != "" {
 		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(authorities) {
+		if !conf.RootCAs.AppendCertsFromPEM(texts["ca_file"]) {
 			return nil, errors.New("ca_file: it has no PEM certificate")
 		}
 	}
 	if c.CertFile != "" {
-		cert, err := pemOf(c.CertFile)
-		if err != nil {
-			return nil, fmt.Errorf("cert_file: %w", err)
-		}
-		key, err := pemOf(c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("key_file: %w", err)
-		}
-		pair, err := tls.X509KeyPair(cert, key)
+		pair, err := tls.X509KeyPair(texts["cert_file"], texts["key_file"])
 		if err != nil {
 			return nil, fmt.Errorf("cert_file, key_file: %w", err)
 		}
@@ -244,10 +248,8 @@ func pemOf(text string) ([]byte, error) {
 // message, and records the status, which the library hides.
 type guard struct {
 	base         *http.Transport
-	transport    string
+	at           *target
 	scheme, host string
-	headers      map[string]string
-	limit        int
 	// take, if set, is given each event of a stream; those that it takes nobody else reads.
 	take func(event []byte) bool
 }
@@ -261,7 +263,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &redirected{to: redactURL(req.URL.String())}
 	}
 	req = req.Clone(req.Context())
-	for name, value := range g.headers {
+	for name, value := range g.at.conn.Headers {
 		req.Header.Set(name, value)
 	}
 	// The transport asks for compressed answers itself, and expands what it has asked for alone.
@@ -272,9 +274,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		ex = &exchange{}
 	}
 	if req.Header.Get("Last-Event-ID") != "" {
-		ex.mu.Lock()
-		ex.resumed = true
-		ex.mu.Unlock()
+		ex.note(func() { ex.resumed = true })
 	}
 	resp, err := g.base.RoundTrip(req)
 	if err != nil {
@@ -284,25 +284,27 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		ex.failed(resp)
 		return resp, nil
 	}
-	ex.mu.Lock()
-	ex.status = resp.StatusCode
-	ex.mu.Unlock()
-	if kind := resp.Header.Get("Content-Type"); g.transport == TransportSSE && req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && !isEventStream(kind) {
-		resp.Body.Close()
-		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
-	}
-	events := g.streams(req, resp)
-	resp.Body = &limitedBody{ReadCloser: resp.Body, left: g.limit, limit: g.limit, events: events, ex: ex}
-	if events && g.take != nil {
-		resp.Body = newEvents(resp.Body, g.take)
-	}
-	return resp, nil
+	ex.note(func() { ex.status = resp.StatusCode })
+	return g.bounded(req, resp, ex)
 }
 
-// streams reports whether a body is read event by event, so that it has no bound as a whole.
-func (g *guard) streams(req *http.Request, resp *http.Response) bool {
-	byEvent := g.transport == TransportHTTP || g.transport == TransportSSE && req.Method == http.MethodGet
-	return byEvent && resp.StatusCode == http.StatusOK && isEventStream(resp.Header.Get("Content-Type"))
+// bounded limits the body of a response.
+func (g *guard) bounded(req *http.Request, resp *http.Response, ex *exchange) (*http.Response, error) {
+	kind, limit := resp.Header.Get("Content-Type"), g.at.settings.MaxMessageBytes
+	media, _, _ := mime.ParseMediaType(kind)
+	stream := g.at.conn.Transport == TransportSSE && req.Method == http.MethodGet
+	ok := resp.StatusCode == http.StatusOK
+	switch {
+	case ok && stream && media != eventStream:
+		resp.Body.Close()
+		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
+	case ok && media == eventStream && g.at.kind == plan.ConnectionMCP && (stream || g.at.conn.Transport == TransportHTTP):
+		// It is read event by event, so that it has no bound as a whole.
+		resp.Body = newEvents(resp.Body, limit, ex, g.take)
+	default:
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: limit, ex: ex}
+	}
+	return resp, nil
 }
 
 // lowerIdempotencyKeys writes idempotency keys in lower case: Go's transport repeats requests that have the canonical
@@ -322,60 +324,33 @@ func (e *exchange) failed(resp *http.Response) {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
 	resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.status, e.body = resp.StatusCode, string(bytes.TrimSpace(body))
-	e.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	e.note(func() {
+		e.status, e.body = resp.StatusCode, string(bytes.TrimSpace(body))
+		e.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	})
 }
 
 // longestWait bounds what a server may ask us to wait.
 const longestWait = time.Hour
 
-// limitedBody bounds a body: all of it, or each event of a stream that lives long.
+// limitedBody bounds a body that is read as a whole.
 type limitedBody struct {
 	io.ReadCloser
-	left, limit int
-	events      bool
-	blank       bool // at the beginning of a line
-	ex          *exchange
+	left int
+	ex   *exchange
 }
 
 // Read fails with errTooLarge once the limit is passed.
 func (l *limitedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
-	for _, b := range p[:n] {
-		l.left--
-		if l.events {
-			l.event(b)
-		}
-		if l.left < 0 {
-			l.ex.mu.Lock()
-			l.ex.tooLarge = true
-			l.ex.mu.Unlock()
-			return 0, errTooLarge
-		}
+	if l.left -= n; l.left < 0 {
+		l.ex.note(func() { l.ex.tooLarge = true })
+		return 0, errTooLarge
 	}
 	return n, err
 }
 
-// event gives an event that begins, after an empty line, the whole limit again.
-func (l *limitedBody) event(b byte) {
-	switch b {
-	case '\n':
-		if l.blank {
-			l.left = l.limit
-		}
-		l.blank = true
-	case '\r':
-	default:
-		l.blank = false
-	}
-}
-
-func isEventStream(contentType string) bool {
-	media, _, _ := mime.ParseMediaType(contentType)
-	return media == "text/event-stream"
-}
+const eventStream = "text/event-stream"
 
 // retryAfter reads the header, seconds or a date; 0 if it is absent, past or invalid.
 func retryAfter(value string, now time.Time) time.Duration {

@@ -70,7 +70,7 @@ func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (reply,
 		defer end()
 	}
 	done := make(chan outcome, 1)
-	go func() { f.runGuarded(run, in, m, done) }()
+	go f.runGuarded(run, in, m, done)
 	var o outcome
 	select {
 	case o = <-done:
@@ -153,13 +153,5 @@ func (s *Settings) checkFunctions(p *problems) {
 			p.add("function %q: there are two of this name; rename one", f.spec.Name)
 		}
 		seen[f.spec.Name] = true
-	}
-}
-
-// checkLocal checks a connection of transport local.
-func (c Connection) checkLocal(p *problems, at string) {
-	if c.URL != "" || len(c.Headers) > 0 || c.Command != "" || len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != "" ||
-		c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != "" {
-		p.add("%s: transport local is the worker's own functions; of the other settings only timeout and retry belong to it", at)
 	}
 }

@@ -311,10 +311,10 @@ func TestFunctionsThroughAConnection(t *testing.T) {
 	}
 	_, _, err = said(tools.Call(soon(t, time.Minute), contract.ToolInput{Connection: at, Name: "charge"}, Meta{}))
 	fails(t, err, contract.ClassTimeout, `connection "here": no answer within 1 s`)
-	if never := tools.RetryNeverOf(at, []string{"f", "charge", "nope"}); len(never) != 1 || never[0] != "charge" || tools.RetryNever(at) {
-		t.Errorf("never repeated: %v, all: %v", never, tools.RetryNever(at))
+	if never := tools.Rules(at, []string{"f", "charge", "nope"}).RetryNeverTools; len(never) != 1 || never[0] != "charge" || tools.Rules(at, nil).RetryNever {
+		t.Errorf("never repeated: %v, all: %v", never, tools.Rules(at, nil).RetryNever)
 	}
-	if !tools.RetryNever(plan.Connection{ID: "never"}) || len(tools.RetryNeverOf(plan.Connection{ID: "web", Kind: plan.ConnectionMCP}, []string{"charge"})) != 0 {
+	if !tools.Rules(plan.Connection{ID: "never"}, nil).RetryNever || len(tools.Rules(plan.Connection{ID: "web", Kind: plan.ConnectionMCP}, []string{"charge"}).RetryNeverTools) != 0 {
 		t.Error("retry: never does not follow the connection")
 	}
 	// The operator's word goes first.

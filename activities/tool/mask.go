@@ -64,11 +64,13 @@ func (s Settings) Known() []string {
 	var out []string
 	for _, c := range s.Connections {
 		c.eachValue(func(name, value string) { out = append(out, mask.Named(name, value)) })
-		out = append(out, proxyPassword(c), keyIn(c.KeyFile))
+		key, _ := pemOf(c.KeyFile) // an unreadable file has no secret
+		out = append(out, proxyPassword(c), string(key))
 	}
 	for _, secret := range s.Secrets {
 		if _, err := os.Stat(secret.Value); err == nil {
-			secret.Value = keyIn(secret.Value)
+			text, _ := os.ReadFile(secret.Value)
+			secret.Value = string(text)
 		}
 		out = append(out, secret.Value)
 	}
@@ -76,12 +78,6 @@ func (s Settings) Known() []string {
 		out = append(out, v.Value)
 	}
 	return out
-}
-
-// keyIn is the content of a PEM file, or a text that is PEM itself; "" if there is neither.
-func keyIn(file string) string {
-	raw, _ := pemOf(file) // an unreadable file has no secret
-	return string(raw)
 }
 
 // short truncates a server's text to what an error quotes.

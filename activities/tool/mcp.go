@@ -54,8 +54,6 @@ var transports = map[string]func(at *target) (*mcpTransport, error){
 	TransportStdio: newStdioTransport,
 }
 
-var transportNames = []string{TransportHTTP, TransportSSE, TransportStdio}
-
 // session is a session with an MCP server.
 type session struct {
 	at           *target

@@ -2,15 +2,18 @@ package tool
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 // rule is the policy for one URL that a flow or a run supplies.
@@ -82,8 +85,7 @@ func (r rule) checkName() *refused {
 		}
 		return &refused{host: r.host, reason: loopback + " name"}
 	}
-	ip, err := netip.ParseAddr(r.host)
-	if err == nil {
+	if ip, err := netip.ParseAddr(r.host); err == nil {
 		return r.checkAddr(ip)
 	}
 	if ip, ok := legacyIPv4(r.host); ok {
@@ -118,15 +120,21 @@ func (r rule) control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// ranges are not the public internet, besides those that netip itself knows.
-var ranges = map[string][]netip.Prefix{
-	"the cloud's metadata address": prefixes("169.254.169.254/32 168.63.129.16/32 100.100.100.200/32 fd00:ec2::254/128"),
-	"an unspecified address":       prefixes("0.0.0.0/8"),
+// ranges are not the public internet, by the reason that refusals give; the first one holds.
+var ranges = []struct {
+	reason string
+	list   []netip.Prefix
+}{
+	{"the cloud's metadata address", prefixes("169.254.169.254/32 168.63.129.16/32 100.100.100.200/32 fd00:ec2::254/128")},
+	{"an unspecified address", prefixes("0.0.0.0/8 ::/128")},
+	{loopback + " address", prefixes("127.0.0.0/8 ::1/128")},
 	// 64:ff9b:1::/48 is a network's own NAT64.
-	"a private address": prefixes("100.64.0.0/10 198.18.0.0/15 fec0::/10 64:ff9b:1::/48"),
+	{"a private address", prefixes("10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 198.18.0.0/15 fc00::/7 fec0::/10 64:ff9b:1::/48")},
+	{"a link-local address", prefixes("169.254.0.0/16 fe80::/10 224.0.0.0/24 ff02::/16")},
+	{"a multicast address", prefixes("224.0.0.0/4 ff00::/8")},
 	// 2001::/23 is Teredo and other protocols.
-	"a reserved address": prefixes("192.0.0.0/24 240.0.0.0/4 192.0.2.0/24 192.88.99.0/24 198.51.100.0/24 203.0.113.0/24 100::/64 " +
-		"2001::/23 2001:db8::/32 3fff::/20 5f00::/16"),
+	{"a reserved address", prefixes("192.0.0.0/24 240.0.0.0/4 192.0.2.0/24 192.88.99.0/24 198.51.100.0/24 203.0.113.0/24 100::/64 " +
+		"2001::/23 2001:db8::/32 3fff::/20 5f00::/16")},
 }
 
 func prefixes(list string) []netip.Prefix {
@@ -140,24 +148,10 @@ func prefixes(list string) []netip.Prefix {
 // special says what an address is if it is not one of the public internet.
 func special(ip netip.Addr) string {
 	ip = ip.Unmap().WithZone("")
-	for reason, list := range ranges { // disjoint, but for prefixes of one reason
-		if slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) }) {
-			return reason
+	for _, r := range ranges {
+		if slices.ContainsFunc(r.list, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+			return r.reason
 		}
-	}
-	switch {
-	case ip.IsLoopback():
-		return loopback + " address"
-	case ip.IsPrivate():
-		return "a private address"
-	case ip.IsLinkLocalUnicast(), ip.IsLinkLocalMulticast():
-		return "a link-local address"
-	case ip.IsUnspecified():
-		return "an unspecified address"
-	case ip.IsMulticast():
-		return "a multicast address"
-	case !ip.IsGlobalUnicast():
-		return "a reserved address"
 	}
 	if inner, ok := embedded(ip); ok {
 		return special(inner)
@@ -226,3 +220,60 @@ func Control(allowPrivate bool, allowHosts []string, address string) func(networ
 
 // Forbidden says why an address is not called.
 func (r *refused) Forbidden() string { return r.Error() }
+
+// Refused lists what the settings do not allow of a flow's command, and the settings that would. Arguments are not looked at.
+func (s *Settings) Refused(c Connection) (what, settings []string) {
+	add := func(text, setting, value string) {
+		what = append(what, text)
+		settings = append(settings, fmt.Sprintf("%s: [%q]", setting, value))
+	}
+	has := func(list []string, value string) bool {
+		return slices.Contains(list, value) || slices.Contains(list, "*")
+	}
+	if !has(s.AllowCommands, c.Command) {
+		add(fmt.Sprintf("the command %q started", c.Command), SettingAllowCommand, c.Command)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		if !has(s.AllowEnv, name) {
+			add(fmt.Sprintf("the variable %s set for the command %q", name, c.Command), SettingAllowEnv, name)
+		}
+	}
+	if c.Dir != "" && !slices.ContainsFunc(s.AllowDirs, func(dir string) bool { return isWithin(realPath(dir), realPath(c.Dir)) }) {
+		add(fmt.Sprintf("the command %q started in %q", c.Command, c.Dir), SettingAllowDirs, c.Dir)
+	}
+	return what, settings
+}
+
+// realPath is a path without links and dots, as far as it is there.
+func realPath(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	return filepath.Clean(path)
+}
+
+// isWithin reports whether a path is a folder or in it.
+func isWithin(folder, path string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// checkCommandAllowed asks whether the operator, or the worker's user, has allowed a flow's command.
+func (t *Tools) checkCommandAllowed(c plan.Connection) error {
+	conn := supplied(c)
+	if conn.Dir != "" && (!filepath.IsAbs(conn.Dir) || strings.ContainsRune(c.Command, filepath.Separator) && !filepath.IsAbs(c.Command)) {
+		return connectionFailure(fmt.Sprintf("connection %q: the flow wants the command %q started in %q", c.ID, c.Command, conn.Dir), "write absolute paths, or a command that is found in PATH")
+	}
+	what, settings := t.settings.Refused(conn)
+	if len(what) == 0 {
+		return nil
+	}
+	remedy := fmt.Sprintf("to allow it set in weft.yaml: %s, or configure %s.%s with the command", strings.Join(settings, " and "), SettingConnections, c.ID)
+	if own := t.settings.AllowCommand; own != nil {
+		if own(conn) {
+			return nil
+		}
+		remedy += "; on your own machine start the run with: starter -dev -allow-commands"
+	}
+	return connectionFailure(fmt.Sprintf("connection %q: the flow wants %s, which the operator has not allowed", c.ID, strings.Join(what, " and ")), remedy)
+}

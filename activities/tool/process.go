@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,13 +30,11 @@ const (
 // process is a command that serves MCP on its standard input and output. It belongs to the session, not to a
 // call.
 type process struct {
-	cmd     *exec.Cmd
-	in      *writeQueue
-	out     *lineReader
-	stderr  *tail
-	exited  chan struct{}
-	drained chan struct{} // closed once stderr is read to its end
-	state   error         // of Wait; after exited
+	cmd    *exec.Cmd
+	in     *writeQueue
+	out    *lineReader
+	stderr *tail
+	exited chan struct{}
 }
 
 // newStdioTransport starts the command of a target.
@@ -61,51 +59,47 @@ func newStdioTransport(at *target) (*mcpTransport, error) {
 }
 
 func startProcess(at *target, lost func()) (*process, error) {
-	env := environment(at)
-	path, err := lookUp(at.conn.Command, env["PATH"], at.conn.Dir)
+	path, err := lookUp(at.conn.Command, cmp.Or(at.conn.Env["PATH"], at.settings.BaseEnv["PATH"]), at.conn.Dir)
 	if err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(at.conn.Dir); at.conn.Dir != "" && (err != nil || !info.IsDir()) {
 		return nil, fmt.Errorf("its working directory %q is not a directory", at.conn.Dir)
 	}
-	pipes, err := openPipes()
+	p := &process{exited: make(chan struct{}), stderr: &tail{}}
+	p.cmd = &exec.Cmd{
+		Path: path, Args: append([]string{at.conn.Command}, at.conn.Args...), Env: environment(at.settings.BaseEnv, at.conn.Env),
+		Dir: cmp.Or(at.conn.Dir, os.TempDir()), Stderr: p.stderr,
+		WaitDelay: lossGrace, // what the command has started may hold its standard error open
+	}
+	setProcessGroup(p.cmd)
+	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{exited: make(chan struct{}), drained: make(chan struct{}), stderr: &tail{}}
-	p.cmd = &exec.Cmd{
-		Path: path, Args: append([]string{at.conn.Command}, at.conn.Args...), Env: assignments(env), Dir: at.conn.Dir,
-		// Files, not writers: Wait must not wait for what the command has started.
-		Stdin: pipes.inR, Stdout: pipes.outW, Stderr: pipes.errW,
-	}
-	if p.cmd.Dir == "" {
-		p.cmd.Dir = os.TempDir()
-	}
-	setProcessGroup(p.cmd)
-	if err := p.cmd.Start(); err != nil {
-		pipes.close()
+	out, theirs, err := os.Pipe() // a StdoutPipe would be closed unread when the command ends
+	if err != nil {
 		return nil, err
 	}
-	pipes.closeTheirs()
-	p.in = newWriteQueue(pipes.inW, at.settings.MaxMessageBytes)
-	p.out = newLineReader(pipes.outR, at.settings.MaxMessageBytes, lost)
-	go func() {
-		defer close(p.drained)
-		p.stderr.drain(pipes.errR)
-	}()
-	go p.reap(pipes)
+	p.cmd.Stdout = theirs
+	err = p.cmd.Start()
+	theirs.Close()
+	if err != nil {
+		out.Close()
+		return nil, err
+	}
+	p.in = newWriteQueue(in, at.settings.MaxMessageBytes)
+	p.out = newLineReader(out, at.settings.MaxMessageBytes, lost)
+	go p.reap(out)
 	return p, nil
 }
 
 // reap waits for the command and ends what it leaves behind.
-func (p *process) reap(pipes *pipes) {
-	p.state = p.cmd.Wait()
+func (p *process) reap(out *os.File) {
+	_ = p.cmd.Wait() // ProcessState has the outcome
 	signalGroup(p.cmd, true)
-	// What left the group may still hold the pipes: read what is there, then stop.
-	soon := time.Now().Add(lossGrace)
-	_ = pipes.outR.SetReadDeadline(soon)
-	_ = pipes.errR.SetReadDeadline(soon)
+	// What left the group may still hold the output: read what is there, then stop.
+	_ = out.SetReadDeadline(time.Now().Add(lossGrace))
 	p.in.Close()
 	close(p.exited)
 }
@@ -136,21 +130,17 @@ func (p *process) explain(at *target, err error) error {
 	if errors.Is(err, errBacklog) {
 		return at.failure(contract.ClassUnavailable, errBacklog.Error(), "")
 	}
-	if p.out.tooLong() {
+	if p.out.over.Load() {
 		return errTooLarge
 	}
 	text := "the command closed its output"
 	select {
 	case <-p.exited:
 		text = "the command ended"
-		if p.state != nil {
-			text += " with " + p.state.Error()
+		if !p.cmd.ProcessState.Success() {
+			text += " with " + p.cmd.ProcessState.String()
 		}
-		select {
-		case <-p.drained:
-		case <-time.After(2 * lossGrace):
-		}
-	case <-time.After(2 * lossGrace):
+	case <-time.After(3 * lossGrace):
 	}
 	if output := p.stderr.String(); output != "" {
 		text += "; its last output: " + output
@@ -158,19 +148,15 @@ func (p *process) explain(at *target, err error) error {
 	return at.failure(contract.ClassUnavailable, text, "")
 }
 
-// environment is all that a command gets: PATH and HOME of the worker, and its connection's variables.
-func environment(at *target) map[string]string {
-	env := maps.Clone(at.settings.BaseEnv)
-	maps.Copy(env, at.conn.Env)
-	return env
-}
-
-func assignments(env map[string]string) []string {
+// environment is all that a command gets: PATH and HOME of the worker, and its own variables.
+func environment(base, own map[string]string) []string {
+	env := maps.Clone(base)
+	maps.Copy(env, own)
 	var out []string
 	for name, value := range env {
 		out = append(out, name+"="+value)
 	}
-	sort.Strings(out)
+	slices.Sort(out)
 	return out
 }
 
@@ -192,34 +178,6 @@ func lookUp(command, path, dir string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("not found in PATH %q", path)
-}
-
-// pipes connect a command; the second letter says which end.
-type pipes struct{ inR, inW, outR, outW, errR, errW *os.File }
-
-func openPipes() (*pipes, error) {
-	p := &pipes{}
-	for _, ends := range [][2]**os.File{{&p.inR, &p.inW}, {&p.outR, &p.outW}, {&p.errR, &p.errW}} {
-		r, w, err := os.Pipe()
-		if err != nil {
-			p.close()
-			return nil, err
-		}
-		*ends[0], *ends[1] = r, w
-	}
-	return p, nil
-}
-
-func (p *pipes) closeTheirs() { closeAll(p.inR, p.outW, p.errW) }
-
-func (p *pipes) close() { closeAll(p.inR, p.inW, p.outR, p.outW, p.errR, p.errW) }
-
-func closeAll(files ...*os.File) {
-	for _, f := range files {
-		if f != nil {
-			f.Close()
-		}
-	}
 }
 
 // tail keeps the end of a command's standard error, which must be drained.
@@ -246,18 +204,6 @@ func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.end)
-}
-
-func (t *tail) drain(r *os.File) {
-	defer r.Close()
-	buf := make([]byte, 4<<10)
-	for {
-		n, err := r.Read(buf)
-		_, _ = t.Write(buf[:n]) // never fails
-		if err != nil {
-			return
-		}
-	}
 }
 
 // String is the end of the output, in one line, at most as long as an error may be.

@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -32,8 +28,6 @@ const (
 	timeoutCode = 124
 	// maxStderr bounds what is kept of a program's standard error: its end.
 	maxStderr = 64 << 10
-	// maxSetting bounds script.json and agent.json.
-	maxSetting = 1 << 20
 	// keyVariable is the variable with the idempotency key of a program's run.
 	keyVariable = "WEFT_IDEMPOTENCY_KEY"
 	// uv runs scripts that are not executable, as the dialect's framework does.
@@ -59,9 +53,7 @@ func (t *Tools) Run(ctx context.Context, p *plan.Program, key string) (*contract
 	last := &tail{most: maxStderr}
 	cmd := exec.CommandContext(run, words[0])
 	cmd.Args, cmd.Dir, cmd.Stdout, cmd.Stderr = append(words, p.Args...), dir, out, last
-	env := maps.Clone(t.settings.BaseEnv)
-	env[keyVariable] = key
-	cmd.Env = assignments(env)
+	cmd.Env = environment(t.settings.BaseEnv, map[string]string{keyVariable: key})
 	setProcessGroup(cmd)
 	cmd.Cancel = func() error { signalGroup(cmd, false); return nil }
 	cmd.WaitDelay = exitGrace
@@ -176,7 +168,7 @@ func (t *Tools) commandLine(root *os.Root, p *plan.Program, dir string) ([]strin
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, deniedFailure(fmt.Sprintf("the script's file %s cannot be read in the trusted folder %q", file, dir), "write the file, or correct script_file")
 	}
-	if sum, err := hashOf(root, file); p.SHA != "" && (err != nil || sum != p.SHA) {
+	if text, err := root.ReadFile(file); p.SHA != "" && (err != nil || contract.SHA(text) != p.SHA) {
 		return nil, deniedFailure(fmt.Sprintf("the script's file %s in the trusted folder %q has changed since the run was started", file, dir), "start a new run")
 	}
 	full := filepath.Join(dir, filepath.FromSlash(file))
@@ -192,34 +184,17 @@ func (t *Tools) commandLine(root *os.Root, p *plan.Program, dir string) ([]strin
 
 // readSetting reads a small JSON file.
 func readSetting(root *os.Root, name string, into any) error {
-	f, err := root.Open(name)
+	raw, err := root.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fs.ErrNotExist
 	}
 	if err == nil {
-		defer f.Close()
-		var raw []byte
-		if raw, err = io.ReadAll(io.LimitReader(f, maxSetting)); err == nil {
-			err = json.Unmarshal(raw, into)
-		}
+		err = json.Unmarshal(raw, into)
 	}
 	if err != nil {
 		return deniedFailure(fmt.Sprintf("read %s in the trusted folder %q: %v", name, root.Name(), withoutPath(err)), "correct the file")
 	}
 	return nil
-}
-
-func hashOf(root *os.Root, name string) (string, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // withoutPath drops what a message names anyway.

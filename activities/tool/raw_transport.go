@@ -19,7 +19,7 @@ type rawTransport struct {
 	transport.BidirectionalInterface
 }
 
-// rawHTTPTransport is a tap on a transport that sends the protocol's version in a header.
+// rawHTTPTransport is a rawTransport on a transport that sends the protocol's version in a header.
 type rawHTTPTransport struct {
 	rawTransport
 	http    transport.HTTPConnection
@@ -32,7 +32,7 @@ func (t *rawHTTPTransport) SetProtocolVersion(v string) {
 	t.http.SetProtocolVersion(v)
 }
 
-// SendRequest sends a request as [tap.SendRequest] does. In the newest protocol the end
+// SendRequest sends a request and keeps its answer. In the newest protocol the end
 // of the request cancels it at the server; before, a notification does.
 func (t *rawHTTPTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	resp, err := sendRaw(ctx, t.http, req)
@@ -42,12 +42,12 @@ func (t *rawHTTPTransport) SendRequest(ctx context.Context, req transport.JSONRP
 	return resp, err
 }
 
-// rawSSETransport is an httpTap on a transport without requests from the server.
+// rawSSETransport is a rawHTTPTransport on a transport without requests from the server.
 type rawSSETransport struct {
 	transport.HTTPConnection
 }
 
-// SendRequest sends a request as [tap.SendRequest] does.
+// SendRequest sends a request as [rawTransport.SendRequest] does.
 func (t rawSSETransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	resp, err := sendRaw(ctx, t.HTTPConnection, req)
 	notifyCancelled(ctx, t.HTTPConnection, req)

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,9 +18,6 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 )
-
-// TransportRequest is HTTP requests as a flow writes them. No setting names it.
-const TransportRequest = "request"
 
 // requests calls one server. What is sent is in each call.
 type requests struct{ httpServer }
@@ -44,8 +42,7 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	if err != nil {
 		return reply{}, err
 	}
-	ex := &exchange{}
-	req, problem := build(withExchange(ctx, ex), r.at.conn.URL, &in.Connection.Requests[k], args)
+	req, problem := build(ctx, r.at.conn.URL, &in.Connection.Requests[k], args)
 	if problem != "" {
 		return reply{text: problem, isError: true}, nil
 	}
@@ -56,12 +53,12 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	if err != nil {
 		return reply{}, err
 	}
-	return replyOf(resp, ex, in.Connection.Retry)
+	return replyOf(resp, in.Connection.Retry)
 }
 
 // replyOf turns a response into a result, an error for whoever gave the arguments, or a failure.
-func replyOf(resp response, ex *exchange, retry *plan.Retry) (reply, error) {
-	failed := &statusError{status: resp.status, retryAfter: ex.retryAfter, body: ex.body}
+func replyOf(resp response, retry *plan.Retry) (reply, error) {
+	failed := resp.failed()
 	failed.transient = resp.status == http.StatusConflict || retry != nil && slices.Contains(retry.Statuses, resp.status)
 	switch s := resp.status; {
 	case s < 300:
@@ -211,4 +208,59 @@ func fillValue(v value.Value, args value.Value) value.Value {
 		out.Members = append(out.Members, value.Member{Key: fill(m.Key, args, unescaped), Value: fillValue(m.Value, args)})
 	}
 	return out
+}
+
+// hasAddressTemplate reports whether the arguments of a call choose the server of a request.
+func hasAddressTemplate(c plan.Connection) bool {
+	return c.Kind == plan.ConnectionHTTP && strings.Contains(c.URL, "{{")
+}
+
+// hostValue is what may stand for a part of a server's name.
+var hostValue = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
+
+// fillAddress fills the placeholders in the address of a request's server, so that rules and secrets apply to the
+// address that is called. A leading placeholder takes an address with a path, any other a part of a host name.
+// The text is what is wrong with the arguments.
+func fillAddress(in contract.ToolInput) (contract.ToolInput, string) {
+	c := in.Connection
+	args, err := value.Parse(in.Arguments)
+	if err != nil {
+		return in, "the arguments are no JSON"
+	}
+	problem := ""
+	filled := slot.ReplaceAllStringFunc(c.URL, func(m string) string {
+		name := slot.FindStringSubmatch(m)[1]
+		v, ok := args.Get(name)
+		text := v.Spaced()
+		switch {
+		case !ok || text == "":
+			problem = "the address has no value for " + name
+		case strings.HasPrefix(c.URL, m) && !strings.HasPrefix(c.URL[len(m):], "://"):
+			if urlProblem(text) != "" || strings.ContainsAny(text, "?#{}") {
+				problem = "the value of " + name + " " + cmp.Or(urlProblem(text), "has more than a server and a path")
+			}
+			text = strings.TrimRight(text, "/")
+		case !hostValue.MatchString(text):
+			problem = "the value of " + name + " is no part of a server's name"
+		}
+		return text
+	})
+	if problem != "" {
+		return in, problem
+	}
+	if wrong := urlProblem(filled); wrong != "" {
+		return in, "the arguments make an address that " + wrong
+	}
+	u, err := url.Parse(filled)
+	if err != nil {
+		return in, "the arguments make no address"
+	}
+	base := strings.TrimRight(u.EscapedPath(), "/")
+	c.URL = u.Scheme + "://" + u.Host
+	c.Requests = slices.Clone(c.Requests)
+	for i := range c.Requests {
+		c.Requests[i].Path = base + c.Requests[i].Path
+	}
+	in.Connection = c
+	return in, ""
 }

@@ -19,6 +19,7 @@ import (
 type target struct {
 	// id is the connection's, or its URL; empty for functions that are bound by name.
 	id   string
+	kind string // a key of kinds
 	conn Connection
 	// restricted: the URL is a flow's or a run's, and subject to the policy.
 	restricted bool
@@ -38,10 +39,9 @@ type target struct {
 //
 // It fails with a *[contract.Failure] of class connection.
 func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, error) {
-	if c.Kind != "" {
-		if _, ok := Kinds[c.Kind]; !ok {
-			return c, connectionFailure(fmt.Sprintf("connection %q is of kind %q, which has no tools", c.ID, c.Kind), "use kind "+kindNames())
-		}
+	if _, ok := kinds[c.Kind]; !ok && c.Kind != "" {
+		return c, connectionFailure(fmt.Sprintf("connection %q is of kind %q, which has no tools", c.ID, c.Kind),
+			"use kind "+strings.Join(slices.Sorted(maps.Keys(kinds)), " or "))
 	}
 	if hasAddressTemplate(c) {
 		return c, nil // by the arguments of each call
@@ -151,7 +151,12 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 
 // isConfigured reports whether a URL is that of one of the operator's connections.
 func (t *Tools) isConfigured(raw string) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(t.settings.Connections)), func(c Connection) bool { return c.URL == raw })
+	for _, c := range t.settings.Connections {
+		if c.URL == raw {
+			return true
+		}
+	}
+	return false
 }
 
 // locate resolves a connection to what is dialled.
@@ -160,17 +165,15 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := &target{id: c.ID, settings: &t.settings}
+	own := t.settings.Connections[c.ID]
+	at := &target{id: c.ID, kind: c.Kind, settings: &t.settings}
 	switch {
 	case c.Kind == plan.ConnectionLocal && c.ID == "":
 		at.conn = Connection{Transport: TransportLocal}.withDefaults()
 	case c.Kind == plan.ConnectionActivity:
-		at.id, at.conn = toolName, Connection{Transport: transportActivity}.withDefaults()
-	case c.Kind == plan.ConnectionA2A && t.settings.Connections[c.ID].URL == c.URL:
-		at.conn = t.settings.Connections[c.ID]
-		at.conn.Transport = TransportA2A
-	case c.URL == "" && c.Command == "":
-		at.conn = t.settings.Connections[c.ID]
+		at.id, at.conn = toolName, own.withDefaults()
+	case c.URL == "" && c.Command == "", c.Kind == plan.ConnectionA2A && own.URL == c.URL:
+		at.conn = own
 	default:
 		at.conn, at.supplied = supplied(c), true
 		if err := t.addSecrets(&c, &at.conn); err != nil {
@@ -178,12 +181,6 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		}
 		if err := t.fill(c, &at.conn); err != nil {
 			return nil, err
-		}
-		switch c.Kind {
-		case plan.ConnectionHTTP:
-			at.conn.Transport = TransportRequest
-		case plan.ConnectionA2A:
-			at.conn.Transport = TransportA2A
 		}
 		at.restricted, at.id = !t.isConfigured(c.URL), cmp.Or(at.id, redactURL(c.URL))
 	}
@@ -198,10 +195,10 @@ func (t *target) identity() (string, error) {
 	conn := t.conn
 	conn.TimeoutSeconds, conn.Retry = 0, ""
 	id := ""
-	if conn.Transport == TransportStdio || conn.Transport == TransportLocal {
+	if conn.Transport == TransportStdio || conn.Transport == TransportLocal || t.kind == plan.ConnectionActivity {
 		id = t.id
 	}
-	b, err := json.Marshal([]any{id, t.restricted, conn})
+	b, err := json.Marshal([]any{id, t.kind, t.restricted, conn})
 	if err != nil {
 		return "", fmt.Errorf("encode connection %q: %w", t.id, err)
 	}
@@ -230,17 +227,10 @@ func (t *target) malformed(format string, args ...any) *contract.Failure {
 	return t.failure(contract.ClassBadRequest, fmt.Sprintf(format, args...), "report it to the server's author")
 }
 
-// kind is the kind that a connection's transport belongs to, a key of [Kinds].
+// kind is the kind of one of the worker's connections.
 func (c Connection) kind() string {
-	switch c.Transport {
-	case TransportLocal:
+	if c.Transport == TransportLocal {
 		return plan.ConnectionLocal
-	case TransportRequest:
-		return plan.ConnectionHTTP
-	case TransportA2A:
-		return plan.ConnectionA2A
-	case transportActivity:
-		return plan.ConnectionActivity
 	}
 	return plan.ConnectionMCP
 }

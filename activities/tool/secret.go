@@ -16,10 +16,9 @@ import (
 // SettingSecrets is the section of weft.yaml that [Settings.Secrets] come from.
 const SettingSecrets = "secrets"
 
-// Secret returns a secret that a flow names, for use at an address. Its error is a *[contract.Failure] of
-// class connection with the setting that allows it.
+// Secret is a value that flows may have sent to some hosts, without ever seeing it.
 type Secret struct {
-	// Value is the secret. For a certificate or a key it is PEM, or the path of a file of it.
+	// Value is the secret; empty: it is not set. For a certificate or a key it is PEM, or the path of a file of it.
 	Value string
 	// Hosts are hosts, or host:port, that it may be sent to: a flow is untrusted.
 	Hosts []string
@@ -29,11 +28,7 @@ func (s Secret) check(p *problems, at string) {
 	if s.Value == "" {
 		p.add("%s.value: is empty; write ${NAME}, a variable of the environment or, as NAME_FILE, of a file", at)
 	}
-	for _, h := range s.Hosts {
-		if h == "" || strings.ContainsAny(h, "/@ *") {
-			p.add("%s.hosts: %q is not a host; write it as example.com or example.com:8080", at, h)
-		}
-	}
+	p.hosts(at+".hosts", s.Hosts)
 }
 
 // Secret gives a secret that a flow names, for use at an address. Its error is a
@@ -99,23 +94,12 @@ func (t *Tools) addSecrets(c *plan.Connection, out *Connection) error {
 	if c.TLS == nil {
 		return problem
 	}
-	for _, part := range []struct {
-		ref string
-		to  *string
-	}{{c.TLS.CA, &out.CAFile}, {c.TLS.Cert, &out.CertFile}, {c.TLS.Key, &out.KeyFile}} {
-		if part.ref != "" {
-			*part.to = get(part.ref)
+	for i, ref := range []string{c.TLS.CA, c.TLS.Cert, c.TLS.Key} {
+		if ref != "" {
+			*[]*string{&out.CAFile, &out.CertFile, &out.KeyFile}[i] = get(ref)
 		}
 	}
 	return problem
-}
-
-// Variable is a value that flows may have sent in headers, without ever seeing it.
-type Variable struct {
-	// Value is the secret; empty: it is not set.
-	Value string
-	// Hosts are those to which it may go: host or host:port.
-	Hosts []string
 }
 
 // variable finds the references of [plan.Header.Secret].
@@ -123,13 +107,10 @@ var variable = regexp.MustCompile(`\$\{env\.([^}]+)\}`)
 
 // fill replaces the worker's variables in headers, where they may be sent to the server's host.
 func (t *Tools) fill(c plan.Connection, to *Connection) error {
+	u := newRule(&t.settings, c.URL).at
 	for _, h := range c.Headers {
 		if !h.Secret {
 			continue
-		}
-		u, err := url.Parse(c.URL)
-		if err != nil {
-			return connectionFailure(fmt.Sprintf("connection %q: the url is not a URL", c.ID), "correct the url of the connection")
 		}
 		var failed error
 		value := variable.ReplaceAllStringFunc(h.Value, func(ref string) string {

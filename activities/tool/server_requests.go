@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,17 +26,20 @@ type serverRequest struct {
 // maxServerRequests is how many may wait for their answers; more are dropped.
 const maxServerRequests = 16
 
-// events is an event stream without the events that are taken.
+// events is an event stream whose events are bounded, without those that are taken.
 type events struct {
 	io.ReadCloser
-	r    *bufio.Reader
-	rest []byte // of the event that is being handed out
-	err  error  // how the stream ended
-	take func(event []byte) bool
+	r     *bufio.Reader
+	limit int
+	ex    *exchange
+	rest  []byte // of the event that is being handed out
+	err   error  // how the stream ended
+	take  func(event []byte) bool
 }
 
-func newEvents(body io.ReadCloser, take func(event []byte) bool) *events {
-	return &events{ReadCloser: body, r: bufio.NewReader(body), take: take}
+// newEvents bounds each event of a body. An event for which take, which may be nil, returns true is left out.
+func newEvents(body io.ReadCloser, limit int, ex *exchange, take func(event []byte) bool) *events {
+	return &events{ReadCloser: body, r: bufio.NewReader(body), limit: limit, ex: ex, take: take}
 }
 
 // Read hands out whole events.
@@ -44,7 +48,7 @@ func (a *events) Read(p []byte) (int, error) {
 		if a.err != nil {
 			return 0, a.err
 		}
-		if a.rest, a.err = a.event(); a.take(a.rest) {
+		if a.rest, a.err = a.event(); a.take != nil && a.take(a.rest) {
 			a.rest = nil
 		}
 	}
@@ -56,12 +60,20 @@ func (a *events) Read(p []byte) (int, error) {
 // event reads up to the empty line behind an event, or to the end of the stream.
 func (a *events) event() ([]byte, error) {
 	var event []byte
+	line := 0 // where the last one begins
 	for {
-		line, err := a.r.ReadBytes('\n')
-		event = append(event, line...)
-		if err != nil || len(bytes.TrimRight(line, "\r\n")) == 0 {
+		part, err := a.r.ReadSlice('\n')
+		event = append(event, part...)
+		switch {
+		case len(event) > a.limit:
+			a.ex.note(func() { a.ex.tooLarge = true })
+			return nil, errTooLarge
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil || len(bytes.TrimRight(event[line:], "\r\n")) == 0:
 			return event, err
 		}
+		line = len(event)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestServerAsksOverSSE(t *testing.T) {
 func TestQuestionsInAStream(t *testing.T) {
 	stream := strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n", 3*maxServerRequests) + ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\n"
 	var got []serverRequest
-	out, err := io.ReadAll(newEvents(io.NopCloser(strings.NewReader(stream+"data: cut")), func(event []byte) bool {
+	out, err := io.ReadAll(newEvents(io.NopCloser(strings.NewReader(stream+"data: cut")), 1000, &exchange{}, func(event []byte) bool {
 		q, ok := parseServerRequest(event)
 		if ok {
 			got = append(got, q)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -72,7 +73,7 @@ type Settings struct {
 	// folders in and below which it may start them.
 	AllowEnv, AllowDirs []string
 	// Variables are the values that flows may send as ${env.NAME} in headers, by name.
-	Variables map[string]Variable
+	Variables map[string]Secret
 	// Trusted are the folders, by absolute paths, whose programs may be run.
 	Trusted []string
 	// AllowCommand, if set, reports whether the worker's user has allowed exactly this command. It is called
@@ -171,6 +172,15 @@ type problems []string
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
+// hosts checks a list of hosts, or host:port.
+func (p *problems) hosts(setting string, list []string) {
+	for _, h := range list {
+		if h == "" || strings.ContainsAny(h, "/@ *") {
+			p.add("%s: %q is not a host; write it as example.com or example.com:8080", setting, h)
+		}
+	}
+}
+
 // check returns one failure that lists everything wrong with the settings, sorted.
 func (s Settings) check() error {
 	var p problems
@@ -205,11 +215,7 @@ func (s Settings) check() error {
 
 // checkAllowed looks at what the operator allows.
 func (s Settings) checkAllowed(p *problems) {
-	for _, h := range s.AllowHosts {
-		if h == "" || strings.ContainsAny(h, "/@ *") {
-			p.add("%s: %q is not a host; write it as example.com or example.com:8080", SettingAllowHosts, h)
-		}
-	}
+	p.hosts(SettingAllowHosts, s.AllowHosts)
 	for _, c := range s.AllowCommands {
 		if strings.TrimSpace(c) == "" {
 			p.add("%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)
@@ -239,14 +245,24 @@ func (c Connection) check(p *problems, at string) {
 	case TransportStdio:
 		c.checkCommand(p, at)
 	case TransportLocal:
-		c.checkLocal(p, at)
+		if c.hasAddress() || c.hasCommand() {
+			p.add("%s: transport local is the worker's own functions; of the other settings only timeout and retry belong to it", at)
+		}
 	default:
 		p.add("%s.transport: %q is not a transport; use http, sse, stdio or local", at, c.Transport)
 	}
 }
 
+func (c Connection) hasAddress() bool {
+	return c.URL != "" || len(c.Headers) > 0 || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != ""
+}
+
+func (c Connection) hasCommand() bool {
+	return c.Command != "" || len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != ""
+}
+
 func (c Connection) checkURL(p *problems, at string) {
-	if c.Command != "" || len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != "" {
+	if c.hasCommand() {
 		p.add("%s: command, args, env and dir belong to transport stdio, not to %s", at, c.Transport)
 	}
 	if problem := urlProblem(c.URL); problem != "" {
@@ -271,7 +287,7 @@ func (c Connection) checkCommand(p *problems, at string) {
 	if c.Command == "" {
 		p.add("%s.command: is empty; transport stdio starts a command", at)
 	}
-	if c.URL != "" || len(c.Headers) > 0 || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != "" {
+	if c.hasAddress() {
 		p.add("%s: url, headers, certificates and proxy belong to transport http or sse, not to stdio", at)
 	}
 	for name, value := range c.Env {
@@ -326,4 +342,46 @@ func headerProblem(name, value string) string {
 // known lists the ids of the connections, for messages.
 func (s Settings) known() string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.Connections)), ", "), "none")
+}
+
+// confirm reports whether calls of a tool need a person's approval, and for how many seconds to wait; 0 means
+// no limit. A rule with never wins, then the shortest limit.
+func (t *Tools) confirm(connection, name string) (limit plan.Seconds, need bool) {
+	for _, r := range t.settings.Confirm {
+		if !matches(r.Tools, name) || len(r.Connections) > 0 && !matches(r.Connections, connection) {
+			continue
+		}
+		if r.Never {
+			return 0, false
+		}
+		if need = true; r.Timeout > 0 && (limit == 0 || r.Timeout < limit) {
+			limit = r.Timeout
+		}
+	}
+	return limit, need
+}
+
+func matches(patterns []string, s string) bool {
+	// A * would stop at a slash: a rule for all tools must match files/delete.
+	plain := strings.NewReplacer("/", "\x00")
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(plain.Replace(p), plain.Replace(s))
+		return ok && err == nil
+	})
+}
+
+func (r ConfirmRule) check(p *problems, at string) {
+	if len(r.Tools) == 0 {
+		p.add("%s.tools: is empty; name tools, or \"*\" for all", at)
+	}
+	for field, patterns := range map[string][]string{"tools": r.Tools, "connections": r.Connections} {
+		for _, pattern := range patterns {
+			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+				p.add("%s.%s: %q is not a pattern; write names, with * for any letters", at, field, pattern)
+			}
+		}
+	}
+	if r.Never && r.Timeout > 0 {
+		p.add("%s: never and timeout exclude each other", at)
+	}
 }

@@ -3,6 +3,7 @@ package tool
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,97 +21,77 @@ var (
 // writeQueue queues messages to a command, because the library writes under a lock without a context: a command
 // that does not read would block every call.
 type writeQueue struct {
-	file  *os.File
-	limit int
-	done  chan struct{}
-
-	mu     sync.Mutex
-	wake   *sync.Cond
-	queue  [][]byte
-	size   int
-	closed bool
+	file     io.WriteCloser
+	limit    int64
+	size     atomic.Int64 // of what waits
+	messages chan []byte
+	life     context.Context
+	end      context.CancelFunc
 }
 
-func newWriteQueue(file *os.File, limit int) *writeQueue {
-	o := &writeQueue{file: file, limit: limit, done: make(chan struct{})}
-	o.wake = sync.NewCond(&o.mu)
-	go o.pump()
-	return o
+// maxQueued bounds how many messages wait, however short.
+const maxQueued = 10_000
+
+func newWriteQueue(file io.WriteCloser, limit int) *writeQueue {
+	q := &writeQueue{file: file, limit: int64(limit), messages: make(chan []byte, maxQueued)}
+	q.life, q.end = context.WithCancel(context.Background())
+	go q.pump()
+	return q
 }
 
 // Write queues a message. It fails when the command is gone, or lets too much wait.
-func (o *writeQueue) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
+func (q *writeQueue) Write(p []byte) (int, error) {
+	if q.life.Err() != nil {
 		return 0, errEnded
 	}
-	if o.size > 0 && o.size+len(p) > o.limit {
-		return 0, errBacklog
+	n := int64(len(p))
+	if size := q.size.Add(n); size == n || size <= q.limit {
+		select {
+		case q.messages <- bytes.Clone(p):
+			return len(p), nil
+		default:
+		}
 	}
-	o.queue = append(o.queue, bytes.Clone(p))
-	o.size += len(p)
-	o.wake.Signal()
-	return len(p), nil
+	q.size.Add(-n)
+	return 0, errBacklog
 }
 
 // Close closes the command's input. What still waits is lost.
-func (o *writeQueue) Close() error {
-	o.mu.Lock()
-	if o.closed {
-		o.mu.Unlock()
-		return nil
-	}
-	o.closed = true
-	o.wake.Signal()
-	o.mu.Unlock()
-	err := o.file.Close()
-	<-o.done
-	return err
+func (q *writeQueue) Close() error {
+	q.end()
+	_ = q.file.Close() // it may be closed already
+	return nil
 }
 
-func (o *writeQueue) pump() {
-	defer close(o.done)
+func (q *writeQueue) pump() {
 	for {
-		o.mu.Lock()
-		for len(o.queue) == 0 && !o.closed {
-			o.wake.Wait()
-		}
-		if o.closed {
-			o.mu.Unlock()
+		select {
+		case <-q.life.Done():
 			return
+		case message := <-q.messages:
+			_, _ = q.file.Write(message) // it fails when the command is gone, which others notice
+			q.size.Add(-int64(len(message)))
 		}
-		message := o.queue[0]
-		o.queue = o.queue[1:]
-		o.mu.Unlock()
-		_, err := o.file.Write(message)
-		o.mu.Lock()
-		o.size -= len(message)
-		if err != nil {
-			o.queue, o.size = nil, 0
-		}
-		o.mu.Unlock()
 	}
 }
 
 // lineReader reads a command's messages, one per line. A message that is too long is replaced by an error for its
 // call.
 type lineReader struct {
-	file  *os.File
-	r     *bufio.Reader
-	limit int
-	rest  []byte // of the line that is being handed out
-	lost  func()
-	once  sync.Once
-	over  atomic.Bool
+	r      *bufio.Reader
+	limit  int
+	rest   []byte      // of the line that is being handed out
+	finish func()      // ends the session and closes the file
+	over   atomic.Bool // the session ended because of a message that was too long
 }
 
 func newLineReader(file *os.File, limit int, lost func()) *lineReader {
-	return &lineReader{file: file, r: bufio.NewReaderSize(file, 64<<10), limit: limit, lost: lost}
+	finish := sync.OnceFunc(func() {
+		lost()
+		file.Close()
+	})
+	return &lineReader{r: bufio.NewReaderSize(file, 64<<10), limit: limit, finish: finish}
 }
-
-// tooLong reports whether the session ended because of a message that was too long.
-func (l *lineReader) tooLong() bool { return l.over.Load() }
 
 // Read hands out whole lines. Every end is io.EOF: the library logs others.
 func (l *lineReader) Read(p []byte) (int, error) {
@@ -127,49 +108,23 @@ func (l *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// finish ends the session and closes the file.
-func (l *lineReader) finish() {
-	l.once.Do(func() {
-		l.lost()
-		l.file.Close()
-	})
-}
-
 // line reads the next line, or what stands for it.
 func (l *lineReader) line() ([]byte, error) {
 	var line []byte
+	long := false
 	for {
 		part, err := l.r.ReadSlice('\n')
+		long = long || len(line)+len(part) > l.limit
+		line = append(line, part[:min(len(part), l.limit-len(line))]...)
 		switch {
-		case len(line)+len(part) <= l.limit:
-			line = append(line, part...)
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil && (long || len(line) == 0):
+			l.over.Store(long)
+			return nil, err
+		case long:
+			return l.errorLine(line)
 		default:
-			head := append(line, part[:max(l.limit-len(line), 0)]...)
-			if errors.Is(err, bufio.ErrBufferFull) {
-				return l.skip(head)
-			}
-			if err == nil {
-				return l.errorLine(head)
-			}
-		}
-		if err == nil || !errors.Is(err, bufio.ErrBufferFull) && len(line) > 0 {
 			return line, nil
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, err
-		}
-	}
-}
-
-// skip reads to the end of a line that is too long.
-func (l *lineReader) skip(head []byte) ([]byte, error) {
-	for {
-		switch _, err := l.r.ReadSlice('\n'); {
-		case err == nil:
-			return l.errorLine(head)
-		case !errors.Is(err, bufio.ErrBufferFull):
-			l.over.Store(true)
-			return nil, err
 		}
 	}
 }

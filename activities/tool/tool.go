@@ -8,7 +8,7 @@
 // The package never retries a call that a server may have executed, never reads the environment, never follows
 // a redirect, and never writes a credential into an error.
 //
-// Start at [Open], then [Tools.Call]; a new kind of connection is a row of [Kinds]. For functions of your own
+// Start at [Open], then [Tools.Call]; a new kind of connection is a row of kinds. For functions of your own
 // start at [Func].
 package tool
 
@@ -166,24 +166,26 @@ func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, *e
 	return err
 }
 
-// RetryNever reports whether the operator forbids to repeat calls of a connection: connections.<id>.retry is
-// never.
-func (t *Tools) RetryNever(c plan.Connection) bool {
-	return c.ID != "" && t.settings.Connections[c.ID].Retry == retryNever
-}
-
-// RetryNeverOf lists the tools of a resolved connection that forbid to repeat calls themselves.
-func (t *Tools) RetryNeverOf(c plan.Connection, names []string) []string {
-	var never []string
+// Rules are what the operator, and functions themselves, say of calls of the named tools of a resolved connection. A nil
+// Tools has none.
+func (t *Tools) Rules(c plan.Connection, names []string) contract.CallRules {
+	var out contract.CallRules
+	if t == nil {
+		return out
+	}
+	_, called := kinds[c.Kind]
+	out.RetryNever = (called || c.Kind == "") && c.ID != "" && t.settings.Connections[c.ID].Retry == retryNever
 	for _, name := range names {
-		if t.external(c, name) && t.settings.Activities[name].Retry == retryNever {
-			never = append(never, name)
+		if limit, ok := t.confirm(c.ID, name); ok {
+			out.Confirm = append(out.Confirm, contract.ConfirmRule{Name: name, Timeout: limit})
 		}
-		if f := t.settings.function(name); c.Kind == plan.ConnectionLocal && f != nil && f.never {
-			never = append(never, name)
+		f := t.settings.function(name)
+		if c.Kind == plan.ConnectionActivity && t.settings.Activities[name].Retry == retryNever ||
+			c.Kind == plan.ConnectionLocal && f != nil && f.never {
+			out.RetryNeverTools = append(out.RetryNeverTools, name)
 		}
 	}
-	return never
+	return out
 }
 
 // arguments returns a call's arguments as a JSON object, or what is wrong with them, for the model.
@@ -196,4 +198,48 @@ func arguments(raw json.RawMessage) (object json.RawMessage, problem string) {
 		return nil, fmt.Sprintf("arguments are not a JSON object: %v", err)
 	}
 	return raw, ""
+}
+
+// kinds start a session with a server, by [plan.Connection.Kind]. An empty kind is mcp.
+var kinds = map[string]func(ctx context.Context, at *target) (remote, error){
+	plan.ConnectionMCP:      dialMCP,              // an MCP server over HTTP, SSE or a command
+	plan.ConnectionLocal:    dialLocal,            // Go functions of the worker itself
+	plan.ConnectionActivity: dialExternalActivity, // an activity on another task queue, which the run calls itself
+	plan.ConnectionHTTP:     dialRequests,         // HTTP requests that a flow describes
+	plan.ConnectionA2A:      dialA2A,              // an agent that speaks the Agent2Agent protocol; it has no tools
+}
+
+// remote is a session with one server. Its methods may be called concurrently. Errors are a *contract.Failure,
+// errSessionUnknown, or those of classify.
+type remote interface {
+	list(ctx context.Context) ([]contract.ToolSpec, error)
+	call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error)
+	// usable is false when the session or its server is gone. idle means that no call runs.
+	usable(idle bool) bool
+	close()
+}
+
+// reply is the outcome of a call that the server answered.
+type reply struct {
+	text string
+	// images have a note each in the text.
+	images  []contract.Image
+	isError bool
+}
+
+// errSessionUnknown: the server no longer knows the session, and executed nothing.
+var errSessionUnknown = errors.New("the server does not know the session")
+
+// dial begins a session.
+func dial(ctx context.Context, at *target) (remote, error) {
+	s, err := kinds[at.kind](ctx, at)
+	if err == nil {
+		return s, nil
+	}
+	if ctx.Err() == context.DeadlineExceeded {
+		return nil, at.failure(contract.ClassTimeout,
+			fmt.Sprintf("no session within %d s: %v", at.conn.ConnectSeconds, errorText(err)),
+			fmt.Sprintf("check that the server is up; raise %s.%s.connect_timeout if it starts slowly", SettingConnections, at.id))
+	}
+	return nil, err
 }

@@ -160,7 +160,7 @@ func TestSuppliedURL(t *testing.T) {
 	if text, _, err := said(own.Call(soon(t, time.Minute), in, Meta{})); err != nil || text != "ok" {
 		t.Errorf("with allow_loopback: %q, %v", text, err)
 	}
-	at := &target{id: "flow", conn: Connection{Transport: TransportHTTP, URL: url}.withDefaults(), restricted: true, settings: &Settings{MaxMessageBytes: 1000}}
+	at := &target{id: "flow", kind: plan.ConnectionMCP, conn: Connection{Transport: TransportHTTP, URL: url}.withDefaults(), restricted: true, settings: &Settings{MaxMessageBytes: 1000}}
 	_, err = dial(soon(t, time.Minute), at)
 	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address")
 }
@@ -264,7 +264,7 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 
 func TestRetryNever(t *testing.T) {
 	tools := open(t, Connection{URL: "http://x", Retry: "never"})
-	if !tools.RetryNever(plan.Connection{ID: connection}) || tools.RetryNever(plan.Connection{ID: "other"}) || tools.RetryNever(plan.Connection{}) {
+	if !tools.Rules(plan.Connection{ID: connection}, nil).RetryNever || tools.Rules(plan.Connection{ID: "other"}, nil).RetryNever || tools.Rules(plan.Connection{}, nil).RetryNever {
 		t.Error("RetryNever does not follow the settings")
 	}
 }
@@ -402,8 +402,8 @@ func TestLines(t *testing.T) {
 			lost := 0
 			l := newLineReader(r, 100, func() { lost++ })
 			got, err := io.ReadAll(l)
-			if err != nil || string(got) != tc.want || l.tooLong() != tc.over || lost != 1 {
-				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.tooLong(), lost, tc.want, tc.over)
+			if err != nil || string(got) != tc.want || l.over.Load() != tc.over || lost != 1 {
+				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.over.Load(), lost, tc.want, tc.over)
 			}
 		})
 	}
@@ -443,7 +443,11 @@ func TestLimitOfEvents(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			ex := &exchange{}
-			_, err := io.ReadAll(&limitedBody{ReadCloser: io.NopCloser(strings.NewReader(tc.in)), left: 12, limit: 12, events: tc.events, ex: ex})
+			var body io.Reader = &limitedBody{ReadCloser: io.NopCloser(strings.NewReader(tc.in)), left: 12, ex: ex}
+			if tc.events {
+				body = newEvents(io.NopCloser(strings.NewReader(tc.in)), 12, ex, nil)
+			}
+			_, err := io.ReadAll(body)
 			if (err == nil) != tc.ok || ex.tooLarge == tc.ok {
 				t.Errorf("error %v, too large %v", err, ex.tooLarge)
 			}

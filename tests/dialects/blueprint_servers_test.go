@@ -36,7 +36,7 @@ func TestBlueprintServers(t *testing.T) {
 	}
 	const secret = "hush-hush-4711"
 	folder := serverAgent(address)
-	reach := tool.Settings{AllowLoopback: true, Variables: map[string]tool.Variable{"SHELF_TOKEN": {Value: secret, Hosts: []string{u.Host}}}}
+	reach := tool.Settings{AllowLoopback: true, Variables: map[string]tool.Secret{"SHELF_TOKEN": {Value: secret, Hosts: []string{u.Host}}}}
 	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
 	if res == nil {
 		t.Fatal(diags)
@@ -68,7 +68,7 @@ func TestBlueprintServersRefused(t *testing.T) {
 	t.Parallel()
 	address, seen := harness.NewToolServer(t)
 	folder := serverAgent(address)
-	token := map[string]tool.Variable{"SHELF_TOKEN": {Value: "hush-hush-4711", Hosts: []string{"elsewhere.example.com"}}}
+	token := map[string]tool.Secret{"SHELF_TOKEN": {Value: "hush-hush-4711", Hosts: []string{"elsewhere.example.com"}}}
 	tests := map[string]struct {
 		reach       tool.Settings
 		scope, want string

@@ -179,13 +179,13 @@ func (c *Config) Tool() (tool.Settings, error) {
 			Attempts: a.Attempts, Retry: a.Retry, Key: a.IdempotencyKey,
 		}
 	}
-	out.Variables = map[string]tool.Variable{}
+	out.Variables = map[string]tool.Secret{}
 	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {
 		value, err := c.secret(name)
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("%s.%s: %v", tool.SettingVariables, name, err))
 		}
-		out.Variables[name] = tool.Variable{Value: value, Hosts: c.Variables[name].Hosts}
+		out.Variables[name] = tool.Secret{Value: value, Hosts: c.Variables[name].Hosts}
 	}
 	return out, problems.err()
 }

@@ -36,7 +36,7 @@ func TestElsewhereHasNoStore(t *testing.T) {
 				a := &agentRun{run: r, execution: &runtime.Execution{ID: "a#1", Node: &r.Flow.Nodes[0], Journal: runtime.NewJournal(nil, nil)}, thread: r.Transcript.Open("a#1")}
 				c := &toolCall{agentRun: a, call: &contract.ToolCall{ID: "1", Name: "big"}}
 				args := json.RawMessage(`{"x":"` + strings.Repeat("x", tc.bytes) + `"}`)
-				reply, err := c.callExternal(ctx, &contract.ResolvedConnection{ExternalActivity: &contract.ExternalActivity{Activity: "big", TaskQueue: "theirs", StartSeconds: 10, TimeoutSeconds: 60, Attempts: 1}}, args, "")
+				reply, err := c.callExternal(ctx, &contract.ResolvedConnection{CallRules: contract.CallRules{ExternalActivity: &contract.ExternalActivity{Activity: "big", TaskQueue: "theirs", StartSeconds: 10, TimeoutSeconds: 60, Attempts: 1}}}, args, "")
 				if err != nil {
 					return err
 				}

@@ -124,8 +124,7 @@ func (p *Preparation) list(w *want, out *contract.CatalogueResult, err error) (p
 		fail.At = w.at[0]
 		return nil, fail
 	}
-	w.bound.Connection, w.bound.Confirm = out.Resolved, out.Confirm
-	w.bound.RetryNever, w.bound.RetryNeverTools, w.bound.ExternalActivity = out.RetryNever, out.RetryNeverTools, out.ExternalActivity
+	w.bound.Connection, w.bound.CallRules = out.Resolved, out.CallRules
 	if out.SHA != "" {
 		ref := p.Run.Transcript.Keep(out.Catalogue)
 		w.bound.Catalogue = &ref
