@@ -206,9 +206,7 @@ func formatOf(name string, data []byte) func(*parser) *Value {
 	case ".yaml", ".yml":
 		return (*parser).yaml
 	}
-	text := bytes.TrimLeft(data, " \t\r\n")
-	switch {
-	case bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")):
+	if text := bytes.TrimLeft(data, " \t\r\n"); bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")) {
 		return scan(extended)
 	}
 	return (*parser).yaml
@@ -279,56 +277,23 @@ func (p *parser) tooDeep(at Pos, depth int) bool {
 	return true
 }
 
-// object builds an object from its members and reports duplicate keys.
+// object builds an object from its members. A key that is repeated is reported; its last value counts.
 func (p *parser) object(at Pos, members []Member) *Value {
-	v := &Value{Kind: Object, Pos: at, Members: members}
-	defer func() {
-		if p.loose {
-			v.Members = lastOf(members)
-		}
-	}()
-	if len(members) <= 8 {
-		for i := range members {
-			for j := range i {
-				if members[i].Key == members[j].Key {
-					p.duplicate(members[i], members[j].KeyPos)
-					break
-				}
-			}
-		}
-		return v
+	v := &Value{Kind: Object, Pos: at, Members: members[:0]}
+	severity, help := Error, "remove one of the two"
+	if p.loose {
+		severity, help = Warning, "remove one of the two; the last one counts"
 	}
-	first := make(map[string]Pos, len(members))
+	index := make(map[string]int, len(members))
 	for _, m := range members {
-		if at, ok := first[m.Key]; ok {
-			p.duplicate(m, at)
-		} else {
-			first[m.Key] = m.KeyPos
+		i, repeated := index[m.Key]
+		if !repeated {
+			index[m.Key] = len(v.Members)
+			v.Members = append(v.Members, m)
+			continue
 		}
+		p.diags = append(p.diags, severity.At(m.KeyPos, CodeDuplicateKey, help, "duplicate key %s, first used at line %d", Quote(m.Key), v.Members[i].KeyPos.Line))
+		v.Members[i].Value = m.Value
 	}
 	return v
-}
-
-// lastOf keeps the last member of each key.
-func lastOf(members []Member) []Member {
-	last := make(map[string]int, len(members))
-	for i, m := range members {
-		last[m.Key] = i
-	}
-	var out []Member
-	for i, m := range members {
-		if last[m.Key] == i {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-func (p *parser) duplicate(m Member, first Pos) {
-	if p.loose {
-		p.diags = append(p.diags, Warning.At(m.KeyPos, CodeDuplicateKey, "remove one of the two; the last one counts",
-			"duplicate key %s, first used at line %d", Quote(m.Key), first.Line))
-		return
-	}
-	p.fail(m.KeyPos, CodeDuplicateKey, "remove one of the two", "duplicate key %s, first used at line %d", Quote(m.Key), first.Line)
 }

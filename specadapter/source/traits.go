@@ -11,4 +11,8 @@ type Traits struct {
 	Values bool
 	// Files: a flow is a folder, and what lies around its document belongs to it.
 	Files bool
+	// LastKeyWins: keys may be repeated, and the last one counts.
+	LastKeyWins bool
+	// Lenient: strings and keys of JSON may lack their quotes, see [ParseLenient].
+	Lenient bool
 }

@@ -4,6 +4,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/specadapter"
+	"weft/specadapter/source"
 )
 
 // Compile compiles a document.
@@ -12,7 +13,7 @@ func Compile(f contract.FlowRef) (*contract.CompileFlowResult, error) { return C
 // CompileWith compiles documents for a worker with functions.
 func CompileWith(functions ...tool.Function) func(contract.FlowRef) (*contract.CompileFlowResult, error) {
 	return func(f contract.FlowRef) (*contract.CompileFlowResult, error) {
-		o := specadapter.Options{Dialect: f.Dialect, Profile: f.Profile, UnboundTools: map[string]bool{}}
+		o := specadapter.Options{Dialect: f.Dialect, Profile: f.Profile, Host: source.Host{UnboundTools: map[string]bool{}}}
 		for _, fn := range functions {
 			o.UnboundTools[fn.Name()] = true
 		}
