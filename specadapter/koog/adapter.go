@@ -72,7 +72,7 @@ const (
 
 // Adapt makes the plan of a flow.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	a := &adaptation{host: host, suggest: map[string]*source.Suggester{}}
+	a := &adaptation{host: host}
 	if profile == ProfileKoog {
 		a.mode = seed
 		if usesLater(doc.Root) {
@@ -143,7 +143,6 @@ func (m mode) rules() string {
 // adaptation is the work on one document.
 type adaptation struct {
 	*source.Reader
-	mode    mode
-	host    source.Host
-	suggest map[string]*source.Suggester
+	mode mode
+	host source.Host
 }

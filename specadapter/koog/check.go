@@ -44,7 +44,7 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 		text := fmt.Sprintf("the one at line %d comes first and holds wherever it does", out[before[0]].at.Line)
 		if len(before) > 1 {
 			var lines []string
-			for _, i := range before[:min(len(before), listedNames)] {
+			for _, i := range before[:min(len(before), source.ListedNames)] {
 				lines = append(lines, fmt.Sprint(out[i].at.Line))
 			}
 			text = fmt.Sprintf("those at lines %s come first, and one of them holds wherever it does", strings.Join(lines, ", "))

@@ -13,8 +13,10 @@ import (
 	"cmp"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+	"weft/workflows/plan/value"
 )
 
 // Bounds of a document. Each is refused with a position.
@@ -217,7 +219,6 @@ type parser struct {
 	name   string
 	data   []byte
 	lines  []int // byte offset of each line's start
-	line   int   // the line of the place that was asked for last
 	diags  []Diagnostic
 	values int
 	text   int // bytes of strings and numbers, aliases expanded
@@ -296,4 +297,40 @@ func (p *parser) object(at Pos, members []Member) *Value {
 		v.Members[i].Value = m.Value
 	}
 	return v
+}
+
+// JSON is the value as compact JSON: members in the author's order, numbers as they were
+// written, strings with the fewest escapes. Two texts of the same value give the same
+// bytes, whatever their format.
+func (v *Value) JSON() []byte { return v.appendJSON(nil) }
+
+func (v *Value) appendJSON(b []byte) []byte {
+	switch v.Kind {
+	case Bool:
+		return strconv.AppendBool(b, v.True)
+	case Number:
+		return append(b, v.Text...)
+	case String:
+		return value.AppendString(b, v.Text)
+	case Array:
+		b = append(b, '[')
+		for i, item := range v.Items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.appendJSON(b)
+		}
+		return append(b, ']')
+	case Object:
+		b = append(b, '{')
+		for i, m := range v.Members {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(value.AppendString(b, m.Key), ':')
+			b = m.Value.appendJSON(b)
+		}
+		return append(b, '}')
+	}
+	return append(b, "null"...)
 }
