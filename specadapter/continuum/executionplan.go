@@ -91,6 +91,9 @@ type drawing struct {
 // maxDrawnLinks bounds a drawing; A & B --> C & D multiplies.
 const maxDrawnLinks = 2 * plan.MaxEdges
 
+// maxDrawnPart bounds the text of a node or link, so that a line is read in time linear in its length.
+const maxDrawnPart = 1000
+
 // readMermaid reads the edges of a flowchart and skips what it cannot read.
 func readMermaid(text string) *drawing {
 	d := &drawing{labels: map[string]string{}}
@@ -114,7 +117,7 @@ func (d *drawing) statement(s string) string {
 	}
 	from, rest := d.group(s)
 	for len(from) > 0 {
-		link := arrow.FindString(rest)
+		link := arrow.FindString(rest[:min(len(rest), maxDrawnPart)])
 		if link == "" {
 			break
 		}
@@ -140,7 +143,7 @@ var drawnNode = regexp.MustCompile(`^[ \t]*([\w\x{80}-\x{10ffff}](?:[\w.\x{80}-\
 // group reads A[Label] & B, and returns the ids, none where one cannot be read, and what follows.
 func (d *drawing) group(s string) (ids []string, rest string) {
 	for {
-		m := drawnNode.FindStringSubmatch(s)
+		m := drawnNode.FindStringSubmatch(s[:min(len(s), maxDrawnPart)])
 		if m == nil {
 			return nil, s
 		}
