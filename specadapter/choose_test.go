@@ -82,14 +82,14 @@ func TestDialectsAreToldApart(t *testing.T) {
 
 func TestComponentsReachTheDialectsThatTakeThem(t *testing.T) {
 	given := withOther(t)
-	o := specadapter.Options{
+	o := specadapter.Options{Host: source.Host{
 		Components:   []source.Component{{Name: "llm.yaml", Text: "a: 1"}},
 		ComponentIDs: []source.ComponentID{{ID: "llm", Name: "llm.yaml", Key: "a"}},
-	}
+	}}
 	if res, diags := specadapter.Load("x.json", []byte(`{"steps": []}`), o); res == nil {
 		t.Fatal(diags)
 	}
-	if diff := cmp.Diff(source.Host{Components: o.Components, ComponentIDs: o.ComponentIDs}, *given); diff != "" {
+	if diff := cmp.Diff(o.Host, *given); diff != "" {
 		t.Errorf("the adapter was given (-want +got):\n%s", diff)
 	}
 	res, diags := specadapter.Load("g.json", grid(4), o)

@@ -75,24 +75,10 @@ type Options struct {
 	// Context, if set, gives the policy of an agent, by the id of its node or its own, that has
 	// none of the document's; nil is none.
 	Context func(f *plan.Flow, agent string) *plan.Context
-	// UnboundTools are the tools that the host maps by name to a configured connection, or has
-	// itself.
-	UnboundTools map[string]bool
-	// Connections are the ids of the connections in the host's configuration.
-	Connections map[string]bool
-	// Components are documents with components that the document may refer to; ComponentIDs
-	// name single ones of them. A dialect that takes none makes a diagnostic of them.
-	Components   []source.Component
-	ComponentIDs []source.ComponentID
-	// Files are what lies around the document, see [ReadFolder]. Load itself reads nothing.
-	Files []source.File
-	// Starting reports whether the plan is to be run: then a file whose content a start pins, and that
-	// is not among Files, is an error and not a warning.
-	Starting bool
-	// PassSecret, if set, is called with each secret in the document, once it is read without an
-	// error: its caller has a worker of its own, and hands them to it alone. Without it such a
-	// secret is an error.
-	PassSecret func(source.InlineSecret)
+	// Host is where the flow will run. Load reads none of its files itself, see [ReadFolder]; a dialect
+	// that takes no components makes a diagnostic of them; secrets are passed once the document is
+	// read without an error.
+	source.Host
 }
 
 // Result is a document's plan and where its parts were written.
@@ -120,7 +106,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	}
 	a, d := choose(doc, o.Dialect)
 	switch {
-	case forgives != nil && (d != nil || !forgives(a)):
+	case forgives != nil && (d != nil || !forgives(traits(a))):
 		return nil, wrong
 	case d != nil:
 		return nil, append(diags, *d)
@@ -133,7 +119,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 		return nil, append(diags, *d)
 	}
 	var secrets []source.InlineSecret
-	host := source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections, Components: o.Components, ComponentIDs: o.ComponentIDs, Files: o.Files, Starting: o.Starting}
+	host := o.Host
 	if o.PassSecret != nil {
 		host.PassSecret = func(s source.InlineSecret) { secrets = append(secrets, s) }
 	}
@@ -155,17 +141,17 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 }
 
 // read parses a document. forgives tells which dialects accept what is wrong with it, if any.
-func read(name string, data []byte) (doc *source.Document, diags, wrong []source.Diagnostic, forgives func(Adapter) bool) {
+func read(name string, data []byte) (doc *source.Document, diags, wrong []source.Diagnostic, forgives func(Traits) bool) {
 	if doc, diags = source.Parse(name, data); doc != nil {
 		return doc, diags, nil, nil
 	}
 	wrong = diags
 	if repeatsKeys(wrong) {
 		doc, diags = source.ParseLoose(name, data)
-		return doc, diags, wrong, lastKeyWins
+		return doc, diags, wrong, func(t Traits) bool { return t.LastKeyWins }
 	}
 	doc, diags = source.ParseLenient(name, data)
-	return doc, diags, wrong, takesLenient
+	return doc, diags, wrong, func(t Traits) bool { return t.Lenient }
 }
 
 // repeatsKeys reports whether repeated keys are all that is wrong with a document.
@@ -176,18 +162,6 @@ func repeatsKeys(diags []source.Diagnostic) bool {
 		}
 	}
 	return source.HasErrors(diags)
-}
-
-// lastKeyWins reports whether a dialect accepts repeated keys, by its method LastKeyWins.
-func lastKeyWins(a Adapter) bool {
-	l, ok := a.(interface{ LastKeyWins() bool })
-	return ok && l.LastKeyWins()
-}
-
-// takesLenient reports whether a dialect accepts JSON without quotes, by its method Lenient.
-func takesLenient(a Adapter) bool {
-	l, ok := a.(interface{ Lenient() bool })
-	return ok && l.Lenient()
 }
 
 // choose finds the adapter by name, or else the one that recognises the document.

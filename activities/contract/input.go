@@ -156,14 +156,23 @@ func (in *RunInput) check() error {
 			sources++
 		}
 	}
+	for _, own := range []struct {
+		name  string
+		value any
+		set   bool
+	}{
+		{"conversation", "an object", in.Conversation != nil}, {"unchecked", true, in.Unchecked}, {"parent", in.Parent, in.Parent != ""},
+		{"max_payload", in.MaxPayload, in.MaxPayload != 0}, {"max_result_bytes", in.MaxResultBytes, in.MaxResultBytes != 0},
+	} {
+		if own.set {
+			return fmt.Errorf("%s is %v, want it left out: the interpreter sets it", own.name, own.value)
+		}
+	}
 	switch {
 	case sources != 1:
 		return fmt.Errorf("flow: want exactly one of text (a document), name (of a flow on the worker) and plan, got %d", sources)
 	case !slices.Contains([]string{"", OnErrorWait, OnErrorFail}, in.OnError):
 		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorWait, OnErrorFail)
-	case in.Conversation != nil, in.Unchecked, in.Parent != "", in.MaxPayload != 0, in.MaxResultBytes != 0:
-		return fmt.Errorf("one of conversation, unchecked, parent (%q), max_payload (%d) and max_result_bytes (%d) is set, want them left out: the interpreter sets them",
-			in.Parent, in.MaxPayload, in.MaxResultBytes)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}

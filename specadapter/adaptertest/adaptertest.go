@@ -139,7 +139,7 @@ func render(t *testing.T, r *specadapter.Result) string {
 
 // options reads the file options; main is the input's name where that is given.
 func options(t *testing.T, a *txtar.Archive) (o specadapter.Options, main string) {
-	o = specadapter.Options{UnboundTools: map[string]bool{}, Connections: map[string]bool{}}
+	o = specadapter.Options{Host: source.Host{UnboundTools: map[string]bool{}, Connections: map[string]bool{}}}
 	for _, f := range a.Files {
 		if f.Name != "options" {
 			continue

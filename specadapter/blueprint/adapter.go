@@ -62,7 +62,10 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 
 // Adapt makes the plan of an agent: one node that gives the result.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	a := newAdaptation(doc, profile, host)
+	return newAdaptation(doc, profile, host).adapt(doc)
+}
+
+func (a *adaptation) adapt(doc *source.Document) (*plan.Flow, plan.Source, []source.Diagnostic) {
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
 		a.Errorf(doc.Root.Pos, CodeWrongType, `write an agent: {"name": ..., "description": ...}`,
@@ -86,6 +89,8 @@ type adaptation struct {
 	profile string
 	host    source.Host
 	files   map[string]string
+	// collector, if set, reads files when they are asked for.
+	collector *collector
 	// parsed are the files that have been read as JSON.
 	parsed map[string]*source.Value
 }
@@ -97,3 +102,32 @@ func newAdaptation(doc *source.Document, profile string, host source.Host) *adap
 	}
 	return a
 }
+
+// Codes of the diagnostics. README.md lists them.
+const (
+	CodeWrongType    = source.CodeWrongType
+	CodeMissing      = source.CodeMissing
+	CodeUnknown      = source.CodeUnknown
+	CodeName         = "name"
+	CodeType         = "agent-type"
+	CodeDisabled     = "disabled"
+	CodeSchema       = "schema"
+	CodeTwice        = "twice"
+	CodeTooMany      = "too-many"
+	CodeNoPrompt     = "no-prompt"
+	CodeEncoding     = "encoding"
+	CodeCapability   = "capability"
+	CodeScript       = "script"
+	CodeServer       = "mcp-server"
+	CodeServerConfig = "mcp-config"
+	CodeServerURL    = "mcp-url"
+	CodeCommand      = "inline-command"
+	CodeSecret       = source.CodeSecretInline
+	CodeOlder        = "older-shape"
+	CodeHook         = "hook"
+	CodeMode         = "input-mode"
+	CodePlaceholder  = "placeholder"
+	CodeProgram      = "program"
+	CodeNoEffect     = "no-effect"
+	CodeNotStarted   = "not-started"
+)

@@ -53,7 +53,7 @@ func TestREADMECodes(t *testing.T) {
 
 func TestEncoding(t *testing.T) {
 	r, diags := specadapter.Load("a/agent.json", []byte(`{"name":"a","description":"b"}`), specadapter.Options{
-		Files: []source.File{{Name: "a/agent.system-prompt.md", Text: "\xff"}}})
+		Host: source.Host{Files: []source.File{{Name: "a/agent.system-prompt.md", Text: "\xff"}}}})
 	if r != nil || len(diags) != 1 || diags[0].String() != "a/agent.system-prompt.md:1:1: error: the file is not valid UTF-8 [encoding]\n\tsave the file as UTF-8" {
 		t.Errorf("got %v", diags)
 	}
@@ -82,8 +82,8 @@ func TestLargeAgents(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			_, diags := specadapter.Load("agents/a/agent.json", []byte(tc.agent), specadapter.Options{Dialect: "blueprint", Files: []source.File{
-				{Name: "agents/a/agent.system-prompt.md", Text: tc.prompt}, {Name: "capabilities/c/capability.json", Text: tc.capability}}})
+			_, diags := specadapter.Load("agents/a/agent.json", []byte(tc.agent), specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: []source.File{
+				{Name: "agents/a/agent.system-prompt.md", Text: tc.prompt}, {Name: "capabilities/c/capability.json", Text: tc.capability}}}})
 			if took := time.Since(began); took > 3*time.Minute || len(diags) == 0 || len(diags) > source.MaxDiagnostics {
 				t.Errorf("%d diagnostics after %s", len(diags), took)
 			}
@@ -110,7 +110,7 @@ func FuzzFolder(f *testing.F) {
 			{Name: "capabilities/graph/capability.json", Text: capability}, {Name: "capabilities/graph/capability.mcp.json", Text: mcp},
 			{Name: "mcp-servers/store/mcp-server.json", Text: server}, {Name: "scripts/s/script.json", Text: server},
 		}
-		r, diags := specadapter.Load("agents/a/agent.json", []byte(agent), specadapter.Options{Dialect: "blueprint", Files: files})
+		r, diags := specadapter.Load("agents/a/agent.json", []byte(agent), specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: files}})
 		if (r == nil) != source.HasErrors(diags) {
 			t.Fatalf("result %v with %v", r, diags)
 		}

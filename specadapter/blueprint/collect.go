@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
-	"slices"
 
 	"weft/specadapter/source"
 )
@@ -18,6 +16,8 @@ const (
 	// MaxFileBytes and MaxFolderBytes are the most that one and all of them may have.
 	MaxFileBytes   = 1 << 20
 	MaxFolderBytes = 4 << 20
+	// maxAsked is how many files are looked for, whether they are there or not.
+	maxAsked = 16 * MaxFiles
 )
 
 // Collect reads an agent's folder and everything that a start of it can reach: capabilities,
@@ -29,68 +29,47 @@ const (
 // lead out of it). It fails where a file cannot be read or a bound is exceeded, naming it.
 // What a file says is [Adapter.Adapt]'s to judge.
 func Collect(fsys fs.FS, main string) (text []byte, files []source.File, err error) {
-	c := collector{fsys: fsys, roots: roots(path.Dir(main)), done: map[string]bool{main: true}}
+	c := &collector{fsys: fsys, asked: map[string]bool{main: true}}
 	text, err = c.read(main)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", main, err)
 	}
-	c.folder(path.Dir(main), agentFiles)
-	c.references(main, text)
-	for len(c.todo) > 0 && c.err == nil {
-		next := c.todo[0]
-		c.todo = c.todo[1:]
-		c.folder(next.dir, next.files)
+	if doc, _ := source.Parse(main, text); doc != nil {
+		a := newAdaptation(doc, ProfileDefault, source.Host{})
+		a.collector = c
+		a.adapt(doc)
 	}
 	return text, c.files, c.err
 }
 
-// The files of an agent and of each registry's entry.
-var (
-	agentFiles    = []string{fileAgent, filePrompt, fileMCP, fileDisabled}
-	registryFiles = map[string][]string{
-		dirAgents:       agentFiles,
-		dirCapabilities: {fileCapability, fileText, fileCapMCP},
-		dirServers:      {fileServer},
-		dirScripts:      {fileScript},
-	}
-)
-
+// collector reads the files that an adaptation asks for.
 type collector struct {
 	fsys  fs.FS
-	roots []string
 	files []source.File
 	bytes int
-	// done are the files and folders that have been asked for.
-	done map[string]bool
-	todo []entry
-	err  error
+	asked map[string]bool
+	err   error
 }
 
-// entry is a folder that is wanted, with the names of its files.
-type entry struct {
-	dir   string
-	files []string
-}
-
-// folder reads the files of a folder that are there.
-func (c *collector) folder(dir string, names []string) {
-	for _, name := range names {
-		file := path.Join(dir, name)
-		if c.done[file] || c.err != nil {
-			continue
-		}
-		c.done[file] = true
-		data, err := c.read(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			c.err = fmt.Errorf("read %s: %w", file, err)
-			return
-		}
-		c.files = append(c.files, source.File{Name: file, Text: string(data)})
-		c.references(file, data)
+// file reads a file that has not been asked for before, if it is there.
+func (c *collector) file(name string) (text string, ok bool) {
+	if c.asked[name] || c.err != nil {
+		return "", false
 	}
+	if c.asked[name] = true; len(c.asked) > maxAsked {
+		c.err = fmt.Errorf("the agent refers to more than %d files; use fewer capabilities or agents", maxAsked)
+		return "", false
+	}
+	data, err := c.read(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", false
+	case err != nil:
+		c.err = fmt.Errorf("read %s: %w", name, err)
+		return "", false
+	}
+	c.files = append(c.files, source.File{Name: name, Text: string(data)})
+	return string(data), true
 }
 
 // read reads one file within the bounds.
@@ -130,82 +109,4 @@ func plainly(err error) error {
 		return at.Err
 	}
 	return err
-}
-
-// references asks for what a file names. What is no JSON names nothing; the adapter says so.
-func (c *collector) references(file string, data []byte) {
-	if path.Ext(file) != ".json" {
-		return
-	}
-	doc, _ := source.Parse(file, data)
-	if doc == nil {
-		return
-	}
-	root := doc.Root
-	for _, item := range root.Get("capabilities").Elements() {
-		c.want(dirCapabilities, item)
-	}
-	c.want(dirScripts, root.Get("script"))
-	if program := root.Get("script_file"); program != nil && path.Base(file) == fileScript && program.Kind == source.String && local(program.Text) {
-		c.todo = append(c.todo, entry{path.Dir(file), []string{program.Text}})
-	}
-	for _, event := range []string{onRunStart, onRunFinish} {
-		c.want(dirAgents, root.Get("hooks").Get(event).Get("agent_name"))
-	}
-	c.servers(root)
-	if path.Base(file) == fileServer && is(root.Get("url"), orchestratorURLs...) {
-		c.everyAgent()
-	}
-}
-
-// servers asks for the MCP servers that a document names.
-func (c *collector) servers(root *source.Value) {
-	for _, key := range []string{"mcpServers", "mcp_servers"} {
-		servers := root.Get(key)
-		if servers == nil {
-			continue
-		}
-		for _, m := range servers.Members {
-			ref, address := m.Value.Get("ref"), m.Value.Get("url")
-			c.want(dirServers, ref)
-			if is(ref, orchestratorRef) || is(address, orchestratorURLs...) {
-				c.everyAgent()
-			}
-		}
-	}
-}
-
-func is(v *source.Value, texts ...string) bool {
-	return v != nil && v.Kind == source.String && slices.Contains(texts, v.Text)
-}
-
-// want asks for an entry of a registry by its name.
-func (c *collector) want(registry string, name *source.Value) {
-	if name == nil || name.Kind != source.String || !plainName.MatchString(name.Text) {
-		return
-	}
-	for _, root := range c.roots {
-		dir := path.Join(root, registry, name.Text)
-		if key := dir + "/"; !c.done[key] && len(c.done) < 4*MaxFiles {
-			c.done[key] = true
-			c.todo = append(c.todo, entry{dir, registryFiles[registry]})
-		}
-	}
-}
-
-// everyAgent asks for all agents.
-func (c *collector) everyAgent() {
-	if c.done[dirAgents] {
-		return
-	}
-	c.done[dirAgents] = true
-	for _, root := range c.roots {
-		list, err := fs.ReadDir(c.fsys, path.Join(root, dirAgents))
-		if err != nil {
-			continue // there is none
-		}
-		for _, e := range list {
-			c.want(dirAgents, &source.Value{Kind: source.String, Text: e.Name()})
-		}
-	}
 }

@@ -88,7 +88,7 @@ func TestCorpus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, diags := specadapter.Load(f.Name, f.Text, specadapter.Options{Files: f.Files})
+		r, diags := specadapter.Load(f.Name, f.Text, specadapter.Options{Host: source.Host{Files: f.Files}})
 		want, known := refused[folder]
 		if !known {
 			want = refused[name]

@@ -44,18 +44,29 @@ func roots(agentDir string) []string {
 	return []string{up, agentDir}
 }
 
+// has reports whether a file is there.
+func (a *adaptation) has(file string) bool {
+	_, ok := a.files[file]
+	if !ok && a.collector != nil {
+		var text string
+		if text, ok = a.collector.file(file); ok {
+			a.files[file] = text
+		}
+	}
+	return ok
+}
+
 // beside is the path of a file in the agent's folder, if it is there.
 func (a *adaptation) beside(name string) (file string, ok bool) {
 	file = path.Join(path.Dir(a.main), name)
-	_, ok = a.files[file]
-	return file, ok
+	return file, a.has(file)
 }
 
 // registered is the path of a file of a registry's entry, if it is there.
 func (a *adaptation) registered(registry, id, name string) (file string, ok bool) {
 	for _, root := range roots(path.Dir(a.main)) {
 		file = path.Join(root, registry, id, name)
-		if _, ok = a.files[file]; ok {
+		if a.has(file) {
 			return file, true
 		}
 	}

@@ -210,7 +210,7 @@ func agentsFS(extra map[string]string) fstest.MapFS {
 
 func TestCollect(t *testing.T) {
 	closure := []string{"agents/a/agent.system-prompt.md", "agents/b/.disabled", "agents/b/agent.json", "capabilities/c/capability.json",
-		"capabilities/c/capability.mcp.json", "capabilities/d/capability.json", "mcp-servers/m/mcp-server.json", "scripts/s/script.json", "scripts/t/script.json"}
+		"capabilities/c/capability.mcp.json", "capabilities/d/capability.json", "mcp-servers/m/mcp-server.json", "scripts/t/script.json"}
 	text, files, err := Collect(agentsFS(nil), "agents/a/agent.json")
 	if err != nil || !strings.HasPrefix(string(text), `{"name":"a"`) {
 		t.Fatal(string(text), err)
@@ -255,6 +255,7 @@ func TestCollectBounds(t *testing.T) {
 	}
 	large := map[string]string{"agents/a/agent.mcp.json": many["agents/a/agent.mcp.json"]}
 	for i := range 6 {
+		large[fmt.Sprintf("agents/n%d/agent.json", i)] = `{}`
 		large[fmt.Sprintf("agents/n%d/agent.system-prompt.md", i)] = strings.Repeat("x", MaxFileBytes)
 	}
 	dir := t.TempDir()

@@ -53,7 +53,7 @@ func TestScriptPinned(t *testing.T) {
 				t.Fatal(err)
 			}
 			for starting, want := range map[bool]string{true: tc.started, false: tc.read} {
-				res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files, Starting: starting})
+				res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: folder.Files, Starting: starting}})
 				if got := told(diags); got != want {
 					t.Errorf("starting %v: got %q, want %q: %v", starting, got, want, diags)
 				}

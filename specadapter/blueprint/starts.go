@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -147,12 +148,21 @@ func (g *agent) tags() []string {
 // otherAgents are the files of all agents in the registries, without this one, by name.
 func (a *adaptation) otherAgents() []string {
 	var out []string
-	for name := range a.files {
-		dir := path.Dir(name)
-		if path.Base(name) != fileAgent || name == a.main || !slices.Contains(roots(path.Dir(a.main)), path.Dir(path.Dir(dir))) || path.Base(path.Dir(dir)) != dirAgents {
-			continue
+	for _, root := range roots(path.Dir(a.main)) {
+		dir := path.Join(root, dirAgents)
+		if a.collector != nil {
+			list, _ := fs.ReadDir(a.collector.fsys, dir) // none where there is no such folder
+			for _, e := range list {
+				if plainName.MatchString(e.Name()) {
+					a.has(path.Join(dir, e.Name(), fileAgent))
+				}
+			}
 		}
-		out = append(out, name)
+		for name := range a.files {
+			if path.Base(name) == fileAgent && name != a.main && path.Dir(path.Dir(name)) == dir {
+				out = append(out, name)
+			}
+		}
 	}
 	slices.Sort(out)
 	return out
@@ -164,7 +174,8 @@ func (a *adaptation) other(file string) (*agent, *plan.Flow, *source.Diagnostic)
 	if doc == nil {
 		return nil, nil, &diags[0]
 	}
-	o := newAdaptation(doc, a.profile, a.host)
+	o := *a
+	o.Reader, o.main, o.parsed = source.NewReader(), file, map[string]*source.Value{}
 	if _, off := o.beside(fileDisabled); off {
 		return nil, nil, nil
 	}

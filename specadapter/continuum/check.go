@@ -58,70 +58,31 @@ func (g *graph) checkReach(out [][]int) {
 	}
 }
 
-// checkCycles reports cycles of unconditional edges (V15), which only the step limit ends.
+// checkCycles reports the unconditional edges that close a cycle of such (V15), which only the step limit ends.
 func (g *graph) checkCycles(out [][]int) {
-	always := func(i int) bool { return !g.links[i].conditional }
-	part := components(g.end()+1, func(n int) (to []int) {
+	var path []string
+	place := make([]int, g.end()+1) // in path, from 1 on; -1 for those that were left
+	var visit func(n int, id string)
+	visit = func(n int, id string) {
+		path = append(path, id)
+		place[n] = len(path)
 		for _, i := range out[n] {
-			if always(i) {
-				to = append(to, g.links[i].to)
+			switch l := g.links[i]; {
+			case l.conditional || l.to == g.end() || place[l.to] < 0:
+			case place[l.to] == 0:
+				visit(l.to, g.flow.Nodes[l.to].ID)
+			default:
+				g.Warnf(g.edgePlaces[l.edge], "V15", "add a condition_prompt to it and one to an edge out of the cycle",
+					"the cycle of %s has no condition; it only ends at the step limit", source.Listed(path[place[l.to]-1:], source.ListedNames))
 			}
 		}
-		return to
-	})
-	members := map[int][]string{}
+		path, place[n] = path[:len(path)-1], -1
+	}
 	for n := range g.flow.Nodes {
-		members[part[n]] = append(members[part[n]], g.flow.Nodes[n].ID)
-	}
-	reported := map[int]bool{}
-	for i, l := range g.links {
-		p := part[l.from]
-		if !always(i) || part[l.to] != p || reported[p] {
-			continue
-		}
-		reported[p] = true
-		g.Warnf(g.edgePlaces[l.edge], "V15", "add a condition_prompt to the edge back and one to an edge out of the cycle",
-			"the cycle of %s has no condition; it only ends at the step limit", source.Listed(members[p], listedNames))
-	}
-}
-
-// components numbers strongly connected components by Tarjan's algorithm. next are the successors.
-func components(size int, next func(n int) []int) []int {
-	part, order, low := make([]int, size), make([]int, size), make([]int, size)
-	var path []int
-	count := 0
-	var visit func(n int)
-	visit = func(n int) {
-		count++
-		order[n], low[n] = count, count
-		path = append(path, n)
-		for _, m := range next(n) {
-			switch {
-			case order[m] == 0:
-				visit(m)
-				low[n] = min(low[n], low[m])
-			case part[m] == 0:
-				low[n] = min(low[n], order[m])
-			}
-		}
-		if low[n] != order[n] {
-			return
-		}
-		first := len(path) - 1
-		for path[first] != n {
-			first--
-		}
-		for _, m := range path[first:] {
-			part[m] = order[n]
-		}
-		path = path[:first]
-	}
-	for n := range size {
-		if order[n] == 0 {
-			visit(n)
+		if place[n] == 0 {
+			visit(n, g.flow.Nodes[n].ID)
 		}
 	}
-	return part
 }
 
 // lintNodes reports what is legal at single nodes and often a mistake (L1, L3, L4, L6).

@@ -19,7 +19,7 @@ type connections struct {
 	// declared reports whether the document lists connections at all; else all names are left
 	// to the run.
 	declared bool
-	// agents are the ids of the agents that connections name.
+	// agents are the ids of the agents, and whether a connection names each.
 	agents map[string]bool
 	// help lists the ids for messages.
 	help string
@@ -33,30 +33,16 @@ func (c connections) known(id string) *plan.Connection {
 	return nil
 }
 
-// agentIDs are the ids that a sub-agent connection can name.
-type agentIDs struct {
-	known map[string]bool
-	names *source.Suggester
-	help  string
-}
-
-func newAgentIDs(bundle []graphFile) agentIDs {
-	var ids []string
-	known := map[string]bool{}
-	for _, g := range bundle {
-		if g.id != "" && !known[g.id] {
-			ids = append(ids, g.id)
-			known[g.id] = true
-		}
-	}
-	return agentIDs{known: known, names: source.NewSuggester(ids), help: "agents are: " + source.Listed(ids, listedNames)}
-}
-
 // connections reads data_connections.
 func (a *adaptation) connections(items []*source.Value, declared bool, bundle []graphFile) {
 	a.conns = connections{byID: map[string]int{}, declared: declared, agents: map[string]bool{}}
-	agents := newAgentIDs(bundle)
-	var ids []string
+	var agents, ids []string
+	for _, g := range bundle {
+		if g.id != "" {
+			agents = append(agents, g.id)
+			a.conns.agents[g.id] = false
+		}
+	}
 	for i, v := range items {
 		o := a.Fields(v, fmt.Sprintf("connection %d", i+1), "data_connections[].")
 		if !o.OK {
@@ -82,11 +68,11 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 		a.conns.list = append(a.conns.list, c)
 		ids = append(ids, c.ID)
 	}
-	a.conns.help = source.Listed(ids, listedNames)
+	a.conns.help = source.Listed(ids, source.ListedNames)
 }
 
 // configure reads a connection's type and config.
-func (a *adaptation) configure(o *source.Fields, c *plan.Connection, agents agentIDs) {
+func (a *adaptation) configure(o *source.Fields, c *plan.Connection, agents []string) {
 	config := a.Fields(o.Value, o.Name, "")
 	if v := o.Want("config", source.Object); v != nil {
 		config = a.Fields(v, "config of "+o.Name, "data_connections[].config.")
@@ -136,15 +122,12 @@ func (a *adaptation) checkURL(o, config *source.Fields, c *plan.Connection) {
 }
 
 // checkAgent judges the agent that a sub-agent connection names.
-func (a *adaptation) checkAgent(config *source.Fields, agent string, agents agentIDs) {
-	a.conns.agents[agent] = true
-	if agents.known[agent] {
+func (a *adaptation) checkAgent(config *source.Fields, agent string, agents []string) {
+	if _, known := a.conns.agents[agent]; known {
+		a.conns.agents[agent] = true
 		return
 	}
-	help := agents.help
-	if near := agents.names.Nearest(agent); near != "" {
-		help = fmt.Sprintf("did you mean %q?", near)
-	}
+	help := a.DidYouMean(agent, agents, "agents are")
 	if agent == "" {
 		a.Errorf(config.Pos("agent_id"), "V9", help, "%s has no agent_id", config.Name)
 		return

@@ -92,6 +92,3 @@ func (g *graph) number(id string) int {
 	}
 	return g.index[id]
 }
-
-// listedNames is how many names a message repeats.
-const listedNames = 8

@@ -2,7 +2,6 @@ package continuum
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -41,10 +40,10 @@ func (g *graph) lintExecutionPlan() {
 		parts, missing = []string{"no edge could be read from it"}, nil
 	}
 	if len(missing) > 0 {
-		parts = append(parts, "it lacks "+source.Listed(missing, listedNames))
+		parts = append(parts, "it lacks "+source.Listed(missing, source.ListedNames))
 	}
 	if len(extra) > 0 {
-		parts = append(parts, "it also has "+source.Listed(extra, listedNames))
+		parts = append(parts, "it also has "+source.Listed(extra, source.ListedNames))
 	}
 	if len(parts) > 0 {
 		g.Warnf(v.Pos, "L5", "update it; only nodes and edges are executed", "the execution_plan of %s differs from the edges: %s",
@@ -92,60 +91,38 @@ type drawing struct {
 // maxDrawnLinks bounds a drawing; A & B --> C & D multiplies.
 const maxDrawnLinks = 2 * plan.MaxEdges
 
-// readMermaid reads the edges of a flowchart and skips every line that it cannot read.
+// maxDrawnPart bounds the text of a node or link, so that a line is read in time linear in its length.
+const maxDrawnPart = 1000
+
+// readMermaid reads the edges of a flowchart and skips what it cannot read.
 func readMermaid(text string) *drawing {
 	d := &drawing{labels: map[string]string{}}
-	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		for _, statement := range statements(line) {
-			d.statement(statement)
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		for more := !strings.HasPrefix(strings.TrimSpace(line), "%%"); more; {
+			_, line, more = strings.Cut(d.statement(line), ";")
 		}
 	}
 	return d
 }
 
-// statements cuts a line at semicolons outside of brackets, quotes and bars.
-func statements(line string) []string {
-	if strings.HasPrefix(strings.TrimSpace(line), "%%") {
-		return nil
+var notStatement = regexp.MustCompile(`^[ \t]*(?:graph|flowchart|subgraph|direction|classDef|class|style|linkStyle|click)(?:[ \t]|$)`)
+
+// arrow is a link: with a head, without one, or in two parts around a text; each may have |text| behind it.
+var arrow = regexp.MustCompile(`^[ \t]*<*(?:[-=~][-=~.]+(?:>|[xo] )|[-=~][-=~.]+[-=~]|[-=~][-=~.](?:.*?(?:--|==|\.-)[-=~.]*(?:>|[xo] )?)?)[ \t]*(?:\|[^|]*\|)?`)
+
+// statement reads A --> B -->|text| C & D, and returns what follows.
+func (d *drawing) statement(s string) string {
+	if notStatement.MatchString(s) {
+		return s
 	}
-	var out []string
-	depth, from := 0, 0
-	quoted, barred := false, false
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '|':
-			barred = !barred
-		case c == '[' || c == '(' || c == '{':
-			depth++
-		case c == ']' || c == ')' || c == '}':
-			depth = max(depth-1, 0)
-		case c == ';' && depth == 0 && !barred:
-			out = append(out, line[from:i])
-			from = i + 1
+	from, rest := d.group(s)
+	for len(from) > 0 {
+		link := arrow.FindString(rest[:min(len(rest), maxDrawnPart)])
+		if link == "" {
+			break
 		}
-	}
-	return append(out, line[from:])
-}
-
-var notStatements = []string{"graph", "flowchart", "subgraph", "direction", "classDef", "class", "style", "linkStyle", "click"}
-
-// statement reads A --> B -->|text| C & D.
-func (d *drawing) statement(s string) {
-	s = strings.TrimSpace(s)
-	word, _, _ := strings.Cut(s, " ")
-	if slices.Contains(notStatements, word) {
-		return
-	}
-	r := &reader{rest: s}
-	from, ok := d.group(r)
-	for ok && r.link() {
 		var to []string
-		if to, ok = d.group(r); !ok {
-			return
-		}
+		to, rest = d.group(rest[len(link):])
 		for _, a := range from {
 			for _, b := range to {
 				if len(d.links) < maxDrawnLinks {
@@ -155,82 +132,29 @@ func (d *drawing) statement(s string) {
 		}
 		from = to
 	}
+	return rest
 }
 
-// group reads A[Label] & B.
-func (d *drawing) group(r *reader) ([]string, bool) {
-	var ids []string
+// drawnNode is an id, a label in whatever brackets and a class. A - goes on with an id inside of a UUID or the like,
+// but not where a link begins.
+var drawnNode = regexp.MustCompile(`^[ \t]*([\w\x{80}-\x{10ffff}](?:[\w.\x{80}-\x{10ffff}]|-[\w\x{80}-\x{10ffff}])*)` +
+	`(@?[\[({>](?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|[^\[\](){}"])*[\])}]+)?(?::::\w*)?`)
+
+// group reads A[Label] & B, and returns the ids, none where one cannot be read, and what follows.
+func (d *drawing) group(s string) (ids []string, rest string) {
 	for {
-		id, label, ok := r.node()
-		if !ok {
-			return nil, false
+		m := drawnNode.FindStringSubmatch(s[:min(len(s), maxDrawnPart)])
+		if m == nil {
+			return nil, s
 		}
-		if _, known := d.labels[id]; label != "" && !known {
-			d.labels[id] = label
+		if label := strings.Trim(m[2], "@[](){}>/\\ \t\""); label != "" && d.labels[m[1]] == "" {
+			d.labels[m[1]] = label
 		}
-		ids = append(ids, id)
-		rest, more := strings.CutPrefix(strings.TrimLeft(r.rest, " \t"), "&")
-		if !more {
-			return ids, true
+		ids, s = append(ids, m[1]), s[len(m[0]):]
+		more, found := strings.CutPrefix(strings.TrimLeft(s, " \t"), "&")
+		if !found {
+			return ids, s
 		}
-		r.rest = rest
+		s = more
 	}
-}
-
-// reader reads one statement from left to right.
-type reader struct{ rest string }
-
-// nodeID is an id: a - goes on with it inside of a UUID or the like, but not where a link begins.
-var nodeID = regexp.MustCompile(`^[ \t]*([\w\x{80}-\x{10ffff}](?:[\w.\x{80}-\x{10ffff}]|-[\w\x{80}-\x{10ffff}])*)`)
-
-// node reads an id with its label in whatever brackets, and a class.
-func (r *reader) node() (id, label string, ok bool) {
-	m := nodeID.FindStringSubmatch(r.rest)
-	if m == nil {
-		return "", "", false
-	}
-	r.rest = r.rest[len(m[0]):]
-	label, ok = r.label()
-	if class, found := strings.CutPrefix(r.rest, ":::"); found {
-		r.rest = strings.TrimLeft(class, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
-	}
-	return m[1], label, ok
-}
-
-// label reads [text], ([text]), {text}, "text" in any of them, or nothing.
-func (r *reader) label() (string, bool) {
-	if strings.HasPrefix(r.rest, "@{") {
-		r.rest = r.rest[1:]
-	}
-	if r.rest == "" || strings.IndexByte("[({>", r.rest[0]) < 0 {
-		return "", true
-	}
-	depth, quoted := 0, false
-	for i := 0; i < len(r.rest); i++ {
-		switch c := r.rest[i]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case strings.IndexByte("[({", c) >= 0 || c == '>' && i == 0:
-			depth++
-		case strings.IndexByte("])}", c) >= 0:
-			depth--
-		}
-		if depth == 0 {
-			text := strings.Trim(r.rest[:i+1], "[](){}>/\\ \t\"")
-			r.rest = r.rest[i+1:]
-			return text, true
-		}
-	}
-	return "", false
-}
-
-// arrow is a link: with a head, without one, or in two parts around a text; each may have |text| behind it.
-var arrow = regexp.MustCompile(`^[ \t]*<*(?:[-=~][-=~.]+(?:>|[xo] )|[-=~][-=~.]+[-=~]|[-=~][-=~.](?:.*?(?:--|==|\.-)[-=~.]*(?:>|[xo] )?)?)[ \t]*(?:\|[^|]*\|)?`)
-
-// link reads --> -->|text| -- text --> -.-> ==> ---.
-func (r *reader) link() bool {
-	m := arrow.FindString(r.rest)
-	r.rest = r.rest[len(m):]
-	return m != ""
 }

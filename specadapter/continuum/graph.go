@@ -107,6 +107,6 @@ func (g *graph) suggester() *source.Suggester {
 	for i := range g.flow.Nodes {
 		names = append(names, g.flow.Nodes[i].ID)
 	}
-	g.nodeList = source.Listed(names[2:], listedNames)
+	g.nodeList = source.Listed(names[2:], source.ListedNames)
 	return source.NewSuggester(names)
 }

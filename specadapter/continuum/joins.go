@@ -181,42 +181,23 @@ type arrival struct {
 	shortest, longest int
 }
 
-// join reports a node at which two different branches can arrive at different steps. Of
-// all pairs it looks at two: the fastest arrival with its slowest counterpart, and the
-// slowest with its fastest.
+// join reports a node at which two different branches can arrive at different steps.
 func (s *joinSearch) join(fork, n int, branch map[int]uint64) {
 	arrivals := s.arrivals(fork, n, branch)
-	faster := func(a, b arrival) bool { return a.shortest < b.shortest }
-	slower := func(a, b arrival) bool { return a.longest > b.longest }
-	fast := best(arrivals, 0, faster)
-	slow := best(arrivals, 0, slower)
-	if fast == nil {
-		return
-	}
-	s.unequal(fork, n, fast, best(arrivals, fast.branches, slower))
-	s.unequal(fork, n, best(arrivals, slow.branches, faster), slow)
-}
-
-// best is the first of the arrivals that bring none of some branches, by an order, or nil.
-func best(arrivals []arrival, without uint64, before func(a, b arrival) bool) *arrival {
-	var found *arrival
 	for i := range arrivals {
-		if a := &arrivals[i]; a.branches&without == 0 && (found == nil || before(*a, *found)) {
-			found = a
+		for k := 0; k < i && s.work <= maxJoinWork; k++ {
+			s.work++
+			a, b := &arrivals[k], &arrivals[i]
+			if a.branches&b.branches != 0 || a.shortest == a.longest && b.shortest == b.longest && a.shortest == b.shortest {
+				continue
+			}
+			s.found[n] = true
+			s.Warnf(s.places[n], "L2", `set "defer": true on it, so that it waits for all branches`,
+				"node %s can run more than once: branches of %s come to it %s and %s", source.Quote(s.flow.Nodes[n].ID), s.name(fork),
+				s.describe(a), s.describe(b))
+			return
 		}
 	}
-	return found
-}
-
-func (s *joinSearch) unequal(fork, n int, fast, slow *arrival) {
-	if fast == nil || slow == nil || s.found[n] ||
-		fast.shortest == slow.shortest && fast.longest == slow.longest && fast.shortest == fast.longest {
-		return
-	}
-	s.found[n] = true
-	s.Warnf(s.places[n], "L2", `set "defer": true on it, so that it waits for all branches`,
-		"node %s can run more than once: branches of %s come to it %s and %s", source.Quote(s.flow.Nodes[n].ID), s.name(fork),
-		s.describe(fast), s.describe(slow))
 }
 
 // arrivals are the edges into a node that branches of a fork can take, until it is called again.

@@ -155,7 +155,7 @@ func (g *graph) unboundHelp(name string) string {
 		return fmt.Sprintf("did you mean %s? Else ", source.Quote(near)) + help
 	}
 	if len(names) > 0 {
-		help += "; tools that need no connection here: " + source.Listed(names, listedNames)
+		help += "; tools that need no connection here: " + source.Listed(names, source.ListedNames)
 	}
 	return help
 }

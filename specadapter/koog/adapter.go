@@ -39,14 +39,11 @@ func (Adapter) Name() string { return Name }
 // Profiles are default and koog.
 func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileKoog} }
 
-// Traits returns the traits: typed values flow.
-func (Adapter) Traits() source.Traits { return source.Traits{Values: true} }
-
-// LastKeyWins reports true: documents in the wild repeat keys, and the last one counts.
-func (Adapter) LastKeyWins() bool { return true }
-
-// Lenient reports true: the protocol's first code takes strings and keys without quotes.
-func (Adapter) Lenient() bool { return true }
+// Traits returns the traits: typed values flow, documents in the wild repeat keys, and the
+// protocol's first code takes strings and keys without quotes.
+func (Adapter) Traits() source.Traits {
+	return source.Traits{Values: true, LastKeyWins: true, Lenient: true}
+}
 
 // Detect looks for agents with types, or for what else only this dialect has at the top.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
@@ -75,7 +72,7 @@ const (
 
 // Adapt makes the plan of a flow.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	a := &adaptation{host: host, suggest: map[string]*source.Suggester{}}
+	a := &adaptation{host: host}
 	if profile == ProfileKoog {
 		a.mode = seed
 		if usesLater(doc.Root) {
@@ -146,7 +143,6 @@ func (m mode) rules() string {
 // adaptation is the work on one document.
 type adaptation struct {
 	*source.Reader
-	mode    mode
-	host    source.Host
-	suggest map[string]*source.Suggester
+	mode mode
+	host source.Host
 }

@@ -98,7 +98,7 @@ func (a *adaptation) kind(o *source.Fields) string {
 		kind = strings.ToLower(kind)
 	}
 	if kind != "" && !slices.Contains(agentKinds, kind) {
-		a.Errorf(o.Pos("type"), CodeType, a.didYouMean(kind, agentKinds, "types are"), "unknown type %s of %s", source.Quote(kind), o.Name)
+		a.Errorf(o.Pos("type"), CodeType, a.DidYouMean(kind, agentKinds, "types are"), "unknown type %s of %s", source.Quote(kind), o.Name)
 	}
 	return kind
 }

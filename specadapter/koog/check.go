@@ -2,6 +2,8 @@ package koog
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -32,58 +34,173 @@ func (b *builder) from(name string) []*transition {
 	return b.leads[name]
 }
 
-// checkAgent checks the transitions out of one agent.
+// checkAgent checks the transitions out of one agent: those that are never taken, conditions that
+// never or always hold, and values for which none holds. It judges by samples.
 func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]bool) {
 	given := b.typeOf(ag)
-	var always *transition
-	seen := map[string]*transition{}
-	compared := out[:min(len(out), maxPairs)]
-	taken := newCoverage(compared, given)
-	var full []int
-	never := func(t *transition, help, format string, args ...any) {
-		if !dead[t] {
-			b.Warnf(t.at, CodeShadowed, help, "the transition %s -> %s is never taken: "+format, append([]any{t.from, t.to}, args...)...)
+	parts := samplesOf(out[:min(len(out), maxCompared)], given)
+	var full []int // the transitions that together take whatever the value is
+	never := func(t *transition, help string, before []int) {
+		text := fmt.Sprintf("the one at line %d comes first and holds wherever it does", out[before[0]].at.Line)
+		if len(before) > 1 {
+			var lines []string
+			for _, i := range before[:min(len(before), source.ListedNames)] {
+				lines = append(lines, fmt.Sprint(out[i].at.Line))
+			}
+			text = fmt.Sprintf("those at lines %s come first, and one of them holds wherever it does", strings.Join(lines, ", "))
 		}
 		dead[t] = true
+		b.Warnf(t.at, CodeShadowed, help, "the transition %s -> %s is never taken: %s", t.from, t.to, text)
 	}
-	const before = "move it before the others or change a condition"
 	for i, t := range out {
 		switch {
-		case always != nil:
-			never(t, "move it before the other or add a condition to the other", "%s -> %s at line %d comes first and is always taken", always.from, always.to, always.at.Line)
-			continue
 		case full != nil:
-			never(t, before, "%s", shadowed(out, full))
-			if t.compare != nil {
-				b.checkType(ag, t, given)
-			}
+			never(t, "move it before the others or change a condition", full)
 			continue
 		case t.compare == nil:
-			always = t
+			full = []int{i}
+			continue
+		case i >= maxCompared || b.failsAlways(ag, t, given):
 			continue
 		}
-		if same := seen[condition(t.compare)]; same != nil {
-			never(t, "change one of the conditions", "the one before it at line %d has the same condition", same.at.Line)
-		} else {
-			seen[condition(t.compare)] = t
+		s := parts[t.part()]
+		held, before := s.take(i, t)
+		what := given.part(t.compare.Path[0]).describe(ag)
+		switch {
+		case held == 0:
+			b.Warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold for %s", t.compare.Words, what)
+		case held == len(s.values):
+			b.Warnf(t.valueAt, CodeAlways, "remove or change the condition", "the condition %q always holds for %s", t.compare.Words, what)
 		}
-		if i < len(compared) {
-			if earlier := taken.take(i+1, t); len(earlier) > 0 {
-				never(t, before, "%s", shadowed(out, earlier))
-			}
-			full = taken.full(compared)
+		if len(before) > 0 {
+			never(t, "move it before the others or change a condition", before)
 		}
-		b.checkType(ag, t, given)
+		if !slices.Contains(s.taken, untaken) {
+			full = unique(s.taken)
+		}
 	}
-	if len(out) > 0 && always == nil && full == nil && !exhaustive(out, given) {
+	if len(out) > 0 && full == nil && !slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted) {
 		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
 			"all transitions from %s are conditional; a run fails where none of the conditions holds", source.Quote(ag.name))
 	}
 }
 
-// condition is the same for the same conditions.
-func condition(c *plan.Compare) string {
-	return strings.Join(append([]string{c.Op, string(c.Value)}, c.Path...), "\x00")
+// failsAlways reports a condition on a part that a verification's result does not have.
+func (b *builder) failsAlways(ag *agent, t *transition, g given) bool {
+	field := t.compare.Path[0]
+	if !g.critique || field == "input" || critiqueField(field).known {
+		return false
+	}
+	b.Warnf(t.variableAt, CodeNever, "write input.success or input.feedback",
+		"the condition %q fails every run that comes to it: the verify agent %s returns success, feedback and input, and no %s",
+		t.compare.Words, source.Quote(ag.name), field)
+	return true
+}
+
+// maxCompared is how many of an agent's transitions are compared with each other.
+const maxCompared = 200
+
+// samples are values that a part of an agent's value may have: the constants that conditions compare it with, what
+// lies between and beside these, and a value of each other type. taken is the transition that takes each, or untaken.
+type samples struct {
+	values, constants []value.Value
+	taken             []int
+}
+
+const untaken = -1
+
+// part is the part of a value that a transition's condition looks at.
+func (t *transition) part() string { return strings.Join(t.compare.Path, ".") }
+
+// samplesOf are the samples of each part of a value that transitions look at.
+func samplesOf(out []*transition, g given) map[string]*samples {
+	parts := map[string]*samples{}
+	for _, t := range out {
+		if t.compare == nil {
+			continue
+		}
+		s := parts[t.part()]
+		if s == nil {
+			s = &samples{}
+			parts[t.part()] = s
+		}
+		s.constants = append(s.constants, t.want)
+	}
+	for key, s := range parts {
+		of := g.part(key)
+		s.values = slices.DeleteFunc(sampled(s.constants), func(v value.Value) bool { return of.known && !of.fits(v) })
+		s.taken = slices.Repeat([]int{untaken}, len(s.values))
+	}
+	return parts
+}
+
+// sampled are the values that conditions with these constants can tell from each other.
+func sampled(constants []value.Value) []value.Value {
+	out := []value.Value{value.Of(true), value.Of(false), {Kind: value.Array}, value.Of("")}
+	var numbers []float64
+	for _, v := range constants {
+		switch v.Kind {
+		case value.Int:
+			numbers = append(numbers, float64(v.Int))
+		case value.Double:
+			numbers = append(numbers, v.Float)
+		case value.String:
+			out = append(out, v, value.Of(v.Text+"\x00")) // no text lies between these two
+		}
+	}
+	slices.Sort(numbers)
+	if len(numbers) == 0 {
+		numbers = []float64{0.5}
+	}
+	last := math.Nextafter(numbers[0], math.Inf(-1))
+	out = append(out, value.Of(last))
+	for _, n := range numbers {
+		out = append(out, value.Of(last/2+n/2), value.Of(n))
+		last = n
+	}
+	return append(out, value.Of(math.Nextafter(last, math.Inf(1))))
+}
+
+// take notes what a transition takes. held is for how many samples its condition holds; before are the
+// transitions that take all of them already, none if one is left.
+func (s *samples) take(i int, t *transition) (held int, before []int) {
+	fresh := false
+	for k, v := range s.values {
+		if !value.Holds(t.compare.Rules, t.compare.Op, v, t.want) {
+			continue
+		}
+		held++
+		if s.taken[k] == untaken {
+			s.taken[k], fresh = i, true
+		} else {
+			before = append(before, s.taken[k])
+		}
+	}
+	if fresh {
+		before = nil
+	}
+	return held, unique(before)
+}
+
+// exhausted reports whether conditions take all values of a type with which one of them compares.
+func (s *samples) exhausted() bool {
+	return slices.ContainsFunc(s.constants, func(c value.Value) bool {
+		some := false
+		for k, v := range s.values {
+			if v.Kind != c.Kind && !(v.IsNumber() && c.IsNumber()) {
+				continue
+			}
+			if some = true; s.taken[k] == untaken {
+				return false
+			}
+		}
+		return some
+	})
+}
+
+func unique(list []int) []int {
+	list = slices.Sorted(slices.Values(list))
+	return slices.Compact(list)
 }
 
 // given is what is known of an agent's value: kinds is empty where nothing is.
@@ -141,121 +258,57 @@ func schemaType(schema *source.Value) given {
 	return given{}
 }
 
-// checkType reports a condition that never or always holds because of the types that it compares.
-func (b *builder) checkType(ag *agent, t *transition, g given) {
-	c := t.compare
+// part is what is known of a part of the value.
+func (g given) part(name string) given {
 	if g.critique {
-		field := c.Path[0]
-		switch field {
-		case "input":
-			return
-		case "success", "feedback":
-			g = critiqueField(field)
-		default:
-			b.Warnf(t.variableAt, CodeNever, "write input.success or input.feedback",
-				"the condition %q fails every run that comes to it: the verify agent %s returns success, feedback and input, and no %s", c.Words, source.Quote(ag.name), field)
-			return
+		return critiqueField(name)
+	}
+	return g
+}
+
+// describe names what an agent returns.
+func (g given) describe(ag *agent) string {
+	switch {
+	case !g.known:
+		return "any value"
+	case g.numeric:
+		return "what " + source.Quote(ag.name) + " returns, a number"
+	}
+	return "what " + source.Quote(ag.name) + " returns, " + g.kind.String()
+}
+
+func (g given) fits(v value.Value) bool {
+	return g.kind == v.Kind || g.numeric && v.IsNumber()
+}
+
+// typeIn returns the type of the value that comes to an agent, if all transitions to it agree.
+func (b *builder) typeIn(ag *agent) given {
+	if known, ok := b.types[ag.name]; ok {
+		return known
+	}
+	if b.types == nil {
+		b.types, b.leadsTo = map[string]given{}, map[string][]*transition{}
+		for _, t := range b.doc.transitions {
+			b.leadsTo[t.to] = append(b.leadsTo[t.to], t)
 		}
 	}
-	never, always := g.neverHolds(t), ""
-	if never != "" && c.Op == value.NotEquals {
-		never, always = "", never
+	b.types[ag.name] = given{} // what a loop brings back is not known yet
+	if ag == b.first || ag.inParallel {
+		return given{}
 	}
-	if c.Op == value.Or && t.want.Kind == value.Bool && t.want.True && g.known && g.kind == value.Bool {
-		always = "or with true is always true"
-	}
-	if never != "" {
-		b.Warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold: %s", c.Words, strings.ReplaceAll(never, "{agent}", source.Quote(ag.name)))
-	}
-	if always != "" {
-		b.Warnf(t.valueAt, CodeAlways, "remove or change the condition", "the condition %q always holds: %s", c.Words, strings.ReplaceAll(always, "{agent}", source.Quote(ag.name)))
-	}
-}
-
-// neverHolds explains why a comparison with a value of a known type can never hold; "" if it can.
-func (g given) neverHolds(t *transition) string {
-	op, want := t.compare.Op, t.want
-	if op == value.Not || op == value.And || op == value.Or {
-		return g.logical(op, want)
-	}
-	switch {
-	case op != value.Equals && op != value.NotEquals && want.Kind == value.Bool:
-		return fmt.Sprintf("%s compares numbers or texts, and %s is neither", op, want.Brief())
-	case g.known && !g.fits(want.Kind, want.IsNumber()):
-		return fmt.Sprintf("{agent} returns %s, and %s is %s", g.name(), want.Brief(), want.Kind)
-	}
-	return ""
-}
-
-// logical is neverHolds for the operations on true and false.
-func (g given) logical(op string, want value.Value) string {
-	switch {
-	case want.Kind != value.Bool:
-		return fmt.Sprintf("%s wants true or false, and compares with %s", op, want.Kind)
-	case g.known && g.kind != value.Bool:
-		return fmt.Sprintf("%s wants true or false, and {agent} returns %s", op, g.name())
-	case op == value.And && !want.True:
-		return "and with false is never true"
-	}
-	return ""
-}
-
-func (g given) name() string {
-	if g.numeric {
-		return "a number"
-	}
-	return g.kind.String()
-}
-
-func (g given) fits(kind value.Kind, number bool) bool {
-	if g.numeric {
-		return number
-	}
-	return g.kind == kind
-}
-
-// complements are operations of which one holds where the other does not.
-var complements = map[string]string{
-	value.Equals: value.NotEquals, value.NotEquals: value.Equals, value.More: value.LessOrEqual, value.LessOrEqual: value.More,
-	value.Less: value.MoreOrEqual, value.MoreOrEqual: value.Less,
-}
-
-// maxPairs is how many of an agent's transitions are compared with each other.
-const maxPairs = 200
-
-// exhaustive reports whether two of the conditions are complementary.
-func exhaustive(out []*transition, g given) bool {
-	out = out[:min(len(out), maxPairs)]
-	for _, x := range out {
-		for _, y := range out {
-			if x.compare == nil || y.compare == nil || !slices.Equal(x.compare.Path, y.compare.Path) {
-				continue
-			}
-			field := g
-			if g.critique {
-				field = critiqueField(x.compare.Path[0])
-			}
-			if opposite(x, y, field.known && field.kind == value.Bool) {
-				return true
-			}
+	var out given
+	for i, t := range b.leadsTo[ag.name] {
+		g := b.typeOf(b.doc.byName[t.from])
+		if t.pass != nil {
+			g = critiqueField(t.pass.Path[len(t.pass.Path)-1])
 		}
+		if i > 0 && g != out {
+			return given{}
+		}
+		out = g
 	}
-	return false
-}
-
-// opposite reports whether one of two conditions on the same value holds in any case.
-func opposite(x, y *transition, boolean bool) bool {
-	equal := value.Equal(value.ByValue, x.want, y.want)
-	a, b := x.compare.Op, y.compare.Op
-	switch {
-	case equal && complements[a] == b:
-		return true
-	case !boolean || x.want.Kind != value.Bool || y.want.Kind != value.Bool:
-		return false
-	case equal:
-		return a == value.Equals && b == value.Not
-	}
-	return a == b && (a == value.Equals || a == value.Not)
+	b.types[ag.name] = out
+	return out
 }
 
 // checkReach reports agents that no run comes to, and a flow without a way to its end.

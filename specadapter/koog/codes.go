@@ -2,7 +2,6 @@ package koog
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -63,20 +62,4 @@ func (a *adaptation) numeric(o *source.Fields, key string) *source.Value {
 		a.Warnf(v.Pos, CodeWrongType, source.HowToWrite[source.Number], "%s of %s is %s, want a number; it is read as one", key, o.Name, v.Describe())
 	}
 	return &source.Value{Kind: source.Number, Pos: v.Pos, Text: v.Text}
-}
-
-// listedNames is how many names a message repeats.
-const listedNames = 12
-
-// didYouMean is the help for an unknown name. One search is prepared for each heading.
-func (a *adaptation) didYouMean(wrong string, known []string, what string) string {
-	s := a.suggest[what]
-	if s == nil {
-		s = source.NewSuggester(known)
-		a.suggest[what] = s
-	}
-	if near := s.Nearest(wrong); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return what + ": " + source.Listed(known, listedNames)
 }

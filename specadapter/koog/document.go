@@ -121,7 +121,7 @@ func (a *adaptation) references(d *document) {
 			at := ag.childPos[i]
 			switch {
 			case child == nil:
-				a.Errorf(at, CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "the parallel agent %s lists the unknown agent %s",
+				a.Errorf(at, CodeUnknownAgent, a.DidYouMean(name, d.names, "agents are"), "the parallel agent %s lists the unknown agent %s",
 					source.Quote(ag.name), source.Quote(name))
 			case child.kind == kindParallel && a.mode == meant:
 				a.Errorf(at, CodeParallel, "list the inner agent's agents in the outer one", "the parallel agent %s runs the parallel agent %s",

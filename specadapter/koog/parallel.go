@@ -153,56 +153,43 @@ func mergeVariable(text string, n int) (index int, field string, path []string, 
 	return int(v.Int), parts[2], parts[3:], ""
 }
 
-// nesting counts the nodes of nested parallel agents and reports agents that contain themselves.
-type nesting struct {
-	*adaptation
-	doc *document
-	// count is how many agents a parallel one is with those in it; open are those that are
-	// being counted.
-	count map[string]int
-	open  map[string]bool
-}
-
 // nesting reports parallel agents that run in themselves, and more of them than a plan can hold:
 // each level may double them.
 func (a *adaptation) nesting(d *document) {
-	n := &nesting{adaptation: a, doc: d, count: map[string]int{}, open: map[string]bool{}}
+	counts := map[string]int{} // how many agents a parallel one is with those in it, -1 while they are counted
+	var count func(ag *agent) int
+	count = func(ag *agent) int {
+		if ag.kind != kindParallel {
+			return 1
+		}
+		if n, known := counts[ag.name]; known {
+			return n
+		}
+		counts[ag.name] = -1
+		sum := 1
+		for i, name := range ag.children {
+			child := d.byName[name]
+			switch {
+			case child == nil: // reported
+			case counts[name] < 0:
+				a.Errorf(ag.childPos[i], CodeParallel, "remove the parallel agent from its own agents", "the parallel agent %s runs itself through %s",
+					source.Quote(ag.name), source.Quote(name))
+			default:
+				sum = min(sum+count(child), plan.MaxNodes)
+			}
+		}
+		counts[ag.name] = sum
+		return sum
+	}
 	sum := 1
 	for _, ag := range d.agents {
-		count := n.of(ag)
-		if ag.kind == kindParallel {
-			count++ // the fork and the join
+		if sum += count(ag); ag.kind == kindParallel {
+			sum++ // the fork and the join
 		}
-		if sum += count; sum > plan.MaxNodes {
+		if sum > plan.MaxNodes {
 			a.Errorf(ag.at, CodeTooMany, "split the flow or nest fewer parallel agents",
 				"with agent %s, more than %d agents would run in parallel ones", source.Quote(ag.name), plan.MaxNodes)
 			return
 		}
 	}
-}
-
-// of is how many agents an agent is, with those that run in it.
-func (n *nesting) of(ag *agent) int {
-	if ag.kind != kindParallel {
-		return 1
-	}
-	if c, known := n.count[ag.name]; known {
-		return c
-	}
-	n.open[ag.name] = true
-	sum := 1
-	for i, name := range ag.children {
-		child := n.doc.byName[name]
-		switch {
-		case child == nil: // reported
-		case n.open[name]:
-			n.Errorf(ag.childPos[i], CodeParallel, "remove the parallel agent from its own agents", "the parallel agent %s runs itself through %s",
-				source.Quote(ag.name), source.Quote(name))
-		default:
-			sum = min(sum+n.of(child), plan.MaxNodes)
-		}
-	}
-	n.open[ag.name] = false
-	n.count[ag.name] = sum
-	return sum
 }

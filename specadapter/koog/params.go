@@ -171,25 +171,6 @@ func (a *adaptation) parallel(o *source.Fields, ag *agent) {
 		m := o.Inner("merge", "merge of agent "+source.Quote(ag.name))
 		m.Only("variable", "operation", "value")
 		ag.merge = &merge{at: v.Pos, variable: m.Required("variable"), op: m.Required("operation")}
-		ag.merge.value = a.mergeValue(m)
+		ag.merge.value, _ = a.constant(m, true)
 	}
-}
-
-// mergeValue reads the value of a merge: a primitive, or one with its type beside it.
-func (a *adaptation) mergeValue(m *source.Fields) value.Value {
-	v := m.Value.Get("value")
-	if v == nil {
-		a.Errorf(m.Value.Pos, CodeMissing, `write "value"`, "%s has no value", m.Name)
-		return value.Value{}
-	}
-	parsed, err := value.Parse(v.JSON())
-	if err == nil && v.Kind == source.Object {
-		parsed, err = value.Reread(value.Tagged, parsed)
-	} else if err == nil {
-		parsed, err = value.Constant(a.mode.way(), parsed)
-	}
-	if err != nil {
-		a.Errorf(v.Pos, CodeValue, `write a string, a number, true or false, or {"type": "int", "data": 5}`, "the value of %s: %v", m.Name, err)
-	}
-	return parsed
 }

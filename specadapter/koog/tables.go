@@ -87,27 +87,22 @@ func inTables(name string) bool {
 
 // refuse fails runs at their start where the published code does not know one of the models.
 func (b *builder) refuse() {
-	type named struct {
-		text string
-		at   source.Pos
-	}
-	var all []named
+	models := []step{}
 	for _, ag := range b.doc.agents {
-		all = append(all, named{ag.modelText, ag.modelAt})
+		models = append(models, step{ag.modelText, ag.modelAt})
 	}
-	for _, m := range append(all, named{b.doc.modelText, b.doc.root.Pos("defaultModel")}) {
-		text, at := m.text, m.at
-		refused := refusal(b.mode, text)
-		if text == "" || refused == "" {
+	for _, m := range append(models, step{b.doc.modelText, b.doc.root.Pos("defaultModel")}) {
+		refused := refusal(b.mode, m.text)
+		if m.text == "" || refused == "" {
 			continue
 		}
-		b.Warnf(at, CodeModel, "use one of Koog's names, or run the flow with the profile default", "every run fails, because Koog does not know the model %s: %s",
-			source.Quote(text), refused)
+		b.Warnf(m.at, CodeModel, "use one of Koog's names, or run the flow with the profile default", "every run fails, because Koog does not know the model %s: %s",
+			source.Quote(m.text), refused)
 		id := b.unique("models")
-		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: refused}}, at)
+		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: refused}}, m.at)
 		first := b.flow.Edges[0].To
 		b.flow.Edges[0].To = id
-		b.edge(plan.Edge{From: id, To: first}, at)
+		b.edge(plan.Edge{From: id, To: first}, m.at)
 		return
 	}
 }

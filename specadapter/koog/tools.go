@@ -212,7 +212,7 @@ func (a *adaptation) chosenTool(d *document, ag *agent) {
 		offered = ag.toolNames
 	}
 	if !slices.Contains(offered, ag.choice) && (ag.listsTools || len(d.servers()) == 0) {
-		a.Errorf(ag.choiceAt, CodeUnknownTool, a.didYouMean(ag.choice, append(offered, finishTool), fmt.Sprintf("the tools of %q are", ag.name)),
+		a.Errorf(ag.choiceAt, CodeUnknownTool, a.DidYouMean(ag.choice, append(offered, finishTool), fmt.Sprintf("the tools of %q are", ag.name)),
 			"the toolChoice of agent %s is %s, which is none of its tools", source.Quote(ag.name), source.Quote(ag.choice))
 	}
 }

@@ -57,7 +57,7 @@ func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *tra
 	if a.mode != meant {
 		text = fmt.Sprintf("Unable to find '%s' node for transition '%s -> %s': %s", key, t.from, t.to, name)
 	}
-	a.Errorf(o.Pos(key), CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "%s", text)
+	a.Errorf(o.Pos(key), CodeUnknownAgent, a.DidYouMean(name, d.names, "agents are"), "%s", text)
 	return false
 }
 
@@ -71,14 +71,14 @@ func (a *adaptation) condition(c *source.Fields, t *transition) {
 	}
 	if (op != "" || a.mode == seed && blank(c.Value.Get("operation"))) && !value.Known(op) {
 		if a.mode == seed {
-			a.Warnf(c.Pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"),
+			a.Warnf(c.Pos("operation"), CodeOperation, a.DidYouMean(op, value.Operations, "operations are"),
 				"the operation %s is none; Koog takes the transition always, and so does this profile", source.Quote(written))
 			return
 		}
-		a.Errorf(c.Pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"), "unknown operation %s of %s", source.Quote(written), c.Name)
+		a.Errorf(c.Pos("operation"), CodeOperation, a.DidYouMean(op, value.Operations, "operations are"), "unknown operation %s of %s", source.Quote(written), c.Name)
 	}
 	t.valueAt, t.variableAt = c.Pos("value"), c.Pos("variable")
-	constant, ok := a.constant(c)
+	constant, ok := a.constant(c, false)
 	compare := &plan.Compare{Words: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.mode.rules()}
 	a.variable(c, variable, compare)
 	if ok && op != "" {
@@ -112,16 +112,21 @@ func (a *adaptation) variableText(c *source.Fields) string {
 	return c.Required("variable")
 }
 
-// constant reads the value of a condition.
-func (a *adaptation) constant(c *source.Fields) (value.Value, bool) {
-	const help = "write a string, a number, true or false"
+// constant reads the value that a condition or a merge compares with; that of a merge may have its type beside it.
+func (a *adaptation) constant(c *source.Fields, tagged bool) (parsed value.Value, ok bool) {
 	v := c.Value.Get("value")
 	if v == nil {
 		a.Errorf(c.Value.Pos, CodeMissing, `write "value"`, "%s has no value", c.Name)
 		return value.Value{}, false
 	}
+	help := "write a string, a number, true or false"
+	if tagged {
+		help += `, or {"type": "int", "data": 5}`
+	}
 	parsed, err := value.Parse(v.JSON())
-	if err == nil {
+	if err == nil && tagged && v.Kind == source.Object {
+		parsed, err = value.Reread(value.Tagged, parsed)
+	} else if err == nil {
 		parsed, err = value.Constant(a.mode.way(), parsed)
 	}
 	if err != nil {

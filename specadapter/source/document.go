@@ -13,8 +13,10 @@ import (
 	"cmp"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+	"weft/workflows/plan/value"
 )
 
 // Bounds of a document. Each is refused with a position.
@@ -206,9 +208,7 @@ func formatOf(name string, data []byte) func(*parser) *Value {
 	case ".yaml", ".yml":
 		return (*parser).yaml
 	}
-	text := bytes.TrimLeft(data, " \t\r\n")
-	switch {
-	case bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")):
+	if text := bytes.TrimLeft(data, " \t\r\n"); bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")) {
 		return scan(extended)
 	}
 	return (*parser).yaml
@@ -219,7 +219,6 @@ type parser struct {
 	name   string
 	data   []byte
 	lines  []int // byte offset of each line's start
-	line   int   // the line of the place that was asked for last
 	diags  []Diagnostic
 	values int
 	text   int // bytes of strings and numbers, aliases expanded
@@ -279,56 +278,59 @@ func (p *parser) tooDeep(at Pos, depth int) bool {
 	return true
 }
 
-// object builds an object from its members and reports duplicate keys.
+// object builds an object from its members. A key that is repeated is reported; its last value counts.
 func (p *parser) object(at Pos, members []Member) *Value {
-	v := &Value{Kind: Object, Pos: at, Members: members}
-	defer func() {
-		if p.loose {
-			v.Members = lastOf(members)
-		}
-	}()
-	if len(members) <= 8 {
-		for i := range members {
-			for j := range i {
-				if members[i].Key == members[j].Key {
-					p.duplicate(members[i], members[j].KeyPos)
-					break
-				}
-			}
-		}
-		return v
+	v := &Value{Kind: Object, Pos: at, Members: members[:0]}
+	severity, help := Error, "remove one of the two"
+	if p.loose {
+		severity, help = Warning, "remove one of the two; the last one counts"
 	}
-	first := make(map[string]Pos, len(members))
+	index := make(map[string]int, len(members))
 	for _, m := range members {
-		if at, ok := first[m.Key]; ok {
-			p.duplicate(m, at)
-		} else {
-			first[m.Key] = m.KeyPos
+		i, repeated := index[m.Key]
+		if !repeated {
+			index[m.Key] = len(v.Members)
+			v.Members = append(v.Members, m)
+			continue
 		}
+		p.diags = append(p.diags, severity.At(m.KeyPos, CodeDuplicateKey, help, "duplicate key %s, first used at line %d", Quote(m.Key), v.Members[i].KeyPos.Line))
+		v.Members[i].Value = m.Value
 	}
 	return v
 }
 
-// lastOf keeps the last member of each key.
-func lastOf(members []Member) []Member {
-	last := make(map[string]int, len(members))
-	for i, m := range members {
-		last[m.Key] = i
-	}
-	var out []Member
-	for i, m := range members {
-		if last[m.Key] == i {
-			out = append(out, m)
-		}
-	}
-	return out
-}
+// JSON is the value as compact JSON: members in the author's order, numbers as they were
+// written, strings with the fewest escapes. Two texts of the same value give the same
+// bytes, whatever their format.
+func (v *Value) JSON() []byte { return v.appendJSON(nil) }
 
-func (p *parser) duplicate(m Member, first Pos) {
-	if p.loose {
-		p.diags = append(p.diags, Warning.At(m.KeyPos, CodeDuplicateKey, "remove one of the two; the last one counts",
-			"duplicate key %s, first used at line %d", Quote(m.Key), first.Line))
-		return
+func (v *Value) appendJSON(b []byte) []byte {
+	switch v.Kind {
+	case Bool:
+		return strconv.AppendBool(b, v.True)
+	case Number:
+		return append(b, v.Text...)
+	case String:
+		return value.AppendString(b, v.Text)
+	case Array:
+		b = append(b, '[')
+		for i, item := range v.Items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.appendJSON(b)
+		}
+		return append(b, ']')
+	case Object:
+		b = append(b, '{')
+		for i, m := range v.Members {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(value.AppendString(b, m.Key), ':')
+			b = m.Value.appendJSON(b)
+		}
+		return append(b, '}')
 	}
-	p.fail(m.KeyPos, CodeDuplicateKey, "remove one of the two", "duplicate key %s, first used at line %d", Quote(m.Key), first.Line)
+	return append(b, "null"...)
 }

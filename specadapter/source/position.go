@@ -19,16 +19,7 @@ func lineStarts(data []byte) []int {
 
 // pos turns a byte offset into a place.
 func (p *parser) pos(offset int) Pos {
-	line := p.line // mostly the same, or the next
-	for range 2 {
-		if line > 0 && offset >= p.lines[line-1] && (line == len(p.lines) || offset < p.lines[line]) {
-			p.line = line
-			return Pos{File: p.name, Line: line, Col: offset - p.lines[line-1] + 1}
-		}
-		line = min(line+1, len(p.lines))
-	}
-	line = sort.SearchInts(p.lines, offset+1)
-	p.line = line
+	line := sort.SearchInts(p.lines, offset+1)
 	return Pos{File: p.name, Line: line, Col: offset - p.lines[line-1] + 1}
 }
 

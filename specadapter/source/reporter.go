@@ -21,6 +21,8 @@ type Reporter struct {
 
 	seen    map[Diagnostic]bool
 	guesses int
+	// suggesters are those of [Reporter.DidYouMean].
+	suggesters map[string]*Suggester
 }
 
 // Report adds a diagnostic.
@@ -83,6 +85,26 @@ func (r *Reporter) Near(wrong string, names func() []string) string {
 	return NewSuggester(names()).Nearest(wrong)
 }
 
+// ListedNames is how many names a message repeats.
+const ListedNames = 12
+
+// DidYouMean is the help for an unknown name: the known one that the author may have meant, or the
+// first of all, behind what they are. One search is prepared for each what.
+func (r *Reporter) DidYouMean(wrong string, known []string, what string) string {
+	s := r.suggesters[what]
+	if s == nil {
+		if r.suggesters == nil {
+			r.suggesters = map[string]*Suggester{}
+		}
+		s = NewSuggester(known)
+		r.suggesters[what] = s
+	}
+	if near := s.Nearest(wrong); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return what + ": " + Listed(known, ListedNames)
+}
+
 // CheckSchema reports what is wrong with a JSON Schema; see [CheckSchema].
 func (r *Reporter) CheckSchema(v *Value, code, name string) {
 	for _, p := range CheckSchema(v) {
@@ -113,4 +135,38 @@ func (r *Reporter) CheckAddress(at Pos, code, name, address, secret string) {
 	case u.User != nil:
 		r.Errorf(at, code, secret, "%s contains a user name or password", name)
 	}
+}
+
+// ConnectionLine is the line of weft.yaml that gives a worker a connection of its own: at an
+// address, without user and password, which belong into its headers, or at one that the
+// operator fills in.
+func ConnectionLine(id, address string) string {
+	if id == "" {
+		id = "ID"
+	}
+	u, err := url.Parse(address)
+	if address == "" || err != nil {
+		return fmt.Sprintf("connections: {%q: {url: \"https://HOST/mcp\"}}", id)
+	}
+	if u.User == nil {
+		return fmt.Sprintf("connections: {%q: {url: %q}}", id, u)
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return fmt.Sprintf("connections: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}", id, u)
+}
+
+// CommandLine is the line of weft.yaml that lets a worker start a program as a connection.
+func CommandLine(id string) string {
+	return fmt.Sprintf("connections: {%q: {transport: stdio, command: PROGRAM, args: []}}", id)
+}
+
+// SafeName replaces by _ all but the letters, digits, _ and - that every provider accepts in the
+// name of a tool.
+func SafeName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, s)
 }

@@ -3,6 +3,9 @@ package source
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"unicode"
@@ -27,8 +30,6 @@ type scanner struct {
 	*parser
 	syntax syntax
 	at     int // byte offset of the next token
-	// keys are those that were read: a document repeats a few of them many times.
-	keys map[string]string
 	// unquoted are the strings and keys that the lenient syntax took without quotes.
 	unquoted struct {
 		count int
@@ -40,8 +41,7 @@ type scanner struct {
 // scan returns a reader of a text in a syntax.
 func scan(accepted syntax) func(*parser) *Value {
 	return func(p *parser) *Value {
-		s := &scanner{parser: p, syntax: accepted, keys: map[string]string{}}
-		return s.document()
+		return (&scanner{parser: p, syntax: accepted}).document()
 	}
 }
 
@@ -240,18 +240,7 @@ func (s *scanner) key() (string, bool) {
 	c := s.peek()
 	switch {
 	case s.quotes(c):
-		begin := s.at
-		if n := bytes.IndexByte(s.data[begin+1:], c); n >= 0 {
-			if known, ok := s.keys[string(s.data[begin+1:begin+1+n])]; ok {
-				s.at += n + 2
-				return known, true
-			}
-		}
-		text, ok := s.text(c)
-		if raw := s.data[begin+1 : max(s.at-1, begin+1)]; ok && text == string(raw) {
-			s.keys[text] = text
-		}
-		return text, ok
+		return s.text(c)
 	case s.syntax == extended:
 		return s.name()
 	}
@@ -352,4 +341,47 @@ func (s *scanner) reportUnquoted() {
 		s.diags = append(s.diags, Warning.At(u.pos, CodeUnquoted, "write strings and keys in double quotes; other JSON parsers refuse them without",
 			"%d strings or keys are not quoted, the first is %s", u.count, Quote(u.text)))
 	}
+}
+
+// Int is the value of a number that is a whole one between 1 and the largest int32,
+// however it is written (10, 10.0, 1e1).
+func (v *Value) Int() (int, bool) {
+	f, err := strconv.ParseFloat(v.Text, 64)
+	if v.Kind != Number || len(v.Text) > 64 || err != nil || f < 1 || f > math.MaxInt32 {
+		return 0, false
+	}
+	if r, ok := new(big.Rat).SetString(v.Text); !ok || !r.IsInt() {
+		return 0, false
+	}
+	return int(f), true
+}
+
+// json5Number gives a number in JSON's grammar, with the digits that were written.
+func json5Number(word string) (string, error) {
+	sign, text := "", word
+	if rest, ok := strings.CutPrefix(text, "-"); ok {
+		sign, text = "-", rest
+	} else {
+		text = strings.TrimPrefix(text, "+")
+	}
+	if hex, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
+		if n, ok := new(big.Int).SetString(hex, 16); ok && len(hex) <= 64 && hex[0] != '-' && hex[0] != '+' && !strings.Contains(hex, "_") {
+			return sign + n.String(), nil
+		}
+		return "", fmt.Errorf("%s is not a hexadecimal number of at most 64 digits", Quote(word))
+	}
+	if text == "Infinity" || text == "NaN" {
+		return "", fmt.Errorf("JSON has no number %s", Quote(word))
+	}
+	if strings.HasPrefix(text, ".") {
+		text = "0" + text
+	}
+	// 5. and 5.e3 are numbers; JSON requires a digit after the point.
+	if i := strings.IndexByte(text, '.'); i > 0 && (i+1 == len(text) || text[i+1]|0x20 == 'e') {
+		text = text[:i] + text[i+1:]
+	}
+	if !jsonNumber.MatchString(sign + text) {
+		return "", fmt.Errorf("unexpected %s, want a value", Quote(word))
+	}
+	return sign + text, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,35 +24,19 @@ func (p *parser) yaml() *Value {
 			len(p.data), maxYAMLBytes)
 		return nil
 	}
-	y := &yamlReader{parser: p, cursor: yamlCursor{data: p.data, starts: yamlStarts(p.data)}, anchors: map[*yaml.Node]*anchored{}}
+	y := &yamlReader{parser: p, cursor: yamlCursor{data: p.data, starts: yamlStarts(p.data)}, anchors: map[*yaml.Node]*Value{}}
 	node := y.parse()
 	if node == nil {
 		return nil
 	}
-	v, _ := y.value(node, 1)
-	return v
+	return y.value(node, 1)
 }
 
-// yamlReader turns YAML nodes into values.
+// yamlReader turns YAML nodes into values. anchors are those that aliases may repeat.
 type yamlReader struct {
 	*parser
 	cursor  yamlCursor
-	anchors map[*yaml.Node]*anchored
-}
-
-// anchored is a value that aliases may repeat, and its cost; nil while it is being read.
-type anchored struct {
-	value *Value
-	cost  cost
-}
-
-// cost is what a value adds to the document, its parts included.
-type cost struct{ values, text, depth int }
-
-func (c *cost) add(o cost) {
-	c.values += o.values
-	c.text += o.text
-	c.depth = max(c.depth, o.depth+1)
+	anchors map[*yaml.Node]*Value
 }
 
 // parse reads the only document, or reports why not.
@@ -111,92 +96,80 @@ func (y *yamlReader) yamlSyntax(err error) {
 func (y *yamlReader) at(n *yaml.Node) Pos { return y.pos(y.cursor.at(n.Line, n.Column)) }
 
 // value turns a node that nests depth deep into a value, or returns nil after a report.
-func (y *yamlReader) value(n *yaml.Node, depth int) (*Value, cost) {
-	if n.Kind == yaml.AliasNode {
-		return y.alias(n, depth)
-	}
-	a := &anchored{}
-	if n.Anchor != "" {
-		y.anchors[n] = a
-	}
+func (y *yamlReader) value(n *yaml.Node, depth int) (v *Value) {
 	pos := y.at(n)
-	var v *Value
-	c := cost{values: 1, depth: 1}
 	switch n.Kind {
-	case yaml.ScalarNode:
-		v = y.scalar(n, pos)
-		if v != nil {
-			c.text = len(v.Text)
+	case yaml.AliasNode:
+		if v = y.anchors[n.Alias]; v == nil {
+			y.fail(pos, CodeUnsupported, "write the value out", "the alias *%s contains itself or refers to an invalid value", n.Value)
+		} else if !y.repeat(v, pos, depth) {
+			return nil
 		}
-		if !y.grow(pos, 1, c.text) {
-			return nil, c
+		return v
+	case yaml.ScalarNode:
+		if v = y.scalar(n, pos); v != nil && !y.grow(pos, 1, len(v.Text)) {
+			return nil
 		}
 	case yaml.SequenceNode:
-		v = y.sequence(n, pos, depth, &c)
+		v = y.sequence(n, pos, depth)
 	case yaml.MappingNode:
-		v = y.mapping(n, pos, depth, &c)
+		v = y.mapping(n, pos, depth)
 	default:
 		y.fail(pos, CodeUnsupported, "", "unsupported YAML node of kind %d", n.Kind)
 	}
-	a.value, a.cost = v, c
-	return v, c
+	if n.Anchor != "" {
+		y.anchors[n] = v
+	}
+	return v
 }
 
-func (y *yamlReader) alias(n *yaml.Node, depth int) (*Value, cost) {
-	pos := y.at(n)
-	a := y.anchors[n.Alias]
-	if a == nil || a.value == nil {
-		y.fail(pos, CodeUnsupported, "write the value out", "the alias *%s contains itself or refers to an invalid value", n.Value)
-		return nil, cost{}
+// repeat counts a value again, which an alias at a place repeats.
+func (y *yamlReader) repeat(v *Value, pos Pos, depth int) bool {
+	if !y.grow(pos, 1, len(v.Text)) || v.Kind >= Array && y.tooDeep(pos, depth) {
+		return false
 	}
-	if y.tooDeep(pos, depth+a.cost.depth-1) || !y.grow(pos, a.cost.values, a.cost.text) {
-		return nil, cost{}
+	for _, item := range v.Items {
+		if !y.repeat(item, pos, depth+1) {
+			return false
+		}
 	}
-	return a.value, a.cost
+	for _, m := range v.Members {
+		if !y.grow(pos, 0, len(m.Key)) || !y.repeat(m.Value, pos, depth+1) {
+			return false
+		}
+	}
+	return true
 }
 
-func (y *yamlReader) sequence(n *yaml.Node, pos Pos, depth int, c *cost) *Value {
+func (y *yamlReader) sequence(n *yaml.Node, pos Pos, depth int) *Value {
 	if !y.plainTag(n, pos, "!!seq") || y.tooDeep(pos, depth) || !y.grow(pos, 1, 0) {
 		return nil
 	}
-	v := &Value{Kind: Array, Pos: pos, Items: make([]*Value, 0, len(n.Content))}
-	ok := true
+	v := &Value{Kind: Array, Pos: pos}
 	for _, item := range n.Content {
-		iv, ic := y.value(item, depth+1)
-		if ok = ok && iv != nil; iv == nil {
-			continue
-		}
-		c.add(ic)
-		v.Items = append(v.Items, iv)
+		v.Items = append(v.Items, y.value(item, depth+1))
 	}
-	if !ok {
+	if slices.Contains(v.Items, nil) {
 		return nil
 	}
 	return v
 }
 
-func (y *yamlReader) mapping(n *yaml.Node, pos Pos, depth int, c *cost) *Value {
+func (y *yamlReader) mapping(n *yaml.Node, pos Pos, depth int) *Value {
 	if !y.plainTag(n, pos, "!!map") || y.tooDeep(pos, depth) || !y.grow(pos, 1, 0) {
 		return nil
 	}
-	members := make([]Member, 0, len(n.Content)/2)
-	ok := true
+	var members []Member
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, keyOK := y.key(n.Content[i])
-		v, vc := y.value(n.Content[i+1], depth+1)
-		if !keyOK || v == nil || !y.grow(pos, 0, len(key)) {
-			ok = false
-			continue
+		key, ok := y.key(n.Content[i])
+		if v := y.value(n.Content[i+1], depth+1); ok && v != nil && y.grow(pos, 0, len(key)) {
+			members = append(members, Member{Key: key, KeyPos: y.at(n.Content[i]), Value: v})
 		}
-		c.add(vc)
-		c.text += len(key)
-		members = append(members, Member{Key: key, KeyPos: y.at(n.Content[i]), Value: v})
 	}
-	v := y.object(pos, members)
-	if !ok {
-		return nil
+	if v := y.object(pos, members); len(members) == len(n.Content)/2 {
+		return v
 	}
-	return v
+	return nil
 }
 
 // key reads a mapping's key, which JSON wants to be a string.
@@ -206,24 +179,21 @@ func (y *yamlReader) key(n *yaml.Node) (string, bool) {
 		n = n.Alias
 	}
 	if n.Kind != yaml.ScalarNode {
-		y.fail(pos, CodeUnsupported, "use a string as the key", "a key is %s, want a string", yamlKind(n))
+		kind := Object
+		if n.Kind == yaml.SequenceNode {
+			kind = Array
+		}
+		y.fail(pos, CodeUnsupported, "use a string as the key", "a key is %s, want a string", kind)
 		return "", false
 	}
 	if n.Anchor != "" && y.anchors[n] == nil {
-		y.anchors[n] = &anchored{value: &Value{Kind: String, Pos: pos, Text: n.Value}, cost: cost{1, len(n.Value), 1}}
+		y.anchors[n] = &Value{Kind: String, Pos: pos, Text: n.Value}
 	}
 	if n.ShortTag() == "!!merge" {
 		y.fail(pos, CodeUnsupported, "write the members out", "merge keys (<<) are not supported")
 		return "", false
 	}
 	return n.Value, true
-}
-
-func yamlKind(n *yaml.Node) string {
-	if n.Kind == yaml.SequenceNode {
-		return Array.String()
-	}
-	return Object.String()
 }
 
 // plainTag refuses tags that ask for a type that JSON does not have.

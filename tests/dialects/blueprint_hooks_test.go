@@ -23,10 +23,10 @@ func hooked(t *testing.T, onError string) *specadapter.Result {
 	const parameters = `"parameters_schema":{"type":"object","properties":{"topic":{"type":"string","maxLength":3}},"additionalProperties":false}`
 	res, diags := specadapter.Load("agents/writer/agent.json", []byte(`{"name":"writer","description":"Writes","system_prompt":"Write on ${params.topic}.",`+parameters+
 		`,"hooks":{"on_run_start":{"agent_name":"guard","on_error":"`+onError+`","timeout_seconds":60},"on_run_finish":{"agent_name":"audit"}}}`),
-		specadapter.Options{Files: []source.File{
+		specadapter.Options{Host: source.Host{Files: []source.File{
 			{Name: "agents/guard/agent.json", Text: `{"name":"guard","description":"Guards","system_prompt":"Guard."}`},
 			{Name: "agents/audit/agent.json", Text: `{"name":"audit","description":"Audits","system_prompt":"Audit."}`},
-		}})
+		}}})
 	if res == nil {
 		t.Fatal(diags)
 	}

@@ -37,7 +37,7 @@ func TestBlueprintServers(t *testing.T) {
 	const secret = "hush-hush-4711"
 	folder := serverAgent(address)
 	reach := tool.Settings{AllowLoopback: true, Variables: map[string]tool.Secret{"SHELF_TOKEN": {Value: secret, Hosts: []string{u.Host}}}}
-	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
+	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: folder.Files}})
 	if res == nil {
 		t.Fatal(diags)
 	}
@@ -80,7 +80,7 @@ func TestBlueprintServersRefused(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
+			res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: folder.Files}})
 			if res == nil {
 				t.Fatal(diags)
 			}

@@ -10,13 +10,14 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter"
+	"weft/specadapter/source"
 	"weft/tests/harness"
 )
 
 // blueprintRun executes an agent as the starter starts it.
 func blueprintRun(t *testing.T, r harness.TestRun, folder *specadapter.Folder, params string) harness.Outcome {
 	t.Helper()
-	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
+	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: folder.Files}})
 	if res == nil {
 		t.Fatal(diags)
 	}

@@ -17,6 +17,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/specadapter"
+	"weft/specadapter/source"
 	"weft/tests/harness"
 )
 
@@ -152,7 +153,7 @@ func loadExample(t *testing.T, file string) *specadapter.Result {
 			t.Fatal(err)
 		}
 	}
-	o := specadapter.Options{Files: folder.Files, UnboundTools: map[string]bool{}}
+	o := specadapter.Options{Host: source.Host{Files: folder.Files, UnboundTools: map[string]bool{}}}
 	for _, f := range exampleFunctions {
 		o.UnboundTools[f.Name()] = true
 	}

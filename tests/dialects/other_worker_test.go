@@ -20,6 +20,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/specadapter"
+	"weft/specadapter/source"
 	"weft/tests/harness"
 	"weft/tests/programs"
 	"weft/worker/config"
@@ -49,7 +50,7 @@ func elsewhereTools(t *testing.T, queue string) tool.Settings {
 func stockPlan(t *testing.T, text string) contract.FlowRef {
 	t.Helper()
 	res, diags := specadapter.Load("stock.json", []byte(text), specadapter.Options{
-		UnboundTools: map[string]bool{"count": true, "reserve": true, "nobody": true}, Connections: map[string]bool{},
+		Host: source.Host{UnboundTools: map[string]bool{"count": true, "reserve": true, "nobody": true}, Connections: map[string]bool{}},
 	})
 	if res == nil {
 		t.Fatal(diags)

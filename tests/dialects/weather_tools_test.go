@@ -17,6 +17,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/specadapter"
+	"weft/specadapter/source"
 	"weft/tests/harness"
 	"weft/tests/programs"
 	"weft/worker/config"
@@ -122,7 +123,7 @@ func startWeather(t *testing.T) (program, base string) {
 
 // compileWeather compiles a document for a worker that has the tool weather.
 func compileWeather(f contract.FlowRef) (*contract.CompileFlowResult, error) {
-	res, diags := specadapter.Load(f.Name, []byte(f.Text), specadapter.Options{UnboundTools: map[string]bool{"weather": true}})
+	res, diags := specadapter.Load(f.Name, []byte(f.Text), specadapter.Options{Host: source.Host{UnboundTools: map[string]bool{"weather": true}}})
 	if res == nil {
 		return nil, errors.New(diags[0].String())
 	}

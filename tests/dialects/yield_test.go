@@ -22,6 +22,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/specadapter"
+	"weft/specadapter/source"
 	"weft/tests/harness"
 )
 
@@ -340,7 +341,7 @@ func yieldExamples(t *testing.T) []yieldFlow {
 		f := yieldFlow{name: name, worker: worker, in: contract.RunInput{Script: harness.Script(t, harness.ReadFile(t, script))}}
 		if filepath.Base(file) != specadapter.FolderMain {
 			doc := strings.NewReplacer("http://localhost:3002/sse", greet+"/sse", "http://localhost:3003", shop).Replace(harness.ReadFile(t, file))
-			o := specadapter.Options{UnboundTools: map[string]bool{}}
+			o := specadapter.Options{Host: source.Host{UnboundTools: map[string]bool{}}}
 			for _, fn := range exampleFunctions {
 				o.UnboundTools[fn.Name()] = true
 			}

@@ -13,6 +13,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/specadapter"
+	"weft/specadapter/source"
 	"weft/tests/harness"
 	"weft/workflows"
 	"weft/workflows/plan"
@@ -68,7 +69,7 @@ func TestEndToEndBlueprintPins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
+		res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: folder.Files}})
 		if res == nil {
 			t.Fatal(diags)
 		}
@@ -139,7 +140,7 @@ func TestEndToEndBlueprintUntrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
+	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: folder.Files}})
 	if res == nil {
 		t.Fatal(diags)
 	}

@@ -17,6 +17,7 @@ import (
 	"weft/activities/llm"
 	"weft/activities/tool"
 	"weft/specadapter"
+	"weft/specadapter/source"
 	"weft/worker/host"
 	"weft/workflows"
 )
@@ -163,7 +164,7 @@ func Compile(f contract.FlowRef) (*contract.CompileFlowResult, error) { return C
 // CompileWith compiles documents for a worker with functions.
 func CompileWith(functions ...tool.Function) func(contract.FlowRef) (*contract.CompileFlowResult, error) {
 	return func(f contract.FlowRef) (*contract.CompileFlowResult, error) {
-		o := specadapter.Options{Dialect: f.Dialect, Profile: f.Profile, UnboundTools: map[string]bool{}}
+		o := specadapter.Options{Dialect: f.Dialect, Profile: f.Profile, Host: source.Host{UnboundTools: map[string]bool{}}}
 		for _, fn := range functions {
 			o.UnboundTools[fn.Name()] = true
 		}

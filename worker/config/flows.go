@@ -2,6 +2,7 @@ package config
 
 import (
 	"weft/specadapter"
+	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
 
@@ -10,7 +11,7 @@ import (
 func (c *Config) Reading(dialect, profile string) specadapter.Options {
 	o := specadapter.Options{
 		Dialect: dialect, Profile: profile, Limits: plan.Limits(c.Limits), Policy: c.Timeouts.policy(),
-		UnboundTools: map[string]bool{}, Connections: map[string]bool{},
+		Host: source.Host{UnboundTools: map[string]bool{}, Connections: map[string]bool{}},
 	}
 	if len(c.Contexts) > 0 {
 		o.Context = c.Context
