@@ -37,7 +37,7 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 	}
 	call := newCall(ctx, llm.KindAgent, in.IdempotencyKey, profile.Node, in.Step, turnOf(messages), beats)
 	sent := messagesSent(messages, in.Sent)
-	if profile.RetellCalls {
+	if profile.CallsAsText {
 		sent = callsAsText(sent, offeredTools(profile, in.NoTools))
 	}
 	if profile.Output != nil {

@@ -22,7 +22,7 @@ func check(ctx context.Context, rules json.RawMessage, text string) (*contract.C
 // checkLone is [check] for an output that may have a lone member: other answers are taken as its value.
 func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Checked, error) {
 	o := schema.Options{Documented: out.Style == plan.StyleDocumented}
-	if out.Lone == "" {
+	if out.ValueMember == "" {
 		return checkAs(ctx, out.Schema, text, o)
 	}
 	raw := extract(text)
@@ -33,8 +33,8 @@ func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Ch
 		}
 	}
 	var object map[string]json.RawMessage
-	if json.Unmarshal(raw, &object) != nil || object[out.Lone] == nil {
-		name, err := json.Marshal(out.Lone)
+	if json.Unmarshal(raw, &object) != nil || object[out.ValueMember] == nil {
+		name, err := json.Marshal(out.ValueMember)
 		if err != nil {
 			return nil, err
 		}

@@ -62,8 +62,8 @@ func (a *app) validate(_ context.Context, args []string) error {
 	case report.Flows == 0:
 		return usage.Errorf("no flows in %s; a flow is a file ending in %s that a dialect recognizes",
 			strings.Join(args, ", "), strings.Join(validate.Extensions, ", "))
-	case report.Wrong > 0:
-		a.say("starter: %d of %d files cannot be run", report.Wrong, report.Flows)
+	case report.Invalid > 0:
+		a.say("starter: %d of %d files cannot be run", report.Invalid, report.Flows)
 		return exitCode(exitBadInput)
 	}
 	return nil

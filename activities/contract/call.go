@@ -29,8 +29,8 @@ type Profile struct {
 	Remote *RemoteAgent `json:"remote,omitempty"`
 	// Script is the script of the model "script".
 	Script *ContentRef `json:"script,omitempty"`
-	// RetellCalls makes texts of calls of tools that are not offered, and of their results.
-	RetellCalls bool `json:"retell_calls,omitempty"`
+	// CallsAsText makes texts of calls of tools that are not offered, and of their results.
+	CallsAsText bool `json:"calls_as_text,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
 	Home Run `json:"home"`
 	// Contacts are the tools by which the agent turns to others of its node. Signed means that

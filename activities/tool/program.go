@@ -148,11 +148,11 @@ func (t *Tools) commandLine(root *os.Root, p *plan.Program, dir string) ([]strin
 		if agent.Command != p.Command {
 			return nil, deniedFailure(fmt.Sprintf("the trusted folder %[2]q has another command for the agent %[1]q", p.Agent, dir), "start a new run, with the agent as it is there")
 		}
-		full, err := lookUp(p.Words[0], t.settings.BaseEnv["PATH"], dir)
+		full, err := lookUp(p.Argv[0], t.settings.BaseEnv["PATH"], dir)
 		if err != nil {
-			return nil, deniedFailure(fmt.Sprintf("the program %q is %v", p.Words[0], err), "install it, or correct the command")
+			return nil, deniedFailure(fmt.Sprintf("the program %q is %v", p.Argv[0], err), "install it, or correct the command")
 		}
-		return append([]string{full}, p.Words[1:]...), nil
+		return append([]string{full}, p.Argv[1:]...), nil
 	}
 	var script struct {
 		File string `json:"script_file"`

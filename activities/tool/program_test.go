@@ -79,7 +79,7 @@ func TestProgramEnvironment(t *testing.T) {
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {
 		s.Trusted, s.BaseEnv = []string{dir}, map[string]string{"PATH": "/usr/bin:/bin", "HOME": "/h", "OTHER": "x"}
 	})
-	for _, p := range []*plan.Program{script(), {Agent: "a", Command: "/bin/sh scripts/s/run.sh first", Words: []string{"/bin/sh", "scripts/s/run.sh", "first"}, Seconds: 60}} {
+	for _, p := range []*plan.Program{script(), {Agent: "a", Command: "/bin/sh scripts/s/run.sh first", Argv: []string{"/bin/sh", "scripts/s/run.sh", "first"}, Seconds: 60}} {
 		got, err := tools.Run(soon(t, time.Minute), p, "run-1/a#1")
 		if err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestProgramsRefused(t *testing.T) {
 		"another file":        {&plan.Program{Script: "s", File: "../../../bin/sh"}, []string{dir}, []string{`is the file "run.sh"`}},
 		"a link out":          {&plan.Program{Script: "s", File: "link"}, []string{dir}, []string{`is the file "run.sh"`}},
 		"a file that changed": {changed, []string{dir}, []string{"has changed since the run was started"}},
-		"another command":     {&plan.Program{Agent: "a", Command: "/bin/sh -c id", Words: []string{"/bin/sh", "-c", "id"}}, []string{dir}, []string{"has another command for the agent"}},
+		"another command":     {&plan.Program{Agent: "a", Command: "/bin/sh -c id", Argv: []string{"/bin/sh", "-c", "id"}}, []string{dir}, []string{"has another command for the agent"}},
 		"no such folder":      {script(), []string{dir + "/no"}, []string{"cannot be read", "agents.trusted"}},
 	}
 	for name, tc := range tests {

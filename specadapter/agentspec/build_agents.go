@@ -27,7 +27,7 @@ func (b *builder) prompt(c *model.Component) *plan.Agent {
 	if len(c.Outputs) != 1 || c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != model.StringShape || c.Outputs[0].Type.Enum != nil {
 		a.Output = &plan.Output{Schema: objectOf(c.Outputs), Repairs: agentRepairs}
 		if len(c.Outputs) == 1 {
-			a.Output.Lone = c.Outputs[0].Title
+			a.Output.ValueMember = c.Outputs[0].Title
 		}
 	}
 	b.model(c.Component("llm_config"), a)
@@ -120,9 +120,9 @@ func finish(outputs []model.Property, name string, person bool) *plan.Finish {
 	return &plan.Finish{
 		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
 		Schema: objectOf(outputs), Read: "literal", Free: person, Reminders: reminders,
-		Wrong:    "The submission is not accepted: {error}. Submit the result again.",
-		Reminder: fmt.Sprintf("Nobody is there to read an answer in words. Go on with the task by calling tools, and end it by calling %s.", name),
-		Failure:  "the agent never submitted its result",
+		InvalidReply: "The submission is not accepted: {error}. Submit the result again.",
+		Reminder:     fmt.Sprintf("Nobody is there to read an answer in words. Go on with the task by calling tools, and end it by calling %s.", name),
+		Failure:      "the agent never submitted its result",
 	}
 }
 
@@ -161,7 +161,7 @@ func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Ag
 			specs = specs[1:]
 			t.Name, t.Description, t.Confirm = cmp.Or(spec.Name, spec.ID), spec.Description, t.Confirm || spec.Flag("requires_confirmation")
 			if len(spec.Inputs) > 0 {
-				t.Takes = objectOf(spec.Inputs)
+				t.ArgumentsSchema = objectOf(spec.Inputs)
 			}
 		}
 		if t.Name == "" {

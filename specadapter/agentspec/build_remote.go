@@ -15,7 +15,7 @@ var remoteAgents = map[string]bool{"A2AAgent": true, "OciAgent": true}
 // remote makes of an agent that runs elsewhere a node that goes on with the flow's conversation.
 // What it cannot go on without, it asks a person; at the root, every answer goes to one.
 func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
-	a := &plan.Agent{Conversation: plan.ConversationFlow, MaxCalls: 1, MaxErrors: agentErrors, Chat: &plan.Chat{Asked: !root}}
+	a := &plan.Agent{Conversation: plan.ConversationFlow, MaxCalls: 1, MaxErrors: agentErrors, Chat: &plan.Chat{WhenAsked: !root}}
 	if len(c.Inputs) > 0 {
 		a.Opening = []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
 	} else {
@@ -25,7 +25,7 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && (c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != model.StringShape) {
 		a.Output = &plan.Output{Schema: objectOf(c.Outputs), Repairs: agentRepairs}
 		if len(c.Outputs) == 1 {
-			a.Output.Lone = c.Outputs[0].Title
+			a.Output.ValueMember = c.Outputs[0].Title
 		}
 	}
 	if c.Type.Name == "OciAgent" {

@@ -254,7 +254,7 @@ func (t *crew) member(c *model.Component, p part) {
 	a, taken := t.baseAgent(who, p.id)
 	a.Ask = contactsOf(unique(taken, "send_message"), p.ask,
 		"Ask another agent, who answers. It knows nothing of your conversation with others: say all that it has to know.", true)
-	a.Hand = contactsOf(unique(taken, "handoff_conversation"), p.hand,
+	a.Handoff = contactsOf(unique(taken, "handoff_conversation"), p.hand,
 		"Hand the whole conversation over to another agent, who goes on with it in your place.", false)
 	t.setChat(a, cmp.Or(t.node.Name, who.Name), p.human && who.human, p.human && t.root, p.outputs, taken)
 	t.settle(c, p, a)

@@ -98,7 +98,7 @@ func (g *agent) runsCommand(command *source.Value) {
 			"%s has a command, but lies in no folder of %s/; it is looked for by its name", g.Name, dirAgents)
 		folder = g.name
 	}
-	g.program = &plan.Program{Agent: folder, Command: command.Text, Words: words, Seconds: programSeconds}
+	g.program = &plan.Program{Agent: folder, Command: command.Text, Argv: words, Seconds: programSeconds}
 }
 
 // split cuts a command into words as a shell does, without expanding anything: quotes,

@@ -37,7 +37,7 @@ func (g *agent) callsBack(s *server) {
 func mark(g *agent, f *plan.Flow) {
 	if s := g.orchestrator(); s != nil && f.Nodes[0].Agent != nil {
 		f.Nodes[0].Agent.Starts = []plan.Startable{{Tags: []string{s.headersOf(tagsHeader)}}}
-		f.Nodes[0].Agent.Settled = s.headersOf(callbackHeader) == callbackSettled
+		f.Nodes[0].Agent.CallbackWhenSettled = s.headersOf(callbackHeader) == callbackSettled
 	}
 }
 

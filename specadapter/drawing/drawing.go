@@ -91,7 +91,7 @@ func edgeText(e *plan.Edge) string {
 		text = e.Branch
 	}
 	if e.Compare != nil {
-		text = e.Compare.Words
+		text = e.Compare.Text
 	}
 	if e.Pass != nil && text != "" {
 		text += ", "

@@ -211,15 +211,15 @@ func (b *builder) values() {
 // How the published code prints values, by type.
 var (
 	printedSeed = []plan.Printed{
-		{Type: "int", Form: "InputInt(data={data})"}, {Type: "double", Form: "InputDouble(data={data})"},
-		{Type: "string", Form: "InputString(data={data})"}, {Type: "boolean", Form: "InputBoolean(data={data})"},
-		{Type: "critique", Form: "InputCritiqueResult(success={success}, feedback={feedback}, input={input})"},
-		{Type: "array_int", Form: "InputArrayInt(data={data})"}, {Type: "array_double", Form: "InputArrayDouble(data={data})"},
-		{Type: "array_string", Form: "InputArrayStrings(data={data})"}, {Type: "array_boolean", Form: "InputArrayBooleans(data={data})"},
+		{Type: "int", Template: "InputInt(data={data})"}, {Type: "double", Template: "InputDouble(data={data})"},
+		{Type: "string", Template: "InputString(data={data})"}, {Type: "boolean", Template: "InputBoolean(data={data})"},
+		{Type: "critique", Template: "InputCritiqueResult(success={success}, feedback={feedback}, input={input})"},
+		{Type: "array_int", Template: "InputArrayInt(data={data})"}, {Type: "array_double", Template: "InputArrayDouble(data={data})"},
+		{Type: "array_string", Template: "InputArrayStrings(data={data})"}, {Type: "array_boolean", Template: "InputArrayBooleans(data={data})"},
 	}
 	printedLater = []plan.Printed{
-		{Type: "int", Form: "FlowInteger(data={data})"}, {Type: "double", Form: "FlowDouble(data={data})"},
-		{Type: "string", Form: "FlowString(data={data})"}, {Type: "boolean", Form: "FlowBoolean(data={data})"},
-		{Type: "critique", Form: "FlowCritiqueResult(success={success}, feedback={feedback}, input={input})"},
+		{Type: "int", Template: "FlowInteger(data={data})"}, {Type: "double", Template: "FlowDouble(data={data})"},
+		{Type: "string", Template: "FlowString(data={data})"}, {Type: "boolean", Template: "FlowBoolean(data={data})"},
+		{Type: "critique", Template: "FlowCritiqueResult(success={success}, feedback={feedback}, input={input})"},
 	}
 )

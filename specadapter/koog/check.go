@@ -68,9 +68,9 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 		what := given.part(t.compare.Path[0]).describe(ag)
 		switch {
 		case held == 0:
-			b.Warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold for %s", t.compare.Words, what)
+			b.Warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold for %s", t.compare.Text, what)
 		case held == len(s.values):
-			b.Warnf(t.valueAt, CodeAlways, "remove or change the condition", "the condition %q always holds for %s", t.compare.Words, what)
+			b.Warnf(t.valueAt, CodeAlways, "remove or change the condition", "the condition %q always holds for %s", t.compare.Text, what)
 		}
 		if len(before) > 0 {
 			never(t, "move it before the others or change a condition", before)
@@ -93,7 +93,7 @@ func (b *builder) failsAlways(ag *agent, t *transition, g given) bool {
 	}
 	b.Warnf(t.variableAt, CodeNever, "write input.success or input.feedback",
 		"the condition %q fails every run that comes to it: the verify agent %s returns success, feedback and input, and no %s",
-		t.compare.Words, source.Quote(ag.name), field)
+		t.compare.Text, source.Quote(ag.name), field)
 	return true
 }
 

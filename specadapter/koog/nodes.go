@@ -157,10 +157,10 @@ func (b *builder) verdict(ag *agent) *plan.Finish {
 func (b *builder) ending(ag *agent) *plan.Finish {
 	f := &plan.Finish{
 		Name: finishTool, Description: finishDescription, Read: b.mode.way(),
-		Wrong: "Failed to execute '" + finishTool + "' with error: {error}'",
+		InvalidReply: "Failed to execute '" + finishTool + "' with error: {error}'",
 	}
 	if b.mode == meant {
-		f.Wrong = "Failed to execute '" + finishTool + "' with error: {error}"
+		f.InvalidReply = "Failed to execute '" + finishTool + "' with error: {error}"
 		f.Reminders, f.Reminder = defaultNudges, "Call a tool. When you are done, call "+finishTool+" with your result; a plain answer is not seen by anybody."
 		f.Failure = fmt.Sprintf("the model answered without a call of %s, and did so again after %d reminders", finishTool, defaultNudges)
 		return f
@@ -244,7 +244,7 @@ func (b *builder) asKoog() {
 			continue
 		}
 		n.Agent.System, n.Agent.MaxErrors, n.Agent.MaxTurns = b.first.system, unbounded, 0
-		n.Agent.Sequential, n.Agent.RetellCalls = true, true
+		n.Agent.Sequential, n.Agent.CallsAsText = true, true
 		n.Agent.NoTool = "Tool with name '{tool}' not found in the tool registry. Use one of the available tools."
 		if n.Agent.Conversation == "" {
 			n.Agent.Conversation = plan.ConversationFlow
@@ -255,11 +255,11 @@ func (b *builder) asKoog() {
 // cost is how many steps of its graphs the published code takes for a node. The graph of an agent is
 // a step of the one around it, but inside a parallel agent, whose forks count each for itself.
 func (b *builder) cost(n *plan.Node) *plan.Cost {
-	c := &plan.Cost{Forked: strings.HasPrefix(n.Into, resultPrefix)}
+	c := &plan.Cost{Forked: strings.HasPrefix(n.StateKey, resultPrefix)}
 	switch {
 	case n.Kind == plan.KindMerge:
 		c.Visit = 1 // the end of the parallel agent's graph
-	case n.Kind == plan.KindTransform && n.Into != "" && !c.Forked:
+	case n.Kind == plan.KindTransform && n.StateKey != "" && !c.Forked:
 		c.Visit = 3 // the graph, its start and the step that forks
 	case n.Kind == plan.KindTransform:
 		c.Visit = 4

@@ -18,20 +18,20 @@ const resultPrefix = "$result/"
 func (b *builder) parallelNodes(ag *agent) {
 	input := "$input/" + ag.name
 	b.in[ag.name], b.out[ag.name] = ag.name, b.unique(ag.name+".merge")
-	b.add(plan.Node{ID: ag.name, Name: ag.name, Kind: plan.KindTransform, Transform: &plan.Transform{}, Choice: plan.ChooseAll, Into: input}, ag.at)
+	b.add(plan.Node{ID: ag.name, Name: ag.name, Kind: plan.KindTransform, Transform: &plan.Transform{}, Choice: plan.ChooseAll, StateKey: input}, ag.at)
 	m := plan.Merge{Input: input}
 	for _, part := range b.parallelAgents(ag, ag.name, &m) {
 		child := part.agent
 		id := b.unique(part.path)
 		n := b.node(child, id, child.name)
-		n.Into = resultPrefix + id
+		n.StateKey = resultPrefix + id
 		if n.Agent != nil && b.mode != meant {
 			n.Agent.Conversation = plan.ConversationFork
 		}
 		b.around[id] = part.around
 		b.add(n, child.at)
 		b.always = append(b.always, plan.Edge{From: ag.name, To: id}, plan.Edge{From: id, To: b.out[ag.name]})
-		m.Results = append(m.Results, plan.Result{Node: id, Name: child.name, Key: n.Into})
+		m.Results = append(m.Results, plan.Result{Node: id, Name: child.name, Key: n.StateKey})
 	}
 	b.add(plan.Node{ID: b.out[ag.name], Name: ag.name + " (merge)", Kind: plan.KindMerge, Deferred: true, Merge: &m}, ag.at)
 }
@@ -127,7 +127,7 @@ func (b *builder) merge(ag *agent, m *plan.Merge, at []int) {
 	m.Pick = &at[index]
 	if b.mode == meant {
 		m.Field = field
-		m.Compare = &plan.Compare{Words: fmt.Sprintf("%s %s %s", ag.merge.variable, op, ag.merge.value.Brief()), Path: path, Op: op,
+		m.Compare = &plan.Compare{Text: fmt.Sprintf("%s %s %s", ag.merge.variable, op, ag.merge.value.Brief()), Path: path, Op: op,
 			Value: ag.merge.value.JSON(), Rules: b.mode.rules()}
 	}
 }

@@ -79,7 +79,7 @@ func (a *adaptation) condition(c *source.Fields, t *transition) {
 	}
 	t.valueAt, t.variableAt = c.Pos("value"), c.Pos("variable")
 	constant, ok := a.constant(c, false)
-	compare := &plan.Compare{Words: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.mode.rules()}
+	compare := &plan.Compare{Text: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.mode.rules()}
 	a.variable(c, variable, compare)
 	if ok && op != "" {
 		t.want, t.compare = constant, compare

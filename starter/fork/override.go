@@ -76,7 +76,7 @@ func settle(flow *plan.Flow, p *recorded, v value.Value, from string) ([]json.Ra
 		}
 		v = all
 	default:
-		left[cmp.Or(node.Into, contract.ValueKey)] = v
+		left[cmp.Or(node.StateKey, contract.ValueKey)] = v
 		if err := passed(flow, p, left, from); err != nil {
 			return nil, err
 		}

@@ -39,7 +39,7 @@ func TestResultsThatAreGiven(t *testing.T) {
 		"by its name":                 {flow: flow(nil), give: "A=well", text: "well", left: map[string]string{"own": `1`}},
 		"JSON":                        {flow: flow(nil), give: `a#1:={"k": 1}`, text: `{"k":1}`, left: map[string]string{"own": `1`}},
 		"the value along the edge":    {flow: flow(func(f *plan.Flow) { f.Values = &plan.Values{} }), give: "a=well", text: "well", left: map[string]string{"own": `1`, contract.ValueKey: `"well"`}},
-		"a value with a place":        {flow: flow(func(f *plan.Flow) { f.Values = &plan.Values{}; f.Nodes[0].Into = "$there" }), give: "a:=7", text: "7", left: map[string]string{"own": `1`, "$there": `7`}},
+		"a value with a place":        {flow: flow(func(f *plan.Flow) { f.Values = &plan.Values{}; f.Nodes[0].StateKey = "$there" }), give: "a:=7", text: "7", left: map[string]string{"own": `1`, "$there": `7`}},
 		"the only output":             {flow: flow(ports), give: "a=7", text: `{"n":7}`, left: map[string]string{"own": `1`, "a.n": `7`}},
 		"all outputs":                 {flow: flow(ports), give: `b:={"y": 1, "x": [2]}`, text: `{"x":[2],"y":1}`, left: map[string]string{"b.x": `[2]`, "c.x": `[2]`}},
 		"an output too few":           {flow: flow(ports), give: `b:={"x": [2]}`, want: `-override b has no "y"; give an object with all outputs of the node`},

@@ -49,8 +49,8 @@ type File struct {
 // Report is the report on all files.
 type Report struct {
 	Files []File `json:"files"`
-	// Wrong counts the flows that cannot be run, or cannot be read.
-	Wrong int `json:"wrong"`
+	// Invalid counts the flows that cannot be run, or cannot be read.
+	Invalid int `json:"invalid"`
 	// Flows counts the files that are not skipped.
 	Flows int `json:"-"`
 }
@@ -76,7 +76,7 @@ func (r *Report) Add(name string, d *input.Document, unread error, found bool) (
 	if !f.Skipped {
 		r.Flows++
 		if !f.OK {
-			r.Wrong++
+			r.Invalid++
 		}
 	}
 	r.Files = append(r.Files, f)

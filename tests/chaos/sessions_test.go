@@ -15,7 +15,7 @@ func offices() *plan.Flow {
 	flow := func(name string, starts ...plan.Startable) *plan.Flow {
 		f := harness.AgentFlow(name, starts...)
 		f.Nodes[0].Agent.System = "[" + name + "]"
-		f.Nodes[0].Agent.Settled = true
+		f.Nodes[0].Agent.CallbackWhenSettled = true
 		return f
 	}
 	helper := plan.Startable{Agent: "helper", Type: "autonomous"}

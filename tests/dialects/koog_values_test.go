@@ -98,7 +98,7 @@ func TestKoogConditions(t *testing.T) {
 		}
 		harness.DecodeJSON(t, line, &c)
 		path := strings.Split(c.Variable, ".")
-		got, fail := decide(t, c.Output.value(t), plan.Compare{Words: "x", Path: path[len(path)-1:], Op: c.Operation, Value: c.Value.value(t).JSON(), Rules: value.ByType})
+		got, fail := decide(t, c.Output.value(t), plan.Compare{Text: "x", Path: path[len(path)-1:], Op: c.Operation, Value: c.Value.value(t).JSON(), Rules: value.ByType})
 		want := map[string]string{"true": "yes", "false": "no"}[string(c.Want)]
 		if want == "" {
 			text, _ := strings.CutPrefix(strings.Trim(string(c.Want), `"`), "error: ")
@@ -110,7 +110,7 @@ func TestKoogConditions(t *testing.T) {
 		if fail != nil || got != want {
 			t.Errorf("%s: went to %q, %v, want %s", c.Name, got, fail, want)
 		}
-		other, fail := decide(t, c.Output.value(t), plan.Compare{Words: "x", Path: path[max(0, len(path)-1):], Op: c.Operation, Value: c.Value.value(t).JSON(), Rules: value.ByValue})
+		other, fail := decide(t, c.Output.value(t), plan.Compare{Text: "x", Path: path[max(0, len(path)-1):], Op: c.Operation, Value: c.Value.value(t).JSON(), Rules: value.ByValue})
 		if same := fail == nil && other == want; same == byValue[c.Name] && c.Name != "critique_last_segment_only" {
 			t.Errorf("%s: by value it goes to %q, %v", c.Name, other, fail)
 		}
@@ -208,7 +208,7 @@ func TestKoogWireValues(t *testing.T) {
 				t.Errorf("%s, %s: %s and %v, want %s", text, way, describe(v), err, want)
 				continue
 			}
-			flow := deciding(plan.Compare{Words: "x", Op: value.Equals, Value: json.RawMessage(`1`), Rules: value.ByValue})
+			flow := deciding(plan.Compare{Text: "x", Op: value.Equals, Value: json.RawMessage(`1`), Rules: value.ByValue})
 			flow.Values.Read = way
 			flow.Edges = flow.Edges[:1]
 			flow.Nodes[0].Exit = true
@@ -234,7 +234,7 @@ func TestTypedResults(t *testing.T) {
 		`{"success":false,"feedback":"f","input":{"success":true,"feedback":"g","input":7}}`: `data {"success":false,"feedback":"f","input":{"success":true,"feedback":"g","input":7}}`,
 		`"` + strings.Repeat("long ", 1000) + `"`:                                            "text " + strings.Repeat("long ", 1000),
 	} {
-		flow := deciding(plan.Compare{Words: "x", Op: value.Equals, Value: json.RawMessage(`1`), Rules: value.ByValue})
+		flow := deciding(plan.Compare{Text: "x", Op: value.Equals, Value: json.RawMessage(`1`), Rules: value.ByValue})
 		env := harness.NewGraphEnv(t, harness.Fakes{})
 		env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow}, Value: json.RawMessage(in), Model: "script"})
 		var out contract.RunResult

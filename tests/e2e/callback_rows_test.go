@@ -304,7 +304,7 @@ func TestEndToEndCallbackRows(t *testing.T) {
 		},
 		"K13 three levels, told when all is settled": func(t *testing.T) {
 			flow := familyFlow()
-			flow.Nodes[0].Agent.Settled = true
+			flow.Nodes[0].Agent.CallbackWhenSettled = true
 			f := familyOn(t, harness.NewWorker(t, 0), flow, threeLevels...)
 			f.idle(1)
 			mid := f.children(1)[0]

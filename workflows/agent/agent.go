@@ -198,7 +198,7 @@ func (a *agentRun) describe() error {
 	p := contract.Profile{
 		Model: modelRef(a), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
 		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.run.Shared.Script, Home: a.run.Home(),
-		RetellCalls: a.cfg.RetellCalls, Contacts: Contacts(a.cfg), Signed: a.team != nil,
+		CallsAsText: a.cfg.CallsAsText, Contacts: Contacts(a.cfg), Signed: a.team != nil,
 	}
 	if r := a.cfg.Remote; r != nil {
 		p.Remote = &contract.RemoteAgent{Connection: remoteConnection(a.run, r.Connection), PollMillis: r.PollMillis}

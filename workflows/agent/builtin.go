@@ -52,7 +52,7 @@ func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (runtime.
 // effect is what a tool of the interpreter's own does to the state. It comes when the calls
 // before it are answered, so that calls of one message take effect in their order.
 func (c *toolCall) effect() runtime.ToolReply {
-	if c.agentRun.cfg.Hand != nil && c.call.Name == c.agentRun.cfg.Hand.Name {
+	if c.agentRun.cfg.Handoff != nil && c.call.Name == c.agentRun.cfg.Handoff.Name {
 		return c.hand()
 	}
 	switch c.call.Name {

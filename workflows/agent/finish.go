@@ -30,7 +30,7 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 			return false, err
 		}
 		return a.result == nil, a.acted(len(msg.Calls))
-	case a.cfg.Chat != nil && !a.exhausted && (!a.cfg.Chat.Asked || res.Asks):
+	case a.cfg.Chat != nil && !a.exhausted && (!a.cfg.Chat.WhenAsked || res.Asks):
 		return true, nil
 	case a.cfg.Finish != nil:
 		return true, a.remind()
@@ -132,7 +132,7 @@ func (c *toolCall) ends() bool {
 			return true
 		}
 	}
-	c.settle(runtime.ToolReply{Text: strings.NewReplacer("{error}", err.Error()).Replace(f.Wrong), Failed: true})
+	c.settle(runtime.ToolReply{Text: strings.NewReplacer("{error}", err.Error()).Replace(f.InvalidReply), Failed: true})
 	return true
 }
 

@@ -238,7 +238,7 @@ func (a *agentRun) speakAs(id string) {
 // hand is what a call does by which the agent hands its conversation over: once all calls of the
 // message have their answers, the other one goes on.
 func (c *toolCall) hand() runtime.ToolReply {
-	to, _, wrong := c.to(c.agentRun.cfg.Hand, json.RawMessage(c.call.Arguments), false)
+	to, _, wrong := c.to(c.agentRun.cfg.Handoff, json.RawMessage(c.call.Arguments), false)
 	switch {
 	case wrong != nil:
 		return *wrong
@@ -327,7 +327,7 @@ func (t *team) take(r *runtime.Run, l *line, c *contract.SideConversation) {
 // Contacts are the tools by which an agent turns to others, for its call profile.
 func Contacts(a *plan.Agent) []contract.ToolSpec {
 	var out []contract.ToolSpec
-	for _, k := range []*plan.Contacts{a.Ask, a.Hand} {
+	for _, k := range []*plan.Contacts{a.Ask, a.Handoff} {
 		if k != nil {
 			out = append(out, contract.ToolSpec{Name: k.Name, Description: k.Description, Schema: k.Schema})
 		}

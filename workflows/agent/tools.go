@@ -158,7 +158,7 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (runtime
 	case c.agentRun.cfg.Ask != nil && c.call.Name == c.agentRun.cfg.Ask.Name:
 		c.countStart()
 		return func(ctx workflow.Context) (runtime.ToolReply, error) { return c.ask(ctx, args) }
-	case c.agentRun.cfg.Hand != nil && c.call.Name == c.agentRun.cfg.Hand.Name:
+	case c.agentRun.cfg.Handoff != nil && c.call.Name == c.agentRun.cfg.Handoff.Name:
 		return nil
 	case slices.Contains(c.agentRun.cfg.Builtins, c.call.Name):
 		return c.builtin(args)

@@ -74,9 +74,9 @@ func (n *Runner) compare(from Source, edge *plan.Edge) (contract.Answer, error) 
 	yes, seen, err := holds(c, v)
 	if err != nil {
 		return contract.Answer{}, &contract.Failure{Class: contract.ClassInvalidValue, Text: err.Error(),
-			Remedy: fmt.Sprintf("correct the condition %q of the edge to %s, or what the node returns", c.Words, edge.To)}
+			Remedy: fmt.Sprintf("correct the condition %q of the edge to %s, or what the node returns", c.Text, edge.To)}
 	}
-	return contract.Answer{Execution: from.ID, Edge: edge.ID, Question: c.Words, Yes: yes, Reason: "it is " + seen.Brief()}, nil
+	return contract.Answer{Execution: from.ID, Edge: edge.ID, Question: c.Text, Yes: yes, Reason: "it is " + seen.Brief()}, nil
 }
 
 // holds evaluates a comparison on a value, and gives the part of it that was compared.

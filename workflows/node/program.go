@@ -23,7 +23,7 @@ func (programKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execut
 	in := contract.ProgramInput{Program: *p}
 	name := p.Script
 	if name == "" {
-		name = p.Words[0]
+		name = p.Argv[0]
 	}
 	var out contract.ProgramResult
 	id := x.ID + "/program"

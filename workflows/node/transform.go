@@ -80,7 +80,7 @@ func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 		}
 		if !yes {
 			return runtime.Outcome{}, r.Fail(x, contract.ClassNoRoute, "let the condition hold, or leave the merge out to go on with all results",
-				"Merge condition not satisfied: %s is false, because it is %s", strings.TrimSpace(m.Compare.Words), part.Brief())
+				"Merge condition not satisfied: %s is false, because it is %s", strings.TrimSpace(m.Compare.Text), part.Brief())
 		}
 	}
 	return runtime.Outcome{Value: &v}, r.Conversation.PickFork(res.Node, m)

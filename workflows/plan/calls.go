@@ -18,7 +18,7 @@ func (n *Node) Calls() (calls int, bounded bool) {
 }
 
 func (a *Agent) calls() (calls int, bounded bool) {
-	if len(a.Members) > 0 || a.Ask != nil || a.Hand != nil || a.Chat != nil || a.Conversation != "" || len(a.Contexts())+len(a.Longs()) > 0 ||
+	if len(a.Members) > 0 || a.Ask != nil || a.Handoff != nil || a.Chat != nil || a.Conversation != "" || len(a.Contexts())+len(a.Longs()) > 0 ||
 		slices.ContainsFunc(a.Builtins, func(name string) bool { return slices.Contains(SessionTools, name) }) {
 		return 0, false
 	}

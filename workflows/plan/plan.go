@@ -92,8 +92,8 @@ type Node struct {
 	Deferred bool `json:"deferred,omitempty"`
 	// Choice, if set, is the node's own; see [Flow.Choice].
 	Choice string `json:"choice,omitempty"`
-	// Into is the state key that the node's value is written to; empty: it flows on.
-	Into      string     `json:"into,omitempty"`
+	// StateKey is the state key that the node's value is written to; empty: it flows on.
+	StateKey  string     `json:"state_key,omitempty"`
 	Cost      *Cost      `json:"cost,omitempty"`
 	Agent     *Agent     `json:"agent,omitempty"`
 	Ask       *Ask       `json:"ask,omitempty"`
@@ -148,9 +148,9 @@ type Agent struct {
 	Tools  []Tool `json:"tools,omitempty"`
 	// Starts are the agents that [SessionTools] start.
 	Starts []Startable `json:"starts,omitempty"`
-	// Settled has sessions that it starts call back when they wait for no callbacks of their own
+	// CallbackWhenSettled has sessions that it starts call back when they wait for no callbacks of their own
 	// any more, with the result of their last turn; absent, when the turn asked for has ended.
-	Settled bool `json:"settled,omitempty"`
+	CallbackWhenSettled bool `json:"callback_when_settled,omitempty"`
 	// Builtins are the tools that the interpreter itself offers, by name, in the order
 	// in which the model sees them; see the Builtin constants.
 	Builtins []string `json:"builtins,omitempty"`
@@ -187,14 +187,14 @@ type Agent struct {
 	Sequential bool `json:"sequential,omitempty"`
 	// NoTool, if set, is the answer to a call of a tool that there is not, {tool}.
 	NoTool string `json:"no_tool,omitempty"`
-	// RetellCalls shows the model calls of tools that the node does not offer, such as those of
+	// CallsAsText shows the model calls of tools that the node does not offer, such as those of
 	// other nodes in one conversation, as texts.
-	RetellCalls bool `json:"retell_calls,omitempty"`
+	CallsAsText bool `json:"calls_as_text,omitempty"`
 	// Members are other agents that work in the node. Ask is the tool by which the agent asks
-	// some of them, Hand the one by which it hands its conversation over.
+	// some of them, Handoff the one by which it hands its conversation over.
 	Members []Member  `json:"members,omitempty"`
 	Ask     *Contacts `json:"ask,omitempty"`
-	Hand    *Contacts `json:"hand,omitempty"`
+	Handoff *Contacts `json:"handoff,omitempty"`
 	// Context is what becomes of a conversation that grows too long, Long of single messages.
 	// What it leaves goes through those of MoreContexts, or MoreLong, in order.
 	Context      *Context  `json:"context,omitempty"`
@@ -237,9 +237,9 @@ type Tool struct {
 	Connection string `json:"connection,omitempty"`
 	// Confirm makes every call wait for a person's yes.
 	Confirm bool `json:"confirm,omitempty"`
-	// Takes, if set, is the JSON Schema of the arguments object that the author knows the tool
+	// ArgumentsSchema, if set, is the JSON Schema of the arguments object that the author knows the tool
 	// by: a connection whose tool takes others does not have it.
-	Takes json.RawMessage `json:"takes,omitempty"`
+	ArgumentsSchema json.RawMessage `json:"arguments_schema,omitempty"`
 }
 
 // Output asks a node's answer to be JSON.
@@ -250,9 +250,9 @@ type Output struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Repairs is how often a wrong answer is sent back with its errors.
 	Repairs int `json:"repairs"`
-	// Lone, if set, is a member of the object that is wanted: an answer that is not an object with
+	// ValueMember, if set, is a member of the object that is wanted: an answer that is not an object with
 	// it is taken as its value.
-	Lone string `json:"lone,omitempty"`
+	ValueMember string `json:"value_member,omitempty"`
 	// Style is how errors name places: [StyleFramework] or [StyleDocumented].
 	Style string `json:"style,omitempty"`
 }
@@ -261,8 +261,8 @@ type Output struct {
 type Chat struct {
 	// First is what the person is asked where no one has said anything; empty: the agent begins.
 	First string `json:"first"`
-	// Asked leaves it to a remote agent whether an answer of its is a question; else every one is.
-	Asked bool `json:"asked,omitempty"`
+	// WhenAsked leaves it to a remote agent whether an answer of its is a question; else every one is.
+	WhenAsked bool `json:"when_asked,omitempty"`
 }
 
 // The kinds of a connection.

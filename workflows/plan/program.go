@@ -17,10 +17,10 @@ type Program struct {
 	// Agent is the agent of the folder, agents/NAME, whose agent.json has Command.
 	Agent   string `json:"agent,omitempty"`
 	Command string `json:"command,omitempty"`
-	// Words are Command's; Args come behind them, and are made of the run's parameters when it
+	// Argv are Command's words; Args come behind them, and are made of the run's parameters when it
 	// starts.
-	Words []string `json:"words,omitempty"`
-	Args  []string `json:"args,omitempty"`
+	Argv []string `json:"argv,omitempty"`
+	Args []string `json:"args,omitempty"`
 	// Seconds is how long it may run, at least 1; then it ends with the code 124.
 	Seconds int `json:"seconds"`
 }
@@ -30,7 +30,7 @@ func (c *checker) program(n *Node) {
 	switch p := n.Program; {
 	case p == nil || (p.Script == "") == (p.Agent == ""):
 		c.add("node %q has no program or two: want program.script or program.agent", n.ID)
-	case p.Script != "" && p.File == "", p.Agent != "" && len(p.Words) == 0:
+	case p.Script != "" && p.File == "", p.Agent != "" && len(p.Argv) == 0:
 		c.add("node %q: want program.file with a script, and program.words with an agent", n.ID)
 	case p.Seconds < 1 || p.Seconds > maxLimit:
 		c.add("node %q: program.seconds is %d, want 1 to %d", n.ID, p.Seconds, maxLimit)

@@ -87,7 +87,7 @@ func (c *checker) members(n *Node) {
 	}
 	for _, s := range n.TeamAgents() {
 		c.contacts(s, s.Agent.Ask, ids, true)
-		c.contacts(s, s.Agent.Hand, ids, false)
+		c.contacts(s, s.Agent.Handoff, ids, false)
 	}
 }
 

@@ -40,8 +40,8 @@ type Values struct {
 type Printed struct {
 	// Type is int, double, string, boolean, critique or array_ and one of the first four.
 	Type string `json:"type"`
-	// Form is the text; {data} stands for the value, or for success, feedback and input.
-	Form string `json:"form"`
+	// Template is the text; {data} stands for the value, or for success, feedback and input.
+	Template string `json:"template"`
 }
 
 // NoRoute makes a run fail where none of a node's conditions holds.
@@ -73,8 +73,8 @@ type Cost struct {
 // Compare is a condition on a value: taken when the operation holds between the part of the
 // source's value that Path names and Value.
 type Compare struct {
-	// Words are the condition as the author would say it.
-	Words string `json:"words"`
+	// Text is the condition as the author would say it.
+	Text string `json:"text"`
 	// Key is the state key of the value; empty: the one that flows.
 	Key  string   `json:"key,omitempty"`
 	Path []string `json:"path,omitempty"`
@@ -174,8 +174,8 @@ type Finish struct {
 	Only bool `json:"only,omitempty"`
 	// Critique makes a critique result of isCorrect and feedback, with the value that came in.
 	Critique bool `json:"critique,omitempty"`
-	// Wrong is the answer to arguments that give no value; {error} says why.
-	Wrong string `json:"wrong"`
+	// InvalidReply is the answer to arguments that give no value; {error} says why.
+	InvalidReply string `json:"invalid_reply"`
 	// Reminders is how often in an execution, or with PerRun in a run, an answer that calls no
 	// tool is answered with Reminder; then the node fails with Failure.
 	Reminders int    `json:"reminders,omitempty"`

@@ -77,11 +77,11 @@ func (p *Preparation) wanted() []want {
 				k = len(out)
 				out = append(out, want{bound: contract.ResolvedConnection{ID: id, Connection: p.connection(tool.Connection)}})
 			}
-			if len(tool.Takes) > 0 {
+			if len(tool.ArgumentsSchema) > 0 {
 				if out[k].takes == nil {
 					out[k].takes = map[string]json.RawMessage{}
 				}
-				out[k].takes[tool.Name] = tool.Takes
+				out[k].takes[tool.Name] = tool.ArgumentsSchema
 			}
 			if !slices.Contains(out[k].names, tool.Name) {
 				out[k].names = append(out[k].names, tool.Name)

@@ -97,7 +97,7 @@ func (p *Preparation) take(a *plan.Agent, wants []want) (left, offered []string)
 	if a.Finish != nil {
 		taken[a.Finish.Name] = true
 	}
-	for _, k := range []*plan.Contacts{a.Ask, a.Hand} {
+	for _, k := range []*plan.Contacts{a.Ask, a.Handoff} {
 		if k != nil {
 			taken[k.Name] = true
 		}

@@ -205,7 +205,7 @@ func (c *childSession) standing() string {
 // settled reports whether callbacks wait until a session below expects none of its own.
 func (b *Children) settled() bool {
 	lone := b.run.Flow.LoneAgent()
-	return lone != nil && lone.Agent != nil && lone.Agent.Settled
+	return lone != nil && lone.Agent != nil && lone.Agent.CallbackWhenSettled
 }
 
 // fulfilEnded gives the latest turn to callbacks that waited until the session expects none of its own:

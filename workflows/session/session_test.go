@@ -48,7 +48,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 				for order := range permutations(len(all)) {
 					r := runtime.New(ctx)
 					r.Flow = scheduletest.Sketch("START>a a>END")
-					r.Flow.Nodes[0].Agent.Settled = tc.settled
+					r.Flow.Nodes[0].Agent.CallbackWhenSettled = tc.settled
 					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
 						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
 					s := New(r, nil, &contract.RunInput{})

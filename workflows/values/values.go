@@ -72,7 +72,7 @@ func SettleValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) err
 			return r.Fail(x, contract.ClassInvalidValue, "", "the node's value: %v", err)
 		}
 	}
-	if err := putValue(r, x, cmp.Or(x.Node.Into, contract.ValueKey), v); err != nil {
+	if err := putValue(r, x, cmp.Or(x.Node.StateKey, contract.ValueKey), v); err != nil {
 		return err
 	}
 	out.Text, out.Data = spoken(v)
@@ -143,7 +143,7 @@ func Printed(r *runtime.Run, v value.Value) string {
 	if r.Flow.Values != nil {
 		for _, p := range r.Flow.Values.Printed {
 			if p.Type == typeOf(v) {
-				return inForm(r, p.Form, v)
+				return inForm(r, p.Template, v)
 			}
 		}
 	}
