@@ -34,6 +34,8 @@ type chain struct {
 	// the chain brings back before it stops.
 	outcomeBytes, largest int
 	now                   string
+	// moved, if set, is called where the chain goes on to another node.
+	moved func()
 }
 
 // stop is where a chain stopped: behind an execution that took edges, or where one yielded.
@@ -89,6 +91,10 @@ func (c *chain) play(ctx workflow.Context) (*stop, error) {
 			c.done[len(c.done)-1].Text = nil
 		}
 		c.node, c.occurrence = next, c.occurrenceOf(next)
+		c.now = contract.ExecutionID(c.run.Flow.Nodes[next].ID, c.step, c.occurrence)
+		if c.moved != nil {
+			c.moved()
+		}
 	}
 }
 

@@ -67,14 +67,19 @@ func details(f *flowRun) string {
 	} {
 		live += len(l.list)
 		for _, x := range l.list {
-			row(f.sched.ID(x), x.Node, l.state)
+			id, node := f.sched.ID(x), x.Node
+			if c := chainOf(f, x); c != nil && c.now != "" {
+				id, node = c.now, c.node
+			}
+			row(id, node, l.state)
 		}
 	}
-	for i := len(f.trace) - 1; i >= 0 && rows < maxRows; i-- {
-		e := &f.trace[i]
+	trace := executions(f)
+	for i := len(trace) - 1; i >= 0 && rows < maxRows; i-- {
+		e := &trace[i]
 		row(contract.ExecutionID(e.Node, e.Step, e.Occurrence), f.run.Graph.Index(e.Node), doneState(e))
 	}
-	if left := len(f.trace) + f.dropped + live - min(rows, maxRows); left > 0 {
+	if left := len(trace) + f.dropped + live - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
 	}
 	fallbacksTable(f, &b)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -315,12 +314,10 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.pub.status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
 		Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
-	trace := slices.Clone(f.trace)
 	for _, c := range inPlace(f) {
-		trace = append(trace, c.done...)
 		s.Usage.Add(c.run.Budget.Usage)
 	}
-	s.Executions, s.Dropped = lean(trace, f.dropped)
+	s.Executions, s.Dropped = lean(executions(f), f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.PendingJoins = running(f), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
 		s.Waits = f.sched.Waits()

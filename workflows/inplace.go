@@ -81,6 +81,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 	c := newChain(r, x.Node, x.Step, x.Occurrence, others)
 	nodes, _ := f.run.Graph.Part(x.Node, others)
 	c.view, c.lineage, c.suspended, c.ran, c.exits = &x.Arrivals[0].View, x.Lineage, x.Suspended, f.sched.Ran(nodes, x.Step), hasExits(f)
+	c.moved = func() { f.show(ctx) }
 	b.chain, b.ended, b.err, b.out = c, false, nil, contract.BranchResult{}
 	f.run.Sizes.InPlace++
 	f.run.Sizes.CallsInPlace += calls
@@ -112,6 +113,14 @@ func HeldResult(ctx workflow.Context, raw converter.RawValue) error {
 	return r.Answer(ctx, func() contract.Status { return contract.Status{Status: contract.StatusCompleted} }, func() contract.View { return contract.View{} })
 }
 
+// chainOf is the chain that began with an execution and runs in place, or nil.
+func chainOf(f *flowRun, x *schedule.Execution) *chain {
+	if b := f.branches[x]; b != nil {
+		return b.chain
+	}
+	return nil
+}
+
 // inPlace are the chains that run in place.
 func inPlace(f *flowRun) []*chain {
 	var out []*chain
@@ -119,19 +128,28 @@ func inPlace(f *flowRun) []*chain {
 		return nil
 	}
 	for _, x := range f.sched.Running() {
-		if b := f.branches[x]; b != nil && b.chain != nil {
-			out = append(out, b.chain)
+		if c := chainOf(f, x); c != nil {
+			out = append(out, c)
 		}
 	}
 	return out
+}
+
+// executions are those that have finished, also of chains that run in place.
+func executions(f *flowRun) []contract.Execution {
+	all := slices.Clip(f.trace)
+	for _, c := range inPlace(f) {
+		all = append(all, c.done...)
+	}
+	return all
 }
 
 // running are the ids of the executions that run.
 func running(f *flowRun) []string {
 	out := f.sched.IDs(f.sched.Running())
 	for i, x := range f.sched.Running() {
-		if b := f.branches[x]; b != nil && b.chain != nil && b.chain.now != "" {
-			out[i] = b.chain.now
+		if c := chainOf(f, x); c != nil && c.now != "" {
+			out[i] = c.now
 		}
 	}
 	return out

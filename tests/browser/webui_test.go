@@ -38,7 +38,8 @@ var pages = []struct {
 	{id: run, page: "user-metadata", picture: true, want: []string{
 		"Market Briefing · model script · ",
 		"execution node state",
-		"rules#2 Regulation Desk running",
+		"counsel#3 Legal Review running",
+		"rules#2 Regulation Desk done",
 		"editor#3 Editor a join, waits until nothing can reach it",
 		"prices#2 Price Desk done",
 		"demand#2 Demand Desk done",
