@@ -54,13 +54,8 @@ func newChain(r *runtime.Run, first int, step, occurrence int, others schedule.N
 // play runs nodes one behind the other until the chain stops.
 func (c *chain) play(ctx workflow.Context) (*stop, error) {
 	for {
-		n := &c.run.Flow.Nodes[c.node]
-		x := &runtime.Execution{Node: n, ID: contract.ExecutionID(n.ID, c.step, c.occurrence), Step: c.step, Occurrence: c.occurrence,
-			Lineage: c.lineage, Order: c.node, Strand: c.strand, View: c.view, Suspended: c.suspended}
-		if c.order != nil {
-			x.Order = c.order[c.node]
-		}
-		c.suspended, c.now = nil, x.ID
+		x := c.begin()
+		n := x.Node
 		done, err := c.runner.Execute(ctx, x, c.run.Graph.Out(c.node))
 		if err != nil {
 			return nil, err
@@ -96,6 +91,18 @@ func (c *chain) play(ctx workflow.Context) (*stop, error) {
 			c.moved()
 		}
 	}
+}
+
+// begin is the next execution, of which the chain tells from now on.
+func (c *chain) begin() *runtime.Execution {
+	n := &c.run.Flow.Nodes[c.node]
+	x := &runtime.Execution{Node: n, ID: contract.ExecutionID(n.ID, c.step, c.occurrence), Step: c.step, Occurrence: c.occurrence,
+		Lineage: c.lineage, Order: c.node, Strand: c.strand, View: c.view, Suspended: c.suspended}
+	if c.order != nil {
+		x.Order = c.order[c.node]
+	}
+	c.suspended, c.now = nil, x.ID
+	return x
 }
 
 // occurrenceOf counts the next execution among those with the same node and step.
