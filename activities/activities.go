@@ -46,6 +46,9 @@ type Deps struct {
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
 	// there is none.
 	MaxPayload int
+	// Keys are those that seal grants; without them a grant is not verified, in tests. Policies are those in force.
+	Keys     []contract.SealKey
+	Policies []contract.Policy
 	// Limits is what the worker lets runs spend; nil: no limits.
 	Limits *contract.BudgetLimits
 	// Mask knows the worker's secrets; nil: there are none.
@@ -84,6 +87,7 @@ type Activities struct {
 	ValidateAnswer        Activity[contract.ValidateAnswerInput, *contract.ValidateAnswerResult]
 	RunProgram            Activity[contract.ProgramInput, *contract.ProgramResult]
 	FetchResult           Activity[contract.HeldResult, json.RawMessage]
+	CallWebhook           Activity[contract.WebhookInput, *struct{}]
 }
 
 // New makes a worker's activities.
@@ -102,23 +106,25 @@ func New(d Deps) *Activities {
 	a.ValidateAnswer = activityOf(a, a.validateAnswer)
 	a.RunProgram = activityOf(a, a.runProgram)
 	a.FetchResult = activityOf(a, a.fetchResult)
+	a.CallWebhook = activityOf(a, a.callWebhook)
 	return a
 }
 
 // Register makes a worker run the activities under the contract's names.
 func (a *Activities) Register(w worker.ActivityRegistry) {
+	// It is called before there is a grant.
+	w.RegisterActivityWithOptions(a.CompileFlow, activity.RegisterOptions{Name: contract.ActivityCompileFlow})
 	for name, fn := range map[string]any{
-		contract.ActivityCompileFlow:           a.CompileFlow,
-		contract.ActivityListTools:             a.ListTools,
-		contract.ActivityCallModel:             a.CallModel,
-		contract.ActivityCallTool:              a.CallTool,
-		contract.ActivityEvaluateCondition:     a.EvaluateCondition,
-		contract.ActivityCondenseValue:         a.CondenseValue,
-		contract.ActivitySummariseConversation: a.SummariseConversation,
-		contract.ActivityValidateAnswer:        a.ValidateAnswer,
-		contract.ActivityRunProgram:            a.RunProgram,
-		contract.ActivityFetchResult:           a.FetchResult,
-		contract.ActivityCallWebhook:           a.CallWebhook,
+		contract.ActivityListTools:             authorized(a, a.ListTools),
+		contract.ActivityCallModel:             authorized(a, a.CallModel),
+		contract.ActivityCallTool:              authorized(a, a.CallTool),
+		contract.ActivityEvaluateCondition:     authorized(a, a.EvaluateCondition),
+		contract.ActivityCondenseValue:         authorized(a, a.CondenseValue),
+		contract.ActivitySummariseConversation: authorized(a, a.SummariseConversation),
+		contract.ActivityValidateAnswer:        authorized(a, a.ValidateAnswer),
+		contract.ActivityRunProgram:            authorized(a, a.RunProgram),
+		contract.ActivityFetchResult:           authorized(a, a.FetchResult),
+		contract.ActivityCallWebhook:           authorized(a, a.CallWebhook),
 	} {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}
@@ -134,9 +140,9 @@ func activityOf[In, Out any](a *Activities, do func(context.Context, *In, *heart
 	}
 }
 
-// CallWebhook delivers one event to one receiver of the worker's configuration.
-func (a *Activities) CallWebhook(ctx context.Context, in contract.WebhookInput) error {
-	return a.toActivityError(ctx, a.deps.Webhooks.Send(ctx, &in))
+// callWebhook delivers one event to one receiver of the worker's configuration.
+func (a *Activities) callWebhook(ctx context.Context, in *contract.WebhookInput, _ *heartbeats) (*struct{}, error) {
+	return nil, a.deps.Webhooks.Send(ctx, in)
 }
 
 // compileFlow compiles the document, if there is one, chooses the model, if none is named, and decides

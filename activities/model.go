@@ -29,6 +29,9 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 		return nil, err
 	}
 	if profile.Remote != nil && !a.deps.Models.Scripted(profile.Model) {
+		if err := a.mayCall(ctx, profile.Remote.Connection, ""); err != nil {
+			return nil, err
+		}
 		return a.remote(ctx, in, profile, messages, beats.task)
 	}
 	tools, err := a.toolsOf(ctx, profile)
@@ -158,7 +161,10 @@ type modelCall struct {
 
 // generate calls a model once; of a list, each model until one answers.
 func (a *Activities) generate(ctx context.Context, q modelCall, opts ...llms.CallOption) (*llm.Answer, error) {
-	var err error
+	err := a.mayAsk(ctx, q.model)
+	if err != nil {
+		return nil, err
+	}
 	if q.script != nil && a.deps.Models.Scripted(q.model) {
 		if q.call.Script, err = a.content(ctx, *q.script); err != nil {
 			return nil, err

@@ -27,6 +27,15 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 		out.CallRules = a.deps.Tools.Rules(out.Resolved, in.Names)
 		return out, nil
 	}
+	bound := in.Names
+	if in.All {
+		bound = []string{""}
+	}
+	for _, name := range bound {
+		if err := a.mayCall(ctx, in.Connection, name); err != nil {
+			return nil, err
+		}
+	}
 	specs, err := a.specs(ctx, in, out)
 	if err != nil {
 		return nil, err
@@ -149,6 +158,9 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 		}
 		in.Arguments = args
 	}
+	if err := a.mayCall(ctx, in.Connection, in.Name); err != nil {
+		return nil, err
+	}
 	calling, span := startTool(ctx, in)
 	result, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: in.IdempotencyKey, Caller: conversation(ctx), Progress: beats.progress, Panicked: func(value any, stack []byte) {
 		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
@@ -217,6 +229,9 @@ func (a *Activities) argumentsOf(ctx context.Context, ref contract.ContentRef, i
 // runProgram runs a program of a trusted folder. A non-zero exit code is a result; a program that may not run, or
 // prints too much, is an error.
 func (a *Activities) runProgram(ctx context.Context, in *contract.ProgramInput, _ *heartbeats) (*contract.ProgramResult, error) {
+	if err := a.mayRun(ctx); err != nil {
+		return nil, err
+	}
 	out, err := a.deps.Tools.Run(ctx, &in.Program, in.IdempotencyKey)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ func alone(t *testing.T, address string) {
 			t.Setenv(name, "")
 		}
 	}
+	t.Setenv("WEFT_SEAL_KEYS", programs.SealKeys)
 	t.Setenv("TEMPORAL_ADDRESS", address)
 	t.Setenv("TEMPORAL_CONFIG_FILE", filepath.Join(t.TempDir(), "none.toml"))
 }

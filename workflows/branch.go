@@ -35,15 +35,8 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 	if err := validBranch(in); err != nil {
 		return nil, runtime.Wire(err)
 	}
-	if workflow.GetInfo(ctx).ParentWorkflowExecution == nil {
-		// No run made it: a client that may bring no plan must not bring one here.
-		var refused bool
-		if err := workflow.SideEffect(ctx, func(workflow.Context) any { return s.RefusePlans }).Get(&refused); err != nil {
-			return nil, runtime.Wire(err)
-		}
-		if refused {
-			return nil, runtime.Wire(prepare.Refusal())
-		}
+	if err := prepare.Unauthorized(in.Shared.Grant); err != nil {
+		return nil, runtime.Wire(err)
 	}
 	c, err := branchChain(ctx, in)
 	if err != nil {

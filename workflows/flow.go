@@ -24,8 +24,8 @@ import (
 // Settings are what a worker says to the runs that start on it.
 type Settings prepare.Settings
 
-// Register makes a worker without a store run all workflow types.
-func Register(w worker.WorkflowRegistry) { Settings{}.Register(w) }
+// Register makes a worker of a test or a rehearsal run all workflow types: without a store, with scripted models.
+func Register(w worker.WorkflowRegistry) { Settings{Scripts: true}.Register(w) }
 
 // Register makes a worker run all workflow types.
 func (s Settings) Register(w worker.WorkflowRegistry) {
@@ -154,6 +154,8 @@ func foreign(in *contract.RunInput) string {
 		return "first_run"
 	case in.ScriptRef != nil:
 		return "script_ref"
+	case in.Grant != nil:
+		return "grant"
 	}
 	return ""
 }
@@ -350,6 +352,9 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.sched, f.pub.public = schedule.New(f.run.Graph), f.prep.Public
 	if err := f.prep.Inputs(in); err != nil {
+		return err
+	}
+	if err := f.prep.Authorize(ctx, in); err != nil {
 		return err
 	}
 	f.pub.session = in.Session

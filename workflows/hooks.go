@@ -43,8 +43,7 @@ func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string)
 		return nil
 	}
 	input := h.input(h.run.Flow.Hooks.Before, givenTo(in.Params, text))
-	input.Owner, input.ScriptRef = h.run.Shared.Owner, in.ScriptRef
-	if len(in.Script) > 0 {
+	if input.ScriptRef = in.ScriptRef; len(in.Script) > 0 {
 		ref := h.run.Transcript.Keep(in.Script)
 		input.ScriptRef = &ref
 	}
@@ -62,7 +61,6 @@ func (h *hooks) beforeTurn(ctx workflow.Context, n int, prompt string) (string, 
 		return prompt, nil
 	}
 	input := h.input(h.run.Flow.Hooks.Before, givenTo(nil, prompt))
-	input.Owner = h.run.Shared.Owner
 	var own struct {
 		Prompt string `json:"prompt"`
 	}
@@ -125,9 +123,9 @@ func (h *hooks) id(event string, n int) string {
 // input is what a hook's run is started with.
 func (h *hooks) input(hook *plan.Hook, params json.RawMessage) contract.RunInput {
 	flow, src := h.run.Flow.StartClosure(hook.Flow), h.run.Source.Sub(hook.Flow)
-	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: h.run.Shared.Scope,
-		Unchecked: true, Model: h.run.Shared.Model, Depth: h.run.Shared.Depth + 1, FirstRun: h.run.Shared.FirstRun, MaxEvents: h.run.Shared.MaxEvents, MaxPayload: h.run.Shared.MaxPayload,
-		OnError: contract.OnErrorFail, ScriptRef: h.run.Shared.Script}
+	in := h.run.Below()
+	in.Flow, in.Params, in.Scope, in.Unchecked, in.OnError = contract.FlowRef{Plan: flow, Source: &src}, params, h.run.Shared.Scope, true, contract.OnErrorFail
+	return in
 }
 
 // consult runs the hook before the run. The problem is why it has no result.
@@ -199,6 +197,7 @@ func (h *hooks) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	}
 	hook := h.run.Flow.Hooks.After
 	input := h.input(hook, resultParams(out))
+	input.Owner = "" // its own: this run ends
 	// Nobody waits for what it spends, so it has what is left now, and so have later turns.
 	var release func()
 	input.Budget, release = h.run.Budget.Share(1)

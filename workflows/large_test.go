@@ -130,7 +130,7 @@ func TestStoreIsAFactOfTheRun(t *testing.T) {
 	flow.Policy.Branches = plan.BranchesAsChildren
 	in := contract.RunInput{V: contract.Version, Model: "m", Flow: contract.FlowRef{Plan: flow}}
 	below := in
-	below.Depth, below.MaxPayload = 1, 3<<20
+	below.Depth, below.MaxPayload, below.Grant = 1, 3<<20, &contract.Grant{}
 	tests := map[string]struct {
 		worker Settings
 		in     contract.RunInput

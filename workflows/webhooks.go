@@ -45,7 +45,7 @@ func (p *publisher) notify(ctx workflow.Context, event, about string, data contr
 		return
 	}
 	in := contract.WebhookDeliveryInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.WorkflowID + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
-		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}}
+		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}, Grant: p.run.Shared.Grant}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
@@ -148,6 +148,7 @@ func numbered(id string, again int) string {
 // them never took it.
 func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 	r := runtime.New(ctx)
+	r.Shared.Grant = in.Grant
 	failed := make([]error, len(in.Names))
 	deliveries := runtime.NewGroup(ctx)
 	for i, name := range in.Names {

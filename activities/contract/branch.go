@@ -75,6 +75,8 @@ type Shared struct {
 	Turn int `json:"turn,omitempty"`
 	// Chat is the conversation before the run, if there was one.
 	Chat *ContentRef `json:"chat,omitempty"`
+	// Grant is what the run may reach.
+	Grant *Grant `json:"grant,omitempty"`
 	// Connections are the resolved connections, by the id that the flow uses.
 	Connections []ResolvedConnection `json:"connections,omitempty"`
 }

@@ -126,6 +126,8 @@ type RunInput struct {
 	Script json.RawMessage `json:"script,omitempty"`
 	// DataConnections are looked at before the flow's and the worker's own.
 	DataConnections []DataConnection `json:"data_connections,omitempty"`
+	// Principal is who starts the run, as far as its client says so.
+	Principal *Principal `json:"principal,omitempty"`
 	// MaxSteps, if positive, replaces the plan's limit.
 	MaxSteps int `json:"max_steps,omitempty"`
 	// Budget bounds what the run may spend on models, within what the worker allows.
@@ -159,6 +161,8 @@ type RunInput struct {
 	// MaxResultBytes is how many bytes the run brings back to the one above without asking; 0 means any; set
 	// by the interpreter.
 	MaxResultBytes int `json:"max_result_bytes,omitempty"`
+	// Grant is that of the tree; set by the interpreter.
+	Grant *Grant `json:"grant,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
 	// Unchecked takes params as they are, for a hook; set by the interpreter.

@@ -78,6 +78,8 @@ type WebhookDeliveryInput struct {
 	ID    string       `json:"id"`
 	Event WebhookEvent `json:"event"`
 	Names []string     `json:"names"`
+	// Grant is that of the run.
+	Grant *Grant `json:"grant,omitempty"`
 }
 
 // WebhookInput asks for one delivery.

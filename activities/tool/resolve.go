@@ -72,6 +72,22 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	return t.resolveName(c, toolName)
 }
 
+// Named lists how a flow may have named a connection for a tool: as it is, or one of the worker's own with its URL too,
+// or by the tool's name alone.
+func (t *Tools) Named(c plan.Connection, toolName string) []plan.Reach {
+	out := []plan.Reach{{ID: c.ID, Address: c.Address()}}
+	if c.Address() != "" {
+		return out
+	}
+	if own := t.settings.Connections[c.ID].URL; own != "" {
+		out = append(out, plan.Reach{ID: c.ID, Address: own})
+	}
+	if t.settings.Tools[toolName] == c.ID {
+		out = append(out, plan.Reach{ID: (&plan.Tool{Name: toolName}).BoundTo()})
+	}
+	return out
+}
+
 // resolveName is [Tools.Resolve] for a tool that is bound to no connection.
 func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection, error) {
 	if id, ok := t.settings.Tools[toolName]; ok && toolName != "" {

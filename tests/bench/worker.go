@@ -120,17 +120,26 @@ func newWorker(c client.Client, of crew) (worker.Worker, error) {
 		MaxHeartbeatThrottleInterval:           300 * time.Millisecond,
 		Interceptors:                           []interceptor.WorkerInterceptor{seen},
 	})
-	workflows.Settings{MaxPayload: of.maxPayload}.Register(w)
+	workflows.Settings{MaxPayload: of.maxPayload, Keys: sealKeys, Scripts: true}.Register(w)
 	registerTwins(w)
 	activities.New(activities.Deps{Models: models, Tools: tools, Source: of.source, CacheBytes: of.cacheBytes,
-		MaxPayload: of.maxPayload, Begin: host.Begin, Watched: seen.Watched}).Register(w)
+		MaxPayload: of.maxPayload, Begin: host.Begin, Keys: sealKeys, Watched: seen.Watched}).Register(w)
 	return w, nil
 }
+
+// sealKeys seal what runs may reach, as on any worker.
+var sealKeys = []contract.SealKey{{ID: "bench", Secret: []byte("a key of thirty-two bytes, bench")}}
 
 // counting is a source that counts what is asked of it.
 type counting struct {
 	activities.Source
 	queries atomic.Int64
+}
+
+// Origin says where a run comes from; see [activities.Runs].
+func (s *counting) Origin(ctx context.Context, run contract.Run) (string, *contract.Run, error) {
+	runs, _ := s.Source.(activities.Runs)
+	return runs.Origin(ctx, run)
 }
 
 // Transcript asks for messages; see [activities.Source].

@@ -28,22 +28,22 @@ type callCounter struct {
 
 func (a callCounter) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
 	switch real := fn.(type) {
-	case func(context.Context, contract.ModelInput) (*contract.ModelResult, error):
+	case func(context.Context, contract.ModelInput, *contract.Grant) (*contract.ModelResult, error):
 		fn = counting(a.made, real)
-	case func(context.Context, contract.JudgeInput) (*contract.JudgeResult, error):
+	case func(context.Context, contract.JudgeInput, *contract.Grant) (*contract.JudgeResult, error):
 		fn = counting(a.made, real)
-	case func(context.Context, contract.CondenseInput) (*contract.CondenseResult, error):
+	case func(context.Context, contract.CondenseInput, *contract.Grant) (*contract.CondenseResult, error):
 		fn = counting(a.made, real)
-	case func(context.Context, contract.SummariseInput) (*contract.SummariseResult, error):
+	case func(context.Context, contract.SummariseInput, *contract.Grant) (*contract.SummariseResult, error):
 		fn = counting(a.made, real)
 	}
 	a.ActivityRegistry.RegisterActivityWithOptions(fn, o)
 }
 
-func counting[In, Out any](n *atomic.Int32, real func(context.Context, In) (*Out, error)) func(context.Context, In) (*Out, error) {
-	return func(ctx context.Context, in In) (*Out, error) {
+func counting[In, Out any](n *atomic.Int32, real func(context.Context, In, *contract.Grant) (*Out, error)) func(context.Context, In, *contract.Grant) (*Out, error) {
+	return func(ctx context.Context, in In, g *contract.Grant) (*Out, error) {
 		n.Add(1)
-		return real(ctx, in)
+		return real(ctx, in, g)
 	}
 }
 
@@ -228,8 +228,8 @@ type collision struct {
 }
 
 func (c collision) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
-	if real, ok := fn.(func(context.Context, contract.ModelInput) (*contract.ModelResult, error)); ok {
-		fn = func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+	if real, ok := fn.(func(context.Context, contract.ModelInput, *contract.Grant) (*contract.ModelResult, error)); ok {
+		fn = func(ctx context.Context, in contract.ModelInput, g *contract.Grant) (*contract.ModelResult, error) {
 			switch id := activity.GetInfo(ctx).ActivityID; {
 			case strings.HasPrefix(id, "n1#"):
 				<-c.begun
@@ -238,7 +238,7 @@ func (c collision) RegisterActivityWithOptions(fn any, o activity.RegisterOption
 				close(c.begun)
 				<-c.end
 			}
-			return real(ctx, in)
+			return real(ctx, in, g)
 		}
 	}
 	c.ActivityRegistry.RegisterActivityWithOptions(fn, o)
@@ -322,8 +322,8 @@ type cancelling struct {
 }
 
 func (c cancelling) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
-	if _, ok := fn.(func(context.Context, contract.ModelInput) (*contract.ModelResult, error)); ok {
-		fn = func(context.Context, contract.ModelInput) (*contract.ModelResult, error) {
+	if _, ok := fn.(func(context.Context, contract.ModelInput, *contract.Grant) (*contract.ModelResult, error)); ok {
+		fn = func(context.Context, contract.ModelInput, *contract.Grant) (*contract.ModelResult, error) {
 			c.env.CancelWorkflow()
 			<-c.end
 			return nil, context.Canceled

@@ -25,19 +25,19 @@ type sentTo struct {
 
 func (s *sentTo) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
 	switch real := fn.(type) {
-	case func(context.Context, contract.ModelInput) (*contract.ModelResult, error):
-		fn = func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+	case func(context.Context, contract.ModelInput, *contract.Grant) (*contract.ModelResult, error):
+		fn = func(ctx context.Context, in contract.ModelInput, g *contract.Grant) (*contract.ModelResult, error) {
 			s.calls = append(s.calls, in)
 			if s.refuse > 0 && len(s.calls) > 3 {
 				s.refuse--
 				return nil, (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).Wire()
 			}
-			return real(ctx, in)
+			return real(ctx, in, g)
 		}
-	case func(context.Context, contract.SummariseInput) (*contract.SummariseResult, error):
-		fn = func(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
+	case func(context.Context, contract.SummariseInput, *contract.Grant) (*contract.SummariseResult, error):
+		fn = func(ctx context.Context, in contract.SummariseInput, g *contract.Grant) (*contract.SummariseResult, error) {
 			s.summaries = append(s.summaries, in)
-			return real(ctx, in)
+			return real(ctx, in, g)
 		}
 	}
 	s.ActivityRegistry.RegisterActivityWithOptions(fn, o)

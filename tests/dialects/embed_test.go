@@ -56,12 +56,12 @@ type halfRolledOut struct {
 
 // RegisterActivityWithOptions registers an activity of the worker that has the functions.
 func (h halfRolledOut) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
-	if next, ok := fn.(func(context.Context, contract.ToolInput) (*contract.ToolResult, error)); ok && o.Name == contract.ActivityCallTool {
-		fn = func(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
+	if next, ok := fn.(func(context.Context, contract.ToolInput, *contract.Grant) (*contract.ToolResult, error)); ok && o.Name == contract.ActivityCallTool {
+		fn = func(ctx context.Context, in contract.ToolInput, g *contract.Grant) (*contract.ToolResult, error) {
 			if h.calls.Add(1) <= h.first {
 				return h.behind.CallTool(ctx, in)
 			}
-			return next(ctx, in)
+			return next(ctx, in, g)
 		}
 	}
 	h.ActivityRegistry.RegisterActivityWithOptions(fn, o)

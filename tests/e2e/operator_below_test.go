@@ -55,22 +55,22 @@ func (e *expiring) call(ctx context.Context) error {
 
 func (e *expiring) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
 	switch real := fn.(type) {
-	case func(context.Context, contract.ModelInput) (*contract.ModelResult, error):
-		fn = func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+	case func(context.Context, contract.ModelInput, *contract.Grant) (*contract.ModelResult, error):
+		fn = func(ctx context.Context, in contract.ModelInput, g *contract.Grant) (*contract.ModelResult, error) {
 			if err := e.call(ctx); err != nil {
 				return nil, err
 			}
-			return real(ctx, in)
+			return real(ctx, in, g)
 		}
-	case func(context.Context, contract.SummariseInput) (*contract.SummariseResult, error):
-		fn = func(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
+	case func(context.Context, contract.SummariseInput, *contract.Grant) (*contract.SummariseResult, error):
+		fn = func(ctx context.Context, in contract.SummariseInput, g *contract.Grant) (*contract.SummariseResult, error) {
 			if err := e.call(ctx); err != nil {
 				return nil, err
 			}
-			return real(ctx, in)
+			return real(ctx, in, g)
 		}
-	case func(context.Context, contract.JudgeInput) (*contract.JudgeResult, error):
-		fn = func(_ context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
+	case func(context.Context, contract.JudgeInput, *contract.Grant) (*contract.JudgeResult, error):
+		fn = func(_ context.Context, in contract.JudgeInput, _ *contract.Grant) (*contract.JudgeResult, error) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			return &contract.JudgeResult{Yes: e.stopped == (in.Question == "enough?"), Usage: contract.Usage{Calls: 1}}, nil

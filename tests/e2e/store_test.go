@@ -99,7 +99,7 @@ func (v *storeEnv) hire(t *testing.T, flows, calls bool) worker.Worker {
 	w := worker.New(c, v.que, worker.Options{StickyScheduleToStartTimeout: time.Second, MaxHeartbeatThrottleInterval: time.Second,
 		DisableWorkflowWorker: !flows, LocalActivityWorkerOnly: !calls, DeadlockDetectionTimeout: time.Minute})
 	if flows {
-		workflows.Settings{MaxPayload: v.settings.Most()}.Register(w)
+		workflows.Settings{MaxPayload: v.settings.Most(), Scripts: true}.Register(w)
 	}
 	activities.New(activities.Deps{Models: models, Source: activities.NewClientSource(c), Compile: harness.Compile, Begin: host.Begin, MaxPayload: v.settings.Most(), CacheBytes: v.cache, Tools: v.tools}).Register(w)
 	return w

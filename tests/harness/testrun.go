@@ -60,6 +60,7 @@ type TestRun struct {
 func (r TestRun) Execute(t *testing.T) Outcome {
 	t.Helper()
 	env := newEnv()
+	r.Settings.Scripts = true
 	r.Settings.Register(env)
 	var err error
 	models := r.Models

@@ -92,6 +92,9 @@ func (h *Worker) Status(t *testing.T, id string) contract.Status {
 	return s
 }
 
+// SealKeys seal what the runs of tests may reach: the key of [programs.SealKeys].
+var SealKeys = []contract.SealKey{{ID: "test", Secret: []byte("a key of thirty-two bytes, tests")}}
+
 // Worker is a worker in the test's own process, on a task queue of its own.
 type Worker struct {
 	Client client.Client
@@ -121,6 +124,7 @@ func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflo
 		DeadlockDetectionTimeout: time.Minute, // machines are busy
 		WorkerStopTimeout:        10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
+	settings.Keys, settings.Scripts, deps.Keys = SealKeys, true, SealKeys
 	settings.Register(w)
 	deps.Source, deps.Compile, deps.Begin, deps.Attributes = activities.NewClientSource(c), Compile, host.Begin, activities.NewAttributes(c)
 	var registry worker.ActivityRegistry = w

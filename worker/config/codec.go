@@ -16,7 +16,7 @@ const NoKey = "none"
 // as a file.
 func isSecret(name string) bool {
 	switch strings.TrimSuffix(name, "_FILE") {
-	case "WEFT_SERVE_TOKENS", "WEFT_CODEC_KEYS", "WEFT_CODEC_TOKENS":
+	case "WEFT_SERVE_TOKENS", "WEFT_CODEC_KEYS", "WEFT_CODEC_TOKENS", "WEFT_SEAL_KEYS":
 		return true
 	}
 	return false
@@ -47,8 +47,13 @@ func (c *Config) OpenCodec() (*codec.Codec, error) {
 
 // codecKeys reads the keys.
 func (c *Config) codecKeys() ([]codec.Key, Problems) {
+	return c.keys("codec.keys_env", c.Codec.KeysEnv)
+}
+
+// keys reads the keys of a variable, which the setting key names.
+func (c *Config) keys(key, variable string) ([]codec.Key, Problems) {
 	const form = "ID:KEY, with a KEY that openssl rand -base64 32 makes"
-	return readEntries(c, "codec.keys_env", c.Codec.KeysEnv, "key", form, func(id, text string) (codec.Key, string) {
+	return readEntries(c, key, variable, "key", form, func(id, text string) (codec.Key, string) {
 		secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 		switch {
 		case !keyID.MatchString(id):

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 
 	"weft/activities/mask"
+	"weft/worker/codec"
 )
 
 // DefaultFile is the file that is read, if it exists, when none is named.
@@ -31,10 +32,11 @@ const (
 	prefix       = "WEFT_"
 )
 
-// keyLoopback is the setting with another default for the author's own worker; originAuthor is its
+// keyLoopback and keyScripts are the settings with another default for the author's own worker; originAuthor is their
 // origin then.
 const (
 	keyLoopback  = "allow_loopback"
+	keyScripts   = "flows.scripts"
 	originAuthor = "default of weft-devserver"
 )
 
@@ -57,6 +59,8 @@ type Options struct {
 	// flows of other users could misuse is allowed by default, and the commands that this user has
 	// allowed may be started.
 	Author bool
+	// SealKey seals what runs may reach where no variable has keys; nil: a variable must.
+	SealKey *codec.Key
 	// Identity is the client's identity; empty: the SDK's default.
 	Identity string
 	// RuntimeSecrets, if set, are secrets that other programs of this user send to this process.
@@ -79,15 +83,16 @@ type Config struct {
 	AllowEnv      []string `mapstructure:"allow_env" doc:"names of variables that flows may set for such commands; * is any"`
 	AllowDirs     []string `mapstructure:"allow_dirs" doc:"absolute paths of folders in and below which flows may start such commands"`
 
-	Agents   Agents   `mapstructure:"agents"`
-	Flows    Flows    `mapstructure:"flows"`
-	Serve    Serve    `mapstructure:"serve"`
-	Store    Store    `mapstructure:"store"`
-	Codec    Codec    `mapstructure:"codec"`
-	Limits   Limits   `mapstructure:"limits"`
-	Budget   Budget   `mapstructure:"budget"`
-	Timeouts Timeouts `mapstructure:"timeouts"`
-	Worker   Worker   `mapstructure:"worker"`
+	Authority Authority `mapstructure:"authority"`
+	Agents    Agents    `mapstructure:"agents"`
+	Flows     Flows     `mapstructure:"flows"`
+	Serve     Serve     `mapstructure:"serve"`
+	Store     Store     `mapstructure:"store"`
+	Codec     Codec     `mapstructure:"codec"`
+	Limits    Limits    `mapstructure:"limits"`
+	Budget    Budget    `mapstructure:"budget"`
+	Timeouts  Timeouts  `mapstructure:"timeouts"`
+	Worker    Worker    `mapstructure:"worker"`
 
 	Providers   map[string]Provider    `mapstructure:"providers"`
 	Prices      map[string]Price       `mapstructure:"prices"`
@@ -98,11 +103,13 @@ type Config struct {
 	Webhooks    map[string]Webhook     `mapstructure:"webhooks"`
 	Confirm     map[string]ConfirmRule `mapstructure:"confirm"`
 	Contexts    map[string]ContextRule `mapstructure:"contexts"`
+	Policies    map[string]Policy      `mapstructure:"policies"`
 	Tools       map[string]string      `mapstructure:"tools" kind:"connection" doc:"connection that has the tool NAME, if the flow names none"`
 
 	env      Env
 	identity string
 	author   bool
+	sealKey  *codec.Key
 	runtime  *RuntimeSecrets
 	mask     *mask.Mask
 	masked   *sync.Once
@@ -133,13 +140,15 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, runtime: o.RuntimeSecrets, mask: mask.New(), masked: &sync.Once{}, origin: map[string]string{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, sealKey: o.SealKey, runtime: o.RuntimeSecrets, mask: mask.New(), masked: &sync.Once{}, origin: map[string]string{}},
 		values: viper.New(), tree: map[string]any{},
 	}
 	l.readFile(o.File)
 	l.readEnvironment()
-	if o.Author && l.cfg.origin[keyLoopback] == "" {
-		l.flag(keyLoopback, "true", originAuthor)
+	for _, key := range []string{keyLoopback, keyScripts} {
+		if o.Author && l.cfg.origin[key] == "" {
+			l.flag(key, "true", originAuthor)
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Flags)) {
 		l.flag(key, o.Flags[key], "-"+strings.ReplaceAll(key, "_", "-"))
@@ -154,6 +163,7 @@ func Load(o Options) (*Config, error) {
 	}
 	problems := l.sorted()
 	l.checkContexts()
+	l.checkPolicies()
 	l.checkVersioning()
 	l.checkWorker()
 	if problems = append(problems, l.cfg.Placed(l.checks)...); len(problems) > 0 {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -30,13 +29,7 @@ func (c *Config) Context(f *plan.Flow, agent string) *plan.Context {
 
 // covers reports whether a name matches one of the patterns, or there are none.
 func covers(patterns []string, name string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return like(p, name) })
-}
-
-// like reports whether a name matches a pattern, in which * matches any characters.
-func like(pattern, name string) bool {
-	ok, err := regexp.MatchString(`(?s)^`+strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`)+`$`, name)
-	return ok && err == nil
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return plan.Matches(p, name) })
 }
 
 // checkContexts rejects incomplete and contradictory rules.

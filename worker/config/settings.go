@@ -24,8 +24,9 @@ type Agents struct {
 
 // Flows holds the settings of flows that a worker accepts.
 type Flows struct {
-	Dir    string `mapstructure:"dir" doc:"folder of the flows that clients start by name"`
-	Accept string `mapstructure:"accept" oneof:"any,named" default:"any" doc:"any accepts every flow; named rejects documents and plans that runs supply"`
+	Dir     string `mapstructure:"dir" doc:"folder of the flows that clients start by name"`
+	Accept  string `mapstructure:"accept" oneof:"any,named" default:"any" doc:"any accepts every flow; named rejects documents and plans that runs supply"`
+	Scripts bool   `mapstructure:"scripts" default:"false" doc:"lets clients start runs with the model script, whose answers they supply; true for weft-devserver, which serves its author"`
 }
 
 // Serve holds the settings of starter serve.

@@ -114,7 +114,10 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 }
 
 // serve runs everything until ctx is done or the demo is over.
-func serve(ctx context.Context, o *options) error {
+func serve(ctx context.Context, o *options) (err error) {
+	if o.config.SealKey, err = sealKey(o.db); err != nil {
+		return err
+	}
 	if !o.server {
 		return serveWorker(ctx, o)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	stdsql "database/sql"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"go.temporal.io/server/common/config"
 	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	sqliteschema "go.temporal.io/server/schema/sqlite"
+
+	"weft/worker/codec"
 )
 
 // inMemory is the name of a database in memory.
@@ -19,6 +22,31 @@ const inMemory = ":memory:"
 
 // clusterName is stored in every database; it never changes.
 const clusterName = "active"
+
+// sealKey returns the key that seals what runs may reach: that beside the database, which is made if there is none. The runs
+// of a database in memory end with this process, and so does their key.
+func sealKey(db string) (*codec.Key, error) {
+	secret := make([]byte, codec.KeyBytes)
+	if _, err := rand.Read(secret); err != nil || db == inMemory {
+		return &codec.Key{ID: "dev", Secret: secret}, err
+	}
+	file := db + ".key"
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.Write(secret)
+		return &codec.Key{ID: "dev", Secret: secret}, errors.Join(err, f.Close())
+	}
+	if errors.Is(err, fs.ErrExist) {
+		secret, err = os.ReadFile(file)
+	}
+	if err == nil && len(secret) != codec.KeyBytes {
+		err = fmt.Errorf("%s is %d bytes, want a key of %d; remove it", file, len(secret), codec.KeyBytes)
+	}
+	return &codec.Key{ID: "dev", Secret: secret}, err
+}
 
 // openStore returns the server's database configuration and creates the database if it does not exist. A
 // file is written under another name first, so that a crash leaves no database without its schema.

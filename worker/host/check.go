@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/worker"
 
+	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
 	"weft/activities/webhook"
@@ -19,6 +20,7 @@ type parts struct {
 	models  *llm.Models
 	tools   *tool.Tools
 	hooks   *webhook.Hooks
+	keys    []contract.SealKey
 	options worker.Options
 	// audience is one of the interceptors of options.
 	audience *Audience
@@ -41,6 +43,8 @@ func assemble(cfg *config.Config, model, why string, functions []tool.Function) 
 	p.tools, err = tool.Open(settings)
 	add(err)
 	p.hooks, err = cfg.Hooks()
+	add(err)
+	p.keys, err = cfg.SealKeys()
 	add(err)
 	p.audience = &Audience{}
 	p.options, err = options(cfg, p.audience)

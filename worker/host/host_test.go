@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool"
+	"weft/tests/programs"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -42,7 +44,9 @@ func load(t *testing.T, text string, env fakeEnv) *config.Config {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Load(config.Options{File: file, Env: env})
+	own := fakeEnv{"WEFT_SEAL_KEYS": programs.SealKeys}
+	maps.Copy(own, env)
+	cfg, err := config.Load(config.Options{File: file, Env: own})
 	if err != nil {
 		t.Fatal(err)
 	}

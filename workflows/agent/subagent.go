@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
 
@@ -63,17 +64,21 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 
 // childInput is what a sub-agent is started with.
 func (c *toolCall) childInput(question string, params json.RawMessage, flow contract.FlowRef) contract.RunInput {
-	in := contract.RunInput{
-		V: contract.Version, Flow: flow, Input: question, Params: params, Model: c.agentRun.run.Shared.Model, OnError: c.agentRun.run.Shared.OnError,
-		Depth: c.agentRun.run.Shared.Depth + 1, ScriptRef: c.agentRun.run.Shared.Script, Owner: c.agentRun.run.Shared.Owner, FirstRun: c.agentRun.run.Shared.FirstRun, MaxEvents: c.agentRun.run.Shared.MaxEvents,
-		MaxPayload: c.agentRun.run.Shared.MaxPayload,
+	r := c.agentRun.run
+	in := r.Below()
+	in.Flow, in.Input, in.Params = flow, question, params
+	if flow.Text == "" {
+		return in
 	}
-	if flow.Text != "" {
-		for _, d := range c.agentRun.run.Flow.Connections {
+	// A model wrote it: it has what the node has, and nothing else.
+	bound := r.Flow.Reaches([]plan.Node{*c.agentRun.execution.Node}, nil)
+	for _, d := range r.Flow.Connections {
+		if slices.ContainsFunc(bound, func(b plan.Reach) bool { return b.ID == d.ID }) {
 			in.DataConnections = append(in.DataConnections, contract.DataConnection{
 				ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent, Tools: d.Tools})
 		}
 	}
+	in.Grant = r.Shared.Grant.Narrow(bound)
 	return in
 }
 
@@ -83,7 +88,8 @@ func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInpu
 	part, release := c.agentRun.run.Budget.Allocated(s.Run, 1+len(c.agentRun.under))
 	defer release()
 	if s.Run != nil && s.Run.Plan != nil {
-		in = contract.RunInput{V: contract.Version, Model: c.agentRun.run.Shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Snapshot: s.Run}
+		in = c.agentRun.run.Below()
+		in.Snapshot = s.Run
 	}
 	in.Budget = part
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: c.agentRun.execution.Node.ID + " · sub-agent"}

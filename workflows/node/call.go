@@ -178,14 +178,13 @@ func (c *callRun) heardOf(j *calledFlow) {
 
 // input is what a flow's run is started with.
 func (c *callRun) input(j *calledFlow, rest *contract.RunSnapshot) contract.RunInput {
-	in := contract.RunInput{V: contract.Version, Model: c.run.Shared.Model, Depth: c.run.Shared.Depth + 1, FirstRun: c.run.Shared.FirstRun, MaxEvents: c.run.Shared.MaxEvents}
+	in := c.run.Below()
 	if rest != nil && rest.Plan != nil {
 		in.Snapshot = rest
 		return in
 	}
 	flow, src := c.run.Flow.Closure(j.flow), c.run.Source.Sub(j.flow)
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
-	in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = c.run.Shared.OnError, c.run.Shared.Script, c.run.Shared.Owner, c.run.Shared.MaxPayload
 	if c.run.Conversation.Thread != nil && !c.cfg.Apart && converses(flow) {
 		in.Conversation = &contract.Conversation{Messages: runtime.CarriedMessages(c.run.Conversation.Thread.Entries)}
 	}

@@ -23,6 +23,7 @@ func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error
 		return contract.WrongVersion(in.V)
 	}
 	p.Run.Flow, p.Run.Shared.Model, p.Run.Shared.Depth, p.Run.Shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
+	p.Run.Shared.Grant = in.Grant
 	if in.Flow.Source != nil {
 		p.Run.Source = *in.Flow.Source
 	}
@@ -164,6 +165,95 @@ func LaterPlan(f *plan.Flow) *contract.Failure {
 		version = max(version, f.Agents[i].Version)
 	}
 	return contract.LaterPlan(version)
+}
+
+// Authorize makes the grant of a root run: what the flow and the run declare, as far as the worker's policy allows it. It is
+// recorded. A run below has the grant of its tree.
+func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) error {
+	var brought []plan.Connection
+	for i := range in.DataConnections {
+		c, err := in.DataConnections[i].Connection()
+		if err != nil {
+			return nil // [Preparation.Accept] says so
+		}
+		brought = append(brought, c)
+	}
+	if in.Depth > 0 {
+		return p.exceeds(in.Grant, brought)
+	}
+	root := contract.Run{Workflow: p.Run.Transcript.Workflow, Run: p.Run.Shared.FirstRun}
+	var made authority
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return p.authority(in.Principal, root, brought) }).Get(&made); err != nil {
+		return err
+	}
+	p.Run.Shared.Grant = made.Grant
+	if made.Refused != nil {
+		return made.Refused
+	}
+	return nil
+}
+
+// exceeds is the failure of a flow that a model defined and that declares what the grant does not have.
+func (p *Preparation) exceeds(g *contract.Grant, brought []plan.Connection) error {
+	if err := Unauthorized(g); err != nil || g.Within == nil {
+		return err
+	}
+	var problems []string
+	add := func(path, format string, args ...any) {
+		problems = append(problems, p.Run.Source.At(path)+": "+fmt.Sprintf(format, args...))
+	}
+	f := p.Run.Flow
+	for _, of := range append([]plan.Flow{*f}, f.Agents...) {
+		for i := range of.Nodes {
+			for _, r := range of.Reaches(of.Nodes[i:i+1], append(slices.Clip(brought), f.Connections...)) {
+				for _, tool := range append(r.Tools, "")[:max(1, len(r.Tools))] {
+					if !g.Covers(r.ID, r.Address, tool) {
+						add(plan.NodePath(of.Nodes[i].ID), "tool %q of connection %q is not bound by the node whose model defines the agent", tool, r.ID)
+					}
+				}
+			}
+		}
+	}
+	for _, m := range f.Models() {
+		if g.MissingModel(m) != "" {
+			add("", "the model %s is none of the flow whose model defines the agent", m)
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &contract.Failure{Class: contract.ClassInvalidFlow, Text: strings.Join(problems, "; "), Diagnostics: problems,
+		Remedy: "bind what it needs at the node, or have the operator allow it: policies: {NAME: {agent_connections: [ID]}}"}
+}
+
+// Unauthorized is the failure of a run below another that has no grant, else nil.
+func Unauthorized(g *contract.Grant) error {
+	if g != nil {
+		return nil
+	}
+	return &contract.Failure{Class: contract.ClassBadRequest, Text: "the run is below another, and has no grant of it",
+		Remedy: "start a run of type " + contract.WorkflowFlow + " without depth"}
+}
+
+// authority is what is recorded of a run's authority: the grant, or why there is none.
+type authority struct {
+	Grant   *contract.Grant   `json:"grant,omitempty"`
+	Refused *contract.Failure `json:"refused,omitempty"`
+}
+
+func (p *Preparation) authority(who *contract.Principal, root contract.Run, brought []plan.Connection) authority {
+	f := p.Run.Flow
+	g := &contract.Grant{Root: root, Principal: who, Flow: f.Name, Connections: f.AllReaches(brought),
+		Models: plan.SplitModels(append(f.Models(), p.Run.Shared.Model)...), Scripts: p.Settings.Scripts, Programs: f.RunsPrograms()}
+	switch policy, err := contract.PolicyFor(p.Settings.Policies, who, f.Name); {
+	case err != nil:
+		return authority{Refused: contract.FailureOf(err)}
+	case policy != nil:
+		g.Connections, g.Agents = policy.Allowed(g.Connections), policy.Agents
+		g.Scripts, g.Programs = policy.Scripts, g.Programs && policy.Programs
+	}
+	g.SealWith(p.Settings.Keys)
+	return authority{Grant: g}
 }
 
 // Refusal is the failure of a run whose plan the worker does not take.
@@ -345,4 +435,9 @@ type Settings struct {
 	RefusePlans bool
 	// Webhooks are told of root runs.
 	Webhooks []contract.Webhook
+	// Keys seal what runs may reach, the first of them; Policies bound it. Scripts allows, where there are no policies,
+	// models that clients script.
+	Keys     []contract.SealKey
+	Policies []contract.Policy
+	Scripts  bool
 }

@@ -65,9 +65,12 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	if r.branch != "" && c.At != nil && c.At.Node.ID != r.branch {
 		o.Summary = Cut("branch "+r.branch+" · "+c.Summary, maxSummary)
 	}
-	args := c.encoded
-	if c.Remote != nil && c.Remote.IdempotencyKey {
-		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})
+	args := c.encoded[:len(c.encoded):len(c.encoded)]
+	switch {
+	case c.Remote == nil:
+		args = append(args, r.Shared.Grant)
+	case c.Remote.IdempotencyKey:
+		args = append(args, contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})
 	}
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...).Get(ctx, c.Out)
 }

@@ -21,8 +21,9 @@ type Child struct {
 	encoded converter.RawValue
 	// ID is the workflow id before it is shortened; summary is shown in Temporal's Web UI.
 	ID, Summary string
-	// Outlives is set for a child that goes on when this run ends. Any other hears of a cancellation, and is
-	// waited for.
+	// Outlives is set for a child that goes on when this run ends: a hook after the run, and a delivery of its events. Any
+	// other hears of a cancellation, and is waited for; it is open when this run ends only where that was terminated, and
+	// is terminated with it.
 	Outlives bool
 	// Unique is set where a closed run with the id counts as taken, too.
 	Unique bool
@@ -44,6 +45,12 @@ func StartedChild(end workflow.ChildWorkflowFuture, id string) *ChildRun {
 	return &ChildRun{Future: end, id: id}
 }
 
+// Below is what every flow's run below this one is started with.
+func (r *Run) Below() contract.RunInput {
+	return contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, Owner: r.Shared.Owner, FirstRun: r.Shared.FirstRun,
+		OnError: r.Shared.OnError, ScriptRef: r.Shared.Script, MaxEvents: r.Shared.MaxEvents, MaxPayload: r.Shared.MaxPayload, Grant: r.Shared.Grant}
+}
+
 // Admit encodes and measures the input of a child, and waits for a workflow task that has room for it.
 func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
 	raw, n, err := encode(c.In, true)
@@ -58,7 +65,7 @@ func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
 func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	o := workflow.ChildWorkflowOptions{
 		WorkflowID: contract.BoundID(c.ID), StaticSummary: Cut(c.Summary, maxSummary), WorkflowExecutionTimeout: c.Timeout,
-		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL, WaitForCancellation: true,
+		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_TERMINATE, WaitForCancellation: true,
 	}
 	if c.Outlives {
 		o.ParentClosePolicy, o.WaitForCancellation = enumspb.PARENT_CLOSE_POLICY_ABANDON, false

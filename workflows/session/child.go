@@ -55,14 +55,14 @@ func (b *Children) launchAll() {
 // launch starts a session and waits for its end beside everything else.
 func (b *Children) launch(c *childSession) {
 	r := b.run
-	in := contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, FirstRun: r.Shared.FirstRun, MaxEvents: r.Shared.MaxEvents, Parent: r.Transcript.Workflow, Session: true}
+	in := r.Below()
+	in.Parent, in.Session = r.Transcript.Workflow, true
 	if c.Snapshot != nil && c.Snapshot.Plan != nil {
 		in.Snapshot = c.Snapshot
 	} else {
 		flow := b.agent(c.Agent)
 		// The source is of this agent's own document, not of the other's.
 		in.Flow, in.Params = contract.FlowRef{Plan: flow}, c.Params
-		in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = r.Shared.OnError, r.Shared.Script, r.Shared.Owner, r.Shared.MaxPayload
 		in.Scope = r.Shared.Scope
 	}
 	in.Budget = b.allocate(c)

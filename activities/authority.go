@@ -1,0 +1,196 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Runs is a [Source] that knows where a run comes from: its first run id, and the run above it, nil where there is none.
+type Runs interface {
+	Origin(ctx context.Context, run contract.Run) (first string, above *contract.Run, err error)
+}
+
+// Origin asks the server.
+func (s *clientSource) Origin(ctx context.Context, run contract.Run) (string, *contract.Run, error) {
+	out, err := s.client.DescribeWorkflowExecution(ctx, run.Workflow, run.Run)
+	if err != nil {
+		return "", nil, err
+	}
+	info := out.GetWorkflowExecutionInfo()
+	if p := info.GetParentExecution(); p != nil {
+		return info.GetFirstRunId(), &contract.Run{Workflow: p.GetWorkflowId(), Run: p.GetRunId()}, nil
+	}
+	return info.GetFirstRunId(), nil, nil
+}
+
+type grantKey struct{}
+
+// granted is the verified grant of the run that makes a call; nil outside a worker.
+func granted(ctx context.Context) *contract.Grant {
+	g, _ := ctx.Value(grantKey{}).(*contract.Grant)
+	return g
+}
+
+// authorized is an activity that is called with the grant of its run, which it verifies.
+func authorized[In, Out any](a *Activities, fn Activity[In, Out]) func(context.Context, In, *contract.Grant) (Out, error) {
+	return func(ctx context.Context, in In, g *contract.Grant) (Out, error) {
+		if err := a.verify(ctx, g); err != nil {
+			var none Out
+			return none, a.toActivityError(ctx, err)
+		}
+		return fn(context.WithValue(ctx, grantKey{}, g), in)
+	}
+}
+
+// verify refuses a call that no run makes for which a worker made the grant.
+func (a *Activities) verify(ctx context.Context, g *contract.Grant) error {
+	refused := func(why string) error {
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: "the call is refused: " + why, Remedy: "start a run of type " + contract.WorkflowFlow}
+	}
+	info := activity.GetInfo(ctx)
+	switch {
+	case info.WorkflowExecution.ID == "":
+		return refused("no run makes it")
+	case a.deps.Keys == nil: // a test
+		return nil
+	case g == nil:
+		return refused("its run has no grant")
+	case !g.Sealed(a.deps.Keys):
+		return refused(fmt.Sprintf("its grant is not sealed by a key of this worker (the key %q)", g.Key))
+	}
+	own := contract.Run{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID}
+	below, err := a.belongs(ctx, own, g.Root)
+	if err == nil && !below {
+		return refused(fmt.Sprintf("its grant is that of another run, %s", g.Root.Workflow))
+	}
+	return err
+}
+
+// belongs reports whether a run is the one at a root, or below it. The server says so, once for each run.
+func (a *Activities) belongs(ctx context.Context, run, root contract.Run) (bool, error) {
+	key := "below:" + run.Run + "/" + root.Run
+	if _, known := a.cache.get(key); run == root || known {
+		return true, nil
+	}
+	runs, ok := a.deps.Source.(Runs)
+	for at := &run; ok && at != nil; {
+		if *at == root {
+			a.cache.put(cached{key: key})
+			return true, nil
+		}
+		first, above, err := runs.Origin(ctx, *at)
+		if _, gone := err.(*serviceerror.NotFound); gone {
+			return false, nil
+		}
+		if err != nil {
+			return false, &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("look for the run above %s: %v", at.Workflow, err)}
+		}
+		if at.Workflow == root.Workflow && first == root.Run {
+			above = &root
+		}
+		at = above
+	}
+	return false, nil
+}
+
+// mayCall refuses a tool of a connection, or with an empty one the connection, that the run's grant does not have, or the
+// policy no longer allows.
+func (a *Activities) mayCall(ctx context.Context, c plan.Connection, name string) error {
+	g := granted(ctx)
+	if g == nil || c.Kind == plan.ConnectionAgent || c.Kind == plan.ConnectionClient {
+		return nil
+	}
+	p, err := a.policy(g)
+	if err != nil {
+		return err
+	}
+	if c.ID == "" && c.Address() == "" {
+		if c, err = a.deps.Tools.Resolve(c, name); err != nil {
+			return err
+		}
+	}
+	id, remedy, setting := cmp.Or(c.ID, (&plan.Tool{Name: name}).BoundTo()), "bind it in the flow", ""
+	if p != nil {
+		setting = p.Refuses(id, c.Address(), name)
+	}
+	switch {
+	case setting != "":
+		remedy = allow + setting
+	case slices.ContainsFunc(a.deps.Tools.Named(c, name), func(r plan.Reach) bool { return g.Covers(r.ID, r.Address, name) }):
+		return nil
+	case g.Within != nil:
+		remedy = "bind it at the node whose model defines the agent"
+		if p != nil {
+			remedy += fmt.Sprintf("; %spolicies: {%s: {agent_connections: [%q]}}", allow, p.Name, id)
+		}
+	}
+	return &contract.Failure{Class: contract.ClassConnection, Text: fmt.Sprintf("tool %q of connection %q is not granted to this run", name, id), Remedy: remedy}
+}
+
+// mayAsk refuses a model that the run's grant does not have, or the policy no longer allows.
+func (a *Activities) mayAsk(ctx context.Context, models string) error {
+	g := granted(ctx)
+	if g == nil {
+		return nil
+	}
+	p, err := a.policy(g)
+	if err != nil {
+		return err
+	}
+	refused := func(model, remedy string) error {
+		return &contract.Failure{Class: contract.ClassDenied, Text: fmt.Sprintf("the model %s is not granted to this run", model), Remedy: remedy}
+	}
+	if a.deps.Models.Scripted(models) && !(g.Scripts && (p == nil || p.Scripts)) {
+		return refused(models, allow+scripts(p))
+	}
+	if m := g.MissingModel(models); m != "" {
+		return refused(m, "name it in the flow")
+	}
+	for _, m := range plan.SplitModels(models) {
+		if p != nil && !p.HasModel(m) {
+			return refused(m, allow+fmt.Sprintf("policies: {%s: {models: [%q]}}", p.Name, m))
+		}
+	}
+	return nil
+}
+
+// mayRun refuses a program that the run's grant does not have, or the policy no longer allows.
+func (a *Activities) mayRun(ctx context.Context) error {
+	g := granted(ctx)
+	if g == nil {
+		return nil
+	}
+	p, err := a.policy(g)
+	if err != nil || g.Programs && (p == nil || p.Programs) {
+		return err
+	}
+	f := &contract.Failure{Class: contract.ClassDenied, Text: "programs are not granted to this run", Remedy: "run one in the flow"}
+	if p != nil {
+		f.Remedy = allow + fmt.Sprintf("policies: {%s: {programs: true}}", p.Name)
+	}
+	return f
+}
+
+// allow begins the remedy that names a setting.
+const allow = "to allow it set in the worker's weft.yaml: "
+
+// scripts is the setting that allows scripted models.
+func scripts(p *contract.Policy) string {
+	if p == nil {
+		return "flows: {scripts: true}"
+	}
+	return fmt.Sprintf("policies: {%s: {scripts: true}}", p.Name)
+}
+
+// policy is the one in force for a run, nil where the worker has none.
+func (a *Activities) policy(g *contract.Grant) (*contract.Policy, error) {
+	return contract.PolicyFor(a.deps.Policies, g.Principal, g.Flow)
+}

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/worker/codec"
+)
+
+// Authority holds the settings of the keys that seal what runs may reach.
+type Authority struct {
+	KeysEnv string `mapstructure:"keys_env" default:"WEFT_SEAL_KEYS" doc:"variable, or NAME_FILE, with the keys that seal what runs may reach, the same on all workers: ID:KEY, separated by commas or line breaks; the first seals, the others are for runs that began before; a KEY is 32 bytes in base64"`
+}
+
+// Policy is what the operator lets some runs reach; see [contract.Policy].
+type Policy struct {
+	Principals       []string `mapstructure:"principals" doc:"names of who starts the runs; * matches any characters, here and below; the first matching policy by NAME counts, and with policies a run without one is refused; default: all"`
+	Tenants          []string `mapstructure:"tenants" doc:"their tenants; default: all"`
+	Flows            []string `mapstructure:"flows" doc:"names of flows; default: all"`
+	Connections      []string `mapstructure:"connections" doc:"ids of connections, or ID/TOOL, that the runs may use; tool:NAME is a tool without a connection; default: all"`
+	Hosts            []string `mapstructure:"hosts" doc:"hosts of URLs that their flows supply; default: all"`
+	Models           []string `mapstructure:"models" doc:"provider/model that they may ask; default: all"`
+	AgentConnections []string `mapstructure:"agent_connections" doc:"ids of connections that agents may bind which a model defines, besides those of the node that defines them; default: none"`
+	AgentHosts       []string `mapstructure:"agent_hosts" doc:"hosts of URLs that such agents may supply; default: none"`
+	Scripts          bool     `mapstructure:"scripts" default:"false" doc:"true: clients may script their models"`
+	Programs         bool     `mapstructure:"programs" default:"false" doc:"true: they may run programs of agents.trusted"`
+}
+
+// Policies are the policies, by name.
+func (c *Config) PolicyList() []contract.Policy {
+	var out []contract.Policy
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
+		p := c.Policies[name]
+		out = append(out, contract.Policy{Name: name, Principals: p.Principals, Tenants: p.Tenants, Flows: p.Flows, Connections: p.Connections,
+			Hosts: p.Hosts, Models: p.Models, Agents: contract.AgentReach{Connections: p.AgentConnections, Hosts: p.AgentHosts}, Scripts: p.Scripts, Programs: p.Programs})
+	}
+	return out
+}
+
+// Scripts reports whether clients may script models where there are no policies.
+func (c *Config) Scripts() bool { return c.Flows.Scripts || contract.Scripted(c.Model) }
+
+// checkPolicies rejects policies for connections that there are not.
+func (l *loader) checkPolicies() {
+	for _, name := range slices.Sorted(maps.Keys(l.cfg.Policies)) {
+		p := l.cfg.Policies[name]
+		for key, ids := range map[string][]string{"connections": p.Connections, "agent_connections": p.AgentConnections} {
+			for _, id := range ids {
+				id, _, _ = strings.Cut(id, "/")
+				if _, ok := l.cfg.Connections[id]; !ok && !strings.Contains(id, "*") && !strings.HasPrefix(id, "tool:") {
+					l.check("policies.%s.%s: there is no connection %q; add it to connections, or name one of: %s", name, key, id, strings.Join(slices.Sorted(maps.Keys(l.cfg.Connections)), ", "))
+				}
+			}
+		}
+	}
+}
+
+// SealKeys returns the keys that seal what runs may reach. The error is [Problems] and contains no key.
+func (c *Config) SealKeys() ([]contract.SealKey, error) {
+	keys, problems := c.keys("authority.keys_env", c.Authority.KeysEnv)
+	if len(keys) == 0 && len(problems) == 0 && c.sealKey != nil {
+		keys = []codec.Key{*c.sealKey}
+	}
+	var out []contract.SealKey
+	for _, k := range keys {
+		if slices.ContainsFunc(out, func(o contract.SealKey) bool { return o.ID == k.ID }) {
+			problems = append(problems, fmt.Sprintf("authority.keys_env: %s has two keys with the id %s; remove one", c.Authority.KeysEnv, k.ID))
+		}
+		out = append(out, contract.SealKey(k))
+	}
+	if len(out) == 0 && len(problems) == 0 {
+		problems = Problems{fmt.Sprintf("authority.keys_env: %s is not set, so nothing seals what runs may reach; set it, the same on all workers, to k1:KEY, with a KEY that openssl rand -base64 32 makes", c.Authority.KeysEnv)}
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return out, nil
+}

@@ -1,0 +1,191 @@
+package plan
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Reach is what of a connection a flow may use.
+type Reach struct {
+	// ID is the id that tools name, "tool:NAME" for a tool without a connection.
+	ID string `json:"id"`
+	// Address is the URL, or the command, that the flow or the run supplies, with * for each placeholder; empty: the
+	// worker's own connection.
+	Address string `json:"address,omitempty"`
+	// Tools are those that may be called; absent: all.
+	Tools []string `json:"tools,omitempty"`
+}
+
+// Address is what a flow or a run supplies of a connection; empty where the worker knows it by its id.
+func (c *Connection) Address() string { return cmp.Or(c.URL, c.Command) }
+
+// Reaches lists what nodes of the flow use of connections, sorted by id. Brought are connections that the run brings,
+// which come before the flow's own.
+func (f *Flow) Reaches(nodes []Node, brought []Connection) []Reach {
+	return f.reaches(nil, nodes, append(slices.Clip(brought), f.Connections...))
+}
+
+// AllReaches is [Flow.Reaches] of all nodes of the flow and of the flows beside it.
+func (f *Flow) AllReaches(brought []Connection) []Reach {
+	known := append(slices.Clip(brought), f.Connections...)
+	out := f.reaches(nil, f.Nodes, known)
+	for i := range f.Agents {
+		sub := &f.Agents[i]
+		out = f.reaches(out, sub.Nodes, append(slices.Clip(known), sub.Connections...))
+	}
+	return out
+}
+
+// reaches adds what nodes use of known connections. One id may be that of several.
+func (f *Flow) reaches(out []Reach, nodes []Node, known []Connection) []Reach {
+	add := func(id, tool string) {
+		found := false
+		for i := range known {
+			if known[i].ID == id {
+				found = true
+				if k := known[i].Kind; k == ConnectionAgent || k == ConnectionClient {
+					continue // nothing outside
+				}
+				out = addReach(out, id, placeholder.ReplaceAllLiteralString(known[i].Address(), "*"), tool)
+			}
+		}
+		if !found {
+			out = addReach(out, id, "", tool)
+		}
+	}
+	for i := range nodes {
+		for _, b := range nodes[i].BoundTools() {
+			add(b.Tool.BoundTo(), b.Tool.Name)
+		}
+		for _, s := range nodes[i].TeamAgents() {
+			if s.Agent.Remote != nil {
+				add(s.Agent.Remote.Connection, "")
+			}
+			if s.Agent.Toolboxes != nil {
+				for _, id := range s.Agent.Toolboxes.Connections {
+					add(id, "")
+				}
+			}
+		}
+	}
+	return out
+}
+
+// addReach adds a tool, or all with the empty one, and keeps the list sorted.
+func addReach(list []Reach, id, address, tool string) []Reach {
+	at, found := slices.BinarySearchFunc(list, Reach{ID: id, Address: address}, func(a, b Reach) int {
+		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Address, b.Address))
+	})
+	if !found {
+		list = slices.Insert(list, at, Reach{ID: id, Address: address})
+	}
+	r := &list[at]
+	switch {
+	case tool == "":
+		r.Tools = nil
+	case found && r.Tools == nil: // it has all
+	case !slices.Contains(r.Tools, tool):
+		r.Tools = append(r.Tools, tool)
+	}
+	return list
+}
+
+// Intersect is what of one list another has too.
+func Intersect(list, within []Reach) []Reach {
+	out := []Reach{}
+	for _, r := range list {
+		for _, w := range within {
+			if r.ID != w.ID || !Matches(w.Address, r.Address) {
+				continue
+			}
+			both := r
+			switch {
+			case r.Tools == nil:
+				both.Tools = w.Tools
+			case w.Tools != nil:
+				both.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t string) bool { return !slices.Contains(w.Tools, t) })
+			}
+			if both.Tools == nil || len(both.Tools) > 0 {
+				out = append(out, both)
+			}
+		}
+	}
+	return out
+}
+
+// placeholder is what a run's parameters replace in a URL.
+var placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
+
+// Covers reports whether a list has a tool of a connection; the empty tool is any.
+func Covers(list []Reach, id, address, tool string) bool {
+	return slices.ContainsFunc(list, func(r Reach) bool {
+		return r.ID == id && Matches(r.Address, address) && (tool == "" || r.Tools == nil || slices.Contains(r.Tools, tool))
+	})
+}
+
+// Models lists provider/model of all that the flow and the flows beside it ask for besides the run's own model, each
+// once, sorted.
+func (f *Flow) Models() []string {
+	var out []string
+	for _, g := range append([]Flow{*f}, f.Agents...) {
+		out = append(out, g.Model)
+		for i := range g.Nodes {
+			for _, s := range g.Nodes[i].TeamAgents() {
+				out = append(out, s.Agent.Model)
+				for _, c := range s.Agent.Contexts() {
+					if c.Summary != nil {
+						out = append(out, c.Summary.Model)
+					}
+				}
+				for _, l := range s.Agent.Longs() {
+					out = append(out, l.Summary.Model)
+				}
+			}
+		}
+	}
+	return SplitModels(out...)
+}
+
+// SplitModels are the models of lists that are separated by commas, each once, sorted.
+func SplitModels(lists ...string) []string {
+	var out []string
+	for _, list := range lists {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// RunsPrograms reports whether the flow, or one beside it, runs a program.
+func (f *Flow) RunsPrograms() bool {
+	return slices.ContainsFunc(append([]Flow{*f}, f.Agents...), func(g Flow) bool {
+		return slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.Program != nil })
+	})
+}
+
+// Matches reports whether a name matches a pattern, in which * stands for any characters.
+func Matches(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok {
+		return false
+	}
+	last := parts[len(parts)-1]
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, part)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(part):]
+	}
+	return strings.HasSuffix(rest, last)
+}
