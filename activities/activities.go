@@ -49,8 +49,6 @@ type Deps struct {
 	// Keys are those that seal grants; without them a grant is not verified, in tests. Policies are those in force.
 	Keys     []contract.SealKey
 	Policies []contract.Policy
-	// Limits is what the worker lets runs spend; nil: no limits.
-	Limits *contract.BudgetLimits
 	// Mask knows the worker's secrets; nil: there are none.
 	Mask *mask.Mask
 	// Watched reports whether somebody may be watching a run's calls; nil: always.
@@ -148,14 +146,14 @@ func (a *Activities) callWebhook(ctx context.Context, in *contract.WebhookInput,
 // compileFlow compiles the document, if there is one, chooses the model, if none is named, and decides
 // what a root run publishes.
 func (a *Activities) compileFlow(ctx context.Context, in *contract.CompileFlowInput, _ *heartbeats) (*contract.CompileFlowResult, error) {
-	out := &contract.CompileFlowResult{Model: in.Model, MaxPayload: a.deps.MaxPayload, BudgetLimits: a.deps.Limits}
+	out := &contract.CompileFlowResult{Model: in.Model}
 	if in.Flow.Plan == nil && (in.Flow.Text != "" || in.Flow.Name != "") {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {
 			return nil, err
 		}
 		*out = *compiled
-		out.Model, out.MaxPayload, out.BudgetLimits = in.Model, a.deps.MaxPayload, a.deps.Limits
+		out.Model = in.Model
 	}
 	if in.Flow.Plan != nil {
 		out.Plan = in.Flow.Plan

@@ -68,13 +68,10 @@ type Options struct {
 	Dialect string
 	// Profile is one of the dialect's; empty is "default".
 	Profile string
-	// Limits and Policy go into the plan. Each zero field takes the one of
+	// Bounds and Policy go into the plan. Each zero field of the limits and of Policy takes the one of
 	// [plan.DefaultLimits] or [plan.DefaultPolicy].
-	Limits plan.Limits
+	Bounds plan.Bounds
 	Policy plan.Policy
-	// Context, if set, gives the policy of an agent, by the id of its node or its own, that has
-	// none of the document's; nil is none.
-	Context func(f *plan.Flow, agent string) *plan.Context
 	// Host is where the flow will run. Load reads none of its files itself, see [ReadFolder]; a dialect
 	// that takes no components makes a diagnostic of them; secrets are passed once the document is
 	// read without an error.
@@ -235,8 +232,8 @@ func (o *Options) resolve(f *plan.Flow) {
 		to   *int
 		from int
 	}{
-		{&l.MaxSteps, o.Limits.MaxSteps}, {&l.MaxStateBytes, o.Limits.MaxStateBytes},
-		{&l.MaxDepth, o.Limits.MaxDepth}, {&l.FilterBytes, o.Limits.FilterBytes},
+		{&l.MaxSteps, o.Bounds.Limits.MaxSteps}, {&l.MaxStateBytes, o.Bounds.Limits.MaxStateBytes},
+		{&l.MaxDepth, o.Bounds.Limits.MaxDepth}, {&l.FilterBytes, o.Bounds.Limits.FilterBytes},
 		{&p.ModelSeconds, o.Policy.ModelSeconds}, {&p.ToolSeconds, o.Policy.ToolSeconds},
 		{&p.HeartbeatSeconds, o.Policy.HeartbeatSeconds}, {&p.RetrySeconds, o.Policy.RetrySeconds},
 		{&p.FirstRetryMillis, o.Policy.FirstRetryMillis},
@@ -246,25 +243,10 @@ func (o *Options) resolve(f *plan.Flow) {
 		}
 	}
 	f.Limits, f.Policy = l, p
-	o.contexts(f)
 	for i := range f.Agents {
 		f.Agents[i].Limits, f.Agents[i].Policy = l, p
-		o.contexts(&f.Agents[i])
 	}
-}
-
-// contexts writes policies into a flow's agents that have none.
-func (o *Options) contexts(f *plan.Flow) {
-	if o.Context == nil {
-		return
-	}
-	for i := range f.Nodes {
-		for _, s := range f.Nodes[i].TeamAgents() {
-			if s.Agent.Context == nil {
-				s.Agent.Context = o.Context(f, s.ID)
-			}
-		}
-	}
+	f.Bind(&o.Bounds)
 }
 
 // floor runs the plan's own check, for what the adapter missed.

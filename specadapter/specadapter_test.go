@@ -41,7 +41,7 @@ func grid(n int) []byte {
 }
 
 func TestLoadChoosesLimits(t *testing.T) {
-	r, diags := specadapter.Load("grid.json", grid(4), specadapter.Options{Limits: plan.Limits{MaxSteps: 7}, Policy: plan.Policy{ToolSeconds: 9}})
+	r, diags := specadapter.Load("grid.json", grid(4), specadapter.Options{Bounds: plan.Bounds{Limits: plan.Limits{MaxSteps: 7}}, Policy: plan.Policy{ToolSeconds: 9}})
 	if r == nil {
 		t.Fatal(diags)
 	}
@@ -53,7 +53,7 @@ func TestLoadChoosesLimits(t *testing.T) {
 	if at := r.Source.At(plan.NodePath("n1")); at != "grid.json:5" {
 		t.Errorf("n1 is at %q", at)
 	}
-	if r, diags := specadapter.Load("grid.json", grid(4), specadapter.Options{Limits: plan.Limits{MaxSteps: -1}}); r != nil || diags[0].Code != specadapter.CodePlan && !source.HasErrors(diags) {
+	if r, diags := specadapter.Load("grid.json", grid(4), specadapter.Options{Bounds: plan.Bounds{Limits: plan.Limits{MaxSteps: -1}}}); r != nil || diags[0].Code != specadapter.CodePlan && !source.HasErrors(diags) {
 		t.Errorf("a negative limit gave %v", diags)
 	}
 }

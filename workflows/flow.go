@@ -315,7 +315,7 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.pub.status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
-		Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
+		Limited: f.run.Shared.Limited, Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
 	for _, c := range inPlace(f) {
 		s.Usage.Add(c.run.Budget.Usage)
 	}

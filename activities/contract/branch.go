@@ -75,6 +75,8 @@ type Shared struct {
 	Turn int `json:"turn,omitempty"`
 	// Chat is the conversation before the run, if there was one.
 	Chat *ContentRef `json:"chat,omitempty"`
+	// Limited says what of the plan the worker's settings cut.
+	Limited []string `json:"limited,omitempty"`
 	// Grant is what the run may reach.
 	Grant *Grant `json:"grant,omitempty"`
 	// Connections are the resolved connections, by the id that the flow uses.
@@ -274,6 +276,8 @@ type Status struct {
 	Usage     Usage      `json:"usage"`
 	// Budget bounds the usage; absent: nothing does.
 	Budget *Allowance `json:"budget,omitempty"`
+	// Limited says what of the plan the worker's settings cut.
+	Limited []string `json:"limited,omitempty"`
 	// Requests are what the run waits for, in the order in which they were opened.
 	Requests []Request `json:"requests,omitempty"`
 	// MoreRequests counts those behind them that an answer of a query does not hold. They are

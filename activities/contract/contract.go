@@ -283,6 +283,8 @@ type Usage struct {
 	// Stopped are calls that were cancelled under way, beside Calls: their provider may charge
 	// them, but nobody was told of how many tokens.
 	Stopped int `json:"stopped_calls,omitempty"`
+	// Runs are the runs below that models started, at any depth.
+	Runs int `json:"runs,omitempty"`
 	// Fallbacks are the calls that another model of a list had to answer, sorted by their names.
 	Fallbacks []FallbackCount `json:"fallbacks,omitempty"`
 }
@@ -292,7 +294,7 @@ func (u Usage) Made() int { return u.Calls + u.Stopped }
 
 // counts are the counters, but for the cost.
 func (u *Usage) counts() []*int {
-	return []*int{&u.Calls, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.CacheWrite, &u.Unpriced, &u.Stopped}
+	return []*int{&u.Calls, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.CacheWrite, &u.Unpriced, &u.Stopped, &u.Runs}
 }
 
 // Add counts another's tokens and calls too.
@@ -352,10 +354,6 @@ type CompileFlowResult struct {
 	Model string `json:"model"`
 	// Publish is absent where the input's Root was.
 	Publish *Publish `json:"publish,omitempty"`
-	// MaxPayload is that of [Shared], as the worker has it.
-	MaxPayload int `json:"max_payload,omitempty"`
-	// Means is what the worker lets a run spend.
-	BudgetLimits *BudgetLimits `json:"budget_limits,omitempty"`
 	// Warnings are the diagnostics that did not keep the document from compiling.
 	Warnings []string `json:"warnings,omitempty"`
 	// Input is the text that a flow with declared inputs is given.

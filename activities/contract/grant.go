@@ -130,7 +130,7 @@ func PolicyFor(policies []Policy, p *Principal, flow string) (*Policy, error) {
 		who = *p
 	}
 	for i := range policies {
-		if k := &policies[i]; covers(k.Principals, who.Name) && covers(k.Tenants, who.Tenant) && covers(k.Flows, flow) {
+		if k := &policies[i]; plan.MatchesAny(k.Principals, who.Name) && plan.MatchesAny(k.Tenants, who.Tenant) && plan.MatchesAny(k.Flows, flow) {
 			return k, nil
 		}
 	}
@@ -153,7 +153,7 @@ func (p *Policy) Refuses(id, address, tool string) string {
 			return ""
 		}
 	}
-	if covers(list, n) || address == "" && tool != "" && covers(list, n+"/"+tool) {
+	if plan.MatchesAny(list, n) || address == "" && tool != "" && plan.MatchesAny(list, n+"/"+tool) {
 		return ""
 	}
 	return fmt.Sprintf("policies: {%s: {%s: [%q]}}", p.Name, what, n)
@@ -170,7 +170,7 @@ func (p *Policy) Allowed(list []plan.Reach) []plan.Reach {
 }
 
 // HasModel reports whether the policy allows a model, provider/model.
-func (p *Policy) HasModel(model string) bool { return covers(p.Models, model) }
+func (p *Policy) HasModel(model string) bool { return plan.MatchesAny(p.Models, model) }
 
 // host is the host of a URL; empty for a command.
 func host(address string) string {
@@ -179,9 +179,4 @@ func host(address string) string {
 		return ""
 	}
 	return strings.ToLower(u.Hostname())
-}
-
-// covers reports whether a name matches one of some patterns, in which * stands for any characters, or there are none.
-func covers(patterns []string, name string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return plan.Matches(p, name) })
 }

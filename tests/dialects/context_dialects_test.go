@@ -72,7 +72,11 @@ func TestContextPoliciesOfDialects(t *testing.T) {
 // longTalk is a document's plan with the operator's policy, whose agent can write values.
 func longTalk(t *testing.T, name, doc, dialect string, c *plan.Context) *plan.Flow {
 	t.Helper()
-	res, diags := specadapter.Load(name, []byte(doc), specadapter.Options{Context: func(*plan.Flow, string) *plan.Context { return c }})
+	var o specadapter.Options
+	if c != nil {
+		o.Bounds.Contexts = []plan.ContextRule{{Context: *c}}
+	}
+	res, diags := specadapter.Load(name, []byte(doc), o)
 	if res == nil || res.Flow.Dialect != dialect {
 		t.Fatal(res, diags)
 	}

@@ -8,28 +8,20 @@ import (
 	"weft/workflows/plan"
 )
 
-// Context returns the policy of an agent of a flow: that of the first matching rule, by name; nil if none
-// matches.
-func (c *Config) Context(f *plan.Flow, agent string) *plan.Context {
+// Bounds returns what the settings bound of every flow that the worker runs.
+func (c *Config) Bounds() plan.Bounds {
+	out := plan.Bounds{Limits: plan.Limits(c.Limits)}
 	for _, name := range slices.Sorted(maps.Keys(c.Contexts)) {
 		r := c.Contexts[name]
-		if !covers(r.Flows, f.Name) && !covers(r.Flows, f.ID) || !covers(r.Agents, agent) {
-			continue
-		}
-		out := &plan.Context{How: r.How, Tokens: r.Tokens, Keep: r.Keep}
+		rule := plan.ContextRule{Flows: r.Flows, Agents: r.Agents, Context: plan.Context{How: r.How, Tokens: r.Tokens, Keep: r.Keep}}
 		if r.How == plan.ContextSummarise {
 			s := plan.DefaultSummary
 			s.Model = r.Model
-			out.Summary = &s
+			rule.Context.Summary = &s
 		}
-		return out
+		out.Contexts = append(out.Contexts, rule)
 	}
-	return nil
-}
-
-// covers reports whether a name matches one of the patterns, or there are none.
-func covers(patterns []string, name string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return plan.Matches(p, name) })
+	return out
 }
 
 // checkContexts rejects incomplete and contradictory rules.

@@ -39,7 +39,10 @@ func TestContexts(t *testing.T) {
 		{"x", "some/all/in", plan.ContextSummarise}, {"x", "some/in", plan.ContextFail},
 	}
 	for _, tc := range tests {
-		if got := cfg.Context(&plan.Flow{Name: tc.flow}, tc.agent); got == nil || got.How != tc.how {
+		f := &plan.Flow{Name: tc.flow, Nodes: []plan.Node{{ID: tc.agent, Agent: &plan.Agent{}}}}
+		bounds := cfg.Bounds()
+		f.Bind(&bounds)
+		if got := f.Nodes[0].Agent.Context; got == nil || got.How != tc.how {
 			t.Errorf("%s of %s has %+v, want %s", tc.agent, tc.flow, got, tc.how)
 		}
 	}

@@ -3,18 +3,14 @@ package config
 import (
 	"weft/specadapter"
 	"weft/specadapter/source"
-	"weft/workflows/plan"
 )
 
 // Reading returns the options for reading a flow's document with this configuration. An empty dialect is
 // detected, an empty profile is the default one.
 func (c *Config) Reading(dialect, profile string) specadapter.Options {
 	o := specadapter.Options{
-		Dialect: dialect, Profile: profile, Limits: plan.Limits(c.Limits), Policy: c.Timeouts.policy(),
+		Dialect: dialect, Profile: profile, Bounds: c.Bounds(), Policy: c.Timeouts.policy(),
 		Host: source.Host{UnboundTools: map[string]bool{}, Connections: map[string]bool{}},
-	}
-	if len(c.Contexts) > 0 {
-		o.Context = c.Context
 	}
 	for name := range c.Tools {
 		o.UnboundTools[name] = true

@@ -64,17 +64,19 @@ type Limits struct {
 	FilterBytes   int `mapstructure:"filter_bytes" min:"1" max:"1073741824" default:"4096" doc:"size from which set_state_filtered condenses a value"`
 }
 
-// Budget limits what runs spend on models; a zero field is no limit.
+// Budget limits what runs spend on models, and what models start; a zero field is no limit.
 type Budget struct {
 	Calls      int `mapstructure:"calls" min:"0" max:"1000000000" default:"0" doc:"most model calls of a run, including everything it starts; 0: unlimited"`
 	Tokens     int `mapstructure:"tokens" min:"0" max:"1000000000" default:"0" doc:"most tokens, input and output together; 0: unlimited"`
+	Runs       int `mapstructure:"runs" min:"0" max:"1000000" default:"1000" doc:"most runs that the models of a run start, at any depth; 0: unlimited"`
+	RunsAtOnce int `mapstructure:"runs_at_once" min:"0" max:"1000" default:"20" doc:"most of them under way at the same time; 0: unlimited"`
 	CostMicros int `mapstructure:"cost_micros" min:"0" max:"1000000000000" default:"0" doc:"highest cost by the table of prices, in millionths; 0: unlimited"`
 }
 
 // BudgetLimits returns the budget of runs of this worker.
 func (c *Config) BudgetLimits() *contract.BudgetLimits {
 	return &contract.BudgetLimits{Priced: len(c.Prices) > 0,
-		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros)}}
+		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros), Runs: c.Budget.Runs, AtOnce: c.Budget.RunsAtOnce}}
 }
 
 // Timeouts holds the timeouts of the calls of a run; see [plan.Policy].

@@ -64,12 +64,13 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
 	h.worker = worker.New(c, cfg.TaskQueue, p.options)
-	workflows.Settings{MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted(),
+	bounds := cfg.Bounds()
+	workflows.Settings{Bounds: &bounds, MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted(),
 		Keys: p.keys, Policies: cfg.PolicyList(), Scripts: cfg.Scripts()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: p.models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin: Begin, Keys: p.keys, Policies: cfg.PolicyList(), Webhooks: p.hooks, Mask: cfg.Mask(),
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Limits: cfg.BudgetLimits(), Watched: p.audience.Watched,
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Watched: p.audience.Watched,
 	}).Register(h.worker)
 	return h, nil
 }

@@ -68,7 +68,7 @@ func (p *player) prepare(ctx context.Context, in contract.CompileFlowInput) (*co
 	if err != nil {
 		return nil, err
 	}
-	out.Model, out.Publish, out.MaxPayload, out.BudgetLimits = in.Model, nil, 0, nil
+	out.Model, out.Publish = in.Model, nil
 	return out, nil
 }
 

@@ -47,6 +47,9 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 	if limit := c.agentRun.run.Flow.Limits.MaxDepth; c.agentRun.run.Shared.Depth >= limit {
 		return runtime.ToolError("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
+	if !c.agentRun.run.Budget.MayStart() {
+		return runtime.ToolError("the run may start no more agents: its budget of %d is spent; answer without one", max(0, c.agentRun.run.Shared.Budget.Runs)), nil
+	}
 	var reply contract.ToolReply
 	id := c.startID()
 	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, id, runtime.HashOf(question, string(params), flow.Text), &reply, func(s *runtime.JournalStep) error {
@@ -84,6 +87,11 @@ func (c *toolCall) childInput(question string, params json.RawMessage, flow cont
 
 // runChild runs a sub-agent, or goes on with what it came back with.
 func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInput, s *runtime.JournalStep, out *contract.RunResult) error {
+	ended, err := c.agentRun.run.Budget.Begin(ctx, s.Run == nil)
+	if err != nil {
+		return err
+	}
+	defer ended()
 	// Others that were asked for together have their parts, and the agent itself goes on.
 	part, release := c.agentRun.run.Budget.Allocated(s.Run, 1+len(c.agentRun.under))
 	defer release()

@@ -169,6 +169,11 @@ func (f *Flow) RunsPrograms() bool {
 	})
 }
 
+// MatchesAny reports whether a name matches one of some patterns, or there are none.
+func MatchesAny(patterns []string, name string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return Matches(p, name) })
+}
+
 // Matches reports whether a name matches a pattern, in which * stands for any characters.
 func Matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
@@ -188,4 +193,16 @@ func Matches(pattern, name string) bool {
 		rest = rest[i+len(part):]
 	}
 	return strings.HasSuffix(rest, last)
+}
+
+// StartsRuns reports whether a model may start runs below one of the flow, or of one beside it.
+func (f *Flow) StartsRuns() bool {
+	if len(f.Agents) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(f.Nodes, func(n Node) bool {
+		return slices.ContainsFunc(n.TeamAgents(), func(s TeamAgent) bool {
+			return len(s.Agent.Starts) > 0 || slices.Contains(s.Agent.Builtins, BuiltinCallSubAgent)
+		})
+	})
 }

@@ -83,10 +83,6 @@ func (p *Preparation) inquire(ctx workflow.Context, in *contract.RunInput) error
 		return err
 	}
 	p.Run.Shared.Model, p.Public = out.Model, out.Publish
-	p.Run.Allow(out.MaxPayload)
-	if err := p.Run.Budget.Bound(out.BudgetLimits); err != nil {
-		return err
-	}
 	if p.Run.Flow == nil {
 		p.Run.Flow, p.Run.Source, p.Run.Hash = out.Plan, out.Source, out.Hash
 		if p.begins() {
@@ -122,10 +118,6 @@ func (p *Preparation) check(ctx workflow.Context, most int) error {
 			return err
 		}
 		problems, refused = v.Problems, v.Refused
-		p.Run.Allow(v.MaxPayload)
-		if err := p.Run.Budget.Bound(v.BudgetLimits); err != nil {
-			return err
-		}
 		if p.Public == nil {
 			p.Public = v.Publish
 		}
@@ -190,7 +182,17 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 	if made.Refused != nil {
 		return made.Refused
 	}
-	return nil
+	p.Run.Allow(made.MaxPayload)
+	if in.MaxSteps > 0 {
+		p.Run.Flow.Limits.MaxSteps = in.MaxSteps
+	}
+	if made.Bounds != nil {
+		p.Run.Shared.Limited = p.Run.Flow.Bind(made.Bounds)
+	}
+	if m := made.BudgetLimits; m != nil && !p.Run.Flow.StartsRuns() {
+		m.Most.Runs, m.Most.AtOnce = 0, 0
+	}
+	return p.Run.Budget.Bound(made.BudgetLimits)
 }
 
 // exceeds is the failure of a flow that a model defined and that declares what the grant does not have.
@@ -235,10 +237,14 @@ func Unauthorized(g *contract.Grant) error {
 		Remedy: "start a run of type " + contract.WorkflowFlow + " without depth"}
 }
 
-// authority is what is recorded of a run's authority: the grant, or why there is none.
+// authority is what is recorded of a run's authority: the grant, or why there is none, and what bounds the flow.
 type authority struct {
-	Grant   *contract.Grant   `json:"grant,omitempty"`
-	Refused *contract.Failure `json:"refused,omitempty"`
+	Grant  *contract.Grant `json:"grant,omitempty"`
+	Bounds *plan.Bounds    `json:"bounds,omitempty"`
+	// MaxPayload and BudgetLimits are those of [Settings].
+	MaxPayload   int                    `json:"max_payload,omitempty"`
+	BudgetLimits *contract.BudgetLimits `json:"budget_limits,omitempty"`
+	Refused      *contract.Failure      `json:"refused,omitempty"`
 }
 
 func (p *Preparation) authority(who *contract.Principal, root contract.Run, brought []plan.Connection) authority {
@@ -253,7 +259,7 @@ func (p *Preparation) authority(who *contract.Principal, root contract.Run, brou
 		g.Scripts, g.Programs = policy.Scripts, g.Programs && policy.Programs
 	}
 	g.SealWith(p.Settings.Keys)
-	return authority{Grant: g}
+	return authority{Grant: g, Bounds: p.Settings.Bounds, MaxPayload: p.Settings.MaxPayload, BudgetLimits: p.Settings.BudgetLimits}
 }
 
 // Refusal is the failure of a run whose plan the worker does not take.
@@ -268,7 +274,7 @@ func (p *Preparation) judgePlan(ctx workflow.Context) verdict {
 	if p.Run.Flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: p.Run.Flow.Check(), MaxPayload: p.Settings.MaxPayload, BudgetLimits: p.Settings.BudgetLimits,
+	v := verdict{Problems: p.Run.Flow.Check(),
 		Refused: p.Settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
 	if start := startFacts(ctx); p.Public == nil && p.Run.Shared.Depth == 0 && (len(start.Attributes) > 0 || len(p.Settings.Webhooks) > 0) {
 		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: p.Settings.Webhooks}
@@ -315,9 +321,6 @@ func (p *Preparation) bring(connections []contract.DataConnection) error {
 
 // Accept stores what the run was given, and makes the view with which it begins.
 func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
-	if in.MaxSteps > 0 {
-		p.Run.Flow.Limits.MaxSteps = in.MaxSteps
-	}
 	if err := p.bring(in.DataConnections); err != nil {
 		return nil, err
 	}
@@ -405,21 +408,8 @@ func startFacts(ctx workflow.Context) *contract.StartFacts {
 type verdict struct {
 	Problems []string          `json:"problems,omitempty"`
 	Publish  *contract.Publish `json:"publish,omitempty"`
-	// MaxPayload is what the worker's store takes; see [Settings].
-	MaxPayload int `json:"max_payload,omitempty"`
-	// BudgetLimits is what the worker lets a run spend.
-	BudgetLimits *contract.BudgetLimits `json:"budget_limits,omitempty"`
 	// Refused says that the worker takes no plans.
 	Refused bool `json:"refused,omitempty"`
-}
-
-// UnmarshalJSON also reads the problems alone, which earlier builds recorded.
-func (v *verdict) UnmarshalJSON(raw []byte) error {
-	if raw[0] != '{' {
-		return json.Unmarshal(raw, &v.Problems)
-	}
-	type plain verdict
-	return json.Unmarshal(raw, (*plain)(v))
 }
 
 // Settings are what a worker says to the runs that start on it. Each run records them, so
@@ -437,7 +427,9 @@ type Settings struct {
 	Webhooks []contract.Webhook
 	// Keys seal what runs may reach, the first of them; Policies bound it. Scripts allows, where there are no policies,
 	// models that clients script.
-	Keys     []contract.SealKey
+	Keys []contract.SealKey
+	// Bounds, if set, bind the flows of root runs.
+	Bounds   *plan.Bounds
 	Policies []contract.Policy
 	Scripts  bool
 }

@@ -25,6 +25,8 @@ type Budget struct {
 	run      *Run
 	Usage    contract.Usage
 	Reserved Spent
+	// runs counts the runs under way that models started.
+	runs int
 }
 
 // Bound bounds the run's budget by what the worker allows.
@@ -59,6 +61,7 @@ func (b *Budget) left() Spent {
 		Calls:  limit.Calls - b.Usage.Made() - b.Reserved.Calls,
 		Tokens: limit.Tokens - b.Usage.Input - b.Usage.Output - b.Reserved.Tokens,
 		Cost:   limit.Cost - b.Usage.Cost - b.Reserved.Cost,
+		Runs:   limit.Runs - b.Usage.Runs - b.Reserved.Runs,
 	}
 }
 
@@ -190,6 +193,7 @@ func (b *Budget) Earmark(part Spent, sign int) {
 	b.Reserved.Calls += sign * part.Calls
 	b.Reserved.Tokens += sign * part.Tokens
 	b.Reserved.Cost += int64(sign) * part.Cost
+	b.Reserved.Runs += sign * part.Runs
 }
 
 // Share is the allowance of a child, one of n that start together, and what gives it back
@@ -221,6 +225,8 @@ func (b *Budget) Portion(n int) contract.Budget {
 		Calls:  int(part(int64(limit.Calls), int64(left.Calls))),
 		Tokens: int(part(int64(limit.Tokens), int64(left.Tokens))),
 		Cost:   part(limit.Cost, left.Cost),
+		Runs:   int(part(int64(limit.Runs), int64(left.Runs))),
+		AtOnce: max(min(limit.AtOnce, 1), limit.AtOnce/n),
 	}
 }
 
@@ -242,9 +248,33 @@ func (b *Budget) allocateAgain(rest *contract.Budget) (*contract.Budget, func())
 
 // allocate reserves a part.
 func (b *Budget) allocate(part contract.Budget) (*contract.Budget, func()) {
-	own := Spent{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost)}
+	own := Spent{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost), Runs: max(0, part.Runs)}
 	b.Earmark(own, 1)
 	return &part, func() { b.Earmark(own, -1) }
+}
+
+// MayStart reports whether a model may start another run.
+func (b *Budget) MayStart() bool {
+	limit := b.run.Shared.Budget
+	return limit == nil || limit.Runs == 0 || b.left().Runs > 0
+}
+
+// Begin counts a run that a model starts, and waits until it may be under way beside others. Release says that it
+// has ended.
+func (b *Budget) Begin(ctx workflow.Context, fresh bool) (release func(), err error) {
+	limit := b.run.Shared.Budget
+	free := func() bool { return limit == nil || limit.AtOnce == 0 || b.runs < limit.AtOnce }
+	if err := workflow.Await(ctx, func() bool { return free() || b.run.Policy.ShouldYield(ctx, 0) }); err != nil {
+		return nil, err
+	}
+	if !free() {
+		return nil, ErrYield
+	}
+	if fresh {
+		b.Usage.Runs++
+	}
+	b.runs++
+	return func() { b.runs-- }, nil
 }
 
 // money renders millionths.

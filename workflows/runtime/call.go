@@ -67,9 +67,9 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	}
 	args := c.encoded[:len(c.encoded):len(c.encoded)]
 	switch {
-	case c.Remote == nil:
+	case c.Remote == nil && r.Shared.Grant != nil:
 		args = append(args, r.Shared.Grant)
-	case c.Remote.IdempotencyKey:
+	case c.Remote != nil && c.Remote.IdempotencyKey:
 		args = append(args, contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})
 	}
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...).Get(ctx, c.Out)

@@ -22,8 +22,7 @@ type Child struct {
 	// ID is the workflow id before it is shortened; summary is shown in Temporal's Web UI.
 	ID, Summary string
 	// Outlives is set for a child that goes on when this run ends: a hook after the run, and a delivery of its events. Any
-	// other hears of a cancellation, and is waited for; it is open when this run ends only where that was terminated, and
-	// is terminated with it.
+	// other hears of a cancellation, and is terminated where this run ends before it.
 	Outlives bool
 	// Unique is set where a closed run with the id counts as taken, too.
 	Unique bool

@@ -209,6 +209,8 @@ func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *ses
 		return replied(errorReply("Agent '%s' not found", agent), nil)
 	case b.run.Shared.Depth >= limit:
 		return replied(errorReply("Sessions nest at most %d deep; do the work without another session", limit), nil)
+	case !b.run.Budget.MayStart():
+		return replied(errorReply("The run may start no more sessions: its budget of %d runs is spent", max(0, b.run.Shared.Budget.Runs)), nil)
 	case b.open() >= maxSessions:
 		return replied(errorReply("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil)
 	}
@@ -220,6 +222,7 @@ func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *ses
 		return replied(errorReply("parameters is no object"), nil)
 	}
 	k := b.add(ctx, contract.BoundID(c.Child), agent, args.Mode, params)
+	b.run.Budget.Usage.Runs++
 	o := k.Orders[0]
 	return runtime.SessionReply{Order: &o}, nil
 }

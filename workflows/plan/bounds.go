@@ -1,0 +1,60 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Bounds are what an operator settles of every flow that a worker runs.
+type Bounds struct {
+	// Limits cut those of the flow; a zero field is no bound.
+	Limits Limits `json:"limits,omitzero"`
+	// Contexts are for agents whose flow says nothing of long conversations. The first that is for an agent counts.
+	Contexts []ContextRule `json:"contexts,omitempty"`
+}
+
+// ContextRule is a policy for the agents of some flows, by patterns of names or ids; no pattern is all.
+type ContextRule struct {
+	Flows   []string `json:"flows,omitempty"`
+	Agents  []string `json:"agents,omitempty"`
+	Context Context  `json:"context"`
+}
+
+// Bind applies bounds to the flow and the flows beside it, and returns what it cut.
+func (f *Flow) Bind(b *Bounds) []string {
+	var out []string
+	cut := func(name string, value *int, most int) {
+		if most > 0 && *value > most {
+			out = append(out, fmt.Sprintf("limits.%s: %d, cut to %d", name, *value, most))
+			*value = most
+		}
+	}
+	flows := []*Flow{f}
+	for i := range f.Agents {
+		flows = append(flows, &f.Agents[i])
+	}
+	for _, g := range flows {
+		cut("max_steps", &g.Limits.MaxSteps, b.Limits.MaxSteps)
+		cut("max_state_bytes", &g.Limits.MaxStateBytes, b.Limits.MaxStateBytes)
+		cut("max_depth", &g.Limits.MaxDepth, b.Limits.MaxDepth)
+		cut("filter_bytes", &g.Limits.FilterBytes, b.Limits.FilterBytes)
+		g.bindContexts(b.Contexts)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// bindContexts gives agents without a policy the first that is for them.
+func (f *Flow) bindContexts(rules []ContextRule) {
+	for i := range f.Nodes {
+		for _, s := range f.Nodes[i].TeamAgents() {
+			k := slices.IndexFunc(rules, func(r ContextRule) bool {
+				return (MatchesAny(r.Flows, f.Name) || MatchesAny(r.Flows, f.ID)) && MatchesAny(r.Agents, s.ID)
+			})
+			if s.Agent.Context == nil && k >= 0 {
+				c := rules[k].Context
+				s.Agent.Context = &c
+			}
+		}
+	}
+}
