@@ -39,6 +39,8 @@ fi
 dir=$(mktemp -d "${TMPDIR:-/tmp}/weft-cluster.XXXXXX")
 chmod 711 "$dir"
 export WEFT_CLUSTER=$dir
+# As in tests/programs: tests run workers of their own beside these.
+export WEFT_SEAL_KEYS=${WEFT_SEAL_KEYS:-test:YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgdGVzdHM=}
 
 # again records how a program is started.
 again() {

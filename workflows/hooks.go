@@ -163,6 +163,10 @@ func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *pla
 		return nil, fmt.Sprintf("Hook timed out after %ds", hook.Seconds), nil
 	case err != nil && ctx.Err() != nil:
 		return nil, "", ctx.Err()
+	case runtime.AlreadyStarted(err):
+		// Whoever has taken the id must not get past the hook by that.
+		return nil, "", &contract.Failure{Class: contract.ClassHookBlocked, Text: fmt.Sprintf("the hook before the run did not start: another run has the id %s", contract.BoundID(id)),
+			Remedy: "end that run, and start this one again"}
 	case err != nil:
 		return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 	}

@@ -91,6 +91,9 @@ func (c *cell) stay(t *testing.T, args ...string) {
 	})
 }
 
+// sealKeys is the variable with a worker's keys.
+const sealKeys = "WEFT_SEAL_KEYS=local:b25seSBmb3IgdGhpcyBtYWNoaW5lLCAzMiBieXRlcy4="
+
 // TestImagesReadOnly lets a worker and a starter serve of the images work in files that they cannot
 // write, and a flow run to its end: nothing needs a place to write to.
 func TestImagesReadOnly(t *testing.T) {
@@ -99,7 +102,7 @@ func TestImagesReadOnly(t *testing.T) {
 		t.Skip("WEFT_DEVSERVER is not set; make images runs this where make devserver has built the server")
 	}
 	address, health, listen := "TEMPORAL_ADDRESS="+temporal(t, server), free(t), free(t)
-	worker := newCell(t, "worker", address, "WEFT_WORKER_HEALTH_LISTEN="+health, "WEFT_WORKER_METRICS_LISTEN="+health, "WEFT_WORKER_SLOTS=resources", "WEFT_MODEL=script")
+	worker := newCell(t, "worker", address, "WEFT_WORKER_HEALTH_LISTEN="+health, "WEFT_WORKER_METRICS_LISTEN="+health, "WEFT_WORKER_SLOTS=resources", "WEFT_MODEL=script", sealKeys)
 	starter := newCell(t, "starter", address, "WEFT_SERVE_TOKENS=local:only-for-this-machine")
 	worker.stay(t, "/worker")
 	starter.stay(t, "/starter", "serve", "-listen", listen)

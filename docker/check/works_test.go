@@ -23,7 +23,7 @@ func TestImagesHealth(t *testing.T) {
 	name, _ := container(t, "worker")
 	address := temporal(t, server)
 	listen := free(t)
-	env := []string{"--env", "TEMPORAL_ADDRESS=" + address, "--env", "WEFT_WORKER_HEALTH_LISTEN=" + listen, "--env", "WEFT_WORKER_METRICS_LISTEN="}
+	env := []string{"--env", "TEMPORAL_ADDRESS=" + address, "--env", "WEFT_WORKER_HEALTH_LISTEN=" + listen, "--env", "WEFT_WORKER_METRICS_LISTEN=", "--env", sealKeys}
 	inside := func(args ...string) []string {
 		return append(append(append([]string{"run", "--isolation", "chroot"}, env...), name, "--", "/worker"), args...)
 	}
