@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
+	"weft/activities/tool"
 	"weft/workflows/plan"
 )
 
@@ -46,7 +47,15 @@ func authorized[In, Out any](a *Activities, fn Activity[In, Out]) func(context.C
 			var none Out
 			return none, a.toActivityError(ctx, err)
 		}
-		return fn(context.WithValue(ctx, grantKey{}, g), in)
+		ctx = context.WithValue(ctx, grantKey{}, g)
+		if g != nil {
+			c := tool.Caller{Run: g.Root.Run}
+			if g.Principal != nil {
+				c.Tenant = g.Principal.Tenant
+			}
+			ctx = tool.WithCaller(ctx, c)
+		}
+		return fn(ctx, in)
 	}
 }
 

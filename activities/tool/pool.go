@@ -23,7 +23,7 @@ type pool struct {
 	mu      sync.Mutex
 	closed  bool
 	serials int
-	entries map[string]*entry // by target.key
+	entries map[string]*entry // by target.keyFor
 	all     map[*entry]bool   // those that still have to be closed, dropped ones included
 }
 
@@ -46,9 +46,28 @@ func newPool(idle time.Duration, dial func(context.Context, *target) (remote, er
 	return &pool{dial: dial, idle: idle, ctx: ctx, stop: stop, entries: map[string]*entry{}, all: map[*entry]bool{}}
 }
 
+// Caller is who has a call made: tenants share no sessions, and runs share none of connections of which each has its own.
+type Caller struct{ Tenant, Run string }
+
+type callerKey struct{}
+
+// WithCaller says who has the calls of a context made.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// keyFor is the same for calls of a target that can share a session.
+func (t *target) keyFor(ctx context.Context) string {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	if t.conn.Session != SessionOfRun {
+		c.Run = ""
+	}
+	return t.key + c.Tenant + "\n" + c.Run
+}
+
 // acquire returns the session of a target, dialling it if need be. The caller releases it.
 func (p *pool) acquire(ctx context.Context, at *target) (*entry, error) {
-	e, err := p.enter(at)
+	e, err := p.enter(at, at.keyFor(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -65,21 +84,21 @@ func (p *pool) acquire(ctx context.Context, at *target) (*entry, error) {
 	return e, nil
 }
 
-func (p *pool) enter(at *target) (*entry, error) {
+func (p *pool) enter(at *target, key string) (*entry, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, errStopping
 	}
-	e := p.entries[at.key]
+	e := p.entries[key]
 	if e != nil && e.server != nil && !e.server.usable(e.users == 0) {
 		p.remove(e)
 		e = nil
 	}
 	if e == nil {
 		p.serials++
-		e = &entry{key: at.key, serial: p.serials, ready: make(chan struct{})}
-		p.entries[at.key] = e
+		e = &entry{key: key, serial: p.serials, ready: make(chan struct{})}
+		p.entries[key] = e
 		p.all[e] = true
 		p.work.Go(func() { p.open(e, at) })
 	}

@@ -126,6 +126,8 @@ type Connection struct {
 	ConnectSeconds int
 	// Retry is empty or "never": a call whose outcome is unknown is not made again.
 	Retry string
+	// Session is empty or [SessionOfRun]: each run has a session of its own; else those of a tenant share one.
+	Session string
 	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are for mutual TLS. They are
 	// PEM or paths of PEM files, read when a session starts.
 	CAFile, CertFile, KeyFile string
@@ -135,6 +137,9 @@ type Connection struct {
 	// named are values that flows name as secrets: no text shows them.
 	named []string
 }
+
+// SessionOfRun is the value of [Connection.Session] with which each run has its own.
+const SessionOfRun = "run"
 
 const (
 	defaultMaxResult = 19 << 20 / 10

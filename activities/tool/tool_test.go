@@ -149,6 +149,30 @@ func TestSharedSession(t *testing.T) {
 	}
 }
 
+// TestTenantsShareNoSession counts sessions for callers of two tenants with two runs each.
+func TestTenantsShareNoSession(t *testing.T) {
+	for session, want := range map[string]int32{"": 2, SessionOfRun: 4} {
+		way := overHTTP(t, nil)
+		way.Session = session
+		tools := open(t, way)
+		var dials atomic.Int32
+		inner := tools.sessions.dial
+		tools.sessions.dial = func(ctx context.Context, at *target) (remote, error) {
+			dials.Add(1)
+			return inner(ctx, at)
+		}
+		for i := range 12 {
+			ctx := WithCaller(soon(t, 30*time.Second), Caller{Tenant: fmt.Sprint(i % 2), Run: fmt.Sprint(i % 4)})
+			if text, _, err := said(tools.Call(ctx, call("echo", `{}`), Meta{})); err != nil || text != "{}" {
+				t.Fatal(text, err)
+			}
+		}
+		if n := dials.Load(); n != want {
+			t.Errorf("with session %q there are %d sessions, want %d", session, n, want)
+		}
+	}
+}
+
 func TestCancelReachesTheServer(t *testing.T) {
 	for _, name := range []string{"streamable HTTP", "SSE"} {
 		t.Run(name, func(t *testing.T) {

@@ -167,7 +167,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 		out.Connections[id] = tool.Connection{
 			Transport: s.Transport, URL: s.URL, Command: s.Command, Args: s.Args, Dir: s.Dir,
 			Headers: c.expand(at+".headers", s.Headers, &problems), Env: c.expand(at+".env", s.Env, &problems),
-			TimeoutSeconds: wholeSeconds(s.Timeout), ConnectSeconds: wholeSeconds(s.ConnectTimeout), Retry: s.Retry,
+			TimeoutSeconds: wholeSeconds(s.Timeout), ConnectSeconds: wholeSeconds(s.ConnectTimeout), Retry: s.Retry, Session: s.Session,
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
 		}
 	}
