@@ -3,6 +3,7 @@ package activities
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -96,10 +97,11 @@ func (a *Activities) belongs(ctx context.Context, run, root contract.Run) (bool,
 			return true, nil
 		}
 		first, above, err := runs.Origin(ctx, *at)
-		if _, gone := err.(*serviceerror.NotFound); gone {
+		var gone *serviceerror.NotFound
+		switch {
+		case errors.As(err, &gone):
 			return false, nil
-		}
-		if err != nil {
+		case err != nil:
 			return false, &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("look for the run above %s: %v", at.Workflow, err)}
 		}
 		if at.Workflow == root.Workflow && first == root.Run {
@@ -108,6 +110,19 @@ func (a *Activities) belongs(ctx context.Context, run, root contract.Run) (bool,
 		at = above
 	}
 	return false, nil
+}
+
+// mayList refuses a connection whose tools the run may not call.
+func (a *Activities) mayList(ctx context.Context, in *contract.CatalogueInput) error {
+	if in.All {
+		return a.mayCall(ctx, in.Connection, "")
+	}
+	for _, name := range in.Names {
+		if err := a.mayCall(ctx, in.Connection, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mayCall refuses a tool of a connection, or with an empty one the connection, that the run's grant does not have, or the

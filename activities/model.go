@@ -29,9 +29,6 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 		return nil, err
 	}
 	if profile.Remote != nil && !a.deps.Models.Scripted(profile.Model) {
-		if err := a.mayCall(ctx, profile.Remote.Connection, ""); err != nil {
-			return nil, err
-		}
 		return a.remote(ctx, in, profile, messages, beats.task)
 	}
 	tools, err := a.toolsOf(ctx, profile)

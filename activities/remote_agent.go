@@ -15,6 +15,9 @@ import (
 // remote sends a remote agent what users wrote since its last message. A later attempt continues the task of
 // an earlier one.
 func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, started func(string)) (*contract.ModelResult, error) {
+	if err := a.mayCall(ctx, p.Remote.Connection, ""); err != nil {
+		return nil, err
+	}
 	turn := tool.Turn{Key: in.IdempotencyKey, Started: started, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
 	turn.Text, turn.Session = messagesSince(messages, p.Remote.Connection.URL)
 	if activity.HasHeartbeatDetails(ctx) {

@@ -27,14 +27,8 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 		out.CallRules = a.deps.Tools.Rules(out.Resolved, in.Names)
 		return out, nil
 	}
-	bound := in.Names
-	if in.All {
-		bound = []string{""}
-	}
-	for _, name := range bound {
-		if err := a.mayCall(ctx, in.Connection, name); err != nil {
-			return nil, err
-		}
+	if err := a.mayList(ctx, in); err != nil {
+		return nil, err
 	}
 	specs, err := a.specs(ctx, in, out)
 	if err != nil {

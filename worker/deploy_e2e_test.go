@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/tests/programs"
 )
 
 // slowScript takes its time, so that a deploy finds runs in their middle.
@@ -57,7 +58,8 @@ type fleet struct {
 func (f *fleet) command(build string, args ...string) *exec.Cmd {
 	cmd := exec.Command(f.programs[build], args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.t.TempDir(), "TEMPORAL_ADDRESS=" + f.address, "TEMPORAL_DEPLOYMENT_NAME=" + f.name,
-		"TEMPORAL_WORKER_BUILD_ID=" + build, "WEFT_WORKER_VERSIONING=" + f.versions, "WEFT_TASK_QUEUE=" + f.queue, "WEFT_WORKER_STOP_TIMEOUT=10s"}
+		"TEMPORAL_WORKER_BUILD_ID=" + build, "WEFT_WORKER_VERSIONING=" + f.versions, "WEFT_TASK_QUEUE=" + f.queue, "WEFT_WORKER_STOP_TIMEOUT=10s",
+		"WEFT_SEAL_KEYS=" + programs.SealKeys, "WEFT_FLOWS_SCRIPTS=true"}
 	cmd.Dir = f.t.TempDir()
 	return cmd
 }

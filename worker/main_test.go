@@ -25,6 +25,7 @@ func alone(t *testing.T, address string) {
 		}
 	}
 	t.Setenv("WEFT_SEAL_KEYS", programs.SealKeys)
+	t.Setenv("WEFT_FLOWS_SCRIPTS", "true")
 	t.Setenv("TEMPORAL_ADDRESS", address)
 	t.Setenv("TEMPORAL_CONFIG_FILE", filepath.Join(t.TempDir(), "none.toml"))
 }

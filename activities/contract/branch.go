@@ -66,6 +66,8 @@ type Shared struct {
 	// Budget is what the run, or this part of it, may spend; absent: without bound. A
 	// negative field leaves nothing to spend.
 	Budget *Budget `json:"budget,omitempty"`
+	// TurnCalls, if positive, are the calls of models that the worker allows each turn of a session.
+	TurnCalls int `json:"turn_calls,omitempty"`
 	// Text is the input itself where it is short.
 	Text   string      `json:"text,omitempty"`
 	Script *ContentRef `json:"script,omitempty"`

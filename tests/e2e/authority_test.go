@@ -278,7 +278,7 @@ func TestEndToEndTerminatedWithAllBelow(t *testing.T) {
 	h.Worker = harness.RunWorkerWith(t, h.Client, h.Queue, workflows.Settings{BudgetLimits: &contract.BudgetLimits{Most: contract.Budget{Runs: 500, AtOnce: 50}}}, activities.Deps{})
 	t.Cleanup(h.Worker.Stop)
 	run := h.Start(t, bomb(t, "10m"))
-	harness.WaitFor(t, "many runs", func() bool { return below(t, h.Client, run.GetID(), true) >= 30 })
+	harness.WaitFor(t, "many runs", func() bool { return below(t, h.Client, run.GetID(), true) >= 20 })
 	if err := h.Client.TerminateWorkflow(context.Background(), run.GetID(), "", "test"); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ const SealKeys = "test:YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgdGVzdHM="
 // Clean is the environment without what could lead a test to a real provider or cluster, or to the
 // settings of whoever runs it.
 func Clean() []string {
-	out := []string{"WEFT_SEAL_KEYS=" + SealKeys}
+	out := []string{"WEFT_SEAL_KEYS=" + SealKeys, "WEFT_FLOWS_SCRIPTS=true"}
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
 		if strings.HasPrefix(name, "WEFT_") || strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "OLLAMA_") || strings.Contains(name, "_API_KEY") {

@@ -29,7 +29,7 @@ type Policy struct {
 	Programs         bool     `mapstructure:"programs" default:"false" doc:"true: they may run programs of agents.trusted"`
 }
 
-// Policies are the policies, by name.
+// PolicyList lists the policies, sorted by name.
 func (c *Config) PolicyList() []contract.Policy {
 	var out []contract.Policy
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {

@@ -48,7 +48,7 @@ type Connection struct {
 	Timeout        time.Duration     `mapstructure:"timeout" unit:"1s" doc:"timeout of one call"`
 	ConnectTimeout time.Duration     `mapstructure:"connect_timeout" unit:"1s" doc:"timeout for connecting and listing tools"`
 	Retry          string            `mapstructure:"retry" oneof:"never" doc:"never: a call whose outcome is unknown is not repeated"`
-	Session        string            `mapstructure:"session" oneof:"tenant,run" default:"tenant" doc:"who shares a session with the server: the runs of a tenant, or those below one root run"`
+	Session        string            `mapstructure:"session" oneof:"run" doc:"run: each root run has a session of its own with the server; default: the runs of a tenant share one"`
 	CAFile         string            `mapstructure:"ca_file" doc:"certificates to trust"`
 	CertFile       string            `mapstructure:"cert_file" doc:"certificate of this client"`
 	KeyFile        string            `mapstructure:"key_file" doc:"its key"`

@@ -66,7 +66,7 @@ type Limits struct {
 
 // Budget limits what runs spend on models, and what models start; a zero field is no limit.
 type Budget struct {
-	Calls      int `mapstructure:"calls" min:"0" max:"1000000000" default:"0" doc:"most model calls of a run, including everything it starts; 0: unlimited"`
+	Calls      int `mapstructure:"calls" min:"0" max:"1000000000" default:"10000" doc:"most model calls of a run, or of each turn of a session, including everything it starts; 0: unlimited"`
 	Tokens     int `mapstructure:"tokens" min:"0" max:"1000000000" default:"0" doc:"most tokens, input and output together; 0: unlimited"`
 	Runs       int `mapstructure:"runs" min:"0" max:"1000000" default:"1000" doc:"most runs that the models of a run start, at any depth; 0: unlimited"`
 	RunsAtOnce int `mapstructure:"runs_at_once" min:"0" max:"1000" default:"20" doc:"most of them under way at the same time; 0: unlimited"`

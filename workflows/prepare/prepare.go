@@ -192,6 +192,9 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 	if m := made.BudgetLimits; m != nil && !p.Run.Flow.StartsRuns() {
 		m.Most.Runs, m.Most.AtOnce = 0, 0
 	}
+	if b := p.Run.Shared.Budget; in.Session && made.BudgetLimits != nil && (b == nil || b.Calls == 0) {
+		p.Run.Shared.TurnCalls = made.BudgetLimits.Most.Calls
+	}
 	return p.Run.Budget.Bound(made.BudgetLimits)
 }
 

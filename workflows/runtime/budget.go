@@ -43,6 +43,14 @@ func (b *Budget) Bound(m *contract.BudgetLimits) error {
 	return nil
 }
 
+// BeginTurn gives a session's next turn the calls that the worker allows it.
+func (b *Budget) BeginTurn() {
+	if n := b.run.Shared.TurnCalls; n > 0 {
+		b.run.Shared.Budget = b.run.Shared.Budget.Within(contract.Budget{Calls: n})
+		b.run.Shared.Budget.Calls = b.Usage.Made() + b.Reserved.Calls + n
+	}
+}
+
 // estimate is what a call is expected to take: what calls took so far on average, and at least
 // the tokens of the conversation, four bytes each.
 func (b *Budget) estimate(bytes int) Spent {

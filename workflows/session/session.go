@@ -152,6 +152,7 @@ func (s *Session) begin(ctx workflow.Context, t contract.Turn) {
 	s.count++
 	t.N, t.Status, t.StartedAt = s.count, contract.TurnRunning, &now
 	s.run.Shared.Turn, s.spent = s.count, s.run.Budget.Usage
+	s.run.Budget.BeginTurn()
 	s.turns = append(s.turns, t)
 	s.trim()
 	s.Idle = false
