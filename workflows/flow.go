@@ -136,7 +136,13 @@ func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, err
 		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: "snapshot is set, but no run came before this one",
 			Remedy: "leave carry to the interpreter"}
 	}
-	if name := foreign(in); name != "" && info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == "" {
+	if info.ParentWorkflowExecution != nil || info.ContinuedExecutionRunID != "" {
+		return in, nil
+	}
+	if err := contract.CheckRunID(info.WorkflowExecution.ID); err != nil {
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "start the run with another workflow id"}
+	}
+	if name := foreign(in); name != "" {
 		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: name + " is set, but no run is above this one",
 			Remedy: "leave " + name + " to the interpreter"}
 	}
@@ -367,7 +373,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if err != nil {
 		return err
 	}
-	if err := takeFork(ctx, f, in.Fork); err != nil {
+	if err := takeFork(f, in.Fork); err != nil {
 		return err
 	}
 	f.entry = &contract.EntryState{View: *first}

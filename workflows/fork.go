@@ -16,21 +16,12 @@ import (
 // that they are the same.
 
 // takeFork begins with what another run did.
-func takeFork(ctx workflow.Context, f *flowRun, k *contract.ForkedFrom) error {
+func takeFork(f *flowRun, k *contract.ForkedFrom) error {
 	if k == nil {
 		return nil
 	}
 	if f.session.On() {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: a run that takes turns cannot be forked", Remedy: "start the agent again"}
-	}
-	// Where clients may not bring plans, they may not leave out nodes of one either.
-	var refused bool
-	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f.prep.Settings.RefusePlans }).Get(&refused); err != nil {
-		return err
-	}
-	if refused {
-		return &contract.Failure{Class: contract.ClassInvalidFlow, Text: "the run is a fork, but its worker runs the flows of its folder alone, from their beginning (flows.accept: named)",
-			Remedy: "start a run of the flow by its name, or ask the worker's operator to set flows.accept: any"}
 	}
 	wrong := func(what, id string) error {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: the flow has no " + what + " " + id,

@@ -36,7 +36,7 @@ func TestForkTakesWhatIsRecorded(t *testing.T) {
 	}{
 		"it goes on":              {in: forkInput("on")},
 		"an edge that is gone":    {in: forkInput("off"), want: "fork: the flow has no edge off, which one took"},
-		"flows of a folder alone": {settings: Settings{RefusePlans: true}, in: forkInput("on"), want: "flows.accept: named"},
+		"flows of a folder alone": {settings: Settings{Named: true}, in: forkInput("on"), want: "flows.accept: named"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -115,6 +115,8 @@ type Policy struct {
 	Models []string
 	// Agents is what agents may bind that a model defines, besides what the node binds that defines them.
 	Agents AgentReach
+	// Clients are what clients may bring besides the name of a flow, of [RunInput.Brings], where workers run named flows alone.
+	Clients []string
 	// Scripts allows models that clients script; Programs programs of trusted folders.
 	Scripts, Programs bool
 }

@@ -18,6 +18,20 @@ func ExecutionID(node string, step, occurrence int) string {
 	return id
 }
 
+// CheckRunID refuses what cannot be the workflow id of a run that a client starts: the signs of ids of runs below others,
+// and the prefixes of the server's own.
+func CheckRunID(id string) error {
+	if i := strings.IndexAny(id, "/#~"); i >= 0 {
+		return fmt.Errorf("the id %.100q contains %q; want an id without / # ~, which are in the ids of runs below others", id, id[i])
+	}
+	for _, prefix := range []string{"temporal-sys-", "temporal-internal"} {
+		if strings.HasPrefix(id, prefix) {
+			return fmt.Errorf("the id %.100q begins with %s, which Temporal reserves; choose another", id, prefix)
+		}
+	}
+	return nil
+}
+
 // EscapeID makes a node id safe inside a workflow or activity id, whose own signs are
 // / # ~ : [ ]. Only ASCII is left: the ids travel in headers too, and a run whose id has
 // other characters would never be answered.

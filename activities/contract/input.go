@@ -179,6 +179,27 @@ func (in *RunInput) check() error {
 	return cmp.Or(in.Budget.check(), in.checkComponents(), in.Flow.checkFiles(), in.checkGiven(), in.Fork.check(), CheckImages(in.Images))
 }
 
+// BringsFlow is what [RunInput.Brings] says of a document, a plan or a fork.
+const BringsFlow = "flow"
+
+// Brings are what a run brings besides the name of a flow and its input: flow, model, script, limits, state, connections.
+func (in *RunInput) Brings() []string {
+	var out []string
+	for _, b := range []struct {
+		what string
+		set  bool
+	}{
+		{BringsFlow, in.Flow.Text != "" || in.Flow.Plan != nil || in.Fork != nil || len(in.Components)+len(in.Flow.Components)+len(in.Flow.Files) > 0},
+		{"model", in.Model != ""}, {"script", len(in.Script) > 0}, {"limits", in.MaxSteps > 0 || in.MaxEvents > 0},
+		{"state", len(in.State) > 0}, {"connections", len(in.DataConnections) > 0},
+	} {
+		if b.set {
+			out = append(out, b.what)
+		}
+	}
+	return out
+}
+
 // checkGiven refuses what a run is given in a wrong shape, or twice.
 func (in *RunInput) checkGiven() error {
 	if in.Input != "" && len(in.Value) > 0 {

@@ -43,6 +43,9 @@ func CheckID(id string) error {
 	if strings.ContainsFunc(id, plaintext.Unprintable) || len(id) > MaxID {
 		return usage.Errorf("-id %.100q cannot be an id: want printable ASCII, at most %d bytes", id, MaxID)
 	}
+	if err := contract.CheckRunID(id); err != nil {
+		return usage.Errorf("-id: %v", err)
+	}
 	return nil
 }
 

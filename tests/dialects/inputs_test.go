@@ -2,6 +2,7 @@ package dialects
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,18 +38,40 @@ func TestUndeclaredParams(t *testing.T) {
 	}
 }
 
-// A worker that runs the flows of its folder alone takes no plan, of either workflow type.
-func TestPlansAreRefused(t *testing.T) {
+// A worker that runs the flows of its folder alone takes nothing from clients that a policy does not list.
+func TestNamedFlowsRunAsTheyAre(t *testing.T) {
 	t.Parallel()
-	p := harness.TestRun{Settings: workflows.Settings{RefusePlans: true}, SetInput: func(in *contract.RunInput) {
-		in.Flow = contract.FlowRef{Plan: harness.GraphPlan("own", []harness.GraphNode{{ID: "a", Exit: true}}, nil)}
-	}}.Execute(t)
-	if p.Err == nil || p.Err.Class != contract.ClassInvalidFlow || !strings.Contains(p.Err.Text, "flows.accept: named") {
-		t.Errorf("a plan gives %v", p.Err)
+	everything := []string{contract.BringsFlow, "model", "script", "limits", "state", "connections"}
+	tests := map[string]struct {
+		brings string
+		set    func(*contract.RunInput)
+	}{
+		"a document":  {contract.BringsFlow, func(*contract.RunInput) {}},
+		"a plan":      {contract.BringsFlow, func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: harness.FanIn("own", "a")} }},
+		"a fork":      {contract.BringsFlow, func(in *contract.RunInput) { in.Fork = &contract.ForkedFrom{Node: "a", Step: 1} }},
+		"a model":     {"model", func(*contract.RunInput) {}},
+		"a script":    {"script", func(*contract.RunInput) {}},
+		"steps":       {"limits", func(in *contract.RunInput) { in.MaxSteps = 100 }},
+		"events":      {"limits", func(in *contract.RunInput) { in.MaxEvents = 100 }},
+		"state":       {"state", func(in *contract.RunInput) { in.State = map[string]json.RawMessage{"k": json.RawMessage("1")} }},
+		"connections": {"connections", func(in *contract.RunInput) { in.DataConnections = harness.MailConnection() }},
 	}
-	if p := (harness.TestRun{Settings: workflows.Settings{RefusePlans: true}, Document: harness.SubAgentFlow, Script: `rules:
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clients := slices.DeleteFunc(slices.Clone(everything), func(what string) bool { return what == tc.brings })
+			r := harness.TestRun{Settings: workflows.Settings{Named: true, Policies: []contract.Policy{{Name: "clerks", Clients: clients, Scripts: true}}},
+				Document: harness.OneNode(""), Script: "rules: [{say: ok}]", SetInput: tc.set}
+			p := r.Execute(t)
+			if p.Err == nil || !strings.Contains(p.Err.Text, "the run brings "+tc.brings+", but") || p.Err.Remedy == "" {
+				t.Errorf("the run ended with %v", p.Err)
+			}
+		})
+	}
+	p := harness.TestRun{Settings: workflows.Settings{Named: true, Policies: []contract.Policy{{Name: "clerks", Clients: everything, Scripts: true}}}, Document: harness.SubAgentFlow, Script: `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}]}
-- {say: done}`}).Execute(t); p.Err != nil {
+- {say: done}`}.Execute(t)
+	if p.Err != nil {
 		t.Errorf("a flow that the worker compiled cannot call its sub-agent: %v", p.Err)
 	}
 }

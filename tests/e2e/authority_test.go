@@ -205,6 +205,16 @@ func TestEndToEndRunsOfOthers(t *testing.T) {
 			}
 		})
 	}
+	for _, id := range []string{run.GetID() + "/a#1", "victim/hook:on_run_start", "a~2", "temporal-sys-scheduler:x"} {
+		run, err := p.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: p.Queue}, contract.WorkflowFlow,
+			contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: f}, Model: "script"})
+		if err == nil {
+			err = run.Get(context.Background(), nil)
+		}
+		if f := contract.FailureOf(err); err == nil || !strings.Contains(f.Error(), id) {
+			t.Errorf("the run %q ended with %v", id, err)
+		}
+	}
 	// Another's workflow as the parent proves nothing.
 	other := worker.New(p.Client, p.Queue+"-parent", worker.Options{})
 	other.RegisterWorkflowWithOptions(func(ctx workflow.Context, kind string, in contract.RunInput) error {

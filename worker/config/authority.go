@@ -25,6 +25,7 @@ type Policy struct {
 	Models           []string `mapstructure:"models" doc:"provider/model that they may ask; default: all"`
 	AgentConnections []string `mapstructure:"agent_connections" doc:"ids of connections that agents may bind which a model defines, besides those of the node that defines them; default: none"`
 	AgentHosts       []string `mapstructure:"agent_hosts" doc:"hosts of URLs that such agents may supply; default: none"`
+	Clients          []string `mapstructure:"clients" oneof:"model,script,limits,state,connections" doc:"with flows.accept named: what clients may bring besides the name of a flow and its input; default: nothing"`
 	Scripts          bool     `mapstructure:"scripts" default:"false" doc:"true: clients may script their models"`
 	Programs         bool     `mapstructure:"programs" default:"false" doc:"true: they may run programs of agents.trusted"`
 }
@@ -35,7 +36,7 @@ func (c *Config) PolicyList() []contract.Policy {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		p := c.Policies[name]
 		out = append(out, contract.Policy{Name: name, Principals: p.Principals, Tenants: p.Tenants, Flows: p.Flows, Connections: p.Connections,
-			Hosts: p.Hosts, Models: p.Models, Agents: contract.AgentReach{Connections: p.AgentConnections, Hosts: p.AgentHosts}, Scripts: p.Scripts, Programs: p.Programs})
+			Hosts: p.Hosts, Models: p.Models, Agents: contract.AgentReach{Connections: p.AgentConnections, Hosts: p.AgentHosts}, Clients: p.Clients, Scripts: p.Scripts, Programs: p.Programs})
 	}
 	return out
 }

@@ -23,7 +23,9 @@ func (s *setting) parse(v *source.Value) (out any, err error) {
 	text, ok := scalar(v)
 	switch s.typ.Kind() {
 	case reflect.Slice:
-		out, ok = parseList(v)
+		var list []string
+		list, ok = parseList(v)
+		out, ok = list, ok && (len(s.oneOf) == 0 || !slices.ContainsFunc(list, func(w string) bool { return !slices.Contains(s.oneOf, w) }))
 	case reflect.Map:
 		return s.parseMap(v)
 	case reflect.Bool:

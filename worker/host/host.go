@@ -65,7 +65,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
 	h.worker = worker.New(c, cfg.TaskQueue, p.options)
 	bounds := cfg.Bounds()
-	workflows.Settings{Bounds: &bounds, MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted(),
+	workflows.Settings{Bounds: &bounds, MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), Named: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted(),
 		Keys: p.keys, Policies: cfg.PolicyList(), Scripts: cfg.Scripts()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: p.models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),

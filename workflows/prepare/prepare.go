@@ -110,23 +110,19 @@ func (p *Preparation) begins() bool {
 // store, unless the run above has settled it (most).
 func (p *Preparation) check(ctx workflow.Context, most int) error {
 	var problems []string
-	refused := false
 	if p.Run.Hash == "" {
 		var v verdict
 		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return p.judgePlan(ctx) })
 		if err := recorded.Get(&v); err != nil {
 			return err
 		}
-		problems, refused = v.Problems, v.Refused
+		problems = v.Problems
 		if p.Public == nil {
 			p.Public = v.Publish
 		}
 	}
 	if most > 0 {
 		p.Run.Allow(most)
-	}
-	if refused {
-		return Refusal()
 	}
 	if later := LaterPlan(p.Run.Flow); later != nil {
 		return later
@@ -175,7 +171,7 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 	}
 	root := contract.Run{Workflow: p.Run.Transcript.Workflow, Run: p.Run.Shared.FirstRun}
 	var made authority
-	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return p.authority(in.Principal, root, brought) }).Get(&made); err != nil {
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return p.authority(in, root, brought) }).Get(&made); err != nil {
 		return err
 	}
 	p.Run.Shared.Grant = made.Grant
@@ -250,14 +246,19 @@ type authority struct {
 	Refused      *contract.Failure      `json:"refused,omitempty"`
 }
 
-func (p *Preparation) authority(who *contract.Principal, root contract.Run, brought []plan.Connection) authority {
+func (p *Preparation) authority(in *contract.RunInput, root contract.Run, brought []plan.Connection) authority {
+	who := in.Principal
 	f := p.Run.Flow
 	g := &contract.Grant{Root: root, Principal: who, Flow: f.Name, Connections: f.AllReaches(brought),
 		Models: plan.SplitModels(append(f.Models(), p.Run.Shared.Model)...), Scripts: p.Settings.Scripts, Programs: f.RunsPrograms()}
-	switch policy, err := contract.PolicyFor(p.Settings.Policies, who, f.Name); {
-	case err != nil:
+	policy, err := contract.PolicyFor(p.Settings.Policies, who, f.Name)
+	if err != nil {
 		return authority{Refused: contract.FailureOf(err)}
-	case policy != nil:
+	}
+	if refused := refusedInput(in, policy); p.Settings.Named && refused != nil {
+		return authority{Refused: refused}
+	}
+	if policy != nil {
 		g.Connections, g.Agents = policy.Allowed(g.Connections), policy.Agents
 		g.Scripts, g.Programs = policy.Scripts, g.Programs && policy.Programs
 	}
@@ -265,11 +266,25 @@ func (p *Preparation) authority(who *contract.Principal, root contract.Run, brou
 	return authority{Grant: g, Bounds: p.Settings.Bounds, MaxPayload: p.Settings.MaxPayload, BudgetLimits: p.Settings.BudgetLimits}
 }
 
-// Refusal is the failure of a run whose plan the worker does not take.
-func Refusal() *contract.Failure {
-	return &contract.Failure{Class: contract.ClassInvalidFlow,
-		Text:   "the run brings a plan of its own, but its worker runs the flows of its folder alone (flows.accept: named)",
-		Remedy: "start the run with the name of a flow instead, or ask the worker's operator to set flows.accept: any"}
+// refusedInput is the failure of a run that brings more than the name of a flow, where its worker runs the flows of its
+// folder alone, as they are; nil where the policy allows what it brings.
+func refusedInput(in *contract.RunInput, policy *contract.Policy) *contract.Failure {
+	name := "NAME"
+	var allowed []string
+	if policy != nil {
+		name, allowed = policy.Name, policy.Clients
+	}
+	brought := slices.DeleteFunc(in.Brings(), func(what string) bool { return slices.Contains(allowed, what) })
+	if len(brought) == 0 {
+		return nil
+	}
+	f := &contract.Failure{Class: contract.ClassBadRequest,
+		Text:   fmt.Sprintf("the run brings %s, but its worker runs the flows of its folder alone, as they are (flows.accept: named)", strings.Join(brought, ", ")),
+		Remedy: fmt.Sprintf("leave it out; to allow it set in the worker's weft.yaml: policies: {%s: {clients: [%s]}}", name, strings.Join(brought, ", "))}
+	if brought[0] == contract.BringsFlow {
+		f.Class, f.Remedy = contract.ClassInvalidFlow, "start the run with the name of a flow instead, or ask the worker's operator to set flows.accept: any"
+	}
+	return f
 }
 
 // judgePlan gives what is recorded of the plan.
@@ -277,8 +292,7 @@ func (p *Preparation) judgePlan(ctx workflow.Context) verdict {
 	if p.Run.Flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: p.Run.Flow.Check(),
-		Refused: p.Settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
+	v := verdict{Problems: p.Run.Flow.Check()}
 	if start := startFacts(ctx); p.Public == nil && p.Run.Shared.Depth == 0 && (len(start.Attributes) > 0 || len(p.Settings.Webhooks) > 0) {
 		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: p.Settings.Webhooks}
 	}
@@ -411,8 +425,6 @@ func startFacts(ctx workflow.Context) *contract.StartFacts {
 type verdict struct {
 	Problems []string          `json:"problems,omitempty"`
 	Publish  *contract.Publish `json:"publish,omitempty"`
-	// Refused says that the worker takes no plans.
-	Refused bool `json:"refused,omitempty"`
 }
 
 // Settings are what a worker says to the runs that start on it. Each run records them, so
@@ -423,9 +435,8 @@ type Settings struct {
 	MaxPayload int
 	// BudgetLimits is what runs may spend; absent: unlimited.
 	BudgetLimits *contract.BudgetLimits
-	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
-	// folder alone.
-	RefusePlans bool
+	// Named has the worker run the flows of its own folder alone, as they are.
+	Named bool
 	// Webhooks are told of root runs.
 	Webhooks []contract.Webhook
 	// Keys seal what runs may reach, the first of them; Policies bound it. Scripts allows, where there are no policies,
