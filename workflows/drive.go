@@ -12,6 +12,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/values"
 )
 
 // drive runs what is ready until nothing lives. A branch that lives alone runs here; beside
@@ -502,7 +503,7 @@ func noExit(f *flowRun, exits bool) *contract.Failure {
 		out.Text += fmt.Sprintf("; all conditions said no after %v", out.NoRoute)
 	}
 	for _, a := range out.Answers {
-		out.Text += fmt.Sprintf("; %s %q: %s", a.Execution, a.Question, runtime.YesNo(a.Yes))
+		out.Text += fmt.Sprintf("; %s %q: %s", a.Execution, a.Question, values.YesNo(a.Yes))
 	}
 	out.Text = runtime.Cut(out.Text, 2000)
 	return out

@@ -85,6 +85,15 @@ type Shared struct {
 	Connections []ResolvedConnection `json:"connections,omitempty"`
 }
 
+// InputPart is the run's input as part of a message: itself where it is short, so that no
+// worker has to ask for it.
+func (s *Shared) InputPart() Part {
+	if s.Text != "" {
+		return Part{Text: s.Text}
+	}
+	return Part{Ref: &ContentRef{SHA: s.Input.SHA}}
+}
+
 // ResolvedConnection is a connection with the catalogue listed at the run's start.
 type ResolvedConnection struct {
 	// ID is the id that tools name. It is "tool:NAME" for a tool without a connection.

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"strings"
 
 	"weft/workflows/plan"
 )
@@ -202,6 +203,15 @@ type FieldError struct {
 	Path       string `json:"path"`
 	Message    string `json:"message"`
 	SchemaPath string `json:"schema_path,omitempty"`
+}
+
+// ErrorList lists problems with their paths.
+func ErrorList(problems []FieldError, sep string) string {
+	var lines []string
+	for _, p := range problems {
+		lines = append(lines, p.Path+": "+p.Message)
+	}
+	return strings.Join(lines, sep)
 }
 
 // CatalogueInput is the input of the activity ListTools: the tools of one connection.

@@ -136,7 +136,7 @@ func (a *agentRun) begin() error {
 	} else if !speaks {
 		return a.describe()
 	}
-	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{runtime.InputPart(&a.run.Shared)}, a.outputs("")...)}
+	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{a.run.Shared.InputPart()}, a.outputs("")...)}
 	if a.cfg.Opening != nil && a.run.Shared.Turn < 2 {
 		var err error
 		if m, err = a.opening(); err != nil {
@@ -343,14 +343,14 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 	if a.repairs == a.cfg.Output.Repairs {
 		f := a.run.Fail(a.execution, contract.ClassOutputSchema,
 			"make the prompt or the schema easier to follow, or use a stronger model",
-			"Output validation failed after %d retry: %s", a.repairs, runtime.ErrorList(problems, "; "))
+			"Output validation failed after %d retry: %s", a.repairs, contract.ErrorList(problems, "; "))
 		f.Errors = problems
 		return false, f
 	}
 	a.repairs++
 	for i := range msg.Calls {
 		// Every call needs its result before the conversation can go on.
-		if err := a.note(&msg.Calls[i], runtime.ToolReply{Text: "max_iterations reached", Failed: true}); err != nil {
+		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: "max_iterations reached", Failed: true}); err != nil {
 			return false, err
 		}
 	}
@@ -366,6 +366,6 @@ func repairText(schema json.RawMessage, problems []contract.FieldError) string {
 		pretty.WriteString("{}")
 	}
 	return "<output-validation-error>\nYour output did not match the required schema.\n\n## Validation Errors\n- " +
-		runtime.ErrorList(problems, "\n- ") + "\n\n## Required Schema\n```json\n" + pretty.String() +
+		contract.ErrorList(problems, "\n- ") + "\n\n## Required Schema\n```json\n" + pretty.String() +
 		"\n```\n\nPlease provide output matching the schema exactly. Output ONLY valid JSON.\n</output-validation-error>"
 }

@@ -152,7 +152,7 @@ func TestNoteBoundsAResult(t *testing.T) {
 		a := agentAlone(t, 20)
 		a.run.Allow(tc.most)
 		a.thread = a.run.Transcript.Open("t")
-		if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, runtime.ToolReply{Text: strings.Repeat("x", tc.n)}); err != nil {
+		if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, contract.ToolReply{Text: strings.Repeat("x", tc.n)}); err != nil {
 			t.Fatal(err)
 		}
 		m, err := contract.DecodeMessage(a.thread.Entries[0].Raw)

@@ -27,12 +27,12 @@ type builtinArgs struct {
 
 // builtin finds what runs a tool of the interpreter's own outside. It returns nil where the
 // tool takes effect here: see [toolCall.effect].
-func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (runtime.ToolReply, error) {
+func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (contract.ToolReply, error) {
 	if slices.Contains(plan.SessionTools, c.call.Name) {
 		if c.call.Name == plan.SessionStart {
 			c.countStart()
 		}
-		return func(ctx workflow.Context) (runtime.ToolReply, error) { return c.session(ctx, raw) }
+		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.session(ctx, raw) }
 	}
 	if err := json.Unmarshal(raw, &c.args); err != nil {
 		c.refuse("the arguments of %s: %v", c.call.Name, err)
@@ -41,7 +41,7 @@ func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (runtime.
 	switch {
 	case c.call.Name == plan.BuiltinCallSubAgent:
 		c.countStart()
-		return func(ctx workflow.Context) (runtime.ToolReply, error) { return c.inlineAgent(ctx, &c.args) }
+		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.inlineAgent(ctx, &c.args) }
 	case c.call.Name == plan.BuiltinSetStateFiltered && c.args.Key != nil && len(c.args.Value) > c.agentRun.run.Flow.Limits.FilterBytes:
 		c.condensed = true // the short value is written when the call's turn comes
 		return c.condense
@@ -51,7 +51,7 @@ func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (runtime.
 
 // effect is what a tool of the interpreter's own does to the state. It comes when the calls
 // before it are answered, so that calls of one message take effect in their order.
-func (c *toolCall) effect() runtime.ToolReply {
+func (c *toolCall) effect() contract.ToolReply {
 	if c.agentRun.cfg.Handoff != nil && c.call.Name == c.agentRun.cfg.Handoff.Name {
 		return c.hand()
 	}
@@ -64,15 +64,15 @@ func (c *toolCall) effect() runtime.ToolReply {
 		return c.agentRun.listKeys()
 	case plan.BuiltinGetChatHistory:
 		if c.agentRun.run.Shared.Chat == nil {
-			return runtime.ToolReply{Text: "[]"}
+			return contract.ToolReply{Text: "[]"}
 		}
-		return runtime.ToolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: c.agentRun.run.Shared.Chat.SHA}}}}
+		return contract.ToolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: c.agentRun.run.Shared.Chat.SHA}}}}
 	}
 	return runtime.ToolError("tool %q is unknown to this build", c.call.Name)
 }
 
 // getState reads keys; one string is one key. A key that nobody wrote is null.
-func (a *agentRun) getState(args *builtinArgs) runtime.ToolReply {
+func (a *agentRun) getState(args *builtinArgs) contract.ToolReply {
 	var names []string
 	var one string
 	switch {
@@ -82,10 +82,10 @@ func (a *agentRun) getState(args *builtinArgs) runtime.ToolReply {
 	case args.Key != nil:
 		names = []string{*args.Key}
 	default:
-		return runtime.ToolReply{Text: `get_state wants {"keys": ["name", …]}`, Failed: true}
+		return contract.ToolReply{Text: `get_state wants {"keys": ["name", …]}`, Failed: true}
 	}
 	if len(names) > maxKeys {
-		return runtime.ToolReply{Text: fmt.Sprintf("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys), Failed: true}
+		return contract.ToolReply{Text: fmt.Sprintf("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys), Failed: true}
 	}
 	// Short values stand in the reply, long ones are referred to.
 	var parts []contract.Part
@@ -96,7 +96,7 @@ func (a *agentRun) getState(args *builtinArgs) runtime.ToolReply {
 		}
 		key, err := json.Marshal(name)
 		if err != nil {
-			return runtime.ToolReply{Text: err.Error(), Failed: true}
+			return contract.ToolReply{Text: err.Error(), Failed: true}
 		}
 		text += string(runtime.Unescape(key)) + ":"
 		e, ok := schedule.Entry(a.execution.View, name)
@@ -112,41 +112,41 @@ func (a *agentRun) getState(args *builtinArgs) runtime.ToolReply {
 	}
 	text += "}"
 	if parts == nil {
-		return runtime.ToolReply{Text: text}
+		return contract.ToolReply{Text: text}
 	}
-	return runtime.ToolReply{Parts: append(parts, contract.Part{Text: text})}
+	return contract.ToolReply{Parts: append(parts, contract.Part{Text: text})}
 }
 
 // setState writes a key, within the state's bound.
-func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) runtime.ToolReply {
+func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) contract.ToolReply {
 	if args.Key == nil || *args.Key == "" || len(value) == 0 {
-		return runtime.ToolReply{Text: `wants {"key": "name", "value": any JSON}`, Failed: true}
+		return contract.ToolReply{Text: `wants {"key": "name", "value": any JSON}`, Failed: true}
 	}
 	if contract.Reserved(*args.Key) {
-		return runtime.ToolReply{Text: "keys that begin with $ are the flow's own; use another name", Failed: true}
+		return contract.ToolReply{Text: "keys that begin with $ are the flow's own; use another name", Failed: true}
 	}
 	if d := plan.Depth(value); d > runtime.MaxDepth {
-		return runtime.ToolReply{Text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, runtime.MaxDepth), Failed: true}
+		return contract.ToolReply{Text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, runtime.MaxDepth), Failed: true}
 	}
 	e, err := a.run.Transcript.Value(*args.Key, value, contract.Stamp{})
 	if err != nil {
-		return runtime.ToolReply{Text: "value: " + err.Error(), Failed: true}
+		return contract.ToolReply{Text: "value: " + err.Error(), Failed: true}
 	}
 	grown := schedule.StateBytes(a.execution.View) + schedule.EntryBytes(&e)
 	if old, ok := schedule.Entry(a.execution.View, *args.Key); ok {
 		grown -= schedule.EntryBytes(&old)
 	}
 	if limit := a.run.Flow.Limits.MaxStateBytes; grown > limit {
-		return runtime.ToolReply{Failed: true, Text: fmt.Sprintf(
+		return contract.ToolReply{Failed: true, Text: fmt.Sprintf(
 			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}
 	}
 	e.By = schedule.NextStamp(a.execution.View, a.execution.Strand, a.execution.ID, a.execution.Step)
 	schedule.SetEntry(a.execution.View, e)
-	return runtime.ToolReply{Text: "ok"}
+	return contract.ToolReply{Text: "ok"}
 }
 
 // condense has a model shorten a long value to what the node needs.
-func (c *toolCall) condense(ctx workflow.Context) (runtime.ToolReply, error) {
+func (c *toolCall) condense(ctx workflow.Context) (contract.ToolReply, error) {
 	in := contract.CondenseInput{
 		Model: c.agentRun.run.Shared.Model, Script: c.agentRun.run.Shared.Script, Node: c.agentRun.execution.Node.ID, Step: c.agentRun.execution.Step, Prompt: c.agentRun.cfg.Prompt,
 		Key: *c.args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID,
@@ -158,14 +158,14 @@ func (c *toolCall) condense(ctx workflow.Context) (runtime.ToolReply, error) {
 		Model: &runtime.ModelCall{Bytes: len(c.args.Value)}, Out: &out,
 	})
 	if err != nil {
-		return runtime.ToolReply{}, err
+		return contract.ToolReply{}, err
 	}
 	c.args.Value = out.Value
-	return runtime.ToolReply{}, nil
+	return contract.ToolReply{}, nil
 }
 
 // listKeys lists the state's keys, which are kept sorted.
-func (a *agentRun) listKeys() runtime.ToolReply {
+func (a *agentRun) listKeys() contract.ToolReply {
 	names := []string{}
 	for _, e := range a.execution.View.State {
 		if !contract.Reserved(e.Key) {
@@ -176,14 +176,14 @@ func (a *agentRun) listKeys() runtime.ToolReply {
 	if err != nil {
 		return runtime.ToolError("%v", err)
 	}
-	return runtime.ToolReply{Text: string(runtime.Unescape(raw))}
+	return contract.ToolReply{Text: string(runtime.Unescape(raw))}
 }
 
 // session calls one of [plan.SessionTools]: the command is one step, and waiting for what it asked for another.
-func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (runtime.ToolReply, error) {
+func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (contract.ToolReply, error) {
 	a := c.agentRun
 	if a.sessions == nil {
-		return runtime.ToolReply{Text: `{"error":"sessions cannot be started here"}`}, nil
+		return contract.ToolReply{Text: `{"error":"sessions cannot be started here"}`}, nil
 	}
 	call := runtime.SessionCall{Tool: c.call.Name, Args: raw, Starts: a.cfg.Starts, Child: c.startID(), ID: c.id("session")}
 	j := a.execution.Journal
@@ -196,7 +196,7 @@ func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (runtime.T
 	if err != nil || done.Order == nil {
 		return done.Reply, err
 	}
-	var reply runtime.ToolReply
+	var reply contract.ToolReply
 	err = a.run.RunStep(ctx, j, call.ID, "", &reply, func(*runtime.JournalStep) error {
 		var err error
 		reply, err = a.sessions.Await(ctx, *done.Order, j)
@@ -210,5 +210,5 @@ type Sessions interface {
 	// Do does what a call asks. Where the answer is still to come, the reply has the order to await.
 	Do(ctx workflow.Context, c *runtime.SessionCall) (runtime.SessionReply, error)
 	// Await waits for what was ordered, or yields.
-	Await(ctx workflow.Context, o contract.SessionOrder, j *runtime.Journal) (runtime.ToolReply, error)
+	Await(ctx workflow.Context, o contract.SessionOrder, j *runtime.Journal) (contract.ToolReply, error)
 }

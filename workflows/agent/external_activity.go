@@ -13,7 +13,7 @@ import (
 
 // callExternal calls a tool that is an activity of another worker. That worker knows nothing of
 // Weft, nor of the store: it gets the arguments, and what it returns or fails with is the model's to read.
-func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnection, args json.RawMessage, note string) (runtime.ToolReply, error) {
+func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnection, args json.RawMessage, note string) (contract.ToolReply, error) {
 	e := b.ExternalActivity
 	given := []any{args}
 	if e.IdempotencyKey {
@@ -23,7 +23,7 @@ func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnec
 		return runtime.ToolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
 			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, contract.MaxPayload), nil
 	}
-	return c.toolStep(ctx, e.Activity, args, note, func(s *runtime.JournalStep, reply *runtime.ToolReply) error {
+	return c.toolStep(ctx, e.Activity, args, note, func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out json.RawMessage
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
 			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
@@ -31,11 +31,11 @@ func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnec
 			Once: e.Attempts == 1, Remote: e, Result: runtime.ResultSize{Bytes: contract.MaxPayload}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
 		})
 		if err == nil {
-			*reply = runtime.ToolReply{Text: note + Said(out)}
+			*reply = contract.ToolReply{Text: note + Said(out)}
 			return nil
 		}
 		if text, ok := e.ErrorText(err); ok && !contract.Cancelled(err) {
-			*reply = runtime.ToolReply{Text: text, Failed: true}
+			*reply = contract.ToolReply{Text: text, Failed: true}
 			return nil
 		}
 		*reply, err = c.agentRun.toolFailed(e.Attempts == 1, err)

@@ -68,7 +68,7 @@ func (a *agentRun) acted(calls int) error {
 func (a *agentRun) thought(msg *contract.Message) error {
 	a.think = false
 	for i := range msg.Calls {
-		if err := a.note(&msg.Calls[i], runtime.ToolReply{Text: "no tool is run while you think; call it afterwards", Failed: true}); err != nil {
+		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: "no tool is run while you think; call it afterwards", Failed: true}); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (c *toolCall) ends() bool {
 		return false
 	}
 	if c.agentRun.result != nil {
-		c.settle(runtime.ToolReply{Text: "the node has its result already", Free: true})
+		c.settle(contract.ToolReply{Text: "the node has its result already", Free: true})
 		return true
 	}
 	args, problem := arguments(c.call.Arguments)
@@ -128,11 +128,11 @@ func (c *toolCall) ends() bool {
 		var v value.Value
 		if v, err = c.finishValue(args); err == nil {
 			c.agentRun.result = &v
-			c.settle(runtime.ToolReply{Text: string(args)})
+			c.settle(contract.ToolReply{Text: string(args)})
 			return true
 		}
 	}
-	c.settle(runtime.ToolReply{Text: strings.NewReplacer("{error}", err.Error()).Replace(f.InvalidReply), Failed: true})
+	c.settle(contract.ToolReply{Text: strings.NewReplacer("{error}", err.Error()).Replace(f.InvalidReply), Failed: true})
 	return true
 }
 
@@ -140,7 +140,7 @@ func (c *toolCall) ends() bool {
 func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 	f := c.agentRun.cfg.Finish
 	if len(c.agentRun.problems) > 0 {
-		return value.Value{}, errors.New(runtime.ErrorList(c.agentRun.problems, "; "))
+		return value.Value{}, errors.New(contract.ErrorList(c.agentRun.problems, "; "))
 	}
 	v, err := value.Parse(args)
 	if err != nil {
@@ -199,7 +199,7 @@ func (a *agentRun) opening() (*contract.Message, error) {
 		case "":
 			parts = []contract.Part{{Text: p.Text}}
 		case plan.FromInput:
-			parts = []contract.Part{runtime.InputPart(&a.run.Shared)}
+			parts = []contract.Part{a.run.Shared.InputPart()}
 		case plan.FromOutputs:
 			parts = a.outputs(before.Exec)
 		case plan.FromPorts:

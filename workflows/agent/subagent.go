@@ -15,14 +15,14 @@ import (
 )
 
 // subAgent runs a flow of the bundle as a child run of type Flow. Its result is the tool's.
-func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMessage) (runtime.ToolReply, error) {
+func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMessage) (contract.ToolReply, error) {
 	var args builtinArgs
 	if err := json.Unmarshal(raw, &args); err != nil || strings.TrimSpace(args.Question) == "" {
 		return runtime.ToolError(`%s wants {"user_question": "…"}`, c.call.Name), nil
 	}
 	flow := c.agentRun.run.Flow.Closure(agent)
 	if flow == nil {
-		return runtime.ToolReply{}, c.agentRun.run.Fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no agent %q", agent)
+		return contract.ToolReply{}, c.agentRun.run.Fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no agent %q", agent)
 	}
 	src := c.agentRun.run.Source.Sub(agent)
 	return c.child(ctx, args.Question, nil, contract.FlowRef{Plan: flow, Source: &src})
@@ -30,7 +30,7 @@ func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMess
 
 // inlineAgent runs a flow that the model itself wrote. It is compiled like any document; what
 // is wrong with it goes back to the model.
-func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (runtime.ToolReply, error) {
+func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (contract.ToolReply, error) {
 	if strings.TrimSpace(args.Question) == "" || len(args.Agent) == 0 {
 		return runtime.ToolError(`%s wants {"user_question": "…", "agent_def": a whole agent definition}`, c.call.Name), nil
 	}
@@ -152,19 +152,19 @@ func lastSaid(t *contract.Conversation) string {
 }
 
 // subAgentFailed gives a sub-agent's failure to the model, unless an operator must fix it.
-func subAgentFailed(err error) (runtime.ToolReply, error) {
+func subAgentFailed(err error) (contract.ToolReply, error) {
 	if contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) {
-		return runtime.ToolReply{}, err
+		return contract.ToolReply{}, err
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
 	case contract.ClassDenied, contract.ClassQuotaExceeded, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited,
 		contract.ClassPayloadLost, contract.ClassPayloadKey:
-		return runtime.ToolReply{}, err
+		return contract.ToolReply{}, err
 	}
 	text := "the sub-agent failed: " + f.Error()
 	for _, d := range f.Diagnostics {
 		text += "\n" + d
 	}
-	return runtime.ToolReply{Text: text, Failed: true}, nil
+	return contract.ToolReply{Text: text, Failed: true}, nil
 }

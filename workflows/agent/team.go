@@ -90,7 +90,7 @@ type turned struct {
 }
 
 // to finds whom a call turns to; else it gives the reply.
-func (c *toolCall) to(k *plan.Contacts, raw json.RawMessage, asks bool) (*plan.Contact, turned, *runtime.ToolReply) {
+func (c *toolCall) to(k *plan.Contacts, raw json.RawMessage, asks bool) (*plan.Contact, turned, *contract.ToolReply) {
 	var args turned
 	err := json.Unmarshal(raw, &args)
 	if err != nil || asks && strings.TrimSpace(args.Message) == "" {
@@ -113,7 +113,7 @@ func (c *toolCall) to(k *plan.Contacts, raw json.RawMessage, asks bool) (*plan.C
 }
 
 // ask has a member answer.
-func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (runtime.ToolReply, error) {
+func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (contract.ToolReply, error) {
 	to, args, wrong := c.to(c.agentRun.cfg.Ask, raw, true)
 	if wrong != nil {
 		return *wrong, nil
@@ -121,7 +121,7 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (runtime.ToolR
 	if to.Flow != "" {
 		return c.askFlow(ctx, to, args.Message)
 	}
-	var reply runtime.ToolReply
+	var reply contract.ToolReply
 	l := c.agentRun.team.line(to)
 	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, c.id("ask"), runtime.HashOf(args.Recipient, args.Message), &reply, func(s *runtime.JournalStep) error {
 		return c.askMember(ctx, l, to, &args, s, &reply)
@@ -131,7 +131,7 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (runtime.ToolR
 }
 
 // askMember has a member answer in a conversation, or goes on where it stopped.
-func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, args *turned, s *runtime.JournalStep, reply *runtime.ToolReply) error {
+func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, args *turned, s *runtime.JournalStep, reply *contract.ToolReply) error {
 	if wrong, err := c.whenFree(ctx, l, to.Name); wrong != nil || err != nil {
 		*reply = orEmpty(wrong)
 		return err
@@ -168,10 +168,10 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 
 // askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or
 // without any with what was said in it last.
-func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (runtime.ToolReply, error) {
+func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (contract.ToolReply, error) {
 	flow := c.agentRun.run.Flow.Closure(to.Flow)
 	if flow == nil {
-		return runtime.ToolReply{}, c.agentRun.run.Fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
+		return contract.ToolReply{}, c.agentRun.run.Fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
 	}
 	src := c.agentRun.run.Source.Sub(to.Flow)
 	return c.child(ctx, question, values.Wanted(flow, c.agentRun.team.in).JSON(), contract.FlowRef{Plan: flow, Source: &src})
@@ -179,7 +179,7 @@ func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question stri
 
 // whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked
 // meanwhile cannot be waited for, because they may be waiting for this agent.
-func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*runtime.ToolReply, error) {
+func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*contract.ToolReply, error) {
 	for l.by != nil || l.yielded {
 		if l.yielded {
 			return nil, runtime.ErrYield
@@ -237,7 +237,7 @@ func (a *agentRun) speakAs(id string) {
 
 // hand is what a call does by which the agent hands its conversation over: once all calls of the
 // message have their answers, the other one goes on.
-func (c *toolCall) hand() runtime.ToolReply {
+func (c *toolCall) hand() contract.ToolReply {
 	to, _, wrong := c.to(c.agentRun.cfg.Handoff, json.RawMessage(c.call.Arguments), false)
 	switch {
 	case wrong != nil:
@@ -246,7 +246,7 @@ func (c *toolCall) hand() runtime.ToolReply {
 		return runtime.ToolError("the conversation is handed over already")
 	}
 	c.agentRun.next = cmp.Or(to.Member, c.agentRun.team.node)
-	return runtime.ToolReply{Text: "the conversation is handed to " + to.Name}
+	return contract.ToolReply{Text: "the conversation is handed to " + to.Name}
 }
 
 // handedOver lets the agent go on that a message has handed the conversation to.
@@ -261,24 +261,24 @@ func (a *agentRun) handedOver() error {
 
 // reply is what a member says as the answer to a question: its words, or the values that it ends
 // with.
-func (a *agentRun) reply(out *runtime.Outcome) (runtime.ToolReply, error) {
+func (a *agentRun) reply(out *runtime.Outcome) (contract.ToolReply, error) {
 	if out.Value == nil {
-		return runtime.ToolReply{Text: out.Text}, nil
+		return contract.ToolReply{Text: out.Text}, nil
 	}
 	all := value.Value{Kind: value.Object}
 	for i := range a.execution.Node.Ports.Out {
 		o := &a.execution.Node.Ports.Out[i]
 		v, err := values.Leaving(a.run, a.execution, o, *out.Value)
 		if err != nil {
-			return runtime.ToolReply{}, err
+			return contract.ToolReply{}, err
 		}
 		all.Members = append(all.Members, value.Member{Key: o.Name, Value: v})
 	}
-	return runtime.ToolReply{Text: string(all.JSON())}, nil
+	return contract.ToolReply{Text: string(all.JSON())}, nil
 }
 
 // memberFailed gives a member's failure to whoever asked, unless an operator must fix it.
-func memberFailed(err error) (runtime.ToolReply, error) {
+func memberFailed(err error) (contract.ToolReply, error) {
 	reply, err := subAgentFailed(err)
 	reply.Text = strings.Replace(reply.Text, "the sub-agent failed", "the agent failed", 1)
 	return reply, err

@@ -78,7 +78,7 @@ type toolCall struct {
 	call     *contract.ToolCall
 	index    int
 	sha      string
-	reply    runtime.ToolReply
+	reply    contract.ToolReply
 	// startNumber tells the run that the call starts from those of other calls with its id.
 	startNumber int
 	// outside says that the call runs beside the others; wait waits for it then.
@@ -101,7 +101,7 @@ func (c *toolCall) start(outside *runtime.Group) {
 		c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
 		return
 	case c.agentRun.left == 0:
-		c.settle(runtime.ToolReply{Text: "max_iterations reached", Failed: true, Free: true})
+		c.settle(contract.ToolReply{Text: "max_iterations reached", Failed: true, Free: true})
 		return
 	}
 	c.agentRun.left--
@@ -126,7 +126,7 @@ func (c *toolCall) start(outside *runtime.Group) {
 
 // handler finds what runs a call outside. It returns nil for the interpreter's own tools, whose
 // effect comes in the order asked, and for a tool that there is not.
-func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (runtime.ToolReply, error) {
+func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (contract.ToolReply, error) {
 	for t := range c.agentRun.cfg.Tools {
 		tool := &c.agentRun.cfg.Tools[t]
 		if tool.As != c.call.Name {
@@ -136,12 +136,12 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (runtime
 		if b.Connection.Kind == plan.ConnectionAgent {
 			c.countStart()
 		}
-		return func(ctx workflow.Context) (runtime.ToolReply, error) {
+		return func(ctx workflow.Context) (contract.ToolReply, error) {
 			args, note, refused, err := c.confirm(ctx, tool, b, args)
 			if err != nil || refused != nil {
 				return orEmpty(refused), err
 			}
-			var reply runtime.ToolReply
+			var reply contract.ToolReply
 			switch b.Connection.Kind {
 			case plan.ConnectionAgent:
 				reply, err = c.subAgent(ctx, b.Connection.Agent, args)
@@ -157,7 +157,7 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (runtime
 	switch {
 	case c.agentRun.cfg.Ask != nil && c.call.Name == c.agentRun.cfg.Ask.Name:
 		c.countStart()
-		return func(ctx workflow.Context) (runtime.ToolReply, error) { return c.ask(ctx, args) }
+		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.ask(ctx, args) }
 	case c.agentRun.cfg.Handoff != nil && c.call.Name == c.agentRun.cfg.Handoff.Name:
 		return nil
 	case slices.Contains(c.agentRun.cfg.Builtins, c.call.Name):
@@ -170,9 +170,9 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (runtime
 	return nil
 }
 
-func orEmpty(r *runtime.ToolReply) runtime.ToolReply {
+func orEmpty(r *contract.ToolReply) contract.ToolReply {
 	if r == nil {
-		return runtime.ToolReply{}
+		return contract.ToolReply{}
 	}
 	return *r
 }
@@ -191,11 +191,11 @@ func (c *toolCall) finish() error {
 	return nil
 }
 
-func (c *toolCall) settle(r runtime.ToolReply) { c.reply, c.done = r, true }
+func (c *toolCall) settle(r contract.ToolReply) { c.reply, c.done = r, true }
 
 // refuse answers a call that cannot be made.
 func (c *toolCall) refuse(format string, args ...any) {
-	c.settle(runtime.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true})
+	c.settle(contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true})
 }
 
 // id is that of the call's activity of a kind.
@@ -205,7 +205,7 @@ func (c *toolCall) id(kind string) string {
 
 // confirm asks a person where the flow or the worker's rules want it. It gives the arguments
 // with which the call is made, or the reply of one that is refused.
-func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (json.RawMessage, string, *runtime.ToolReply, error) {
+func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (json.RawMessage, string, *contract.ToolReply, error) {
 	need, limit := tool.Confirm, plan.Seconds(0)
 	for _, rule := range b.Confirm {
 		if rule.Name == tool.Name {
@@ -235,7 +235,7 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Re
 		if decision.Reason != "" {
 			text += ": " + decision.Reason
 		}
-		return nil, "", &runtime.ToolReply{Text: text, Failed: true, Free: true}, nil
+		return nil, "", &contract.ToolReply{Text: text, Failed: true, Free: true}, nil
 	}
 	if len(decision.Arguments) == 0 {
 		return args, "", nil, nil
@@ -282,7 +282,7 @@ func inWords(args json.RawMessage) string {
 }
 
 // client has a client of the run execute a tool.
-func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (runtime.ToolReply, error) {
+func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (contract.ToolReply, error) {
 	limit := plan.Seconds(0)
 	for i := range b.Connection.Tools {
 		if b.Connection.Tools[i].Name == tool.Name {
@@ -297,17 +297,17 @@ func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Res
 	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
 	switch {
 	case err != nil:
-		return runtime.ToolReply{}, err
+		return contract.ToolReply{}, err
 	case reply.ToolResult == nil:
-		return runtime.ToolReply{Text: fmt.Sprintf("no client ran the tool within %d seconds", limit), Failed: true}, nil
+		return contract.ToolReply{Text: fmt.Sprintf("no client ran the tool within %d seconds", limit), Failed: true}, nil
 	case reply.ToolResult.Error != "":
-		return runtime.ToolReply{Text: reply.ToolResult.Error, Failed: true}, nil
+		return contract.ToolReply{Text: reply.ToolResult.Error, Failed: true}, nil
 	}
 	var text string
 	if json.Unmarshal(reply.ToolResult.Result, &text) == nil {
-		return runtime.ToolReply{Text: text}, nil
+		return contract.ToolReply{Text: text}, nil
 	}
-	return runtime.ToolReply{Text: string(runtime.Unescape(reply.ToolResult.Result))}, nil
+	return contract.ToolReply{Text: string(runtime.Unescape(reply.ToolResult.Result))}, nil
 }
 
 // maxCalls is how many calls of one message are made; the server refuses more than 2,000
@@ -315,7 +315,7 @@ func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Res
 const maxCalls = 500
 
 // textOf is a reply's text.
-func textOf(r *runtime.ToolReply) string {
+func textOf(r *contract.ToolReply) string {
 	if r.Message == nil {
 		return r.Text
 	}
@@ -327,7 +327,7 @@ func textOf(r *runtime.ToolReply) string {
 }
 
 // note appends a reply to the thread.
-func (a *agentRun) note(c *contract.ToolCall, reply runtime.ToolReply) error {
+func (a *agentRun) note(c *contract.ToolCall, reply contract.ToolReply) error {
 	if reply.Message != nil {
 		a.run.Transcript.Record(a.thread, reply.Message)
 		return nil
@@ -366,7 +366,7 @@ func arguments(text string) (json.RawMessage, string) {
 }
 
 // tool calls a tool outside, as an activity.
-func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage, note string) (runtime.ToolReply, error) {
+func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage, note string) (contract.ToolReply, error) {
 	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note}
 	if len(args) > runtime.MaxInline && note == "" {
 		// History has them already, in the message that asks for the call.
@@ -376,7 +376,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 		return c.callExternal(ctx, b, args, note)
 	}
 	once := b.Never(t.Name)
-	return c.toolStep(ctx, t.Name, args, note, func(s *runtime.JournalStep, reply *runtime.ToolReply) error {
+	return c.toolStep(ctx, t.Name, args, note, func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out contract.ToolResult
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
 			Activity: contract.ActivityCallTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
@@ -384,7 +384,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 			Once: once, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
 		})
 		if err == nil {
-			*reply = runtime.ToolReply{Message: out.Message, Failed: out.Error}
+			*reply = contract.ToolReply{Message: out.Message, Failed: out.Error}
 			return nil
 		}
 		*reply, err = c.agentRun.toolFailed(once, err)
@@ -393,26 +393,26 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 }
 
 // toolStep makes a call of a tool as a step.
-func (c *toolCall) toolStep(ctx workflow.Context, name string, args json.RawMessage, note string, do func(*runtime.JournalStep, *runtime.ToolReply) error) (runtime.ToolReply, error) {
-	var reply runtime.ToolReply
+func (c *toolCall) toolStep(ctx workflow.Context, name string, args json.RawMessage, note string, do func(*runtime.JournalStep, *contract.ToolReply) error) (contract.ToolReply, error) {
+	var reply contract.ToolReply
 	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, c.id("tool"), runtime.HashOf(name, string(args), note), &reply, func(s *runtime.JournalStep) error { return do(s, &reply) })
 	return reply, err
 }
 
 // toolFailed decides what a failed tool call means: something that the model can fix goes
 // back to it as a reply; what an operator must fix stays an error.
-func (a *agentRun) toolFailed(once bool, err error) (runtime.ToolReply, error) {
+func (a *agentRun) toolFailed(once bool, err error) (contract.ToolReply, error) {
 	if contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) {
-		return runtime.ToolReply{}, err
+		return contract.ToolReply{}, err
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
 	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
-		return runtime.ToolReply{Text: f.Error(), Failed: true}, nil
+		return contract.ToolReply{Text: f.Error(), Failed: true}, nil
 	}
 	if once && contract.Retryable(f.Class) {
-		return runtime.ToolReply{Text: "outcome unknown: " + f.Text +
+		return contract.ToolReply{Text: "outcome unknown: " + f.Text +
 			"; the call may or may not have taken effect and is not repeated", Failed: true}, nil
 	}
-	return runtime.ToolReply{}, err
+	return contract.ToolReply{}, err
 }

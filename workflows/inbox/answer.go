@@ -147,7 +147,7 @@ func (d *Inbox) check(ctx workflow.Context, a *sent) error {
 	}
 	if len(out.Errors) > 0 {
 		return &contract.Failure{Class: contract.ClassSchema, Errors: out.Errors,
-			Text:   fmt.Sprintf("the answer to %q is not what the tool %q declares: %s", a.id, req.Name, runtime.ErrorList(out.Errors, "; ")),
+			Text:   fmt.Sprintf("the answer to %q is not what the tool %q declares: %s", a.id, req.Name, contract.ErrorList(out.Errors, "; ")),
 			Remedy: "correct the answer and send it again; the request is still open"}
 	}
 	return nil
@@ -225,7 +225,7 @@ type sent struct {
 
 // readAnswer decodes an answer strictly: a misspelt field would be a silent default.
 func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
-	a := &sent{hash: contract.SHA(runtime.Canonical(raw))}
+	a := &sent{hash: contract.SHA(canonical(raw))}
 	err := a.read(kind, raw)
 	switch {
 	case err != nil:
@@ -302,3 +302,19 @@ func Example(q *contract.Request) string {
 
 // inTable writes what would end a cell, or code in one, so that it stays the same JSON.
 var inTable = strings.NewReplacer("|", `\u007c`, "`", `\u0060`)
+
+// canonical is JSON without what does not count, blanks and the order of keys, so that the same
+// answer has the same hash: a program may write an object in another order each time.
+func canonical(raw json.RawMessage) []byte {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return raw
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return raw
+	}
+	return out
+}

@@ -107,7 +107,7 @@ func (n *Runner) unmatched(x *runtime.Execution, edges []int, answers []contract
 		f.Text = strings.NewReplacer("{node}", x.Node.ID, "{value}", seen).Replace(text)
 	}
 	for _, a := range answers {
-		f.Text += fmt.Sprintf("; %s%s: %s", runtime.Cut(a.Question, 200), n.edgePlace(edges, a.Edge), runtime.YesNo(a.Yes))
+		f.Text += fmt.Sprintf("; %s%s: %s", runtime.Cut(a.Question, 200), n.edgePlace(edges, a.Edge), values.YesNo(a.Yes))
 	}
 	f.Text = runtime.Cut(f.Text, 2000)
 	f.Answers, f.NoRoute = answers, []string{x.ID}

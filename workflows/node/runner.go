@@ -97,7 +97,7 @@ func (n *Runner) judgeInput(from Source) contract.JudgeInput {
 	return contract.JudgeInput{
 		Model: n.run.Shared.Model, Script: n.run.Shared.Script,
 		Node: from.Node, Name: from.name, Step: from.step,
-		Output: from.output, Input: runtime.InputPart(&n.run.Shared), State: state, Long: long, Home: n.run.Home(),
+		Output: from.output, Input: n.run.Shared.InputPart(), State: state, Long: long, Home: n.run.Home(),
 	}
 }
 

@@ -17,14 +17,11 @@ import (
 // of its own; that part is Reserved until it comes back. So no timing decides who may spend
 // what, and parallel calls cannot pass the bound together.
 
-// Spent is what of a budget is in use.
-type Spent = contract.Budget
-
 // Budget is what a run has spent of its budget, and what of it is Reserved.
 type Budget struct {
 	run      *Run
 	Usage    contract.Usage
-	Reserved Spent
+	Reserved contract.Budget
 	// runs counts the runs under way that models started.
 	runs int
 }
@@ -53,8 +50,8 @@ func (b *Budget) BeginTurn() {
 
 // estimate is what a call is expected to take: what calls took so far on average, and at least
 // the tokens of the conversation, four bytes each.
-func (b *Budget) estimate(bytes int) Spent {
-	out := Spent{Calls: 1, Tokens: bytes / 4}
+func (b *Budget) estimate(bytes int) contract.Budget {
+	out := contract.Budget{Calls: 1, Tokens: bytes / 4}
 	if n := b.Usage.Calls; n > 0 {
 		out.Tokens = max(out.Tokens, (b.Usage.Input+b.Usage.Output)/n)
 		out.Cost = b.Usage.Cost / int64(n)
@@ -63,9 +60,9 @@ func (b *Budget) estimate(bytes int) Spent {
 }
 
 // left is what is neither spent nor Reserved; where nothing bounds, it means nothing.
-func (b *Budget) left() Spent {
+func (b *Budget) left() contract.Budget {
 	limit := b.run.Shared.Budget
-	return Spent{
+	return contract.Budget{
 		Calls:  limit.Calls - b.Usage.Made() - b.Reserved.Calls,
 		Tokens: limit.Tokens - b.Usage.Input - b.Usage.Output - b.Reserved.Tokens,
 		Cost:   limit.Cost - b.Usage.Cost - b.Reserved.Cost,
@@ -111,7 +108,7 @@ func (b *Budget) reserveSecond(others int) (release func(), once bool) {
 	if b.left().Calls <= others {
 		return func() {}, true
 	}
-	second := Spent{Calls: 1}
+	second := contract.Budget{Calls: 1}
 	b.Earmark(second, 1)
 	return func() { b.Earmark(second, -1) }, false
 }
@@ -197,7 +194,7 @@ func (b *Budget) refused(x *Execution, remedy, format string, args ...any) error
 }
 
 // Earmark reserves an amount, or gives it back.
-func (b *Budget) Earmark(part Spent, sign int) {
+func (b *Budget) Earmark(part contract.Budget, sign int) {
 	b.Reserved.Calls += sign * part.Calls
 	b.Reserved.Tokens += sign * part.Tokens
 	b.Reserved.Cost += int64(sign) * part.Cost
@@ -256,7 +253,7 @@ func (b *Budget) allocateAgain(rest *contract.Budget) (*contract.Budget, func())
 
 // allocate reserves a part.
 func (b *Budget) allocate(part contract.Budget) (*contract.Budget, func()) {
-	own := Spent{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost), Runs: max(0, part.Runs)}
+	own := contract.Budget{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost), Runs: max(0, part.Runs)}
 	b.Earmark(own, 1)
 	return &part, func() { b.Earmark(own, -1) }
 }

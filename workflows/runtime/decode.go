@@ -45,22 +45,6 @@ func Exactly(raw json.RawMessage, to any) error {
 	return nil
 }
 
-// Canonical is JSON without what does not count, blanks and the order of keys, so that the same
-// answer has the same hash: a program may write an object in another order each time.
-func Canonical(raw json.RawMessage) []byte {
-	var v any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if dec.Decode(&v) != nil {
-		return raw
-	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		return raw
-	}
-	return out
-}
-
 // readPayload decodes what came as it came.
 func readPayload(raw converter.RawValue, to any) error {
 	body, err := jsonOf(raw)

@@ -40,23 +40,6 @@ func Some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// YesNo is a bool in words.
-func YesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
-// InputPart is the run's input as part of a message: itself where it is short, so that no
-// worker has to ask for it.
-func InputPart(s *contract.Shared) contract.Part {
-	if s.Text != "" {
-		return contract.Part{Text: s.Text}
-	}
-	return contract.Part{Ref: &contract.ContentRef{SHA: s.Input.SHA}}
-}
-
 // Unescape undoes what encoding/json does to < > and & on a schema's way through a payload.
 func Unescape(raw []byte) []byte {
 	return htmlEscape.ReplaceAllFunc(raw, func(m []byte) []byte {
@@ -75,26 +58,14 @@ func Unescape(raw []byte) []byte {
 // An escaped character in JSON, so that a backslash before one is never taken for its begin.
 var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)
 
-// ErrorList lists problems with their paths.
-func ErrorList(problems []contract.FieldError, sep string) string {
-	var lines []string
-	for _, p := range problems {
-		lines = append(lines, p.Path+": "+p.Message)
-	}
-	return strings.Join(lines, sep)
-}
-
 // MaxInline is the size up to which something that history has already is sent again, so
 // that it can be seen where it is used and no worker has to ask for it.
 const MaxInline = 1 << 10
 
 // ToolError is a reply that tells the model of an error.
-func ToolError(format string, args ...any) ToolReply {
-	return ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}
+func ToolError(format string, args ...any) contract.ToolReply {
+	return contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}
 }
-
-// ToolReply is what a tool call gives.
-type ToolReply = contract.ToolReply
 
 // maxSummary keeps a summary under Temporal's 400 bytes.
 const maxSummary = 200

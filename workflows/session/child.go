@@ -34,7 +34,7 @@ type childSession struct {
 	contract.ChildSession
 	future *runtime.ChildRun
 	// reserved is what of the budget is reserved for it.
-	reserved runtime.Spent
+	reserved contract.Budget
 }
 
 func isYield(err error) bool { return errors.Is(err, runtime.ErrYield) }

@@ -87,7 +87,7 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := runtime.New(ctx)
 		r.Flow = scheduletest.Sketch("START>a a>END")
-		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: runtime.Spent{Calls: 10, Tokens: 100}}
+		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: contract.Budget{Calls: 10, Tokens: 100}}
 		s := New(r, nil, &contract.RunInput{})
 		s.Below.list = []*childSession{c}
 		r.Budget.Reserved = c.reserved

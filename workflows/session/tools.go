@@ -31,15 +31,15 @@ type sessionArgs struct {
 }
 
 // jsonReply is a session tool's answer: JSON. Errors are answers, too, as the framework gives them.
-func jsonReply(v any) runtime.ToolReply {
+func jsonReply(v any) contract.ToolReply {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return runtime.ToolError("%v", err)
 	}
-	return runtime.ToolReply{Text: string(runtime.Unescape(raw))}
+	return contract.ToolReply{Text: string(runtime.Unescape(raw))}
 }
 
-func errorReply(format string, args ...any) runtime.ToolReply {
+func errorReply(format string, args ...any) contract.ToolReply {
 	return jsonReply(map[string]string{"error": fmt.Sprintf(format, args...)})
 }
 
@@ -72,7 +72,7 @@ func (b *Children) Do(ctx workflow.Context, c *runtime.SessionCall) (runtime.Ses
 	return replied(b.resultOf(args.Session), nil)
 }
 
-func replied(r runtime.ToolReply, err error) (runtime.SessionReply, error) {
+func replied(r contract.ToolReply, err error) (runtime.SessionReply, error) {
 	return runtime.SessionReply{Reply: r}, err
 }
 
@@ -91,7 +91,7 @@ func (b *Children) placeOrder(ctx workflow.Context, c *runtime.SessionCall, args
 }
 
 // resultOf is the result of a session's latest turn.
-func (b *Children) resultOf(id string) runtime.ToolReply {
+func (b *Children) resultOf(id string) contract.ToolReply {
 	k := b.child(id)
 	switch {
 	case k == nil:
@@ -124,7 +124,7 @@ func (c *childSession) problem() string {
 }
 
 // resultOf is a turn's result as the tools give it.
-func resultOf(id string, t *contract.Turn) runtime.ToolReply {
+func resultOf(id string, t *contract.Turn) contract.ToolReply {
 	var out struct {
 		Session string          `json:"session_id"`
 		Text    *string         `json:"result_text"`
@@ -142,7 +142,7 @@ func resultOf(id string, t *contract.Turn) runtime.ToolReply {
 }
 
 // agents lists the agents that may be started.
-func (b *Children) agents(starts []plan.Startable) runtime.ToolReply {
+func (b *Children) agents(starts []plan.Startable) contract.ToolReply {
 	type row struct {
 		Name        string          `json:"name"`
 		Description string          `json:"description"`
@@ -169,7 +169,7 @@ func (b *Children) agents(starts []plan.Startable) runtime.ToolReply {
 }
 
 // listed lists the sessions that this one has started.
-func (b *Children) listed() runtime.ToolReply {
+func (b *Children) listed() contract.ToolReply {
 	type row struct {
 		Session string     `json:"session_id"`
 		Status  string     `json:"status"`
@@ -189,7 +189,7 @@ func (b *Children) listed() runtime.ToolReply {
 }
 
 // destroy ends and forgets all sessions that this one has started.
-func (b *Children) destroy(ctx workflow.Context) runtime.ToolReply {
+func (b *Children) destroy(ctx workflow.Context) contract.ToolReply {
 	n := len(b.list)
 	b.release(ctx)
 	b.ctx, b.end = workflow.WithCancel(b.s.above)
@@ -270,17 +270,17 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 
 // Await waits for what was asked of a session: in mode sync for the turn, else until it has
 // begun, or the prompt is in line.
-func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *runtime.Journal) (runtime.ToolReply, error) {
+func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *runtime.Journal) (contract.ToolReply, error) {
 	k := b.child(o.Session)
 	if k == nil {
 		return errorReply("Session '%s' not found", o.Session), nil
 	}
 	ready := func() bool { return k.settled(o) }
 	if err := workflow.Await(ctx, func() bool { return ready() || b.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
-		return runtime.ToolReply{}, err
+		return contract.ToolReply{}, err
 	}
 	if !ready() {
-		return runtime.ToolReply{}, runtime.ErrYield
+		return contract.ToolReply{}, runtime.ErrYield
 	}
 	b.run.Policy.Moved = true
 	if o.Mode != contract.ModeSync && !k.has(o.ID) && (k.Last != nil || !k.Closed) {
@@ -305,7 +305,7 @@ func (c *childSession) settled(o contract.SessionOrder) bool {
 }
 
 // take is what a tool answers that waited for a turn, or for a session that never began.
-func (b *Children) take(k *childSession, o contract.SessionOrder) runtime.ToolReply {
+func (b *Children) take(k *childSession, o contract.SessionOrder) contract.ToolReply {
 	i := k.taken(o.ID)
 	k.Orders = slices.DeleteFunc(k.Orders, func(other contract.SessionOrder) bool { return other.ID == o.ID })
 	if i < 0 {

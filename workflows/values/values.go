@@ -191,3 +191,11 @@ func TextPart(r *runtime.Run, text string) (contract.Part, error) {
 	ref, err := textMessage(r, text)
 	return contract.Part{Ref: &contract.ContentRef{SHA: ref.SHA}}, err
 }
+
+// YesNo is a bool in words.
+func YesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
