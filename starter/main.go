@@ -9,12 +9,15 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"go.temporal.io/api/serviceerror"
 
@@ -22,6 +25,7 @@ import (
 	"weft/specadapter/source"
 	"weft/starter/dev"
 	"weft/starter/follow"
+	"weft/starter/plaintext"
 	"weft/starter/runs"
 	"weft/starter/usage"
 	"weft/worker/config"
@@ -79,7 +83,7 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 func (a *app) run(ctx context.Context, args []string) int {
 	a.args = args
-	out := &checked{Writer: a.stdout}
+	out := &checked{Writer: a.stdout, terminal: terminal(a.stdout)}
 	a.stdout = out
 	code := a.command(ctx, args)
 	if code == exitOK && out.err != nil {
@@ -89,21 +93,36 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return code
 }
 
-// checked remembers the first error of its writer, and masks the secrets of the settings.
+// checked remembers the first error of its writer, and masks the secrets of the settings. To a terminal it writes no
+// control characters, which texts of models, tools and flows may hold.
 type checked struct {
 	io.Writer
-	err  error
-	mask *mask.Mask
+	err      error
+	mask     *mask.Mask
+	terminal bool
+	// rest is the beginning of a character of which the end is not written yet.
+	rest []byte
 }
 
 func (c *checked) Write(p []byte) (int, error) { return c.to(c.mask.Writer(c.Writer), p) }
 
 func (c *checked) to(w io.Writer, p []byte) (int, error) {
-	n, err := w.Write(p)
-	if err != nil && c.err == nil {
-		c.err = err
+	text := p
+	if c.terminal {
+		text = append(c.rest, p...)
+		end := len(text)
+		for i := max(0, end-utf8.UTFMax); i < end; i++ {
+			if utf8.RuneStart(text[i]) && !utf8.FullRune(text[i:]) {
+				end = i
+			}
+		}
+		text, c.rest = []byte(plaintext.Lines(string(text[:end]))), bytes.Clone(text[end:])
 	}
-	return n, err
+	if _, err := w.Write(text); err != nil {
+		c.err = cmp.Or(c.err, err)
+		return 0, err
+	}
+	return len(p), nil
 }
 
 func (a *app) writeUnmasked(p []byte) error {

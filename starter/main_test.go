@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"testing"
 
@@ -43,5 +44,24 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	const check = `want=$1; shift; "$@"; got=$?; [ $got = 137 ] && got=124; [ "$got" = "$want" ] || { echo "exit code $got, want $want" >&2; exit 1; }`
 	if err := ts.Exec("sh", append(append([]string{"-c", check, "sh", want}, command...), args[1:]...)...); err != nil {
 		ts.Fatalf("%v", err)
+	}
+}
+
+// TestTerminalsGetNoControlCharacters writes a text of a model to a terminal and to a file, whole and byte by byte.
+func TestTerminalsGetNoControlCharacters(t *testing.T) {
+	const said = "a\x1b[2J\x1b]52;c;YQ\a \u009b31m 分析\u202e\r\tb\n"
+	for terminal, want := range map[bool]string{true: "a[2J]52;c;YQ 31m 分析\tb\n", false: said} {
+		for _, step := range []int{1, len(said)} {
+			var out bytes.Buffer
+			c := &checked{Writer: &out, terminal: terminal}
+			for i := 0; i < len(said); i += step {
+				if n, err := c.Write([]byte(said[i : i+step])); n != step || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			if out.String() != want {
+				t.Errorf("a terminal (%v) is written %q, want %q", terminal, out.String(), want)
+			}
+		}
 	}
 }

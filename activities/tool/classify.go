@@ -50,9 +50,12 @@ func classify(at *target, err error) error {
 	}
 	var se *statusError
 	var timeout net.Error
+	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &se):
 		return classifyStatus(at, se)
+	case errors.As(err, &syntax) && !strings.Contains(syntax.Error(), "unexpected end"): // which a cut answer has
+		return at.malformed("its answer is not JSON that can be read: %v", syntax)
 	case errors.Is(err, errSessionUnknown):
 		return at.failure(contract.ClassUnavailable, fmt.Sprintf("the server lost the session twice: %v", errorText(err)), "")
 	case errors.As(err, &timeout) && timeout.Timeout():

@@ -23,6 +23,8 @@ func TestConfirmRules(t *testing.T) {
 		"a tool of the pattern":           {"x", "send_mail", 60, true},
 		"the shortest limit of two":       {"x", "send_money", 10, true},
 		"of no rule":                      {"x", "look", 0, false},
+		"in capital letters":              {"x", "Send_Mail", 60, true},
+		"exempt, but in capital letters":  {"files", "LIST_a", 0, true},
 		"all of a connection":             {"files", "delete", 0, true},
 		"all, names with slashes too":     {"files", "files/delete", 0, true},
 		"all, names that begin with one":  {"files", "/delete/all", 0, true},

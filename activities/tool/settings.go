@@ -353,7 +353,12 @@ func (s Settings) known() string {
 // no limit. A rule with never wins, then the shortest limit.
 func (t *Tools) confirm(connection, name string) (limit plan.Seconds, need bool) {
 	for _, r := range t.settings.Confirm {
-		if !matches(r.Tools, name) || len(r.Connections) > 0 && !matches(r.Connections, connection) {
+		// Models, and servers, may see no difference between Pay and pay: what needs a yes matches both, what needs none one.
+		as := strings.ToLower
+		if r.Never {
+			as = func(s string) string { return s }
+		}
+		if !matches(r.Tools, name, as) || len(r.Connections) > 0 && !matches(r.Connections, connection, as) {
 			continue
 		}
 		if r.Never {
@@ -366,11 +371,12 @@ func (t *Tools) confirm(connection, name string) (limit plan.Seconds, need bool)
 	return limit, need
 }
 
-func matches(patterns []string, s string) bool {
+// matches reports whether one of some patterns matches a name, both as a function makes them.
+func matches(patterns []string, s string, as func(string) string) bool {
 	// A * would stop at a slash: a rule for all tools must match files/delete.
 	plain := strings.NewReplacer("/", "\x00")
 	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, err := path.Match(plain.Replace(p), plain.Replace(s))
+		ok, err := path.Match(plain.Replace(as(p)), plain.Replace(as(s)))
 		return ok && err == nil
 	})
 }
