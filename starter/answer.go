@@ -42,7 +42,7 @@ func (a *app) confirm(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	answer := contract.ConfirmAnswer{Approve: &a.flags.yes, Reason: a.flags.reason, Remember: a.flags.remember, By: a.by()}
+	answer := contract.ConfirmAnswer{Approve: &a.flags.yes, Reason: a.flags.reason, Remember: a.flags.remember, Author: contract.Author{By: a.by()}}
 	if v != nil {
 		if answer.Arguments = v.JSON(); answer.Arguments[0] != '{' {
 			return usage.Errorf("-arguments is %s, want a JSON object such as {\"to\": \"ann\"}", plaintext.Line(string(answer.Arguments), 60))
@@ -56,7 +56,7 @@ func (a *app) toolResult(ctx context.Context, args []string) error {
 		return usage.Errorf("tool-result needs exactly one of -result and -error")
 	}
 	v, err := a.reader().JSON("-result", a.flags.result)
-	answer := contract.ToolResultAnswer{Error: a.flags.toolError, By: a.by()}
+	answer := contract.ToolResultAnswer{Error: a.flags.toolError, Author: contract.Author{By: a.by()}}
 	switch {
 	case err != nil:
 		return err
@@ -73,7 +73,7 @@ func (a *app) retry(ctx context.Context, args []string) error {
 		return usage.Errorf("-reason needs -give-up")
 	}
 	body := func(id string) any {
-		return contract.RetryAnswer{ID: id, GiveUp: a.flags.giveUp, Reason: a.flags.reason, By: a.by()}
+		return contract.RetryAnswer{ID: id, GiveUp: a.flags.giveUp, Reason: a.flags.reason, Author: contract.Author{By: a.by()}}
 	}
 	if len(args) > 1 {
 		return a.reply(ctx, contract.RequestRetry, args, body)
@@ -127,7 +127,7 @@ func (a *app) message(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.send(ctx, r, contract.RequestMessage, id, contract.MessageAnswer{ID: id, Text: text, Node: a.flags.node, Key: a.flags.key, By: a.by()})
+	return a.send(ctx, r, contract.RequestMessage, id, contract.MessageAnswer{ID: id, Text: text, Node: a.flags.node, Key: a.flags.key, Author: contract.Author{By: a.by()}})
 }
 
 func (a *app) question(ctx context.Context, r *runs.Run) (string, error) {

@@ -48,9 +48,9 @@ func TestQuestionsAreAnsweredOnTheTerminal(t *testing.T) {
 			c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, mock.Anything).Return(heldEvents{end})
 			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Requests: []contract.Request{question}}), nil).Once()
 			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Answered: []contract.Answered{
-				{ID: question.ID, Kind: question.Kind, Hash: "h", By: "kim", At: time.Now()}}}), nil)
+				{ID: question.ID, Kind: question.Kind, Hash: "h", Author: contract.Author{By: "kim"}, At: time.Now()}}}), nil)
 			c.On("UpdateWorkflow", mock.Anything, client.UpdateWorkflowOptions{WorkflowID: "root", UpdateName: contract.RequestMessage,
-				Args:         []any{contract.MessageAnswer{ID: question.ID, Text: "May, or June", By: "kim"}},
+				Args:         []any{contract.MessageAnswer{ID: question.ID, Text: "May, or June", Author: contract.Author{By: "kim"}}},
 				WaitForStage: client.WorkflowUpdateStageCompleted}).Run(func(mock.Arguments) { close(end) }).Return(accepted{}, nil).Once()
 			c.On("GetWorkflow", mock.Anything, "root", "r").Return(fakeRun{result: contract.RunResult{ResultText: &text}})
 			var stdout strings.Builder

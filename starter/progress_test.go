@@ -119,7 +119,7 @@ func TestOutcomes(t *testing.T) {
 		"data":            {run: fakeRun{result: contract.RunResult{ResultData: json.RawMessage(`{"a":1}`)}}, wantStdout: "{\"a\":1}\n"},
 		"as JSON":         {run: fakeRun{result: contract.RunResult{Status: "completed", ResultText: &text, FlowHash: "h"}}, output: "json", wantStdout: "{\n  \"status\": \"completed\",\n  \"result_text\": \"# Title\",\n  \"exit_outputs\": null,\n  \"usage\": {\n    \"calls\": 0,\n    \"input_tokens\": 0,\n    \"output_tokens\": 0\n  },\n  \"flow_hash\": \"h\"\n}\n"},
 		"scripted answer": {run: fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}}, wantStdout: "# Title\n", wantStderr: "the result below comes from scripted answers, not from a model\n"},
-		"messages that nobody read": {run: fakeRun{result: contract.RunResult{ResultText: &text, UnreadMessages: []contract.Inbound{{Seq: 1, Text: "Leave May\nout.", Node: "n", By: "kim"}}}},
+		"messages that nobody read": {run: fakeRun{result: contract.RunResult{ResultText: &text, UnreadMessages: []contract.Inbound{{Seq: 1, Text: "Leave May\nout.", Node: "n", Author: contract.Author{By: "kim"}}}}},
 			wantStdout: "# Title\n", wantStderr: "unread: no model call has had the message \"Leave May out.\" to n by kim\n"},
 		"a failure": {run: fakeRun{err: failure}, code: exitFailed, wantStderr: `starter: run root failed: no_exit_node_reached
   where:  node "pick", step 2, x.json:7

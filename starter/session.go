@@ -152,7 +152,7 @@ func (f *follower) answer(ctx context.Context, line string) {
 	if oldest == nil || line == "" {
 		return
 	}
-	_, err := f.run.Update(ctx, contract.RequestMessage, contract.MessageAnswer{ID: oldest.ID, Text: line, By: f.app.by()})
+	_, err := f.run.Update(ctx, contract.RequestMessage, contract.MessageAnswer{ID: oldest.ID, Text: line, Author: contract.Author{By: f.app.by()}})
 	if err != nil && ctx.Err() == nil {
 		f.Notify(progress.Notice{Event: progress.EventNote}, "the answer was rejected: %s", plaintext.Line(contract.FailureOf(err).Error(), 500))
 	}

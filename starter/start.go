@@ -77,7 +77,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 }
 
 func (a *app) launch(ctx context.Context, c *runs.Connection, o client.StartWorkflowOptions, in *contract.RunInput) (*runs.Run, error) {
-	run, err := c.Start(ctx, o, in)
+	run, err := c.Start(ctx, o, in.Flow.Plan, in)
 	switch {
 	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
 		return nil, usage.Errorf("a run with the id %q is already open; follow it with: %sfollow %s, or choose another -id", o.ID, a.self(), plaintext.ShellQuote(o.ID))

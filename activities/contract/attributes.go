@@ -34,6 +34,9 @@ const (
 const (
 	MemoFlow    = "flow"
 	MemoHash    = "flow_hash"
+	// MemoPrincipal and MemoTenant are of who started the run.
+	MemoPrincipal = "principal"
+	MemoTenant    = "tenant"
 	MemoSession = "session"
 )
 

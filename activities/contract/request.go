@@ -108,8 +108,14 @@ type MessageAnswer struct {
 	// Key is the sender's own name for a message without an id: the same key is the same
 	// message.
 	Key string `json:"key,omitempty"`
-	// By is who sent it, as claimed.
-	By string `json:"by,omitempty"`
+	Author
+}
+
+// Author is who sent an answer: By, as claimed where no HTTP server has set it. OnBehalfOf is for whom, as claimed to the
+// HTTP server.
+type Author struct {
+	By         string `json:"by,omitempty"`
+	OnBehalfOf string `json:"on_behalf_of,omitempty"`
 }
 
 // ToolResultAnswer is the result of a tool that a client ran, or its error.
@@ -119,7 +125,7 @@ type ToolResultAnswer struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	// Error goes to the model as the tool's error.
 	Error string `json:"error,omitempty"`
-	By    string `json:"by,omitempty"`
+	Author
 }
 
 // ConfirmAnswer reports whether a tool may be called.
@@ -132,8 +138,8 @@ type ConfirmAnswer struct {
 	// schema.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Remember makes the answer hold for every later call of the same tool in this run.
-	Remember bool   `json:"remember,omitempty"`
-	By       string `json:"by,omitempty"`
+	Remember bool `json:"remember,omitempty"`
+	Author
 }
 
 // RetryAnswer means that an operator has fixed the problem of a request.
@@ -142,7 +148,7 @@ type RetryAnswer struct {
 	// GiveUp fails the node instead of trying again.
 	GiveUp bool   `json:"give_up,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	By     string `json:"by,omitempty"`
+	Author
 }
 
 // Receipt is what an answer's Update returns.
@@ -170,7 +176,7 @@ type Inbound struct {
 	Seq  int    `json:"seq"`
 	Text string `json:"text"`
 	Node string `json:"node,omitempty"`
-	By   string `json:"by,omitempty"`
+	Author
 }
 
 // Answered is a request that has its answer. The last thousand are kept, so that a repeated
@@ -179,9 +185,9 @@ type Answered struct {
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
 	// Hash is that of the answer.
-	Hash string    `json:"hash"`
-	By   string    `json:"by,omitempty"`
-	At   time.Time `json:"at"`
+	Hash string `json:"hash"`
+	Author
+	At time.Time `json:"at"`
 	// Run is the id of the run that it was given to, Reopened that of the request.
 	Run      string `json:"run_id,omitempty"`
 	Reopened int    `json:"reopened,omitempty"`
@@ -197,7 +203,7 @@ type Remembered struct {
 	Name       string `json:"name"`
 	Approve    bool   `json:"approve"`
 	Reason     string `json:"reason,omitempty"`
-	By         string `json:"by,omitempty"`
+	Author
 }
 
 // ConfirmRule means that calls of a tool need a person's yes.

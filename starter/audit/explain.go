@@ -81,12 +81,12 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 		return
 	}
 	var body struct {
+		contract.Author
 		ID  string `json:"id"`
-		By  string `json:"by"`
 		Key string `json:"key"`
 	}
 	_ = json.Unmarshal(raw, &body) // a signal may be anything; what is no object has no id
-	x.By, x.Run, x.Answer, x.Hash, x.Status = body.By, l.run, raw, contract.SHA(compact(raw)), Pending
+	x.By, x.OnBehalfOf, x.Run, x.Answer, x.Hash, x.Status = body.By, body.OnBehalfOf, l.run, raw, contract.SHA(compact(raw)), Pending
 	if x.Via == "signal" {
 		x.Status = Unconfirmed
 	}

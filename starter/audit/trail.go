@@ -85,9 +85,11 @@ type Answer struct {
 	// signal: it leaves no word of what became of it.
 	Status string `json:"status"`
 	// By is who sent it, as claimed; Identity is the client's that sent it, as Temporal recorded it.
-	By       string    `json:"by,omitempty"`
-	Identity string    `json:"identity"`
-	Time     time.Time `json:"time"`
+	By string `json:"by,omitempty"`
+	// OnBehalfOf is for whom, as claimed to the HTTP server.
+	OnBehalfOf string    `json:"on_behalf_of,omitempty"`
+	Identity   string    `json:"identity"`
+	Time       time.Time `json:"time"`
 	// Via is update or signal; Event is the event of Run that has it.
 	Via   string `json:"via"`
 	Run   string `json:"run"`
@@ -143,7 +145,7 @@ func requestText(b *strings.Builder, r *Request) {
 	}
 	for i := range r.Answers {
 		x := &r.Answers[i]
-		by := cmp.Or(plaintext.Line(x.By, 200), "-")
+		by := cmp.Or(plaintext.Line(x.By, 200), "-") + plaintext.If(x.OnBehalfOf != "", " on behalf of %s", plaintext.Line(x.OnBehalfOf, 200))
 		line("answer", "%s by %s (%s, %s): %s", stamp(&x.Time), by, plaintext.Line(x.Identity, 200), x.Via, x.Status)
 		line("", "%s", plaintext.Line(string(withoutMetadata(x.Answer)), 4000))
 		line("", "hash %s", x.Hash)

@@ -29,7 +29,7 @@ func TestFollowerTellsOfRequests(t *testing.T) {
 	f.news(&contract.Status{Requests: open[3:], Answered: []contract.Answered{
 		{ID: "old", Kind: contract.RequestConfirm, At: begin},
 		{ID: open[0].ID, Kind: open[0].Kind, At: late},
-		{ID: open[1].ID, Kind: open[1].Kind, At: begin.Add(90 * time.Second), Hash: "h", By: "kim"},
+		{ID: open[1].ID, Kind: open[1].Kind, At: begin.Add(90 * time.Second), Hash: "h", Author: contract.Author{By: "kim"}},
 		{ID: open[2].ID, Kind: open[2].Kind, At: begin.Add(91 * time.Second), Hash: "h"},
 	}})
 	want := `    0.0s                            confirm old: needs no new answer

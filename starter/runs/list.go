@@ -35,12 +35,22 @@ type Summary struct {
 	// Queue is its task queue, Session the name that an HTTP client gave it.
 	Queue   string `json:"-"`
 	Session string `json:"-"`
+	// Owner is who started it, as far as its client said so.
+	Owner contract.Principal `json:"-"`
+}
+
+// OwnerOf is who starts a run.
+func OwnerOf(in *contract.RunInput) contract.Principal {
+	if in.Principal == nil {
+		return contract.Principal{}
+	}
+	return *in.Principal
 }
 
 // SummaryOf reads what Temporal knows of a run.
 func SummaryOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) Summary {
 	s := Summary{ID: info.GetExecution().GetWorkflowId(), Status: history.StatusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), Queue: info.GetTaskQueue(),
-		Session: Memo(info, MemoSession)}
+		Session: Memo(info, MemoSession), Owner: contract.Principal{Name: Memo(info, contract.MemoPrincipal), Tenant: Memo(info, contract.MemoTenant)}}
 	attribute := func(name string) string { return history.Text(info.GetSearchAttributes().GetIndexedFields()[name]) }
 	if s.Flow = attribute(contract.AttributeFlow); s.Flow == "" {
 		s.Flow = Memo(info, contract.MemoFlow)
@@ -96,6 +106,8 @@ type Filter struct {
 	Closed bool
 	// Limit 0 is all.
 	Limit int
+	// Owned, if set, reports whether a run of somebody is one of those asked for.
+	Owned func(contract.Principal) bool
 }
 
 func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
@@ -129,7 +141,7 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 
 // matches reports whether a run is one of those asked for: not all is known to Temporal's query.
 func (f *Filter) matches(s *Summary) bool {
-	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status)
+	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status) && (f.Owned == nil || f.Owned(s.Owner))
 }
 
 const pageSize = 200

@@ -17,6 +17,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/plaintext"
 	"weft/starter/usage"
+	"weft/workflows/plan"
 )
 
 const (
@@ -49,9 +50,10 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Start starts a run under an id that no open run has, with memo, descriptions, and those search attributes that the namespace has.
-func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, in *contract.RunInput) (*Run, error) {
-	values, err := describe(&o, in)
+// Start starts a run of a flow under an id that no open run has, with memo, descriptions, and those search attributes that the
+// namespace has. The input names the flow, or brings it.
+func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunInput) (*Run, error) {
+	values, err := describe(&o, flow, in)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, i
 // ScheduleAction returns the action of a schedule that starts runs as [Connection.Start] does.
 func (c *Connection) ScheduleAction(ctx context.Context, name, queue string, in *contract.RunInput) (*client.ScheduleWorkflowAction, error) {
 	o := client.StartWorkflowOptions{ID: name, TaskQueue: queue}
-	values, err := describe(&o, in)
+	values, err := describe(&o, in.Flow.Plan, in)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +94,7 @@ func (c *Connection) ScheduleAction(ctx context.Context, name, queue string, in 
 		Memo: o.Memo, TypedSearchAttributes: o.TypedSearchAttributes, StaticSummary: o.StaticSummary, StaticDetails: o.StaticDetails}, nil
 }
 
-func describe(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string]string, error) {
-	flow := in.Flow.Plan
+func describe(o *client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunInput) (map[string]string, error) {
 	hash, err := flow.Hash()
 	if err != nil {
 		return nil, usage.Errorf("%v", err)
@@ -101,6 +102,9 @@ func describe(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string
 	memo := map[string]any{contract.MemoFlow: contract.Keyword(flow.Name), contract.MemoHash: hash}
 	if in.Session {
 		memo[contract.MemoSession] = true
+	}
+	if owner := OwnerOf(in); owner.Name != "" {
+		memo[contract.MemoPrincipal], memo[contract.MemoTenant] = owner.Name, owner.Tenant
 	}
 	maps.Copy(memo, o.Memo)
 	o.Memo = memo

@@ -71,7 +71,7 @@ func TestStart(t *testing.T) {
 					run.On("GetRunID").Return("one")
 					return run, tc.err
 				})
-			_, err := (&Connection{Temporal: &config.Temporal{Client: c, Namespace: "n"}}).Start(t.Context(), client.StartWorkflowOptions{}, &contract.RunInput{Flow: contract.FlowRef{Plan: flow}})
+			_, err := (&Connection{Temporal: &config.Temporal{Client: c, Namespace: "n"}}).Start(t.Context(), client.StartWorkflowOptions{}, flow, &contract.RunInput{Flow: contract.FlowRef{Plan: flow}})
 			if !errors.Is(err, tc.err) {
 				t.Errorf("error is %v, want %v", err, tc.err)
 			}

@@ -45,7 +45,8 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 	by := callerOf(r)
 	switch kind {
 	case contract.RequestMessage:
-		a := decoded(o, &contract.MessageAnswer{By: by})
+		a := decoded(o, &contract.MessageAnswer{Author: contract.Author{By: by}})
+		answered(by, &a.Author)
 		if o.get("text", source.String) == nil && len(o.problems) == 0 {
 			o.addProblem(o.Pos, "the body has no text")
 		}
@@ -56,17 +57,21 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 	case contract.RequestConfirm:
 		return readConfirm(o, by), o.problem()
 	case contract.RequestToolResult:
-		a := decoded(o, &contract.ToolResultAnswer{By: by})
+		a := decoded(o, &contract.ToolResultAnswer{Author: contract.Author{By: by}})
+		answered(by, &a.Author)
 		if (len(a.Result) == 0) == (a.Error == "") && len(o.problems) == 0 {
 			o.addProblem(o.Pos, "the body wants exactly one of result and error")
 		}
 		return a, o.problem()
 	}
-	return decoded(o, &contract.RetryAnswer{By: by}), o.problem()
+	a := decoded(o, &contract.RetryAnswer{Author: contract.Author{By: by}})
+	answered(by, &a.Author)
+	return a, o.problem()
 }
 
 func readConfirm(o *object, by string) *contract.ConfirmAnswer {
-	a := decoded(o, &contract.ConfirmAnswer{By: by})
+	a := decoded(o, &contract.ConfirmAnswer{Author: contract.Author{By: by}})
+	answered(by, &a.Author)
 	if a.Approve == nil && len(o.problems) == 0 {
 		o.addProblem(o.Pos, "the body has no approve; write \"approve\": true or false")
 	}

@@ -84,7 +84,7 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 	}
 	s.Input = in
 	in.Session = in.Flow.Plan.LoneAgent() != nil
-	return s.accept(ctx, newRunID(), called)
+	return srv.accept(ctx, s, contract.FlowRef{Name: o.text("agent_name"), Dialect: blueprint.Name, Profile: srv.Settings.Profile}, newRunID(), called)
 }
 
 func (o *object) parameters() *source.Value {
@@ -168,7 +168,10 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 	for _, c := range in.ComponentIDs {
 		reading.ComponentIDs = append(reading.ComponentIDs, source.ComponentID(c))
 	}
-	files := in.Flow.Files
+	files, named := in.Flow.Files, contract.FlowRef{Dialect: in.Flow.Dialect, Profile: in.Flow.Profile}
+	if in.Flow.Text == "" {
+		named.Name = in.Flow.Name
+	}
 	if err := srv.plan(in, doc, reading); err != nil {
 		return err
 	}
@@ -177,7 +180,7 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 	}
 	in.Components, in.ComponentIDs = nil, nil
 	s.Input = in
-	return s.accept(ctx, srv.NewID(in.Flow.Plan.Name), in.Flow.Plan.Name)
+	return srv.accept(ctx, s, named, srv.NewID(in.Flow.Plan.Name), in.Flow.Plan.Name)
 }
 
 func without(v *source.Value, keys ...string) *source.Value {
@@ -268,9 +271,23 @@ func invalidDocument(kind Kind, remedy string, diags []source.Diagnostic) *Probl
 	return p
 }
 
-// accept checks what the run is given, which errors name as called, and gives it an id unless it has one.
-func (s *Start) accept(ctx context.Context, id, called string) error {
+// accept checks what the run is given, which errors name as called, and gives it an id unless it has one. Named is the flow
+// of the folder, without a name where the client brought its own.
+func (srv *Server) accept(ctx context.Context, s *Start, named contract.FlowRef, id, called string) error {
 	s.ID = cmp.Or(s.ID, id)
+	caller := callerIn(ctx)
+	if caller != nil {
+		s.Input.Principal = &contract.Principal{Name: caller.Name, Tenant: caller.Tenant}
+	}
+	if err := mayStart(caller, named.Name); err != nil {
+		return err
+	}
+	if srv.Flows.Accept == config.AcceptNamed {
+		if named.Name == "" {
+			return NewProblem(Forbidden, "start a flow by its name; to allow it set in weft.yaml: flows: {accept: any}", "only flows of the folder can be started (flows.accept: named)")
+		}
+		s.Named = named
+	}
 	if err := checkInputs(ctx, s, called); err != nil {
 		return err
 	}

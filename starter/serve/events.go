@@ -82,6 +82,11 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 	if err := srv.Runs.CheckEvent(after); err != nil {
 		return nil, err
 	}
+	ended, err := srv.limits.stream(callerIn(r.Context()))
+	if err != nil {
+		return nil, err
+	}
+	defer ended()
 	select {
 	case srv.streams <- struct{}{}:
 		defer func() { <-srv.streams }()

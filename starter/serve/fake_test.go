@@ -27,6 +27,9 @@ import (
 
 var noon = time.Date(2026, 1, 18, 10, 30, 0, 0, time.UTC)
 
+// usual are the scopes of a token for which nothing is configured.
+var usual = []string{config.ScopeStart, config.ScopeRead, config.ScopeAnswer, config.ScopeCancel}
+
 // fakeRuns are runs that nobody runs: the test says how far they are.
 type fakeRuns struct {
 	mu       sync.Mutex
@@ -82,7 +85,7 @@ func (f *fakeRuns) Start(_ context.Context, s *Start) (*Run, bool, error) {
 	if run := f.byID[s.ID]; run != nil {
 		return run, true, nil
 	}
-	run := &Run{ID: s.ID, Session: s.Session, Hash: s.Hash, Flow: s.Input.Flow.Plan.Name, Status: "running", Started: noon}
+	run := &Run{ID: s.ID, Session: s.Session, Hash: s.Hash, Flow: s.Input.Flow.Plan.Name, Status: "running", Started: noon, Owner: runs.OwnerOf(s.Input)}
 	f.byID[s.ID], f.inputs[s.ID] = run, s.Input
 	return run, false, f.err
 }

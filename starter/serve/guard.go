@@ -118,33 +118,26 @@ func local(host string) bool {
 	return config.Loopback(host)
 }
 
-type callerKey struct{}
-
-func callerOf(r *http.Request) string {
-	name, _ := r.Context().Value(callerKey{}).(string)
-	return name
-}
-
-func (srv *Server) caller(r *http.Request) (string, *Problem) {
+func (srv *Server) caller(r *http.Request) (*config.Token, *Problem) {
 	if len(srv.Tokens) == 0 {
-		return "", nil
+		return nil, nil
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	name, found := "", 0
+	var found *config.Token
 	sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
-	for _, t := range srv.Tokens {
-		own := sha256.Sum256([]byte(t.Value))
+	for i := range srv.Tokens {
+		own := sha256.Sum256([]byte(srv.Tokens[i].Value))
 		if subtle.ConstantTimeCompare(sum[:], own[:]) == 1 {
-			name, found = t.Name, 1
+			found = &srv.Tokens[i]
 		}
 	}
-	if found == 1 && strings.EqualFold(scheme, "Bearer") {
-		return name, nil
+	if found != nil && strings.EqualFold(scheme, "Bearer") {
+		return found, nil
 	}
 	if given == "" {
-		return "", NewProblem(Unauthorized, "send Authorization: Bearer TOKEN", "missing token").with("WWW-Authenticate", "Bearer")
+		return nil, NewProblem(Unauthorized, "send Authorization: Bearer TOKEN", "missing token").with("WWW-Authenticate", "Bearer")
 	}
-	return "", NewProblem(Unauthorized, "ask the operator for a token", "invalid token").with("WWW-Authenticate", `Bearer error="invalid_token"`)
+	return nil, NewProblem(Unauthorized, "ask the operator for a token", "invalid token").with("WWW-Authenticate", `Bearer error="invalid_token"`)
 }
 
 type masker struct {

@@ -83,7 +83,8 @@ func TestLists(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim"}} })
+	b := newBench(t, func(o *Options) { o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual}} })
+	b.runs.add("r").Owner.Name = "kim"
 	b.runs.add("r/a#1")
 	kim, at := "Authorization: Bearer kimkimkimkimkimkim", "/runs/r%2Fa%231/"
 	yes := true
@@ -92,11 +93,11 @@ func TestAnswers(t *testing.T) {
 		headers    []string
 		want       any
 	}{
-		{"message", `{"text": "May"}`, []string{"Idempotency-Key: k"}, &contract.MessageAnswer{Text: "May", Key: "k", By: "kim"}},
-		{"message", `{"text": "May", "id": "q", "by": "ann"}`, nil, &contract.MessageAnswer{Text: "May", ID: "q", By: "ann"}},
-		{"confirm", `{"id": "q", "approve": true, "arguments": {"to": "bob"}}`, nil, &contract.ConfirmAnswer{ID: "q", Approve: &yes, Arguments: json.RawMessage(`{"to":"bob"}`), By: "kim"}},
-		{"tool_result", `{"id": "q", "result": {"n": 1}}`, nil, &contract.ToolResultAnswer{ID: "q", Result: json.RawMessage(`{"n":1}`), By: "kim"}},
-		{"retry", `{"id": "q", "give_up": true}`, nil, &contract.RetryAnswer{ID: "q", GiveUp: true, By: "kim"}},
+		{"message", `{"text": "May"}`, []string{"Idempotency-Key: k"}, &contract.MessageAnswer{Text: "May", Key: "k", Author: contract.Author{By: "kim"}}},
+		{"message", `{"text": "May", "id": "q", "by": "ann"}`, nil, &contract.MessageAnswer{Text: "May", ID: "q", Author: contract.Author{By: "kim", OnBehalfOf: "ann"}}},
+		{"confirm", `{"id": "q", "approve": true, "arguments": {"to": "bob"}}`, nil, &contract.ConfirmAnswer{ID: "q", Approve: &yes, Arguments: json.RawMessage(`{"to":"bob"}`), Author: contract.Author{By: "kim"}}},
+		{"tool_result", `{"id": "q", "result": {"n": 1}}`, nil, &contract.ToolResultAnswer{ID: "q", Result: json.RawMessage(`{"n":1}`), Author: contract.Author{By: "kim"}}},
+		{"retry", `{"id": "q", "give_up": true}`, nil, &contract.RetryAnswer{ID: "q", GiveUp: true, Author: contract.Author{By: "kim"}}},
 	} {
 		b.runs.answers = nil
 		b.call("POST", at+tc.kind, tc.body, append(tc.headers, kim)...).is(200, `"status":"accepted"`)

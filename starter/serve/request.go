@@ -254,6 +254,7 @@ var (
 	Defect          = Kind{"defect", http.StatusInternalServerError, "Internal error"}
 	NoWorker        = Kind{"no-worker", http.StatusServiceUnavailable, "No worker answers"}
 	NoTemporal      = Kind{"no-temporal", http.StatusServiceUnavailable, "Temporal unavailable"}
+	TooMany         = Kind{"too-many", http.StatusTooManyRequests, "Too many requests of this client"}
 	Busy            = Kind{"busy", http.StatusServiceUnavailable, "Too many requests"}
 )
 

@@ -25,6 +25,8 @@ import (
 	"weft/starter/runs"
 	"weft/starter/transcript"
 	"weft/worker/config"
+
+	"golang.org/x/time/rate"
 )
 
 // Options are those of a server.
@@ -50,6 +52,7 @@ type Server struct {
 	Options
 	handler http.Handler
 	times   times
+	limits  limits
 	// streams has an entry for each stream of events that is open.
 	streams chan struct{}
 	// closing is closed when the server begins to close: what waits for something ends then.
@@ -58,7 +61,8 @@ type Server struct {
 
 // New returns a server.
 func New(o Options) *Server {
-	d := &Server{Options: o, times: defaultTimes, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
+	o.Runs = owned{o.Runs}
+	d := &Server{Options: o, times: defaultTimes, limits: limits{starts: map[string]*rate.Limiter{}, streams: map[string]int{}}, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		mux.HandleFunc(r.method+" "+r.path, d.handle(r))
@@ -121,7 +125,10 @@ func (srv *Server) handle(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		extend(w, srv.times.send)
 		var answer any
-		err := checkQuery(r, rt.params)
+		err := needs(callerIn(r.Context()), rt.scope)
+		if err == nil {
+			err = checkQuery(r, rt.params)
+		}
 		if err == nil {
 			answer, err = rt.run(srv, w, r)
 		}
@@ -153,38 +160,39 @@ func extend(w http.ResponseWriter, more time.Duration) {
 // handler returns what is answered with status 200, nil where it has answered itself, or why it cannot.
 type handler func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error)
 
-// route is a row of the table of addresses. params are the names of its query parameters.
+// route is a row of the table of addresses. Scope is what a token needs for it, params are the names of its query
+// parameters.
 type route struct {
-	method, path string
-	params       []string
-	run          handler
+	method, path, scope string
+	params              []string
+	run                 handler
 }
 
 var routes = []route{
-	{"GET", "/openapi.json", nil, (*Server).describe},
-	{"GET", "/health", nil, (*Server).health},
-	{"POST", "/runs", nil, (*Server).start},
-	{"GET", "/runs", []string{"limit", "page_token", "status", "flow"}, (*Server).listRuns},
-	{"GET", "/runs/{id}", []string{"wait"}, (*Server).getRun},
-	{"GET", "/runs/{id}/result", nil, ofRun((*Server).getResult)},
-	{"GET", "/runs/{id}/status", nil, ofRun((*Server).getStatus)},
-	{"GET", "/runs/{id}/state", nil, ofRun((*Server).getState)},
-	{"GET", "/runs/{id}/transcript", []string{"thread", "limit", "page_token"}, ofRun((*Server).getTranscript)},
-	{"GET", "/runs/{id}/events", nil, (*Server).getEvents},
-	{"GET", "/runs/{id}/requests", []string{"limit", "page_token"}, ofRun((*Server).getRequests)},
-	{"POST", "/runs/{id}/message", nil, answer(contract.RequestMessage)},
-	{"POST", "/runs/{id}/confirm", nil, answer(contract.RequestConfirm)},
-	{"POST", "/runs/{id}/tool_result", nil, answer(contract.RequestToolResult)},
-	{"POST", "/runs/{id}/retry", nil, answer(contract.RequestRetry)},
-	{"POST", "/runs/{id}/cancel", nil, ofRun((*Server).cancel)},
-	{"GET", "/sessions/{id}/status", nil, (*Server).getSessionStatus},
-	{"GET", "/sessions/{id}/result", nil, (*Server).getSessionResult},
-	{"POST", "/sessions/{id}/stop", nil, (*Server).stopSession},
-	{"GET", "/agents", []string{"limit", "page_token"}, (*Server).listAgents},
-	{"POST", "/agents", nil, edit((*Server).createAgent)},
-	{"GET", "/agents/{name}", nil, (*Server).getAgent},
-	{"PUT", "/agents/{name}", nil, edit((*Server).replaceAgent)},
-	{"DELETE", "/agents/{name}", nil, edit((*Server).deleteAgent)},
+	{"GET", "/openapi.json", "", nil, (*Server).describe},
+	{"GET", "/health", "", nil, (*Server).health},
+	{"POST", "/runs", config.ScopeStart, nil, (*Server).start},
+	{"GET", "/runs", config.ScopeRead, []string{"limit", "page_token", "status", "flow"}, (*Server).listRuns},
+	{"GET", "/runs/{id}", config.ScopeRead, []string{"wait"}, (*Server).getRun},
+	{"GET", "/runs/{id}/result", config.ScopeRead, nil, ofRun((*Server).getResult)},
+	{"GET", "/runs/{id}/status", config.ScopeRead, nil, ofRun((*Server).getStatus)},
+	{"GET", "/runs/{id}/state", config.ScopeRead, nil, ofRun((*Server).getState)},
+	{"GET", "/runs/{id}/transcript", config.ScopeRead, []string{"thread", "limit", "page_token"}, ofRun((*Server).getTranscript)},
+	{"GET", "/runs/{id}/events", config.ScopeRead, nil, (*Server).getEvents},
+	{"GET", "/runs/{id}/requests", config.ScopeRead, []string{"limit", "page_token"}, ofRun((*Server).getRequests)},
+	{"POST", "/runs/{id}/message", config.ScopeAnswer, nil, answer(contract.RequestMessage)},
+	{"POST", "/runs/{id}/confirm", config.ScopeAnswer, nil, answer(contract.RequestConfirm)},
+	{"POST", "/runs/{id}/tool_result", config.ScopeAnswer, nil, answer(contract.RequestToolResult)},
+	{"POST", "/runs/{id}/retry", config.ScopeAnswer, nil, answer(contract.RequestRetry)},
+	{"POST", "/runs/{id}/cancel", config.ScopeCancel, nil, ofRun((*Server).cancel)},
+	{"GET", "/sessions/{id}/status", config.ScopeRead, nil, (*Server).getSessionStatus},
+	{"GET", "/sessions/{id}/result", config.ScopeRead, nil, (*Server).getSessionResult},
+	{"POST", "/sessions/{id}/stop", config.ScopeCancel, nil, (*Server).stopSession},
+	{"GET", "/agents", config.ScopeRead, []string{"limit", "page_token"}, (*Server).listAgents},
+	{"POST", "/agents", config.ScopeAdminister, nil, edit((*Server).createAgent)},
+	{"GET", "/agents/{name}", config.ScopeRead, nil, (*Server).getAgent},
+	{"PUT", "/agents/{name}", config.ScopeAdminister, nil, edit((*Server).replaceAgent)},
+	{"DELETE", "/agents/{name}", config.ScopeAdminister, nil, edit((*Server).deleteAgent)},
 }
 
 func ofRun(do func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run) (any, error)) handler {
@@ -256,6 +264,8 @@ type Start struct {
 	// Caller is the name of the token with which the start came, or "".
 	Caller string
 	Input  *contract.RunInput
+	// Named, if it has a name, is sent in place of the input's plan: the workers run the flows of their folder alone.
+	Named contract.FlowRef
 }
 
 // Run is what is known of a run without asking it.
@@ -267,6 +277,8 @@ type Run struct {
 	Status        string
 	Session, Hash string
 	Started       time.Time
+	// Owner is who started it; empty where it was not started here.
+	Owner contract.Principal
 	// Closed is nil for a run that is open.
 	Closed *time.Time
 	// Kept says that the run is a turn of a session. Closed is the turn's end then.

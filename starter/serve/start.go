@@ -58,6 +58,9 @@ func (srv *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := readStart(r.Context(), o, s); err != nil {
 		return nil, err
 	}
+	if err := srv.limits.start(callerIn(r.Context())); err != nil {
+		return nil, err
+	}
 	run, existed, err := srv.Runs.Start(r.Context(), s)
 	switch {
 	case err != nil:
@@ -142,6 +145,8 @@ func checkNames(key string, s *Start, o *object) error {
 	switch {
 	case strings.Contains(s.ID, ofTurn):
 		return NewProblem(BadRequest, "use another one", "id is %s, but with %s the id of a session's later turn is written", source.Quote(s.ID), ofTurn)
+	case contract.CheckRunID(s.ID) != nil:
+		return NewProblem(BadRequest, "use another one", "%v", contract.CheckRunID(s.ID))
 	case slices.Contains(inPaths, s.ID), slices.Contains(inPaths, s.Session):
 		return NewProblem(BadRequest, "use another one", `an id or a session_id of "." or ".." cannot be part of a URL`)
 	case s.ID != "" && key != "":

@@ -104,6 +104,7 @@ type Config struct {
 	Confirm     map[string]ConfirmRule `mapstructure:"confirm"`
 	Contexts    map[string]ContextRule `mapstructure:"contexts"`
 	Policies    map[string]Policy      `mapstructure:"policies"`
+	Principals  map[string]Principal   `mapstructure:"principals"`
 	Tools       map[string]string      `mapstructure:"tools" kind:"connection" doc:"connection that has the tool NAME, if the flow names none"`
 
 	env      Env

@@ -13,7 +13,8 @@ func TestTokens(t *testing.T) {
 	if err := os.WriteFile(file, []byte("kim:kimkimkimkimkimkim\r\nann: annannannannannann=\n\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kim, ann := Token{"kim", "kimkimkimkimkimkim"}, Token{"ann", "annannannannannann="}
+	usual := []string{ScopeStart, ScopeRead, ScopeAnswer, ScopeCancel}
+	kim, ann := Token{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual, Starts: 600, Streams: 50}, Token{Name: "ann", Value: "annannannannannann=", Scopes: usual, Starts: 600, Streams: 50}
 	tests := map[string]struct {
 		file string
 		env  fakeEnv

@@ -125,7 +125,7 @@ func (d *Inbox) answer(ctx workflow.Context, kind string, raw json.RawMessage, u
 		if c := a.reply.Confirm; c != nil && c.Remember {
 			d.remember(&req, c)
 		}
-		d.settle(ctx, i, a.reply, a.hash, a.by)
+		d.settle(ctx, i, a.reply, a.hash, a.author)
 	}
 	return &contract.Receipt{ID: a.id, Status: "accepted"}, nil
 }
@@ -167,7 +167,7 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 			}
 			return &contract.Receipt{ID: id, Status: "accepted"}, nil
 		}
-		d.record(ctx, contract.Answered{ID: id, Kind: contract.RequestMessage, Hash: a.hash, By: a.by})
+		d.record(ctx, contract.Answered{ID: id, Kind: contract.RequestMessage, Hash: a.hash, Author: a.author})
 	}
 	update := a.update
 	if m.Key != "" {
@@ -183,13 +183,13 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 	for i := range d.Requests {
 		if q := &d.Requests[i]; q.Kind == contract.RequestMessage && (m.Node == "" || m.Node == q.Node) {
 			id = q.ID
-			d.settle(ctx, i, contract.Reply{ID: q.ID, Message: m}, a.hash, a.by)
+			d.settle(ctx, i, contract.Reply{ID: q.ID, Message: m}, a.hash, a.author)
 			return &contract.Receipt{ID: id, Status: "accepted"}, nil
 		}
 	}
 	d.seq++
 	seq := d.seq
-	d.UnreadMessages = append(d.UnreadMessages, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, By: m.By})
+	d.UnreadMessages = append(d.UnreadMessages, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, Author: m.Author})
 	d.assign(ctx)
 	d.host.Changed(ctx)
 	ready := func() bool {
@@ -214,7 +214,8 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 
 // sent is an answer as it was sent.
 type sent struct {
-	id, hash, by string
+	id, hash string
+	author   contract.Author
 	reply        contract.Reply
 	message      *contract.MessageAnswer
 	check        contract.ValidateAnswerInput
@@ -231,7 +232,7 @@ func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
 	case err != nil:
 	case a.id == "" && kind != contract.RequestMessage:
 		err = errors.New("id is missing")
-	case plan.Depth(raw) > runtime.MaxDepth || len(a.by) > runtime.MaxName || a.message != nil && len(a.message.Key) > runtime.MaxName:
+	case plan.Depth(raw) > runtime.MaxDepth || len(a.author.By)+len(a.author.OnBehalfOf) > runtime.MaxName || a.message != nil && len(a.message.Key) > runtime.MaxName:
 		err = fmt.Errorf("it nests more than %d deep, or by or key is longer than %d bytes", runtime.MaxDepth, runtime.MaxName)
 	}
 	if err != nil {
@@ -248,7 +249,7 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 	case contract.RequestMessage:
 		var m contract.MessageAnswer
 		err := runtime.Strictly(raw, &m)
-		a.id, a.by, a.message, a.reply.Message = m.ID, m.By, &m, &m
+		a.id, a.author, a.message, a.reply.Message = m.ID, m.Author, &m, &m
 		if err == nil && m.Text == "" {
 			err = errors.New("text is empty")
 		}
@@ -256,7 +257,7 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 	case contract.RequestToolResult:
 		var t contract.ToolResultAnswer
 		err := runtime.Strictly(raw, &t)
-		a.id, a.by, a.reply.ToolResult, a.check.Result = t.ID, t.By, &t, t.Result
+		a.id, a.author, a.reply.ToolResult, a.check.Result = t.ID, t.Author, &t, t.Result
 		if err == nil && (len(t.Result) > 0) == (t.Error != "") {
 			err = errors.New("want exactly one of result and error")
 		}
@@ -264,7 +265,7 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 	case contract.RequestConfirm:
 		var c contract.ConfirmAnswer
 		err := runtime.Strictly(raw, &c)
-		a.id, a.by, a.reply.Confirm, a.check.Arguments = c.ID, c.By, &c, c.Arguments
+		a.id, a.author, a.reply.Confirm, a.check.Arguments = c.ID, c.Author, &c, c.Arguments
 		switch {
 		case err != nil:
 		case c.Approve == nil:
@@ -278,7 +279,7 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 	}
 	var t contract.RetryAnswer
 	err := runtime.Strictly(raw, &t)
-	a.id, a.by, a.reply.Retry = t.ID, t.By, &t
+	a.id, a.author, a.reply.Retry = t.ID, t.Author, &t
 	return err
 }
 

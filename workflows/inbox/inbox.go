@@ -330,7 +330,7 @@ func (d *Inbox) watch(ctx workflow.Context, req *contract.Request) {
 			return
 		}
 		if i := d.index(id); i >= 0 {
-			d.settle(ctx, i, contract.Reply{ID: id, Expired: true}, "", "")
+			d.settle(ctx, i, contract.Reply{ID: id, Expired: true}, "", contract.Author{})
 		}
 	})
 }
@@ -342,7 +342,7 @@ func (d *Inbox) recall(ctx workflow.Context, req *contract.Request) {
 		if m.Connection == req.Connection && m.Name == req.Name {
 			yes := m.Approve
 			d.settle(ctx, d.index(req.ID), contract.Reply{ID: req.ID, Confirm: &contract.ConfirmAnswer{
-				ID: req.ID, Approve: &yes, Reason: m.Reason, By: m.By}}, "", m.By)
+				ID: req.ID, Approve: &yes, Reason: m.Reason, Author: m.Author}}, "", m.Author)
 			return
 		}
 	}
@@ -354,7 +354,7 @@ func (d *Inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
 		return m.Connection == req.Connection && m.Name == req.Name
 	})
 	d.remembered = append(d.remembered, contract.Remembered{Connection: req.Connection, Name: req.Name,
-		Approve: *c.Approve, Reason: runtime.Cut(c.Reason, runtime.MaxReason), By: c.By})
+		Approve: *c.Approve, Reason: runtime.Cut(c.Reason, runtime.MaxReason), Author: c.Author})
 }
 
 // early answers a question with a message that came before it was asked.
@@ -362,7 +362,7 @@ func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
 	for i, m := range d.UnreadMessages {
 		if m.Node == "" || m.Node == req.Node {
 			d.UnreadMessages = slices.Delete(d.UnreadMessages, i, i+1)
-			d.settle(ctx, d.index(req.ID), contract.Reply{ID: req.ID, Message: &contract.MessageAnswer{ID: req.ID, Text: m.Text, By: m.By}}, "", m.By)
+			d.settle(ctx, d.index(req.ID), contract.Reply{ID: req.ID, Message: &contract.MessageAnswer{ID: req.ID, Text: m.Text, Author: m.Author}}, "", m.Author)
 			return
 		}
 	}
@@ -418,10 +418,10 @@ func (d *Inbox) find(id string) *contract.Answered {
 }
 
 // settle gives the i-th open request its answer.
-func (d *Inbox) settle(ctx workflow.Context, i int, reply contract.Reply, hash, by string) {
+func (d *Inbox) settle(ctx workflow.Context, i int, reply contract.Reply, hash string, author contract.Author) {
 	req := d.Requests[i]
 	d.remove(ctx, i, !reply.Expired)
-	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Run: req.Run.Run, Reopened: req.Reopened, Expired: reply.Expired, Reply: &reply})
+	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, Author: author, Run: req.Run.Run, Reopened: req.Reopened, Expired: reply.Expired, Reply: &reply})
 	d.relay(ctx, &req, &reply)
 	d.host.Changed(ctx)
 }

@@ -62,11 +62,15 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 	}
 	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()
+	flow, sent := wanted.Input.Flow.Plan, *wanted.Input
+	if wanted.Named.Name != "" {
+		sent.Flow = wanted.Named
+	}
 	run, err := b.Connection.Start(limited, client.StartWorkflowOptions{
 		ID: wanted.ID, TaskQueue: b.Queue, Memo: memo,
 		Priority:              temporal.Priority{FairnessKey: fairnessKey(wanted.Caller)},
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-	}, wanted.Input)
+	}, flow, &sent)
 	switch {
 	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
 		found, err := b.Find(ctx, wanted.ID)
@@ -80,11 +84,7 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 		return nil, false, problem(fmt.Errorf("start the run %q: %w", wanted.ID, err))
 	}
 	return &serve.Run{ID: run.ID, Current: run.RunID, First: run.RunID, Queue: b.Queue, Session: wanted.Session,
-		Hash: wanted.Hash, Flow: wanted.Input.Flow.Plan.Name, Status: contract.StatusRunning, Started: time.Now()}, false, nil
-}
-
-func unknownRun(id string) error {
-	return serve.NewProblem(serve.UnknownRun, "check the id; list runs with GET /runs", "run %.300q not found", id)
+		Hash: wanted.Hash, Flow: flow.Name, Status: contract.StatusRunning, Started: time.Now(), Owner: runs.OwnerOf(wanted.Input)}, false, nil
 }
 
 // Find looks for a run of a flow. Other workflows of the namespace are not found.
@@ -94,7 +94,7 @@ func (b *Backend) Find(ctx context.Context, id string) (*serve.Run, error) {
 	info := d.GetWorkflowExecutionInfo()
 	switch {
 	case runs.Is[*serviceerror.NotFound](err), runs.Is[*serviceerror.InvalidArgument](err), err == nil && info.GetType().GetName() != contract.WorkflowFlow:
-		return nil, unknownRun(id)
+		return nil, serve.NoRun(id)
 	case err != nil:
 		return nil, problem(fmt.Errorf("describe the run %q: %w", id, err))
 	}
@@ -109,7 +109,7 @@ func (b *Backend) Find(ctx context.Context, id string) (*serve.Run, error) {
 }
 
 func runFrom(s *runs.Summary) *serve.Run {
-	return &serve.Run{ID: s.ID, Flow: s.Flow, Status: s.Status, Started: s.Started, Closed: s.Closed, Queue: s.Queue, Session: s.Session}
+	return &serve.Run{ID: s.ID, Flow: s.Flow, Status: s.Status, Started: s.Started, Closed: s.Closed, Queue: s.Queue, Session: s.Session, Owner: s.Owner}
 }
 
 // of returns the run that an HTTP client means, for package runs.

@@ -24,7 +24,7 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	case errors.Is(err, errNoSession) && turn == "":
 		return nil // a run below another that is no session
 	case errors.Is(err, errNoSession):
-		return unknownRun(run.ID)
+		return serve.NoRun(run.ID)
 	case err != nil && turn == "" && run.Closed == nil:
 		run.Kept = true // no worker says how its turn stands
 		if !b.busy(ctx, run.Queue, asked) {
@@ -38,7 +38,7 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	t := turnNamed(turns, turn)
 	switch {
 	case t == nil && turn != "":
-		return unknownRun(run.ID)
+		return serve.NoRun(run.ID)
 	case t == nil:
 		return nil // it is no longer kept
 	case t.StartedAt != nil:

@@ -1,0 +1,110 @@
+package serve
+
+import (
+	"strings"
+	"testing"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// TestRunsOfOthersAreNotFound goes to every address of a run, as its owner, as others, and as administrators.
+func TestRunsOfOthersAreNotFound(t *testing.T) {
+	all := append([]string{config.ScopeAdminister}, usual...)
+	token := func(name, tenant string, scopes []string) config.Token {
+		return config.Token{Name: name, Value: strings.Repeat(name, 6), Tenant: tenant, Scopes: scopes}
+	}
+	tokens := []config.Token{token("kim", "north", usual), token("ann", "north", usual), token("kai", "south", usual), token("nia", "north", all), token("sam", "south", all), token("ops", "", all)}
+	for _, tc := range []struct {
+		name string
+		sees bool
+	}{{"kim", true}, {"ann", false}, {"kai", false}, {"nia", true}, {"sam", false}, {"ops", true}} {
+		b := newBench(t, func(o *Options) { o.Tokens = tokens })
+		b.runs.add("victim").Owner = contract.Principal{Name: "kim", Tenant: "north"}
+		b.runs.add("victim/a#1")
+		b.runs.add("nobody's")
+		for _, rt := range routes {
+			if !strings.HasPrefix(rt.path, "/runs/{id}") || strings.HasSuffix(rt.path, "/events") {
+				continue
+			}
+			for _, id := range []string{"victim", "victim%2Fa%231"} {
+				path := strings.Replace(rt.path, "{id}", id, 1)
+				got := b.call(rt.method, path, `{"id": "q", "text": "t", "approve": true}`, "Authorization: Bearer "+strings.Repeat(tc.name, 6))
+				if found := got.Code != 404; found != tc.sees {
+					t.Errorf("%s %s as %s gives %d %s", rt.method, path, tc.name, got.Code, got.Body)
+				}
+				if !tc.sees && !strings.Contains(got.Body.String(), "not found") {
+					t.Errorf("%s %s as %s tells %s", rt.method, path, tc.name, got.Body)
+				}
+			}
+		}
+		got := b.call("GET", "/runs/nobody's", "", "Authorization: Bearer "+strings.Repeat(tc.name, 6))
+		if found := got.Code == 200; found != (tc.name == "ops") {
+			t.Errorf("%s gets %d for a run that was not started here", tc.name, got.Code)
+		}
+		if len(b.runs.cancelled) > 0 != tc.sees {
+			t.Errorf("%s cancelled %v", tc.name, b.runs.cancelled)
+		}
+		got = b.call("POST", "/runs", `{"id": "victim", "flow": {"name": "triage"}, "input": "a"}`, "Authorization: Bearer "+strings.Repeat(tc.name, 6))
+		if got.Code != 409 || !tc.sees && strings.Contains(got.Body.String(), "Triage") {
+			t.Errorf("%s starts with the id and gets %d %s", tc.name, got.Code, got.Body)
+		}
+	}
+}
+
+// TestScopes goes to every address with a token that lacks its scope, and starts flows that a token does not name.
+func TestScopes(t *testing.T) {
+	for _, rt := range routes {
+		if rt.scope == "" {
+			continue
+		}
+		var others []string
+		for _, s := range append([]string{config.ScopeAdminister}, usual...) {
+			if s != rt.scope {
+				others = append(others, s)
+			}
+		}
+		b := newBench(t, func(o *Options) {
+			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: others}}
+			o.Settings.EditAgents = true
+		})
+		b.call(rt.method, strings.NewReplacer("{id}", "r", "{name}", "writer").Replace(rt.path), "{}", "Authorization: Bearer kimkimkimkimkimkim").is(403, "no scope "+rt.scope)
+	}
+	b := newBench(t, func(o *Options) {
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual, Flows: []string{"tri*"}}}
+	})
+	kim := "Authorization: Bearer kimkimkimkimkimkim"
+	b.call("POST", "/runs", `{"flow": {"name": "triage"}}`, kim).is(201, "triage-1")
+	if p := b.runs.inputs["triage-1"].Principal; p == nil || p.Name != "kim" {
+		t.Errorf("the run is started by %v", p)
+	}
+	b.call("POST", "/runs", documented, kim).is(403, "may not start the flow")
+	b.call("POST", "/runs", `{"flow": {"text": `+quoted(triage)+`}}`, kim).is(403, "may not start the flow")
+	b.call("POST", "/runs", `{"flow": {"name": "triage"}, "principal": {"name": "ceo"}}`, kim).is(422, "principal")
+}
+
+// TestLimitsOfTokens starts and follows more than a token may, and with another.
+func TestLimitsOfTokens(t *testing.T) {
+	b := newBench(t, func(o *Options) {
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual, Starts: 2, Streams: 1}, {Name: "ann", Value: "annannannannannann", Scopes: usual, Starts: 2, Streams: 1}}
+	})
+	kim, ann := "Authorization: Bearer kimkimkimkimkimkim", "Authorization: Bearer annannannannannann"
+	start := func(id string) string { return `{"id": "` + id + `", "flow": {"name": "triage"}}` }
+	b.call("POST", "/runs", start("a"), kim).is(201, "")
+	b.call("POST", "/runs", start("b"), kim).is(201, "")
+	if late := b.call("POST", "/runs", start("c"), kim).is(429, "more than 2 runs per minute"); late.Header().Get("Retry-After") == "" {
+		t.Error("it is not said when to start again")
+	}
+	b.call("POST", "/runs", start("d"), ann).is(201, "")
+	ended, err := b.limits.stream(&b.Tokens[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.call("GET", "/runs/a/events", "", kim).is(429, "holds 1 event streams")
+	ended()
+	if again, err := b.limits.stream(&b.Tokens[0]); err != nil {
+		t.Error(err)
+	} else {
+		again()
+	}
+}
