@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"weft/activities/contract"
 	"weft/activities/textutil"
 )
@@ -33,20 +31,20 @@ var failoverClasses = []string{
 	contract.ClassConnection, contract.ClassContextLength,
 }
 
-// Ask calls the model that list names or, of several, the first one that can answer: see [Generate]. Each but
+// Ask calls the model that list names or, of several, the first one that can answer: see [generate]. Each but
 // the last gets an equal share of the time left. A model that asked to wait is skipped until then. If none can
 // answer, the failure is the one to retry soonest, with the texts of all.
-func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
+func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, error) {
 	refs := Refs(list)
 	if len(refs) == 0 {
 		refs = []string{""}
 	}
 	if len(refs) == 1 {
-		return m.askOne(ctx, refs[0], in, tools, opts...)
+		return m.askOne(ctx, refs[0], call)
 	}
 	// A mistake that only a later model would refuse is reported at once.
 	for _, ref := range refs {
-		if err := m.validate(ctx, ref, opts); err != nil {
+		if err := m.validate(ref, call); err != nil {
 			return nil, err
 		}
 	}
@@ -59,7 +57,7 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 			switched, failures = append(switched, switchOf(ref, f)), append(failures, f)
 			continue
 		}
-		answer, err := m.askWithin(ctx, ref, len(refs)-i, in, tools, opts...)
+		answer, err := m.askWithin(ctx, ref, len(refs)-i, call)
 		if err == nil {
 			answer.Fallbacks = linkSwitches(switched, ref)
 			return answer, nil
@@ -80,16 +78,16 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 }
 
 // validate checks a reference and the parameters for its model. A provider without its key is valid here.
-func (m *Models) validate(ctx context.Context, ref string, opts []llms.CallOption) error {
-	model, err := m.Get(ref)
+func (m *Models) validate(ref string, call *Call) error {
+	model, err := m.get(ref)
 	if err != nil {
 		if f := contract.FailureOf(err); f.Class == contract.ClassBadRequest {
 			return f
 		}
 		return nil
 	}
-	if r, ok := model.(*remote); ok {
-		return r.supported(CallFrom(ctx), optionsOf(opts))
+	if p, ok := model.(*provider); ok {
+		return p.supported(call)
 	}
 	return nil
 }
@@ -109,27 +107,26 @@ func linkSwitches(list []contract.Fallback, answered string) []contract.Fallback
 	return list
 }
 
-func (m *Models) askOne(ctx context.Context, ref string, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
-	observe := CallFrom(ctx).Observe
-	if observe == nil {
-		return m.call(ctx, ref, in, tools, opts...)
+func (m *Models) askOne(ctx context.Context, ref string, call *Call) (*Answer, error) {
+	if call.Observe == nil {
+		return m.call(ctx, ref, call)
 	}
-	ctx, finish := observe(ctx, m.request(ref, len(tools) > 0, opts))
-	answer, err := m.call(ctx, ref, in, tools, opts...)
+	ctx, finish := call.Observe(ctx, m.request(ref, call))
+	answer, err := m.call(ctx, ref, call)
 	finish(answer, err)
 	return answer, err
 }
 
 // request describes a call of a model to observers.
-func (m *Models) request(ref string, tools bool, opts []llms.CallOption) Request {
+func (m *Models) request(ref string, call *Call) Request {
 	name, model, ok := strings.Cut(ref, "/")
 	if !ok {
 		model = ref
 	}
-	a := Request{System: name, Model: textutil.Truncate(model, 200), Options: *optionsOf(opts)}
+	a := Request{System: name, Model: textutil.Truncate(model, 200), Options: call.Options}
 	if p := m.providers[name]; p != nil && !m.scripted {
 		a.System = p.system()
-		a.Stream = !p.row.Script && !p.unary && !(p.row.UnaryTools && tools)
+		a.Stream = !p.row.Script && !p.Unary && !(p.UnaryTools && len(call.Options.Tools) > 0)
 	}
 	return a
 }
@@ -137,18 +134,18 @@ func (m *Models) request(ref string, tools bool, opts []llms.CallOption) Request
 // system is who runs a provider's models: its kind, or its own name for any compatible server.
 func (p *provider) system() string {
 	if p.row.Name == "compatible" {
-		return p.name
+		return p.Provider
 	}
 	return cmp.Or(p.row.System, p.row.Name)
 }
 
 // call makes one call of one model.
-func (m *Models) call(ctx context.Context, ref string, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
-	model, err := m.Get(ref)
+func (m *Models) call(ctx context.Context, ref string, call *Call) (*Answer, error) {
+	model, err := m.get(ref)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := Generate(ctx, model, in, tools, opts...)
+	answer, err := generate(ctx, model, call)
 	if err == nil {
 		m.price(ref, &answer.Usage)
 		return answer, nil
@@ -161,15 +158,15 @@ func (m *Models) call(ctx context.Context, ref string, in []llms.MessageContent,
 }
 
 // askWithin asks one of several models that are left.
-func (m *Models) askWithin(ctx context.Context, ref string, left int, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
+func (m *Models) askWithin(ctx context.Context, ref string, left int, call *Call) (*Answer, error) {
 	deadline, bounded := ctx.Deadline()
 	if !bounded || left < 2 {
-		return m.askOne(ctx, ref, in, tools, opts...)
+		return m.askOne(ctx, ref, call)
 	}
 	share := time.Until(deadline) / time.Duration(left)
 	part, cancel := context.WithTimeout(ctx, share)
 	defer cancel()
-	answer, err := m.askOne(part, ref, in, tools, opts...)
+	answer, err := m.askOne(part, ref, call)
 	if err != nil && part.Err() != nil && ctx.Err() == nil {
 		return nil, failf(contract.ClassUnavailable, "", "model %q: no complete answer within %s, its share of the call's timeout", textutil.Truncate(ref, 200), share.Round(time.Millisecond))
 	}

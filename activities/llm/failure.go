@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 	"weft/activities/textutil"
 )
 
@@ -96,27 +97,27 @@ func containsAny(s string, subs []string) bool {
 }
 
 // reported turns what a provider reports into a failure.
-func (c *remote) reported(r *report) *contract.Failure {
+func (p *provider) reported(r *report) *contract.Failure {
 	f := &contract.Failure{Class: classOf(r)}
-	message := cmp.Or(c.clean(r.message), "no message")
+	message := cmp.Or(p.clean(r.message), "no message")
 	switch st := r.status; {
 	case st >= 300 && st < 400:
-		f.Text = fmt.Sprintf("model %q: %s answered %s, a redirect to %s, which is not followed", c.ref(), c.base, statusText(st), c.clean(r.target()))
+		f.Text = fmt.Sprintf("model %q: %s answered %s, a redirect to %s, which is not followed", p.Ref(), p.Base, statusText(st), p.clean(r.target()))
 	case st >= 400:
-		f.Text = fmt.Sprintf("model %q: provider answered %s: %s", c.ref(), statusText(st), message)
+		f.Text = fmt.Sprintf("model %q: provider answered %s: %s", p.Ref(), statusText(st), message)
 	default:
-		f.Text = fmt.Sprintf("model %q: provider answered %s, but reports an error: %s", c.ref(), statusText(st), message)
+		f.Text = fmt.Sprintf("model %q: provider answered %s, but reports an error: %s", p.Ref(), statusText(st), message)
 	}
-	if code := c.clean(strings.Join(r.codes, ", ")); code != "" && r.status < 300 {
+	if code := p.clean(strings.Join(r.codes, ", ")); code != "" && r.status < 300 {
 		f.Text += fmt.Sprintf(" (%s)", code)
 	}
-	if id := c.clean(r.requestID()); id != "" {
+	if id := p.clean(r.requestID()); id != "" {
 		f.Text += fmt.Sprintf(" (request %s)", textutil.Truncate(id, 80))
 	}
 	if f.Class == contract.ClassRateLimited || f.Class == contract.ClassUnavailable {
 		f.After = r.after
 	}
-	f.Remedy = c.remedy(f.Class, r.effective())
+	f.Remedy = p.remedy(f.Class, r.effective())
 	return f
 }
 
@@ -126,15 +127,15 @@ func statusText(st int) string {
 }
 
 // remedy says what to do about a class of failure.
-func (c *remote) remedy(class string, status int) string {
+func (p *provider) remedy(class string, status int) string {
 	switch class {
 	case contract.ClassDenied:
-		if c.row.Protocol == ProtocolOCI {
-			return fmt.Sprintf("check providers.%s.auth and what it names, and that a policy lets it use this model", c.name)
+		if p.Protocol == wire.OCI {
+			return fmt.Sprintf("check providers.%s.auth and what it names, and that a policy lets it use this model", p.Provider)
 		}
-		return fmt.Sprintf("check %s in the worker's environment, and that it may use this model", c.keyName)
+		return fmt.Sprintf("check %s in the worker's environment, and that it may use this model", p.keyName)
 	case contract.ClassQuotaExceeded:
-		return fmt.Sprintf("add credit for the account of %s, or choose another model", c.keyName)
+		return fmt.Sprintf("add credit for the account of %s, or choose another model", p.keyName)
 	case contract.ClassContextLength:
 		return "shorten the prompt or the conversation, or choose a model with a larger context"
 	case contract.ClassRefused:
@@ -142,23 +143,23 @@ func (c *remote) remedy(class string, status int) string {
 	case contract.ClassTooLarge:
 		return "send less in one call"
 	case contract.ClassConnection:
-		return fmt.Sprintf("set providers.%s.base_url to the final address", c.name)
+		return fmt.Sprintf("set providers.%s.base_url to the final address", p.Provider)
 	case contract.ClassBadRequest:
 		if status == http.StatusNotFound {
-			return c.notFound()
+			return p.notFound()
 		}
 	}
 	return ""
 }
 
-func (c *remote) notFound() string {
-	if c.row.Protocol == ProtocolOCI {
-		return fmt.Sprintf("check the model's name, providers.%s.region and compartment (%s), and that a policy lets the worker use it: OCI says the same for what is not there and what is not allowed", c.name, c.base)
+func (p *provider) notFound() string {
+	if p.Protocol == wire.OCI {
+		return fmt.Sprintf("check the model's name, providers.%s.region and compartment (%s), and that a policy lets the worker use it: OCI says the same for what is not there and what is not allowed", p.Provider, p.Base)
 	}
-	if c.row.Name == "ollama" {
-		return fmt.Sprintf("run: ollama pull %s; or check providers.%s.base_url (%s)", c.model, c.name, c.base)
+	if p.row.Name == "ollama" {
+		return fmt.Sprintf("run: ollama pull %s; or check providers.%s.base_url (%s)", p.Name, p.Provider, p.Base)
 	}
-	return fmt.Sprintf("check the model's name, and providers.%s.base_url (%s)", c.name, c.base)
+	return fmt.Sprintf("check the model's name, and providers.%s.base_url (%s)", p.Provider, p.Base)
 }
 
 // failf makes a failure of a class. remedy may be empty.
@@ -166,18 +167,13 @@ func failf(class, remedy, format string, args ...any) *contract.Failure {
 	return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// unsendable is the failure of a request that cannot be sent.
-func (c *remote) unsendable(format string, args ...any) error {
-	return failf(contract.ClassBadRequest, "", "model %q: %s", c.ref(), c.clean(fmt.Sprintf(format, args...)))
-}
-
 // toFailure turns an error of the network or of an answer's format into a failure. The caller's context error
 // comes back unchanged.
-func (c *remote) toFailure(ctx context.Context, err error) error {
+func (p *provider) toFailure(ctx context.Context, err error) error {
 	var (
 		own     *contract.Failure
 		s       *stalled
-		invalid *invalidAnswer
+		invalid *wire.Error
 		ue      *url.Error
 	)
 	switch {
@@ -186,32 +182,19 @@ func (c *remote) toFailure(ctx context.Context, err error) error {
 	case errors.As(err, &own):
 		return own
 	case errors.Is(err, errBodyLimit):
-		return failf(contract.ClassTooLarge, fmt.Sprintf("bound the answer, or raise providers.%s.max_body_bytes", c.name),
-			"model %q: answer is longer than %d bytes", c.ref(), c.maxBody)
+		return failf(contract.ClassTooLarge, fmt.Sprintf("bound the answer, or raise providers.%s.max_body_bytes", p.Provider),
+			"model %q: answer is longer than %d bytes", p.Ref(), p.maxBody)
 	case errors.As(err, &s):
-		return failf(contract.ClassUnavailable, fmt.Sprintf("if the model is only slow, raise providers.%s.first_token_timeout or idle_timeout", c.name),
-			"model %q: %v", c.ref(), s)
+		return failf(contract.ClassUnavailable, fmt.Sprintf("if the model is only slow, raise providers.%s.first_token_timeout or idle_timeout", p.Provider),
+			"model %q: %v", p.Ref(), s)
 	case errors.As(err, &invalid):
-		return failf(contract.ClassUnavailable, "", "model %q: %s", c.ref(), c.clean(invalid.text))
+		return failf(invalid.Class, "", "model %q: %s", p.Ref(), p.clean(invalid.Text))
 	case errors.As(err, &ue):
 		err = ue.Err
 	}
-	return failf(contract.ClassUnavailable, fmt.Sprintf("check that %s is up and can be reached from the worker", c.base),
-		"model %q: call to %s: %s", c.ref(), c.base, c.clean(err.Error()))
+	return failf(contract.ClassUnavailable, fmt.Sprintf("check that %s is up and can be reached from the worker", p.Base),
+		"model %q: call to %s: %s", p.Ref(), p.Base, p.clean(err.Error()))
 }
-
-// invalidAnswer is an answer that cannot be understood, or that was cut.
-type invalidAnswer struct{ text string }
-
-func (e *invalidAnswer) Error() string { return e.text }
-
-// invalidf is an [invalidAnswer].
-func invalidf(format string, args ...any) error {
-	return &invalidAnswer{fmt.Sprintf(format, args...)}
-}
-
-// excerpt is what a message quotes of an answer that cannot be read.
-func excerpt(raw []byte) string { return textutil.Truncate(string(raw), 100) }
 
 // maxQuoted bounds what a message quotes of a provider's text, in bytes.
 const maxQuoted = 300

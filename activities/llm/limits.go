@@ -1,16 +1,15 @@
 package llm
 
 import (
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/tmc/langchaingo/llms"
 	"golang.org/x/time/rate"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // limiter bounds the calls of one worker with one key. The zero value has no bound.
@@ -30,7 +29,7 @@ func (o *opener) limit(s Settings, m *Models) {
 	for _, name := range slices.Sorted(maps.Keys(m.providers)) {
 		p, set := m.providers[name], s.Providers[name]
 		bounds := [3]int{set.RequestsPerMinute, set.TokensPerMinute, set.Concurrent}
-		key := p.base + "\n" + p.key
+		key := p.Base + "\n" + p.key
 		if p.key == "" {
 			key = name
 		}
@@ -65,9 +64,9 @@ func newLimiter(bounds [3]int) *limiter {
 // bytes, see [exchange.size]. done ends the call and corrects the estimated tokens.
 //
 // If the turn comes after the call's deadline, it fails as rate_limited at once.
-func (l *limiter) acquire(x *exchange, size int) (done func(*llms.ContentResponse), err error) {
+func (l *limiter) acquire(x *exchange, size int) (done func(*wire.Answer), err error) {
 	if l == nil {
-		return func(*llms.ContentResponse) {}, nil
+		return func(*wire.Answer) {}, nil
 	}
 	waited := false
 	report := func(what string) {
@@ -101,9 +100,9 @@ func (l *limiter) acquire(x *exchange, size int) (done func(*llms.ContentRespons
 			return nil, err
 		}
 	}
-	return func(resp *llms.ContentResponse) {
+	return func(a *wire.Answer) {
 		release()
-		l.settle(resp, guess)
+		l.settle(a, guess)
 	}, nil
 }
 
@@ -117,7 +116,7 @@ func (l *limiter) acquireSlot(x *exchange, report func(string)) error {
 		return nil
 	default:
 	}
-	report(fmt.Sprintf("waiting for one of the %d calls of provider %s to finish (providers.%s.concurrent)", cap(l.slots), x.name, x.name))
+	report(fmt.Sprintf("waiting for one of the %d calls of provider %s to finish (providers.%s.concurrent)", cap(l.slots), x.Provider, x.Provider))
 	select {
 	case l.slots <- struct{}{}:
 		return nil
@@ -138,12 +137,12 @@ func wait(x *exchange, l *rate.Limiter, n int, name string, report func(string))
 	}
 	if deadline, ok := x.ctx.Deadline(); ok && time.Until(deadline) < delay {
 		turn.Cancel()
-		f := failf(contract.ClassRateLimited, fmt.Sprintf("raise providers.%s.%s, or run fewer flows at the same time", x.name, name),
-			"model %q: this worker's own limit providers.%s.%s allows the call only in %s, after its deadline", x.ref(), x.name, name, delay.Round(time.Second))
+		f := failf(contract.ClassRateLimited, fmt.Sprintf("raise providers.%s.%s, or run fewer flows at the same time", x.Provider, name),
+			"model %q: this worker's own limit providers.%s.%s allows the call only in %s, after its deadline", x.Ref(), x.Provider, name, delay.Round(time.Second))
 		f.After = min(delay, maxAfter)
 		return f
 	}
-	report(fmt.Sprintf("waiting %s for its turn (providers.%s.%s)", delay.Round(100*time.Millisecond), x.name, name))
+	report(fmt.Sprintf("waiting %s for its turn (providers.%s.%s)", delay.Round(100*time.Millisecond), x.Provider, name))
 	if err := sleep(x.ctx, delay); err != nil {
 		turn.Cancel()
 		return err
@@ -152,31 +151,21 @@ func wait(x *exchange, l *rate.Limiter, n int, name string, report func(string))
 }
 
 // settle corrects the estimate by the call's usage, if it is known.
-func (l *limiter) settle(resp *llms.ContentResponse, guess int) {
-	if l.tokens == nil {
-		return
-	}
-	var u contract.Usage
-	known := false
-	for _, c := range choicesOf(resp) {
-		known = count(&u, c.GenerationInfo) || known
-	}
-	if !known {
+func (l *limiter) settle(a *wire.Answer, guess int) {
+	if l.tokens == nil || a == nil || a.Usage.Input+a.Usage.Output == 0 {
 		return
 	}
 	// A negative number adds tokens; the limiter itself never holds more than its burst.
-	more := u.Input + u.Output - min(guess, l.tokens.Burst())
+	more := a.Usage.Input + a.Usage.Output - min(guess, l.tokens.Burst())
 	l.tokens.ReserveN(time.Now(), min(more, l.tokens.Burst()))
 }
 
 // size is how much of a request counts: an image is far longer as text than it is in tokens.
 func (x *exchange) size(body []byte) int {
 	n := len(body)
-	for _, mc := range x.in {
-		for _, part := range mc.Parts {
-			if image, ok := part.(llms.BinaryContent); ok {
-				n += min(0, contract.ImageText-base64.StdEncoding.EncodedLen(len(image.Data)))
-			}
+	for i := range x.call.Messages {
+		for _, image := range x.call.Messages[i].Images {
+			n += min(0, contract.ImageText-len(image.Data))
 		}
 	}
 	return max(0, n)

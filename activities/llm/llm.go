@@ -1,10 +1,10 @@
-// Package llm calls language models through langchaingo's llms.Model, and classifies the failures of
-// providers.
+// Package llm calls language models, with the tools and options of langchaingo, and classifies the failures of
+// providers. Package wire beneath it speaks their protocols.
 //
 // It never retries, reads the environment or follows redirects, and never writes a key into an error or a log:
 // settings are plain data, keys leave in headers alone.
 //
-// Start at [Open], [Models.Get] and [Generate], then look at the table [Providers].
+// Start at [Open], [Models.Ask] and [Generate], then look at the table [Providers].
 package llm
 
 import (
@@ -17,9 +17,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 	"weft/activities/mask"
 	"weft/activities/textutil"
 )
@@ -120,31 +119,26 @@ type Models struct {
 	scripted bool
 }
 
-// provider is one configured provider: settings checked, defaults filled in.
+// provider is one configured provider, settings checked and defaults filled in, with the model that is asked.
 type provider struct {
+	wire.Model
 	row     Provider
-	name    string
-	base    string
 	key     string
 	keyName string
 	// named means that the settings name a key of their own: it must then be there.
 	named       bool
 	headers     http.Header
 	client      *http.Client
-	unary       bool
-	noCache     bool
-	noImages    bool
 	first, idle time.Duration
 	maxBody     int64
-	// compartment and signer are for OCI.
-	compartment string
-	signer      *signer
-	limits      *limiter
-	mask        *mask.Mask
+	// signer is for OCI.
+	signer *signer
+	limits *limiter
+	mask   *mask.Mask
 }
 
 // Open checks settings and opens no connection. Its error is a [contract.Failure] of class connection that
-// lists every problem. A missing key is reported by [Models.Get].
+// lists every problem. A missing key is reported by [Models.Ask].
 func Open(s Settings) (*Models, error) {
 	o := opener{shared: newClient(nil), mask: s.Mask}
 	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}, credentials: s.Credentials, scripted: s.Scripted}
@@ -184,11 +178,11 @@ func (m *Models) Default() (string, error) {
 	return "", f
 }
 
-// Get returns the model of a reference: provider/model, or "script", which may have a name, "script/backup".
+// get returns the model of a reference: provider/model, or "script", which may have a name, "script/backup".
 // It fails with class connection if the provider is unknown or lacks its key or address, and with bad_request
 // if the reference is invalid.
-func (m *Models) Get(ref string) (llms.Model, error) {
-	name, model, slash := strings.Cut(ref, "/")
+func (m *Models) get(ref string) (model, error) {
+	name, asked, slash := strings.Cut(ref, "/")
 	p := m.provider(name)
 	switch {
 	case m.scripted && ref != "":
@@ -202,15 +196,17 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 		return nil, failf(contract.ClassConnection,
 			fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", name),
 			"model %q: this worker has no provider %q; it knows %s", textutil.Truncate(ref, 200), name, m.known())
-	case p.row.Script && (!slash || strings.TrimSpace(model) != ""):
+	case p.row.Script && (!slash || strings.TrimSpace(asked) != ""):
 		return &scripted{ScriptModel + strings.TrimPrefix(ref, name)}, nil
-	case strings.TrimSpace(model) == "":
+	case strings.TrimSpace(asked) == "":
 		return nil, failf(contract.ClassBadRequest, fmt.Sprintf("write %s/MODEL", name), "model %q names a provider but no model", textutil.Truncate(ref, 200))
 	}
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
-	return &remote{provider: p, model: model}, nil
+	with := *p
+	with.Name = asked
+	return &with, nil
 }
 
 // Scripted reports whether a script answers for a model of a list.
@@ -262,21 +258,21 @@ func (m *Models) Ready(name string) error {
 
 // ready returns what keeps a provider from being called.
 func (p *provider) ready() error {
-	oci := p.row.Protocol == ProtocolOCI
+	oci := p.Protocol == wire.OCI
 	switch {
-	case oci && p.base == "":
-		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.region, for example to us-chicago-1, in the worker's configuration", p.name),
-			"provider %q has no region", p.name)
-	case p.base == "":
+	case oci && p.Base == "":
+		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.region, for example to us-chicago-1, in the worker's configuration", p.Provider),
+			"provider %q has no region", p.Provider)
+	case p.Base == "":
 		return failf(contract.ClassConnection,
-			fmt.Sprintf("set in the worker's weft.yaml: providers: {%q: {base_url: %q}}", p.name, cmp.Or(p.row.Example, "https://HOST/v1")),
-			"provider %q has no base URL", p.name)
-	case oci && p.compartment == "":
-		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.name),
-			"provider %q has no compartment", p.name)
+			fmt.Sprintf("set in the worker's weft.yaml: providers: {%q: {base_url: %q}}", p.Provider, cmp.Or(p.row.Example, "https://HOST/v1")),
+			"provider %q has no base URL", p.Provider)
+	case oci && p.Compartment == "":
+		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.Provider),
+			"provider %q has no compartment", p.Provider)
 	case p.key == "" && (p.row.NeedsKey || p.named):
 		return failf(contract.ClassConnection, fmt.Sprintf("set %s in the worker's environment (not the client's) and restart the worker", p.keyName),
-			"provider %q has no key: %s is not set on the worker", p.name, p.keyName)
+			"provider %q has no key: %s is not set on the worker", p.Provider, p.keyName)
 	}
 	return nil
 }

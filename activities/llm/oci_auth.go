@@ -83,7 +83,7 @@ func (g *signer) provider() (common.ConfigurationProvider, error) {
 }
 
 // sign signs a request. The SDK takes no context and may block; the call's end does not wait for it.
-func (g *signer) sign(c *remote, req *http.Request) error {
+func (g *signer) sign(p *provider, req *http.Request) error {
 	type outcome struct {
 		header http.Header
 		err    error
@@ -94,13 +94,13 @@ func (g *signer) sign(c *remote, req *http.Request) error {
 	signed.Header.Set("Content-Length", fmt.Sprint(req.ContentLength))
 	done := make(chan outcome, 1)
 	go func() {
-		provider, err := g.provider()
+		keys, err := g.provider()
 		if err == nil {
 			// A token for a session goes with each request, and is of the service's making.
-			if id, failed := provider.KeyID(); failed == nil && strings.HasPrefix(id, sessionKey) {
-				c.mask.Add(id[len(sessionKey):])
+			if id, failed := keys.KeyID(); failed == nil && strings.HasPrefix(id, sessionKey) {
+				p.mask.Add(id[len(sessionKey):])
 			}
-			err = common.DefaultRequestSigner(provider).Sign(signed)
+			err = common.DefaultRequestSigner(keys).Sign(signed)
 		}
 		done <- outcome{signed.Header, err}
 	}()
@@ -109,7 +109,7 @@ func (g *signer) sign(c *remote, req *http.Request) error {
 		return req.Context().Err()
 	case out := <-done:
 		if out.err != nil {
-			return g.failure(c, out.err)
+			return g.failure(p, out.err)
 		}
 		req.Header = out.header
 		return nil
@@ -117,13 +117,13 @@ func (g *signer) sign(c *remote, req *http.Request) error {
 }
 
 // failure classifies an error: a principal's service may answer later, a file has to be corrected.
-func (g *signer) failure(c *remote, err error) error {
+func (g *signer) failure(p *provider, err error) error {
 	f := failf(contract.ClassConnection,
-		fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, c.name, c.name),
-		"model %q: no credentials of OCI by %s: %s", c.ref(), g.auth, c.clean(err.Error()))
+		fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, p.Provider, p.Provider),
+		"model %q: no credentials of OCI by %s: %s", p.Ref(), g.auth, p.clean(err.Error()))
 	if g.auth == AuthInstancePrincipal || g.auth == AuthResourcePrincipal {
 		f.Class = contract.ClassUnavailable
-		f.Remedy = fmt.Sprintf("run the worker where OCI gives it a principal, or choose another providers.%s.auth", c.name)
+		f.Remedy = fmt.Sprintf("run the worker where OCI gives it a principal, or choose another providers.%s.auth", p.Provider)
 	}
 	return f
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 const ociTenancy = "ocid1.tenancy.oc1..t"
@@ -113,7 +114,7 @@ func conformSignIn(t *testing.T, b bench) string {
 	e, m := b.at(t, says("ok"), nil)
 	e.one(t, m, &Call{}, hello())
 	same(t, "key", e.got(t).key, testKey)
-	if b.row.Protocol != ProtocolOCI {
+	if b.row.Protocol != wire.OCI {
 		return "key"
 	}
 	m.signer = &signer{auth: AuthSecurityToken, file: ociConfig(t), profile: "TOKEN"}
@@ -136,7 +137,7 @@ func conformInstance(t *testing.T, b bench) {
 	m.signer = &signer{auth: AuthInstancePrincipal}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, over := Generate(ctx, m, hello(), nil)
+	_, over := generate(ctx, m, callOf(&Call{}, hello(), nil))
 	m.first = 50 * time.Millisecond
 	_, slow := ask(t, m, &Call{})
 	m.first = time.Minute // the SDK makes a key

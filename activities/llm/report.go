@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weft/activities/llm/wire"
 )
 
 // report is what a provider says about an error, in whatever shape.
@@ -54,10 +56,10 @@ type errorObject struct {
 	Error    json.RawMessage `json:"error"`
 	Message  json.RawMessage `json:"message"`
 	Detail   json.RawMessage `json:"detail"`
-	Msg      looseText       `json:"msg"`
-	Code     looseText       `json:"code"`
-	Type     looseText       `json:"type"`
-	Status   looseText       `json:"status"`
+	Msg      wire.LooseText  `json:"msg"`
+	Code     wire.LooseText  `json:"code"`
+	Type     wire.LooseText  `json:"type"`
+	Status   wire.LooseText  `json:"status"`
 	Metadata json.RawMessage `json:"metadata"`
 	Details  json.RawMessage `json:"details"`
 }
@@ -87,7 +89,7 @@ func (r *report) read(raw []byte, now time.Time, depth int) {
 }
 
 func (r *report) readObject(o *errorObject, now time.Time, depth int) {
-	for _, code := range []looseText{o.Code, o.Type, o.Status} {
+	for _, code := range []wire.LooseText{o.Code, o.Type, o.Status} {
 		s := strings.ToLower(string(code))
 		if n, err := strconv.Atoi(s); err == nil {
 			if n >= 300 && n < 600 && r.inner == 0 {
@@ -110,9 +112,9 @@ func (r *report) readObject(o *errorObject, now time.Time, depth int) {
 // readMetadata reads OpenRouter's: the upstream's own words, headers, and moderation.
 func (r *report) readMetadata(raw json.RawMessage, now time.Time) {
 	var m struct {
-		Raw     looseText            `json:"raw"`
-		Flagged looseText            `json:"flagged_input"`
-		Headers map[string]looseText `json:"headers"`
+		Raw     wire.LooseText            `json:"raw"`
+		Flagged wire.LooseText            `json:"flagged_input"`
+		Headers map[string]wire.LooseText `json:"headers"`
 	}
 	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
 		return

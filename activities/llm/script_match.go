@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
+	"weft/activities/contract"
 )
 
 // conversation is what rules look at in a conversation.
@@ -26,39 +27,23 @@ type conversation struct {
 	all string
 }
 
-func newConversation(in []llms.MessageContent) *conversation {
+func newConversation(in []contract.Message) *conversation {
 	t := &conversation{turn: 1}
 	var all strings.Builder
-	for _, mc := range in {
-		if mc.Role == llms.ChatMessageTypeSystem {
-			continue
+	for i := range in {
+		m := &in[i]
+		t.last, t.after = m.Text, ""
+		for _, c := range m.Calls {
+			all.WriteString(c.Arguments + "\n")
 		}
-		t.last, t.after = "", ""
-		var text strings.Builder
-		for _, part := range mc.Parts {
-			switch p := part.(type) {
-			case llms.TextContent:
-				text.WriteString(p.Text)
-			case llms.ToolCallResponse, FailedResult:
-				// Of several results in one message the last one counts.
-				result, _ := resultOf(part)
-				text.Reset()
-				text.WriteString(result.Content)
-				t.after = result.Name
-				all.WriteString(result.Content + "\n")
-			case llms.ToolCall:
-				if p.FunctionCall != nil {
-					all.WriteString(p.FunctionCall.Arguments + "\n")
-				}
-			}
-		}
-		t.last = text.String()
-		all.WriteString(t.last + "\n")
-		switch mc.Role {
-		case llms.ChatMessageTypeAI:
+		all.WriteString(m.Text + "\n")
+		switch m.Role {
+		case contract.RoleAssistant:
 			t.turn++
-		case llms.ChatMessageTypeHuman, llms.ChatMessageTypeGeneric:
-			t.user = t.last
+		case contract.RoleTool:
+			t.after = m.Name
+		case contract.RoleUser:
+			t.user = m.Text
 		}
 	}
 	t.all = all.String()
@@ -204,6 +189,6 @@ func sampleObject(s map[string]any, label string, depth int) map[string]any {
 }
 
 func number(v any) int {
-	n, _ := integer(v)
-	return n
+	n, _ := v.(float64)
+	return int(min(max(0, n), math.MaxInt32))
 }

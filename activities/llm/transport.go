@@ -56,6 +56,7 @@ type watch struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	idle   time.Duration
+	header http.Header
 	body   io.ReadCloser
 	left   int64
 	read   bool
@@ -69,9 +70,9 @@ func newWatch(ctx context.Context, first, idle time.Duration) *watch {
 	return w
 }
 
-// attach watches a body of at most limit bytes.
-func (w *watch) attach(body io.ReadCloser, limit int64) {
-	w.body, w.left = body, limit
+// attach watches an answer whose body has at most limit bytes.
+func (w *watch) attach(resp *http.Response, limit int64) {
+	w.header, w.body, w.left = resp.Header, resp.Body, limit
 }
 
 // shorten shortens the wait for bytes that the answer could do without.
@@ -119,9 +120,6 @@ func (w *watch) close() {
 	}
 	w.cancel(nil)
 }
-
-// afterFinish is how long a stream is read on for its usage once the answer is whole.
-const afterFinish = 3 * time.Second
 
 // readEvents calls each with the data of every server-sent event until it is done or fails, or the stream
 // ends. It accepts LF and CRLF, comments, events without a blank line between them, and JSON lines without a
@@ -182,28 +180,4 @@ func dataOf(line []byte) ([]byte, bool) {
 
 func isDone(data []byte) bool {
 	return string(bytes.TrimSpace(data)) == "[DONE]"
-}
-
-// readStream reads a streamed answer. Once it is complete, errors of the rest of the stream are ignored.
-func (x *exchange) readStream(to reader, r *bufio.Reader) error {
-	err := readEvents(r, func(data []byte) (bool, error) {
-		if isDone(data) {
-			return true, nil
-		}
-		if len(bytes.TrimSpace(data)) == 0 {
-			return false, nil
-		}
-		text, done, err := to.read(data, true)
-		if err != nil {
-			return false, err
-		}
-		if to.complete() {
-			x.watch.shorten(afterFinish)
-		}
-		return done, x.emit(to, text)
-	})
-	if err != nil && (!to.complete() || x.stopped || x.ctx.Err() != nil) {
-		return x.watch.cause(err)
-	}
-	return nil
 }

@@ -1,13 +1,11 @@
-package llm
+package wire
 
 import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
-	"weft/activities/textutil"
 
-	"github.com/tmc/langchaingo/llms"
+	"weft/activities/contract"
 )
 
 // providerState is [contract.Message]'s Provider for providers of this package: data that a provider wants
@@ -52,37 +50,12 @@ func (s *providerState) empty() bool {
 }
 
 // ownState reads the state of a message that this provider wrote; nil for any other.
-func (c *remote) ownState(raw json.RawMessage) *providerState {
+func (m *Model) ownState(raw json.RawMessage) *providerState {
 	var s providerState
-	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil || s.By != c.name {
+	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil || s.By != m.Provider {
 		return nil
 	}
 	return &s
-}
-
-// restoreState puts the provider's data back into a message: reasoning, and the extra content of its calls.
-func (c compatible) restoreState(m *chatMessage, parts []llms.ContentPart) {
-	for _, part := range parts {
-		p, ok := part.(ReasoningPart)
-		if !ok {
-			continue
-		}
-		s := c.ownState(p.Provider)
-		if s == nil {
-			continue
-		}
-		switch c.row.Reasoning {
-		case "reasoning_content":
-			m.ReasoningContent = p.Reasoning
-		case "reasoning":
-			m.Reasoning, m.ReasoningDetails = p.Reasoning, s.Details
-		}
-		for _, call := range s.Calls {
-			if call.Index >= 0 && call.Index < len(m.ToolCalls) {
-				m.ToolCalls[call.Index].Extra = call.Extra
-			}
-		}
-	}
 }
 
 // details collects reasoning_details, whose pieces a stream sends with one index per block.
@@ -144,48 +117,34 @@ func (d *details) encode() json.RawMessage {
 	return raw
 }
 
-// block is one block of an assistant's message: text, a call, or raw data of its provider. Signature belongs
-// to it.
+// block is one block of an assistant's message: text, a call, or raw data of its provider. Signature belongs to it.
 type block struct {
 	text      string
-	call      *llms.ToolCall
-	raw       []byte
+	call      *contract.ToolCall
+	raw       json.RawMessage
 	signature string
 }
 
-// assistantBlocks splits an assistant's message, in the order that its provider recorded, else text before
-// calls.
-func (c *remote) assistantBlocks(parts []llms.ContentPart) []block {
-	var text strings.Builder
-	var calls []*llms.ToolCall
-	var kept *providerState
-	for _, part := range parts {
-		switch p := part.(type) {
-		case llms.TextContent:
-			text.WriteString(p.Text)
-		case llms.ToolCall:
-			calls = append(calls, &p)
-		case ReasoningPart:
-			kept = c.ownState(p.Provider)
-		}
-	}
-	if kept != nil {
-		if out := restoreOrder(kept.Blocks, text.String(), calls); out != nil {
+// assistantBlocks splits an assistant's message, in the order that its provider recorded, else text before calls.
+func (m *Model) assistantBlocks(in *contract.Message) []block {
+	if own := m.ownState(in.Provider); own != nil {
+		if out := restoreOrder(own.Blocks, in); out != nil {
 			return out
 		}
 	}
 	var out []block
-	if text.Len() > 0 {
-		out = append(out, block{text: text.String()})
+	if in.Text != "" {
+		out = append(out, block{text: in.Text})
 	}
-	for _, call := range calls {
-		out = append(out, block{call: call})
+	for i := range in.Calls {
+		out = append(out, block{call: &in.Calls[i]})
 	}
 	return out
 }
 
 // restoreOrder puts text and calls where their blocks were; nil if the blocks are not those of this message.
-func restoreOrder(blocks []blockState, text string, calls []*llms.ToolCall) []block {
+func restoreOrder(blocks []blockState, in *contract.Message) []block {
+	text, calls := in.Text, in.Calls
 	var out []block
 	next := 0
 	for _, b := range blocks {
@@ -196,7 +155,7 @@ func restoreOrder(blocks []blockState, text string, calls []*llms.ToolCall) []bl
 			if next >= len(calls) {
 				return nil
 			}
-			p.call = calls[next]
+			p.call = &calls[next]
 			next++
 		case b.Text < 0 || b.Text > len(text):
 			return nil
@@ -210,19 +169,3 @@ func restoreOrder(blocks []blockState, text string, calls []*llms.ToolCall) []bl
 	}
 	return out
 }
-
-// objectArguments are a call's arguments as a JSON object. Invalid ones are wrapped in one, so that the model
-// sees what it wrote.
-func objectArguments(args string) string {
-	if strings.TrimSpace(args) == "" {
-		return "{}"
-	}
-	if isObject(args) {
-		return args
-	}
-	quoted, _ := textutil.JSON(map[string]string{"unparsable_arguments": args}) // a map of strings always encodes
-	return string(quoted)
-}
-
-// emptyText stands for a message without text where a provider takes none.
-const emptyText = "(empty)"

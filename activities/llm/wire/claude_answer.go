@@ -1,12 +1,10 @@
-package llm
+package wire
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
-
-	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
@@ -31,7 +29,7 @@ type claudePart struct {
 }
 
 type claudeEvent struct {
-	Type    looseText       `json:"type"`
+	Type    LooseText       `json:"type"`
 	Index   int             `json:"index"`
 	Message *claudeAnswer   `json:"message"`
 	Block   json.RawMessage `json:"content_block"`
@@ -40,27 +38,27 @@ type claudeEvent struct {
 }
 
 type claudeAnswer struct {
-	Type    looseText         `json:"type"`
-	Model   looseText         `json:"model"`
+	Type    LooseText         `json:"type"`
+	Model   LooseText         `json:"model"`
 	Content []json.RawMessage `json:"content"`
-	Stop    looseText         `json:"stop_reason"`
+	Stop    LooseText         `json:"stop_reason"`
 	Details claudeDetails     `json:"stop_details"`
 	Usage   *claudeUsage      `json:"usage"`
 }
 
 // claudeDetails say why a model refused.
 type claudeDetails struct {
-	Explanation looseText `json:"explanation"`
-	Category    looseText `json:"category"`
+	Explanation LooseText `json:"explanation"`
+	Category    LooseText `json:"category"`
 }
 
 type claudeDelta struct {
-	Type      looseText     `json:"type"`
-	Text      looseText     `json:"text"`
-	JSON      looseText     `json:"partial_json"`
-	Thinking  looseText     `json:"thinking"`
-	Signature looseText     `json:"signature"`
-	Stop      looseText     `json:"stop_reason"`
+	Type      LooseText     `json:"type"`
+	Text      LooseText     `json:"text"`
+	JSON      LooseText     `json:"partial_json"`
+	Thinking  LooseText     `json:"thinking"`
+	Signature LooseText     `json:"signature"`
+	Stop      LooseText     `json:"stop_reason"`
 	Details   claudeDetails `json:"stop_details"`
 }
 
@@ -75,40 +73,32 @@ type claudeUsage struct {
 	} `json:"output_tokens_details"`
 }
 
-func (c claude) reader(x *exchange) reader {
-	return &claudeReader{draft: draft{x: x}, slots: map[int]*claudePart{}}
-}
-
-func (r *claudeReader) read(raw []byte, streamed bool) (string, bool, error) {
+// Read reads an answer, or an event of a stream.
+func (r *claudeReader) Read(raw []byte, streamed bool) (bool, error) {
 	var kind struct {
-		Type  looseText       `json:"type"`
+		Type  LooseText       `json:"type"`
 		Error json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(raw, &kind); err != nil {
-		return "", false, invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
+		return false, Invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
 	}
 	if kind.Type == "error" || isSet(kind.Error) {
-		return "", false, r.x.providerError(raw)
+		return false, &Error{Reported: raw}
 	}
-	before := r.text.Len()
-	var done bool
-	var err error
 	if streamed && kind.Type != "message" {
-		done, err = r.event(raw)
-	} else {
-		done, err = true, r.answer(raw)
+		return r.event(raw)
 	}
-	return r.text.String()[before:], done, err
+	return true, r.answer(raw)
 }
 
 // answer takes a whole answer.
 func (r *claudeReader) answer(raw []byte) error {
 	var a claudeAnswer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
+		return Invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
 	}
 	if a.Type != "message" {
-		return invalidf("the answer is not a message: %s", excerpt(raw))
+		return Invalidf("the answer is not a message: %s", excerpt(raw))
 	}
 	r.begin(&a)
 	for _, block := range a.Content {
@@ -139,7 +129,7 @@ func (r *claudeReader) count(u *claudeUsage) {
 func (r *claudeReader) event(raw []byte) (done bool, err error) {
 	var e claudeEvent
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return false, invalidf("an event of the stream is not Anthropic's (%v): %s", err, excerpt(raw))
+		return false, Invalidf("an event of the stream is not Anthropic's (%v): %s", err, excerpt(raw))
 	}
 	switch e.Type {
 	case "message_start":
@@ -155,7 +145,7 @@ func (r *claudeReader) event(raw []byte) (done bool, err error) {
 	case "content_block_delta":
 		part := r.slots[e.Index]
 		if part == nil {
-			return false, invalidf("the stream continues block %d, which it did not begin", e.Index)
+			return false, Invalidf("the stream continues block %d, which it did not begin", e.Index)
 		}
 		r.grow(part, &e.Delta)
 	case "message_delta":
@@ -173,16 +163,16 @@ func (r *claudeReader) event(raw []byte) (done bool, err error) {
 func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 	p := &claudePart{}
 	var known struct {
-		Type      looseText       `json:"type"`
-		Text      looseText       `json:"text"`
-		ID        looseText       `json:"id"`
-		Name      looseText       `json:"name"`
+		Type      LooseText       `json:"type"`
+		Text      LooseText       `json:"text"`
+		ID        LooseText       `json:"id"`
+		Name      LooseText       `json:"name"`
 		Input     json.RawMessage `json:"input"`
-		Thinking  looseText       `json:"thinking"`
-		Signature looseText       `json:"signature"`
+		Thinking  LooseText       `json:"thinking"`
+		Signature LooseText       `json:"signature"`
 	}
 	if json.Unmarshal(raw, &p.first) != nil || p.first == nil || json.Unmarshal(raw, &known) != nil || known.Type == "" {
-		return nil, invalidf("block %d of the answer is invalid: %s", len(r.blocks)+1, excerpt(raw))
+		return nil, Invalidf("block %d of the answer is invalid: %s", len(r.blocks)+1, excerpt(raw))
 	}
 	p.kind, p.id, p.name = string(known.Type), string(known.ID), string(known.Name)
 	r.blocks = append(r.blocks, p)
@@ -203,9 +193,10 @@ func (r *claudeReader) grow(p *claudePart, d *claudeDelta) {
 	p.signature.WriteString(string(d.Signature))
 }
 
-func (r *claudeReader) response() (*llms.ContentResponse, error) {
+// Result checks that the answer is complete.
+func (r *claudeReader) Result() (*Answer, error) {
 	if r.finish == "pause_turn" {
-		return nil, r.x.unsendable("the answer pauses for a tool of the provider's own (pause_turn), which is not supported; leave such tools out of the extra parameters")
+		return nil, unsendable("the answer pauses for a tool of the provider's own (pause_turn), which is not supported; leave such tools out of the extra parameters")
 	}
 	for i, p := range r.blocks {
 		switch p.kind {
@@ -220,13 +211,13 @@ func (r *claudeReader) response() (*llms.ContentResponse, error) {
 			r.reasoning.WriteString(p.thinking.String())
 			raw, err := p.encode()
 			if err != nil {
-				return nil, invalidf("block %d of the answer: %v", i+1, err)
+				return nil, Invalidf("block %d of the answer: %v", i+1, err)
 			}
 			r.state.Blocks = append(r.state.Blocks, blockState{Raw: raw})
 		}
 	}
 	u := r.counted
-	r.usage = &contract.Usage{Input: int(u.Input + u.CacheRead + u.CacheWrite), Output: int(u.Output),
+	r.usage = contract.Usage{Input: int(u.Input + u.CacheRead + u.CacheWrite), Output: int(u.Output),
 		Cached: int(u.CacheRead), CacheWrite: int(u.CacheWrite), Reasoning: int(u.Details.Thinking)}
 	if r.finish == "refusal" {
 		r.refusal.WriteString(cmp.Or(string(r.details.Explanation), strings.TrimSpace("stop_reason is refusal "+string(r.details.Category))))

@@ -1,36 +1,12 @@
-package llm
+package wire
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
-	"strings"
-
-	"weft/activities/contract"
 )
 
 // Servers support different parts of JSON Schema. The prompt contains the schema too, and the caller checks
 // the answer.
-
-// schemaTexts are words by which servers refuse a schema, in lower case.
-var schemaTexts = []string{"schema", "response_format", "responseformat", "response_mime_type", "output_config", "output_format", "structured", "grammar"}
-
-// refusesSchema reports whether a request was refused for the schema in it.
-func (x *exchange) refusesSchema(err error) bool {
-	var f *contract.Failure
-	return len(x.call.Schema) > 0 && errors.As(err, &f) && f.Class == contract.ClassBadRequest &&
-		containsAny(strings.ToLower(f.Text), schemaTexts)
-}
-
-// withoutFormat is the call without the answer's format. It is another request, with another idempotency key.
-func (c *Call) withoutFormat() *Call {
-	out := *c
-	out.Schema, out.JSON = nil, false
-	if out.IdempotencyKey != "" {
-		out.IdempotencyKey += "/unbound"
-	}
-	return &out
-}
 
 // schemaRoot is what of a schema says which values it means.
 type schemaRoot struct {
@@ -44,10 +20,10 @@ func rootOf(schema json.RawMessage) (root schemaRoot) {
 	return root
 }
 
-// wantsObjectRoot reports whether a schema wants a JSON object, which is all that a JSON mode writes.
-func wantsObjectRoot(schema json.RawMessage) bool {
-	root := rootOf(schema)
-	return root.Type == "object" || root.Type == nil && root.Properties != nil
+// wantsObject reports whether a JSON mode, which writes objects alone, may be asked for.
+func (q *Request) wantsObject() bool {
+	root := rootOf(q.Schema)
+	return len(q.Schema) == 0 && q.JSON || root.Type == "object" || root.Type == nil && root.Properties != nil
 }
 
 // strictKeywords are the keywords that OpenAI's strict mode enforces.

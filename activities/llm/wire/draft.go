@@ -1,0 +1,117 @@
+package wire
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"weft/activities/contract"
+	"weft/activities/textutil"
+)
+
+// draft is an answer while it is read: what all protocols have in common.
+type draft struct {
+	m                        *Model
+	text, reasoning, refusal strings.Builder
+	// model and finish are the provider's own names of the model and the stop reason.
+	model, finish string
+	calls         []contract.ToolCall
+	usage         contract.Usage
+	state         providerState
+}
+
+// Complete reports whether there is a stop reason.
+func (d *draft) Complete() bool { return d.finish != "" }
+
+// Text is all text so far.
+func (d *draft) Text() string { return d.text.String() }
+
+// addCall adds a tool call. Empty arguments are an empty object.
+func (d *draft) addCall(id, name, arguments string) error {
+	if name == "" {
+		return Invalidf("tool call %d of the answer has no name", len(d.calls)+1)
+	}
+	d.calls = append(d.calls, contract.ToolCall{ID: id, Name: name, Arguments: arguments})
+	return nil
+}
+
+// stopReasons maps what servers call the end of an answer, in lower case. Others are kept.
+var stopReasons = map[string]string{
+	"stop": "stop", "end_turn": "stop", "eos": "stop", "eos_token": "stop", "stop_sequence": "stop", "complete": "stop",
+	"length": "length", "max_tokens": "length", "model_length": "length",
+	"tool_calls": "tool_calls", "tool_call": "tool_calls", "tool_use": "tool_calls", "function_call": "tool_calls",
+	"content_filter": "content_filter", "content-filter": "content_filter", "safety": "content_filter", "recitation": "content_filter", "error_toxic": "content_filter",
+	"model_context_window_exceeded": "length",
+}
+
+// result checks that the answer is complete. field is the protocol's name of the stop reason.
+func (d *draft) result(field string) (*Answer, error) {
+	finish := strings.ToLower(strings.TrimSpace(d.finish))
+	if finish == "" {
+		return nil, Invalidf("the answer ended without a %s after %d bytes of text: it was cut", field, d.text.Len())
+	}
+	out := &Answer{
+		Message: contract.Message{Role: contract.RoleAssistant, Text: d.text.String(), Reasoning: d.reasoning.String(), Calls: d.calls},
+		Stop:    textutil.Truncate(cmp.Or(stopReasons[finish], finish), 60), Model: d.m.Ref(), Refusal: d.refusal.String(), Usage: d.usage,
+	}
+	out.Usage.Calls = 1
+	if d.model != "" && utf8.ValidString(d.model) {
+		out.Model = d.m.Provider + "/" + textutil.Truncate(d.model, 200)
+	}
+	if d.state.empty() && (d.m.Reasoning == "" || d.reasoning.Len() == 0) {
+		return out, nil
+	}
+	d.state.By = d.m.Provider
+	raw, err := textutil.JSON(&d.state)
+	if err != nil {
+		return nil, Invalidf("the provider's own data: %v", err)
+	}
+	out.Message.Provider = raw
+	return out, nil
+}
+
+// LooseText is a string that some servers send as another JSON value, whose JSON text it keeps; null is empty.
+type LooseText string
+
+// UnmarshalJSON takes any JSON value.
+func (t *LooseText) UnmarshalJSON(b []byte) error {
+	switch {
+	case bytes.Equal(b, []byte("null")):
+		*t = ""
+	case len(b) > 0 && b[0] == '"':
+		var s string
+		if err := json.Unmarshal(b, &s); err != nil {
+			return err
+		}
+		*t = LooseText(s)
+	default:
+		*t = LooseText(b)
+	}
+	return nil
+}
+
+// looseCount is a token count; an invalid one is 0.
+type looseCount int
+
+// UnmarshalJSON takes any JSON value.
+func (n *looseCount) UnmarshalJSON(b []byte) error {
+	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	if err != nil || math.IsNaN(f) || f < 0 || f > math.MaxInt32 {
+		f = 0
+	}
+	*n = looseCount(f)
+	return nil
+}
+
+// isSet reports whether an error field holds an error.
+func isSet(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", `""`, "false", "{}", "[]":
+		return false
+	}
+	return true
+}

@@ -1,0 +1,190 @@
+package wire
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// geminiWords are the names of parameters; an effort has a field of its own.
+var geminiWords = map[string]string{
+	"top_p": "topP", "top_k": "topK", "max_tokens": "maxOutputTokens", "stop": "stopSequences", "presence_penalty": "presencePenalty",
+	"frequency_penalty": "frequencyPenalty", "reasoning_effort": "", "parallel_tool_calls": "",
+}
+
+// encodeGemini writes Google's generateContent. The vendor's SDK is not used: it drops the headers of errors and reads
+// arguments into floats, which changes long integers.
+func encodeGemini(m *Model, q *Request) (*Outgoing, error) {
+	config := m.parameters(q, geminiWords)
+	b := object{"contents": m.geminiContents(q), "generationConfig": config}
+	if q.System != "" {
+		b["systemInstruction"] = object{"parts": []any{object{"text": q.System}}}
+	}
+	if err := geminiTools(b, q); err != nil {
+		return nil, err
+	}
+	if (b["tools"] == nil || q.Options.ToolChoice == choiceNone) && (q.JSON || len(q.Schema) > 0) {
+		// Forbidden tools need not be sent, and keep the format from being accepted.
+		if !slices.ContainsFunc(q.Messages, func(m contract.Message) bool { return len(m.Calls) > 0 }) {
+			delete(b, "tools")
+			delete(b, "toolConfig")
+		}
+		if b["tools"] == nil {
+			config["responseMimeType"] = "application/json"
+			if len(q.Schema) > 0 {
+				config["responseJsonSchema"] = q.Schema
+			}
+		}
+	}
+	if q.Effort != "" {
+		tokens, err := budget(geminiBudgets, q.Effort)
+		if err != nil {
+			return nil, err
+		}
+		config["thinkingConfig"] = object{"thinkingLevel": geminiLevels[q.Effort]}
+		if strings.HasPrefix(m.Name, "gemini-2.5") {
+			config["thinkingConfig"] = object{"thinkingBudget": tokens}
+		}
+	}
+	path := "/models/" + url.PathEscape(m.Name)
+	if kind, name, _ := strings.Cut(m.Name, "/"); kind == "models" || kind == "tunedModels" {
+		path = "/" + kind + "/" + url.PathEscape(name)
+	}
+	method := ":streamGenerateContent?alt=sse"
+	if m.Unary {
+		method = ":generateContent"
+	}
+	out, err := m.send(path+method, b, q.Extra, &geminiReader{draft: draft{m: m}})
+	out.Stream = !m.Unary
+	return out, err
+}
+
+func geminiTools(b object, q *Request) error {
+	mode, tool, err := q.choice()
+	if err != nil {
+		return err
+	}
+	tools, err := q.tools(func(f *llms.FunctionDefinition, schema any) any { return describe(f, "parametersJsonSchema", schema) })
+	if err != nil || len(tools) == 0 {
+		return err
+	}
+	b["tools"] = []any{object{"functionDeclarations": tools}}
+	calling := object{"mode": strings.ToUpper(mode)}
+	switch {
+	case tool != "":
+		calling = object{"mode": "ANY", "allowedFunctionNames": []string{tool}}
+	case mode == "":
+		return nil
+	case mode == choiceRequired:
+		calling["mode"] = "ANY"
+	}
+	b["toolConfig"] = object{"functionCallingConfig": calling}
+	return nil
+}
+
+// geminiBudgets are efforts as tokens, for models that know no level.
+var geminiBudgets = map[string]int{"none": 0, "minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576, "xhigh": 24_576, "max": 24_576}
+
+// geminiLevels are efforts as levels.
+var geminiLevels = map[string]string{"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+
+// geminiContent has parts of ours or, as raw JSON, of the provider's.
+type geminiContent struct {
+	Role  string `json:"role"`
+	Parts []any  `json:"parts"`
+}
+
+// geminiContents merges consecutive messages of one role: all results of an answer's calls must come together. The
+// conversation begins with the user, as the API wants it.
+func (m *Model) geminiContents(q *Request) []geminiContent {
+	var out []geminiContent
+	names := map[string]string{} // of the tools that were called, by the call's id
+	for i := range q.Messages {
+		role, parts := "user", geminiParts(&q.Messages[i], names)
+		if q.Messages[i].Role == contract.RoleAssistant {
+			role, parts = "model", m.geminiAnswer(&q.Messages[i], names)
+		}
+		switch n := len(out); {
+		case len(parts) == 0:
+		case n > 0 && out[n-1].Role == role:
+			out[n-1].Parts = append(out[n-1].Parts, parts...)
+		default:
+			out = append(out, geminiContent{role, parts})
+		}
+	}
+	if len(out) == 0 || out[0].Role != "user" {
+		out = append([]geminiContent{{"user", []any{object{"text": emptyText}}}}, out...)
+	}
+	if !strings.HasPrefix(m.Name, "gemini-1") && !strings.HasPrefix(m.Name, "gemini-2") {
+		signCalls(out)
+	}
+	return out
+}
+
+func geminiParts(in *contract.Message, names map[string]string) []any {
+	if in.Role == contract.RoleTool {
+		key := "output"
+		if in.Error {
+			key = "error"
+		}
+		return []any{object{"functionResponse": object{
+			"id": in.CallID, "name": cmp.Or(in.Name, names[in.CallID], in.CallID), "response": object{key: in.Text}}}}
+	}
+	var out []any
+	if in.Text != "" {
+		out = append(out, object{"text": in.Text})
+	}
+	for _, image := range in.Images {
+		out = append(out, object{"inlineData": object{"mimeType": image.MediaType, "data": image.Data}})
+	}
+	return out
+}
+
+func (m *Model) geminiAnswer(in *contract.Message, names map[string]string) []any {
+	var out []any
+	for _, p := range m.assistantBlocks(in) {
+		part := object{}
+		switch {
+		case p.raw != nil:
+			out = append(out, p.raw)
+			continue
+		case p.call != nil:
+			names[p.call.ID] = p.call.Name
+			call := object{"name": p.call.Name, "args": json.RawMessage(objectArguments(p.call.Arguments))}
+			if p.call.ID != "" {
+				call["id"] = p.call.ID
+			}
+			part["functionCall"] = call
+		case p.text == "" && p.signature == "":
+			continue
+		default:
+			part["text"] = p.text
+		}
+		if p.signature != "" {
+			part["thoughtSignature"] = p.signature
+		}
+		out = append(out, part)
+	}
+	return out
+}
+
+// NoSignature is Google's documented placeholder for the signature of a call that another model made.
+const NoSignature = "skip_thought_signature_validator"
+
+// signCalls marks the first call of each answer that has no signature, because another model made it.
+func signCalls(contents []geminiContent) {
+	for _, c := range contents {
+		for _, p := range c.Parts {
+			if part, ours := p.(object); ours && part["functionCall"] != nil {
+				part["thoughtSignature"] = cmp.Or(part["thoughtSignature"], any(NoSignature))
+				break // only the first call of an answer has one
+			}
+		}
+	}
+}
