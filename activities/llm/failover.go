@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"weft/activities/contract"
@@ -48,33 +47,45 @@ func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, err
 			return nil, err
 		}
 	}
-	var switched []contract.Fallback
-	var failures []*contract.Failure
+	var tried []attempt
 	for i, ref := range refs {
-		if left := m.cooldowns.remaining(ref); left > 0 && i < len(refs)-1 {
+		if left := m.remaining(ref); left > 0 && i < len(refs)-1 {
 			f := failf(contract.ClassRateLimited, "", "model %q: its provider asked to wait, for another %s", ref, left.Round(time.Second))
 			f.After = left
-			switched, failures = append(switched, switchOf(ref, f)), append(failures, f)
+			tried = append(tried, attempt{ref, f})
 			continue
 		}
 		answer, err := m.askWithin(ctx, ref, len(refs)-i, call)
 		if err == nil {
-			answer.Fallbacks = linkSwitches(switched, ref)
+			answer.Fallbacks = fallbacks(append(tried, attempt{ref: ref}))
 			return answer, nil
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		f := contract.FailureOf(err)
-		if !m.scripted && !m.script(ref) {
-			m.cooldowns.record(ref, f)
+		if f.After > 0 && !m.scripted && !m.script(ref) {
+			m.cooldowns.Store(ref, time.Now().Add(f.After))
 		}
+		tried = append(tried, attempt{ref, f})
 		if !slices.Contains(failoverClasses, f.Class) {
-			return nil, withOthers(append(failures, f), f)
+			return nil, withOthers(tried, f)
 		}
-		switched, failures = append(switched, switchOf(ref, f)), append(failures, f)
 	}
-	return nil, withOthers(failures, soonestRetry(failures))
+	return nil, withOthers(tried, slices.MinFunc(tried, soonerRetry).failure)
+}
+
+// attempt is a model that was asked, or skipped, and how it failed.
+type attempt struct {
+	ref     string
+	failure *contract.Failure
+}
+
+// remaining is how long a model asked to be left alone.
+func (m *Models) remaining(ref string) time.Duration {
+	until, _ := m.cooldowns.Load(ref)
+	t, _ := until.(time.Time)
+	return time.Until(t)
 }
 
 // validate checks a reference and the parameters for its model. A provider without its key is valid here.
@@ -92,29 +103,37 @@ func (m *Models) validate(ref string, call *Call) error {
 	return nil
 }
 
-func switchOf(ref string, f *contract.Failure) contract.Fallback {
-	return contract.Fallback{Model: textutil.Truncate(ref, 200), Class: f.Class, Text: textutil.Truncate(f.Text, 500)}
+// fallbacks are the switches from each attempt to the next one.
+func fallbacks(tried []attempt) []contract.Fallback {
+	var out []contract.Fallback
+	for i, a := range tried[:len(tried)-1] {
+		out = append(out, contract.Fallback{Model: textutil.Truncate(a.ref, 200), Class: a.failure.Class, Text: textutil.Truncate(a.failure.Text, 500),
+			To: textutil.Truncate(tried[i+1].ref, 200)})
+	}
+	return out
 }
 
-// linkSwitches sets which model each switch went to.
-func linkSwitches(list []contract.Fallback, answered string) []contract.Fallback {
-	for i := range list {
-		list[i].To = textutil.Truncate(answered, 200)
-		if i+1 < len(list) {
-			list[i].To = list[i+1].Model
-		}
+// askOne makes one call of one model.
+func (m *Models) askOne(ctx context.Context, ref string, call *Call) (answer *Answer, err error) {
+	if call.Observe != nil {
+		observed, finish := call.Observe(ctx, m.request(ref, call))
+		ctx = observed
+		defer func() { finish(answer, err) }()
 	}
-	return list
-}
-
-func (m *Models) askOne(ctx context.Context, ref string, call *Call) (*Answer, error) {
-	if call.Observe == nil {
-		return m.call(ctx, ref, call)
+	model, err := m.get(ref)
+	if err != nil {
+		return nil, err
 	}
-	ctx, finish := call.Observe(ctx, m.request(ref, call))
-	answer, err := m.call(ctx, ref, call)
-	finish(answer, err)
-	return answer, err
+	answer, err = generate(ctx, model, call)
+	if err == nil {
+		m.price(ref, &answer.Usage)
+		return answer, nil
+	}
+	var f *contract.Failure
+	if errors.As(err, &f) && f.Usage != nil {
+		m.price(ref, f.Usage)
+	}
+	return nil, err
 }
 
 // request describes a call of a model to observers.
@@ -139,24 +158,6 @@ func (p *provider) system() string {
 	return cmp.Or(p.row.System, p.row.Name)
 }
 
-// call makes one call of one model.
-func (m *Models) call(ctx context.Context, ref string, call *Call) (*Answer, error) {
-	model, err := m.get(ref)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := generate(ctx, model, call)
-	if err == nil {
-		m.price(ref, &answer.Usage)
-		return answer, nil
-	}
-	var f *contract.Failure
-	if errors.As(err, &f) && f.Usage != nil {
-		m.price(ref, f.Usage)
-	}
-	return nil, err
-}
-
 // askWithin asks one of several models that are left.
 func (m *Models) askWithin(ctx context.Context, ref string, left int, call *Call) (*Answer, error) {
 	deadline, bounded := ctx.Deadline()
@@ -173,52 +174,27 @@ func (m *Models) askWithin(ctx context.Context, ref string, left int, call *Call
 	return answer, err
 }
 
-// soonestRetry is the retryable failure with the shortest wait, else the first failure.
-func soonestRetry(list []*contract.Failure) *contract.Failure {
-	best := list[0]
-	for _, f := range list[1:] {
-		if !contract.Retryable(f.Class) {
-			continue
-		}
-		if !contract.Retryable(best.Class) || f.After < best.After {
-			best = f
-		}
+// soonerRetry orders attempts whose failure can be retried by their wait, before all others.
+func soonerRetry(a, b attempt) int {
+	again, other := contract.Retryable(a.failure.Class), contract.Retryable(b.failure.Class)
+	switch {
+	case again && other:
+		return cmp.Compare(a.failure.After, b.failure.After)
+	case again:
+		return -1
+	case other:
+		return 1
 	}
-	return best
+	return 0
 }
 
 // withOthers is a failure with the texts of the others.
-func withOthers(list []*contract.Failure, which *contract.Failure) *contract.Failure {
+func withOthers(tried []attempt, which *contract.Failure) *contract.Failure {
 	out := *which
-	for _, f := range list {
-		if f != which {
-			out.Text += "; and " + textutil.Truncate(f.Text, 500)
+	for _, a := range tried {
+		if a.failure != which {
+			out.Text += "; and " + textutil.Truncate(a.failure.Text, 500)
 		}
 	}
 	return &out
-}
-
-// cooldownTable records which models asked to wait, until when.
-type cooldownTable struct {
-	mu    sync.Mutex
-	until map[string]time.Time
-}
-
-// record takes the wait that a failure asks for, because of a limit or an outage.
-func (r *cooldownTable) record(ref string, f *contract.Failure) {
-	if f.After <= 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.until == nil {
-		r.until = map[string]time.Time{}
-	}
-	r.until[ref] = time.Now().Add(f.After)
-}
-
-func (r *cooldownTable) remaining(ref string) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Until(r.until[ref])
 }

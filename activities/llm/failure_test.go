@@ -354,8 +354,8 @@ func TestResetTimes(t *testing.T) {
 		"1800000030": 30 * time.Second, "1800000030000": 30 * time.Second, "2027-01-15T08:01:00Z": time.Minute,
 		"1e300": 0, "NaN": 0, "-3": 0, "Inf": 0, "": 0, "soon": 0, "1799999999": 0, "999999": 10 * time.Minute, "-9223372036854775808": 0,
 	} {
-		if got := resetTime(in, now); got != want {
-			t.Errorf("resetTime(%q) = %s, want %s", in, got, want)
+		if got := readWait(in, time.Second, now); got != want {
+			t.Errorf("readWait(%q) = %s, want %s", in, got, want)
 		}
 	}
 	h := http.Header{"Retry-After": {now.Add(42 * time.Second).UTC().Format(http.TimeFormat)}}

@@ -3,29 +3,31 @@ package llm
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"weft/activities/contract"
 	"weft/activities/llm/wire"
 )
 
-// limiter bounds the calls of one worker with one key. The zero value has no bound.
+// limiter bounds the calls of one worker with one key.
 type limiter struct {
 	calls, tokens *rate.Limiter
-	slots         chan struct{}
+	places        *semaphore.Weighted
+	bounds        [3]int // of calls and tokens in a minute, and of calls at the same time; 0 means none
 }
 
 // limit gives every provider its limiter. Those with one address and key share one.
 func (o *opener) limit(s Settings, m *Models) {
-	type shared struct {
-		name     string
-		settings [3]int
-		limiter  *limiter
+	type first struct {
+		name    string
+		limiter *limiter
 	}
-	byKey := map[string]shared{}
+	byKey := map[string]first{}
 	for _, name := range slices.Sorted(maps.Keys(m.providers)) {
 		p, set := m.providers[name], s.Providers[name]
 		bounds := [3]int{set.RequestsPerMinute, set.TokensPerMinute, set.Concurrent}
@@ -36,9 +38,9 @@ func (o *opener) limit(s Settings, m *Models) {
 		have, found := byKey[key]
 		switch {
 		case !found:
-			have = shared{name, bounds, newLimiter(bounds)}
+			have = first{name, newLimiter(bounds)}
 			byKey[key] = have
-		case have.settings != bounds:
+		case have.limiter.bounds != bounds:
 			o.problem("providers.%s: its key and address are those of providers.%s, but its limits are others; give both the same requests_per_minute, tokens_per_minute and concurrent", name, have.name)
 		}
 		p.limits = have.limiter
@@ -46,18 +48,23 @@ func (o *opener) limit(s Settings, m *Models) {
 }
 
 func newLimiter(bounds [3]int) *limiter {
-	l := &limiter{}
-	if n := bounds[0]; n > 0 {
+	perMinute := func(n, burst int) *rate.Limiter {
+		if n <= 0 {
+			return rate.NewLimiter(rate.Inf, math.MaxInt)
+		}
+		return rate.NewLimiter(rate.Limit(float64(n)/60), burst)
+	}
+	places := bounds[2]
+	if places <= 0 {
+		places = math.MaxInt
+	}
+	return &limiter{
 		// A burst of a tenth lets short peaks through without a minute's calls at once.
-		l.calls = rate.NewLimiter(rate.Limit(float64(n)/60), max(1, n/10))
+		calls:  perMinute(bounds[0], max(1, bounds[0]/10)),
+		tokens: perMinute(bounds[1], bounds[1]),
+		places: semaphore.NewWeighted(int64(places)),
+		bounds: bounds,
 	}
-	if n := bounds[1]; n > 0 {
-		l.tokens = rate.NewLimiter(rate.Limit(float64(n)/60), n)
-	}
-	if n := bounds[2]; n > 0 {
-		l.slots = make(chan struct{}, n)
-	}
-	return l
 }
 
 // acquire waits for a call's turn and reports to Call.Waiting what it waits for. size is the request's, in
@@ -65,13 +72,10 @@ func newLimiter(bounds [3]int) *limiter {
 //
 // If the turn comes after the call's deadline, it fails as rate_limited at once.
 func (l *limiter) acquire(x *exchange, size int) (done func(*wire.Answer), err error) {
-	if l == nil {
-		return func(*wire.Answer) {}, nil
-	}
 	waited := false
-	report := func(what string) {
+	report := func(format string, args ...any) {
 		if x.call.Waiting != nil {
-			x.call.Waiting(what)
+			x.call.Waiting(fmt.Sprintf(format, args...))
 			waited = true
 		}
 	}
@@ -80,56 +84,30 @@ func (l *limiter) acquire(x *exchange, size int) (done func(*wire.Answer), err e
 			x.call.Waiting("")
 		}
 	}()
-	if err := l.acquireSlot(x, report); err != nil {
-		return nil, err
-	}
-	release := func() {
-		if l.slots != nil {
-			<-l.slots
+	if !l.places.TryAcquire(1) {
+		report("waiting for one of the %d calls of provider %s to finish (providers.%s.concurrent)", l.bounds[2], x.Provider, x.Provider)
+		if err := l.places.Acquire(x.ctx, 1); err != nil {
+			return nil, err
 		}
 	}
 	// Four bytes are about one token; the answer's size is settled when it is there.
 	guess := size/4 + 1
-	for _, b := range []struct {
-		limiter *rate.Limiter
-		n       int
-		name    string
-	}{{l.calls, 1, "requests_per_minute"}, {l.tokens, guess, "tokens_per_minute"}} {
-		if err := wait(x, b.limiter, b.n, b.name, report); err != nil {
-			release()
-			return nil, err
-		}
+	err = wait(x, l.calls, 1, "requests_per_minute", report)
+	if err == nil {
+		err = wait(x, l.tokens, guess, "tokens_per_minute", report)
+	}
+	if err != nil {
+		l.places.Release(1)
+		return nil, err
 	}
 	return func(a *wire.Answer) {
-		release()
+		l.places.Release(1)
 		l.settle(a, guess)
 	}, nil
 }
 
-// acquireSlot takes one of the places for calls at the same time.
-func (l *limiter) acquireSlot(x *exchange, report func(string)) error {
-	if l.slots == nil {
-		return nil
-	}
-	select {
-	case l.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	report(fmt.Sprintf("waiting for one of the %d calls of provider %s to finish (providers.%s.concurrent)", cap(l.slots), x.Provider, x.Provider))
-	select {
-	case l.slots <- struct{}{}:
-		return nil
-	case <-x.ctx.Done():
-		return x.ctx.Err()
-	}
-}
-
 // wait waits until a limit lets n through.
-func wait(x *exchange, l *rate.Limiter, n int, name string, report func(string)) error {
-	if l == nil {
-		return nil
-	}
+func wait(x *exchange, l *rate.Limiter, n int, name string, report func(string, ...any)) error {
 	turn := l.ReserveN(time.Now(), min(n, l.Burst()))
 	delay := turn.Delay()
 	if delay <= 0 {
@@ -142,7 +120,7 @@ func wait(x *exchange, l *rate.Limiter, n int, name string, report func(string))
 		f.After = min(delay, maxAfter)
 		return f
 	}
-	report(fmt.Sprintf("waiting %s for its turn (providers.%s.%s)", delay.Round(100*time.Millisecond), x.Provider, name))
+	report("waiting %s for its turn (providers.%s.%s)", delay.Round(100*time.Millisecond), x.Provider, name)
 	if err := sleep(x.ctx, delay); err != nil {
 		turn.Cancel()
 		return err
@@ -152,7 +130,7 @@ func wait(x *exchange, l *rate.Limiter, n int, name string, report func(string))
 
 // settle corrects the estimate by the call's usage, if it is known.
 func (l *limiter) settle(a *wire.Answer, guess int) {
-	if l.tokens == nil || a == nil || a.Usage.Input+a.Usage.Output == 0 {
+	if a == nil || a.Usage.Input+a.Usage.Output == 0 {
 		return
 	}
 	// A negative number adds tokens; the limiter itself never holds more than its burst.

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"weft/activities/contract"
@@ -109,11 +110,12 @@ const ScriptModel = "script"
 
 // Models are the models that a worker can call. They are safe for concurrent use.
 type Models struct {
-	def         string
-	noDefault   string
-	providers   map[string]*provider
-	prices      []priceRow
-	cooldowns   cooldownTable
+	def       string
+	noDefault string
+	providers map[string]*provider
+	prices    []priceRow
+	// cooldowns are until when models asked to wait, by reference.
+	cooldowns   sync.Map
 	credentials func(provider string) Credentials
 	// scripted means that a script answers for all.
 	scripted bool

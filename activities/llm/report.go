@@ -2,8 +2,8 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -139,7 +139,7 @@ func (r *report) readDetails(raw json.RawMessage) {
 		return
 	}
 	for _, d := range details {
-		r.after = max(r.after, duration(d.RetryDelay))
+		r.after = max(r.after, readWait(d.RetryDelay, time.Second, time.Time{}))
 	}
 }
 
@@ -185,16 +185,7 @@ func (r *report) target() string {
 
 // waitOf is how long headers ask to wait, 0 if they do not.
 func waitOf(h http.Header, now time.Time) time.Duration {
-	if d := scaled(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
-		return d
-	}
-	if v := h.Get("Retry-After"); v != "" {
-		if t, err := http.ParseTime(v); err == nil {
-			return min(max(0, t.Sub(now)), maxAfter)
-		}
-		return scaled(v, time.Second)
-	}
-	return 0
+	return cmp.Or(readWait(h.Get("Retry-After-Ms"), time.Millisecond, now), readWait(h.Get("Retry-After"), time.Second, now))
 }
 
 // resetOf reads x-ratelimit-reset(-requests, -tokens) and anthropic-ratelimit-*-reset: the longest of the
@@ -207,54 +198,38 @@ func resetOf(h http.Header, now time.Time) time.Duration {
 		if !strings.HasPrefix(key, "X-Ratelimit-Reset") && (!strings.HasPrefix(key, "Anthropic-Ratelimit-") || !strings.HasSuffix(key, "-Reset")) {
 			continue
 		}
-		d := resetTime(h.Get(key), now)
+		d := readWait(h.Get(key), time.Second, now)
 		longest = max(longest, d)
 		if strings.TrimSpace(h.Get(remaining)) == "0" {
 			empty = max(empty, d)
 		}
 	}
-	if empty > 0 {
-		return empty
-	}
-	return longest
+	return cmp.Or(empty, longest)
 }
 
-// resetTime reads a wait (6m0s, 20ms, 12.5) or a time (Unix seconds or milliseconds, RFC 3339).
-func resetTime(v string, now time.Time) time.Duration {
-	if t, err := time.Parse(time.RFC3339, v); err == nil {
-		return min(max(0, t.Sub(now)), maxAfter)
+// readWait reads a wait (12.5 of a unit, 6m0s) or a time (RFC 3339, HTTP's, Unix seconds or milliseconds), at most
+// maxAfter; 0 where v is neither, or in the past.
+func readWait(v string, unit time.Duration, now time.Time) time.Duration {
+	v = strings.TrimSpace(v)
+	var at time.Time
+	var wait time.Duration
+	if n, err := strconv.ParseFloat(v, 64); err == nil {
+		switch {
+		case !(n > 0 && n <= 1e15):
+		case n > 1e11:
+			at = time.UnixMilli(int64(n))
+		case n > 1e8:
+			at = time.Unix(int64(n), 0)
+		default:
+			wait = time.Duration(min(n, float64(maxAfter/unit)) * float64(unit))
+		}
+	} else if wait, err = time.ParseDuration(v); err != nil {
+		if at, err = time.Parse(time.RFC3339, v); err != nil {
+			at, _ = http.ParseTime(v)
+		}
 	}
-	n, err := strconv.ParseFloat(v, 64)
-	switch {
-	case err != nil:
-		return duration(v)
-	case n > 1e15:
-		return 0
-	case n > 1e11:
-		return min(max(0, time.UnixMilli(int64(n)).Sub(now)), maxAfter)
-	case n > 1e8:
-		return min(max(0, time.Unix(int64(n), 0).Sub(now)), maxAfter)
+	if !at.IsZero() {
+		wait = at.Sub(now)
 	}
-	return scaled(v, time.Second)
-}
-
-// scaled reads a number of units, capped; 0 where v is no positive number.
-func scaled(v string, unit time.Duration) time.Duration {
-	n, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
-	if err != nil || math.IsNaN(n) || n <= 0 {
-		return 0
-	}
-	if n > float64(maxAfter/unit) {
-		return maxAfter
-	}
-	return time.Duration(n * float64(unit))
-}
-
-// duration reads Go's notation of a duration, capped; 0 where v is none.
-func duration(v string) time.Duration {
-	d, err := time.ParseDuration(strings.TrimSpace(v))
-	if err != nil {
-		return 0
-	}
-	return min(max(0, d), maxAfter)
+	return min(max(0, wait), maxAfter)
 }
