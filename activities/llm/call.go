@@ -158,7 +158,7 @@ func generate(ctx context.Context, m model, call *Call) (*Answer, error) {
 		a.Stop = "tool_calls"
 	}
 	if why != "" {
-		f := failf(contract.ClassRefused, "change what the model is asked, or choose another model", "model %q: %s", a.Model, why)
+		f := failf(contract.ClassRefused, remedies[contract.ClassRefused], "model %q: %s", a.Model, why)
 		return nil, contract.Spent(f, a.Usage) // it is charged like any answer
 	}
 	fillIDs(a.Message.Calls, call.Messages)

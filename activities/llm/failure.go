@@ -17,22 +17,41 @@ import (
 	"weft/activities/textutil"
 )
 
-// Codes and types of providers' errors, in lower case. They take precedence over the HTTP status, which is
-// used loosely.
-var (
-	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded", "billing_error", "arrearage"}
-	quotaTexts   = []string{"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits", "used all available credits", "run out of credits", "doesn't have any credits", "specified api usage limits"}
-	deniedTexts  = []string{"api key not valid", "api_key_invalid", "api key expired", "pass a valid api key", "incorrect api key", "invalid api key"}
-	contextCodes = []string{"context_length_exceeded", "context_window_exceeded", "exceed_context_size_error"}
-	contextTexts = []string{
-		"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens", "too large for model with", "exceed context limit", "exceeds the maximum number of tokens",
-		"maximum prompt length", "maximum model length", "range of input length", "input is too long", "input too long", "exceeded model token limit", "reduce the length of the messages", "reduce your message size", "`max_new_tokens` must be",
-	}
-	refusalCodes = []string{"content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation", "data_inspection_failed", "datainspectionfailed"}
-	refusalTexts = []string{"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for", "safety system", "content exists risk", "violates usage guidelines", "inappropriate content"}
-	// slipCodes mean that the model's answer was invalid and withheld: another attempt may succeed.
-	slipCodes = []string{"tool_use_failed", "json_validate_failed", "output_parse_failed"}
-)
+// wordings are what providers say of an error, in lower case: codes, and texts that count for some statuses alone. They
+// take precedence over the HTTP status, which is used loosely.
+var wordings = []struct {
+	class        string
+	codes, texts []string
+	statuses     []int
+}{
+	{class: contract.ClassDenied, statuses: []int{400}, texts: []string{
+		"api key not valid", "api_key_invalid", "api key expired", "pass a valid api key", "incorrect api key", "invalid api key",
+	}},
+	{class: contract.ClassQuotaExceeded, statuses: []int{400, 403, 429}, codes: []string{
+		"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits",
+		"payment_required", "quota_exceeded", "billing_error", "arrearage",
+	}, texts: []string{
+		"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits",
+		"used all available credits", "run out of credits", "doesn't have any credits", "specified api usage limits",
+	}},
+	{class: contract.ClassContextLength, statuses: []int{0, 400, 413, 422}, codes: []string{
+		"context_length_exceeded", "context_window_exceeded", "exceed_context_size_error",
+	}, texts: []string{
+		"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens",
+		"too large for model with", "exceed context limit", "exceeds the maximum number of tokens", "maximum prompt length",
+		"maximum model length", "range of input length", "input is too long", "input too long", "exceeded model token limit",
+		"reduce the length of the messages", "reduce your message size", "`max_new_tokens` must be",
+	}},
+	{class: contract.ClassRefused, statuses: []int{0, 400, 403, 413, 422}, codes: []string{
+		flaggedInput, "content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation",
+		"data_inspection_failed", "datainspectionfailed",
+	}, texts: []string{
+		"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for",
+		"safety system", "content exists risk", "violates usage guidelines", "inappropriate content",
+	}},
+	// The model's answer was invalid and withheld: another attempt may succeed.
+	{class: contract.ClassUnavailable, codes: []string{"tool_use_failed", "json_validate_failed", "output_parse_failed"}},
+}
 
 // statusOfCode gives the HTTP status that a code means, for errors inside a 200 answer.
 var statusOfCode = map[string]int{
@@ -51,39 +70,30 @@ var statusOfCode = map[string]int{
 // classOf classifies an error by its codes and text, else by its status.
 func classOf(r *report) string {
 	st, text := r.effective(), strings.ToLower(r.message)
-	refusesInput := slices.Contains([]int{0, 400, 413, 422}, st)
-	mayLackMoney := slices.Contains([]int{400, 403, 429}, st) && r.after == 0
-	if st == 400 && containsAny(text, deniedTexts) {
-		return contract.ClassDenied
-	}
-	switch {
-	case r.is(quotaCodes), mayLackMoney && containsAny(text, quotaTexts):
-		return contract.ClassQuotaExceeded
-	case r.is(contextCodes), refusesInput && containsAny(text, contextTexts):
-		return contract.ClassContextLength
-	case r.flagged, r.is(refusalCodes), (refusesInput || st == 403) && containsAny(text, refusalTexts):
-		return contract.ClassRefused
-	case r.is(slipCodes):
-		return contract.ClassUnavailable
+	for _, w := range wordings {
+		said := slices.Contains(w.statuses, st) && containsAny(text, w.texts)
+		if w.class == contract.ClassQuotaExceeded && r.after > 0 {
+			said = false // what is there again after a wait is a limit
+		}
+		if said || slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(w.codes, c) }) {
+			return w.class
+		}
 	}
 	return classOfStatus(st)
 }
 
+// statusClasses are the classes of statuses that say more than their hundreds. 424 is Bedrock's for a model that failed,
+// 498 Groq's for one that is busy.
+var statusClasses = map[int]string{
+	401: contract.ClassDenied, 402: contract.ClassQuotaExceeded, 403: contract.ClassDenied, 413: contract.ClassTooLarge, 429: contract.ClassRateLimited,
+	408: contract.ClassUnavailable, 409: contract.ClassUnavailable, 424: contract.ClassUnavailable, 425: contract.ClassUnavailable, 498: contract.ClassUnavailable,
+}
+
 // classOfStatus classifies an HTTP status; 0, for an error in a 200 answer without a code, is retryable.
 func classOfStatus(st int) string {
-	switch st {
-	case 402:
-		return contract.ClassQuotaExceeded
-	case 401, 403:
-		return contract.ClassDenied
-	case 413:
-		return contract.ClassTooLarge
-	case 429:
-		return contract.ClassRateLimited
-	case 408, 409, 424, 425, 498: // 424 is Bedrock's for a model that failed, 498 Groq's for one that is busy
-		return contract.ClassUnavailable
-	}
-	switch {
+	switch class, known := statusClasses[st]; {
+	case known:
+		return class
 	case st < 300 || st >= 500:
 		return contract.ClassUnavailable
 	case st < 400:
@@ -126,40 +136,28 @@ func statusText(st int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", st, http.StatusText(st)))
 }
 
-// remedy says what to do about a class of failure.
-func (p *provider) remedy(class string, status int) string {
-	switch class {
-	case contract.ClassDenied:
-		if p.Protocol == wire.OCI {
-			return fmt.Sprintf("check providers.%s.auth and what it names, and that a policy lets it use this model", p.Provider)
-		}
-		return fmt.Sprintf("check %s in the worker's environment, and that it may use this model", p.keyName)
-	case contract.ClassQuotaExceeded:
-		return fmt.Sprintf("add credit for the account of %s, or choose another model", p.keyName)
-	case contract.ClassContextLength:
-		return "shorten the prompt or the conversation, or choose a model with a larger context"
-	case contract.ClassRefused:
-		return "change what the model is asked, or choose another model"
-	case contract.ClassTooLarge:
-		return "send less in one call"
-	case contract.ClassConnection:
-		return fmt.Sprintf("set providers.%s.base_url to the final address", p.Provider)
-	case contract.ClassBadRequest:
-		if status == http.StatusNotFound {
-			return p.notFound()
-		}
-	}
-	return ""
+// remedies say what to do about a class of failure; about one of bad_request, if no model of the name is found. Those
+// of a kind of provider stand under the kind and the class.
+var remedies = map[string]string{
+	contract.ClassDenied:                 "check KEY in the worker's environment, and that it may use this model",
+	"oci " + contract.ClassDenied:        "check providers.PROVIDER.auth and what it names, and that a policy lets it use this model",
+	contract.ClassQuotaExceeded:          "add credit for the account of KEY, or choose another model",
+	contract.ClassContextLength:          "shorten the prompt or the conversation, or choose a model with a larger context",
+	contract.ClassRefused:                "change what the model is asked, or choose another model",
+	contract.ClassTooLarge:               "send less in one call",
+	contract.ClassConnection:             "set providers.PROVIDER.base_url to the final address",
+	contract.ClassBadRequest:             "check the model's name, and providers.PROVIDER.base_url (BASE)",
+	"ollama " + contract.ClassBadRequest: "run: ollama pull MODEL; or check providers.PROVIDER.base_url (BASE)",
+	"oci " + contract.ClassBadRequest: "check the model's name, providers.PROVIDER.region and compartment (BASE), and that a policy lets the worker use it: " +
+		"OCI says the same for what is not there and what is not allowed",
 }
 
-func (p *provider) notFound() string {
-	if p.Protocol == wire.OCI {
-		return fmt.Sprintf("check the model's name, providers.%s.region and compartment (%s), and that a policy lets the worker use it: OCI says the same for what is not there and what is not allowed", p.Provider, p.Base)
+func (p *provider) remedy(class string, status int) string {
+	if class == contract.ClassBadRequest && status != http.StatusNotFound {
+		return ""
 	}
-	if p.row.Name == "ollama" {
-		return fmt.Sprintf("run: ollama pull %s; or check providers.%s.base_url (%s)", p.Name, p.Provider, p.Base)
-	}
-	return fmt.Sprintf("check the model's name, and providers.%s.base_url (%s)", p.Provider, p.Base)
+	text := cmp.Or(remedies[p.row.Name+" "+class], remedies[class])
+	return strings.NewReplacer("KEY", p.keyName, "PROVIDER", p.Provider, "BASE", p.Base, "MODEL", p.Name).Replace(text)
 }
 
 // failf makes a failure of a class. remedy may be empty.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +20,7 @@ type report struct {
 	header        http.Header
 	message       string
 	// codes are the object's code, type and status, in lower case.
-	codes   []string
-	flagged bool
+	codes []string
 	// after is how long the provider asks to wait; reset is when its limits are.
 	after, reset time.Duration
 }
@@ -109,6 +107,9 @@ func (r *report) readObject(o *errorObject, now time.Time, depth int) {
 	r.readMetadata(o.Metadata, now)
 }
 
+// flaggedInput is the code of an input that OpenRouter's moderation withheld.
+const flaggedInput = "flagged_input"
+
 // readMetadata reads OpenRouter's: the upstream's own words, headers, and moderation.
 func (r *report) readMetadata(raw json.RawMessage, now time.Time) {
 	var m struct {
@@ -119,7 +120,9 @@ func (r *report) readMetadata(raw json.RawMessage, now time.Time) {
 	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
 		return
 	}
-	r.flagged = r.flagged || m.Flagged != ""
+	if m.Flagged != "" {
+		r.codes = append(r.codes, flaggedInput)
+	}
 	if m.Raw != "" {
 		r.message = strings.TrimPrefix(r.message+": "+string(m.Raw), ": ")
 	}
@@ -141,11 +144,6 @@ func (r *report) readDetails(raw json.RawMessage) {
 	for _, d := range details {
 		r.after = max(r.after, readWait(d.RetryDelay, time.Second, time.Time{}))
 	}
-}
-
-// is reports whether the error has one of some codes.
-func (r *report) is(codes []string) bool {
-	return slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(codes, c) })
 }
 
 // effective is the HTTP status or, in a 200 answer, that of the error object; 0 if unknown.

@@ -26,9 +26,9 @@ const RecordedField = "recorded"
 
 // script is a decoded script. Its script tags are those of [scriptReader].
 type script struct {
-	Rules    []Rule   `json:"rules,omitempty"`
+	Rules    []Rule   `json:"rules,omitempty" script:"rules"`
 	Default  *Action  `json:"default,omitempty"`
-	Recorded struct{} `json:"recorded,omitzero"`
+	Recorded struct{} `json:"recorded,omitzero" script:"ignored"`
 }
 
 // Rule is an action and its conditions, which must all hold. README.md documents the fields.
@@ -49,9 +49,9 @@ type Rule struct {
 
 // Action is what the model does: it answers, after Delay, or fails.
 type Action struct {
-	Say    *string         `json:"say,omitempty"`
+	Say    *string         `json:"say,omitempty" script:"any"`
 	JSON   json.RawMessage `json:"json,omitempty"`
-	Call   []ScriptCall    `json:"call,omitempty"`
+	Call   []ScriptCall    `json:"call,omitempty" script:"calls like {tool: NAME, arguments: {...}}"`
 	Yes    *bool           `json:"yes,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 	Delay  string          `json:"delay,omitempty" script:"duration"`
@@ -65,7 +65,7 @@ type ScriptCall struct {
 	Tool      string          `json:"tool"`
 	ID        string          `json:"id,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty" script:"object"`
-	Raw       *string         `json:"raw,omitempty"`
+	Raw       *string         `json:"raw,omitempty" script:"any"`
 }
 
 // ScriptUsage are an answer's tokens.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -100,17 +99,12 @@ func sampleAction(call *Call, t *conversation) *Action {
 		return &Action{Say: &label}
 	}
 	var schema any
-	if json.Unmarshal(call.Schema, &schema) != nil {
-		schema = nil
-	}
+	_ = json.Unmarshal(call.Schema, &schema) // without one it is any object
 	value := sample(schema, label, 0)
 	if value == nil {
 		value = map[string]any{"script": label}
 	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return &Action{Say: &label}
-	}
+	raw, _ := json.Marshal(value) // what was decoded can be encoded
 	return &Action{JSON: raw}
 }
 
@@ -148,7 +142,12 @@ func sample(schema any, label string, depth int) any {
 	}
 	switch typeOf(s) {
 	case "object":
-		return sampleObject(s, label, depth)
+		out := map[string]any{}
+		properties, _ := s["properties"].(map[string]any)
+		for name, property := range properties {
+			out[name] = sample(property, label, depth+1)
+		}
+		return out
 	case "array":
 		n := min(max(1, number(s["minItems"])), 10)
 		return slices.Repeat([]any{sample(s["items"], label, depth+1)}, n)
@@ -177,15 +176,6 @@ func typeOf(s map[string]any) string {
 		return "object"
 	}
 	return ""
-}
-
-func sampleObject(s map[string]any, label string, depth int) map[string]any {
-	out := map[string]any{}
-	properties, _ := s["properties"].(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		out[name] = sample(properties[name], label, depth+1)
-	}
-	return out
 }
 
 func number(v any) int {

@@ -184,7 +184,7 @@ func TestScriptsAreCheckedAllAtOnce(t *testing.T) {
 			[]string{"s.yaml:2:3: rule 1: say, json and yes exclude", "s.yaml:3:3: rule 2: yes is a judge's", "s.yaml:4:3: rule 3: reason belongs to yes", "s.yaml:5:3: rule 4: it always fails", "s.yaml:6:3: rule 5: only judges"}},
 		"values": {"rules:\n- {match: '(', say: a}\n- {delay: 3, say: a}\n- {stop: never, say: a}\n- {yes: maybe}\n- {node: '', say: a}\n- {step: -1, say: a}\n- {usage: {input: x}, say: a}\n- {delay: 2h, say: a}\n- {say: }",
 			[]string{"s.yaml:2:11: match: error parsing regexp", "s.yaml:3:11: delay: want a duration", "s.yaml:4:10: stop: want one of", "s.yaml:5:9: yes: want true or false, have \"maybe\"", "s.yaml:6:10: node is empty", "s.yaml:7:10: step: want", "s.yaml:8:19: input: want", "s.yaml:9:11: delay", "s.yaml:10:9: say: want text, have null"}},
-		"calls": {"rules:\n- {call: []}\n- {call: [{arguments: {}}]}\n- {call: {tool: t, arguments: [1], raw: x}}\n- {call: {tool: t, args: 1}}",
+		"calls": {"rules:\n- {call: []}\n- {call: [{arguments: {}}]}\n- {call: {tool: t, arguments: [1]}}\n- {call: {tool: t, args: 1}}\n- {call: {tool: t, arguments: {}, raw: x}}",
 			[]string{"s.yaml:2:10: call: want a list", "s.yaml:3:11: call: no tool", "s.yaml:4:31: arguments: want an object", "arguments and raw exclude", `s.yaml:5:20: call: unknown field "args"; want arguments, id, raw, tool`}},
 		"failures":           {"rules:\n- {fail: {class: oops}}\n- {fail: {text: a}}\n- {fail: {class: denied, times: -1}}", []string{"s.yaml:2:18: class: want one of rate_limited", "s.yaml:3:10: fail: no class", "s.yaml:4:33: times"}},
 		"aliases":            {"rules:\n- {json: &a {x: 1}}\n- {json: *a}\n- *a", []string{`s.yaml:2:14: rule 3: unknown field "x"`}},

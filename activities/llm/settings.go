@@ -144,16 +144,8 @@ func ollamaURL(raw string) string {
 	if host == "0.0.0.0" || host == "::" {
 		host = "127.0.0.1"
 	}
-	u.Host = host
-	if strings.Contains(host, ":") {
-		u.Host = "[" + host + "]"
-	}
-	if port != "" {
-		u.Host = net.JoinHostPort(host, port)
-	}
-	if u.Path == "" {
-		u.Path = "/v1"
-	}
+	u.Host = strings.TrimSuffix(net.JoinHostPort(host, port), ":")
+	u.Path = cmp.Or(u.Path, "/v1")
 	return u.String()
 }
 

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"weft/activities/contract"
 )
 
@@ -47,22 +45,16 @@ func encodeChat(m *Model, q *Request) (*Outgoing, error) {
 // chatTools lists the tools and says which may be called; it reports whether any may. Where tool_choice is not obeyed,
 // "none" leaves the tools out.
 func (m *Model) chatTools(b object, q *Request) (bool, error) {
-	mode, _, err := q.choice()
-	if err != nil {
-		return false, err
-	}
-	tools, err := q.tools(func(f *llms.FunctionDefinition, schema any) any {
-		return object{"type": "function", "function": describe(f, "parameters", schema)}
-	})
-	if len(tools) == 0 || !m.ToolChoice && mode == choiceNone {
+	o, err := q.offer("parameters", func(tool object) any { return object{"type": "function", "function": tool} })
+	if len(o.tools) == 0 || !m.ToolChoice && o.mode == choiceNone {
 		delete(b, "parallel_tool_calls")
 		return false, err
 	}
-	b["tools"] = tools
+	b["tools"] = o.tools
 	if m.ToolChoice && q.Options.ToolChoice != nil {
 		b["tool_choice"] = q.Options.ToolChoice
 	}
-	return mode != choiceNone, err
+	return o.mode != choiceNone, err
 }
 
 // chatFormat asks for JSON where the server supports it.

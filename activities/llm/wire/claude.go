@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"weft/activities/contract"
 )
 
@@ -38,7 +36,7 @@ func encodeClaude(m *Model, q *Request) (*Outgoing, error) {
 	if len(output) > 0 {
 		b["output_config"] = output
 	}
-	messages := m.claudeMessages(q)
+	messages := turns(q.Messages, "assistant", "content", m.claudeContent, object{"type": "text", "text": emptyText})
 	if strings.TrimSpace(q.System) != "" {
 		b["system"] = []object{{"type": "text", "text": q.System}}
 	}
@@ -54,25 +52,21 @@ func encodeClaude(m *Model, q *Request) (*Outgoing, error) {
 
 // claudeTools lists the tools and says which may be called.
 func claudeTools(b object, q *Request) error {
-	mode, tool, err := q.choice()
-	if err != nil {
+	o, err := q.offer("input_schema", func(tool object) any { return tool })
+	if err != nil || len(o.tools) == 0 {
 		return err
 	}
-	tools, err := q.tools(func(f *llms.FunctionDefinition, schema any) any { return describe(f, "input_schema", schema) })
-	if err != nil || len(tools) == 0 {
-		return err
-	}
-	b["tools"] = tools
+	b["tools"] = o.tools
 	choice := object{}
 	switch {
-	case tool != "":
-		choice = object{"type": "tool", "name": tool}
-	case mode == choiceRequired:
+	case o.tool != "":
+		choice = object{"type": "tool", "name": o.tool}
+	case o.mode == choiceRequired:
 		choice["type"] = "any"
-	case mode != "":
-		choice["type"] = mode
+	case o.mode != "":
+		choice["type"] = o.mode
 	}
-	if q.Parallel != nil && !*q.Parallel && mode != choiceNone {
+	if q.Parallel != nil && !*q.Parallel && o.mode != choiceNone {
 		choice["type"] = cmp.Or(choice["type"], any(choiceAuto))
 		choice["disable_parallel_tool_use"] = true
 	}
@@ -117,35 +111,7 @@ func setClaudeThinking(b, output object, effort string, limit int, traits claude
 	return nil
 }
 
-// claudeMessage has blocks of ours or, as raw JSON, of the provider's.
-type claudeMessage struct {
-	Role    string `json:"role"`
-	Content []any  `json:"content"`
-}
-
-// claudeMessages merges consecutive messages of one role: all results of an answer's calls must come together. The
-// conversation begins with the user, as the API wants it.
-func (m *Model) claudeMessages(q *Request) []claudeMessage {
-	var out []claudeMessage
-	for i := range q.Messages {
-		role, content := "user", m.claudeContent(&q.Messages[i])
-		if q.Messages[i].Role == contract.RoleAssistant {
-			role = "assistant"
-		}
-		switch n := len(out); {
-		case len(content) == 0:
-		case n > 0 && out[n-1].Role == role:
-			out[n-1].Content = append(out[n-1].Content, content...)
-		default:
-			out = append(out, claudeMessage{role, content})
-		}
-	}
-	if len(out) == 0 || out[0].Role != "user" {
-		out = append([]claudeMessage{{"user", []any{object{"type": "text", "text": emptyText}}}}, out...)
-	}
-	return out
-}
-
+// claudeContent is a message's blocks: ours or, as raw JSON, the provider's.
 func (m *Model) claudeContent(in *contract.Message) []any {
 	if in.Role == contract.RoleAssistant {
 		return m.claudeAnswer(in)
@@ -193,7 +159,7 @@ func (m *Model) claudeAnswer(in *contract.Message) []any {
 
 // markPrefixes marks what the provider caches: the tools, the system prompt and, where more turns are likely, the
 // conversation up to each of its last two user messages. The earlier mark finds what the previous call stored.
-func markPrefixes(b object, messages []claudeMessage) {
+func markPrefixes(b object, messages []object) {
 	tools, _ := b["tools"].([]any)
 	if n := len(tools); n > 0 {
 		tools[n-1].(object)["cache_control"] = cacheMark
@@ -206,10 +172,10 @@ func markPrefixes(b object, messages []claudeMessage) {
 		marks = 0 // the assistant has not answered yet
 	}
 	for i := len(messages) - 1; i >= 0 && marks > 0; i-- {
-		if messages[i].Role != "user" {
+		if messages[i]["role"] != "user" {
 			continue
 		}
-		content := messages[i].Content
+		content := messages[i]["content"].([]any)
 		if last, ok := content[len(content)-1].(object); ok {
 			last["cache_control"] = cacheMark
 			marks--

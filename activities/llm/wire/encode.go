@@ -56,33 +56,6 @@ func (m *Model) refusesSampling() bool {
 	return slices.ContainsFunc(m.NoSampling, func(prefix string) bool { return strings.HasPrefix(m.Name, prefix) })
 }
 
-// tools are the tools that may be called, as convert writes them. A tool without a schema takes any object.
-func (q *Request) tools(convert func(f *llms.FunctionDefinition, schema any) any) ([]any, error) {
-	var out []any
-	for _, t := range q.Options.Tools {
-		if t.Function == nil || t.Function.Name == "" {
-			return nil, unsendable("a tool of type %q has no name", t.Type)
-		}
-		schema := t.Function.Parameters
-		if raw, ok := schema.(json.RawMessage); ok && len(raw) > 0 && !json.Valid(raw) {
-			return nil, unsendable("the schema of tool %q is not JSON", t.Function.Name)
-		} else if schema == nil || ok && len(raw) == 0 {
-			schema = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		out = append(out, convert(t.Function, schema))
-	}
-	return out, nil
-}
-
-// describe is a tool under the names that most protocols have.
-func describe(f *llms.FunctionDefinition, schemaField string, schema any) object {
-	out := object{"name": f.Name, schemaField: schema}
-	if f.Description != "" {
-		out["description"] = f.Description
-	}
-	return out
-}
-
 // The modes of a tool choice.
 const (
 	choiceAuto     = "auto"
@@ -90,21 +63,71 @@ const (
 	choiceRequired = "required"
 )
 
-// choice is the tool choice: a mode, or the name of the tool that must be called. Neither means that none is set.
-func (q *Request) choice() (mode, tool string, err error) {
+// offer is the tools of a request, and the mode of their choice or the one tool that must be called; neither if none is set.
+type offer struct {
+	tools      []any
+	mode, tool string
+}
+
+// offer checks the tools and the choice. schemaField is where a tool has its schema, and wrap what a tool is in.
+func (q *Request) offer(schemaField string, wrap func(tool object) any) (offer, error) {
+	var out offer
 	switch v := q.Options.ToolChoice.(type) {
-	case nil:
-		return "", "", nil
 	case string:
-		if v == choiceAuto || v == choiceNone || v == choiceRequired {
-			return v, "", nil
-		}
+		out.mode = v
 	case llms.ToolChoice:
-		if v.Function != nil && v.Function.Name != "" {
-			return "", v.Function.Name, nil
+		if v.Function != nil {
+			out.tool = v.Function.Name
 		}
 	}
-	return "", "", unsendable("tool_choice is %v, want auto, none, required or a function", q.Options.ToolChoice)
+	known := slices.Contains([]string{choiceAuto, choiceNone, choiceRequired}, out.mode)
+	if q.Options.ToolChoice != nil && out.tool == "" && !known {
+		return out, unsendable("tool_choice is %v, want auto, none, required or a function", q.Options.ToolChoice)
+	}
+	for _, t := range q.Options.Tools {
+		if t.Function == nil || t.Function.Name == "" {
+			return out, unsendable("a tool of type %q has no name", t.Type)
+		}
+		schema := t.Function.Parameters
+		if raw, ok := schema.(json.RawMessage); ok && len(raw) > 0 && !json.Valid(raw) {
+			return out, unsendable("the schema of tool %q is not JSON", t.Function.Name)
+		} else if schema == nil || ok && len(raw) == 0 {
+			schema = json.RawMessage(`{"type":"object","properties":{}}`) // any object
+		}
+		tool := object{"name": t.Function.Name, schemaField: schema}
+		if t.Function.Description != "" {
+			tool["description"] = t.Function.Description
+		}
+		out.tools = append(out.tools, wrap(tool))
+	}
+	return out, nil
+}
+
+// turns merges consecutive messages of one role: all results of an answer's calls must come together. The conversation
+// begins with the user, where it must have something to say. assistant is that role's name, field where content is.
+func turns(in []contract.Message, assistant, field string, content func(*contract.Message) []any, empty object) []object {
+	var out []object
+	for i := range in {
+		role, parts := "user", content(&in[i])
+		if in[i].Role == contract.RoleAssistant {
+			role = assistant
+		}
+		if len(parts) == 0 {
+			continue
+		}
+		if len(out) == 0 && role != "user" {
+			out = append(out, object{"role": "user", field: []any{empty}})
+		}
+		if n := len(out); n > 0 && out[n-1]["role"] == role {
+			out[n-1][field] = append(out[n-1][field].([]any), parts...)
+		} else {
+			out = append(out, object{"role": role, field: parts})
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, object{"role": "user", field: []any{empty}})
+	}
+	return out
 }
 
 // budget is a reasoning effort as a number of tokens.

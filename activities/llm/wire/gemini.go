@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"weft/activities/contract"
 )
 
@@ -66,22 +64,18 @@ func encodeGemini(m *Model, q *Request) (*Outgoing, error) {
 }
 
 func geminiTools(b object, q *Request) error {
-	mode, tool, err := q.choice()
-	if err != nil {
+	o, err := q.offer("parametersJsonSchema", func(tool object) any { return tool })
+	if err != nil || len(o.tools) == 0 {
 		return err
 	}
-	tools, err := q.tools(func(f *llms.FunctionDefinition, schema any) any { return describe(f, "parametersJsonSchema", schema) })
-	if err != nil || len(tools) == 0 {
-		return err
-	}
-	b["tools"] = []any{object{"functionDeclarations": tools}}
-	calling := object{"mode": strings.ToUpper(mode)}
+	b["tools"] = []any{object{"functionDeclarations": o.tools}}
+	calling := object{"mode": strings.ToUpper(o.mode)}
 	switch {
-	case tool != "":
-		calling = object{"mode": "ANY", "allowedFunctionNames": []string{tool}}
-	case mode == "":
+	case o.tool != "":
+		calling = object{"mode": "ANY", "allowedFunctionNames": []string{o.tool}}
+	case o.mode == "":
 		return nil
-	case mode == choiceRequired:
+	case o.mode == choiceRequired:
 		calling["mode"] = "ANY"
 	}
 	b["toolConfig"] = object{"functionCallingConfig": calling}
@@ -94,33 +88,15 @@ var geminiBudgets = map[string]int{"none": 0, "minimal": 512, "low": 1_024, "med
 // geminiLevels are efforts as levels.
 var geminiLevels = map[string]string{"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 
-// geminiContent has parts of ours or, as raw JSON, of the provider's.
-type geminiContent struct {
-	Role  string `json:"role"`
-	Parts []any  `json:"parts"`
-}
-
-// geminiContents merges consecutive messages of one role: all results of an answer's calls must come together. The
-// conversation begins with the user, as the API wants it.
-func (m *Model) geminiContents(q *Request) []geminiContent {
-	var out []geminiContent
+// geminiContents are the messages; their parts are ours or, as raw JSON, the provider's.
+func (m *Model) geminiContents(q *Request) []object {
 	names := map[string]string{} // of the tools that were called, by the call's id
-	for i := range q.Messages {
-		role, parts := "user", geminiParts(&q.Messages[i], names)
-		if q.Messages[i].Role == contract.RoleAssistant {
-			role, parts = "model", m.geminiAnswer(&q.Messages[i], names)
+	out := turns(q.Messages, "model", "parts", func(in *contract.Message) []any {
+		if in.Role == contract.RoleAssistant {
+			return m.geminiAnswer(in, names)
 		}
-		switch n := len(out); {
-		case len(parts) == 0:
-		case n > 0 && out[n-1].Role == role:
-			out[n-1].Parts = append(out[n-1].Parts, parts...)
-		default:
-			out = append(out, geminiContent{role, parts})
-		}
-	}
-	if len(out) == 0 || out[0].Role != "user" {
-		out = append([]geminiContent{{"user", []any{object{"text": emptyText}}}}, out...)
-	}
+		return geminiParts(in, names)
+	}, object{"text": emptyText})
 	if !strings.HasPrefix(m.Name, "gemini-1") && !strings.HasPrefix(m.Name, "gemini-2") {
 		signCalls(out)
 	}
@@ -178,9 +154,9 @@ func (m *Model) geminiAnswer(in *contract.Message, names map[string]string) []an
 const NoSignature = "skip_thought_signature_validator"
 
 // signCalls marks the first call of each answer that has no signature, because another model made it.
-func signCalls(contents []geminiContent) {
+func signCalls(contents []object) {
 	for _, c := range contents {
-		for _, p := range c.Parts {
+		for _, p := range c["parts"].([]any) {
 			if part, ours := p.(object); ours && part["functionCall"] != nil {
 				part["thoughtSignature"] = cmp.Or(part["thoughtSignature"], any(NoSignature))
 				break // only the first call of an answer has one

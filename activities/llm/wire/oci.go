@@ -3,9 +3,8 @@ package wire
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
-
-	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
 )
@@ -84,28 +83,23 @@ func (m *Model) sendOCI(format, model string, b object, extra json.RawMessage, s
 
 // ociTools lists the tools and says which may be called. It reports whether any may.
 func ociTools(b object, q *Request) (bool, error) {
-	mode, tool, err := q.choice()
-	if err != nil {
-		return false, err
-	}
-	tools, err := q.tools(func(f *llms.FunctionDefinition, schema any) any {
-		t := describe(f, "parameters", schema)
-		t["type"] = "FUNCTION"
-		return t
+	o, err := q.offer("parameters", func(tool object) any {
+		tool["type"] = "FUNCTION"
+		return tool
 	})
-	if err != nil || len(tools) == 0 {
+	if err != nil || len(o.tools) == 0 {
 		return false, err
 	}
-	b["tools"] = tools
+	b["tools"] = o.tools
 	if q.Parallel != nil {
 		b["isParallelToolCalls"] = *q.Parallel
 	}
-	if tool != "" {
-		b["toolChoice"] = object{"type": "FUNCTION", "name": tool}
-	} else if mode != "" {
-		b["toolChoice"] = object{"type": strings.ToUpper(mode)}
+	if o.tool != "" {
+		b["toolChoice"] = object{"type": "FUNCTION", "name": o.tool}
+	} else if o.mode != "" {
+		b["toolChoice"] = object{"type": strings.ToUpper(o.mode)}
 	}
-	return mode != choiceNone, nil
+	return o.mode != choiceNone, nil
 }
 
 // encodeOCICohere writes the format of Cohere's models.
@@ -148,29 +142,17 @@ func (m *Model) encodeOCICohere(q *Request) (*Outgoing, error) {
 
 // ociCohereTools lists the tools. A tool that must be called is the only one sent: the service cannot name it.
 func ociCohereTools(b object, q *Request) error {
-	mode, tool, err := q.choice()
-	if err != nil {
+	o, err := q.offer("parameters", func(tool object) any { return object{"type": "FUNCTION", "function": tool} })
+	if o.tool != "" {
+		o.mode = choiceRequired
+		o.tools = slices.DeleteFunc(o.tools, func(t any) bool { return t.(object)["function"].(object)["name"] != o.tool })
+	}
+	if err != nil || len(o.tools) == 0 {
 		return err
 	}
-	if tool != "" {
-		only := *q
-		only.Options.Tools = nil
-		for _, t := range q.Options.Tools {
-			if t.Function != nil && t.Function.Name == tool {
-				only.Options.Tools = append(only.Options.Tools, t)
-			}
-		}
-		q, mode = &only, choiceRequired
-	}
-	tools, err := q.tools(func(f *llms.FunctionDefinition, schema any) any {
-		return object{"type": "FUNCTION", "function": describe(f, "parameters", schema)}
-	})
-	if err != nil || len(tools) == 0 {
-		return err
-	}
-	b["tools"] = tools
-	if mode == choiceRequired || mode == choiceNone {
-		b["toolsChoice"] = strings.ToUpper(mode)
+	b["tools"] = o.tools
+	if o.mode == choiceRequired || o.mode == choiceNone {
+		b["toolsChoice"] = strings.ToUpper(o.mode)
 	}
 	return nil
 }
