@@ -86,29 +86,6 @@ func TestClaudeCachesTalksWithoutTools(t *testing.T) {
 	same(t, "marks of a judge", marks(e.sent(t), ""), []string(nil))
 }
 
-// Requests of a growing conversation have equal prefixes, marks aside: what the provider
-// keeps is found again.
-func TestClaudeRequestsGrowAtTheirEnd(t *testing.T) {
-	m := &wire.Model{Server: claudeBench().row.Server, Provider: "fake", Name: "claude-x", NoCache: true}
-	all := transcript()
-	before := ""
-	for n := 1; n <= len(all); n++ {
-		if n > 1 && n < len(all) && (all[n].Role == "tool" || all[n-1].Role == "assistant") {
-			continue // not the end of a turn of the user's side
-		}
-		out, err := m.Encode(&callOf(&Call{}, transcriptOf("be good", all[:n]...), tools()).Request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		now, _, _ := strings.Cut(strings.TrimPrefix(string(out.Body), `{"max_tokens":32000,`), `],"model"`)
-		now = strings.TrimSuffix(now, "]}")
-		if !strings.HasPrefix(now, before) {
-			t.Errorf("%d messages:\n%s\ndo not begin with\n%s", n, now, before)
-		}
-		before = now
-	}
-}
-
 func TestClaudesFamilies(t *testing.T) {
 	e, m := claudeBench().at(t, says("ok"), nil)
 	for _, tc := range []struct {

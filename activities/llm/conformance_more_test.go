@@ -40,7 +40,7 @@ func conformReasoning(t *testing.T, b bench) string {
 	m.Provider = "another"
 	e.one(t, m, &Call{}, in, llms.WithTools(tools()))
 	for _, thought := range e.got(t).turns[1].thoughts {
-		if thought != wire.NoSignature {
+		if thought != "skip_thought_signature_validator" {
 			t.Errorf("another provider got %q", thought)
 		}
 	}

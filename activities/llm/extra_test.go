@@ -10,36 +10,6 @@ import (
 	"weft/activities/llm/wire"
 )
 
-func TestFurtherParametersAreSent(t *testing.T) {
-	for _, tc := range []struct {
-		kind, extra string
-		path        []any
-		want        string
-	}{
-		{"openai", `{"store":false,"metadata":{"a":"b"}}`, []any{"metadata"}, `{"a":"b"}`},
-		{"anthropic", `{"service_tier":"auto"}`, []any{"service_tier"}, `"auto"`},
-		{"google", `{"generationConfig":{"mediaResolution":"LOW"},"safetySettings":[]}`, []any{"generationConfig"}, `{"maxOutputTokens":9,"mediaResolution":"LOW"}`},
-		{"oci", `{"verbosity":"LOW"}`, []any{"chatRequest", "verbosity"}, `"LOW"`},
-	} {
-		row, _ := rowOf(tc.kind)
-		m := &wire.Model{Server: row.Server, Provider: "fake", Name: "m"}
-		q := callOf(&Call{Request: wire.Request{Extra: json.RawMessage(tc.extra)}}, hello(), nil, llms.WithMaxTokens(9)).Request
-		out, err := m.Encode(&q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var v map[string]any
-		if err := json.Unmarshal(out.Body, &v); err != nil {
-			t.Fatal(err)
-		}
-		same(t, tc.kind, at(v, tc.path...), json.RawMessage(tc.want))
-		again, _ := m.Encode(&q)
-		if string(again.Body) != string(out.Body) {
-			t.Errorf("%s: two equal requests differ", tc.kind)
-		}
-	}
-}
-
 func TestFurtherParametersReplaceNothing(t *testing.T) {
 	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
 	m := modelOf(t, "openai", s.URL)

@@ -64,7 +64,7 @@ func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, err
 			return nil, ctx.Err()
 		}
 		f := contract.FailureOf(err)
-		if f.After > 0 && !m.scripted && !m.script(ref) {
+		if f.After > 0 && !m.settings.Scripted && !m.script(ref) {
 			m.cooldowns.Store(ref, time.Now().Add(f.After))
 		}
 		tried = append(tried, attempt{ref, f})
@@ -143,7 +143,7 @@ func (m *Models) request(ref string, call *Call) Request {
 		model = ref
 	}
 	a := Request{System: name, Model: textutil.Truncate(model, 200), Options: call.Options}
-	if p := m.providers[name]; p != nil && !m.scripted {
+	if p := m.providers[name]; p != nil && !m.settings.Scripted {
 		a.System = p.system()
 		a.Stream = !p.row.Script && !p.Unary && !(p.UnaryTools && len(call.Options.Tools) > 0)
 	}

@@ -2,7 +2,6 @@ package llm
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/tmc/langchaingo/llms"
@@ -96,18 +95,4 @@ func encodeBack(m *provider, in wire.Request) (map[string]any, string, error) {
 	var v map[string]any
 	err = json.Unmarshal(out.Body, &v)
 	return v, string(out.Body), err
-}
-
-func TestGeminiTakesCallsOfOthers(t *testing.T) {
-	_, m := geminiBench().at(t, says("ok"), nil)
-	in := transcriptOf("", user("go"), contract.Message{Role: "assistant", Calls: someCalls()[:2]},
-		contract.Message{Role: "tool", CallID: "call_1", Text: "1"}, contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "2"})
-	for model, want := range map[string]int{"gemini-3-pro": 1, "gemini-2.5-pro": 0} {
-		m.Name = model
-		v, raw, err := encodeBack(m, in)
-		if err != nil || strings.Count(raw, wire.NoSignature) != want {
-			t.Errorf("%s: %v\n%s", model, err, raw)
-		}
-		same(t, "name of a result without one", at(v, "contents", 2, "parts", 0, "functionResponse", "name"), "get")
-	}
 }

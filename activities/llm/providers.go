@@ -30,29 +30,31 @@ type Provider struct {
 	Script bool
 }
 
-// openAIReasoners are OpenAI's models that refuse sampling parameters.
-var openAIReasoners = []string{"o1", "o3", "o4", "gpt-5"}
-
-// What servers of OpenAI's protocol take: OpenAI itself, and most others.
+// What servers of OpenAI's protocol take: OpenAI itself, the least, and most others.
 var (
 	openAIParams = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort}
+	plainParams  = []string{paramSeed, paramFrequency, paramPresence}
 	chatParams   = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort, paramTopK}
+)
+
+// openAIServer is OpenAI's own; plainChat takes nothing but text, tools and their choice.
+var (
+	openAIServer = wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
+		MaxCompletion: true, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true, CallIDs: wire.IDsMax40}
+	plainChat = wire.Server{ToolChoice: true, StreamUsage: true}
 )
 
 // Providers is the table of all kinds of providers.
 var Providers = []Provider{
 	{Name: "openai", BaseURL: "https://api.openai.com/v1", KeyName: "OPENAI_API_KEY", NeedsKey: true, Params: openAIParams,
-		Server: wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true,
-			StreamUsage: true, MaxCompletion: true, NoSampling: openAIReasoners, RawArguments: true,
-			CallIDs: wire.IDsMax40}},
-	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", KeyName: "DEEPSEEK_API_KEY", NeedsKey: true,
-		Params: []string{paramSeed, paramFrequency, paramPresence},
+		Server: openAIServer},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", KeyName: "DEEPSEEK_API_KEY", NeedsKey: true, Params: plainParams,
 		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content",
 			RawArguments: true}},
 	{Name: "anthropic", BaseURL: "https://api.anthropic.com/v1", KeyName: "ANTHROPIC_API_KEY", NeedsKey: true,
 		Params: []string{paramTopK, paramParallel, paramEffort},
-		Server: wire.Server{Protocol: wire.Claude, Schema: true, FormatWithTools: true, ToolChoice: true,
-			ResultImages: true, CallIDs: wire.IDsWord}},
+		Server: wire.Server{Protocol: wire.Claude, Schema: true, FormatWithTools: true, ToolChoice: true, ResultImages: true,
+			CallIDs: wire.IDsWord}},
 	{Name: "google", System: "gcp.gemini", BaseURL: "https://generativelanguage.googleapis.com/v1beta",
 		KeyName: "GEMINI_API_KEY", OtherKeyName: "GOOGLE_API_KEY", NeedsKey: true,
 		Params: []string{paramTopK, paramSeed, paramFrequency, paramPresence, paramEffort},
@@ -62,12 +64,11 @@ var Providers = []Provider{
 		Server: wire.Server{Protocol: wire.OCI, Schema: true, JSON: true, ToolChoice: true,
 			NoSampling: []string{"openai.o1", "openai.o3", "openai.o4", "openai.gpt-5"}, Reasoning: "reasoningContent"}},
 	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
-		Params: chatParams,
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true,
+		Params: chatParams, Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true,
 			NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"}, Reasoning: "reasoning",
 			EffortObject: true, CacheMark: "anthropic/", CallIDs: wire.IDsMax40}},
-	{Name: "mistral", System: "mistral_ai", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY",
-		NeedsKey: true, Params: []string{paramSeed, paramFrequency, paramPresence, paramParallel},
+	{Name: "mistral", System: "mistral_ai", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
+		Params: []string{paramSeed, paramFrequency, paramPresence, paramParallel},
 		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, RandomSeed: true, CallIDs: wire.IDsNine,
 			ResultImages: true, BridgeResults: true, ToolName: true}},
 	{Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY", Params: chatParams, FirstSeconds: 600,
@@ -75,17 +76,13 @@ var Providers = []Provider{
 	{Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstSeconds: 600, IdleSeconds: 300,
 		Server: wire.Server{Schema: true, JSON: true, UnaryTools: true, StreamUsage: true}},
-	{Name: "compatible", Params: chatParams, Example: "https://host/v1",
-		Server: wire.Server{ToolChoice: true, StreamUsage: true}},
+	{Name: "compatible", Params: chatParams, Example: "https://host/v1", Server: plainChat},
 	{Name: "azure", System: "azure.ai.openai", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true,
 		Example: "https://RESOURCE.openai.azure.com/openai/v1", Params: openAIParams,
-		Server: wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true,
-			StreamUsage: true, MaxCompletion: true, NoSampling: openAIReasoners, RawArguments: true,
-			CallIDs: wire.IDsMax40}},
+		Server: openAIServer},
 	{Name: "bedrock", System: "aws.bedrock", KeyName: "AWS_BEARER_TOKEN_BEDROCK", NeedsKey: true,
-		Example: "https://bedrock-runtime.REGION.amazonaws.com/openai/v1",
-		Params:  []string{paramParallel, paramEffort},
-		Server:  wire.Server{ToolChoice: true, StreamUsage: true, MaxCompletion: true, Reasoning: "reasoning"}},
+		Example: "https://bedrock-runtime.REGION.amazonaws.com/openai/v1", Params: []string{paramParallel, paramEffort},
+		Server: wire.Server{ToolChoice: true, StreamUsage: true, MaxCompletion: true, Reasoning: "reasoning"}},
 	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", KeyName: "COHERE_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort},
 		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true}},
@@ -94,27 +91,20 @@ var Providers = []Provider{
 		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content"}},
 	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyName: "GROQ_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramParallel, paramEffort},
-		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, MaxCompletion: true,
-			Reasoning: "reasoning"}},
-	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1", KeyName: "HF_TOKEN", NeedsKey: true,
-		Params: []string{paramSeed, paramFrequency, paramPresence},
-		Server: wire.Server{ToolChoice: true, StreamUsage: true}},
+		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, MaxCompletion: true, Reasoning: "reasoning"}},
+	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1", KeyName: "HF_TOKEN", NeedsKey: true, Params: plainParams,
+		Server: plainChat},
 	{Name: "xai", System: "x_ai", BaseURL: "https://api.x.ai/v1", KeyName: "XAI_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramParallel, paramEffort},
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true,
-			Reasoning: "reasoning_content"}},
+		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content"}},
 	{Name: "cloudflare", KeyName: "CLOUDFLARE_API_TOKEN", NeedsKey: true,
-		Example: "https://api.cloudflare.com/client/v4/accounts/ACCOUNT/ai/v1",
-		Params:  []string{paramSeed, paramFrequency, paramPresence},
-		Server:  wire.Server{ToolChoice: true, StreamUsage: true}},
-	{Name: "ernie", BaseURL: "https://qianfan.baidubce.com/v2", KeyName: "QIANFAN_API_KEY", NeedsKey: true,
-		Params: []string{paramSeed, paramFrequency, paramPresence},
-		Server: wire.Server{ToolChoice: true, StreamUsage: true}},
+		Example: "https://api.cloudflare.com/client/v4/accounts/ACCOUNT/ai/v1", Params: plainParams, Server: plainChat},
+	{Name: "ernie", BaseURL: "https://qianfan.baidubce.com/v2", KeyName: "QIANFAN_API_KEY", NeedsKey: true, Params: plainParams,
+		Server: plainChat},
 	{Name: "llamafile", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LLAMAFILE_API_KEY",
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramTopK}, FirstSeconds: 600, IdleSeconds: 300,
-		Server: wire.Server{ToolChoice: true, StreamUsage: true}},
-	{Name: "maritaca", BaseURL: "https://chat.maritaca.ai/api", KeyName: "MARITACA_API_KEY", NeedsKey: true,
-		Server: wire.Server{ToolChoice: true, StreamUsage: true}},
+		Server: plainChat},
+	{Name: "maritaca", BaseURL: "https://chat.maritaca.ai/api", KeyName: "MARITACA_API_KEY", NeedsKey: true, Server: plainChat},
 	{Name: ScriptModel, Script: true},
 }
 

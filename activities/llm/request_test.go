@@ -182,23 +182,6 @@ func TestTranscriptsOnTheWire(t *testing.T) {
 	}
 }
 
-func TestConversationsGrowAtTheirEnd(t *testing.T) {
-	m := &wire.Model{Server: Providers[0].Server, Provider: "fake", Name: "m"}
-	all := transcript()
-	previous := ""
-	for n := 1; n <= len(all); n++ {
-		out, err := m.Encode(&callOf(&Call{}, transcriptOf("be good", all[:n]...), tools()).Request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		messages, _, _ := strings.Cut(string(out.Body), `],"model"`)
-		if !strings.HasPrefix(messages, previous) {
-			t.Errorf("%d messages do not begin with the bytes of %d", n, n-1)
-		}
-		previous = messages
-	}
-}
-
 func TestWhatCannotBeSentIsRefused(t *testing.T) {
 	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
 	m := modelOf(t, "openai", s.URL)

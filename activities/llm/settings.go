@@ -182,20 +182,3 @@ func (o *opener) proxyClient(name, raw string) *http.Client {
 	}
 	return newClient(u)
 }
-
-// checkDefault checks the form of the default model and that its provider exists.
-func (o *opener) checkDefault(m *Models) {
-	if m.def == "" {
-		return
-	}
-	for _, ref := range Refs(m.def) {
-		name, model, slash := strings.Cut(ref, "/")
-		p := m.providers[name]
-		switch {
-		case p == nil:
-			o.problem("default: model %q: no provider %q; want provider/model with one of %s", textutil.Truncate(ref, 200), textutil.Truncate(name, 100), m.known())
-		case (slash || !p.row.Script) && strings.TrimSpace(model) == "":
-			o.problem("default: model %q names a provider but no model; want %s/MODEL", textutil.Truncate(ref, 200), name)
-		}
-	}
-}

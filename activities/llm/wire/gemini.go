@@ -150,15 +150,15 @@ func (m *Model) geminiAnswer(in *contract.Message, names map[string]string) []an
 	return out
 }
 
-// NoSignature is Google's documented placeholder for the signature of a call that another model made.
-const NoSignature = "skip_thought_signature_validator"
+// noSignature is Google's documented placeholder for the signature of a call that another model made.
+const noSignature = "skip_thought_signature_validator"
 
 // signCalls marks the first call of each answer that has no signature, because another model made it.
 func signCalls(contents []object) {
 	for _, c := range contents {
 		for _, p := range c["parts"].([]any) {
 			if part, ours := p.(object); ours && part["functionCall"] != nil {
-				part["thoughtSignature"] = cmp.Or(part["thoughtSignature"], any(NoSignature))
+				part["thoughtSignature"] = cmp.Or(part["thoughtSignature"], any(noSignature))
 				break // only the first call of an answer has one
 			}
 		}
