@@ -96,8 +96,17 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 		}
 		return false, &Error{Reported: raw}
 	}
-	if found := problemIn(&ch, raw); found != nil {
-		return false, &Error{Reported: found}
+	problem := ch.Error
+	for i := range ch.Choices {
+		if isSet(ch.Choices[i].Error) {
+			problem = ch.Choices[i].Error
+		}
+	}
+	if ch.Object == "error" {
+		problem = raw
+	}
+	if isSet(problem) {
+		return false, &Error{Reported: problem}
 	}
 	if !streamed && len(ch.Choices) == 0 {
 		return false, Invalidf("the answer has no choices: %s", excerpt(raw))
@@ -230,14 +239,8 @@ func startsCall(c *callPieces, d *deltaCall) bool {
 	return json.Valid([]byte(c.args.String())) || another && d.Index == ""
 }
 
-// brokenReasons are stop reasons by which servers say that they aborted the answer.
-var brokenReasons = map[string]bool{"error": true, "insufficient_system_resource": true, "abort": true, "load": true}
-
 // Result checks that the answer is complete.
 func (r *chatReader) Result() (*Answer, error) {
-	if finish := strings.ToLower(strings.TrimSpace(r.finish)); brokenReasons[finish] {
-		return nil, Invalidf("the provider aborted the answer: finish_reason %q", finish)
-	}
 	for i, p := range r.pieces {
 		if err := r.addCall(p.id, p.name, p.args.String()); err != nil {
 			return nil, err
@@ -246,23 +249,8 @@ func (r *chatReader) Result() (*Answer, error) {
 			r.state.Calls = append(r.state.Calls, callState{Index: i, Extra: p.extra})
 		}
 	}
-	r.state.Details = r.details.encode()
+	if len(r.details) > 0 {
+		r.state.Details, _ = json.Marshal(r.details) // what was decoded can be encoded
+	}
 	return r.result("finish_reason")
-}
-
-// problemIn finds an error object in an answer that has status 200, or in an event of it.
-func problemIn(ch *chunk, raw []byte) json.RawMessage {
-	if isSet(ch.Error) {
-		return ch.Error
-	}
-	if ch.Object == "error" {
-		return raw
-	}
-	var found json.RawMessage
-	for i := range ch.Choices {
-		if isSet(ch.Choices[i].Error) {
-			found = ch.Choices[i].Error
-		}
-	}
-	return found
 }

@@ -28,13 +28,14 @@ type claudePart struct {
 	text, thinking, signature, args strings.Builder
 }
 
+// claudeEvent is an answer, or an event of a streamed one.
 type claudeEvent struct {
-	Type    LooseText       `json:"type"`
+	claudeAnswer
 	Index   int             `json:"index"`
 	Message *claudeAnswer   `json:"message"`
 	Block   json.RawMessage `json:"content_block"`
 	Delta   claudeDelta     `json:"delta"`
-	Usage   *claudeUsage    `json:"usage"`
+	Error   json.RawMessage `json:"error"`
 }
 
 type claudeAnswer struct {
@@ -52,14 +53,18 @@ type claudeDetails struct {
 	Category    LooseText `json:"category"`
 }
 
+// claudeDelta is a block, a piece of one, or the end of the answer.
 type claudeDelta struct {
-	Type      LooseText     `json:"type"`
-	Text      LooseText     `json:"text"`
-	JSON      LooseText     `json:"partial_json"`
-	Thinking  LooseText     `json:"thinking"`
-	Signature LooseText     `json:"signature"`
-	Stop      LooseText     `json:"stop_reason"`
-	Details   claudeDetails `json:"stop_details"`
+	Type      LooseText       `json:"type"`
+	ID        LooseText       `json:"id"`
+	Name      LooseText       `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	Text      LooseText       `json:"text"`
+	JSON      LooseText       `json:"partial_json"`
+	Thinking  LooseText       `json:"thinking"`
+	Signature LooseText       `json:"signature"`
+	Stop      LooseText       `json:"stop_reason"`
+	Details   claudeDetails   `json:"stop_details"`
 }
 
 // claudeUsage counts what is read from the cache and written to it beside the input.
@@ -74,39 +79,45 @@ type claudeUsage struct {
 }
 
 // Read reads an answer, or an event of a stream.
-func (r *claudeReader) Read(raw []byte, streamed bool) (bool, error) {
-	var kind struct {
-		Type  LooseText       `json:"type"`
-		Error json.RawMessage `json:"error"`
-	}
-	if err := json.Unmarshal(raw, &kind); err != nil {
-		return false, Invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
-	}
-	if kind.Type == "error" || isSet(kind.Error) {
+func (r *claudeReader) Read(raw []byte, streamed bool) (done bool, err error) {
+	var e claudeEvent
+	err = json.Unmarshal(raw, &e)
+	switch {
+	case e.Type == "error" || isSet(e.Error):
 		return false, &Error{Reported: raw}
+	case err != nil:
+		return false, Invalidf("the answer is not Anthropic's (%v): %s", err, excerpt(raw))
+	case !streamed && e.Type != "message":
+		return false, Invalidf("the answer is not a message: %s", excerpt(raw))
 	}
-	if streamed && kind.Type != "message" {
-		return r.event(raw)
-	}
-	return true, r.answer(raw)
-}
-
-// answer takes a whole answer.
-func (r *claudeReader) answer(raw []byte) error {
-	var a claudeAnswer
-	if err := json.Unmarshal(raw, &a); err != nil {
-		return Invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
-	}
-	if a.Type != "message" {
-		return Invalidf("the answer is not a message: %s", excerpt(raw))
-	}
-	r.begin(&a)
-	for _, block := range a.Content {
-		if _, err := r.open(block); err != nil {
-			return err
+	switch e.Type {
+	case "message":
+		r.begin(&e.claudeAnswer)
+		for _, block := range e.Content {
+			if _, err := r.open(block); err != nil {
+				return false, err
+			}
 		}
+		return true, nil
+	case "message_start":
+		if e.Message != nil {
+			r.begin(e.Message)
+		}
+	case "content_block_start":
+		r.slots[e.Index], err = r.open(e.Block)
+	case "content_block_delta":
+		part := r.slots[e.Index]
+		if part == nil {
+			return false, Invalidf("the stream continues block %d, which it did not begin", e.Index)
+		}
+		r.grow(part, &e.Delta)
+	case "message_delta":
+		if e.Delta.Stop != "" {
+			r.finish, r.details = string(e.Delta.Stop), e.Delta.Details
+		}
+		r.count(e.Usage)
 	}
-	return nil
+	return e.Type == "message_stop", err
 }
 
 func (r *claudeReader) begin(a *claudeAnswer) {
@@ -125,58 +136,16 @@ func (r *claudeReader) count(u *claudeUsage) {
 	c.Details.Thinking = max(c.Details.Thinking, u.Details.Thinking)
 }
 
-// event takes an event of a stream.
-func (r *claudeReader) event(raw []byte) (done bool, err error) {
-	var e claudeEvent
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return false, Invalidf("an event of the stream is not Anthropic's (%v): %s", err, excerpt(raw))
-	}
-	switch e.Type {
-	case "message_start":
-		if e.Message != nil {
-			r.begin(e.Message)
-		}
-	case "content_block_start":
-		part, err := r.open(e.Block)
-		if err != nil {
-			return false, err
-		}
-		r.slots[e.Index] = part
-	case "content_block_delta":
-		part := r.slots[e.Index]
-		if part == nil {
-			return false, Invalidf("the stream continues block %d, which it did not begin", e.Index)
-		}
-		r.grow(part, &e.Delta)
-	case "message_delta":
-		if e.Delta.Stop != "" {
-			r.finish, r.details = string(e.Delta.Stop), e.Delta.Details
-		}
-		r.count(e.Usage)
-	case "message_stop":
-		return true, nil
-	}
-	return false, nil
-}
-
 // open begins a block, whole or not.
 func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 	p := &claudePart{}
-	var known struct {
-		Type      LooseText       `json:"type"`
-		Text      LooseText       `json:"text"`
-		ID        LooseText       `json:"id"`
-		Name      LooseText       `json:"name"`
-		Input     json.RawMessage `json:"input"`
-		Thinking  LooseText       `json:"thinking"`
-		Signature LooseText       `json:"signature"`
-	}
+	var known claudeDelta
 	if json.Unmarshal(raw, &p.first) != nil || p.first == nil || json.Unmarshal(raw, &known) != nil || known.Type == "" {
 		return nil, Invalidf("block %d of the answer is invalid: %s", len(r.blocks)+1, excerpt(raw))
 	}
 	p.kind, p.id, p.name = string(known.Type), string(known.ID), string(known.Name)
 	r.blocks = append(r.blocks, p)
-	r.grow(p, &claudeDelta{Text: known.Text, Thinking: known.Thinking, Signature: known.Signature})
+	r.grow(p, &known)
 	if isSet(known.Input) {
 		p.args.Write(known.Input)
 	}

@@ -19,9 +19,11 @@ type draft struct {
 	text, reasoning, refusal strings.Builder
 	// model and finish are the provider's own names of the model and the stop reason.
 	model, finish string
-	calls         []contract.ToolCall
-	usage         contract.Usage
-	state         providerState
+	// note is what the provider says about the stop reason.
+	note  string
+	calls []contract.ToolCall
+	usage contract.Usage
+	state providerState
 }
 
 // Complete reports whether there is a stop reason.
@@ -39,24 +41,44 @@ func (d *draft) addCall(id, name, arguments string) error {
 	return nil
 }
 
-// stopReasons maps what servers call the end of an answer, in lower case. Others are kept.
-var stopReasons = map[string]string{
-	"stop": "stop", "end_turn": "stop", "eos": "stop", "eos_token": "stop", "stop_sequence": "stop", "complete": "stop",
-	"length": "length", "max_tokens": "length", "model_length": "length",
-	"tool_calls": "tool_calls", "tool_call": "tool_calls", "tool_use": "tool_calls", "function_call": "tool_calls",
-	"content_filter": "content_filter", "content-filter": "content_filter", "safety": "content_filter", "recitation": "content_filter", "error_toxic": "content_filter",
-	"model_context_window_exceeded": "length",
+// stopReasons are what servers call the end of an answer, in lower case but for Google's; others are kept. An answer that
+// the provider aborted is none, but another attempt may succeed.
+var stopReasons = reasonsOf(map[string]string{
+	"stop":       "stop end_turn eos eos_token stop_sequence complete",
+	"length":     "length max_tokens model_length model_context_window_exceeded",
+	"tool_calls": "tool_calls tool_call tool_use function_call",
+	"content_filter": "content_filter content-filter safety recitation error_toxic BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY " +
+		"IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION LANGUAGE",
+	aborted: "error insufficient_system_resource abort load MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER FINISH_REASON_UNSPECIFIED " +
+		"MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE TOO_MANY_TOOL_CALLS NO_IMAGE IMAGE_OTHER",
+})
+
+const aborted = "aborted"
+
+// reasonsOf turns lists of words by reason into reasons by word.
+func reasonsOf(words map[string]string) map[string]string {
+	out := map[string]string{}
+	for reason, list := range words {
+		for _, word := range strings.Fields(list) {
+			out[word] = reason
+		}
+	}
+	return out
 }
 
 // result checks that the answer is complete. field is the protocol's name of the stop reason.
 func (d *draft) result(field string) (*Answer, error) {
-	finish := strings.ToLower(strings.TrimSpace(d.finish))
-	if finish == "" {
+	finish := strings.TrimSpace(d.finish)
+	stop := cmp.Or(stopReasons[finish], stopReasons[strings.ToLower(finish)], strings.ToLower(finish))
+	switch stop {
+	case "":
 		return nil, Invalidf("the answer ended without a %s after %d bytes of text: it was cut", field, d.text.Len())
+	case aborted:
+		return nil, Invalidf("the provider aborted the answer: %s %s %s", field, finish, d.note)
 	}
 	out := &Answer{
 		Message: contract.Message{Role: contract.RoleAssistant, Text: d.text.String(), Reasoning: d.reasoning.String(), Calls: d.calls},
-		Stop:    textutil.Truncate(cmp.Or(stopReasons[finish], finish), 60), Model: d.m.Ref(), Refusal: d.refusal.String(), Usage: d.usage,
+		Stop:    textutil.Truncate(stop, 60), Model: d.m.Ref(), Refusal: d.refusal.String(), Usage: d.usage,
 	}
 	out.Usage.Calls = 1
 	if d.model != "" && utf8.ValidString(d.model) {

@@ -12,8 +12,8 @@ import (
 // the new parts.
 type geminiReader struct {
 	draft
-	// blocked is why the prompt is blocked; reason says more of it, or of the stop reason.
-	blocked, reason string
+	// blocked is why the prompt is blocked; note says more of it.
+	blocked string
 }
 
 type geminiChunk struct {
@@ -61,7 +61,7 @@ func (r *geminiReader) Read(raw []byte, streamed bool) (bool, error) {
 		return false, Invalidf("the answer has no candidates: %s", excerpt(raw))
 	}
 	r.model, r.blocked = cmp.Or(string(ch.Model), r.model), cmp.Or(string(ch.Feedback.Reason), r.blocked)
-	r.reason = cmp.Or(string(ch.Feedback.Message), r.reason)
+	r.note = cmp.Or(string(ch.Feedback.Message), r.note)
 	if u := ch.Usage; u != nil {
 		r.usage = contract.Usage{Input: int(u.Prompt + u.Tools), Output: int(u.Answer + u.Thoughts), Cached: int(u.Cached), Reasoning: int(u.Thoughts)}
 	}
@@ -73,7 +73,7 @@ func (r *geminiReader) Read(raw []byte, streamed bool) (bool, error) {
 			}
 		}
 		r.finish = cmp.Or(string(first.Finish), r.finish)
-		r.reason = cmp.Or(string(first.Message), r.reason)
+		r.note = cmp.Or(string(first.Message), r.note)
 	}
 	return false, nil
 }
@@ -126,28 +126,11 @@ func (r *geminiReader) addText(text, signature string) {
 	r.state.Blocks = append(r.state.Blocks, blockState{Text: len(text), Signature: signature})
 }
 
-// geminiFiltered are stop reasons of answers that the provider withholds.
-var geminiFiltered = map[string]bool{
-	"safety": true, "recitation": true, "blocklist": true, "prohibited_content": true, "spii": true, "image_safety": true,
-	"image_prohibited_content": true, "image_recitation": true, "language": true,
-}
-
-// geminiBroken are stop reasons of answers that failed; another attempt may succeed.
-var geminiBroken = map[string]bool{
-	"malformed_function_call": true, "unexpected_tool_call": true, "other": true, "finish_reason_unspecified": true,
-	"malformed_response": true, "missing_thought_signature": true, "too_many_tool_calls": true, "no_image": true, "image_other": true,
-}
-
 // Result checks that the answer is complete.
 func (r *geminiReader) Result() (*Answer, error) {
-	switch finish := strings.ToLower(r.finish); {
-	case r.blocked != "":
+	if r.blocked != "" {
 		r.finish = "content_filter"
-		r.refusal.WriteString(strings.TrimSpace("the prompt is blocked: " + r.blocked + " " + r.reason))
-	case geminiBroken[finish]:
-		return nil, Invalidf("the provider aborted the answer: finishReason %s %s", r.finish, r.reason)
-	case geminiFiltered[finish]:
-		r.finish = "content_filter"
+		r.refusal.WriteString(strings.TrimSpace("the prompt is blocked: " + r.blocked + " " + r.note))
 	}
 	return r.result("finishReason")
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 )
 
@@ -36,26 +37,17 @@ var strictKeywords = map[string]bool{
 // objects are closed and require all their properties.
 func acceptedByStrict(raw json.RawMessage) bool {
 	root := rootOf(raw)
+	return root.Type == "object" && root.AnyOf == nil && onlySupported(raw, strictKeywords, 5, true)
+}
+
+// onlySupported reports whether a schema has only these keywords, nests no deeper, and has only closed objects, which
+// require all their properties if that is wanted.
+func onlySupported(raw json.RawMessage, words map[string]bool, depth int, allRequired bool) bool {
 	var schema any
-	return root.Type == "object" && root.AnyOf == nil && json.Unmarshal(raw, &schema) == nil &&
-		onlySupported(schema, strictKeywords, 5, requiresAll)
+	return json.Unmarshal(raw, &schema) == nil && supports(schema, words, depth, allRequired)
 }
 
-// requiresAll reports whether an object's schema requires all its properties.
-func requiresAll(s map[string]any) bool {
-	properties, _ := s["properties"].(map[string]any)
-	required, _ := s["required"].([]any)
-	for name := range properties {
-		if !slices.Contains(required, any(name)) {
-			return false
-		}
-	}
-	return true
-}
-
-// onlySupported reports whether a schema has only these keywords, nests no deeper, and has only closed objects
-// that are as wanted.
-func onlySupported(schema any, words map[string]bool, depth int, wanted func(object map[string]any) bool) bool {
+func supports(schema any, words map[string]bool, depth int, allRequired bool) bool {
 	s, ok := schema.(map[string]any)
 	if !ok || depth < 0 {
 		return false
@@ -65,32 +57,23 @@ func onlySupported(schema any, words map[string]bool, depth int, wanted func(obj
 			return false
 		}
 	}
-	if s["type"] == "object" || s["properties"] != nil {
-		if closed, isBool := s["additionalProperties"].(bool); !isBool || closed || !wanted(s) {
-			return false
-		}
-	}
-	for _, part := range subschemas(s) {
-		if !onlySupported(part, words, depth-1, wanted) {
-			return false
-		}
-	}
-	return true
-}
-
-// subschemas are the schemas in a schema.
-func subschemas(s map[string]any) []any {
-	var out []any
 	properties, _ := s["properties"].(map[string]any)
-	for _, p := range properties {
-		out = append(out, p)
+	required, _ := s["required"].([]any)
+	if s["type"] == "object" || s["properties"] != nil {
+		if s["additionalProperties"] != false {
+			return false
+		}
+		for name := range properties {
+			if allRequired && !slices.Contains(required, any(name)) {
+				return false
+			}
+		}
 	}
-	for _, word := range []string{"anyOf", "allOf"} {
-		list, _ := s[word].([]any)
-		out = append(out, list...)
-	}
+	anyOf, _ := s["anyOf"].([]any)
+	allOf, _ := s["allOf"].([]any)
+	parts := slices.Concat(slices.Collect(maps.Values(properties)), anyOf, allOf)
 	if items := s["items"]; items != nil {
-		out = append(out, items)
+		parts = append(parts, items)
 	}
-	return out
+	return !slices.ContainsFunc(parts, func(part any) bool { return !supports(part, words, depth-1, allRequired) })
 }

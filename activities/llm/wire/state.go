@@ -1,8 +1,8 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"weft/activities/contract"
@@ -58,39 +58,30 @@ func (m *Model) ownState(raw json.RawMessage) *providerState {
 	return &s
 }
 
-// details collects reasoning_details, whose pieces a stream sends with one index per block.
-type details struct {
-	order  []string
-	blocks map[string]map[string]json.RawMessage
-}
-
-// appended are the fields of which each piece has a part.
-var appended = []string{"text", "summary", "data"}
+// details are reasoning_details: blocks, whose pieces a stream sends with one index per block.
+type details []map[string]json.RawMessage
 
 // add adds a list of blocks or pieces. Anything but a list of objects is ignored.
 func (d *details) add(raw json.RawMessage, streamed bool) {
-	var list []map[string]json.RawMessage
+	var list details
 	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
 		return
 	}
 	for _, piece := range list {
-		if piece == nil {
-			continue
+		of := -1
+		if index := piece["index"]; streamed && index != nil {
+			of = slices.IndexFunc(*d, func(block map[string]json.RawMessage) bool { return bytes.Equal(block["index"], index) })
 		}
-		key := string(piece["index"])
-		if !streamed || key == "" {
-			key = fmt.Sprintf("single %d", len(d.order))
-		}
-		if d.blocks == nil {
-			d.blocks = map[string]map[string]json.RawMessage{}
-		}
-		if d.blocks[key] == nil {
-			d.order, d.blocks[key] = append(d.order, key), piece
-		} else {
-			appendPiece(d.blocks[key], piece)
+		if of >= 0 {
+			appendPiece((*d)[of], piece)
+		} else if piece != nil {
+			*d = append(*d, piece)
 		}
 	}
 }
+
+// appended are the fields of which each piece has a part.
+var appended = []string{"text", "summary", "data"}
 
 // appendPiece appends a piece to its block.
 func appendPiece(block, piece map[string]json.RawMessage) {
@@ -102,19 +93,6 @@ func appendPiece(block, piece map[string]json.RawMessage) {
 			block[name] = value
 		}
 	}
-}
-
-// encode gives the blocks in order; nil if there are none.
-func (d *details) encode() json.RawMessage {
-	if len(d.order) == 0 {
-		return nil
-	}
-	list := make([]map[string]json.RawMessage, 0, len(d.order))
-	for _, key := range d.order {
-		list = append(list, d.blocks[key])
-	}
-	raw, _ := json.Marshal(list) // what was decoded can be encoded
-	return raw
 }
 
 // block is one block of an assistant's message: text, a call, or raw data of its provider. Signature belongs to it.
