@@ -170,7 +170,7 @@ func failf(class, remedy, format string, args ...any) *contract.Failure {
 func (p *provider) toFailure(ctx context.Context, err error) error {
 	var (
 		own     *contract.Failure
-		s       *stalled
+		s       stalled
 		invalid *wire.Error
 		ue      *url.Error
 	)

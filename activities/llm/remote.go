@@ -221,25 +221,27 @@ const afterFinish = 3 * time.Second
 // readStream reads a streamed answer. Once it is complete, errors of the rest of the stream are ignored unless the
 // provider reports them.
 func (x *exchange) readStream(to wire.Reader, r *bufio.Reader) error {
-	err := readEvents(r, func(data []byte) (bool, error) {
-		if isDone(data) || len(bytes.TrimSpace(data)) == 0 {
-			return isDone(data), nil
+	for data, err := range events(r) {
+		done := isDone(data)
+		if err == nil && !done && len(bytes.TrimSpace(data)) > 0 {
+			done, err = to.Read(data, true)
 		}
-		done, err := to.Read(data, true)
+		var own *wire.Error
+		if err != nil && to.Complete() && !(errors.As(err, &own) && own.Reported != nil) {
+			return x.ctx.Err()
+		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		if to.Complete() {
 			x.watch.shorten(afterFinish)
 		}
 		x.show(to)
-		return done, nil
-	})
-	var own *wire.Error
-	if err != nil && to.Complete() && !(errors.As(err, &own) && own.Reported != nil) {
-		return x.ctx.Err()
+		if done {
+			return nil
+		}
 	}
-	return err
+	return nil
 }
 
 // show hands the text to whoever watches, if it has grown.
