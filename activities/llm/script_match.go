@@ -130,13 +130,13 @@ func sample(schema any, label string, depth int) any {
 	if v, ok := s["const"]; ok {
 		return v
 	}
-	for _, list := range []string{"enum", "examples"} {
-		if l, ok := s[list].([]any); ok && len(l) > 0 {
+	for i, list := range []string{"enum", "examples", "anyOf", "oneOf", "allOf"} {
+		l, _ := s[list].([]any)
+		switch {
+		case len(l) == 0:
+		case i < 2:
 			return l[0]
-		}
-	}
-	for _, list := range []string{"anyOf", "oneOf", "allOf"} {
-		if l, ok := s[list].([]any); ok && len(l) > 0 {
+		default:
 			return sample(l[0], label, depth+1)
 		}
 	}

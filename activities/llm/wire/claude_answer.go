@@ -92,16 +92,11 @@ func (r *claudeReader) Read(raw []byte, streamed bool) (done bool, err error) {
 	}
 	switch e.Type {
 	case "message":
-		r.begin(&e.claudeAnswer)
-		for _, block := range e.Content {
-			if _, err := r.open(block); err != nil {
-				return false, err
-			}
-		}
-		return true, nil
+		return true, r.begin(&e.claudeAnswer)
 	case "message_start":
 		if e.Message != nil {
-			r.begin(e.Message)
+			e.Message.Content = nil // its blocks follow as events
+			err = r.begin(e.Message)
 		}
 	case "content_block_start":
 		r.slots[e.Index], err = r.open(e.Block)
@@ -120,9 +115,16 @@ func (r *claudeReader) Read(raw []byte, streamed bool) (done bool, err error) {
 	return e.Type == "message_stop", err
 }
 
-func (r *claudeReader) begin(a *claudeAnswer) {
+// begin takes an answer, whole or not.
+func (r *claudeReader) begin(a *claudeAnswer) error {
 	r.model, r.finish, r.details = string(a.Model), string(a.Stop), a.Details
 	r.count(a.Usage)
+	for _, block := range a.Content {
+		if _, err := r.open(block); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // count keeps the newest numbers: those of a stream grow.

@@ -85,22 +85,31 @@ func (q *Request) offer(schemaField string, wrap func(tool object) any) (offer, 
 		return out, unsendable("tool_choice is %v, want auto, none, required or a function", q.Options.ToolChoice)
 	}
 	for _, t := range q.Options.Tools {
-		if t.Function == nil || t.Function.Name == "" {
-			return out, unsendable("a tool of type %q has no name", t.Type)
-		}
-		schema := t.Function.Parameters
-		if raw, ok := schema.(json.RawMessage); ok && len(raw) > 0 && !json.Valid(raw) {
-			return out, unsendable("the schema of tool %q is not JSON", t.Function.Name)
-		} else if schema == nil || ok && len(raw) == 0 {
-			schema = json.RawMessage(`{"type":"object","properties":{}}`) // any object
-		}
-		tool := object{"name": t.Function.Name, schemaField: schema}
-		if t.Function.Description != "" {
-			tool["description"] = t.Function.Description
+		tool, err := describe(t, schemaField)
+		if err != nil {
+			return out, err
 		}
 		out.tools = append(out.tools, wrap(tool))
 	}
 	return out, nil
+}
+
+// describe is a tool under the names that most protocols have. One without a schema takes any object.
+func describe(t llms.Tool, schemaField string) (object, error) {
+	if t.Function == nil || t.Function.Name == "" {
+		return nil, unsendable("a tool of type %q has no name", t.Type)
+	}
+	schema := t.Function.Parameters
+	if raw, ok := schema.(json.RawMessage); ok && len(raw) > 0 && !json.Valid(raw) {
+		return nil, unsendable("the schema of tool %q is not JSON", t.Function.Name)
+	} else if schema == nil || ok && len(raw) == 0 {
+		schema = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	tool := object{"name": t.Function.Name, schemaField: schema}
+	if t.Function.Description != "" {
+		tool["description"] = t.Function.Description
+	}
+	return tool, nil
 }
 
 // turns merges consecutive messages of one role: all results of an answer's calls must come together. The conversation

@@ -40,15 +40,8 @@ func encodeGemini(m *Model, q *Request) (*Outgoing, error) {
 			}
 		}
 	}
-	if q.Effort != "" {
-		tokens, err := budget(geminiBudgets, q.Effort)
-		if err != nil {
-			return nil, err
-		}
-		config["thinkingConfig"] = object{"thinkingLevel": geminiLevels[q.Effort]}
-		if strings.HasPrefix(m.Name, "gemini-2.5") {
-			config["thinkingConfig"] = object{"thinkingBudget": tokens}
-		}
+	if err := m.setGeminiThinking(config, q.Effort); err != nil {
+		return nil, err
 	}
 	path := "/models/" + url.PathEscape(m.Name)
 	if kind, name, _ := strings.Cut(m.Name, "/"); kind == "models" || kind == "tunedModels" {
@@ -87,6 +80,18 @@ var geminiBudgets = map[string]int{"none": 0, "minimal": 512, "low": 1_024, "med
 
 // geminiLevels are efforts as levels.
 var geminiLevels = map[string]string{"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+
+func (m *Model) setGeminiThinking(config object, effort string) error {
+	if effort == "" {
+		return nil
+	}
+	tokens, err := budget(geminiBudgets, effort)
+	config["thinkingConfig"] = object{"thinkingLevel": geminiLevels[effort]}
+	if strings.HasPrefix(m.Name, "gemini-2.5") {
+		config["thinkingConfig"] = object{"thinkingBudget": tokens}
+	}
+	return err
+}
 
 // geminiContents are the messages; their parts are ours or, as raw JSON, the provider's.
 func (m *Model) geminiContents(q *Request) []object {
