@@ -56,8 +56,6 @@ type Request struct {
 	System, Model string
 	// Stream is whether the answer is streamed.
 	Stream bool
-	// Options are those of [Call].
-	Options llms.CallOptions
 }
 
 // Answer is a model's whole answer; ids of its calls are unique in the conversation.

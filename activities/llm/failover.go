@@ -142,7 +142,7 @@ func (m *Models) request(ref string, call *Call) Request {
 	if !ok {
 		model = ref
 	}
-	a := Request{System: name, Model: textutil.Truncate(model, 200), Options: call.Options}
+	a := Request{System: name, Model: textutil.Truncate(model, 200)}
 	if p := m.providers[name]; p != nil && !m.settings.Scripted {
 		a.System = p.system()
 		a.Stream = !p.row.Script && !p.Unary && !(p.UnaryTools && len(call.Options.Tools) > 0)

@@ -107,13 +107,9 @@ func choose(call *Call, t *conversation, noTools bool) (*Action, error) {
 	if len(call.Script) == 0 || string(call.Script) == "null" {
 		return sampleAction(call, t), nil
 	}
-	canonical, err := ParseScript("script", call.Script)
+	s, err := readScript("script", call.Script)
 	if err != nil {
 		return nil, err
-	}
-	var s script
-	if err := json.Unmarshal(canonical, &s); err != nil {
-		return nil, failf(contract.ClassBadRequest, "", "script: %v", err)
 	}
 	for i := range s.Rules {
 		r := &s.Rules[i]

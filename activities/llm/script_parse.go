@@ -38,12 +38,20 @@ func CanFail(class string) bool { return slices.Contains(failClasses, class) }
 // Its error is a [contract.Failure] of class bad_request with every problem, a line each, as file:line:column:
 // problem.
 func ParseScript(name string, data []byte) (json.RawMessage, error) {
+	s, err := readScript(name, data)
+	if err != nil {
+		return nil, err
+	}
+	return textutil.JSON(s)
+}
+
+func readScript(name string, data []byte) (*script, error) {
 	r := &scriptReader{name: name}
 	s := r.read(data)
 	if len(r.problems) > 0 {
 		return nil, failf(contract.ClassBadRequest, "", "%s", strings.Join(r.problems, "\n"))
 	}
-	return textutil.JSON(s)
+	return s, nil
 }
 
 // scriptReader decodes a document into a [script] and collects its problems.
