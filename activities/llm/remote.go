@@ -60,53 +60,49 @@ func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
 	if err != nil {
 		return nil, x.toFailure(x.ctx, err)
 	}
-	a, err := watched(x, func() (*wire.Answer, error) {
-		if err := x.send(out); err != nil {
-			return nil, err
+	var a *wire.Answer
+	err = x.roundTrip(out, func() (err error) {
+		if err = x.read(out.Answer); err == nil {
+			a, err = out.Answer.Result()
 		}
-		if err := x.read(out.Answer); err != nil {
-			return nil, err
-		}
-		return out.Answer.Result()
+		return err
 	})
 	done(a)
-	if err == nil {
-		err = x.ctx.Err()
-	}
-	if err != nil {
-		return nil, x.toFailure(x.ctx, err)
-	}
-	return a, nil
+	return a, err
 }
 
 // precede makes the request that has to precede the call's own.
 func (x *exchange) precede(out *wire.Outgoing) (*wire.Outgoing, error) {
-	raw, err := watched(x, func() ([]byte, error) {
-		if err := x.send(out); err != nil {
-			return nil, err
-		}
-		return io.ReadAll(x.watch)
+	var body []byte
+	err := x.roundTrip(out, func() (err error) {
+		body, err = io.ReadAll(x.watch)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out.Then(raw)
+	return out.Then(body)
 }
 
-// watched makes one exchange while a watch waits for its bytes.
-func watched[T any](x *exchange, do func() (T, error)) (T, error) {
+// roundTrip sends a request and reads the answer, while a watch waits for its bytes.
+func (x *exchange) roundTrip(out *wire.Outgoing, read func() error) error {
 	x.watch = newWatch(x.ctx, x.first, x.idle)
 	defer x.watch.close()
-	out, err := do()
+	err := x.send(out)
+	if err == nil {
+		err = read()
+	}
 	var own *wire.Error
 	var failure *contract.Failure
 	switch {
+	case err == nil && x.ctx.Err() == nil:
+		return nil
 	case errors.As(err, &own) && own.Reported != nil: // an error object in an answer that has status 200, or in an event of it
 		err = x.reported(newReport(http.StatusOK, x.watch.header, own.Reported, time.Now()))
-	case err != nil && !errors.As(err, &failure):
+	case !errors.As(err, &failure):
 		err = x.watch.cause(err)
 	}
-	return out, err
+	return x.toFailure(x.ctx, err)
 }
 
 // send sends a request and attaches the watch to the answer, unless its status is an error's.
