@@ -37,10 +37,13 @@ var (
 	chatParams   = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort, paramTopK}
 )
 
+// completionTokens is what newer servers call the bound of an answer.
+var completionTokens = map[string]string{"max_tokens": "max_completion_tokens"}
+
 // openAIServer is OpenAI's own; plainChat takes nothing but text, tools and their choice.
 var (
-	openAIServer = wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
-		MaxCompletion: true, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true, CallIDs: wire.IDsMax40}
+	openAIServer = wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true,
+		StreamUsage: true, Words: completionTokens, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true, CallIDs: wire.IDsMax40}
 	plainChat = wire.Server{ToolChoice: true, StreamUsage: true}
 )
 
@@ -66,11 +69,11 @@ var Providers = []Provider{
 	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
 		Params: chatParams, Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true,
 			NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"}, Reasoning: "reasoning",
-			EffortObject: true, CacheMark: "anthropic/", CallIDs: wire.IDsMax40}},
+			Words: map[string]string{"reasoning_effort": "reasoning.effort"}, CacheMark: "anthropic/", CallIDs: wire.IDsMax40}},
 	{Name: "mistral", System: "mistral_ai", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramParallel},
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, RandomSeed: true, CallIDs: wire.IDsNine,
-			ResultImages: true, BridgeResults: true, ToolName: true}},
+		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, Words: map[string]string{"seed": "random_seed"},
+			CallIDs: wire.IDsNine, ResultImages: true, BridgeResults: true, ToolName: true}},
 	{Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY", Params: chatParams, FirstSeconds: 600,
 		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning"}},
 	{Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
@@ -82,7 +85,7 @@ var Providers = []Provider{
 		Server: openAIServer},
 	{Name: "bedrock", System: "aws.bedrock", KeyName: "AWS_BEARER_TOKEN_BEDROCK", NeedsKey: true,
 		Example: "https://bedrock-runtime.REGION.amazonaws.com/openai/v1", Params: []string{paramParallel, paramEffort},
-		Server: wire.Server{ToolChoice: true, StreamUsage: true, MaxCompletion: true, Reasoning: "reasoning"}},
+		Server: wire.Server{ToolChoice: true, StreamUsage: true, Words: completionTokens, Reasoning: "reasoning"}},
 	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", KeyName: "COHERE_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort},
 		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true}},
@@ -91,7 +94,7 @@ var Providers = []Provider{
 		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content"}},
 	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyName: "GROQ_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramParallel, paramEffort},
-		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, MaxCompletion: true, Reasoning: "reasoning"}},
+		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Words: completionTokens, Reasoning: "reasoning"}},
 	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1", KeyName: "HF_TOKEN", NeedsKey: true, Params: plainParams,
 		Server: plainChat},
 	{Name: "xai", System: "x_ai", BaseURL: "https://api.x.ai/v1", KeyName: "XAI_API_KEY", NeedsKey: true,

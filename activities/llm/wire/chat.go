@@ -9,7 +9,7 @@ import (
 
 // encodeChat writes OpenAI's chat completions, with the differences of the server.
 func encodeChat(m *Model, q *Request) (*Outgoing, error) {
-	b := m.chatParameters(q)
+	b := m.parameters(q, m.Words)
 	b["model"], b["messages"] = m.Name, m.chatMessages(q)
 	calls, err := m.chatTools(b, q)
 	if err != nil {
@@ -29,22 +29,6 @@ func encodeChat(m *Model, q *Request) (*Outgoing, error) {
 		b["cache_control"] = cacheMark
 	}
 	return m.send("/chat/completions", b, q.Extra, &chatReader{draft: draft{m: m}})
-}
-
-func (m *Model) chatParameters(q *Request) object {
-	words := map[string]string{}
-	if m.MaxCompletion {
-		words["max_tokens"] = "max_completion_tokens"
-	}
-	if m.RandomSeed {
-		words["seed"] = "random_seed"
-	}
-	b := m.parameters(q, words)
-	if effort := b["reasoning_effort"]; m.EffortObject && effort != nil {
-		delete(b, "reasoning_effort")
-		b["reasoning"] = object{"effort": effort}
-	}
-	return b
 }
 
 // chatTools lists the tools and says which may be called; it reports whether any may. Where tool_choice is not obeyed,

@@ -35,18 +35,22 @@ func (q *Request) Parameters() map[string]any {
 	return out
 }
 
-// parameters are the request's in the server's words; words that are empty are left out. Models that refuse sampling
-// parameters get none.
+// parameters are the request's in words like [Server].Words; those with an empty word are left out. Models that refuse
+// sampling parameters get none.
 func (m *Model) parameters(q *Request, words map[string]string) object {
 	out := object{}
 	for name, value := range q.Parameters() {
 		word, other := words[name]
+		if !other {
+			word = name
+		}
+		field, inner, nested := strings.Cut(word, ".")
 		switch {
-		case (name == "temperature" || name == "top_p") && m.refusesSampling():
-		case !other:
-			out[name] = value
-		case word != "":
-			out[word] = value
+		case word == "", (name == "temperature" || name == "top_p") && m.refusesSampling():
+		case nested:
+			out[field] = object{inner: value}
+		default:
+			out[field] = value
 		}
 	}
 	return out

@@ -47,15 +47,12 @@ type Server struct {
 	UnaryTools bool
 	// StreamUsage means that a stream has usage only when asked for by stream_options.
 	StreamUsage bool
-	// MaxCompletion and RandomSeed: max_tokens is max_completion_tokens, seed is random_seed.
-	MaxCompletion bool
-	RandomSeed    bool
+	// Words are its names of parameters that have another one elsewhere; "a.b" is the field b of the object a.
+	Words map[string]string
 	// NoSampling are prefixes of models that refuse temperature and top_p.
 	NoSampling []string
 	// Reasoning is the field in which reasoning goes back to its provider; empty: it does not.
 	Reasoning string
-	// EffortObject means that reasoning_effort is sent as {"reasoning": {"effort": ...}}.
-	EffortObject bool
 	// CacheMark is the prefix of models whose requests must ask for prompt caching; empty: none.
 	CacheMark string
 	// RawArguments: arguments of calls that are not a JSON object go back as they are. Others get them wrapped in
