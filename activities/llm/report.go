@@ -164,12 +164,7 @@ func (r *report) effective() int {
 
 // requestID is the provider's name for the call.
 func (r *report) requestID() string {
-	for _, name := range []string{"X-Request-Id", "Request-Id", "Opc-Request-Id"} {
-		if id := r.header.Get(name); id != "" {
-			return id
-		}
-	}
-	return ""
+	return cmp.Or(r.header.Get("X-Request-Id"), r.header.Get("Request-Id"), r.header.Get("Opc-Request-Id"))
 }
 
 // target is the host of a redirect; its path and query may hold secrets.

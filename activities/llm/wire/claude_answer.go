@@ -22,10 +22,10 @@ type claudeReader struct {
 
 // claudePart is a block that is being read. Its first event is kept: unknown blocks go back unchanged.
 type claudePart struct {
-	first                           map[string]json.RawMessage
-	kind                            string
-	id, name                        string
-	text, thinking, signature, args strings.Builder
+	first                     map[string]json.RawMessage
+	kind, id, name            string
+	size                      int // of a text, in bytes
+	thinking, signature, args strings.Builder
 }
 
 // claudeEvent is an answer, or an event of a streamed one.
@@ -156,7 +156,7 @@ func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 
 func (r *claudeReader) grow(p *claudePart, d *claudeDelta) {
 	if p.kind == "text" {
-		p.text.WriteString(string(d.Text))
+		p.size += len(d.Text)
 		r.text.WriteString(string(d.Text))
 	}
 	p.args.WriteString(string(d.JSON))
@@ -172,7 +172,7 @@ func (r *claudeReader) Result() (*Answer, error) {
 	for i, p := range r.blocks {
 		switch p.kind {
 		case "text":
-			r.state.Blocks = append(r.state.Blocks, blockState{Text: p.text.Len()})
+			r.state.Blocks = append(r.state.Blocks, blockState{Text: p.size})
 		case "tool_use":
 			r.state.Blocks = append(r.state.Blocks, blockState{Call: true})
 			if err := r.addCall(p.id, p.name, cmp.Or(p.args.String(), "{}")); err != nil {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"math"
@@ -32,7 +31,7 @@ func (d *draft) Complete() bool { return d.finish != "" }
 // Text is all text so far.
 func (d *draft) Text() string { return d.text.String() }
 
-// addCall adds a tool call. Empty arguments are an empty object.
+// addCall adds a tool call.
 func (d *draft) addCall(id, name, arguments string) error {
 	if name == "" {
 		return Invalidf("tool call %d of the answer has no name", len(d.calls)+1)
@@ -102,14 +101,10 @@ type LooseText string
 // UnmarshalJSON takes any JSON value.
 func (t *LooseText) UnmarshalJSON(b []byte) error {
 	switch {
-	case bytes.Equal(b, []byte("null")):
+	case b[0] == '"':
+		return json.Unmarshal(b, (*string)(t))
+	case string(b) == "null":
 		*t = ""
-	case len(b) > 0 && b[0] == '"':
-		var s string
-		if err := json.Unmarshal(b, &s); err != nil {
-			return err
-		}
-		*t = LooseText(s)
 	default:
 		*t = LooseText(b)
 	}
