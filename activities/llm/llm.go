@@ -95,9 +95,8 @@ type ProviderSettings struct {
 	RequestsPerMinute int
 	TokensPerMinute   int
 	Concurrent        int
-	// FirstSeconds bounds the wait for an answer's first byte, IdleSeconds the pause between bytes.
-	FirstSeconds int
-	IdleSeconds  int
+	// FirstByte bounds the wait for an answer's first byte, Idle the pause between bytes.
+	FirstByte, Idle time.Duration
 	// MaxBodyBytes bounds one answer; 0 means 32 MiB.
 	MaxBodyBytes int64
 }

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"slices"
+	"time"
 
 	"weft/activities/llm/wire"
 )
@@ -23,9 +24,8 @@ type Provider struct {
 	wire.Server
 	// Params are the parameters it takes besides temperature, top_p, the token limit and stop sequences.
 	Params []string
-	// FirstSeconds and IdleSeconds are defaults, see [ProviderSettings]; 0 means 300 and 120.
-	FirstSeconds int
-	IdleSeconds  int
+	// FirstByte and Idle are defaults, see [ProviderSettings]; 0 means five and two minutes.
+	FirstByte, Idle time.Duration
 	// Script marks the built-in scripted model, which calls nobody.
 	Script bool
 }
@@ -74,10 +74,10 @@ var Providers = []Provider{
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramParallel},
 		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, Words: map[string]string{"seed": "random_seed"},
 			CallIDs: wire.IDsNine, ResultImages: true, BridgeResults: true, ToolName: true}},
-	{Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY", Params: chatParams, FirstSeconds: 600,
+	{Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY", Params: chatParams, FirstByte: 10 * time.Minute,
 		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning"}},
 	{Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
-		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstSeconds: 600, IdleSeconds: 300,
+		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
 		Server: wire.Server{Schema: true, JSON: true, UnaryTools: true, StreamUsage: true}},
 	{Name: "compatible", Params: chatParams, Example: "https://host/v1", Server: plainChat},
 	{Name: "azure", System: "azure.ai.openai", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true,
@@ -105,7 +105,7 @@ var Providers = []Provider{
 	{Name: "ernie", BaseURL: "https://qianfan.baidubce.com/v2", KeyName: "QIANFAN_API_KEY", NeedsKey: true, Params: plainParams,
 		Server: plainChat},
 	{Name: "llamafile", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LLAMAFILE_API_KEY",
-		Params: []string{paramSeed, paramFrequency, paramPresence, paramTopK}, FirstSeconds: 600, IdleSeconds: 300,
+		Params: []string{paramSeed, paramFrequency, paramPresence, paramTopK}, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
 		Server: plainChat},
 	{Name: "maritaca", BaseURL: "https://chat.maritaca.ai/api", KeyName: "MARITACA_API_KEY", NeedsKey: true, Server: plainChat},
 	{Name: ScriptModel, Script: true},

@@ -46,9 +46,9 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	}
 	p := &provider{
 		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages},
-		row:   row, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, cmp.Or(row.KeyName, "the provider's key")),
+		row:   row, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, row.KeyName, "the provider's key"),
 		client: o.shared, mask: o.mask, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody),
-		first: seconds(s.FirstSeconds, row.FirstSeconds, 300), idle: seconds(s.IdleSeconds, row.IdleSeconds, 120),
+		first: cmp.Or(s.FirstByte, row.FirstByte, 5*time.Minute), idle: cmp.Or(s.Idle, row.Idle, 2*time.Minute),
 	}
 	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
 		o.problem("providers.%s: the value of %s has a blank, line break or other character at byte %d that no key has; check how it is set", name, p.keyName, i+1)
@@ -86,9 +86,6 @@ func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
 	}
 	p.Base = "https://inference.generativeai." + s.Region + ".oci.oraclecloud.com"
 }
-
-// seconds is the first of some durations that is set.
-func seconds(n ...int) time.Duration { return time.Duration(cmp.Or(n...)) * time.Second }
 
 func kindNames() string {
 	var names []string
