@@ -85,8 +85,9 @@ func classOf(r *report) string {
 // statusClasses are the classes of statuses that say more than their hundreds. 424 is Bedrock's for a model that failed,
 // 498 Groq's for one that is busy.
 var statusClasses = map[int]string{
-	401: contract.ClassDenied, 402: contract.ClassQuotaExceeded, 403: contract.ClassDenied, 413: contract.ClassTooLarge, 429: contract.ClassRateLimited,
-	408: contract.ClassUnavailable, 409: contract.ClassUnavailable, 424: contract.ClassUnavailable, 425: contract.ClassUnavailable, 498: contract.ClassUnavailable,
+	401: contract.ClassDenied, 402: contract.ClassQuotaExceeded, 403: contract.ClassDenied, 413: contract.ClassTooLarge,
+	429: contract.ClassRateLimited, 408: contract.ClassUnavailable, 409: contract.ClassUnavailable, 424: contract.ClassUnavailable,
+	425: contract.ClassUnavailable, 498: contract.ClassUnavailable,
 }
 
 // classOfStatus classifies an HTTP status; 0, for an error in a 200 answer without a code, is retryable.

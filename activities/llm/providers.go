@@ -43,7 +43,8 @@ var completionTokens = map[string]string{"max_tokens": "max_completion_tokens"}
 // openAIServer is OpenAI's own; plainChat takes nothing but text, tools and their choice.
 var (
 	openAIServer = wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true,
-		StreamUsage: true, Words: completionTokens, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true, CallIDs: wire.IDsMax40}
+		StreamUsage: true, Words: completionTokens, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true,
+		CallIDs: wire.IDsMax40}
 	plainChat = wire.Server{ToolChoice: true, StreamUsage: true}
 )
 

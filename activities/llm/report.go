@@ -62,6 +62,24 @@ type errorObject struct {
 	Details  json.RawMessage `json:"details"`
 }
 
+// retryInfo is Google's.
+type retryInfo struct {
+	RetryDelay string `json:"retryDelay"`
+}
+
+// metadata is OpenRouter's: the upstream's own words, headers, and moderation.
+type metadata struct {
+	Raw     wire.LooseText            `json:"raw"`
+	Flagged wire.LooseText            `json:"flagged_input"`
+	Headers map[string]wire.LooseText `json:"headers"`
+}
+
+// decoded reads a value; what has another shape is left out.
+func decoded[T any](raw json.RawMessage) (out T) {
+	_ = json.Unmarshal(raw, &out)
+	return out
+}
+
 // read finds a message and codes in an error object, in what it wraps, or in a list of them.
 func (r *report) read(raw []byte, now time.Time, depth int) {
 	if len(raw) == 0 || depth > 4 {
@@ -69,24 +87,20 @@ func (r *report) read(raw []byte, now time.Time, depth int) {
 	}
 	switch raw[0] {
 	case '"':
-		var s string
-		if json.Unmarshal(raw, &s) == nil && r.message == "" {
-			r.message = s
-		}
+		r.message = cmp.Or(r.message, decoded[string](raw))
 	case '[':
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		if list := decoded[[]json.RawMessage](raw); len(list) > 0 {
 			r.read(list[0], now, depth+1)
 		}
 	case '{':
-		var o errorObject
-		if json.Unmarshal(raw, &o) == nil {
-			r.readObject(&o, now, depth)
-		}
+		r.readObject(decoded[errorObject](raw), now, depth)
 	}
 }
 
-func (r *report) readObject(o *errorObject, now time.Time, depth int) {
+// flaggedInput is the code of an input that OpenRouter's moderation withheld.
+const flaggedInput = "flagged_input"
+
+func (r *report) readObject(o errorObject, now time.Time, depth int) {
 	for _, code := range []wire.LooseText{o.Code, o.Type, o.Status} {
 		s := strings.ToLower(string(code))
 		if n, err := strconv.Atoi(s); err == nil {
@@ -97,29 +111,14 @@ func (r *report) readObject(o *errorObject, now time.Time, depth int) {
 			r.codes = append(r.codes, s)
 		}
 	}
-	r.readDetails(o.Details)
+	for _, d := range decoded[[]retryInfo](o.Details) {
+		r.after = max(r.after, readWait(d.RetryDelay, time.Second, now))
+	}
 	for _, inner := range []json.RawMessage{o.Error, o.Message, o.Detail} {
 		r.read(inner, now, depth+1)
 	}
-	if r.message == "" {
-		r.message = string(o.Msg)
-	}
-	r.readMetadata(o.Metadata, now)
-}
-
-// flaggedInput is the code of an input that OpenRouter's moderation withheld.
-const flaggedInput = "flagged_input"
-
-// readMetadata reads OpenRouter's: the upstream's own words, headers, and moderation.
-func (r *report) readMetadata(raw json.RawMessage, now time.Time) {
-	var m struct {
-		Raw     wire.LooseText            `json:"raw"`
-		Flagged wire.LooseText            `json:"flagged_input"`
-		Headers map[string]wire.LooseText `json:"headers"`
-	}
-	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
-		return
-	}
+	r.message = cmp.Or(r.message, string(o.Msg))
+	m := decoded[metadata](o.Metadata)
 	if m.Flagged != "" {
 		r.codes = append(r.codes, flaggedInput)
 	}
@@ -131,19 +130,6 @@ func (r *report) readMetadata(raw json.RawMessage, now time.Time) {
 		h.Set(k, string(v))
 	}
 	r.after, r.reset = max(r.after, waitOf(h, now)), max(r.reset, resetOf(h, now))
-}
-
-// readDetails reads Google's RetryInfo.
-func (r *report) readDetails(raw json.RawMessage) {
-	var details []struct {
-		RetryDelay string `json:"retryDelay"`
-	}
-	if len(raw) == 0 || json.Unmarshal(raw, &details) != nil {
-		return
-	}
-	for _, d := range details {
-		r.after = max(r.after, readWait(d.RetryDelay, time.Second, time.Time{}))
-	}
 }
 
 // effective is the HTTP status or, in a 200 answer, that of the error object; 0 if unknown.

@@ -23,8 +23,8 @@ const (
 
 // ociWords are the names of parameters in both formats.
 var ociWords = map[string]string{
-	"top_p": "topP", "top_k": "topK", "max_tokens": "maxTokens", "presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty",
-	"parallel_tool_calls": "", "reasoning_effort": "",
+	"top_p": "topP", "top_k": "topK", "max_tokens": "maxTokens", "presence_penalty": "presencePenalty",
+	"frequency_penalty": "frequencyPenalty", "parallel_tool_calls": "", "reasoning_effort": "",
 }
 
 func encodeOCI(m *Model, q *Request) (*Outgoing, error) {

@@ -28,7 +28,9 @@ const (
 )
 
 // protocols is the table of all protocols.
-var protocols = map[string]func(*Model, *Request) (*Outgoing, error){Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI}
+var protocols = map[string]func(*Model, *Request) (*Outgoing, error){
+	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI,
+}
 
 // Server says how one kind of server differs from others of its protocol.
 type Server struct {
