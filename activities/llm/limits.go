@@ -141,6 +141,9 @@ func (l *limiter) settle(a *wire.Answer, guess int) {
 // size is how much of a request counts: an image is far longer as text than it is in tokens.
 func (x *exchange) size(body []byte) int {
 	n := len(body)
+	if x.NoImages {
+		return n // it has none
+	}
 	for i := range x.call.Messages {
 		for _, image := range x.call.Messages[i].Images {
 			n += min(0, contract.ImageText-len(image.Data))

@@ -149,15 +149,9 @@ func (r *chatReader) addDelta(d *delta, streamed bool) error {
 
 // addContent takes content that is a string, null or a list of parts.
 func (r *chatReader) addContent(raw json.RawMessage) error {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
-	}
-	if raw[0] == '"' {
-		var s string
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return Invalidf("content: %v", err)
-		}
-		r.text.WriteString(s)
+	var text string
+	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
+		r.text.WriteString(text)
 		return nil
 	}
 	var parts []struct {

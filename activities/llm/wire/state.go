@@ -124,25 +124,20 @@ func (m *Model) assistantBlocks(in *contract.Message) []block {
 func restoreOrder(blocks []blockState, in *contract.Message) []block {
 	text, calls := in.Text, in.Calls
 	var out []block
-	next := 0
 	for _, b := range blocks {
 		p := block{raw: b.Raw, signature: b.Signature}
 		switch {
 		case b.Raw != nil:
-		case b.Call:
-			if next >= len(calls) {
-				return nil
-			}
-			p.call = &calls[next]
-			next++
-		case b.Text < 0 || b.Text > len(text):
+		case b.Call && len(calls) > 0:
+			p.call, calls = &calls[0], calls[1:]
+		case b.Call, b.Text < 0, b.Text > len(text):
 			return nil
 		default:
 			p.text, text = text[:b.Text], text[b.Text:]
 		}
 		out = append(out, p)
 	}
-	if text != "" || next != len(calls) {
+	if text != "" || len(calls) > 0 {
 		return nil
 	}
 	return out
