@@ -30,6 +30,19 @@ type Provider struct {
 	Script bool
 }
 
+// Parameters that not every provider takes, as rows list them in Params.
+const (
+	paramTopK      = "top_k"
+	paramSeed      = "seed"
+	paramFrequency = "frequency_penalty"
+	paramPresence  = "presence_penalty"
+	paramParallel  = "parallel_tool_calls"
+	paramEffort    = "reasoning_effort"
+)
+
+// alwaysTaken are the parameters that every provider takes.
+var alwaysTaken = []string{"temperature", "top_p", "max_tokens", "stop"}
+
 // What servers of OpenAI's protocol take: OpenAI itself, the least, and most others.
 var (
 	openAIParams = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort}

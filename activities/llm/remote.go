@@ -249,19 +249,6 @@ func (x *exchange) show(to wire.Reader) {
 	x.shown = len(text)
 }
 
-// Parameters that not every provider takes, as rows list them in Params.
-const (
-	paramTopK      = "top_k"
-	paramSeed      = "seed"
-	paramFrequency = "frequency_penalty"
-	paramPresence  = "presence_penalty"
-	paramParallel  = "parallel_tool_calls"
-	paramEffort    = "reasoning_effort"
-)
-
-// alwaysTaken are the parameters that every provider takes.
-var alwaysTaken = []string{"temperature", "top_p", "max_tokens", "stop"}
-
 // supported refuses parameters that would otherwise be dropped silently, and an invalid schema.
 func (p *provider) supported(call *Call) error {
 	var here []string
