@@ -34,15 +34,19 @@ type delta struct {
 	ToolCalls        []deltaCall     `json:"tool_calls"`
 }
 
-// deltaCall is a tool call or a piece of one. Index is its index as text, empty if the server sends none.
+// deltaCall is a tool call or a piece of one. Index is its index as text, empty if the server sends none. OCI's GENERIC
+// format has the function's fields in the call itself.
 type deltaCall struct {
-	Index    LooseText `json:"index"`
-	ID       LooseText `json:"id"`
-	Function struct {
-		Name      LooseText `json:"name"`
-		Arguments LooseText `json:"arguments"`
-	} `json:"function"`
-	Extra json.RawMessage `json:"extra_content"`
+	Index LooseText `json:"index"`
+	ID    LooseText `json:"id"`
+	deltaFunction
+	Function deltaFunction   `json:"function"`
+	Extra    json.RawMessage `json:"extra_content"`
+}
+
+type deltaFunction struct {
+	Name      LooseText `json:"name"`
+	Arguments LooseText `json:"arguments"`
 }
 
 type usage struct {

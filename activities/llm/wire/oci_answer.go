@@ -43,20 +43,8 @@ type ociDelta struct {
 	Refusal   LooseText `json:"refusal"`
 	Reasoning LooseText `json:"reasoningContent"`
 	// Plan is what Cohere's models say of their calls.
-	Plan  LooseText      `json:"toolPlan"`
-	Calls []ociDeltaCall `json:"toolCalls"`
-}
-
-// ociDeltaCall is a call or a piece of one; Cohere's models have it in Function.
-type ociDeltaCall struct {
-	ID LooseText `json:"id"`
-	ociFunction
-	Function ociFunction `json:"function"`
-}
-
-type ociFunction struct {
-	Name      LooseText `json:"name"`
-	Arguments LooseText `json:"arguments"`
+	Plan  LooseText   `json:"toolPlan"`
+	Calls []deltaCall `json:"toolCalls"`
 }
 
 type ociUsage struct {
@@ -124,10 +112,11 @@ func (r *ociReader) chunk(c *ociChunk, streamed bool) error {
 	}
 	r.refusal.WriteString(string(m.Refusal))
 	r.reasoning.WriteString(string(m.Reasoning + m.Plan))
-	for _, call := range m.Calls {
-		d := deltaCall{ID: call.ID}
-		d.Function.Name, d.Function.Arguments = call.Name+call.Function.Name, call.Arguments+call.Function.Arguments
-		r.addPiece(&d, streamed)
+	for i := range m.Calls {
+		if d := &m.Calls[i]; d.Name != "" || d.Arguments != "" {
+			d.Function = d.deltaFunction
+		}
+		r.addPiece(&m.Calls[i], streamed)
 	}
 	return nil
 }
