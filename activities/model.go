@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/activities/llm/wire"
 )
 
 // callModel asks a model for the next message of a thread.
@@ -43,12 +44,12 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 	if profile.Output != nil {
 		call.Schema, call.JSON = profile.Output.Schema, true
 	}
-	opts := options(profile.Params, profile.Finish, call, messages, in.NoTools)
+	call.System, call.Messages = profile.System, sent
+	call.Options = llm.Options(append(options(profile.Params, profile.Finish, call, messages, in.NoTools), llms.WithTools(tools))...)
 	began := time.Now()
 	answer, err := a.generate(ctx, modelCall{
-		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: sent, tools: tools,
-		conversation: in.Base.Workflow + "/" + in.Base.Thread,
-	}, opts...)
+		model: profile.Model, script: profile.Script, call: call, conversation: in.Base.Workflow + "/" + in.Base.Thread,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func baseRun(ctx context.Context, in *contract.ModelInput) contract.Run {
 func newCall(ctx context.Context, kind, key, node string, step, turn int, beats *heartbeats) *llm.Call {
 	return &llm.Call{
 		IdempotencyKey: key, Attempt: activity.GetInfo(ctx).Attempt, Kind: kind,
-		Node: node, Step: step, Turn: turn, Partial: beats.progress, Waiting: beats.waiting,
+		Node: node, Step: step, Turn: turn, Partial: beats.progress, Waiting: beats.waiting, Request: wire.Request{Options: llm.Options()},
 	}
 }
 
@@ -146,18 +147,15 @@ func (a *Activities) hold(ctx context.Context, in *contract.ModelInput, out *con
 
 // modelCall is one call of a model.
 type modelCall struct {
-	model    string
-	script   *contract.ContentRef
-	call     *llm.Call
-	system   string
-	messages []contract.Message
-	tools    []llms.Tool
+	model  string
+	script *contract.ContentRef
+	call   *llm.Call
 	// conversation names the thread that is asked on; empty for a question by itself.
 	conversation string
 }
 
 // generate calls a model once; of a list, each model until one answers.
-func (a *Activities) generate(ctx context.Context, q modelCall, opts ...llms.CallOption) (*llm.Answer, error) {
+func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, error) {
 	err := a.mayAsk(ctx, q.model)
 	if err != nil {
 		return nil, err
@@ -168,10 +166,6 @@ func (a *Activities) generate(ctx context.Context, q modelCall, opts ...llms.Cal
 		}
 	}
 	q.call.At = PlaceOf(ctx)
-	in, err := llm.Messages(q.system, q.messages)
-	if err != nil {
-		return nil, err
-	}
 	var began time.Time
 	q.call.Observe = func(ctx context.Context, m llm.Request) (context.Context, func(*llm.Answer, error)) {
 		began = time.Now()
@@ -184,7 +178,7 @@ func (a *Activities) generate(ctx context.Context, q modelCall, opts ...llms.Cal
 			waiting(what)
 		}
 	}
-	answer, err := a.deps.Models.Ask(llm.WithCall(ctx, q.call), q.model, in, q.tools, opts...)
+	answer, err := a.deps.Models.Ask(ctx, q.model, q.call)
 	if err != nil {
 		return nil, err
 	}

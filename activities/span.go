@@ -35,7 +35,7 @@ func startChat(ctx context.Context, m *llm.Request, q *modelCall) (context.Conte
 	if m.Stream {
 		attrs = append(attrs, semconv.GenAIRequestStream(true))
 	}
-	ctx, span := begin(ctx, "chat "+m.Model, trace.SpanKindClient, append(attrs, requested(&m.Options)...)...)
+	ctx, span := begin(ctx, "chat "+m.Model, trace.SpanKindClient, append(attrs, requested(&q.call.Options)...)...)
 	return ctx, func(a *llm.Answer, err error) { endChat(span, a, err) }
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/activities/llm/wire"
 )
 
 // recorded gives the only span that a function makes in an attempt's: its kind, its name, its attributes.
@@ -41,15 +42,15 @@ func TestSpansFollowTheConventions(t *testing.T) {
 		want []string
 	}{
 		"a model": {kind: trace.SpanKindClient, make: func(ctx context.Context) {
-			_, ended := startChat(ctx, &llm.Request{System: "gcp.gemini", Model: "flash", Stream: true,
-				Options: llms.CallOptions{Temperature: 0.5, TopP: -1, Seed: 7, MaxTokens: 100, TopK: 3}}, &modelCall{conversation: "run/n#1", call: &llm.Call{Node: "n", Kind: "agent", JSON: true}})
-			ended(&llm.Answer{Model: "google/flash-2", Stop: "stop", Usage: contract.Usage{Input: 10, Output: 4, Cached: 3, CacheWrite: 2, Reasoning: 1}}, nil)
+			_, ended := startChat(ctx, &llm.Request{System: "gcp.gemini", Model: "flash", Stream: true}, &modelCall{conversation: "run/n#1", call: &llm.Call{Node: "n", Kind: "agent", Request: wire.Request{JSON: true,
+				Options: llms.CallOptions{Temperature: 0.5, TopP: -1, Seed: 7, MaxTokens: 100, TopK: 3}}}})
+			ended(&llm.Answer{Answer: wire.Answer{Model: "google/flash-2", Stop: "stop", Usage: contract.Usage{Input: 10, Output: 4, Cached: 3, CacheWrite: 2, Reasoning: 1}}}, nil)
 		}, want: []string{"chat flash", "gen_ai.agent.name=n", "gen_ai.conversation.id=run/n#1", "gen_ai.operation.name=chat", "gen_ai.output.type=json", "gen_ai.provider.name=gcp.gemini", "gen_ai.request.max_tokens=100",
 			"gen_ai.request.model=flash", "gen_ai.request.seed=7", "gen_ai.request.stream=true", "gen_ai.request.temperature=0.5", "gen_ai.request.top_k=3",
 			`gen_ai.response.finish_reasons=["stop"]`, "gen_ai.response.model=flash-2", "gen_ai.usage.cache_creation.input_tokens=2", "gen_ai.usage.cache_read.input_tokens=3",
 			"gen_ai.usage.input_tokens=10", "gen_ai.usage.output_tokens=4", "gen_ai.usage.reasoning.output_tokens=1", "weft.kind=agent"}},
 		"a model that fails": {kind: trace.SpanKindClient, make: func(ctx context.Context) {
-			_, ended := startChat(ctx, &llm.Request{System: "x_ai", Model: "grok", Options: llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1}}, &modelCall{call: &llm.Call{Node: "n", Kind: "judge"}})
+			_, ended := startChat(ctx, &llm.Request{System: "x_ai", Model: "grok"}, &modelCall{call: &llm.Call{Node: "n", Kind: "judge", Request: wire.Request{Options: llm.Options()}}})
 			ended(nil, &contract.Failure{Class: contract.ClassDenied, Text: "the key is geheim"})
 		}, want: []string{"chat grok", "error.type=denied", "gen_ai.agent.name=n", "gen_ai.operation.name=chat", "gen_ai.provider.name=x_ai", "gen_ai.request.model=grok", "weft.kind=judge"}},
 		"a tool": {kind: trace.SpanKindInternal, make: func(ctx context.Context) {

@@ -22,11 +22,10 @@ func (a *Activities) summariseConversation(ctx context.Context, in *contract.Sum
 		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("messages %d to %d of %d are to be summarised", in.From, in.To, len(messages))}
 	}
 	call := newCall(ctx, llm.KindCondense, in.IdempotencyKey, in.Node, in.Step, 1, beats)
-	opts := options(in.Params, nil, call, nil, false)
-	answer, err := a.generate(ctx, modelCall{
-		model: in.Model, script: in.Script, system: in.Instructions, call: call,
-		messages: []contract.Message{{Role: contract.RoleUser, Text: asText(in.Before, messages[in.From:in.To])}},
-	}, opts...)
+	call.System = in.Instructions
+	call.Messages = []contract.Message{{Role: contract.RoleUser, Text: asText(in.Before, messages[in.From:in.To])}}
+	call.Options = llm.Options(options(in.Params, nil, call, nil, false)...)
+	answer, err := a.generate(ctx, modelCall{model: in.Model, script: in.Script, call: call})
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +82,11 @@ func (a *Activities) condenseValue(ctx context.Context, in *contract.CondenseInp
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return nil, fmt.Errorf("arguments of call %q: %w", in.CallID, err)
 	}
-	answer, err := a.generate(ctx, modelCall{
-		model: in.Model, script: in.Script, system: condenseSystem,
-		messages: []contract.Message{{Role: contract.RoleUser, Text: fmt.Sprintf(
-			"<task>\n%s\n</task>\n\n<value key=%q>\n%s\n</value>", in.Prompt, in.Key, args.Value)}},
-		call: newCall(ctx, llm.KindCondense, in.IdempotencyKey, in.Node, in.Step, 1, beats),
-	})
+	call := newCall(ctx, llm.KindCondense, in.IdempotencyKey, in.Node, in.Step, 1, beats)
+	call.System = condenseSystem
+	call.Messages = []contract.Message{{Role: contract.RoleUser, Text: fmt.Sprintf(
+		"<task>\n%s\n</task>\n\n<value key=%q>\n%s\n</value>", in.Prompt, in.Key, args.Value)}}
+	answer, err := a.generate(ctx, modelCall{model: in.Model, script: in.Script, call: call})
 	if err != nil {
 		return nil, err
 	}

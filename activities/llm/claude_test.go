@@ -10,6 +10,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // claudeBench is Anthropic under test.
@@ -50,7 +51,7 @@ func TestClaudeCachesStablePrefixes(t *testing.T) {
 		call  *Call
 		upto  int
 		tools bool
-		set   func(*remote)
+		set   func(*provider)
 		want  []string
 	}{
 		"the first turn":        {&Call{}, 1, true, nil, []string{".tools[1]", ".system[0]", ".messages[0].content[0]"}},
@@ -58,10 +59,10 @@ func TestClaudeCachesStablePrefixes(t *testing.T) {
 		"without tools":         {&Call{}, 1, false, nil, []string{".system[0]"}},
 		"a judge asks once":     {&Call{Kind: KindJudge}, 1, false, nil, nil},
 		"a condenser asks once": {&Call{Kind: KindCondense}, 1, false, nil, nil},
-		"switched off":          {&Call{}, 1, true, func(m *remote) { m.noCache = true }, nil},
+		"switched off":          {&Call{}, 1, true, func(m *provider) { m.NoCache = true }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m.noCache = false
+			m.NoCache = false
 			if tc.set != nil {
 				tc.set(m)
 			}
@@ -69,7 +70,7 @@ func TestClaudeCachesStablePrefixes(t *testing.T) {
 			if tc.tools {
 				opts = append(opts, llms.WithTools(tools()))
 			}
-			e.one(t, m, tc.call, transcriptOf(t, "be good", conversation[:tc.upto]...), opts...)
+			e.one(t, m, tc.call, transcriptOf("be good", conversation[:tc.upto]...), opts...)
 			same(t, "marks", marks(e.sent(t), ""), tc.want)
 		})
 	}
@@ -79,33 +80,10 @@ func TestClaudeCachesStablePrefixes(t *testing.T) {
 func TestClaudeCachesTalksWithoutTools(t *testing.T) {
 	e, m := claudeBench().at(t, says("ok"), nil)
 	said := func(s string) contract.Message { return contract.Message{Role: "assistant", Text: s} }
-	e.one(t, m, &Call{}, transcriptOf(t, "be good", user("a"), said("b"), user("c"), said("d"), user("e")))
+	e.one(t, m, &Call{}, transcriptOf("be good", user("a"), said("b"), user("c"), said("d"), user("e")))
 	same(t, "marks", marks(e.sent(t), ""), []string{".system[0]", ".messages[2].content[0]", ".messages[4].content[0]"})
-	e.one(t, m, &Call{Kind: KindJudge}, transcriptOf(t, "be good", user("a"), said("b"), user("c")))
+	e.one(t, m, &Call{Kind: KindJudge}, transcriptOf("be good", user("a"), said("b"), user("c")))
 	same(t, "marks of a judge", marks(e.sent(t), ""), []string(nil))
-}
-
-// Requests of a growing conversation have equal prefixes, marks aside: what the provider
-// keeps is found again.
-func TestClaudeRequestsGrowAtTheirEnd(t *testing.T) {
-	m := &remote{provider: &provider{name: "fake", row: claudeBench().row, noCache: true}, model: "claude-x"}
-	all := transcript()
-	before := ""
-	for n := 1; n <= len(all); n++ {
-		if n > 1 && n < len(all) && (all[n].Role == "tool" || all[n-1].Role == "assistant") {
-			continue // not the end of a turn of the user's side
-		}
-		out, err := m.newProtocol().encode(&Call{}, transcriptOf(t, "be good", all[:n]...), &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		now, _, _ := strings.Cut(string(out.body), `],"stream"`)
-		now = strings.TrimSuffix(now, "]}")
-		if !strings.HasPrefix(now, before) {
-			t.Errorf("%d messages:\n%s\ndo not begin with\n%s", n, now, before)
-		}
-		before = now
-	}
 }
 
 func TestClaudesFamilies(t *testing.T) {
@@ -127,8 +105,8 @@ func TestClaudesFamilies(t *testing.T) {
 		{"gateway.claude-opus-4-7-v1:0", "none", 0, `{"max_tokens":32000,"thinking":{"type":"disabled"}}`},
 	} {
 		t.Run(tc.model+" "+tc.effort, func(t *testing.T) {
-			m.model = tc.model
-			e.one(t, m, &Call{Effort: tc.effort}, hello(), llms.WithTemperature(0), llms.WithTopK(3), llms.WithMaxTokens(tc.maxTokens))
+			m.Name = tc.model
+			e.one(t, m, &Call{Request: wire.Request{Effort: tc.effort}}, hello(), llms.WithTemperature(0), llms.WithTopK(3), llms.WithMaxTokens(tc.maxTokens))
 			sent := e.sent(t)
 			for _, key := range []string{"model", "messages", "system", "stream"} {
 				delete(sent, key)
@@ -140,8 +118,8 @@ func TestClaudesFamilies(t *testing.T) {
 		model, effort, says string
 		maxTokens           int
 	}{{"claude-3-5-haiku", "high", "does not think", 0}, {"claude-sonnet-4-5", "huge", "want none, minimal", 0}, {"claude-sonnet-4-5", "low", "want 2048 or more", 1500}} {
-		m.model = tc.model
-		_, err := Generate(WithCall(t.Context(), &Call{Effort: tc.effort}), m, hello(), nil, llms.WithMaxTokens(tc.maxTokens))
+		m.Name = tc.model
+		_, err := generate(t.Context(), m, callOf(&Call{Request: wire.Request{Effort: tc.effort}}, hello(), nil, llms.WithMaxTokens(tc.maxTokens)))
 		f := failureOf(t, err)
 		same(t, "class", f.Class, contract.ClassBadRequest)
 		mentions(t, f.Text, tc.says)
@@ -168,7 +146,7 @@ func TestClaudesBlocksGoBackInOrder(t *testing.T) {
 	same(t, "reasoning", a.Message.Reasoning, "onetwo")
 	back := func(msg contract.Message) string {
 		t.Helper()
-		e.one(t, m, &Call{}, transcriptOf(t, "", user("go"), msg,
+		e.one(t, m, &Call{}, transcriptOf("", user("go"), msg,
 			contract.Message{Role: "tool", CallID: msg.Calls[0].ID, Name: "get", Text: "1"}, contract.Message{Role: "tool", CallID: msg.Calls[1].ID, Name: "put", Text: "2"}), llms.WithTools(tools()))
 		return blocksOf(t, e, 1)
 	}
@@ -213,29 +191,18 @@ func TestClaudesToolChoice(t *testing.T) {
 		`{"disable_parallel_tool_use":true,"type":"any"}`:  {llms.WithToolChoice("required")},
 		`{"type":"none"}`: {llms.WithToolChoice("none")},
 	} {
-		e.one(t, m, &Call{Parallel: &no}, hello(), append(opts, llms.WithTools(tools()))...)
+		e.one(t, m, &Call{Request: wire.Request{Parallel: &no}}, hello(), append(opts, llms.WithTools(tools()))...)
 		same(t, "choice", e.sent(t)["tool_choice"], json.RawMessage(want))
 	}
-	_, err := Generate(t.Context(), m, hello(), tools(), llms.WithToolChoice("sometimes"))
+	_, err := generate(t.Context(), m, callOf(&Call{}, hello(), tools(), llms.WithToolChoice("sometimes")))
 	mentions(t, failureOf(t, err).Text, "tool_choice is sometimes, want auto, none, required")
 }
 
 func TestClaudeTakesSomeSchemas(t *testing.T) {
-	for schema, want := range map[string]bool{
-		`{"type":"object","properties":{"a":{"type":"string","enum":["x"]}},"required":["a"],"additionalProperties":false}`: true,
-		`{"type":"object","properties":{"a":{"type":"string"}}}`:                                                            false,
-		`{"type":"object","properties":{"a":{"type":"integer","minimum":3}},"additionalProperties":false}`:                  false,
-		`{"type":"object","properties":{"a":{"anyOf":[{"type":"object"}]}},"additionalProperties":false}`:                   false,
-		`{"type":"array","items":{"$ref":"#/x"}}`:                                                                           false, `{"type":"array","items":{"type":"number"}}`: true, `true`: false, `oops`: false,
-	} {
-		if got := acceptedByClaude(json.RawMessage(schema)); got != want {
-			t.Errorf("%s: %v", schema, got)
-		}
-	}
 	// One that it does not take is not sent: the prompt asks for it, and the caller checks.
 	e, m := claudeBench().at(t, says("{}"), nil)
-	m.model = "claude-opus-4-7"
-	e.one(t, m, &Call{Schema: json.RawMessage(`{"type":"object","minProperties":1}`), JSON: true}, hello())
+	m.Name = "claude-opus-4-7"
+	e.one(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(`{"type":"object","minProperties":1}`), JSON: true}}, hello())
 	same(t, "output_config", e.sent(t)["output_config"], nil)
 }
 

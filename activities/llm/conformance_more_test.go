@@ -14,6 +14,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // conformReasoning: what a provider wants back of its own reasoning comes back with the
@@ -21,7 +22,7 @@ import (
 func conformReasoning(t *testing.T, b bench) string {
 	calls := someCalls()[:2]
 	e, m := b.at(t, said{pieces: []string{"So: "}, thought: "hm, let me think", calls: calls, stop: "tool_calls"}, nil)
-	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")), llms.WithTools(tools()))
+	a := e.one(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
 	stored, err := a.Message.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -30,20 +31,20 @@ func conformReasoning(t *testing.T, b bench) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := transcriptOf(t, "", user("go"), *again,
+	in := transcriptOf("", user("go"), *again,
 		contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "1"}, contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "2"})
 	e.one(t, m, &Call{}, in, llms.WithTools(tools()))
 	back := e.got(t).turns[1]
 	same(t, "text", back.text, "So: ")
 	same(t, "calls", len(back.calls), 2)
-	m.provider.name = "another"
+	m.Provider = "another"
 	e.one(t, m, &Call{}, in, llms.WithTools(tools()))
 	for _, thought := range e.got(t).turns[1].thoughts {
-		if thought != noSignature {
+		if thought != "skip_thought_signature_validator" {
 			t.Errorf("another provider got %q", thought)
 		}
 	}
-	signs := b.row.Protocol == ProtocolClaude || b.row.Protocol == ProtocolGemini
+	signs := b.row.Protocol == wire.Claude || b.row.Protocol == wire.Gemini
 	if !signs && b.row.Reasoning == "" {
 		same(t, "reasoning", back.thoughts, []string(nil))
 		return "-"
@@ -67,10 +68,10 @@ func conformReasoning(t *testing.T, b bench) string {
 
 func conformUsage(t *testing.T, b bench) string {
 	u := contract.Usage{Calls: 1, Input: 120, Output: 45}
-	for name, change := range map[string]func(*remote){"stream": func(*remote) {}, "whole": func(m *remote) { m.unary = true }} {
+	for name, change := range map[string]func(*provider){"stream": func(*provider) {}, "whole": func(m *provider) { m.Unary = true }} {
 		e, m := b.at(t, said{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
 		change(m)
-		a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")))
+		a := e.one(t, m, &Call{}, transcriptOf("", user("go")))
 		same(t, "usage, "+name, a.Usage, u)
 	}
 	return "yes"
@@ -78,21 +79,21 @@ func conformUsage(t *testing.T, b bench) string {
 
 func conformCached(t *testing.T, b bench) string {
 	u := contract.Usage{Calls: 1, Input: 120, Output: 45, Cached: 100, Reasoning: 20}
-	if b.row.Protocol == ProtocolClaude {
+	if b.row.Protocol == wire.Claude {
 		u.CacheWrite = 7
 	}
 	e, m := b.at(t, said{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
-	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")))
+	a := e.one(t, m, &Call{}, transcriptOf("", user("go")))
 	same(t, "usage", a.Usage, u)
 	return "yes"
 }
 
 func conformStops(t *testing.T, b bench) string {
 	e, m := b.at(t, said{pieces: []string{"half an ans"}, stop: "length"}, nil)
-	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")))
+	a := e.one(t, m, &Call{}, transcriptOf("", user("go")))
 	same(t, "stop at the bound", a.Stop, "length")
 	same(t, "text", a.Message.Text, "half an ans")
-	for _, change := range []func(*remote){func(*remote) {}, func(m *remote) { m.unary = true }} {
+	for _, change := range []func(*provider){func(*provider) {}, func(m *provider) { m.Unary = true }} {
 		_, m := b.at(t, said{pieces: []string{"I"}, stop: "refused"}, nil)
 		change(m)
 		_, err := ask(t, m, &Call{})
@@ -143,7 +144,7 @@ func conformBrokenStreams(t *testing.T, b bench) string {
 			if f.Class != tc.class {
 				t.Errorf("class %q, want %q: %v (server: %v)", f.Class, tc.class, f, e.err)
 			}
-			mentions(t, f.Text, tc.says, m.ref())
+			mentions(t, f.Text, tc.says, m.Ref())
 			same(t, "requests", e.calls(), 1)
 		})
 	}
@@ -189,7 +190,7 @@ func conformErrors(t *testing.T, b bench) string {
 			if f.Class != tc.class || f.After != tc.after {
 				t.Errorf("class %q after %s, want %q after %s: %v (server: %v)", f.Class, f.After, tc.class, tc.after, f, e.err)
 			}
-			mentions(t, f.Text, m.ref(), fmt.Sprint(tc.status))
+			mentions(t, f.Text, m.Ref(), fmt.Sprint(tc.status))
 			if tc.status != 401 {
 				mentions(t, f.Text, tc.message)
 			}
@@ -213,7 +214,7 @@ func conformBounds(t *testing.T, b bench) string {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-begun; cancel() }()
-		if _, err := Generate(ctx, m, hello(), nil); !errors.Is(err, context.Canceled) {
+		if _, err := generate(ctx, m, callOf(&Call{}, hello(), nil)); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -221,7 +222,7 @@ func conformBounds(t *testing.T, b bench) string {
 		_, m := b.at(t, said{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, err := Generate(ctx, m, hello(), nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := generate(ctx, m, callOf(&Call{}, hello(), nil)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
 	})

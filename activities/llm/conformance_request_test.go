@@ -12,6 +12,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // deepSchema is a tool's schema with what converters lose.
@@ -24,7 +25,7 @@ func conformToolSchemas(t *testing.T, b bench) string {
 		{Type: "function", Function: &llms.FunctionDefinition{Name: "deep", Description: "says <b> & more", Parameters: json.RawMessage(deepSchema)}},
 		{Type: "function", Function: &llms.FunctionDefinition{Name: "bare"}},
 	}
-	e.one(t, m, &Call{}, transcriptOf(t, "", user("go")), llms.WithTools(list))
+	e.one(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(list))
 	got := e.got(t)
 	if len(got.tools) != 2 || got.tools[0].name != "deep" || got.tools[0].description != "says <b> & more" || got.tools[1].name != "bare" {
 		t.Fatalf("tools %+v", got.tools)
@@ -35,7 +36,7 @@ func conformToolSchemas(t *testing.T, b bench) string {
 
 func conformChoice(t *testing.T, b bench) string {
 	e, m := b.at(t, says("ok"), nil)
-	in := transcriptOf(t, "", user("go"))
+	in := transcriptOf("", user("go"))
 	for _, tc := range []struct {
 		choice any
 		want   string
@@ -71,13 +72,13 @@ func conformChoice(t *testing.T, b bench) string {
 func conformSchema(t *testing.T, b bench) string {
 	const schema = `{"additionalProperties":false,"properties":{"kind":{"enum":["bug","idea"]},"note":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["kind","note"],"type":"object"}`
 	e, m := b.at(t, says(`{"kind":"bug","note":null}`), nil)
-	m.model = b.schemaModel()
-	in := transcriptOf(t, "Answer in JSON.", user("go"))
-	a := e.one(t, m, &Call{Schema: json.RawMessage(schema), JSON: true}, in)
+	m.Name = b.schemaModel()
+	in := transcriptOf("Answer in JSON.", user("go"))
+	a := e.one(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(schema), JSON: true}}, in)
 	same(t, "answer", a.Message.Text, `{"kind":"bug","note":null}`)
 	got := e.got(t)
 	// Beside tools the request must be one that the server takes.
-	e.one(t, m, &Call{Schema: json.RawMessage(schema), JSON: true}, in, llms.WithTools(tools()))
+	e.one(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(schema), JSON: true}}, in, llms.WithTools(tools()))
 	e.got(t)
 	conformAnySchema(t, b)
 	if b.row.Schema {
@@ -97,7 +98,7 @@ func conformSchema(t *testing.T, b bench) string {
 
 // conformAnySchema asks for what servers take in part or not at all: the answer comes all the same.
 func conformAnySchema(t *testing.T, b bench) {
-	in := transcriptOf(t, "Answer in JSON.", user("go"))
+	in := transcriptOf("Answer in JSON.", user("go"))
 	for name, schema := range map[string]string{
 		"a list": `{"type":"array","items":{"type":"string"}}`, "anything with a rule": `{"minLength":3}`, "no type": `{"properties":{"a":{}}}`,
 		"an open object": `{"type":"object","properties":{"a":{"type":"string"}}}`,
@@ -105,8 +106,8 @@ func conformAnySchema(t *testing.T, b bench) {
 		"a pattern":      `{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"type":"string","pattern":"^(?!x)"}}}`,
 	} {
 		e, m := b.at(t, says(`["a"]`), nil)
-		m.model = b.schemaModel()
-		same(t, name, e.one(t, m, &Call{Schema: json.RawMessage(schema), JSON: true}, in).Message.Text, `["a"]`)
+		m.Name = b.schemaModel()
+		same(t, name, e.one(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(schema), JSON: true}}, in).Message.Text, `["a"]`)
 		got := e.got(t)
 		if got.strict {
 			t.Errorf("%s was sent as strict", name)
@@ -128,8 +129,8 @@ func conformAnySchema(t *testing.T, b bench) {
 		answer(200, b.vendor.whole(says(`{"a":"b"}`)))(w, r)
 	}
 	e, m := b.at(t, said{}, refuse)
-	m.model = b.schemaModel()
-	same(t, "the answer without a schema", e.one(t, m, &Call{Schema: json.RawMessage(closed), JSON: true, IdempotencyKey: "k"}, in).Message.Text, `{"a":"b"}`)
+	m.Name = b.schemaModel()
+	same(t, "the answer without a schema", e.one(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(closed), JSON: true}, IdempotencyKey: "k"}, in).Message.Text, `{"a":"b"}`)
 	if !b.row.Schema {
 		same(t, "requests", len(keys), 1)
 		return
@@ -144,8 +145,8 @@ func conformAnySchema(t *testing.T, b bench) {
 		keys = append(keys, "")
 		answer(400, b.vendor.cause(400, faultPlain, "no such parameter"))(w, r)
 	})
-	m.model = b.schemaModel()
-	_, err := Generate(WithCall(t.Context(), &Call{Schema: json.RawMessage(closed)}), m, in, nil)
+	m.Name = b.schemaModel()
+	_, err := generate(t.Context(), m, callOf(&Call{Request: wire.Request{Schema: json.RawMessage(closed)}}, in, nil))
 	if f := failureOf(t, err); f.Class != contract.ClassBadRequest || len(keys) != 1 {
 		t.Errorf("another refusal: %v, requests %d", err, len(keys))
 	}
@@ -154,7 +155,7 @@ func conformAnySchema(t *testing.T, b bench) {
 
 // schemaModel is a model's name that takes a schema.
 func (b bench) schemaModel() string {
-	if b.row.Protocol == ProtocolClaude {
+	if b.row.Protocol == wire.Claude {
 		return "claude-opus-4-7"
 	}
 	return cmp.Or(b.model, "m-1")
@@ -162,12 +163,11 @@ func (b bench) schemaModel() string {
 
 func conformImages(t *testing.T, b bench) string {
 	e, m := b.at(t, says("a cat"), nil)
-	e.one(t, m, &Call{}, []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
-		llms.TextPart("look"), llms.BinaryPart("image/png", []byte("png")), llms.ImageURLPart("https://images.test/1.jpg"), llms.ImageURLPart("data:image/gif;base64,Z2lm"),
-	}}})
+	e.one(t, m, &Call{}, transcriptOf("", contract.Message{Role: "user", Text: "look", Images: []contract.Image{
+		{MediaType: "image/png", Data: "cG5n"}, {MediaType: "image/gif", Data: "Z2lm"}}}))
 	turn := e.got(t).turns[0]
 	same(t, "text", turn.text, "look")
-	same(t, "images", turn.images, []string{"image/png cG5n", "https://images.test/1.jpg", "image/gif Z2lm"})
+	same(t, "images", turn.images, []string{"image/png cG5n", "image/gif Z2lm"})
 	return "yes"
 }
 
@@ -176,13 +176,13 @@ func conformImages(t *testing.T, b bench) string {
 func conformResultImages(t *testing.T, b bench) string {
 	images := []contract.Image{{MediaType: "image/png", Data: "cG5n"}, {MediaType: "image/gif", Data: "Z2lm"}, {MediaType: "image/webp", Data: "d2Vi"}}
 	calls := []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: "{}"}, {ID: "call_2", Name: "put", Arguments: "{}"}}
-	conversation := func(t *testing.T, signed *contract.Message) []llms.MessageContent {
-		return transcriptOf(t, "", user("go"), *signed,
+	conversation := func(t *testing.T, signed *contract.Message) wire.Request {
+		return transcriptOf("", user("go"), *signed,
 			contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "a cat", Images: images[:1]},
 			contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "two dogs", Error: true, Images: images[1:]}, user("and now?"))
 	}
 	e, m := b.at(t, said{calls: calls, stop: "tool_calls"}, nil)
-	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")), llms.WithTools(tools()))
+	a := e.one(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
 	e.one(t, m, &Call{}, conversation(t, &a.Message), llms.WithTools(tools()))
 	results, shown, text := seenResults(e.got(t))
 	if len(results) != 2 || results[0].text != "a cat" || results[1].text != "two dogs" || !strings.HasSuffix(text, "and now?") {
@@ -198,14 +198,14 @@ func conformResultImages(t *testing.T, b bench) string {
 	same(t, "images", shown, want)
 
 	// A provider whose models know text alone is told so, and sent none.
-	m.noImages = true
+	m.NoImages = true
 	e.one(t, m, &Call{}, conversation(t, &a.Message), llms.WithTools(tools()))
 	results, shown, _ = seenResults(e.got(t))
-	if len(shown) > 0 || len(results) != 2 || len(results[0].images)+len(results[1].images) > 0 || !strings.Contains(results[0].text, "a cat") || !strings.Contains(results[0].text, imagesOmitted) {
+	if len(shown) > 0 || len(results) != 2 || len(results[0].images)+len(results[1].images) > 0 || !strings.Contains(results[0].text, "a cat") || !strings.Contains(results[0].text, "(this model is shown no images)") {
 		t.Errorf("without images: %+v, %v", results, shown)
 	}
-	e.one(t, m, &Call{}, transcriptOf(t, "", contract.Message{Role: "user", Text: "look", Images: images}))
-	if turn := e.got(t).turns[0]; len(turn.images) > 0 || turn.text != "look\n"+imagesOmitted {
+	e.one(t, m, &Call{}, transcriptOf("", contract.Message{Role: "user", Text: "look", Images: images}))
+	if turn := e.got(t).turns[0]; len(turn.images) > 0 || turn.text != "look\n"+"(this model is shown no images)" {
 		t.Errorf("without images: %+v", turn)
 	}
 	return in
@@ -225,8 +225,8 @@ func seenResults(got *seen) (results []seenResult, images []string, text string)
 
 func conformParameters(t *testing.T, b bench) string {
 	e, m := b.at(t, says("ok"), nil)
-	m.model = b.samplingModel()
-	in := transcriptOf(t, "", user("go"))
+	m.Name = b.samplingModel()
+	in := transcriptOf("", user("go"))
 	e.one(t, m, &Call{}, in)
 	if got := e.got(t); got.temperature != nil || got.topP != nil || got.seed != nil || got.stop != nil {
 		t.Errorf("unset parameters were sent: %+v", got)
@@ -239,7 +239,7 @@ func conformParameters(t *testing.T, b bench) string {
 	e.one(t, m, &Call{}, in, llms.WithTopP(0.25))
 	same(t, "top_p", e.got(t).topP, 0.25)
 	effort := slices.Contains(b.row.Params, paramEffort)
-	_, err := Generate(WithCall(t.Context(), &Call{Effort: "high"}), m, in, nil, llms.WithMaxTokens(40_000))
+	_, err := generate(t.Context(), m, callOf(&Call{Request: wire.Request{Effort: "high"}}, in, nil, llms.WithMaxTokens(40_000)))
 	if effort {
 		if err != nil {
 			t.Errorf("reasoning_effort: %v", err)
@@ -254,7 +254,7 @@ func conformParameters(t *testing.T, b bench) string {
 
 // samplingModel is a model's name that takes sampling parameters.
 func (b bench) samplingModel() string {
-	if b.row.Protocol == ProtocolClaude {
+	if b.row.Protocol == wire.Claude {
 		return "claude-sonnet-4-5"
 	}
 	return cmp.Or(b.model, "m-1")
@@ -262,13 +262,13 @@ func (b bench) samplingModel() string {
 
 func conformSeed(t *testing.T, b bench) string {
 	e, m := b.at(t, says("ok"), nil)
-	in := transcriptOf(t, "", user("go"))
+	in := transcriptOf("", user("go"))
 	if slices.Contains(b.row.Params, paramSeed) {
 		e.one(t, m, &Call{}, in, llms.WithSeed(0))
 		same(t, "seed", e.got(t).seed, 0)
 		return "yes"
 	}
-	_, err := Generate(t.Context(), m, in, nil, llms.WithSeed(7))
+	_, err := generate(t.Context(), m, callOf(&Call{}, in, nil, llms.WithSeed(7)))
 	f := failureOf(t, err)
 	same(t, "class", f.Class, contract.ClassBadRequest)
 	mentions(t, f.Text, "takes no seed")

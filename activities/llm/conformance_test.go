@@ -16,6 +16,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // The conformance suite asks the same of every provider of the table, through fake servers
@@ -103,7 +104,7 @@ func benches() []bench {
 			continue
 		}
 		out = append(out, bench{row: row, vendor: vendorOf(row), name: "`" + row.Name + "`"})
-		if row.Protocol == ProtocolOCI {
+		if row.Protocol == wire.OCI {
 			out = append(out, bench{row: row, vendor: fakeOCICohere{}, name: "`" + row.Name + "`, of Cohere", model: "cohere.command-a-03-2025"})
 		}
 	}
@@ -113,11 +114,11 @@ func benches() []bench {
 // vendorOf is the fake server of a row.
 func vendorOf(row Provider) vendor {
 	switch row.Protocol {
-	case ProtocolClaude:
+	case wire.Claude:
 		return fakeClaude{}
-	case ProtocolGemini:
+	case wire.Gemini:
 		return fakeGemini{}
-	case ProtocolOCI:
+	case wire.OCI:
 		return fakeOCI{}
 	}
 	return fakeChat{kind: row.Name}
@@ -134,7 +135,7 @@ type endpoint struct {
 
 // at starts a fake server that reads every request by its vendor's rules and then answers
 // with handle; nil answers with s, streamed if asked for a stream.
-func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *remote) {
+func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *provider) {
 	t.Helper()
 	e := &endpoint{bench: b}
 	e.server = serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -157,13 +158,13 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *re
 		}
 	})
 	m := modelOf(t, b.row.Name, e.URL, func(p *ProviderSettings) {
-		if b.row.Protocol == ProtocolOCI {
+		if b.row.Protocol == wire.OCI {
 			p.Compartment, p.AuthFile = "ocid1.compartment.oc1..c", ociConfig(t)
 		}
 	})
 	// Only a test of silence is about time: a busy machine must not fail the others.
 	m.first, m.idle = 15*time.Second, 15*time.Second
-	m.model = cmp.Or(b.model, m.model)
+	m.Name = cmp.Or(b.model, m.Name)
 	return e, m
 }
 
@@ -192,11 +193,11 @@ func (e *endpoint) got(t *testing.T) *seen {
 }
 
 // one makes one call that must succeed.
-func (e *endpoint) one(t *testing.T, m *remote, call *Call, in []llms.MessageContent, opts ...llms.CallOption) *Answer {
+func (e *endpoint) one(t *testing.T, m *provider, call *Call, in wire.Request, opts ...llms.CallOption) *Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	a, err := Generate(WithCall(ctx, call), m, in, nil, opts...)
+	a, err := generate(ctx, m, callOf(call, in, nil, opts...))
 	if err != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -206,14 +207,9 @@ func (e *endpoint) one(t *testing.T, m *remote, call *Call, in []llms.MessageCon
 	return a
 }
 
-// transcriptOf turns messages into langchaingo's.
-func transcriptOf(t *testing.T, system string, in ...contract.Message) []llms.MessageContent {
-	t.Helper()
-	out, err := Messages(system, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+// transcriptOf is a conversation.
+func transcriptOf(system string, in ...contract.Message) wire.Request {
+	return wire.Request{System: system, Messages: in}
 }
 
 func user(s string) contract.Message { return contract.Message{Role: "user", Text: s} }
@@ -313,7 +309,7 @@ func (c *conformance) markdown() string {
 
 func conformText(t *testing.T, b bench) string {
 	e, m := b.at(t, says("Hello ", "world"), nil)
-	a := e.one(t, m, &Call{}, transcriptOf(t, "Be good.", user("hi <&> ünïcode"), contract.Message{Role: "assistant", Text: "yes?"}, user("go")))
+	a := e.one(t, m, &Call{}, transcriptOf("Be good.", user("hi <&> ünïcode"), contract.Message{Role: "assistant", Text: "yes?"}, user("go")))
 	same(t, "answer", a.Message, contract.Message{Role: "assistant", Text: "Hello world"})
 	same(t, "stop", a.Stop, "stop")
 	if !strings.HasPrefix(a.Model, "fake/") {
@@ -321,13 +317,13 @@ func conformText(t *testing.T, b bench) string {
 	}
 	got := e.got(t)
 	same(t, "key", got.key, testKey)
-	same(t, "model", got.model, m.model)
+	same(t, "model", got.model, m.Name)
 	same(t, "system", got.system, "Be good.")
 	if len(got.turns) != 3 || got.turns[0].text != "hi <&> ünïcode" || got.turns[1].text != "yes?" || got.turns[1].role != "assistant" || got.turns[2].text != "go" {
 		t.Errorf("turns %+v", got.turns)
 	}
 	// Nothing was said, and yet there is something to answer.
-	e.one(t, m, &Call{}, transcriptOf(t, "Just begin.", user("")))
+	e.one(t, m, &Call{}, transcriptOf("Just begin.", user("")))
 	return "yes"
 }
 
@@ -340,11 +336,9 @@ func conformStreams(t *testing.T, b bench) string {
 	pieces = append(pieces, long)
 	e, m := b.at(t, says(pieces...), nil)
 	partial, calls := "", 0
-	var chunks strings.Builder
-	a := e.one(t, m, &Call{Partial: func(s string) { partial, calls = s, calls+1 }}, transcriptOf(t, "", user("go")),
-		llms.WithStreamingFunc(func(_ context.Context, b []byte) error { chunks.Write(b); return nil }))
-	if want := strings.Join(pieces, ""); a.Message.Text != want || partial != want || chunks.String() != want {
-		t.Errorf("text of %d bytes, seen %d and %d, want %d", len(a.Message.Text), len(partial), chunks.Len(), len(want))
+	a := e.one(t, m, &Call{Partial: func(s string) { partial, calls = s, calls+1 }}, transcriptOf("", user("go")))
+	if want := strings.Join(pieces, ""); a.Message.Text != want || partial != want {
+		t.Errorf("text of %d bytes, seen %d, want %d", len(a.Message.Text), len(partial), len(want))
 	}
 	if calls < 1_000 {
 		t.Errorf("the text was shown %d times", calls)
@@ -364,12 +358,12 @@ func someCalls() []contract.ToolCall {
 func conformCalls(t *testing.T, b bench) string {
 	calls := someCalls()
 	e, m := b.at(t, said{pieces: []string{"Let me see."}, calls: calls, stop: "tool_calls"}, nil)
-	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")), llms.WithTools(tools()))
+	a := e.one(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
 	same(t, "stop", a.Stop, "tool_calls")
 	same(t, "text", a.Message.Text, "Let me see.")
 	same(t, "calls", a.Message.Calls, calls)
 	// The turn goes back as it came, with all results, one of them an error.
-	e.one(t, m, &Call{}, transcriptOf(t, "", user("go"), a.Message,
+	e.one(t, m, &Call{}, transcriptOf("", user("go"), a.Message,
 		contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "1"},
 		contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "no such key", Error: true},
 		contract.Message{Role: "tool", CallID: "call_3", Name: "get", Text: ""},
@@ -394,7 +388,7 @@ func conformCalls(t *testing.T, b bench) string {
 	if len(results) != 3 || results[0].text != "1" || results[1].text != "no such key" || last != "and now?" {
 		t.Fatalf("results %+v, then %q", results, last)
 	}
-	if tells := b.row.Protocol == ProtocolClaude || b.row.Protocol == ProtocolGemini; results[1].failed != tells || results[0].failed {
+	if tells := b.row.Protocol == wire.Claude || b.row.Protocol == wire.Gemini; results[1].failed != tells || results[0].failed {
 		t.Errorf("results %+v: the second one is an error", results)
 	}
 	for i, r := range results {
@@ -412,7 +406,7 @@ func conformHostileCalls(t *testing.T, b bench) {
 	t.Helper()
 	e, m := b.at(t, says("ok"), nil)
 	long := strings.Repeat("toolu:01/", 20)
-	in := transcriptOf(t, "", user("go"),
+	in := transcriptOf("", user("go"),
 		contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: long, Name: "get", Arguments: "{k: 1"}, {ID: "b", Name: "put", Arguments: "[1]"}}},
 		contract.Message{Role: "tool", CallID: long, Name: "get", Text: "no JSON", Error: true},
 		contract.Message{Role: "tool", CallID: "b", Name: "put", Text: "no object", Error: true})

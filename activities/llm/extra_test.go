@@ -7,37 +7,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
-
-func TestFurtherParametersAreSent(t *testing.T) {
-	for _, tc := range []struct {
-		kind, extra string
-		path        []any
-		want        string
-	}{
-		{"openai", `{"store":false,"metadata":{"a":"b"}}`, []any{"metadata"}, `{"a":"b"}`},
-		{"anthropic", `{"service_tier":"auto"}`, []any{"service_tier"}, `"auto"`},
-		{"google", `{"generationConfig":{"mediaResolution":"LOW"},"safetySettings":[]}`, []any{"generationConfig"}, `{"maxOutputTokens":9,"mediaResolution":"LOW"}`},
-		{"oci", `{"verbosity":"LOW"}`, []any{"chatRequest", "verbosity"}, `"LOW"`},
-	} {
-		row, _ := rowOf(tc.kind)
-		m := &remote{provider: &provider{name: "fake", row: row}, model: "m"}
-		o := &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, MaxTokens: 9}
-		out, err := m.newProtocol().encode(&Call{Extra: json.RawMessage(tc.extra)}, hello(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var v map[string]any
-		if err := json.Unmarshal(out.body, &v); err != nil {
-			t.Fatal(err)
-		}
-		same(t, tc.kind, at(v, tc.path...), json.RawMessage(tc.want))
-		again, _ := m.newProtocol().encode(&Call{Extra: json.RawMessage(tc.extra)}, hello(), o)
-		if string(again.body) != string(out.body) {
-			t.Errorf("%s: two equal requests differ", tc.kind)
-		}
-	}
-}
 
 func TestFurtherParametersReplaceNothing(t *testing.T) {
 	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
@@ -46,7 +17,7 @@ func TestFurtherParametersReplaceNothing(t *testing.T) {
 		`{"model":"other"}`: "extra parameter model is set by the engine", `{"messages":[]}`: "extra parameter messages",
 		`{"stream_options":{"include_usage":false}}`: "stream_options", `[1]`: "not a JSON object", `oops`: "not a JSON object",
 	} {
-		_, err := ask(t, m, &Call{Extra: json.RawMessage(extra)})
+		_, err := ask(t, m, &Call{Request: wire.Request{Extra: json.RawMessage(extra)}})
 		f := failureOf(t, err)
 		same(t, "class", f.Class, contract.ClassBadRequest)
 		mentions(t, f.Text, says)
@@ -54,7 +25,7 @@ func TestFurtherParametersReplaceNothing(t *testing.T) {
 	if s.calls() != 0 {
 		t.Errorf("%d requests", s.calls())
 	}
-	if _, err := ask(t, m, &Call{Extra: json.RawMessage(`{}`)}); err != nil {
+	if _, err := ask(t, m, &Call{Request: wire.Request{Extra: json.RawMessage(`{}`)}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -62,8 +33,8 @@ func TestFurtherParametersReplaceNothing(t *testing.T) {
 func TestParametersThatAProviderLacksAreRefused(t *testing.T) {
 	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
 	yes := true
-	for kind, says := range map[string]string{"openai": "openai takes no top_k", "deepseek": "deepseek takes no top_k, parallel_tool_calls, reasoning_effort"} {
-		_, err := ask(t, modelOf(t, kind, s.URL), &Call{Parallel: &yes, Effort: "low"}, llms.WithTopK(3))
+	for kind, says := range map[string]string{"openai": "openai takes no top_k", "deepseek": "deepseek takes no parallel_tool_calls, reasoning_effort, top_k"} {
+		_, err := ask(t, modelOf(t, kind, s.URL), &Call{Request: wire.Request{Parallel: &yes, Effort: "low"}}, llms.WithTopK(3))
 		mentions(t, failureOf(t, err).Text, says, "leave it out")
 	}
 }

@@ -13,25 +13,45 @@ import (
 	"unicode"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 	"weft/activities/textutil"
 )
 
-// Codes and types of providers' errors, in lower case. They take precedence over the HTTP status, which is
-// used loosely.
-var (
-	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded", "billing_error", "arrearage"}
-	quotaTexts   = []string{"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits", "used all available credits", "run out of credits", "doesn't have any credits", "specified api usage limits"}
-	deniedTexts  = []string{"api key not valid", "api_key_invalid", "api key expired", "pass a valid api key", "incorrect api key", "invalid api key"}
-	contextCodes = []string{"context_length_exceeded", "context_window_exceeded", "exceed_context_size_error"}
-	contextTexts = []string{
-		"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens", "too large for model with", "exceed context limit", "exceeds the maximum number of tokens",
-		"maximum prompt length", "maximum model length", "range of input length", "input is too long", "input too long", "exceeded model token limit", "reduce the length of the messages", "reduce your message size", "`max_new_tokens` must be",
-	}
-	refusalCodes = []string{"content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation", "data_inspection_failed", "datainspectionfailed"}
-	refusalTexts = []string{"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for", "safety system", "content exists risk", "violates usage guidelines", "inappropriate content"}
-	// slipCodes mean that the model's answer was invalid and withheld: another attempt may succeed.
-	slipCodes = []string{"tool_use_failed", "json_validate_failed", "output_parse_failed"}
-)
+// wordings are what providers say of an error, in lower case: codes, and texts that count for some statuses alone. They
+// take precedence over the HTTP status, which is used loosely.
+var wordings = []struct {
+	class        string
+	codes, texts []string
+	statuses     []int
+}{
+	{class: contract.ClassDenied, statuses: []int{400}, texts: []string{
+		"api key not valid", "api_key_invalid", "api key expired", "pass a valid api key", "incorrect api key", "invalid api key",
+	}},
+	{class: contract.ClassQuotaExceeded, statuses: []int{400, 403, 429}, codes: []string{
+		"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits",
+		"payment_required", "quota_exceeded", "billing_error", "arrearage",
+	}, texts: []string{
+		"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits",
+		"used all available credits", "run out of credits", "doesn't have any credits", "specified api usage limits",
+	}},
+	{class: contract.ClassContextLength, statuses: []int{0, 400, 413, 422}, codes: []string{
+		"context_length_exceeded", "context_window_exceeded", "exceed_context_size_error",
+	}, texts: []string{
+		"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens",
+		"too large for model with", "exceed context limit", "exceeds the maximum number of tokens", "maximum prompt length",
+		"maximum model length", "range of input length", "input is too long", "input too long", "exceeded model token limit",
+		"reduce the length of the messages", "reduce your message size", "`max_new_tokens` must be",
+	}},
+	{class: contract.ClassRefused, statuses: []int{0, 400, 403, 413, 422}, codes: []string{
+		flaggedInput, "content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation",
+		"data_inspection_failed", "datainspectionfailed",
+	}, texts: []string{
+		"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for",
+		"safety system", "content exists risk", "violates usage guidelines", "inappropriate content",
+	}},
+	// The model's answer was invalid and withheld: another attempt may succeed.
+	{class: contract.ClassUnavailable, codes: []string{"tool_use_failed", "json_validate_failed", "output_parse_failed"}},
+}
 
 // statusOfCode gives the HTTP status that a code means, for errors inside a 200 answer.
 var statusOfCode = map[string]int{
@@ -50,39 +70,31 @@ var statusOfCode = map[string]int{
 // classOf classifies an error by its codes and text, else by its status.
 func classOf(r *report) string {
 	st, text := r.effective(), strings.ToLower(r.message)
-	refusesInput := slices.Contains([]int{0, 400, 413, 422}, st)
-	mayLackMoney := slices.Contains([]int{400, 403, 429}, st) && r.after == 0
-	if st == 400 && containsAny(text, deniedTexts) {
-		return contract.ClassDenied
-	}
-	switch {
-	case r.is(quotaCodes), mayLackMoney && containsAny(text, quotaTexts):
-		return contract.ClassQuotaExceeded
-	case r.is(contextCodes), refusesInput && containsAny(text, contextTexts):
-		return contract.ClassContextLength
-	case r.flagged, r.is(refusalCodes), (refusesInput || st == 403) && containsAny(text, refusalTexts):
-		return contract.ClassRefused
-	case r.is(slipCodes):
-		return contract.ClassUnavailable
+	for _, w := range wordings {
+		said := slices.Contains(w.statuses, st) && containsAny(text, w.texts)
+		if w.class == contract.ClassQuotaExceeded && r.after > 0 {
+			said = false // what is there again after a wait is a limit
+		}
+		if said || slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(w.codes, c) }) {
+			return w.class
+		}
 	}
 	return classOfStatus(st)
 }
 
+// statusClasses are the classes of statuses that say more than their hundreds. 424 is Bedrock's for a model that failed,
+// 498 Groq's for one that is busy.
+var statusClasses = map[int]string{
+	401: contract.ClassDenied, 402: contract.ClassQuotaExceeded, 403: contract.ClassDenied, 413: contract.ClassTooLarge,
+	429: contract.ClassRateLimited, 408: contract.ClassUnavailable, 409: contract.ClassUnavailable, 424: contract.ClassUnavailable,
+	425: contract.ClassUnavailable, 498: contract.ClassUnavailable,
+}
+
 // classOfStatus classifies an HTTP status; 0, for an error in a 200 answer without a code, is retryable.
 func classOfStatus(st int) string {
-	switch st {
-	case 402:
-		return contract.ClassQuotaExceeded
-	case 401, 403:
-		return contract.ClassDenied
-	case 413:
-		return contract.ClassTooLarge
-	case 429:
-		return contract.ClassRateLimited
-	case 408, 409, 424, 425, 498: // 424 is Bedrock's for a model that failed, 498 Groq's for one that is busy
-		return contract.ClassUnavailable
-	}
-	switch {
+	switch class, known := statusClasses[st]; {
+	case known:
+		return class
 	case st < 300 || st >= 500:
 		return contract.ClassUnavailable
 	case st < 400:
@@ -96,27 +108,27 @@ func containsAny(s string, subs []string) bool {
 }
 
 // reported turns what a provider reports into a failure.
-func (c *remote) reported(r *report) *contract.Failure {
+func (p *provider) reported(r *report) *contract.Failure {
 	f := &contract.Failure{Class: classOf(r)}
-	message := cmp.Or(c.clean(r.message), "no message")
+	message := cmp.Or(p.clean(r.message), "no message")
 	switch st := r.status; {
 	case st >= 300 && st < 400:
-		f.Text = fmt.Sprintf("model %q: %s answered %s, a redirect to %s, which is not followed", c.ref(), c.base, statusText(st), c.clean(r.target()))
+		f.Text = fmt.Sprintf("model %q: %s answered %s, a redirect to %s, which is not followed", p.Ref(), p.Base, statusText(st), p.clean(r.target()))
 	case st >= 400:
-		f.Text = fmt.Sprintf("model %q: provider answered %s: %s", c.ref(), statusText(st), message)
+		f.Text = fmt.Sprintf("model %q: provider answered %s: %s", p.Ref(), statusText(st), message)
 	default:
-		f.Text = fmt.Sprintf("model %q: provider answered %s, but reports an error: %s", c.ref(), statusText(st), message)
+		f.Text = fmt.Sprintf("model %q: provider answered %s, but reports an error: %s", p.Ref(), statusText(st), message)
 	}
-	if code := c.clean(strings.Join(r.codes, ", ")); code != "" && r.status < 300 {
+	if code := p.clean(strings.Join(r.codes, ", ")); code != "" && r.status < 300 {
 		f.Text += fmt.Sprintf(" (%s)", code)
 	}
-	if id := c.clean(r.requestID()); id != "" {
+	if id := p.clean(r.requestID()); id != "" {
 		f.Text += fmt.Sprintf(" (request %s)", textutil.Truncate(id, 80))
 	}
 	if f.Class == contract.ClassRateLimited || f.Class == contract.ClassUnavailable {
 		f.After = r.after
 	}
-	f.Remedy = c.remedy(f.Class, r.effective())
+	f.Remedy = p.remedy(f.Class, r.effective())
 	return f
 }
 
@@ -125,40 +137,28 @@ func statusText(st int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", st, http.StatusText(st)))
 }
 
-// remedy says what to do about a class of failure.
-func (c *remote) remedy(class string, status int) string {
-	switch class {
-	case contract.ClassDenied:
-		if c.row.Protocol == ProtocolOCI {
-			return fmt.Sprintf("check providers.%s.auth and what it names, and that a policy lets it use this model", c.name)
-		}
-		return fmt.Sprintf("check %s in the worker's environment, and that it may use this model", c.keyName)
-	case contract.ClassQuotaExceeded:
-		return fmt.Sprintf("add credit for the account of %s, or choose another model", c.keyName)
-	case contract.ClassContextLength:
-		return "shorten the prompt or the conversation, or choose a model with a larger context"
-	case contract.ClassRefused:
-		return "change what the model is asked, or choose another model"
-	case contract.ClassTooLarge:
-		return "send less in one call"
-	case contract.ClassConnection:
-		return fmt.Sprintf("set providers.%s.base_url to the final address", c.name)
-	case contract.ClassBadRequest:
-		if status == http.StatusNotFound {
-			return c.notFound()
-		}
-	}
-	return ""
+// remedies say what to do about a class of failure; about one of bad_request, if no model of the name is found. Those
+// of a kind of provider stand under the kind and the class.
+var remedies = map[string]string{
+	contract.ClassDenied:                 "check KEY in the worker's environment, and that it may use this model",
+	"oci " + contract.ClassDenied:        "check providers.PROVIDER.auth and what it names, and that a policy lets it use this model",
+	contract.ClassQuotaExceeded:          "add credit for the account of KEY, or choose another model",
+	contract.ClassContextLength:          "shorten the prompt or the conversation, or choose a model with a larger context",
+	contract.ClassRefused:                "change what the model is asked, or choose another model",
+	contract.ClassTooLarge:               "send less in one call",
+	contract.ClassConnection:             "set providers.PROVIDER.base_url to the final address",
+	contract.ClassBadRequest:             "check the model's name, and providers.PROVIDER.base_url (BASE)",
+	"ollama " + contract.ClassBadRequest: "run: ollama pull MODEL; or check providers.PROVIDER.base_url (BASE)",
+	"oci " + contract.ClassBadRequest: "check the model's name, providers.PROVIDER.region and compartment (BASE), and that a policy lets the worker use it: " +
+		"OCI says the same for what is not there and what is not allowed",
 }
 
-func (c *remote) notFound() string {
-	if c.row.Protocol == ProtocolOCI {
-		return fmt.Sprintf("check the model's name, providers.%s.region and compartment (%s), and that a policy lets the worker use it: OCI says the same for what is not there and what is not allowed", c.name, c.base)
+func (p *provider) remedy(class string, status int) string {
+	if class == contract.ClassBadRequest && status != http.StatusNotFound {
+		return ""
 	}
-	if c.row.Name == "ollama" {
-		return fmt.Sprintf("run: ollama pull %s; or check providers.%s.base_url (%s)", c.model, c.name, c.base)
-	}
-	return fmt.Sprintf("check the model's name, and providers.%s.base_url (%s)", c.name, c.base)
+	text := cmp.Or(remedies[p.row.Name+" "+class], remedies[class])
+	return strings.NewReplacer("KEY", p.keyName, "PROVIDER", p.Provider, "BASE", p.Base, "MODEL", p.Name).Replace(text)
 }
 
 // failf makes a failure of a class. remedy may be empty.
@@ -166,18 +166,13 @@ func failf(class, remedy, format string, args ...any) *contract.Failure {
 	return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// unsendable is the failure of a request that cannot be sent.
-func (c *remote) unsendable(format string, args ...any) error {
-	return failf(contract.ClassBadRequest, "", "model %q: %s", c.ref(), c.clean(fmt.Sprintf(format, args...)))
-}
-
 // toFailure turns an error of the network or of an answer's format into a failure. The caller's context error
 // comes back unchanged.
-func (c *remote) toFailure(ctx context.Context, err error) error {
+func (p *provider) toFailure(ctx context.Context, err error) error {
 	var (
 		own     *contract.Failure
-		s       *stalled
-		invalid *invalidAnswer
+		s       stalled
+		invalid *wire.Error
 		ue      *url.Error
 	)
 	switch {
@@ -186,32 +181,19 @@ func (c *remote) toFailure(ctx context.Context, err error) error {
 	case errors.As(err, &own):
 		return own
 	case errors.Is(err, errBodyLimit):
-		return failf(contract.ClassTooLarge, fmt.Sprintf("bound the answer, or raise providers.%s.max_body_bytes", c.name),
-			"model %q: answer is longer than %d bytes", c.ref(), c.maxBody)
+		return failf(contract.ClassTooLarge, fmt.Sprintf("bound the answer, or raise providers.%s.max_body_bytes", p.Provider),
+			"model %q: answer is longer than %d bytes", p.Ref(), p.maxBody)
 	case errors.As(err, &s):
-		return failf(contract.ClassUnavailable, fmt.Sprintf("if the model is only slow, raise providers.%s.first_token_timeout or idle_timeout", c.name),
-			"model %q: %v", c.ref(), s)
+		return failf(contract.ClassUnavailable, fmt.Sprintf("if the model is only slow, raise providers.%s.first_token_timeout or idle_timeout", p.Provider),
+			"model %q: %v", p.Ref(), s)
 	case errors.As(err, &invalid):
-		return failf(contract.ClassUnavailable, "", "model %q: %s", c.ref(), c.clean(invalid.text))
+		return failf(invalid.Class, "", "model %q: %s", p.Ref(), p.clean(invalid.Text))
 	case errors.As(err, &ue):
 		err = ue.Err
 	}
-	return failf(contract.ClassUnavailable, fmt.Sprintf("check that %s is up and can be reached from the worker", c.base),
-		"model %q: call to %s: %s", c.ref(), c.base, c.clean(err.Error()))
+	return failf(contract.ClassUnavailable, fmt.Sprintf("check that %s is up and can be reached from the worker", p.Base),
+		"model %q: call to %s: %s", p.Ref(), p.Base, p.clean(err.Error()))
 }
-
-// invalidAnswer is an answer that cannot be understood, or that was cut.
-type invalidAnswer struct{ text string }
-
-func (e *invalidAnswer) Error() string { return e.text }
-
-// invalidf is an [invalidAnswer].
-func invalidf(format string, args ...any) error {
-	return &invalidAnswer{fmt.Sprintf(format, args...)}
-}
-
-// excerpt is what a message quotes of an answer that cannot be read.
-func excerpt(raw []byte) string { return textutil.Truncate(string(raw), 100) }
 
 // maxQuoted bounds what a message quotes of a provider's text, in bytes.
 const maxQuoted = 300

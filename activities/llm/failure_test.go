@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 func errorBody(code, message string) string {
@@ -210,33 +209,31 @@ func TestTheContextsEndComesBackAsItself(t *testing.T) {
 	m.idle = 20 * time.Second
 
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Generate(WithCall(ctx, &Call{Partial: func(string) { cancel() }}), m, hello(), nil)
+	_, err := generate(ctx, m, callOf(&Call{Partial: func(string) { cancel() }}, hello(), nil))
 	if err != context.Canceled {
 		t.Errorf("cancelled: error %T %v, want context.Canceled itself", err, err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err = Generate(ctx, m, hello(), nil); err != context.DeadlineExceeded {
+	if _, err = generate(ctx, m, callOf(&Call{}, hello(), nil)); err != context.DeadlineExceeded {
 		t.Errorf("late: error %T %v, want context.DeadlineExceeded itself", err, err)
 	}
-	if _, err = Generate(ctx, m, hello(), nil); err != context.DeadlineExceeded || s.calls() != 2 {
+	if _, err = generate(ctx, m, callOf(&Call{}, hello(), nil)); err != context.DeadlineExceeded || s.calls() != 2 {
 		t.Errorf("called with a context that had ended: %d calls, %v", s.calls(), err)
 	}
 }
 
-// pretender succeeds whatever its context says, as some of langchaingo's do.
+// pretender succeeds whatever its context says.
 type pretender struct{ end func() }
 
-func (p pretender) Call(context.Context, string, ...llms.CallOption) (string, error) { return "", nil }
-
-func (p pretender) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {
+func (p pretender) answer(context.Context, *Call) (*wire.Answer, error) {
 	p.end()
-	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "Hel", StopReason: "stop"}}}, nil
+	return &wire.Answer{Stop: "stop"}, nil
 }
 
 func TestASuccessBehindAnEndedContextIsNone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := Generate(ctx, pretender{cancel}, hello(), nil); err != context.Canceled {
+	if _, err := generate(ctx, pretender{cancel}, callOf(&Call{}, hello(), nil)); err != context.Canceled {
 		t.Errorf("error %v", err)
 	}
 }
@@ -357,8 +354,8 @@ func TestResetTimes(t *testing.T) {
 		"1800000030": 30 * time.Second, "1800000030000": 30 * time.Second, "2027-01-15T08:01:00Z": time.Minute,
 		"1e300": 0, "NaN": 0, "-3": 0, "Inf": 0, "": 0, "soon": 0, "1799999999": 0, "999999": 10 * time.Minute, "-9223372036854775808": 0,
 	} {
-		if got := resetTime(in, now); got != want {
-			t.Errorf("resetTime(%q) = %s, want %s", in, got, want)
+		if got := readWait(in, time.Second, now); got != want {
+			t.Errorf("readWait(%q) = %s, want %s", in, got, want)
 		}
 	}
 	h := http.Header{"Retry-After": {now.Add(42 * time.Second).UTC().Format(http.TimeFormat)}}

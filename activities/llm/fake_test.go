@@ -16,6 +16,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 const testKey = "sk-test-0123456789abcdef"
@@ -66,7 +67,7 @@ func (s *server) sent(t *testing.T) map[string]any {
 }
 
 // modelOf opens a model of a kind at a fake server, with short watches.
-func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *remote {
+func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *provider {
 	t.Helper()
 	set := ProviderSettings{Kind: kind, BaseURL: url + "/v1", Key: testKey, KeyName: "FAKE_API_KEY"}
 	for _, f := range change {
@@ -76,11 +77,11 @@ func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := models.Get("fake/vendor/m-1")
+	m, err := models.get("fake/vendor/m-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := m.(*remote)
+	c := m.(*provider)
 	c.first, c.idle = 20*time.Second, time.Second
 	return c
 }
@@ -126,11 +127,16 @@ func whole(message, finish string) string {
 }
 
 // hello is a conversation.
-func hello() []llms.MessageContent {
-	return []llms.MessageContent{
-		llms.TextParts(llms.ChatMessageTypeSystem, "Answer in JSON."),
-		llms.TextParts(llms.ChatMessageTypeHuman, "hello"),
-	}
+func hello() wire.Request {
+	return wire.Request{System: "Answer in JSON.", Messages: []contract.Message{user("hello")}}
+}
+
+// callOf is a call with a conversation, tools and options.
+func callOf(call *Call, in wire.Request, tools []llms.Tool, opts ...llms.CallOption) *Call {
+	out := *call
+	out.System, out.Messages = in.System, in.Messages
+	out.Options = Options(append([]llms.CallOption{llms.WithTools(tools)}, opts...)...)
+	return &out
 }
 
 // tools are two tools.
@@ -145,11 +151,11 @@ func tools() []llms.Tool {
 }
 
 // ask is Generate with a time limit that no test should reach.
-func ask(t *testing.T, m llms.Model, call *Call, opts ...llms.CallOption) (*Answer, error) {
+func ask(t *testing.T, m model, call *Call, opts ...llms.CallOption) (*Answer, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	return Generate(WithCall(ctx, call), m, hello(), nil, opts...)
+	return generate(ctx, m, callOf(call, hello(), nil, opts...))
 }
 
 // failureOf is err as a failure, which it must be by itself.

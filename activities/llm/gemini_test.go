@@ -2,12 +2,12 @@ package llm
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // geminiBench is Google under test.
@@ -22,13 +22,13 @@ func TestGeminisFamilies(t *testing.T) {
 		{"gemini-2.5-pro", "none", `{"thinkingBudget":0}`}, {"gemini-2.5-flash", "medium", `{"thinkingBudget":8192}`},
 		{"gemini-3-pro-preview", "medium", `{"thinkingLevel":"medium"}`}, {"gemini-3-flash", "max", `{"thinkingLevel":"high"}`}, {"gemini-3-flash", "", `null`},
 	} {
-		m.model = tc.model
-		e.one(t, m, &Call{Effort: tc.effort}, hello())
+		m.Name = tc.model
+		e.one(t, m, &Call{Request: wire.Request{Effort: tc.effort}}, hello())
 		same(t, tc.model+" "+tc.effort, at(e.sent(t), "generationConfig", "thinkingConfig"), json.RawMessage(tc.want))
 	}
-	_, err := Generate(WithCall(t.Context(), &Call{Effort: "huge"}), m, hello(), nil)
+	_, err := generate(t.Context(), m, callOf(&Call{Request: wire.Request{Effort: "huge"}}, hello(), nil))
 	mentions(t, failureOf(t, err).Text, `"huge", want none`)
-	m.model = "models/gemini-3-flash"
+	m.Name = "models/gemini-3-flash"
 	e.one(t, m, &Call{}, hello())
 	same(t, "model", e.got(t).model, "gemini-3-flash")
 }
@@ -77,7 +77,7 @@ func TestGeminisSignaturesStayWithTheirParts(t *testing.T) {
 	e, m := geminiBench().at(t, said{}, sse(append(events, `{"candidates":[{"finishReason":"STOP"}]}`)...))
 	a := e.one(t, m, &Call{}, hello(), llms.WithTools(tools()))
 	same(t, "text", a.Message.Text, "One. Two.")
-	raw, _, err := encodeBack(m, transcriptOf(t, "", user("go"), a.Message, contract.Message{Role: "tool", CallID: "c1", Name: "get", Text: "1"}))
+	raw, _, err := encodeBack(m, transcriptOf("", user("go"), a.Message, contract.Message{Role: "tool", CallID: "c1", Name: "get", Text: "1"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,26 +87,12 @@ func TestGeminisSignaturesStayWithTheirParts(t *testing.T) {
 }
 
 // encodeBack encodes a request and decodes it.
-func encodeBack(m *remote, in []llms.MessageContent) (map[string]any, string, error) {
-	out, err := m.newProtocol().encode(&Call{}, in, &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
+func encodeBack(m *provider, in wire.Request) (map[string]any, string, error) {
+	out, err := m.Encode(&callOf(&Call{}, in, tools()).Request)
 	if err != nil {
 		return nil, "", err
 	}
 	var v map[string]any
-	err = json.Unmarshal(out.body, &v)
-	return v, string(out.body), err
-}
-
-func TestGeminiTakesCallsOfOthers(t *testing.T) {
-	_, m := geminiBench().at(t, says("ok"), nil)
-	in := transcriptOf(t, "", user("go"), contract.Message{Role: "assistant", Calls: someCalls()[:2]},
-		contract.Message{Role: "tool", CallID: "call_1", Text: "1"}, contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "2"})
-	for model, want := range map[string]int{"gemini-3-pro": 1, "gemini-2.5-pro": 0} {
-		m.model = model
-		v, raw, err := encodeBack(m, in)
-		if err != nil || strings.Count(raw, noSignature) != want {
-			t.Errorf("%s: %v\n%s", model, err, raw)
-		}
-		same(t, "name of a result without one", at(v, "contents", 2, "parts", 0, "functionResponse", "name"), "get")
-	}
+	err = json.Unmarshal(out.Body, &v)
+	return v, string(out.Body), err
 }

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"strings"
@@ -9,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
 )
@@ -33,7 +32,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	call := &Call{Waiting: func(what string) { waits = append(waits, what) }}
 	began := time.Now()
 	for range 33 {
-		if _, err := m.Ask(WithCall(t.Context(), call), "fake/m", hello(), nil); err != nil {
+		if _, err := m.Ask(t.Context(), "fake/m", callOf(call, hello(), nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,13 +46,13 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 
 func TestATurnBeyondTheDeadlineIsNotWaitedFor(t *testing.T) {
 	m, s := limited(t, good, ProviderSettings{RequestsPerMinute: 1})
-	if _, err := m.Ask(t.Context(), "fake/m", hello(), nil); err != nil {
+	if _, err := m.Ask(t.Context(), "fake/m", callOf(&Call{}, hello(), nil)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	began := time.Now()
-	_, err := m.Ask(ctx, "fake/m", hello(), nil)
+	_, err := m.Ask(ctx, "fake/m", callOf(&Call{}, hello(), nil))
 	f := failureOf(t, err)
 	if f.Class != contract.ClassRateLimited || f.After < 50*time.Second || time.Since(began) > 20*time.Second || s.calls() != 1 {
 		t.Errorf("%v after %s, %d calls", f, f.After, s.calls())
@@ -65,12 +64,12 @@ func TestTokensCount(t *testing.T) {
 	// Each answer says 6,000 tokens: the second call has to wait until they are worked off.
 	big := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5000,"completion_tokens":1000}}`
 	m, _ := limited(t, answer(200, big), ProviderSettings{TokensPerMinute: 6000})
-	if _, err := m.Ask(t.Context(), "fake/m", hello(), nil); err != nil {
+	if _, err := m.Ask(t.Context(), "fake/m", callOf(&Call{}, hello(), nil)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := m.Ask(ctx, "fake/m", hello(), nil)
+	_, err := m.Ask(ctx, "fake/m", callOf(&Call{}, hello(), nil))
 	f := failureOf(t, err)
 	same(t, "class", f.Class, contract.ClassRateLimited)
 	mentions(t, f.Text, "tokens_per_minute")
@@ -83,7 +82,7 @@ func TestTokensThatWereNotUsedComeBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second) // for what is guessed, each call would wait longer
 	defer cancel()
 	for range 4 {
-		if _, err := m.Ask(ctx, "fake/m", transcriptOf(t, "", user(strings.Repeat("word ", 4500))), nil); err != nil {
+		if _, err := m.Ask(ctx, "fake/m", callOf(&Call{}, transcriptOf("", user(strings.Repeat("word ", 4500))), nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,11 +95,10 @@ func TestImagesAreNotCountedAsText(t *testing.T) {
 	m, s := limited(t, answer(200, silent), ProviderSettings{TokensPerMinute: 6000})
 	ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 	defer cancel()
-	placeImages := []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
-		llms.TextContent{Text: "What is this?"}, llms.BinaryPart("image/png", make([]byte, 400_000)),
-	}}}
+	in := transcriptOf("", contract.Message{Role: "user", Text: "What is this?", Images: []contract.Image{{
+		MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(make([]byte, 400_000))}}})
 	for range 3 {
-		if _, err := m.Ask(ctx, "fake/m", placeImages, nil); err != nil {
+		if _, err := m.Ask(ctx, "fake/m", callOf(&Call{}, in, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +121,7 @@ func TestPlacesAreBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, err := m.Ask(context.Background(), "fake/m", hello(), nil); err != nil {
+			if _, err := m.Ask(context.Background(), "fake/m", callOf(&Call{}, hello(), nil)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -135,16 +133,16 @@ func TestPlacesAreBounded(t *testing.T) {
 	// Who waits can be cancelled, and a call that failed gives its place back.
 	release := make(chan struct{})
 	m, _ = limited(t, func(w http.ResponseWriter, r *http.Request) { <-release; answer(500, "{}")(w, r) }, ProviderSettings{Concurrent: 1})
-	wg.Go(func() { _, _ = m.Ask(context.Background(), "fake/m", hello(), nil) })
+	wg.Go(func() { _, _ = m.Ask(context.Background(), "fake/m", callOf(&Call{}, hello(), nil)) })
 	time.Sleep(50 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := m.Ask(ctx, "fake/m", hello(), nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := m.Ask(ctx, "fake/m", callOf(&Call{}, hello(), nil)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 	close(release)
 	wg.Wait()
-	_, err := m.Ask(t.Context(), "fake/m", hello(), nil)
+	_, err := m.Ask(t.Context(), "fake/m", callOf(&Call{}, hello(), nil))
 	same(t, "class", failureOf(t, err).Class, contract.ClassUnavailable)
 }
 

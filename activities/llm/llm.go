@@ -1,10 +1,10 @@
-// Package llm calls language models through langchaingo's llms.Model, and classifies the failures of
-// providers.
+// Package llm calls language models, with the tools and options of langchaingo, and classifies the failures of
+// providers. Package wire beneath it speaks their protocols.
 //
 // It never retries, reads the environment or follows redirects, and never writes a key into an error or a log:
 // settings are plain data, keys leave in headers alone.
 //
-// Start at [Open], [Models.Get] and [Generate], then look at the table [Providers].
+// Start at [Open], [Models.Ask] and [Generate], then look at the table [Providers].
 package llm
 
 import (
@@ -15,11 +15,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 	"weft/activities/mask"
 	"weft/activities/textutil"
 )
@@ -95,9 +95,8 @@ type ProviderSettings struct {
 	RequestsPerMinute int
 	TokensPerMinute   int
 	Concurrent        int
-	// FirstSeconds bounds the wait for an answer's first byte, IdleSeconds the pause between bytes.
-	FirstSeconds int
-	IdleSeconds  int
+	// FirstByte bounds the wait for an answer's first byte, Idle the pause between bytes.
+	FirstByte, Idle time.Duration
 	// MaxBodyBytes bounds one answer; 0 means 32 MiB.
 	MaxBodyBytes int64
 }
@@ -110,44 +109,36 @@ const ScriptModel = "script"
 
 // Models are the models that a worker can call. They are safe for concurrent use.
 type Models struct {
-	def         string
-	noDefault   string
-	providers   map[string]*provider
-	prices      []priceRow
-	cooldowns   cooldownTable
-	credentials func(provider string) Credentials
-	// scripted means that a script answers for all.
-	scripted bool
+	settings  Settings
+	providers map[string]*provider
+	prices    []priceRow
+	// cooldowns are until when models asked to wait, by reference.
+	cooldowns sync.Map
 }
 
-// provider is one configured provider: settings checked, defaults filled in.
+// provider is one configured provider, settings checked and defaults filled in, with the model that is asked.
 type provider struct {
+	wire.Model
 	row     Provider
-	name    string
-	base    string
 	key     string
 	keyName string
 	// named means that the settings name a key of their own: it must then be there.
 	named       bool
 	headers     http.Header
 	client      *http.Client
-	unary       bool
-	noCache     bool
-	noImages    bool
 	first, idle time.Duration
 	maxBody     int64
-	// compartment and signer are for OCI.
-	compartment string
-	signer      *signer
-	limits      *limiter
-	mask        *mask.Mask
+	// signer is for OCI.
+	signer *signer
+	limits *limiter
+	mask   *mask.Mask
 }
 
 // Open checks settings and opens no connection. Its error is a [contract.Failure] of class connection that
-// lists every problem. A missing key is reported by [Models.Get].
+// lists every problem. A missing key is reported by [Models.Ask].
 func Open(s Settings) (*Models, error) {
 	o := opener{shared: newClient(nil), mask: s.Mask}
-	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}, credentials: s.Credentials, scripted: s.Scripted}
+	m := &Models{settings: s, providers: map[string]*provider{}}
 	for _, row := range Providers {
 		if _, ok := s.Providers[row.Name]; !ok {
 			m.providers[row.Name] = o.open(row.Name, ProviderSettings{})
@@ -158,7 +149,11 @@ func Open(s Settings) (*Models, error) {
 	}
 	o.limit(s, m)
 	m.prices = o.pricesOf(s.Prices)
-	o.checkDefault(m)
+	for _, ref := range Refs(s.Default) {
+		if _, f := m.find(ref); f != nil {
+			o.problem("default: %s", f.Text)
+		}
+	}
 	if len(o.problems) > 0 {
 		return nil, &contract.Failure{
 			Class:       contract.ClassConnection,
@@ -171,51 +166,64 @@ func Open(s Settings) (*Models, error) {
 
 // Default is the model of runs that name none. It fails with class connection if none is configured.
 func (m *Models) Default() (string, error) {
-	if m.def != "" {
-		return m.def, nil
+	if m.settings.Default != "" {
+		return m.settings.Default, nil
 	}
 	f := failf(contract.ClassConnection,
 		"set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, "+
 			"and restart the worker; or name provider/model in the flow or the run's input; this worker knows the providers "+m.known(),
 		"no model is named and the worker has no default model")
-	if m.noDefault != "" {
-		f.Text += ": " + m.noDefault
+	if m.settings.NoDefault != "" {
+		f.Text += ": " + m.settings.NoDefault
 	}
 	return "", f
 }
 
-// Get returns the model of a reference: provider/model, or "script", which may have a name, "script/backup".
-// It fails with class connection if the provider is unknown or lacks its key or address, and with bad_request
-// if the reference is invalid.
-func (m *Models) Get(ref string) (llms.Model, error) {
-	name, model, slash := strings.Cut(ref, "/")
-	p := m.provider(name)
-	switch {
-	case m.scripted && ref != "":
+// get returns the model of a reference. It fails like find, and with class connection if the provider lacks its key or
+// address.
+func (m *Models) get(ref string) (model, error) {
+	if m.settings.Scripted && ref != "" {
 		return &scripted{ref}, nil
-	case p == nil && !slash:
-		return nil, failf(contract.ClassBadRequest,
-			fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", cmp.Or(textutil.Truncate(ref, 60), "MODEL"), m.known()),
-			"model %q is not provider/model", textutil.Truncate(ref, 200))
-	case p == nil:
-		name = textutil.Truncate(name, 100)
-		return nil, failf(contract.ClassConnection,
-			fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", name),
-			"model %q: this worker has no provider %q; it knows %s", textutil.Truncate(ref, 200), name, m.known())
-	case p.row.Script && (!slash || strings.TrimSpace(model) != ""):
-		return &scripted{ScriptModel + strings.TrimPrefix(ref, name)}, nil
-	case strings.TrimSpace(model) == "":
-		return nil, failf(contract.ClassBadRequest, fmt.Sprintf("write %s/MODEL", name), "model %q names a provider but no model", textutil.Truncate(ref, 200))
+	}
+	p, f := m.find(ref)
+	switch {
+	case f != nil:
+		return nil, f
+	case p.row.Script:
+		return &scripted{ScriptModel + strings.TrimPrefix(ref, p.Provider)}, nil
 	}
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
-	return &remote{provider: p, model: model}, nil
+	return p, nil
+}
+
+// find returns the provider and model of a reference: provider/model, or "script", which may have a name,
+// "script/backup". It fails with class connection if the provider is unknown, and with bad_request if the reference is
+// invalid.
+func (m *Models) find(ref string) (*provider, *contract.Failure) {
+	name, asked, slash := strings.Cut(ref, "/")
+	p, shown := m.provider(name), textutil.Truncate(ref, 200)
+	switch {
+	case p == nil && !slash:
+		return nil, failf(contract.ClassBadRequest,
+			fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", cmp.Or(textutil.Truncate(ref, 60), "MODEL"), m.known()),
+			"model %q is not provider/model", shown)
+	case p == nil:
+		name = textutil.Truncate(name, 100)
+		return nil, failf(contract.ClassConnection,
+			fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", name),
+			"model %q: this worker has no provider %q; it knows %s", shown, name, m.known())
+	case (slash || !p.row.Script) && strings.TrimSpace(asked) == "":
+		return nil, failf(contract.ClassBadRequest, fmt.Sprintf("write %s/MODEL", name), "model %q names a provider but no model", shown)
+	}
+	p.Name = asked
+	return p, nil
 }
 
 // Scripted reports whether a script answers for a model of a list.
 func (m *Models) Scripted(list string) bool {
-	return m.scripted || slices.ContainsFunc(Refs(list), m.script)
+	return m.settings.Scripted || slices.ContainsFunc(Refs(list), m.script)
 }
 
 // script reports whether a reference is to a scripted model.
@@ -228,26 +236,26 @@ func (m *Models) script(ref string) bool {
 // AsksScript reports whether a list of models has the scripted one, under whatever name.
 func AsksScript(list string) bool { return slices.ContainsFunc(Refs(list), contract.Scripted) }
 
-// provider gives a provider with what it was lent, or nil where there is none of the name.
+// provider is a copy of a provider with what the document lends it, or nil where there is none of the name.
 func (m *Models) provider(name string) *provider {
 	p := m.providers[name]
-	if p == nil || m.credentials == nil {
-		return p
+	if p == nil {
+		return nil
 	}
-	l := m.credentials(name)
-	if l.Key == "" && (l.AuthFile == "" || p.signer == nil) {
-		return p
+	out := *p
+	if m.settings.Credentials == nil {
+		return &out
 	}
-	with := *p
-	if l.Key != "" {
-		with.key, with.keyName = l.Key, "the key in the document"
-		with.headers = p.headers.Clone()
-		with.headers.Del("Authorization") // it stands for a key
+	lent := m.settings.Credentials(name)
+	if lent.Key != "" {
+		out.key, out.keyName = lent.Key, "the key in the document"
+		out.headers = p.headers.Clone()
+		out.headers.Del("Authorization") // it stands for a key
 	}
-	if l.AuthFile != "" && p.signer != nil {
-		with.signer = &signer{auth: p.signer.auth, file: l.AuthFile, profile: p.signer.profile}
+	if lent.AuthFile != "" && p.signer != nil {
+		out.signer = &signer{auth: p.signer.auth, file: lent.AuthFile, profile: p.signer.profile}
 	}
-	return &with
+	return &out
 }
 
 // Ready returns what keeps a provider from being called: a *[contract.Failure] of class connection that names
@@ -262,21 +270,21 @@ func (m *Models) Ready(name string) error {
 
 // ready returns what keeps a provider from being called.
 func (p *provider) ready() error {
-	oci := p.row.Protocol == ProtocolOCI
+	oci := p.Protocol == wire.OCI
 	switch {
-	case oci && p.base == "":
-		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.region, for example to us-chicago-1, in the worker's configuration", p.name),
-			"provider %q has no region", p.name)
-	case p.base == "":
+	case oci && p.Base == "":
+		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.region, for example to us-chicago-1, in the worker's configuration", p.Provider),
+			"provider %q has no region", p.Provider)
+	case p.Base == "":
 		return failf(contract.ClassConnection,
-			fmt.Sprintf("set in the worker's weft.yaml: providers: {%q: {base_url: %q}}", p.name, cmp.Or(p.row.Example, "https://HOST/v1")),
-			"provider %q has no base URL", p.name)
-	case oci && p.compartment == "":
-		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.name),
-			"provider %q has no compartment", p.name)
+			fmt.Sprintf("set in the worker's weft.yaml: providers: {%q: {base_url: %q}}", p.Provider, cmp.Or(p.row.Example, "https://HOST/v1")),
+			"provider %q has no base URL", p.Provider)
+	case oci && p.Compartment == "":
+		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.Provider),
+			"provider %q has no compartment", p.Provider)
 	case p.key == "" && (p.row.NeedsKey || p.named):
 		return failf(contract.ClassConnection, fmt.Sprintf("set %s in the worker's environment (not the client's) and restart the worker", p.keyName),
-			"provider %q has no key: %s is not set on the worker", p.name, p.keyName)
+			"provider %q has no key: %s is not set on the worker", p.Provider, p.keyName)
 	}
 	return nil
 }

@@ -1,13 +1,9 @@
 package llm
 
 import (
-	"context"
-	"os"
-	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/tmc/langchaingo/llms"
+	"time"
 
 	"weft/activities/contract"
 )
@@ -20,7 +16,7 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 			"corp":      {Kind: "acme"},
 			"mine":      {Kind: "compatible", BaseURL: "ftp://x", Proxy: "::"},
 			"openai":    {Key: "sk-hidden-value\n", Headers: map[string]string{"Host": "x", "bad name": "x", "X-A": "a\nb", "Authorization": "Bearer hidden-value"}},
-			"vllm":      {BaseURL: "http://user:hidden-value@host/v1", IdleSeconds: 60},
+			"vllm":      {BaseURL: "http://user:hidden-value@host/v1", Idle: time.Minute},
 			"ollama":    {BaseURL: "http://host:11434/v1/chat/completions?x=hidden-value"},
 			"anthropic": {BaseURL: "https://api.anthropic.com/v1/messages"},
 			"mistral": {
@@ -70,7 +66,7 @@ func TestGet(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			m, err := models.Get(tc.ref)
+			m, err := models.get(tc.ref)
 			if tc.class == "" {
 				if err != nil || m == nil {
 					t.Fatalf("%v, %v", m, err)
@@ -119,7 +115,7 @@ func TestOllamasAddressIsCompleted(t *testing.T) {
 			t.Errorf("%q: %v", in, err)
 			continue
 		}
-		if got := models.providers["ollama"].base; got != want {
+		if got := models.providers["ollama"].Base; got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)
 		}
 	}
@@ -137,51 +133,8 @@ func TestProxiesAreConfiguredNotInherited(t *testing.T) {
 	}
 }
 
-func TestForeignImplementationsAreMadeAlike(t *testing.T) {
-	call := func(id, name string) llms.ToolCall {
-		return llms.ToolCall{ID: id, FunctionCall: &llms.FunctionCall{Name: name, Arguments: "{}"}}
-	}
-	in := append(hello(), llms.MessageContent{Role: "ai", Parts: []llms.ContentPart{call("x", "get"), call("y", "get")}})
-	resp := &llms.ContentResponse{Choices: []*llms.ContentChoice{
-		nil,
-		{Content: "a", GenerationInfo: map[string]any{"InputTokens": int32(5), "OutputTokens": 2.0, "CacheReadInputTokens": int64(1)}},
-		{Content: "b", ReasoningContent: "r", StopReason: "stop", ToolCalls: []llms.ToolCall{call("", "get"), call("x", "get"), call("x", "put")}, GenerationInfo: map[string]any{"InputTokens": int32(5)}},
-	}}
-	a, err := Generate(t.Context(), fixed{resp: resp}, in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := &Answer{
-		Message: contract.Message{Role: "assistant", Text: "ab", Reasoning: "r", Calls: []contract.ToolCall{
-			{ID: "call_3", Name: "get", Arguments: "{}"}, {ID: "x_2", Name: "get", Arguments: "{}"}, {ID: "x_3", Name: "put", Arguments: "{}"},
-		}},
-		Stop: "tool_calls", Usage: contract.Usage{Calls: 1, Input: 5, Output: 2, Cached: 1},
-	}
-	if !reflect.DeepEqual(a, want) {
-		t.Errorf("answer %+v\nwant %+v", a, want)
-	}
-	for name, m := range map[string]llms.Model{
-		"nothing":            fixed{},
-		"no choices":         fixed{resp: &llms.ContentResponse{}},
-		"no stop reason":     fixed{resp: &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "a"}}}},
-		"a call of nothing":  fixed{resp: &llms.ContentResponse{Choices: []*llms.ContentChoice{{StopReason: "stop", ToolCalls: []llms.ToolCall{{ID: "a"}}}}}},
-		"an ordinary error":  fixed{err: os.ErrClosed},
-		"a failure as error": fixed{err: &contract.Failure{Class: contract.ClassUnavailable, Text: "x"}},
-	} {
-		_, err := Generate(t.Context(), m, hello(), nil)
-		if f := failureOf(t, err); f.Class != contract.ClassUnavailable {
-			t.Errorf("%s: class %q", name, f.Class)
-		}
-	}
-}
-
-// fixed answers what it is told to.
-type fixed struct {
-	pretender
-	resp *llms.ContentResponse
-	err  error
-}
-
-func (f fixed) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {
-	return f.resp, f.err
+func TestIDsOfCallsAreUnique(t *testing.T) {
+	calls := []contract.ToolCall{{Name: "get"}, {ID: "x", Name: "get"}, {ID: "x", Name: "put"}}
+	fillIDs(calls, []contract.Message{{Role: "assistant", Calls: []contract.ToolCall{{ID: "x"}, {ID: "y"}}}})
+	same(t, "calls", calls, []contract.ToolCall{{ID: "call_3", Name: "get"}, {ID: "x_2", Name: "get"}, {ID: "x_3", Name: "put"}})
 }

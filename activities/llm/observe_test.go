@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/tmc/langchaingo/llms"
 )
 
 // Of a list each model that is asked is told, with what came of it.
@@ -14,20 +13,20 @@ func TestEachModelThatIsAskedIsTold(t *testing.T) {
 	m, _, _ := pair(t, answer(503, `{"error":{"message":"down"}}`), good)
 	var got []string
 	type key struct{}
-	ctx := WithCall(t.Context(), &Call{Observe: func(ctx context.Context, a Request) (context.Context, func(*Answer, error)) {
-		got = append(got, fmt.Sprintf("%s %s stream %v, temperature %v", a.System, a.Model, a.Stream, a.Options.Temperature))
+	call := &Call{Observe: func(ctx context.Context, a Request) (context.Context, func(*Answer, error)) {
+		got = append(got, fmt.Sprintf("%s %s stream %v", a.System, a.Model, a.Stream))
 		return context.WithValue(ctx, key{}, true), func(answer *Answer, err error) {
 			got = append(got, fmt.Sprintf("answer %v, error %v", answer != nil, err != nil))
 		}
-	}})
-	if _, err := m.Ask(ctx, "a/x/y, b/z, b/never", hello(), nil, llms.WithTemperature(0.5)); err != nil {
+	}}
+	if _, err := m.Ask(t.Context(), "a/x/y, b/z, b/never", callOf(call, hello(), nil)); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"a x/y stream true, temperature 0.5", "answer false, error true", "b z stream true, temperature 0.5", "answer true, error false"}
+	want := []string{"a x/y stream true", "answer false, error true", "b z stream true", "answer true, error false"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is told (-want +got):\n%s", diff)
 	}
-	if _, err := m.Ask(ctx, "nobody/x", hello(), nil); err == nil || got[len(got)-1] != "answer false, error true" {
+	if _, err := m.Ask(t.Context(), "nobody/x", callOf(call, hello(), nil)); err == nil || got[len(got)-1] != "answer false, error true" {
 		t.Errorf("a model of no provider: %v, told %v", err, got)
 	}
 }
@@ -44,7 +43,7 @@ func TestSystems(t *testing.T) {
 		"openai/m": "openai", "eu/m": "openai", "anthropic/m": "anthropic", "google/m": "gcp.gemini", "azure/m": "azure.ai.openai", "second/m": "azure.ai.openai", "bedrock/m": "aws.bedrock",
 		"mistral/m": "mistral_ai", "xai/m": "x_ai", "deepseek/m": "deepseek", "groq/m": "groq", "cohere/m": "cohere", "acme/m": "acme", "ollama/m": "ollama", "script": "script",
 	} {
-		got := m.request(ref, true, nil)
+		got := m.request(ref, callOf(&Call{}, hello(), tools()))
 		if got.System != want {
 			t.Errorf("%s is of %q, want %q", ref, got.System, want)
 		}

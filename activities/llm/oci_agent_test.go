@@ -66,11 +66,7 @@ func TestOCIAgent(t *testing.T) {
 	}
 	conversation := []contract.Message{{Role: contract.RoleAssistant, Text: "Good morning."}, {Role: contract.RoleUser, Text: "Weather?"}}
 	ask := func() (*Answer, error) {
-		in, err := Messages("", conversation)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return models.Ask(WithCall(context.Background(), &Call{}), "oci/agent/ocid1.genaiagentendpoint.oc1..e", in, nil)
+		return models.Ask(context.Background(), "oci/agent/ocid1.genaiagentendpoint.oc1..e", callOf(&Call{}, transcriptOf("", conversation...), nil))
 	}
 	first, err := ask()
 	if err != nil || first.Message.Text != "Sunny" || first.Stop != "stop" {

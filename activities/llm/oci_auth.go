@@ -2,7 +2,9 @@ package llm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,7 +28,16 @@ const (
 // sessionKey begins the id of a key that is a token.
 const sessionKey = "ST$"
 
-var auths = []string{AuthAPIKey, AuthSecurityToken, AuthInstancePrincipal, AuthResourcePrincipal}
+// auths are the ways to get the keys to sign with: from a file, or as a principal.
+var auths = map[string]struct {
+	file      func(path, profile, password string) (common.ConfigurationProvider, error)
+	principal func() (common.ConfigurationProvider, error)
+}{
+	AuthAPIKey:            {file: common.ConfigurationProviderFromFileWithProfile},
+	AuthSecurityToken:     {file: common.ConfigurationProviderForSessionTokenWithProfile},
+	AuthInstancePrincipal: {principal: auth.InstancePrincipalConfigurationProvider},
+	AuthResourcePrincipal: {principal: func() (common.ConfigurationProvider, error) { return auth.ResourcePrincipalConfigurationProvider() }},
+}
 
 // principalsMu is held while principals are made: the SDK keeps addresses in variables of its package.
 var principalsMu sync.Mutex
@@ -43,25 +54,21 @@ type signer struct {
 // newSigner checks the settings of signing in. It opens no connection and reads no file.
 func (o *opener) newSigner(name string, s ProviderSettings) *signer {
 	g := &signer{auth: cmp.Or(s.Auth, AuthAPIKey), file: s.AuthFile, profile: cmp.Or(s.AuthProfile, "DEFAULT")}
-	if !slices.Contains(auths, g.auth) {
-		o.problem("providers.%s.auth: %q; want one of %s", name, s.Auth, strings.Join(auths, ", "))
+	if _, known := auths[g.auth]; !known {
+		o.problem("providers.%s.auth: %q; want one of %s", name, s.Auth, strings.Join(slices.Sorted(maps.Keys(auths)), ", "))
 	}
 	return g
 }
 
 // provider gives the keys to sign with.
 func (g *signer) provider() (common.ConfigurationProvider, error) {
-	switch g.auth {
-	case AuthAPIKey, AuthSecurityToken:
-		if g.file == "" {
-			return nil, fmt.Errorf("no file of keys is named")
-		}
-	}
-	switch g.auth {
-	case AuthAPIKey:
-		return common.ConfigurationProviderFromFileWithProfile(g.file, g.profile, "")
-	case AuthSecurityToken:
-		return common.ConfigurationProviderForSessionTokenWithProfile(g.file, g.profile, "")
+	way := auths[g.auth]
+	switch {
+	case way.file == nil:
+	case g.file == "":
+		return nil, errors.New("no file of keys is named")
+	default:
+		return way.file(g.file, g.profile, "")
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,20 +77,15 @@ func (g *signer) provider() (common.ConfigurationProvider, error) {
 	}
 	principalsMu.Lock()
 	defer principalsMu.Unlock()
-	var err error
-	if g.auth == AuthInstancePrincipal {
-		g.principal, err = auth.InstancePrincipalConfigurationProvider()
-	} else {
-		g.principal, err = auth.ResourcePrincipalConfigurationProvider()
+	principal, err := way.principal()
+	if err == nil {
+		g.principal = principal
 	}
-	if err != nil {
-		g.principal = nil
-	}
-	return g.principal, err
+	return principal, err
 }
 
 // sign signs a request. The SDK takes no context and may block; the call's end does not wait for it.
-func (g *signer) sign(c *remote, req *http.Request) error {
+func (g *signer) sign(p *provider, req *http.Request) error {
 	type outcome struct {
 		header http.Header
 		err    error
@@ -94,13 +96,13 @@ func (g *signer) sign(c *remote, req *http.Request) error {
 	signed.Header.Set("Content-Length", fmt.Sprint(req.ContentLength))
 	done := make(chan outcome, 1)
 	go func() {
-		provider, err := g.provider()
+		keys, err := g.provider()
 		if err == nil {
 			// A token for a session goes with each request, and is of the service's making.
-			if id, failed := provider.KeyID(); failed == nil && strings.HasPrefix(id, sessionKey) {
-				c.mask.Add(id[len(sessionKey):])
+			if id, failed := keys.KeyID(); failed == nil && strings.HasPrefix(id, sessionKey) {
+				p.mask.Add(id[len(sessionKey):])
 			}
-			err = common.DefaultRequestSigner(provider).Sign(signed)
+			err = common.DefaultRequestSigner(keys).Sign(signed)
 		}
 		done <- outcome{signed.Header, err}
 	}()
@@ -109,7 +111,7 @@ func (g *signer) sign(c *remote, req *http.Request) error {
 		return req.Context().Err()
 	case out := <-done:
 		if out.err != nil {
-			return g.failure(c, out.err)
+			return g.failure(p, out.err)
 		}
 		req.Header = out.header
 		return nil
@@ -117,13 +119,13 @@ func (g *signer) sign(c *remote, req *http.Request) error {
 }
 
 // failure classifies an error: a principal's service may answer later, a file has to be corrected.
-func (g *signer) failure(c *remote, err error) error {
+func (g *signer) failure(p *provider, err error) error {
 	f := failf(contract.ClassConnection,
-		fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, c.name, c.name),
-		"model %q: no credentials of OCI by %s: %s", c.ref(), g.auth, c.clean(err.Error()))
-	if g.auth == AuthInstancePrincipal || g.auth == AuthResourcePrincipal {
+		fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, p.Provider, p.Provider),
+		"model %q: no credentials of OCI by %s: %s", p.Ref(), g.auth, p.clean(err.Error()))
+	if auths[g.auth].principal != nil {
 		f.Class = contract.ClassUnavailable
-		f.Remedy = fmt.Sprintf("run the worker where OCI gives it a principal, or choose another providers.%s.auth", c.name)
+		f.Remedy = fmt.Sprintf("run the worker where OCI gives it a principal, or choose another providers.%s.auth", p.Provider)
 	}
 	return f
 }

@@ -11,14 +11,17 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 const ociTenancy = "ocid1.tenancy.oc1..t"
@@ -113,7 +116,7 @@ func conformSignIn(t *testing.T, b bench) string {
 	e, m := b.at(t, says("ok"), nil)
 	e.one(t, m, &Call{}, hello())
 	same(t, "key", e.got(t).key, testKey)
-	if b.row.Protocol != ProtocolOCI {
+	if b.row.Protocol != wire.OCI {
 		return "key"
 	}
 	m.signer = &signer{auth: AuthSecurityToken, file: ociConfig(t), profile: "TOKEN"}
@@ -121,7 +124,7 @@ func conformSignIn(t *testing.T, b bench) string {
 	same(t, "key of a session", e.got(t).key, testKey)
 	conformInstance(t, b)
 	conformResource(t, b)
-	return strings.Join(auths, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(auths)), ", ")
 }
 
 // conformInstance signs in as an instance. The vendor's SDK waits for the metadata service, and
@@ -136,7 +139,7 @@ func conformInstance(t *testing.T, b bench) {
 	m.signer = &signer{auth: AuthInstancePrincipal}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, over := Generate(ctx, m, hello(), nil)
+	_, over := generate(ctx, m, callOf(&Call{}, hello(), nil))
 	m.first = 50 * time.Millisecond
 	_, slow := ask(t, m, &Call{})
 	m.first = time.Minute // the SDK makes a key

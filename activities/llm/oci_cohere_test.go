@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // cohereBench is OCI with a model of Cohere's under test.
@@ -29,14 +30,14 @@ func TestOCIsCohereModels(t *testing.T) {
 	b := cohereBench("cohere.command-a-reasoning-08-2025")
 	e, m := b.at(t, says("ok"), nil)
 	for effort, want := range map[string]string{"none": "DISABLED 0", "low": "ENABLED 1024", "": ""} {
-		e.one(t, m, &Call{Effort: effort}, hello())
+		e.one(t, m, &Call{Request: wire.Request{Effort: effort}}, hello())
 		same(t, "thinking for "+effort, e.got(t).effort, want)
 	}
 	no := false
-	_, err := ask(t, m, &Call{Parallel: &no})
+	_, err := ask(t, m, &Call{Request: wire.Request{Parallel: &no}})
 	f := failureOf(t, err)
 	same(t, "class", f.Class, contract.ClassBadRequest)
-	mentions(t, f.Text, "parallel_tool_calls", m.ref())
+	mentions(t, f.Text, "parallel_tool_calls", m.Ref())
 
 	// An error of the model comes in the answer, or inside the stream.
 	for name, body := range map[string]string{
@@ -47,7 +48,7 @@ func TestOCIsCohereModels(t *testing.T) {
 		_, err := ask(t, m, &Call{})
 		f := failureOf(t, err)
 		same(t, "class "+name, f.Class, contract.ClassContextLength)
-		mentions(t, f.Text, "too many tokens", m.ref())
+		mentions(t, f.Text, "too many tokens", m.Ref())
 	}
 
 	// What a model says of its calls is no part of its answer.

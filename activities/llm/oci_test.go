@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // ociBench is OCI under test.
@@ -21,8 +22,8 @@ func TestOCIServesOnDemandAndDedicated(t *testing.T) {
 		"ocid1.generativeaimodel.oc1..m":           {"servingType": "ON_DEMAND", "modelId": "ocid1.generativeaimodel.oc1..m"},
 		"ocid1.generativeaiendpoint.oc1.us.amaaaa": {"servingType": "DEDICATED", "endpointId": "ocid1.generativeaiendpoint.oc1.us.amaaaa"},
 	} {
-		m.model = model
-		e.one(t, m, &Call{Extra: json.RawMessage(`{"verbosity":"LOW"}`)}, hello())
+		m.Name = model
+		e.one(t, m, &Call{Request: wire.Request{Extra: json.RawMessage(`{"verbosity":"LOW"}`)}}, hello())
 		same(t, model, e.sent(t)["servingMode"], serving)
 	}
 }
@@ -40,8 +41,8 @@ func TestOCISaysWhatToDo(t *testing.T) {
 
 func TestOCIPairsCallsOfGooglesModels(t *testing.T) {
 	e, m := ociBench().at(t, says("ok"), nil)
-	m.model = "google.gemini-2.5-pro"
-	e.one(t, m, &Call{}, transcriptOf(t, "", user("go"), contract.Message{Role: "assistant", Text: "both", Calls: someCalls()[:2]},
+	m.Name = "google.gemini-2.5-pro"
+	e.one(t, m, &Call{}, transcriptOf("", user("go"), contract.Message{Role: "assistant", Text: "both", Calls: someCalls()[:2]},
 		contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "1"}, contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "2"}, user("and?")))
 	var got []string
 	for _, turn := range e.got(t).turns {
@@ -86,9 +87,9 @@ func TestOCISettingsAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "address", models.providers["oci"].base, "https://inference.generativeai.us-chicago-1.oci.oraclecloud.com")
+	same(t, "address", models.providers["oci"].Base, "https://inference.generativeai.us-chicago-1.oci.oraclecloud.com")
 	for ref, says := range map[string]string{"oci/m": "providers.oci.compartment", "far/m": "providers.far.region"} {
-		_, err := models.Get(ref)
+		_, err := models.get(ref)
 		mentions(t, fmt.Sprint(failureOf(t, err)), says)
 	}
 }

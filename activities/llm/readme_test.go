@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"weft/activities/llm/wire"
 )
 
 // inReadme checks that README.md has a generated part between its marks. UPDATE=1 rewrites it.
@@ -57,7 +58,7 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 			address = "like " + code(p.Example)
 		}
 		reasoning := code(p.Reasoning)
-		if p.Protocol == ProtocolClaude || p.Protocol == ProtocolGemini {
+		if p.Protocol == wire.Claude || p.Protocol == wire.Gemini {
 			reasoning = "signed blocks"
 		}
 		params := strings.Join(p.Params, ", ")

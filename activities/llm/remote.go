@@ -3,210 +3,182 @@ package llm
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
-
-// remote is a model behind HTTP: what all protocols share. See [protocol] for the rest.
-type remote struct {
-	*provider
-	model string
-}
-
-var _ llms.Model = (*remote)(nil)
-
-// protocol is one family's way to write a request and to read an answer.
-type protocol interface {
-	// encode gives a request. What cannot be sent is a bad_request.
-	encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error)
-	// authorize puts the key into a request.
-	authorize(req *http.Request, body []byte) error
-	// reader reads the answer of one exchange.
-	reader(x *exchange) reader
-}
-
-// outgoing is an encoded request.
-type outgoing struct {
-	// path is appended to the base URL.
-	path string
-	// base, if set, stands for the provider's base URL.
-	base   string
-	body   []byte
-	stream bool
-}
-
-// reader puts one answer together.
-type reader interface {
-	// read reads a whole answer, or an event of a stream, and returns the added text. done: nothing follows.
-	read(raw []byte, streamed bool) (text string, done bool, err error)
-	// complete reports whether the answer has its stop reason, whatever else follows.
-	complete() bool
-	// soFar is all text so far.
-	soFar() string
-	// response checks the answer and turns it into langchaingo's.
-	response() (*llms.ContentResponse, error)
-}
-
-// ref is how a flow names the model.
-func (c *remote) ref() string { return c.name + "/" + c.model }
-
-// Call answers one prompt; see [llms.GenerateFromSinglePrompt].
-func (c *remote) Call(ctx context.Context, prompt string, opts ...llms.CallOption) (string, error) {
-	return llms.GenerateFromSinglePrompt(ctx, c, prompt, opts...)
-}
 
 // exchange is one request and its answer.
 type exchange struct {
-	*remote
-	ctx     context.Context
-	call    *Call
-	in      []llms.MessageContent
-	opts    *llms.CallOptions
-	watch   *watch
-	header  http.Header
-	stopped bool
+	*provider
+	ctx   context.Context
+	call  *Call
+	watch *watch
+	// shown is how much of the text [Call].Partial has got, in bytes.
+	shown int
 }
 
-// GenerateContent makes one request. Unsupported options fail with bad_request. Temperature, top_p and seed
-// are sent only if set, also if 0. Its errors are [contract.Failure]s, or the context's own.
-func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, opts ...llms.CallOption) (*llms.ContentResponse, error) {
-	if err := ctx.Err(); err != nil {
+// answer makes one request. Unsupported parameters fail with bad_request. Its errors are [contract.Failure]s, or the
+// context's own.
+func (p *provider) answer(ctx context.Context, call *Call) (*wire.Answer, error) {
+	x := &exchange{provider: p, ctx: ctx, call: call}
+	if err := p.supported(call); err != nil {
 		return nil, err
 	}
-	o := optionsOf(opts)
-	x := &exchange{remote: c, ctx: ctx, call: CallFrom(ctx), opts: o}
-	if err := c.supported(x.call, o); err != nil {
-		return nil, err
+	out, err := p.Encode(&call.Request)
+	if err == nil && out.Then != nil {
+		out, err = x.precede(out)
 	}
-	if err := c.checkMessages(in); err != nil {
-		return nil, err
-	}
-	in = c.placeImages(in)
-	x.in = in
-	p := c.newProtocol()
-	if agent, ok := p.(*ociAgent); ok {
-		if err := agent.start(ctx, x, in); err != nil {
-			return nil, c.toFailure(ctx, err)
-		}
-	}
-	out, err := p.encode(x.call, in, o)
 	if err != nil {
-		return nil, err
+		return nil, p.toFailure(ctx, err)
 	}
-	resp, err := x.ask(p, out)
+	a, err := x.ask(out)
 	if x.refusesSchema(err) {
-		x.call = x.call.withoutFormat()
-		plain, wrong := p.encode(x.call, in, o)
-		if wrong != nil || bytes.Equal(plain.body, out.body) {
+		x.call = call.withoutFormat()
+		plain, wrong := p.Encode(&x.call.Request)
+		if wrong != nil || plain.Then != nil || bytes.Equal(plain.Body, out.Body) {
 			return nil, err
 		}
-		return x.ask(p, plain)
+		return x.ask(plain)
 	}
-	return resp, err
+	return a, err
 }
 
 // ask makes one request when its turn has come.
-func (x *exchange) ask(p protocol, out *outgoing) (*llms.ContentResponse, error) {
-	done, err := x.limits.acquire(x, x.size(out.body))
+func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
+	done, err := x.limits.acquire(x, x.size(out.Body))
 	if err != nil {
 		return nil, x.toFailure(x.ctx, err)
 	}
+	var a *wire.Answer
+	err = x.roundTrip(out, func() (err error) {
+		if err = x.read(out.Answer); err == nil {
+			a, err = out.Answer.Result()
+		}
+		return err
+	})
+	done(a)
+	return a, err
+}
+
+// precede makes the request that has to precede the call's own.
+func (x *exchange) precede(out *wire.Outgoing) (*wire.Outgoing, error) {
+	var body []byte
+	err := x.roundTrip(out, func() (err error) {
+		body, err = io.ReadAll(x.watch)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out.Then(body)
+}
+
+// roundTrip sends a request and reads the answer, while a watch waits for its bytes.
+func (x *exchange) roundTrip(out *wire.Outgoing, read func() error) error {
 	x.watch = newWatch(x.ctx, x.first, x.idle)
 	defer x.watch.close()
-	resp, err := x.run(p, out)
-	done(resp)
+	err := x.send(out)
 	if err == nil {
-		err = x.ctx.Err()
+		err = read()
 	}
-	if err != nil {
-		return nil, x.toFailure(x.ctx, err)
+	var own *wire.Error
+	var failure *contract.Failure
+	switch {
+	case err == nil && x.ctx.Err() == nil:
+		return nil
+	case errors.As(err, &own) && own.Reported != nil: // an error object in an answer that has status 200, or in an event of it
+		err = x.reported(newReport(http.StatusOK, x.watch.header, own.Reported, time.Now()))
+	case !errors.As(err, &failure):
+		err = x.watch.cause(err)
 	}
-	return resp, nil
+	return x.toFailure(x.ctx, err)
 }
 
-// optionsOf applies options to values that say unset.
-func optionsOf(opts []llms.CallOption) *llms.CallOptions {
-	o := &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1}
-	for _, opt := range opts {
-		opt(o)
-	}
-	return o
-}
-
-func (x *exchange) run(p protocol, out *outgoing) (*llms.ContentResponse, error) {
-	req, err := x.request(p, out)
+// send sends a request and attaches the watch to the answer, unless its status is an error's.
+func (x *exchange) send(out *wire.Outgoing) error {
+	req, err := x.request(out)
 	if err != nil {
-		return nil, x.watch.cause(err) // signing in can take the time of the first byte
+		return err
 	}
 	resp, err := x.client.Do(req) //nolint:bodyclose // the watch closes it, whatever happens
 	if err != nil {
-		return nil, x.watch.cause(err)
+		return err
 	}
-	x.header = resp.Header
-	x.watch.attach(resp.Body, x.maxBody)
+	x.watch.attach(resp, x.maxBody)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// An error whose text is lost on the way is still the error of its status.
 		text, _ := io.ReadAll(io.LimitReader(x.watch, 64<<10))
-		return nil, x.reported(newReport(resp.StatusCode, resp.Header, text, time.Now()))
+		return x.reported(newReport(resp.StatusCode, resp.Header, text, time.Now()))
 	}
-	r := p.reader(x)
-	if err := x.read(r); err != nil {
-		return nil, err
-	}
-	return r.response()
+	return nil
 }
 
-func (x *exchange) request(p protocol, out *outgoing) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(x.watch.ctx, http.MethodPost, cmp.Or(out.base, x.base)+out.path, bytes.NewReader(out.body))
+// keyHeaders are the headers of keys, and what stands before the key.
+var keyHeaders = map[string][2]string{
+	wire.Chat: {"Authorization", "Bearer "}, wire.Claude: {"X-Api-Key"}, wire.Gemini: {"X-Goog-Api-Key"},
+}
+
+// claudeVersion is the version of Anthropic's API that is spoken here.
+const claudeVersion = "2023-06-01"
+
+func (x *exchange) request(out *wire.Outgoing) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(x.watch.ctx, http.MethodPost, out.URL, bytes.NewReader(out.Body))
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(req.Header, x.headers)
-	if req.Header.Get("User-Agent") == "" {
-		req.Header.Set("User-Agent", "weft")
+	req.Header.Set("User-Agent", "weft")
+	if x.Protocol == wire.Claude {
+		req.Header.Set("Anthropic-Version", claudeVersion)
 	}
+	maps.Copy(req.Header, x.headers)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	if out.stream {
+	if out.Stream {
 		req.Header.Set("Accept", "text/event-stream, application/json")
 	}
-	if key := x.call.IdempotencyKey; key != "" {
+	if key := x.call.IdempotencyKey; key != "" && out.Then == nil {
 		if len(key) > 200 || strings.IndexFunc(key, notInHeader) >= 0 {
-			key = digest(key)
+			key = contract.SHA([]byte(key))
 		}
 		// Lower case on purpose: Go's transport repeats a request that has the canonical name.
 		req.Header["idempotency-key"] = []string{key}
 	}
-	return req, p.authorize(req, out.body)
+	if x.signer != nil {
+		return req, x.signer.sign(x.provider, req)
+	}
+	if x.key != "" {
+		form := keyHeaders[x.Protocol]
+		req.Header.Set(form[0], form[1]+x.key)
+	}
+	return req, nil
 }
 
 // read reads an answer, whichever of the two forms the server chose: some answer a
 // request for a stream with plain JSON, and some say the wrong content type.
-func (x *exchange) read(to reader) error {
+func (x *exchange) read(to wire.Reader) error {
 	r := bufio.NewReaderSize(x.watch, 32<<10)
 	first, err := skipSpace(r)
 	switch {
 	case errors.Is(err, io.EOF):
-		return invalidf("the answer is empty")
+		return wire.Invalidf("the answer is empty")
 	case err != nil:
-		return x.watch.cause(err)
+		return err
 	case first == '{' || first == '[':
 		return x.readWhole(to, r)
 	case first == '<':
 		start, _ := r.Peek(min(r.Buffered(), 200))
-		return invalidf("the answer is a page, not JSON; check providers.%s.base_url (%s): %s", x.name, x.base, start)
+		return wire.Invalidf("the answer is a page, not JSON; check providers.%s.base_url (%s): %s", x.Provider, x.Base, start)
 	}
 	return x.readStream(to, r)
 }
@@ -224,40 +196,95 @@ func skipSpace(r *bufio.Reader) (byte, error) {
 	}
 }
 
-func (x *exchange) readWhole(to reader, r io.Reader) error {
+func (x *exchange) readWhole(to wire.Reader, r io.Reader) error {
 	raw, err := io.ReadAll(r)
-	if err != nil {
-		return x.watch.cause(err)
-	}
-	if !json.Valid(raw) {
-		return invalidf("the answer is not JSON: %s", excerpt(raw))
-	}
-	text, _, err := to.read(raw, false)
 	if err != nil {
 		return err
 	}
-	return x.emit(to, text)
+	if !json.Valid(raw) {
+		return wire.Invalidf("the answer is not JSON: %s", raw[:min(len(raw), 100)])
+	}
+	if _, err := to.Read(raw, false); err != nil {
+		return err
+	}
+	x.show(to)
+	return nil
 }
 
-// providerError is an error object in an answer that has status 200, or in an event of it.
-func (x *exchange) providerError(raw []byte) error {
-	x.stopped = true
-	return x.reported(newReport(http.StatusOK, x.header, raw, time.Now()))
-}
+// afterFinish is how long a stream is read on for its usage once the answer is whole.
+const afterFinish = 3 * time.Second
 
-// emit hands new text to whoever watches.
-func (x *exchange) emit(to reader, text string) error {
-	if text == "" {
-		return nil
-	}
-	if x.call.Partial != nil {
-		x.call.Partial(to.soFar())
-	}
-	if x.opts.StreamingFunc != nil {
-		if err := x.opts.StreamingFunc(x.ctx, []byte(text)); err != nil {
-			x.stopped = true
-			return failf(contract.ClassUnavailable, "", "the receiver of the stream stopped it: %v", err)
+// readStream reads a streamed answer. Once it is complete, errors of the rest of the stream are ignored unless the
+// provider reports them.
+func (x *exchange) readStream(to wire.Reader, r *bufio.Reader) error {
+	for data, err := range events(r) {
+		done := isDone(data)
+		if err == nil && !done && len(bytes.TrimSpace(data)) > 0 {
+			done, err = to.Read(data, true)
+		}
+		var own *wire.Error
+		if err != nil && to.Complete() && !(errors.As(err, &own) && own.Reported != nil) {
+			return x.ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if to.Complete() {
+			x.watch.shorten(afterFinish)
+		}
+		x.show(to)
+		if done {
+			return nil
 		}
 	}
 	return nil
+}
+
+// show hands the text to whoever watches, if it has grown.
+func (x *exchange) show(to wire.Reader) {
+	text := to.Text()
+	if len(text) > x.shown && x.call.Partial != nil {
+		x.call.Partial(text)
+	}
+	x.shown = len(text)
+}
+
+// supported refuses parameters that would otherwise be dropped silently, and an invalid schema.
+func (p *provider) supported(call *Call) error {
+	var here []string
+	for _, name := range slices.Sorted(maps.Keys(call.Parameters())) {
+		if !slices.Contains(alwaysTaken, name) && !slices.Contains(p.row.Params, name) {
+			here = append(here, name)
+		}
+	}
+	if len(here) > 0 {
+		return failf(contract.ClassBadRequest, "", "model %q: %s takes no %s; leave it out, or choose a model of another provider", p.Ref(), p.row.Name, strings.Join(here, ", "))
+	}
+	if len(call.Schema) > 0 && !json.Valid(call.Schema) {
+		return failf(contract.ClassBadRequest, "", "model %q: the schema of the answer is not JSON", p.Ref())
+	}
+	return nil
+}
+
+// Servers support different parts of JSON Schema. The prompt contains the schema too, and the caller checks
+// the answer.
+
+// schemaTexts are words by which servers refuse a schema, in lower case.
+var schemaTexts = []string{"schema", "response_format", "responseformat", "response_mime_type", "output_config", "output_format", "structured", "grammar"}
+
+// refusesSchema reports whether a request was refused for the schema in it.
+func (x *exchange) refusesSchema(err error) bool {
+	var f *contract.Failure
+	return len(x.call.Schema) > 0 && errors.As(err, &f) && f.Class == contract.ClassBadRequest &&
+		containsAny(strings.ToLower(f.Text), schemaTexts)
+}
+
+// withoutFormat is the call without the answer's format. It is another request, with another idempotency key.
+func (c *Call) withoutFormat() *Call {
+	out := *c
+	out.Schema, out.JSON = nil, false
+	if out.IdempotencyKey != "" {
+		out.IdempotencyKey += "/unbound"
+	}
+	return &out
 }

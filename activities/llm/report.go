@@ -2,14 +2,15 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"weft/activities/llm/wire"
 )
 
 // report is what a provider says about an error, in whatever shape.
@@ -19,8 +20,7 @@ type report struct {
 	header        http.Header
 	message       string
 	// codes are the object's code, type and status, in lower case.
-	codes   []string
-	flagged bool
+	codes []string
 	// after is how long the provider asks to wait; reset is when its limits are.
 	after, reset time.Duration
 }
@@ -54,12 +54,30 @@ type errorObject struct {
 	Error    json.RawMessage `json:"error"`
 	Message  json.RawMessage `json:"message"`
 	Detail   json.RawMessage `json:"detail"`
-	Msg      looseText       `json:"msg"`
-	Code     looseText       `json:"code"`
-	Type     looseText       `json:"type"`
-	Status   looseText       `json:"status"`
+	Msg      wire.LooseText  `json:"msg"`
+	Code     wire.LooseText  `json:"code"`
+	Type     wire.LooseText  `json:"type"`
+	Status   wire.LooseText  `json:"status"`
 	Metadata json.RawMessage `json:"metadata"`
 	Details  json.RawMessage `json:"details"`
+}
+
+// retryInfo is Google's.
+type retryInfo struct {
+	RetryDelay string `json:"retryDelay"`
+}
+
+// metadata is OpenRouter's: the upstream's own words, headers, and moderation.
+type metadata struct {
+	Raw     wire.LooseText            `json:"raw"`
+	Flagged wire.LooseText            `json:"flagged_input"`
+	Headers map[string]wire.LooseText `json:"headers"`
+}
+
+// decoded reads a value; what has another shape is left out.
+func decoded[T any](raw json.RawMessage) (out T) {
+	_ = json.Unmarshal(raw, &out)
+	return out
 }
 
 // read finds a message and codes in an error object, in what it wraps, or in a list of them.
@@ -69,25 +87,21 @@ func (r *report) read(raw []byte, now time.Time, depth int) {
 	}
 	switch raw[0] {
 	case '"':
-		var s string
-		if json.Unmarshal(raw, &s) == nil && r.message == "" {
-			r.message = s
-		}
+		r.message = cmp.Or(r.message, decoded[string](raw))
 	case '[':
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		if list := decoded[[]json.RawMessage](raw); len(list) > 0 {
 			r.read(list[0], now, depth+1)
 		}
 	case '{':
-		var o errorObject
-		if json.Unmarshal(raw, &o) == nil {
-			r.readObject(&o, now, depth)
-		}
+		r.readObject(decoded[errorObject](raw), now, depth)
 	}
 }
 
-func (r *report) readObject(o *errorObject, now time.Time, depth int) {
-	for _, code := range []looseText{o.Code, o.Type, o.Status} {
+// flaggedInput is the code of an input that OpenRouter's moderation withheld.
+const flaggedInput = "flagged_input"
+
+func (r *report) readObject(o errorObject, now time.Time, depth int) {
+	for _, code := range []wire.LooseText{o.Code, o.Type, o.Status} {
 		s := strings.ToLower(string(code))
 		if n, err := strconv.Atoi(s); err == nil {
 			if n >= 300 && n < 600 && r.inner == 0 {
@@ -97,27 +111,17 @@ func (r *report) readObject(o *errorObject, now time.Time, depth int) {
 			r.codes = append(r.codes, s)
 		}
 	}
-	r.readDetails(o.Details)
+	for _, d := range decoded[[]retryInfo](o.Details) {
+		r.after = max(r.after, readWait(d.RetryDelay, time.Second, now))
+	}
 	for _, inner := range []json.RawMessage{o.Error, o.Message, o.Detail} {
 		r.read(inner, now, depth+1)
 	}
-	if r.message == "" {
-		r.message = string(o.Msg)
+	r.message = cmp.Or(r.message, string(o.Msg))
+	m := decoded[metadata](o.Metadata)
+	if m.Flagged != "" {
+		r.codes = append(r.codes, flaggedInput)
 	}
-	r.readMetadata(o.Metadata, now)
-}
-
-// readMetadata reads OpenRouter's: the upstream's own words, headers, and moderation.
-func (r *report) readMetadata(raw json.RawMessage, now time.Time) {
-	var m struct {
-		Raw     looseText            `json:"raw"`
-		Flagged looseText            `json:"flagged_input"`
-		Headers map[string]looseText `json:"headers"`
-	}
-	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
-		return
-	}
-	r.flagged = r.flagged || m.Flagged != ""
 	if m.Raw != "" {
 		r.message = strings.TrimPrefix(r.message+": "+string(m.Raw), ": ")
 	}
@@ -126,24 +130,6 @@ func (r *report) readMetadata(raw json.RawMessage, now time.Time) {
 		h.Set(k, string(v))
 	}
 	r.after, r.reset = max(r.after, waitOf(h, now)), max(r.reset, resetOf(h, now))
-}
-
-// readDetails reads Google's RetryInfo.
-func (r *report) readDetails(raw json.RawMessage) {
-	var details []struct {
-		RetryDelay string `json:"retryDelay"`
-	}
-	if len(raw) == 0 || json.Unmarshal(raw, &details) != nil {
-		return
-	}
-	for _, d := range details {
-		r.after = max(r.after, duration(d.RetryDelay))
-	}
-}
-
-// is reports whether the error has one of some codes.
-func (r *report) is(codes []string) bool {
-	return slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(codes, c) })
 }
 
 // effective is the HTTP status or, in a 200 answer, that of the error object; 0 if unknown.
@@ -164,12 +150,7 @@ func (r *report) effective() int {
 
 // requestID is the provider's name for the call.
 func (r *report) requestID() string {
-	for _, name := range []string{"X-Request-Id", "Request-Id", "Opc-Request-Id"} {
-		if id := r.header.Get(name); id != "" {
-			return id
-		}
-	}
-	return ""
+	return cmp.Or(r.header.Get("X-Request-Id"), r.header.Get("Request-Id"), r.header.Get("Opc-Request-Id"))
 }
 
 // target is the host of a redirect; its path and query may hold secrets.
@@ -183,16 +164,7 @@ func (r *report) target() string {
 
 // waitOf is how long headers ask to wait, 0 if they do not.
 func waitOf(h http.Header, now time.Time) time.Duration {
-	if d := scaled(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
-		return d
-	}
-	if v := h.Get("Retry-After"); v != "" {
-		if t, err := http.ParseTime(v); err == nil {
-			return min(max(0, t.Sub(now)), maxAfter)
-		}
-		return scaled(v, time.Second)
-	}
-	return 0
+	return cmp.Or(readWait(h.Get("Retry-After-Ms"), time.Millisecond, now), readWait(h.Get("Retry-After"), time.Second, now))
 }
 
 // resetOf reads x-ratelimit-reset(-requests, -tokens) and anthropic-ratelimit-*-reset: the longest of the
@@ -205,54 +177,38 @@ func resetOf(h http.Header, now time.Time) time.Duration {
 		if !strings.HasPrefix(key, "X-Ratelimit-Reset") && (!strings.HasPrefix(key, "Anthropic-Ratelimit-") || !strings.HasSuffix(key, "-Reset")) {
 			continue
 		}
-		d := resetTime(h.Get(key), now)
+		d := readWait(h.Get(key), time.Second, now)
 		longest = max(longest, d)
 		if strings.TrimSpace(h.Get(remaining)) == "0" {
 			empty = max(empty, d)
 		}
 	}
-	if empty > 0 {
-		return empty
-	}
-	return longest
+	return cmp.Or(empty, longest)
 }
 
-// resetTime reads a wait (6m0s, 20ms, 12.5) or a time (Unix seconds or milliseconds, RFC 3339).
-func resetTime(v string, now time.Time) time.Duration {
-	if t, err := time.Parse(time.RFC3339, v); err == nil {
-		return min(max(0, t.Sub(now)), maxAfter)
+// readWait reads a wait (12.5 of a unit, 6m0s) or a time (RFC 3339, HTTP's, Unix seconds or milliseconds), at most
+// maxAfter; 0 where v is neither, or in the past.
+func readWait(v string, unit time.Duration, now time.Time) time.Duration {
+	v = strings.TrimSpace(v)
+	var at time.Time
+	var wait time.Duration
+	if n, err := strconv.ParseFloat(v, 64); err == nil {
+		switch {
+		case !(n > 0 && n <= 1e15):
+		case n > 1e11:
+			at = time.UnixMilli(int64(n))
+		case n > 1e8:
+			at = time.Unix(int64(n), 0)
+		default:
+			wait = time.Duration(min(n, float64(maxAfter/unit)) * float64(unit))
+		}
+	} else if wait, err = time.ParseDuration(v); err != nil {
+		if at, err = time.Parse(time.RFC3339, v); err != nil {
+			at, _ = http.ParseTime(v)
+		}
 	}
-	n, err := strconv.ParseFloat(v, 64)
-	switch {
-	case err != nil:
-		return duration(v)
-	case n > 1e15:
-		return 0
-	case n > 1e11:
-		return min(max(0, time.UnixMilli(int64(n)).Sub(now)), maxAfter)
-	case n > 1e8:
-		return min(max(0, time.Unix(int64(n), 0).Sub(now)), maxAfter)
+	if !at.IsZero() {
+		wait = at.Sub(now)
 	}
-	return scaled(v, time.Second)
-}
-
-// scaled reads a number of units, capped; 0 where v is no positive number.
-func scaled(v string, unit time.Duration) time.Duration {
-	n, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
-	if err != nil || math.IsNaN(n) || n <= 0 {
-		return 0
-	}
-	if n > float64(maxAfter/unit) {
-		return maxAfter
-	}
-	return time.Duration(n * float64(unit))
-}
-
-// duration reads Go's notation of a duration, capped; 0 where v is none.
-func duration(v string) time.Duration {
-	d, err := time.ParseDuration(strings.TrimSpace(v))
-	if err != nil {
-		return 0
-	}
-	return min(max(0, d), maxAfter)
+	return min(max(0, wait), maxAfter)
 }

@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 	"weft/activities/textutil"
 )
 
@@ -21,16 +21,14 @@ type scripted struct {
 	ref string
 }
 
-var _ llms.Model = (*scripted)(nil)
-
 // RecordedField is the field in which starter record keeps what else it recorded; the model ignores it.
 const RecordedField = "recorded"
 
 // script is a decoded script. Its script tags are those of [scriptReader].
 type script struct {
-	Rules    []Rule   `json:"rules,omitempty"`
+	Rules    []Rule   `json:"rules,omitempty" script:"rules"`
 	Default  *Action  `json:"default,omitempty"`
-	Recorded struct{} `json:"recorded,omitzero"`
+	Recorded struct{} `json:"recorded,omitzero" script:"ignored"`
 }
 
 // Rule is an action and its conditions, which must all hold. README.md documents the fields.
@@ -51,9 +49,9 @@ type Rule struct {
 
 // Action is what the model does: it answers, after Delay, or fails.
 type Action struct {
-	Say    *string         `json:"say,omitempty"`
+	Say    *string         `json:"say,omitempty" script:"any"`
 	JSON   json.RawMessage `json:"json,omitempty"`
-	Call   []ScriptCall    `json:"call,omitempty"`
+	Call   []ScriptCall    `json:"call,omitempty" script:"calls like {tool: NAME, arguments: {...}}"`
 	Yes    *bool           `json:"yes,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 	Delay  string          `json:"delay,omitempty" script:"duration"`
@@ -67,7 +65,7 @@ type ScriptCall struct {
 	Tool      string          `json:"tool"`
 	ID        string          `json:"id,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty" script:"object"`
-	Raw       *string         `json:"raw,omitempty"`
+	Raw       *string         `json:"raw,omitempty" script:"any"`
 }
 
 // ScriptUsage are an answer's tokens.
@@ -92,29 +90,16 @@ func (a *Action) answers() bool {
 	return a.Say != nil || a.JSON != nil || len(a.Call) > 0 || a.Yes != nil
 }
 
-// Call answers one prompt; see [llms.GenerateFromSinglePrompt].
-func (m *scripted) Call(ctx context.Context, prompt string, opts ...llms.CallOption) (string, error) {
-	return llms.GenerateFromSinglePrompt(ctx, m, prompt, opts...)
-}
-
-// GenerateContent answers by the script of the context's [Call], or without one with a labelled sample.
-func (m *scripted) GenerateContent(ctx context.Context, in []llms.MessageContent, opts ...llms.CallOption) (*llms.ContentResponse, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	var o llms.CallOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	call := CallFrom(ctx)
-	t := newConversation(in)
+// answer answers by the script of a call, or without one with a labelled sample.
+func (m *scripted) answer(ctx context.Context, call *Call) (*wire.Answer, error) {
+	t := newConversation(call.Messages)
 	t.model = cmp.Or(m.ref, ScriptModel)
 	t.turn = max(t.turn, call.Turn) // what is sent may be the end of a longer conversation
-	act, err := choose(call, t, o.ToolChoice == "none")
+	act, err := choose(call, t, call.Options.ToolChoice == "none")
 	if err != nil {
 		return nil, err
 	}
-	return act.perform(ctx, call, t.model, &o)
+	return act.perform(ctx, call, t.model)
 }
 
 // choose finds the action for a call.
@@ -122,13 +107,9 @@ func choose(call *Call, t *conversation, noTools bool) (*Action, error) {
 	if len(call.Script) == 0 || string(call.Script) == "null" {
 		return sampleAction(call, t), nil
 	}
-	canonical, err := ParseScript("script", call.Script)
+	s, err := readScript("script", call.Script)
 	if err != nil {
 		return nil, err
-	}
-	var s script
-	if err := json.Unmarshal(canonical, &s); err != nil {
-		return nil, failf(contract.ClassBadRequest, "", "script: %v", err)
 	}
 	for i := range s.Rules {
 		r := &s.Rules[i]
@@ -171,7 +152,7 @@ func noRule(call *Call, t *conversation, noTools bool) *contract.Failure {
 }
 
 // perform waits, streams and answers.
-func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.CallOptions) (*llms.ContentResponse, error) {
+func (a *Action) perform(ctx context.Context, call *Call, model string) (*wire.Answer, error) {
 	delay, _ := time.ParseDuration(cmp.Or(a.Delay, "0s")) // ParseScript has checked it
 	text := a.text()
 	if a.fails(call) {
@@ -180,26 +161,22 @@ func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.
 		}
 		return nil, a.Fail.failure(call)
 	}
-	if err := stream(ctx, call, o, text, delay); err != nil {
+	if err := stream(ctx, call, text, delay); err != nil {
 		return nil, err
 	}
-	c := &llms.ContentChoice{Content: text, StopReason: a.Stop, GenerationInfo: map[string]any{infoModel: model}}
-	for _, sc := range a.Call {
-		args := cmp.Or(string(sc.Arguments), "{}")
-		if sc.Raw != nil {
-			args = *sc.Raw
+	out := &wire.Answer{Message: contract.Message{Role: contract.RoleAssistant, Text: text}, Stop: cmp.Or(a.Stop, "stop"), Model: model}
+	for _, c := range a.Call {
+		args := cmp.Or(string(c.Arguments), "{}")
+		if c.Raw != nil {
+			args = *c.Raw
 		}
-		c.ToolCalls = append(c.ToolCalls, llms.ToolCall{ID: sc.ID, Type: "function", FunctionCall: &llms.FunctionCall{Name: sc.Tool, Arguments: args}})
+		out.Message.Calls = append(out.Message.Calls, contract.ToolCall{ID: c.ID, Name: c.Tool, Arguments: args})
 	}
-	if a.Usage != nil {
-		c.GenerationInfo[infoUsage] = contract.Usage{Input: a.Usage.Input, Output: a.Usage.Output, Cached: a.Usage.Cached,
-			CacheWrite: a.Usage.Written, Reasoning: a.Usage.Reasoning}
+	out.Usage.Calls = 1
+	if u := a.Usage; u != nil {
+		out.Usage = contract.Usage{Calls: 1, Input: u.Input, Output: u.Output, Cached: u.Cached, CacheWrite: u.Written, Reasoning: u.Reasoning}
 	}
-	if c.StopReason == "" && len(c.ToolCalls) > 0 {
-		c.StopReason = "tool_calls"
-	}
-	c.StopReason = cmp.Or(c.StopReason, "stop")
-	return &llms.ContentResponse{Choices: []*llms.ContentChoice{c}}, nil
+	return out, nil
 }
 
 // text is what the model answers; a judge's verdict is a JSON object.
@@ -231,28 +208,20 @@ func (f *ScriptFail) failure(call *Call) *contract.Failure {
 const maxPieces = 64
 
 // stream waits for delay and streams the text word by word meanwhile, if there is a receiver.
-func stream(ctx context.Context, call *Call, o *llms.CallOptions, text string, delay time.Duration) error {
-	if text == "" || call.Partial == nil && o.StreamingFunc == nil {
+func stream(ctx context.Context, call *Call, text string, delay time.Duration) error {
+	if text == "" || call.Partial == nil {
 		return sleep(ctx, delay)
 	}
 	words := strings.SplitAfter(text, " ")
 	step := (len(words) + maxPieces - 1) / maxPieces
 	pieces := (len(words) + step - 1) / step
-	sent := ""
-	for i := 0; i < len(words); i += step {
+	sent := 0
+	for piece := range slices.Chunk(words, step) {
 		if err := sleep(ctx, delay/time.Duration(pieces)); err != nil {
 			return err
 		}
-		piece := strings.Join(words[i:min(i+step, len(words))], "")
-		sent += piece
-		if call.Partial != nil {
-			call.Partial(sent)
-		}
-		if o.StreamingFunc != nil {
-			if err := o.StreamingFunc(ctx, []byte(piece)); err != nil {
-				return err
-			}
-		}
+		sent += len(strings.Join(piece, ""))
+		call.Partial(text[:sent])
 	}
 	return nil
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
+	"weft/activities/contract"
 )
 
 // conversation is what rules look at in a conversation.
@@ -26,39 +26,23 @@ type conversation struct {
 	all string
 }
 
-func newConversation(in []llms.MessageContent) *conversation {
+func newConversation(in []contract.Message) *conversation {
 	t := &conversation{turn: 1}
 	var all strings.Builder
-	for _, mc := range in {
-		if mc.Role == llms.ChatMessageTypeSystem {
-			continue
+	for i := range in {
+		m := &in[i]
+		t.last, t.after = m.Text, ""
+		for _, c := range m.Calls {
+			all.WriteString(c.Arguments + "\n")
 		}
-		t.last, t.after = "", ""
-		var text strings.Builder
-		for _, part := range mc.Parts {
-			switch p := part.(type) {
-			case llms.TextContent:
-				text.WriteString(p.Text)
-			case llms.ToolCallResponse, FailedResult:
-				// Of several results in one message the last one counts.
-				result, _ := resultOf(part)
-				text.Reset()
-				text.WriteString(result.Content)
-				t.after = result.Name
-				all.WriteString(result.Content + "\n")
-			case llms.ToolCall:
-				if p.FunctionCall != nil {
-					all.WriteString(p.FunctionCall.Arguments + "\n")
-				}
-			}
-		}
-		t.last = text.String()
-		all.WriteString(t.last + "\n")
-		switch mc.Role {
-		case llms.ChatMessageTypeAI:
+		all.WriteString(m.Text + "\n")
+		switch m.Role {
+		case contract.RoleAssistant:
 			t.turn++
-		case llms.ChatMessageTypeHuman, llms.ChatMessageTypeGeneric:
-			t.user = t.last
+		case contract.RoleTool:
+			t.after = m.Name
+		case contract.RoleUser:
+			t.user = m.Text
 		}
 	}
 	t.all = all.String()
@@ -94,11 +78,8 @@ func (r *Rule) matches(call *Call, t *conversation) bool {
 		r.Contains != "" && !strings.Contains(t.all, r.Contains):
 		return false
 	}
-	if r.Match == "" {
-		return true
-	}
-	re, err := regexp.Compile(r.Match)
-	return err == nil && re.MatchString(t.last)
+	matched, _ := regexp.MatchString(r.Match, t.last) // ParseScript has checked it; an empty one matches
+	return matched
 }
 
 // sampleAction is the answer without a script, labelled as such.
@@ -115,17 +96,12 @@ func sampleAction(call *Call, t *conversation) *Action {
 		return &Action{Say: &label}
 	}
 	var schema any
-	if json.Unmarshal(call.Schema, &schema) != nil {
-		schema = nil
-	}
+	_ = json.Unmarshal(call.Schema, &schema) // without one it is any object
 	value := sample(schema, label, 0)
 	if value == nil {
 		value = map[string]any{"script": label}
 	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return &Action{Say: &label}
-	}
+	raw, _ := json.Marshal(value) // what was decoded can be encoded
 	return &Action{JSON: raw}
 }
 
@@ -151,19 +127,24 @@ func sample(schema any, label string, depth int) any {
 	if v, ok := s["const"]; ok {
 		return v
 	}
-	for _, list := range []string{"enum", "examples"} {
-		if l, ok := s[list].([]any); ok && len(l) > 0 {
+	for i, list := range []string{"enum", "examples", "anyOf", "oneOf", "allOf"} {
+		l, _ := s[list].([]any)
+		switch {
+		case len(l) == 0:
+		case i < 2:
 			return l[0]
-		}
-	}
-	for _, list := range []string{"anyOf", "oneOf", "allOf"} {
-		if l, ok := s[list].([]any); ok && len(l) > 0 {
+		default:
 			return sample(l[0], label, depth+1)
 		}
 	}
 	switch typeOf(s) {
 	case "object":
-		return sampleObject(s, label, depth)
+		out := map[string]any{}
+		properties, _ := s["properties"].(map[string]any)
+		for name, property := range properties {
+			out[name] = sample(property, label, depth+1)
+		}
+		return out
 	case "array":
 		n := min(max(1, number(s["minItems"])), 10)
 		return slices.Repeat([]any{sample(s["items"], label, depth+1)}, n)
@@ -194,16 +175,7 @@ func typeOf(s map[string]any) string {
 	return ""
 }
 
-func sampleObject(s map[string]any, label string, depth int) map[string]any {
-	out := map[string]any{}
-	properties, _ := s["properties"].(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		out[name] = sample(properties[name], label, depth+1)
-	}
-	return out
-}
-
 func number(v any) int {
-	n, _ := integer(v)
-	return n
+	n, _ := v.(float64)
+	return int(min(max(0, n), math.MaxInt32))
 }

@@ -24,7 +24,7 @@ rules:
 	}
 	ask := func(in ...contract.Message) *Answer {
 		t.Helper()
-		a, err := m.Ask(WithCall(t.Context(), &Call{Script: script}), "script/first, script/dear", transcriptOf(t, "", in...), nil)
+		a, err := m.Ask(t.Context(), "script/first, script/dear", callOf(&Call{Script: script}, transcriptOf("", in...), nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ rules:
 		}
 	}
 	for ref, says := range map[string]string{"script/ ": "names a provider but no model"} {
-		_, err := m.Get(ref)
+		_, err := m.get(ref)
 		mentions(t, failureOf(t, err).Text, says)
 	}
 }

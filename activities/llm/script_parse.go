@@ -38,12 +38,20 @@ func CanFail(class string) bool { return slices.Contains(failClasses, class) }
 // Its error is a [contract.Failure] of class bad_request with every problem, a line each, as file:line:column:
 // problem.
 func ParseScript(name string, data []byte) (json.RawMessage, error) {
+	s, err := readScript(name, data)
+	if err != nil {
+		return nil, err
+	}
+	return textutil.JSON(s)
+}
+
+func readScript(name string, data []byte) (*script, error) {
 	r := &scriptReader{name: name}
 	s := r.read(data)
 	if len(r.problems) > 0 {
 		return nil, failf(contract.ClassBadRequest, "", "%s", strings.Join(r.problems, "\n"))
 	}
-	return textutil.JSON(s)
+	return s, nil
 }
 
 // scriptReader decodes a document into a [script] and collects its problems.
@@ -92,12 +100,12 @@ func (r *scriptReader) read(data []byte) *script {
 	return s
 }
 
-// object decodes an object into a struct by its json tags. It reports whether every field is valid.
-func (r *scriptReader) object(v *source.Value, what string, into reflect.Value) bool {
+// object decodes an object into a struct by its json tags, and checks it if every field is valid.
+func (r *scriptReader) object(v *source.Value, what string, into reflect.Value) {
 	before := len(r.problems)
 	if v.Kind != source.Object {
 		r.problem(v.Pos, "%s: want fields, have %s", what, v.Describe())
-		return false
+		return
 	}
 	fields := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(into.Type()) {
@@ -111,68 +119,63 @@ func (r *scriptReader) object(v *source.Value, what string, into reflect.Value) 
 			r.problem(m.KeyPos, "%s: unknown field %q; want %s", what, textutil.Truncate(m.Key, 60), strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 			continue
 		}
-		r.field(m.Value, m.Key, f.Tag.Get("script"), into.FieldByIndex(f.Index).Addr().Interface())
+		r.field(m.Value, m.Key, f.Tag.Get("script"), into.FieldByIndex(f.Index))
 	}
-	return len(r.problems) == before
+	checked, ok := into.Addr().Interface().(interface{ check(what string) string })
+	if !ok || len(r.problems) > before {
+		return
+	}
+	if problem := checked.check(what); problem != "" {
+		r.problem(v.Pos, "%s", problem)
+	}
 }
 
 // field decodes one field by its type. rule is its script tag.
-func (r *scriptReader) field(v *source.Value, name, rule string, to any) {
-	switch to := to.(type) {
-	case *string:
-		*to = r.text(v, name, rule)
-	case **string:
-		if r.isText(v, name) {
-			*to = &v.Text
-		}
-	case *int:
-		*to = r.count(v, name, 0)
-	case **int:
-		least, _ := strconv.Atoi(rule) // no tag: 0
-		n := r.count(v, name, least)
-		*to = &n
-	case **bool:
-		yes := r.yes(v, name)
-		*to = &yes
-	case *json.RawMessage:
+func (r *scriptReader) field(v *source.Value, name, rule string, into reflect.Value) {
+	if raw, ok := into.Addr().Interface().(*json.RawMessage); ok {
 		if rule == "object" && v.Kind != source.Object {
 			r.problem(v.Pos, "%s: want an object; text that is not an object goes into raw", name)
 		}
-		*to = v.JSON()
-	case *[]Rule:
-		r.rules(v, to)
-	case *[]ScriptCall:
-		r.calls(v, to)
-	default:
-		r.part(v, name, to)
+		*raw = v.JSON()
+		return
 	}
-}
-
-// part decodes an object that is a part of a rule.
-func (r *scriptReader) part(v *source.Value, name string, to any) {
-	switch to := to.(type) {
-	case **Action:
-		*to = &Action{}
-		if r.object(v, name, reflect.ValueOf(*to).Elem()) {
-			r.checkAction(v.Pos, *to, name)
-		}
-	case **ScriptUsage:
-		*to = &ScriptUsage{}
-		r.object(v, name, reflect.ValueOf(*to).Elem())
-	case **ScriptFail:
-		*to = &ScriptFail{}
-		if r.object(v, name, reflect.ValueOf(*to).Elem()) && (*to).Class == "" {
-			r.problem(v.Pos, "fail: no class; want one of %s", strings.Join(failClasses, ", "))
+	switch into.Kind() {
+	case reflect.String:
+		into.SetString(r.text(v, name, rule))
+	case reflect.Int:
+		least, _ := strconv.Atoi(rule) // no tag: 0
+		into.SetInt(int64(r.count(v, name, least)))
+	case reflect.Bool:
+		into.SetBool(r.yes(v, name))
+	case reflect.Slice:
+		r.list(v, name, rule, into)
+	case reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		r.field(v, name, rule, into.Elem())
+	case reflect.Struct:
+		if rule != "ignored" {
+			r.object(v, name, into)
 		}
 	}
 }
 
-// isText reports whether a value is text, which may be empty.
-func (r *scriptReader) isText(v *source.Value, name string) bool {
-	if v.Kind != source.String {
-		r.problem(v.Pos, "%s: want text, have %s; put it in quotes if it is meant as text", name, v.Describe())
+// list decodes a list of objects. rule says what is wanted; one call needs no list.
+func (r *scriptReader) list(v *source.Value, name, rule string, into reflect.Value) {
+	items := v.Items
+	switch {
+	case v.Kind == source.Object && name == "call":
+		items = []*source.Value{v}
+	case v.Kind != source.Array, len(items) == 0 && name == "call":
+		r.problem(v.Pos, "%s: want a list of %s", name, rule)
 	}
-	return v.Kind == source.String
+	into.Set(reflect.MakeSlice(into.Type(), len(items), len(items)))
+	for i, item := range items {
+		what := name
+		if name == "rules" {
+			what = fmt.Sprintf("rule %d", i+1)
+		}
+		r.object(item, what, into.Index(i))
+	}
 }
 
 // yes decodes a boolean; yes and no are accepted, too.
@@ -188,16 +191,17 @@ func (r *scriptReader) yes(v *source.Value, name string) bool {
 	return yes
 }
 
-// text decodes a text that is not empty. rule is "regexp", "duration", "class", a list of values
-// separated by | or empty.
+// text decodes a text. rule is "any", "regexp", "duration", "class", a list of values separated by |, or empty for one
+// that is not empty.
 func (r *scriptReader) text(v *source.Value, name, rule string) string {
-	var err error
 	switch rule {
-	case "", "regexp":
-		if r.isText(v, name) && v.Text == "" {
+	case "any", "", "regexp":
+		if v.Kind != source.String {
+			r.problem(v.Pos, "%s: want text, have %s; put it in quotes if it is meant as text", name, v.Describe())
+		} else if v.Text == "" && rule != "any" {
 			r.problem(v.Pos, "%s is empty; leave it out or give it a value", name)
 		}
-		if _, err = regexp.Compile(v.Text); rule == "regexp" && err != nil {
+		if _, err := regexp.Compile(v.Text); rule == "regexp" && err != nil {
 			r.problem(v.Pos, "%s: %v; want a regular expression in RE2 syntax", name, err)
 		}
 	case "duration":
@@ -224,61 +228,43 @@ func (r *scriptReader) count(v *source.Value, name string, least int) int {
 	return n
 }
 
-func (r *scriptReader) rules(v *source.Value, to *[]Rule) {
-	if v.Kind != source.Array {
-		r.problem(v.Pos, "rules: want a list of rules")
-		return
+// check says what is wrong with a rule whose fields are valid; the other checks do the same.
+func (r *Rule) check(what string) string {
+	if r.Question != "" && r.Kind != "" && r.Kind != KindJudge {
+		return fmt.Sprintf("%s: only judges have a question; leave out kind: %s or question", what, r.Kind)
 	}
-	*to = make([]Rule, len(v.Items))
-	for i, item := range v.Items {
-		what, rule := fmt.Sprintf("rule %d", i+1), &(*to)[i]
-		if r.object(item, what, reflect.ValueOf(rule).Elem()) {
-			r.checkAction(item.Pos, &rule.Action, what)
-		}
-		if rule.Question != "" && rule.Kind != "" && rule.Kind != KindJudge {
-			r.problem(item.Pos, "%s: only judges have a question; leave out kind: %s or question", what, rule.Kind)
-		}
-	}
+	return r.Action.check(what)
 }
 
-func (r *scriptReader) calls(v *source.Value, to *[]ScriptCall) {
-	items := v.Items
-	if v.Kind == source.Object {
-		items = []*source.Value{v} // one call needs no list
-	} else if len(items) == 0 {
-		r.problem(v.Pos, "call: want a list of calls like {tool: NAME, arguments: {...}}")
-	}
-	*to = make([]ScriptCall, len(items))
-	for i, item := range items {
-		c := &(*to)[i]
-		ok := r.object(item, "call", reflect.ValueOf(c).Elem())
-		switch {
-		case ok && c.Tool == "":
-			r.problem(item.Pos, "call: no tool; want tool: NAME")
-		case c.Raw != nil && c.Arguments != nil:
-			r.problem(item.Pos, "call: arguments and raw exclude each other")
-		}
-	}
-}
-
-// checkAction checks that an action's fields go together.
-func (r *scriptReader) checkAction(at source.Pos, a *Action, what string) {
-	answers := 0
-	for _, set := range []bool{a.Say != nil, a.JSON != nil, a.Yes != nil} {
-		if set {
-			answers++
-		}
-	}
+func (a *Action) check(what string) string {
 	switch {
-	case answers > 1:
-		r.problem(at, "%s: say, json and yes exclude each other", what)
+	case a.Say != nil && a.JSON != nil, a.Say != nil && a.Yes != nil, a.JSON != nil && a.Yes != nil:
+		return what + ": say, json and yes exclude each other"
 	case a.Yes != nil && len(a.Call) > 0:
-		r.problem(at, "%s: yes is a judge's answer, and judges call no tools", what)
+		return what + ": yes is a judge's answer, and judges call no tools"
 	case !a.answers() && a.Fail == nil:
-		r.problem(at, "%s does nothing; want one of say, json, call, yes, fail", what)
+		return what + " does nothing; want one of say, json, call, yes, fail"
 	case a.Reason != "" && a.Yes == nil:
-		r.problem(at, "%s: reason belongs to yes", what)
+		return what + ": reason belongs to yes"
 	case a.answers() && a.Fail != nil && a.Fail.Times == 0:
-		r.problem(at, "%s: it always fails, so it never answers; give fail the field times, or leave out the answer", what)
+		return what + ": it always fails, so it never answers; give fail the field times, or leave out the answer"
 	}
+	return ""
+}
+
+func (c *ScriptCall) check(what string) string {
+	switch {
+	case c.Tool == "":
+		return what + ": no tool; want tool: NAME"
+	case c.Raw != nil && c.Arguments != nil:
+		return what + ": arguments and raw exclude each other"
+	}
+	return ""
+}
+
+func (f *ScriptFail) check(what string) string {
+	if f.Class == "" {
+		return what + ": no class; want one of " + strings.Join(failClasses, ", ")
+	}
+	return ""
 }

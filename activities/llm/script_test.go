@@ -13,6 +13,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // play1 makes one scripted call.
@@ -28,11 +29,7 @@ func playOne(t *testing.T, source string, call Call, in []contract.Message, opts
 	if in == nil {
 		in = []contract.Message{{Role: "user", Text: "hello"}}
 	}
-	mcs, err := Messages("the system prompt", in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Generate(WithCall(t.Context(), &call), &scripted{}, mcs, nil, opts...)
+	return generate(t.Context(), &scripted{}, callOf(&call, transcriptOf("the system prompt", in...), nil, opts...))
 }
 
 func TestScriptRules(t *testing.T) {
@@ -78,8 +75,8 @@ func TestScriptRules(t *testing.T) {
 		"nothing scripted":                  {"", Call{Node: "plan"}, results, nil, "[script] plan answered turn 2; the last message was: book a flight", ""},
 		"a long message is quoted short":    {"", Call{Node: "plan"}, []contract.Message{{Role: "user", Text: strings.Repeat("é", 201)}}, nil, "[script] plan answered turn 1; the last message was: " + strings.Repeat("é", 200) + "...", ""},
 		"nothing scripted, a judge":         {"", Call{Kind: "judge"}, nil, nil, `{"answer":"yes","reason":"[script] without a script every condition holds"}`, ""},
-		"nothing scripted, JSON":            {"", Call{Node: "n", JSON: true}, nil, nil, `{"script":"[script] n answered turn 1; the last message was: hello"}`, ""},
-		"nothing scripted, a schema":        {"", Call{Node: "n", Schema: json.RawMessage(`{"type":"object","properties":{"s":{"enum":["x","y"]},"n":{"type":["integer","null"],"minimum":3},"l":{"type":"array","items":{"type":"boolean"},"minItems":2},"a":{"anyOf":[{"const":7}]}}}`)}, nil, nil, `{"a":7,"l":[true,true],"n":3,"s":"x"}`, ""},
+		"nothing scripted, JSON":            {"", Call{Request: wire.Request{JSON: true}, Node: "n"}, nil, nil, `{"script":"[script] n answered turn 1; the last message was: hello"}`, ""},
+		"nothing scripted, a schema":        {"", Call{Request: wire.Request{Schema: json.RawMessage(`{"type":"object","properties":{"s":{"enum":["x","y"]},"n":{"type":["integer","null"],"minimum":3},"l":{"type":"array","items":{"type":"boolean"},"minItems":2},"a":{"anyOf":[{"const":7}]}}}`)}, Node: "n"}, nil, nil, `{"a":7,"l":[true,true],"n":3,"s":"x"}`, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +124,7 @@ func TestScriptedFailures(t *testing.T) {
 			mentions(t, f.Error(), tc.says...)
 		})
 	}
-	_, err := Generate(WithCall(t.Context(), &Call{Script: json.RawMessage(`{"rules":[{"sya":"x"}]}`)}), &scripted{}, hello(), nil)
+	_, err := generate(t.Context(), &scripted{}, callOf(&Call{Script: json.RawMessage(`{"rules":[{"sya":"x"}]}`)}, hello(), nil))
 	f := failureOf(t, err)
 	if f.Class != contract.ClassBadRequest {
 		t.Errorf("class %q", f.Class)
@@ -162,7 +159,7 @@ func TestScriptsPlayInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		if _, err := Generate(WithCall(ctx, &Call{Script: raw}), &scripted{}, hello(), nil); err != context.DeadlineExceeded {
+		if _, err := generate(ctx, &scripted{}, callOf(&Call{Script: raw}, hello(), nil)); err != context.DeadlineExceeded {
 			t.Errorf("error %v", err)
 		}
 		cancel()
@@ -187,7 +184,7 @@ func TestScriptsAreCheckedAllAtOnce(t *testing.T) {
 			[]string{"s.yaml:2:3: rule 1: say, json and yes exclude", "s.yaml:3:3: rule 2: yes is a judge's", "s.yaml:4:3: rule 3: reason belongs to yes", "s.yaml:5:3: rule 4: it always fails", "s.yaml:6:3: rule 5: only judges"}},
 		"values": {"rules:\n- {match: '(', say: a}\n- {delay: 3, say: a}\n- {stop: never, say: a}\n- {yes: maybe}\n- {node: '', say: a}\n- {step: -1, say: a}\n- {usage: {input: x}, say: a}\n- {delay: 2h, say: a}\n- {say: }",
 			[]string{"s.yaml:2:11: match: error parsing regexp", "s.yaml:3:11: delay: want a duration", "s.yaml:4:10: stop: want one of", "s.yaml:5:9: yes: want true or false, have \"maybe\"", "s.yaml:6:10: node is empty", "s.yaml:7:10: step: want", "s.yaml:8:19: input: want", "s.yaml:9:11: delay", "s.yaml:10:9: say: want text, have null"}},
-		"calls": {"rules:\n- {call: []}\n- {call: [{arguments: {}}]}\n- {call: {tool: t, arguments: [1], raw: x}}\n- {call: {tool: t, args: 1}}",
+		"calls": {"rules:\n- {call: []}\n- {call: [{arguments: {}}]}\n- {call: {tool: t, arguments: [1]}}\n- {call: {tool: t, args: 1}}\n- {call: {tool: t, arguments: {}, raw: x}}",
 			[]string{"s.yaml:2:10: call: want a list", "s.yaml:3:11: call: no tool", "s.yaml:4:31: arguments: want an object", "arguments and raw exclude", `s.yaml:5:20: call: unknown field "args"; want arguments, id, raw, tool`}},
 		"failures":           {"rules:\n- {fail: {class: oops}}\n- {fail: {text: a}}\n- {fail: {class: denied, times: -1}}", []string{"s.yaml:2:18: class: want one of rate_limited", "s.yaml:3:10: fail: no class", "s.yaml:4:33: times"}},
 		"aliases":            {"rules:\n- {json: &a {x: 1}}\n- {json: *a}\n- *a", []string{`s.yaml:2:14: rule 3: unknown field "x"`}},
@@ -258,12 +255,12 @@ func FuzzParseScript(f *testing.F) {
 		}
 		// What parses can be played: an answer or a failure, never a panic.
 		call := &Call{Script: raw, Node: "n", Attempt: 1}
-		act, err := choose(call, newConversation(hello()), false)
+		act, err := choose(call, newConversation(hello().Messages), false)
 		if err != nil {
 			return
 		}
 		act.Delay = ""
-		if _, err := act.perform(context.Background(), call, ScriptModel, &llms.CallOptions{}); err != nil && !act.fails(call) {
+		if _, err := act.perform(context.Background(), call, ScriptModel); err != nil && !act.fails(call) {
 			t.Error(err)
 		}
 	})
@@ -319,9 +316,9 @@ func actionsAndConditions() []string {
 
 func TestRulesSeeResultsThatAreErrors(t *testing.T) {
 	for _, failed := range []bool{false, true} {
-		in := transcriptOf(t, "", user("go"), contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: "1", Name: "get"}}},
+		in := transcriptOf("", user("go"), contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: "1", Name: "get"}}},
 			contract.Message{Role: "tool", CallID: "1", Name: "get", Text: "no such key", Error: failed})
-		got := newConversation(in)
+		got := newConversation(in.Messages)
 		if got.after != "get" || got.last != "no such key" || !strings.Contains(got.all, "no such key") {
 			t.Errorf("failed %v: %+v", failed, got)
 		}

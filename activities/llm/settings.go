@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/activities/llm/wire"
 	"weft/activities/mask"
 	"weft/activities/textutil"
 
@@ -44,15 +45,16 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 		o.problem("providers.%s.kind: %q is not a kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kindNames())
 	}
 	p := &provider{
-		row: row, name: name, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, cmp.Or(row.KeyName, "the provider's key")),
-		client: o.shared, mask: o.mask, unary: s.Unary, noCache: s.NoCache, noImages: s.NoImages, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody),
-		first: seconds(s.FirstSeconds, row.FirstSeconds, 300), idle: seconds(s.IdleSeconds, row.IdleSeconds, 120),
+		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages},
+		row:   row, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, row.KeyName, "the provider's key"),
+		client: o.shared, mask: o.mask, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody),
+		first: cmp.Or(s.FirstByte, row.FirstByte, 5*time.Minute), idle: cmp.Or(s.Idle, row.Idle, 2*time.Minute),
 	}
 	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
 		o.problem("providers.%s: the value of %s has a blank, line break or other character at byte %d that no key has; check how it is set", name, p.keyName, i+1)
 	}
 	if base := cmp.Or(s.BaseURL, row.BaseURL); base != "" {
-		p.base = o.baseURL(name, base, row.Name == "ollama")
+		p.Base = o.baseURL(name, base, row.Name == "ollama")
 	}
 	o.openOCI(name, s, p)
 	p.headers = o.headers(name, s)
@@ -64,7 +66,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 
 // openOCI settles what only OCI has; elsewhere it is a mistake.
 func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
-	if p.row.Protocol != ProtocolOCI {
+	if p.Protocol != wire.OCI {
 		for _, f := range []struct{ field, value string }{
 			{"region", s.Region}, {"compartment", s.Compartment}, {"auth", s.Auth}, {"auth_file", s.AuthFile}, {"auth_profile", s.AuthProfile},
 		} {
@@ -74,7 +76,7 @@ func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
 		}
 		return
 	}
-	p.compartment, p.signer = s.Compartment, o.newSigner(name, s)
+	p.signer = o.newSigner(name, s)
 	if s.Region == "" || s.BaseURL != "" {
 		return
 	}
@@ -82,11 +84,8 @@ func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
 		o.problem("providers.%s.region: %q is not a region; want for example us-chicago-1", name, textutil.Truncate(s.Region, 60))
 		return
 	}
-	p.base = "https://inference.generativeai." + s.Region + ".oci.oraclecloud.com"
+	p.Base = "https://inference.generativeai." + s.Region + ".oci.oraclecloud.com"
 }
-
-// seconds is the first of some durations that is set.
-func seconds(n ...int) time.Duration { return time.Duration(cmp.Or(n...)) * time.Second }
 
 func kindNames() string {
 	var names []string
@@ -142,16 +141,8 @@ func ollamaURL(raw string) string {
 	if host == "0.0.0.0" || host == "::" {
 		host = "127.0.0.1"
 	}
-	u.Host = host
-	if strings.Contains(host, ":") {
-		u.Host = "[" + host + "]"
-	}
-	if port != "" {
-		u.Host = net.JoinHostPort(host, port)
-	}
-	if u.Path == "" {
-		u.Path = "/v1"
-	}
+	u.Host = strings.TrimSuffix(net.JoinHostPort(host, port), ":")
+	u.Path = cmp.Or(u.Path, "/v1")
 	return u.String()
 }
 
@@ -187,21 +178,4 @@ func (o *opener) proxyClient(name, raw string) *http.Client {
 		return o.shared
 	}
 	return newClient(u)
-}
-
-// checkDefault checks the form of the default model and that its provider exists.
-func (o *opener) checkDefault(m *Models) {
-	if m.def == "" {
-		return
-	}
-	for _, ref := range Refs(m.def) {
-		name, model, slash := strings.Cut(ref, "/")
-		p := m.providers[name]
-		switch {
-		case p == nil:
-			o.problem("default: model %q: no provider %q; want provider/model with one of %s", textutil.Truncate(ref, 200), textutil.Truncate(name, 100), m.known())
-		case (slash || !p.row.Script) && strings.TrimSpace(model) == "":
-			o.problem("default: model %q names a provider but no model; want %s/MODEL", textutil.Truncate(ref, 200), name)
-		}
-	}
 }

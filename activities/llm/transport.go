@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
@@ -38,17 +39,9 @@ func newClient(proxy *url.URL) *http.Client {
 var errBodyLimit = errors.New("answer is too long")
 
 // stalled says how long a provider sent nothing.
-type stalled struct {
-	idle    time.Duration
-	started bool
-}
+type stalled string
 
-func (e *stalled) Error() string {
-	if e.started {
-		return fmt.Sprintf("the answer stopped: no byte for %s", e.idle)
-	}
-	return fmt.Sprintf("no answer: no byte within %s", e.idle)
-}
+func (s stalled) Error() string { return string(s) }
 
 // watch cancels a call whose provider sends nothing for too long, streaming or not.
 type watch struct {
@@ -56,6 +49,7 @@ type watch struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	idle   time.Duration
+	header http.Header
 	body   io.ReadCloser
 	left   int64
 	read   bool
@@ -65,13 +59,13 @@ type watch struct {
 func newWatch(ctx context.Context, first, idle time.Duration) *watch {
 	w := &watch{idle: idle}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	w.timer = time.AfterFunc(first, func() { w.cancel(&stalled{idle: first}) })
+	w.timer = time.AfterFunc(first, func() { w.cancel(stalled(fmt.Sprintf("no answer: no byte within %s", first))) })
 	return w
 }
 
-// attach watches a body of at most limit bytes.
-func (w *watch) attach(body io.ReadCloser, limit int64) {
-	w.body, w.left = body, limit
+// attach watches an answer whose body has at most limit bytes.
+func (w *watch) attach(resp *http.Response, limit int64) {
+	w.header, w.body, w.left = resp.Header, resp.Body, limit
 }
 
 // shorten shortens the wait for bytes that the answer could do without.
@@ -84,7 +78,7 @@ func (w *watch) Read(p []byte) (int, error) {
 	if w.read {
 		idle := w.idle
 		w.timer.Stop()
-		w.timer = time.AfterFunc(idle, func() { w.cancel(&stalled{idle: idle, started: true}) })
+		w.timer = time.AfterFunc(idle, func() { w.cancel(stalled(fmt.Sprintf("the answer stopped: no byte for %s", idle))) })
 	}
 	// One byte more than allowed tells an answer of exactly the limit from a longer one.
 	if int64(len(p)) > w.left+1 {
@@ -104,7 +98,7 @@ func (w *watch) Read(p []byte) (int, error) {
 
 // cause is the reason behind an error of the request or its body.
 func (w *watch) cause(err error) error {
-	var s *stalled
+	var s stalled
 	if errors.As(context.Cause(w.ctx), &s) {
 		return s
 	}
@@ -120,48 +114,39 @@ func (w *watch) close() {
 	w.cancel(nil)
 }
 
-// afterFinish is how long a stream is read on for its usage once the answer is whole.
-const afterFinish = 3 * time.Second
-
-// readEvents calls each with the data of every server-sent event until it is done or fails, or the stream
-// ends. It accepts LF and CRLF, comments, events without a blank line between them, and JSON lines without a
-// field name.
-func readEvents(r *bufio.Reader, each func(data []byte) (done bool, err error)) error {
-	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		_, _ = r.Discard(len(byteOrderMark))
-	}
-	var event []byte
-	flush := func() (bool, error) {
-		whole := event
-		event = nil
-		if len(whole) == 0 {
-			return false, nil
+// events are the data of every server-sent event, until the stream ends or breaks. It accepts LF and CRLF, comments, events
+// without a blank line between them, and JSON lines without a field name.
+func events(r *bufio.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+			_, _ = r.Discard(len(byteOrderMark))
 		}
-		return each(whole)
-	}
-	for {
-		line, readErr := r.ReadBytes('\n')
-		if readErr != nil && !errors.Is(readErr, io.EOF) {
-			// What came before a broken connection is no event, whole or not.
-			return readErr
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		data, isData := dataOf(line)
-		// Two data lines are two events where the first is complete by itself.
-		if len(line) == 0 || isData && (isDone(event) || json.Valid(event)) {
-			if done, err := flush(); done || err != nil {
-				return err
+		var event []byte
+		for {
+			line, err := r.ReadBytes('\n')
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(nil, err) // what came before a broken connection is no event, whole or not
+				return
 			}
-		}
-		if isData {
-			if len(event) > 0 {
+			line = bytes.TrimRight(line, "\r\n")
+			data, isData := dataOf(line)
+			// Two data lines are two events where the first is complete by itself.
+			if len(event) > 0 && (len(line) == 0 || isData && (isDone(event) || json.Valid(event))) {
+				if !yield(event, nil) {
+					return
+				}
+				event = nil
+			}
+			if isData && len(event) > 0 {
 				event = append(event, '\n')
 			}
 			event = append(event, data...)
-		}
-		if readErr != nil {
-			_, err := flush()
-			return err
+			if err != nil {
+				if len(event) > 0 {
+					yield(event, nil)
+				}
+				return
+			}
 		}
 	}
 }
@@ -182,28 +167,4 @@ func dataOf(line []byte) ([]byte, bool) {
 
 func isDone(data []byte) bool {
 	return string(bytes.TrimSpace(data)) == "[DONE]"
-}
-
-// readStream reads a streamed answer. Once it is complete, errors of the rest of the stream are ignored.
-func (x *exchange) readStream(to reader, r *bufio.Reader) error {
-	err := readEvents(r, func(data []byte) (bool, error) {
-		if isDone(data) {
-			return true, nil
-		}
-		if len(bytes.TrimSpace(data)) == 0 {
-			return false, nil
-		}
-		text, done, err := to.read(data, true)
-		if err != nil {
-			return false, err
-		}
-		if to.complete() {
-			x.watch.shorten(afterFinish)
-		}
-		return done, x.emit(to, text)
-	})
-	if err != nil && (!to.complete() || x.stopped || x.ctx.Err() != nil) {
-		return x.watch.cause(err)
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"weft/activities/llm"
+	llmwire "weft/activities/llm/wire"
 )
 
 // wire is how a family of servers writes the two answers of examples/weather: a call of the tool,
@@ -49,7 +50,7 @@ var wires = map[string]wire{
 		wholeCall: `{"model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call12345","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}]}}]}`,
 		wholeSay:  `{"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"` + weatherSaid + `"}}]}`,
 	},
-	llm.ProtocolClaude: {
+	llmwire.Claude: {
 		path: "/messages", header: "X-Api-Key", result: `"type":"tool_result"`,
 		call: []string{
 			`{"type":"message_start","message":{"type":"message","model":"m","content":[],"usage":{"input_tokens":9,"output_tokens":1}}}`,
@@ -66,12 +67,12 @@ var wires = map[string]wire{
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`,
 		},
 	},
-	llm.ProtocolGemini: {
+	llmwire.Gemini: {
 		path: ":streamGenerateContent", header: "X-Goog-Api-Key", result: `"functionResponse"`,
 		call: []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"functionCall":{"id":"c1","name":"weather","args":{"city":"Oslo"}},"thoughtSignature":"U0lH"}]},"finishReason":"STOP"}]}`},
 		say:  []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"` + weatherSaid + `"}]},"finishReason":"STOP"}]}`},
 	},
-	llm.ProtocolOCI: {
+	llmwire.OCI: {
 		path: "/20231130/actions/chat", header: "Authorization", prefix: `Signature version="1",`, result: `"toolCallId"`,
 		call: []string{
 			`{"index":0,"message":{"role":"ASSISTANT","toolCalls":[{"type":"FUNCTION","id":"c1","name":"weather","arguments":"{\"city\":\"Oslo\"}"}]}}`,
@@ -104,7 +105,7 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !strings.HasSuffix(r.URL.Path, v.path):
 		http.NotFound(w, r)
 		return
-	case !signed || v.path != wires[llm.ProtocolOCI].path && key != vendorKey:
+	case !signed || v.path != wires[llmwire.OCI].path && key != vendorKey:
 		http.Error(w, "who are you", http.StatusUnauthorized)
 		return
 	case !strings.Contains(body, `"name":"weather"`), told && (!strings.Contains(body, "clear") || !strings.Contains(body, "21")):
@@ -135,7 +136,7 @@ func newVendor(t *testing.T, row llm.Provider) (*vendor, llm.ProviderSettings) {
 	srv := httptest.NewServer(v)
 	t.Cleanup(srv.Close)
 	set := llm.ProviderSettings{BaseURL: srv.URL + "/v1", Key: vendorKey}
-	if row.Protocol == llm.ProtocolOCI {
+	if row.Protocol == llmwire.OCI {
 		set = llm.ProviderSettings{BaseURL: srv.URL, Compartment: "ocid1.compartment.oc1..c", AuthFile: ociKeys(t)}
 	}
 	return v, set

@@ -2,11 +2,13 @@ package host
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
 
 	"weft/activities/contract"
+	"weft/activities/llm"
 	"weft/activities/tool"
 	"weft/worker/config"
 	"weft/workflows/plan"
@@ -54,7 +56,9 @@ func modelling(ref string) asking {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := models.Get(ref); err != nil {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // a model that is ready is not called
+		if _, err := models.Ask(ctx, ref, &llm.Call{}); !errors.Is(err, context.Canceled) {
 			return contract.FailureOf(err).Remedy
 		}
 		return ""

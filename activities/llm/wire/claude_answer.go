@@ -1,12 +1,10 @@
-package llm
+package wire
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
-
-	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
@@ -24,44 +22,49 @@ type claudeReader struct {
 
 // claudePart is a block that is being read. Its first event is kept: unknown blocks go back unchanged.
 type claudePart struct {
-	first                           map[string]json.RawMessage
-	kind                            string
-	id, name                        string
-	text, thinking, signature, args strings.Builder
+	first                     map[string]json.RawMessage
+	kind, id, name            string
+	size                      int // of a text, in bytes
+	thinking, signature, args strings.Builder
 }
 
+// claudeEvent is an answer, or an event of a streamed one.
 type claudeEvent struct {
-	Type    looseText       `json:"type"`
+	claudeAnswer
 	Index   int             `json:"index"`
 	Message *claudeAnswer   `json:"message"`
 	Block   json.RawMessage `json:"content_block"`
 	Delta   claudeDelta     `json:"delta"`
-	Usage   *claudeUsage    `json:"usage"`
+	Error   json.RawMessage `json:"error"`
 }
 
 type claudeAnswer struct {
-	Type    looseText         `json:"type"`
-	Model   looseText         `json:"model"`
+	Type    LooseText         `json:"type"`
+	Model   LooseText         `json:"model"`
 	Content []json.RawMessage `json:"content"`
-	Stop    looseText         `json:"stop_reason"`
+	Stop    LooseText         `json:"stop_reason"`
 	Details claudeDetails     `json:"stop_details"`
 	Usage   *claudeUsage      `json:"usage"`
 }
 
 // claudeDetails say why a model refused.
 type claudeDetails struct {
-	Explanation looseText `json:"explanation"`
-	Category    looseText `json:"category"`
+	Explanation LooseText `json:"explanation"`
+	Category    LooseText `json:"category"`
 }
 
+// claudeDelta is a block, a piece of one, or the end of the answer.
 type claudeDelta struct {
-	Type      looseText     `json:"type"`
-	Text      looseText     `json:"text"`
-	JSON      looseText     `json:"partial_json"`
-	Thinking  looseText     `json:"thinking"`
-	Signature looseText     `json:"signature"`
-	Stop      looseText     `json:"stop_reason"`
-	Details   claudeDetails `json:"stop_details"`
+	Type      LooseText       `json:"type"`
+	ID        LooseText       `json:"id"`
+	Name      LooseText       `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	Text      LooseText       `json:"text"`
+	JSON      LooseText       `json:"partial_json"`
+	Thinking  LooseText       `json:"thinking"`
+	Signature LooseText       `json:"signature"`
+	Stop      LooseText       `json:"stop_reason"`
+	Details   claudeDetails   `json:"stop_details"`
 }
 
 // claudeUsage counts what is read from the cache and written to it beside the input.
@@ -75,53 +78,53 @@ type claudeUsage struct {
 	} `json:"output_tokens_details"`
 }
 
-func (c claude) reader(x *exchange) reader {
-	return &claudeReader{draft: draft{x: x}, slots: map[int]*claudePart{}}
+// Read reads an answer, or an event of a stream.
+func (r *claudeReader) Read(raw []byte, streamed bool) (done bool, err error) {
+	var e claudeEvent
+	err = json.Unmarshal(raw, &e)
+	switch {
+	case e.Type == "error" || isSet(e.Error):
+		return false, &Error{Reported: raw}
+	case err != nil:
+		return false, Invalidf("the answer is not Anthropic's (%v): %s", err, excerpt(raw))
+	case !streamed && e.Type != "message":
+		return false, Invalidf("the answer is not a message: %s", excerpt(raw))
+	}
+	switch e.Type {
+	case "message":
+		return true, r.begin(&e.claudeAnswer)
+	case "message_start":
+		if e.Message != nil {
+			e.Message.Content = nil // its blocks follow as events
+			err = r.begin(e.Message)
+		}
+	case "content_block_start":
+		r.slots[e.Index], err = r.open(e.Block)
+	case "content_block_delta":
+		part := r.slots[e.Index]
+		if part == nil {
+			return false, Invalidf("the stream continues block %d, which it did not begin", e.Index)
+		}
+		r.grow(part, &e.Delta)
+	case "message_delta":
+		if e.Delta.Stop != "" {
+			r.finish, r.details = string(e.Delta.Stop), e.Delta.Details
+		}
+		r.count(e.Usage)
+	}
+	return e.Type == "message_stop", err
 }
 
-func (r *claudeReader) read(raw []byte, streamed bool) (string, bool, error) {
-	var kind struct {
-		Type  looseText       `json:"type"`
-		Error json.RawMessage `json:"error"`
-	}
-	if err := json.Unmarshal(raw, &kind); err != nil {
-		return "", false, invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
-	}
-	if kind.Type == "error" || isSet(kind.Error) {
-		return "", false, r.x.providerError(raw)
-	}
-	before := r.text.Len()
-	var done bool
-	var err error
-	if streamed && kind.Type != "message" {
-		done, err = r.event(raw)
-	} else {
-		done, err = true, r.answer(raw)
-	}
-	return r.text.String()[before:], done, err
-}
-
-// answer takes a whole answer.
-func (r *claudeReader) answer(raw []byte) error {
-	var a claudeAnswer
-	if err := json.Unmarshal(raw, &a); err != nil {
-		return invalidf("the answer is not a message (%v): %s", err, excerpt(raw))
-	}
-	if a.Type != "message" {
-		return invalidf("the answer is not a message: %s", excerpt(raw))
-	}
-	r.begin(&a)
+// begin takes an answer, whole or not.
+func (r *claudeReader) begin(a *claudeAnswer) error {
+	r.model, r.finish, r.details = string(a.Model), string(a.Stop), a.Details
+	r.count(a.Usage)
 	for _, block := range a.Content {
 		if _, err := r.open(block); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *claudeReader) begin(a *claudeAnswer) {
-	r.model, r.finish, r.details = string(a.Model), string(a.Stop), a.Details
-	r.count(a.Usage)
 }
 
 // count keeps the newest numbers: those of a stream grow.
@@ -135,58 +138,16 @@ func (r *claudeReader) count(u *claudeUsage) {
 	c.Details.Thinking = max(c.Details.Thinking, u.Details.Thinking)
 }
 
-// event takes an event of a stream.
-func (r *claudeReader) event(raw []byte) (done bool, err error) {
-	var e claudeEvent
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return false, invalidf("an event of the stream is not Anthropic's (%v): %s", err, excerpt(raw))
-	}
-	switch e.Type {
-	case "message_start":
-		if e.Message != nil {
-			r.begin(e.Message)
-		}
-	case "content_block_start":
-		part, err := r.open(e.Block)
-		if err != nil {
-			return false, err
-		}
-		r.slots[e.Index] = part
-	case "content_block_delta":
-		part := r.slots[e.Index]
-		if part == nil {
-			return false, invalidf("the stream continues block %d, which it did not begin", e.Index)
-		}
-		r.grow(part, &e.Delta)
-	case "message_delta":
-		if e.Delta.Stop != "" {
-			r.finish, r.details = string(e.Delta.Stop), e.Delta.Details
-		}
-		r.count(e.Usage)
-	case "message_stop":
-		return true, nil
-	}
-	return false, nil
-}
-
 // open begins a block, whole or not.
 func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 	p := &claudePart{}
-	var known struct {
-		Type      looseText       `json:"type"`
-		Text      looseText       `json:"text"`
-		ID        looseText       `json:"id"`
-		Name      looseText       `json:"name"`
-		Input     json.RawMessage `json:"input"`
-		Thinking  looseText       `json:"thinking"`
-		Signature looseText       `json:"signature"`
-	}
+	var known claudeDelta
 	if json.Unmarshal(raw, &p.first) != nil || p.first == nil || json.Unmarshal(raw, &known) != nil || known.Type == "" {
-		return nil, invalidf("block %d of the answer is invalid: %s", len(r.blocks)+1, excerpt(raw))
+		return nil, Invalidf("block %d of the answer is invalid: %s", len(r.blocks)+1, excerpt(raw))
 	}
 	p.kind, p.id, p.name = string(known.Type), string(known.ID), string(known.Name)
 	r.blocks = append(r.blocks, p)
-	r.grow(p, &claudeDelta{Text: known.Text, Thinking: known.Thinking, Signature: known.Signature})
+	r.grow(p, &known)
 	if isSet(known.Input) {
 		p.args.Write(known.Input)
 	}
@@ -195,7 +156,7 @@ func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 
 func (r *claudeReader) grow(p *claudePart, d *claudeDelta) {
 	if p.kind == "text" {
-		p.text.WriteString(string(d.Text))
+		p.size += len(d.Text)
 		r.text.WriteString(string(d.Text))
 	}
 	p.args.WriteString(string(d.JSON))
@@ -203,14 +164,15 @@ func (r *claudeReader) grow(p *claudePart, d *claudeDelta) {
 	p.signature.WriteString(string(d.Signature))
 }
 
-func (r *claudeReader) response() (*llms.ContentResponse, error) {
+// Result checks that the answer is complete.
+func (r *claudeReader) Result() (*Answer, error) {
 	if r.finish == "pause_turn" {
-		return nil, r.x.unsendable("the answer pauses for a tool of the provider's own (pause_turn), which is not supported; leave such tools out of the extra parameters")
+		return nil, unsendable("the answer pauses for a tool of the provider's own (pause_turn), which is not supported; leave such tools out of the extra parameters")
 	}
 	for i, p := range r.blocks {
 		switch p.kind {
 		case "text":
-			r.state.Blocks = append(r.state.Blocks, blockState{Text: p.text.Len()})
+			r.state.Blocks = append(r.state.Blocks, blockState{Text: p.size})
 		case "tool_use":
 			r.state.Blocks = append(r.state.Blocks, blockState{Call: true})
 			if err := r.addCall(p.id, p.name, cmp.Or(p.args.String(), "{}")); err != nil {
@@ -220,13 +182,13 @@ func (r *claudeReader) response() (*llms.ContentResponse, error) {
 			r.reasoning.WriteString(p.thinking.String())
 			raw, err := p.encode()
 			if err != nil {
-				return nil, invalidf("block %d of the answer: %v", i+1, err)
+				return nil, Invalidf("block %d of the answer: %v", i+1, err)
 			}
 			r.state.Blocks = append(r.state.Blocks, blockState{Raw: raw})
 		}
 	}
 	u := r.counted
-	r.usage = &contract.Usage{Input: int(u.Input + u.CacheRead + u.CacheWrite), Output: int(u.Output),
+	r.usage = contract.Usage{Input: int(u.Input + u.CacheRead + u.CacheWrite), Output: int(u.Output),
 		Cached: int(u.CacheRead), CacheWrite: int(u.CacheWrite), Reasoning: int(u.Details.Thinking)}
 	if r.finish == "refusal" {
 		r.refusal.WriteString(cmp.Or(string(r.details.Explanation), strings.TrimSpace("stop_reason is refusal "+string(r.details.Category))))

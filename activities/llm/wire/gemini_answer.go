@@ -1,11 +1,9 @@
-package llm
+package wire
 
 import (
 	"cmp"
 	"encoding/json"
 	"strings"
-
-	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
 )
@@ -14,8 +12,8 @@ import (
 // the new parts.
 type geminiReader struct {
 	draft
-	// blocked is why the prompt is blocked; reason says more of it, or of the stop reason.
-	blocked, reason string
+	// blocked is why the prompt is blocked; note says more of it.
+	blocked string
 }
 
 type geminiChunk struct {
@@ -23,15 +21,15 @@ type geminiChunk struct {
 		Content struct {
 			Parts []json.RawMessage `json:"parts"`
 		} `json:"content"`
-		Finish  looseText `json:"finishReason"`
-		Message looseText `json:"finishMessage"`
+		Finish  LooseText `json:"finishReason"`
+		Message LooseText `json:"finishMessage"`
 	} `json:"candidates"`
 	Feedback struct {
-		Reason  looseText `json:"blockReason"`
-		Message looseText `json:"blockReasonMessage"`
+		Reason  LooseText `json:"blockReason"`
+		Message LooseText `json:"blockReasonMessage"`
 	} `json:"promptFeedback"`
 	Usage *geminiUsage    `json:"usageMetadata"`
-	Model looseText       `json:"modelVersion"`
+	Model LooseText       `json:"modelVersion"`
 	Error json.RawMessage `json:"error"`
 }
 
@@ -44,41 +42,40 @@ type geminiUsage struct {
 	Cached   looseCount `json:"cachedContentTokenCount"`
 }
 
-func (c gemini) reader(x *exchange) reader { return &geminiReader{draft: draft{x: x}} }
+// Complete reports whether there is a stop reason, or why the prompt is blocked.
+func (r *geminiReader) Complete() bool { return r.finish != "" || r.blocked != "" }
 
-func (r *geminiReader) complete() bool { return r.finish != "" || r.blocked != "" }
-
-func (r *geminiReader) read(raw []byte, streamed bool) (string, bool, error) {
+// Read reads an answer, or an event of a stream.
+func (r *geminiReader) Read(raw []byte, streamed bool) (bool, error) {
 	var ch geminiChunk
 	if err := json.Unmarshal(raw, &ch); err != nil {
 		if !streamed && raw[0] == '[' {
-			return "", false, r.x.providerError(raw) // errors come in a list, too
+			return false, &Error{Reported: raw} // errors come in a list, too
 		}
-		return "", false, invalidf("the answer is not Google's (%v): %s", err, excerpt(raw))
+		return false, Invalidf("the answer is not Google's (%v): %s", err, excerpt(raw))
 	}
 	if isSet(ch.Error) {
-		return "", false, r.x.providerError(raw)
+		return false, &Error{Reported: raw}
 	}
 	if !streamed && len(ch.Candidates) == 0 && ch.Feedback.Reason == "" {
-		return "", false, invalidf("the answer has no candidates: %s", excerpt(raw))
+		return false, Invalidf("the answer has no candidates: %s", excerpt(raw))
 	}
 	r.model, r.blocked = cmp.Or(string(ch.Model), r.model), cmp.Or(string(ch.Feedback.Reason), r.blocked)
-	r.reason = cmp.Or(string(ch.Feedback.Message), r.reason)
+	r.note = cmp.Or(string(ch.Feedback.Message), r.note)
 	if u := ch.Usage; u != nil {
-		r.usage = &contract.Usage{Input: int(u.Prompt + u.Tools), Output: int(u.Answer + u.Thoughts), Cached: int(u.Cached), Reasoning: int(u.Thoughts)}
+		r.usage = contract.Usage{Input: int(u.Prompt + u.Tools), Output: int(u.Answer + u.Thoughts), Cached: int(u.Cached), Reasoning: int(u.Thoughts)}
 	}
-	before := r.text.Len()
 	if len(ch.Candidates) > 0 {
 		first := &ch.Candidates[0]
 		for _, part := range first.Content.Parts {
 			if err := r.part(part); err != nil {
-				return "", false, err
+				return false, err
 			}
 		}
 		r.finish = cmp.Or(string(first.Finish), r.finish)
-		r.reason = cmp.Or(string(first.Message), r.reason)
+		r.note = cmp.Or(string(first.Message), r.note)
 	}
-	return r.text.String()[before:], false, nil
+	return false, nil
 }
 
 func (r *geminiReader) part(raw json.RawMessage) error {
@@ -87,13 +84,13 @@ func (r *geminiReader) part(raw json.RawMessage) error {
 		Thought   bool    `json:"thought"`
 		Signature string  `json:"thoughtSignature"`
 		Call      *struct {
-			ID   looseText       `json:"id"`
-			Name looseText       `json:"name"`
+			ID   LooseText       `json:"id"`
+			Name LooseText       `json:"name"`
 			Args json.RawMessage `json:"args"`
 		} `json:"functionCall"`
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return invalidf("a part of the answer is invalid (%v): %s", err, excerpt(raw))
+		return Invalidf("a part of the answer is invalid (%v): %s", err, excerpt(raw))
 	}
 	switch {
 	case p.Call != nil:
@@ -129,27 +126,11 @@ func (r *geminiReader) addText(text, signature string) {
 	r.state.Blocks = append(r.state.Blocks, blockState{Text: len(text), Signature: signature})
 }
 
-// geminiFiltered are stop reasons of answers that the provider withholds.
-var geminiFiltered = map[string]bool{
-	"safety": true, "recitation": true, "blocklist": true, "prohibited_content": true, "spii": true, "image_safety": true,
-	"image_prohibited_content": true, "image_recitation": true, "language": true,
-}
-
-// geminiBroken are stop reasons of answers that failed; another attempt may succeed.
-var geminiBroken = map[string]bool{
-	"malformed_function_call": true, "unexpected_tool_call": true, "other": true, "finish_reason_unspecified": true,
-	"malformed_response": true, "missing_thought_signature": true, "too_many_tool_calls": true, "no_image": true, "image_other": true,
-}
-
-func (r *geminiReader) response() (*llms.ContentResponse, error) {
-	switch finish := strings.ToLower(r.finish); {
-	case r.blocked != "":
+// Result checks that the answer is complete.
+func (r *geminiReader) Result() (*Answer, error) {
+	if r.blocked != "" {
 		r.finish = "content_filter"
-		r.refusal.WriteString(strings.TrimSpace("the prompt is blocked: " + r.blocked + " " + r.reason))
-	case geminiBroken[finish]:
-		return nil, invalidf("the provider aborted the answer: finishReason %s %s", r.finish, r.reason)
-	case geminiFiltered[finish]:
-		r.finish = "content_filter"
+		r.refusal.WriteString(strings.TrimSpace("the prompt is blocked: " + r.blocked + " " + r.note))
 	}
 	return r.result("finishReason")
 }

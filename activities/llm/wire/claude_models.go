@@ -1,4 +1,4 @@
-package llm
+package wire
 
 import (
 	"encoding/json"
@@ -54,8 +54,7 @@ func claudeTraits(model string) claudeModel {
 
 // acceptedByClaude reports whether the API enforces a schema; it refuses others.
 func acceptedByClaude(raw json.RawMessage) bool {
-	var schema any
-	return json.Unmarshal(raw, &schema) == nil && onlySupported(schema, claudeKeywords, maxClaudeDepth, func(map[string]any) bool { return true })
+	return onlySupported(raw, claudeKeywords, 16, false)
 }
 
 // claudeKeywords are the keywords that the API enforces or ignores.
@@ -63,6 +62,3 @@ var claudeKeywords = map[string]bool{
 	"type": true, "properties": true, "required": true, "additionalProperties": true, "items": true, "enum": true, "const": true,
 	"anyOf": true, "allOf": true, "title": true, "description": true, "$schema": true, "default": true,
 }
-
-// maxClaudeDepth bounds how deep a schema may nest to be sent.
-const maxClaudeDepth = 16

@@ -1,0 +1,133 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// encodeChat writes OpenAI's chat completions, with the differences of the server.
+func encodeChat(m *Model, q *Request) (*Outgoing, error) {
+	b := m.parameters(q, m.Words)
+	b["model"], b["messages"] = m.Name, m.chatMessages(q)
+	calls, err := m.chatTools(b, q)
+	if err != nil {
+		return nil, err
+	}
+	if !calls || m.FormatWithTools {
+		m.chatFormat(b, q)
+	}
+	if !m.Unary && !(m.UnaryTools && b["tools"] != nil) {
+		b["stream"] = true
+		if m.StreamUsage {
+			b["stream_options"] = object{"include_usage": true}
+		}
+	}
+	if m.CacheMark != "" && strings.HasPrefix(m.Name, m.CacheMark) && !m.NoCache && !q.Once {
+		// The server applies one mark to the last message, and finds what an earlier request stored.
+		b["cache_control"] = cacheMark
+	}
+	return m.send("/chat/completions", b, q.Extra, &chatReader{draft: draft{m: m}})
+}
+
+// chatTools lists the tools and says which may be called; it reports whether any may. Where tool_choice is not obeyed,
+// "none" leaves the tools out.
+func (m *Model) chatTools(b object, q *Request) (bool, error) {
+	o, err := q.offer("parameters", func(tool object) any { return object{"type": "function", "function": tool} })
+	if len(o.tools) == 0 || !m.ToolChoice && o.mode == choiceNone {
+		delete(b, "parallel_tool_calls")
+		return false, err
+	}
+	b["tools"] = o.tools
+	if m.ToolChoice && q.Options.ToolChoice != nil {
+		b["tool_choice"] = q.Options.ToolChoice
+	}
+	return o.mode != choiceNone, err
+}
+
+// chatFormat asks for JSON where the server supports it.
+func (m *Model) chatFormat(b object, q *Request) {
+	switch {
+	case len(q.Schema) > 0 && m.Schema && (!m.StrictSchema || rootOf(q.Schema).Type == "object"):
+		b["response_format"] = object{"type": "json_schema", "json_schema": object{
+			"name": "answer", "schema": q.Schema, "strict": m.StrictSchema && acceptedByStrict(q.Schema)}}
+	case q.wantsObject() && m.JSON && q.mentionsJSON():
+		b["response_format"] = object{"type": "json_object"}
+	}
+}
+
+// mentionsJSON reports whether a text without images has the word: json_object is refused without it.
+func (q *Request) mentionsJSON() bool {
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), "json") }
+	return has(q.System) || slices.ContainsFunc(q.Messages, func(m contract.Message) bool { return len(m.Images) == 0 && has(m.Text) })
+}
+
+func (m *Model) chatMessages(q *Request) []any {
+	out := []any{}
+	if q.System != "" {
+		out = append(out, object{"role": "system", "content": q.System})
+	}
+	for i := range q.Messages {
+		msg := &q.Messages[i]
+		if m.BridgeResults && i > 0 && msg.Role == contract.RoleUser && q.Messages[i-1].Role == contract.RoleTool {
+			out = append(out, object{"role": "assistant", "content": "I have the results."})
+		}
+		out = append(out, m.chatMessage(msg))
+	}
+	return out
+}
+
+func (m *Model) chatMessage(in *contract.Message) object {
+	out := object{"role": in.Role, "content": in.Text}
+	if len(in.Images) > 0 {
+		parts := []any{object{"type": "text", "text": in.Text}}
+		for i := range in.Images {
+			parts = append(parts, object{"type": "image_url", "image_url": object{"url": dataURL(&in.Images[i])}})
+		}
+		out["content"] = parts
+	}
+	switch in.Role {
+	case contract.RoleTool:
+		out["tool_call_id"] = m.callID(in.CallID)
+		if m.ToolName && in.Name != "" {
+			out["name"] = in.Name
+		}
+	case contract.RoleAssistant:
+		m.chatAssistant(out, in)
+	}
+	return out
+}
+
+// chatAssistant adds an assistant's calls, and what its provider wants back. Arguments that are not a JSON object are
+// wrapped unless the server takes them.
+func (m *Model) chatAssistant(out object, in *contract.Message) {
+	own := m.ownState(in.Provider)
+	var calls []object
+	for _, c := range in.Calls {
+		args := c.Arguments
+		if !m.RawArguments || strings.TrimSpace(args) == "" {
+			args = objectArguments(args)
+		}
+		calls = append(calls, object{"id": m.callID(c.ID), "type": "function", "function": object{"name": c.Name, "arguments": args}})
+	}
+	if own != nil {
+		for _, c := range own.Calls {
+			if c.Index >= 0 && c.Index < len(calls) {
+				calls[c.Index]["extra_content"] = c.Extra
+			}
+		}
+		if in.Reasoning != "" && m.Reasoning != "" {
+			out[m.Reasoning] = in.Reasoning
+		}
+		if own.Details != nil && m.Reasoning == "reasoning" {
+			out["reasoning_details"] = own.Details
+		}
+	}
+	if len(calls) > 0 {
+		out["tool_calls"] = calls
+		if in.Text == "" {
+			out["content"] = nil
+		}
+	}
+}

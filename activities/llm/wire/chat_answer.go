@@ -1,0 +1,254 @@
+package wire
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// chunk is an answer, or an event of a streamed one.
+type chunk struct {
+	Object  LooseText       `json:"object"`
+	Model   LooseText       `json:"model"`
+	Choices []choice        `json:"choices"`
+	Usage   *usage          `json:"usage"`
+	Error   json.RawMessage `json:"error"`
+}
+
+type choice struct {
+	Message      *delta          `json:"message"`
+	Delta        *delta          `json:"delta"`
+	FinishReason LooseText       `json:"finish_reason"`
+	Error        json.RawMessage `json:"error"`
+}
+
+type delta struct {
+	Content          json.RawMessage `json:"content"`
+	Refusal          LooseText       `json:"refusal"`
+	ReasoningContent LooseText       `json:"reasoning_content"`
+	Reasoning        LooseText       `json:"reasoning"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details"`
+	ToolCalls        []deltaCall     `json:"tool_calls"`
+}
+
+// deltaCall is a tool call or a piece of one. Index is its index as text, empty if the server sends none. OCI's GENERIC
+// format has the function's fields in the call itself.
+type deltaCall struct {
+	Index LooseText `json:"index"`
+	ID    LooseText `json:"id"`
+	deltaFunction
+	Function deltaFunction   `json:"function"`
+	Extra    json.RawMessage `json:"extra_content"`
+}
+
+type deltaFunction struct {
+	Name      LooseText `json:"name"`
+	Arguments LooseText `json:"arguments"`
+}
+
+type usage struct {
+	Prompt     looseCount `json:"prompt_tokens"`
+	Completion looseCount `json:"completion_tokens"`
+	Total      looseCount `json:"total_tokens"`
+	// CacheHit is DeepSeek's name for cached tokens.
+	CacheHit looseCount `json:"prompt_cache_hit_tokens"`
+	In       struct {
+		Cached looseCount `json:"cached_tokens"`
+		// Written is OpenRouter's: what was put into the cache.
+		Written looseCount `json:"cache_write_tokens"`
+	} `json:"prompt_tokens_details"`
+	Out struct {
+		Reasoning looseCount `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+}
+
+// count converts to the contract's counts. Some servers count reasoning beside the completion, as their total
+// shows.
+func (u *usage) count() contract.Usage {
+	output, sum := u.Completion, u.Completion+u.Out.Reasoning
+	if u.Out.Reasoning > u.Completion || u.Total > 0 && u.Prompt+sum == u.Total {
+		output = sum
+	}
+	return contract.Usage{Input: int(u.Prompt), Output: int(output), Cached: int(max(u.In.Cached, u.CacheHit)),
+		CacheWrite: int(u.In.Written), Reasoning: int(u.Out.Reasoning)}
+}
+
+// chatReader reads an answer of chat completions, whose tool calls can come in pieces.
+type chatReader struct {
+	draft
+	pieces []*callPieces
+	// slots maps an index to the call that it means now.
+	slots   map[string]int
+	details details
+}
+
+type callPieces struct {
+	id, name string
+	args     strings.Builder
+	extra    json.RawMessage
+}
+
+// Read reads an answer, or an event of a stream.
+func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
+	var ch chunk
+	if err := json.Unmarshal(raw, &ch); err != nil {
+		if streamed {
+			return false, Invalidf("an event of the stream is not JSON (%v): %s", err, excerpt(raw))
+		}
+		return false, &Error{Reported: raw}
+	}
+	problem := ch.Error
+	for i := range ch.Choices {
+		if isSet(ch.Choices[i].Error) {
+			problem = ch.Choices[i].Error
+		}
+	}
+	if ch.Object == "error" {
+		problem = raw
+	}
+	if isSet(problem) {
+		return false, &Error{Reported: problem}
+	}
+	if !streamed && len(ch.Choices) == 0 {
+		return false, Invalidf("the answer has no choices: %s", excerpt(raw))
+	}
+	if ch.Usage != nil {
+		r.usage = ch.Usage.count()
+	}
+	r.model = cmp.Or(string(ch.Model), r.model)
+	for i := range ch.Choices {
+		for _, d := range []*delta{ch.Choices[i].Message, ch.Choices[i].Delta} {
+			if d == nil {
+				continue
+			}
+			if err := r.addDelta(d, streamed); err != nil {
+				return false, err
+			}
+		}
+		r.finish = cmp.Or(string(ch.Choices[i].FinishReason), r.finish)
+	}
+	return false, nil
+}
+
+func (r *chatReader) addDelta(d *delta, streamed bool) error {
+	if err := r.addContent(d.Content); err != nil {
+		return err
+	}
+	r.refusal.WriteString(string(d.Refusal))
+	// Some servers send the same reasoning under both names.
+	if d.ReasoningContent != "" {
+		r.reasoning.WriteString(string(d.ReasoningContent))
+	} else {
+		r.reasoning.WriteString(string(d.Reasoning))
+	}
+	r.details.add(d.ReasoningDetails, streamed)
+	for i := range d.ToolCalls {
+		r.addPiece(&d.ToolCalls[i], streamed)
+	}
+	return nil
+}
+
+// addContent takes content that is a string, null or a list of parts.
+func (r *chatReader) addContent(raw json.RawMessage) error {
+	var text string
+	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
+		r.text.WriteString(text)
+		return nil
+	}
+	var parts []struct {
+		Type     string          `json:"type"`
+		Text     string          `json:"text"`
+		Refusal  string          `json:"refusal"`
+		Thinking json.RawMessage `json:"thinking"`
+	}
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return Invalidf("content is neither text nor a list of parts: %v", err)
+	}
+	for _, p := range parts {
+		r.text.WriteString(p.Text)
+		r.refusal.WriteString(p.Refusal)
+		if len(p.Thinking) > 0 {
+			thought := chatReader{}
+			if err := thought.addContent(p.Thinking); err != nil {
+				return err
+			}
+			r.reasoning.WriteString(thought.text.String())
+		}
+	}
+	return nil
+}
+
+// addPiece adds a call or a piece of one to the call that it belongs to.
+func (r *chatReader) addPiece(d *deltaCall, streamed bool) {
+	c := r.findCall(d, streamed)
+	if c == nil {
+		return
+	}
+	if c.id == "" {
+		c.id = string(d.ID)
+	}
+	// Some servers repeat the name with every piece, a few send it in pieces.
+	if name := string(d.Function.Name); name != c.name {
+		c.name += name
+	}
+	c.args.WriteString(string(d.Function.Arguments))
+	if isSet(d.Extra) {
+		c.extra = d.Extra
+	}
+}
+
+// findCall finds the call that a piece belongs to, or adds one; nil for an empty trailing piece.
+func (r *chatReader) findCall(d *deltaCall, streamed bool) *callPieces {
+	if i, ok := r.slots[string(d.Index)]; ok && streamed && !startsCall(r.pieces[i], d) {
+		return r.pieces[i]
+	} else if !ok && streamed && d.Function.Name == "" && d.ID != "" {
+		// A piece of a known call under another index.
+		if i := slices.IndexFunc(r.pieces, func(c *callPieces) bool { return c.id == string(d.ID) }); i >= 0 {
+			return r.pieces[i]
+		}
+	}
+	if streamed && d.ID == "" && d.Function.Name == "" && d.Function.Arguments == "" {
+		return nil
+	}
+	if r.slots == nil {
+		r.slots = map[string]int{}
+	}
+	r.slots[string(d.Index)] = len(r.pieces)
+	r.pieces = append(r.pieces, &callPieces{})
+	return r.pieces[len(r.pieces)-1]
+}
+
+// startsCall reports whether a piece starts a call though its index is taken or missing: by another id, or by
+// a name after a complete call.
+func startsCall(c *callPieces, d *deltaCall) bool {
+	if d.ID != "" && c.id != "" {
+		return string(d.ID) != c.id
+	}
+	if d.Function.Name == "" || c.name == "" || d.ID == "" && c.id != "" {
+		return false
+	}
+	another := string(d.Function.Name) != c.name
+	if !another && d.Function.Arguments == "" {
+		return false // the name once more, at the end
+	}
+	return json.Valid([]byte(c.args.String())) || another && d.Index == ""
+}
+
+// Result checks that the answer is complete.
+func (r *chatReader) Result() (*Answer, error) {
+	for i, p := range r.pieces {
+		if err := r.addCall(p.id, p.name, p.args.String()); err != nil {
+			return nil, err
+		}
+		if p.extra != nil {
+			r.state.Calls = append(r.state.Calls, callState{Index: i, Extra: p.extra})
+		}
+	}
+	if len(r.details) > 0 {
+		r.state.Details, _ = json.Marshal(r.details) // what was decoded can be encoded
+	}
+	return r.result("finish_reason")
+}

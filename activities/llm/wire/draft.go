@@ -1,0 +1,134 @@
+package wire
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"weft/activities/contract"
+	"weft/activities/textutil"
+)
+
+// draft is an answer while it is read: what all protocols have in common.
+type draft struct {
+	m                        *Model
+	text, reasoning, refusal strings.Builder
+	// model and finish are the provider's own names of the model and the stop reason.
+	model, finish string
+	// note is what the provider says about the stop reason.
+	note  string
+	calls []contract.ToolCall
+	usage contract.Usage
+	state providerState
+}
+
+// Complete reports whether there is a stop reason.
+func (d *draft) Complete() bool { return d.finish != "" }
+
+// Text is all text so far.
+func (d *draft) Text() string { return d.text.String() }
+
+// addCall adds a tool call.
+func (d *draft) addCall(id, name, arguments string) error {
+	if name == "" {
+		return Invalidf("tool call %d of the answer has no name", len(d.calls)+1)
+	}
+	d.calls = append(d.calls, contract.ToolCall{ID: id, Name: name, Arguments: arguments})
+	return nil
+}
+
+// stopReasons are what servers call the end of an answer, in lower case but for Google's; others are kept. An answer that
+// the provider aborted is none, but another attempt may succeed.
+var stopReasons = reasonsOf(map[string]string{
+	"stop":       "stop end_turn eos eos_token stop_sequence complete",
+	"length":     "length max_tokens model_length model_context_window_exceeded",
+	"tool_calls": "tool_calls tool_call tool_use function_call",
+	"content_filter": "content_filter content-filter safety recitation error_toxic BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY " +
+		"IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION LANGUAGE",
+	aborted: "error insufficient_system_resource abort load MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER FINISH_REASON_UNSPECIFIED " +
+		"MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE TOO_MANY_TOOL_CALLS NO_IMAGE IMAGE_OTHER",
+})
+
+const aborted = "aborted"
+
+// reasonsOf turns lists of words by reason into reasons by word.
+func reasonsOf(words map[string]string) map[string]string {
+	out := map[string]string{}
+	for reason, list := range words {
+		for _, word := range strings.Fields(list) {
+			out[word] = reason
+		}
+	}
+	return out
+}
+
+// result checks that the answer is complete. field is the protocol's name of the stop reason.
+func (d *draft) result(field string) (*Answer, error) {
+	finish := strings.TrimSpace(d.finish)
+	stop := cmp.Or(stopReasons[finish], stopReasons[strings.ToLower(finish)], strings.ToLower(finish))
+	switch stop {
+	case "":
+		return nil, Invalidf("the answer ended without a %s after %d bytes of text: it was cut", field, d.text.Len())
+	case aborted:
+		return nil, Invalidf("the provider aborted the answer: %s %s %s", field, finish, d.note)
+	}
+	out := &Answer{
+		Message: contract.Message{Role: contract.RoleAssistant, Text: d.text.String(), Reasoning: d.reasoning.String(), Calls: d.calls},
+		Stop:    textutil.Truncate(stop, 60), Model: d.m.Ref(), Refusal: d.refusal.String(), Usage: d.usage,
+	}
+	out.Usage.Calls = 1
+	if d.model != "" && utf8.ValidString(d.model) {
+		out.Model = d.m.Provider + "/" + textutil.Truncate(d.model, 200)
+	}
+	if d.state.empty() && (d.m.Reasoning == "" || d.reasoning.Len() == 0) {
+		return out, nil
+	}
+	d.state.By = d.m.Provider
+	raw, err := textutil.JSON(&d.state)
+	if err != nil {
+		return nil, Invalidf("the provider's own data: %v", err)
+	}
+	out.Message.Provider = raw
+	return out, nil
+}
+
+// LooseText is a string that some servers send as another JSON value, whose JSON text it keeps; null is empty.
+type LooseText string
+
+// UnmarshalJSON takes any JSON value.
+func (t *LooseText) UnmarshalJSON(b []byte) error {
+	switch {
+	case b[0] == '"':
+		return json.Unmarshal(b, (*string)(t))
+	case string(b) == "null":
+		*t = ""
+	default:
+		*t = LooseText(b)
+	}
+	return nil
+}
+
+// looseCount is a token count; an invalid one is 0.
+type looseCount int
+
+// UnmarshalJSON takes any JSON value.
+func (n *looseCount) UnmarshalJSON(b []byte) error {
+	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	if err != nil || math.IsNaN(f) || f < 0 || f > math.MaxInt32 {
+		f = 0
+	}
+	*n = looseCount(f)
+	return nil
+}
+
+// isSet reports whether an error field holds an error.
+func isSet(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", `""`, "false", "{}", "[]":
+		return false
+	}
+	return true
+}

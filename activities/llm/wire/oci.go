@@ -1,0 +1,237 @@
+package wire
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// Models of Oracle's Generative AI service have one of two formats, and agents are served by another service; the
+// model's name tells which. For an OCID the author adds a prefix.
+const (
+	// ociAgentPrefix begins the endpoint of an agent, see [encodeOCIAgent].
+	ociAgentPrefix = "agent/"
+	// ociCohereName and ociCoherePrefix begin models of Cohere's, whose format is COHEREV2; that of others is GENERIC.
+	ociCohereName   = "cohere."
+	ociCoherePrefix = "cohere/"
+	// ociEndpoint begins the id of an endpoint of a dedicated cluster.
+	ociEndpoint = "ocid1.generativeaiendpoint."
+)
+
+// ociWords are the names of parameters in both formats.
+var ociWords = map[string]string{
+	"top_p": "topP", "top_k": "topK", "max_tokens": "maxTokens", "presence_penalty": "presencePenalty",
+	"frequency_penalty": "frequencyPenalty", "parallel_tool_calls": "", "reasoning_effort": "",
+}
+
+func encodeOCI(m *Model, q *Request) (*Outgoing, error) {
+	switch {
+	case strings.HasPrefix(m.Name, ociAgentPrefix):
+		return m.encodeOCIAgent(q)
+	case strings.HasPrefix(m.Name, ociCohereName), strings.HasPrefix(m.Name, ociCoherePrefix):
+		return m.encodeOCICohere(q)
+	}
+	words := maps.Clone(ociWords)
+	if strings.HasPrefix(m.Name, "openai.") {
+		words["max_tokens"] = "maxCompletionTokens"
+	}
+	b := m.parameters(q, words)
+	if q.Effort != "" {
+		b["reasoningEffort"] = strings.ToUpper(q.Effort)
+	}
+	messages := q.Messages
+	if strings.HasPrefix(m.Name, "google.") {
+		messages = pairResults(messages)
+	}
+	b["messages"] = m.ociMessages(q.System, messages, false)
+	calls, err := ociTools(b, q)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case calls:
+	case len(q.Schema) > 0:
+		b["responseFormat"] = object{"type": "JSON_SCHEMA", "jsonSchema": object{"name": "answer", "schema": q.Schema, "isStrict": false}}
+	case q.JSON:
+		b["responseFormat"] = object{"type": "JSON_OBJECT"}
+	}
+	return m.sendOCI("GENERIC", m.Name, b, q.Extra, !m.Unary)
+}
+
+// sendOCI adds the model and the compartment that is charged. Extra parameters belong to the inner request.
+func (m *Model) sendOCI(format, model string, b object, extra json.RawMessage, stream bool) (*Outgoing, error) {
+	b["apiFormat"], b["isStream"] = format, stream
+	if stream {
+		b["streamOptions"] = object{"isIncludeUsage": true}
+	}
+	inner, err := marshal(b, extra)
+	if err != nil {
+		return nil, err
+	}
+	serving := object{"servingType": "ON_DEMAND", "modelId": model}
+	if strings.HasPrefix(model, ociEndpoint) {
+		serving = object{"servingType": "DEDICATED", "endpointId": model}
+	}
+	out, err := m.send("/20231130/actions/chat", object{"compartmentId": m.Compartment, "servingMode": serving, "chatRequest": inner}, nil,
+		&ociReader{chatReader: chatReader{draft: draft{m: m}}, repeats: format == "COHEREV2"})
+	out.Stream = stream
+	return out, err
+}
+
+// ociTools lists the tools and says which may be called. It reports whether any may.
+func ociTools(b object, q *Request) (bool, error) {
+	o, err := q.offer("parameters", func(tool object) any {
+		tool["type"] = "FUNCTION"
+		return tool
+	})
+	if err != nil || len(o.tools) == 0 {
+		return false, err
+	}
+	b["tools"] = o.tools
+	if q.Parallel != nil {
+		b["isParallelToolCalls"] = *q.Parallel
+	}
+	if o.tool != "" {
+		b["toolChoice"] = object{"type": "FUNCTION", "name": o.tool}
+	} else if o.mode != "" {
+		b["toolChoice"] = object{"type": strings.ToUpper(o.mode)}
+	}
+	return o.mode != choiceNone, nil
+}
+
+// encodeOCICohere writes the format of Cohere's models.
+func (m *Model) encodeOCICohere(q *Request) (*Outgoing, error) {
+	if q.Parallel != nil {
+		return nil, unsendable("Cohere's models at OCI take no parallel_tool_calls; leave it out, or choose another model")
+	}
+	words := maps.Clone(ociWords)
+	words["stop"] = "stopSequences"
+	b := m.parameters(q, words)
+	b["messages"] = m.ociMessages(q.System, q.Messages, true)
+	if err := ociCohereTools(b, q); err != nil {
+		return nil, err
+	}
+	if q.Effort != "" {
+		tokens, err := budget(geminiBudgets, q.Effort)
+		if err != nil {
+			return nil, err
+		}
+		// A budget has to leave room for the answer.
+		if limit := q.Options.MaxTokens; limit > 0 {
+			tokens = min(tokens, max(1, limit/2))
+		}
+		b["thinking"] = object{"type": "ENABLED", "tokenBudget": tokens}
+		if tokens == 0 {
+			b["thinking"] = object{"type": "DISABLED"}
+		}
+	}
+	tools := b["tools"] != nil
+	if !tools && q.wantsObject() {
+		format := object{"type": "JSON_OBJECT"}
+		if len(q.Schema) > 0 {
+			format["schema"] = q.Schema
+		}
+		b["responseFormat"] = format
+	}
+	// How a stream has the pieces of a call is not documented.
+	return m.sendOCI("COHEREV2", strings.TrimPrefix(m.Name, ociCoherePrefix), b, q.Extra, !m.Unary && !tools)
+}
+
+// ociCohereTools lists the tools. A tool that must be called is the only one sent: the service cannot name it.
+func ociCohereTools(b object, q *Request) error {
+	o, err := q.offer("parameters", func(tool object) any { return object{"type": "FUNCTION", "function": tool} })
+	if o.tool != "" {
+		o.mode = choiceRequired
+		o.tools = slices.DeleteFunc(o.tools, func(t any) bool { return t.(object)["function"].(object)["name"] != o.tool })
+	}
+	if err != nil || len(o.tools) == 0 {
+		return err
+	}
+	b["tools"] = o.tools
+	if o.mode == choiceRequired || o.mode == choiceNone {
+		b["toolsChoice"] = strings.ToUpper(o.mode)
+	}
+	return nil
+}
+
+func ociText(s string) object { return object{"type": "TEXT", "text": s} }
+
+func (m *Model) ociMessages(system string, in []contract.Message, cohere bool) []any {
+	out := []any{}
+	if system != "" {
+		out = append(out, object{"role": "SYSTEM", "content": []any{ociText(system)}})
+	}
+	for i := range in {
+		out = append(out, m.ociMessage(&in[i], cohere))
+	}
+	return out
+}
+
+func (m *Model) ociMessage(in *contract.Message, cohere bool) object {
+	out := object{"role": strings.ToUpper(in.Role)}
+	if in.Role == contract.RoleTool {
+		out["content"], out["toolCallId"] = []any{ociText(in.Text)}, m.callID(in.CallID)
+		return out
+	}
+	content := []any{}
+	if in.Reasoning != "" && m.ownState(in.Provider) != nil {
+		if cohere {
+			content = append(content, object{"type": "THINKING", "thinking": in.Reasoning})
+		} else {
+			out["reasoningContent"] = in.Reasoning
+		}
+	}
+	switch { // the service fails without any content
+	case in.Text != "":
+		content = append(content, ociText(in.Text))
+	case len(in.Images) > 0:
+	case in.Role == contract.RoleAssistant:
+		content = append(content, ociText("."))
+	default:
+		content = append(content, ociText(emptyText))
+	}
+	image := map[bool]string{false: "IMAGE", true: "IMAGE_URL"}[cohere]
+	for i := range in.Images {
+		content = append(content, object{"type": image, "imageUrl": object{"url": dataURL(&in.Images[i])}})
+	}
+	out["content"] = content
+	var calls []any
+	for _, c := range in.Calls {
+		call, function := object{"type": "FUNCTION", "id": m.callID(c.ID)}, object{"name": c.Name, "arguments": objectArguments(c.Arguments)}
+		if cohere {
+			call["function"] = function
+		} else {
+			maps.Copy(call, function)
+		}
+		calls = append(calls, call)
+	}
+	if calls != nil {
+		out["toolCalls"] = calls
+	}
+	return out
+}
+
+// pairResults puts each result behind its own call: Google's models at OCI want one at a time.
+func pairResults(in []contract.Message) []contract.Message {
+	var out []contract.Message
+	for i := 0; i < len(in); i++ {
+		calls := in[i].Calls
+		if len(calls) < 2 || i+len(calls) >= len(in) {
+			out = append(out, in[i])
+			continue
+		}
+		for j := range calls {
+			m := contract.Message{Role: contract.RoleAssistant}
+			if j == 0 {
+				m = in[i]
+			}
+			m.Calls = calls[j : j+1]
+			out = append(out, m, in[i+1+j])
+		}
+		i += len(calls)
+	}
+	return out
+}

@@ -1,0 +1,181 @@
+// Package wire speaks the protocols of language models: it writes a [Request] as the bytes of an HTTP request and reads
+// the bytes of an answer, whole or streamed, into an [Answer]. It does no I/O, knows no key, and classifies no error that
+// a provider reports.
+//
+// Start at [Model.Encode], then read chat.go; the other protocols have the same form.
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+	"weft/activities/textutil"
+)
+
+// The protocols that servers speak, see [Server].
+const (
+	// Chat is OpenAI's chat completions; the zero value.
+	Chat = ""
+	// Claude is Anthropic's messages.
+	Claude = "claude"
+	// Gemini is Google's generateContent.
+	Gemini = "gemini"
+	// OCI is the chat of Oracle's Generative AI service.
+	OCI = "oci"
+)
+
+// protocols is the table of all protocols.
+var protocols = map[string]func(*Model, *Request) (*Outgoing, error){
+	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI,
+}
+
+// Server says how one kind of server differs from others of its protocol.
+type Server struct {
+	// Protocol is one of the constants; empty is OpenAI's chat completions.
+	Protocol string
+	// Schema, JSON: the server takes response_format json_schema, json_object.
+	Schema bool
+	JSON   bool
+	// StrictSchema: a schema must be of an object, and can be enforced strictly.
+	StrictSchema bool
+	// FormatWithTools: response_format can be sent with tools. Others refuse it or stop calling tools.
+	FormatWithTools bool
+	// ToolChoice means that tool_choice is obeyed. Elsewhere "none" sends no tools.
+	ToolChoice bool
+	// UnaryTools: requests with tools are not streamed, because the server's streams lose calls.
+	UnaryTools bool
+	// StreamUsage means that a stream has usage only when asked for by stream_options.
+	StreamUsage bool
+	// Words are its names of parameters that have another one elsewhere; "a.b" is the field b of the object a.
+	Words map[string]string
+	// NoSampling are prefixes of models that refuse temperature and top_p.
+	NoSampling []string
+	// Reasoning is the field in which reasoning goes back to its provider; empty: it does not.
+	Reasoning string
+	// CacheMark is the prefix of models whose requests must ask for prompt caching; empty: none.
+	CacheMark string
+	// RawArguments: arguments of calls that are not a JSON object go back as they are. Others get them wrapped in
+	// one.
+	RawArguments bool
+	// ResultImages: results of tools can have images. For others a user message after the results has them.
+	ResultImages bool
+	// BridgeResults means that no user's message may follow on results: the assistant speaks first.
+	BridgeResults bool
+	// CallIDs says which ids of tool calls the server accepts.
+	CallIDs IDRule
+	// ToolName means that tool results carry the tool's name.
+	ToolName bool
+}
+
+// Model is a model at a server.
+type Model struct {
+	Server
+	// Provider is the server's name in references; a message's signed data goes back to the provider of that name alone.
+	Provider string
+	// Name is the model's.
+	Name string
+	// Base is the URL where the protocol's path, such as /chat/completions, is appended.
+	Base string
+	// Compartment is OCI's, which is charged.
+	Compartment string
+	// Unary switches streaming off, NoCache the marks for the provider's cache of prompts; NoImages means that the model
+	// gets a text instead of images.
+	Unary    bool
+	NoCache  bool
+	NoImages bool
+}
+
+// Ref is how a flow names the model.
+func (m *Model) Ref() string { return m.Provider + "/" + m.Name }
+
+// Request is what a model is asked. Messages have their text in one piece.
+type Request struct {
+	System   string
+	Messages []contract.Message
+	// Options are the tools, the tool choice and the parameters. Negative temperature, top_p and seed are not set.
+	Options llms.CallOptions
+	// Schema is the JSON Schema of the answer, JSON that the answer must be JSON. Both are hints, sent where the provider
+	// supports them: the caller checks the answer.
+	Schema json.RawMessage
+	JSON   bool
+	// Parallel, if set, allows or forbids several tool calls in one answer. Effort is none, minimal, low, medium, high,
+	// xhigh or max. Extra is an object of further request fields.
+	Parallel *bool
+	Effort   string
+	Extra    json.RawMessage
+	// Once means that no further turn is likely, so that the prompt is not worth caching.
+	Once bool
+}
+
+// Outgoing is an encoded request.
+type Outgoing struct {
+	URL    string
+	Body   []byte
+	Stream bool
+	// Answer reads the answer, unless Then is set: it makes the request to send next from the answer's body.
+	Answer Reader
+	Then   func(body []byte) (*Outgoing, error)
+}
+
+// Reader puts one answer together.
+type Reader interface {
+	// Read reads a whole answer, or an event of a stream. done: nothing follows.
+	Read(raw []byte, streamed bool) (done bool, err error)
+	// Complete reports whether the answer has its stop reason, whatever else follows.
+	Complete() bool
+	// Text is all text so far.
+	Text() string
+	// Result checks that the answer is complete.
+	Result() (*Answer, error)
+}
+
+// Answer is a model's whole answer.
+type Answer struct {
+	// Message is the assistant's.
+	Message contract.Message
+	// Stop is stop, length, tool_calls or content_filter; another word is the provider's own.
+	Stop string
+	// Model is provider/model as the provider names it, "script" for scripted answers.
+	Model string
+	// Refusal is why the model did not answer; empty if it did.
+	Refusal string
+	// Usage counts one call.
+	Usage contract.Usage
+}
+
+// Error is why a request cannot be sent, or an answer not be used.
+type Error struct {
+	// Class is that of the failure, see [contract.Failure], and Text what is wrong.
+	Class, Text string
+	// Reported, if set, is the error object that the provider sent in an answer, instead of Class and Text.
+	Reported []byte
+}
+
+// Error gives the text, or the provider's error object.
+func (e *Error) Error() string { return e.Text + string(e.Reported) }
+
+// unsendable is the error of a request that cannot be sent.
+func unsendable(format string, args ...any) error {
+	return &Error{Class: contract.ClassBadRequest, Text: fmt.Sprintf(format, args...)}
+}
+
+// Invalidf is the [Error] of an answer that cannot be understood, or that was cut: another attempt may succeed.
+func Invalidf(format string, args ...any) error {
+	return &Error{Class: contract.ClassUnavailable, Text: fmt.Sprintf(format, args...)}
+}
+
+// Encode writes a request. A conversation or a schema that cannot be sent is a bad_request.
+func (m *Model) Encode(q *Request) (*Outgoing, error) {
+	placed := *q
+	placed.Messages = m.placeImages(q.Messages)
+	return protocols[m.Protocol](m, &placed)
+}
+
+// object is a JSON object of a request. Keys are sorted, so that equal conversations are equal bytes.
+type object = map[string]any
+
+// excerpt is what a message quotes of an answer that cannot be read.
+func excerpt(raw []byte) string { return textutil.Truncate(string(raw), 100) }
