@@ -29,7 +29,7 @@ func TestLossIsToldToTheModel(t *testing.T) {
 	}
 	told := func(caller string) {
 		t.Helper()
-		if text, isError := ask(caller); text != sessionLostText || !isError {
+		if text, isError := ask(caller); text != sessionLost(false) || !isError {
 			t.Errorf("%s got %q, %v", caller, text, isError)
 		}
 	}
@@ -64,7 +64,7 @@ func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 		}
 	}
 	tools := open(t, Connection{URL: start(t, l).URL})
-	for i, want := range []string{"", "ok", "", sessionLostText, "ok"} {
+	for i, want := range []string{"", "ok", "", sessionLost(false), "ok"} {
 		text, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: "a"}))
 		if want == "" {
 			fails(t, err, contract.ClassUnavailable)

@@ -42,7 +42,12 @@ const (
 	TransportLocal = "local"
 )
 
-const retryNever = "never"
+// What is done with a call whose outcome is unknown, by [Connection.Retry].
+const (
+	retryNever  = "never"
+	retryAlways = "always"
+	retryAsk    = "ask"
+)
 
 // Settings configure a worker's tools. They are plain data, except Functions.
 type Settings struct {
@@ -124,7 +129,9 @@ type Connection struct {
 	TimeoutSeconds int
 	// ConnectSeconds bounds the start of a session; 0 means 30.
 	ConnectSeconds int
-	// Retry is empty or "never": a call whose outcome is unknown is not made again.
+	// Retry says what is done with a call whose outcome is unknown. Empty: it is repeated if the tool is read-only or
+	// idempotent by its annotations. "always": it is repeated. "never": it is not. "ask": as empty, but where the call is not
+	// repeated a person decides.
 	Retry string
 	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are for mutual TLS. They are
 	// PEM or paths of PEM files, read when a session starts.

@@ -262,10 +262,30 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 	}
 }
 
-func TestRetryNever(t *testing.T) {
-	tools := open(t, Connection{URL: "http://x", Retry: "never"})
-	if !tools.Rules(plan.Connection{ID: connection}, nil).RetryNever || tools.Rules(plan.Connection{ID: "other"}, nil).RetryNever || tools.Rules(plan.Connection{}, nil).RetryNever {
-		t.Error("RetryNever does not follow the settings")
+func TestRetry(t *testing.T) {
+	specs := []contract.ToolSpec{{Name: "look", Repeatable: true}, {Name: "pay"}}
+	tests := map[string]struct {
+		retry string
+		at    plan.Connection
+		want  string
+		ask   bool
+	}{
+		"by its annotations":   {at: plan.Connection{ID: connection}, want: "look"},
+		"never":                {retry: "never", at: plan.Connection{ID: connection}},
+		"always":               {retry: "always", at: plan.Connection{ID: connection}, want: "look pay"},
+		"ask":                  {retry: "ask", at: plan.Connection{ID: connection}, want: "look", ask: true},
+		"another connection":   {retry: "always", at: plan.Connection{ID: "other"}, want: "look"},
+		"of its id and url":    {retry: "always", at: plan.Connection{ID: connection, URL: "http://x"}, want: "look pay"},
+		"of its id, elsewhere": {retry: "always", at: plan.Connection{ID: connection, URL: "http://y"}, want: "look"},
+		"of its id, a command": {retry: "always", at: plan.Connection{ID: connection, Command: "y"}, want: "look"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			rules := open(t, Connection{URL: "http://x", Retry: tc.retry}).Rules(tc.at, specs)
+			if got := strings.Join(rules.Repeatable, " "); got != tc.want || rules.AskUnknown != tc.ask {
+				t.Errorf("repeated are %q, ask %v", got, rules.AskUnknown)
+			}
+		})
 	}
 }
 

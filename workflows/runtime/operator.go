@@ -74,6 +74,6 @@ func (r *Run) waitsForOperator(c *Call, err error) bool {
 			return false // the activity's own words are for the model
 		}
 	}
-	class := contract.FailureOf(err).Class
-	return contract.NeedsOperator(class) && !(c.Once && contract.Retryable(class))
+	f := contract.FailureOf(err)
+	return contract.NeedsOperator(f.Class) && (c.AskUnknown || !c.Once || !f.OutcomeUnknown)
 }
