@@ -129,9 +129,9 @@ type Connection struct {
 	TimeoutSeconds int
 	// ConnectSeconds bounds the start of a session; 0 means 30.
 	ConnectSeconds int
-	// Retry says what is done with a call whose outcome is unknown. Empty: it is repeated if the tool is read-only or
-	// idempotent by its annotations. "always": it is repeated. "never": it is not. "ask": as empty, but where the call is not
-	// repeated a person decides.
+	// Retry says what is done with a call whose outcome is unknown. Empty: it is repeated if the tool is read-only
+	// or idempotent by its annotations. "always": it is repeated. "never": it is not. "ask": as empty, but where
+	// it is not repeated a person decides.
 	Retry string
 	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are for mutual TLS. They are
 	// PEM or paths of PEM files, read when a session starts.

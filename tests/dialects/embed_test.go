@@ -110,7 +110,7 @@ func TestFunctionsWithoutRetry(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	want := "!outcome unknown: the line is dead; the call may or may not have taken effect and is not repeated\nlook done"
+	want := "!outcome unknown: the line is dead; the call may have taken effect and is not repeated: find out whether it has before you make it again\nlook done"
 	if got := strings.Join(toolReplies(t, p, "a#1"), "\n"); got != want || counts["charge"].Load() != 1 || counts["look"].Load() != 2 {
 		t.Errorf("the tools said:\n%s", got)
 	}
