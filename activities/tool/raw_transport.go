@@ -95,6 +95,9 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	if resp, err = ex.judge(resp, err); err != nil {
 		return nil, err
 	}
+	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
+		return nil, mcp.UnsupportedProtocolVersionError{Version: "the client's", Supported: versions}
+	}
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok && strings.HasPrefix(req.Method, "tools/") {
 		a.set(resp)
 	}
