@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -194,6 +195,18 @@ func (t *target) setting(name string) string {
 	return fmt.Sprintf("%s.%s.%s in weft.yaml", SettingConnections, t.id, name)
 }
 
+// timeoutField is what the timeout of a call is called where it is written: MCP connections of flows with one are Agent
+// Spec's.
+func (t *target) timeoutField() string {
+	if t.supplied && t.kind == plan.ConnectionMCP {
+		return "session_parameters.read_timeout_seconds"
+	}
+	return "timeout"
+}
+
+// hostCheck recognizes how servers refuse a Host or Origin header that they do not know.
+var hostCheck = regexp.MustCompile(`(?i)\bhost(name)?\b|\borigin\b|only allowed at`)
+
 // credentials says where credentials for the target are configured.
 func (t *target) credentials() string {
 	switch {
@@ -211,6 +224,8 @@ func classifyStatus(at *target, se *statusError) error {
 	switch {
 	case se.transient:
 		class = contract.ClassUnavailable
+	case se.status == http.StatusForbidden && hostCheck.MatchString(se.body):
+		class, remedy = contract.ClassConnection, fmt.Sprintf("have the server allow the host %s, or reach it under a name that it allows", hostOf(at.conn.URL))
 	case se.status == http.StatusUnauthorized, se.status == http.StatusForbidden, se.status == http.StatusProxyAuthRequired:
 		class, remedy = contract.ClassDenied, at.credentials()
 	case se.status == http.StatusPaymentRequired:
@@ -231,6 +246,15 @@ func classifyStatus(at *target, se *statusError) error {
 		f.After = se.retryAfter
 	}
 	return f
+}
+
+// hostOf is the host and port of a URL that was checked.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 func (t *target) tooLarge() *contract.Failure {

@@ -151,7 +151,7 @@ func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, 
 	}
 	if run.Err() != nil {
 		return at.failure(contract.ClassTimeout, fmt.Sprintf("no answer within %d s", at.conn.TimeoutSeconds),
-			"if the tool needs longer raise "+at.setting("timeout"))
+			"if the tool needs longer raise "+at.setting(at.timeoutField()))
 	}
 	return classify(at, err)
 }
