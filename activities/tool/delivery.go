@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -53,8 +54,8 @@ func declined(req *http.Request, resp *http.Response) bool {
 
 // judge sets the outcome of a call that failed: it is unknown where the server may have the request and has not answered.
 func (d *delivery) judge(err error) error {
-	f, ok := err.(*contract.Failure)
-	if !ok || !d.sent.Load() || !contract.Retryable(f.Class) {
+	var f *contract.Failure
+	if !errors.As(err, &f) || !d.sent.Load() || !contract.Retryable(f.Class) {
 		return err
 	}
 	own := *f

@@ -88,7 +88,12 @@ func beyond(structured json.RawMessage, texts []string) string {
 	if len(structured) == 0 || string(structured) == "null" || said(structured) {
 		return ""
 	}
-	all := compact(structured)
+	return members(compact(structured), func(v json.RawMessage) bool { return !said(v) })
+}
+
+// members are the members of an object that keep returns true for, as they are written: empty if there are none left.
+// What is no object is as it is.
+func members(all string, keep func(json.RawMessage) bool) string {
 	d := json.NewDecoder(strings.NewReader(all))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return all
@@ -101,7 +106,7 @@ func beyond(structured json.RawMessage, texts []string) string {
 		if _, err := d.Token(); err != nil || d.Decode(&v) != nil {
 			return all
 		}
-		if !said(v) {
+		if keep(v) {
 			kept = append(kept, strings.TrimLeft(all[begin:d.InputOffset()], ","))
 		}
 	}

@@ -50,7 +50,7 @@ func (a *events) Read(p []byte) (int, error) {
 		if a.err != nil {
 			return 0, a.err
 		}
-		if a.rest, a.err = a.event(); a.resumable && a.err != nil && a.err != io.EOF && !errors.Is(a.err, errTooLarge) {
+		if a.rest, a.err = a.event(); a.resumable && a.err != nil && !errors.Is(a.err, io.EOF) && !errors.Is(a.err, errTooLarge) {
 			a.rest, a.err = nil, io.EOF
 		}
 		if a.take != nil && a.take(a.rest) {
