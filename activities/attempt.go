@@ -21,9 +21,12 @@ func earlierSent(ctx context.Context) bool {
 	return !activity.HasHeartbeatDetails(ctx) || activity.GetHeartbeatDetails(ctx, &b) != nil || b.Unsent != before
 }
 
+// checkFirst is for whoever may have a call made again.
+const checkFirst = "the call may have taken effect: find out whether it has before it is made again"
+
 // lostAttempt is the failure of a call that an earlier attempt may have made.
 func lostAttempt(ctx context.Context, what string) error {
-	return &contract.Failure{Class: contract.ClassUnavailable, OutcomeUnknown: true,
+	return &contract.Failure{Class: contract.ClassUnavailable, OutcomeUnknown: true, Remedy: checkFirst,
 		Text: fmt.Sprintf("attempt %d of %s ended without an answer, because its worker stopped or it took too long", activity.GetInfo(ctx).Attempt-1, what)}
 }
 
@@ -39,6 +42,8 @@ func (h *heartbeats) outcome(err error, repeat bool) error {
 		return err
 	}
 	own := *f
-	own.OutcomeUnknown = !repeat
+	if own.OutcomeUnknown = !repeat; !repeat {
+		own.Remedy = checkFirst
+	}
 	return &own
 }
