@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -25,6 +26,8 @@ const (
 type heartbeats struct {
 	texts, reasons, tasks chan string
 	done, ended           chan struct{}
+	// unsent: the attempt ends without having reached anybody.
+	unsent atomic.Bool
 }
 
 // progress replaces the text of the next heartbeats. Where somebody may be watching, it is sent soon.
@@ -67,6 +70,10 @@ func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
 	for {
 		select {
 		case <-h.done:
+			if h.unsent.Load() {
+				b.Unsent = info.Attempt
+				activity.RecordHeartbeat(ctx, b)
+			}
 			return
 		case text = <-h.texts:
 		case task := <-h.tasks:

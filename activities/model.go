@@ -30,7 +30,7 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 		return nil, err
 	}
 	if profile.Remote != nil && !a.deps.Models.Scripted(profile.Model) {
-		return a.remote(ctx, in, profile, messages, beats.task)
+		return a.remote(ctx, in, profile, messages, beats)
 	}
 	tools, err := a.toolsOf(ctx, profile)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 )
 
 // remote sends a remote agent what users wrote since its last message. A later attempt continues the task of
-// an earlier one.
-func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, started func(string)) (*contract.ModelResult, error) {
+// an earlier one; it does not send again a message that the agent may have taken.
+func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, beats *heartbeats) (*contract.ModelResult, error) {
 	if err := a.mayCall(ctx, p.Remote.Connection, ""); err != nil {
 		return nil, err
 	}
-	turn := tool.Turn{Key: in.IdempotencyKey, Started: started, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
+	turn := tool.Turn{Key: in.IdempotencyKey, Started: beats.task, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
 	turn.Text, turn.Session = messagesSince(messages, p.Remote.Connection.URL)
 	if activity.HasHeartbeatDetails(ctx) {
 		var b contract.Heartbeat
@@ -26,10 +26,13 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 			turn.Task = b.Task
 		}
 	}
+	if turn.Task == "" && earlierSent(ctx) {
+		return nil, lostAttempt(ctx, "the message to the agent")
+	}
 	start := time.Now()
 	answer, err := a.deps.Tools.Converse(ctx, p.Remote.Connection, turn)
 	if err != nil {
-		return nil, err
+		return nil, beats.outcome(err, false)
 	}
 	out := &contract.ModelResult{Model: p.Model, Stop: "stop", LatencyMS: time.Since(start).Milliseconds(), Attempt: activity.GetInfo(ctx).Attempt, Asks: answer.Asks}
 	m := contract.Message{Role: contract.RoleAssistant, Text: answer.Text, Provider: answer.Session}

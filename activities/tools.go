@@ -24,7 +24,11 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 	out := &contract.CatalogueResult{Resolved: in.Connection}
 	if in.Connection.Kind == plan.ConnectionAgent {
 		// Its flow is in the plan; the worker has nothing but rules to say.
-		out.CallRules = a.deps.Tools.Rules(out.Resolved, in.Names)
+		var named []contract.ToolSpec
+		for _, name := range in.Names {
+			named = append(named, contract.ToolSpec{Name: name})
+		}
+		out.CallRules = a.deps.Tools.Rules(out.Resolved, named)
 		return out, nil
 	}
 	if err := a.mayList(ctx, in); err != nil {
@@ -34,16 +38,6 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 	if err != nil {
 		return nil, err
 	}
-	names := in.Names
-	if in.All {
-		names = nil
-		for _, s := range specs {
-			names = append(names, s.Name)
-		}
-	}
-	rules := a.deps.Tools.Rules(out.Resolved, names)
-	rules.ExternalActivity = out.ExternalActivity
-	out.CallRules = rules
 	var c contract.Catalogue
 	for _, s := range specs {
 		if in.All || slices.Contains(in.Names, s.Name) {
@@ -51,6 +45,9 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 		}
 		out.Offered = append(out.Offered, s.Name)
 	}
+	rules := a.deps.Tools.Rules(out.Resolved, c.Tools)
+	rules.ExternalActivity = out.ExternalActivity
+	out.CallRules = rules
 	for _, name := range in.Names {
 		if !slices.Contains(out.Offered, name) {
 			out.Missing = append(out.Missing, name)
@@ -97,8 +94,9 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 		return specs, err
 	}
 	var specs []contract.ToolSpec
-	for _, q := range in.Connection.Requests {
-		specs = append(specs, contract.ToolSpec{Name: q.Name, Description: q.Description, Schema: q.Schema})
+	for i := range in.Connection.Requests {
+		q := &in.Connection.Requests[i]
+		specs = append(specs, contract.ToolSpec{Name: q.Name, Description: q.Description, Schema: q.Schema, Repeatable: tool.Repeatable(q)})
 	}
 	return specs, nil
 }
@@ -155,8 +153,12 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 	if err := a.mayCall(ctx, in.Connection, in.Name); err != nil {
 		return nil, err
 	}
+	repeated := earlierSent(ctx)
+	if repeated && !in.Repeat {
+		return nil, lostAttempt(ctx, "the call of "+in.As)
+	}
 	calling, span := startTool(ctx, in)
-	result, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: in.IdempotencyKey, Caller: conversation(ctx), Progress: beats.progress, Panicked: func(value any, stack []byte) {
+	result, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: in.IdempotencyKey, Caller: conversation(ctx), Repeated: repeated, Progress: beats.progress, Panicked: func(value any, stack []byte) {
 		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
 	}})
 	if result.Failed {
@@ -165,7 +167,7 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 	}
 	end(span, err)
 	if err != nil {
-		return nil, err
+		return nil, beats.outcome(err, in.Repeat)
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(result.Text), CallID: in.CallID, Name: in.As, Error: result.Failed, Images: result.Images}
 	out, err := a.toolResult(&m, result.Failed, in.MaxResultBytes)

@@ -32,12 +32,12 @@ const (
 
 // Memo fields of root runs: for lists, in any namespace. MemoSession is true for a session.
 const (
-	MemoFlow    = "flow"
-	MemoHash    = "flow_hash"
+	MemoFlow = "flow"
+	MemoHash = "flow_hash"
 	// MemoPrincipal and MemoTenant are of who started the run.
 	MemoPrincipal = "principal"
 	MemoTenant    = "tenant"
-	MemoSession = "session"
+	MemoSession   = "session"
 )
 
 // maxKeyword is the most that Temporal keeps of a Keyword, in characters.

@@ -106,20 +106,18 @@ type ResolvedConnection struct {
 
 // CallRules are what a worker says of the calls of a connection's tools.
 type CallRules struct {
-	// RetryNever: a call whose outcome is unknown is not repeated.
-	RetryNever bool `json:"retry_never,omitempty"`
-	// RetryNeverTools are the tools for which alone the same holds.
-	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
+	// Repeatable are the tools whose calls are repeated where their outcome is unknown.
+	Repeatable []string `json:"repeatable,omitempty"`
+	// AskUnknown: a person decides whether a call of another tool is repeated then.
+	AskUnknown bool `json:"ask_unknown,omitempty"`
 	// Confirm are the tools whose calls need a person's yes.
 	Confirm []ConfirmRule `json:"confirm,omitempty"`
 	// ExternalActivity, if set, says how the run calls the connection's one tool itself.
 	ExternalActivity *ExternalActivity `json:"external_activity,omitempty"`
 }
 
-// Never reports whether a call of a tool whose outcome is unknown is not repeated.
-func (r *CallRules) Never(tool string) bool {
-	return r.RetryNever || slices.Contains(r.RetryNeverTools, tool)
-}
+// Repeats reports whether a call of a tool is repeated where its outcome is unknown.
+func (r *CallRules) Repeats(tool string) bool { return slices.Contains(r.Repeatable, tool) }
 
 // Count says how often a node ran at a step.
 type Count struct {

@@ -187,6 +187,8 @@ type Heartbeat struct {
 	Attempt int32 `json:"attempt"`
 	// Task is what a remote agent does for the call: a later attempt goes on with it.
 	Task string `json:"task,omitempty"`
+	// Unsent is an attempt that ended before the call reached anybody: the next one may make it.
+	Unsent int32 `json:"unsent,omitempty"`
 	// Waiting is what the call waits for before it begins, such as a rate limit.
 	Waiting string `json:"waiting,omitempty"`
 }
@@ -258,6 +260,8 @@ type ToolSpec struct {
 	Schema json.RawMessage `json:"schema"`
 	// Result is the JSON Schema of a client-side tool's result, if it declares one.
 	Result json.RawMessage `json:"result,omitempty"`
+	// Repeatable: a second call does no harm, as the tool is read-only or idempotent.
+	Repeatable bool `json:"-"`
 }
 
 // ToolInput is the input of the activity CallTool: one call of one tool.
@@ -272,6 +276,8 @@ type ToolInput struct {
 	// CallID and As are the model's names for the call and the tool.
 	CallID string `json:"call_id"`
 	As     string `json:"as"`
+	// Repeat allows to make the call again where an earlier attempt may have taken effect.
+	Repeat bool `json:"repeat,omitempty"`
 	// Note, if set, stands before the tool's answer: what a person changed about the call.
 	Note string `json:"note,omitempty"`
 	// MaxResultBytes is how many bytes the result may have that do not go into a store; 0 means as many as

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/textutil"
@@ -110,6 +111,9 @@ type Failure struct {
 	Usage      *Usage      `json:"usage,omitempty"`
 	Executions []Execution `json:"executions,omitempty"`
 
+	// OutcomeUnknown: the call may have taken effect, and is not made again without a word of the operator's.
+	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
+
 	// After is how long the provider asks to wait before the next attempt; not encoded.
 	After time.Duration `json:"-"`
 }
@@ -163,7 +167,7 @@ func (f *Failure) Error() string {
 func (f *Failure) Wire() error {
 	f = f.Bounded()
 	return temporal.NewApplicationErrorWithOptions(f.Error(), f.Class, temporal.ApplicationErrorOptions{
-		NonRetryable:   !Retryable(f.Class),
+		NonRetryable:   !Retryable(f.Class) || f.OutcomeUnknown,
 		NextRetryDelay: f.After,
 		Details:        []any{*f},
 	})
@@ -241,7 +245,7 @@ func FailureOf(err error) *Failure {
 	case Cancelled(err):
 		return &Failure{Class: ClassCancelled, Text: "cancelled"}
 	case errors.As(err, &late):
-		return &Failure{Class: ClassTimeout, Text: late.Error()}
+		return &Failure{Class: ClassTimeout, Text: late.Error(), OutcomeUnknown: late.TimeoutType() != enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START}
 	case errors.As(err, &terminated):
 		return &Failure{Class: ClassCancelled, Text: "terminated"}
 	}

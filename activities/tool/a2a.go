@@ -39,14 +39,15 @@ type Answer struct {
 	Asks bool
 }
 
-// Converse sends a message to a remote agent and waits for its answer. Its errors are a *[contract.Failure],
-// or ctx's own.
+// Converse sends a message to a remote agent and waits for its answer. Its errors are a *[contract.Failure], which
+// says whether the agent may have taken the message, or ctx's own.
 func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*Answer, error) {
 	at, err := t.locate(c, "")
 	if err != nil {
 		return nil, err
 	}
 	var out *Answer
+	ctx, sent := tracked(ctx)
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) error {
 		agent, ok := e.server.(*a2a)
 		if !ok {
@@ -56,7 +57,7 @@ func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*An
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, sent.judge(err)
 	}
 	out.Text = at.secrets.result(out.Text)
 	return out, nil
@@ -125,13 +126,17 @@ func (a *a2a) converse(ctx context.Context, turn Turn) (*Answer, error) {
 	var res a2aResult
 	var err error
 	if turn.Task != "" {
-		err = a.rpc(ctx, "tasks/get", map[string]any{"id": turn.Task}, &res)
+		err = a.rpc(untracked(ctx), "tasks/get", map[string]any{"id": turn.Task}, &res)
 	} else {
 		m := a2aMessage{Kind: "message", Role: "user", ID: turn.Key, Parts: []a2aPart{{Kind: "text", Text: turn.Text}}, Context: own.Context, Task: own.Task}
 		err = a.rpc(ctx, "message/send", map[string]any{
 			"message": m, "configuration": map[string]any{"blocking": false, "acceptedOutputModes": []string{"text/plain", "application/json"}},
 		}, &res)
 	}
+	if err == nil {
+		markSent(ctx, false) // what follows changes nothing, and can be made again
+	}
+	ctx = untracked(ctx)
 	pause := cmp.Or(max(0, turn.Poll), defaultPoll)
 	for err == nil && res.running() {
 		if turn.Started != nil {

@@ -54,6 +54,37 @@ func TestConverse(t *testing.T) {
 	fails(t, err, contract.ClassConnection, "the cloud's metadata address")
 }
 
+// TestMessageOutcome fails at a message, and at looking at its task: only the message may have an unknown outcome.
+func TestMessageOutcome(t *testing.T) {
+	reset := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
+	works := func(w http.ResponseWriter) {
+		fmt.Fprint(w, `{"result":{"kind":"task","id":"t","contextId":"c","status":{"state":"working"}}}`)
+	}
+	busy := func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }
+	tests := map[string]struct {
+		answers []func(http.ResponseWriter)
+		task    string
+		class   string
+		unknown bool
+	}{
+		"at the message":         {answers: []func(http.ResponseWriter){reset}, class: contract.ClassUnavailable, unknown: true},
+		"the message is refused": {answers: []func(http.ResponseWriter){busy}, class: contract.ClassRateLimited},
+		"at the task":            {answers: []func(http.ResponseWriter){works, reset}, class: contract.ClassUnavailable},
+		"at an earlier task":     {answers: []func(http.ResponseWriter){reset}, task: "t", class: contract.ClassUnavailable},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { n++; tc.answers[n-1](w) }))
+			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
+			_, err := tools.Converse(soon(t, time.Minute), plan.Connection{ID: "a", Kind: plan.ConnectionA2A, URL: web.URL}, Turn{Text: "hi", Key: "k", Task: tc.task, Poll: time.Millisecond})
+			if f := fails(t, err, tc.class); f.OutcomeUnknown != tc.unknown || n != len(tc.answers) {
+				t.Errorf("%d requests, unknown %v: %v", n, f.OutcomeUnknown, f)
+			}
+		})
+	}
+}
+
 // A call that is cancelled cancels the task; one whose time is over leaves it to the next.
 func TestConverseGivesUp(t *testing.T) {
 	methods := make(chan string, 1000)

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -138,24 +140,54 @@ func noServer(at *target, se *statusError, err error, page bool) error {
 	return at.failure(contract.ClassConnection, text, "check the path of the url; for a server that speaks the other transport "+remedy)
 }
 
-// otherVersion is the error of a server that supports no version of the client's; empty for other errors. The
-// library reads it only where it asked for a version.
+// otherVersion is the error of a server that supports no version of the client's; empty for other errors.
 func otherVersion(err error) string {
 	var version mcp.UnsupportedProtocolVersionError
-	if errors.As(err, &version) {
+	supported := versionsOf(err)
+	switch {
+	case len(supported) > 0:
+		return "unsupported protocol version: the server speaks " + short(strings.Join(supported, ", "))
+	case errors.As(err, &version):
 		return version.Error()
 	}
+	return ""
+}
+
+// versionsOf are the versions of the protocol that a server names where it refuses the client's.
+func versionsOf(err error) []string {
+	var version mcp.UnsupportedProtocolVersionError
+	if errors.As(err, &version) {
+		return version.Supported
+	}
 	var se *statusError
-	var body struct {
-		Error struct {
-			Code int
-			Data struct{ Supported []string }
+	var body struct{ Error *mcp.JSONRPCErrorDetails }
+	if !errors.As(err, &se) || json.Unmarshal([]byte(se.body), &body) != nil {
+		return nil
+	}
+	return versionsIn(body.Error)
+}
+
+// versionsIn are those in an error of JSON-RPC, which has different codes in different versions.
+func versionsIn(p *mcp.JSONRPCErrorDetails) []string {
+	if p == nil || p.Code != mcp.UNSUPPORTED_PROTOCOL_VERSION && p.Code != mcp.INVALID_PARAMS {
+		return nil
+	}
+	var data struct{ Supported []string }
+	raw, err := json.Marshal(p.Data)
+	if err != nil || json.Unmarshal(raw, &data) != nil {
+		return nil
+	}
+	return data.Supported
+}
+
+// common is the newest version among some that the client speaks.
+func common(versions []string) string {
+	for _, v := range mcp.ValidProtocolVersions {
+		if slices.Contains(versions, v) {
+			return v
 		}
 	}
-	if !errors.As(err, &se) || json.Unmarshal([]byte(se.body), &body) != nil || body.Error.Code != mcp.UNSUPPORTED_PROTOCOL_VERSION {
-		return ""
-	}
-	return "unsupported protocol version: the server speaks " + short(strings.Join(body.Error.Data.Supported, ", "))
+	return ""
 }
 
 // setting says where a setting of the target is.
@@ -165,6 +197,18 @@ func (t *target) setting(name string) string {
 	}
 	return fmt.Sprintf("%s.%s.%s in weft.yaml", SettingConnections, t.id, name)
 }
+
+// timeoutField is what the timeout of a call is called where it is written: MCP connections of flows with one are Agent
+// Spec's.
+func (t *target) timeoutField() string {
+	if t.supplied && t.kind == plan.ConnectionMCP {
+		return "session_parameters.read_timeout_seconds"
+	}
+	return "timeout"
+}
+
+// hostCheck recognizes how servers refuse a Host or Origin header that they do not know.
+var hostCheck = regexp.MustCompile(`(?i)\bhost(name)?\b|\borigin\b|only allowed at`)
 
 // credentials says where credentials for the target are configured.
 func (t *target) credentials() string {
@@ -183,6 +227,8 @@ func classifyStatus(at *target, se *statusError) error {
 	switch {
 	case se.transient:
 		class = contract.ClassUnavailable
+	case se.status == http.StatusForbidden && hostCheck.MatchString(se.body):
+		class, remedy = contract.ClassConnection, fmt.Sprintf("have the server allow the host %s, or reach it under a name that it allows", hostOf(at.conn.URL))
 	case se.status == http.StatusUnauthorized, se.status == http.StatusForbidden, se.status == http.StatusProxyAuthRequired:
 		class, remedy = contract.ClassDenied, at.credentials()
 	case se.status == http.StatusPaymentRequired:
@@ -203,6 +249,15 @@ func classifyStatus(at *target, se *statusError) error {
 		f.After = se.retryAfter
 	}
 	return f
+}
+
+// hostOf is the host and port of a URL that was checked.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 func (t *target) tooLarge() *contract.Failure {

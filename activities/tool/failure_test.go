@@ -65,6 +65,18 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// TestHostCheck refuses the name under which the server is reached, as servers do against DNS rebinding.
+func TestHostCheck(t *testing.T) {
+	for _, body := range []string{"Access is only allowed at localhost:8931", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Invalid Host header: x"},"id":null}`, "Invalid Origin header"} {
+		web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, http.StatusForbidden) }))
+		_, err := open(t, Connection{URL: web.URL}).List(soon(t, time.Minute), plan.Connection{ID: connection})
+		f := fails(t, err, contract.ClassConnection, "have the server allow the host "+strings.TrimPrefix(web.URL, "http://"))
+		if strings.Contains(f.Remedy, "credentials") {
+			t.Errorf("the remedy is %q", f.Remedy)
+		}
+	}
+}
+
 func TestStatusOfTheEventStream(t *testing.T) {
 	tests := map[string]struct {
 		status int

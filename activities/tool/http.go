@@ -276,9 +276,12 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Header.Get("Last-Event-ID") != "" {
 		ex.note(func() { ex.resumed = true })
 	}
-	resp, err := g.base.RoundTrip(req)
+	resp, err := g.base.RoundTrip(traced(req))
 	if err != nil {
 		return nil, err
+	}
+	if declined(req, resp) {
+		markSent(req.Context(), false)
 	}
 	if resp.StatusCode >= 400 {
 		ex.failed(resp)
@@ -292,15 +295,17 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 func (g *guard) bounded(req *http.Request, resp *http.Response, ex *exchange) (*http.Response, error) {
 	kind, limit := resp.Header.Get("Content-Type"), g.at.settings.MaxMessageBytes
 	media, _, _ := mime.ParseMediaType(kind)
-	stream := g.at.conn.Transport == TransportSSE && req.Method == http.MethodGet
+	endless := g.at.conn.Transport == TransportSSE && req.Method == http.MethodGet
 	ok := resp.StatusCode == http.StatusOK
 	switch {
-	case ok && stream && media != eventStream:
+	case ok && endless && media != eventStream:
 		resp.Body.Close()
 		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
-	case ok && media == eventStream && g.at.kind == plan.ConnectionMCP && (stream || g.at.conn.Transport == TransportHTTP):
+	case ok && media == eventStream && g.at.kind == plan.ConnectionMCP && (endless || g.at.conn.Transport == TransportHTTP):
 		// It is read event by event, so that it has no bound as a whole.
-		resp.Body = newEvents(resp.Body, limit, ex, g.take)
+		stream := newEvents(resp.Body, limit, ex, g.take)
+		stream.resumable = g.at.conn.Transport == TransportHTTP
+		resp.Body = stream
 	default:
 		resp.Body = &limitedBody{ReadCloser: resp.Body, left: limit, ex: ex}
 	}

@@ -28,6 +28,10 @@ type listedTool struct {
 	Title       string          `json:"title"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
+	Annotations struct {
+		ReadOnly   bool `json:"readOnlyHint"`
+		Idempotent bool `json:"idempotentHint"`
+	} `json:"annotations"`
 }
 
 // list returns all tools, page by page. A tool that a page repeats is taken once.
@@ -132,5 +136,6 @@ func (s *session) spec(t listedTool) (contract.ToolSpec, error) {
 	case err != nil || out.Bytes()[0] != '{':
 		return contract.ToolSpec{}, s.at.malformed("inputSchema of tool %q is not an object: %s", t.Name, short(string(schema)))
 	}
-	return contract.ToolSpec{Name: t.Name, Description: s.at.secrets.result(cmp.Or(t.Description, t.Title)), Schema: out.Bytes()}, nil
+	return contract.ToolSpec{Name: t.Name, Description: s.at.secrets.result(cmp.Or(t.Description, t.Title)), Schema: out.Bytes(),
+		Repeatable: t.Annotations.ReadOnly || t.Annotations.Idempotent}, nil
 }

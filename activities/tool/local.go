@@ -35,7 +35,9 @@ func (l *local) close() { l.end() }
 func (l *local) list(context.Context) ([]contract.ToolSpec, error) {
 	var specs []contract.ToolSpec
 	for _, f := range l.at.settings.Functions {
-		specs = append(specs, f.spec)
+		spec := f.spec
+		spec.Repeatable = !f.never
+		specs = append(specs, spec)
 	}
 	slices.SortFunc(specs, func(a, b contract.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	return specs, nil
@@ -69,6 +71,7 @@ func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (reply,
 		run, end = context.WithTimeoutCause(run, f.timeout, errSlow)
 		defer end()
 	}
+	markSent(ctx, true)
 	done := make(chan outcome, 1)
 	go f.runGuarded(run, in, m, done)
 	var o outcome

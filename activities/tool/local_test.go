@@ -302,7 +302,8 @@ func TestFunctionsThroughAConnection(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(at, plan.Connection{ID: "here", Kind: plan.ConnectionLocal}) {
 		t.Fatalf("resolved to %+v, %v", at, err)
 	}
-	if specs, err := tools.List(soon(t, time.Minute), at); err != nil || len(specs) != 2 {
+	specs, err := tools.List(soon(t, time.Minute), at)
+	if err != nil || len(specs) != 2 {
 		t.Errorf("listed %+v, %v", specs, err)
 	}
 	text, _, err := said(tools.Call(soon(t, time.Minute), contract.ToolInput{Connection: at, Name: "f"}, Meta{}))
@@ -311,11 +312,10 @@ func TestFunctionsThroughAConnection(t *testing.T) {
 	}
 	_, _, err = said(tools.Call(soon(t, time.Minute), contract.ToolInput{Connection: at, Name: "charge"}, Meta{}))
 	fails(t, err, contract.ClassTimeout, `connection "here": no answer within 1 s`)
-	if never := tools.Rules(at, []string{"f", "charge", "nope"}).RetryNeverTools; len(never) != 1 || never[0] != "charge" || tools.Rules(at, nil).RetryNever {
-		t.Errorf("never repeated: %v, all: %v", never, tools.Rules(at, nil).RetryNever)
-	}
-	if !tools.Rules(plan.Connection{ID: "never"}, nil).RetryNever || len(tools.Rules(plan.Connection{ID: "web", Kind: plan.ConnectionMCP}, []string{"charge"}).RetryNeverTools) != 0 {
-		t.Error("retry: never does not follow the connection")
+	for id, want := range map[string]string{"here": "f", "never": ""} {
+		if got := tools.Rules(plan.Connection{ID: id, Kind: plan.ConnectionLocal}, specs).Repeatable; strings.Join(got, " ") != want {
+			t.Errorf("through %q %v are repeated, want %q", id, got, want)
+		}
 	}
 	// The operator's word goes first.
 	if at, err = open(map[string]string{"f": "web"}).Resolve(plan.Connection{}, "f"); err != nil || at.ID != "web" || at.Kind != plan.ConnectionMCP {

@@ -110,9 +110,13 @@ func (s *session) begin(ctx context.Context) error {
 	shake, done := context.WithCancel(ctx)
 	defer done()
 	defer context.AfterFunc(s.mcpTransport.lost, func() { time.AfterFunc(lossGrace, done) })()
-	_, err = s.client.Initialize(shake, mcp.InitializeRequest{Params: mcp.InitializeParams{
-		ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
-	}})
+	hello := mcp.InitializeRequest{Params: mcp.InitializeParams{ClientInfo: mcp.Implementation{Name: "weft", Version: "1"}}}
+	_, err = s.client.Initialize(shake, hello)
+	if version := common(versionsOf(err)); version != "" {
+		// It refuses the newest version instead of naming its own.
+		hello.Params.ProtocolVersion = version
+		_, err = s.client.Initialize(shake, hello)
+	}
 	if err != nil && shake.Err() != nil && ctx.Err() == nil {
 		return context.Cause(s.mcpTransport.lost)
 	}

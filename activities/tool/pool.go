@@ -212,10 +212,16 @@ func (p *pool) close() {
 	all.Wait()
 }
 
-// sessionLostText tells a model that a server may have lost state of its earlier calls: a page, a transaction, a
+// sessionLost tells a model that a server may have lost state of its earlier calls: a page, a transaction, a
 // login.
-const sessionLostText = "The session with this tool's server was lost, and a new one has begun: what earlier calls left in it is gone. " +
-	"This call was not made. Do again what it needs, if anything, and then repeat it."
+func sessionLost(repeated bool) string {
+	made := "This call was not made."
+	if repeated {
+		made = "This call was not made again; an earlier attempt may have taken effect."
+	}
+	return "The session with this tool's server was lost, and a new one has begun: what earlier calls left in it is gone. " + made +
+		" Do again what it needs, if anything, and then repeat it."
+}
 
 // mostUsers bounds how many callers are remembered; of more the oldest are forgotten.
 const mostUsers = 10_000

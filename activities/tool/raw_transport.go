@@ -76,16 +76,27 @@ const cancelTimeout = 2 * time.Second
 
 // SendRequest sends a request and keeps the answer for whoever asked with [withAnswer].
 func (t rawTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	return sendRaw(ctx, t.BidirectionalInterface, req)
+	markSent(ctx, req.Method == string(mcp.MethodToolsCall))
+	resp, err := sendRaw(ctx, t.BidirectionalInterface, req)
+	if errors.Is(err, errEnded) || errors.Is(err, errBacklog) {
+		markSent(ctx, false)
+	}
+	return resp, err
 }
 
 var errNoResult = errors.New("the answer has neither a result nor an error")
 
 func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	ex := &exchange{}
+	if req.Method != string(mcp.MethodToolsCall) {
+		ctx = untracked(ctx)
+	}
 	resp, err := inner.SendRequest(withExchange(ctx, ex), req)
 	if resp, err = ex.judge(resp, err); err != nil {
 		return nil, err
+	}
+	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
+		return nil, mcp.UnsupportedProtocolVersionError{Version: "the client's", Supported: versions}
 	}
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok && strings.HasPrefix(req.Method, "tools/") {
 		a.set(resp)

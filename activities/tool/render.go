@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"weft/activities/contract"
@@ -39,7 +40,7 @@ type content struct {
 }
 
 // reply renders a result as text: its parts, a line each, others than text by type and size, then structured
-// content unless a part repeats it. With whole it is a [rawResult].
+// content but for what a part says. With whole it is a [rawResult].
 func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -58,27 +59,76 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 		}
 		return reply{text: text, isError: r.IsError}, nil
 	}
-	parts, images, repeated, err := s.contents(name, &r)
+	parts, texts, images, err := s.contents(name, &r)
 	if err != nil {
 		return reply{}, err
 	}
-	if len(r.Structured) > 0 && string(r.Structured) != "null" && !repeated {
+	if more := beyond(r.Structured, texts); more != "" {
 		if strings.Join(parts, "") == "" {
 			parts = nil
 		}
-		parts = append(parts, compact(r.Structured))
+		parts = append(parts, more)
 	}
 	return reply{text: strings.Join(parts, "\n"), images: images, isError: r.IsError}, nil
 }
 
-// contents renders a result's parts. repeated: one of them is the structured content.
-func (s *session) contents(name string, r *toolResult) (parts []string, images []contract.Image, repeated bool, err error) {
+// beyond is what structured content says that the texts do not: empty if one of them, or all, is the same, and without
+// the members of an object that are the same.
+func beyond(structured json.RawMessage, texts []string) string {
+	if len(texts) > 1 {
+		texts = append(texts, strings.Join(texts, "\n"))
+	}
+	said := func(v json.RawMessage) bool {
+		var own string
+		isText := json.Unmarshal(v, &own) == nil
+		return slices.ContainsFunc(texts, func(text string) bool {
+			return isText && own != "" && own == text || sameJSON([]byte(text), v)
+		})
+	}
+	if len(structured) == 0 || string(structured) == "null" || said(structured) {
+		return ""
+	}
+	return members(compact(structured), func(v json.RawMessage) bool { return !said(v) })
+}
+
+// members are the members of an object that keep returns true for, as they are written: empty if there are none left.
+// What is no object is as it is.
+func members(all string, keep func(json.RawMessage) bool) string {
+	d := json.NewDecoder(strings.NewReader(all))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return all
+	}
+	var kept []string
+	count := 0
+	for ; d.More(); count++ {
+		begin := d.InputOffset()
+		var v json.RawMessage
+		if _, err := d.Token(); err != nil || d.Decode(&v) != nil {
+			return all
+		}
+		if keep(v) {
+			kept = append(kept, strings.TrimLeft(all[begin:d.InputOffset()], ","))
+		}
+	}
+	switch len(kept) {
+	case count:
+		return all
+	case 0:
+		return ""
+	}
+	return "{" + strings.Join(kept, ",") + "}"
+}
+
+// contents renders a result's parts. texts are those that are texts.
+func (s *session) contents(name string, r *toolResult) (parts, texts []string, images []contract.Image, err error) {
 	for i, part := range r.Content {
 		var c content
 		if err := json.Unmarshal(part, &c); err != nil {
-			return nil, nil, false, s.at.malformed("result of tool %q, content %d: %v", name, i, err)
+			return nil, nil, nil, s.at.malformed("result of tool %q, content %d: %v", name, i, err)
 		}
-		repeated = repeated || c.Type == "text" && sameJSON([]byte(c.Text), r.Structured)
+		if c.Type == "text" {
+			texts = append(texts, c.Text)
+		}
 		if image, ok := c.image(); ok && len(images) < contract.MaxImages {
 			images = append(images, image)
 			parts = append(parts, image.Note(len(images)))
@@ -86,7 +136,7 @@ func (s *session) contents(name string, r *toolResult) (parts []string, images [
 		}
 		parts = append(parts, c.render(len(part)))
 	}
-	return parts, images, repeated, nil
+	return parts, texts, images, nil
 }
 
 // image is a part that is an image, or an embedded image. Its type is the file's own.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -53,7 +54,21 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	if err != nil {
 		return reply{}, err
 	}
-	return replyOf(resp, in.Connection.Retry)
+	out, err := replyOf(resp, in.Connection.Retry)
+	var failed *statusError
+	if errors.As(err, &failed) && (failed.transient || failed.status >= 500 && in.Connection.Retry != nil) {
+		markSent(ctx, false) // the flow's author has these statuses repeated
+	}
+	return out, err
+}
+
+// Repeatable reports whether a request that is made twice has the effect of one: its method is safe or idempotent.
+func Repeatable(q *plan.Request) bool {
+	switch strings.ToUpper(q.Method) {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
 }
 
 // replyOf turns a response into a result, an error for whoever gave the arguments, or a failure.

@@ -83,6 +83,17 @@ func TestFailingRequests(t *testing.T) {
 	}
 }
 
+// TestTimeoutOfAFlow names the field where a flow says how long a call may take.
+func TestTimeoutOfAFlow(t *testing.T) {
+	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
+	_, err := tools.List(soon(t, time.Minute), plan.Connection{ID: "theirs", Kind: plan.ConnectionMCP, URL: web.URL, Transport: TransportHTTP, TimeoutSeconds: 1})
+	fails(t, err, contract.ClassTimeout, `raise session_parameters.read_timeout_seconds of the connection "theirs" in the flow`)
+}
+
 // halfAnAnswer breaks the connection behind a part of the answer.
 func halfAnAnswer(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "100")

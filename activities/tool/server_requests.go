@@ -35,6 +35,8 @@ type events struct {
 	rest  []byte // of the event that is being handed out
 	err   error  // how the stream ended
 	take  func(event []byte) bool
+	// resumable: the stream is one of an answer. The library resumes those that end, and not those that break off.
+	resumable bool
 }
 
 // newEvents bounds each event of a body. An event for which take, which may be nil, returns true is left out.
@@ -48,7 +50,10 @@ func (a *events) Read(p []byte) (int, error) {
 		if a.err != nil {
 			return 0, a.err
 		}
-		if a.rest, a.err = a.event(); a.take != nil && a.take(a.rest) {
+		if a.rest, a.err = a.event(); a.resumable && a.err != nil && !errors.Is(a.err, io.EOF) && !errors.Is(a.err, errTooLarge) {
+			a.rest, a.err = nil, io.EOF
+		}
+		if a.take != nil && a.take(a.rest) {
 			a.rest = nil
 		}
 	}

@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestLossIsToldToTheModel(t *testing.T) {
 	}
 	told := func(caller string) {
 		t.Helper()
-		if text, isError := ask(caller); text != sessionLostText || !isError {
+		if text, isError := ask(caller); text != sessionLost(false) || !isError {
 			t.Errorf("%s got %q, %v", caller, text, isError)
 		}
 	}
@@ -45,8 +46,13 @@ func TestLossIsToldToTheModel(t *testing.T) {
 	l.remove()
 	well("")
 	told("c")
-	if sessions, calls := l.counts(); sessions != 3 || calls != 7 {
-		t.Errorf("%d sessions and %d calls, want 3 and 7", sessions, calls)
+	l.remove()
+	text, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: "c", Repeated: true}))
+	if err != nil || !strings.Contains(text, "an earlier attempt may have taken effect") || strings.Contains(text, "was not made.") {
+		t.Errorf("a repeated call got %q, %v", text, err)
+	}
+	if sessions, calls := l.counts(); sessions != 4 || calls != 7 {
+		t.Errorf("%d sessions and %d calls, want 4 and 7", sessions, calls)
 	}
 }
 
@@ -64,7 +70,7 @@ func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 		}
 	}
 	tools := open(t, Connection{URL: start(t, l).URL})
-	for i, want := range []string{"", "ok", "", sessionLostText, "ok"} {
+	for i, want := range []string{"", "ok", "", sessionLost(false), "ok"} {
 		text, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: "a"}))
 		if want == "" {
 			fails(t, err, contract.ClassUnavailable)

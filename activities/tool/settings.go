@@ -42,7 +42,12 @@ const (
 	TransportLocal = "local"
 )
 
-const retryNever = "never"
+// What is done with a call whose outcome is unknown, by [Connection.Retry].
+const (
+	retryNever  = "never"
+	retryAlways = "always"
+	retryAsk    = "ask"
+)
 
 // Settings configure a worker's tools. They are plain data, except Functions.
 type Settings struct {
@@ -124,7 +129,9 @@ type Connection struct {
 	TimeoutSeconds int
 	// ConnectSeconds bounds the start of a session; 0 means 30.
 	ConnectSeconds int
-	// Retry is empty or "never": a call whose outcome is unknown is not made again.
+	// Retry says what is done with a call whose outcome is unknown. Empty: it is repeated if the tool is read-only
+	// or idempotent by its annotations. "always": it is repeated. "never": it is not. "ask": as empty, but where
+	// it is not repeated a person decides.
 	Retry string
 	// Session is empty or [SessionOfRun]: each run has a session of its own; else those of a tenant share one.
 	Session string

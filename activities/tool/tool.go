@@ -38,6 +38,8 @@ type Meta struct {
 	// Caller, if set, identifies a model's conversation. If its session was lost, an error replaces the result
 	// and the call is not made.
 	Caller string
+	// Repeated: an earlier attempt may have taken effect.
+	Repeated bool
 	// Progress, if set, receives the server's progress notifications while the call runs. They are dropped
 	// while it blocks.
 	Progress func(text string)
@@ -86,8 +88,8 @@ type Result struct {
 	Failed bool
 }
 
-// Call makes one call of a tool. Errors are a *[contract.Failure], or ctx's own. A call that failed as
-// unavailable or timeout may have been executed.
+// Call makes one call of a tool. Errors are a *[contract.Failure], which says whether the call may have taken
+// effect, or ctx's own: then it may have.
 func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	args, problem := arguments(in.Arguments)
 	if problem != "" {
@@ -104,9 +106,10 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 		return Result{}, err
 	}
 	var r reply
+	ctx, sent := tracked(ctx)
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
 		if t.sessionLosses.sessionChanged(m.Caller, e) {
-			r = reply{text: sessionLostText, isError: true}
+			r = reply{text: sessionLost(m.Repeated), isError: true}
 			return nil
 		}
 		r, err = e.server.call(ctx, in, m)
@@ -114,7 +117,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 		return err
 	})
 	if err != nil {
-		return Result{}, err
+		return Result{}, sent.judge(err)
 	}
 	text := at.secrets.result(r.text)
 	if len(text) > t.settings.MaxResultBytes {
@@ -148,7 +151,7 @@ func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, 
 	}
 	if run.Err() != nil {
 		return at.failure(contract.ClassTimeout, fmt.Sprintf("no answer within %d s", at.conn.TimeoutSeconds),
-			"if the tool needs longer raise "+at.setting("timeout"))
+			"if the tool needs longer raise "+at.setting(at.timeoutField()))
 	}
 	return classify(at, err)
 }
@@ -161,28 +164,32 @@ func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, *e
 	defer t.sessions.release(e)
 	err = f(ctx, e)
 	if errors.Is(err, errSessionUnknown) {
+		markSent(ctx, false)
 		t.sessions.drop(e)
 	}
 	return err
 }
 
-// Rules are what the operator, and functions themselves, say of calls of the named tools of a resolved connection. A nil
+// Rules are what the operator, and the tools themselves, say of calls of tools of a resolved connection. A nil
 // Tools has none.
-func (t *Tools) Rules(c plan.Connection, names []string) contract.CallRules {
+func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.CallRules {
 	var out contract.CallRules
 	if t == nil {
 		return out
 	}
-	_, called := kinds[c.Kind]
-	out.RetryNever = (called || c.Kind == "") && c.ID != "" && t.settings.Connections[c.ID].Retry == retryNever
-	for _, name := range names {
+	retry := ""
+	// A flow that gives an operator's connection another address does not get the operator's word with it.
+	if own := t.settings.Connections[c.ID]; c.URL == own.URL || c.URL == "" && c.Command == "" {
+		retry = own.Retry
+	}
+	out.AskUnknown = retry == retryAsk
+	for i := range tools {
+		name := tools[i].Name
 		if limit, ok := t.confirm(c.ID, name); ok {
 			out.Confirm = append(out.Confirm, contract.ConfirmRule{Name: name, Timeout: limit})
 		}
-		f := t.settings.function(name)
-		if c.Kind == plan.ConnectionActivity && t.settings.Activities[name].Retry == retryNever ||
-			c.Kind == plan.ConnectionLocal && f != nil && f.never {
-			out.RetryNeverTools = append(out.RetryNeverTools, name)
+		if retry == retryAlways || tools[i].Repeatable && retry != retryNever {
+			out.Repeatable = append(out.Repeatable, name)
 		}
 	}
 	return out

@@ -296,7 +296,9 @@ func TestServerDiesInACall(t *testing.T) {
 			}()
 			began := time.Now()
 			_, _, err := said(tools.Call(soon(t, 15*time.Second), call("slow", `{}`), Meta{}))
-			fails(t, err, contract.ClassUnavailable)
+			if f := fails(t, err, contract.ClassUnavailable); !f.OutcomeUnknown {
+				t.Error("the outcome is known")
+			}
 			if d := time.Since(began); d > time.Minute {
 				t.Errorf("noticed after %s", d)
 			}

@@ -262,10 +262,30 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 	}
 }
 
-func TestRetryNever(t *testing.T) {
-	tools := open(t, Connection{URL: "http://x", Retry: "never"})
-	if !tools.Rules(plan.Connection{ID: connection}, nil).RetryNever || tools.Rules(plan.Connection{ID: "other"}, nil).RetryNever || tools.Rules(plan.Connection{}, nil).RetryNever {
-		t.Error("RetryNever does not follow the settings")
+func TestRetry(t *testing.T) {
+	specs := []contract.ToolSpec{{Name: "look", Repeatable: true}, {Name: "pay"}}
+	tests := map[string]struct {
+		retry string
+		at    plan.Connection
+		want  string
+		ask   bool
+	}{
+		"by its annotations":   {at: plan.Connection{ID: connection}, want: "look"},
+		"never":                {retry: "never", at: plan.Connection{ID: connection}},
+		"always":               {retry: "always", at: plan.Connection{ID: connection}, want: "look pay"},
+		"ask":                  {retry: "ask", at: plan.Connection{ID: connection}, want: "look", ask: true},
+		"another connection":   {retry: "always", at: plan.Connection{ID: "other"}, want: "look"},
+		"of its id and url":    {retry: "always", at: plan.Connection{ID: connection, URL: "http://x"}, want: "look pay"},
+		"of its id, elsewhere": {retry: "always", at: plan.Connection{ID: connection, URL: "http://y"}, want: "look"},
+		"of its id, a command": {retry: "always", at: plan.Connection{ID: connection, Command: "y"}, want: "look"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			rules := open(t, Connection{URL: "http://x", Retry: tc.retry}).Rules(tc.at, specs)
+			if got := strings.Join(rules.Repeatable, " "); got != tc.want || rules.AskUnknown != tc.ask {
+				t.Errorf("repeated are %q, ask %v", got, rules.AskUnknown)
+			}
+		})
 	}
 }
 
@@ -286,6 +306,13 @@ func TestReply(t *testing.T) {
 		"structured and an empty text":  {`{"content":[{"type":"text","text":""}],"structuredContent":{"a":1}}`, `{"a":1}`},
 		"structured, said":              {`{"content":[{"type":"text","text":"{ \"a\" : 1 }"}],"structuredContent":{"a":1}}`, `{ "a" : 1 }`},
 		"structured, said less exactly": {`{"content":[{"type":"text","text":"{\"a\":1e19}"}],"structuredContent":{"a":10000000000000000001}}`, "{\"a\":1e19}\n" + `{"a":10000000000000000001}`},
+		"a member is said":              {`{"content":[{"type":"text","text":"a <b>\n"}],"structuredContent":{"content":"a \u003cb>\n"}}`, "a <b>\n"},
+		"one of several is said":        {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"n": 1.0, "content":"a", "m":{"x": 1}}}`, "a\n" + `{"n":1.0,"m":{"x":1}}`},
+		"the first is said":             {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"content":"a","n":1}}`, "a\n" + `{"n":1}`},
+		"a member is said as JSON":      {`{"content":[{"type":"text","text":"[1, 2]"}],"structuredContent":{"result":[1,2]}}`, "[1, 2]"},
+		"a member is all the texts":     {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"structuredContent":{"result":"a\nb"}}`, "a\nb"},
+		"a member is another text":      {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"content":"ab"}}`, "a\n" + `{"content":"ab"}`},
+		"nothing in it":                 {`{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, "a\n{}"},
 		"structured, in words":          {`{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}`, "one\n[1]"},
 		"nothing":                       {`{}`, ""},
 		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{}}}`, `tool "t" asks its caller for more input, which is not supported`},

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -67,6 +68,31 @@ func (d *dated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// refusing is a server that refuses other versions than its own, where it might name its own.
+type refusing struct {
+	dated
+	status, code int
+}
+
+func (d *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var m struct {
+		ID     json.RawMessage
+		Method string
+		Params struct{ ProtocolVersion string }
+	}
+	_ = json.Unmarshal(body, &m)
+	if m.Method == "initialize" && m.Params.ProtocolVersion != d.version {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(d.status)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"Unsupported protocol version","data":{"requested":%q,"supported":["1999-01-01",%q]}}}`,
+			m.ID, d.code, m.Params.ProtocolVersion, d.version)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	d.dated.ServeHTTP(w, r)
+}
+
 // Servers answer with the version that they speak: with every one that was ever published the
 // tools work, and its name goes along with each call. Another is an operator's to mend.
 func TestVersions(t *testing.T) {
@@ -85,6 +111,17 @@ func TestVersions(t *testing.T) {
 			defer d.mu.Unlock()
 			if d.offered == "" || len(d.told) != 1 || d.told[0] != version {
 				t.Errorf("the client offered %q, and told the versions %q", d.offered, d.told)
+			}
+		})
+	}
+	for name, d := range map[string]*refusing{
+		"refused with a status":      {dated: dated{version: "2025-06-18"}, status: 400, code: mcp.UNSUPPORTED_PROTOCOL_VERSION},
+		"refused with an answer":     {dated: dated{version: "2025-06-18"}, status: 200, code: mcp.INVALID_PARAMS},
+		"refused, the newest common": {dated: dated{version: "2024-11-05"}, status: 200, code: mcp.UNSUPPORTED_PROTOCOL_VERSION},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if text := must(t, open(t, Connection{URL: start(t, d).URL}), "x", `{}`); text != "ok" {
+				t.Errorf("got %q", text)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
@@ -110,9 +111,64 @@ func TestFunctionsWithoutRetry(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	want := "!outcome unknown: the line is dead; the call may or may not have taken effect and is not repeated\nlook done"
+	want := "!outcome unknown: the line is dead; the call may have taken effect and is not repeated: find out whether it has before you make it again\nlook done"
 	if got := strings.Join(toolReplies(t, p, "a#1"), "\n"); got != want || counts["charge"].Load() != 1 || counts["look"].Load() != 2 {
 		t.Errorf("the tools said:\n%s", got)
+	}
+}
+
+// TestUnknownOutcome has a call end without anybody knowing what came of it. It is made again only if the operator says so,
+// in the settings or when asked.
+func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	const told = "!outcome unknown: the line is dead; the call may have taken effect and is not repeated: find out whether it has before you make it again"
+	tests := map[string]struct {
+		retry, onError string
+		giveUp         bool
+		calls          int32
+		reply          string
+		asked          bool
+	}{
+		"told":                  {calls: 1, reply: told},
+		"never":                 {retry: "never", calls: 1, reply: told},
+		"always":                {retry: "always", calls: 2, reply: "paid"},
+		"asked, and made again": {retry: "ask", asked: true, calls: 2, reply: "paid"},
+		"asked, and given up":   {retry: "ask", asked: true, giveUp: true, calls: 1, reply: strings.Replace(told, ";", " (given up: no);", 1)},
+		"nobody is to be asked": {retry: "ask", onError: contract.OnErrorFail, calls: 1, reply: told},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int32
+			asked := false
+			p := harness.TestRun{
+				Document: harness.OneNode(`,"tools":[{"name":"pay"}]`), Script: `rules: [{turn: 1, call: {tool: pay}}, {say: done}]`,
+				Functions: []tool.Function{tool.Func("pay", "", func(context.Context, struct{}) (string, error) {
+					if calls.Add(1) == 1 {
+						return "", &contract.Failure{Class: contract.ClassUnavailable, Text: "the line is dead"}
+					}
+					return "paid", nil
+				}, tool.RetryNever())},
+				ToolSettings: tool.Settings{Tools: map[string]string{"pay": "here"}, Connections: map[string]tool.Connection{"here": {Transport: tool.TransportLocal, Retry: tc.retry}}},
+				SetInput:     func(in *contract.RunInput) { in.OnError = tc.onError },
+				Prepare: func(env *testsuite.TestWorkflowEnvironment) {
+					harness.AtTime(env, 3*time.Hour, func() {
+						var status contract.Status
+						harness.Query(t, env, contract.QueryStatus, &status)
+						for _, q := range status.Requests {
+							asked = true
+							env.SignalWorkflow(contract.RequestRetry, contract.RetryAnswer{ID: q.ID, GiveUp: tc.giveUp, Reason: "no"})
+						}
+					})
+				},
+			}.Execute(t)
+			if p.Err != nil {
+				t.Fatal(p.Err)
+			}
+			if got := strings.Join(toolReplies(t, p, "a#1"), "\n"); got != tc.reply || calls.Load() != tc.calls || asked != tc.asked {
+				t.Errorf("%d calls, asked %v, and the tool said %q", calls.Load(), asked, got)
+			}
+		})
 	}
 }
 

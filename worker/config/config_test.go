@@ -255,7 +255,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 			},
 		},
 		"numbers of providers and of activities out of range": {
-			file: "providers:\n  a: {first_token_timeout: -1s, idle_timeout: 25h, max_body_bytes: -1}\n  b: {requests_per_minute: 1000001, tokens_per_minute: 1000000001, concurrent: 100001}\nactivities:\n  c: {task_queue: q, timeout: -1s, attempts: 1000001}\n  d: {task_queue: q, start_timeout: -1s, retry: always}\nconnections: {e: {timeout: -1s, retry: always}}\nconfirm: {f: {tools: [a], timeout: -1s}}\n",
+			file: "providers:\n  a: {first_token_timeout: -1s, idle_timeout: 25h, max_body_bytes: -1}\n  b: {requests_per_minute: 1000001, tokens_per_minute: 1000000001, concurrent: 100001}\nactivities:\n  c: {task_queue: q, timeout: -1s, attempts: 1000001}\n  d: {task_queue: q, start_timeout: -1s, retry: always}\nconnections: {e: {timeout: -1s, retry: sometimes}}\nconfirm: {f: {tools: [a], timeout: -1s}}\n",
 			want: []string{
 				`weft.yaml:2:28: providers.a.first_token_timeout is "-1s", want a duration from 0s to 24h, such as 90s or 10m`,
 				`weft.yaml:2:47: providers.a.idle_timeout is "25h", want a duration from 0s to 24h, such as 90s or 10m`,
@@ -268,7 +268,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:6:37: activities.d.start_timeout is "-1s", want a duration from 0s to 277h, such as 90s or 10m`,
 				`weft.yaml:6:49: activities.d.retry is "always", want never`,
 				`weft.yaml:7:28: connections.e.timeout is "-1s", want a duration from 0s to 24h, such as 90s or 10m`,
-				`weft.yaml:7:40: connections.e.retry is "always", want never`,
+				`weft.yaml:7:40: connections.e.retry is "sometimes", want never, ask or always`,
 				`weft.yaml:8:36: confirm.f.timeout is "-1s", want a duration from 0s to 87600h, such as 90s or 10m`,
 			},
 		},

@@ -47,7 +47,7 @@ type Connection struct {
 	Dir            string            `mapstructure:"dir" doc:"its working directory"`
 	Timeout        time.Duration     `mapstructure:"timeout" unit:"1s" doc:"timeout of one call"`
 	ConnectTimeout time.Duration     `mapstructure:"connect_timeout" unit:"1s" doc:"timeout for connecting and listing tools"`
-	Retry          string            `mapstructure:"retry" oneof:"never" doc:"never: a call whose outcome is unknown is not repeated"`
+	Retry          string            `mapstructure:"retry" oneof:"never,ask,always" doc:"a call whose outcome is unknown is repeated if the tool says that it is read-only or idempotent, and the model is told otherwise; always: it is repeated, because a second call does no harm or the server honours the idempotency key; never: it is not; ask: a person decides where it is not"`
 	Session        string            `mapstructure:"session" oneof:"run" doc:"run: each root run has a session of its own with the server; default: the runs of a tenant share one"`
 	CAFile         string            `mapstructure:"ca_file" doc:"certificates to trust"`
 	CertFile       string            `mapstructure:"cert_file" doc:"certificate of this client"`

@@ -297,7 +297,7 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
 		Activity: contract.ActivityCallModel, Args: []any{&in}, What: fmt.Sprintf("model call %d", a.turn), At: a.execution,
 		ID: a.execution.ID + "/model/" + strconv.Itoa(a.turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), modelRef(a)),
-		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry, false), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res,
+		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res,
 	})
 	return &res, err
 }

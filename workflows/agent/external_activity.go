@@ -25,11 +25,12 @@ func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnec
 	}
 	return c.toolStep(ctx, e.Activity, args, note, func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out json.RawMessage
-		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
+		call := &runtime.Call{
 			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
 			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: c.elsewhereOptions(e),
 			Once: e.Attempts == 1, Remote: e, Result: runtime.ResultSize{Bytes: contract.MaxPayload}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
-		})
+		}
+		err := c.agentRun.run.Invoke(ctx, call)
 		if err == nil {
 			*reply = contract.ToolReply{Text: note + Said(out)}
 			return nil
@@ -38,7 +39,7 @@ func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnec
 			*reply = contract.ToolReply{Text: text, Failed: true}
 			return nil
 		}
-		*reply, err = c.agentRun.toolFailed(e.Attempts == 1, err)
+		*reply, err = c.agentRun.toolFailed(call, err)
 		return err
 	})
 }

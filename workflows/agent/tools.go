@@ -375,19 +375,20 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 	if b.ExternalActivity != nil {
 		return c.callExternal(ctx, b, args, note)
 	}
-	once := b.Never(t.Name)
+	in.Repeat = b.Repeats(t.Name)
 	return c.toolStep(ctx, t.Name, args, note, func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out contract.ToolResult
-		err := c.agentRun.run.Invoke(ctx, &runtime.Call{
+		call := &runtime.Call{
 			Activity: contract.ActivityCallTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
-			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: runtime.Retrying(c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ToolSeconds), b.Connection.Retry, once),
-			Once: once, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
-		})
+			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: runtime.Retrying(c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ToolSeconds), b.Connection.Retry),
+			Once: !in.Repeat, AskUnknown: b.AskUnknown, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
+		}
+		err := c.agentRun.run.Invoke(ctx, call)
 		if err == nil {
 			*reply = contract.ToolReply{Message: out.Message, Failed: out.Error}
 			return nil
 		}
-		*reply, err = c.agentRun.toolFailed(once, err)
+		*reply, err = c.agentRun.toolFailed(call, err)
 		return err
 	})
 }
@@ -401,7 +402,7 @@ func (c *toolCall) toolStep(ctx workflow.Context, name string, args json.RawMess
 
 // toolFailed decides what a failed tool call means: something that the model can fix goes
 // back to it as a reply; what an operator must fix stays an error.
-func (a *agentRun) toolFailed(once bool, err error) (contract.ToolReply, error) {
+func (a *agentRun) toolFailed(call *runtime.Call, err error) (contract.ToolReply, error) {
 	if contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) {
 		return contract.ToolReply{}, err
 	}
@@ -410,9 +411,9 @@ func (a *agentRun) toolFailed(once bool, err error) (contract.ToolReply, error) 
 	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
 		return contract.ToolReply{Text: f.Error(), Failed: true}, nil
 	}
-	if once && contract.Retryable(f.Class) {
+	if call.OutcomeUnknown(f) {
 		return contract.ToolReply{Text: "outcome unknown: " + f.Text +
-			"; the call may or may not have taken effect and is not repeated", Failed: true}, nil
+			"; the call may have taken effect and is not repeated: find out whether it has before you make it again", Failed: true}, nil
 	}
 	return contract.ToolReply{}, err
 }

@@ -32,6 +32,8 @@ type Call struct {
 	Journal *Journal
 	// Once is set where a call whose outcome is unknown is not repeated.
 	Once bool
+	// AskUnknown has a person decide whether it is.
+	AskUnknown bool
 	// Remote is set for an activity of another worker.
 	Remote *contract.ExternalActivity
 	// Out receives the result.

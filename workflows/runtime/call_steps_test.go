@@ -83,6 +83,7 @@ func TestCounted(t *testing.T) {
 // TestWaitsForOperator says which failures of which calls an operator is asked about.
 func TestWaitsForOperator(t *testing.T) {
 	fail := func(class string) error { return &contract.Failure{Class: class, Text: "it failed"} }
+	unknown := &contract.Failure{Class: contract.ClassTimeout, Text: "no answer", OutcomeUnknown: true}
 	app := temporal.NewApplicationError("no such customer", "NotFound")
 	tests := map[string]struct {
 		call    Call
@@ -94,7 +95,10 @@ func TestWaitsForOperator(t *testing.T) {
 		"a bad request":               {err: fail(contract.ClassBadRequest)},
 		"a cancellation":              {err: temporal.NewCanceledError()},
 		"retries used up":             {err: fail(contract.ClassUnavailable), want: true},
-		"of a call that is made once": {call: Call{Once: true}, err: fail(contract.ClassUnavailable)},
+		"retries of one made once":    {call: Call{Once: true}, err: fail(contract.ClassUnavailable), want: true},
+		"an unknown outcome":          {call: Call{Once: true}, err: unknown},
+		"one that a person decides":   {call: Call{Once: true, AskUnknown: true}, err: unknown, want: true},
+		"one of a call made again":    {err: unknown, want: true},
 		"a key of one made once":      {call: Call{Once: true}, err: fail(contract.ClassDenied), want: true},
 		"with on_error fail":          {onError: contract.OnErrorFail, err: fail(contract.ClassDenied)},
 		"the words of another worker": {call: Call{Remote: &contract.ExternalActivity{}}, err: app},

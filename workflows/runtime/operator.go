@@ -74,6 +74,12 @@ func (r *Run) waitsForOperator(c *Call, err error) bool {
 			return false // the activity's own words are for the model
 		}
 	}
-	class := contract.FailureOf(err).Class
-	return contract.NeedsOperator(class) && !(c.Once && contract.Retryable(class))
+	f := contract.FailureOf(err)
+	return contract.NeedsOperator(f.Class) && (c.AskUnknown || !c.OutcomeUnknown(f))
+}
+
+// OutcomeUnknown reports whether a call that failed may have taken effect and is not repeated. An activity of another
+// worker says no more than that it failed.
+func (c *Call) OutcomeUnknown(f *contract.Failure) bool {
+	return c.Once && (f.OutcomeUnknown || c.Remote != nil && contract.Retryable(f.Class))
 }

@@ -57,9 +57,8 @@ func (r *Run) Options(seconds int) workflow.ActivityOptions {
 	}
 }
 
-// Retrying is how a call is repeated: as its author wants, if that is said. A call that is made once is
-// never repeated.
-func Retrying(o workflow.ActivityOptions, p *plan.Retry, once bool) workflow.ActivityOptions {
+// Retrying is how a call is repeated: as its author wants, if that is said.
+func Retrying(o workflow.ActivityOptions, p *plan.Retry) workflow.ActivityOptions {
 	if p != nil {
 		if p.TimeoutMillis > 0 {
 			o.StartToCloseTimeout = time.Duration(p.TimeoutMillis) * time.Millisecond
@@ -69,9 +68,6 @@ func Retrying(o workflow.ActivityOptions, p *plan.Retry, once bool) workflow.Act
 			InitialInterval: first, BackoffCoefficient: p.Factor,
 			MaximumInterval: max(first, time.Duration(p.MostMillis)*time.Millisecond), MaximumAttempts: int32(min(p.Attempts, 1<<20)) + 1,
 		}
-	}
-	if once {
-		o.RetryPolicy.MaximumAttempts = 1
 	}
 	return o
 }

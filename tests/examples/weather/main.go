@@ -59,7 +59,7 @@ func forecast(_ context.Context, q Question) (Forecast, error) {
 // tools is the MCP server.
 func tools() *server.MCPServer {
 	s := server.NewMCPServer("weather", "1")
-	s.AddTool(mcp.NewTool("weather", mcp.WithDescription("Tells the weather of a city."), mcp.WithString("city", mcp.Required())),
+	s.AddTool(mcp.NewTool("weather", mcp.WithDescription("Tells the weather of a city."), mcp.WithString("city", mcp.Required()), mcp.WithReadOnlyHintAnnotation(true)),
 		mcp.NewTypedToolHandler(func(ctx context.Context, _ mcp.CallToolRequest, q Question) (*mcp.CallToolResult, error) {
 			f, err := forecast(ctx, q)
 			if err != nil {
