@@ -42,9 +42,9 @@ func (b *Budget) Bound(m *contract.BudgetLimits) error {
 
 // BeginTurn gives a session's next turn the calls that the worker allows it.
 func (b *Budget) BeginTurn() {
-	if n := b.run.Shared.TurnCalls; n > 0 {
-		b.run.Shared.Budget = b.run.Shared.Budget.Within(contract.Budget{Calls: n})
-		b.run.Shared.Budget.Calls = b.Usage.Made() + b.Reserved.Calls + n
+	if s := &b.run.Shared; s.TurnCalls > 0 {
+		s.Budget = s.Budget.Within(contract.Budget{Calls: s.TurnCalls})
+		s.Budget.Calls = b.Usage.Made() + b.Reserved.Calls + s.TurnCalls
 	}
 }
 
@@ -260,8 +260,7 @@ func (b *Budget) allocate(part contract.Budget) (*contract.Budget, func()) {
 
 // MayStart reports whether a model may start another run.
 func (b *Budget) MayStart() bool {
-	limit := b.run.Shared.Budget
-	return limit == nil || limit.Runs == 0 || b.left().Runs > 0
+	return b.run.Shared.Budget == nil || b.run.Shared.Budget.Runs == 0 || b.left().Runs > 0
 }
 
 // Begin counts a run that a model starts, and waits until it may be under way beside others. Release says that it
@@ -272,10 +271,10 @@ func (b *Budget) Begin(ctx workflow.Context, fresh bool) (release func(), err er
 	if err := workflow.Await(ctx, func() bool { return free() || b.run.Policy.ShouldYield(ctx, 0) }); err != nil {
 		return nil, err
 	}
-	if !free() {
+	switch {
+	case !free():
 		return nil, ErrYield
-	}
-	if fresh {
+	case fresh:
 		b.Usage.Runs++
 	}
 	b.runs++
