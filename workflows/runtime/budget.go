@@ -11,11 +11,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// What a run may spend is settled when it starts: its own budget, within what the worker
-// allows. Before each call of a model its reckoned price is Reserved, and after it what it
-// really took is counted. A run below, or a branch, gets a part of what is left as a budget
-// of its own; that part is Reserved until it comes back. So no timing decides who may spend
-// what, and parallel calls cannot pass the bound together.
+// What a run may spend is settled when it starts: its own budget, within what the worker allows. Before each call of a model
+// its estimated price is reserved, and after it what it really took is counted. A run below, or a branch, gets a part of what
+// is left as a budget of its own, which is reserved until it comes back: parallel calls cannot pass the bound together.
 
 // Budget is what a run has spent of its budget, and what of it is Reserved.
 type Budget struct {

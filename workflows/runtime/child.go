@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
-	"weft/activities/contract"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
 )
 
 // Child describes a run below this one. [Run.Admit] encodes its input, [Run.Start] starts it.
