@@ -216,9 +216,9 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 type sent struct {
 	id, hash string
 	author   contract.Author
-	reply        contract.Reply
-	message      *contract.MessageAnswer
-	check        contract.ValidateAnswerInput
+	reply    contract.Reply
+	message  *contract.MessageAnswer
+	check    contract.ValidateAnswerInput
 	// update names the Update that it came with; "" where it came by signal. Within a run the server
 	// knows an Update again, but not in the run that continues it.
 	update string
