@@ -233,6 +233,7 @@ func FailureOf(err error) *Failure {
 	var (
 		app        *temporal.ApplicationError
 		late       *temporal.TimeoutError
+		call       *temporal.ActivityError
 		terminated *temporal.TerminatedError
 	)
 	switch {
@@ -245,7 +246,8 @@ func FailureOf(err error) *Failure {
 	case Cancelled(err):
 		return &Failure{Class: ClassCancelled, Text: "cancelled"}
 	case errors.As(err, &late):
-		return &Failure{Class: ClassTimeout, Text: late.Error(), OutcomeUnknown: late.TimeoutType() != enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START}
+		return &Failure{Class: ClassTimeout, Text: late.Error(),
+			OutcomeUnknown: errors.As(err, &call) && late.TimeoutType() != enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START}
 	case errors.As(err, &terminated):
 		return &Failure{Class: ClassCancelled, Text: "terminated"}
 	}
