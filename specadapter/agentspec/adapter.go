@@ -123,8 +123,7 @@ func (b *builder) unsupported(c *model.Component) {
 
 // unsupportedIn looks at a component's fields.
 func (b *builder) unsupportedIn(c *model.Component) {
-	for i := range c.Type.Fields {
-		spec := &c.Type.Fields[i]
+	for _, spec := range c.Type.Fields {
 		f := c.Field(spec.Name)
 		if f == nil {
 			continue

@@ -1,7 +1,6 @@
 package agentspec
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -38,14 +37,14 @@ type builder struct {
 	flow  *plan.Flow
 	taken map[string]bool
 	at    string
-	outer []model.Property
+	outer []*model.Property
 	// outers are those of the flows that are made.
-	outers map[string][]model.Property
+	outers map[string][]*model.Property
 }
 
 func newBuilder(file string, host source.Host) *builder {
 	return &builder{file: file, host: host, looked: map[*model.Component]bool{}, warned: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
-		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]model.Property{}}
+		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]*model.Property{}}
 }
 
 // root makes the plan of the main component.
@@ -120,12 +119,12 @@ func (b *builder) rootFlow(c *model.Component) {
 // ends with the agent's outputs; without outputs it goes on until the run is cancelled.
 func (b *builder) rootAgent(c *model.Component) {
 	n := plan.Node{ID: b.id("", c), Name: cmp.Or(c.Name, c.ID), Kind: plan.KindAgent, Exit: true, Ports: &plan.Ports{}}
-	for i := range c.Inputs {
-		n.Ports.In = append(n.Ports.In, input(&c.Inputs[i], plan.InKey(c.Inputs[i].Title)))
+	for _, p := range c.Inputs {
+		n.Ports.In = append(n.Ports.In, input(p, plan.InKey(p.Title)))
 	}
 	n.Ports.Out = outputs(c.Outputs)
 	if teams[c.Type.Name] {
-		inputs := model.Merge(append([][]model.Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
+		inputs := model.Merge(append([][]*model.Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
 		b.flow.Inputs.Schema = objectOf(inputs)
 	} else {
 		n.Agent = b.agent(c, n.ID, true)
@@ -191,10 +190,10 @@ func output(p *model.Property) plan.Out {
 	return plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
 }
 
-func outputs(list []model.Property) []plan.Out {
+func outputs(list []*model.Property) []plan.Out {
 	var out []plan.Out
-	for i := range list {
-		out = append(out, output(&list[i]))
+	for _, p := range list {
+		out = append(out, output(p))
 	}
 	return out
 }
@@ -212,102 +211,65 @@ func schemaOf(s *model.Shape) json.RawMessage {
 	if s == nil || s.Kind == model.AnyShape && s.Enum == nil {
 		return nil
 	}
-	var b bytes.Buffer
-	writeShape(&b, s)
-	return b.Bytes()
+	return shapeValue(s).JSON()
 }
 
-func writeShape(b *bytes.Buffer, s *model.Shape) {
-	if s.Enum == nil {
-		writeKind(b, s)
-		return
+// shapeValue is a type as a JSON Schema.
+func shapeValue(s *model.Shape) *source.Value {
+	if s.Enum != nil {
+		plain := *s
+		plain.Enum = nil
+		return objectValue(member("anyOf", arrayValue(shapeValue(&plain))), member("enum", arrayValue(s.Enum...)))
 	}
-	b.WriteString(`{"anyOf":[`)
-	writeKind(b, s)
-	b.WriteString(`],"enum":[`)
-	for i, v := range s.Enum {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(v.JSON())
-	}
-	b.WriteString("]}")
-}
-
-func writeKind(b *bytes.Buffer, s *model.Shape) {
 	switch s.Kind {
 	case model.AnyShape:
-		b.WriteString("{}")
+		return objectValue()
 	case model.ArrayShape:
-		b.WriteString(`{"type":"array","items":`)
-		writeShape(b, s.Items)
-		b.WriteByte('}')
-	case model.ObjectShape:
-		b.WriteString(`{"type":"object","properties":{`)
-		for i, p := range s.Props {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			writeText(b, p.Name)
-			b.WriteByte(':')
-			writeShape(b, p.Type)
-		}
-		b.WriteString(`},"additionalProperties":`)
-		if s.More == nil {
-			b.WriteString("false}")
-			return
-		}
-		writeShape(b, s.More)
-		b.WriteByte('}')
+		return objectValue(member("type", textValue("array")), member("items", shapeValue(s.Items)))
 	case model.UnionShape:
-		b.WriteString(`{"anyOf":[`)
-		for i, m := range s.Members {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			writeShape(b, m)
+		union := arrayValue()
+		for _, m := range s.Members {
+			union.Items = append(union.Items, shapeValue(m))
 		}
-		b.WriteString("]}")
-	default:
-		b.WriteString(`{"type":`)
-		writeText(b, s.Kind.String())
-		b.WriteByte('}')
+		return objectValue(member("anyOf", union))
+	case model.ObjectShape:
+		props, more := objectValue(), &source.Value{Kind: source.Bool}
+		for _, p := range s.Props {
+			props.Members = append(props.Members, member(p.Name, shapeValue(p.Type)))
+		}
+		if s.More != nil {
+			more = shapeValue(s.More)
+		}
+		return objectValue(member("type", textValue("object")), member("properties", props), member("additionalProperties", more))
 	}
+	return objectValue(member("type", textValue(s.Kind.String())))
 }
 
-func writeText(b *bytes.Buffer, s string) {
-	raw, _ := json.Marshal(s) // a string always encodes
-	b.Write(raw)
+func textValue(s string) *source.Value { return &source.Value{Kind: source.String, Text: s} }
+
+func arrayValue(items ...*source.Value) *source.Value {
+	return &source.Value{Kind: source.Array, Items: items}
 }
+
+func objectValue(members ...source.Member) *source.Value {
+	return &source.Value{Kind: source.Object, Members: members}
+}
+
+func member(key string, v *source.Value) source.Member { return source.Member{Key: key, Value: v} }
 
 // objectOf returns the schema of an object whose members are properties; those without a default are required.
-func objectOf(list []model.Property) json.RawMessage {
-	var b, required bytes.Buffer
-	b.WriteString(`{"type":"object","properties":{`)
-	for i := range list {
-		p := &list[i]
-		if i > 0 {
-			b.WriteByte(',')
+func objectOf(list []*model.Property) json.RawMessage {
+	props, required := objectValue(), arrayValue()
+	for _, p := range list {
+		schema := p.Schema
+		if schema == nil {
+			schema = shapeValue(cmp.Or(p.Type, model.AnyType))
 		}
-		writeText(&b, p.Title)
-		b.WriteByte(':')
-		switch {
-		case p.Schema != nil:
-			b.Write(p.Schema.JSON())
-		case p.Type == nil:
-			b.WriteString("{}")
-		default:
-			writeShape(&b, p.Type)
-		}
+		props.Members = append(props.Members, member(p.Title, schema))
 		if p.Default == nil {
-			if required.Len() > 0 {
-				required.WriteByte(',')
-			}
-			writeText(&required, p.Title)
+			required.Items = append(required.Items, textValue(p.Title))
 		}
 	}
-	b.WriteString(`},"required":[`)
-	b.Write(required.Bytes())
-	b.WriteString(`],"additionalProperties":false}`)
-	return b.Bytes()
+	return objectValue(member("type", textValue("object")), member("properties", props), member("required", required),
+		member("additionalProperties", &source.Value{Kind: source.Bool})).JSON()
 }

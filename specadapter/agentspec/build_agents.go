@@ -50,7 +50,7 @@ func (b *builder) agent(c *model.Component, node string, root bool) *plan.Agent 
 }
 
 // opening is the message by which an agent begins where no one has said anything.
-func opening(inputs []model.Property) []plan.Piece {
+func opening(inputs []*model.Property) []plan.Piece {
 	if len(inputs) > 0 {
 		return []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
 	}
@@ -58,7 +58,7 @@ func opening(inputs []model.Property) []plan.Piece {
 }
 
 // setChat sets how an agent converses with a person and how it ends.
-func (b *builder) setChat(a *plan.Agent, name string, human, root bool, outputs []model.Property, taken map[string]bool) {
+func (b *builder) setChat(a *plan.Agent, name string, human, root bool, outputs []*model.Property, taken map[string]bool) {
 	if human && (root || len(outputs) > 0) {
 		a.Chat = &plan.Chat{}
 		if root {
@@ -116,7 +116,7 @@ func (b *builder) baseAgent(p *resolvedAgent, node string) (*plan.Agent, map[str
 }
 
 // finish is the tool by which an agent gives its outputs.
-func finish(outputs []model.Property, name string, person bool) *plan.Finish {
+func finish(outputs []*model.Property, name string, person bool) *plan.Finish {
 	return &plan.Finish{
 		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
 		Schema: objectOf(outputs), Read: "literal", Free: person, Reminders: reminders,

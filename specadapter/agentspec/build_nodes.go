@@ -91,8 +91,7 @@ func (s *layer) branches(c *model.Component, id string) []exit {
 // startPorts make a start node take what the flow is given.
 func (s *layer) startPorts(c *model.Component, n *plan.Node) {
 	n.Ports.In = nil
-	for i := range c.Inputs {
-		p := &c.Inputs[i]
+	for _, p := range c.Inputs {
 		in := input(p, s.start(p))
 		if of := s.flow.Input(p.Title); of != nil && of.Default != nil {
 			in.Default = jsonOf(of.Default)

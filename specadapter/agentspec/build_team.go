@@ -38,7 +38,7 @@ type part struct {
 	id string
 	// human reports whether the conversation is the node's, in which people are; outputs end it.
 	human   bool
-	outputs []model.Property
+	outputs []*model.Property
 	// ask and hand are whom the agent can turn to.
 	ask, hand []recipient
 }
@@ -68,7 +68,7 @@ func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 }
 
 // team makes the agents of a node and returns those of their inputs that the node does not take.
-func (b *builder) team(c *model.Component, n *plan.Node, outputs []model.Property, root bool) []model.Property {
+func (b *builder) team(c *model.Component, n *plan.Node, outputs []*model.Property, root bool) []*model.Property {
 	t := &crew{builder: b, node: n, root: root, ids: map[string]bool{n.ID: true}, groups: map[*model.Component]string{c: ""}, asked: map[[2]*model.Component]string{}}
 	t.join(c, part{id: n.ID, human: true, outputs: outputs})
 	for len(t.left) > 0 && !b.full {
@@ -81,14 +81,13 @@ func (b *builder) team(c *model.Component, n *plan.Node, outputs []model.Propert
 		return nil
 	}
 	n.Agent.Conversation, n.Agent.Opening = plan.ConversationFlow, opening(c.Inputs)
-	var more []model.Property
+	var more []*model.Property
 	have := map[string]bool{}
 	for _, in := range n.Ports.In {
 		have[in.Name] = true
 	}
 	for _, m := range t.inside {
-		for i := range m.Inputs {
-			p := &m.Inputs[i]
+		for _, p := range m.Inputs {
 			if have[p.Title] {
 				continue
 			}
@@ -98,7 +97,7 @@ func (b *builder) team(c *model.Component, n *plan.Node, outputs []model.Propert
 				in.Key = plan.InKey(p.Title)
 			}
 			if root || p.Default == nil {
-				more = append(more, *p)
+				more = append(more, p)
 			}
 			n.Ports.In = append(n.Ports.In, in)
 		}

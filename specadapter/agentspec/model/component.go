@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ type Component struct {
 	Metadata *source.Value
 	// Inputs and Outputs are declared by the author or else inferred. They have unique
 	// titles.
-	Inputs, Outputs []Property
+	Inputs, Outputs []*Property
 	// Branches of a node are where it can go on, sorted.
 	Branches []string
 	// Flow is set on a Flow.
@@ -102,10 +103,12 @@ func (c *Component) Number(name string) float64 {
 	if f := c.fields[name]; f != nil && f.JSON != nil && f.JSON.Kind == source.Number {
 		text = f.JSON.Text
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0
-	}
+	return decimal(text)
+}
+
+// decimal is a number that was checked already; "" is 0.
+func decimal(text string) float64 {
+	n, _ := strconv.ParseFloat(text, 64)
 	return n
 }
 
@@ -123,6 +126,19 @@ func (c *Component) Components(name string) []*Component {
 		return f.Components
 	}
 	return nil
+}
+
+// parts are the components in all fields, in no order.
+func (c *Component) parts() iter.Seq[*Component] {
+	return func(yield func(*Component) bool) {
+		for _, f := range c.fields {
+			for _, part := range f.Components {
+				if !yield(part) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // FieldPos is the place of a field's value, or of the component where it is not set.

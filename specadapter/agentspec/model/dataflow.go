@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,8 +22,7 @@ func (l *loader) checkData(c *Component, g *graph) {
 		if !g.reached[n] || node.Type.ActsAs("StartNode") || unknownIO(node) {
 			continue
 		}
-		for i := range node.Inputs {
-			in := &node.Inputs[i]
+		for _, in := range node.Inputs {
 			if node.needs(in) {
 				l.checkFed(c, g, n, in, feeds, unsure)
 			}
@@ -85,10 +85,8 @@ func (c *Component) mark(seen map[*Component]bool) {
 		return
 	}
 	seen[c] = true
-	for _, f := range c.fields {
-		for _, part := range f.Components {
-			part.mark(seen)
-		}
+	for part := range c.parts() {
+		part.mark(seen)
 	}
 }
 
@@ -97,8 +95,8 @@ func (f *Flow) Gives(title string) bool {
 	if f.titles == nil {
 		f.titles = map[string]bool{}
 		for _, n := range f.Nodes {
-			for i := range n.Outputs {
-				f.titles[n.Outputs[i].Title] = f.titles[n.Outputs[i].Title] || !n.Type.ActsAs("EndNode")
+			for _, o := range n.Outputs {
+				f.titles[o.Title] = f.titles[o.Title] || !n.Type.ActsAs("EndNode")
 			}
 		}
 	}
@@ -113,12 +111,7 @@ type key struct {
 
 // inner is the part of a node whose inputs and outputs stand for the node's, or nil.
 func (c *Component) inner() *Component {
-	for _, field := range []string{"subflow", "agent", "tool"} {
-		if part := c.Component(field); part != nil {
-			return part
-		}
-	}
-	return nil
+	return cmp.Or(c.Component("subflow"), c.Component("agent"), c.Component("tool"))
 }
 
 // InnerInput returns the input of a node's part that one of the node's stands for, or nil.
@@ -127,10 +120,7 @@ func (c *Component) InnerInput(title string) *Property {
 	if part == nil {
 		return nil
 	}
-	if p := part.Input(title); p != nil {
-		return p
-	}
-	return part.Input(Inside(title))
+	return cmp.Or(part.Input(title), part.Input(Inside(title)))
 }
 
 // InnerOutput returns the output of a node's part that one of the node's stands for, or nil.
@@ -159,10 +149,10 @@ func (l *loader) publish(c *Component, g *graph) {
 		if !g.reached[n] || node.Type.ActsAs("StartNode") {
 			continue
 		}
-		for i := range node.Inputs {
-			if node.needs(&node.Inputs[i]) {
+		for _, in := range node.Inputs {
+			if node.needs(in) {
 				l.Warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, so input %s of %s would have no value; it is read as null: outputs feed inputs of the same title",
-					c, source.Quote(node.Inputs[i].Title), node)
+					c, source.Quote(in.Title), node)
 				g.public, g.Public = true, true
 				return
 			}
@@ -199,8 +189,7 @@ func (g *graph) byTitle(l *loader, c *Component) map[key][]int {
 		if node.Type.ActsAs("EndNode") {
 			continue
 		}
-		for i := range node.Outputs {
-			o := &node.Outputs[i]
+		for _, o := range node.Outputs {
 			titles[o.Title] = append(titles[o.Title], n)
 			if !slices.ContainsFunc(types[o.Title], func(p *Property) bool { return p.Type == o.Type }) && l.work(c.At, 1+len(types[o.Title])) {
 				types[o.Title] = append(types[o.Title], o)
@@ -209,8 +198,7 @@ func (g *graph) byTitle(l *loader, c *Component) map[key][]int {
 	}
 	out := map[key][]int{}
 	for n, node := range g.Nodes {
-		for i := range node.Inputs {
-			in := &node.Inputs[i]
+		for _, in := range node.Inputs {
 			from := titles[in.Title]
 			if node.Type.ActsAs("StartNode") || len(from) == 0 || len(from) == 1 && from[0] == n {
 				continue
@@ -292,9 +280,9 @@ func (f *Flow) Iterates(node *Component) []string {
 		}
 	}
 	if f.Public {
-		for i := range node.Inputs {
-			for _, list := range f.lists[node.Inputs[i].Title] {
-				look(list, node.Inputs[i].Title)
+		for _, in := range node.Inputs {
+			for _, list := range f.lists[in.Title] {
+				look(list, in.Title)
 			}
 		}
 	}
@@ -311,8 +299,7 @@ func (f *Flow) findLists() {
 		f.into[e.To] = append(f.into[e.To], i)
 	}
 	for _, n := range f.Nodes {
-		for i := range n.Outputs {
-			o := &n.Outputs[i]
+		for _, o := range n.Outputs {
 			if o.Type == nil || o.Type.Kind != ArrayShape || n.Type.ActsAs("EndNode") {
 				continue
 			}

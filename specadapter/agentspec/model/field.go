@@ -47,8 +47,7 @@ func (l *loader) fields(s *scope, c *Component) {
 	if c.source.Get("component_plugin_name") != nil && l.isPlugin(c.Type) {
 		known = append(known, "component_plugin_name", "component_plugin_version")
 	}
-	for i := range c.Type.Fields {
-		spec := &c.Type.Fields[i]
+	for _, spec := range c.Type.Fields {
 		known = append(known, spec.Name)
 		v := c.source.Get(spec.Name)
 		if v == nil {
@@ -60,7 +59,7 @@ func (l *loader) fields(s *scope, c *Component) {
 				}
 			}
 		}
-		l.field(s, c, c.fields, spec, v)
+		l.field(s, c, c.fields, &spec, v)
 	}
 	if c.Type.Unknown {
 		l.unknownParts(s, c)
@@ -175,6 +174,19 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *
 	return l.shape(s, c, spec, f, what)
 }
 
+// wants reports a value that is not of a kind.
+func (l *loader) wants(v *source.Value, kind source.Kind, what string) bool {
+	return l.wantsAs(v, kind, source.HowToWrite[kind], what)
+}
+
+// wantsAs is wants with a remedy of its own.
+func (l *loader) wantsAs(v *source.Value, kind source.Kind, help, what string) bool {
+	if v.Kind != kind {
+		l.Errorf(v.Pos, l.Codes.Type, help, "%s is %s, want %s", what, v.Describe(), kind)
+	}
+	return v.Kind == kind
+}
+
 // kindOf is the JSON type that a kind of field wants.
 var kindOf = map[catalog.FieldKind]source.Kind{
 	catalog.Text: source.String, catalog.Texts: source.Array, catalog.TextMap: source.Object, catalog.Flag: source.Bool, catalog.Number: source.Number, catalog.Whole: source.Number,
@@ -184,8 +196,7 @@ var kindOf = map[catalog.FieldKind]source.Kind{
 // shape checks the JSON of a field and reads what is in it.
 func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, what string) bool {
 	v := f.JSON
-	if want, ok := kindOf[spec.Kind]; ok && v.Kind != want {
-		l.Errorf(f.At, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Describe(), want)
+	if want, ok := kindOf[spec.Kind]; ok && !l.wants(v, want, what) {
 		return false
 	}
 	switch spec.Kind {
@@ -252,7 +263,7 @@ func (l *loader) texts(v *source.Value, what string) bool {
 		ok = ok && text
 	}
 	for i, item := range v.Items {
-		check(item, "item "+itoa(i+1))
+		check(item, fmt.Sprintf("item %d", i+1))
 	}
 	for _, m := range v.Members {
 		check(m.Value, source.Quote(m.Key))
@@ -285,8 +296,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 		return false
 	}
 	f.At = v.Pos
-	if v.Kind != source.Array {
-		l.Errorf(f.At, "field-type", source.HowToWrite[source.Array], "%s is %s, want an array", what, v.Describe())
+	if !l.wants(v, source.Array, what) {
 		return false
 	}
 	add := func(item *source.Value, what string) {
@@ -299,7 +309,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 	}
 	f.JSON = v
 	for i, item := range v.Items {
-		name := "item " + itoa(i+1) + " of " + what
+		name := fmt.Sprintf("item %d of %s", i+1, what)
 		switch {
 		case spec.Kind == catalog.Mixed && item.Kind == source.String:
 		case spec.Kind != catalog.Pairs:

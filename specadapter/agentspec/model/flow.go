@@ -53,6 +53,11 @@ type DataEdge struct {
 	Input  string
 }
 
+// acting are the nodes that have the rules of a type.
+func (f *Flow) acting(as string) []*Component {
+	return slices.DeleteFunc(slices.Clone(f.Nodes), func(n *Component) bool { return !n.Type.ActsAs(as) })
+}
+
 // Has reports whether a node is one of the flow's.
 func (f *Flow) Has(node *Component) bool {
 	_, ok := f.index[node]
@@ -233,12 +238,7 @@ func checkFlow(l *loader, c *Component) {
 
 // checkStart wants exactly one start node, with one way out of it.
 func (l *loader) checkStart(c *Component, f *Flow) {
-	var starts []*Component
-	for _, n := range f.Nodes {
-		if n.Type.ActsAs("StartNode") {
-			starts = append(starts, n)
-		}
-	}
+	starts := f.acting("StartNode")
 	if len(starts) != 1 {
 		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, len(starts))
 	}
@@ -284,17 +284,13 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 			l.Errorf(e.At, "edge-out-of-end", "remove the edge", "an edge leaves %s, an end of %s", e.From, c)
 		}
 	}
-	count := 0
-	for i, n := range f.Nodes {
-		if !n.Type.ActsAs("EndNode") {
-			continue
-		}
-		count++
+	ends := f.acting("EndNode")
+	for _, n := range ends {
 		if !in[n] {
-			l.Errorf(l.itemAt(c, "nodes", i), "end-incoming", "add an edge to it or remove it", "no edge of %s enters %s", c, n)
+			l.Errorf(l.itemAt(c, "nodes", f.index[n]), "end-incoming", "add an edge to it or remove it", "no edge of %s enters %s", c, n)
 		}
 	}
-	if count == 0 {
+	if len(ends) == 0 {
 		l.Errorf(c.FieldPos("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)
 	}
 }
@@ -303,14 +299,9 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 func (l *loader) checkOutputs(c *Component, f *Flow) {
 	first := map[string]*Property{}
 	count := map[string]int{}
-	var ends []*Component
-	for _, n := range f.Nodes {
-		if !n.Type.ActsAs("EndNode") || n.broken {
-			continue
-		}
-		ends = append(ends, n)
-		for i := range n.Outputs {
-			p := &n.Outputs[i]
+	ends := slices.DeleteFunc(f.acting("EndNode"), func(n *Component) bool { return n.broken })
+	for _, n := range ends {
+		for _, p := range n.Outputs {
 			count[p.Title]++
 			if other := first[p.Title]; other == nil {
 				first[p.Title] = p
@@ -320,8 +311,7 @@ func (l *loader) checkOutputs(c *Component, f *Flow) {
 			}
 		}
 	}
-	for i := range c.Outputs {
-		p := &c.Outputs[i]
+	for _, p := range c.Outputs {
 		have := first[p.Title]
 		switch {
 		case !c.outs || len(ends) == 0:

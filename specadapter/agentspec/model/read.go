@@ -2,15 +2,14 @@ package model
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // component reads a component or a reference to one. It returns nil after an error.
 func (l *loader) component(s *scope, v *source.Value, want, what string) *Component {
@@ -26,8 +25,7 @@ func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Compo
 		return nil
 	case ref == nil:
 		return l.inline(s, v, want, what, key)
-	case ref.Kind != source.String:
-		l.Errorf(ref.Pos, "field-type", `write {"$component_ref": "NAME"}`, "the reference in %s is %s, want a string", what, ref.Describe())
+	case !l.wantsAs(ref, source.String, `write {"$component_ref": "NAME"}`, "the reference in "+what):
 		return nil
 	}
 	if v != l.rootOf(s.file) {
@@ -138,8 +136,7 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 		return nil
 	}
 	at = name.Pos
-	if name.Kind != source.String {
-		l.Errorf(at, "field-type", "write the name of a component", "component_type of %s is %s, want a string", what, name.Describe())
+	if !l.wantsAs(name, source.String, "write the name of a component", "component_type of "+what) {
 		return nil
 	}
 	text := name.Text
@@ -153,7 +150,7 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 		help := "register the plugin that has it or use another component"
 		if text == "ConditionalControlFlowEdge" {
 			help = "use a BranchingNode, and a ControlFlowEdge with from_branch for each of its branches"
-		} else if near := l.nearestType(text); near != "" {
+		} else if near := l.Near(text, func() []string { return sorted(l.rows) }); near != "" {
 			help = "did you mean " + strconv.Quote(near) + "? Else " + help
 		}
 		l.Errorf(at, "type-unknown", help, "unknown component %s%s", source.Quote(text), plugin(v))
@@ -183,37 +180,17 @@ func plugin(v *source.Value) string {
 
 // concrete lists the components that can stand for a type.
 func (l *loader) concrete(want string) string {
-	out := ""
-	for _, name := range sorted(l.rows) {
-		if row := l.rows[name]; !row.Abstract && row.Satisfies(want) {
-			if out != "" {
-				out += ", "
-			}
-			out += name
-		}
-	}
-	return out
+	return strings.Join(slices.DeleteFunc(sorted(l.rows), func(name string) bool {
+		return l.rows[name].Abstract || !l.rows[name].Satisfies(want)
+	}), ", ")
 }
 
-func (l *loader) nearestType(text string) string {
-	return l.Near(text, func() []string { return sorted(l.rows) })
-}
-
-func sorted[T any](m map[string]T) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	sort.Strings(out)
-	return out
-}
+func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
 // finish completes a component whose fields are read, and judges it.
 func (l *loader) finish(c *Component) {
-	for _, f := range c.fields {
-		for _, part := range f.Components {
-			c.height = max(c.height, part.height)
-		}
+	for part := range c.parts() {
+		c.height = max(c.height, part.height)
 	}
 	if c.height++; c.height > MaxNesting {
 		l.Errorf(c.At, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"strconv"
 	"strings"
 
 	"weft/specadapter/source"
@@ -154,9 +155,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 	}
 	s := &scope{file: up.file, up: up, defs: map[string]*definition{}}
 	top := up.up == nil && up.defs == nil && up.file != l.files[0].name
-	at := defs.Pos
-	if defs.Kind != source.Object {
-		l.Errorf(at, "field-type", `write an object: {"NAME": {...}}`, "$referenced_components is %s, want an object", defs.Describe())
+	if !l.wantsAs(defs, source.Object, `write an object: {"NAME": {...}}`, definitionsKey) {
 		return s
 	}
 	for _, m := range defs.Members {
@@ -175,7 +174,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 
 // where writes a place for a message about another place.
 func (l *loader) where(p, from source.Pos) string {
-	text := "line " + itoa(p.Line)
+	text := "line " + strconv.Itoa(p.Line)
 	if p.File != from.File {
 		text += " of " + p.File
 	}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"slices"
-	"strconv"
 
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
@@ -22,12 +21,14 @@ type rules struct {
 	yields func(*Component) string
 }
 
-// rulesOf finds the rules of a type: its own, or those of the type that a plugin's is like.
+// rulesOf finds the rules of a type: its own, those of the type that a plugin's is like, or of one that it stands for.
 func (l *loader) rulesOf(t *catalog.Type) rules {
-	if own, ok := l.rules[t.Name]; ok {
-		return own
+	for _, name := range slices.Concat([]string{t.Name, t.Like}, t.Is) {
+		if r, ok := l.rules[name]; ok {
+			return r
+		}
 	}
-	return l.rules[t.Like]
+	return rules{}
 }
 
 // typeRules are the rules of all types that have some.
@@ -57,12 +58,6 @@ func typeRules() map[string]rules {
 		"InputMessageNode":                   {infer: inferTexts("user_input", stringType), check: checkInputMessage, yields: yieldsAlways},
 		"OutputMessageNode":                  {infer: inferOutputMessage},
 		"LlmConfig":                          {check: checkModel},
-		"OpenAiCompatibleConfig":             {check: checkModel},
-		"VllmConfig":                         {check: checkModel},
-		"OllamaConfig":                       {check: checkModel},
-		"OpenAiConfig":                       {check: checkModel},
-		"OciGenAiConfig":                     {check: checkModel},
-		"GeminiConfig":                       {check: checkModel},
 		"MessageSummarizationTransform":      {check: bounded("max_message_size")},
 		"ConversationSummarizationTransform": {check: checkConversationSummary},
 		"InMemoryCollectionDatastore":        {check: checkStore},
@@ -75,23 +70,16 @@ func typeRules() map[string]rules {
 		"BuiltinTool":                        {yields: yieldsConfirmation},
 		"MCPToolBox":                         {yields: yieldsConfirmation},
 		"StdioTransport":                     {check: checkStdio},
-		"SSETransport":                       {check: checkHTTP},
-		"SSEmTLSTransport":                   {check: checkHTTP},
-		"StreamableHTTPTransport":            {check: checkHTTP},
-		"StreamableHTTPmTLSTransport":        {check: checkHTTP},
+		"RemoteTransport":                    {check: checkHTTP},
 	}
 }
 
-// Decimal is the value of a number that was checked already.
+// Decimal is the value of a number that was checked already, 0 for none.
 func Decimal(v *source.Value) float64 {
 	if v == nil {
 		return 0
 	}
-	n, err := strconv.ParseFloat(v.Text, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	return decimal(v.Text)
 }
 
 func checkAgent(l *loader, c *Component) { l.toolNames(c, nil, c.Components("tools")) }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
@@ -171,13 +172,7 @@ func (l *loader) sketch() {
 	}
 	l.Errors = 0
 	known := map[*Component]bool{}
-	var whole []*Component
-	for _, c := range l.doc.Components {
-		if c.whole(known) {
-			whole = append(whole, c)
-		}
-	}
-	l.doc.Components = whole
+	l.doc.Components = slices.DeleteFunc(l.doc.Components, func(c *Component) bool { return !c.whole(known) })
 }
 
 // whole reports whether a component and all in it have what they need.
@@ -186,21 +181,14 @@ func (c *Component) whole(known map[*Component]bool) bool {
 		return ok
 	}
 	ok := !c.broken && !c.Type.Unknown
-	for i := range c.Type.Fields {
-		spec := &c.Type.Fields[i]
-		f := c.fields[spec.Name]
-		ok = ok && (f != nil || !spec.Required)
-		if f == nil {
-			continue
-		}
-		for _, part := range f.Components {
-			ok = part.whole(known) && ok
-		}
+	for _, spec := range c.Type.Fields {
+		ok = ok && (c.fields[spec.Name] != nil || !spec.Required)
 	}
-	for _, list := range [][]Property{c.Inputs, c.Outputs} {
-		for i := range list {
-			ok = ok && list[i].Title != "" && list[i].Type != nil
-		}
+	for part := range c.parts() {
+		ok = part.whole(known) && ok
+	}
+	for _, p := range slices.Concat(c.Inputs, c.Outputs) {
+		ok = ok && p.Title != "" && p.Type != nil
 	}
 	known[c] = ok
 	return ok
