@@ -50,7 +50,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, diags
 	}
 	b := newBuilder(doc.Name, host)
-	if t := d.Root.Type.Name; runs[t] && !agents[t] && t != "Flow" && !remoteAgents[t] {
+	if runs[d.Root.Type.Name] && !d.Root.Type.Satisfies("AgenticComponent") {
 		b.Errorf(d.Root.At, CodeNotYet, "use a Flow or an Agent", "%s is neither a Flow nor an Agent and cannot be run", d.Root)
 	}
 	b.unsupported(d.Root)
@@ -77,9 +77,6 @@ const (
 	CodeTooManyNodes = "too-many-nodes"
 )
 
-// agents are the components that can talk with a person by themselves.
-var agents = map[string]bool{"Agent": true, "SpecializedAgent": true, "ManagerWorkers": true, "Swarm": true}
-
 // runs are the components that a plan can hold.
 var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
@@ -99,11 +96,6 @@ var runs = map[string]bool{
 // Runs reports whether a component of a type can be part of a run.
 func Runs(name string) bool { return runs[name] }
 
-// notYet are the fields that nothing heeds although they change what a run does.
-var notYet = map[string]string{
-	"auth": "put a token into sensitive_headers",
-}
-
 // unsupported reports what in a component's parts cannot run: each component once.
 func (b *builder) unsupported(c *model.Component) {
 	if b.looked[c] {
@@ -118,26 +110,18 @@ func (b *builder) unsupported(c *model.Component) {
 		b.Errorf(c.At, CodeNotYet, "see the README's table for what runs", "%s cannot be run yet", c)
 		return
 	}
-	b.unsupportedIn(c)
-}
-
-// unsupportedIn looks at a component's fields.
-func (b *builder) unsupportedIn(c *model.Component) {
 	for _, spec := range c.Type.Fields {
 		f := c.Field(spec.Name)
-		if f == nil {
-			continue
-		}
-		if help, ok := notYet[spec.Name]; ok && f.IsSet() && c.Type.Name != "GeminiConfig" {
-			b.Errorf(f.At, CodeNotYet, help, "%s of %s is not supported yet", spec.Name, c)
-			continue
-		}
-		if spec.Name == "datastore" {
+		switch {
+		case f == nil:
+		case spec.Name == "auth" && f.IsSet() && c.Type.Name != "GeminiConfig":
+			b.Errorf(f.At, CodeNotYet, "put a token into sensitive_headers", "auth of %s is not supported yet", c)
+		case spec.Name == "datastore":
 			b.datastore(c, f)
-			continue
-		}
-		for _, part := range f.Components {
-			b.unsupported(part)
+		default:
+			for _, part := range f.Components {
+				b.unsupported(part)
+			}
 		}
 	}
 }

@@ -102,8 +102,7 @@ func (b *builder) through(n *plan.Node) {
 
 // rootFlow makes nodes of a flow that begins with the run's inputs and ends with its outputs.
 func (b *builder) rootFlow(c *model.Component) {
-	s := &layer{b: b, flow: c, start: func(p *model.Property) string { return plan.InKey(p.Title) }}
-	s.outs = outputs(c.Outputs)
+	s := &layer{b: b, flow: c, start: plan.InKey, defaults: c.Input, outs: outputs(c.Outputs)}
 	entry, ends := s.build()
 	if b.full {
 		return

@@ -24,14 +24,22 @@ const (
 func (b *builder) prompt(c *model.Component) *plan.Agent {
 	text := c.Text("prompt_template")
 	a := &plan.Agent{Prompt: text, Opening: []plan.Piece{{Text: text}}, MaxCalls: 1, MaxErrors: 1}
-	if len(c.Outputs) != 1 || c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != model.StringShape || c.Outputs[0].Type.Enum != nil {
-		a.Output = &plan.Output{Schema: objectOf(c.Outputs), Repairs: agentRepairs}
-		if len(c.Outputs) == 1 {
-			a.Output.ValueMember = c.Outputs[0].Title
-		}
+	if len(c.Outputs) != 1 || !isText(c.Outputs[0]) || c.Outputs[0].Type.Enum != nil {
+		a.Output = jsonOutput(c.Outputs)
 	}
 	b.model(c.Component("llm_config"), a)
 	return a
+}
+
+func isText(p *model.Property) bool { return p.Type != nil && p.Type.Kind == model.StringShape }
+
+// jsonOutput makes a model answer in JSON.
+func jsonOutput(outputs []*model.Property) *plan.Output {
+	out := &plan.Output{Schema: objectOf(outputs), Repairs: agentRepairs}
+	if len(outputs) == 1 {
+		out.ValueMember = outputs[0].Title
+	}
+	return out
 }
 
 // agent makes of an Agent, plain or specialized, a node that goes on with the flow's conversation.
@@ -51,10 +59,11 @@ func (b *builder) agent(c *model.Component, node string, root bool) *plan.Agent 
 
 // opening is the message by which an agent begins where no one has said anything.
 func opening(inputs []*model.Property) []plan.Piece {
+	begin := plan.Piece{Text: "Begin."}
 	if len(inputs) > 0 {
-		return []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
+		begin.From = plan.FromPorts
 	}
-	return []plan.Piece{{Text: "Begin."}}
+	return []plan.Piece{begin}
 }
 
 // setChat sets how an agent converses with a person and how it ends.
@@ -191,13 +200,13 @@ func (b *builder) model(c *model.Component, a *plan.Agent) {
 
 // params are those that a model's calls have by default; nil if there are none.
 func (b *builder) params(c *model.Component) *plan.Params {
-	f := c.Field("default_generation_parameters")
-	if f == nil || f.JSON == nil || len(f.JSON.Members) == 0 {
+	members := c.JSON("default_generation_parameters").Members
+	if len(members) == 0 {
 		return nil
 	}
 	p := &plan.Params{}
 	extra := map[string]json.RawMessage{}
-	for _, m := range f.JSON.Members {
+	for _, m := range members {
 		raw := m.Value.JSON()
 		ok := true
 		switch m.Key {

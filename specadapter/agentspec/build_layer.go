@@ -16,8 +16,8 @@ type layer struct {
 	// path is what the ids of its nodes begin with: the FlowNode, and /.
 	path string
 	// start is the state key from which the start node takes an input, and defaults replace missing ones.
-	start    func(p *model.Property) string
-	defaults func(p *model.Property) *model.Property
+	start    func(title string) string
+	defaults func(title string) *model.Property
 	// outs are what its end nodes leave.
 	outs []plan.Out
 

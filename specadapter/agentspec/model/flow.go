@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -108,15 +109,11 @@ func (l *loader) flow(c *Component) *Flow {
 
 // itemAt is the place of an item, or of the reference to it, in a list of components.
 func (l *loader) itemAt(c *Component, field string, i int) source.Pos {
-	f := c.fields[field]
-	if f == nil || f.JSON == nil || i >= len(f.JSON.Items) || len(f.JSON.Items) != len(f.Components) {
+	items := c.JSON(field).Items
+	if i >= len(items) || len(items) != len(c.Components(field)) {
 		return c.FieldPos(field)
 	}
-	item := f.JSON.Items[i]
-	if ref := refOf(item); ref != nil {
-		return ref.Pos
-	}
-	return item.Pos
+	return cmp.Or(refOf(items[i]), items[i]).Pos
 }
 
 // edgeNodes checks that both ends of an edge are nodes of the flow.
@@ -164,11 +161,11 @@ func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 
 // mapped returns the branch that a BranchingNode takes for a value that an edge names, or "".
 func (l *loader) mapped(e *Component, edge *ControlEdge) string {
-	mapping := edge.From.Field("mapping")
-	if !edge.From.Type.ActsAs("BranchingNode") || mapping == nil || mapping.JSON == nil || !l.work(e.At, len(mapping.JSON.Members)) {
+	mapping := edge.From.JSON("mapping")
+	if !edge.From.Type.ActsAs("BranchingNode") || !l.work(e.At, len(mapping.Members)) {
 		return ""
 	}
-	return TextOf(mapping.JSON.Get(edge.Branch))
+	return TextOf(mapping.Get(edge.Branch))
 }
 
 // unlooped leaves out edges from a node to itself by a branch that another edge has too.

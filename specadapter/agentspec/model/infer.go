@@ -133,11 +133,11 @@ func ofMap(c *Component, parts []*Component) inferred {
 		in.Type = union(p.Type, ArrayOf(p.Type))
 		inf.in = append(inf.in, in)
 	}
-	reducers := c.Field("reducers")
+	reducers := c.JSON("reducers")
 	for _, p := range sub.Outputs {
 		how := "append"
-		if reducers != nil {
-			if how = TextOf(reducers.JSON.Get(p.Title)); how == "" {
+		if c.Field("reducers") != nil {
+			if how = TextOf(reducers.Get(p.Title)); how == "" {
 				continue
 			}
 		}
@@ -197,10 +197,8 @@ func catchBranches(c *Component) []string {
 
 func mappedBranches(c *Component) []string {
 	seen := map[string]bool{DefaultBranch: true}
-	if f := c.Field("mapping"); f != nil {
-		for _, m := range f.JSON.Members {
-			seen[m.Value.Text] = true
-		}
+	for _, m := range c.JSON("mapping").Members {
+		seen[m.Value.Text] = true
 	}
 	return sorted(seen)
 }

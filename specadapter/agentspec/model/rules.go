@@ -74,21 +74,10 @@ func typeRules() map[string]rules {
 	}
 }
 
-// Decimal is the value of a number that was checked already, 0 for none.
-func Decimal(v *source.Value) float64 {
-	if v == nil {
-		return 0
-	}
-	return decimal(v.Text)
-}
-
 func checkAgent(l *loader, c *Component) { l.toolNames(c, nil, c.Components("tools")) }
 
 func checkSpecialized(l *loader, c *Component) {
-	agent, params := c.Component("agent"), c.Component("agent_specialization_parameters")
-	if agent != nil && params != nil {
-		l.toolNames(c, agent.toolNames(), params.Components("additional_tools"))
-	}
+	l.toolNames(c, c.Component("agent").toolNames(), c.Component("agent_specialization_parameters").Components("additional_tools"))
 }
 
 // toolNames are those of an agent's tools. Many agents may be specialized from it.
@@ -167,7 +156,7 @@ func checkManagerWorkers(l *loader, c *Component) {
 func bounded(names ...string) func(*loader, *Component) {
 	return func(l *loader, c *Component) {
 		for _, name := range names {
-			if f := c.Field(name); f != nil && Decimal(f.JSON) < 1 {
+			if f := c.Field(name); f != nil && c.Number(name) < 1 {
 				l.Errorf(f.At, "transform-thresholds", "write a number of at least 1", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
 			}
 		}
@@ -189,8 +178,7 @@ func checkConversationSummary(l *loader, c *Component) {
 
 // checkStore wants collections whose entries are objects.
 func checkStore(l *loader, c *Component) {
-	f := c.Field("datastore_schema")
-	for _, m := range f.JSON.Members {
+	for _, m := range c.JSON("datastore_schema").Members {
 		at := m.Value.Pos
 		what := "datastore_schema of " + c.String()
 		if m.Value.Kind != source.Object {

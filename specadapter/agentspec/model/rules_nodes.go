@@ -41,15 +41,15 @@ func checkBranching(l *loader, c *Component) {
 		}
 		l.Errorf(at, "branching-one-input", "declare one input, whose value is looked up in mapping", "%s has %d inputs, want one", c, len(c.Inputs))
 	}
-	mapping := c.Field("mapping")
-	for _, m := range mapping.JSON.Members {
+	mapping := c.JSON("mapping")
+	for _, m := range mapping.Members {
 		if m.Value.Text == DefaultBranch {
 			l.Warnf(m.Value.Pos, "branching-mapping", "rename the branch or remove the value from mapping",
 				"mapping of %s has a branch named default, which is also the branch of unmapped values", c)
 		}
 	}
-	if len(mapping.JSON.Members) == 0 {
-		l.Warnf(mapping.At, "branching-mapping", "write the values and their branches", "mapping of %s is empty, so every value takes the branch default", c)
+	if len(mapping.Members) == 0 {
+		l.Warnf(mapping.Pos, "branching-mapping", "write the values and their branches", "mapping of %s is empty, so every value takes the branch default", c)
 	}
 }
 
@@ -72,12 +72,11 @@ func checkInputMessage(l *loader, c *Component) {
 var reducers = []string{"append", "sum", "average", "max", "min"}
 
 func checkMap(l *loader, c *Component) {
-	f, sub := c.Field("reducers"), c.Component("subflow")
-	if f == nil || unknownIO(sub) {
+	sub := c.Component("subflow")
+	if unknownIO(sub) {
 		return
 	}
-	for _, m := range f.JSON.Members {
-		at := m.KeyPos
+	for _, m := range c.JSON("reducers").Members {
 		if !slices.Contains(reducers, m.Value.Text) {
 			help := "write one of: " + strings.Join(reducers, ", ")
 			if m.Value.Text == "avg" {
@@ -92,7 +91,7 @@ func checkMap(l *loader, c *Component) {
 			if sub.Output(strings.TrimPrefix(m.Key, Collected)) != nil {
 				help = "use the subflow's name, without " + Collected
 			}
-			l.Errorf(at, "reducer-unknown-output", help, "unknown output %s of %s in reducers of %s", source.Quote(m.Key), sub, c)
+			l.Errorf(m.KeyPos, "reducer-unknown-output", help, "unknown output %s of %s in reducers of %s", source.Quote(m.Key), sub, c)
 			continue
 		}
 		if m.Value.Text != "append" && !arithmetic(out.Type) {
