@@ -79,7 +79,7 @@ func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Comp
 		return nil
 	}
 	if l.depth >= MaxNesting {
-		l.Errorf(at, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
+		l.tooDeep(at)
 		return nil
 	}
 	l.depth++
@@ -107,14 +107,14 @@ func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Comp
 	return c
 }
 
+func (l *loader) tooDeep(at source.Pos) {
+	l.Errorf(at, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
+}
+
 // rootOf is the top of a file, whose definitions are entered before anything is read.
 func (l *loader) rootOf(name string) *source.Value {
-	for _, f := range l.files {
-		if f.name == name {
-			return f.root
-		}
-	}
-	return nil
+	i := slices.IndexFunc(l.files, func(f *file) bool { return f.name == name })
+	return l.files[i].root
 }
 
 // typeOf finds the row of a component's type, or reports why there is none.
@@ -128,7 +128,7 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 		}
 	}
 	if name == nil {
-		if row := l.onlyType(want); row != nil {
+		if row := l.rows[want]; row != nil && l.concrete(want) == want {
 			l.Strictf(at, "type-missing", `write "component_type": "`+row.Name+`"`, "%s has no component_type; it is read as %s", what, article(row.Name))
 			return row
 		}
@@ -147,35 +147,22 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 	row := l.rows[text]
 	switch {
 	case row == nil:
-		help := "register the plugin that has it or use another component"
+		help, of := "register the plugin that has it or use another component", ""
+		if p := v.Get("component_plugin_name"); p != nil && p.Kind == source.String {
+			of = " of the plugin " + source.Quote(p.Text)
+		}
 		if text == "ConditionalControlFlowEdge" {
 			help = "use a BranchingNode, and a ControlFlowEdge with from_branch for each of its branches"
 		} else if near := l.Near(text, func() []string { return sorted(l.rows) }); near != "" {
 			help = "did you mean " + strconv.Quote(near) + "? Else " + help
 		}
-		l.Errorf(at, "type-unknown", help, "unknown component %s%s", source.Quote(text), plugin(v))
+		l.Errorf(at, "type-unknown", help, "unknown component %s%s", source.Quote(text), of)
 		return catalog.UnknownType(source.Quote(text))
 	case row.Abstract:
 		l.Errorf(at, "type-abstract", "write one of: "+l.concrete(text), "%s is abstract and cannot be used directly", text)
 		return nil
 	}
 	return row
-}
-
-// onlyType is the row of the one type that a place can hold, or nil.
-func (l *loader) onlyType(want string) *catalog.Type {
-	if row := l.rows[want]; row != nil && !row.Abstract && l.concrete(want) == want {
-		return row
-	}
-	return nil
-}
-
-// plugin names the plugin that a component of an unknown type refers to.
-func plugin(v *source.Value) string {
-	if p := v.Get("component_plugin_name"); p != nil && p.Kind == source.String {
-		return " of the plugin " + source.Quote(p.Text)
-	}
-	return ""
 }
 
 // concrete lists the components that can stand for a type.
@@ -193,7 +180,7 @@ func (l *loader) finish(c *Component) {
 		c.height = max(c.height, part.height)
 	}
 	if c.height++; c.height > MaxNesting {
-		l.Errorf(c.At, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
+		l.tooDeep(c.At)
 		c.height = 0
 	}
 	l.identify(c)

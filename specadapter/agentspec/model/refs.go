@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,17 +30,9 @@ type definition struct {
 	scope *scope // in which the value's own references are looked up
 
 	component *Component
-	state     state
+	begun     bool // whether the component was read, or is being read while it is among the open ones
 	used      bool // as a component or a value
 	weight    int  // of the value, 0 until it is needed
-}
-
-// weigh says how much work it is to read a value again.
-func (d *definition) weigh() int {
-	if d.weight == 0 {
-		d.weight = weight(d.value)
-	}
-	return d.weight
 }
 
 // weight is the work of reading a value, in steps.
@@ -54,14 +47,6 @@ func weight(v *source.Value) int {
 	return n
 }
 
-type state uint8
-
-const (
-	untouched state = iota
-	reading
-	done
-)
-
 // openFiles parses the files of components and lists what they define.
 func (l *loader) openFiles() bool {
 	if len(l.o.Components) > MaxFiles {
@@ -69,16 +54,14 @@ func (l *loader) openFiles() bool {
 		return false
 	}
 	for _, f := range l.o.Components {
-		for _, other := range l.files {
-			if other.name == f.Name {
-				l.Errorf(source.Pos{File: f.Name}, "file-twice", "give each file once", "the file of components %s is given twice", source.Quote(f.Name))
-				return false
-			}
+		if slices.ContainsFunc(l.files, func(other *file) bool { return other.name == f.Name }) {
+			l.Errorf(source.Pos{File: f.Name}, "file-twice", "give each file once", "the file of components %s is given twice", source.Quote(f.Name))
+			return false
 		}
 		l.files = append(l.files, &file{name: f.Name})
 		doc, diags := parse(f.Name, f.Text, l.o)
-		for i := range diags {
-			l.Report(diags[i])
+		for _, d := range diags {
+			l.Report(d)
 		}
 		if doc == nil || !l.Fields(doc.Root, "the file of components", "").OK {
 			continue
@@ -254,54 +237,47 @@ func refOf(v *source.Value) *source.Value {
 // Reading may bring further definitions into scope.
 func (l *loader) rest() {
 	for i := 0; i < len(l.defs); i++ {
-		if d := l.defs[i]; !d.used && d.at.File == l.files[0].name {
-			l.touch(d)
+		d := l.defs[i]
+		if d.used || d.at.File != l.files[0].name {
+			continue
 		}
-	}
-}
-
-// touch reads a definition that nothing referred to. A value without component_type is data.
-func (l *loader) touch(d *definition) {
-	d.used = true
-	if d.value.Kind == source.Object && (d.value.Get("component_type") != nil || refOf(d.value) != nil || l.legacyType(d.value) != nil) {
-		l.definition(d, d.at)
+		d.used = true
+		// A value without component_type is data.
+		if d.value.Get("component_type") != nil || refOf(d.value) != nil || l.legacyType(d.value) != nil {
+			l.definition(d, d.at)
+		}
 	}
 }
 
 // definition reads the component of a definition, once.
 func (l *loader) definition(d *definition, from source.Pos) *Component {
-	switch d.state {
-	case done:
-		return d.component
-	case reading:
-		l.cycle(d, from)
+	if i := slices.Index(l.open, d); i >= 0 {
+		l.cycle(l.open[i:], from)
 		return nil
 	}
-	d.state, d.used = reading, true
+	if d.begun {
+		return d.component
+	}
+	d.begun, d.used = true, true
 	if len(l.open) >= MaxNesting {
-		l.Errorf(d.at, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
-		d.state = done
+		l.tooDeep(d.at)
 		return nil
 	}
 	l.open = append(l.open, d)
 	d.component = l.keyed(d.scope, d.value, "Component", source.Quote(d.key), d.key)
 	l.open = l.open[:len(l.open)-1]
-	d.state = done
 	return d.component
 }
 
 // cycle reports a component that contains itself.
-func (l *loader) cycle(d *definition, from source.Pos) {
+func (l *loader) cycle(open []*definition, from source.Pos) {
 	var path []string
-	for i := len(l.open) - 1; i >= 0; i-- {
-		path = append([]string{source.Quote(l.open[i].key)}, path...)
-		if l.open[i] == d {
-			break
-		}
+	for _, d := range open {
+		path = append(path, source.Quote(d.key))
 	}
 	if len(path) > 6 {
 		path = append(path[:3:3], append([]string{"..."}, path[len(path)-2:]...)...)
 	}
 	l.Errorf(from, "ref-cycle", "a component cannot contain itself; repeat with a loop of control flow edges or a MapNode",
-		"the component %s contains itself: %s", source.Quote(d.key), strings.Join(append(path, source.Quote(d.key)), " → "))
+		"the component %s contains itself: %s", path[0], strings.Join(append(path, path[0]), " → "))
 }

@@ -50,7 +50,10 @@ func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definit
 	}
 	d.used = true
 	// A value is read each time that something refers to it.
-	if !l.work(at, d.weigh()) {
+	if d.weight == 0 {
+		d.weight = weight(d.value)
+	}
+	if !l.work(at, d.weight) {
 		return nil
 	}
 	return d
