@@ -65,9 +65,6 @@ func (s *layer) build() (entry string, ends []exit) {
 			ends = append(ends, s.ways[n].exits...)
 		}
 	}
-	if s.b.full {
-		return "", nil
-	}
 	for _, e := range s.flow.Flow.Control {
 		for _, x := range s.ways[e.From].exits {
 			if x.branch != e.Branch {

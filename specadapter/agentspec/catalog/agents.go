@@ -1,5 +1,7 @@
 package catalog
 
+import "slices"
+
 // agentTypes are the components that a run can be of.
 var agentTypes = []Type{
 	{Name: "Agent", Is: []string{"AgenticComponent", "ComponentWithIO"}, IO: true,
@@ -80,14 +82,13 @@ const noStore = "flows keep their state in the workflow; nothing reads or writes
 // storeSchema describes the collections of a datastore.
 var storeSchema = FieldSpec{Name: "datastore_schema", Kind: Schemas, Required: true}
 
+// secretText is a text that must be given, as a reference to a secret.
+var secretText = FieldSpec{Kind: Text, Required: true, Sensitive: true}
+
 // oracleFields are those of a connection to Oracle Database.
-var oracleFields = []FieldSpec{
-	{Name: "user", Kind: Text, Required: true, Sensitive: true},
-	{Name: "password", Kind: Text, Required: true, Sensitive: true},
-	{Name: "dsn", Kind: Text, Required: true, Sensitive: true},
-	{Name: "config_dir", Kind: Text},
-	{Name: "protocol", Kind: Text, Default: "tcps", Enum: []string{"tcp", "tcps"}},
-}
+var oracleFields = append(eachNamed(secretText, "user", "password", "dsn"),
+	FieldSpec{Name: "config_dir", Kind: Text},
+	FieldSpec{Name: "protocol", Kind: Text, Default: "tcps", Enum: []string{"tcp", "tcps"}})
 
 // summaryFields are those of a transform that shortens messages.
 func summaryFields(own ...FieldSpec) []FieldSpec {
@@ -120,18 +121,9 @@ var storeTypes = []Type{
 		Fields: []FieldSpec{storeSchema, {Name: "connection_config", Kind: One, Of: "PostgresDatabaseConnectionConfig", Required: true}}},
 	{Name: "TlsOracleDatabaseConnectionConfig", Is: []string{"OracleDatabaseConnectionConfig"}, Since: V2612, Fields: oracleFields},
 	{Name: "MTlsOracleDatabaseConnectionConfig", Is: []string{"OracleDatabaseConnectionConfig"}, Since: V2612,
-		Fields: append(oracleFields[:len(oracleFields):len(oracleFields)],
-			FieldSpec{Name: "wallet_location", Kind: Text, Required: true, Sensitive: true},
-			FieldSpec{Name: "wallet_password", Kind: Text, Required: true, Sensitive: true})},
+		Fields: slices.Concat(oracleFields, eachNamed(secretText, "wallet_location", "wallet_password"))},
 	{Name: "TlsPostgresDatabaseConnectionConfig", Is: []string{"PostgresDatabaseConnectionConfig"}, Since: V2612,
-		Fields: []FieldSpec{
-			{Name: "user", Kind: Text, Required: true, Sensitive: true},
-			{Name: "password", Kind: Text, Required: true, Sensitive: true},
-			{Name: "url", Kind: Text, Required: true},
-			{Name: "sslmode", Kind: Text, Default: "require", Enum: []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}},
-			{Name: "sslcert", Kind: Text},
-			{Name: "sslkey", Kind: Text},
-			{Name: "sslrootcert", Kind: Text},
-			{Name: "sslcrl", Kind: Text},
-		}},
+		Fields: append(slices.Concat(eachNamed(secretText, "user", "password"), eachNamed(FieldSpec{Kind: Text}, "sslcert", "sslkey", "sslrootcert", "sslcrl")),
+			FieldSpec{Name: "url", Kind: Text, Required: true},
+			FieldSpec{Name: "sslmode", Kind: Text, Default: "require", Enum: []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}})},
 }

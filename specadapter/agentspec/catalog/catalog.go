@@ -6,7 +6,6 @@ package catalog
 
 import (
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -97,6 +96,15 @@ type FieldSpec struct {
 	Legacy []string
 }
 
+// eachNamed are fields that differ in their names alone.
+func eachNamed(like FieldSpec, names ...string) []FieldSpec {
+	out := make([]FieldSpec, len(names))
+	for i, name := range names {
+		out[i], out[i].Name = like, name
+	}
+	return out
+}
+
 // Field returns the row's field of a name, or nil.
 func (t *Type) Field(name string) *FieldSpec {
 	if i := slices.IndexFunc(t.Fields, func(f FieldSpec) bool { return f.Name == name }); i >= 0 {
@@ -122,34 +130,24 @@ var tables = [][]Type{agentTypes, nodeTypes, edgeTypes, toolTypes, transportType
 
 // Types lists all components that the language has, abstract ones excepted, by name.
 func Types() []Type {
-	var out []Type
-	for _, table := range tables {
-		for _, t := range table {
-			if !t.Abstract {
-				out = append(out, t)
-			}
-		}
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	out := slices.DeleteFunc(slices.Concat(tables...), func(t Type) bool { return t.Abstract })
+	slices.SortFunc(out, func(a, b Type) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
 // Rows finds the rows of the language and of plugins by name.
 func Rows(plugins []Type) map[string]*Type {
 	rows := map[string]*Type{}
-	for _, table := range tables {
-		for i := range table {
-			rows[table[i].Name] = &table[i]
-		}
+	for _, t := range slices.Concat(tables...) {
+		rows[t.Name] = &t
 	}
 	for _, t := range plugins {
 		if like := rows[t.Like]; like != nil {
-			t.Is = append(append([]string{like.Name}, like.Is...), t.Is...)
+			t.Is = slices.Concat([]string{like.Name}, like.Is, t.Is)
 			own := t.Fields
-			t.Fields = append([]FieldSpec(nil), like.Fields...)
+			t.Fields = slices.Clone(like.Fields)
 			for i := range t.Fields {
-				// A plugin has versions of its own.
-				t.Fields[i].Since = 0
+				t.Fields[i].Since = 0 // a plugin has versions of its own
 			}
 			t.Fields = append(t.Fields, own...)
 			t.IO = like.IO
