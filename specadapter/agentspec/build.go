@@ -64,7 +64,6 @@ func (b *builder) root(c *model.Component) *plan.Flow {
 // maxNodeRuns bounds how many nodes a flow runs, where the language has no bound.
 const maxNodeRuns = 1000
 
-// begin starts a flow.
 func (b *builder) begin(c *model.Component, id, at string) {
 	b.flow = &plan.Flow{Version: plan.Version, ID: id, Name: cmp.Or(c.Name, id), Dialect: Name, Description: c.Description,
 		Values: &plan.Values{Read: "literal", Named: true}, NoRoute: &plan.NoRoute{}, Nodes: []plan.Node{}, Edges: []plan.Edge{}, Limits: plan.Limits{MaxSteps: maxNodeRuns}}
@@ -179,7 +178,6 @@ func unique(taken map[string]bool, name string) string {
 	return name
 }
 
-// input is an input as a node takes it from a state key.
 func input(p *model.Property, key string) plan.In {
 	return plan.In{Name: p.Title, Key: key, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
 }

@@ -59,7 +59,6 @@ func (s *Shape) hasAll(other *Shape, fits func(t, want *Shape) bool) bool {
 	return !slices.ContainsFunc(other.Props, func(p Prop) bool { return have[p.Name] == nil || !fits(have[p.Name], p.Type) })
 }
 
-// same reports whether two types are the same.
 func (l *loader) same(at source.Pos, a, b *Shape) bool {
 	switch {
 	case a == b:

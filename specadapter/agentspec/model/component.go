@@ -134,7 +134,6 @@ func (c *Component) Components(name string) []*Component {
 	return nil
 }
 
-// parts are the components in all fields, in no order.
 func (c *Component) parts() iter.Seq[*Component] {
 	return func(yield func(*Component) bool) {
 		for _, f := range c.fields {

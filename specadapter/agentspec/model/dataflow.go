@@ -79,7 +79,6 @@ func (l *loader) reportForgotten() {
 	}
 }
 
-// mark notes a component and all that are in it.
 func (c *Component) mark(seen map[*Component]bool) {
 	if seen[c] {
 		return
@@ -241,7 +240,6 @@ func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, source
 	}
 }
 
-// checkMaps reports map nodes that have nothing to go over.
 func (l *loader) checkMaps(c *Component, g *graph) {
 	for n, node := range g.Nodes {
 		if !node.Type.ActsAs("MapNode") && !node.Type.ActsAs("ParallelMapNode") || unknownIO(node) || unknownIO(node.Component("subflow")) {

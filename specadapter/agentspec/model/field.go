@@ -14,7 +14,6 @@ import (
 // common are the fields of every component.
 var common = []string{"component_type", "id", "name", "description", "metadata", definitionsKey, versionField}
 
-// readNames reads a component's id, name, description and metadata.
 func (l *loader) readNames(c *Component) {
 	o := l.Fields(c.source, article(c.Type.Name), "")
 	c.ID, c.Name, c.Description = o.Text("id"), o.Text("name"), o.Text("description")
@@ -33,7 +32,6 @@ func (l *loader) readNames(c *Component) {
 	}
 }
 
-// fields reads all fields of a component.
 func (l *loader) fields(s *scope, c *Component) {
 	known := append([]string(nil), common...)
 	if c.Type.IO {
@@ -95,7 +93,6 @@ func (l *loader) unknownParts(s *scope, c *Component) {
 	}
 }
 
-// isPlugin reports whether a row is none of the language's own.
 func (l *loader) isPlugin(t *catalog.Type) bool {
 	return slices.ContainsFunc(l.o.Plugins, func(p catalog.Type) bool { return p.Name == t.Name })
 }
@@ -229,7 +226,6 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 	return true
 }
 
-// number checks that a number can be calculated with.
 func (l *loader) number(v *source.Value, whole bool, what string) bool {
 	n, err := strconv.ParseFloat(v.Text, 64)
 	switch {
@@ -243,7 +239,6 @@ func (l *loader) number(v *source.Value, whole bool, what string) bool {
 	return false
 }
 
-// texts checks that all parts of a list or an object are strings.
 func (l *loader) texts(v *source.Value, what string) bool {
 	ok := true
 	check := func(part *source.Value, name string) {

@@ -54,7 +54,6 @@ type DataEdge struct {
 	Input  string
 }
 
-// acting are the nodes that have the rules of a type.
 func (f *Flow) acting(as string) []*Component {
 	return slices.DeleteFunc(slices.Clone(f.Nodes), func(n *Component) bool { return !n.Type.ActsAs(as) })
 }
@@ -116,7 +115,6 @@ func (l *loader) itemAt(c *Component, field string, i int) source.Pos {
 	return cmp.Or(refOf(items[i]), items[i]).Pos
 }
 
-// edgeNodes checks that both ends of an edge are nodes of the flow.
 func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) bool {
 	ok := true
 	for _, end := range ends {
@@ -140,7 +138,6 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 	return ok
 }
 
-// knownBranch checks that an edge leaves by a branch that the node has.
 func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 	if edge.From.Type.Unknown || edge.From.broken || edge.From.Type.ActsAs("EndNode") {
 		return true
@@ -195,17 +192,14 @@ func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
 // edgeProps checks that a data edge leads from an output to an input that can take it.
 func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 	from, to := edge.From.Output(edge.Output), edge.To.Input(edge.Input)
-	ok := true
-	if from == nil && !unknownIO(edge.From) {
+	badFrom, badTo := from == nil && !unknownIO(edge.From), to == nil && !unknownIO(edge.To)
+	if badFrom {
 		l.Errorf(e.FieldPos("source_output"), "data-edge-prop-exists", expected(edge.From.Outputs), "unknown output %s of %s as the source_output of %s",
 			source.Quote(edge.Output), edge.From, e)
-		ok = false
 	}
-	if to == nil && !unknownIO(edge.To) {
-		// An input that the author declared and nothing uses is reported where it stands.
+	if badTo {
 		l.Errorf(e.FieldPos("destination_input"), "data-edge-prop-exists", expected(edge.To.Inputs), "unknown input %s of %s as the destination_input of %s",
 			source.Quote(edge.Input), edge.To, e)
-		ok = false
 	}
 	if from != nil && to != nil && !l.castable(edge.At, from.Type, to.Type) {
 		if to.Default != nil && !l.Strict {
@@ -216,7 +210,7 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 		l.Errorf(edge.At, "data-edge-castable", "use compatible types, or convert the value in a node between the two",
 			"output %s of %s is %s, which cannot be converted to input %s of %s, %s", source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
 	}
-	return ok
+	return !badFrom && !badTo
 }
 
 // checkFlow judges a flow as a whole.
@@ -269,7 +263,6 @@ func (l *loader) checkLeave(c *Component, f *Flow) {
 	}
 }
 
-// checkEnds wants end nodes that are reached and not left.
 func (l *loader) checkEnds(c *Component, f *Flow) {
 	in := map[*Component]bool{}
 	for _, e := range f.loose {

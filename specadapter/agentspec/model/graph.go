@@ -27,7 +27,6 @@ func newGraph(f *Flow) *graph {
 	return g
 }
 
-// walk marks what can be reached from a node through nodes that may be passed.
 func (g *graph) walk(from int, seen []bool, pass func(node int) bool) (steps int) {
 	seen[from] = true
 	todo := []int{from}

@@ -169,7 +169,6 @@ func inferBranching(_ *loader, c *Component) inferred {
 
 func noBranches(*Component) []string { return nil }
 
-// subflowBranches are the names of a subflow's ends.
 func subflowBranches(c *Component) []string { return slices.Clone(ends(c.Component("subflow"))) }
 
 // ends are the branch names of a flow's end nodes, each once, sorted.

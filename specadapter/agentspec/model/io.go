@@ -34,20 +34,21 @@ func (l *loader) io(c *Component) {
 		// Many nodes may share a subflow with many properties, and some copy them.
 		l.work(c.At, 40*(len(inf.in)+len(inf.out)))
 	}
-	c.Inputs = l.match(c, "inputs", c.ins, c.Inputs, inf.in, inf.anyIn)
-	c.Outputs = l.match(c, "outputs", c.outs, c.Outputs, inf.out, inf.anyOut)
+	if !c.ins {
+		c.Inputs = inf.in
+	} else if !inf.anyIn && !c.broken {
+		l.match(c, "inputs", c.Inputs, inf.in)
+	}
+	if !c.outs {
+		c.Outputs = inf.out
+	} else if !inf.anyOut && !c.broken {
+		l.match(c, "outputs", c.Outputs, inf.out)
+	}
 	l.checkTemplates(c)
 }
 
-// match returns the declared properties, or the implied ones where none are declared. Unless others may be
-// declared, it requires the declared ones to have the titles of the implied ones, and compatible types.
-func (l *loader) match(c *Component, key string, isDeclared bool, declared, implied []*Property, others bool) []*Property {
-	if !isDeclared {
-		return implied
-	}
-	if others || c.broken {
-		return declared
-	}
+// match requires declared properties to have the titles of the implied ones, and compatible types.
+func (l *loader) match(c *Component, key string, declared, implied []*Property) {
 	byTitle := index(declared)
 	for _, want := range implied {
 		have := cmp.Or(byTitle[want.Title], l.unprefixed(c, key, want.Title, byTitle))
@@ -77,7 +78,6 @@ func (l *loader) match(c *Component, key string, isDeclared bool, declared, impl
 		}
 		report(d.At, code, "remove it; "+expected(implied), "%s of %s have %s, which nothing in it %s", key, c, source.Quote(d.Title), verb)
 	}
-	return declared
 }
 
 func isMap(c *Component) bool { return c.Type.ActsAs("MapNode") || c.Type.ActsAs("ParallelMapNode") }
@@ -103,7 +103,6 @@ func (l *loader) unprefixed(c *Component, key, title string, declared map[string
 	return have
 }
 
-// expected lists the titles that a component has by itself.
 func expected(list []*Property) string {
 	if len(list) == 0 {
 		return "it has none"
@@ -126,7 +125,6 @@ func (l *loader) missing(c *Component, key string, want *Property) {
 	l.Errorf(want.At, "io-missing", "declare it in inputs or remove inputs", text, c, source.Quote(want.Title))
 }
 
-// branches completes a node's branches and checks those that are declared.
 func (l *loader) branches(c *Component) {
 	implied := []string{catalog.NextBranch}
 	if b := l.rulesOf(c.Type).branches; b != nil {
@@ -162,7 +160,6 @@ func (l *loader) branches(c *Component) {
 	}
 }
 
-// list writes names for a message.
 func list(names []string) string {
 	return "[" + quoted(len(names), func(i int) string { return names[i] }) + "]"
 }

@@ -191,7 +191,6 @@ func newLoader(name string, o Options) *loader {
 	}
 }
 
-// main reads a document with a main component.
 func (l *loader) main(s *scope, root *source.Value) {
 	if !mainComponent(root) {
 		l.Errorf(root.Pos, "no-main", `put "component_type", or a "$component_ref" to one of its components, at the top; a file of components alone is given beside a document that refers to them`,
@@ -209,14 +208,12 @@ func (l *loader) main(s *scope, root *source.Value) {
 	}
 }
 
-// mainComponent reports whether a document names its main component.
 func mainComponent(root *source.Value) bool {
 	return slices.ContainsFunc(root.Members, func(m source.Member) bool {
 		return m.Key != definitionsKey && m.Key != versionField && m.Key != "air_version"
 	})
 }
 
-// definitionsOnly reads a document of components alone.
 func (l *loader) definitionsOnly(s *scope, root *source.Value) {
 	if root.Get(definitionsKey) == nil {
 		l.Errorf(root.Pos, "field-missing", `put the components into "$referenced_components"`, "the document has no $referenced_components")

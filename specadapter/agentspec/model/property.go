@@ -22,7 +22,6 @@ type Property struct {
 	At source.Pos
 }
 
-// index finds properties by title.
 func index(list []*Property) map[string]*Property {
 	out := make(map[string]*Property, len(list))
 	for _, p := range list {
@@ -31,7 +30,6 @@ func index(list []*Property) map[string]*Property {
 	return out
 }
 
-// declared reads the inputs and outputs that a component declares.
 func (l *loader) declared(s *scope, c *Component) {
 	c.Inputs, c.ins = l.properties(s, c, "inputs")
 	c.Outputs, c.outs = l.properties(s, c, "outputs")
@@ -100,7 +98,6 @@ func (l *loader) property(v *source.Value, what string) *Property {
 	return p
 }
 
-// schema reads a JSON Schema as a shape, and reports what is wrong with it.
 func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
 	r := &shapeReader{l: l, what: what}
 	shape := r.read(v, 1)

@@ -165,7 +165,6 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 	return row
 }
 
-// concrete lists the components that can stand for a type.
 func (l *loader) concrete(want string) string {
 	return strings.Join(slices.DeleteFunc(sorted(l.rows), func(name string) bool {
 		return l.rows[name].Abstract || !l.rows[name].Satisfies(want)
@@ -217,10 +216,9 @@ func (l *loader) identify(c *Component) {
 		return
 	}
 	same := l.ids[c.ID]
-	for _, other := range same {
-		if c.Type.Name == other.Type.Name && l.equal(c.At, c.source, other.source) {
-			return
-		}
+	if slices.ContainsFunc(same, func(other *Component) bool { return c.Type.Name == other.Type.Name && l.equal(c.At, c.source, other.source)
+	}) {
+		return
 	}
 	if len(same) > 0 {
 		l.Strictf(c.FieldPos("id"), "id-dup", "give it another id, or refer to the other component by $component_ref",

@@ -178,7 +178,6 @@ func (l *loader) lookup(s *scope, key string) *definition {
 	return nil
 }
 
-// resolve finds what a reference means, or reports why not.
 func (l *loader) resolve(s *scope, key string, at source.Pos) *definition {
 	d := l.lookup(s, key)
 	if d != nil {
@@ -269,7 +268,6 @@ func (l *loader) definition(d *definition, from source.Pos) *Component {
 	return d.component
 }
 
-// cycle reports a component that contains itself.
 func (l *loader) cycle(open []*definition, from source.Pos) {
 	var path []string
 	for _, d := range open {

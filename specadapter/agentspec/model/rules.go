@@ -91,7 +91,6 @@ func (c *Component) toolNames() map[string]bool {
 	return c.tools
 }
 
-// toolNames reports tools whose names are taken.
 func (l *loader) toolNames(c *Component, already map[string]bool, tools []*Component) {
 	if !l.work(c.At, len(tools)) {
 		return
@@ -165,8 +164,8 @@ func bounded(names ...string) func(*loader, *Component) {
 
 func checkConversationSummary(l *loader, c *Component) {
 	bounded("max_num_messages", "max_num_characters", "min_num_messages")(l, c)
-	messages, characters := c.Field("max_num_messages"), c.Field("max_num_characters")
-	if messages != nil && characters != nil {
+	characters := c.Field("max_num_characters")
+	if c.Field("max_num_messages") != nil && characters != nil {
 		l.Errorf(characters.At, "transform-thresholds", "keep one of the two", "%s has both max_num_messages and max_num_characters", c)
 		return
 	}
@@ -176,7 +175,6 @@ func checkConversationSummary(l *loader, c *Component) {
 	}
 }
 
-// checkStore wants collections whose entries are objects.
 func checkStore(l *loader, c *Component) {
 	for _, m := range c.JSON("datastore_schema").Members {
 		at := m.Value.Pos

@@ -23,7 +23,6 @@ func checkHTTP(l *loader, c *Component) {
 
 var methodName = regexp.MustCompile(`^[A-Za-z]*$`)
 
-// checkHeaders wants a header in one of the two sets of headers alone.
 func (l *loader) checkHeaders(c *Component) {
 	sensitive := c.Field("sensitive_headers")
 	if sensitive == nil {
@@ -107,7 +106,6 @@ func (l *loader) checkAllowed(c *Component) {
 	}
 }
 
-// checkAddress wants an address in a field.
 func checkAddress(field string) func(*loader, *Component) {
 	return func(l *loader, c *Component) { l.checkURL(c, field) }
 }

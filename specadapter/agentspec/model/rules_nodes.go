@@ -101,7 +101,6 @@ func checkMap(l *loader, c *Component) {
 	}
 }
 
-// arithmetic reports whether one can calculate with all values of a type.
 func arithmetic(t *Shape) bool {
 	return t.all(func(t *Shape) bool { return t.Kind == IntegerShape || t.Kind == NumberShape })
 }

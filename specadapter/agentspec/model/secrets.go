@@ -33,7 +33,7 @@ func (l *loader) secret(s *scope, c *Component, spec *catalog.FieldSpec, f *Fiel
 	if spec.Kind != catalog.Object || refOf(v) != nil {
 		return l.oneSecret(s, f, sec, v, spec)
 	}
-	if !l.sensitiveKind(v.Pos, v, source.Object, spec.Name+" of "+c.Type.Name) {
+	if !l.sensitiveKind(v, source.Object, spec.Name+" of "+c.Type.Name) {
 		return false
 	}
 	ok := true
@@ -53,12 +53,9 @@ func (l *loader) secret(s *scope, c *Component, spec *catalog.FieldSpec, f *Fiel
 func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec *catalog.FieldSpec) bool {
 	sec.At = v.Pos
 	what := spec.Name + " of " + sec.Component.Type.Name
-	for hops := 0; ; hops++ {
+	for hops := 0; refOf(v) != nil; hops++ {
 		ref := refOf(v)
-		if ref == nil {
-			break
-		}
-		if !l.sensitiveKind(ref.Pos, ref, source.String, "the reference in "+what) {
+		if !l.sensitiveKind(ref, source.String, "the reference in "+what) {
 			return false
 		}
 		sec.Ref = ref.Text
@@ -70,8 +67,7 @@ func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec
 		d.used = true
 		v, s = d.value, d.scope
 	}
-	want := kindOf[spec.Kind]
-	if spec.Kind != catalog.Any && !l.sensitiveKind(v.Pos, v, want, what) {
+	if spec.Kind != catalog.Any && !l.sensitiveKind(v, kindOf[spec.Kind], what) {
 		return false
 	}
 	if v.Kind == source.String && v.Text == "" || v.Kind == source.Null {
@@ -94,11 +90,11 @@ func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec
 }
 
 // sensitiveKind is a check of a value's kind that never shows the value.
-func (l *loader) sensitiveKind(at source.Pos, v *source.Value, want source.Kind, what string) bool {
+func (l *loader) sensitiveKind(v *source.Value, want source.Kind, what string) bool {
 	if v.Kind == want || v.Kind == source.Null {
 		return true
 	}
-	l.Errorf(at, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Kind, want)
+	l.Errorf(v.Pos, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Kind, want)
 	return false
 }
 

@@ -65,7 +65,6 @@ var simpleTypes = map[string]*Shape{
 // ArrayOf is the type of lists.
 func ArrayOf(items *Shape) *Shape { return &Shape{Kind: ArrayShape, Items: items} }
 
-// union is the type of values of any of some types.
 func union(parts ...*Shape) *Shape {
 	u := &Shape{Kind: UnionShape}
 	for _, p := range parts {
@@ -231,7 +230,6 @@ func listed(v *source.Value, s *Shape) *Shape {
 	return &out
 }
 
-// members reads the types of anyOf.
 func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 	if v.Kind != source.Array || len(v.Items) == 0 {
 		r.wrong(v.Pos, "write an array of schemas", "anyOf is %s, want a non-empty array", v.Describe())
@@ -244,7 +242,6 @@ func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 	return parts
 }
 
-// types reads type: a name or a list of names.
 func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
 	if t.Kind == source.String {
 		return r.typeNamed(v, t, depth)

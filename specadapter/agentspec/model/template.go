@@ -31,8 +31,7 @@ func (l *loader) scanned(f *Field) *scan {
 	}
 	s := &scan{}
 	seen := map[string]bool{}
-	texts(f.JSON, func(pos source.Pos, text string) {
-		at := pos
+	texts(f.JSON, func(at source.Pos, text string) {
 		if s.jinja.Line == 0 && strings.Contains(text, "{%") {
 			s.jinja = at
 		}

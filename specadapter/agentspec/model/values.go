@@ -59,7 +59,6 @@ func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definit
 	return d
 }
 
-// refers reports whether a value has a reference in it.
 func refers(v *source.Value) bool {
 	return refOf(v) != nil || slices.ContainsFunc(v.Items, refers) ||
 		slices.ContainsFunc(v.Members, func(m source.Member) bool { return refers(m.Value) })
