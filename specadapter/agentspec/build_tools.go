@@ -65,10 +65,9 @@ func (b *builder) client(c *model.Component) plan.Connection {
 // server makes the connection to an MCP server. Its id is the author's name, for the worker's settings.
 func (b *builder) server(c *model.Component) plan.Connection {
 	conn := plan.Connection{ID: unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "mcp"))), Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}
-	switch c.Type.Name {
-	case "StdioTransport":
+	if c.Type.Name == "StdioTransport" {
 		b.stdio(c, &conn)
-	default:
+	} else {
 		conn.URL = c.Text("url")
 		if strings.HasPrefix(c.Type.Name, "SSE") {
 			conn.Transport = plan.TransportSSE

@@ -48,19 +48,21 @@ func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map
 // unfed reports an input that nothing in its flow feeds. One that no output is called like is an
 // input of the run. Else an edge was forgotten, which is an error where a run can come to it.
 func (l *loader) unfed(c *Component, at source.Pos, node *Component, in *Property) {
-	help, text := "add a DataFlowEdge to it or a default", "no value for the input %s of %s"
+	text := fmt.Sprintf("no value for the input %s of %s", source.Quote(in.Title), node)
 	if !node.Type.ActsAs("EndNode") && !c.Flow.Gives(in.Title) {
-		l.Warnf(at, "input-unfed", help, text+", and no output has that title: it must be passed at the start of a run", source.Quote(in.Title), node)
+		l.Warnf(at, "input-unfed", feedIt, "%s, and no output has that title: it must be passed at the start of a run", text)
 		return
 	}
-	l.forgotten = append(l.forgotten, forgotten{c, at, fmt.Sprintf(text, source.Quote(in.Title), node), help})
+	l.forgotten = append(l.forgotten, forgotten{c, at, text})
 }
+
+const feedIt = "add a DataFlowEdge to it or a default"
 
 // forgotten is an input that an edge was forgotten to.
 type forgotten struct {
-	flow       *Component
-	at         source.Pos
-	text, help string
+	flow *Component
+	at   source.Pos
+	text string
 }
 
 // reportForgotten reports inputs without edges, as warnings in flows that the main component does not use.
@@ -71,11 +73,11 @@ func (l *loader) reportForgotten() {
 		l.doc.Root.mark(used)
 	}
 	for _, f := range l.forgotten {
-		if used != nil && !used[f.flow] {
-			l.Warnf(f.at, "input-unfed", f.help, "%s; the main component does not have this flow", f.text)
-			continue
+		if used == nil || used[f.flow] {
+			l.Errorf(f.at, "input-unfed", feedIt, "%s", f.text)
+		} else {
+			l.Warnf(f.at, "input-unfed", feedIt, "%s; the main component does not have this flow", f.text)
 		}
-		l.Errorf(f.at, "input-unfed", f.help, "%s", f.text)
 	}
 }
 

@@ -44,9 +44,7 @@ func inferTexts(title string, of *Shape) func(*loader, *Component) inferred {
 	}
 }
 
-func inferOutputMessage(l *loader, c *Component) inferred {
-	return inferred{in: placeholders(l, c)}
-}
+func inferOutputMessage(l *loader, c *Component) inferred { return inferred{in: placeholders(l, c)} }
 
 // inferParts infers from the components in some fields, and nothing while one of them is not known.
 func inferParts(from func(c *Component, parts []*Component) inferred, fields ...string) func(*loader, *Component) inferred {
@@ -176,23 +174,20 @@ func ends(flow *Component) []string {
 	if flow == nil || flow.Flow == nil {
 		return []string{catalog.NextBranch}
 	}
-	if flow.Flow.ends != nil {
-		return flow.Flow.ends
+	if flow.Flow.ends == nil {
+		seen := map[string]bool{}
+		for _, n := range flow.Flow.acting("EndNode") {
+			seen[n.Text("branch_name")] = true
+		}
+		if len(seen) == 0 {
+			seen[catalog.NextBranch] = true
+		}
+		flow.Flow.ends = sorted(seen)
 	}
-	seen := map[string]bool{}
-	for _, n := range flow.Flow.acting("EndNode") {
-		seen[n.Text("branch_name")] = true
-	}
-	if len(seen) == 0 {
-		seen[catalog.NextBranch] = true
-	}
-	flow.Flow.ends = sorted(seen)
 	return flow.Flow.ends
 }
 
-func catchBranches(c *Component) []string {
-	return append(subflowBranches(c), CaughtBranch)
-}
+func catchBranches(c *Component) []string { return append(subflowBranches(c), CaughtBranch) }
 
 func mappedBranches(c *Component) []string {
 	seen := map[string]bool{DefaultBranch: true}

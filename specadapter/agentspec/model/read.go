@@ -216,7 +216,8 @@ func (l *loader) identify(c *Component) {
 		return
 	}
 	same := l.ids[c.ID]
-	if slices.ContainsFunc(same, func(other *Component) bool { return c.Type.Name == other.Type.Name && l.equal(c.At, c.source, other.source)
+	if slices.ContainsFunc(same, func(other *Component) bool {
+		return c.Type.Name == other.Type.Name && l.equal(c.At, c.source, other.source)
 	}) {
 		return
 	}

@@ -211,23 +211,18 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 	}
 	switch {
 	case len(parts) == 0:
-		return listed(v, AnyType)
+		parts = []*Shape{AnyType}
 	case len(parts) > maxUnion:
 		r.wrong(v.Pos, "simplify the type, or leave it out for any", "it is a union of %d types, at most %d are compared", len(parts), maxUnion)
 		return AnyType
 	}
-	return listed(v, union(parts...))
-}
-
-// listed returns a type restricted to the values of enum, which the compiler checks.
-func listed(v *source.Value, s *Shape) *Shape {
-	list := v.Get("enum")
-	if list == nil {
-		return s
+	s := union(parts...)
+	if list := v.Get("enum"); list != nil {
+		listed := *s
+		listed.Enum = list.Items // which the compiler checks
+		return &listed
 	}
-	out := *s
-	out.Enum = list.Items
-	return &out
+	return s
 }
 
 func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
@@ -270,10 +265,11 @@ func (r *shapeReader) typeNamed(v, t *source.Value, depth int) []*Shape {
 	}
 	switch t.Text {
 	case "array":
+		of := AnyType
 		if items := v.Get("items"); items != nil {
-			return []*Shape{ArrayOf(r.read(items, depth+1))}
+			of = r.read(items, depth+1)
 		}
-		return []*Shape{ArrayOf(AnyType)}
+		return []*Shape{ArrayOf(of)}
 	case "object":
 		return []*Shape{r.object(v, depth)}
 	}
@@ -292,12 +288,11 @@ func (r *shapeReader) object(v *source.Value, depth int) *Shape {
 			o.Props = append(o.Props, Prop{Name: m.Key, Type: r.read(m.Value, depth+1), Optional: m.Value.Get("default") != nil})
 		}
 	}
-	switch more := v.Get("additionalProperties"); {
-	case more == nil:
-	case more.Kind == source.Bool && !more.True:
+	if more := v.Get("additionalProperties"); more != nil {
 		o.More = nil
-	default:
-		o.More = r.read(more, depth+1)
+		if more.Kind != source.Bool || more.True {
+			o.More = r.read(more, depth+1)
+		}
 	}
 	return o
 }
