@@ -154,7 +154,7 @@ func (l *loader) publish(c *Component, g *graph) {
 			if node.needs(in) {
 				l.Warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, so input %s of %s would have no value; it is read as null: outputs feed inputs of the same title",
 					c, source.Quote(in.Title), node)
-				g.public, g.Public = true, true
+				g.Public = true
 				return
 			}
 		}
@@ -163,7 +163,7 @@ func (l *loader) publish(c *Component, g *graph) {
 
 // feeds lists the nodes that feed each input; none where an edge to it has an error.
 func (g *graph) feeds(l *loader, c *Component) map[key][]int {
-	if g.public {
+	if g.Public {
 		return g.byTitle(l, c)
 	}
 	out := map[key][]int{}
