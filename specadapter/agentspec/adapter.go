@@ -7,6 +7,8 @@
 package agentspec
 
 import (
+	"strings"
+
 	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
@@ -48,7 +50,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, diags
 	}
 	b := newBuilder(doc.Name, host)
-	if t := d.Root.Type.Name; runs[t] && !agents[t] && t != "Flow" && !remoteAgents[t] {
+	if runs[d.Root.Type.Name] && !d.Root.Type.Satisfies("AgenticComponent") {
 		b.Errorf(d.Root.At, CodeNotYet, "use a Flow or an Agent", "%s is neither a Flow nor an Agent and cannot be run", d.Root)
 	}
 	b.unsupported(d.Root)
@@ -75,9 +77,6 @@ const (
 	CodeTooManyNodes = "too-many-nodes"
 )
 
-// agents are the components that can talk with a person by themselves.
-var agents = map[string]bool{"Agent": true, "SpecializedAgent": true, "ManagerWorkers": true, "Swarm": true}
-
 // runs are the components that a plan can hold.
 var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
@@ -97,11 +96,6 @@ var runs = map[string]bool{
 // Runs reports whether a component of a type can be part of a run.
 func Runs(name string) bool { return runs[name] }
 
-// notYet are the fields that nothing heeds although they change what a run does.
-var notYet = map[string]string{
-	"auth": "put a token into sensitive_headers",
-}
-
 // unsupported reports what in a component's parts cannot run: each component once.
 func (b *builder) unsupported(c *model.Component) {
 	if b.looked[c] {
@@ -116,27 +110,60 @@ func (b *builder) unsupported(c *model.Component) {
 		b.Errorf(c.At, CodeNotYet, "see the README's table for what runs", "%s cannot be run yet", c)
 		return
 	}
-	b.unsupportedIn(c)
+	for _, spec := range c.Type.Fields {
+		f := c.Field(spec.Name)
+		switch {
+		case f == nil:
+		case spec.Name == "auth" && f.IsSet() && c.Type.Name != "GeminiConfig":
+			b.Errorf(f.At, CodeNotYet, "put a token into sensitive_headers", "auth of %s is not supported yet", c)
+		case spec.Name == "datastore":
+			b.datastore(c, f)
+		default:
+			for _, part := range f.Components {
+				b.unsupported(part)
+			}
+		}
+	}
 }
 
-// unsupportedIn looks at a component's fields.
-func (b *builder) unsupportedIn(c *model.Component) {
-	for i := range c.Type.Fields {
-		spec := &c.Type.Fields[i]
-		f := c.Field(spec.Name)
-		if f == nil {
+// passSecrets passes the secrets in the document to [source.Host], or reports those that have no place.
+func (b *builder) passSecrets(secrets []model.Secret) {
+	if b.host.PassSecret == nil {
+		return
+	}
+	taken := map[string]string{}
+	for i := range secrets {
+		s := &secrets[i]
+		if s.Inline == "" {
 			continue
 		}
-		if help, ok := notYet[spec.Name]; ok && f.IsSet() && c.Type.Name != "GeminiConfig" {
-			b.Errorf(f.At, CodeNotYet, help, "%s of %s is not supported yet", spec.Name, c)
+		l := source.InlineSecret{Ref: s.Ref, Value: s.Inline}
+		kind, provider := s.Place()
+		where := "the secret " + source.Quote(s.Ref)
+		switch kind {
+		case model.PlaceKey:
+			l.Provider, l.Setting = provider, source.SettingKey
+			where = "the key of the provider " + provider
+		case model.PlaceAuthFile:
+			l.Provider, l.Setting, l.File = provider, source.SettingAuthFile, true
+			where = "the file of keys of the provider " + provider
+		case model.PlaceNone:
+			b.Errorf(s.At, source.CodeSecretInline, s.Setting(), "%s of %s cannot be passed to a worker", s.Field, s.Component)
+			continue
+		default:
+			l.File = strings.HasSuffix(s.Field, "_file")
+			if h := s.Host(); h != "" {
+				l.Hosts = []string{h}
+			}
+		}
+		before, seen := taken[where]
+		if seen && before != s.Inline {
+			b.Errorf(s.At, source.CodeSecretInline, s.Advice(), "%s is defined twice with different values", where)
 			continue
 		}
-		if spec.Name == "datastore" {
-			b.datastore(c, f)
-			continue
-		}
-		for _, part := range f.Components {
-			b.unsupported(part)
+		taken[where] = s.Inline
+		if !seen {
+			b.host.PassSecret(l)
 		}
 	}
 }

@@ -37,14 +37,14 @@ type builder struct {
 	flow  *plan.Flow
 	taken map[string]bool
 	at    string
-	outer []model.Property
+	outer []*model.Property
 	// outers are those of the flows that are made.
-	outers map[string][]model.Property
+	outers map[string][]*model.Property
 }
 
 func newBuilder(file string, host source.Host) *builder {
 	return &builder{file: file, host: host, looked: map[*model.Component]bool{}, warned: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
-		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]model.Property{}}
+		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]*model.Property{}}
 }
 
 // root makes the plan of the main component.
@@ -64,7 +64,6 @@ func (b *builder) root(c *model.Component) *plan.Flow {
 // maxNodeRuns bounds how many nodes a flow runs, where the language has no bound.
 const maxNodeRuns = 1000
 
-// begin starts a flow.
 func (b *builder) begin(c *model.Component, id, at string) {
 	b.flow = &plan.Flow{Version: plan.Version, ID: id, Name: cmp.Or(c.Name, id), Dialect: Name, Description: c.Description,
 		Values: &plan.Values{Read: "literal", Named: true}, NoRoute: &plan.NoRoute{}, Nodes: []plan.Node{}, Edges: []plan.Edge{}, Limits: plan.Limits{MaxSteps: maxNodeRuns}}
@@ -102,8 +101,7 @@ func (b *builder) through(n *plan.Node) {
 
 // rootFlow makes nodes of a flow that begins with the run's inputs and ends with its outputs.
 func (b *builder) rootFlow(c *model.Component) {
-	s := &layer{b: b, flow: c, start: func(p *model.Property) string { return plan.InKey(p.Title) }}
-	s.outs = outputs(c.Outputs)
+	s := &layer{b: b, flow: c, start: plan.InKey, defaults: c.Input, outs: outputs(c.Outputs)}
 	entry, ends := s.build()
 	if b.full {
 		return
@@ -119,12 +117,12 @@ func (b *builder) rootFlow(c *model.Component) {
 // ends with the agent's outputs; without outputs it goes on until the run is cancelled.
 func (b *builder) rootAgent(c *model.Component) {
 	n := plan.Node{ID: b.id("", c), Name: cmp.Or(c.Name, c.ID), Kind: plan.KindAgent, Exit: true, Ports: &plan.Ports{}}
-	for i := range c.Inputs {
-		n.Ports.In = append(n.Ports.In, input(&c.Inputs[i], plan.InKey(c.Inputs[i].Title)))
+	for _, p := range c.Inputs {
+		n.Ports.In = append(n.Ports.In, input(p, plan.InKey(p.Title)))
 	}
 	n.Ports.Out = outputs(c.Outputs)
 	if teams[c.Type.Name] {
-		inputs := model.Merge(append([][]model.Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
+		inputs := model.Merge(append([][]*model.Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
 		b.flow.Inputs.Schema = objectOf(inputs)
 	} else {
 		n.Agent = b.agent(c, n.ID, true)
@@ -180,7 +178,6 @@ func unique(taken map[string]bool, name string) string {
 	return name
 }
 
-// input is an input as a node takes it from a state key.
 func input(p *model.Property, key string) plan.In {
 	return plan.In{Name: p.Title, Key: key, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
 }
@@ -190,10 +187,10 @@ func output(p *model.Property) plan.Out {
 	return plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
 }
 
-func outputs(list []model.Property) []plan.Out {
+func outputs(list []*model.Property) []plan.Out {
 	var out []plan.Out
-	for i := range list {
-		out = append(out, output(&list[i]))
+	for _, p := range list {
+		out = append(out, output(p))
 	}
 	return out
 }
@@ -204,4 +201,72 @@ func jsonOf(v *source.Value) json.RawMessage {
 		return nil
 	}
 	return v.JSON()
+}
+
+// schemaOf returns a type as a JSON Schema, nil for any type.
+func schemaOf(s *model.Shape) json.RawMessage {
+	if s == nil || s.Kind == model.AnyShape && s.Enum == nil {
+		return nil
+	}
+	return shapeValue(s).JSON()
+}
+
+// shapeValue is a type as a JSON Schema.
+func shapeValue(s *model.Shape) *source.Value {
+	if s.Enum != nil {
+		plain := *s
+		plain.Enum = nil
+		return objectValue(member("anyOf", arrayValue(shapeValue(&plain))), member("enum", arrayValue(s.Enum...)))
+	}
+	switch s.Kind {
+	case model.AnyShape:
+		return objectValue()
+	case model.ArrayShape:
+		return objectValue(member("type", textValue("array")), member("items", shapeValue(s.Items)))
+	case model.UnionShape:
+		union := arrayValue()
+		for _, m := range s.Members {
+			union.Items = append(union.Items, shapeValue(m))
+		}
+		return objectValue(member("anyOf", union))
+	case model.ObjectShape:
+		props, more := objectValue(), &source.Value{Kind: source.Bool}
+		for _, p := range s.Props {
+			props.Members = append(props.Members, member(p.Name, shapeValue(p.Type)))
+		}
+		if s.More != nil {
+			more = shapeValue(s.More)
+		}
+		return objectValue(member("type", textValue("object")), member("properties", props), member("additionalProperties", more))
+	}
+	return objectValue(member("type", textValue(s.Kind.String())))
+}
+
+func textValue(s string) *source.Value { return &source.Value{Kind: source.String, Text: s} }
+
+func arrayValue(items ...*source.Value) *source.Value {
+	return &source.Value{Kind: source.Array, Items: items}
+}
+
+func objectValue(members ...source.Member) *source.Value {
+	return &source.Value{Kind: source.Object, Members: members}
+}
+
+func member(key string, v *source.Value) source.Member { return source.Member{Key: key, Value: v} }
+
+// objectOf returns the schema of an object whose members are properties; those without a default are required.
+func objectOf(list []*model.Property) json.RawMessage {
+	props, required := objectValue(), arrayValue()
+	for _, p := range list {
+		schema := p.Schema
+		if schema == nil {
+			schema = shapeValue(cmp.Or(p.Type, model.AnyType))
+		}
+		props.Members = append(props.Members, member(p.Title, schema))
+		if p.Default == nil {
+			required.Items = append(required.Items, textValue(p.Title))
+		}
+	}
+	return objectValue(member("type", textValue("object")), member("properties", props), member("required", required),
+		member("additionalProperties", &source.Value{Kind: source.Bool})).JSON()
 }

@@ -24,14 +24,22 @@ const (
 func (b *builder) prompt(c *model.Component) *plan.Agent {
 	text := c.Text("prompt_template")
 	a := &plan.Agent{Prompt: text, Opening: []plan.Piece{{Text: text}}, MaxCalls: 1, MaxErrors: 1}
-	if len(c.Outputs) != 1 || c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != model.StringShape || c.Outputs[0].Type.Enum != nil {
-		a.Output = &plan.Output{Schema: objectOf(c.Outputs), Repairs: agentRepairs}
-		if len(c.Outputs) == 1 {
-			a.Output.ValueMember = c.Outputs[0].Title
-		}
+	if len(c.Outputs) != 1 || !isText(c.Outputs[0]) || c.Outputs[0].Type.Enum != nil {
+		a.Output = jsonOutput(c.Outputs)
 	}
 	b.model(c.Component("llm_config"), a)
 	return a
+}
+
+func isText(p *model.Property) bool { return p.Type != nil && p.Type.Kind == model.StringShape }
+
+// jsonOutput makes a model answer in JSON.
+func jsonOutput(outputs []*model.Property) *plan.Output {
+	out := &plan.Output{Schema: objectOf(outputs), Repairs: agentRepairs}
+	if len(outputs) == 1 {
+		out.ValueMember = outputs[0].Title
+	}
+	return out
 }
 
 // agent makes of an Agent, plain or specialized, a node that goes on with the flow's conversation.
@@ -50,15 +58,16 @@ func (b *builder) agent(c *model.Component, node string, root bool) *plan.Agent 
 }
 
 // opening is the message by which an agent begins where no one has said anything.
-func opening(inputs []model.Property) []plan.Piece {
+func opening(inputs []*model.Property) []plan.Piece {
+	begin := plan.Piece{Text: "Begin."}
 	if len(inputs) > 0 {
-		return []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
+		begin.From = plan.FromPorts
 	}
-	return []plan.Piece{{Text: "Begin."}}
+	return []plan.Piece{begin}
 }
 
 // setChat sets how an agent converses with a person and how it ends.
-func (b *builder) setChat(a *plan.Agent, name string, human, root bool, outputs []model.Property, taken map[string]bool) {
+func (b *builder) setChat(a *plan.Agent, name string, human, root bool, outputs []*model.Property, taken map[string]bool) {
 	if human && (root || len(outputs) > 0) {
 		a.Chat = &plan.Chat{}
 		if root {
@@ -116,7 +125,7 @@ func (b *builder) baseAgent(p *resolvedAgent, node string) (*plan.Agent, map[str
 }
 
 // finish is the tool by which an agent gives its outputs.
-func finish(outputs []model.Property, name string, person bool) *plan.Finish {
+func finish(outputs []*model.Property, name string, person bool) *plan.Finish {
 	return &plan.Finish{
 		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
 		Schema: objectOf(outputs), Read: "literal", Free: person, Reminders: reminders,
@@ -191,13 +200,13 @@ func (b *builder) model(c *model.Component, a *plan.Agent) {
 
 // params are those that a model's calls have by default; nil if there are none.
 func (b *builder) params(c *model.Component) *plan.Params {
-	f := c.Field("default_generation_parameters")
-	if f == nil || f.JSON == nil || len(f.JSON.Members) == 0 {
+	members := c.JSON("default_generation_parameters").Members
+	if len(members) == 0 {
 		return nil
 	}
 	p := &plan.Params{}
 	extra := map[string]json.RawMessage{}
-	for _, m := range f.JSON.Members {
+	for _, m := range members {
 		raw := m.Value.JSON()
 		ok := true
 		switch m.Key {
@@ -222,3 +231,68 @@ func (b *builder) params(c *model.Component) *plan.Params {
 
 // upTo reports whether a number is absent, or from 0 to a bound.
 func upTo(v *float64, most float64) bool { return v == nil || *v >= 0 && *v <= most }
+
+// Instructions of summaries where the author gives none.
+const (
+	conversationInstructions = "Please make a summary of this conversation. Include relevant information and keep it short. Your response will replace the messages, so just output the summary directly, no introduction needed."
+	messageInstructions      = "Please make a summary of this message. Include relevant information and keep it short. Your response will replace the message, so just output the summary directly, no introduction needed."
+)
+
+// transforms sets how an agent's conversation is shortened; several of one kind apply in order.
+func (b *builder) transforms(c *model.Component, a *plan.Agent) {
+	for _, t := range c.Components("transforms") {
+		switch t.Type.Name {
+		case "MessageSummarizationTransform":
+			l := plan.Long{Characters: int(t.Number("max_message_size")), Summary: *b.summary(t, messageInstructions, "summarized_message_template")}
+			if a.Long == nil {
+				a.Long = &l
+			} else {
+				a.MoreLong = append(a.MoreLong, l)
+			}
+		case "ConversationSummarizationTransform":
+			k := plan.Context{How: plan.ContextSummarise, Keep: int(t.Number("min_num_messages")),
+				Summary: b.summary(t, conversationInstructions, "summarized_conversation_template")}
+			if t.Field("max_num_characters") != nil {
+				k.Characters = int(t.Number("max_num_characters"))
+			} else {
+				k.Messages = int(t.Number("max_num_messages"))
+			}
+			if a.Context == nil {
+				a.Context = &k
+			} else {
+				a.MoreContexts = append(a.MoreContexts, k)
+			}
+		}
+	}
+}
+
+// summary is how a transform makes its summaries.
+func (b *builder) summary(t *model.Component, instructions, template string) *plan.Summary {
+	var by plan.Agent
+	b.model(t.Component("llm"), &by)
+	s := &plan.Summary{Model: by.Model, Params: by.Params, Instructions: cmp.Or(t.Text("summarization_instructions"), instructions), Template: t.Text(template)}
+	// Any space around the name is as good as none.
+	for _, form := range []string{"{{ summary }}", "{{summary }}", "{{ summary}}"} {
+		s.Template = strings.ReplaceAll(s.Template, form, "{{summary}}")
+	}
+	if !strings.Contains(s.Template, "{{summary}}") {
+		b.Errorf(t.FieldPos(template), "field-value", "write {{summary}} into it", "%s of %s does not contain the summary", template, t)
+	}
+	for _, name := range []string{"max_cache_size", "max_cache_lifetime"} {
+		if f := t.Field(name); f != nil && !b.warned[t] {
+			b.Warnf(f.At, CodeNoEffect, "remove it", "%s of %s has no effect: summaries are kept with the run", name, t)
+			b.warned[t] = true
+		}
+	}
+	return s
+}
+
+// datastore refuses a store that nothing can use.
+func (b *builder) datastore(c *model.Component, f *model.Field) {
+	for _, store := range f.Components {
+		if store.Type.Name != "InMemoryCollectionDatastore" {
+			b.Errorf(f.At, CodeNotYet, "remove datastore or use an InMemoryCollectionDatastore: summaries are kept with the run",
+				"%s stores summaries in %s, which is not supported yet", c, store)
+		}
+	}
+}

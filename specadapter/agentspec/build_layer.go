@@ -16,8 +16,8 @@ type layer struct {
 	// path is what the ids of its nodes begin with: the FlowNode, and /.
 	path string
 	// start is the state key from which the start node takes an input, and defaults replace missing ones.
-	start    func(p *model.Property) string
-	defaults func(p *model.Property) *model.Property
+	start    func(title string) string
+	defaults func(title string) *model.Property
 	// outs are what its end nodes leave.
 	outs []plan.Out
 
@@ -65,9 +65,6 @@ func (s *layer) build() (entry string, ends []exit) {
 			ends = append(ends, s.ways[n].exits...)
 		}
 	}
-	if s.b.full {
-		return "", nil
-	}
 	for _, e := range s.flow.Flow.Control {
 		for _, x := range s.ways[e.From].exits {
 			if x.branch != e.Branch {
@@ -92,13 +89,13 @@ func (s *layer) connect() {
 			if n.Type.ActsAs("EndNode") {
 				continue
 			}
-			for i := range n.Outputs {
-				titles[n.Outputs[i].Title] = append(titles[n.Outputs[i].Title], port{n, n.Outputs[i].Title})
+			for _, p := range n.Outputs {
+				titles[p.Title] = append(titles[p.Title], port{n, p.Title})
 			}
 		}
 		for _, n := range s.flow.Flow.Nodes {
-			for i := range n.Inputs {
-				sources[port{n, n.Inputs[i].Title}] = titles[n.Inputs[i].Title]
+			for _, p := range n.Inputs {
+				sources[port{n, p.Title}] = titles[p.Title]
 			}
 		}
 	} else {
@@ -115,8 +112,8 @@ func (s *layer) connect() {
 		if n.Type.ActsAs("StartNode") {
 			continue
 		}
-		for i := range n.Inputs {
-			to := port{n, n.Inputs[i].Title}
+		for _, p := range n.Inputs {
+			to := port{n, p.Title}
 			if from := sources[to]; len(from) > 0 {
 				s.reads[to] = s.key(to, from, known)
 			}
@@ -147,8 +144,7 @@ func (s *layer) key(to port, from []port, known map[string]string) string {
 // ins are a node's inputs as it takes them.
 func (s *layer) ins(n *model.Component) []plan.In {
 	var out []plan.In
-	for i := range n.Inputs {
-		p := &n.Inputs[i]
+	for _, p := range n.Inputs {
 		if p.Unused {
 			continue
 		}
@@ -158,7 +154,7 @@ func (s *layer) ins(n *model.Component) []plan.In {
 		}
 		if in.Key == "" && in.Default == nil && !n.Type.ActsAs("EndNode") && !s.flow.Flow.Gives(p.Title) {
 			in.Key = plan.InKey(p.Title)
-			s.b.outer = append(s.b.outer, *p)
+			s.b.outer = append(s.b.outer, p)
 		}
 		out = append(out, in)
 	}
@@ -168,8 +164,7 @@ func (s *layer) ins(n *model.Component) []plan.In {
 // leaves are a node's outputs as it leaves them.
 func (s *layer) leaves(n *model.Component) []plan.Out {
 	var out []plan.Out
-	for i := range n.Outputs {
-		p := &n.Outputs[i]
+	for _, p := range n.Outputs {
 		o := output(p)
 		o.Keys = s.writes[port{n, p.Title}]
 		if inner := n.InnerOutput(p.Title); o.Default == nil && inner != nil {

@@ -45,7 +45,7 @@ func (s *layer) node(c *model.Component) *way {
 		n.Kind, n.Say = plan.KindSay, &plan.Say{Text: c.Text("message")}
 	case "BranchingNode":
 		n.Kind, n.Branch = plan.KindBranch, &plan.Branch{Default: model.DefaultBranch}
-		for _, m := range c.Field("mapping").JSON.Members {
+		for _, m := range c.JSON("mapping").Members {
 			n.Branch.Cases = append(n.Branch.Cases, plan.Case{Text: m.Key, Branch: m.Value.Text})
 		}
 		w.exits = s.branches(c, n.ID)
@@ -91,14 +91,10 @@ func (s *layer) branches(c *model.Component, id string) []exit {
 // startPorts make a start node take what the flow is given.
 func (s *layer) startPorts(c *model.Component, n *plan.Node) {
 	n.Ports.In = nil
-	for i := range c.Inputs {
-		p := &c.Inputs[i]
-		in := input(p, s.start(p))
-		if of := s.flow.Input(p.Title); of != nil && of.Default != nil {
-			in.Default = jsonOf(of.Default)
-		}
-		if s.defaults != nil {
-			if of := s.defaults(p); of != nil && of.Default != nil {
+	for _, p := range c.Inputs {
+		in := input(p, s.start(p.Title))
+		for _, of := range []*model.Property{s.flow.Input(p.Title), s.defaults(p.Title)} {
+			if of != nil && of.Default != nil {
 				in.Default = jsonOf(of.Default)
 			}
 		}
@@ -123,16 +119,15 @@ func (s *layer) endPorts(c *model.Component) []plan.Out {
 // inPlace puts the nodes of a FlowNode's subflow into the flow; their state is cleared at each start.
 func (s *layer) inPlace(c *model.Component) *way {
 	sub := c.Component("subflow")
-	inner := &layer{b: s.b, flow: sub, path: s.ids[c] + "/", outs: s.leaves(c), defaults: func(p *model.Property) *model.Property { return c.Input(p.Title) }}
+	inner := &layer{b: s.b, flow: sub, path: s.ids[c] + "/", outs: s.leaves(c),
+		start: func(title string) string { return s.reads[port{c, title}] }, defaults: c.Input}
 	for i := range inner.outs {
 		if of := sub.Output(inner.outs[i].Name); inner.outs[i].Default == nil && of != nil {
 			inner.outs[i].Default = jsonOf(of.Default)
 		}
 	}
-	inner.start = func(p *model.Property) string { return s.reads[port{c, p.Title}] }
-	w := &way{}
-	w.entry, w.exits = inner.build()
-	return w
+	entry, exits := inner.build()
+	return &way{entry, exits}
 }
 
 // mapped configures a node that runs a subflow for each element of lists.
@@ -152,28 +147,17 @@ func (s *layer) mapped(c *model.Component, n *plan.Node) *plan.Call {
 		}
 		in.Type = schemaOf(of.Type)
 		if slices.Contains(over, in.Name) {
-			in.Type = schemaOf(model.ArrayOf(orAny(of.Type)))
+			in.Type = schemaOf(model.ArrayOf(cmp.Or(of.Type, model.AnyType)))
 			call.Over = append(call.Over, title)
 		}
 		in.Name = title
 	}
-	reducers := c.Field("reducers")
+	reducers := c.JSON("reducers")
 	for i := range n.Ports.Out {
 		o := &n.Ports.Out[i]
 		title := strings.TrimPrefix(o.Name, model.Collected)
-		how := "append"
-		if reducers != nil {
-			how = cmp.Or(model.TextOf(reducers.JSON.Get(title)), "append")
-		}
-		call.Reduce = append(call.Reduce, plan.Reduce{Name: title, How: how})
+		call.Reduce = append(call.Reduce, plan.Reduce{Name: title, How: cmp.Or(model.TextOf(reducers.Get(title)), "append")})
 		o.Name = title
 	}
 	return call
-}
-
-func orAny(s *model.Shape) *model.Shape {
-	if s == nil {
-		return model.AnyType
-	}
-	return s
 }

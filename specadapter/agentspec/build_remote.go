@@ -16,17 +16,12 @@ var remoteAgents = map[string]bool{"A2AAgent": true, "OciAgent": true}
 // What it cannot go on without, it asks a person; at the root, every answer goes to one.
 func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	a := &plan.Agent{Conversation: plan.ConversationFlow, MaxCalls: 1, MaxErrors: agentErrors, Chat: &plan.Chat{WhenAsked: !root}}
-	if len(c.Inputs) > 0 {
-		a.Opening = []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
-	} else {
+	a.Opening = opening(c.Inputs)
+	if len(c.Inputs) == 0 {
 		a.Chat.First = cmp.Or(c.Name, "the agent") + " waits for a message"
-		a.Opening = []plan.Piece{{Text: "Begin."}}
 	}
-	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && (c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != model.StringShape) {
-		a.Output = &plan.Output{Schema: objectOf(c.Outputs), Repairs: agentRepairs}
-		if len(c.Outputs) == 1 {
-			a.Output.ValueMember = c.Outputs[0].Title
-		}
+	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && !isText(c.Outputs[0]) {
+		a.Output = jsonOutput(c.Outputs)
 	}
 	if c.Type.Name == "OciAgent" {
 		return b.ociAgent(c, a)
@@ -37,7 +32,7 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 		if session == nil || session.Fields[name] == nil {
 			return def
 		}
-		n := number(session, name, def)
+		n := session.Number(name)
 		if n < 0 || n > most || name == "timeout" && n == 0 {
 			b.Errorf(session.Fields[name].At, "field-value", "write a number of seconds or retries", "%s in session_parameters of %s is %s", name, c, session.Fields[name].JSON.Describe())
 		}
@@ -68,9 +63,7 @@ func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 // agentServer makes the connection to a remote agent. Files that the document names are not read.
 func (b *builder) agentServer(c *model.Component) plan.Connection {
 	address, conn := c.Text("agent_url"), c.Component("connection_config")
-	if u, ok := source.ServerURL(address); !ok || u.User != nil {
-		b.Errorf(c.FieldPos("agent_url"), "field-value", "write the agent's http or https address, without a password", "agent_url of %s is not an http or https URL", c)
-	}
+	b.fixedURL(c, "agent_url")
 	id := unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "agent")))
 	p := plan.Connection{ID: id, Name: c.Name, Kind: plan.ConnectionA2A, Description: c.Description, URL: address, Headers: b.headers(conn)}
 	if f := conn.Field("timeout"); f != nil {

@@ -38,7 +38,7 @@ type part struct {
 	id string
 	// human reports whether the conversation is the node's, in which people are; outputs end it.
 	human   bool
-	outputs []model.Property
+	outputs []*model.Property
 	// ask and hand are whom the agent can turn to.
 	ask, hand []recipient
 }
@@ -68,27 +68,23 @@ func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 }
 
 // team makes the agents of a node and returns those of their inputs that the node does not take.
-func (b *builder) team(c *model.Component, n *plan.Node, outputs []model.Property, root bool) []model.Property {
+func (b *builder) team(c *model.Component, n *plan.Node, outputs []*model.Property, root bool) []*model.Property {
 	t := &crew{builder: b, node: n, root: root, ids: map[string]bool{n.ID: true}, groups: map[*model.Component]string{c: ""}, asked: map[[2]*model.Component]string{}}
+	n.Agent = &plan.Agent{} // what stands for the node's own agent until it is made
 	t.join(c, part{id: n.ID, human: true, outputs: outputs})
 	for len(t.left) > 0 && !b.full {
 		next := t.left[0]
 		t.left = t.left[1:]
 		next()
 	}
-	if n.Agent == nil {
-		n.Agent = &plan.Agent{} // an error says why
-		return nil
-	}
 	n.Agent.Conversation, n.Agent.Opening = plan.ConversationFlow, opening(c.Inputs)
-	var more []model.Property
+	var more []*model.Property
 	have := map[string]bool{}
 	for _, in := range n.Ports.In {
 		have[in.Name] = true
 	}
 	for _, m := range t.inside {
-		for i := range m.Inputs {
-			p := &m.Inputs[i]
+		for _, p := range m.Inputs {
 			if have[p.Title] {
 				continue
 			}
@@ -98,7 +94,7 @@ func (b *builder) team(c *model.Component, n *plan.Node, outputs []model.Propert
 				in.Key = plan.InKey(p.Title)
 			}
 			if root || p.Default == nil {
-				more = append(more, *p)
+				more = append(more, p)
 			}
 			n.Ports.In = append(n.Ports.In, in)
 		}
@@ -263,15 +259,12 @@ func (t *crew) member(c *model.Component, p part) {
 // settle puts an agent in its place: the node's own, or a member's.
 func (t *crew) settle(c *model.Component, p part, a *plan.Agent) {
 	if p.id == t.node.ID {
-		t.node.Agent = mergeMembers(t.node.Agent, a)
+		a.Members = t.node.Agent.Members
+		t.node.Agent = a
 		return
 	}
-	m := plan.Member{ID: p.id, Agent: *a, Out: outputs(p.outputs)}
 	t.place(plan.NodePath(p.id), c.At)
-	if t.node.Agent == nil {
-		t.node.Agent = &plan.Agent{}
-	}
-	t.node.Agent.Members = append(t.node.Agent.Members, m)
+	t.node.Agent.Members = append(t.node.Agent.Members, plan.Member{ID: p.id, Agent: *a, Out: outputs(p.outputs)})
 }
 
 // elsewhere adds a remote agent, which can be asked or handed the conversation, but contacts nobody.
@@ -298,14 +291,6 @@ func (t *crew) elsewhere(c *model.Component, p part) {
 	t.settle(c, p, a)
 }
 
-// mergeMembers is an agent with the members that were made before it.
-func mergeMembers(before, a *plan.Agent) *plan.Agent {
-	if before != nil {
-		a.Members = before.Members
-	}
-	return a
-}
-
 // contactsOf is the tool by which an agent turns to others, or nil where there are none.
 func contactsOf(name string, to []recipient, text string, asks bool) *plan.Contacts {
 	if len(to) == 0 {
@@ -325,10 +310,10 @@ func contactsOf(name string, to []recipient, text string, asks bool) *plan.Conta
 		}
 	}
 	list, _ := json.Marshal(names) // texts always encode
+	schema := `{"type":"object","properties":{"recipient":{"type":"string","enum":%s}},"required":["recipient"]}`
 	if asks {
-		k.Schema = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"recipient":{"type":"string","enum":%s},"message":{"type":"string"}},"required":["recipient","message"]}`, list))
-	} else {
-		k.Schema = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"recipient":{"type":"string","enum":%s}},"required":["recipient"]}`, list))
+		schema = `{"type":"object","properties":{"recipient":{"type":"string","enum":%s},"message":{"type":"string"}},"required":["recipient","message"]}`
 	}
+	k.Schema = json.RawMessage(fmt.Sprintf(schema, list))
 	return k
 }

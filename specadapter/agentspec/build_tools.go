@@ -65,10 +65,9 @@ func (b *builder) client(c *model.Component) plan.Connection {
 // server makes the connection to an MCP server. Its id is the author's name, for the worker's settings.
 func (b *builder) server(c *model.Component) plan.Connection {
 	conn := plan.Connection{ID: unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "mcp"))), Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}
-	switch c.Type.Name {
-	case "StdioTransport":
+	if c.Type.Name == "StdioTransport" {
 		b.stdio(c, &conn)
-	default:
+	} else {
 		conn.URL = c.Text("url")
 		if strings.HasPrefix(c.Type.Name, "SSE") {
 			conn.Transport = plan.TransportSSE
@@ -76,13 +75,21 @@ func (b *builder) server(c *model.Component) plan.Connection {
 		if conn.TLS = certificates(c); conn.TLS != nil && !strings.HasPrefix(conn.URL, "https://") {
 			b.Errorf(c.FieldPos("url"), "field-value", "write https://, or use a transport without certificates", "%s has a client certificate, but its url is not https", c)
 		}
-		if u, ok := source.ServerURL(conn.URL); !ok || u.User != nil {
-			b.Errorf(c.FieldPos("url"), "field-value", "write the server's http or https address, without a password", "the url of %s is not an http or https URL", c)
-		}
+		b.fixedURL(c, "url")
 		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
 	}
-	conn.TimeoutSeconds = readTimeout(c)
+	// Without a word of the author's, the worker's own limit holds.
+	if f := c.Field("session_parameters"); f != nil && f.Fields["read_timeout_seconds"] != nil {
+		conn.TimeoutSeconds = int(math.Ceil(min(max(f.Number("read_timeout_seconds"), 0), 1e6)))
+	}
 	return conn
+}
+
+// fixedURL refuses an address with a placeholder for its host, which nothing fills in.
+func (b *builder) fixedURL(c *model.Component, field string) {
+	if _, ok := source.ServerURL(c.Text(field)); !ok {
+		b.Errorf(c.FieldPos(field), "field-value", "write an http or https address, without a password", "the %s of %s is not an http or https URL", field, c)
+	}
 }
 
 // stdio configures a connection to a server that the worker starts.
@@ -91,28 +98,16 @@ func (b *builder) stdio(c *model.Component, conn *plan.Connection) {
 	if conn.Dir != "" && !path.IsAbs(conn.Dir) {
 		b.Errorf(c.FieldPos("cwd"), "field-value", "write an absolute path", "cwd of %s is %s, want an absolute path", c, source.Quote(conn.Dir))
 	}
-	if f := c.Field("args"); f != nil {
-		for _, a := range f.JSON.Items {
-			conn.Args = append(conn.Args, a.Text)
+	for _, a := range c.JSON("args").Items {
+		conn.Args = append(conn.Args, a.Text)
+	}
+	for _, m := range c.JSON("env").Members {
+		if m.Key == "" || strings.ContainsAny(m.Key, "=\x00") || strings.Contains(m.Value.Text, "\x00") {
+			b.Errorf(m.KeyPos, "field-value", "write the name of a variable, without =", "env of %s has %s, which is not a valid variable name", c, source.Quote(m.Key))
+			continue
 		}
+		conn.Env = append(conn.Env, plan.Header{Name: m.Key, Value: m.Value.Text})
 	}
-	if f := c.Field("env"); f != nil {
-		for _, m := range f.JSON.Members {
-			if m.Key == "" || strings.ContainsAny(m.Key, "=\x00") || strings.Contains(m.Value.Text, "\x00") {
-				b.Errorf(m.KeyPos, "field-value", "write the name of a variable, without =", "env of %s has %s, which is not a valid variable name", c, source.Quote(m.Key))
-				continue
-			}
-			conn.Env = append(conn.Env, plan.Header{Name: m.Key, Value: m.Value.Text})
-		}
-	}
-}
-
-// readTimeout is how long a call may take, in whole seconds, where the author says it.
-func readTimeout(c *model.Component) int {
-	if f := c.Field("session_parameters"); f != nil && f.Fields["read_timeout_seconds"] != nil {
-		return int(math.Ceil(min(max(model.Decimal(f.Fields["read_timeout_seconds"].JSON), 0), 1e6)))
-	}
-	return 0
 }
 
 // secretHeaders are headers whose values the worker knows: one for each, or one for all.
@@ -151,12 +146,8 @@ func secretOf(c *model.Component, field string) string {
 
 // headers go with every request to a server.
 func (b *builder) headers(c *model.Component) []plan.Header {
-	f := c.Field("headers")
-	if f == nil {
-		return nil
-	}
 	var out []plan.Header
-	for _, m := range f.JSON.Members {
+	for _, m := range c.JSON("headers").Members {
 		if !source.IsHeader(m.Key, m.Value.Text) {
 			b.Errorf(m.KeyPos, "field-value", "write a header name and a value of one line", "a header of %s cannot be sent", c)
 			continue

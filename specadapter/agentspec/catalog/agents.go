@@ -1,5 +1,7 @@
 package catalog
 
+import "slices"
+
 // agentTypes are the components that a run can be of.
 var agentTypes = []Type{
 	{Name: "Agent", Is: []string{"AgenticComponent", "ComponentWithIO"}, IO: true,
@@ -72,4 +74,56 @@ var agentTypes = []Type{
 			{Name: "ssl_ca_cert", Kind: Text},
 			retryPolicy,
 		}},
+}
+
+// noStore says why a datastore is of no use.
+const noStore = "flows keep their state in the workflow; nothing reads or writes a datastore"
+
+// storeSchema describes the collections of a datastore.
+var storeSchema = FieldSpec{Name: "datastore_schema", Kind: Schemas, Required: true}
+
+// secretText is a text that must be given, as a reference to a secret.
+var secretText = FieldSpec{Kind: Text, Required: true, Sensitive: true}
+
+// oracleFields are those of a connection to Oracle Database.
+var oracleFields = append(eachNamed(secretText, "user", "password", "dsn"),
+	FieldSpec{Name: "config_dir", Kind: Text},
+	FieldSpec{Name: "protocol", Kind: Text, Default: "tcps", Enum: []string{"tcp", "tcps"}})
+
+// summaryFields are those of a transform that shortens messages.
+func summaryFields(own ...FieldSpec) []FieldSpec {
+	return append(own,
+		FieldSpec{Name: "llm", Kind: One, Of: "LlmConfig", Required: true},
+		FieldSpec{Name: "summarization_instructions", Kind: Text},
+		FieldSpec{Name: "max_cache_size", Kind: Whole, Default: "10000"},
+		FieldSpec{Name: "max_cache_lifetime", Kind: Whole, Default: "14400"},
+		FieldSpec{Name: "cache_collection_name", Kind: Text},
+		FieldSpec{Name: "datastore", Kind: One, Of: "Datastore"})
+}
+
+// storeTypes are datastores and what uses them.
+var storeTypes = []Type{
+	{Name: "MessageSummarizationTransform", Is: []string{"MessageTransform"}, Since: V2612,
+		Fields: summaryFields(
+			FieldSpec{Name: "max_message_size", Kind: Whole, Default: "20000"},
+			FieldSpec{Name: "summarized_message_template", Kind: Text, Default: "Summarized message: {{summary}}"})},
+	{Name: "ConversationSummarizationTransform", Is: []string{"MessageTransform"}, Since: V2612,
+		Fields: summaryFields(
+			FieldSpec{Name: "max_num_messages", Kind: Whole, Default: "50"},
+			FieldSpec{Name: "max_num_characters", Kind: Whole},
+			FieldSpec{Name: "min_num_messages", Kind: Whole, Default: "10"},
+			FieldSpec{Name: "summarized_conversation_template", Kind: Text, Default: "Summarized conversation: {{summary}}"})},
+	{Name: "InMemoryCollectionDatastore", Is: []string{"Datastore"}, Since: V2612,
+		Fields: []FieldSpec{storeSchema}},
+	{Name: "OracleDatabaseDatastore", Is: []string{"RelationalDatastore", "Datastore"}, Since: V2612, Unsupported: noStore,
+		Fields: []FieldSpec{storeSchema, {Name: "connection_config", Kind: One, Of: "OracleDatabaseConnectionConfig", Required: true}}},
+	{Name: "PostgresDatabaseDatastore", Is: []string{"RelationalDatastore", "Datastore"}, Since: V2612, Unsupported: noStore,
+		Fields: []FieldSpec{storeSchema, {Name: "connection_config", Kind: One, Of: "PostgresDatabaseConnectionConfig", Required: true}}},
+	{Name: "TlsOracleDatabaseConnectionConfig", Is: []string{"OracleDatabaseConnectionConfig"}, Since: V2612, Fields: oracleFields},
+	{Name: "MTlsOracleDatabaseConnectionConfig", Is: []string{"OracleDatabaseConnectionConfig"}, Since: V2612,
+		Fields: slices.Concat(oracleFields, eachNamed(secretText, "wallet_location", "wallet_password"))},
+	{Name: "TlsPostgresDatabaseConnectionConfig", Is: []string{"PostgresDatabaseConnectionConfig"}, Since: V2612,
+		Fields: append(slices.Concat(eachNamed(secretText, "user", "password"), eachNamed(FieldSpec{Kind: Text}, "sslcert", "sslkey", "sslrootcert", "sslcrl")),
+			FieldSpec{Name: "url", Kind: Text, Required: true},
+			FieldSpec{Name: "sslmode", Kind: Text, Default: "require", Enum: []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}})},
 }

@@ -6,7 +6,7 @@ package catalog
 
 import (
 	"slices"
-	"sort"
+	"strings"
 )
 
 // Type is one row of the table of components: what a component of that name may hold.
@@ -96,6 +96,15 @@ type FieldSpec struct {
 	Legacy []string
 }
 
+// eachNamed are fields that differ in their names alone.
+func eachNamed(like FieldSpec, names ...string) []FieldSpec {
+	out := make([]FieldSpec, len(names))
+	for i, name := range names {
+		out[i], out[i].Name = like, name
+	}
+	return out
+}
+
 // Field returns the row's field of a name, or nil.
 func (t *Type) Field(name string) *FieldSpec {
 	if i := slices.IndexFunc(t.Fields, func(f FieldSpec) bool { return f.Name == name }); i >= 0 {
@@ -121,34 +130,24 @@ var tables = [][]Type{agentTypes, nodeTypes, edgeTypes, toolTypes, transportType
 
 // Types lists all components that the language has, abstract ones excepted, by name.
 func Types() []Type {
-	var out []Type
-	for _, table := range tables {
-		for _, t := range table {
-			if !t.Abstract {
-				out = append(out, t)
-			}
-		}
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	out := slices.DeleteFunc(slices.Concat(tables...), func(t Type) bool { return t.Abstract })
+	slices.SortFunc(out, func(a, b Type) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
 // Rows finds the rows of the language and of plugins by name.
 func Rows(plugins []Type) map[string]*Type {
 	rows := map[string]*Type{}
-	for _, table := range tables {
-		for i := range table {
-			rows[table[i].Name] = &table[i]
-		}
+	for _, t := range slices.Concat(tables...) {
+		rows[t.Name] = &t
 	}
 	for _, t := range plugins {
 		if like := rows[t.Like]; like != nil {
-			t.Is = append(append([]string{like.Name}, like.Is...), t.Is...)
+			t.Is = slices.Concat([]string{like.Name}, like.Is, t.Is)
 			own := t.Fields
-			t.Fields = append([]FieldSpec(nil), like.Fields...)
+			t.Fields = slices.Clone(like.Fields)
 			for i := range t.Fields {
-				// A plugin has versions of its own.
-				t.Fields[i].Since = 0
+				t.Fields[i].Since = 0 // a plugin has versions of its own
 			}
 			t.Fields = append(t.Fields, own...)
 			t.IO = like.IO
@@ -172,4 +171,65 @@ func abstract(names ...string) []Type {
 		out = append(out, Type{Name: name, Abstract: true})
 	}
 	return out
+}
+
+// Version is a version of the language. They are ordered; the zero Version is none.
+type Version uint8
+
+// The versions that change what documents may hold. The pre-release ones are read as
+// [V2541].
+const (
+	V2541 Version = iota + 1
+	V2542
+	V2610
+	V2612
+	V2620
+)
+
+// Current is the newest version, and that of a document that names none.
+const Current = V2620
+
+// versions are the labels of the language, in order.
+var versions = []struct {
+	label   string
+	version Version
+	old     bool // a pre-release, read as the first release
+}{
+	{"25.3.0", V2541, true},
+	{"25.3.1", V2541, true},
+	{"25.4.0", V2541, true},
+	{"25.4.1", V2541, false},
+	{"25.4.2", V2542, false},
+	{"26.1.0", V2610, false},
+	{"26.1.2", V2612, false},
+	{"26.2.0", V2620, false},
+}
+
+// String is the version's label, such as "25.4.1".
+func (v Version) String() string {
+	for _, row := range versions {
+		if row.version == v && !row.old {
+			return row.label
+		}
+	}
+	return "none"
+}
+
+// VersionLabels lists what agentspec_version may be.
+func VersionLabels() string {
+	var out []string
+	for _, row := range versions {
+		out = append(out, row.label)
+	}
+	return strings.Join(out, ", ")
+}
+
+// ParseVersion returns the version with a label, or 0. Old reports whether it is a pre-release, read as the first release.
+func ParseVersion(label string) (version Version, old bool) {
+	for _, row := range versions {
+		if row.label == label {
+			return row.version, row.old
+		}
+	}
+	return 0, false
 }

@@ -15,43 +15,35 @@ func modelFields(own ...FieldSpec) []FieldSpec {
 // Fields of single configurations of models.
 var (
 	apiKey      = FieldSpec{Name: "api_key", Kind: Text, Sensitive: true, Since: V2542}
-	modelURL    = FieldSpec{Name: "url", Kind: Text, Required: true}
-	provider    = FieldSpec{Name: "provider", Kind: Text, Since: V2612}
-	apiProvider = FieldSpec{Name: "api_provider", Kind: Text, Since: V2612}
+	modelURL    = FieldSpec{Name: "url", Kind: Text}
 	openAPIType = FieldSpec{Name: "api_type", Kind: Text, Default: "chat_completions",
 		Enum: []string{"chat_completions", "responses"}, Since: V2542}
 )
 
-// optional is a field that may be left out.
-func optional(f FieldSpec) FieldSpec {
-	f.Required = false
-	return f
+func provider(def string) FieldSpec {
+	return FieldSpec{Name: "provider", Kind: Text, Default: def, Since: V2612}
 }
 
-// named is a field with another default.
-func named(f FieldSpec, def string) FieldSpec {
-	f.Default = def
-	return f
+func apiProvider(def string) FieldSpec {
+	return FieldSpec{Name: "api_provider", Kind: Text, Default: def, Since: V2612}
 }
 
 // compatibleFields are those of servers that speak OpenAI's protocol.
 func compatibleFields(api string) []FieldSpec {
-	return modelFields(modelURL, apiKey, openAPIType, provider, named(apiProvider, api),
-		FieldSpec{Name: "key_file", Kind: Text, Sensitive: true, Since: V2612},
-		FieldSpec{Name: "cert_file", Kind: Text, Sensitive: true, Since: V2612},
-		FieldSpec{Name: "ca_file", Kind: Text, Sensitive: true, Since: V2612})
+	own := []FieldSpec{{Name: "url", Kind: Text, Required: true}, apiKey, openAPIType, provider(""), apiProvider(api)}
+	return modelFields(append(own, eachNamed(FieldSpec{Kind: Text, Sensitive: true, Since: V2612}, "key_file", "cert_file", "ca_file")...)...)
 }
 
 // modelTypes are how models are reached.
 var modelTypes = []Type{
 	{Name: "LlmConfig", Since: V2612,
-		Fields: modelFields(optional(modelURL), apiKey, FieldSpec{Name: "api_type", Kind: Text}, provider, apiProvider)},
+		Fields: modelFields(modelURL, apiKey, FieldSpec{Name: "api_type", Kind: Text}, provider(""), apiProvider(""))},
 	{Name: "OpenAiCompatibleConfig", Is: []string{"LlmConfig"}, Fields: compatibleFields("")},
 	{Name: "VllmConfig", Is: []string{"OpenAiCompatibleConfig", "LlmConfig"}, Fields: compatibleFields("vllm")},
 	{Name: "OllamaConfig", Is: []string{"OpenAiCompatibleConfig", "LlmConfig"}, Fields: compatibleFields("ollama")},
 	{Name: "OpenAiConfig", Is: []string{"LlmConfig"},
-		Fields: modelFields(FieldSpec{Name: "url", Kind: Text, Since: V2612}, sinceOf(apiKey, V2610), openAPIType,
-			named(provider, "openai"), named(apiProvider, "openai"))},
+		Fields: modelFields(FieldSpec{Name: "url", Kind: Text, Since: V2612},
+			FieldSpec{Name: "api_key", Kind: Text, Sensitive: true, Since: V2610}, openAPIType, provider("openai"), apiProvider("openai"))},
 	{Name: "OciGenAiConfig", Is: []string{"LlmConfig"},
 		Fields: modelFields(
 			FieldSpec{Name: "compartment_id", Kind: Text, Required: true},
@@ -60,10 +52,10 @@ var modelTypes = []Type{
 			FieldSpec{Name: "client_config", Kind: One, Of: "OciClientConfig", Required: true},
 			FieldSpec{Name: "api_type", Kind: Text, Default: "oci", Since: V2542},
 			FieldSpec{Name: "conversation_store_id", Kind: Text, Since: V2542},
-			named(apiProvider, "oci"), apiKey, FieldSpec{Name: "url", Kind: Text, Since: V2612})},
+			apiProvider("oci"), apiKey, FieldSpec{Name: "url", Kind: Text, Since: V2612})},
 	{Name: "GeminiConfig", Is: []string{"LlmConfig"}, Since: V2612,
 		Fields: modelFields(FieldSpec{Name: "auth", Kind: One, Of: "GeminiAuthConfig", Required: true},
-			optional(modelURL), apiKey, FieldSpec{Name: "api_type", Kind: Text}, named(provider, "google"), apiProvider)},
+			modelURL, apiKey, FieldSpec{Name: "api_type", Kind: Text}, provider("google"), apiProvider(""))},
 	{Name: "GeminiAIStudioAuthConfig", Is: []string{"GeminiAuthConfig"}, Since: V2612,
 		Fields: []FieldSpec{{Name: "api_key", Kind: Text, Sensitive: true}}},
 	{Name: "GeminiVertexAIAuthConfig", Is: []string{"GeminiAuthConfig"}, Since: V2612,
@@ -76,11 +68,6 @@ var modelTypes = []Type{
 	ociClient("OciClientConfigWithSecurityToken", "SECURITY_TOKEN", ociProfile, ociFile),
 	ociClient("OciClientConfigWithInstancePrincipal", "INSTANCE_PRINCIPAL"),
 	ociClient("OciClientConfigWithResourcePrincipal", "RESOURCE_PRINCIPAL"),
-}
-
-func sinceOf(f FieldSpec, v Version) FieldSpec {
-	f.Since = v
-	return f
 }
 
 var (

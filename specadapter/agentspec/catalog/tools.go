@@ -1,5 +1,7 @@
 package catalog
 
+import "slices"
+
 // isTool are the types that every tool can stand for.
 var isTool = []string{"Tool", "ComponentWithIO"}
 
@@ -50,10 +52,7 @@ var remoteFields = []FieldSpec{
 }
 
 // mtlsFields are those of a transport that shows a certificate.
-var mtlsFields = append(remoteFields[:len(remoteFields):len(remoteFields)],
-	FieldSpec{Name: "key_file", Kind: Text, Required: true, Sensitive: true},
-	FieldSpec{Name: "cert_file", Kind: Text, Required: true, Sensitive: true},
-	FieldSpec{Name: "ca_file", Kind: Text, Required: true, Sensitive: true})
+var mtlsFields = slices.Concat(remoteFields, eachNamed(secretText, "key_file", "cert_file", "ca_file"))
 
 // transportTypes are how MCP servers are reached.
 var transportTypes = []Type{

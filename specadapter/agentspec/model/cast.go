@@ -18,9 +18,7 @@ func (s *Shape) numeric() bool {
 // strings would not.
 func (l *loader) castable(at source.Pos, from, to *Shape) bool {
 	switch {
-	case from == to || to.Kind == AnyShape || to.Kind == StringShape:
-		return true
-	case from.numeric() && to.numeric():
+	case from == to || to.Kind == AnyShape || to.Kind == StringShape, from.numeric() && to.numeric():
 		return true
 	}
 	pair := [2]*Shape{from, to}
@@ -36,24 +34,20 @@ func (l *loader) castable(at source.Pos, from, to *Shape) bool {
 	return ok
 }
 
+// castParts requires of an object all members of the target, and further ones only where the target takes them.
 func (l *loader) castParts(at source.Pos, from, to *Shape) bool {
+	fits := func(from, to *Shape) bool { return l.castable(at, from, to) }
 	switch {
 	case from.Kind == UnionShape:
-		return !slices.ContainsFunc(from.Members, func(m *Shape) bool { return !l.castable(at, m, to) })
+		return from.all(func(m *Shape) bool { return fits(m, to) })
 	case to.Kind == UnionShape:
-		return slices.ContainsFunc(to.Members, func(m *Shape) bool { return l.castable(at, from, m) })
+		return slices.ContainsFunc(to.Members, func(m *Shape) bool { return fits(from, m) })
 	case from.Kind == ArrayShape && to.Kind == ArrayShape:
-		return l.castable(at, from.Items, to.Items)
+		return fits(from.Items, to.Items)
 	case from.Kind == ObjectShape && to.Kind == ObjectShape:
-		return l.castObject(at, from, to)
+		return from.hasAll(to, fits) && (from.More == nil || to.More != nil && fits(from.More, to.More))
 	}
-	return from.Kind == to.Kind && from.Kind != AnyShape
-}
-
-// castObject requires all members of the target, and further members only where the target takes them.
-func (l *loader) castObject(at source.Pos, from, to *Shape) bool {
-	return from.hasAll(to, func(t, want *Shape) bool { return l.castable(at, t, want) }) &&
-		(from.More == nil || to.More != nil && l.castable(at, from.More, to.More))
+	return from.Kind == to.Kind
 }
 
 // hasAll reports whether an object has the members of another, with types that fit.
@@ -65,7 +59,6 @@ func (s *Shape) hasAll(other *Shape, fits func(t, want *Shape) bool) bool {
 	return !slices.ContainsFunc(other.Props, func(p Prop) bool { return have[p.Name] == nil || !fits(have[p.Name], p.Type) })
 }
 
-// same reports whether two types are the same.
 func (l *loader) same(at source.Pos, a, b *Shape) bool {
 	switch {
 	case a == b:
@@ -73,27 +66,21 @@ func (l *loader) same(at source.Pos, a, b *Shape) bool {
 	case a.Kind != b.Kind || !l.work(at, 1+len(a.Members)*len(b.Members)+len(a.Props)):
 		return false
 	}
+	same := func(a, b *Shape) bool { return l.same(at, a, b) }
+	covers := func(a, b *Shape) bool {
+		return a.all(func(m *Shape) bool {
+			return slices.ContainsFunc(b.Members, func(n *Shape) bool { return same(m, n) })
+		})
+	}
 	switch a.Kind {
 	case ArrayShape:
-		return l.same(at, a.Items, b.Items)
+		return same(a.Items, b.Items)
 	case UnionShape:
-		return l.covers(at, a, b) && l.covers(at, b, a)
+		return covers(a, b) && covers(b, a)
 	case ObjectShape:
-		return l.sameObject(at, a, b)
+		return len(a.Props) == len(b.Props) && (a.More == nil) == (b.More == nil) && (a.More == nil || same(a.More, b.More)) && a.hasAll(b, same)
 	}
 	return true
-}
-
-func (l *loader) sameObject(at source.Pos, a, b *Shape) bool {
-	return len(a.Props) == len(b.Props) && (a.More == nil) == (b.More == nil) && (a.More == nil || l.same(at, a.More, b.More)) &&
-		a.hasAll(b, func(t, want *Shape) bool { return l.same(at, t, want) })
-}
-
-// covers reports whether each type of one union is in the other.
-func (l *loader) covers(at source.Pos, a, b *Shape) bool {
-	return !slices.ContainsFunc(a.Members, func(m *Shape) bool {
-		return !slices.ContainsFunc(b.Members, func(n *Shape) bool { return l.same(at, m, n) })
-	})
 }
 
 // accepts reports whether a value is of a type. Numbers and booleans accept each other.
@@ -101,15 +88,9 @@ func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 	if !l.work(at, 1+len(t.Enum)) {
 		return true
 	}
-	return t.lists(v) && l.acceptsKind(at, v, t)
-}
-
-// lists reports whether a value is one of those that there are.
-func (s *Shape) lists(v *source.Value) bool {
-	return s.Enum == nil || slices.ContainsFunc(s.Enum, func(one *source.Value) bool { return alike(one, v) })
-}
-
-func (l *loader) acceptsKind(at source.Pos, v *source.Value, t *Shape) bool {
+	if t.Enum != nil && !slices.ContainsFunc(t.Enum, func(one *source.Value) bool { return alike(one, v) }) {
+		return false
+	}
 	switch t.Kind {
 	case AnyShape:
 		return true

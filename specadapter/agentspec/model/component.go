@@ -2,6 +2,8 @@ package model
 
 import (
 	"cmp"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +30,7 @@ type Component struct {
 	Metadata *source.Value
 	// Inputs and Outputs are declared by the author or else inferred. They have unique
 	// titles.
-	Inputs, Outputs []Property
+	Inputs, Outputs []*Property
 	// Branches of a node are where it can go on, sorted.
 	Branches []string
 	// Flow is set on a Flow.
@@ -65,47 +67,54 @@ type Field struct {
 	// Secrets are the references of a sensitive field: one, or one for each key of Keys.
 	Secrets []string
 	Keys    []string
+
+	parts []catalog.FieldSpec // the rows of Fields
 }
 
 // Field returns a field that the author set, or nil. A field that is null counts as not
 // set.
 func (c *Component) Field(name string) *Field { return c.fields[name] }
 
-// Text is the value of a field for texts, or the table's default.
-func (c *Component) Text(name string) string {
-	if f := c.fields[name]; f != nil && f.JSON != nil && f.JSON.Kind == source.String {
-		return f.JSON.Text
+// JSON is the value of a field as in [Field], or null where it has none.
+func (c *Component) JSON(name string) *source.Value {
+	if f := c.fields[name]; f != nil && f.JSON != nil {
+		return f.JSON
 	}
-	return c.fallback(name)
+	return &source.Value{}
 }
 
-// fallback is the table's default of a field.
-func (c *Component) fallback(name string) string {
+// Text is the value of a field for texts, or the table's default.
+func (c *Component) Text(name string) string { return c.literal(name, source.String) }
+
+// Flag is the value of a field for true or false, or the table's default.
+func (c *Component) Flag(name string) bool { return c.literal(name, source.Bool) == "true" }
+
+// Number is the value of a field for numbers, or the table's default; 0 where there is neither.
+func (c *Component) Number(name string) float64 { return decimal(c.literal(name, source.Number)) }
+
+// literal is the value of a field if it is of a kind, or the table's default.
+func (c *Component) literal(name string, kind source.Kind) string {
+	if v := c.JSON(name); v.Kind == kind {
+		return v.Literal()
+	}
 	if spec := c.Type.Field(name); spec != nil {
 		return spec.Default
 	}
 	return ""
 }
 
-// Flag is the value of a field for true or false, or the table's default.
-func (c *Component) Flag(name string) bool {
-	if f := c.fields[name]; f != nil && f.JSON != nil && f.JSON.Kind == source.Bool {
-		return f.JSON.True
+// Number is the value of a part of a plain object, or the table's default; 0 where there is neither.
+func (f *Field) Number(name string) float64 {
+	if part := f.Fields[name]; part != nil && part.JSON.Kind == source.Number {
+		return decimal(part.JSON.Text)
 	}
-	return c.fallback(name) == "true"
+	i := slices.IndexFunc(f.parts, func(s catalog.FieldSpec) bool { return s.Name == name })
+	return decimal(f.parts[i].Default)
 }
 
-// Number is the value of a field for numbers, or the table's default; 0 where there is
-// neither.
-func (c *Component) Number(name string) float64 {
-	text := c.fallback(name)
-	if f := c.fields[name]; f != nil && f.JSON != nil && f.JSON.Kind == source.Number {
-		text = f.JSON.Text
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0
-	}
+// decimal is a number that was checked already; "" is 0.
+func decimal(text string) float64 {
+	n, _ := strconv.ParseFloat(text, 64)
 	return n
 }
 
@@ -123,6 +132,18 @@ func (c *Component) Components(name string) []*Component {
 		return f.Components
 	}
 	return nil
+}
+
+func (c *Component) parts() iter.Seq[*Component] {
+	return func(yield func(*Component) bool) {
+		for _, f := range c.fields {
+			for _, part := range f.Components {
+				if !yield(part) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // FieldPos is the place of a field's value, or of the component where it is not set.

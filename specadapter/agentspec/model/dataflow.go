@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,8 +22,7 @@ func (l *loader) checkData(c *Component, g *graph) {
 		if !g.reached[n] || node.Type.ActsAs("StartNode") || unknownIO(node) {
 			continue
 		}
-		for i := range node.Inputs {
-			in := &node.Inputs[i]
+		for _, in := range node.Inputs {
 			if node.needs(in) {
 				l.checkFed(c, g, n, in, feeds, unsure)
 			}
@@ -48,19 +48,21 @@ func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map
 // unfed reports an input that nothing in its flow feeds. One that no output is called like is an
 // input of the run. Else an edge was forgotten, which is an error where a run can come to it.
 func (l *loader) unfed(c *Component, at source.Pos, node *Component, in *Property) {
-	help, text := "add a DataFlowEdge to it or a default", "no value for the input %s of %s"
+	text := fmt.Sprintf("no value for the input %s of %s", source.Quote(in.Title), node)
 	if !node.Type.ActsAs("EndNode") && !c.Flow.Gives(in.Title) {
-		l.Warnf(at, "input-unfed", help, text+", and no output has that title: it must be passed at the start of a run", source.Quote(in.Title), node)
+		l.Warnf(at, "input-unfed", feedIt, "%s, and no output has that title: it must be passed at the start of a run", text)
 		return
 	}
-	l.forgotten = append(l.forgotten, forgotten{c, at, fmt.Sprintf(text, source.Quote(in.Title), node), help})
+	l.forgotten = append(l.forgotten, forgotten{c, at, text})
 }
+
+const feedIt = "add a DataFlowEdge to it or a default"
 
 // forgotten is an input that an edge was forgotten to.
 type forgotten struct {
-	flow       *Component
-	at         source.Pos
-	text, help string
+	flow *Component
+	at   source.Pos
+	text string
 }
 
 // reportForgotten reports inputs without edges, as warnings in flows that the main component does not use.
@@ -71,24 +73,21 @@ func (l *loader) reportForgotten() {
 		l.doc.Root.mark(used)
 	}
 	for _, f := range l.forgotten {
-		if used != nil && !used[f.flow] {
-			l.Warnf(f.at, "input-unfed", f.help, "%s; the main component does not have this flow", f.text)
-			continue
+		if used == nil || used[f.flow] {
+			l.Errorf(f.at, "input-unfed", feedIt, "%s", f.text)
+		} else {
+			l.Warnf(f.at, "input-unfed", feedIt, "%s; the main component does not have this flow", f.text)
 		}
-		l.Errorf(f.at, "input-unfed", f.help, "%s", f.text)
 	}
 }
 
-// mark notes a component and all that are in it.
 func (c *Component) mark(seen map[*Component]bool) {
 	if seen[c] {
 		return
 	}
 	seen[c] = true
-	for _, f := range c.fields {
-		for _, part := range f.Components {
-			part.mark(seen)
-		}
+	for part := range c.parts() {
+		part.mark(seen)
 	}
 }
 
@@ -97,8 +96,8 @@ func (f *Flow) Gives(title string) bool {
 	if f.titles == nil {
 		f.titles = map[string]bool{}
 		for _, n := range f.Nodes {
-			for i := range n.Outputs {
-				f.titles[n.Outputs[i].Title] = f.titles[n.Outputs[i].Title] || !n.Type.ActsAs("EndNode")
+			for _, o := range n.Outputs {
+				f.titles[o.Title] = f.titles[o.Title] || !n.Type.ActsAs("EndNode")
 			}
 		}
 	}
@@ -113,12 +112,7 @@ type key struct {
 
 // inner is the part of a node whose inputs and outputs stand for the node's, or nil.
 func (c *Component) inner() *Component {
-	for _, field := range []string{"subflow", "agent", "tool"} {
-		if part := c.Component(field); part != nil {
-			return part
-		}
-	}
-	return nil
+	return cmp.Or(c.Component("subflow"), c.Component("agent"), c.Component("tool"))
 }
 
 // InnerInput returns the input of a node's part that one of the node's stands for, or nil.
@@ -127,10 +121,7 @@ func (c *Component) InnerInput(title string) *Property {
 	if part == nil {
 		return nil
 	}
-	if p := part.Input(title); p != nil {
-		return p
-	}
-	return part.Input(Inside(title))
+	return cmp.Or(part.Input(title), part.Input(Inside(title)))
 }
 
 // InnerOutput returns the output of a node's part that one of the node's stands for, or nil.
@@ -159,11 +150,11 @@ func (l *loader) publish(c *Component, g *graph) {
 		if !g.reached[n] || node.Type.ActsAs("StartNode") {
 			continue
 		}
-		for i := range node.Inputs {
-			if node.needs(&node.Inputs[i]) {
+		for _, in := range node.Inputs {
+			if node.needs(in) {
 				l.Warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, so input %s of %s would have no value; it is read as null: outputs feed inputs of the same title",
-					c, source.Quote(node.Inputs[i].Title), node)
-				g.public, g.Public = true, true
+					c, source.Quote(in.Title), node)
+				g.Public = true
 				return
 			}
 		}
@@ -172,7 +163,7 @@ func (l *loader) publish(c *Component, g *graph) {
 
 // feeds lists the nodes that feed each input; none where an edge to it has an error.
 func (g *graph) feeds(l *loader, c *Component) map[key][]int {
-	if g.public {
+	if g.Public {
 		return g.byTitle(l, c)
 	}
 	out := map[key][]int{}
@@ -199,8 +190,7 @@ func (g *graph) byTitle(l *loader, c *Component) map[key][]int {
 		if node.Type.ActsAs("EndNode") {
 			continue
 		}
-		for i := range node.Outputs {
-			o := &node.Outputs[i]
+		for _, o := range node.Outputs {
 			titles[o.Title] = append(titles[o.Title], n)
 			if !slices.ContainsFunc(types[o.Title], func(p *Property) bool { return p.Type == o.Type }) && l.work(c.At, 1+len(types[o.Title])) {
 				types[o.Title] = append(types[o.Title], o)
@@ -209,8 +199,7 @@ func (g *graph) byTitle(l *loader, c *Component) map[key][]int {
 	}
 	out := map[key][]int{}
 	for n, node := range g.Nodes {
-		for i := range node.Inputs {
-			in := &node.Inputs[i]
+		for _, in := range node.Inputs {
 			from := titles[in.Title]
 			if node.Type.ActsAs("StartNode") || len(from) == 0 || len(from) == 1 && from[0] == n {
 				continue
@@ -253,7 +242,6 @@ func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, source
 	}
 }
 
-// checkMaps reports map nodes that have nothing to go over.
 func (l *loader) checkMaps(c *Component, g *graph) {
 	for n, node := range g.Nodes {
 		if !node.Type.ActsAs("MapNode") && !node.Type.ActsAs("ParallelMapNode") || unknownIO(node) || unknownIO(node.Component("subflow")) {
@@ -292,9 +280,9 @@ func (f *Flow) Iterates(node *Component) []string {
 		}
 	}
 	if f.Public {
-		for i := range node.Inputs {
-			for _, list := range f.lists[node.Inputs[i].Title] {
-				look(list, node.Inputs[i].Title)
+		for _, in := range node.Inputs {
+			for _, list := range f.lists[in.Title] {
+				look(list, in.Title)
 			}
 		}
 	}
@@ -311,8 +299,7 @@ func (f *Flow) findLists() {
 		f.into[e.To] = append(f.into[e.To], i)
 	}
 	for _, n := range f.Nodes {
-		for i := range n.Outputs {
-			o := &n.Outputs[i]
+		for _, o := range n.Outputs {
 			if o.Type == nil || o.Type.Kind != ArrayShape || n.Type.ActsAs("EndNode") {
 				continue
 			}

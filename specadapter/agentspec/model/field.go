@@ -14,27 +14,24 @@ import (
 // common are the fields of every component.
 var common = []string{"component_type", "id", "name", "description", "metadata", definitionsKey, versionField}
 
-// readNames reads a component's id, name, description and metadata.
 func (l *loader) readNames(c *Component) {
 	o := l.Fields(c.source, article(c.Type.Name), "")
 	c.ID, c.Name, c.Description = o.Text("id"), o.Text("name"), o.Text("description")
-	if m := c.source.Get("metadata"); m != nil && m.Kind != source.Null && l.Fields(m, "metadata of "+c.String(), "").OK {
+	if m := o.Get("metadata"); m != nil && l.wants(m, source.Object, "metadata of "+c.String()) {
 		c.Metadata = m
 	}
-	if v := c.source.Get("name"); v == nil || v.Kind == source.Null {
-		text, help := "%s has no name", `write "name"`
+	if o.Get("name") == nil {
+		report := l.Errorf
 		if strings.HasSuffix(c.Type.Name, "Edge") {
-			l.Strictf(c.At, "field-missing", help, text, article(c.Type.Name))
-		} else {
-			l.Errorf(c.At, "field-missing", help, text, article(c.Type.Name))
+			report = l.Strictf
 		}
+		report(c.At, "field-missing", `write "name"`, "%s has no name", o.Name)
 	}
 	if v := c.source.Get(versionField); v != nil && l.depth > 1 {
 		l.nestedVersion(v, c.At.File == l.files[0].name)
 	}
 }
 
-// fields reads all fields of a component.
 func (l *loader) fields(s *scope, c *Component) {
 	known := append([]string(nil), common...)
 	if c.Type.IO {
@@ -47,8 +44,7 @@ func (l *loader) fields(s *scope, c *Component) {
 	if c.source.Get("component_plugin_name") != nil && l.isPlugin(c.Type) {
 		known = append(known, "component_plugin_name", "component_plugin_version")
 	}
-	for i := range c.Type.Fields {
-		spec := &c.Type.Fields[i]
+	for _, spec := range c.Type.Fields {
 		known = append(known, spec.Name)
 		v := c.source.Get(spec.Name)
 		if v == nil {
@@ -60,7 +56,7 @@ func (l *loader) fields(s *scope, c *Component) {
 				}
 			}
 		}
-		l.field(s, c, c.fields, spec, v)
+		l.field(s, c, c.fields, &spec, v)
 	}
 	if c.Type.Unknown {
 		l.unknownParts(s, c)
@@ -75,14 +71,14 @@ func (l *loader) fields(s *scope, c *Component) {
 func (l *loader) unknownParts(s *scope, c *Component) {
 	var walk func(v *source.Value, what string)
 	walk = func(v *source.Value, what string) {
+		at := v
 		if ref := refOf(v); ref != nil {
 			// Other references may be to secrets or values.
-			if d := l.lookup(s, ref.Text); d != nil && d.value.Get("component_type") != nil {
-				l.component(s, v, "Component", what)
+			if at = nil; l.lookup(s, ref.Text) != nil {
+				at = l.lookup(s, ref.Text).value
 			}
-			return
 		}
-		if v.Get("component_type") != nil {
+		if at.Get("component_type") != nil {
 			l.component(s, v, "Component", what)
 			return
 		}
@@ -97,7 +93,6 @@ func (l *loader) unknownParts(s *scope, c *Component) {
 	}
 }
 
-// isPlugin reports whether a row is none of the language's own.
 func (l *loader) isPlugin(t *catalog.Type) bool {
 	return slices.ContainsFunc(l.o.Plugins, func(p catalog.Type) bool { return p.Name == t.Name })
 }
@@ -175,6 +170,19 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *
 	return l.shape(s, c, spec, f, what)
 }
 
+// wants reports a value that is not of a kind.
+func (l *loader) wants(v *source.Value, kind source.Kind, what string) bool {
+	return l.wantsAs(v, kind, source.HowToWrite[kind], what)
+}
+
+// wantsAs is wants with a remedy of its own.
+func (l *loader) wantsAs(v *source.Value, kind source.Kind, help, what string) bool {
+	if v.Kind != kind {
+		l.Errorf(v.Pos, l.Codes.Type, help, "%s is %s, want %s", what, v.Describe(), kind)
+	}
+	return v.Kind == kind
+}
+
 // kindOf is the JSON type that a kind of field wants.
 var kindOf = map[catalog.FieldKind]source.Kind{
 	catalog.Text: source.String, catalog.Texts: source.Array, catalog.TextMap: source.Object, catalog.Flag: source.Bool, catalog.Number: source.Number, catalog.Whole: source.Number,
@@ -184,67 +192,53 @@ var kindOf = map[catalog.FieldKind]source.Kind{
 // shape checks the JSON of a field and reads what is in it.
 func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, what string) bool {
 	v := f.JSON
-	if want, ok := kindOf[spec.Kind]; ok && v.Kind != want {
-		l.Errorf(f.At, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Describe(), want)
+	if want, ok := kindOf[spec.Kind]; ok && !l.wants(v, want, what) {
 		return false
 	}
+	oneOf := "write one of: " + strings.Join(spec.Enum, ", ")
 	switch spec.Kind {
-	case catalog.Text:
-		return l.enum(f.At, spec, v, what)
-	case catalog.FlagOrText, catalog.TextOrTexts:
-		return l.either(spec, f, what)
+	case catalog.FlagOrText:
+		if v.Kind == source.Bool {
+			return true
+		}
+		if !l.wantsAs(v, source.String, oneOf, what) {
+			return false
+		}
+	case catalog.TextOrTexts:
+		if v.Kind == source.Array {
+			return l.texts(v, what)
+		}
+		if v.Kind != source.String {
+			l.Errorf(f.At, "field-type", "write a string or an array of strings", "%s is %s, want a string or an array", what, v.Describe())
+			return false
+		}
 	case catalog.Texts, catalog.TextMap:
 		return l.texts(v, what)
 	case catalog.Whole, catalog.Number:
-		return l.number(spec, f, what)
+		return l.number(v, spec.Kind == catalog.Whole, what)
 	case catalog.Plain:
 		return l.plain(s, c, spec, f, what)
 	}
+	if len(spec.Enum) > 0 && !slices.Contains(spec.Enum, v.Text) {
+		l.Errorf(f.At, "enum", oneOf, "unsupported value %s of %s", v.Describe(), what)
+		return false
+	}
 	return true
 }
 
-// either checks a field that takes values of two types.
-func (l *loader) either(spec *catalog.FieldSpec, f *Field, what string) bool {
-	v := f.JSON
+func (l *loader) number(v *source.Value, whole bool, what string) bool {
+	n, err := strconv.ParseFloat(v.Text, 64)
 	switch {
-	case spec.Kind == catalog.FlagOrText && v.Kind == source.Bool:
-		return true
-	case spec.Kind == catalog.FlagOrText && v.Kind != source.String:
-		l.Errorf(f.At, "field-type", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, want a string", what, v.Describe())
-		return false
-	case spec.Kind == catalog.TextOrTexts && v.Kind == source.Array:
-		return l.texts(v, what)
-	case v.Kind != source.String:
-		l.Errorf(f.At, "field-type", "write a string or an array of strings", "%s is %s, want a string or an array", what, v.Describe())
-		return false
-	}
-	return l.enum(f.At, spec, v, what)
-}
-
-// number checks that a number can be calculated with.
-func (l *loader) number(spec *catalog.FieldSpec, f *Field, what string) bool {
-	n, err := strconv.ParseFloat(f.JSON.Text, 64)
-	if spec.Kind == catalog.Whole && (err != nil || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32) {
-		l.Errorf(f.At, "field-type", "write a whole number", "%s is %s, want a whole number", what, f.JSON.Describe())
-		return false
-	}
-	if err != nil {
-		l.Errorf(f.At, "field-type", "write a smaller number", "%s is %s, which is out of range", what, f.JSON.Describe())
-		return false
-	}
-	return true
-}
-
-// enum checks that a text is one of those that the field may hold.
-func (l *loader) enum(at source.Pos, spec *catalog.FieldSpec, v *source.Value, what string) bool {
-	if len(spec.Enum) == 0 || slices.Contains(spec.Enum, v.Text) {
+	case whole && (err != nil || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32):
+		l.Errorf(v.Pos, "field-type", "write a whole number", "%s is %s, want a whole number", what, v.Describe())
+	case err != nil:
+		l.Errorf(v.Pos, "field-type", "write a smaller number", "%s is %s, which is out of range", what, v.Describe())
+	default:
 		return true
 	}
-	l.Errorf(at, "enum", "write one of: "+strings.Join(spec.Enum, ", "), "unsupported value %s of %s", v.Describe(), what)
 	return false
 }
 
-// texts checks that all parts of a list or an object are strings.
 func (l *loader) texts(v *source.Value, what string) bool {
 	ok := true
 	check := func(part *source.Value, name string) {
@@ -252,7 +246,7 @@ func (l *loader) texts(v *source.Value, what string) bool {
 		ok = ok && text
 	}
 	for i, item := range v.Items {
-		check(item, "item "+itoa(i+1))
+		check(item, fmt.Sprintf("item %d", i+1))
 	}
 	for _, m := range v.Members {
 		check(m.Value, source.Quote(m.Key))
@@ -262,7 +256,7 @@ func (l *loader) texts(v *source.Value, what string) bool {
 
 // plain reads an object with fields of its own.
 func (l *loader) plain(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, what string) bool {
-	f.Fields = map[string]*Field{}
+	f.Fields, f.parts = map[string]*Field{}, spec.Fields
 	before := c.broken
 	c.broken = false
 	var known []string
@@ -285,8 +279,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 		return false
 	}
 	f.At = v.Pos
-	if v.Kind != source.Array {
-		l.Errorf(f.At, "field-type", source.HowToWrite[source.Array], "%s is %s, want an array", what, v.Describe())
+	if !l.wants(v, source.Array, what) {
 		return false
 	}
 	add := func(item *source.Value, what string) {
@@ -299,7 +292,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 	}
 	f.JSON = v
 	for i, item := range v.Items {
-		name := "item " + itoa(i+1) + " of " + what
+		name := fmt.Sprintf("item %d of %s", i+1, what)
 		switch {
 		case spec.Kind == catalog.Mixed && item.Kind == source.String:
 		case spec.Kind != catalog.Pairs:

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -53,6 +54,10 @@ type DataEdge struct {
 	Input  string
 }
 
+func (f *Flow) acting(as string) []*Component {
+	return slices.DeleteFunc(slices.Clone(f.Nodes), func(n *Component) bool { return !n.Type.ActsAs(as) })
+}
+
 // Has reports whether a node is one of the flow's.
 func (f *Flow) Has(node *Component) bool {
 	_, ok := f.index[node]
@@ -103,18 +108,13 @@ func (l *loader) flow(c *Component) *Flow {
 
 // itemAt is the place of an item, or of the reference to it, in a list of components.
 func (l *loader) itemAt(c *Component, field string, i int) source.Pos {
-	f := c.fields[field]
-	if f == nil || f.JSON == nil || i >= len(f.JSON.Items) || len(f.JSON.Items) != len(f.Components) {
+	items := c.JSON(field).Items
+	if i >= len(items) || len(items) != len(c.Components(field)) {
 		return c.FieldPos(field)
 	}
-	item := f.JSON.Items[i]
-	if ref := refOf(item); ref != nil {
-		return ref.Pos
-	}
-	return item.Pos
+	return cmp.Or(refOf(items[i]), items[i]).Pos
 }
 
-// edgeNodes checks that both ends of an edge are nodes of the flow.
 func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) bool {
 	ok := true
 	for _, end := range ends {
@@ -138,7 +138,6 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 	return ok
 }
 
-// knownBranch checks that an edge leaves by a branch that the node has.
 func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 	if edge.From.Type.Unknown || edge.From.broken || edge.From.Type.ActsAs("EndNode") {
 		return true
@@ -159,11 +158,11 @@ func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 
 // mapped returns the branch that a BranchingNode takes for a value that an edge names, or "".
 func (l *loader) mapped(e *Component, edge *ControlEdge) string {
-	mapping := edge.From.Field("mapping")
-	if !edge.From.Type.ActsAs("BranchingNode") || mapping == nil || mapping.JSON == nil || !l.work(e.At, len(mapping.JSON.Members)) {
+	mapping := edge.From.JSON("mapping")
+	if !edge.From.Type.ActsAs("BranchingNode") || !l.work(e.At, len(mapping.Members)) {
 		return ""
 	}
-	return TextOf(mapping.JSON.Get(edge.Branch))
+	return TextOf(mapping.Get(edge.Branch))
 }
 
 // unlooped leaves out edges from a node to itself by a branch that another edge has too.
@@ -193,17 +192,14 @@ func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
 // edgeProps checks that a data edge leads from an output to an input that can take it.
 func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 	from, to := edge.From.Output(edge.Output), edge.To.Input(edge.Input)
-	ok := true
-	if from == nil && !unknownIO(edge.From) {
+	badFrom, badTo := from == nil && !unknownIO(edge.From), to == nil && !unknownIO(edge.To)
+	if badFrom {
 		l.Errorf(e.FieldPos("source_output"), "data-edge-prop-exists", expected(edge.From.Outputs), "unknown output %s of %s as the source_output of %s",
 			source.Quote(edge.Output), edge.From, e)
-		ok = false
 	}
-	if to == nil && !unknownIO(edge.To) {
-		// An input that the author declared and nothing uses is reported where it stands.
+	if badTo {
 		l.Errorf(e.FieldPos("destination_input"), "data-edge-prop-exists", expected(edge.To.Inputs), "unknown input %s of %s as the destination_input of %s",
 			source.Quote(edge.Input), edge.To, e)
-		ok = false
 	}
 	if from != nil && to != nil && !l.castable(edge.At, from.Type, to.Type) {
 		if to.Default != nil && !l.Strict {
@@ -214,7 +210,7 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 		l.Errorf(edge.At, "data-edge-castable", "use compatible types, or convert the value in a node between the two",
 			"output %s of %s is %s, which cannot be converted to input %s of %s, %s", source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
 	}
-	return ok
+	return !badFrom && !badTo
 }
 
 // checkFlow judges a flow as a whole.
@@ -233,12 +229,7 @@ func checkFlow(l *loader, c *Component) {
 
 // checkStart wants exactly one start node, with one way out of it.
 func (l *loader) checkStart(c *Component, f *Flow) {
-	var starts []*Component
-	for _, n := range f.Nodes {
-		if n.Type.ActsAs("StartNode") {
-			starts = append(starts, n)
-		}
-	}
+	starts := f.acting("StartNode")
 	if len(starts) != 1 {
 		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, len(starts))
 	}
@@ -272,7 +263,6 @@ func (l *loader) checkLeave(c *Component, f *Flow) {
 	}
 }
 
-// checkEnds wants end nodes that are reached and not left.
 func (l *loader) checkEnds(c *Component, f *Flow) {
 	in := map[*Component]bool{}
 	for _, e := range f.loose {
@@ -284,17 +274,13 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 			l.Errorf(e.At, "edge-out-of-end", "remove the edge", "an edge leaves %s, an end of %s", e.From, c)
 		}
 	}
-	count := 0
-	for i, n := range f.Nodes {
-		if !n.Type.ActsAs("EndNode") {
-			continue
-		}
-		count++
+	ends := f.acting("EndNode")
+	for _, n := range ends {
 		if !in[n] {
-			l.Errorf(l.itemAt(c, "nodes", i), "end-incoming", "add an edge to it or remove it", "no edge of %s enters %s", c, n)
+			l.Errorf(l.itemAt(c, "nodes", f.index[n]), "end-incoming", "add an edge to it or remove it", "no edge of %s enters %s", c, n)
 		}
 	}
-	if count == 0 {
+	if len(ends) == 0 {
 		l.Errorf(c.FieldPos("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)
 	}
 }
@@ -303,14 +289,9 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 func (l *loader) checkOutputs(c *Component, f *Flow) {
 	first := map[string]*Property{}
 	count := map[string]int{}
-	var ends []*Component
-	for _, n := range f.Nodes {
-		if !n.Type.ActsAs("EndNode") || n.broken {
-			continue
-		}
-		ends = append(ends, n)
-		for i := range n.Outputs {
-			p := &n.Outputs[i]
+	ends := slices.DeleteFunc(f.acting("EndNode"), func(n *Component) bool { return n.broken })
+	for _, n := range ends {
+		for _, p := range n.Outputs {
 			count[p.Title]++
 			if other := first[p.Title]; other == nil {
 				first[p.Title] = p
@@ -320,8 +301,7 @@ func (l *loader) checkOutputs(c *Component, f *Flow) {
 			}
 		}
 	}
-	for i := range c.Outputs {
-		p := &c.Outputs[i]
+	for _, p := range c.Outputs {
 		have := first[p.Title]
 		switch {
 		case !c.outs || len(ends) == 0:

@@ -181,7 +181,7 @@ func dumpFlow(b *strings.Builder, f *model.Flow, number map[*model.Component]int
 	}
 }
 
-func property(p model.Property) string {
+func property(p *model.Property) string {
 	text := p.Title + ": " + p.Type.String()
 	if p.Default != nil {
 		text += " = " + string(p.Default.JSON())

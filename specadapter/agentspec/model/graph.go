@@ -11,11 +11,10 @@ type graph struct {
 	out     [][]int       // numbers of the edges that leave a node
 	in      []int         // how many edges enter a node
 	reached []bool
-	public  bool // outputs feed inputs by title
 }
 
 func newGraph(f *Flow) *graph {
-	g := &graph{Flow: f, edges: append(f.Control[:len(f.Control):len(f.Control)], f.loose...), out: make([][]int, len(f.Nodes)), in: make([]int, len(f.Nodes)), reached: make([]bool, len(f.Nodes)), public: f.Public}
+	g := &graph{Flow: f, edges: append(f.Control[:len(f.Control):len(f.Control)], f.loose...), out: make([][]int, len(f.Nodes)), in: make([]int, len(f.Nodes)), reached: make([]bool, len(f.Nodes))}
 	for i, e := range g.edges {
 		from := f.index[e.From]
 		g.out[from] = append(g.out[from], i)
@@ -27,7 +26,6 @@ func newGraph(f *Flow) *graph {
 	return g
 }
 
-// walk marks what can be reached from a node through nodes that may be passed.
 func (g *graph) walk(from int, seen []bool, pass func(node int) bool) (steps int) {
 	seen[from] = true
 	todo := []int{from}

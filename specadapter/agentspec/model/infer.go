@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 
 	"weft/specadapter/agentspec/catalog"
@@ -16,22 +17,15 @@ const (
 	Collected     = "collected_"
 )
 
-// placeholders are the inputs in a component's texts, without a type.
-func placeholders(l *loader, c *Component) []Property {
-	var in []Property
+// placeholders are the inputs in a component's texts, with a type where no one declares them.
+func placeholders(l *loader, c *Component) []*Property {
+	var in []*Property
 	for _, h := range l.holders(c) {
-		in = append(in, Property{Title: h.name, At: h.at})
-	}
-	return in
-}
-
-// typed gives placeholders that no one declares their type.
-func typed(in []Property, declared bool) []Property {
-	if declared {
-		return in
-	}
-	for i := range in {
-		in[i].Type = stringType
+		p := &Property{Title: h.name, At: h.at}
+		if !c.ins {
+			p.Type = stringType
+		}
+		in = append(in, p)
 	}
 	return in
 }
@@ -42,17 +36,15 @@ func unknownIO(c *Component) bool { return c == nil || c.broken || c.Type.Unknow
 // inferTexts takes the placeholders of texts as inputs, and has at most one output.
 func inferTexts(title string, of *Shape) func(*loader, *Component) inferred {
 	return func(l *loader, c *Component) inferred {
-		inf := inferred{in: typed(placeholders(l, c), c.ins), anyOut: true}
+		inf := inferred{in: placeholders(l, c), anyOut: true}
 		if title != "" {
-			inf.out = []Property{{Title: title, Type: of, At: c.At}}
+			inf.out = []*Property{{Title: title, Type: of, At: c.At}}
 		}
 		return inf
 	}
 }
 
-func inferOutputMessage(l *loader, c *Component) inferred {
-	return inferred{in: typed(placeholders(l, c), c.ins)}
-}
+func inferOutputMessage(l *loader, c *Component) inferred { return inferred{in: placeholders(l, c)} }
 
 // inferParts infers from the components in some fields, and nothing while one of them is not known.
 func inferParts(from func(c *Component, parts []*Component) inferred, fields ...string) func(*loader, *Component) inferred {
@@ -75,38 +67,31 @@ func sameAsPart(_ *Component, parts []*Component) inferred {
 
 // allInputs takes the inputs of all parts and the outputs of the first.
 func allInputs(_ *Component, parts []*Component) inferred {
-	return inferred{in: mergeOf(parts, (*Component).inputs), out: parts[0].Outputs}
+	return inferred{in: ofParallel(nil, parts).in, out: parts[0].Outputs}
 }
 
 // ofTeam takes the inputs of all agents and the outputs of the first. An author may declare others.
-func ofTeam(c *Component, parts []*Component) inferred {
-	inf := allInputs(c, parts)
-	inf.anyIn, inf.anyOut = true, true
-	return inf
+func ofTeam(_ *Component, parts []*Component) inferred {
+	return inferred{in: ofParallel(nil, parts).in, out: parts[0].Outputs, anyIn: true, anyOut: true}
 }
 
-func (c *Component) inputs() []Property  { return c.Inputs }
-func (c *Component) outputs() []Property { return c.Outputs }
-
-// mergeOf joins the inputs or the outputs of components.
-func mergeOf(parts []*Component, list func(*Component) []Property) []Property {
-	var all [][]Property
+// ofParallel takes the inputs and the outputs of all parts.
+func ofParallel(_ *Component, parts []*Component) inferred {
+	var in, out [][]*Property
 	for _, p := range parts {
-		all = append(all, list(p))
+		in, out = append(in, p.Inputs), append(out, p.Outputs)
 	}
-	return Merge(all...)
+	return inferred{in: Merge(in...), out: Merge(out...)}
 }
 
 // Merge joins lists of properties; the first of a title wins.
-func Merge(lists ...[]Property) []Property {
-	var out []Property
+func Merge(lists ...[]*Property) []*Property {
+	var out []*Property
 	seen := map[string]bool{}
-	for _, part := range lists {
-		for _, p := range part {
-			if !seen[p.Title] {
-				seen[p.Title] = true
-				out = append(out, p)
-			}
+	for _, p := range slices.Concat(lists...) {
+		if !seen[p.Title] {
+			seen[p.Title] = true
+			out = append(out, p)
 		}
 	}
 	return out
@@ -124,23 +109,13 @@ func inferFlow(_ *loader, c *Component) inferred {
 		return inf
 	}
 	inf.in, inf.anyIn = c.Flow.Start.Inputs, false
-	var ends []*Component
-	for _, n := range c.Flow.Nodes {
-		if n.Type.ActsAs("EndNode") {
-			ends = append(ends, n)
-		}
+	ends := c.Flow.acting("EndNode")
+	if len(ends) == 0 {
+		return inf
 	}
-	count := map[string]int{}
-	for _, e := range ends {
-		for _, p := range e.Outputs {
-			count[p.Title]++
-		}
-	}
-	for i, e := range ends {
-		for _, p := range e.Outputs {
-			if i == 0 && count[p.Title] == len(ends) {
-				inf.out = append(inf.out, p)
-			}
+	for _, p := range ends[0].Outputs {
+		if !slices.ContainsFunc(ends, func(e *Component) bool { return e.Output(p.Title) == nil }) {
+			inf.out = append(inf.out, p)
 		}
 	}
 	return inf
@@ -152,19 +127,19 @@ func ofMap(c *Component, parts []*Component) inferred {
 	var inf inferred
 	sub := parts[0]
 	for _, p := range sub.Inputs {
-		in := Property{Title: Iterated + p.Title, Description: p.Description, Default: p.Default, At: c.At}
+		in := &Property{Title: Iterated + p.Title, Description: p.Description, Default: p.Default, At: c.At}
 		in.Type = union(p.Type, ArrayOf(p.Type))
 		inf.in = append(inf.in, in)
 	}
-	reducers := c.Field("reducers")
+	reducers := c.JSON("reducers")
 	for _, p := range sub.Outputs {
 		how := "append"
-		if reducers != nil {
-			if how = TextOf(reducers.JSON.Get(p.Title)); how == "" {
+		if c.Field("reducers") != nil {
+			if how = TextOf(reducers.Get(p.Title)); how == "" {
 				continue
 			}
 		}
-		out := Property{Title: Collected + p.Title, Description: p.Description, Type: p.Type, At: c.At}
+		out := &Property{Title: Collected + p.Title, Description: p.Description, Type: p.Type, At: c.At}
 		if how == "append" {
 			out.Type = ArrayOf(p.Type)
 		}
@@ -181,57 +156,43 @@ func TextOf(v *source.Value) string {
 	return v.Text
 }
 
-func ofParallel(_ *Component, parts []*Component) inferred {
-	return inferred{in: mergeOf(parts, (*Component).inputs), out: mergeOf(parts, (*Component).outputs)}
-}
-
 func ofCatch(c *Component, parts []*Component) inferred {
-	info := Property{Title: CaughtInfo, Type: union(stringType, nullType), Default: &source.Value{Kind: source.Null}, At: c.At}
+	info := &Property{Title: CaughtInfo, Type: union(stringType, nullType), Default: &source.Value{Kind: source.Null}, At: c.At}
 	return inferred{in: parts[0].Inputs, out: append(slices.Clip(parts[0].Outputs), info)}
 }
 
 func inferBranching(_ *loader, c *Component) inferred {
-	return inferred{in: []Property{{Title: "branching_mapping_key", Type: stringType, At: c.At}}, anyIn: true}
+	return inferred{in: []*Property{{Title: "branching_mapping_key", Type: stringType, At: c.At}}, anyIn: true}
 }
 
 func noBranches(*Component) []string { return nil }
 
-// subflowBranches are the names of a subflow's ends.
-func subflowBranches(c *Component) []string {
-	return append([]string(nil), ends(c.Component("subflow"))...)
-}
+func subflowBranches(c *Component) []string { return slices.Clone(ends(c.Component("subflow"))) }
 
 // ends are the branch names of a flow's end nodes, each once, sorted.
 func ends(flow *Component) []string {
 	if flow == nil || flow.Flow == nil {
 		return []string{catalog.NextBranch}
 	}
-	if flow.Flow.ends != nil {
-		return flow.Flow.ends
-	}
-	seen := map[string]bool{}
-	for _, n := range flow.Flow.Nodes {
-		if n.Type.ActsAs("EndNode") {
+	if flow.Flow.ends == nil {
+		seen := map[string]bool{}
+		for _, n := range flow.Flow.acting("EndNode") {
 			seen[n.Text("branch_name")] = true
 		}
+		if len(seen) == 0 {
+			seen[catalog.NextBranch] = true
+		}
+		flow.Flow.ends = sorted(seen)
 	}
-	if len(seen) == 0 {
-		seen[catalog.NextBranch] = true
-	}
-	flow.Flow.ends = sorted(seen)
 	return flow.Flow.ends
 }
 
-func catchBranches(c *Component) []string {
-	return append(subflowBranches(c), CaughtBranch)
-}
+func catchBranches(c *Component) []string { return append(subflowBranches(c), CaughtBranch) }
 
 func mappedBranches(c *Component) []string {
 	seen := map[string]bool{DefaultBranch: true}
-	if f := c.Field("mapping"); f != nil {
-		for _, m := range f.JSON.Members {
-			seen[m.Value.Text] = true
-		}
+	for _, m := range c.JSON("mapping").Members {
+		seen[m.Value.Text] = true
 	}
 	return sorted(seen)
 }
@@ -251,10 +212,8 @@ func yieldsInner(field string) func(*Component) string {
 }
 
 func firstYield(parts []*Component) string {
-	for _, p := range parts {
-		if p.yields != "" {
-			return p.yields
-		}
+	if i := slices.IndexFunc(parts, func(p *Component) bool { return p.yields != "" }); i >= 0 {
+		return parts[i].yields
 	}
 	return ""
 }
@@ -285,10 +244,8 @@ func yieldsSpecialized(c *Component) string {
 		return agent.yields
 	case params.Flag("human_in_the_loop"):
 		return c.String()
-	case toolYield(agent) != "":
-		return toolYield(agent)
 	}
-	return firstYield(params.Components("additional_tools"))
+	return cmp.Or(toolYield(agent), firstYield(params.Components("additional_tools")))
 }
 
 // sinceLLM returns the version of structured generation, which anything but one text needs.

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 	"strings"
 
@@ -10,7 +12,7 @@ import (
 
 // inferred are the inputs and outputs that a component's parts imply.
 type inferred struct {
-	in, out []Property
+	in, out []*Property
 	// anyIn and anyOut say that an author may declare others; in and out then stand in
 	// where nothing is declared.
 	anyIn, anyOut bool
@@ -22,49 +24,34 @@ func (l *loader) io(c *Component) {
 		return
 	}
 	inf := inferred{anyIn: true, anyOut: true}
-	if !l.work(c.At, partProperties(c)) {
-		c.broken = true
+	n := 1
+	for part := range c.parts() {
+		n += len(part.Inputs) + len(part.Outputs)
 	}
+	c.broken = !l.work(c.At, n) || c.broken
 	if infer := l.rulesOf(c.Type).infer; infer != nil && !c.broken {
 		inf = infer(l, c)
 		// Many nodes may share a subflow with many properties, and some copy them.
 		l.work(c.At, 40*(len(inf.in)+len(inf.out)))
 	}
-	switch {
-	case !c.ins:
+	if !c.ins {
 		c.Inputs = inf.in
-	case !inf.anyIn && !c.broken:
+	} else if !inf.anyIn && !c.broken {
 		l.match(c, "inputs", c.Inputs, inf.in)
 	}
-	switch {
-	case !c.outs:
+	if !c.outs {
 		c.Outputs = inf.out
-	case !inf.anyOut && !c.broken:
+	} else if !inf.anyOut && !c.broken {
 		l.match(c, "outputs", c.Outputs, inf.out)
 	}
 	l.checkTemplates(c)
 }
 
-// partProperties counts the properties of a component's parts.
-func partProperties(c *Component) int {
-	n := 1
-	for _, f := range c.fields {
-		for _, part := range f.Components {
-			n += len(part.Inputs) + len(part.Outputs)
-		}
-	}
-	return n
-}
-
-// match requires declared properties to have the titles of the inferred ones, and compatible types.
-func (l *loader) match(c *Component, key string, declared, implied []Property) {
+// match requires declared properties to have the titles of the implied ones, and compatible types.
+func (l *loader) match(c *Component, key string, declared, implied []*Property) {
 	byTitle := index(declared)
-	for i := range implied {
-		want := &implied[i]
-		have := byTitle[want.Title]
-		if have == nil {
-			have = l.unprefixed(c, key, want.Title, byTitle)
-		}
+	for _, want := range implied {
+		have := cmp.Or(byTitle[want.Title], l.unprefixed(c, key, want.Title, byTitle))
 		if have == nil {
 			l.missing(c, key, want)
 			continue
@@ -75,25 +62,21 @@ func (l *loader) match(c *Component, key string, declared, implied []Property) {
 		}
 	}
 	byTitle = index(implied)
-	for i := range declared {
-		d := &declared[i]
+	for _, d := range declared {
 		if byTitle[d.Title] != nil || isMap(c) && byTitle[prefixOf(key)+d.Title] != nil {
 			continue
 		}
-		help := "remove it; " + expected(implied)
-		text := "%s of %s have %s, which nothing in it uses"
-		if key == "outputs" {
-			text = "%s of %s have %s, which nothing in it produces"
+		report, code, verb := l.Errorf, "io-extra", "produces"
+		if key == "inputs" {
+			verb = "uses"
 		}
-		switch {
-		case c.Type.ActsAs("BranchingNode"):
-			l.Errorf(d.At, "branching-no-output", help, text, key, c, source.Quote(d.Title))
-		case key == "inputs":
+		if c.Type.ActsAs("BranchingNode") {
+			code = "branching-no-output"
+		} else if key == "inputs" {
 			d.Unused = true
-			l.Strictf(d.At, "io-extra", help, text, key, c, source.Quote(d.Title))
-		default:
-			l.Errorf(d.At, "io-extra", help, text, key, c, source.Quote(d.Title))
+			report = l.Strictf
 		}
+		report(d.At, code, "remove it; "+expected(implied), "%s of %s have %s, which nothing in it %s", key, c, source.Quote(d.Title), verb)
 	}
 }
 
@@ -109,7 +92,7 @@ func prefixOf(key string) string {
 
 // unprefixed finds the property of a MapNode that its author called as in the subflow.
 func (l *loader) unprefixed(c *Component, key, title string, declared map[string]*Property) *Property {
-	if !isMap(c) {
+	if !isMap(c) || declared[title] != nil {
 		return nil
 	}
 	have := declared[strings.TrimPrefix(title, prefixOf(key))]
@@ -120,8 +103,7 @@ func (l *loader) unprefixed(c *Component, key, title string, declared map[string
 	return have
 }
 
-// expected lists the titles that a component has by itself.
-func expected(list []Property) string {
+func expected(list []*Property) string {
 	if len(list) == 0 {
 		return "it has none"
 	}
@@ -130,13 +112,11 @@ func expected(list []Property) string {
 
 // missing reports an undeclared property; one named like an environment variable may be filled in earlier.
 func (l *loader) missing(c *Component, key string, want *Property) {
-	help := "declare it or remove " + key
-	text := "%s of %s do not include %s, which its parts have"
 	if key != "inputs" || want.Type != nil {
-		l.Errorf(c.FieldPos(key), "io-missing", help, text, key, c, source.Quote(want.Title))
+		l.Errorf(c.FieldPos(key), "io-missing", "declare it or remove "+key, "%s of %s do not include %s, which its parts have", key, c, source.Quote(want.Title))
 		return
 	}
-	text = "the text of %s has the placeholder %s, which is not one of its inputs"
+	text := "the text of %s has the placeholder %s, which is not one of its inputs"
 	if environment.MatchString(want.Title) {
 		c.Undeclared = append(c.Undeclared, want.Title)
 		l.Strictf(want.At, "io-missing", "declare it in inputs; a variable of the environment is not read", text, c, source.Quote(want.Title))
@@ -145,7 +125,6 @@ func (l *loader) missing(c *Component, key string, want *Property) {
 	l.Errorf(want.At, "io-missing", "declare it in inputs or remove inputs", text, c, source.Quote(want.Title))
 }
 
-// branches completes a node's branches and checks those that are declared.
 func (l *loader) branches(c *Component) {
 	implied := []string{catalog.NextBranch}
 	if b := l.rulesOf(c.Type).branches; b != nil {
@@ -157,15 +136,12 @@ func (l *loader) branches(c *Component) {
 	if v == nil || v.Kind == source.Null {
 		return
 	}
-	at := v.Pos
-	if v.Kind != source.Array {
-		l.Errorf(at, "field-type", source.HowToWrite[source.Array], "branches of %s is %s, want an array", c, v.Describe())
+	if !l.wants(v, source.Array, "branches of "+c.String()) {
 		return
 	}
 	seen := map[string]bool{}
 	for _, item := range v.Items {
-		if item.Kind != source.String {
-			l.Errorf(item.Pos, "field-type", "write a string in double quotes", "a branch of %s is %s, want a string", c, item.Describe())
+		if !l.wants(item, source.String, "a branch of "+c.String()) {
 			return
 		}
 		if seen[item.Text] {
@@ -174,19 +150,16 @@ func (l *loader) branches(c *Component) {
 		}
 		seen[item.Text] = true
 	}
-	if c.broken {
-		return
-	}
-	if l.isPlugin(c.Type) && l.rulesOf(c.Type).branches == nil {
-		c.Branches = sorted(seen)
-		return
-	}
-	if names := sorted(seen); strings.Join(names, "\x00") != strings.Join(implied, "\x00") {
-		l.Errorf(at, "branches-match", "remove branches or write "+list(implied), "branches of %s are %s, but the node has %s", c, list(names), list(implied))
+	names := sorted(seen)
+	switch {
+	case c.broken:
+	case l.isPlugin(c.Type) && l.rulesOf(c.Type).branches == nil:
+		c.Branches = names
+	case !slices.Equal(names, implied):
+		l.Errorf(v.Pos, "branches-match", "remove branches or write "+list(implied), "branches of %s are %s, but the node has %s", c, list(names), list(implied))
 	}
 }
 
-// list writes names for a message.
 func list(names []string) string {
 	return "[" + quoted(len(names), func(i int) string { return names[i] }) + "]"
 }

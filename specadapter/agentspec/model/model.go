@@ -9,6 +9,7 @@
 package model
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,12 +81,33 @@ type Document struct {
 // document first and each file's by place, at most [source.MaxDiagnostics]. The result is
 // nil if and only if one of them is an error.
 func Load(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
+	return load(name, text, o, (*loader).main)
+}
+
+// LoadComponents reads a document that only holds components for others to refer to.
+func LoadComponents(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
+	return load(name, text, o, (*loader).definitionsOnly)
+}
+
+// Read is [Load] for a document that is parsed already.
+func Read(doc *source.Document, o Options) (*Document, []source.Diagnostic) {
+	return read(doc, o, (*loader).main)
+}
+
+// load merges the parser's diagnostics with the document's, which come first in more.
+func load(name string, text []byte, o Options, root reader) (*Document, []source.Diagnostic) {
 	doc, diags := parse(name, text, o)
 	if doc == nil {
 		return nil, diags
 	}
-	result, more := Read(doc, o)
-	return result, join(name, diags, more)
+	result, more := read(doc, o, root)
+	n := 0
+	for n < len(more) && more[n].File == name {
+		n++
+	}
+	head := append(diags, more[:n]...)
+	source.SortDiagnostics(head)
+	return result, source.LimitDiagnostics(append(head, more[n:]...))
 }
 
 // parse reads a text. In the default profile a .json may be JSON5.
@@ -104,36 +126,15 @@ func parse(name string, text []byte, o Options) (*source.Document, []source.Diag
 	return lenient, []source.Diagnostic{d}
 }
 
-// Read is [Load] for a document that is parsed already.
-func Read(doc *source.Document, o Options) (*Document, []source.Diagnostic) {
-	return read(doc, o, (*loader).main)
-}
+// reader reads the top of a document, whose definitions come into a scope.
+type reader func(l *loader, s *scope, root *source.Value)
 
-// LoadComponents reads a document that only holds components for others to refer to.
-func LoadComponents(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
-	doc, diags := parse(name, text, o)
-	if doc == nil {
-		return nil, diags
-	}
-	result, more := read(doc, o, (*loader).definitionsOnly)
-	return result, join(name, diags, more)
-}
-
-// join merges the parser's diagnostics with the document's, which come first in more.
-func join(name string, diags, more []source.Diagnostic) []source.Diagnostic {
-	n := 0
-	for n < len(more) && more[n].File == name {
-		n++
-	}
-	head := append(diags, more[:n]...)
-	source.SortDiagnostics(head)
-	return source.LimitDiagnostics(append(head, more[n:]...))
-}
-
-func read(doc *source.Document, o Options, root func(*loader, *source.Document)) (*Document, []source.Diagnostic) {
+func read(doc *source.Document, o Options, root reader) (*Document, []source.Diagnostic) {
 	l := newLoader(doc.Name, o)
-	if l.options() && l.openFiles() {
-		root(l, doc)
+	if l.options() && l.openFiles() && l.Fields(doc.Root, "the document", "").OK {
+		l.version(doc.Root)
+		l.files[0].root = doc.Root
+		root(l, &scope{file: doc.Name}, doc.Root)
 	}
 	diags := l.diagnostics()
 	if l.Errors > 0 {
@@ -190,57 +191,35 @@ func newLoader(name string, o Options) *loader {
 	}
 }
 
-// main reads a document with a main component.
-func (l *loader) main(doc *source.Document) {
-	at := doc.Root.Pos
-	if !l.Fields(doc.Root, "the document", "").OK {
-		return
-	}
-	l.version(doc.Root)
-	root := doc.Root
+func (l *loader) main(s *scope, root *source.Value) {
 	if !mainComponent(root) {
-		l.Errorf(at, "no-main", `put "component_type", or a "$component_ref" to one of its components, at the top; a file of components alone is given beside a document that refers to them`,
+		l.Errorf(root.Pos, "no-main", `put "component_type", or a "$component_ref" to one of its components, at the top; a file of components alone is given beside a document that refers to them`,
 			"the document has no main component")
 	}
-	l.files[0].root = root
-	s := l.enter(&scope{file: doc.Name}, root)
+	s = l.enter(s, root)
 	if mainComponent(root) {
 		l.doc.Root = l.component(s, root, "Component", "the document")
 	}
 	l.rest()
 	l.unmapped()
 	l.reportForgotten()
-	l.doc.Root = l.runnable(l.doc.Root)
-}
-
-// runnable reports a main component that can only be a part of others.
-func (l *loader) runnable(c *Component) *Component {
-	if c != nil && !c.Type.Unknown && !c.Type.Satisfies("AgenticComponent") {
+	if c := l.doc.Root; c != nil && !c.Type.Satisfies("AgenticComponent") {
 		l.Infof(c.At, "main-part", "make an Agent, a Flow or another agentic component the main one", "the main component is %s, which cannot be run on its own", c)
 	}
-	return c
 }
 
-// mainComponent reports whether a document names its main component.
 func mainComponent(root *source.Value) bool {
 	return slices.ContainsFunc(root.Members, func(m source.Member) bool {
 		return m.Key != definitionsKey && m.Key != versionField && m.Key != "air_version"
 	})
 }
 
-// definitionsOnly reads a document of components alone.
-func (l *loader) definitionsOnly(doc *source.Document) {
-	at := doc.Root.Pos
-	if !l.Fields(doc.Root, "the document", "").OK {
+func (l *loader) definitionsOnly(s *scope, root *source.Value) {
+	if root.Get(definitionsKey) == nil {
+		l.Errorf(root.Pos, "field-missing", `put the components into "$referenced_components"`, "the document has no $referenced_components")
 		return
 	}
-	l.version(doc.Root)
-	if doc.Root.Get(definitionsKey) == nil {
-		l.Errorf(at, "field-missing", `put the components into "$referenced_components"`, "the document has no $referenced_components")
-		return
-	}
-	l.files[0].root = doc.Root
-	l.enter(&scope{file: doc.Name}, doc.Root)
+	l.enter(s, root)
 	l.rest()
 	l.reportForgotten()
 	l.sketch()
@@ -266,4 +245,40 @@ func (l *loader) options() bool {
 		seen[t.Name] = true
 	}
 	return l.Errors == 0
+}
+
+// maxKept bounds the diagnostics that are held before they are sorted and cut.
+const maxKept = 8 * source.MaxDiagnostics
+
+// diagnostics sorts the diagnostics by file, in the order given, and by place.
+func (l *loader) diagnostics() []source.Diagnostic {
+	var out []source.Diagnostic
+	for _, file := range l.files {
+		var part []source.Diagnostic
+		for i := range l.Diags {
+			if l.Diags[i].File == file.name {
+				part = append(part, l.Diags[i])
+			}
+		}
+		source.SortDiagnostics(part)
+		out = append(out, part...)
+	}
+	if l.Dropped > 0 {
+		out = append(out, source.Diagnostic{File: l.files[0].name, Severity: source.Warning, Code: source.CodeMore,
+			Text: fmt.Sprintf("%d more diagnostics were left out", l.Dropped), Help: "fix the problems above first"})
+	}
+	return source.LimitDiagnostics(out)
+}
+
+// work counts steps of checks that are not linear. False means that the limit is exceeded.
+func (l *loader) work(at source.Pos, steps int) bool {
+	if l.steps > maxSteps {
+		return false
+	}
+	l.steps += steps
+	if l.steps > maxSteps {
+		l.Errorf(at, "too-complex", "split the document, or simplify the types in it", "the checks of the document take more than %d steps", maxSteps)
+		return false
+	}
+	return true
 }

@@ -22,23 +22,21 @@ type Property struct {
 	At source.Pos
 }
 
-// index finds properties by title.
-func index(list []Property) map[string]*Property {
+func index(list []*Property) map[string]*Property {
 	out := make(map[string]*Property, len(list))
-	for i := range list {
-		out[list[i].Title] = &list[i]
+	for _, p := range list {
+		out[p.Title] = p
 	}
 	return out
 }
 
-// declared reads the inputs and outputs that a component declares.
 func (l *loader) declared(s *scope, c *Component) {
 	c.Inputs, c.ins = l.properties(s, c, "inputs")
 	c.Outputs, c.outs = l.properties(s, c, "outputs")
 }
 
 // properties reads a list of properties. Declared is false where they are to be inferred.
-func (l *loader) properties(s *scope, c *Component, key string) (list []Property, declared bool) {
+func (l *loader) properties(s *scope, c *Component, key string) (list []*Property, declared bool) {
 	v := c.source.Get(key)
 	if v == nil || v.Kind == source.Null {
 		return nil, false
@@ -48,20 +46,17 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 		c.broken = c.broken || !ok
 		return nil, false
 	}
-	if v.Kind != source.Array {
-		l.Errorf(v.Pos, "field-type", `write an array: [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", key, c, v.Describe())
+	if !l.wantsAs(v, source.Array, `write an array: [{"title": ..., "type": ...}]`, key+" of "+c.String()) {
 		c.broken = true
 		return nil, false
 	}
 	seen := map[string]source.Pos{}
 	for _, item := range v.Items {
-		item, _, ok := l.value(s, item, "an item of "+key)
-		if !ok {
-			c.broken = true
-			continue
+		p := (*Property)(nil)
+		if item, _, ok := l.value(s, item, "an item of "+key); ok {
+			p = l.property(item, key+" of "+c.String())
 		}
-		p, ok := l.property(item, key+" of "+c.String())
-		if !ok {
+		if p == nil {
 			c.broken = true
 			continue
 		}
@@ -80,38 +75,29 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 // badTitle are the characters that a title cannot have.
 const badTitle = ".,{} \n'\""
 
-// property reads one property: a JSON Schema with a title. Its place is the title's.
-func (l *loader) property(v *source.Value, what string) (Property, bool) {
-	p := Property{At: v.Pos, Schema: v}
+// property reads one property: a JSON Schema with a title, at which its place is. It returns nil after an error.
+func (l *loader) property(v *source.Value, what string) *Property {
 	if v.Kind != source.Object {
 		l.Errorf(v.Pos, "prop-schema", `write {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
-		return p, false
+		return nil
 	}
 	title := v.Get("title")
 	if title == nil || title.Kind != source.String || title.Text == "" {
 		l.Errorf(v.Pos, "prop-title", `write "title"`, "a property in %s has no title", what)
-		return p, false
-	}
-	p.Title, p.At = title.Text, title.Pos
-	if d := v.Get("description"); d != nil && d.Kind == source.String {
-		p.Description = d.Text
+		return nil
 	}
 	shape, ok := l.schema(v, what)
 	if !ok {
-		return p, false
+		return nil
 	}
-	p.Type = shape
-	if d := v.Get("default"); d != nil {
-		p.Default = d
-		if !l.accepts(v.Pos, d, shape) {
-			l.Errorf(d.Pos, "prop-default", "write "+shape.String()+", or another type", "the default of %s in %s is %s, which is not %s",
-				source.Quote(p.Title), what, d.Describe(), shape)
-		}
+	p := &Property{Title: title.Text, Description: TextOf(v.Get("description")), Type: shape, Default: v.Get("default"), Schema: v, At: title.Pos}
+	if d := p.Default; d != nil && !l.accepts(v.Pos, d, shape) {
+		l.Errorf(d.Pos, "prop-default", "write "+shape.String()+", or another type", "the default of %s in %s is %s, which is not %s",
+			source.Quote(p.Title), what, d.Describe(), shape)
 	}
-	return p, true
+	return p
 }
 
-// schema reads a JSON Schema as a shape, and reports what is wrong with it.
 func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
 	r := &shapeReader{l: l, what: what}
 	shape := r.read(v, 1)

@@ -2,15 +2,14 @@ package model
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // component reads a component or a reference to one. It returns nil after an error.
 func (l *loader) component(s *scope, v *source.Value, want, what string) *Component {
@@ -26,8 +25,7 @@ func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Compo
 		return nil
 	case ref == nil:
 		return l.inline(s, v, want, what, key)
-	case ref.Kind != source.String:
-		l.Errorf(ref.Pos, "field-type", `write {"$component_ref": "NAME"}`, "the reference in %s is %s, want a string", what, ref.Describe())
+	case !l.wantsAs(ref, source.String, `write {"$component_ref": "NAME"}`, "the reference in "+what):
 		return nil
 	}
 	if v != l.rootOf(s.file) {
@@ -81,7 +79,7 @@ func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Comp
 		return nil
 	}
 	if l.depth >= MaxNesting {
-		l.Errorf(at, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
+		l.tooDeep(at)
 		return nil
 	}
 	l.depth++
@@ -109,14 +107,14 @@ func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Comp
 	return c
 }
 
+func (l *loader) tooDeep(at source.Pos) {
+	l.Errorf(at, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
+}
+
 // rootOf is the top of a file, whose definitions are entered before anything is read.
 func (l *loader) rootOf(name string) *source.Value {
-	for _, f := range l.files {
-		if f.name == name {
-			return f.root
-		}
-	}
-	return nil
+	i := slices.IndexFunc(l.files, func(f *file) bool { return f.name == name })
+	return l.files[i].root
 }
 
 // typeOf finds the row of a component's type, or reports why there is none.
@@ -130,7 +128,7 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 		}
 	}
 	if name == nil {
-		if row := l.onlyType(want); row != nil {
+		if row := l.rows[want]; row != nil && l.concrete(want) == want {
 			l.Strictf(at, "type-missing", `write "component_type": "`+row.Name+`"`, "%s has no component_type; it is read as %s", what, article(row.Name))
 			return row
 		}
@@ -138,8 +136,7 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 		return nil
 	}
 	at = name.Pos
-	if name.Kind != source.String {
-		l.Errorf(at, "field-type", "write the name of a component", "component_type of %s is %s, want a string", what, name.Describe())
+	if !l.wantsAs(name, source.String, "write the name of a component", "component_type of "+what) {
 		return nil
 	}
 	text := name.Text
@@ -150,13 +147,16 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 	row := l.rows[text]
 	switch {
 	case row == nil:
-		help := "register the plugin that has it or use another component"
+		help, of := "register the plugin that has it or use another component", ""
+		if p := v.Get("component_plugin_name"); p != nil && p.Kind == source.String {
+			of = " of the plugin " + source.Quote(p.Text)
+		}
 		if text == "ConditionalControlFlowEdge" {
 			help = "use a BranchingNode, and a ControlFlowEdge with from_branch for each of its branches"
-		} else if near := l.nearestType(text); near != "" {
+		} else if near := l.Near(text, func() []string { return sorted(l.rows) }); near != "" {
 			help = "did you mean " + strconv.Quote(near) + "? Else " + help
 		}
-		l.Errorf(at, "type-unknown", help, "unknown component %s%s", source.Quote(text), plugin(v))
+		l.Errorf(at, "type-unknown", help, "unknown component %s%s", source.Quote(text), of)
 		return catalog.UnknownType(source.Quote(text))
 	case row.Abstract:
 		l.Errorf(at, "type-abstract", "write one of: "+l.concrete(text), "%s is abstract and cannot be used directly", text)
@@ -165,58 +165,21 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 	return row
 }
 
-// onlyType is the row of the one type that a place can hold, or nil.
-func (l *loader) onlyType(want string) *catalog.Type {
-	if row := l.rows[want]; row != nil && !row.Abstract && l.concrete(want) == want {
-		return row
-	}
-	return nil
-}
-
-// plugin names the plugin that a component of an unknown type refers to.
-func plugin(v *source.Value) string {
-	if p := v.Get("component_plugin_name"); p != nil && p.Kind == source.String {
-		return " of the plugin " + source.Quote(p.Text)
-	}
-	return ""
-}
-
-// concrete lists the components that can stand for a type.
 func (l *loader) concrete(want string) string {
-	out := ""
-	for _, name := range sorted(l.rows) {
-		if row := l.rows[name]; !row.Abstract && row.Satisfies(want) {
-			if out != "" {
-				out += ", "
-			}
-			out += name
-		}
-	}
-	return out
+	return strings.Join(slices.DeleteFunc(sorted(l.rows), func(name string) bool {
+		return l.rows[name].Abstract || !l.rows[name].Satisfies(want)
+	}), ", ")
 }
 
-func (l *loader) nearestType(text string) string {
-	return l.Near(text, func() []string { return sorted(l.rows) })
-}
-
-func sorted[T any](m map[string]T) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	sort.Strings(out)
-	return out
-}
+func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
 // finish completes a component whose fields are read, and judges it.
 func (l *loader) finish(c *Component) {
-	for _, f := range c.fields {
-		for _, part := range f.Components {
-			c.height = max(c.height, part.height)
-		}
+	for part := range c.parts() {
+		c.height = max(c.height, part.height)
 	}
 	if c.height++; c.height > MaxNesting {
-		l.Errorf(c.At, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
+		l.tooDeep(c.At)
 		c.height = 0
 	}
 	l.identify(c)
@@ -253,10 +216,10 @@ func (l *loader) identify(c *Component) {
 		return
 	}
 	same := l.ids[c.ID]
-	for _, other := range same {
-		if c.Type.Name == other.Type.Name && l.equal(c.At, c.source, other.source) {
-			return
-		}
+	if slices.ContainsFunc(same, func(other *Component) bool {
+		return c.Type.Name == other.Type.Name && l.equal(c.At, c.source, other.source)
+	}) {
+		return
 	}
 	if len(same) > 0 {
 		l.Strictf(c.FieldPos("id"), "id-dup", "give it another id, or refer to the other component by $component_ref",

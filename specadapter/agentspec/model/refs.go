@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"weft/specadapter/source"
@@ -28,17 +30,9 @@ type definition struct {
 	scope *scope // in which the value's own references are looked up
 
 	component *Component
-	state     state
+	begun     bool // whether the component was read, or is being read while it is among the open ones
 	used      bool // as a component or a value
 	weight    int  // of the value, 0 until it is needed
-}
-
-// weigh says how much work it is to read a value again.
-func (d *definition) weigh() int {
-	if d.weight == 0 {
-		d.weight = weight(d.value)
-	}
-	return d.weight
 }
 
 // weight is the work of reading a value, in steps.
@@ -53,14 +47,6 @@ func weight(v *source.Value) int {
 	return n
 }
 
-type state uint8
-
-const (
-	untouched state = iota
-	reading
-	done
-)
-
 // openFiles parses the files of components and lists what they define.
 func (l *loader) openFiles() bool {
 	if len(l.o.Components) > MaxFiles {
@@ -68,16 +54,14 @@ func (l *loader) openFiles() bool {
 		return false
 	}
 	for _, f := range l.o.Components {
-		for _, other := range l.files {
-			if other.name == f.Name {
-				l.Errorf(source.Pos{File: f.Name}, "file-twice", "give each file once", "the file of components %s is given twice", source.Quote(f.Name))
-				return false
-			}
+		if slices.ContainsFunc(l.files, func(other *file) bool { return other.name == f.Name }) {
+			l.Errorf(source.Pos{File: f.Name}, "file-twice", "give each file once", "the file of components %s is given twice", source.Quote(f.Name))
+			return false
 		}
 		l.files = append(l.files, &file{name: f.Name})
 		doc, diags := parse(f.Name, f.Text, l.o)
-		for i := range diags {
-			l.Report(diags[i])
+		for _, d := range diags {
+			l.Report(d)
 		}
 		if doc == nil || !l.Fields(doc.Root, "the file of components", "").OK {
 			continue
@@ -154,9 +138,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 	}
 	s := &scope{file: up.file, up: up, defs: map[string]*definition{}}
 	top := up.up == nil && up.defs == nil && up.file != l.files[0].name
-	at := defs.Pos
-	if defs.Kind != source.Object {
-		l.Errorf(at, "field-type", `write an object: {"NAME": {...}}`, "$referenced_components is %s, want an object", defs.Describe())
+	if !l.wantsAs(defs, source.Object, `write an object: {"NAME": {...}}`, definitionsKey) {
 		return s
 	}
 	for _, m := range defs.Members {
@@ -175,7 +157,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 
 // where writes a place for a message about another place.
 func (l *loader) where(p, from source.Pos) string {
-	text := "line " + itoa(p.Line)
+	text := "line " + strconv.Itoa(p.Line)
 	if p.File != from.File {
 		text += " of " + p.File
 	}
@@ -196,7 +178,6 @@ func (l *loader) lookup(s *scope, key string) *definition {
 	return nil
 }
 
-// resolve finds what a reference means, or reports why not.
 func (l *loader) resolve(s *scope, key string, at source.Pos) *definition {
 	d := l.lookup(s, key)
 	if d != nil {
@@ -255,54 +236,46 @@ func refOf(v *source.Value) *source.Value {
 // Reading may bring further definitions into scope.
 func (l *loader) rest() {
 	for i := 0; i < len(l.defs); i++ {
-		if d := l.defs[i]; !d.used && d.at.File == l.files[0].name {
-			l.touch(d)
+		d := l.defs[i]
+		if d.used || d.at.File != l.files[0].name {
+			continue
 		}
-	}
-}
-
-// touch reads a definition that nothing referred to. A value without component_type is data.
-func (l *loader) touch(d *definition) {
-	d.used = true
-	if d.value.Kind == source.Object && (d.value.Get("component_type") != nil || refOf(d.value) != nil || l.legacyType(d.value) != nil) {
-		l.definition(d, d.at)
+		d.used = true
+		// A value without component_type is data.
+		if d.value.Get("component_type") != nil || refOf(d.value) != nil || l.legacyType(d.value) != nil {
+			l.definition(d, d.at)
+		}
 	}
 }
 
 // definition reads the component of a definition, once.
 func (l *loader) definition(d *definition, from source.Pos) *Component {
-	switch d.state {
-	case done:
-		return d.component
-	case reading:
-		l.cycle(d, from)
+	if i := slices.Index(l.open, d); i >= 0 {
+		l.cycle(l.open[i:], from)
 		return nil
 	}
-	d.state, d.used = reading, true
+	if d.begun {
+		return d.component
+	}
+	d.begun, d.used = true, true
 	if len(l.open) >= MaxNesting {
-		l.Errorf(d.at, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
-		d.state = done
+		l.tooDeep(d.at)
 		return nil
 	}
 	l.open = append(l.open, d)
 	d.component = l.keyed(d.scope, d.value, "Component", source.Quote(d.key), d.key)
 	l.open = l.open[:len(l.open)-1]
-	d.state = done
 	return d.component
 }
 
-// cycle reports a component that contains itself.
-func (l *loader) cycle(d *definition, from source.Pos) {
+func (l *loader) cycle(open []*definition, from source.Pos) {
 	var path []string
-	for i := len(l.open) - 1; i >= 0; i-- {
-		path = append([]string{source.Quote(l.open[i].key)}, path...)
-		if l.open[i] == d {
-			break
-		}
+	for _, d := range open {
+		path = append(path, source.Quote(d.key))
 	}
 	if len(path) > 6 {
 		path = append(path[:3:3], append([]string{"..."}, path[len(path)-2:]...)...)
 	}
 	l.Errorf(from, "ref-cycle", "a component cannot contain itself; repeat with a loop of control flow edges or a MapNode",
-		"the component %s contains itself: %s", source.Quote(d.key), strings.Join(append(path, source.Quote(d.key)), " → "))
+		"the component %s contains itself: %s", path[0], strings.Join(append(path, path[0]), " → "))
 }

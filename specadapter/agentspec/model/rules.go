@@ -1,6 +1,11 @@
 package model
 
-import "weft/specadapter/agentspec/catalog"
+import (
+	"slices"
+
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/source"
+)
 
 // rules are what is known of a component type beyond its row in the catalog. Any may be nil.
 type rules struct {
@@ -16,12 +21,14 @@ type rules struct {
 	yields func(*Component) string
 }
 
-// rulesOf finds the rules of a type: its own, or those of the type that a plugin's is like.
+// rulesOf finds the rules of a type: its own, those of the type that a plugin's is like, or of one that it stands for.
 func (l *loader) rulesOf(t *catalog.Type) rules {
-	if own, ok := l.rules[t.Name]; ok {
-		return own
+	for _, name := range slices.Concat([]string{t.Name, t.Like}, t.Is) {
+		if r, ok := l.rules[name]; ok {
+			return r
+		}
 	}
-	return l.rules[t.Like]
+	return rules{}
 }
 
 // typeRules are the rules of all types that have some.
@@ -51,12 +58,6 @@ func typeRules() map[string]rules {
 		"InputMessageNode":                   {infer: inferTexts("user_input", stringType), check: checkInputMessage, yields: yieldsAlways},
 		"OutputMessageNode":                  {infer: inferOutputMessage},
 		"LlmConfig":                          {check: checkModel},
-		"OpenAiCompatibleConfig":             {check: checkModel},
-		"VllmConfig":                         {check: checkModel},
-		"OllamaConfig":                       {check: checkModel},
-		"OpenAiConfig":                       {check: checkModel},
-		"OciGenAiConfig":                     {check: checkModel},
-		"GeminiConfig":                       {check: checkModel},
 		"MessageSummarizationTransform":      {check: bounded("max_message_size")},
 		"ConversationSummarizationTransform": {check: checkConversationSummary},
 		"InMemoryCollectionDatastore":        {check: checkStore},
@@ -69,9 +70,121 @@ func typeRules() map[string]rules {
 		"BuiltinTool":                        {yields: yieldsConfirmation},
 		"MCPToolBox":                         {yields: yieldsConfirmation},
 		"StdioTransport":                     {check: checkStdio},
-		"SSETransport":                       {check: checkHTTP},
-		"SSEmTLSTransport":                   {check: checkHTTP},
-		"StreamableHTTPTransport":            {check: checkHTTP},
-		"StreamableHTTPmTLSTransport":        {check: checkHTTP},
+		"RemoteTransport":                    {check: checkHTTP},
+	}
+}
+
+func checkAgent(l *loader, c *Component) { l.toolNames(c, nil, c.Components("tools")) }
+
+func checkSpecialized(l *loader, c *Component) {
+	l.toolNames(c, c.Component("agent").toolNames(), c.Component("agent_specialization_parameters").Components("additional_tools"))
+}
+
+// toolNames are those of an agent's tools. Many agents may be specialized from it.
+func (c *Component) toolNames() map[string]bool {
+	if c.tools == nil {
+		c.tools = map[string]bool{}
+		for _, t := range c.Components("tools") {
+			c.tools[t.Name] = true
+		}
+	}
+	return c.tools
+}
+
+func (l *loader) toolNames(c *Component, already map[string]bool, tools []*Component) {
+	if !l.work(c.At, len(tools)) {
+		return
+	}
+	seen := map[string]bool{}
+	for _, t := range tools {
+		if seen[t.Name] || already[t.Name] {
+			l.Warnf(t.At, "tool-names-unique", "give it another name", "%s has two tools named %s", c, source.Quote(t.Name))
+		}
+		seen[t.Name] = true
+	}
+}
+
+func checkSwarm(l *loader, c *Component) {
+	pairs := c.Components("relationships")
+	if len(pairs) == 0 {
+		l.Errorf(c.FieldPos("relationships"), "swarm-empty", "list who may contact whom: [[FROM, TO], ...], or use a single agent directly", "%s has no relationships", c)
+		return
+	}
+	members := []*Component{c.Component("first_agent")}
+	var recipients []*Component
+	for i := 1; i < len(pairs); i += 2 {
+		members = append(members, pairs[i-1], pairs[i])
+		recipients = append(recipients, pairs[i])
+	}
+	l.team(c, members, recipients)
+	if f := c.Field("handoff"); f != nil && f.JSON.Kind == source.Bool && l.doc.Version >= catalog.V2610 {
+		l.Warnf(f.At, "handoff-flag", "write never, optional or always", "handoff of %s is %t, as before version 26.1.0", c, f.JSON.True)
+	}
+}
+
+// team wants agents that can be told apart and whose purpose the others can read.
+func (l *loader) team(c *Component, members, recipients []*Component) {
+	byName := map[string]*Component{}
+	for _, m := range members {
+		if first := byName[m.Name]; first != nil && first != m {
+			l.Warnf(m.At, "agent-names-unique", "give it another name", "%s has two agents named %s", c, source.Quote(m.Name))
+		}
+		byName[m.Name] = m
+	}
+	for _, r := range recipients {
+		if r.Description == "" && !r.Type.Unknown {
+			l.Warnf(r.At, "recipients-described", `write "description"`, "%s has no description; other agents in %s cannot know what it is for", r, c)
+		}
+	}
+}
+
+func checkManagerWorkers(l *loader, c *Component) {
+	manager, workers := c.Component("group_manager"), c.Components("workers")
+	if len(workers) == 0 {
+		l.Errorf(c.FieldPos("workers"), "mw-no-workers", "list the workers, or use a single agent directly", "%s has no workers", c)
+	}
+	for i, w := range workers {
+		if w == manager || w.ID == manager.ID {
+			l.Errorf(l.itemAt(c, "workers", i), "mw-manager-is-worker", "remove it from workers", "%s is the manager of %s and one of its workers", w, c)
+		}
+	}
+	l.team(c, slices.Concat([]*Component{manager}, workers), workers)
+}
+
+// bounded wants numbers of a transform to be at least 1.
+func bounded(names ...string) func(*loader, *Component) {
+	return func(l *loader, c *Component) {
+		for _, name := range names {
+			if f := c.Field(name); f != nil && c.Number(name) < 1 {
+				l.Errorf(f.At, "transform-thresholds", "write a number of at least 1", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
+			}
+		}
+	}
+}
+
+func checkConversationSummary(l *loader, c *Component) {
+	bounded("max_num_messages", "max_num_characters", "min_num_messages")(l, c)
+	characters := c.Field("max_num_characters")
+	if c.Field("max_num_messages") != nil && characters != nil {
+		l.Errorf(characters.At, "transform-thresholds", "keep one of the two", "%s has both max_num_messages and max_num_characters", c)
+		return
+	}
+	if characters == nil && c.Number("max_num_messages") <= c.Number("min_num_messages") {
+		l.Errorf(c.FieldPos("max_num_messages"), "transform-thresholds", "set max_num_messages above min_num_messages", "%s summarizes from %v messages but keeps %v",
+			c, c.Number("max_num_messages"), c.Number("min_num_messages"))
+	}
+}
+
+func checkStore(l *loader, c *Component) {
+	for _, m := range c.JSON("datastore_schema").Members {
+		at := m.Value.Pos
+		what := "datastore_schema of " + c.String()
+		if m.Value.Kind != source.Object {
+			l.Errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, want a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
+			continue
+		}
+		if shape, ok := l.schema(m.Value, what); ok && shape.Kind != ObjectShape {
+			l.Errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, want object", source.Quote(m.Key), what, shape)
+		}
 	}
 }

@@ -23,17 +23,16 @@ func checkHTTP(l *loader, c *Component) {
 
 var methodName = regexp.MustCompile(`^[A-Za-z]*$`)
 
-// checkHeaders wants a header in one of the two sets of headers alone.
 func (l *loader) checkHeaders(c *Component) {
-	plain, sensitive := c.Field("headers"), c.Field("sensitive_headers")
-	if plain == nil || sensitive == nil || plain.JSON == nil {
+	sensitive := c.Field("sensitive_headers")
+	if sensitive == nil {
 		return
 	}
 	hidden := make(map[string]bool, len(sensitive.Keys))
 	for _, k := range sensitive.Keys {
 		hidden[strings.ToLower(k)] = true
 	}
-	for _, m := range plain.JSON.Members {
+	for _, m := range c.JSON("headers").Members {
 		if hidden[strings.ToLower(m.Key)] {
 			l.Errorf(m.KeyPos, "headers-disjoint", "keep it only in sensitive_headers", "the header %s of %s is in headers and in sensitive_headers", source.Quote(m.Key), c)
 		}
@@ -107,17 +106,14 @@ func (l *loader) checkAllowed(c *Component) {
 	}
 }
 
-// checkAddress wants an address in a field.
 func checkAddress(field string) func(*loader, *Component) {
 	return func(l *loader, c *Component) { l.checkURL(c, field) }
 }
 
 func checkStdio(l *loader, c *Component) {
 	lines := fmt.Sprintf("allow_commands: [%q]", c.Text("command"))
-	if f := c.Field("env"); f != nil && f.JSON != nil {
-		for _, m := range f.JSON.Members {
-			lines += fmt.Sprintf(" and allow_env: [%q]", m.Key)
-		}
+	for _, m := range c.JSON("env").Members {
+		lines += fmt.Sprintf(" and allow_env: [%q]", m.Key)
 	}
 	if dir := c.Text("cwd"); dir != "" {
 		lines += fmt.Sprintf(" and allow_dirs: [%q]", dir)
@@ -132,30 +128,23 @@ func checkRetry(l *loader, c *Component) {
 	if f == nil {
 		return
 	}
-	number := func(name string, def float64) (float64, source.Pos) {
-		part := f.Fields[name]
-		if part == nil {
-			return def, f.At
+	check := func(name, want string, ok func(n float64) bool) {
+		if !ok(f.Number(name)) {
+			at := f.At
+			if part := f.Fields[name]; part != nil {
+				at = part.At
+			}
+			l.Errorf(at, "retry-bounds", "write a number that is "+want, "%s in retry_policy of %s is not %s", name, c, want)
 		}
-		return Decimal(part.JSON), part.At
-	}
-	wrong := func(at source.Pos, name, want string) {
-		l.Errorf(at, "retry-bounds", "write a number that is "+want, "%s in retry_policy of %s is not %s", name, c, want)
 	}
 	for _, name := range []string{"max_attempts", "initial_retry_delay", "max_retry_delay"} {
-		if n, at := number(name, 1); n < 0 {
-			wrong(at, name, "0 or more")
-		}
+		check(name, "0 or more", func(n float64) bool { return n >= 0 })
 	}
 	for _, name := range []string{"request_timeout", "backoff_factor"} {
-		if n, at := number(name, 1); n <= 0 {
-			wrong(at, name, "more than 0")
-		}
+		check(name, "more than 0", func(n float64) bool { return n > 0 || f.Fields[name] == nil })
 	}
-	first, _ := number("initial_retry_delay", 1)
-	if most, at := number("max_retry_delay", 8); most < first && most >= 0 && first >= 0 {
-		wrong(at, "max_retry_delay", "at least initial_retry_delay")
-	}
+	first := f.Number("initial_retry_delay")
+	check("max_retry_delay", "at least initial_retry_delay", func(most float64) bool { return most >= first || most < 0 || first < 0 })
 }
 
 func checkModel(l *loader, c *Component) {

@@ -11,15 +11,13 @@ import (
 func equalIO(code string) func(*loader, *Component) {
 	return func(l *loader, c *Component) {
 		if c.ins && c.outs {
-			l.equalIO(c, code)
+			l.equalIO(c, code, "remove outputs or make them equal")
 		}
 	}
 }
 
-func (l *loader) equalIO(c *Component, code string) {
-	help := "remove outputs or make them equal"
-	for i := range c.Inputs {
-		in := &c.Inputs[i]
+func (l *loader) equalIO(c *Component, code, help string) {
+	for _, in := range c.Inputs {
 		out := c.Output(in.Title)
 		switch {
 		case out == nil:
@@ -28,8 +26,8 @@ func (l *loader) equalIO(c *Component, code string) {
 			l.Errorf(out.At, code, help, "output %s of %s differs from the input of that title; inputs and outputs must be equal", source.Quote(in.Title), c)
 		}
 	}
-	for i := range c.Outputs {
-		if out := &c.Outputs[i]; c.Input(out.Title) == nil {
+	for _, out := range c.Outputs {
+		if c.Input(out.Title) == nil {
 			l.Errorf(out.At, code, help, "output %s of %s is not among its inputs; inputs and outputs must be equal", source.Quote(out.Title), c)
 		}
 	}
@@ -43,15 +41,15 @@ func checkBranching(l *loader, c *Component) {
 		}
 		l.Errorf(at, "branching-one-input", "declare one input, whose value is looked up in mapping", "%s has %d inputs, want one", c, len(c.Inputs))
 	}
-	mapping := c.Field("mapping")
-	for _, m := range mapping.JSON.Members {
+	mapping := c.JSON("mapping")
+	for _, m := range mapping.Members {
 		if m.Value.Text == DefaultBranch {
 			l.Warnf(m.Value.Pos, "branching-mapping", "rename the branch or remove the value from mapping",
 				"mapping of %s has a branch named default, which is also the branch of unmapped values", c)
 		}
 	}
-	if len(mapping.JSON.Members) == 0 {
-		l.Warnf(mapping.At, "branching-mapping", "write the values and their branches", "mapping of %s is empty, so every value takes the branch default", c)
+	if len(mapping.Members) == 0 {
+		l.Warnf(mapping.Pos, "branching-mapping", "write the values and their branches", "mapping of %s is empty, so every value takes the branch default", c)
 	}
 }
 
@@ -65,7 +63,7 @@ func checkInputMessage(l *loader, c *Component) {
 		l.Errorf(at, "inputmsg-one-string-output", help, "%s has %d outputs, want one", c, len(c.Outputs))
 		return
 	}
-	if out := &c.Outputs[0]; out.Type.Kind != StringShape {
+	if out := c.Outputs[0]; out.Type.Kind != StringShape {
 		l.Errorf(out.At, "inputmsg-one-string-output", help, "output %s of %s is %s, want string", source.Quote(out.Title), c, out.Type)
 	}
 }
@@ -74,12 +72,11 @@ func checkInputMessage(l *loader, c *Component) {
 var reducers = []string{"append", "sum", "average", "max", "min"}
 
 func checkMap(l *loader, c *Component) {
-	f, sub := c.Field("reducers"), c.Component("subflow")
-	if f == nil || unknownIO(sub) {
+	sub := c.Component("subflow")
+	if unknownIO(sub) {
 		return
 	}
-	for _, m := range f.JSON.Members {
-		at := m.KeyPos
+	for _, m := range c.JSON("reducers").Members {
 		if !slices.Contains(reducers, m.Value.Text) {
 			help := "write one of: " + strings.Join(reducers, ", ")
 			if m.Value.Text == "avg" {
@@ -94,7 +91,7 @@ func checkMap(l *loader, c *Component) {
 			if sub.Output(strings.TrimPrefix(m.Key, Collected)) != nil {
 				help = "use the subflow's name, without " + Collected
 			}
-			l.Errorf(at, "reducer-unknown-output", help, "unknown output %s of %s in reducers of %s", source.Quote(m.Key), sub, c)
+			l.Errorf(m.KeyPos, "reducer-unknown-output", help, "unknown output %s of %s in reducers of %s", source.Quote(m.Key), sub, c)
 			continue
 		}
 		if m.Value.Text != "append" && !arithmetic(out.Type) {
@@ -104,7 +101,6 @@ func checkMap(l *loader, c *Component) {
 	}
 }
 
-// arithmetic reports whether one can calculate with all values of a type.
 func arithmetic(t *Shape) bool {
 	return t.all(func(t *Shape) bool { return t.Kind == IntegerShape || t.Kind == NumberShape })
 }
@@ -129,21 +125,19 @@ func checkParallel(l *loader, c *Component) {
 			continue
 		}
 		at := l.itemAt(c, "subflows", i)
-		for j := range sub.Inputs {
-			in := &sub.Inputs[j]
+		for _, in := range sub.Inputs {
 			if first := inputs[in.Title]; first != nil && !l.same(at, first.Type, in.Type) {
 				l.Errorf(at, "parallelflow-input-type-conflict", "use the same type in all subflows, or two names", "input %s of %s is %s, but %s in an earlier subflow of %s",
 					source.Quote(in.Title), sub, in.Type, first.Type, c)
 			}
 			inputs[in.Title] = in
 		}
-		for j := range sub.Outputs {
-			title := sub.Outputs[j].Title
-			if first := outputs[title]; first != nil {
+		for _, out := range sub.Outputs {
+			if first := outputs[out.Title]; first != nil {
 				l.Errorf(at, "parallelflow-output-dup", "give the outputs of the subflows different titles", "output %s of %s is an output of %s too; in %s titles must differ",
-					source.Quote(title), sub, first, c)
+					source.Quote(out.Title), sub, first, c)
 			}
-			outputs[title] = sub
+			outputs[out.Title] = sub
 		}
 	}
 	if len(c.Components("subflows")) == 0 {
@@ -157,13 +151,10 @@ func checkCatch(l *loader, c *Component) {
 		return
 	}
 	at := c.FieldPos("subflow")
-	for _, b := range ends(sub) {
-		if b == CaughtBranch {
-			l.Errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "the branch %s of %s is the one that %s takes after an error", b, sub, c)
-		}
+	if slices.Contains(ends(sub), CaughtBranch) {
+		l.Errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "the branch %s of %s is the one that %s takes after an error", CaughtBranch, sub, c)
 	}
-	for i := range sub.Outputs {
-		out := &sub.Outputs[i]
+	for _, out := range sub.Outputs {
 		if out.Title == CaughtInfo {
 			l.Errorf(at, "catch-output-conflict", "give the output another title", "the output %s of %s is the one in which %s returns an error", out.Title, sub, c)
 			continue

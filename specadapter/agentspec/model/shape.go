@@ -65,7 +65,6 @@ var simpleTypes = map[string]*Shape{
 // ArrayOf is the type of lists.
 func ArrayOf(items *Shape) *Shape { return &Shape{Kind: ArrayShape, Items: items} }
 
-// union is the type of values of any of some types.
 func union(parts ...*Shape) *Shape {
 	u := &Shape{Kind: UnionShape}
 	for _, p := range parts {
@@ -212,26 +211,20 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 	}
 	switch {
 	case len(parts) == 0:
-		return listed(v, AnyType)
+		parts = []*Shape{AnyType}
 	case len(parts) > maxUnion:
 		r.wrong(v.Pos, "simplify the type, or leave it out for any", "it is a union of %d types, at most %d are compared", len(parts), maxUnion)
 		return AnyType
 	}
-	return listed(v, union(parts...))
-}
-
-// listed returns a type restricted to the values of enum, which the compiler checks.
-func listed(v *source.Value, s *Shape) *Shape {
-	list := v.Get("enum")
-	if list == nil {
-		return s
+	s := union(parts...)
+	if list := v.Get("enum"); list != nil {
+		listed := *s
+		listed.Enum = list.Items // which the compiler checks
+		return &listed
 	}
-	out := *s
-	out.Enum = list.Items
-	return &out
+	return s
 }
 
-// members reads the types of anyOf.
 func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 	if v.Kind != source.Array || len(v.Items) == 0 {
 		r.wrong(v.Pos, "write an array of schemas", "anyOf is %s, want a non-empty array", v.Describe())
@@ -244,7 +237,6 @@ func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 	return parts
 }
 
-// types reads type: a name or a list of names.
 func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
 	if t.Kind == source.String {
 		return r.typeNamed(v, t, depth)
@@ -273,10 +265,11 @@ func (r *shapeReader) typeNamed(v, t *source.Value, depth int) []*Shape {
 	}
 	switch t.Text {
 	case "array":
+		of := AnyType
 		if items := v.Get("items"); items != nil {
-			return []*Shape{ArrayOf(r.read(items, depth+1))}
+			of = r.read(items, depth+1)
 		}
-		return []*Shape{ArrayOf(AnyType)}
+		return []*Shape{ArrayOf(of)}
 	case "object":
 		return []*Shape{r.object(v, depth)}
 	}
@@ -295,12 +288,11 @@ func (r *shapeReader) object(v *source.Value, depth int) *Shape {
 			o.Props = append(o.Props, Prop{Name: m.Key, Type: r.read(m.Value, depth+1), Optional: m.Value.Get("default") != nil})
 		}
 	}
-	switch more := v.Get("additionalProperties"); {
-	case more == nil:
-	case more.Kind == source.Bool && !more.True:
+	if more := v.Get("additionalProperties"); more != nil {
 		o.More = nil
-	default:
-		o.More = r.read(more, depth+1)
+		if more.Kind != source.Bool || more.True {
+			o.More = r.read(more, depth+1)
+		}
 	}
 	return o
 }

@@ -31,8 +31,7 @@ func (l *loader) scanned(f *Field) *scan {
 	}
 	s := &scan{}
 	seen := map[string]bool{}
-	texts(f.JSON, func(pos source.Pos, text string) {
-		at := pos
+	texts(f.JSON, func(at source.Pos, text string) {
 		if s.jinja.Line == 0 && strings.Contains(text, "{%") {
 			s.jinja = at
 		}
@@ -82,8 +81,7 @@ func (l *loader) holders(c *Component) []holder {
 
 // templates visits the fields of a component that may hold placeholders.
 func (l *loader) templates(c *Component, visit func(field string, found *scan)) {
-	for i := range c.Type.Fields {
-		spec := &c.Type.Fields[i]
+	for _, spec := range c.Type.Fields {
 		if f := c.fields[spec.Name]; spec.Template && f != nil && f.JSON != nil {
 			visit(spec.Name, l.scanned(f))
 		}

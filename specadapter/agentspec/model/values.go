@@ -34,8 +34,7 @@ func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, 
 // valueOf returns the value that a reference means, or reports an error. Open are those around it.
 func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definition) *definition {
 	ref, at := refOf(v), v.Pos
-	if ref.Kind != source.String {
-		l.Errorf(at, "field-type", source.HowToWrite[source.String], "the reference in %s is %s, want a string", what, ref.Describe())
+	if !l.wants(ref, source.String, "the reference in "+what) {
 		return nil
 	}
 	d := l.resolve(s, ref.Text, ref.Pos)
@@ -51,13 +50,15 @@ func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definit
 	}
 	d.used = true
 	// A value is read each time that something refers to it.
-	if !l.work(at, d.weigh()) {
+	if d.weight == 0 {
+		d.weight = weight(d.value)
+	}
+	if !l.work(at, d.weight) {
 		return nil
 	}
 	return d
 }
 
-// refers reports whether a value has a reference in it.
 func refers(v *source.Value) bool {
 	return refOf(v) != nil || slices.ContainsFunc(v.Items, refers) ||
 		slices.ContainsFunc(v.Members, func(m source.Member) bool { return refers(m.Value) })
