@@ -228,7 +228,7 @@ func (a *Activities) runProgram(ctx context.Context, in *contract.ProgramInput, 
 	if err := a.mayRun(ctx); err != nil {
 		return nil, err
 	}
-	out, err := a.deps.Tools.Run(ctx, &in.Program, in.IdempotencyKey)
+	out, err := a.deps.Tools.Programs.Run(ctx, &in.Program, in.IdempotencyKey)
 	if err != nil {
 		return nil, err
 	}

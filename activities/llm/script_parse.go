@@ -201,8 +201,10 @@ func (r *scriptReader) text(v *source.Value, name, rule string) string {
 		} else if v.Text == "" && rule != "any" {
 			r.problem(v.Pos, "%s is empty; leave it out or give it a value", name)
 		}
-		if _, err := regexp.Compile(v.Text); rule == "regexp" && err != nil {
-			r.problem(v.Pos, "%s: %v; want a regular expression in RE2 syntax", name, err)
+		if rule == "regexp" {
+			if _, err := regexp.Compile(v.Text); err != nil {
+				r.problem(v.Pos, "%s: %v; want a regular expression in RE2 syntax", name, err)
+			}
 		}
 	case "duration":
 		if d, err := time.ParseDuration(v.Text); err != nil || d < 0 || d > time.Hour {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,12 +75,12 @@ func TestMessageOutcome(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			n := 0
-			web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { n++; tc.answers[n-1](w) }))
+			var n atomic.Int32
+			web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { tc.answers[n.Add(1)-1](w) }))
 			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
 			_, err := tools.Converse(soon(t, time.Minute), plan.Connection{ID: "a", Kind: plan.ConnectionA2A, URL: web.URL}, Turn{Text: "hi", Key: "k", Task: tc.task, Poll: time.Millisecond})
-			if f := fails(t, err, tc.class); f.OutcomeUnknown != tc.unknown || n != len(tc.answers) {
-				t.Errorf("%d requests, unknown %v: %v", n, f.OutcomeUnknown, f)
+			if f := fails(t, err, tc.class); f.OutcomeUnknown != tc.unknown || int(n.Load()) != len(tc.answers) {
+				t.Errorf("%d requests, unknown %v: %v", n.Load(), f.OutcomeUnknown, f)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -53,10 +54,10 @@ func TestOutcome(t *testing.T) {
 		for _, kind := range []string{"MCP", "request"} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
-				calls := 0
+				var calls atomic.Int32
 				answer := func(w http.ResponseWriter, r *http.Request) {
 					_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that its client has gone
-					calls++
+					calls.Add(1)
 					tc.answer(w, r)
 				}
 				in, c := call("x", `{}`), Connection{TimeoutSeconds: 2}
@@ -76,8 +77,8 @@ func TestOutcome(t *testing.T) {
 				}
 				tools := open(t, c, func(s *Settings) { s.AllowLoopback = true })
 				_, _, err := said(tools.Call(soon(t, time.Minute), in, Meta{}))
-				if f := fails(t, err, tc.class); f.OutcomeUnknown != tc.unknown || calls != 1 {
-					t.Errorf("after %d calls the outcome is unknown: %v, want %v: %v", calls, f.OutcomeUnknown, tc.unknown, f)
+				if f := fails(t, err, tc.class); f.OutcomeUnknown != tc.unknown || calls.Load() != 1 {
+					t.Errorf("after %d calls the outcome is unknown: %v, want %v: %v", calls.Load(), f.OutcomeUnknown, tc.unknown, f)
 				}
 			})
 		}
@@ -135,7 +136,7 @@ func TestStreamEndsEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var id json.RawMessage
-			resumed := 0
+			var resumed atomic.Int32
 			l := &legacy{onCall: func(w http.ResponseWriter, of json.RawMessage, _ int) {
 				id = of
 				begin(w)
@@ -146,17 +147,17 @@ func TestStreamEndsEarly(t *testing.T) {
 					l.ServeHTTP(w, r)
 					return
 				}
-				resumed++
-				if tc.resume != nil && (resumed == 1 || tc.want == "") {
-					tc.resume(w, resumed)
+				n := resumed.Add(1)
+				if tc.resume != nil && (n == 1 || tc.want == "") {
+					tc.resume(w, int(n))
 					return
 				}
 				w.Header().Set("Content-Type", "text/event-stream")
 				fmt.Fprintf(w, "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"ok\"}]}}\n\n", id)
 			}))
 			text, _, err := said(open(t, Connection{URL: web.URL}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-			if _, calls := l.counts(); calls != 1 || resumed == 0 {
-				t.Errorf("%d calls, resumed %d times", calls, resumed)
+			if _, calls := l.counts(); calls != 1 || resumed.Load() == 0 {
+				t.Errorf("%d calls, resumed %d times", calls, resumed.Load())
 			}
 			if tc.want != "" {
 				if err != nil || text != tc.want {

@@ -61,7 +61,7 @@ func TestProgramResults(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Trusted = []string{trusted(t, tc.script)} })
-			got, err := tools.Run(soon(t, time.Minute), script("--n", "a b"), "k")
+			got, err := tools.Programs.Run(soon(t, time.Minute), script("--n", "a b"), "k")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestProgramEnvironment(t *testing.T) {
 		s.Trusted, s.BaseEnv = []string{dir}, map[string]string{"PATH": "/usr/bin:/bin", "HOME": "/h", "OTHER": "x"}
 	})
 	for _, p := range []*plan.Program{script(), {Agent: "a", Command: "/bin/sh scripts/s/run.sh first", Argv: []string{"/bin/sh", "scripts/s/run.sh", "first"}, Seconds: 60}} {
-		got, err := tools.Run(soon(t, time.Minute), p, "run-1/a#1")
+		got, err := tools.Programs.Run(soon(t, time.Minute), p, "run-1/a#1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,21 +96,21 @@ func TestProgramEnds(t *testing.T) {
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Trusted = []string{trusted(t, endless)} })
 	p := script()
 	p.Seconds = 1
-	got, err := tools.Run(soon(t, time.Minute), p, "k")
+	got, err := tools.Programs.Run(soon(t, time.Minute), p, "k")
 	if err != nil || got.Code != 124 || !got.Late || got.Stdout != "so far" {
 		t.Errorf("at its limit: %+v, %v", got, err)
 	}
 	ended(t, mark)
 	ctx, cancel := context.WithCancel(soon(t, time.Minute))
 	time.AfterFunc(time.Second, cancel)
-	if _, err := tools.Run(ctx, script(), "k"); err != context.Canceled {
+	if _, err := tools.Programs.Run(ctx, script(), "k"); err != context.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}
 	ended(t, mark)
 	chatty := open(t, Connection{URL: "http://x"}, func(s *Settings) {
 		s.Trusted, s.MaxResultBytes = []string{trusted(t, `while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done`)}, 10_000
 	})
-	_, err = chatty.Run(soon(t, time.Minute), script(), "k")
+	_, err = chatty.Programs.Run(soon(t, time.Minute), script(), "k")
 	fails(t, err, contract.ClassTooLarge, "printed more than 10000 bytes")
 }
 
@@ -153,7 +153,7 @@ func TestProgramsRefused(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Trusted = tc.trusted })
-			_, err := tools.Run(soon(t, time.Minute), tc.program, "k")
+			_, err := tools.Programs.Run(soon(t, time.Minute), tc.program, "k")
 			fails(t, err, contract.ClassDenied, tc.want...)
 		})
 	}

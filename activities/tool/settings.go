@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/mask"
+	"weft/activities/program"
 	"weft/workflows/plan"
 
 	"golang.org/x/net/http/httpguts"
@@ -30,7 +31,7 @@ const (
 	SettingAllowEnv      = "allow_env"
 	SettingAllowDirs     = "allow_dirs"
 	SettingVariables     = "variables"
-	SettingTrusted       = "agents.trusted"
+	SettingTrusted       = program.Setting
 )
 
 // Transports of a [Connection].

@@ -20,11 +20,14 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/program"
 	"weft/workflows/plan"
 )
 
 // Tools is a worker's access to tools. Its methods may be called concurrently.
 type Tools struct {
+	// Programs are those of trusted folders.
+	Programs      program.Programs
 	settings      Settings
 	sessions      *pool
 	sessionLosses sessionLosses
@@ -54,7 +57,7 @@ func Open(s Settings) (*Tools, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	return &Tools{settings: s, sessions: newPool(time.Duration(s.IdleSeconds)*time.Second, dial)}, nil
+	return &Tools{Programs: program.Programs{Trusted: s.Trusted, BaseEnv: s.BaseEnv, MaxOutput: s.MaxResultBytes}, settings: s, sessions: newPool(time.Duration(s.IdleSeconds)*time.Second, dial)}, nil
 }
 
 // Close ends all sessions and their processes. Running and later calls fail as unavailable.

@@ -131,7 +131,7 @@ func TestEndToEndAnyAlphabet(t *testing.T) {
 	t.Cleanup(w.Stop)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: queue, ID: "grüße/日本-" + queue}, contract.WorkflowFlow,
+	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: queue, ID: "grüße-日本-" + queue}, contract.WorkflowFlow,
 		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: harness.FanIn("x", "ä", "b")}, Model: "script", Script: harness.Script(t, `rules: [{say: done}]`)})
 	if err != nil {
 		t.Fatal(err)

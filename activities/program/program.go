@@ -1,4 +1,5 @@
-package tool
+// Package program runs programs of folders that a worker's operator trusts, and has what other commands of a worker need.
+package program
 
 import (
 	"bytes"
@@ -34,6 +35,19 @@ const (
 	uv = "uv"
 )
 
+// Setting is the setting with the trusted folders.
+const Setting = "agents.trusted"
+
+// Programs are those of the worker's trusted folders.
+type Programs struct {
+	// Trusted are the paths of the folders.
+	Trusted []string
+	// BaseEnv has PATH and HOME of the programs.
+	BaseEnv map[string]string
+	// MaxOutput is the largest output in bytes; a program that prints more is ended.
+	MaxOutput int
+}
+
 // entryName is what a folder of a registry may be called.
 var entryName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 
@@ -42,26 +56,26 @@ var entryName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 // group is ended.
 //
 // Errors are a *[contract.Failure], or ctx's own.
-func (t *Tools) Run(ctx context.Context, p *plan.Program, key string) (*contract.ProgramResult, error) {
-	words, dir, err := t.program(p)
+func (s *Programs) Run(ctx context.Context, p *plan.Program, key string) (*contract.ProgramResult, error) {
+	words, dir, err := s.program(p)
 	if err != nil {
 		return nil, err
 	}
 	run, end := context.WithTimeout(ctx, time.Duration(p.Seconds)*time.Second)
 	defer end()
-	out := &output{limit: t.settings.MaxResultBytes, full: end}
-	last := &tail{most: maxStderr}
+	out := &output{limit: s.MaxOutput, full: end}
+	last := &Tail{Most: maxStderr}
 	cmd := exec.CommandContext(run, words[0])
 	cmd.Args, cmd.Dir, cmd.Stdout, cmd.Stderr = append(words, p.Args...), dir, out, last
-	cmd.Env = environment(t.settings.BaseEnv, map[string]string{keyVariable: key})
-	setProcessGroup(cmd)
-	cmd.Cancel = func() error { signalGroup(cmd, false); return nil }
-	cmd.WaitDelay = exitGrace
+	cmd.Env = Environment(s.BaseEnv, map[string]string{keyVariable: key})
+	SetGroup(cmd)
+	cmd.Cancel = func() error { SignalGroup(cmd, false); return nil }
+	cmd.WaitDelay = ExitGrace
 	if err := cmd.Start(); err != nil {
 		return nil, deniedFailure(fmt.Sprintf("the program %q does not start: %v", words[0], err), "correct the program, or make it executable")
 	}
 	failed := cmd.Wait()
-	signalGroup(cmd, true) // what it has left behind
+	SignalGroup(cmd, true) // what it has left behind
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -73,7 +87,7 @@ func (t *Tools) Run(ctx context.Context, p *plan.Program, key string) (*contract
 }
 
 // programResult is what a program that has ended leaves.
-func programResult(cmd *exec.Cmd, failed error, late bool, out *output, last *tail) *contract.ProgramResult {
+func programResult(cmd *exec.Cmd, failed error, late bool, out *output, last *Tail) *contract.ProgramResult {
 	res := &contract.ProgramResult{Code: cmd.ProcessState.ExitCode()}
 	if state := (*exec.ExitError)(nil); errors.As(failed, &state) && res.Code < 0 {
 		res.Code = signalCode(state)
@@ -88,7 +102,7 @@ func programResult(cmd *exec.Cmd, failed error, late bool, out *output, last *ta
 		return res
 	}
 	res.Stdout = strings.ToValidUTF8(string(printed), "\uFFFD")
-	res.Stderr = strings.TrimSpace(strings.ToValidUTF8(last.text(), "\uFFFD"))
+	res.Stderr = strings.TrimSpace(strings.ToValidUTF8(last.Text(), "\uFFFD"))
 	return res
 }
 
@@ -114,7 +128,7 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 // program finds what is run, and where.
-func (t *Tools) program(p *plan.Program) (words []string, dir string, err error) {
+func (s *Programs) program(p *plan.Program) (words []string, dir string, err error) {
 	registry, name := "agents", p.Agent
 	if p.Script != "" {
 		registry, name = "scripts", p.Script
@@ -122,24 +136,24 @@ func (t *Tools) program(p *plan.Program) (words []string, dir string, err error)
 	if !entryName.MatchString(name) {
 		return nil, "", deniedFailure(fmt.Sprintf("%q is not a valid name of a folder in %s/", name, registry), "correct the name")
 	}
-	for _, dir := range t.settings.Trusted {
+	for _, dir := range s.Trusted {
 		root, err := os.OpenRoot(dir)
 		if err != nil {
-			return nil, "", deniedFailure(fmt.Sprintf("the trusted folder %q cannot be read: %v", dir, withoutPath(err)), "correct "+SettingTrusted+" in the worker's weft.yaml")
+			return nil, "", deniedFailure(fmt.Sprintf("the trusted folder %q cannot be read: %v", dir, withoutPath(err)), "correct "+Setting+" in the worker's weft.yaml")
 		}
-		words, err = t.commandLine(root, p, dir)
+		words, err = s.commandLine(root, p, dir)
 		root.Close()
 		if !errors.Is(err, fs.ErrNotExist) {
 			return words, dir, err
 		}
 	}
-	known := cmp.Or(strings.Join(t.settings.Trusted, ", "), "none")
+	known := cmp.Or(strings.Join(s.Trusted, ", "), "none")
 	return nil, "", deniedFailure(fmt.Sprintf("%s/%s is in no folder whose programs this worker may run; trusted: %s", registry, name, known),
-		allowRemedy(fmt.Sprintf("agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name)))
+		fmt.Sprintf("to allow it set in the worker's weft.yaml: agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name))
 }
 
 // commandLine returns the command line of a program in a trusted folder, or [fs.ErrNotExist].
-func (t *Tools) commandLine(root *os.Root, p *plan.Program, dir string) ([]string, error) {
+func (s *Programs) commandLine(root *os.Root, p *plan.Program, dir string) ([]string, error) {
 	if p.Script == "" {
 		var agent struct{ Command string }
 		if err := readSetting(root, path.Join("agents", p.Agent, "agent.json"), &agent); err != nil {
@@ -148,7 +162,7 @@ func (t *Tools) commandLine(root *os.Root, p *plan.Program, dir string) ([]strin
 		if agent.Command != p.Command {
 			return nil, deniedFailure(fmt.Sprintf("the trusted folder %[2]q has another command for the agent %[1]q", p.Agent, dir), "start a new run, with the agent as it is there")
 		}
-		full, err := lookUp(p.Argv[0], t.settings.BaseEnv["PATH"], dir)
+		full, err := LookUp(p.Argv[0], s.BaseEnv["PATH"], dir)
 		if err != nil {
 			return nil, deniedFailure(fmt.Sprintf("the program %q is %v", p.Argv[0], err), "install it, or correct the command")
 		}
@@ -175,7 +189,7 @@ func (t *Tools) commandLine(root *os.Root, p *plan.Program, dir string) ([]strin
 	if info.Mode()&0o111 != 0 {
 		return []string{full}, nil
 	}
-	runner, err := lookUp(uv, t.settings.BaseEnv["PATH"], dir)
+	runner, err := LookUp(uv, s.BaseEnv["PATH"], dir)
 	if err != nil {
 		return nil, deniedFailure(fmt.Sprintf("the script's file %s is not executable, and %s, which would run it, was not found", full, uv), "make it executable: chmod +x "+full)
 	}

@@ -1,17 +1,17 @@
 //go:build unix
 
-package tool
+package program
 
 import (
 	"os/exec"
 	"syscall"
 )
 
-// setProcessGroup starts a command as the leader of a process group.
-func setProcessGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// SetGroup starts a command as the leader of a process group.
+func SetGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// signalGroup asks the group of a command to end, or with force ends it.
-func signalGroup(cmd *exec.Cmd, force bool) {
+// SignalGroup asks the group of a command to end, or with force ends it.
+func SignalGroup(cmd *exec.Cmd, force bool) {
 	sig := syscall.SIGTERM
 	if force {
 		sig = syscall.SIGKILL
