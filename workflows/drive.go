@@ -329,13 +329,19 @@ func (f *flowRun) startChild(ctx workflow.Context, b *branchRun, view *contract.
 	in.Inbox = give(f, x)
 	id := f.sched.ID(x)
 	node := &f.run.Flow.Nodes[x.Node]
+	at := &runtime.Execution{Node: node, ID: id, Step: x.Step}
+	if x.Suspended == nil && b.tries == 0 {
+		if err := f.run.Budget.Declare(at); err != nil {
+			return err
+		}
+	}
 	in.MaxResultBytes = f.run.Sizes.Share(ctx, all)
 	var release func()
 	in.Shared.Budget, release = f.run.Budget.Share(n)
 	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + id, Summary: "branch · " + node.ID}
 	if err := f.run.Admit(ctx, c, "what node "+node.ID+" must know"); err != nil {
 		release()
-		return f.run.Failed(&runtime.Execution{Node: node, ID: id, Step: x.Step}, err)
+		return f.run.Failed(at, err)
 	}
 	leave := f.run.Sizes.Reserve(in.MaxResultBytes)
 	b.release = func() {

@@ -11,9 +11,12 @@ type Budget struct {
 	// Cost is in millionths of the currency of the worker's price table.
 	Cost int64 `json:"cost_micros,omitempty"`
 	// Runs are those that models start below the run, at any depth; AtOnce is how many of them may be under way
-	// at the same time.
-	Runs   int `json:"runs,omitempty"`
-	AtOnce int `json:"runs_at_once,omitempty"`
+	// at the same time, PerSecond how many start in a second.
+	Runs      int `json:"runs,omitempty"`
+	AtOnce    int `json:"runs_at_once,omitempty"`
+	PerSecond int `json:"runs_per_second,omitempty"`
+	// Declared are the runs that flows themselves start, at any depth: branches, elements of maps, called flows.
+	Declared int `json:"declared_runs,omitempty"`
 }
 
 // Allowance is a budget in force, as a status shows it.
@@ -30,17 +33,25 @@ type BudgetLimits struct {
 // Bounds reports whether anything is bounded.
 func (b *Budget) Bounds() bool { return b != nil && *b != (Budget{}) }
 
+// Each makes a budget of two, amount by amount; AtOnce and PerSecond are b's.
+func (b Budget) Each(other Budget, of func(a, b int64) int64) Budget {
+	set := func(a *int, b int) { *a = int(of(int64(*a), int64(b))) }
+	set(&b.Calls, other.Calls)
+	set(&b.Tokens, other.Tokens)
+	b.Cost = of(b.Cost, other.Cost)
+	set(&b.Runs, other.Runs)
+	set(&b.Declared, other.Declared)
+	return b
+}
+
 // Within is the tighter of two budgets, nil where neither bounds anything.
 func (b *Budget) Within(most Budget) *Budget {
 	var out Budget
 	if b != nil {
 		out = *b
 	}
-	out.Calls = int(tighter(int64(out.Calls), int64(most.Calls)))
-	out.Tokens = int(tighter(int64(out.Tokens), int64(most.Tokens)))
-	out.Cost = tighter(out.Cost, most.Cost)
-	out.Runs = int(tighter(int64(out.Runs), int64(most.Runs)))
-	out.AtOnce = int(tighter(int64(out.AtOnce), int64(most.AtOnce)))
+	out = out.Each(most, tighter)
+	out.AtOnce, out.PerSecond = int(tighter(int64(out.AtOnce), int64(most.AtOnce))), int(tighter(int64(out.PerSecond), int64(most.PerSecond)))
 	if !out.Bounds() {
 		return nil
 	}
@@ -66,27 +77,27 @@ func (b *Budget) Plus(u Usage) *Budget {
 
 // by makes a new bound of each that there is, and of what was used of it.
 func (b *Budget) by(u Usage, of func(bound, used int64) int64) *Budget {
-	field := func(bound, used int64) int64 {
+	out := b.Each(u.Spent(), func(bound, used int64) int64 {
 		if bound == 0 {
 			return 0
 		}
-		if out := of(bound, used); out > 0 {
-			return out
+		if left := of(bound, used); left > 0 {
+			return left
 		}
 		return -1
-	}
-	return &Budget{Calls: int(field(int64(b.Calls), int64(u.Made()))), Tokens: int(field(int64(b.Tokens), int64(u.Input+u.Output))),
-		Cost: field(b.Cost, u.Cost), Runs: int(field(int64(b.Runs), int64(u.Runs))), AtOnce: b.AtOnce}
+	})
+	return &out
 }
 
 // check refuses what is no budget.
 func (b *Budget) check() error {
 	switch {
 	case b == nil:
-	case b.Calls < 0 || b.Tokens < 0 || b.Cost < 0 || b.Runs < 0 || b.AtOnce < 0:
-		return fmt.Errorf("budget has calls %d, tokens %d, cost_micros %d, runs %d and runs_at_once %d, want 0 (no bound) or more", b.Calls, b.Tokens, b.Cost, b.Runs, b.AtOnce)
+	case min(b.Calls, b.Tokens, b.Runs, b.AtOnce, b.PerSecond, b.Declared) < 0 || b.Cost < 0:
+		return fmt.Errorf("budget has calls %d, tokens %d, cost_micros %d, runs %d, runs_at_once %d, runs_per_second %d and declared_runs %d, want 0 (no bound) or more",
+			b.Calls, b.Tokens, b.Cost, b.Runs, b.AtOnce, b.PerSecond, b.Declared)
 	case !b.Bounds():
-		return fmt.Errorf("budget bounds nothing, want one of calls, tokens, cost_micros, runs and runs_at_once, or leave it out")
+		return fmt.Errorf("budget bounds nothing, want one of calls, tokens, cost_micros, runs, runs_at_once, runs_per_second and declared_runs, or leave it out")
 	}
 	return nil
 }

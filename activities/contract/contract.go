@@ -285,6 +285,8 @@ type Usage struct {
 	Stopped int `json:"stopped_calls,omitempty"`
 	// Runs are the runs below that models started, at any depth.
 	Runs int `json:"runs,omitempty"`
+	// Declared are the runs below that flows declare, at any depth: branches, elements of maps, called flows.
+	Declared int `json:"declared_runs,omitempty"`
 	// Fallbacks are the calls that another model of a list had to answer, sorted by their names.
 	Fallbacks []FallbackCount `json:"fallbacks,omitempty"`
 }
@@ -292,9 +294,14 @@ type Usage struct {
 // Made are all calls that a provider may have been asked for.
 func (u Usage) Made() int { return u.Calls + u.Stopped }
 
+// Spent is what the usage takes of a budget.
+func (u Usage) Spent() Budget {
+	return Budget{Calls: u.Made(), Tokens: u.Input + u.Output, Cost: u.Cost, Runs: u.Runs, Declared: u.Declared}
+}
+
 // counts are the counters, but for the cost.
 func (u *Usage) counts() []*int {
-	return []*int{&u.Calls, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.CacheWrite, &u.Unpriced, &u.Stopped, &u.Runs}
+	return []*int{&u.Calls, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.CacheWrite, &u.Unpriced, &u.Stopped, &u.Runs, &u.Declared}
 }
 
 // Add counts another's tokens and calls too.

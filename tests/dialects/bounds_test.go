@@ -49,3 +49,24 @@ func TestBoundsOfTheWorker(t *testing.T) {
 		})
 	}
 }
+
+// TestDeclaredRuns maps over five elements, where the flow may declare as many runs, or one less.
+func TestDeclaredRuns(t *testing.T) {
+	const start = `{component_type: StartNode, inputs: [{title: xs, type: array, items: {type: integer}}]}`
+	flat := `flow: {nodes: {s: ` + start + `, each: {component_type: MapNode, subflow: "@one", reducers: {x: sum}}, e: {component_type: EndNode, outputs: [{title: total, type: integer}]}},
+  go: [s > each > e], data: [s.xs > each.iterated_x, each.collected_x > e.total]}
+one: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}]}, e1: {component_type: EndNode, outputs: [{title: x, type: integer}]}}, go: [s1 > e1]}`
+	for _, tc := range []struct {
+		declared int
+		want     string
+	}{{declared: 5}, {declared: 4, want: contract.ClassBudget}} {
+		p := harness.TestRun{Document: specDoc(t, flat), SetInput: func(in *contract.RunInput) { in.Params = []byte(`{"xs":[1,2,3,4,5]}`) },
+			Settings: workflows.Settings{BudgetLimits: &contract.BudgetLimits{Most: contract.Budget{Declared: tc.declared}}}}.Execute(t)
+		switch f := contract.FailureOf(p.Err); {
+		case tc.want == "" && p.Err != nil:
+			t.Errorf("%d runs: %v", tc.declared, p.Err)
+		case tc.want != "" && (p.Err == nil || f.Class != tc.want || f.Node != "each"):
+			t.Errorf("%d runs: the run ended with %v, want %s at each", tc.declared, p.Err, tc.want)
+		}
+	}
+}

@@ -70,13 +70,16 @@ type Budget struct {
 	Tokens     int `mapstructure:"tokens" min:"0" max:"1000000000" default:"0" doc:"most tokens, input and output together; 0: unlimited"`
 	Runs       int `mapstructure:"runs" min:"0" max:"1000000" default:"1000" doc:"most runs that the models of a run start, at any depth; 0: unlimited"`
 	RunsAtOnce int `mapstructure:"runs_at_once" min:"0" max:"1000" default:"20" doc:"most of them under way at the same time; 0: unlimited"`
+	RunsPerSec int `mapstructure:"runs_per_second" min:"0" max:"1000" default:"20" doc:"most of them that start in a second; 0: unlimited"`
+	Declared   int `mapstructure:"declared_runs" min:"0" max:"1000000000" default:"100000" doc:"most runs that flows declare below a run, at any depth: branches, elements of maps, called flows; 0: unlimited"`
 	CostMicros int `mapstructure:"cost_micros" min:"0" max:"1000000000000" default:"0" doc:"highest cost by the table of prices, in millionths; 0: unlimited"`
 }
 
 // BudgetLimits returns the budget of runs of this worker.
 func (c *Config) BudgetLimits() *contract.BudgetLimits {
 	return &contract.BudgetLimits{Priced: len(c.Prices) > 0,
-		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros), Runs: c.Budget.Runs, AtOnce: c.Budget.RunsAtOnce}}
+		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros), Runs: c.Budget.Runs, AtOnce: c.Budget.RunsAtOnce,
+			PerSecond: c.Budget.RunsPerSec, Declared: c.Budget.Declared}}
 }
 
 // Timeouts holds the timeouts of the calls of a run; see [plan.Policy].

@@ -160,6 +160,11 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 	if limit := c.run.Flow.Limits.MaxDepth; c.run.Shared.Depth >= limit {
 		return c.run.Fail(c.execution, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
 	}
+	if s.Run == nil && s.Held == nil {
+		if err := c.run.Budget.Declare(c.execution); err != nil {
+			return err
+		}
+	}
 	in := c.input(j, s.Run)
 	part, release := c.run.Budget.Allocated(in.Snapshot, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()

@@ -195,6 +195,16 @@ func Matches(pattern, name string) bool {
 	return strings.HasSuffix(rest, last)
 }
 
+// DeclaresRuns reports whether runs below it may be a part of the flow: branches, elements of maps, called flows.
+func (f *Flow) DeclaresRuns() bool {
+	from := map[string]bool{}
+	return len(f.Agents) > 0 || slices.ContainsFunc(f.Edges, func(e Edge) bool {
+		fork := from[e.From]
+		from[e.From] = true
+		return fork
+	})
+}
+
 // StartsRuns reports whether a model may start runs below one of the flow, or of one beside it.
 func (f *Flow) StartsRuns() bool {
 	if len(f.Agents) > 0 {

@@ -186,7 +186,10 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 		p.Run.Shared.Limited = p.Run.Flow.Bind(made.Bounds)
 	}
 	if m := made.BudgetLimits; m != nil && !p.Run.Flow.StartsRuns() {
-		m.Most.Runs, m.Most.AtOnce = 0, 0
+		m.Most.Runs, m.Most.AtOnce, m.Most.PerSecond = 0, 0, 0
+	}
+	if m := made.BudgetLimits; m != nil && !p.Run.Flow.DeclaresRuns() {
+		m.Most.Declared = 0
 	}
 	if b := p.Run.Shared.Budget; in.Session && made.BudgetLimits != nil && (b == nil || b.Calls == 0) {
 		p.Run.Shared.TurnCalls = made.BudgetLimits.Most.Calls

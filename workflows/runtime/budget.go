@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -22,6 +23,8 @@ type Budget struct {
 	Reserved contract.Budget
 	// runs counts the runs under way that models started.
 	runs int
+	// starts are the times of the last runs that models started.
+	starts []time.Time
 }
 
 // Bound bounds the run's budget by what the worker allows.
@@ -59,13 +62,8 @@ func (b *Budget) estimate(bytes int) contract.Budget {
 
 // left is what is neither spent nor Reserved; where nothing bounds, it means nothing.
 func (b *Budget) left() contract.Budget {
-	limit := b.run.Shared.Budget
-	return contract.Budget{
-		Calls:  limit.Calls - b.Usage.Made() - b.Reserved.Calls,
-		Tokens: limit.Tokens - b.Usage.Input - b.Usage.Output - b.Reserved.Tokens,
-		Cost:   limit.Cost - b.Usage.Cost - b.Reserved.Cost,
-		Runs:   limit.Runs - b.Usage.Runs - b.Reserved.Runs,
-	}
+	minus := func(a, b int64) int64 { return a - b }
+	return b.run.Shared.Budget.Each(b.Usage.Spent(), minus).Each(b.Reserved, minus)
 }
 
 // reserve takes what a call may need out of what is left, until release. Its error is a
@@ -193,10 +191,7 @@ func (b *Budget) refused(x *Execution, remedy, format string, args ...any) error
 
 // Earmark reserves an amount, or gives it back.
 func (b *Budget) Earmark(part contract.Budget, sign int) {
-	b.Reserved.Calls += sign * part.Calls
-	b.Reserved.Tokens += sign * part.Tokens
-	b.Reserved.Cost += int64(sign) * part.Cost
-	b.Reserved.Runs += sign * part.Runs
+	b.Reserved = b.Reserved.Each(part, func(a, b int64) int64 { return a + int64(sign)*b })
 }
 
 // Share is the allowance of a child, one of n that start together, and what gives it back
@@ -214,8 +209,8 @@ const none = -1
 
 // Portion is the n-th part of what is left.
 func (b *Budget) Portion(n int) contract.Budget {
-	limit, left := b.run.Shared.Budget, b.left()
-	part := func(bound, left int64) int64 {
+	limit := b.run.Shared.Budget
+	out := limit.Each(b.left(), func(bound, left int64) int64 {
 		switch {
 		case bound == 0:
 			return 0
@@ -223,14 +218,10 @@ func (b *Budget) Portion(n int) contract.Budget {
 			return none
 		}
 		return left / int64(n)
-	}
-	return contract.Budget{
-		Calls:  int(part(int64(limit.Calls), int64(left.Calls))),
-		Tokens: int(part(int64(limit.Tokens), int64(left.Tokens))),
-		Cost:   part(limit.Cost, left.Cost),
-		Runs:   int(part(int64(limit.Runs), int64(left.Runs))),
-		AtOnce: max(min(limit.AtOnce, 1), limit.AtOnce/n),
-	}
+	})
+	part := func(bound int) int { return max(min(bound, 1), bound/n) }
+	out.AtOnce, out.PerSecond = part(limit.AtOnce), part(limit.PerSecond)
+	return out
 }
 
 // Allocated is the allowance of a flow's run below this one, one of n that start together: a part, or where
@@ -251,7 +242,7 @@ func (b *Budget) allocateAgain(rest *contract.Budget) (*contract.Budget, func())
 
 // allocate reserves a part.
 func (b *Budget) allocate(part contract.Budget) (*contract.Budget, func()) {
-	own := contract.Budget{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost), Runs: max(0, part.Runs)}
+	own := part.Each(contract.Budget{}, func(a, b int64) int64 { return max(a, b) })
 	b.Earmark(own, 1)
 	return &part, func() { b.Earmark(own, -1) }
 }
@@ -261,22 +252,58 @@ func (b *Budget) MayStart() bool {
 	return b.run.Shared.Budget == nil || b.run.Shared.Budget.Runs == 0 || b.left().Runs > 0
 }
 
-// Begin counts a run that a model starts, and waits until it may be under way beside others. Release says that it
-// has ended.
+// Begin counts a run that a model starts, and waits until it may start and be under way beside others. Release says
+// that it has ended.
 func (b *Budget) Begin(ctx workflow.Context, fresh bool) (release func(), err error) {
 	limit := b.run.Shared.Budget
 	free := func() bool { return limit == nil || limit.AtOnce == 0 || b.runs < limit.AtOnce }
 	if err := workflow.Await(ctx, func() bool { return free() || b.run.Policy.ShouldYield(ctx, 0) }); err != nil {
 		return nil, err
 	}
-	switch {
-	case !free():
+	if !free() {
 		return nil, ErrYield
-	case fresh:
-		b.Usage.Runs++
 	}
 	b.runs++
-	return func() { b.runs-- }, nil
+	release = func() { b.runs-- }
+	if fresh {
+		err = b.CountRun(ctx)
+	}
+	if err != nil {
+		release()
+	}
+	return release, err
+}
+
+// CountRun counts a run that a model starts, and waits while as many have started in the last second as may.
+func (b *Budget) CountRun(ctx workflow.Context) error {
+	b.Usage.Runs++
+	limit := b.run.Shared.Budget
+	if limit == nil || limit.PerSecond == 0 {
+		return nil
+	}
+	now := workflow.Now(ctx)
+	at := now
+	if n := len(b.starts) - limit.PerSecond; n >= 0 {
+		b.starts = b.starts[n:]
+		if next := b.starts[0].Add(time.Second); next.After(now) {
+			at = next
+		}
+	}
+	b.starts = append(b.starts, at)
+	if at == now {
+		return nil
+	}
+	return Pause(ctx, at.Sub(now), "too many runs start")
+}
+
+// Declare counts a run that the flow itself declares. Its error is a [contract.Failure] of class budget_exceeded.
+func (b *Budget) Declare(x *Execution) error {
+	if limit := b.run.Shared.Budget; limit != nil && limit.Declared != 0 && b.left().Declared < 1 {
+		return b.refused(x, "let the flow declare fewer branches, elements or flows, or raise budget.declared_runs in the worker's settings",
+			"the budget allows the flow no other run: %d of %d are started or reserved", b.Usage.Declared+b.Reserved.Declared, max(0, limit.Declared))
+	}
+	b.Usage.Declared++
+	return nil
 }
 
 // money renders millionths.

@@ -16,12 +16,7 @@ func (b *Children) allocate(c *childSession) *contract.Budget {
 	if c.Snapshot != nil && c.Snapshot.Plan != nil && c.Snapshot.Shared.Budget.Bounds() {
 		part = *c.Snapshot.Shared.Budget
 	}
-	c.reserved = contract.Budget{
-		Calls:  max(0, part.Calls-c.Usage.Made()),
-		Tokens: max(0, part.Tokens-c.Usage.Input-c.Usage.Output),
-		Cost:   max(0, part.Cost-c.Usage.Cost),
-		Runs:   max(0, part.Runs-c.Usage.Runs),
-	}
+	c.reserved = part.Each(c.Usage.Spent(), func(a, b int64) int64 { return max(0, a-b) })
 	r.Budget.Earmark(c.reserved, 1)
 	return &part
 }
@@ -32,9 +27,9 @@ func (b *Children) charge(c *childSession, all contract.Usage) {
 	more := all.Beyond(c.Usage)
 	b.run.Budget.Usage.Add(more)
 	c.Usage.Add(more)
-	off := contract.Budget{Calls: min(c.reserved.Calls, more.Made()), Tokens: min(c.reserved.Tokens, more.Input+more.Output), Cost: min(c.reserved.Cost, more.Cost), Runs: min(c.reserved.Runs, more.Runs)}
+	off := c.reserved.Each(more.Spent(), func(a, b int64) int64 { return min(a, b) })
 	b.run.Budget.Earmark(off, -1)
-	c.reserved = contract.Budget{Calls: c.reserved.Calls - off.Calls, Tokens: c.reserved.Tokens - off.Tokens, Cost: c.reserved.Cost - off.Cost, Runs: c.reserved.Runs - off.Runs}
+	c.reserved = c.reserved.Each(off, func(a, b int64) int64 { return a - b })
 }
 
 // settleUp counts what a session that has come back spent and did not tell, and gives back what

@@ -221,8 +221,10 @@ func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *ses
 	if params[0] != '{' {
 		return replied(errorReply("parameters is no object"), nil)
 	}
+	if err := b.run.Budget.CountRun(ctx); err != nil {
+		return runtime.SessionReply{}, err
+	}
 	k := b.add(ctx, contract.BoundID(c.Child), agent, args.Mode, params)
-	b.run.Budget.Usage.Runs++
 	o := k.Orders[0]
 	return runtime.SessionReply{Order: &o}, nil
 }
