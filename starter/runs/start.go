@@ -81,9 +81,9 @@ func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, f
 }
 
 // ScheduleAction returns the action of a schedule that starts runs as [Connection.Start] does.
-func (c *Connection) ScheduleAction(ctx context.Context, name, queue string, in *contract.RunInput) (*client.ScheduleWorkflowAction, error) {
+func (c *Connection) ScheduleAction(ctx context.Context, name, queue string, flow *plan.Flow, in *contract.RunInput) (*client.ScheduleWorkflowAction, error) {
 	o := client.StartWorkflowOptions{ID: name, TaskQueue: queue}
-	values, err := describe(&o, in.Flow.Plan, in)
+	values, err := describe(&o, flow, in)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,8 @@ func describe(o *client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunI
 	if in.Session {
 		memo[contract.MemoSession] = true
 	}
-	if owner := OwnerOf(in); owner.Name != "" {
+	owner := in.Principal.Value()
+	if owner.Name != "" {
 		memo[contract.MemoPrincipal], memo[contract.MemoTenant] = owner.Name, owner.Tenant
 	}
 	maps.Copy(memo, o.Memo)
@@ -113,6 +114,7 @@ func describe(o *client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunI
 	return map[string]string{
 		contract.AttributeFlow: flow.Name, contract.AttributeDialect: flow.Dialect,
 		contract.AttributePlanHash: hash, contract.AttributeStatus: contract.StatusRunning,
+		contract.AttributePrincipal: owner.Name, contract.AttributeTenant: owner.Tenant,
 	}, nil
 }
 

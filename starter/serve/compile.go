@@ -277,7 +277,8 @@ func (srv *Server) accept(ctx context.Context, s *Start, named contract.FlowRef,
 	s.ID = cmp.Or(s.ID, id)
 	caller := callerIn(ctx)
 	if caller != nil {
-		s.Input.Principal = &contract.Principal{Name: caller.Name, Tenant: caller.Tenant}
+		who := principal(caller)
+		s.Input.Principal = &who
 	}
 	if err := mayStart(caller, named.Name); err != nil {
 		return err

@@ -85,7 +85,7 @@ func (f *fakeRuns) Start(_ context.Context, s *Start) (*Run, bool, error) {
 	if run := f.byID[s.ID]; run != nil {
 		return run, true, nil
 	}
-	run := &Run{ID: s.ID, Session: s.Session, Hash: s.Hash, Flow: s.Input.Flow.Plan.Name, Status: "running", Started: noon, Owner: runs.OwnerOf(s.Input)}
+	run := &Run{ID: s.ID, Session: s.Session, Hash: s.Hash, Flow: s.Input.Flow.Plan.Name, Status: "running", Started: noon, Owner: s.Input.Principal.Value()}
 	f.byID[s.ID], f.inputs[s.ID] = run, s.Input
 	return run, false, f.err
 }

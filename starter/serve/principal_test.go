@@ -12,7 +12,7 @@ import (
 func TestRunsOfOthersAreNotFound(t *testing.T) {
 	all := append([]string{config.ScopeAdminister}, usual...)
 	token := func(name, tenant string, scopes []string) config.Token {
-		return config.Token{Name: name, Value: strings.Repeat(name, 6), Tenant: tenant, Scopes: scopes}
+		return config.Token{Name: name, Value: strings.Repeat(name, 6), Principal: config.Principal{Tenant: tenant, Scopes: scopes}}
 	}
 	tokens := []config.Token{token("kim", "north", usual), token("ann", "north", usual), token("kai", "south", usual), token("nia", "north", all), token("sam", "south", all), token("ops", "", all)}
 	for _, tc := range []struct {
@@ -65,13 +65,13 @@ func TestScopes(t *testing.T) {
 			}
 		}
 		b := newBench(t, func(o *Options) {
-			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: others}}
+			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: others}}}
 			o.Settings.EditAgents = true
 		})
 		b.call(rt.method, strings.NewReplacer("{id}", "r", "{name}", "writer").Replace(rt.path), "{}", "Authorization: Bearer kimkimkimkimkimkim").is(403, "no scope "+rt.scope)
 	}
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual, Flows: []string{"tri*"}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Flows: []string{"tri*"}}}}
 	})
 	kim := "Authorization: Bearer kimkimkimkimkimkim"
 	b.call("POST", "/runs", `{"flow": {"name": "triage"}}`, kim).is(201, "triage-1")
@@ -86,7 +86,7 @@ func TestScopes(t *testing.T) {
 // TestLimitsOfTokens starts and follows more than a token may, and with another.
 func TestLimitsOfTokens(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual, Starts: 2, Streams: 1}, {Name: "ann", Value: "annannannannannann", Scopes: usual, Starts: 2, Streams: 1}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Starts: 2, Streams: 1}}, {Name: "ann", Value: "annannannannannann", Principal: config.Principal{Scopes: usual, Starts: 2, Streams: 1}}}
 	})
 	kim, ann := "Authorization: Bearer kimkimkimkimkimkim", "Authorization: Bearer annannannannannann"
 	start := func(id string) string { return `{"id": "` + id + `", "flow": {"name": "triage"}}` }

@@ -14,7 +14,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	usual := []string{ScopeStart, ScopeRead, ScopeAnswer, ScopeCancel}
-	kim, ann := Token{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual, Starts: 600, Streams: 50}, Token{Name: "ann", Value: "annannannannannann=", Scopes: usual, Starts: 600, Streams: 50}
+	kim, ann := Token{Name: "kim", Value: "kimkimkimkimkimkim", Principal: Principal{Scopes: usual, Starts: 600, Streams: 50}}, Token{Name: "ann", Value: "annannannannannann=", Principal: Principal{Scopes: usual, Starts: 600, Streams: 50}}
 	tests := map[string]struct {
 		file string
 		env  fakeEnv

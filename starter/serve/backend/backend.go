@@ -84,7 +84,7 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 		return nil, false, problem(fmt.Errorf("start the run %q: %w", wanted.ID, err))
 	}
 	return &serve.Run{ID: run.ID, Current: run.RunID, First: run.RunID, Queue: b.Queue, Session: wanted.Session,
-		Hash: wanted.Hash, Flow: flow.Name, Status: contract.StatusRunning, Started: time.Now(), Owner: runs.OwnerOf(wanted.Input)}, false, nil
+		Hash: wanted.Hash, Flow: flow.Name, Status: contract.StatusRunning, Started: time.Now(), Owner: wanted.Input.Principal.Value()}, false, nil
 }
 
 // Find looks for a run of a flow. Other workflows of the namespace are not found.
