@@ -14,7 +14,9 @@ import (
 )
 
 func TestTokens(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}} })
+	b := newBench(t, func(o *Options) {
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
+	})
 	b.call("GET", "/runs", "").is(401, "missing token")
 	got := b.call("GET", "/runs", "", "Authorization: Bearer other").is(401, "invalid token")
 	if challenge := got.Header().Get("WWW-Authenticate"); challenge != `Bearer error="invalid_token"` {
