@@ -212,10 +212,15 @@ func (o *openRuns) count(ctx context.Context, all Runs, of *contract.Principal, 
 		if n+len(o.fresh) < most {
 			break
 		}
-		switch run, err := all.Find(ctx, id); {
-		case err != nil && !isNotFound(err):
+		run, err := all.Find(ctx, id)
+		open := isNotFound(err) || err == nil && run.Closed == nil
+		if err == nil && run.Kept { // a session is open between its turns, too
+			_, open, err = all.Turns(ctx, run)
+		}
+		if err != nil && !isNotFound(err) {
 			return 0, err
-		case err == nil && run.Closed != nil:
+		}
+		if !open {
 			delete(o.fresh, id)
 		}
 	}
