@@ -34,11 +34,17 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err := runs.CheckID(a.flags.id); err != nil {
 		return err
 	}
-	cfg, err := a.load()
+	in, err := a.input(ctx)
 	if err != nil {
 		return err
 	}
-	in, err := a.input(ctx)
+	if a.flags.dev {
+		if err := a.joinDev(ctx); err != nil {
+			return err
+		}
+		a.setStage("no run was started")
+	}
+	cfg, err := a.load()
 	if err != nil {
 		return err
 	}
