@@ -36,9 +36,13 @@ func (p *publisher) introduce(ctx workflow.Context) {
 		p.upsert(ctx, p.public.Unset)
 	}
 	if p.public.Memo {
+		who := p.principal()
 		memo := map[string]any{contract.MemoFlow: contract.Keyword(p.run.Flow.Name), contract.MemoHash: p.run.Hash}
 		if p.session {
 			memo[contract.MemoSession] = true
+		}
+		if who.Name != "" {
+			memo[contract.MemoPrincipal], memo[contract.MemoTenant] = who.Name, who.Tenant
 		}
 		if err := workflow.UpsertMemo(ctx, memo); err != nil {
 			workflow.GetLogger(ctx).Warn("the run has no memo", "error", err)
@@ -51,9 +55,11 @@ func (p *publisher) upsert(ctx workflow.Context, names []string) {
 	if p.run.Flow == nil {
 		return
 	}
+	who := p.principal()
 	values := map[string]string{
 		contract.AttributeFlow: p.run.Flow.Name, contract.AttributeDialect: p.run.Flow.Dialect,
 		contract.AttributePlanHash: p.run.Hash, contract.AttributeStatus: p.status,
+		contract.AttributePrincipal: who.Name, contract.AttributeTenant: who.Tenant,
 	}
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range names {
@@ -93,6 +99,14 @@ func (p *publisher) list(ctx workflow.Context, open []contract.Request) {
 	if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoRequests: out}); err != nil {
 		workflow.GetLogger(ctx).Warn("lists do not show the open requests", "error", err)
 	}
+}
+
+// principal is who started the run.
+func (p *publisher) principal() contract.Principal {
+	if g := p.run.Shared.Grant; g != nil {
+		return g.Principal.Value()
+	}
+	return contract.Principal{}
 }
 
 // publisher tells others how a run stands: lists by search attributes and a memo, webhooks by events.

@@ -13,10 +13,13 @@ const (
 	AttributePlanHash = "WeftPlanHash"
 	// AttributeStatus is one of the Status constants. It is written when it changes.
 	AttributeStatus = "WeftStatus"
+	// AttributePrincipal and AttributeTenant are of who started the run, empty where its client did not say.
+	AttributePrincipal = "WeftPrincipal"
+	AttributeTenant    = "WeftTenant"
 )
 
 // Attributes are all of them, in the order in which they are named to people.
-var Attributes = []string{AttributeFlow, AttributeDialect, AttributePlanHash, AttributeStatus}
+var Attributes = []string{AttributeFlow, AttributeDialect, AttributePlanHash, AttributeStatus, AttributePrincipal, AttributeTenant}
 
 // What AttributeStatus says of a run. A terminated run keeps its last status.
 const (

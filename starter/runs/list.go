@@ -42,14 +42,6 @@ type Summary struct {
 	Owner contract.Principal `json:"-"`
 }
 
-// OwnerOf is who starts a run.
-func OwnerOf(in *contract.RunInput) contract.Principal {
-	if in.Principal == nil {
-		return contract.Principal{}
-	}
-	return *in.Principal
-}
-
 // SummaryOf reads what Temporal knows of a run.
 func SummaryOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) Summary {
 	s := Summary{ID: info.GetExecution().GetWorkflowId(), Status: history.StatusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), Queue: info.GetTaskQueue(),
@@ -115,8 +107,8 @@ type Filter struct {
 	Waiting bool
 	// Limit 0 is all.
 	Limit int
-	// Owned, if set, reports whether a run of somebody is one of those asked for.
-	Owned func(contract.Principal) bool
+	// Owner, if set, is who started the runs; without a name everybody of the tenant.
+	Owner *contract.Principal
 }
 
 func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
@@ -129,7 +121,7 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	}
 	// A workflow with a parent is a sub-agent.
 	query = fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND %s`, contract.WorkflowFlow, query)
-	if f.Flow == "" && !byAttribute(f.Status) && !f.Waiting {
+	if f.Flow == "" && f.Owner == nil && !byAttribute(f.Status) && !f.Waiting {
 		return query, nil
 	}
 	state, err := activities.NewAttributes(c.Client).Of(ctx, c.Namespace)
@@ -143,17 +135,32 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	if f.Waiting && slices.Contains(state.Registered, contract.AttributeStatus) {
 		query += fmt.Sprintf(` AND (%s = %q OR %[1]s IS NULL)`, contract.AttributeStatus, contract.StatusWaiting)
 	}
-	// Temporal's query language has escapes, but the server takes what is escaped for another text.
-	if name := contract.Keyword(f.Flow); name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'\`, r) }) &&
-		slices.Contains(state.Registered, contract.AttributeFlow) {
-		query += ` AND (` + contract.AttributeFlow + ` = "` + name + `" OR ` + contract.AttributeFlow + ` IS NULL)`
+	with := func(attribute, value string) {
+		// Temporal's query language has escapes, but the server takes what is escaped for another text.
+		if slices.Contains(state.Registered, attribute) && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'\`, r) }) {
+			query += fmt.Sprintf(` AND (%s = "%s" OR %[1]s IS NULL)`, attribute, contract.Keyword(value))
+		}
+	}
+	if f.Flow != "" {
+		with(contract.AttributeFlow, f.Flow)
+	}
+	if f.Owner != nil {
+		with(contract.AttributeTenant, f.Owner.Tenant)
+	}
+	if f.Owner != nil && f.Owner.Name != "" {
+		with(contract.AttributePrincipal, f.Owner.Name)
 	}
 	return query, nil
 }
 
 // matches reports whether a run is one of those asked for: not all is known to Temporal's query.
 func (f *Filter) matches(s *Summary) bool {
-	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status) && (f.Owned == nil || f.Owned(s.Owner))
+	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status) && f.Owns(s.Owner)
+}
+
+// Owns reports whether a run of somebody is one of those asked for.
+func (f *Filter) Owns(owner contract.Principal) bool {
+	return f.Owner == nil || *f.Owner == owner || f.Owner.Name == "" && f.Owner.Tenant == owner.Tenant
 }
 
 const pageSize = 200
