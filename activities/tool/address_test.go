@@ -18,7 +18,7 @@ func TestChosenServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets := map[string]Secret{"key": {Value: "sesame", Hosts: []string{u.Host}}}
+	secrets := map[string]Secret{"key": {Value: "sesame", Hosts: []string{server}}}
 	open := func(s Settings) *Tools {
 		t.Helper()
 		s.Secrets = secrets

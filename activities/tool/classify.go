@@ -215,7 +215,7 @@ func (t *target) credentials() string {
 	switch {
 	case t.kind == plan.ConnectionHTTP:
 		return fmt.Sprintf("name a secret for a header of the request in the flow, and set it in weft.yaml: %s: {NAME: {value: \"${TOKEN}\", hosts: [%q]}}",
-			SettingSecrets, newRule(t.settings, t.conn.URL).at.Host)
+			SettingSecrets, plan.ShortOrigin(t.conn.URL))
 	case t.supplied:
 		return fmt.Sprintf("set them in weft.yaml, with this url: %s: {%q: {url: %q, headers: {Authorization: \"Bearer ${TOKEN}\"}}}", SettingConnections, t.id, redactURL(t.conn.URL))
 	}
