@@ -11,6 +11,17 @@ export GOFLAGS := -buildvcs=false
 
 GOLANGCI_LINT := GOFLAGS= go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 WORKFLOWCHECK := GOFLAGS= go run go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0
+GOVULNCHECK := GOFLAGS= go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+# The images are built with it.
+GO_LICENSES := GOFLAGS= go run $(shell sed -n 's/^ARG GO_LICENSES=//p' docker/Dockerfile)
+
+# All modules of the repository, the engine's first.
+MODULES := . worker/devserver tests/examples/embed docker/check tests/bench
+# SPDX ids of the licences that dependencies may have. Images have no code under MPL-2.0.
+LICENSES := Apache-2.0,BSD-2-Clause,BSD-2-Clause-FreeBSD,BSD-3-Clause,ISC,MIT,MPL-2.0
+# What is not checked: this project, and modules without a licence file that is recognized. mathutil has BSD-3-Clause, the
+# repository of go-statsd-client MIT; nexus-proto-annotations, which Temporal's API needs, has none.
+LICENSES_KNOWN := weft,example.com/picnic,modernc.org/mathutil,github.com/cactus/go-statsd-client/statsd,github.com/nexus-rpc/nexus-proto-annotations
 
 DEVSERVER := bin/weft-devserver
 DB := .dev/temporal.db
@@ -46,7 +57,7 @@ ON_CLUSTER = $(if $(filter 127.%,$(TEMPORAL_ADDRESS)),TEMPORAL_ADDRESS=$(TEMPORA
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test race lint check e2e sizes replay golden record picture chaos yields demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
+.PHONY: help build devserver test race lint check audit e2e sizes replay golden record picture chaos yields demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -70,17 +81,19 @@ race: ## Run the tests that need no server with the race detector everywhere
 lint: ## Check style, import directions and determinism
 	$(GOLANGCI_LINT) run --allow-parallel-runners ./...
 	$(WORKFLOWCHECK) -config .workflowcheck.yml ./workflows/...
-	cd worker/devserver && go vet ./...
-	cd tests/examples/embed && go vet ./...
-	cd docker/check && go vet ./...
-	cd tests/bench && go vet ./...
+	@for m in $(filter-out .,$(MODULES)); do echo "go vet $$m"; (cd $$m && go vet ./...); done
 
 check: lint test ## Everything a change must pass without a server
-	go mod tidy -diff
-	cd worker/devserver && go mod tidy -diff
-	cd tests/examples/embed && go mod tidy -diff
-	cd docker/check && go mod tidy -diff
-	cd tests/bench && go mod tidy -diff
+	@for m in $(MODULES); do echo "go mod tidy $$m"; (cd $$m && go mod tidy -diff); done
+
+audit: ## Look for known vulnerabilities, and for licences that are unknown or not allowed, in all modules
+	@failed=0; for m in $(MODULES); do echo "audit $$m" >&2; cd $(CURDIR)/$$m; \
+	  out=$$($(GO_LICENSES) check --include_tests --ignore $(LICENSES_KNOWN) --allowed_licenses $(LICENSES) ./... 2>&1) \
+	    || { failed=1; grep '^Not allowed license' <<< "$$out" >&2 || echo "$$out" >&2; }; \
+	  if out=$$($(GOVULNCHECK) ./... 2>&1); then true; \
+	  elif grep -q 'fetching vulnerabilities' <<< "$$out"; then echo "audit: $$m is not searched for vulnerabilities: $$out" >&2; \
+	  else failed=1; echo "$$out" >&2; fi; \
+	done; exit $$failed
 
 e2e: build ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 3 -parallel $(PARALLEL) -run EndToEnd $(END_TO_END)

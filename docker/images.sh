@@ -65,5 +65,9 @@ for target in worker starter; do
     --timestamp "$SOURCE_DATE_EPOCH" --tag "weft/$target:$VERSION" .
   id=$(settled "weft/$target:$VERSION")
   buildah tag "$id" "weft/$target:$VERSION" "weft/$target:latest"
-  echo "weft/$target:$VERSION sha256:${id#sha256:}"
+  container=$(buildah from "$id")
+  mkdir -p bin
+  docker/sbom.sh "$(buildah mount "$container")/$target" "$VERSION" > "bin/$target-$VERSION.cdx.json"
+  buildah rm "$container" >/dev/null
+  echo "weft/$target:$VERSION sha256:${id#sha256:} bin/$target-$VERSION.cdx.json"
 done

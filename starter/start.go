@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -43,6 +42,15 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	flow, in, err := a.input(ctx, cfg)
 	if err != nil {
 		return err
+	}
+	if a.flags.dev {
+		if err := a.joinDev(ctx); err != nil {
+			return err
+		}
+		a.setStage("no run was started")
+		if cfg, err = a.load(); err != nil {
+			return err
+		}
 	}
 	if err := a.mayStart(cfg, flow); err != nil {
 		return err
@@ -177,14 +185,6 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 	}
 	if named.Name != "" {
 		in.Flow = named
-	}
-	encoded, err := json.Marshal(in)
-	if err != nil {
-		return nil, nil, usage.Errorf("encode the run's input: %v", err)
-	}
-	if len(encoded) > runs.MaxInput {
-		return nil, nil, usage.Errorf("the run's input is %d bytes with flow, input (%d) and script (%d), at most %d can be sent through Temporal; shorten the largest",
-			len(encoded), len(given.Text)+len(given.Params), len(script), runs.MaxInput)
 	}
 	return res.Flow, in, nil
 }

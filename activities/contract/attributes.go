@@ -41,7 +41,16 @@ const (
 	MemoPrincipal = "principal"
 	MemoTenant    = "tenant"
 	MemoSession   = "session"
+	// MemoRequests is an [OpenRequests].
+	MemoRequests = "requests"
 )
+
+// OpenRequests is what an open run waits for, as its memo has it.
+type OpenRequests struct {
+	Requests []Request `json:"requests"`
+	// More are the requests behind them for which the memo has no room.
+	More int `json:"more,omitempty"`
+}
 
 // maxKeyword is the most that Temporal keeps of a Keyword, in characters.
 const maxKeyword = 255
@@ -71,6 +80,8 @@ type Publish struct {
 	Unset []string `json:"unset,omitempty"`
 	// Memo means that the run writes its memo.
 	Memo bool `json:"memo,omitempty"`
+	// Requests are the ids of those that the memo has.
+	Requests []string `json:"requests,omitempty"`
 	// Webhooks receive the run's events.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 }

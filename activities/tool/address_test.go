@@ -18,7 +18,7 @@ func TestChosenServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets := map[string]Secret{"key": {Value: "sesame", Hosts: []string{u.Host}}}
+	secrets := map[string]Secret{"key": {Value: "sesame", Hosts: []string{server}}}
 	open := func(s Settings) *Tools {
 		t.Helper()
 		s.Secrets = secrets
@@ -45,6 +45,7 @@ func TestChosenServer(t *testing.T) {
 		"in the list":                 {url: "{{base}}", path: "/c/d", allow: []string{server + "/c"}, args: `{"base":"` + server + `"}`, want: "GET /c/d"},
 		"with its secret":             {url: "http://{{host}}", path: "/c", secret: true, args: `{"host":"` + u.Host + `"}`, want: "GET /c  sesame"},
 		"a secret for another":        {url: "http://{{host}}", path: "/c", secret: true, args: `{"host":"example.com"}`, class: contract.ClassConnection, want: "example.com"},
+		"another server by the path":  {url: server, path: "{{host}}/c", secret: true, args: `{"host":"@example.com"}`, class: contract.ClassConnection, want: "example.com"},
 		"not in the list":             {url: "{{base}}", path: "/c", allow: []string{"https://example.com/"}, args: `{"base":"` + server + `"}`, wrong: true, want: "is not allowed"},
 		"this machine":                {tools: bound, url: "{{base}}", path: "/c", args: `{"base":"` + server + `"}`, class: contract.ClassConnection, want: "127.0.0.1"},
 		"a cloud's own address":       {tools: bound, url: "http://{{host}}", path: "/c", args: `{"host":"169.254.169.254"}`, class: contract.ClassConnection, want: "169.254.169.254"},

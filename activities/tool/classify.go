@@ -215,7 +215,7 @@ func (t *target) credentials() string {
 	switch {
 	case t.kind == plan.ConnectionHTTP:
 		return fmt.Sprintf("name a secret for a header of the request in the flow, and set it in weft.yaml: %s: {NAME: {value: \"${TOKEN}\", hosts: [%q]}}",
-			SettingSecrets, newRule(t.settings, t.conn.URL).at.Host)
+			SettingSecrets, plan.ShortOrigin(t.conn.URL))
 	case t.supplied:
 		return fmt.Sprintf("set them in weft.yaml, with this url: %s: {%q: {url: %q, headers: {Authorization: \"Bearer ${TOKEN}\"}}}", SettingConnections, t.id, redactURL(t.conn.URL))
 	}
@@ -263,7 +263,7 @@ func hostOf(raw string) string {
 func (t *target) tooLarge() *contract.Failure {
 	return t.failure(contract.ClassTooLarge,
 		fmt.Sprintf("a message of the server has more than %d bytes", t.settings.MaxMessageBytes),
-		"have the tool return less, or raise max_message_bytes")
+		"have the tool return less, or page its result")
 }
 
 // errorText is an error's text without URLs, which can contain keys, and without the library's prefixes.

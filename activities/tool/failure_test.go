@@ -235,7 +235,7 @@ func TestUntrustedAnswers(t *testing.T) {
 		"schema is a list":     {list: `{"tools":[{"name":"a","inputSchema":[]}]}`, class: contract.ClassBadRequest, text: `tool "a" is not an object: []`},
 		"cursor repeats":       {list: `{"tools":[],"nextCursor":"x"}`, class: contract.ClassBadRequest, text: `repeats the cursor "x"`},
 		"too many schemas": {list: `{"tools":[{"name":"a","description":"` + strings.Repeat("d", 2_000_000) + `","inputSchema":{}}]}`,
-			class: contract.ClassTooLarge, text: "max_result_bytes"},
+			class: contract.ClassTooLarge, text: "split the server"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

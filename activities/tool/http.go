@@ -142,10 +142,6 @@ func newSSETransport(at *target) (*mcpTransport, error) {
 
 // newHTTPClient makes the client of one target: its credentials, its limits, no redirect.
 func newHTTPClient(at *target) (*http.Client, error) {
-	u, err := url.Parse(at.conn.URL)
-	if err != nil {
-		return nil, fmt.Errorf("url %q: %w", redactURL(at.conn.URL), err)
-	}
 	security, err := tlsConfig(at.conn)
 	if err != nil {
 		where := SettingConnections + "." + at.id
@@ -166,7 +162,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 		base.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(at.conn.Proxy) }
 	}
 	return &http.Client{
-		Transport: &guard{base: base, at: at, scheme: u.Scheme, host: u.Host},
+		Transport: &guard{base: base, at: at, origin: plan.Origin(at.conn.URL)},
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 			return &redirected{to: redactURL(req.URL.String())}
 		},
@@ -247,9 +243,9 @@ func pemOf(text string) ([]byte, error) {
 // guard is the round tripper under the library: it adds credentials to requests to one server, bounds every
 // message, and records the status, which the library hides.
 type guard struct {
-	base         *http.Transport
-	at           *target
-	scheme, host string
+	base   *http.Transport
+	at     *target
+	origin string
 	// take, if set, is given each event of a stream; those that it takes nobody else reads.
 	take func(event []byte) bool
 }
@@ -259,7 +255,7 @@ func (g *guard) CloseIdleConnections() { g.base.CloseIdleConnections() }
 
 // RoundTrip implements [http.RoundTripper].
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme != g.scheme || req.URL.Host != g.host {
+	if plan.Origin(req.URL.String()) != g.origin {
 		return nil, &redirected{to: redactURL(req.URL.String())}
 	}
 	req = req.Clone(req.Context())

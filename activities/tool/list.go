@@ -63,7 +63,7 @@ func (s *session) list(ctx context.Context) ([]contract.ToolSpec, error) {
 		if bytes > s.at.settings.MaxResultBytes {
 			return nil, s.at.failure(contract.ClassTooLarge,
 				fmt.Sprintf("its tools have more than %d bytes of names, descriptions and schemas", s.at.settings.MaxResultBytes),
-				"split the server, or raise max_result_bytes")
+				"split the server, or have it list fewer tools")
 		}
 		next := mcp.Cursor(page.NextCursor)
 		if next == "" {

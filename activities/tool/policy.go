@@ -3,7 +3,6 @@ package tool
 import (
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -52,20 +51,14 @@ func newRule(s *Settings, raw string) rule {
 	if err != nil {
 		return rule{settings: s, at: &url.URL{}}
 	}
-	return rule{settings: s, host: canonicalHost(u.Hostname()), at: u}
+	return rule{settings: s, host: plan.CanonicalHost(u.Hostname()), at: u}
 }
 
-func canonicalHost(h string) string { return strings.ToLower(strings.TrimSuffix(h, ".")) }
-
-// containsHost reports whether a list of hosts or host:port contains an address's. The default port is the scheme's.
+// containsHost reports whether a list of hosts, of any scheme and port, or host:port, of any scheme, contains an address's.
 func containsHost(list []string, u *url.URL) bool {
-	host, port := canonicalHost(u.Hostname()), u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	at := plan.Origin(u.String())
 	return slices.ContainsFunc(list, func(h string) bool {
-		h = canonicalHost(h)
-		return h == host || strings.Trim(h, "[]") == host || h == net.JoinHostPort(host, port)
+		return plan.CanonicalHost(strings.Trim(h, "[]")) == plan.CanonicalHost(u.Hostname()) || at != "" && plan.Origin(u.Scheme+"://"+h) == at
 	})
 }
 

@@ -162,7 +162,7 @@ func allowed(list []string, u *url.URL) bool {
 	}
 	return slices.ContainsFunc(list, func(raw string) bool {
 		a, err := url.Parse(raw)
-		return err == nil && a.Scheme == u.Scheme && a.Host == u.Host && strings.HasPrefix(u.Path, a.Path) && !hasParent(u.Path)
+		return err == nil && plan.Origin(raw) == plan.Origin(u.String()) && strings.HasPrefix(u.Path, a.Path) && !hasParent(u.Path)
 	})
 }
 

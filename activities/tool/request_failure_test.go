@@ -47,8 +47,8 @@ func TestFailingRequests(t *testing.T) {
 		"gateway timed out":            {answer: status(504), class: contract.ClassTimeout, says: "504"},
 		"dies before it answers":       {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, class: contract.ClassUnavailable, says: "EOF"},
 		"dies in the middle of it":     {answer: halfAnAnswer, class: contract.ClassUnavailable, says: "EOF"},
-		"answers without end":          {answer: endless, class: contract.ClassTooLarge, says: "max_message_bytes"},
-		"answers events without end":   {answer: endlessEvents, class: contract.ClassTooLarge, says: "max_message_bytes"},
+		"answers without end":          {answer: endless, class: contract.ClassTooLarge, says: "have the tool return less"},
+		"answers events without end":   {answer: endlessEvents, class: contract.ClassTooLarge, says: "have the tool return less"},
 		"takes it and says nothing":    {answer: silent200, class: contract.ClassTimeout, says: "within 3 s"},
 		"stops in the middle for ever": {answer: silentHalf, class: contract.ClassTimeout, says: "within 3 s"},
 	}

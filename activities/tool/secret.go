@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,22 +19,39 @@ const SettingSecrets = "secrets"
 type Secret struct {
 	// Value is the secret; empty: it is not set. For a certificate or a key it is PEM, or the path of a file of it.
 	Value string
-	// Hosts are hosts, or host:port, that it may be sent to: a flow is untrusted.
+	// Hosts are where it may be sent, see [plan.Origin]: a flow is untrusted.
 	Hosts []string
+}
+
+// boundTo reports whether it may be sent to an address.
+func (s Secret) boundTo(address string) bool {
+	at := plan.Origin(address)
+	return at != "" && slices.ContainsFunc(s.Hosts, func(h string) bool { return plan.Origin(h) == at })
 }
 
 func (s Secret) check(p *problems, at string) {
 	if s.Value == "" {
 		p.add("%s.value: is empty; write ${NAME}, a variable of the environment or, as NAME_FILE, of a file", at)
 	}
-	p.hosts(at+".hosts", s.Hosts)
+	s.checkHosts(p, at+".hosts")
+}
+
+func (s Secret) checkHosts(p *problems, at string) {
+	for _, h := range s.Hosts {
+		_, host, ok := strings.Cut(h, "://")
+		if !ok {
+			host = h
+		}
+		if strings.ContainsAny(host, "/@?# *") || plan.Origin(h) == "" {
+			p.add("%s: %q is not a host; write it as example.com or example.com:8443, for https, or as http://example.com", at, h)
+		}
+	}
 }
 
 // Secret gives a secret that a flow names, for use at an address. Its error is a
 // *[contract.Failure] of class connection, with the lines that allow it.
 func (s *Settings) Secret(ref, address string) (string, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" {
+	if plan.Origin(address) == "" {
 		return "", connectionFailure(fmt.Sprintf("the secret %q is for an invalid address", ref), "correct the url")
 	}
 	own, ok := s.Secrets[ref]
@@ -46,9 +62,9 @@ func (s *Settings) Secret(ref, address string) (string, error) {
 	}
 	switch {
 	case !ok:
-		return "", connectionFailure(fmt.Sprintf("the flow needs the secret %q, which the worker does not have", ref), secretLine(ref, u.Host))
-	case !containsHost(own.Hosts, u):
-		return "", connectionFailure(fmt.Sprintf("the flow needs the secret %q at %s, where it may not be used", ref, u.Host), secretLine(ref, append(slices.Clone(own.Hosts), u.Host)...))
+		return "", connectionFailure(fmt.Sprintf("the flow needs the secret %q, which the worker does not have", ref), secretLine(ref, plan.ShortOrigin(address)))
+	case !own.boundTo(address):
+		return "", connectionFailure(fmt.Sprintf("the flow needs the secret %q at %s, where it may not be used", ref, plan.ShortOrigin(address)), secretLine(ref, append(slices.Clone(own.Hosts), plan.ShortOrigin(address))...))
 	}
 	return own.Value, nil
 }
@@ -107,7 +123,7 @@ var variable = regexp.MustCompile(`\$\{env\.([^}]+)\}`)
 
 // fill replaces the worker's variables in headers, where they may be sent to the server's host.
 func (t *Tools) fill(c plan.Connection, to *Connection) error {
-	u := newRule(&t.settings, c.URL).at
+	at := plan.ShortOrigin(c.URL)
 	for _, h := range c.Headers {
 		if !h.Secret {
 			continue
@@ -117,9 +133,9 @@ func (t *Tools) fill(c plan.Connection, to *Connection) error {
 			name := ref[len("${env.") : len(ref)-1]
 			v, ok := t.settings.Variables[name]
 			switch {
-			case !ok || !containsHost(v.Hosts, u):
-				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s needs the variable %s, which may not go to %s", c.ID, h.Name, name, u.Host),
-					allowRemedy(fmt.Sprintf("%s: {%q: {hosts: [%q]}}", SettingVariables, name, u.Host)))
+			case !ok || !v.boundTo(c.URL):
+				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s needs the variable %s, which may not go to %s", c.ID, h.Name, name, at),
+					allowRemedy(fmt.Sprintf("%s: {%q: {hosts: [%q]}}", SettingVariables, name, at)))
 			case v.Value == "":
 				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s needs the variable %s, which is not set", c.ID, h.Name, name),
 					fmt.Sprintf("set %s or %s_FILE in the worker's environment", name, name))

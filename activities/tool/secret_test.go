@@ -139,7 +139,7 @@ func TestSecretHeaders(t *testing.T) {
 		seen <- r.Header
 		_, _ = w.Write([]byte("you are " + r.Header.Get("Authorization")))
 	}))
-	host := strings.TrimPrefix(web.URL, "http://")
+	host := web.URL
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {
 		s.AllowLoopback = true
 		s.Secrets = map[string]Secret{"a.one": {"Bearer canary-one", []string{host}}, "a.all": {`{"X-B": "canary-two"}`, []string{host}}, "a.bad": {"canary-three", []string{host}}}

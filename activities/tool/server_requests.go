@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"weft/workflows/plan"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -109,7 +110,7 @@ func foreignEndpoint(event []byte, own string) string {
 	switch {
 	case err != nil:
 		return "(not a URL)"
-	case to.Host == base.Host:
+	case plan.Origin(to.String()) == plan.Origin(own):
 		return ""
 	}
 	return redactURL(to.String())

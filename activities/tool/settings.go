@@ -217,6 +217,9 @@ func (s Settings) check() error {
 	for ref, secret := range s.Secrets {
 		secret.check(&p, SettingSecrets+"."+ref)
 	}
+	for name, v := range s.Variables {
+		v.checkHosts(&p, SettingVariables+"."+name+".hosts")
+	}
 	s.checkFunctions(&p)
 	s.checkAllowed(&p)
 	if len(p) == 0 {

@@ -35,14 +35,37 @@ func TestProgressText(t *testing.T) {
 	}
 }
 
-// A host that is written with a port is that of a URL without one, too, for secrets and variables.
-func TestHostsWithTheirSchemesPort(t *testing.T) {
-	s := Settings{Secrets: map[string]Secret{"s": {Value: "value", Hosts: []string{"x.com:443"}}}}
-	for address, want := range map[string]bool{"https://x.com/a": true, "https://x.com:443/": true, "https://X.com./": true,
-		"http://x.com/": false, "https://x.com:444/": false, "https://y.com/": false} {
-		if _, err := s.Secret("s", address); (err == nil) != want {
-			t.Errorf("%s: %v, want allowed %v", address, err, want)
+// A secret goes to the scheme, host and port that it is bound to; a refusal names the line that allows another.
+func TestSecretsAreBoundToOrigins(t *testing.T) {
+	tests := []struct {
+		host, address, line string // line: empty where it is allowed
+	}{
+		{host: "x.com", address: "https://x.com/a"},
+		{host: "X.com.", address: "https://x.com:443/"},
+		{host: "x.com:443", address: "https://X.COM./"},
+		{"x.com", "http://x.com/", `["x.com", "http://x.com"]`},
+		{"x.com", "http://x.com:443/", `["x.com", "http://x.com:443"]`},
+		{"x.com", "https://x.com:444/", `["x.com", "x.com:444"]`},
+		{"x.com:8080", "http://x.com:8080/", `["x.com:8080", "http://x.com:8080"]`},
+		{host: "http://x.com:8080", address: "http://x.com:8080/"},
+		{"http://x.com", "https://x.com/", `["http://x.com", "x.com"]`},
+		{"x.com", "https://x.com@y.com/", `["x.com", "y.com"]`},
+		{host: "::1", address: "https://[0::1]/"},
+		{"::1", "https://[::1]:99/", `["::1", "[::1]:99"]`},
+	}
+	for _, tc := range tests {
+		s := Settings{Secrets: map[string]Secret{"s": {Value: "value", Hosts: []string{tc.host}}}}
+		_, err := s.Secret("s", tc.address)
+		if tc.line == "" && err != nil {
+			t.Errorf("%s at %s: %v", tc.host, tc.address, err)
 		}
+		if tc.line != "" {
+			fails(t, err, contract.ClassConnection, "may not be used", `secrets: {"s": {value: "${NAME}", hosts: `+tc.line+"}}")
+		}
+	}
+	for _, host := range []string{"", "x.com/", "https://x.com/path", "a@x.com", "*.x.com", "ftp://x.com", "x.com:port", "x.com?q"} {
+		_, err := Open(Settings{Variables: map[string]Secret{"V": {Hosts: []string{host}}}})
+		fails(t, err, contract.ClassConnection, "variables.V.hosts: ", "is not a host; write it as")
 	}
 }
 

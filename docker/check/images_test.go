@@ -118,7 +118,7 @@ func checkSettled(t *testing.T, program, version string) {
 	}
 }
 
-// checkFiles looks at all files of an image: a static program and certificates.
+// checkFiles looks at all files of an image: a static program, certificates and licences, of each module that is in it.
 func checkFiles(t *testing.T, name, program string) {
 	t.Helper()
 	root, errs, err := buildah(t, "mount", name)
@@ -126,7 +126,7 @@ func checkFiles(t *testing.T, name, program string) {
 		t.Fatalf("%v: %s", err, errs)
 	}
 	defer func() { _, _, _ = buildah(t, "umount", name) }()
-	var files []string
+	var files, notices []string
 	var size int64
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -137,17 +137,33 @@ func checkFiles(t *testing.T, name, program string) {
 			return err
 		}
 		rel, _ := filepath.Rel(root, path)
-		if info.Size() > 0 { // places where a container's run mounted something are empty
+		notice, ok := strings.CutPrefix(rel, "THIRD_PARTY_NOTICES/")
+		switch {
+		case info.Size() == 0: // a container's run mounted something there
+		case ok:
+			notices = append(notices, notice)
+		default:
 			files = append(files, rel)
-			size += info.Size()
 		}
+		size += info.Size()
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"etc/ssl/certs/ca-certificates.crt", program}; !slices.Equal(files, want) || size > maxImage {
+	if want := []string{"LICENSE", "etc/ssl/certs/ca-certificates.crt", program}; !slices.Equal(files, want) || size > maxImage {
 		t.Errorf("the image has %v, %d bytes; want %v and at most %d", files, size, want, maxImage)
+	}
+	_, version := container(t, program)
+	raw, err := os.ReadFile("../../bin/" + program + "-" + version + ".cdx.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, module := range modules(t, raw) {
+		dir := strings.Replace(module, "stdlib", "go", 1)
+		if !unlicensed[module] && !slices.ContainsFunc(notices, func(n string) bool { return strings.HasPrefix(n, dir+"/") }) {
+			t.Errorf("no licence of %s among %v", module, notices)
+		}
 	}
 	f, err := elf.Open(filepath.Join(root, program))
 	if err != nil {
@@ -156,6 +172,51 @@ func checkFiles(t *testing.T, name, program string) {
 	defer f.Close()
 	if libs, err := f.ImportedLibraries(); err != nil && !errors.Is(err, elf.ErrNoSymbols) || len(libs) > 0 {
 		t.Errorf("the program needs %v, %v", libs, err)
+	}
+}
+
+// unlicensed are modules without a licence file.
+var unlicensed = map[string]bool{"github.com/nexus-rpc/nexus-proto-annotations": true}
+
+// modules are those that a bill of materials has.
+func modules(t *testing.T, raw []byte) []string {
+	t.Helper()
+	var bill struct {
+		BOMFormat  string `json:"bomFormat"`
+		Components []struct{ Name, Version, Purl string }
+	}
+	if err := json.Unmarshal(raw, &bill); err != nil || bill.BOMFormat != "CycloneDX" {
+		t.Fatalf("%v: %.200s", err, raw)
+	}
+	var out []string
+	for _, c := range bill.Components {
+		if !strings.HasPrefix(c.Purl, "pkg:golang/"+strings.ToLower(c.Name)+"@") || c.Version == "" {
+			t.Errorf("%+v", c)
+		}
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// TestBillOfMaterials reads what docker/sbom.sh says of a program.
+func TestBillOfMaterials(t *testing.T) {
+	for _, tool := range []string{"bash", "jq"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	program := filepath.Join(t.TempDir(), "starter")
+	if out, err := exec.Command("go", "-C", "../..", "build", "-o", program, "./starter").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	raw, err := exec.Command("../sbom.sh", program, "v1").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"go.temporal.io/sdk", "github.com/mark3labs/mcp-go", "stdlib"} {
+		if got := modules(t, raw); !slices.Contains(got, want) {
+			t.Errorf("%s is not among %v", want, got)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
 
 	"weft/activities"
 	"weft/activities/contract"
@@ -35,6 +36,8 @@ type Summary struct {
 	// Queue is its task queue, Session the name that an HTTP client gave it.
 	Queue   string `json:"-"`
 	Session string `json:"-"`
+	// Requests are those that its memo has; nil where that cannot be read.
+	Requests *contract.OpenRequests `json:"-"`
 	// Owner is who started it, as far as its client said so.
 	Owner contract.Principal `json:"-"`
 }
@@ -50,6 +53,10 @@ func SummaryOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) Summary {
 	// For Temporal a run that waits is running.
 	if own := attribute(contract.AttributeStatus); s.Status == contract.StatusRunning && byAttribute(own) {
 		s.Status = own
+	}
+	s.Requests = &contract.OpenRequests{}
+	if p := info.GetMemo().GetFields()[contract.MemoRequests]; p != nil && converter.GetDefaultDataConverter().FromPayload(p, s.Requests) != nil {
+		s.Requests = nil
 	}
 	end := now
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetCloseTime() != nil {
@@ -96,6 +103,8 @@ type Filter struct {
 	Flow, Status string
 	// Closed includes closed runs; Status overrides it.
 	Closed bool
+	// Waiting leaves out runs of which the namespace's search attributes say that they wait for nothing.
+	Waiting bool
 	// Limit 0 is all.
 	Limit int
 	// Owner, if set, is who started the runs; without a name everybody of the tenant.
@@ -112,7 +121,7 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	}
 	// A workflow with a parent is a sub-agent.
 	query = fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND %s`, contract.WorkflowFlow, query)
-	if f.Flow == "" && f.Owner == nil && !byAttribute(f.Status) {
+	if f.Flow == "" && f.Owner == nil && !byAttribute(f.Status) && !f.Waiting {
 		return query, nil
 	}
 	state, err := activities.NewAttributes(c.Client).Of(ctx, c.Namespace)
@@ -123,19 +132,25 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 		return "", usage.Errorf("-status %s needs the search attribute %s, which namespace %q does not have; add it with: %s",
 			f.Status, contract.AttributeStatus, c.Namespace, activities.RegisterCommand(c.Namespace, contract.AttributeStatus))
 	}
+	return query + f.attributes(state.Registered), nil
+}
+
+// attributes is the part of a query that a namespace's search attributes can answer. Runs without them are in its answer.
+func (f *Filter) attributes(registered []string) (query string) {
 	owner := f.Owner.Value()
 	for _, w := range []struct {
 		attribute, value string
 		wanted           bool
 	}{
-		{contract.AttributeFlow, f.Flow, f.Flow != ""}, {contract.AttributeTenant, owner.Tenant, f.Owner != nil}, {contract.AttributePrincipal, owner.Name, owner.Name != ""},
+		{contract.AttributeStatus, contract.StatusWaiting, f.Waiting}, {contract.AttributeFlow, f.Flow, f.Flow != ""},
+		{contract.AttributeTenant, owner.Tenant, f.Owner != nil}, {contract.AttributePrincipal, owner.Name, owner.Name != ""},
 	} {
 		// Temporal's query language has escapes, but the server takes what is escaped for another text.
-		if w.wanted && slices.Contains(state.Registered, w.attribute) && !strings.ContainsFunc(w.value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+		if w.wanted && slices.Contains(registered, w.attribute) && !strings.ContainsFunc(w.value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
 			query += fmt.Sprintf(` AND (%s = "%s" OR %[1]s IS NULL)`, w.attribute, contract.Keyword(w.value))
 		}
 	}
-	return query, nil
+	return query
 }
 
 // matches reports whether a run is one of those asked for: not all is known to Temporal's query.

@@ -175,7 +175,7 @@ func (c nodeCase) play(t *testing.T) {
 	c.doc, c.params, c.fails = strings.ReplaceAll(c.doc, "HOST", host), strings.ReplaceAll(c.params, "HOST", host), strings.ReplaceAll(c.fails, "HOST", host)
 	r := c.testRun(t)
 	r.Functions, r.ToolSettings.AllowPrivate = nodeTools(), true
-	r.ToolSettings.Secrets = map[string]tool.Secret{"api.sensitive_headers": {Value: `{"X-Key":"sesame"}`, Hosts: []string{strings.TrimPrefix(host, "http://")}}}
+	r.ToolSettings.Secrets = map[string]tool.Secret{"api.sensitive_headers": {Value: `{"X-Key":"sesame"}`, Hosts: []string{host}}}
 	r.Prepare = func(env *testsuite.TestWorkflowEnvironment) {
 		for i := range 8 {
 			env.RegisterDelayedCallback(func() { c.answer(t, env) }, time.Duration(i+1)*time.Hour)

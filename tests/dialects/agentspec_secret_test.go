@@ -29,7 +29,6 @@ func TestAgentSpecSecretStaysInTheWorker(t *testing.T) {
 		fmt.Fprintf(w, `{"said": %q}`, "you are "+seen)
 	}))
 	defer srv.Close()
-	host := strings.TrimPrefix(srv.URL, "http://")
 	doc := strings.ReplaceAll(`{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
 "nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
 "control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
@@ -44,7 +43,7 @@ func TestAgentSpecSecretStaysInTheWorker(t *testing.T) {
 		defer mu.Unlock()
 		passed = append(passed, p)
 	}
-	r := harness.TestRun{Document: doc, ToolSettings: tool.Settings{AllowLoopback: true, Secrets: map[string]tool.Secret{"crm.sensitive_headers.Authorization": {Value: canary, Hosts: []string{host}}}},
+	r := harness.TestRun{Document: doc, ToolSettings: tool.Settings{AllowLoopback: true, Secrets: map[string]tool.Secret{"crm.sensitive_headers.Authorization": {Value: canary, Hosts: []string{srv.URL}}}},
 		Prepare: func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) { note(given(t, args)) })
 			env.SetOnActivityCompletedListener(func(_ *activity.Info, result converter.EncodedValue, _ error) {

@@ -2,7 +2,6 @@ package dialects
 
 import (
 	"encoding/json"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -30,13 +29,9 @@ func serverAgent(address string) *specadapter.Folder {
 func TestBlueprintServers(t *testing.T) {
 	t.Parallel()
 	address, seen := harness.NewToolServer(t)
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const secret = "hush-hush-4711"
 	folder := serverAgent(address)
-	reach := tool.Settings{AllowLoopback: true, Variables: map[string]tool.Secret{"SHELF_TOKEN": {Value: secret, Hosts: []string{u.Host}}}}
+	reach := tool.Settings{AllowLoopback: true, Variables: map[string]tool.Secret{"SHELF_TOKEN": {Value: secret, Hosts: []string{address}}}}
 	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: folder.Files}})
 	if res == nil {
 		t.Fatal(diags)
@@ -74,7 +69,7 @@ func TestBlueprintServersRefused(t *testing.T) {
 		scope, want string
 	}{
 		"no value for what is required": {tool.Settings{AllowLoopback: true}, `{}`, `the MCP server "shelf" requires the config X-Tenant, whose placeholders have no value`},
-		"a secret for another host":     {tool.Settings{AllowLoopback: true, Variables: token}, `{"tenant":"b"}`, "needs the variable SHELF_TOKEN, which may not go to 127.0.0.1"},
+		"a secret for another host":     {tool.Settings{AllowLoopback: true, Variables: token}, `{"tenant":"b"}`, "needs the variable SHELF_TOKEN, which may not go to http://127.0.0.1"},
 		"an address that may not be":    {tool.Settings{Variables: token}, `{"tenant":"b"}`, "allow_loopback: true"},
 		"a header of two lines":         {tool.Settings{AllowLoopback: true}, `{"tenant":"a\nb"}`, "has a line break"},
 	}

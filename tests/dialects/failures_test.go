@@ -15,48 +15,54 @@ import (
 	"testing"
 )
 
-// failureColumns are the columns of docker/FAILURES.md.
-const failureColumns = 7
-
 var (
 	proofs     = regexp.MustCompile("`([^`]+)`")
 	oneOfProof = regexp.MustCompile(`^([a-z][a-z0-9/]*)\.(Test\w+)(?:/(.+))?$`)
 )
 
-// TestFailuresAreProved reads the table of docker/FAILURES.md: every line is whole, stands
+// TestFailuresAreProved reads the tables of docker/FAILURES.md and docker/SECURITY.md: every line is whole, stands
 // there once, and names tests that exist.
 func TestFailuresAreProved(t *testing.T) {
-	raw, err := os.ReadFile("../../docker/FAILURES.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := 0
-	for _, p := range failureProblems(string(raw), "../..", &lines) {
-		t.Error(p)
-	}
-	if lines < 80 {
-		t.Errorf("the table has %d lines", lines)
+	for _, doc := range []struct {
+		file, header string
+		atLeast      int
+	}{
+		{"../../docker/FAILURES.md", "| Part | Fault | What happens | Repeated | Lost | Reported to | Proof |\n", 80},
+		{"../../docker/SECURITY.md", "| Attacker | With | What happens | Proof |\n", 40},
+	} {
+		raw, err := os.ReadFile(doc.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, table, _ := strings.Cut(string(raw), doc.header)
+		lines := 0
+		for _, p := range tableProblems(table, "../..", strings.Count(doc.header, "|")-1, &lines) {
+			t.Errorf("%s: %s", doc.file, p)
+		}
+		if lines < doc.atLeast {
+			t.Errorf("the table of %s has %d lines", doc.file, lines)
+		}
 	}
 }
 
-// failureProblems are what is wrong with a table of failures, whose tests are in the module
-// at root; lines counts what was read.
-func failureProblems(text, root string, lines *int) (problems []string) {
+// tableProblems are what is wrong with a table of so many columns, whose last one names tests of the module at root;
+// lines counts what was read.
+func tableProblems(text, root string, columns int, lines *int) (problems []string) {
 	known, seen := map[string]map[string]testSource{}, map[string]bool{}
-	for i, line := range strings.Split(text, "\n") {
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| Part |") || strings.HasPrefix(line, "| ---") {
+	for line := range strings.SplitSeq(text, "\n") {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| ---") {
 			continue
 		}
 		*lines++
 		add := func(format string, args ...any) {
-			problems = append(problems, fmt.Sprintf("FAILURES.md:%d: ", i+1)+fmt.Sprintf(format, args...))
+			problems = append(problems, fmt.Sprintf("%.60s: ", line)+fmt.Sprintf(format, args...))
 		}
 		cells := strings.Split(strings.Trim(line, "|"), "|")
 		for k := range cells {
 			cells[k] = strings.TrimSpace(cells[k])
 		}
-		if len(cells) != failureColumns || slices.Contains(cells, "") {
-			add("%d cells, or an empty one; want %d", len(cells), failureColumns)
+		if len(cells) != columns || slices.Contains(cells, "") {
+			add("%d cells, or an empty one; want %d", len(cells), columns)
 			continue
 		}
 		if key := cells[0] + "/" + cells[1]; seen[key] {
@@ -64,7 +70,7 @@ func failureProblems(text, root string, lines *int) (problems []string) {
 		} else {
 			seen[key] = true
 		}
-		named := proofs.FindAllStringSubmatch(cells[failureColumns-1], -1)
+		named := proofs.FindAllStringSubmatch(cells[columns-1], -1)
 		if len(named) == 0 {
 			add("no test proves it")
 		}
@@ -160,7 +166,7 @@ func TestFailuresCheckFindsErrors(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var lines int
-			got := strings.Join(failureProblems(tc.text, "../..", &lines), "\n")
+			got := strings.Join(tableProblems(tc.text, "../..", 7, &lines), "\n")
 			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("problems are %q, want %q", got, tc.want)
 			}

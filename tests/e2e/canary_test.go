@@ -76,8 +76,9 @@ func canaryConfig(models, tools string) string {
 	b.WriteString("  broken: {command: sh, args: ['-c', 'env >&2; echo \"no protocol: $TOOL_TOKEN\"; env; exit 3'], env: {TOOL_TOKEN: '${CANARY_ENV}'}}\n")
 	fmt.Fprintf(&b, "  gone: {url: 'http://127.0.0.1:1/mcp?token=%s', headers: {Authorization: 'Bearer ${CANARY_HEADER}'}}\n", canaries["connection's query"])
 	fmt.Fprintf(&b, "  proxied: {url: 'https://localhost:1/mcp', proxy: 'http://u:%s@127.0.0.1:1', cert_file: cert.pem, key_file: key.pem}\n", canaries["password of a proxy"])
-	b.WriteString("allow_loopback: true\nvariables: {CANARY_VARIABLE: {hosts: [127.0.0.1]}}\nwebhooks: {ops: {url: 'http://127.0.0.1:1/', secret_env: CANARY_HOOK, allow_private: true}}\ncodec: {key: none}\n")
-	b.WriteString("secrets:\n  crm.sensitive_headers.Authorization: {value: 'Bearer ${CANARY_FLOW}', hosts: [127.0.0.1]}\n")
+	fmt.Fprintf(&b, "allow_loopback: true\nvariables: {CANARY_VARIABLE: {hosts: ['%s', '%s']}}\n", models, tools)
+	b.WriteString("webhooks: {ops: {url: 'http://127.0.0.1:1/', secret_env: CANARY_HOOK, allow_private: true}}\ncodec: {key: none}\n")
+	fmt.Fprintf(&b, "secrets:\n  crm.sensitive_headers.Authorization: {value: 'Bearer ${CANARY_FLOW}', hosts: ['%s', '%s']}\n", models, tools)
 	return b.String()
 }
 

@@ -72,12 +72,12 @@ type Activity struct {
 // Secret is a value that flows name.
 type Secret struct {
 	Value string   `mapstructure:"value" kind:"secret" doc:"a value that flows refer to as NAME and never contain; ${VARIABLE} is a variable, or the file that VARIABLE_FILE names. Certificates and keys are PEM, or the path of a PEM file"`
-	Hosts []string `mapstructure:"hosts" doc:"hosts, or host:port, that it may be sent to"`
+	Hosts []string `mapstructure:"hosts" doc:"where it may be sent: HOST or HOST:PORT, by https, or http://HOST:PORT"`
 }
 
 // Variable is a variable NAME, or NAME_FILE, of the worker's environment that agents may send.
 type Variable struct {
-	Hosts []string `mapstructure:"hosts" doc:"hosts, or host:port, to which agents may send the variable NAME, or NAME_FILE, in the headers of their MCP servers: ${env.NAME}"`
+	Hosts []string `mapstructure:"hosts" doc:"where agents may send the variable NAME, or NAME_FILE, in the headers of their MCP servers, ${env.NAME}: HOST or HOST:PORT, by https, or http://HOST:PORT"`
 }
 
 // Webhook configures one receiver of events.

@@ -3,12 +3,12 @@ package model
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
+	"weft/workflows/plan"
 )
 
 // Secret is a value that a document refers to and the worker has to provide.
@@ -133,12 +133,12 @@ func (s *Secret) Place() (kind int, provider string) {
 	return PlaceKey, provider
 }
 
-// Host is where the component of the secret sends its requests; "" where it does not say.
+// Host is where the component of the secret sends its requests, as settings write it; "" where it does not say.
 func (s *Secret) Host() string {
 	for _, field := range []string{"url", "agent_url"} {
 		if v := s.Component.source.Get(field); v != nil && v.Kind == source.String {
-			if u, err := url.Parse(v.Text); err == nil && u.Host != "" {
-				return u.Host
+			if h := plan.ShortOrigin(v.Text); h != "" {
+				return h
 			}
 		}
 	}

@@ -78,6 +78,8 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 			return nil, false, serve.NewProblem(serve.RunExists, "choose another id", "another workflow has the id %q", wanted.ID)
 		}
 		return found, true, nil
+	case runs.Is[runs.TooLargeError](err):
+		return nil, false, serve.NewProblem(serve.TooLarge, "", "%v", err)
 	case runs.Is[*serviceerror.InvalidArgument](err):
 		return nil, false, serve.NewProblem(serve.BadRequest, "correct it", "Temporal refuses the run: %v", err)
 	case err != nil:

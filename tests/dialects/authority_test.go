@@ -1,0 +1,83 @@
+package dialects
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/tests/harness"
+	"weft/workflows"
+)
+
+// TestScriptsOfClients has clients answer for models: they call no tool, and speak for no hook, where it is not allowed.
+func TestScriptsOfClients(t *testing.T) {
+	t.Parallel()
+	paid := false
+	pay := tool.Func("pay", "pays", func(context.Context, struct{}) (string, error) {
+		paid = true
+		return "paid", nil
+	})
+	hooks := func(onError string) func(*contract.RunInput) {
+		return func(in *contract.RunInput) {
+			in.Flow, in.Params = contract.FlowRef{Plan: hooked(t, onError).Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+		}
+	}
+	tests := map[string]struct {
+		document string
+		set      func(*contract.RunInput)
+		want     string
+	}{
+		"a flow with tools":      {document: harness.OneNode(`,"tools":[{"name":"pay"}]`), set: func(*contract.RunInput) {}},
+		"a hook that blocks":     {set: hooks("block"), want: "Blocked by on_run_start hook: Hook failed: "},
+		"a hook, and what comes": {set: hooks("continue")},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := harness.TestRun{Settings: workflows.Settings{Policies: []contract.Policy{{Name: "clerks"}}}, Functions: []tool.Function{pay}, Document: tc.document,
+				Script: "rules:\n- {node: guard, json: {action: continue}}\n- {node: a, turn: 1, call: [{tool: pay}]}\n- {say: done}\n",
+				SetInput: func(in *contract.RunInput) {
+					in.OnError = contract.OnErrorFail
+					tc.set(in)
+				}}
+			p := r.Execute(t)
+			if p.Err == nil || !strings.Contains(p.Err.Text, tc.want) || !strings.Contains(p.Err.Text, "the model script is not granted to this run") || paid {
+				t.Errorf("the run ended with %v, paid %v", p.Err, paid)
+			}
+		})
+	}
+}
+
+// TestEndToEndTakenHook has another's run take the id of the hook before a run, which goes on where its hook fails.
+func TestEndToEndTakenHook(t *testing.T) {
+	t.Parallel()
+	h := harness.NewWorker(t, 0)
+	other := worker.New(h.Client, h.Queue+"-other", worker.Options{})
+	other.RegisterWorkflowWithOptions(func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) }, workflow.RegisterOptions{Name: "Squat"})
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Stop)
+	id := "victim-" + h.Queue
+	squat, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id + "/hook:on_run_start", TaskQueue: h.Queue + "-other"}, "Squat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Client.TerminateWorkflow(context.Background(), squat.GetID(), "", "") })
+	run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: h.Queue}, contract.WorkflowFlow,
+		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: hooked(t, "continue").Flow}, Params: json.RawMessage(`{"topic":"abc","prompt":"Go."}`),
+			Model: "script", Script: harness.Script(t, "rules: [{say: Written.}]")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := harness.Result(t, run); contract.FailureOf(err).Class != contract.ClassHookBlocked || !strings.Contains(err.Error(), "another run has the id "+squat.GetID()) {
+		t.Errorf("the run ended with %v", err)
+	}
+}

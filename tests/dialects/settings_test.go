@@ -1,0 +1,169 @@
+package dialects
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"weft/worker/config"
+)
+
+// How texts name settings: by their path, as a line of weft.yaml, behind a verb, and by their variables.
+var (
+	ofReference   = regexp.MustCompile("(?m)^\\| `([a-z_.A-Z]+)` \\|")
+	variableNamed = regexp.MustCompile(`\bWEFT_[A-Z0-9_]*[A-Z0-9]\b`)
+	verbNamed     = regexp.MustCompile(`\b(?:[Ss]et|[Rr]aise|[Ll]ower|weft\.yaml:) ` + "`?" + `([a-z]+(?:_[a-z]+)+)\b`)
+	lineKey       = regexp.MustCompile(`[{,] ?([a-z_]+): `)
+	// otherNames are files, hosts, values of the chart, fields of documents, and a variable of the Compose file.
+	otherNames = regexp.MustCompile(`^(codec\.mjs|store\.id|tools\.example\..*|agents\.a1b2c.*|serve\.(enabled|ingress\..*|tokens\..*)|store\.claim|max_iterations|max_num_messages|WEFT_TOKEN)$`)
+)
+
+// reference is what worker config -reference has.
+type reference struct {
+	text             string
+	keys             [][]string
+	variables        []*regexp.Regexp
+	pathNamed, lined *regexp.Regexp
+}
+
+func newReference(t *testing.T) *reference {
+	t.Helper()
+	r := &reference{text: config.Reference()}
+	var sections []string
+	for _, m := range ofReference.FindAllStringSubmatch(r.text, -1) {
+		key := strings.Split(m[1], ".")
+		r.keys = append(r.keys, key)
+		if len(key) > 1 && !slices.Contains(sections, key[0]) {
+			sections = append(sections, key[0])
+		}
+	}
+	if len(r.keys) < 100 {
+		t.Fatalf("the reference has %d settings", len(r.keys))
+	}
+	for _, v := range variableNamed.FindAllString(r.text, -1) {
+		r.variables = append(r.variables, regexp.MustCompile("^"+strings.ReplaceAll(v, "NAME", `\w+`)+"(_FILE)?$"))
+	}
+	section := `(` + strings.Join(sections, "|") + `)`
+	r.pathNamed = regexp.MustCompile(`(?:^|[^\w/.-])(` + section + `(?:\.(?:[a-z_0-9]+|[A-Z]+|%[a-z]|"[^"]+"))+)(?:[^\w]|$)`)
+	r.lined = regexp.MustCompile(`\b` + section + `: \{[^\n]*`)
+	return r
+}
+
+// has reports whether there is a setting of a path, or a section. A name, or a verb of fmt, stands for any.
+func (r *reference) has(path []string) bool {
+	return slices.ContainsFunc(r.keys, func(key []string) bool {
+		for i, part := range path {
+			switch {
+			case i == len(key):
+				return key[i-1] == "headers" || key[i-1] == "env"
+			case key[i] != part && key[i] != "NAME" && part[0] != '%':
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// hasWord reports whether some setting of a section, or with an empty one any, has a word in its path.
+func (r *reference) hasWord(section, word string) bool {
+	return slices.ContainsFunc(r.keys, func(key []string) bool { return (section == "" || key[0] == section) && slices.Contains(key, word) })
+}
+
+// unknown lists the settings that a text names and that do not exist; defined are variables of programs and tests.
+func (r *reference) unknown(text string, defined map[string]bool) (out []string) {
+	for _, m := range r.pathNamed.FindAllStringSubmatch(text, -1) {
+		if !r.has(strings.Split(m[1], ".")) {
+			out = append(out, m[1])
+		}
+	}
+	for _, m := range r.lined.FindAllStringSubmatch(text, -1) {
+		for _, k := range lineKey.FindAllStringSubmatch(m[0], -1) {
+			if !r.hasWord(m[1], k[1]) {
+				out = append(out, m[1]+": {"+k[1])
+			}
+		}
+	}
+	for _, m := range verbNamed.FindAllStringSubmatch(text, -1) {
+		if !r.hasWord("", m[1]) {
+			out = append(out, m[1])
+		}
+	}
+	for _, m := range variableNamed.FindAllString(text, -1) {
+		if !defined[m] && !slices.ContainsFunc(r.variables, func(v *regexp.Regexp) bool { return v.MatchString(m) }) {
+			out = append(out, m)
+		}
+	}
+	return slices.DeleteFunc(out, otherNames.MatchString)
+}
+
+// textsOf are the texts of the repository: of the messages and READMEs, and in the code of tests too.
+func textsOf(t *testing.T) (named, all map[string][]string) {
+	t.Helper()
+	named, all = map[string][]string{}, map[string][]string{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+		case d.IsDir() && slices.Contains([]string{".git", ".dev", "testdata", "bin"}, d.Name()):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".md") && d.Name() != "CHANGELOG.md": // it has old names, too
+			var raw []byte
+			raw, err = os.ReadFile(path)
+			named[path] = []string{string(raw)}
+		case strings.HasSuffix(path, ".go"):
+			var parsed *ast.File
+			if parsed, err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution); err != nil {
+				return err
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					s, _ := strconv.Unquote(lit.Value)
+					all[path] = append(all[path], s)
+				}
+				return true
+			})
+			if !strings.HasSuffix(path, "_test.go") {
+				named[path] = all[path]
+			}
+		}
+		return err
+	})
+	if err != nil || len(all) < 300 {
+		t.Fatalf("%d files, %v", len(all), err)
+	}
+	return named, all
+}
+
+// TestSettingsThatTextsName reads all messages and READMEs: the settings that they name exist.
+func TestSettingsThatTextsName(t *testing.T) {
+	r := newReference(t)
+	named, all := textsOf(t)
+	defined := map[string]bool{}
+	for _, texts := range all {
+		for _, text := range texts {
+			defined[text] = true
+		}
+	}
+	for path, texts := range named {
+		for _, text := range texts {
+			for _, name := range r.unknown(text, defined) {
+				t.Errorf("%s names the setting %s, which does not exist", path, name)
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"raise max_message_bytes": "max_message_bytes", "set store.dir, or store.folder.": "store.folder", "providers.%s.base_url": "", `connections."a b".urls`: `connections."a b".urls`,
+		"policies: {%s: {scripts: true, model: [%q]}}": "policies: {model", "WEFT_STORE_DIR": "", "WEFT_STORE_FOLDER": "WEFT_STORE_FOLDER", "connections.c.headers.A": "",
+	} {
+		if got := strings.Join(r.unknown(text, nil), " "); got != want {
+			t.Errorf("%q names %q, want %q", text, got, want)
+		}
+	}
+}
