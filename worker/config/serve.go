@@ -140,7 +140,7 @@ func (c *Config) tokens(key, variable string) ([]Token, error) {
 		return Token{Name: name, Value: value}, ""
 	})
 	if len(problems) > 0 {
-		return nil, problems
+		return nil, c.Placed(problems)
 	}
 	return out, nil
 }

@@ -28,6 +28,7 @@ func TestTokens(t *testing.T) {
 		"another variable":         {file: "serve: {tokens_env: MINE}", env: fakeEnv{"MINE": "kim:kimkimkimkimkimkim"}, want: []Token{kim}},
 		"a file":                   {env: fakeEnv{"WEFT_SERVE_TOKENS_FILE": file}, want: []Token{kim}, err: "serve.tokens_env: entry 2 of WEFT_SERVE_TOKENS has an invalid token; want letters, digits and ._~+/-=; write NAME:TOKEN"},
 		"a file that is not there": {env: fakeEnv{"WEFT_SERVE_TOKENS_FILE": "/no/such"}, err: "serve.tokens_env: read WEFT_SERVE_TOKENS_FILE: open /no/such: no such file or directory"},
+		"a short one":              {env: fakeEnv{"WEFT_SERVE_TOKENS": "kim:kimkimkimkimkimkim,ann:short"}, err: "serve.tokens_env: entry 2 of WEFT_SERVE_TOKENS has a token with fewer than 16 characters; write NAME:TOKEN"},
 		"nothing but commas":       {env: fakeEnv{"WEFT_SERVE_TOKENS": ",,"}, err: "serve.tokens_env: WEFT_SERVE_TOKENS contains no token; write NAME:TOKEN"},
 	}
 	for name, tc := range tests {
