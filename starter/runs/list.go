@@ -137,7 +137,7 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	}
 	with := func(attribute, value string) {
 		// Temporal's query language has escapes, but the server takes what is escaped for another text.
-		if slices.Contains(state.Registered, attribute) && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'\`, r) }) {
+		if slices.Contains(state.Registered, attribute) && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
 			query += fmt.Sprintf(` AND (%s = "%s" OR %[1]s IS NULL)`, attribute, contract.Keyword(value))
 		}
 	}
