@@ -132,25 +132,25 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 		return "", usage.Errorf("-status %s needs the search attribute %s, which namespace %q does not have; add it with: %s",
 			f.Status, contract.AttributeStatus, c.Namespace, activities.RegisterCommand(c.Namespace, contract.AttributeStatus))
 	}
-	if f.Waiting && slices.Contains(state.Registered, contract.AttributeStatus) {
-		query += fmt.Sprintf(` AND (%s = %q OR %[1]s IS NULL)`, contract.AttributeStatus, contract.StatusWaiting)
-	}
-	with := func(attribute, value string) {
+	return query + f.attributes(state.Registered), nil
+}
+
+// attributes is the part of a query that a namespace's search attributes can answer. Runs without them are in its answer.
+func (f *Filter) attributes(registered []string) (query string) {
+	owner := f.Owner.Value()
+	for _, w := range []struct {
+		attribute, value string
+		wanted           bool
+	}{
+		{contract.AttributeStatus, contract.StatusWaiting, f.Waiting}, {contract.AttributeFlow, f.Flow, f.Flow != ""},
+		{contract.AttributeTenant, owner.Tenant, f.Owner != nil}, {contract.AttributePrincipal, owner.Name, owner.Name != ""},
+	} {
 		// Temporal's query language has escapes, but the server takes what is escaped for another text.
-		if slices.Contains(state.Registered, attribute) && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
-			query += fmt.Sprintf(` AND (%s = "%s" OR %[1]s IS NULL)`, attribute, contract.Keyword(value))
+		if w.wanted && slices.Contains(registered, w.attribute) && !strings.ContainsFunc(w.value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+			query += fmt.Sprintf(` AND (%s = "%s" OR %[1]s IS NULL)`, w.attribute, contract.Keyword(w.value))
 		}
 	}
-	if f.Flow != "" {
-		with(contract.AttributeFlow, f.Flow)
-	}
-	if f.Owner != nil {
-		with(contract.AttributeTenant, f.Owner.Tenant)
-	}
-	if f.Owner != nil && f.Owner.Name != "" {
-		with(contract.AttributePrincipal, f.Owner.Name)
-	}
-	return query, nil
+	return query
 }
 
 // matches reports whether a run is one of those asked for: not all is known to Temporal's query.

@@ -78,6 +78,9 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 		}
 		doc = entry.folder
 	}
+	if err := srv.mayStart(ctx, o.text("agent_name")); err != nil {
+		return err
+	}
 	if err := srv.plan(in, doc, srv.Reading(blueprint.Name, srv.Settings.Profile)); err != nil {
 		return err
 	}
@@ -168,8 +171,11 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 		reading.ComponentIDs = append(reading.ComponentIDs, source.ComponentID(c))
 	}
 	files, named := in.Flow.Files, contract.FlowRef{Dialect: in.Flow.Dialect, Profile: in.Flow.Profile}
-	if in.Flow.Text == "" {
+	if in.Flow.Text == "" && len(in.Components)+len(in.ComponentIDs) == 0 {
 		named.Name = in.Flow.Name
+	}
+	if err := srv.mayStart(ctx, named.Name); err != nil {
+		return err
 	}
 	if err := srv.plan(in, doc, reading); err != nil {
 		return err
@@ -222,8 +228,6 @@ func (srv *Server) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 		return nil, NewProblem(InvalidBody, "send the document as text, or leave them out", "flow.files are of a document, but the flow is named")
 	case ref.Text == "":
 		return srv.named(ref.Name)
-	case srv.Flows.Accept == config.AcceptNamed:
-		return nil, NewProblem(Forbidden, "start a flow by its name; to allow it set in weft.yaml: flows: {accept: any}", "only flows of the folder can be started (flows.accept: named)")
 	case ref.Name == "":
 		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
 	}
@@ -270,22 +274,24 @@ func invalidDocument(kind Kind, remedy string, diags []source.Diagnostic) *Probl
 	return p
 }
 
+// mayStart refuses what the caller, or the server, does not start: name is that of a flow of the folder, empty where the
+// client brought its own.
+func (srv *Server) mayStart(ctx context.Context, name string) error {
+	if err := mayStart(callerIn(ctx), name); err != nil || name != "" || srv.Flows.Accept != config.AcceptNamed {
+		return err
+	}
+	return NewProblem(Forbidden, "start a flow by its name, without components; to allow it set in weft.yaml: flows: {accept: any}", "only flows of the folder can be started (flows.accept: named)")
+}
+
 // accept checks what the run is given, which errors name as called, and gives it an id unless it has one. Named is the flow
-// of the folder, without a name where the client brought its own.
+// of the folder, without a name where the client brought its own, or components for it.
 func (srv *Server) accept(ctx context.Context, s *Start, named contract.FlowRef, id, called string) error {
 	s.ID = cmp.Or(s.ID, id)
-	caller := callerIn(ctx)
-	if caller != nil {
+	if caller := callerIn(ctx); caller != nil {
 		who := principal(caller)
 		s.Input.Principal = &who
 	}
-	if err := mayStart(caller, named.Name); err != nil {
-		return err
-	}
 	if srv.Flows.Accept == config.AcceptNamed {
-		if named.Name == "" {
-			return NewProblem(Forbidden, "start a flow by its name; to allow it set in weft.yaml: flows: {accept: any}", "only flows of the folder can be started (flows.accept: named)")
-		}
 		s.Named = named
 	}
 	if err := checkInputs(ctx, s, called); err != nil {

@@ -46,10 +46,12 @@ type issuer struct {
 	keys  *oidc.RemoteKeySet
 	err   error
 	until time.Time
+	// logged bounds the lines of the log about it.
+	logged rate.Sometimes
 }
 
 func newIssuer(name string, of config.Issuer) *issuer {
-	return &issuer{name: name, Issuer: of, client: &http.Client{Timeout: issuerTime, Transport: slow{rate.NewLimiter(issuerPerSec, issuerBurst)}}}
+	return &issuer{name: name, Issuer: of, logged: rate.Sometimes{Interval: issuerTime}, client: &http.Client{Timeout: issuerTime, Transport: slow{rate.NewLimiter(issuerPerSec, issuerBurst)}}}
 }
 
 // slow sends requests, so many in a time.
@@ -125,7 +127,7 @@ func (srv *Server) signed(ctx context.Context, i *issuer, raw string) (*config.T
 	claims, err := i.verify(ctx, raw)
 	switch {
 	case errors.Is(err, errIssuer):
-		srv.Log("issuers.%s: %v", i.name, err)
+		i.logged.Do(func() { srv.Log("issuers.%s: %.500s", i.name, err) })
 		return nil, NewProblem(NoIssuer, "ask again later, or look into the log of this server", "the issuer %s of the token gives no keys to verify it", i.URL)
 	case err != nil:
 		return nil, invalidToken("get another token", "invalid token of issuers.%s: %s", i.name, strings.TrimPrefix(err.Error(), "oidc: "))

@@ -31,12 +31,20 @@ type provider struct {
 	asked atomic.Int32
 }
 
+// hangs is the status of a provider that never answers.
+const hangs = -1
+
 func newProvider(t *testing.T, key any) *provider {
 	p := &provider{key: jose.JSONWebKey{Key: key, KeyID: "one"}}
 	mux := http.NewServeMux()
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.asked.Add(1)
-		if status := p.fails.Load(); status != 0 {
+		status := p.fails.Load()
+		if status == hangs {
+			<-r.Context().Done()
+			return
+		}
+		if status != 0 {
 			w.WriteHeader(int(status))
 			return
 		}
@@ -170,7 +178,12 @@ func TestIssuerThatIsDown(t *testing.T) {
 		o.Issuers = map[string]config.Issuer{"corp": {URL: p.URL, Audience: "weft", NameClaim: "sub", Principal: config.Principal{Scopes: usual}}}
 	})
 	i := b.issuers[p.URL]
+	i.client.Timeout = 50 * time.Millisecond
 	good := p.token(t, jose.RS256, nil, nil)
+	p.fails.Store(hangs)
+	b.call("GET", "/runs", "", good).is(503, "gives no keys")
+	i.client.Timeout, i.until, i.logged = issuerTime, time.Time{}, rate.Sometimes{}
+	p.asked.Store(0)
 	p.fails.Store(500)
 	for range 3 {
 		if late := b.call("GET", "/runs", "", good).is(503, "gives no keys"); late.Header().Get("Retry-After") == "" {

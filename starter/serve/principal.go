@@ -44,6 +44,12 @@ func principal(caller *config.Token) contract.Principal {
 	return contract.Principal{Name: caller.Name, Tenant: caller.Tenant}
 }
 
+// ownerOf tells who sent a request from everybody else.
+func ownerOf(r *http.Request) string {
+	p := principal(callerIn(r.Context()))
+	return p.Name + "\x00" + p.Tenant
+}
+
 // seen is whose runs a caller may see, as [runs.Filter] has it.
 func seen(caller *config.Token) *contract.Principal {
 	own := principal(caller)

@@ -75,7 +75,7 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.PromptInput) (any, error) {
 	key, turn := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):]
 	if key != "" {
-		turn = derived(callerOf(r), key)[len(runPrefix):]
+		turn = derived(ownerOf(r), key)[len(runPrefix):]
 		turns, _, err := srv.Runs.Turns(r.Context(), run)
 		if err != nil {
 			return nil, err

@@ -122,7 +122,7 @@ func (srv *Server) name(r *http.Request, o *object) (s *Start, repeats string, e
 	case s.Session != "":
 		s.ID = derived(ofSession, s.Session)
 	case key != "":
-		s.ID = derived(callerOf(r), key)
+		s.ID = derived(ownerOf(r), key)
 	}
 	if key != "" {
 		repeats = byKey

@@ -162,6 +162,7 @@ func TestStartOfAFlow(t *testing.T) {
 
 	named := newBench(t, func(o *Options) { o.Flows.Accept = config.AcceptNamed })
 	named.call("POST", "/runs", body).is(403, "flows.accept: named")
+	named.call("POST", "/runs", `{"flow": {"name": "triage"}, "components": [{"name": "c.json", "text": "{}"}]}`).is(403, "without components")
 	named.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(201, "triage-1")
 	unmasked := newBench(t, func(o *Options) { o.Flows.Dir = "" })
 	unmasked.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(404, "flows.dir is not set")

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -80,7 +81,7 @@ func (l *loader) checkIssuers() {
 	names := slices.Sorted(maps.Keys(l.cfg.Issuers))
 	for i, name := range names {
 		of := l.cfg.Issuers[name]
-		of.Principal = of.withDefaults()
+		of.Principal, of.NameClaim = of.withDefaults(), cmp.Or(of.NameClaim, "sub")
 		l.cfg.Issuers[name] = of
 		if !secureURL(of.URL) {
 			l.check("issuers.%s.url: %q cannot be an issuer; want https://HOST/PATH, as the claim iss has it", name, maskURL(of.URL))
