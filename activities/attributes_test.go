@@ -44,7 +44,7 @@ func TestAttributesOfANamespace(t *testing.T) {
 	o := &fakeOperator{kinds: keywords("WeftFlow", "Other")}
 	o.kinds["WeftStatus"] = enumspb.INDEXED_VALUE_TYPE_INT
 	a := NewAttributes(o)
-	want := AttributeState{Registered: []string{"WeftFlow"}, Missing: []string{"WeftDialect", "WeftPlanHash"}, Wrong: []string{"WeftStatus (Int)"}}
+	want := AttributeState{Registered: []string{"WeftFlow"}, Missing: []string{"WeftDialect", "WeftPlanHash", "WeftPrincipal", "WeftTenant"}, Wrong: []string{"WeftStatus (Int)"}}
 	for _, namespace := range []string{"one", "one", "two"} {
 		got, err := a.Of(t.Context(), namespace)
 		if err != nil {

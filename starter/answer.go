@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,14 +22,29 @@ func (a *app) by() string {
 	if a.flags.by != "" {
 		return a.flags.by
 	}
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
+	name := cmp.Or(userName(), "unknown")
 	if host, err := os.Hostname(); err == nil {
 		name += "@" + host
 	}
 	return plaintext.Cut(name, 400)
+}
+
+// userName is the name of the operating system's user, empty where it has none.
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// principal is who starts runs and schedules: what the settings say, else the operating system's user; nil for nobody.
+func (a *app) principal() *contract.Principal {
+	p := &contract.Principal{Name: cmp.Or(a.cfg.Starter.Principal, plaintext.Cut(userName(), 200)), Tenant: a.cfg.Starter.Tenant}
+	if p.Name == "" {
+		return nil
+	}
+	return p
 }
 
 func (a *app) confirm(ctx context.Context, args []string) error {

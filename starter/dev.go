@@ -27,7 +27,7 @@ func (a *app) joinDev(ctx context.Context) error {
 		d.Close()
 		return err
 	}
-	a.dev, a.env = d, d.Settings.Env
+	a.dev, a.env, a.cfg = d, d.Settings.Env, nil // the settings are others now
 	a.setStage("")
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -66,6 +67,8 @@ type app struct {
 	dev *dev.Dev
 	// cfg are the settings, once they are read.
 	cfg *config.Config
+	// warnings are those of the settings that were printed.
+	warnings []string
 	// connections are closed when the command has run.
 	connections []*runs.Connection
 	// mask knows the secrets of the settings, once they are read.
@@ -143,13 +146,16 @@ func (a *app) command(ctx context.Context, args []string) int {
 }
 
 func (a *app) do(ctx context.Context, cmd *command, args []string) error {
-	if a.flags.dev && (cmd.name != "graph" || a.flags.id != "") {
+	// A start reads its input first; a graph of a file needs no server.
+	if a.flags.dev && cmd.name != "run" && (cmd.name != "graph" || a.flags.id != "") {
 		if err := a.joinDev(ctx); err != nil {
 			return err
 		}
-		defer a.dev.Close()
 	}
 	defer func() {
+		if a.dev != nil {
+			a.dev.Close()
+		}
 		for _, c := range a.connections {
 			c.Client.Close()
 		}
@@ -206,8 +212,10 @@ func (a *app) load() (*config.Config, error) {
 		out.mask = a.mask
 	}
 	for _, w := range cfg.Warnings {
-		a.say("warning: %s", w)
+		if !slices.Contains(a.warnings, w) {
+			a.say("warning: %s", w)
+		}
 	}
-	a.cfg = cfg
+	a.cfg, a.warnings = cfg, cfg.Warnings
 	return cfg, nil
 }

@@ -162,7 +162,7 @@ func (a *app) list(ctx context.Context, _ []string) error {
 		return err
 	}
 	wanted := runs.Filter{Flow: a.flags.name, Status: a.flags.status, Closed: a.flags.all, Limit: a.flags.limit}
-	if a.flags.waiting {
+	if wanted.Waiting = a.flags.waiting; wanted.Waiting {
 		return a.waiting(ctx, c, wanted)
 	}
 	all, more, err := c.List(ctx, wanted)
@@ -219,11 +219,7 @@ func (a *app) waiting(ctx context.Context, c *runs.Connection, wanted runs.Filte
 		}
 		report.Requests(a.stdout, box.Requests)
 	})
-	for i, s := range box.Silent {
-		if i == runs.MaxConcurrent {
-			a.say("no answer: %d more runs; -output json names them", len(box.Silent)-i)
-			break
-		}
+	for _, s := range box.Silent {
 		a.say("no answer: %s", plaintext.Line(s.Error, 1000))
 	}
 	if more {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -82,26 +80,8 @@ func openDoors(t *testing.T, more map[string]string) *doors {
 // open starts a door and gives its address.
 func (d *doors) open(dir string) string {
 	d.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	out, in := io.Pipe()
-	var stderr lines
-	a := &app{stdin: strings.NewReader(""), stdout: in, stderr: &stderr, env: mapEnv{"TEMPORAL_ADDRESS": d.temporal, "TEMPORAL_CONFIG_FILE": dir + "/none"}}
-	code := make(chan int, 1)
-	go func() {
-		code <- a.run(ctx, []string{"serve", "-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "door.yaml")})
-		in.Close()
-	}()
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		d.Fatalf("no door was opened: %v, %s", err, stderr.buf.String())
-	}
-	d.Cleanup(func() {
-		cancel()
-		if got := <-code; got != exitOK {
-			d.Errorf("the door closed with exit code %d: %s", got, stderr.buf.String())
-		}
-	})
-	return strings.TrimSpace(line)
+	return serving(d.T, mapEnv{"TEMPORAL_ADDRESS": d.temporal, "TEMPORAL_CONFIG_FILE": dir + "/none"},
+		"-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "door.yaml"))
 }
 
 // call asks a door and gives the answer's body; headers come as "Name: value".

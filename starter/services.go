@@ -32,13 +32,14 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	in, err := a.input(ctx)
+	flow, in, err := a.input(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	if err := a.mayStart(cfg, in.Flow.Plan); err != nil {
+	if err := a.mayStart(cfg, flow); err != nil {
 		return err
 	}
+	in.Principal = a.principal()
 	// The input stays with the schedule: a store deletes what has not been stored for long.
 	inline := *cfg
 	inline.Store.Dir, inline.Store.Bucket = "", ""
@@ -46,7 +47,7 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	action, err := c.ScheduleAction(ctx, args[0], cfg.TaskQueue, in)
+	action, err := c.ScheduleAction(ctx, args[0], cfg.TaskQueue, flow, in)
 	if err != nil {
 		return err
 	}
@@ -99,8 +100,8 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if len(tokens) == 0 && !config.Loopback(cfg.Serve.Listen) {
-		return usage.Errorf("refusing to listen on %s without tokens: anyone who can reach it could use it; set %s to NAME:TOKEN, or listen on 127.0.0.1", cfg.Serve.Listen, cfg.Serve.TokensEnv)
+	if len(tokens)+len(cfg.Issuers) == 0 && !config.Loopback(cfg.Serve.Listen) {
+		return usage.Errorf("refusing to listen on %s without tokens: anyone who can reach it could use it; set %s to NAME:TOKEN, configure issuers, or listen on 127.0.0.1", cfg.Serve.Listen, cfg.Serve.TokensEnv)
 	}
 	temporal, err := a.connect(ctx, cfg)
 	if err != nil {
@@ -118,14 +119,14 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	a.say("serving runs of task queue %s, namespace %s at %s; %s; stop with Ctrl-C", cfg.TaskQueue, temporal.Namespace, temporal.Address, accessText(cfg, len(tokens)))
 	temporal.Caught = quiet.caught
 	server := serve.New(serve.Options{
-		Runs: &backend.Backend{Connection: temporal, Queue: cfg.TaskQueue}, Flows: cfg.Flows, Reading: cfg.Reading, NewID: runs.NewID, Settings: cfg.Serve, Tokens: tokens,
+		Runs: &backend.Backend{Connection: temporal, Queue: cfg.TaskQueue}, Flows: cfg.Flows, Reading: cfg.Reading, NewID: runs.NewID, Settings: cfg.Serve, Tokens: tokens, Issuers: cfg.Issuers,
 		Mask: cfg.Mask(), Log: func(format string, args ...any) { a.say("serve: "+format, args...) },
 	})
 	return server.Serve(ctx, l)
 }
 
 func accessText(cfg *config.Config, tokens int) string {
-	text := cmp.Or(plaintext.If(tokens > 0, "for %d tokens", tokens), "for programs of this machine only, without tokens")
+	text := cmp.Or(plaintext.If(tokens+len(cfg.Issuers) > 0, "for %d tokens and %d issuers", tokens, len(cfg.Issuers)), "for programs of this machine only, without tokens")
 	switch {
 	case cfg.Flows.Dir == "":
 		text += "; flows and agents by name are off"

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,6 +22,8 @@ import (
 	"weft/starter/runs"
 	"weft/starter/runtree"
 	"weft/starter/usage"
+	"weft/worker/config"
+	"weft/workflows/plan"
 )
 
 // start runs a flow. All that the caller gave is checked before a server is needed.
@@ -38,11 +39,20 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	in, err := a.input(ctx)
+	flow, in, err := a.input(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	if err := a.mayStart(cfg, in.Flow.Plan); err != nil {
+	if a.flags.dev {
+		if err := a.joinDev(ctx); err != nil {
+			return err
+		}
+		a.setStage("no run was started")
+		if cfg, err = a.load(); err != nil {
+			return err
+		}
+	}
+	if err := a.mayStart(cfg, flow); err != nil {
 		return err
 	}
 	if err := a.sendSecrets(ctx); err != nil {
@@ -52,9 +62,9 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	id := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name))
+	id := cmp.Or(a.flags.id, runs.NewID(flow.Name))
 	a.setStage(fmt.Sprintf("check whether the run was started with: %sstatus %s", a.self(), plaintext.ShellQuote(id)))
-	run, err := a.launch(ctx, c, client.StartWorkflowOptions{ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority()}, in)
+	run, err := a.launch(ctx, c, client.StartWorkflowOptions{ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority()}, flow, in)
 	if err != nil {
 		return err
 	}
@@ -76,8 +86,9 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	return f.toTheEnd(ctx)
 }
 
-func (a *app) launch(ctx context.Context, c *runs.Connection, o client.StartWorkflowOptions, in *contract.RunInput) (*runs.Run, error) {
-	run, err := c.Start(ctx, o, in.Flow.Plan, in)
+func (a *app) launch(ctx context.Context, c *runs.Connection, o client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunInput) (*runs.Run, error) {
+	in.Principal = a.principal()
+	run, err := c.Start(ctx, o, flow, in)
 	switch {
 	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
 		return nil, usage.Errorf("a run with the id %q is already open; follow it with: %sfollow %s, or choose another -id", o.ID, a.self(), plaintext.ShellQuote(o.ID))
@@ -125,13 +136,25 @@ func (a *app) compile(file string, starting bool) (*specadapter.Result, error) {
 
 func (a *app) model() (string, error) {
 	model := a.flags.model
-	if model == "" {
+	if model == "" && a.cfg.Flows.Accept != config.AcceptNamed { // else the worker would refuse it
 		model, _ = a.env.LookupEnv("WEFT_MODEL")
 	}
 	return input.Model(model, a.flags.Script != "")
 }
 
-func (a *app) input(ctx context.Context) (*contract.RunInput, error) {
+// input reads a flow, and what its run is given. The input has the flow's plan, or its name where the workers run named
+// flows alone.
+func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contract.RunInput, error) {
+	named := contract.FlowRef{Dialect: a.flags.dialect, Profile: a.flags.profile}
+	if cfg.Flows.Accept == config.AcceptNamed {
+		if len(a.flags.Components)+len(a.flags.Component) > 0 {
+			return nil, nil, usage.Errorf("-components and -component are of flows that are sent, but with flows.accept: named the workers have them; remove the flags")
+		}
+		var err error
+		if a.flags.Flow, named.Name, err = input.Named(cfg.Flows, a.flags.Flow); err != nil {
+			return nil, nil, err
+		}
+	}
 	res, flowErr := a.compile(a.flags.Flow, true)
 	dialect := ""
 	if res != nil {
@@ -144,31 +167,26 @@ func (a *app) input(ctx context.Context) (*contract.RunInput, error) {
 		if !runs.Is[exitCode](flowErr) { // else it has been printed
 			err = errors.Join(flowErr, err)
 		}
-		return nil, usage.Error{Text: err.Error()}
+		return nil, nil, usage.Error{Text: err.Error()}
 	}
 	if flowErr != nil {
-		return nil, flowErr
+		return nil, nil, flowErr
 	}
 	if a.flags.session && res.Flow.LoneAgent() == nil {
-		return nil, usage.Errorf("the flow %q cannot be a session: it is not one agent alone; leave out -session", res.Flow.Name)
+		return nil, nil, usage.Errorf("the flow %q cannot be a session: it is not one agent alone; leave out -session", res.Flow.Name)
 	}
 	if err := given.Check(ctx, res.Flow); err != nil {
-		return nil, a.mismatch(err)
+		return nil, nil, a.mismatch(err)
 	}
 	in := &contract.RunInput{
 		V: contract.Version, Input: given.Text, Images: given.Images, Params: given.Params, Scope: given.Scope, Value: given.Value, State: given.State,
 		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: a.flags.onError, Session: a.flags.session,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}
-	encoded, err := json.Marshal(in)
-	if err != nil {
-		return nil, usage.Errorf("encode the run's input: %v", err)
+	if named.Name != "" {
+		in.Flow = named
 	}
-	if len(encoded) > runs.MaxInput {
-		return nil, usage.Errorf("the run's input is %d bytes with flow, input (%d) and script (%d), at most %d can be sent through Temporal; shorten the largest",
-			len(encoded), len(given.Text)+len(given.Params), len(script), runs.MaxInput)
-	}
-	return in, nil
+	return res.Flow, in, nil
 }
 
 func (a *app) mismatch(err error) error {
@@ -215,7 +233,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		return err
 	}
 	id := cmp.Or(a.flags.id, runs.NewID(in.Flow.Plan.Name))
-	run, err := a.launch(ctx, r.Connection, client.StartWorkflowOptions{ID: id, TaskQueue: cmp.Or(a.flags.taskQueue, r.Queue), Priority: a.flags.inheritedPriority(r.Priority)}, in)
+	run, err := a.launch(ctx, r.Connection, client.StartWorkflowOptions{ID: id, TaskQueue: cmp.Or(a.flags.taskQueue, r.Queue), Priority: a.flags.inheritedPriority(r.Priority)}, in.Flow.Plan, in)
 	if err != nil {
 		return err
 	}

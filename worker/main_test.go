@@ -279,7 +279,7 @@ func TestEndToEndSetup(t *testing.T) {
 	t.Setenv("TEMPORAL_NAMESPACE", "fresh")
 	ready := "worker: namespace fresh at " + srv.address + " is ready\n"
 	for _, want := range []string{
-		"worker: created namespace fresh with a retention of 48h0m0s\nworker: namespace fresh: added search attributes WeftFlow, WeftDialect, WeftPlanHash, WeftStatus\n" + ready,
+		"worker: created namespace fresh with a retention of 48h0m0s\nworker: namespace fresh: added search attributes WeftFlow, WeftDialect, WeftPlanHash, WeftStatus, WeftPrincipal, WeftTenant\n" + ready,
 		ready,
 	} {
 		var stdout, stderr bytes.Buffer

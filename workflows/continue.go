@@ -31,6 +31,9 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation
 	}
+	if f.inbox != nil {
+		f.listRequests(ctx)
+	}
 	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents, MaxResultBytes: f.run.Sizes.ResultShare, Snapshot: f.carryOver()}
 	err := f.run.Sizes.Fits("what the run carries into a new one", in)
 	again := false

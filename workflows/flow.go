@@ -213,6 +213,8 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.run.Shared.Owner = f.run.Transcript.Workflow
 	f.inbox = inbox.New(f.run, f)
+	f.pub.changed = workflow.NewBufferedChannel(ctx, 1)
+	f.run.Requests.AddListener(func() { f.listRequests(ctx) }, f.pub.changed)
 	if in.Snapshot != nil {
 		f.inbox.Restore(ctx, in.Snapshot.Inbox)
 	}
@@ -315,7 +317,18 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 	default:
 		f.pub.publish(ctx, contract.StatusRunning)
 	}
+	if f.inbox != nil && f.alive() {
+		f.pub.changed.SendAsync(true) // what comes together is written together
+	}
 	f.show(ctx)
+}
+
+// listRequests writes the open requests into the run's memo.
+func (f *flowRun) listRequests(ctx workflow.Context) {
+	f.pub.changed.ReceiveAsync(nil)
+	if f.alive() {
+		f.pub.list(ctx, f.inbox.Requests)
+	}
 }
 
 // report answers the query status.

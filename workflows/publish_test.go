@@ -41,6 +41,7 @@ func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context
 		f := newFlowRun(runtime.New(ctx))
 		f.pub.status, f.pub.public = contract.StatusRunning, public
 		f.run.Flow, f.run.Hash = &plan.Flow{Name: "N", Dialect: "d"}, "h"
+		f.run.Shared.Grant = &contract.Grant{Principal: &contract.Principal{Name: "kim", Tenant: "north"}}
 		do(ctx, f)
 		return nil
 	})
@@ -70,7 +71,7 @@ func TestPublish(t *testing.T) {
 		"no attribute for it":        {&contract.Publish{Attributes: []string{contract.AttributeFlow}}, change, nil},
 		"nothing is published":       {nil, change, nil},
 		"all that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: contract.Attributes, Memo: true}, introduce,
-			[]string{"WeftFlow=N WeftDialect=d WeftPlanHash=h WeftStatus=running", "map[flow:N flow_hash:h]"}},
+			[]string{"WeftFlow=N WeftDialect=d WeftPlanHash=h WeftStatus=running WeftPrincipal=kim WeftTenant=north", "map[flow:N flow_hash:h principal:kim tenant:north]"}},
 		"one that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: status}, introduce, []string{"WeftStatus=running"}},
 		"all is set":          {&contract.Publish{Attributes: contract.Attributes}, introduce, nil},
 		"nothing at all":      {nil, introduce, nil},

@@ -13,10 +13,13 @@ const (
 	AttributePlanHash = "WeftPlanHash"
 	// AttributeStatus is one of the Status constants. It is written when it changes.
 	AttributeStatus = "WeftStatus"
+	// AttributePrincipal and AttributeTenant are of who started the run, empty where its client did not say.
+	AttributePrincipal = "WeftPrincipal"
+	AttributeTenant    = "WeftTenant"
 )
 
 // Attributes are all of them, in the order in which they are named to people.
-var Attributes = []string{AttributeFlow, AttributeDialect, AttributePlanHash, AttributeStatus}
+var Attributes = []string{AttributeFlow, AttributeDialect, AttributePlanHash, AttributeStatus, AttributePrincipal, AttributeTenant}
 
 // What AttributeStatus says of a run. A terminated run keeps its last status.
 const (
@@ -38,7 +41,16 @@ const (
 	MemoPrincipal = "principal"
 	MemoTenant    = "tenant"
 	MemoSession   = "session"
+	// MemoRequests is an [OpenRequests].
+	MemoRequests = "requests"
 )
+
+// OpenRequests is what an open run waits for, as its memo has it.
+type OpenRequests struct {
+	Requests []Request `json:"requests"`
+	// More are the requests behind them for which the memo has no room.
+	More int `json:"more,omitempty"`
+}
 
 // maxKeyword is the most that Temporal keeps of a Keyword, in characters.
 const maxKeyword = 255
@@ -68,6 +80,8 @@ type Publish struct {
 	Unset []string `json:"unset,omitempty"`
 	// Memo means that the run writes its memo.
 	Memo bool `json:"memo,omitempty"`
+	// Requests are the ids of those that the memo has.
+	Requests []string `json:"requests,omitempty"`
 	// Webhooks receive the run's events.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 }

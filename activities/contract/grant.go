@@ -127,10 +127,7 @@ func PolicyFor(policies []Policy, p *Principal, flow string) (*Policy, error) {
 	if len(policies) == 0 {
 		return nil, nil
 	}
-	var who Principal
-	if p != nil {
-		who = *p
-	}
+	who := p.Value()
 	for i := range policies {
 		if k := &policies[i]; plan.MatchesAny(k.Principals, who.Name) && plan.MatchesAny(k.Tenants, who.Tenant) && plan.MatchesAny(k.Flows, flow) {
 			return k, nil

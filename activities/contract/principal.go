@@ -6,6 +6,14 @@ type Principal struct {
 	Tenant string `json:"tenant,omitempty"`
 }
 
+// Value is the principal itself, an empty one of nil.
+func (p *Principal) Value() Principal {
+	if p == nil {
+		return Principal{}
+	}
+	return *p
+}
+
 // String names a principal for messages.
 func (p *Principal) String() string {
 	switch {

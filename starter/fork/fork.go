@@ -104,9 +104,9 @@ func (f *forking) fits(at contract.Execution, in *contract.RunInput) error {
 	if err != nil {
 		return usage.Errorf("encode the run's input: %v", err)
 	}
-	if len(encoded) > runs.MaxInput {
+	if len(encoded) > f.run.MaxInput() {
 		return usage.Errorf("the run %q cannot be forked at %s: what comes before it is %d bytes, at most %d can be carried over; fork at an earlier node",
-			f.run.ID, history.Label(at), len(encoded), runs.MaxInput)
+			f.run.ID, history.Label(at), len(encoded), f.run.MaxInput())
 	}
 	return nil
 }
@@ -307,8 +307,8 @@ func (p *recorded) content(ctx context.Context, sha string) (json.RawMessage, er
 			return nil, err
 		}
 		raw = append(raw, page.Data...)
-		if len(raw) > runs.MaxInput {
-			return nil, usage.Errorf("the run cannot be forked there: the output of %s alone is over %d bytes; fork at an earlier node", history.Label(p.Execution), runs.MaxInput)
+		if len(raw) > p.run.MaxInput() {
+			return nil, usage.Errorf("the run cannot be forked there: the output of %s alone is over %d bytes; fork at an earlier node", history.Label(p.Execution), p.run.MaxInput())
 		}
 		if len(raw) >= page.Total || len(page.Data) == 0 {
 			return raw, nil

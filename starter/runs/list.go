@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
 
 	"weft/activities"
 	"weft/activities/contract"
@@ -35,16 +36,10 @@ type Summary struct {
 	// Queue is its task queue, Session the name that an HTTP client gave it.
 	Queue   string `json:"-"`
 	Session string `json:"-"`
+	// Requests are those that its memo has; nil where that cannot be read.
+	Requests *contract.OpenRequests `json:"-"`
 	// Owner is who started it, as far as its client said so.
 	Owner contract.Principal `json:"-"`
-}
-
-// OwnerOf is who starts a run.
-func OwnerOf(in *contract.RunInput) contract.Principal {
-	if in.Principal == nil {
-		return contract.Principal{}
-	}
-	return *in.Principal
 }
 
 // SummaryOf reads what Temporal knows of a run.
@@ -58,6 +53,10 @@ func SummaryOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) Summary {
 	// For Temporal a run that waits is running.
 	if own := attribute(contract.AttributeStatus); s.Status == contract.StatusRunning && byAttribute(own) {
 		s.Status = own
+	}
+	s.Requests = &contract.OpenRequests{}
+	if p := info.GetMemo().GetFields()[contract.MemoRequests]; p != nil && converter.GetDefaultDataConverter().FromPayload(p, s.Requests) != nil {
+		s.Requests = nil
 	}
 	end := now
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetCloseTime() != nil {
@@ -104,10 +103,12 @@ type Filter struct {
 	Flow, Status string
 	// Closed includes closed runs; Status overrides it.
 	Closed bool
+	// Waiting leaves out runs of which the namespace's search attributes say that they wait for nothing.
+	Waiting bool
 	// Limit 0 is all.
 	Limit int
-	// Owned, if set, reports whether a run of somebody is one of those asked for.
-	Owned func(contract.Principal) bool
+	// Owner, if set, is who started the runs; without a name everybody of the tenant.
+	Owner *contract.Principal
 }
 
 func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
@@ -120,7 +121,7 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	}
 	// A workflow with a parent is a sub-agent.
 	query = fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND %s`, contract.WorkflowFlow, query)
-	if f.Flow == "" && !byAttribute(f.Status) {
+	if f.Flow == "" && f.Owner == nil && !byAttribute(f.Status) && !f.Waiting {
 		return query, nil
 	}
 	state, err := activities.NewAttributes(c.Client).Of(ctx, c.Namespace)
@@ -131,17 +132,35 @@ func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 		return "", usage.Errorf("-status %s needs the search attribute %s, which namespace %q does not have; add it with: %s",
 			f.Status, contract.AttributeStatus, c.Namespace, activities.RegisterCommand(c.Namespace, contract.AttributeStatus))
 	}
-	// Temporal's query language has escapes, but the server takes what is escaped for another text.
-	if name := contract.Keyword(f.Flow); name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'\`, r) }) &&
-		slices.Contains(state.Registered, contract.AttributeFlow) {
-		query += ` AND (` + contract.AttributeFlow + ` = "` + name + `" OR ` + contract.AttributeFlow + ` IS NULL)`
+	if f.Waiting && slices.Contains(state.Registered, contract.AttributeStatus) {
+		query += fmt.Sprintf(` AND (%s = %q OR %[1]s IS NULL)`, contract.AttributeStatus, contract.StatusWaiting)
+	}
+	with := func(attribute, value string) {
+		// Temporal's query language has escapes, but the server takes what is escaped for another text.
+		if slices.Contains(state.Registered, attribute) && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+			query += fmt.Sprintf(` AND (%s = "%s" OR %[1]s IS NULL)`, attribute, contract.Keyword(value))
+		}
+	}
+	if f.Flow != "" {
+		with(contract.AttributeFlow, f.Flow)
+	}
+	if f.Owner != nil {
+		with(contract.AttributeTenant, f.Owner.Tenant)
+	}
+	if f.Owner != nil && f.Owner.Name != "" {
+		with(contract.AttributePrincipal, f.Owner.Name)
 	}
 	return query, nil
 }
 
 // matches reports whether a run is one of those asked for: not all is known to Temporal's query.
 func (f *Filter) matches(s *Summary) bool {
-	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status) && (f.Owned == nil || f.Owned(s.Owner))
+	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status) && f.Owns(s.Owner)
+}
+
+// Owns reports whether a run of somebody is one of those asked for.
+func (f *Filter) Owns(owner contract.Principal) bool {
+	return f.Owner == nil || *f.Owner == owner || f.Owner.Name == "" && f.Owner.Tenant == owner.Tenant
 }
 
 const pageSize = 200

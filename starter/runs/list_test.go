@@ -1,16 +1,21 @@
 package runs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/mock"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 
+	"weft/activities/contract"
 	"weft/starter/runs/runstest"
 	"weft/worker/config"
 )
@@ -39,6 +44,56 @@ func TestListsArePaged(t *testing.T) {
 			}
 			if got := strings.Join(ids, " "); got != tc.want || more != tc.more {
 				t.Errorf("runs are %q, more: %v; want %q, %v", got, more, tc.want, tc.more)
+			}
+		})
+	}
+}
+
+// TestListsOfAnOwner asks Temporal for the runs of somebody, as far as it can tell, and leaves out others.
+func TestListsOfAnOwner(t *testing.T) {
+	all := []string{contract.AttributePrincipal, contract.AttributeTenant}
+	own := func(name string) string { return ` AND (WeftPrincipal = "` + name + `" OR WeftPrincipal IS NULL)` }
+	const noTenant, north = ` AND (WeftTenant = "" OR WeftTenant IS NULL)`, ` AND (WeftTenant = "north" OR WeftTenant IS NULL)`
+	tests := map[string]struct {
+		owner      contract.Principal
+		registered []string
+		query      string
+		want       []string
+	}{
+		"somebody":                        {contract.Principal{Name: "kim"}, all, noTenant + own("kim"), []string{"kim"}},
+		"somebody of a tenant":            {contract.Principal{Name: "o'kim", Tenant: "north"}, all, north + own("o'kim"), []string{"o'kim of north"}},
+		"a tenant":                        {contract.Principal{Tenant: "north"}, all, north, []string{"o'kim of north"}},
+		"nothing is registered":           {contract.Principal{Name: "kim"}, nil, "", []string{"kim"}},
+		"a name that no query can have":   {contract.Principal{Name: `a"b`}, all, noTenant, []string{`a"b`}},
+		"a name that would add to it":     {contract.Principal{Name: `a" OR "b`}, all, noTenant, nil},
+		"nobody of that name":             {contract.Principal{Name: "ann"}, all, noTenant + own("ann"), nil},
+		"the longest name of an issuer's": {contract.Principal{Name: strings.Repeat("x", 255)}, all, noTenant + own(strings.Repeat("x", 255)), nil},
+	}
+	var stored []*workflowpb.WorkflowExecutionInfo
+	for _, p := range []contract.Principal{{Name: "kim"}, {Name: "o'kim", Tenant: "north"}, {Name: `a"b`}, {}} {
+		memo := map[string]*commonpb.Payload{}
+		for key, text := range map[string]string{contract.MemoPrincipal: p.Name, contract.MemoTenant: p.Tenant} {
+			memo[key], _ = converter.GetDefaultDataConverter().ToPayload(text)
+		}
+		stored = append(stored, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: p.String()}, Memo: &commonpb.Memo{Fields: memo}})
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &mocks.Client{}
+			c.On("OperatorService").Return(&runstest.Operator{Names: tc.registered})
+			c.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(r *workflowservice.ListWorkflowExecutionsRequest) bool {
+				return strings.HasSuffix(r.GetQuery(), `ExecutionStatus = "Running"`+tc.query)
+			})).Return(&workflowservice.ListWorkflowExecutionsResponse{Executions: stored}, nil)
+			page, _, err := (&Connection{Temporal: &config.Temporal{Client: c}}).Page(t.Context(), Filter{Owner: &tc.owner}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i := range page {
+				got = append(got, page[i].ID)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("the runs are %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -106,12 +105,8 @@ func (r *Run) Listing(open []contract.Request) string {
 	return b.String()
 }
 
-const (
-	// MaxConcurrent bounds how many runs are asked at a time.
-	MaxConcurrent = 16
-	// requestsTimeout is how long one run's worker has to answer.
-	requestsTimeout = 5 * time.Second
-)
+// requestsTimeout is how long one run's worker has to answer.
+const requestsTimeout = 5 * time.Second
 
 // Waiting is what open runs wait for.
 type Waiting struct {
@@ -127,67 +122,29 @@ type SilentRun struct {
 	Error string `json:"error"`
 }
 
-// Requests asks open runs concurrently what they wait for, and keeps their order.
+// Requests returns what open runs wait for, in their order, as their memos have it. It asks those whose memo has no
+// room for all, or cannot be read.
 func (c *Connection) Requests(ctx context.Context, list []Summary) *Waiting {
-	all := make([]*Run, len(list))
-	answers := make([]*contract.Status, len(list))
-	errs := make([]error, len(list))
-	var group sync.WaitGroup
-	slots := make(chan struct{}, MaxConcurrent)
-	queues := silentQueues{waited: map[string]int{}, answered: map[string]bool{}}
-	for i, s := range list {
-		all[i] = &Run{Connection: c, ID: s.ID, Queue: s.Queue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Patience: requestsTimeout}
-		slots <- struct{}{}
-		group.Go(func() {
-			if c.Caught != nil {
-				defer c.Caught()
-			}
-			defer func() { <-slots }()
-			if errs[i] = queues.check(s.Queue); errs[i] == nil {
-				asked := time.Now()
-				answers[i], errs[i] = all[i].Reported(ctx)
-				queues.note(s.Queue, errs[i], time.Since(asked))
-			}
-		})
-	}
-	group.Wait()
 	out := &Waiting{Requests: []Request{}, Silent: []SilentRun{}}
 	now := time.Now()
-	for i, s := range list {
-		if errs[i] != nil {
-			out.Silent = append(out.Silent, SilentRun{Run: s.ID, Flow: s.Flow, Error: errs[i].Error()})
-			continue
+	for i := range list {
+		s := &list[i]
+		r := &Run{Connection: c, ID: s.ID, Queue: s.Queue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Patience: requestsTimeout}
+		var open []contract.Request
+		if s.Requests != nil {
+			open = s.Requests.Requests
 		}
-		for j := range answers[i].Requests {
-			out.Requests = append(out.Requests, all[i].Request(s.Flow, &answers[i].Requests[j], now))
+		if s.Requests == nil || s.Requests.More > 0 {
+			answer, err := r.Reported(ctx)
+			if err != nil {
+				out.Silent = append(out.Silent, SilentRun{Run: s.ID, Flow: s.Flow, Error: err.Error()})
+			} else {
+				open = answer.Requests
+			}
+		}
+		for j := range open {
+			out.Requests = append(out.Requests, r.Request(s.Flow, &open[j], now))
 		}
 	}
 	return out
-}
-
-// silentQueues counts unanswered questions by task queue, so that runs without workers are not all asked.
-type silentQueues struct {
-	mu       sync.Mutex
-	waited   map[string]int
-	answered map[string]bool
-}
-
-func (s *silentQueues) note(queue string, err error, took time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case err == nil:
-		s.answered[queue] = true
-	case took > requestsTimeout/2: // what fails at once costs no time, and says nothing of others
-		s.waited[queue]++
-	}
-}
-
-func (s *silentQueues) check(queue string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.answered[queue] || s.waited[queue] < MaxConcurrent {
-		return nil
-	}
-	return fmt.Errorf("not asked, since for %d others on task queue %q nobody answered; start a worker with: bin/worker", MaxConcurrent, queue)
 }

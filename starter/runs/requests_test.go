@@ -1,9 +1,7 @@
 package runs
 
 import (
-	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/mock"
@@ -59,53 +57,23 @@ func TestRequestsAreChosen(t *testing.T) {
 	}
 }
 
-// TestInbox asks two runs, of which one does not answer.
-func TestInbox(t *testing.T) {
+// TestWaiting lists what runs wait for: those are asked whose memo does not have all of it.
+func TestWaiting(t *testing.T) {
 	c := &mocks.Client{}
-	c.On("QueryWorkflow", mock.Anything, "good", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Requests: runstest.Requests()[:2]}), nil)
+	c.On("QueryWorkflow", mock.Anything, "many", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Requests: runstest.Requests()[:2]}), nil)
 	c.On("QueryWorkflow", mock.Anything, "silent", "", contract.QueryStatus).Return(nil, serviceerror.NewUnavailable("nobody is there"))
-	c.On("QueryWorkflow", mock.Anything, "idle", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{}), nil)
-	list := []Summary{{ID: "silent", Flow: "S", Queue: "q"}, {ID: "good", Flow: "Triage"}, {ID: "idle"}}
+	list := []Summary{{ID: "silent", Flow: "S", Queue: "q"}, {ID: "many", Flow: "Triage", Requests: &contract.OpenRequests{Requests: runstest.Requests()[:1], More: 1}},
+		{ID: "idle", Requests: &contract.OpenRequests{}}, {ID: "listed", Requests: &contract.OpenRequests{Requests: runstest.Requests()[2:3]}}}
 	box := (&Connection{Temporal: &config.Temporal{Client: c, Namespace: "default", Address: "127.0.0.1:7233"}, Starter: "starter "}).Requests(t.Context(), list)
-	if len(box.Requests) != 2 || box.Requests[0].Of != "good" || box.Requests[0].Flow != "Triage" || box.Requests[1].ID != "a#1/client/1.2-1111aaaa" {
-		t.Errorf("requests are %+v", box.Requests)
+	var got []string
+	for _, q := range box.Requests {
+		got = append(got, q.Of+" "+q.Flow+" "+q.ID)
+	}
+	if diff := cmp.Diff([]string{"many Triage a#1/confirm/1.1-0000aaaa", "many Triage a#1/client/1.2-1111aaaa", "listed  b#2/model/1~1-2222bbbb"}, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	want := []SilentRun{{Run: "silent", Flow: "S", Error: `the run "silent" is running, but no worker answers for it on task queue "q", namespace default at 127.0.0.1:7233 (nobody is there); start one with: bin/worker`}}
 	if diff := cmp.Diff(want, box.Silent); diff != "" {
 		t.Errorf("silent runs (-want +got):\n%s", diff)
-	}
-}
-
-// TestSilentQueues gives up on a task queue at which nobody answers, and on no other.
-func TestSilentQueues(t *testing.T) {
-	quiet := errors.New("no answer within 5s")
-	tests := map[string]struct {
-		silent, broken, good int
-		given                bool
-	}{
-		"nobody is there":           {silent: MaxConcurrent, given: true},
-		"too few to tell":           {silent: MaxConcurrent - 1},
-		"runs that cannot go on":    {broken: 5 * MaxConcurrent},
-		"one of them has an answer": {silent: 5 * MaxConcurrent, good: 1},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			q := silentQueues{waited: map[string]int{}, answered: map[string]bool{}}
-			for range tc.silent {
-				q.note("a", quiet, requestsTimeout)
-			}
-			for range tc.broken {
-				q.note("a", quiet, time.Millisecond)
-			}
-			for range tc.good {
-				q.note("a", nil, requestsTimeout)
-			}
-			if err := q.check("a"); (err != nil) != tc.given {
-				t.Errorf("given up: %v, want %v", err, tc.given)
-			}
-			if err := q.check("b"); err != nil {
-				t.Errorf("another queue: %v", err)
-			}
-		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -23,8 +24,6 @@ import (
 const (
 	// MaxID bounds the id of a run. Children add to it, and Temporal allows 1,000 bytes.
 	MaxID = 200
-	// MaxInput bounds a run's input, in bytes, with room for Temporal's envelope.
-	MaxInput = 1_900 << 10
 	// MaxFairnessKey bounds a fairness key, in bytes.
 	MaxFairnessKey = 64
 	// maxDescription leaves room in the 20,000 bytes that Temporal allows as a run's details.
@@ -50,9 +49,45 @@ func CheckID(id string) error {
 	return nil
 }
 
+// MaxInput is the largest input of a run, in bytes: what the store takes, or Temporal.
+func (c *Connection) MaxInput() int {
+	if c.Store == nil {
+		return contract.MaxPayload
+	}
+	return max(contract.MaxPayload, c.Store.Most()-contract.Envelope)
+}
+
+// TooLargeError is the error of a start with an input that cannot be sent.
+type TooLargeError struct{ cause error }
+
+// Error describes the size and the limit.
+func (e TooLargeError) Error() string { return e.cause.Error() }
+
+// Unwrap returns a [usage.Error].
+func (e TooLargeError) Unwrap() error { return e.cause }
+
+func (c *Connection) checkSize(in *contract.RunInput) error {
+	encoded, err := json.Marshal(in)
+	if err != nil {
+		return usage.Errorf("encode the run's input: %v", err)
+	}
+	if most := c.MaxInput(); len(encoded) > most {
+		how := "can be sent through Temporal; shorten the largest, or give workers and starter a store (store.dir)"
+		if most > contract.MaxPayload {
+			how = "go into the store; shorten the largest, or raise store.max_payload"
+		}
+		return TooLargeError{usage.Errorf("the run's input is %d bytes with flow, input (%d) and script (%d), at most %d %s",
+			len(encoded), len(in.Input)+len(in.Params), len(in.Script), most, how)}
+	}
+	return nil
+}
+
 // Start starts a run of a flow under an id that no open run has, with memo, descriptions, and those search attributes that the
 // namespace has. The input names the flow, or brings it.
 func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunInput) (*Run, error) {
+	if err := c.checkSize(in); err != nil {
+		return nil, err
+	}
 	values, err := describe(&o, flow, in)
 	if err != nil {
 		return nil, err
@@ -81,9 +116,9 @@ func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, f
 }
 
 // ScheduleAction returns the action of a schedule that starts runs as [Connection.Start] does.
-func (c *Connection) ScheduleAction(ctx context.Context, name, queue string, in *contract.RunInput) (*client.ScheduleWorkflowAction, error) {
+func (c *Connection) ScheduleAction(ctx context.Context, name, queue string, flow *plan.Flow, in *contract.RunInput) (*client.ScheduleWorkflowAction, error) {
 	o := client.StartWorkflowOptions{ID: name, TaskQueue: queue}
-	values, err := describe(&o, in.Flow.Plan, in)
+	values, err := describe(&o, flow, in)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +138,8 @@ func describe(o *client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunI
 	if in.Session {
 		memo[contract.MemoSession] = true
 	}
-	if owner := OwnerOf(in); owner.Name != "" {
+	owner := in.Principal.Value()
+	if owner.Name != "" {
 		memo[contract.MemoPrincipal], memo[contract.MemoTenant] = owner.Name, owner.Tenant
 	}
 	maps.Copy(memo, o.Memo)
@@ -113,6 +149,7 @@ func describe(o *client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunI
 	return map[string]string{
 		contract.AttributeFlow: flow.Name, contract.AttributeDialect: flow.Dialect,
 		contract.AttributePlanHash: hash, contract.AttributeStatus: contract.StatusRunning,
+		contract.AttributePrincipal: owner.Name, contract.AttributeTenant: owner.Tenant,
 	}, nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"weft/specadapter/blueprint"
 	"weft/specadapter/source"
 	"weft/starter/input"
-	"weft/starter/runs"
 	"weft/worker/config"
 	"weft/worker/flows"
 )
@@ -277,7 +276,8 @@ func (srv *Server) accept(ctx context.Context, s *Start, named contract.FlowRef,
 	s.ID = cmp.Or(s.ID, id)
 	caller := callerIn(ctx)
 	if caller != nil {
-		s.Input.Principal = &contract.Principal{Name: caller.Name, Tenant: caller.Tenant}
+		who := principal(caller)
+		s.Input.Principal = &who
 	}
 	if err := mayStart(caller, named.Name); err != nil {
 		return err
@@ -304,9 +304,6 @@ func fits(in *contract.RunInput) error {
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("encode the run's input: %w", err)
-	}
-	if len(raw) > runs.MaxInput {
-		return NewProblem(TooLarge, "shorten its largest part", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), runs.MaxInput)
 	}
 	var invalid *contract.Failure
 	if _, err := contract.ReadInput(raw); errors.As(err, &invalid) {

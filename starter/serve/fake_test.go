@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +52,8 @@ type fakeRuns struct {
 	refuses error
 	// cancelled are the ids of runs that were cancelled.
 	cancelled []string
+	// late is set while lists lack what was started.
+	late bool
 }
 
 func newFake() *fakeRuns {
@@ -85,7 +89,7 @@ func (f *fakeRuns) Start(_ context.Context, s *Start) (*Run, bool, error) {
 	if run := f.byID[s.ID]; run != nil {
 		return run, true, nil
 	}
-	run := &Run{ID: s.ID, Session: s.Session, Hash: s.Hash, Flow: s.Input.Flow.Plan.Name, Status: "running", Started: noon, Owner: runs.OwnerOf(s.Input)}
+	run := &Run{ID: s.ID, Session: s.Session, Hash: s.Hash, Flow: s.Input.Flow.Plan.Name, Status: "running", Started: noon, Owner: s.Input.Principal.Value()}
 	f.byID[s.ID], f.inputs[s.ID] = run, s.Input
 	return run, false, f.err
 }
@@ -101,6 +105,16 @@ func (f *fakeRuns) Find(_ context.Context, id string) (*Run, error) {
 
 func (f *fakeRuns) List(_ context.Context, wanted runs.Filter, token string) ([]Run, string, error) {
 	var out []Run
+	if wanted.Owner != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, id := range slices.Sorted(maps.Keys(f.byID)) {
+			if run := f.byID[id]; !f.late && run.Owner == *wanted.Owner && run.Closed == nil && id > token {
+				return []Run{*run}, id, f.err
+			}
+		}
+		return nil, "", f.err
+	}
 	for i := len(token); i < 3 && len(out) < wanted.Limit; i++ {
 		out = append(out, Run{ID: strconv.Itoa(i), Status: "running", Started: noon})
 	}

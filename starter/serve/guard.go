@@ -39,10 +39,13 @@ func (srv *Server) guard(mux *http.ServeMux) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		caller, p := srv.caller(r)
-		if p != nil && !open[r.URL.Path] {
-			p.write(w)
-			return
+		var caller *config.Token
+		if !open[r.URL.Path] && srv.guarded() {
+			var p *Problem
+			if caller, p = srv.caller(r); p != nil {
+				p.write(w)
+				return
+			}
 		}
 		if h, pattern := mux.Handler(r); pattern == "" {
 			noRoute(h, r).write(w)
@@ -89,7 +92,7 @@ func (*headOnly) Write(p []byte) (int, error) { return len(p), nil }
 // checkOrigin keeps pages of foreign origins out, and lets those in that are configured.
 func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem {
 	// Without tokens the host's name protects from web pages: other names may resolve to this machine.
-	if len(srv.Tokens) == 0 && !local(r.Host) {
+	if !srv.guarded() && !local(r.Host) {
 		return NewProblem(Forbidden, "use localhost or 127.0.0.1, or configure tokens", "the request is for the host %s, which is not this machine's own name", source.Quote(r.Host))
 	}
 	w.Header().Add("Vary", "Origin")
@@ -118,26 +121,34 @@ func local(host string) bool {
 	return config.Loopback(host)
 }
 
+// guarded reports whether clients need tokens.
+func (srv *Server) guarded() bool { return len(srv.Tokens)+len(srv.issuers) > 0 }
+
 func (srv *Server) caller(r *http.Request) (*config.Token, *Problem) {
-	if len(srv.Tokens) == 0 {
-		return nil, nil
-	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	var found *config.Token
-	sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
+	given = strings.TrimSpace(given)
+	sum := sha256.Sum256([]byte(given))
 	for i := range srv.Tokens {
 		own := sha256.Sum256([]byte(srv.Tokens[i].Value))
 		if subtle.ConstantTimeCompare(sum[:], own[:]) == 1 {
 			found = &srv.Tokens[i]
 		}
 	}
-	if found != nil && strings.EqualFold(scheme, "Bearer") {
-		return found, nil
-	}
-	if given == "" {
+	switch i := srv.issuers[issuerOf(given)]; {
+	case given == "":
 		return nil, NewProblem(Unauthorized, "send Authorization: Bearer TOKEN", "missing token").with("WWW-Authenticate", "Bearer")
+	case !strings.EqualFold(scheme, "Bearer"):
+	case found != nil:
+		return found, nil
+	case i != nil:
+		return srv.signed(r.Context(), i, given)
 	}
-	return nil, NewProblem(Unauthorized, "ask the operator for a token", "invalid token").with("WWW-Authenticate", `Bearer error="invalid_token"`)
+	return nil, invalidToken("ask the operator for a token", "invalid token")
+}
+
+func invalidToken(remedy, format string, args ...any) *Problem {
+	return NewProblem(Unauthorized, remedy, format, args...).with("WWW-Authenticate", `Bearer error="invalid_token"`)
 }
 
 type masker struct {

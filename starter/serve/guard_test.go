@@ -14,7 +14,9 @@ import (
 )
 
 func TestTokens(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual}} })
+	b := newBench(t, func(o *Options) {
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
+	})
 	b.call("GET", "/runs", "").is(401, "missing token")
 	got := b.call("GET", "/runs", "", "Authorization: Bearer other").is(401, "invalid token")
 	if challenge := got.Header().Get("WWW-Authenticate"); challenge != `Bearer error="invalid_token"` {
@@ -42,7 +44,7 @@ func TestPagesOfOthers(t *testing.T) {
 
 	open := newBench(t, func(o *Options) {
 		o.Settings.Origins = []string{"https://app.example"}
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
 	})
 	got := open.call("OPTIONS", "/runs", "", "Origin: https://app.example", "Access-Control-Request-Method: POST").is(204, "")
 	for name, want := range map[string]string{"Access-Control-Allow-Origin": "https://app.example", "Access-Control-Allow-Methods": corsMethods,

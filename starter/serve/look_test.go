@@ -83,7 +83,9 @@ func TestLists(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual}} })
+	b := newBench(t, func(o *Options) {
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
+	})
 	b.runs.add("r").Owner.Name = "kim"
 	b.runs.add("r/a#1")
 	kim, at := "Authorization: Bearer kimkimkimkimkimkim", "/runs/r%2Fa%231/"

@@ -36,19 +36,38 @@ func callerOf(r *http.Request) string {
 	return ""
 }
 
-// may reports whether a caller may see a run.
-func may(caller *config.Token, owner contract.Principal) bool {
-	switch {
-	case caller == nil:
-		return true
-	case slices.Contains(caller.Scopes, config.ScopeAdminister) && (caller.Tenant == "" || caller.Tenant == owner.Tenant):
-		return true
+// principal is whose token was sent, empty where the server has none.
+func principal(caller *config.Token) contract.Principal {
+	if caller == nil {
+		return contract.Principal{}
 	}
-	return owner == contract.Principal{Name: caller.Name, Tenant: caller.Tenant}
+	return contract.Principal{Name: caller.Name, Tenant: caller.Tenant}
 }
 
-// owned are the runs that the caller of a request may see.
-type owned struct{ Runs }
+// seen is whose runs a caller may see, as [runs.Filter] has it.
+func seen(caller *config.Token) *contract.Principal {
+	own := principal(caller)
+	if caller == nil {
+		return nil
+	}
+	if slices.Contains(caller.Scopes, config.ScopeAdminister) {
+		if own.Name = ""; own.Tenant == "" {
+			return nil
+		}
+	}
+	return &own
+}
+
+// may reports whether a caller may see a run.
+func may(caller *config.Token, owner contract.Principal) bool {
+	return (&runs.Filter{Owner: seen(caller)}).Owns(owner)
+}
+
+// owned are the runs that the caller of a request may see, and start.
+type owned struct {
+	Runs
+	limits *limits
+}
 
 // Find does not find a run of somebody else.
 func (o owned) Find(ctx context.Context, id string) (*Run, error) {
@@ -70,9 +89,16 @@ func (o owned) Find(ctx context.Context, id string) (*Run, error) {
 	return run, nil
 }
 
-// Start says nothing of a run of somebody else that has the id.
+// Start says nothing of a run of somebody else that has the id, and refuses one more than the caller may have open.
 func (o owned) Start(ctx context.Context, s *Start) (*Run, bool, error) {
+	failed, err := o.limits.reserve(ctx, o.Runs, callerIn(ctx), s.ID)
+	if err != nil {
+		return nil, false, err
+	}
 	run, existed, err := o.Runs.Start(ctx, s)
+	if existed || err != nil {
+		failed()
+	}
 	if existed && err == nil && !may(callerIn(ctx), run.Owner) {
 		return nil, false, NewProblem(RunExists, "choose another id", "the id %q is taken", s.ID)
 	}
@@ -81,9 +107,7 @@ func (o owned) Start(ctx context.Context, s *Start) (*Run, bool, error) {
 
 // List leaves out the runs of others.
 func (o owned) List(ctx context.Context, wanted runs.Filter, token string) ([]Run, string, error) {
-	if caller := callerIn(ctx); caller != nil {
-		wanted.Owned = func(owner contract.Principal) bool { return may(caller, owner) }
-	}
+	wanted.Owner = seen(callerIn(ctx))
 	return o.Runs.List(ctx, wanted, token)
 }
 
@@ -97,7 +121,7 @@ func needs(caller *config.Token, scope string) error {
 	if caller == nil || scope == "" || slices.Contains(caller.Scopes, scope) {
 		return nil
 	}
-	return NewProblem(Forbidden, "ask the operator for a token with the scope, principals: {"+caller.Name+": {scopes: ["+scope+"]}}", "the token of %s has no scope %s", caller.Name, scope)
+	return NewProblem(Forbidden, "ask the operator for a token with the scope, "+caller.Setting("scopes", "["+scope+"]"), "the token of %s has no scope %s", caller.Name, scope)
 }
 
 // mayStart refuses a flow that the caller may not start: with patterns, flows of the server's folder alone.
@@ -105,7 +129,7 @@ func mayStart(caller *config.Token, name string) error {
 	if caller == nil || len(caller.Flows) == 0 || name != "" && plan.MatchesAny(caller.Flows, name) {
 		return nil
 	}
-	return NewProblem(Forbidden, "ask the operator for a token that may, principals: {"+caller.Name+": {flows: [...]}}", "the token of %s may not start the flow %q", caller.Name, cmp.Or(name, "of the body"))
+	return NewProblem(Forbidden, "ask the operator for a token that may, "+caller.Setting("flows", "[...]"), "the token of %s may not start the flow %q", caller.Name, cmp.Or(name, "of the body"))
 }
 
 // answered is who answers: the caller, and whom the body names beside it.
@@ -118,8 +142,94 @@ func answered(by string, given *contract.Author) {
 // limits bound what each caller does at a time.
 type limits struct {
 	mu      sync.Mutex
-	starts  map[string]*rate.Limiter
-	streams map[string]int
+	starts  map[contract.Principal]*rate.Limiter
+	streams map[contract.Principal]int
+	open    map[contract.Principal]*openRuns
+}
+
+// openRuns are the open runs of a caller as far as lists may not have them yet: visibility is a little late.
+type openRuns struct {
+	// counting has an entry while somebody counts.
+	counting chan struct{}
+	// fresh are those that were started here.
+	fresh map[string]bool
+}
+
+// countTime bounds the counting of open runs.
+const countTime = 5 * time.Second
+
+// reserve counts the open runs of a caller's before another is started with an id; failed takes that back.
+func (l *limits) reserve(ctx context.Context, all Runs, caller *config.Token, id string) (failed func(), err error) {
+	if caller == nil || caller.Open == 0 {
+		return func() {}, nil
+	}
+	of := principal(caller)
+	l.mu.Lock()
+	own := l.open[of]
+	if own == nil {
+		own = &openRuns{make(chan struct{}, 1), map[string]bool{}}
+		l.open[of] = own
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	select {
+	case own.counting <- struct{}{}:
+		defer func() { <-own.counting }()
+	case <-ctx.Done():
+		return nil, NewProblem(Busy, "ask again later", "the open runs of %s could not be counted within %v", caller.Name, countTime)
+	}
+	n, err := own.count(ctx, all, &of, caller.Open)
+	if err != nil {
+		return nil, err
+	}
+	if n >= caller.Open {
+		return nil, tooMany(caller, "wait until one has ended, or cancel one", "open_runs", "%s has %d open runs, the most that it may", caller.Name, n)
+	}
+	own.fresh[id] = true
+	return func() {
+		own.counting <- struct{}{}
+		delete(own.fresh, id)
+		<-own.counting
+	}, nil
+}
+
+// count counts up to most open runs.
+func (o *openRuns) count(ctx context.Context, all Runs, of *contract.Principal, most int) (n int, err error) {
+	for token := ""; ; {
+		page, next, err := all.List(ctx, runs.Filter{Owner: of, Limit: most}, token)
+		if err != nil {
+			return 0, err
+		}
+		for i := range page {
+			delete(o.fresh, page[i].ID)
+		}
+		if n, token = n+len(page), next; next == "" || n >= most {
+			break
+		}
+	}
+	for id := range o.fresh {
+		if n+len(o.fresh) < most {
+			break
+		}
+		run, err := all.Find(ctx, id)
+		open := isNotFound(err) || err == nil && run.Closed == nil
+		if err == nil && run.Kept { // a session is open between its turns, too
+			_, open, err = all.Turns(ctx, run)
+		}
+		if err != nil && !isNotFound(err) {
+			return 0, err
+		}
+		if !open {
+			delete(o.fresh, id)
+		}
+	}
+	return n + len(o.fresh), nil
+}
+
+// tooMany is the problem of a caller that does more than the setting allows.
+func tooMany(caller *config.Token, remedy, setting, format string, args ...any) error {
+	return NewProblem(TooMany, remedy+"; "+caller.Setting(setting, "N")+" allows more", format, args...).with("Retry-After", "5")
 }
 
 // start counts a start of the caller's.
@@ -129,15 +239,16 @@ func (l *limits) start(caller *config.Token) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	of := l.starts[caller.Name]
+	who := principal(caller)
+	of := l.starts[who]
 	if of == nil {
 		of = rate.NewLimiter(rate.Every(time.Minute/time.Duration(caller.Starts)), caller.Starts)
-		l.starts[caller.Name] = of
+		l.starts[who] = of
 	}
 	if of.Allow() {
 		return nil
 	}
-	return NewProblem(TooMany, "wait a moment; principals: {"+caller.Name+": {starts_per_minute: N}} allows more", "%s starts more than %d runs per minute", caller.Name, caller.Starts).with("Retry-After", "5")
+	return tooMany(caller, "wait a moment", "starts_per_minute", "%s starts more than %d runs per minute", caller.Name, caller.Starts)
 }
 
 // stream counts an event stream of the caller's until it has ended.
@@ -147,13 +258,14 @@ func (l *limits) stream(caller *config.Token) (ended func(), err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.streams[caller.Name] >= caller.Streams {
-		return nil, NewProblem(TooMany, "close another stream; principals: {"+caller.Name+": {event_streams: N}} allows more", "%s holds %d event streams, the most that it may", caller.Name, caller.Streams).with("Retry-After", "5")
+	who := principal(caller)
+	if l.streams[who] >= caller.Streams {
+		return nil, tooMany(caller, "close another stream", "event_streams", "%s holds %d event streams, the most that it may", caller.Name, caller.Streams)
 	}
-	l.streams[caller.Name]++
+	l.streams[who]++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.streams[caller.Name]--
+		l.streams[who]--
 	}, nil
 }

@@ -1,7 +1,10 @@
 package serve
 
 import (
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"weft/activities/contract"
@@ -12,7 +15,7 @@ import (
 func TestRunsOfOthersAreNotFound(t *testing.T) {
 	all := append([]string{config.ScopeAdminister}, usual...)
 	token := func(name, tenant string, scopes []string) config.Token {
-		return config.Token{Name: name, Value: strings.Repeat(name, 6), Tenant: tenant, Scopes: scopes}
+		return config.Token{Name: name, Value: strings.Repeat(name, 6), Principal: config.Principal{Tenant: tenant, Scopes: scopes}}
 	}
 	tokens := []config.Token{token("kim", "north", usual), token("ann", "north", usual), token("kai", "south", usual), token("nia", "north", all), token("sam", "south", all), token("ops", "", all)}
 	for _, tc := range []struct {
@@ -65,13 +68,13 @@ func TestScopes(t *testing.T) {
 			}
 		}
 		b := newBench(t, func(o *Options) {
-			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: others}}
+			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: others}}}
 			o.Settings.EditAgents = true
 		})
 		b.call(rt.method, strings.NewReplacer("{id}", "r", "{name}", "writer").Replace(rt.path), "{}", "Authorization: Bearer kimkimkimkimkimkim").is(403, "no scope "+rt.scope)
 	}
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual, Flows: []string{"tri*"}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Flows: []string{"tri*"}}}}
 	})
 	kim := "Authorization: Bearer kimkimkimkimkimkim"
 	b.call("POST", "/runs", `{"flow": {"name": "triage"}}`, kim).is(201, "triage-1")
@@ -83,10 +86,53 @@ func TestScopes(t *testing.T) {
 	b.call("POST", "/runs", `{"flow": {"name": "triage"}, "principal": {"name": "ceo"}}`, kim).is(422, "principal")
 }
 
+// TestOpenRuns starts more runs than a token may have open, one by one and at once, whether lists have them yet or not.
+func TestOpenRuns(t *testing.T) {
+	kim, ops := "Authorization: Bearer kimkimkimkimkimkim", "Authorization: Bearer opsopsopsopsopsops"
+	start := func(id string) string { return `{"id": "` + id + `", "flow": {"name": "triage"}}` }
+	for _, late := range []bool{false, true} {
+		b := newBench(t, func(o *Options) {
+			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Open: 3, MaxBody: 1024}},
+				{Name: "ops", Value: "opsopsopsopsopsops", Principal: config.Principal{Scopes: append([]string{config.ScopeAdminister}, usual...), Open: 1}}}
+		})
+		b.runs.late = late
+		b.call("POST", "/runs", start("ended"), kim).is(201, "")
+		b.runs.end("ended", &contract.RunResult{}, nil)
+		var codes [8]int
+		var all sync.WaitGroup
+		for i := range codes {
+			all.Go(func() { codes[i] = b.call("POST", "/runs", start("r"+strconv.Itoa(i)), kim).Code })
+		}
+		all.Wait()
+		slices.Sort(codes[:])
+		if codes != [8]int{201, 201, 201, 429, 429, 429, 429, 429} {
+			t.Errorf("late %v: eight starts at once give %v", late, codes)
+		}
+		if refused := b.call("POST", "/runs", start("more"), kim).is(429, "kim has 3 open runs").is(429, "principals: {kim: {open_runs: N}}"); refused.Header().Get("Retry-After") == "" {
+			t.Error("it is not said when to start again")
+		}
+		for id := range b.runs.byID {
+			if id != "ended" {
+				b.call("POST", "/runs", start(id), kim).is(201, id) // a repeated start is none
+				b.runs.end(id, &contract.RunResult{}, nil)
+				break
+			}
+		}
+		b.call("POST", "/runs", start("next"), kim).is(201, "")
+		b.call("POST", "/runs", start("theirs"), ops).is(201, "") // the runs that it may see are not its own
+		b.call("POST", "/runs", `{"id": "x", "flow": {"name": "triage"}, "input": "`+strings.Repeat("x", 1024)+`"}`, kim).is(413, "exceeds 1024 bytes")
+		b.runs.err = NewProblem(NoTemporal, "ask again later", "Temporal does not answer")
+		b.call("POST", "/runs", start("none"), ops).is(503, "Temporal does not answer")
+		if b.runs.byID["none"] != nil {
+			t.Error("a run was started though nobody could count")
+		}
+	}
+}
+
 // TestLimitsOfTokens starts and follows more than a token may, and with another.
 func TestLimitsOfTokens(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual, Starts: 2, Streams: 1}, {Name: "ann", Value: "annannannannannann", Scopes: usual, Starts: 2, Streams: 1}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Starts: 2, Streams: 1}}, {Name: "ann", Value: "annannannannannann", Principal: config.Principal{Scopes: usual, Starts: 2, Streams: 1}}}
 	})
 	kim, ann := "Authorization: Bearer kimkimkimkimkimkim", "Authorization: Bearer annannannannannann"
 	start := func(id string) string { return `{"id": "` + id + `", "flow": {"name": "triage"}}` }

@@ -33,7 +33,11 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 	if err != nil || media != "application/json" {
 		return nil, NewProblem(MediaType, "send JSON with Content-Type: application/json", "unsupported Content-Type %s", source.Quote(r.Header.Get("Content-Type")))
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(unmasked(w), r.Body, int64(srv.Settings.MaxBody)))
+	most := srv.Settings.MaxBody
+	if caller := callerIn(r.Context()); caller != nil && caller.MaxBody > 0 {
+		most = min(most, caller.MaxBody)
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(unmasked(w), r.Body, int64(most)))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
@@ -253,6 +257,7 @@ var (
 	KeyReused       = Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key already used for another request"}
 	Defect          = Kind{"defect", http.StatusInternalServerError, "Internal error"}
 	NoWorker        = Kind{"no-worker", http.StatusServiceUnavailable, "No worker answers"}
+	NoIssuer        = Kind{"no-issuer", http.StatusServiceUnavailable, "Issuer of the token unavailable"}
 	NoTemporal      = Kind{"no-temporal", http.StatusServiceUnavailable, "Temporal unavailable"}
 	TooMany         = Kind{"too-many", http.StatusTooManyRequests, "Too many requests of this client"}
 	Busy            = Kind{"busy", http.StatusServiceUnavailable, "Too many requests"}

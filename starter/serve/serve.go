@@ -38,9 +38,10 @@ type Options struct {
 	Reading func(dialect, profile string) specadapter.Options
 	// NewID makes an id for a run of the flow of a name.
 	NewID func(flow string) string
-	// Settings are the operator's. Without Tokens only programs of this machine are served.
+	// Settings are the operator's. Without Tokens and Issuers, by name, only programs of this machine are served.
 	Settings config.Serve
 	Tokens   []config.Token
+	Issuers  map[string]config.Issuer
 	// Mask knows the secrets of the settings, which no client is sent; nil: there are none.
 	Mask *mask.Mask
 	// Log takes a line about what went wrong on this side.
@@ -53,6 +54,8 @@ type Server struct {
 	handler http.Handler
 	times   times
 	limits  limits
+	// issuers are those of tokens, by their URLs.
+	issuers map[string]*issuer
 	// streams has an entry for each stream of events that is open.
 	streams chan struct{}
 	// closing is closed when the server begins to close: what waits for something ends then.
@@ -61,8 +64,12 @@ type Server struct {
 
 // New returns a server.
 func New(o Options) *Server {
-	o.Runs = owned{o.Runs}
-	d := &Server{Options: o, times: defaultTimes, limits: limits{starts: map[string]*rate.Limiter{}, streams: map[string]int{}}, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
+	d := &Server{Options: o, times: defaultTimes, issuers: map[string]*issuer{}, limits: limits{starts: map[contract.Principal]*rate.Limiter{}, streams: map[contract.Principal]int{},
+		open: map[contract.Principal]*openRuns{}}, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
+	d.Runs = owned{o.Runs, &d.limits}
+	for name, i := range o.Issuers {
+		d.issuers[i.URL] = newIssuer(name, i)
+	}
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		mux.HandleFunc(r.method+" "+r.path, d.handle(r))

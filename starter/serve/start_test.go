@@ -176,7 +176,7 @@ func quoted(s string) string {
 // TestStartsAreRepeatable sends starts again, the same and others.
 func TestStartsAreRepeatable(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual}, {Name: "ann", Value: "annannannannannann", Scopes: usual}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}, {Name: "ann", Value: "annannannannannann", Principal: config.Principal{Scopes: usual}}}
 	})
 	kim, ann, key := "Authorization: Bearer kimkimkimkimkimkim", "Authorization: Bearer annannannannannann", "Idempotency-Key: k1"
 	first := b.call("POST", "/runs", documented, kim, key).is(201, "")

@@ -97,11 +97,11 @@ func TestEndToEndAttributes(t *testing.T) {
 	plan := contract.FlowRef{Plan: compiled.Plan}
 	says := harness.Script(t, `rules: [{say: done}]`)
 	all := func(status string) map[string]string {
-		return map[string]string{"WeftFlow": name, "WeftDialect": "continuum", "WeftPlanHash": compiled.Hash, "WeftStatus": status}
+		return map[string]string{"WeftFlow": name, "WeftDialect": "continuum", "WeftPlanHash": compiled.Hash, "WeftStatus": status, "WeftPrincipal": "", "WeftTenant": ""}
 	}
 	memo := map[string]string{"flow": name, "flow_hash": compiled.Hash}
 	full := client.StartWorkflowOptions{Memo: map[string]any{"flow": name, "flow_hash": compiled.Hash},
-		TypedSearchAttributes: started("WeftFlow", name, "WeftDialect", "continuum", "WeftPlanHash", compiled.Hash, "WeftStatus", "running")}
+		TypedSearchAttributes: started("WeftFlow", name, "WeftDialect", "continuum", "WeftPlanHash", compiled.Hash, "WeftStatus", "running", "WeftPrincipal", "", "WeftTenant", "")}
 
 	tests := map[string]struct {
 		options client.StartWorkflowOptions
@@ -246,8 +246,8 @@ func TestEndToEndWithoutAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	want := "worker: search attributes missing: WeftFlow, WeftDialect, WeftPlanHash, WeftStatus; runs work without them; add them with: " +
-		"temporal operator search-attribute create --namespace bare --name WeftFlow --type Keyword --name WeftDialect --type Keyword --name WeftPlanHash --type Keyword --name WeftStatus --type Keyword\n"
+	want := "worker: search attributes missing: WeftFlow, WeftDialect, WeftPlanHash, WeftStatus, WeftPrincipal, WeftTenant; runs work without them; add them with: " +
+		"temporal operator search-attribute create --namespace bare --name WeftFlow --type Keyword --name WeftDialect --type Keyword --name WeftPlanHash --type Keyword --name WeftStatus --type Keyword --name WeftPrincipal --type Keyword --name WeftTenant --type Keyword\n"
 	harness.WaitFor(t, "the worker to say what is missing", func() bool { return strings.Contains(harness.ReadFile(t, log.Name()), want) })
 
 	// A worker that asked before and one that asks now may disagree; each run goes by its own record.

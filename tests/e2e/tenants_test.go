@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"weft/activities/llm"
 	"weft/tests/harness"
 	"weft/tests/programs"
+	"weft/worker/config"
 	"weft/worker/host"
 	"weft/workflows"
 	"weft/workflows/plan"
@@ -119,4 +121,53 @@ func pass() *plan.Flow {
 	}
 	f.Edges = append(f.Edges, plan.Edge{ID: "out", From: before, To: plan.End})
 	return f
+}
+
+// TestTenantBesideBomb runs twenty flows of one step while models of another tenant start agents without end, with the bounds
+// that a worker has by default. It logs how long the flows take: alone, and beside the other.
+func TestTenantBesideBomb(t *testing.T) {
+	address := harness.ServerAddress(t)
+	c := harness.Dial(t, address)
+	cfg, err := config.Load(config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &harness.Worker{Client: c, Queue: fmt.Sprintf("bomb-%d", time.Now().UnixNano())}
+	w := harness.RunWorkerWith(t, c, h.Queue, workflows.Settings{BudgetLimits: cfg.BudgetLimits()}, activities.Deps{})
+	t.Cleanup(w.Stop)
+	small := func(name string) {
+		var took []time.Duration
+		for i := range 20 {
+			began := time.Now()
+			run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: fmt.Sprintf("%s-%s-%d", h.Queue, name, i), TaskQueue: h.Queue,
+				Priority: temporal.Priority{FairnessKey: "modest"}}, contract.WorkflowFlow, contract.RunInput{V: contract.Version, Input: "go", Model: "script",
+				Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"}, Script: harness.Script(t, "default: {say: done}")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := run.Get(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+		}
+		slices.Sort(took)
+		t.Logf("%s: the median of twenty flows is %v, the 95th percentile %v", name, took[9].Round(time.Millisecond), took[18].Round(time.Millisecond))
+	}
+	small("alone")
+	in := bomb(t, "1ms")
+	in.V, in.Model, in.Input = contract.Version, "script", "go"
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: h.Queue, Priority: temporal.Priority{FairnessKey: "greedy"}}, contract.WorkflowFlow, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.WaitFor(t, "some runs", func() bool { return below(t, c, run.GetID(), false) > 20 })
+	small("beside")
+	if n := below(t, c, run.GetID(), false); n > cfg.Budget.Runs {
+		t.Errorf("models started %d runs, want at most %d", n, cfg.Budget.Runs)
+	} else {
+		t.Logf("models have started %d runs", n)
+	}
+	if err := c.TerminateWorkflow(context.Background(), run.GetID(), "", "test"); err != nil {
+		t.Log(err)
+	}
 }

@@ -86,6 +86,7 @@ type Config struct {
 	Authority Authority `mapstructure:"authority"`
 	Agents    Agents    `mapstructure:"agents"`
 	Flows     Flows     `mapstructure:"flows"`
+	Starter   Starter   `mapstructure:"starter"`
 	Serve     Serve     `mapstructure:"serve"`
 	Store     Store     `mapstructure:"store"`
 	Codec     Codec     `mapstructure:"codec"`
@@ -105,6 +106,7 @@ type Config struct {
 	Contexts    map[string]ContextRule `mapstructure:"contexts"`
 	Policies    map[string]Policy      `mapstructure:"policies"`
 	Principals  map[string]Principal   `mapstructure:"principals"`
+	Issuers     map[string]Issuer      `mapstructure:"issuers"`
 	Tools       map[string]string      `mapstructure:"tools" kind:"connection" doc:"connection that has the tool NAME, if the flow names none"`
 
 	env      Env
@@ -165,6 +167,7 @@ func Load(o Options) (*Config, error) {
 	problems := l.sorted()
 	l.checkContexts()
 	l.checkPolicies()
+	l.checkIssuers()
 	l.checkVersioning()
 	l.checkWorker()
 	if problems = append(problems, l.cfg.Placed(l.checks)...); len(problems) > 0 {

@@ -222,7 +222,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:1:1: unknown setting "task_que"; did you mean task_queue?`,
 				`weft.yaml:3:3: unknown setting "limits.max_step"; did you mean max_steps?`,
 				`weft.yaml:5:12: unknown setting "providers.openai.base_ur"; did you mean base_url?`,
-				`weft.yaml:6:1: unknown setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, allow_env, allow_dirs, authority, agents, flows, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, activities, secrets, variables, webhooks, confirm, contexts, policies, principals, tools`,
+				`weft.yaml:6:1: unknown setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, allow_env, allow_dirs, authority, agents, flows, starter, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, activities, secrets, variables, webhooks, confirm, contexts, policies, principals, issuers, tools`,
 			},
 		},
 		"values of the wrong kind": {

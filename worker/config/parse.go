@@ -25,7 +25,10 @@ func (s *setting) parse(v *source.Value) (out any, err error) {
 	case reflect.Slice:
 		var list []string
 		list, ok = parseList(v)
-		out, ok = list, ok && (len(s.oneOf) == 0 || !slices.ContainsFunc(list, func(w string) bool { return !slices.Contains(s.oneOf, w) }))
+		if i := slices.IndexFunc(list, func(w string) bool { return len(s.oneOf) > 0 && !slices.Contains(s.oneOf, w) }); i >= 0 {
+			return nil, fmt.Errorf("want a list of %s, not %q", anyOf(s.oneOf), list[i])
+		}
+		out = list
 	case reflect.Map:
 		return s.parseMap(v)
 	case reflect.Bool:

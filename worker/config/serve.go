@@ -3,18 +3,28 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Token is a bearer token, and who its client is.
 type Token struct {
 	Name, Value string
-	// Tenant, Scopes and Flows are those of [Principal].
-	Tenant        string
-	Scopes, Flows []string
-	// Starts are how many runs it may start per minute, Streams how many event streams it may hold; 0: no limit.
-	Starts, Streams int
+	Principal
+	// Issuer is the setting whose issuer signed the token, empty for the server's own tokens.
+	Issuer string
+}
+
+// Setting is what gives the client of a token something else, as weft.yaml has it.
+func (t *Token) Setting(key, value string) string {
+	section, name := "principals", t.Name
+	if t.Issuer != "" {
+		section, name = "issuers", t.Issuer
+	}
+	return fmt.Sprintf("%s: {%s: {%s: %s}}", section, name, key, value)
 }
 
 // The scopes of tokens.
@@ -26,13 +36,68 @@ const (
 	ScopeAdminister = "administer"
 )
 
-// Principal is what the client of a token NAME may do.
+// Principal is what the client of a token may do.
 type Principal struct {
 	Tenant  string   `mapstructure:"tenant" doc:"its tenant: with the scope administer it sees the runs of this one alone; default: none, and it sees all"`
 	Scopes  []string `mapstructure:"scopes" oneof:"start,read,answer,cancel,administer" doc:"what it may do: start runs, read, answer and cancel its own, administer all of its tenant and the agents; default: start, read, answer and cancel"`
 	Flows   []string `mapstructure:"flows" doc:"names of the flows and agents of flows.dir that it may start, and no others; * matches any characters; default: every flow"`
 	Starts  int      `mapstructure:"starts_per_minute" max:"1000000" default:"600" doc:"most runs that it starts per minute; 0: unlimited"`
 	Streams int      `mapstructure:"event_streams" max:"500" default:"50" doc:"most event streams that it holds; 0: unlimited"`
+	Open    int      `mapstructure:"open_runs" max:"1000" default:"0" doc:"most runs that it has open; 0: unlimited, and they are not counted"`
+	MaxBody int      `mapstructure:"max_body" min:"1024" max:"16777216" or:"0" default:"0" doc:"largest request body, in bytes; 0: serve.max_body, which is the limit of all"`
+}
+
+// withDefaults gives a principal scopes, if it has none.
+func (p Principal) withDefaults() Principal {
+	if len(p.Scopes) == 0 {
+		p.Scopes = []string{ScopeStart, ScopeRead, ScopeAnswer, ScopeCancel}
+	}
+	return p
+}
+
+// Issuer is an OpenID Connect provider whose tokens starter serve takes beside its own.
+type Issuer struct {
+	URL         string `mapstructure:"url" kind:"url" doc:"the issuer, as the claim iss of its tokens has it: https, or http on this machine; its keys are found at /.well-known/openid-configuration below it"`
+	Audience    string `mapstructure:"audience" doc:"what the claim aud of its tokens must contain"`
+	NameClaim   string `mapstructure:"name_claim" default:"sub" doc:"claim with the name of who sends a token; a configured claim that a token lacks is an error"`
+	TenantClaim string `mapstructure:"tenant_claim" doc:"claim with the tenant; default: the tenant below"`
+	ScopesClaim string `mapstructure:"scopes_claim" doc:"claim with the scopes, as a list or separated by blanks, others in it have no effect; default: the scopes below"`
+	FlowsClaim  string `mapstructure:"flows_claim" doc:"claim with the flows, as a list or separated by blanks; default: the flows below"`
+	Principal   `mapstructure:",squash"`
+}
+
+// secureURL reports whether an address is one of https, or of http on this machine, with nothing behind its path.
+func secureURL(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(address, "?#") {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && Loopback(net.JoinHostPort(u.Hostname(), u.Port()))
+}
+
+// checkIssuers rejects issuers whose tokens cannot be verified or told apart.
+func (l *loader) checkIssuers() {
+	names := slices.Sorted(maps.Keys(l.cfg.Issuers))
+	for i, name := range names {
+		of := l.cfg.Issuers[name]
+		of.Principal = of.withDefaults()
+		l.cfg.Issuers[name] = of
+		if !secureURL(of.URL) {
+			l.check("issuers.%s.url: %q cannot be an issuer; want https://HOST/PATH, as the claim iss has it", name, maskURL(of.URL))
+		}
+		if of.Audience == "" {
+			l.check("issuers.%s.audience: there is none, so that tokens for other services would be accepted; set it to what the claim aud contains", name)
+		}
+		for _, other := range names[:i] {
+			o := l.cfg.Issuers[other]
+			if o.URL == of.URL {
+				l.check("issuers.%s.url: %s is that of issuers.%s; remove one of them", name, maskURL(of.URL), other)
+			}
+			if of.TenantClaim != "" || o.TenantClaim != "" || o.Tenant == of.Tenant {
+				l.check("issuers.%s: its principals may have the names of those of issuers.%s; give each a tenant of its own, without tenant_claim", name, other)
+			}
+		}
+	}
 }
 
 // minToken is the minimum length of a token: shorter ones can be guessed.
@@ -46,15 +111,11 @@ var token = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 func (c *Config) Tokens() ([]Token, error) {
 	out, err := c.tokens("serve.tokens_env", c.Serve.TokensEnv)
 	for i := range out {
-		t := &out[i]
-		p, ok := c.Principals[t.Name]
+		p, ok := c.Principals[out[i].Name]
 		if !ok {
 			p = Principal{Starts: 600, Streams: 50}
 		}
-		t.Tenant, t.Scopes, t.Flows, t.Starts, t.Streams = p.Tenant, p.Scopes, p.Flows, p.Starts, p.Streams
-		if len(t.Scopes) == 0 {
-			t.Scopes = []string{ScopeStart, ScopeRead, ScopeAnswer, ScopeCancel}
-		}
+		out[i].Principal = p.withDefaults()
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Principals)) {
 		if err == nil && !slices.ContainsFunc(out, func(t Token) bool { return t.Name == name }) {

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +15,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	usual := []string{ScopeStart, ScopeRead, ScopeAnswer, ScopeCancel}
-	kim, ann := Token{Name: "kim", Value: "kimkimkimkimkimkim", Scopes: usual, Starts: 600, Streams: 50}, Token{Name: "ann", Value: "annannannannannann=", Scopes: usual, Starts: 600, Streams: 50}
+	kim, ann := Token{Name: "kim", Value: "kimkimkimkimkimkim", Principal: Principal{Scopes: usual, Starts: 600, Streams: 50}}, Token{Name: "ann", Value: "annannannannannann=", Principal: Principal{Scopes: usual, Starts: 600, Streams: 50}}
 	tests := map[string]struct {
 		file string
 		env  fakeEnv
@@ -47,6 +48,40 @@ func TestTokens(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("tokens (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPrincipalsAndIssuers has every mistake reported once, where it is.
+func TestPrincipalsAndIssuers(t *testing.T) {
+	issuer := func(more string) string {
+		return "issuers:\n  corp: {url: 'https://a.example/x', audience: weft, " + more + "}\n"
+	}
+	for name, tc := range map[string]struct{ file, want string }{
+		"a scope":                 {"principals:\n  kim: {scopes: [read, write]}", "weft.yaml:2:17: principals.kim.scopes is an array, want a list of start, read, answer, cancel or administer, not \"write\""},
+		"a scope of an issuer":    {issuer("scopes: [root]"), "weft.yaml:2:62: issuers.corp.scopes is an array, want a list of start, read, answer, cancel or administer, not \"root\""},
+		"a negative limit":        {"principals:\n  kim: {open_runs: -1}", "weft.yaml:2:20: principals.kim.open_runs is -1, want a whole number from 0 to 1000"},
+		"a body that is small":    {"principals:\n  kim: {max_body: 5}", "weft.yaml:2:19: principals.kim.max_body is 5, want 0, or a whole number from 1024 to 16777216"},
+		"no secure issuer":        {"issuers:\n  corp: {url: 'http://a.example', audience: weft}", "weft.yaml:2:15: issuers.corp.url: \"http://a.example\" cannot be an issuer; want https://HOST/PATH, as the claim iss has it"},
+		"no address":              {"issuers:\n  corp: {audience: weft}", "weft.yaml:2:3: issuers.corp.url: \"\" cannot be an issuer; want https://HOST/PATH, as the claim iss has it"},
+		"no audience":             {"issuers:\n  corp: {url: 'http://localhost:9/x'}", "weft.yaml:2:3: issuers.corp.audience: there is none, so that tokens for other services would be accepted; set it to what the claim aud contains"},
+		"two of one tenant":       {issuer("tenant: t") + "  more: {url: 'https://b.example', audience: weft, tenant: t}", "weft.yaml:3:3: issuers.more: its principals may have the names of those of issuers.corp; give each a tenant of its own, without tenant_claim"},
+		"two of any tenant":       {issuer("tenant_claim: org") + "  more: {url: 'https://b.example', audience: weft, tenant: t}", "weft.yaml:3:3: issuers.more: its principals may have the names of those of issuers.corp; give each a tenant of its own, without tenant_claim"},
+		"one twice":               {issuer("tenant: t") + "  more: {url: 'https://a.example/x', audience: weft}", "weft.yaml:3:15: issuers.more.url: https://a.example/x is that of issuers.corp; remove one of them"},
+		"two that are told apart": {issuer("tenant: t") + "  more: {url: 'https://b.example', audience: weft}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := write(t, tc.file)
+			cfg, err := Load(Options{File: file, Env: fakeEnv{}})
+			if err == nil && tc.want == "" {
+				if of := cfg.Issuers["corp"]; of.NameClaim != "sub" || of.Starts != 600 || len(of.Scopes) != 4 {
+					t.Errorf("the issuer is %+v", of)
+				}
+				return
+			}
+			if err == nil || strings.ReplaceAll(err.Error(), file, "weft.yaml") != tc.want {
+				t.Errorf("error is %v, want %s", err, tc.want)
 			}
 		})
 	}

@@ -25,8 +25,14 @@ type Agents struct {
 // Flows holds the settings of flows that a worker accepts.
 type Flows struct {
 	Dir     string `mapstructure:"dir" doc:"folder of the flows that clients start by name"`
-	Accept  string `mapstructure:"accept" oneof:"any,named" default:"any" doc:"any accepts every flow; named rejects documents and plans that runs supply"`
+	Accept  string `mapstructure:"accept" oneof:"any,named" default:"any" doc:"any accepts every flow; named rejects documents and plans that runs supply, and has starter and starter serve send the names of flows of their flows.dir"`
 	Scripts bool   `mapstructure:"scripts" default:"false" doc:"lets clients start runs with the model script, whose answers they supply; true for weft-devserver, which serves its author"`
+}
+
+// Starter holds the settings of runs and schedules that starter starts.
+type Starter struct {
+	Principal string `mapstructure:"principal" doc:"name of who starts them, which policies and lists of runs use; default: the operating system's user"`
+	Tenant    string `mapstructure:"tenant" doc:"tenant of who starts them; default: none"`
 }
 
 // Serve holds the settings of starter serve.

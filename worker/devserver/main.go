@@ -25,6 +25,8 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/server/common/primitives"
+	"google.golang.org/grpc"
 
 	"weft/worker/config"
 	"weft/worker/host"
@@ -156,7 +158,7 @@ func serve(ctx context.Context, o *options) (err error) {
 	defer cancel()
 	working := make(chan error, 1)
 	if o.worker {
-		if working, err = o.startWorker(inner, srv.address, cfg); err != nil {
+		if working, err = o.startWorker(inner, srv, cfg); err != nil {
 			return err
 		}
 	}
@@ -239,7 +241,7 @@ func (o *options) choosePorts() error {
 }
 
 // startWorker runs a worker in this process. The channel receives its error once.
-func (o *options) startWorker(ctx context.Context, address string, cfg *config.Config) (chan error, error) {
+func (o *options) startWorker(ctx context.Context, srv *server, cfg *config.Config) (chan error, error) {
 	logger := log.NewStructuredLogger(o.logger())
 	payloads, err := cfg.OpenStore()
 	if err != nil {
@@ -249,8 +251,8 @@ func (o *options) startWorker(ctx context.Context, address string, cfg *config.C
 	if err != nil {
 		return nil, err
 	}
-	options := client.Options{HostPort: address, Namespace: namespace, Logger: logger,
-		ConnectionOptions: client.ConnectionOptions{GrpcCompression: config.Compression(address)}}
+	options := client.Options{HostPort: "passthrough:///local", Namespace: namespace, Logger: logger,
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: config.Compression(srv.address), DialOptions: []grpc.DialOption{srv.local.dial(primitives.FrontendService)}}}
 	encoding.Apply(&options)
 	payloads.Apply(&options)
 	c, err := client.DialContext(ctx, options)
@@ -262,7 +264,7 @@ func (o *options) startWorker(ctx context.Context, address string, cfg *config.C
 		c.Close()
 		return nil, err
 	}
-	fmt.Fprint(o.stderr, h.Describe(address, namespace, cfg), h.Attributes(ctx, namespace))
+	fmt.Fprint(o.stderr, h.Describe(srv.address, namespace, cfg), h.Attributes(ctx, namespace))
 	ended := make(chan error, 1)
 	go func() {
 		defer c.Close()

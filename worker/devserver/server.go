@@ -51,8 +51,10 @@ var settings = map[string]any{
 type server struct {
 	// address is host:port of the frontend; ui is the Web UI's URL or "".
 	address, ui string
-	temporal    temporal.Server
+	temporal    *temporal.ServerFx
 	web         *webserver.Server
+	// local takes connections of this process.
+	local network
 }
 
 // startServer runs a whole Temporal server in this process, on the database file db or in
@@ -71,14 +73,15 @@ func startServer(db string, port, uiPort int, logger *slog.Logger) (*server, err
 	if err != nil {
 		return nil, err
 	}
-	srv, err := temporal.NewServer(options...)
+	local := newNetwork()
+	srv, err := temporal.NewServerFx(local.modules(), options...)
 	if err != nil {
 		return nil, fmt.Errorf("set up the Temporal server: %w", err)
 	}
 	if err := srv.Start(); err != nil {
 		return nil, fmt.Errorf("start the Temporal server: %w", err)
 	}
-	s := &server{address: at(port), temporal: srv}
+	s := &server{address: at(port), temporal: srv, local: local}
 	if uiPort != 0 {
 		if s.web, err = startUI(s.address, uiPort); err != nil {
 			s.stop()

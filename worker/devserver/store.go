@@ -52,8 +52,12 @@ func sealKey(db string) (*codec.Key, error) {
 // file is written under another name first, so that a crash leaves no database without its schema.
 func openStore(db string) (*config.SQL, error) {
 	if db == inMemory {
-		store := sqliteStore(fmt.Sprintf("memory-%d", os.Getpid()), map[string]string{"mode": "memory", "cache": "shared"})
-		return store, makeNamespace(store)
+		name := fmt.Sprintf("memory-%d", os.Getpid())
+		store := sqliteStore(name, map[string]string{"mode": "memory", "cache": "shared", "temp_store": "memory"})
+		if err := makeNamespace(store); err != nil {
+			return nil, err
+		}
+		return store, dropIndexes(name + "?mode=memory&cache=shared")
 	}
 	store := sqliteStore(db, map[string]string{"mode": "rwc", "journal_mode": "wal", "synchronous": "1",
 		// By default SQLite caches 2 MB, and writes a checkpoint every 4 MB.

@@ -119,6 +119,9 @@ func Check(s Settings) error {
 	return b.check()
 }
 
+// Most is the largest payload that the store accepts, in bytes; 0 if it stores none.
+func (s *Store) Most() int { return s.settings.Most() }
+
 // String describes the location; it is empty without a store.
 func (s *Store) String() string {
 	if s.driver.backend == nil {

@@ -185,16 +185,24 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 	if made.Bounds != nil {
 		p.Run.Shared.Limited = p.Run.Flow.Bind(made.Bounds)
 	}
-	if m := made.BudgetLimits; m != nil && !p.Run.Flow.StartsRuns() {
-		m.Most.Runs, m.Most.AtOnce, m.Most.PerSecond = 0, 0, 0
-	}
-	if m := made.BudgetLimits; m != nil && !p.Run.Flow.DeclaresRuns() {
-		m.Most.Declared = 0
-	}
+	leaveOut(made.BudgetLimits, p.Run.Flow)
 	if b := p.Run.Shared.Budget; in.Session && made.BudgetLimits != nil && (b == nil || b.Calls == 0) {
 		p.Run.Shared.TurnCalls = made.BudgetLimits.Most.Calls
 	}
 	return p.Run.Budget.Bound(made.BudgetLimits)
+}
+
+// leaveOut removes limits of what a flow cannot do.
+func leaveOut(m *contract.BudgetLimits, f *plan.Flow) {
+	if m == nil {
+		return
+	}
+	if !f.StartsRuns() {
+		m.Most.Runs, m.Most.AtOnce, m.Most.PerSecond = 0, 0, 0
+	}
+	if !f.DeclaresRuns() {
+		m.Most.Declared = 0
+	}
 }
 
 // exceeds is the failure of a flow that a model defined and that declares what the grant does not have.
@@ -296,8 +304,8 @@ func (p *Preparation) judgePlan(ctx workflow.Context) verdict {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
 	v := verdict{Problems: p.Run.Flow.Check()}
-	if start := startFacts(ctx); p.Public == nil && p.Run.Shared.Depth == 0 && (len(start.Attributes) > 0 || len(p.Settings.Webhooks) > 0) {
-		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: p.Settings.Webhooks}
+	if p.Public == nil && p.Run.Shared.Depth == 0 {
+		v.Publish = &contract.Publish{Attributes: startFacts(ctx).Attributes, Webhooks: p.Settings.Webhooks}
 	}
 	return v
 }
@@ -403,7 +411,7 @@ type Preparation struct {
 	Run *runtime.Run
 	// Settings are for [workflow.SideEffect] alone.
 	Settings Settings
-	// Public is what the run publishes; nil for nothing.
+	// Public is what a root run publishes.
 	Public *contract.Publish
 }
 

@@ -78,13 +78,15 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 			return nil, false, serve.NewProblem(serve.RunExists, "choose another id", "another workflow has the id %q", wanted.ID)
 		}
 		return found, true, nil
+	case runs.Is[runs.TooLargeError](err):
+		return nil, false, serve.NewProblem(serve.TooLarge, "", "%v", err)
 	case runs.Is[*serviceerror.InvalidArgument](err):
 		return nil, false, serve.NewProblem(serve.BadRequest, "correct it", "Temporal refuses the run: %v", err)
 	case err != nil:
 		return nil, false, problem(fmt.Errorf("start the run %q: %w", wanted.ID, err))
 	}
 	return &serve.Run{ID: run.ID, Current: run.RunID, First: run.RunID, Queue: b.Queue, Session: wanted.Session,
-		Hash: wanted.Hash, Flow: flow.Name, Status: contract.StatusRunning, Started: time.Now(), Owner: runs.OwnerOf(wanted.Input)}, false, nil
+		Hash: wanted.Hash, Flow: flow.Name, Status: contract.StatusRunning, Started: time.Now(), Owner: wanted.Input.Principal.Value()}, false, nil
 }
 
 // Find looks for a run of a flow. Other workflows of the namespace are not found.

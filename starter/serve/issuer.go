@@ -1,0 +1,184 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/time/rate"
+
+	"weft/starter/plaintext"
+	"weft/worker/config"
+)
+
+// Bounds of what is asked of an issuer: the time of a request, how long an error is remembered, and requests at a time
+// and per second, for each token with an unknown key asks for the keys again.
+const (
+	issuerTime   = 5 * time.Second
+	issuerBurst  = 10
+	issuerPerSec = 1
+)
+
+// maxClaim bounds a name and a tenant, in bytes.
+const maxClaim = 255
+
+// algorithms are those that signatures may have: all need a key that the issuer alone has.
+var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
+
+// issuer verifies tokens of an OpenID Connect provider, which is asked for its keys when the first of them comes.
+type issuer struct {
+	config.Issuer
+	name   string
+	client *http.Client
+
+	mu sync.Mutex
+	// keys are nil until the issuer has said where they are; err is why it could not, until then.
+	keys  *oidc.RemoteKeySet
+	err   error
+	until time.Time
+}
+
+func newIssuer(name string, of config.Issuer) *issuer {
+	return &issuer{name: name, Issuer: of, client: &http.Client{Timeout: issuerTime, Transport: slow{rate.NewLimiter(issuerPerSec, issuerBurst)}}}
+}
+
+// slow sends requests, so many in a time.
+type slow struct{ limit *rate.Limiter }
+
+func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !s.limit.Allow() {
+		return nil, fmt.Errorf("it was asked more than %d times", issuerBurst)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// errIssuer is the error of an issuer that does not give its keys.
+var errIssuer = errors.New("the issuer gives no keys")
+
+// discover asks the issuer where its keys are, once.
+func (i *issuer) discover(ctx context.Context) (*oidc.RemoteKeySet, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.keys != nil || time.Now().Before(i.until) {
+		return i.keys, i.err
+	}
+	// Others wait for the answer, too: it does not end with this client.
+	ctx = oidc.ClientContext(context.WithoutCancel(ctx), i.client)
+	var at struct {
+		Keys string `json:"jwks_uri"`
+	}
+	p, err := oidc.NewProvider(ctx, i.URL)
+	if err == nil {
+		err = p.Claims(&at)
+	}
+	if err != nil {
+		i.err, i.until = fmt.Errorf("%w: %w", errIssuer, err), time.Now().Add(issuerTime)
+		return nil, i.err
+	}
+	i.keys, i.err = oidc.NewRemoteKeySet(ctx, at.Keys), nil
+	return i.keys, nil
+}
+
+// verify gives the claims of a token. The error is errIssuer's where the token may be good.
+func (i *issuer) verify(ctx context.Context, raw string) (map[string]any, error) {
+	keys, err := i.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The verifier does not say whose fault an error is: here an error that wraps another is of the request for keys.
+	if _, err := keys.VerifySignature(ctx, raw); errors.Unwrap(err) != nil {
+		return nil, fmt.Errorf("%w: %w", errIssuer, err)
+	}
+	token, err := oidc.NewVerifier(i.URL, keys, &oidc.Config{ClientID: i.Audience, SupportedSigningAlgs: algorithms}).Verify(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	claims := map[string]any{}
+	return claims, token.Claims(&claims)
+}
+
+// issuerOf is what a token says of its issuer, empty if it is none that an issuer signs.
+func issuerOf(raw string) string {
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if parts := strings.Split(raw, "."); len(parts) == 3 {
+		if body, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil || json.Unmarshal(body, &claims) != nil {
+			return ""
+		}
+	}
+	return claims.Issuer
+}
+
+// signed is the client whose token an issuer signed.
+func (srv *Server) signed(ctx context.Context, i *issuer, raw string) (*config.Token, *Problem) {
+	claims, err := i.verify(ctx, raw)
+	switch {
+	case errors.Is(err, errIssuer):
+		srv.Log("issuers.%s: %v", i.name, err)
+		return nil, NewProblem(NoIssuer, "ask again later, or look into the log of this server", "the issuer %s of the token gives no keys to verify it", i.URL)
+	case err != nil:
+		return nil, invalidToken("get another token", "invalid token of issuers.%s: %s", i.name, strings.TrimPrefix(err.Error(), "oidc: "))
+	}
+	t, err := i.who(claims)
+	switch {
+	case err != nil:
+		return nil, invalidToken("have the issuer add it", "invalid token of issuers.%s: %v", i.name, err)
+	case slices.ContainsFunc(srv.Tokens, func(own config.Token) bool { return own.Name == t.Name }):
+		return nil, NewProblem(Forbidden, "have the operator rename that token, or set name_claim", "a token of the server has the name %s, too, and only that client may use it", t.Name)
+	}
+	return t, nil
+}
+
+// who is the client that has the claims: of those that are configured each must be there.
+func (i *issuer) who(claims map[string]any) (*config.Token, error) {
+	t := &config.Token{Issuer: i.name, Principal: i.Principal}
+	var errs []error
+	for _, c := range []struct {
+		name string
+		read func(claim any) bool
+	}{
+		{i.NameClaim, text(&t.Name)}, {i.TenantClaim, text(&t.Tenant)}, {i.ScopesClaim, list(&t.Scopes)}, {i.FlowsClaim, list(&t.Flows)},
+	} {
+		if v, ok := claims[c.name]; c.name != "" && !c.read(v) {
+			errs = append(errs, fmt.Errorf("the claim %s is %s", c.name, cmp.Or(plaintext.If(ok, "%.100q", fmt.Sprint(v)), "missing")))
+		}
+	}
+	return t, errors.Join(errs...)
+}
+
+// text reads a claim of one text.
+func text(to *string) func(claim any) bool {
+	return func(claim any) (ok bool) {
+		*to, ok = claim.(string)
+		return ok && *to != "" && len(*to) <= maxClaim && !strings.ContainsFunc(*to, unicode.IsControl)
+	}
+}
+
+// list reads a claim of several texts.
+func list(to *[]string) func(claim any) bool {
+	return func(claim any) bool {
+		*to = nil
+		switch v := claim.(type) {
+		case string:
+			*to = strings.Fields(v)
+		case []any:
+			for _, one := range v {
+				if s, ok := one.(string); ok {
+					*to = append(*to, s)
+				}
+			}
+		}
+		return len(*to) > 0
+	}
+}
