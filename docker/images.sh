@@ -65,7 +65,7 @@ for target in worker starter; do
     --timestamp "$SOURCE_DATE_EPOCH" --tag "weft/$target:$VERSION" .
   id=$(settled "weft/$target:$VERSION")
   buildah tag "$id" "weft/$target:$VERSION" "weft/$target:latest"
-  container=$(buildah from "$id")
+  container=$(buildah from --pull-never "weft/$target:$VERSION")
   mkdir -p bin
   docker/sbom.sh "$(buildah mount "$container")/$target" "$VERSION" > "bin/$target-$VERSION.cdx.json"
   buildah rm "$container" >/dev/null

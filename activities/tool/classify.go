@@ -263,7 +263,7 @@ func hostOf(raw string) string {
 func (t *target) tooLarge() *contract.Failure {
 	return t.failure(contract.ClassTooLarge,
 		fmt.Sprintf("a message of the server has more than %d bytes", t.settings.MaxMessageBytes),
-		"have the tool return less, or page its result")
+		"have the tool return less, page its result, or "+t.settings.larger())
 }
 
 // errorText is an error's text without URLs, which can contain keys, and without the library's prefixes.

@@ -142,7 +142,8 @@ func TestSecretHeaders(t *testing.T) {
 	host := web.URL
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {
 		s.AllowLoopback = true
-		s.Secrets = map[string]Secret{"a.one": {"Bearer canary-one", []string{host}}, "a.all": {`{"X-B": "canary-two"}`, []string{host}}, "a.bad": {"canary-three", []string{host}}}
+		s.Secrets = map[string]Secret{"a.one": {"Bearer canary-one", []string{host}}, "a.all": {`{"X-B": "canary-two"}`, []string{host}}, "a.bad": {"canary-three", []string{host}},
+			"a.https": {"canary-four", []string{"127.0.0.1", strings.TrimPrefix(host, "http://")}}}
 	})
 	ask := func(secrets ...plan.Header) (string, error) {
 		in := call("get", "{}")
@@ -156,6 +157,11 @@ func TestSecretHeaders(t *testing.T) {
 	}
 	if h := <-seen; h.Get("Authorization") != "Bearer canary-one" || h.Get("X-B") != "canary-two" {
 		t.Errorf("headers %v", h)
+	}
+	_, err = ask(plan.Header{Name: "Authorization", Value: "a.https"})
+	fails(t, err, contract.ClassConnection, "at "+host+", where it may not be used", `hosts: ["127.0.0.1", `)
+	if len(seen) > 0 {
+		t.Error("it was asked nevertheless")
 	}
 	_, err = ask(plan.Header{Value: "a.bad"})
 	if f := fails(t, err, contract.ClassConnection, `the secret "a.bad" is not a JSON object of headers`); strings.Contains(f.Error(), "canary") {

@@ -110,7 +110,7 @@ func foreignEndpoint(event []byte, own string) string {
 	switch {
 	case err != nil:
 		return "(not a URL)"
-	case plan.Origin(to.String()) == plan.Origin(own):
+	case to.Host == base.Host && plan.Origin(to.String()) == plan.Origin(own): // the library compares the host as it is written
 		return ""
 	}
 	return redactURL(to.String())

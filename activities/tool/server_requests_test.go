@@ -113,6 +113,7 @@ func TestQuestionsInAStream(t *testing.T) {
 func TestStreamsThatBeginWrong(t *testing.T) {
 	for name, tc := range map[string]struct{ first, class, says string }{
 		"another server":   {"event: endpoint\ndata: http://internal.example:8000/messages?id=1\n\n", contract.ClassConnection, "endpoint is on another server: http://internal.example:8000/messages"},
+		"another scheme":   {"event: endpoint\ndata: https://HOST/messages?id=1\n\n", contract.ClassConnection, "https://127.0.0.1:"},
 		"it ends at once":  {"", contract.ClassUnavailable, "the event stream ended"},
 		"it ends too soon": {": hello\n\n", contract.ClassUnavailable, "the event stream ended"},
 		"no address":       {"event: endpoint\ndata: http://[x\n\n", contract.ClassConnection, "(not a URL)"},
@@ -121,7 +122,7 @@ func TestStreamsThatBeginWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
-				fmt.Fprint(w, tc.first)
+				fmt.Fprint(w, strings.Replace(tc.first, "HOST", r.Host, 1))
 				w.(http.Flusher).Flush()
 				if tc.class == contract.ClassConnection {
 					<-r.Context().Done()

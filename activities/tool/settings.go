@@ -87,7 +87,7 @@ type Settings struct {
 	AllowCommand func(c Connection) bool
 	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.
 	MaxResultBytes int
-	// MaxMessageBytes bounds one encoded message of a server; 0 means 4*MaxResultBytes and 1 MiB.
+	// MaxMessageBytes bounds one encoded message of a server; 0 means four times MaxResultBytes, at most 16 MiB more than it, and 1 MiB.
 	MaxMessageBytes int
 	// IdleSeconds is how long an unused session stays open; 0 means 600.
 	IdleSeconds int
@@ -156,7 +156,7 @@ const (
 
 func (s Settings) withDefaults() Settings {
 	s.MaxResultBytes = cmp.Or(s.MaxResultBytes, defaultMaxResult)
-	s.MaxMessageBytes = cmp.Or(s.MaxMessageBytes, 4*s.MaxResultBytes+1<<20)
+	s.MaxMessageBytes = cmp.Or(s.MaxMessageBytes, min(4*s.MaxResultBytes, s.MaxResultBytes+16<<20)+1<<20)
 	s.IdleSeconds = cmp.Or(s.IdleSeconds, 600)
 	env := map[string]string{"PATH": cmp.Or(s.BaseEnv["PATH"], defaultPath)}
 	if home := s.BaseEnv["HOME"]; home != "" {
@@ -406,4 +406,12 @@ func (r ConfirmRule) check(p *problems, at string) {
 	if r.Never && r.Timeout > 0 {
 		p.add("%s: never and timeout exclude each other", at)
 	}
+}
+
+// larger is what allows larger results.
+func (s *Settings) larger() string {
+	if s.MaxResultBytes > defaultMaxResult {
+		return "raise store.max_payload"
+	}
+	return "give the workers a store (store.dir)"
 }

@@ -128,7 +128,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			Class: contract.ClassTooLarge,
 			Text: fmt.Sprintf("result of tool %q of %s has %d bytes, the limit is %d",
 				in.Name, at.name(), len(text), t.settings.MaxResultBytes),
-			Remedy: "have the tool return less, or page its result",
+			Remedy: "have the tool return less, page its result, or " + t.settings.larger(),
 		}
 	}
 	return Result{text, r.images, r.isError}, nil

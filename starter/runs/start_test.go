@@ -16,6 +16,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/runs/runstest"
 	"weft/worker/config"
+	"weft/worker/store"
 	"weft/workflows/plan"
 )
 
@@ -77,6 +78,33 @@ func TestStart(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.tried, tried); diff != "" {
 				t.Errorf("tried (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLargestInput measures inputs with a store and without one.
+func TestLargestInput(t *testing.T) {
+	stored, err := store.Open(store.Settings{Dir: t.TempDir(), Threshold: store.DefaultThreshold, MaxPayload: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		store *store.Store
+		bytes int
+		want  string
+	}{
+		"without a store":          {bytes: 1 << 20},
+		"too large without one":    {bytes: 2 << 20, want: "give workers and starter a store (store.dir)"},
+		"with a store":             {store: stored, bytes: 3 << 20},
+		"too large for that store": {store: stored, bytes: 5 << 20, want: "raise store.max_payload"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &Connection{Temporal: &config.Temporal{Store: tc.store}}
+			err := c.checkSize(&contract.RunInput{Input: strings.Repeat("x", tc.bytes)})
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
 	}

@@ -134,7 +134,7 @@ assistant
 
 func TestStatusFromHistory(t *testing.T) {
 	got := transcriptOf(t, "children-join", "a#1", "b#1").Status()
-	want := &contract.Status{Flow: &contract.FlowLabel{Name: "fork"}, Model: "script", Usage: contract.Usage{Calls: 3},
+	want := &contract.Status{Flow: &contract.FlowLabel{Name: "fork"}, Model: "script", Usage: contract.Usage{Calls: 3, Declared: 2},
 		Executions: []contract.Execution{{Node: "a", Step: 1}, {Node: "b", Step: 1}, {Node: "j", Step: 2}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
 	"weft/workflows/plan"
@@ -145,6 +146,9 @@ func (c *Config) Tool() (tool.Settings, error) {
 	out := tool.Settings{
 		Connections: map[string]tool.Connection{}, Tools: c.Tools,
 		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, AllowEnv: c.AllowEnv, AllowDirs: c.AllowDirs, Trusted: c.Agents.Trusted, BaseEnv: map[string]string{},
+	}
+	if most := c.Store.Most(); most > 0 {
+		out.MaxResultBytes = most - contract.Envelope
 	}
 	for _, name := range []string{"PATH", "HOME"} {
 		out.BaseEnv[name], _ = c.env.LookupEnv(name)
