@@ -58,6 +58,26 @@ func (b *Budget) Within(most Budget) *Budget {
 	return &out
 }
 
+// Cuts says which bounds of b are tighter in another.
+func (b *Budget) Cuts(to *Budget) []string {
+	var out []string
+	if b == nil || to == nil {
+		return nil
+	}
+	for _, f := range []struct {
+		name     string
+		from, to int64
+	}{
+		{"calls", int64(b.Calls), int64(to.Calls)}, {"tokens", int64(b.Tokens), int64(to.Tokens)}, {"cost_micros", b.Cost, to.Cost}, {"runs", int64(b.Runs), int64(to.Runs)},
+		{"runs_at_once", int64(b.AtOnce), int64(to.AtOnce)}, {"runs_per_second", int64(b.PerSecond), int64(to.PerSecond)}, {"declared_runs", int64(b.Declared), int64(to.Declared)},
+	} {
+		if f.to < f.from {
+			out = append(out, fmt.Sprintf("budget.%s: %d, cut to %d", f.name, f.from, f.to))
+		}
+	}
+	return out
+}
+
 func tighter(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b

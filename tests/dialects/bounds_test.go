@@ -27,12 +27,14 @@ func TestBoundsOfTheWorker(t *testing.T) {
 	}{
 		"a document":           {func(*contract.RunInput) {}, []string{"limits.max_state_bytes: 1048576, cut to 1000", "limits.max_steps: 25, cut to 1"}},
 		"a document and steps": {func(in *contract.RunInput) { in.MaxSteps = 40 }, []string{"limits.max_state_bytes: 1048576, cut to 1000", "limits.max_steps: 40, cut to 1"}},
+		"a budget": {func(in *contract.RunInput) { in.Budget = &contract.Budget{Calls: 50, Tokens: 8000} },
+			[]string{"limits.max_state_bytes: 1048576, cut to 1000", "limits.max_steps: 25, cut to 1", "budget.calls: 50, cut to 7"}},
 		"a plan": {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: compiled.Flow} },
 			[]string{"limits.max_state_bytes: 1048576, cut to 1000", "limits.max_steps: 500, cut to 1"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := harness.TestRun{Settings: workflows.Settings{Bounds: bounds}, Document: two, Script: "rules: [{say: ok}]", SetInput: tc.set}.Execute(t)
+			p := harness.TestRun{Settings: workflows.Settings{Bounds: bounds, BudgetLimits: &contract.BudgetLimits{Most: contract.Budget{Calls: 7, Tokens: 9000}}}, Document: two, Script: "rules: [{say: ok}]", SetInput: tc.set}.Execute(t)
 			if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassStepLimit {
 				t.Errorf("the run ended with %v, want %s", p.Err, contract.ClassStepLimit)
 			}

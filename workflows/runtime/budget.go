@@ -32,8 +32,10 @@ func (b *Budget) Bound(m *contract.BudgetLimits) error {
 	if m == nil {
 		return nil
 	}
-	b.run.Shared.Budget = b.run.Shared.Budget.Within(m.Most)
-	if limit := b.run.Shared.Budget; limit != nil && limit.Cost > 0 && !m.Priced {
+	own := b.run.Shared.Budget
+	limit := own.Within(m.Most)
+	b.run.Shared.Budget, b.run.Shared.Limited = limit, append(b.run.Shared.Limited, own.Cuts(limit)...)
+	if limit != nil && limit.Cost > 0 && !m.Priced {
 		return &contract.Failure{Class: contract.ClassBadRequest,
 			Text:   fmt.Sprintf("the run's budget is a cost of %s, and the worker has no prices to count it by", money(limit.Cost)),
 			Remedy: "set prices in the worker's settings, or bound calls or tokens instead"}
