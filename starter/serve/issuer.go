@@ -98,8 +98,11 @@ func (i *issuer) verify(ctx context.Context, raw string) (map[string]any, error)
 		return nil, err
 	}
 	// The verifier does not say whose fault an error is: here an error that wraps another is of the request for keys.
-	if _, err := keys.VerifySignature(ctx, raw); errors.Unwrap(err) != nil {
+	switch _, err := keys.VerifySignature(ctx, raw); {
+	case errors.Unwrap(err) != nil:
 		return nil, fmt.Errorf("%w: %w", errIssuer, err)
+	case err != nil:
+		return nil, err
 	}
 	token, err := oidc.NewVerifier(i.URL, keys, &oidc.Config{ClientID: i.Audience, SupportedSigningAlgs: algorithms}).Verify(ctx, raw)
 	if err != nil {
