@@ -375,6 +375,11 @@ func (f *flowRun) finishBranch(ctx workflow.Context, b *branchRun) error {
 	f.run.Policy.Moved = true
 	f.run.Budget.Usage.Add(out.Usage)
 	f.run.Conversation.Merge(out.Conversation)
+	for i := range f.run.Shared.Connections {
+		if s := out.ServerSessions[f.run.Shared.Connections[i].ID]; s != "" {
+			f.run.Shared.Connections[i].Session = s
+		}
+	}
 	for _, e := range out.Executions {
 		if e.Node != f.run.Flow.Nodes[x.Node].ID || e.Step != x.Step {
 			f.sched.CountRan(f.run.Graph.Index(e.Node), e.Step)

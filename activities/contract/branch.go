@@ -101,6 +101,8 @@ type ResolvedConnection struct {
 	Connection plan.Connection `json:"connection"`
 	// Catalogue is absent for connections of kind agent.
 	Catalogue *ContentRef `json:"catalogue,omitempty"`
+	// Session is that of the [ToolResult] of the run's last call over the connection.
+	Session string `json:"session,omitempty"`
 	CallRules
 }
 
@@ -193,6 +195,8 @@ type BranchResult struct {
 	Yielded *ExecutionState `json:"yielded,omitempty"`
 	// Unread are the messages that no model call has had, by their Seq alone.
 	UnreadMessages []Inbound `json:"unread_messages,omitempty"`
+	// ServerSessions are those of the connections, by their ids, that served the chain.
+	ServerSessions map[string]string `json:"server_sessions,omitempty"`
 	// Conversation is what the chain adds to the conversation and to the meter.
 	Conversation *Conversation `json:"conversation,omitempty"`
 	Usage        Usage         `json:"usage"`

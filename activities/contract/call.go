@@ -278,6 +278,8 @@ type ToolInput struct {
 	As     string `json:"as"`
 	// Repeat allows to make the call again where an earlier attempt may have taken effect.
 	Repeat bool `json:"repeat,omitempty"`
+	// Session is that of the [ToolResult] of the run's last call over the connection.
+	Session string `json:"session,omitempty"`
 	// Note, if set, stands before the tool's answer: what a person changed about the call.
 	Note string `json:"note,omitempty"`
 	// MaxResultBytes is how many bytes the result may have that do not go into a store; 0 means as many as
@@ -304,6 +306,8 @@ type ToolResult struct {
 	Kept    `json:"-"`
 	Message json.RawMessage `json:"message"`
 	Error   bool            `json:"error,omitempty"`
+	// Session names the server's session that served the call, readable by workers alone; empty if the server has none.
+	Session string `json:"session,omitempty"`
 }
 
 // JudgeInput is the input of the activity EvaluateCondition: one yes/no question.

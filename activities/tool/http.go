@@ -90,7 +90,13 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 	if err != nil {
 		return nil, err
 	}
-	tr, err := transport.NewStreamableHTTP(at.conn.URL, transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(discardLog))
+	// Runs go on with a session on other workers: the server ends it in its own time.
+	c.Transport = undeleted{c.Transport}
+	o := []transport.StreamableHTTPCOption{transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(discardLog)}
+	if at.continues() {
+		o = append(o, transport.WithSession(at.session.ID))
+	}
+	tr, err := transport.NewStreamableHTTP(at.conn.URL, o...)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +105,16 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 		lost:      context.Background(),
 		close:     c.CloseIdleConnections,
 	}, nil
+}
+
+// undeleted does not send a client's request to end its session.
+type undeleted struct{ http.RoundTripper }
+
+func (u undeleted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodDelete {
+		return &http.Response{Status: "204 No Content", StatusCode: http.StatusNoContent, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	}
+	return u.RoundTripper.RoundTrip(r)
 }
 
 // newSSETransport prepares HTTP with server-sent events. The session ends with its stream.

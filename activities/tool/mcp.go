@@ -3,6 +3,7 @@ package tool
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -63,6 +64,8 @@ type session struct {
 	timeouts     atomic.Int32
 	tokens       atomic.Int64
 	closing      sync.Once
+	// own names the session where the server has no name for it.
+	own string
 
 	mu       sync.Mutex
 	progress map[string]chan string // by progress token
@@ -74,7 +77,11 @@ func dialMCP(ctx context.Context, at *target) (remote, error) {
 	if err != nil {
 		return nil, classifyDial(at, err)
 	}
-	s := &session{at: at, mcpTransport: w, client: client.NewClient(w.transport), progress: map[string]chan string{}}
+	var o []client.ClientOption
+	if at.continues() {
+		o = append(o, client.WithSession())
+	}
+	s := &session{at: at, mcpTransport: w, client: client.NewClient(w.transport, o...), progress: map[string]chan string{}, own: rand.Text()}
 	if err := s.begin(ctx); err != nil {
 		if w.explain != nil {
 			err = w.explain(err)
@@ -106,6 +113,10 @@ func (s *session) begin(ctx context.Context) error {
 		return ctx.Err()
 	}
 	s.client.OnNotification(s.notified)
+	if s.at.continues() {
+		s.mcpTransport.transport.(*rawHTTPTransport).SetProtocolVersion(s.at.session.Version)
+		return nil
+	}
 	// The library waits for an answer, though the stream on which it would come has ended.
 	shake, done := context.WithCancel(ctx)
 	defer done()
@@ -129,6 +140,9 @@ func (s *session) usable(idle bool) bool {
 	}
 	return !s.mcpTransport.restarts || !idle || s.timeouts.Load() < maxTimeouts
 }
+
+// continues reports whether the target has a session of another worker's to go on with.
+func (t *target) continues() bool { return t.session.ID != "" && t.conn.Transport == TransportHTTP }
 
 // hasState reports whether the server has a session of this client's: over streamable HTTP it need not.
 func (s *session) hasState() bool {

@@ -91,6 +91,11 @@ func (p *pool) enter(at *target, key string) (*entry, error) {
 		return nil, errStopping
 	}
 	e := p.entries[key]
+	// New calls have the session of the pool. One of another worker's is continued beside it.
+	if id := at.session.ID; id != "" && at.conn.Transport == TransportHTTP && (e == nil || e.server == nil || identity(e.server).ID != id) {
+		key = at.session.at(key)
+		e = p.entries[key]
+	}
 	if e != nil && e.server != nil && !e.server.usable(e.users == 0) {
 		p.remove(e)
 		e = nil

@@ -44,6 +44,7 @@ type legacy struct {
 	onInit func(w http.ResponseWriter) bool
 	lost   func(w http.ResponseWriter) // answers an unknown session; nil: 404
 	list   string                      // result of tools/list
+	many   bool                        // older sessions go on beside the last one
 
 	mu       sync.Mutex
 	session  string
@@ -79,7 +80,8 @@ func (l *legacy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(body, &m)
 	l.mu.Lock()
 	l.seen = append(l.seen, strings.TrimSpace(r.Method+" "+m.Method+" "+r.Header.Get("Authorization")))
-	known := r.Header.Get("Mcp-Session-Id") == l.session
+	own := r.Header.Get("Mcp-Session-Id")
+	known := own == l.session || l.many && own != "" && l.session != "gone"
 	l.mu.Unlock()
 	switch {
 	case m.Method == "server/discover":

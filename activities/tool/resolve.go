@@ -28,6 +28,8 @@ type target struct {
 	settings *Settings
 	secrets  secrets
 	key      string
+	// session is the one to continue, if there is one.
+	session SessionRef
 }
 
 // Resolve finds the connection that a tool is called at: the URL that the flow or the run supplies, under the

@@ -91,3 +91,63 @@ func TestLossesForgetTheOldest(t *testing.T) {
 		t.Errorf("%d are remembered", n)
 	}
 }
+
+// TestSessionsContinue makes the calls of a run on one worker after another.
+func TestSessionsContinue(t *testing.T) {
+	l := &legacy{many: true}
+	web := start(t, l)
+	worker := func() *Tools { return open(t, Connection{URL: web.URL}) }
+	ask := func(tools *Tools, s SessionRef) (string, SessionRef) {
+		t.Helper()
+		out, err := tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Session: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Text, out.Session
+	}
+	first := worker()
+	text, s := ask(first, SessionRef{})
+	if text != "ok" || s.ID == "" {
+		t.Fatalf("the first call gave %q and the session %+v", text, s)
+	}
+	first.Close()
+	second := worker()
+	if text, again := ask(second, s); text != "ok" || again != s {
+		t.Errorf("another worker gave %q and the session %+v, want %+v", text, again, s)
+	}
+	if _, own := ask(second, SessionRef{}); own.ID == "" || own == s {
+		t.Errorf("a call that goes on with none has the session %+v", own)
+	}
+	if text, again := ask(second, s); text != "ok" || again != s {
+		t.Errorf("beside another session it gave %q and the session %+v, want %+v", text, again, s)
+	}
+	l.remove()
+	text, fresh := ask(worker(), s)
+	if text != sessionLost(false) || fresh.ID == "" || fresh == s {
+		t.Errorf("without the session it gave %q and the session %+v", text, fresh)
+	}
+	if text, again := ask(worker(), fresh); text != "ok" || again != fresh {
+		t.Errorf("after the loss it gave %q and the session %+v, want %+v", text, again, fresh)
+	}
+}
+
+// TestProcessesThatAreGone makes the calls of a run at a command of one worker, then of another.
+func TestProcessesThatAreGone(t *testing.T) {
+	var s SessionRef
+	for i, want := range []bool{false, true, false} {
+		tools := open(t, overStdio(t, "serve"))
+		for range 2 {
+			out, err := tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Session: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lost := out.Text == sessionLost(false); lost != want || out.Session.ID == "" {
+				t.Errorf("worker %d: the call says that its session is lost: %v, want %v; session %+v", i+1, lost, want, out.Session)
+			}
+			s, want = out.Session, false
+		}
+		if i == 1 {
+			s = SessionRef{} // a run of its own
+		}
+	}
+}

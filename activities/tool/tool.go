@@ -43,6 +43,9 @@ type Meta struct {
 	Caller string
 	// Repeated: an earlier attempt may have taken effect.
 	Repeated bool
+	// Session is what served the run's last call over the connection, on any worker. It is continued; where it is gone, an
+	// error replaces the result and the call is not made.
+	Session SessionRef
 	// Progress, if set, receives the server's progress notifications while the call runs. They are dropped
 	// while it blocks.
 	Progress func(text string)
@@ -89,6 +92,8 @@ type Result struct {
 	// Failed means that Text is an error of the tool for the model, such as an unknown tool or wrong
 	// arguments.
 	Failed bool
+	// Session is what served the call.
+	Session SessionRef
 }
 
 // Call makes one call of a tool. Errors are a *[contract.Failure], which says whether the call may have taken
@@ -110,8 +115,11 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 	}
 	var r reply
 	ctx, sent := tracked(ctx)
+	var served SessionRef
+	at.session = m.Session
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
-		if t.sessionLosses.sessionChanged(m.Caller, e) {
+		served = identity(e.server)
+		if changed := t.sessionLosses.sessionChanged(m.Caller, e); changed || m.Session.ID != "" && m.Session.ID != served.ID {
 			r = reply{text: sessionLost(m.Repeated), isError: true}
 			return nil
 		}
@@ -131,7 +139,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			Remedy: "have the tool return less, page its result, or " + t.settings.larger(),
 		}
 	}
-	return Result{text, r.images, r.isError}, nil
+	return Result{text, r.images, r.isError, served}, nil
 }
 
 // within runs f on the session of a target, once more if the server did not know the session.
@@ -144,6 +152,7 @@ func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, 
 	}
 	err := t.once(run, at, f)
 	if errors.Is(err, errSessionUnknown) {
+		at.session = SessionRef{}
 		err = t.once(run, at, f)
 	}
 	if err == nil {

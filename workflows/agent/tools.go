@@ -375,7 +375,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 	if b.ExternalActivity != nil {
 		return c.callExternal(ctx, b, args, note)
 	}
-	in.Repeat = b.Repeats(t.Name)
+	in.Repeat, in.Session = b.Repeats(t.Name), b.Session
 	return c.toolStep(ctx, t.Name, args, note, func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out contract.ToolResult
 		call := &runtime.Call{
@@ -385,7 +385,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 		}
 		err := c.agentRun.run.Invoke(ctx, call)
 		if err == nil {
-			*reply = contract.ToolReply{Message: out.Message, Failed: out.Error}
+			*reply, b.Session = contract.ToolReply{Message: out.Message, Failed: out.Error}, out.Session
 			return nil
 		}
 		*reply, err = c.agentRun.toolFailed(call, err)

@@ -1,0 +1,78 @@
+package activities
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+)
+
+// Whoever knows the session of a server can use it. So history has it encrypted, for the runs of one tree alone.
+
+// sealSession encrypts a session of a connection for the run's later calls; empty of none, and without keys.
+func (a *Activities) sealSession(ctx context.Context, connection string, s tool.SessionRef) string {
+	g := granted(ctx)
+	if s.ID == "" || g == nil || len(a.deps.Keys) == 0 {
+		return ""
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return ""
+	}
+	box := sessionCipher(a.deps.Keys[0])
+	nonce := make([]byte, box.NonceSize())
+	_, _ = rand.Read(nonce) // it never fails; the process would exit
+	return a.deps.Keys[0].ID + ":" + base64.RawStdEncoding.EncodeToString(box.Seal(nonce, nonce, raw, sessionOf(g, connection)))
+}
+
+// openSession decrypts what [Activities.sealSession] gave. What is of another run, connection or key is a session that is lost.
+func (a *Activities) openSession(ctx context.Context, connection, sealed string) tool.SessionRef {
+	g := granted(ctx)
+	if sealed == "" || g == nil {
+		return tool.SessionRef{}
+	}
+	id, text, _ := strings.Cut(sealed, ":")
+	i := slices.IndexFunc(a.deps.Keys, func(k contract.SealKey) bool { return k.ID == id })
+	raw, err := base64.RawStdEncoding.DecodeString(text)
+	unknown := tool.SessionRef{ID: "unknown"}
+	if i < 0 || err != nil {
+		return unknown
+	}
+	box := sessionCipher(a.deps.Keys[i])
+	if len(raw) < box.NonceSize() {
+		return unknown
+	}
+	raw, err = box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], sessionOf(g, connection))
+	var out tool.SessionRef
+	if err != nil || json.Unmarshal(raw, &out) != nil {
+		return unknown
+	}
+	return out
+}
+
+// sessionOf is what a session is encrypted for.
+func sessionOf(g *contract.Grant, connection string) []byte {
+	raw, _ := json.Marshal([]any{g.Root, g.Principal, connection}) // texts alone
+	return raw
+}
+
+func sessionCipher(k contract.SealKey) cipher.AEAD {
+	sum := sha256.Sum256(append([]byte("session\n"), k.Secret...))
+	block, err := aes.NewCipher(sum[:])
+	if err != nil {
+		panic(err) // the key has 32 bytes
+	}
+	box, err := cipher.NewGCM(block)
+	if err != nil {
+		panic(err) // AES has blocks of 16 bytes
+	}
+	return box
+}

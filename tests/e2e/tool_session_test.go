@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/tests/harness"
+	"weft/workflows/plan"
+)
+
+// browser is an MCP server that keeps a page for each session.
+type browser struct {
+	mu    sync.Mutex
+	pages map[string]string
+	moved chan struct{}
+	// gone makes the server forget its sessions.
+	gone atomic.Bool
+}
+
+func (b *browser) start(t *testing.T) string {
+	t.Helper()
+	s := server.NewMCPServer("browser", "1")
+	s.AddTool(mcp.NewTool("open"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.pages[server.ClientSessionFromContext(ctx).SessionID()] = "harbour"
+		close(b.moved)
+		return mcp.NewToolResultText("opened"), nil
+	})
+	s.AddTool(mcp.NewTool("where"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return mcp.NewToolResultText("at " + b.pages[server.ClientSessionFromContext(ctx).SessionID()]), nil
+	})
+	inner, first := server.NewStreamableHTTPServer(s), atomic.Pointer[string]{}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte("server/discover")) { // of a protocol without sessions
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		if id := r.Header.Get("Mcp-Session-Id"); id != "" {
+			first.CompareAndSwap(nil, &id)
+			if b.gone.Load() && id == *first.Load() {
+				http.Error(w, "unknown session", http.StatusNotFound)
+				return
+			}
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	return web.URL + "/mcp"
+}
+
+// TestEndToEndToolSessions replaces the only worker between two calls of a server that keeps state: the next worker goes on
+// with the session, or the model is told that it is gone.
+func TestEndToEndToolSessions(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]bool{"continued": false, "told": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &browser{pages: map[string]string{}, moved: make(chan struct{})}
+			url := b.start(t)
+			h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+			work := func() (stop func()) {
+				tools, err := tool.Open(tool.Settings{AllowLoopback: true, Connections: map[string]tool.Connection{"web": {URL: url}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := harness.RunWorker(t, h.Client, h.Queue, 0, tools)
+				return sync.OnceFunc(func() { w.Stop(); tools.Close() })
+			}
+			first := work()
+			t.Cleanup(first)
+			f := oneAgent()
+			f.Connections = []plan.Connection{{ID: "web"}}
+			f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "open", As: "open", Connection: "web"}, {Name: "where", As: "where", Connection: "web"}}
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: harness.Script(t, `rules:
+- {turn: 1, call: [{tool: open}]}
+- {turn: 2, delay: 2s, call: [{tool: where}]}
+- {contains: at harbour, say: continued}
+- {contains: session with this tool's server was lost, say: told}
+- {say: neither}`)})
+			<-b.moved
+			b.gone.Store(gone)
+			first()
+			t.Cleanup(work())
+			out, err := harness.Result(t, run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *out.ResultText != name {
+				t.Errorf("the model was %s, want %s", *out.ResultText, name)
+			}
+		})
+	}
+}
