@@ -4,6 +4,9 @@ package textutil
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -29,3 +32,30 @@ func JSON(v any) ([]byte, error) {
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
+
+// Some lists names, the first twenty of many.
+func Some(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// Unescape undoes what encoding/json does to < > and & on a schema's way through a payload.
+func Unescape(raw []byte) []byte {
+	return htmlEscape.ReplaceAllFunc(raw, func(m []byte) []byte {
+		switch string(m) {
+		case `\u003c`:
+			return []byte("<")
+		case `\u003e`:
+			return []byte(">")
+		case `\u0026`:
+			return []byte("&")
+		}
+		return m
+	})
+}
+
+// An escaped character in JSON, so that a backslash before one is never taken for its begin.
+var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
@@ -361,7 +362,7 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 // repairText asks for output again, in the words of the blueprint dialect's framework.
 func repairText(schema json.RawMessage, problems []contract.FieldError) string {
 	var pretty bytes.Buffer
-	if len(schema) == 0 || json.Indent(&pretty, runtime.Unescape(schema), "", "  ") != nil {
+	if len(schema) == 0 || json.Indent(&pretty, textutil.Unescape(schema), "", "  ") != nil {
 		pretty.Reset()
 		pretty.WriteString("{}")
 	}

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
@@ -98,13 +99,13 @@ func (a *agentRun) getState(args *builtinArgs) contract.ToolReply {
 		if err != nil {
 			return contract.ToolReply{Text: err.Error(), Failed: true}
 		}
-		text += string(runtime.Unescape(key)) + ":"
+		text += string(textutil.Unescape(key)) + ":"
 		e, ok := schedule.Entry(a.execution.View, name)
 		switch {
 		case !ok:
 			text += "null"
 		case e.SHA == "":
-			text += string(runtime.Unescape(e.Value))
+			text += string(textutil.Unescape(e.Value))
 		default:
 			parts = append(parts, contract.Part{Text: text}, contract.Part{Ref: &contract.ContentRef{SHA: e.SHA}})
 			text = ""
@@ -176,7 +177,7 @@ func (a *agentRun) listKeys() contract.ToolReply {
 	if err != nil {
 		return runtime.ToolError("%v", err)
 	}
-	return contract.ToolReply{Text: string(runtime.Unescape(raw))}
+	return contract.ToolReply{Text: string(textutil.Unescape(raw))}
 }
 
 // session calls one of [plan.SessionTools]: the command is one step, and waiting for what it asked for another.

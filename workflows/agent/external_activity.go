@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/runtime"
 )
 
@@ -51,7 +52,7 @@ func Said(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &text) == nil {
 		return text
 	}
-	return string(runtime.Unescape(raw))
+	return string(textutil.Unescape(raw))
 }
 
 func (c *toolCall) elsewhereOptions(e *contract.ExternalActivity) workflow.ActivityOptions {

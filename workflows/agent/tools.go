@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -259,7 +260,7 @@ func plain(raw json.RawMessage) json.RawMessage {
 	if err != nil {
 		return raw
 	}
-	return runtime.Unescape(out)
+	return textutil.Unescape(out)
 }
 
 // describeCall says in a request which call it is about.
@@ -307,7 +308,7 @@ func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Res
 	if json.Unmarshal(reply.ToolResult.Result, &text) == nil {
 		return contract.ToolReply{Text: text}, nil
 	}
-	return contract.ToolReply{Text: string(runtime.Unescape(reply.ToolResult.Result))}, nil
+	return contract.ToolReply{Text: string(textutil.Unescape(reply.ToolResult.Result))}, nil
 }
 
 // maxCalls is how many calls of one message are made; the server refuses more than 2,000

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -68,7 +69,7 @@ func openNames(d *Inbox) string {
 	if len(out) == 0 {
 		return "none"
 	}
-	return runtime.Some(out)
+	return textutil.Some(out)
 }
 
 func (d *Inbox) roomFor(m *contract.MessageAnswer) error {

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -133,7 +134,7 @@ func (p *Preparation) list(w *want, out *contract.CatalogueResult, err error) (p
 	for _, name := range out.Missing {
 		at := w.at[slices.Index(w.names, name)]
 		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
-			at, name, w.bound.ID, runtime.Some(out.Offered)))
+			at, name, w.bound.ID, textutil.Some(out.Offered)))
 	}
 	for _, wrong := range out.Wrong {
 		problems = append(problems, fmt.Sprintf("%s: %s [V10]", w.at[0], wrong))

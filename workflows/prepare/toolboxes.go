@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
-	"weft/workflows/runtime"
 )
 
 // Nodes may take tools by what connections offer at the run's start. Once that is known, they
@@ -78,7 +78,7 @@ func (p *Preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map
 	for _, name := range left {
 		if !toolboxes.Lenient {
 			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
-				p.Run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), runtime.Some(offered)))
+				p.Run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), textutil.Some(offered)))
 		}
 	}
 	return problems

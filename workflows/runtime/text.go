@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"weft/activities/contract"
 )
@@ -30,33 +29,6 @@ func InPayload(text string) int {
 	}
 	return n
 }
-
-// Some lists names, the first twenty of many.
-func Some(names []string) string {
-	const most = 20
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
-
-// Unescape undoes what encoding/json does to < > and & on a schema's way through a payload.
-func Unescape(raw []byte) []byte {
-	return htmlEscape.ReplaceAllFunc(raw, func(m []byte) []byte {
-		switch string(m) {
-		case `\u003c`:
-			return []byte("<")
-		case `\u003e`:
-			return []byte(">")
-		case `\u0026`:
-			return []byte("&")
-		}
-		return m
-	})
-}
-
-// An escaped character in JSON, so that a backslash before one is never taken for its begin.
-var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)
 
 // MaxInline is the size up to which something that history has already is sent again, so
 // that it can be seen where it is used and no worker has to ask for it.

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 )
 
@@ -43,7 +44,7 @@ func (s *Transcript) Value(key string, value json.RawMessage, by contract.Stamp)
 		e.Value = raw
 		return e, nil
 	}
-	m := contract.Message{Role: contract.RoleTool, Text: string(Unescape(raw))}
+	m := contract.Message{Role: contract.RoleTool, Text: string(textutil.Unescape(raw))}
 	stored, err := m.Encode()
 	if err != nil {
 		return e, err

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -36,7 +37,7 @@ func jsonReply(v any) contract.ToolReply {
 	if err != nil {
 		return runtime.ToolError("%v", err)
 	}
-	return contract.ToolReply{Text: string(runtime.Unescape(raw))}
+	return contract.ToolReply{Text: string(textutil.Unescape(raw))}
 }
 
 func errorReply(format string, args ...any) contract.ToolReply {
