@@ -268,10 +268,9 @@ func (b *Budget) Begin(ctx workflow.Context, fresh bool) (release func(), err er
 	b.runs++
 	release = func() { b.runs-- }
 	if fresh {
-		err = b.CountRun(ctx)
-	}
-	if err != nil {
-		release()
+		if err = b.CountRun(ctx); err != nil {
+			release()
+		}
 	}
 	return release, err
 }
