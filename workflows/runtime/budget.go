@@ -254,8 +254,7 @@ func (b *Budget) MayStart() bool {
 	return b.run.Shared.Budget == nil || b.run.Shared.Budget.Runs == 0 || b.left().Runs > 0
 }
 
-// Begin counts a run that a model starts, and waits until it may start and be under way beside others. Release says
-// that it has ended.
+// Begin counts a run that a model starts, until release. It waits until the run may start and be under way beside others.
 func (b *Budget) Begin(ctx workflow.Context, fresh bool) (release func(), err error) {
 	limit := b.run.Shared.Budget
 	free := func() bool { return limit == nil || limit.AtOnce == 0 || b.runs < limit.AtOnce }
