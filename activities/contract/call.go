@@ -282,6 +282,8 @@ type ToolInput struct {
 	Session string `json:"session,omitempty"`
 	// Note, if set, stands before the tool's answer: what a person changed about the call.
 	Note string `json:"note,omitempty"`
+	// Input goes on with a call that its server has answered with an [InputRequired].
+	Input *ToolAnswers `json:"input,omitempty"`
 	// MaxResultBytes is how many bytes the result may have that do not go into a store; 0 means as many as
 	// Temporal takes.
 	MaxResultBytes int `json:"max_result_bytes,omitempty"`
@@ -306,8 +308,34 @@ type ToolResult struct {
 	Kept    `json:"-"`
 	Message json.RawMessage `json:"message"`
 	Error   bool            `json:"error,omitempty"`
+	// Input, if set, is what the server needs first. Message says so, for a model that cannot be given it.
+	Input *InputRequired `json:"input,omitempty"`
 	// Session names the server's session that served the call, readable by workers alone; empty if the server has none.
 	Session string `json:"session,omitempty"`
+}
+
+// InputRequired is what the server of a tool needs before it answers a call: result type input_required of MCP.
+type InputRequired struct {
+	// State is the server's, and goes back to it as it is.
+	State string `json:"state,omitempty"`
+	// Questions are for a person; none: the server wants to be asked again later.
+	Questions []ToolQuestion `json:"questions,omitempty"`
+}
+
+// ToolQuestion is one that the server of a tool asks: elicitation/create of MCP.
+type ToolQuestion struct {
+	// Key is the server's name of the question.
+	Key  string `json:"key"`
+	Text string `json:"text"`
+	// Schema is the JSON Schema of the answer; absent where there is a URL to be opened instead.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	URL    string          `json:"url,omitempty"`
+}
+
+// ToolAnswers are the answers to an [InputRequired]: results of elicitation/create, by the keys of the questions.
+type ToolAnswers struct {
+	State   string                     `json:"state,omitempty"`
+	Answers map[string]json.RawMessage `json:"answers,omitempty"`
 }
 
 // JudgeInput is the input of the activity EvaluateCondition: one yes/no question.

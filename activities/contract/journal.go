@@ -129,6 +129,8 @@ type ToolReply struct {
 	// Failed marks an error for the model to see; Free, one that does not count.
 	Failed bool `json:"failed,omitempty"`
 	Free   bool `json:"free,omitempty"`
+	// Input is that of a [ToolResult].
+	Input *InputRequired `json:"input,omitempty"`
 	// Conversations are, where a member was asked, the conversations that have grown by it.
 	Conversations []SideConversation `json:"conversations,omitempty"`
 }

@@ -121,7 +121,8 @@ func (s *session) begin(ctx context.Context) error {
 	shake, done := context.WithCancel(ctx)
 	defer done()
 	defer context.AfterFunc(s.mcpTransport.lost, func() { time.AfterFunc(lossGrace, done) })()
-	hello := mcp.InitializeRequest{Params: mcp.InitializeParams{ClientInfo: mcp.Implementation{Name: "weft", Version: "1"}}}
+	hello := mcp.InitializeRequest{Params: mcp.InitializeParams{ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
+		Capabilities: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}}}}
 	_, err = s.client.Initialize(shake, hello)
 	if version := common(versionsOf(err)); version != "" {
 		// It refuses the newest version instead of naming its own.
@@ -190,7 +191,7 @@ func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (
 	if m.Progress != nil || m.IdempotencyKey != "" {
 		req.Params.Meta = meta
 	}
-	return s.ask(ctx, func(ctx context.Context) error {
+	return s.ask(withInput(ctx, in.Input), func(ctx context.Context) error {
 		_, err := s.client.CallTool(ctx, req)
 		return err
 	})

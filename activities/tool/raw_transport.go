@@ -2,12 +2,14 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weft/activities/contract"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -88,7 +90,16 @@ var errNoResult = errors.New("the answer has neither a result nor an error")
 
 func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	ex := &exchange{}
-	if req.Method != string(mcp.MethodToolsCall) {
+	switch req.Method {
+	case string(mcp.MethodToolsCall):
+		req.Params = inputOf(ctx, req.Params)
+	case string(mcp.MethodInitialize):
+		// Servers of these versions ask while they hold the call, and are refused.
+		req.Params = edited(req.Params, func(params map[string]json.RawMessage) {
+			params["capabilities"] = json.RawMessage("{}")
+		})
+		ctx = untracked(ctx)
+	default:
 		ctx = untracked(ctx)
 	}
 	resp, err := inner.SendRequest(withExchange(ctx, ex), req)
@@ -170,4 +181,42 @@ func (a *answer) complete() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.result != nil || a.problem != nil
+}
+
+type inputKey struct{}
+
+// withInput has a call bring what its server asked for.
+func withInput(ctx context.Context, in *contract.ToolAnswers) context.Context {
+	return context.WithValue(ctx, inputKey{}, in)
+}
+
+// inputOf are the parameters of a call with what its server asked for. The library brings nothing but its own handlers' answers.
+func inputOf(ctx context.Context, params any) any {
+	in, _ := ctx.Value(inputKey{}).(*contract.ToolAnswers)
+	if in == nil {
+		return params
+	}
+	return edited(params, func(fields map[string]json.RawMessage) {
+		if fields["requestState"] != nil {
+			return // the library asks again, as the server's later answer wants it
+		}
+		set := func(name string, v any, is bool) {
+			if raw, err := json.Marshal(v); is && err == nil {
+				fields[name] = raw
+			}
+		}
+		set("inputResponses", in.Answers, len(in.Answers) > 0)
+		set("requestState", in.State, in.State != "")
+	})
+}
+
+// edited are parameters of a request with other members.
+func edited(params any, edit func(map[string]json.RawMessage)) any {
+	raw, err := json.Marshal(params)
+	fields := map[string]json.RawMessage{}
+	if err != nil || json.Unmarshal(raw, &fields) != nil {
+		return params
+	}
+	edit(fields)
+	return fields
 }

@@ -5,21 +5,55 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // toolResult is a result of tools/call in the server's own bytes.
 type toolResult struct {
-	Content       []json.RawMessage          `json:"content"`
-	Structured    json.RawMessage            `json:"structuredContent"`
-	IsError       bool                       `json:"isError"`
-	ResultType    string                     `json:"resultType"`
-	InputRequests map[string]json.RawMessage `json:"inputRequests"`
+	Content       []json.RawMessage       `json:"content"`
+	Structured    json.RawMessage         `json:"structuredContent"`
+	IsError       bool                    `json:"isError"`
+	ResultType    string                  `json:"resultType"`
+	InputRequests map[string]inputRequest `json:"inputRequests"`
+	RequestState  string                  `json:"requestState"`
+}
+
+// inputRequest is what a server needs before it answers.
+type inputRequest struct {
+	Method string `json:"method"`
+	Params struct {
+		Mode, Message, URL string
+		RequestedSchema    json.RawMessage
+	} `json:"params"`
+}
+
+// inputRequired is what a server needs before it answers a call. A person can answer its questions, and nothing else.
+func (s *session) inputRequired(name string, r *toolResult) (reply, error) {
+	out := &contract.InputRequired{State: r.RequestState}
+	for _, key := range slices.Sorted(maps.Keys(r.InputRequests)) {
+		q := r.InputRequests[key]
+		switch {
+		case q.Method != string(mcp.MethodElicitationCreate):
+			return reply{text: fmt.Sprintf("tool %q asks for %s, which is not supported", name, short(q.Method)), isError: true}, nil
+		case q.Params.Mode == "url":
+			q.Params.RequestedSchema = nil
+		default:
+			q.Params.URL = ""
+		}
+		out.Questions = append(out.Questions, contract.ToolQuestion{Key: key, Text: s.at.secrets.text(q.Params.Message), Schema: q.Params.RequestedSchema, URL: q.Params.URL})
+	}
+	if len(out.Questions) == 0 && out.State == "" {
+		return reply{}, s.at.malformed("result of tool %q: it requires input, and has neither inputRequests nor a requestState", name)
+	}
+	return reply{text: fmt.Sprintf("tool %q asks its caller for more input", name), isError: true, input: out}, nil
 }
 
 // content is one part of a result. Fields beyond these are not for a model.
@@ -46,11 +80,8 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return reply{}, s.at.malformed("result of tool %q: %v", name, err)
 	}
-	if r.ResultType == "input_required" {
-		if len(r.InputRequests) == 0 {
-			return reply{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server has deferred tool %q", name), "")
-		}
-		return reply{text: fmt.Sprintf("tool %q asks its caller for more input, which is not supported", name), isError: true}, nil
+	if r.ResultType == string(mcp.ResultTypeInputRequired) {
+		return s.inputRequired(name, &r)
 	}
 	if whole {
 		text, err := encodeRaw(raw)

@@ -94,6 +94,8 @@ type Result struct {
 	Failed bool
 	// Session is what served the call.
 	Session SessionRef
+	// Input, if set, is what the server needs before it answers.
+	Input *contract.InputRequired
 }
 
 // Call makes one call of a tool. Errors are a *[contract.Failure], which says whether the call may have taken
@@ -139,7 +141,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			Remedy: "have the tool return less, page its result, or " + t.settings.larger(),
 		}
 	}
-	return Result{text, r.images, r.isError, served}, nil
+	return Result{text, r.images, r.isError, served, r.input}, nil
 }
 
 // within runs f on the session of a target, once more if the server did not know the session.
@@ -244,6 +246,8 @@ type reply struct {
 	// images have a note each in the text.
 	images  []contract.Image
 	isError bool
+	// input is what the server needs before it answers.
+	input *contract.InputRequired
 }
 
 // errSessionUnknown: the server no longer knows the session, and executed nothing.

@@ -338,7 +338,8 @@ func TestReply(t *testing.T) {
 		"nothing in it":                 {`{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, "a\n{}"},
 		"structured, in words":          {`{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}`, "one\n[1]"},
 		"nothing":                       {`{}`, ""},
-		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{}}}`, `tool "t" asks its caller for more input, which is not supported`},
+		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{"method":"elicitation/create"}}}`, `tool "t" asks its caller for more input`},
+		"input of a model":              {`{"resultType":"input_required","inputRequests":{"x":{"method":"sampling/createMessage"}}}`, `tool "t" asks for sampling/createMessage, which is not supported`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

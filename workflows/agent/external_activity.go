@@ -24,7 +24,7 @@ func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnec
 		return runtime.ToolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
 			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, contract.MaxPayload), nil
 	}
-	return c.toolStep(ctx, e.Activity, args, note, func(s *runtime.JournalStep, reply *contract.ToolReply) error {
+	return c.toolStep(ctx, c.id("tool"), runtime.HashOf(e.Activity, string(args), note), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out json.RawMessage
 		call := &runtime.Call{
 			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -376,17 +377,28 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 	if b.ExternalActivity != nil {
 		return c.callExternal(ctx, b, args, note)
 	}
-	in.Repeat, in.Session = b.Repeats(t.Name), b.Session
-	return c.toolStep(ctx, t.Name, args, note, func(s *runtime.JournalStep, reply *contract.ToolReply) error {
+	reply, err := c.callTool(ctx, t, b, in, args, c.id("tool"))
+	for n := 1; err == nil && reply.Input != nil && n <= maxRounds; n++ {
+		if in.Input, err = c.answer(ctx, t, reply.Input, args, n); err == nil {
+			reply, err = c.callTool(ctx, t, b, in, args, fmt.Sprintf("%s~%d", c.id("tool"), n+1))
+		}
+	}
+	return reply, err
+}
+
+// callTool makes one call of a tool as a step.
+func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, in contract.ToolInput, args json.RawMessage, id string) (contract.ToolReply, error) {
+	return c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args), in.Note), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out contract.ToolResult
+		in.Repeat, in.Session = b.Repeats(t.Name), b.Session
 		call := &runtime.Call{
-			Activity: contract.ActivityCallTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
+			Activity: contract.ActivityCallTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: id,
 			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: runtime.Retrying(c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ToolSeconds), b.Connection.Retry),
 			Once: !in.Repeat, AskUnknown: b.AskUnknown, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
 		}
 		err := c.agentRun.run.Invoke(ctx, call)
 		if err == nil {
-			*reply, b.Session = contract.ToolReply{Message: out.Message, Failed: out.Error}, out.Session
+			*reply, b.Session = contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input}, out.Session
 			return nil
 		}
 		*reply, err = c.agentRun.toolFailed(call, err)
@@ -394,10 +406,54 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 	})
 }
 
+// maxRounds is how often the server of a tool may ask for input before it answers a call.
+const maxRounds = 20
+
+// answer gets what the server of a tool needs before it answers: a person's answers, days later if need be, or just time.
+func (c *toolCall) answer(ctx workflow.Context, t *plan.Tool, in *contract.InputRequired, args json.RawMessage, round int) (*contract.ToolAnswers, error) {
+	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
+	if len(in.Questions) == 0 {
+		return out, runtime.Pause(ctx, time.Duration(round)*time.Second, t.As+" is to be called again")
+	}
+	g := runtime.NewGroup(ctx)
+	for i := range in.Questions {
+		q := &in.Questions[i]
+		raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: t.Name, Result: q.Schema}}})
+		if err != nil {
+			return nil, err
+		}
+		spec := c.agentRun.run.Transcript.Keep(raw)
+		req := contract.Request{ID: fmt.Sprintf("%s~%d.%d", c.id("input"), round, i+1), Kind: contract.RequestToolResult, Hash: contract.SHA(raw),
+			Text: strings.TrimSpace(t.As + " asks: " + q.Text + " " + q.URL), Catalogue: &spec}
+		c.describeCall(&req, t, args)
+		g.Start(func(ctx workflow.Context) error {
+			reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
+			if err == nil {
+				out.Answers[q.Key] = elicited(q, reply.ToolResult)
+			}
+			return err
+		})
+	}
+	return out, g.Wait()
+}
+
+// elicited is an answer as a result of elicitation/create.
+func elicited(q *contract.ToolQuestion, given *contract.ToolResultAnswer) json.RawMessage {
+	switch {
+	case given == nil:
+		return json.RawMessage(`{"action":"cancel"}`)
+	case given.Error != "":
+		return json.RawMessage(`{"action":"decline"}`)
+	case q.URL != "":
+		return json.RawMessage(`{"action":"accept"}`)
+	}
+	return json.RawMessage(`{"action":"accept","content":` + string(given.Result) + `}`)
+}
+
 // toolStep makes a call of a tool as a step.
-func (c *toolCall) toolStep(ctx workflow.Context, name string, args json.RawMessage, note string, do func(*runtime.JournalStep, *contract.ToolReply) error) (contract.ToolReply, error) {
+func (c *toolCall) toolStep(ctx workflow.Context, id, hash string, do func(*runtime.JournalStep, *contract.ToolReply) error) (contract.ToolReply, error) {
 	var reply contract.ToolReply
-	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, c.id("tool"), runtime.HashOf(name, string(args), note), &reply, func(s *runtime.JournalStep) error { return do(s, &reply) })
+	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, id, hash, &reply, func(s *runtime.JournalStep) error { return do(s, &reply) })
 	return reply, err
 }
 

@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/tests/harness"
+	"weft/workflows/plan"
+)
+
+// asking is an MCP server whose tool books a table once somebody has said for how many.
+func asking(t *testing.T, booked *atomic.Int64) string {
+	t.Helper()
+	s := server.NewMCPServer("tables", "1")
+	s.AddTool(mcp.NewTool("book"), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		switch answer := server.ElicitationResponse(req.Params.InputResponses, "seats"); {
+		case req.Params.RequestState == "":
+			return server.NewInputRequestBuilder("later").ToolResult(), nil
+		case answer == nil:
+			return server.NewInputRequestBuilder("asked").Elicit("seats", mcp.ElicitationParams{Message: "For how many?", RequestedSchema: map[string]any{
+				"type": "object", "properties": map[string]any{"n": map[string]any{"type": "integer"}}, "required": []string{"n"}}}).ToolResult(), nil
+		case req.Params.RequestState != "asked":
+			return mcp.NewToolResultError("the state is " + req.Params.RequestState), nil
+		case answer.Action != mcp.ElicitationResponseActionAccept:
+			return mcp.NewToolResultText("not booked: " + string(answer.Action)), nil
+		default:
+			booked.Add(1)
+			return mcp.NewToolResultText(fmt.Sprintf("booked for %v", answer.Content.(map[string]any)["n"])), nil
+		}
+	})
+	web := httptest.NewServer(server.NewStreamableHTTPServer(s))
+	t.Cleanup(web.Close)
+	return web.URL + "/mcp"
+}
+
+// TestEndToEndToolAsks has the server of a tool ask a person before it answers: the run waits, whatever worker there is.
+func TestEndToEndToolAsks(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		answer map[string]any
+		events int
+		want   string
+		booked int64
+	}{
+		"accepted":                {answer: map[string]any{"result": map[string]any{"n": 4}}, want: "booked for 4", booked: 1},
+		"accepted in a later run": {answer: map[string]any{"result": map[string]any{"n": 4}}, events: 1, want: "booked for 4", booked: 1},
+		"declined":                {answer: map[string]any{"error": "we stay at home"}, want: "not booked: decline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var booked atomic.Int64
+			url := asking(t, &booked)
+			h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+			work := func() (stop func()) {
+				tools, err := tool.Open(tool.Settings{AllowLoopback: true, Connections: map[string]tool.Connection{"web": {URL: url}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := harness.RunWorker(t, h.Client, h.Queue, 0, tools)
+				return func() { w.Stop(); tools.Close() }
+			}
+			stop := work()
+			f := oneAgent()
+			f.Connections = []plan.Connection{{ID: "web"}}
+			f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "book", As: "book", Connection: "web"}}
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: tc.events, Script: harness.Script(t, `rules:
+- {turn: 1, call: [{tool: book}]}
+- {contains: "`+tc.want+`", say: done}
+- {say: something else}`)})
+			q := h.OpenRequests(t, run.GetID(), 1)[0]
+			if q.Kind != contract.RequestToolResult || q.Text != "book asks: For how many?" || q.Tool != "book" {
+				t.Errorf("the request is %+v", q)
+			}
+			stop()
+			t.Cleanup(work())
+			if _, err := h.Update(t, run.GetID(), q.Kind, map[string]any{"id": q.ID, "result": map[string]any{"n": "four"}}); err == nil || !strings.Contains(err.Error(), "integer") {
+				t.Errorf("a wrong answer gives %v", err)
+			}
+			tc.answer["id"] = q.ID
+			if _, err := h.Update(t, run.GetID(), q.Kind, tc.answer); err != nil {
+				t.Fatal(err)
+			}
+			out, err := harness.Result(t, run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *out.ResultText != "done" || booked.Load() != tc.booked {
+				t.Errorf("the model said %q after %d bookings", *out.ResultText, booked.Load())
+			}
+		})
+	}
+}
