@@ -26,6 +26,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 // Values of [Connection.OAuth].
@@ -92,6 +93,11 @@ type metadataReader struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (m *metadataReader) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Header.Get("Content-Type") == "application/json" {
+		if err := native(req); err != nil {
+			return nil, err
+		}
+	}
 	resp, err := m.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -115,6 +121,18 @@ func (m *metadataReader) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, nil
+}
+
+// native says in a registration, which the library does not, that the client runs on a person's machine: its redirect URL is there.
+func native(req *http.Request) error {
+	form := map[string]any{}
+	if err := json.NewDecoder(req.Body).Decode(&form); err != nil {
+		return err
+	}
+	form["application_type"] = "native"
+	body, err := json.Marshal(form)
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return err
 }
 
 // GetToken implements [transport.TokenStore].
@@ -174,19 +192,26 @@ func (a *access) needed(text string) error {
 
 // challenge is what a server says with a refusal.
 type challenge struct {
-	resp   *http.Response
-	scopes []string
-	lacks  bool // the token has too few scopes
+	metadata string // URL of the resource's metadata
+	scopes   []string
+	lacks    bool // the token has too few scopes
 }
 
-var challengeScope = regexp.MustCompile(`(?i)[\s,]scope="([^"]*)"`)
+// Parameters of a challenge.
+var (
+	challengeScope    = regexp.MustCompile(`(?i)[\s,]scope="([^"]*)"`)
+	challengeMetadata = regexp.MustCompile(`(?i)[\s,]resource_metadata="([^"]*)"`)
+)
 
 // challenged reads a refusal; nil: the response is none that a token helps against.
 func challenged(resp *http.Response) *challenge {
-	c := &challenge{resp: resp}
+	c := &challenge{}
 	for _, h := range resp.Header.Values("WWW-Authenticate") {
 		if m := challengeScope.FindStringSubmatch(h); m != nil {
 			c.scopes = strings.Fields(m[1])
+		}
+		if m := challengeMetadata.FindStringSubmatch(h); m != nil {
+			c.metadata = m[1]
 		}
 		c.lacks = c.lacks || strings.Contains(h, "insufficient_scope")
 	}
@@ -198,6 +223,15 @@ func challenged(resp *http.Response) *challenge {
 
 // send makes a request with a token, and once more with a new one if the server refuses it.
 func (a *access) send(req *http.Request, do func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	if a.at.probe != nil {
+		resp, err := do(req)
+		if err == nil {
+			if c := challenged(resp); c != nil {
+				a.at.probe(c)
+			}
+		}
+		return resp, err
+	}
 	token, err := a.token(req.Context())
 	if err != nil {
 		return nil, err
@@ -278,7 +312,10 @@ func (a *access) renew(ctx context.Context, refused string, c *challenge) (strin
 	case own.Token.RefreshToken == "":
 		return "", a.needed("the server wants a login")
 	}
-	token, err := a.handler(own, "", c.resp).RefreshToken(ctx, own.Token.RefreshToken)
+	if c.metadata != "" {
+		own.Metadata = a.metadata(ctx, c)
+	}
+	token, err := a.handler(own, "").RefreshToken(ctx, own.Token.RefreshToken)
 	var refusal transport.OAuthError
 	switch {
 	case err == nil:
@@ -289,22 +326,22 @@ func (a *access) renew(ctx context.Context, refused string, c *challenge) (strin
 	return "", a.at.failure(contract.ClassUnavailable, "the login cannot be renewed: "+errorText(err), "")
 }
 
-// handler is the library's, for a client, after a refusal, if there was one.
-func (a *access) handler(own login, redirect string, refusal *http.Response) *transport.OAuthHandler {
+// handler is the library's, for a client.
+func (a *access) handler(own login, redirect string) *transport.OAuthHandler {
 	h := transport.NewOAuthHandler(transport.OAuthConfig{
 		ClientID: cmp.Or(own.ClientID, a.at.conn.OAuthClientID), ClientSecret: cmp.Or(own.ClientSecret, a.at.conn.OAuthClientSecret),
 		TokenEndpointAuthMethod: own.AuthMethod, RedirectURI: redirect, Scopes: a.at.conn.OAuthScopes, TokenStore: a, PKCEEnabled: true,
 		ProtectedResourceMetadataURL: own.Metadata, HTTPClient: a.client,
 	})
 	h.SetBaseURL(a.at.conn.URL)
-	h.HandleUnauthorizedResponse(refusal)
 	return h
 }
 
 // byClient gets a token for the worker's own credentials.
 func (a *access) byClient(ctx context.Context, own login, c *challenge) (string, error) {
 	conn := a.at.conn
-	meta, err := a.handler(own, "", c.resp).GetServerMetadata(ctx)
+	own.Metadata = a.metadata(ctx, c)
+	meta, err := a.handler(own, "").GetServerMetadata(ctx)
 	if err != nil {
 		return "", a.at.failure(contract.ClassUnavailable, "its authorization server cannot be found: "+err.Error(), "")
 	}
@@ -424,23 +461,22 @@ func (t *Tools) Login(ctx context.Context, id, redirect string, authorize func(c
 	if !ok || conn.OAuth != OAuthLogin {
 		return connectionFailure(fmt.Sprintf("no connection %q with a login", id), fmt.Sprintf("set %s.%s.oauth: %s in weft.yaml", SettingConnections, id, OAuthLogin))
 	}
-	at := &target{id: id, conn: conn, settings: &t.settings, secrets: newSecrets(conn)}
+	at := &target{id: id, kind: plan.ConnectionMCP, conn: conn, settings: &t.settings, secrets: newSecrets(conn)}
+	refusal, err := at.refusal(ctx)
+	if err != nil {
+		return err
+	}
 	c, err := newHTTPClient(at)
 	if err != nil {
 		return err
 	}
 	defer c.CloseIdleConnections()
-	g := c.Transport.(*guard)
-	a := g.access
+	a := c.Transport.(*guard).access
 	if err := a.load(ctx); err != nil {
 		return err
 	}
-	refusal, err := g.probe(ctx)
-	if err != nil {
-		return classify(at, err)
-	}
-	own := login{Server: conn.URL, Scopes: a.last.Scopes}
-	if _, err := a.handler(login{}, redirect, refusal.resp).GetServerMetadata(ctx); err != nil {
+	own := login{Server: conn.URL, Scopes: a.last.Scopes, Metadata: a.metadata(ctx, refusal)}
+	if _, err := a.handler(own, redirect).GetServerMetadata(ctx); err != nil {
 		return at.failure(contract.ClassConnection, "its authorization server cannot be used: "+err.Error(), "check the url, and the server's metadata")
 	}
 	return a.authorize(ctx, own, refusal, redirect, authorize)
@@ -459,13 +495,13 @@ func (a *access) authorize(ctx context.Context, own login, refusal *challenge, r
 	case conn.OAuthClientURL != "" && a.issuer.ByURL:
 		own.ClientID = conn.OAuthClientURL
 	default:
-		h := a.handler(own, redirect, refusal.resp)
+		h := a.handler(own, redirect)
 		if err := h.RegisterClient(ctx, "weft"); err != nil {
 			return denied(err)
 		}
 		own.ClientID, own.ClientSecret, own.AuthMethod = h.GetClientID(), h.GetClientSecret(), h.GetTokenEndpointAuthMethod()
 	}
-	h := a.handler(own, redirect, refusal.resp)
+	h := a.handler(own, redirect)
 	verifier, err := transport.GenerateCodeVerifier()
 	if err != nil {
 		return err
@@ -493,24 +529,61 @@ func (a *access) authorize(ctx context.Context, own login, refusal *challenge, r
 	return nil
 }
 
-// probe asks a server without a token, for what it says of how to get one.
-func (g *guard) probe(ctx context.Context) (*challenge, error) {
-	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"weft","version":"1"}}}`
+// refusal is what a server says to who has no token; empty if it does not refuse.
+func (t *target) refusal(ctx context.Context) (*challenge, error) {
 	ctx, cancel := context.WithTimeout(ctx, oauthTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.at.conn.URL, strings.NewReader(hello))
-	if err != nil {
-		return nil, err
+	var mu sync.Mutex
+	var first *challenge
+	at := *t
+	at.probe = func(c *challenge) {
+		mu.Lock()
+		defer mu.Unlock()
+		first = cmp.Or(first, c)
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	resp, err := g.base.RoundTrip(req)
+	s, err := dialMCP(ctx, &at)
+	if err == nil {
+		_, err = s.list(ctx)
+		s.close()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	switch {
+	case first != nil:
+		return first, nil
+	case err != nil:
+		return nil, classify(t, err)
+	}
+	return &challenge{}, nil
+}
+
+// metadata is the URL of a resource's metadata: what the server names, on its own origin; else, where there is none at the well-known place of
+// the resource's path, that of the host. It is empty for the well-known place.
+func (a *access) metadata(ctx context.Context, c *challenge) string {
+	origin := plan.Origin(a.at.conn.URL)
+	u, err := url.Parse(a.at.conn.URL)
+	switch {
+	case plan.Origin(c.metadata) == origin:
+		return c.metadata
+	case err != nil || strings.Trim(u.Path, "/") == "":
+		return ""
+	}
+	host := u.Scheme + "://" + u.Host + "/.well-known/oauth-protected-resource"
+	if a.exists(ctx, host+u.EscapedPath()) || !a.exists(ctx, host) {
+		return ""
+	}
+	return host
+}
+
+func (a *access) exists(ctx context.Context, address string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, err
+		return false
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return false
 	}
 	resp.Body.Close()
-	if c := challenged(resp); c != nil {
-		return c, nil
-	}
-	return &challenge{resp: resp}, nil
+	return resp.StatusCode == http.StatusOK
 }

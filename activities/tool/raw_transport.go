@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,6 +95,14 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	resp, err := inner.SendRequest(withExchange(ctx, ex), req)
 	if resp, err = ex.judge(resp, err); err != nil {
 		return nil, err
+	}
+	if req.Method == string(mcp.MethodServerDiscover) && slices.Contains(versionsIn(resp.Error), mcp.LATEST_PROTOCOL_VERSION) {
+		// The server refuses the version that it asks for, which the library takes for an old server's answer.
+		ex = &exchange{}
+		resp, err = inner.SendRequest(withExchange(ctx, ex), req)
+		if resp, err = ex.judge(resp, err); err != nil {
+			return nil, err
+		}
 	}
 	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
 		return nil, mcp.UnsupportedProtocolVersionError{Version: "the client's", Supported: versions}

@@ -28,6 +28,8 @@ type target struct {
 	settings *Settings
 	secrets  secrets
 	key      string
+	// probe, if set, is told of refusals, and no token is sent.
+	probe func(*challenge)
 }
 
 // Resolve finds the connection that a tool is called at: the URL that the flow or the run supplies, under the

@@ -60,15 +60,18 @@ const login = () => (opened = false, run("worker", ["login", "server"], async (t
   await fetch(page).catch((e) => console.error(String(e)));
 }));
 
+// A run that waits for a login goes on with it; one that ended for want of it is started again.
 let failed = connection.oauth === "login" && (await login()) !== 0;
-let logins = 0;
-if (!failed) {
-  const args = ["-dev", "-flow", "flow.json", "-input", "go", "-model", "script", "-script", "flow.script", "-id", "run" + process.pid];
-  failed = (await run("starter", args, async (text, child) => {
-    if (!/worker login server/.test(text) || logins > 2) return;
-    if (logins++ > 0 || (await login()) !== 0) return child.kill("SIGTERM");
-    await run("starter", ["retry", "run" + process.pid]);
-    logins = 1;
-  })) !== 0;
+for (let attempt = 1; !failed; attempt++) {
+  const id = `run${process.pid}-${attempt}`;
+  let again;
+  const code = await run("starter", ["-dev", "-flow", "flow.json", "-input", "go", "-model", "script", "-script", "flow.script", "-id", id], (text, child) => {
+    if (!/worker login server/.test(text) || again) return;
+    if (attempt > 1) return child.kill("SIGTERM");
+    again = login().then(() => run("starter", ["retry", id]));
+  });
+  await again;
+  failed = code !== 0 && (!again || attempt > 1);
+  if (code === 0) break;
 }
 process.exit(failed ? 1 : 0);
