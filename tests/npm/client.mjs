@@ -60,15 +60,17 @@ const login = () => (opened = false, run("worker", ["login", "server"], async (t
   await fetch(page).catch((e) => console.error(String(e)));
 }));
 
+setTimeout(() => process.exit(1), 40_000).unref();
+
 // A run that waits for a login goes on with it; one that ended for want of it is started again.
 let failed = connection.oauth === "login" && (await login()) !== 0;
 for (let attempt = 1; !failed; attempt++) {
   const id = `run${process.pid}-${attempt}`;
-  let again;
+  let again, retried;
   const code = await run("starter", ["-dev", "-flow", "flow.json", "-input", "go", "-model", "script", "-script", "flow.script", "-id", id], (text, child) => {
-    if (!/worker login server/.test(text) || again) return;
-    if (attempt > 1) return child.kill("SIGTERM");
-    again = login().then(() => run("starter", ["retry", id]));
+    if (!/worker login server/.test(text) || (again && !retried)) return;
+    if (attempt > 1 || retried) return child.kill("SIGTERM");
+    again = login().then(() => run("starter", ["retry", id])).then(() => (retried = true));
   });
   await again;
   failed = code !== 0 && (!again || attempt > 1);
