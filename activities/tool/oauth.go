@@ -409,7 +409,7 @@ func (a *access) assertion(audience string) (string, error) {
 		key, err = x509.ParseECPrivateKey(block.Bytes)
 	}
 	if err != nil {
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+		key, _ = x509.ParsePKCS1PrivateKey(block.Bytes) // the type says whether it is one
 	}
 	var method jose.SignatureAlgorithm
 	switch key.(type) {
