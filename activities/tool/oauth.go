@@ -54,8 +54,8 @@ type login struct {
 	ClientID     string `json:",omitempty"`
 	ClientSecret string `json:",omitempty"`
 	AuthMethod   string `json:",omitempty"`
-	// Server is the URL for which the token is; Metadata is that of the resource's metadata.
-	Server, Metadata string `json:",omitempty"`
+	// Server is the URL for which the token is, Metadata that of the resource's metadata. Host is set where these are the host's.
+	Server, Metadata, Host string `json:",omitempty"`
 	// Scopes are those that the server missed in the token.
 	Scopes []string `json:",omitempty"`
 }
@@ -313,7 +313,7 @@ func (a *access) renew(ctx context.Context, refused string, c *challenge) (strin
 		return "", a.needed("the server wants a login")
 	}
 	if c.metadata != "" {
-		own.Metadata = a.metadata(ctx, c)
+		a.locate(ctx, &own, c)
 	}
 	token, err := a.handler(own, "").RefreshToken(ctx, own.Token.RefreshToken)
 	var refusal transport.OAuthError
@@ -333,14 +333,14 @@ func (a *access) handler(own login, redirect string) *transport.OAuthHandler {
 		TokenEndpointAuthMethod: own.AuthMethod, RedirectURI: redirect, Scopes: a.at.conn.OAuthScopes, TokenStore: a, PKCEEnabled: true,
 		ProtectedResourceMetadataURL: own.Metadata, HTTPClient: a.client,
 	})
-	h.SetBaseURL(a.at.conn.URL)
+	h.SetBaseURL(cmp.Or(own.Host, a.at.conn.URL))
 	return h
 }
 
 // byClient gets a token for the worker's own credentials.
 func (a *access) byClient(ctx context.Context, own login, c *challenge) (string, error) {
 	conn := a.at.conn
-	own.Metadata = a.metadata(ctx, c)
+	a.locate(ctx, &own, c)
 	meta, err := a.handler(own, "").GetServerMetadata(ctx)
 	if err != nil {
 		return "", a.at.failure(contract.ClassUnavailable, "its authorization server cannot be found: "+err.Error(), "")
@@ -475,7 +475,8 @@ func (t *Tools) Login(ctx context.Context, id, redirect string, authorize func(c
 	if err := a.load(ctx); err != nil {
 		return err
 	}
-	own := login{Server: conn.URL, Scopes: a.last.Scopes, Metadata: a.metadata(ctx, refusal)}
+	own := login{Server: conn.URL, Scopes: a.last.Scopes}
+	a.locate(ctx, &own, refusal)
 	if _, err := a.handler(own, redirect).GetServerMetadata(ctx); err != nil {
 		return at.failure(contract.ClassConnection, "its authorization server cannot be used: "+err.Error(), "check the url, and the server's metadata")
 	}
@@ -557,22 +558,27 @@ func (t *target) refusal(ctx context.Context) (*challenge, error) {
 	return &challenge{}, nil
 }
 
-// metadata is the URL of a resource's metadata: what the server names, on its own origin; else, where there is none at the well-known place of
-// the resource's path, that of the host. It is empty for the well-known place.
-func (a *access) metadata(ctx context.Context, c *challenge) string {
-	origin := plan.Origin(a.at.conn.URL)
+// locate finds a resource's metadata: what the server names, on its own origin; else, where there is none at the well-known place of the
+// resource's path, that of the host.
+func (a *access) locate(ctx context.Context, own *login, c *challenge) {
+	own.Metadata, own.Host = "", ""
 	u, err := url.Parse(a.at.conn.URL)
 	switch {
-	case plan.Origin(c.metadata) == origin:
-		return c.metadata
+	case plan.Origin(c.metadata) == plan.Origin(a.at.conn.URL):
+		own.Metadata = c.metadata
+		return
 	case err != nil || strings.Trim(u.Path, "/") == "":
-		return ""
+		return
 	}
-	host := u.Scheme + "://" + u.Host + "/.well-known/oauth-protected-resource"
-	if a.exists(ctx, host+u.EscapedPath()) || !a.exists(ctx, host) {
-		return ""
+	host := u.Scheme + "://" + u.Host
+	known := host + "/.well-known/oauth-protected-resource"
+	switch {
+	case a.exists(ctx, known+u.EscapedPath()) || !a.exists(ctx, known):
+	case a.resource.Resource == a.at.conn.URL:
+		own.Metadata = known
+	default:
+		own.Host = host
 	}
-	return host
 }
 
 func (a *access) exists(ctx context.Context, address string) bool {
