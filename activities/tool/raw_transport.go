@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,6 +103,13 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 		resp, err = inner.SendRequest(withExchange(ctx, ex), req)
 		if resp, err = ex.judge(resp, err); err != nil {
 			return nil, err
+		}
+	}
+	if req.Method == string(mcp.MethodServerDiscover) && resp.Error == nil {
+		// An old server may answer every method with an empty result.
+		var found mcp.DiscoverResult
+		if err := json.Unmarshal(resp.Result, &found); err != nil || len(found.SupportedVersions) == 0 {
+			return nil, errNoResult
 		}
 	}
 	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
