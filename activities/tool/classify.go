@@ -219,7 +219,7 @@ func (t *target) credentials() string {
 	case t.supplied:
 		return fmt.Sprintf("set them in weft.yaml, with this url: %s: {%q: {url: %q, headers: {Authorization: \"Bearer ${TOKEN}\"}}}", SettingConnections, t.id, redactURL(t.conn.URL))
 	}
-	return fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml", SettingConnections, t.id)
+	return fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml, or oauth: %s there and run: worker login %s", SettingConnections, t.id, OAuthLogin, t.id)
 }
 
 func classifyStatus(at *target, se *statusError) error {

@@ -177,8 +177,12 @@ func newHTTPClient(at *target) (*http.Client, error) {
 	if at.conn.Proxy != "" {
 		base.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(at.conn.Proxy) }
 	}
+	g := &guard{base: base, at: at, origin: plan.Origin(at.conn.URL)}
+	if at.conn.OAuth != "" {
+		g.access = newAccess(at, base)
+	}
 	return &http.Client{
-		Transport: &guard{base: base, at: at, origin: plan.Origin(at.conn.URL)},
+		Transport: g,
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 			return &redirected{to: redactURL(req.URL.String())}
 		},
@@ -264,6 +268,8 @@ type guard struct {
 	origin string
 	// take, if set, is given each event of a stream; those that it takes nobody else reads.
 	take func(event []byte) bool
+	// access, if set, has the tokens of an authorization server.
+	access *access
 }
 
 // CloseIdleConnections is what [http.Client.CloseIdleConnections] looks for.
@@ -288,7 +294,18 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Header.Get("Last-Event-ID") != "" {
 		ex.note(func() { ex.resumed = true })
 	}
-	resp, err := g.base.RoundTrip(traced(req))
+	send := func(req *http.Request) (*http.Response, error) { return g.base.RoundTrip(traced(req)) }
+	var resp *http.Response
+	var err error
+	if g.access != nil {
+		resp, err = g.access.send(req, send)
+	} else {
+		resp, err = send(req)
+	}
+	var none *contract.Failure
+	if errors.As(err, &none) {
+		markSent(req.Context(), false) // for want of a token
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@ type secrets struct {
 }
 
 func newSecrets(c Connection) secrets {
-	all := append([]string{proxyPassword(c)}, c.named...)
-	named := slices.Clone(all)
+	all := append([]string{proxyPassword(c), c.OAuthClientSecret}, c.named...)
+	named := append(slices.Clone(all), c.OAuthClientSecret)
 	c.eachValue(func(name, value string) {
 		all = append(all, value)
 		if mask.Telling(name) {

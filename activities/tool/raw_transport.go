@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,6 +106,21 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	resp, err := inner.SendRequest(withExchange(ctx, ex), req)
 	if resp, err = ex.judge(resp, err); err != nil {
 		return nil, err
+	}
+	if req.Method == string(mcp.MethodServerDiscover) && slices.Contains(versionsIn(resp.Error), mcp.LATEST_PROTOCOL_VERSION) {
+		// The server refuses the version that it asks for, which the library takes for an old server's answer.
+		ex = &exchange{}
+		resp, err = inner.SendRequest(withExchange(ctx, ex), req)
+		if resp, err = ex.judge(resp, err); err != nil {
+			return nil, err
+		}
+	}
+	if req.Method == string(mcp.MethodServerDiscover) && resp.Error == nil {
+		// An old server may answer every method with an empty result.
+		var found mcp.DiscoverResult
+		if err := json.Unmarshal(resp.Result, &found); err != nil || len(found.SupportedVersions) == 0 {
+			return nil, errNoResult
+		}
 	}
 	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
 		return nil, mcp.UnsupportedProtocolVersionError{Version: "the client's", Supported: versions}

@@ -30,6 +30,8 @@ type target struct {
 	key      string
 	// session is the one to continue, if there is one.
 	session SessionRef
+	// probe, if set, is told of refusals, and no token is sent.
+	probe func(*challenge)
 }
 
 // Resolve finds the connection that a tool is called at: the URL that the flow or the run supplies, under the

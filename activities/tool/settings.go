@@ -94,6 +94,8 @@ type Settings struct {
 	// BaseEnv is what every command gets of the worker's environment: PATH, by default
 	// /usr/local/bin:/usr/bin:/bin, and HOME.
 	BaseEnv map[string]string
+	// Logins keeps the tokens of connections with OAuth.
+	Logins Logins
 	// Mask, if set, keeps secrets of other servers out of what errors quote.
 	Mask *mask.Mask
 }
@@ -141,6 +143,13 @@ type Connection struct {
 	CAFile, CertFile, KeyFile string
 	// Proxy is the URL of an HTTP proxy; empty means none.
 	Proxy string
+	// OAuth says where the token comes from, [OAuthLogin] or [OAuthClient]; empty means that there is none.
+	OAuth string
+	// OAuthClientID is a client that is registered at the authorization server, with a secret or a key; for a login one is registered
+	// if it is empty, or OAuthClientURL, that of the client's metadata, is used where the server allows it.
+	OAuthClientID, OAuthClientSecret, OAuthClientURL, OAuthKeyFile string
+	// OAuthScopes are asked for; empty means those that the server names.
+	OAuthScopes []string
 
 	// named are values that flows name as secrets: no text shows them.
 	named []string
@@ -270,7 +279,7 @@ func (c Connection) check(p *problems, at string) {
 }
 
 func (c Connection) hasAddress() bool {
-	return c.URL != "" || len(c.Headers) > 0 || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != ""
+	return c.URL != "" || len(c.Headers) > 0 || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != "" || c.OAuth != ""
 }
 
 func (c Connection) hasCommand() bool {
@@ -291,6 +300,9 @@ func (c Connection) checkURL(p *problems, at string) {
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		p.add("%s: cert_file and key_file go together", at)
+	}
+	if c.OAuth == OAuthClient && (c.OAuthClientID == "" || (c.OAuthClientSecret == "") == (c.OAuthKeyFile == "")) {
+		p.add("%s: oauth: client needs oauth_client_id, and oauth_client_secret or oauth_key_file", at)
 	}
 	if c.Proxy != "" {
 		if u, err := url.Parse(c.Proxy); err != nil || u.Host == "" {

@@ -173,6 +173,14 @@ func (c *Config) Tool() (tool.Settings, error) {
 			Headers: c.expand(at+".headers", s.Headers, &problems), Env: c.expand(at+".env", s.Env, &problems),
 			TimeoutSeconds: wholeSeconds(s.Timeout), ConnectSeconds: wholeSeconds(s.ConnectTimeout), Retry: s.Retry, Session: s.Session,
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
+			OAuth: s.OAuth, OAuthClientID: s.ClientID, OAuthClientSecret: c.expand(at, map[string]string{"oauth_client_secret": s.ClientSecret}, &problems)["oauth_client_secret"],
+			OAuthClientURL: s.ClientURL, OAuthKeyFile: s.ClientKeyFile, OAuthScopes: s.Scopes,
+		}
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(out.Connections)), func(o tool.Connection) bool { return o.OAuth != "" }) {
+		var err error
+		if out.Logins, err = c.logins(); err != nil {
+			problems = append(problems, err.Error())
 		}
 	}
 	out.Activities = map[string]tool.Activity{}

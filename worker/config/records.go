@@ -53,6 +53,12 @@ type Connection struct {
 	CertFile       string            `mapstructure:"cert_file" doc:"certificate of this client"`
 	KeyFile        string            `mapstructure:"key_file" doc:"its key"`
 	Proxy          string            `mapstructure:"proxy" kind:"url" doc:"URL of a proxy"`
+	OAuth          string            `mapstructure:"oauth" oneof:"login,client" doc:"where tokens come from; login: of a person who runs worker login NAME once; client: the worker's own credentials at the authorization server"`
+	ClientID       string            `mapstructure:"oauth_client_id" doc:"a client registered at the authorization server; default for a login: one is registered"`
+	ClientSecret   string            `mapstructure:"oauth_client_secret" kind:"secret" doc:"its secret; ${NAME} is a variable"`
+	ClientKeyFile  string            `mapstructure:"oauth_key_file" doc:"its private key, EC or RSA, instead of a secret"`
+	ClientURL      string            `mapstructure:"oauth_client_url" kind:"url" doc:"URL of a client's metadata, used where the authorization server allows it"`
+	Scopes         []string          `mapstructure:"oauth_scopes" doc:"scopes to ask for; default: those that the server names"`
 }
 
 // Activity configures a tool that is an activity of another worker.

@@ -78,7 +78,7 @@ func (p *program) commandLine() *cli.Command {
 	}
 	store := p.command("store", "manage the payload store", "", nil)
 	store.Commands = []*cli.Command{p.sweepCommand()}
-	root.Commands = []*cli.Command{p.configCommand(), store, p.codecCommand(), p.healthCommand(), p.setupCommand(), p.deploymentCommand(),
+	root.Commands = []*cli.Command{p.configCommand(), store, p.codecCommand(), p.healthCommand(), p.setupCommand(), p.deploymentCommand(), p.loginCommand(),
 		p.command("version", "print the version", "", p.version)}
 	for _, c := range append(store.Commands, root.Commands...) {
 		c.Flags = append(c.Flags, root.Flags...)

@@ -1,0 +1,177 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// loginsInMemory are [Logins] of one process.
+type loginsInMemory struct {
+	lock  sync.Mutex
+	mu    sync.Mutex
+	saved map[string][]byte
+}
+
+func (l *loginsInMemory) Load(_ context.Context, id string) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.saved[id] == nil {
+		return nil, fs.ErrNotExist
+	}
+	return l.saved[id], nil
+}
+
+func (l *loginsInMemory) Save(_ context.Context, id string, data []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.saved[id] = data
+	return nil
+}
+
+func (l *loginsInMemory) Lock(context.Context, string) (func(), error) {
+	l.lock.Lock()
+	return l.lock.Unlock, nil
+}
+
+// expire has the token that is kept end.
+func (l *loginsInMemory) expire(t *testing.T, id string, change func(*login)) {
+	var own login
+	data, _ := l.Load(t.Context(), id)
+	if err := json.Unmarshal(data, &own); err != nil {
+		t.Fatal(err)
+	}
+	own.Token.ExpiresAt = time.Now().Add(-time.Minute)
+	change(&own)
+	data, _ = json.Marshal(own)
+	_ = l.Save(t.Context(), id, data)
+}
+
+// oauthServer is an MCP server with the authorization server that it names. Each refresh token is good once.
+type oauthServer struct {
+	*httptest.Server
+	mu        sync.Mutex
+	tokens    int
+	refreshed int
+}
+
+func newOAuthServer(t *testing.T) *oauthServer {
+	o := &oauthServer{}
+	mux := http.NewServeMux()
+	inner := server.NewStreamableHTTPServer(server.NewMCPServer("s", "1", server.WithToolCapabilities(true)))
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		o.mu.Lock()
+		valid := o.tokens > 0 && r.Header.Get("Authorization") == fmt.Sprintf("Bearer t%d", o.tokens)
+		o.mu.Unlock()
+		if !valid {
+			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+o.URL+`/meta", scope="read"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
+	say := func(path string, doc func() map[string]any) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(doc())
+		})
+	}
+	say("/meta", func() map[string]any {
+		return map[string]any{"resource": o.URL + "/mcp", "authorization_servers": []string{o.URL}}
+	})
+	say("/.well-known/oauth-authorization-server", func() map[string]any {
+		return map[string]any{"issuer": o.URL, "authorization_endpoint": o.URL + "/authorize", "token_endpoint": o.URL + "/token",
+			"registration_endpoint": o.URL + "/register", "authorization_response_iss_parameter_supported": true}
+	})
+	say("/register", func() map[string]any { return map[string]any{"client_id": "registered"} })
+	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if r.FormValue("grant_type") == "refresh_token" {
+			o.refreshed++
+			if r.FormValue("refresh_token") != fmt.Sprintf("r%d", o.tokens) {
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprint(w, `{"error": "invalid_grant"}`)
+				return
+			}
+		}
+		o.tokens++
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": fmt.Sprintf("t%d", o.tokens), "refresh_token": fmt.Sprintf("r%d", o.tokens), "expires_in": 3600})
+	})
+	o.Server = httptest.NewServer(mux)
+	t.Cleanup(o.Close)
+	return o
+}
+
+// TestLogin checks a login from its refusal to its end: no token, a wrong issuer, a token, one renewal for all who find it expired, and a
+// refresh token that the server does not take.
+func TestLogin(t *testing.T) {
+	o := newOAuthServer(t)
+	kept := &loginsInMemory{saved: map[string][]byte{}}
+	open := func() *Tools {
+		tools, err := Open(Settings{Logins: kept, Connections: map[string]Connection{"s": {URL: o.URL + "/mcp", OAuth: OAuthLogin}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(tools.Close)
+		return tools
+	}
+	list := func(tools *Tools) error {
+		_, err := tools.List(t.Context(), plan.Connection{ID: "s"})
+		return err
+	}
+	wantsLogin := func(err error) {
+		t.Helper()
+		if f := contract.FailureOf(err); err == nil || f.Class != contract.ClassDenied || !strings.Contains(f.Remedy, "worker login s") {
+			t.Fatalf("got %v, want a failure that names the command", err)
+		}
+	}
+	logIn := func(issuer string) error {
+		return open().Login(t.Context(), "s", "http://127.0.0.1:1/callback", func(_ context.Context, page string) (url.Values, error) {
+			u, err := url.Parse(page)
+			if err != nil || u.Query().Get("scope") != "read" || u.Query().Get("code_challenge") == "" || u.Query().Get("client_id") != "registered" {
+				t.Errorf("page %s, %v", page, err)
+			}
+			return url.Values{"code": {"c"}, "state": {u.Query().Get("state")}, "iss": {issuer}}, nil
+		})
+	}
+	wantsLogin(list(open()))
+	if err := logIn("https://other.example"); err == nil || o.tokens != 0 {
+		t.Fatalf("the answer of another issuer: %v, %d tokens", err, o.tokens)
+	}
+	if err := logIn(o.URL); err != nil {
+		t.Fatal(err)
+	}
+	if err := list(open()); err != nil {
+		t.Fatal(err)
+	}
+	kept.expire(t, "s", func(*login) {})
+	var all sync.WaitGroup
+	for range 8 {
+		tools := open() // as of another worker
+		all.Go(func() {
+			if err := list(tools); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if o.refreshed != 1 {
+		t.Errorf("renewed %d times, want once", o.refreshed)
+	}
+	kept.expire(t, "s", func(l *login) { l.Token.RefreshToken = "old" })
+	wantsLogin(list(open()))
+}
