@@ -3,8 +3,12 @@ package textutil
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -59,3 +63,24 @@ func Unescape(raw []byte) []byte {
 
 // An escaped character in JSON, so that a backslash before one is never taken for its begin.
 var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)
+
+// ErrorText is an error's text without URLs, which can contain keys, and without the library's prefixes.
+func ErrorText(err error) string {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	text := strings.TrimPrefix(err.Error(), "transport error: ")
+	return strings.ReplaceAll(text, "failed to ", "could not ")
+}
+
+// PEM returns a text that is PEM, or what the file has that it names.
+func PEM(text string) ([]byte, error) {
+	if strings.Contains(text, "-----BEGIN ") {
+		return []byte(text), nil
+	}
+	return os.ReadFile(text)
+}

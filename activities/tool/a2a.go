@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 )
 
@@ -270,7 +271,7 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 		return a.at.failure(class, fmt.Sprintf("error %d to %s: %s", answer.Error.Code, method, answer.Error.Message), "")
 	}
 	if err := json.Unmarshal(answer.Result, out); err != nil {
-		return a.at.failure(contract.ClassBadRequest, "its answer to "+method+" is invalid: "+errorText(err), "")
+		return a.at.failure(contract.ClassBadRequest, "its answer to "+method+" is invalid: "+textutil.ErrorText(err), "")
 	}
 	return nil
 }

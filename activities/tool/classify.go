@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -18,6 +17,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"weft/activities/contract"
+	"weft/activities/oauth"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 )
 
@@ -59,11 +60,11 @@ func classify(at *target, err error) error {
 	case errors.As(err, &syntax) && !strings.Contains(syntax.Error(), "unexpected end"): // which a cut answer has
 		return at.malformed("its answer is not JSON that can be read: %v", syntax)
 	case errors.Is(err, errSessionUnknown):
-		return at.failure(contract.ClassUnavailable, fmt.Sprintf("the server lost the session twice: %v", errorText(err)), "")
+		return at.failure(contract.ClassUnavailable, fmt.Sprintf("the server lost the session twice: %v", textutil.ErrorText(err)), "")
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return at.failure(contract.ClassTimeout, errorText(err), "")
+		return at.failure(contract.ClassTimeout, textutil.ErrorText(err), "")
 	}
-	return at.failure(contract.ClassUnavailable, errorText(err), "check that the server is up and reachable from the worker")
+	return at.failure(contract.ClassUnavailable, textutil.ErrorText(err), "check that the server is up and reachable from the worker")
 }
 
 // classifyOwn knows the errors of this package and of certificates; nil: none of them.
@@ -92,7 +93,7 @@ func classifyOwn(at *target, err error) error {
 		case at.supplied:
 			remedy = fmt.Sprintf("set the authority that signed it in weft.yaml, with this url: %s: {%q: {url: %q, ca_file: FILE}}", SettingConnections, at.id, redactURL(at.conn.URL))
 		}
-		return at.failure(contract.ClassConnection, errorText(err), remedy)
+		return at.failure(contract.ClassConnection, textutil.ErrorText(err), remedy)
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func noServer(at *target, se *statusError, err error, page bool) error {
 	case se != nil:
 		text += ": " + se.Error()
 	case page:
-		text += ": " + errorText(err)
+		text += ": " + textutil.ErrorText(err)
 	}
 	other := TransportSSE
 	if at.conn.Transport == TransportSSE {
@@ -219,7 +220,7 @@ func (t *target) credentials() string {
 	case t.supplied:
 		return fmt.Sprintf("set them in weft.yaml, with this url: %s: {%q: {url: %q, headers: {Authorization: \"Bearer ${TOKEN}\"}}}", SettingConnections, t.id, redactURL(t.conn.URL))
 	}
-	return fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml, or oauth: %s there and run: worker login %s", SettingConnections, t.id, OAuthLogin, t.id)
+	return fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml, or oauth: %s there and run: worker login %s", SettingConnections, t.id, oauth.Login, t.id)
 }
 
 func classifyStatus(at *target, se *statusError) error {
@@ -264,17 +265,4 @@ func (t *target) tooLarge() *contract.Failure {
 	return t.failure(contract.ClassTooLarge,
 		fmt.Sprintf("a message of the server has more than %d bytes", t.settings.MaxMessageBytes),
 		"have the tool return less, page its result, or "+t.settings.larger())
-}
-
-// errorText is an error's text without URLs, which can contain keys, and without the library's prefixes.
-func errorText(err error) string {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
-	}
-	text := strings.TrimPrefix(err.Error(), "transport error: ")
-	return strings.ReplaceAll(text, "failed to ", "could not ")
 }

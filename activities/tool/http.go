@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +21,8 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 
 	"weft/activities/contract"
+	"weft/activities/oauth"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 )
 
@@ -179,7 +180,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 	}
 	g := &guard{base: base, at: at, origin: plan.Origin(at.conn.URL)}
 	if at.conn.OAuth != "" {
-		g.access = newAccess(at, base)
+		g.access = oauth.New(at.oauth(), base)
 	}
 	return &http.Client{
 		Transport: g,
@@ -232,7 +233,7 @@ func tlsConfig(c Connection) (*tls.Config, error) {
 	texts := map[string][]byte{}
 	for _, f := range [][2]string{{"ca_file", c.CAFile}, {"cert_file", c.CertFile}, {"key_file", c.KeyFile}} {
 		var err error
-		if texts[f[0]], err = pemOf(f[1]); f[1] != "" && err != nil {
+		if texts[f[0]], err = textutil.PEM(f[1]); f[1] != "" && err != nil {
 			return nil, fmt.Errorf("%s: %w", f[0], err)
 		}
 	}
@@ -252,14 +253,6 @@ func tlsConfig(c Connection) (*tls.Config, error) {
 	return conf, nil
 }
 
-// pemOf is a text that is PEM, or what the file has that it names.
-func pemOf(text string) ([]byte, error) {
-	if strings.Contains(text, "-----BEGIN ") {
-		return []byte(text), nil
-	}
-	return os.ReadFile(text)
-}
-
 // guard is the round tripper under the library: it adds credentials to requests to one server, bounds every
 // message, and records the status, which the library hides.
 type guard struct {
@@ -269,7 +262,7 @@ type guard struct {
 	// take, if set, is given each event of a stream; those that it takes nobody else reads.
 	take func(event []byte) bool
 	// access, if set, has the tokens of an authorization server.
-	access *access
+	access *oauth.Access
 }
 
 // CloseIdleConnections is what [http.Client.CloseIdleConnections] looks for.
@@ -298,7 +291,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	var err error
 	if g.access != nil {
-		resp, err = g.access.send(req, send)
+		resp, err = g.access.Send(req, send)
 	} else {
 		resp, err = send(req)
 	}

@@ -64,7 +64,7 @@ func (s Settings) Known() []string {
 	var out []string
 	for _, c := range s.Connections {
 		c.eachValue(func(name, value string) { out = append(out, mask.Named(name, value)) })
-		key, _ := pemOf(c.KeyFile) // an unreadable file has no secret
+		key, _ := textutil.PEM(c.KeyFile) // an unreadable file has no secret
 		out = append(out, proxyPassword(c), string(key))
 	}
 	for _, secret := range s.Secrets {

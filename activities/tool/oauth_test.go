@@ -13,9 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/server"
 
 	"weft/activities/contract"
+	"weft/activities/oauth"
 	"weft/workflows/plan"
 )
 
@@ -48,14 +50,19 @@ func (l *loginsInMemory) Lock(context.Context, string) (func(), error) {
 }
 
 // expire has the token that is kept end.
-func (l *loginsInMemory) expire(t *testing.T, id string, change func(*login)) {
-	var own login
+func (l *loginsInMemory) expire(t *testing.T, id string, change func(*transport.Token)) {
+	own := map[string]json.RawMessage{}
+	var token transport.Token
 	data, _ := l.Load(t.Context(), id)
 	if err := json.Unmarshal(data, &own); err != nil {
 		t.Fatal(err)
 	}
-	own.Token.ExpiresAt = time.Now().Add(-time.Minute)
-	change(&own)
+	if err := json.Unmarshal(own["Token"], &token); err != nil {
+		t.Fatal(err)
+	}
+	token.ExpiresAt = time.Now().Add(-time.Minute)
+	change(&token)
+	own["Token"], _ = json.Marshal(token)
 	data, _ = json.Marshal(own)
 	_ = l.Save(t.Context(), id, data)
 }
@@ -122,7 +129,7 @@ func TestLogin(t *testing.T) {
 	o := newOAuthServer(t)
 	kept := &loginsInMemory{saved: map[string][]byte{}}
 	open := func() *Tools {
-		tools, err := Open(Settings{Logins: kept, Connections: map[string]Connection{"s": {URL: o.URL + "/mcp", OAuth: OAuthLogin}}})
+		tools, err := Open(Settings{Logins: kept, Connections: map[string]Connection{"s": {URL: o.URL + "/mcp", OAuth: oauth.Login}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +165,7 @@ func TestLogin(t *testing.T) {
 	if err := list(open()); err != nil {
 		t.Fatal(err)
 	}
-	kept.expire(t, "s", func(*login) {})
+	kept.expire(t, "s", func(*transport.Token) {})
 	var all sync.WaitGroup
 	for range 8 {
 		tools := open() // as of another worker
@@ -172,6 +179,6 @@ func TestLogin(t *testing.T) {
 	if o.refreshed != 1 {
 		t.Errorf("renewed %d times, want once", o.refreshed)
 	}
-	kept.expire(t, "s", func(l *login) { l.Token.RefreshToken = "old" })
+	kept.expire(t, "s", func(own *transport.Token) { own.RefreshToken = "old" })
 	wantsLogin(list(open()))
 }

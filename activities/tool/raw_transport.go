@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 	"weft/activities/contract"
+	"weft/activities/textutil"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -140,7 +141,7 @@ func (e *exchange) judge(resp *transport.JSONRPCResponse, err error) (*transport
 		return nil, errTooLarge
 	case e.resumed && err != nil:
 		// The server had taken the request: that it does not know the session now is no refusal.
-		return nil, fmt.Errorf("the stream of the answer ended early, and the server does not go on with it: %s", errorText(err))
+		return nil, fmt.Errorf("the stream of the answer ended early, and the server does not go on with it: %s", textutil.ErrorText(err))
 	case e.status >= 400:
 		// Servers of the newest protocol refuse with 4xx and a real JSON-RPC error.
 		if err == nil && resp != nil && resp.Error != nil && resp.Error.Code != 0 && refuses(e.status) && !aboutSession(resp.Error) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 
@@ -112,7 +113,7 @@ func build(ctx context.Context, server string, q *plan.Request, args value.Value
 	path, query, _ := strings.Cut(q.Path, "?")
 	u, err := url.Parse(server + fill(path, args, url.PathEscape))
 	if err != nil {
-		return nil, fmt.Sprintf("the arguments make an invalid address: %v", errorText(err))
+		return nil, fmt.Sprintf("the arguments make an invalid address: %v", textutil.ErrorText(err))
 	}
 	if countParents(u.EscapedPath()) > countParents(server+path) {
 		return nil, "the arguments make a path with ..; use other values"
@@ -138,7 +139,7 @@ func build(ctx context.Context, server string, q *plan.Request, args value.Value
 	body := bodyOf(q.Body, args, header)
 	req, err := http.NewRequestWithContext(ctx, strings.ToUpper(fill(q.Method, args, unescaped)), u.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Sprintf("the arguments make an invalid request: %v", errorText(err))
+		return nil, fmt.Sprintf("the arguments make an invalid request: %v", textutil.ErrorText(err))
 	}
 	req.Header = header
 	return req, ""

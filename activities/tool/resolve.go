@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/oauth"
 	"weft/workflows/plan"
 )
 
@@ -31,7 +32,7 @@ type target struct {
 	// session is the one to continue, if there is one.
 	session SessionRef
 	// probe, if set, is told of refusals, and no token is sent.
-	probe func(*challenge)
+	probe func(*oauth.Challenge)
 }
 
 // Resolve finds the connection that a tool is called at: the URL that the flow or the run supplies, under the

@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/mask"
+	"weft/activities/oauth"
 	"weft/activities/program"
 	"weft/workflows/plan"
 
@@ -95,7 +96,7 @@ type Settings struct {
 	// /usr/local/bin:/usr/bin:/bin, and HOME.
 	BaseEnv map[string]string
 	// Logins keeps the tokens of connections with OAuth.
-	Logins Logins
+	Logins oauth.Logins
 	// Mask, if set, keeps secrets of other servers out of what errors quote.
 	Mask *mask.Mask
 }
@@ -143,7 +144,7 @@ type Connection struct {
 	CAFile, CertFile, KeyFile string
 	// Proxy is the URL of an HTTP proxy; empty means none.
 	Proxy string
-	// OAuth says where the token comes from, [OAuthLogin] or [OAuthClient]; empty means that there is none.
+	// OAuth says where the token comes from, [oauth.Login] or [oauth.Client]; empty means that there is none.
 	OAuth string
 	// OAuthClientID is a client that is registered at the authorization server, with a secret or a key; for a login one is registered
 	// if it is empty, or OAuthClientURL, that of the client's metadata, is used where the server allows it.
@@ -301,7 +302,7 @@ func (c Connection) checkURL(p *problems, at string) {
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		p.add("%s: cert_file and key_file go together", at)
 	}
-	if c.OAuth == OAuthClient && (c.OAuthClientID == "" || (c.OAuthClientSecret == "") == (c.OAuthKeyFile == "")) {
+	if c.OAuth == oauth.Client && (c.OAuthClientID == "" || (c.OAuthClientSecret == "") == (c.OAuthKeyFile == "")) {
 		p.add("%s: oauth: client needs oauth_client_id, and oauth_client_secret or oauth_key_file", at)
 	}
 	if c.Proxy != "" {

@@ -21,6 +21,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/program"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 )
 
@@ -261,7 +262,7 @@ func dial(ctx context.Context, at *target) (remote, error) {
 	}
 	if ctx.Err() == context.DeadlineExceeded {
 		return nil, at.failure(contract.ClassTimeout,
-			fmt.Sprintf("no session within %d s: %v", at.conn.ConnectSeconds, errorText(err)),
+			fmt.Sprintf("no session within %d s: %v", at.conn.ConnectSeconds, textutil.ErrorText(err)),
 			fmt.Sprintf("check that the server is up; raise %s.%s.connect_timeout if it starts slowly", SettingConnections, at.id))
 	}
 	return nil, err

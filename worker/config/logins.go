@@ -37,7 +37,7 @@ func loginName(id string) string {
 	return "login-" + hex.EncodeToString(sum[:])
 }
 
-// Load implements [tool.Logins].
+// Load implements [oauth.Logins].
 func (l *logins) Load(ctx context.Context, id string) ([]byte, error) {
 	s, err := l.open()
 	if err != nil {
@@ -59,7 +59,7 @@ func (l *logins) Load(ctx context.Context, id string) ([]byte, error) {
 	return box.Open(nil, nil, []byte(sealed), []byte(id))
 }
 
-// Save implements [tool.Logins].
+// Save implements [oauth.Logins].
 func (l *logins) Save(ctx context.Context, id string, data []byte) error {
 	s, err := l.open()
 	if err != nil {
@@ -72,7 +72,7 @@ func (l *logins) Save(ctx context.Context, id string, data []byte) error {
 	return s.Save(ctx, loginName(id), box.Seal([]byte(l.keys[0].ID+"\n"), nil, data, []byte(id)))
 }
 
-// Lock implements [tool.Logins].
+// Lock implements [oauth.Logins].
 func (l *logins) Lock(ctx context.Context, id string) (func(), error) {
 	s, err := l.open()
 	if err != nil {
