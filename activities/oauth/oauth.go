@@ -100,6 +100,7 @@ type Access struct {
 	}
 }
 
+// New adds the tokens of a connection; base reaches its server and its authorization server.
 func New(of Connection, base http.RoundTripper) *Access {
 	a := &Access{of: of}
 	a.client = &http.Client{Timeout: oauthTimeout, Transport: &metadataReader{base: base, a: a}}

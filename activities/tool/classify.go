@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"weft/activities/address"
 	"weft/activities/contract"
 	"weft/activities/oauth"
 	"weft/activities/textutil"
@@ -70,7 +71,7 @@ func classify(at *target, err error) error {
 // classifyOwn knows the errors of this package and of certificates; nil: none of them.
 func classifyOwn(at *target, err error) error {
 	var (
-		no       *refused
+		no       *address.RefusedError
 		redirect *redirected
 		cert     *tls.CertificateVerificationError
 		unknown  x509.UnknownAuthorityError
@@ -81,7 +82,7 @@ func classifyOwn(at *target, err error) error {
 	case errors.Is(err, errTooLarge):
 		return at.tooLarge()
 	case errors.As(err, &no):
-		return no.failure(at.id)
+		return refused(no, at.id)
 	case errors.As(err, &redirect):
 		return at.failure(contract.ClassConnection, "it "+redirect.Error()+", and redirects are not followed",
 			"set the connection's url to the final one")

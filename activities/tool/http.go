@@ -20,6 +20,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 
+	"weft/activities/address"
 	"weft/activities/contract"
 	"weft/activities/oauth"
 	"weft/activities/textutil"
@@ -169,7 +170,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 	}
 	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 	if at.restricted {
-		d.Control = newRule(at.settings, at.conn.URL).control
+		d.Control = address.New(at.settings.allowed(), at.conn.URL).Control
 	}
 	base := &http.Transport{
 		DialContext: d.DialContext, TLSClientConfig: security, TLSHandshakeTimeout: dialTimeout,

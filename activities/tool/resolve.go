@@ -11,6 +11,7 @@ import (
 	"sort"
 	"strings"
 
+	"weft/activities/address"
 	"weft/activities/contract"
 	"weft/activities/oauth"
 	"weft/workflows/plan"
@@ -164,8 +165,8 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 	if t.isConfigured(c.URL) {
 		return nil
 	}
-	if r := newRule(&t.settings, c.URL).checkName(); r != nil {
-		return r.failure(c.ID)
+	if r := address.New(t.settings.allowed(), c.URL).CheckName(); r != nil {
+		return refused(r, c.ID)
 	}
 	return nil
 }

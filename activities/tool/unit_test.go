@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/activities/address"
 	"weft/activities/contract"
 	"weft/workflows/plan"
 )
@@ -146,20 +147,20 @@ func TestPolicy(t *testing.T) {
 
 // TestPolicyAtTheDial has a name that only the dial finds to be private.
 func TestPolicyAtTheDial(t *testing.T) {
-	r := newRule(&Settings{}, "http://innocent.example/")
-	err := r.control("tcp4", "169.254.169.254:80", nil)
+	r := address.New(address.Allowed{}, "http://innocent.example/")
+	err := r.Control("tcp4", "169.254.169.254:80", nil)
 	want := "innocent.example is at 169.254.169.254, the cloud's metadata address"
 	if err == nil || err.Error() != want {
 		t.Fatalf("error is %v, want %s", err, want)
 	}
-	if err := r.control("tcp6", "[fe80::1%eth0]:80", nil); err == nil {
+	if err := r.Control("tcp6", "[fe80::1%eth0]:80", nil); err == nil {
 		t.Error("a zone hides a link-local address")
 	}
-	if err := r.control("tcp4", "8.8.8.8:80", nil); err != nil {
+	if err := r.Control("tcp4", "8.8.8.8:80", nil); err != nil {
 		t.Error(err)
 	}
-	s := newRule(&Settings{AllowHosts: []string{"Innocent.Example"}}, "http://innocent.example/")
-	if err := s.control("tcp4", "10.0.0.1:80", nil); err != nil {
+	s := address.New(address.Allowed{Hosts: []string{"Innocent.Example"}}, "http://innocent.example/")
+	if err := s.Control("tcp4", "10.0.0.1:80", nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -208,7 +209,7 @@ func TestLoopbackAlone(t *testing.T) {
 		}
 	}
 	// A name of this machine that leads elsewhere is no loopback.
-	if err := newRule(&Settings{AllowLoopback: true}, "http://localhost/").control("tcp4", "10.0.0.1:80", nil); err == nil {
+	if err := address.New(address.Allowed{Loopback: true}, "http://localhost/").Control("tcp4", "10.0.0.1:80", nil); err == nil {
 		t.Error("localhost at a private address is allowed")
 	}
 }
@@ -418,7 +419,7 @@ func FuzzPolicy(f *testing.F) {
 		if tools.checkSupplied(plan.Connection{URL: raw}) != nil {
 			return
 		}
-		if ip, err := netip.ParseAddr(newRule(&tools.settings, raw).host); err == nil && special(ip) != "" {
+		if ip, err := netip.ParseAddr(address.New(tools.settings.allowed(), raw).Host); err == nil && address.Special(ip) != "" {
 			t.Errorf("%q is let through to %s", raw, ip)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/activities/address"
 	"weft/activities/contract"
-	"weft/activities/tool"
 )
 
 const first, second = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
@@ -66,7 +66,7 @@ func TestSend(t *testing.T) {
 				w.WriteHeader(tc.status)
 			}))
 			defer web.Close()
-			hooks, problems := Open(map[string]Hook{"ops": {URL: web.URL + "/hook", Secrets: []string{first, second}, Control: tool.Control(tc.allowed, nil, web.URL)}})
+			hooks, problems := Open(map[string]Hook{"ops": {URL: web.URL + "/hook", Secrets: []string{first, second}, Control: address.New(address.Allowed{Private: tc.allowed}, web.URL).Control}})
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}

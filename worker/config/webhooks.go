@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"weft/activities/tool"
+	"weft/activities/address"
 	"weft/activities/webhook"
 )
 
@@ -26,7 +26,7 @@ func (c *Config) Hooks() (*webhook.Hooks, error) {
 			}
 		}
 		hooks[name] = webhook.Hook{URL: w.URL, Secrets: strings.Fields(secrets), Events: w.Events,
-			Control: tool.Control(w.AllowPrivate, nil, w.URL)}
+			Control: address.New(address.Allowed{Private: w.AllowPrivate}, w.URL).Control}
 	}
 	out, wrong := webhook.Open(hooks)
 	if problems = append(problems, wrong...); len(problems) > 0 {
