@@ -28,6 +28,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 
 	"weft/activities/contract"
+	"weft/activities/mask"
 	"weft/activities/textutil"
 	"weft/workflows/plan"
 )
@@ -54,6 +55,8 @@ type Connection struct {
 	// Scopes are asked for; empty means those that the server names.
 	Scopes []string
 	Logins Logins
+	// Mask is told of each token.
+	Mask *mask.Mask
 	// Failure makes a failure of the connection.
 	Failure func(class, text, remedy string) *contract.Failure
 	// Probe, if set, is told of refusals, and no token is sent.
@@ -179,8 +182,14 @@ func (a *Access) save(ctx context.Context, l *login) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.last = l
+	a.take(l)
 	return nil
+}
+
+// take uses a login. The lock is held.
+func (a *Access) take(l *login) {
+	a.of.Mask.Add(l.Token.AccessToken, l.Token.RefreshToken, l.ClientSecret)
+	a.last = l
 }
 
 // load reads the login; an empty one if there is none for this server.
@@ -196,7 +205,7 @@ func (a *Access) load(ctx context.Context) error {
 	if l.Server != a.of.URL {
 		l = &login{Server: a.of.URL}
 	}
-	a.last = l
+	a.take(l)
 	return nil
 }
 

@@ -19,7 +19,7 @@ const probeTimeout = 30 * time.Second
 func (t *target) oauth() oauth.Connection {
 	c := t.conn
 	return oauth.Connection{ID: t.id, Setting: SettingConnections + "." + t.id, URL: c.URL, How: c.OAuth, ClientID: c.OAuthClientID, ClientSecret: c.OAuthClientSecret,
-		ClientURL: c.OAuthClientURL, KeyFile: c.OAuthKeyFile, Scopes: c.OAuthScopes, Logins: t.settings.Logins, Failure: t.failure, Probe: t.probe}
+		ClientURL: c.OAuthClientURL, KeyFile: c.OAuthKeyFile, Scopes: c.OAuthScopes, Logins: t.settings.Logins, Mask: t.settings.Mask, Failure: t.failure, Probe: t.probe}
 }
 
 // Login logs a person in at one of the worker's connections. authorize has the person open a page and returns what the page sends to the

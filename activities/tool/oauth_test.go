@@ -17,6 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"weft/activities/contract"
+	"weft/activities/mask"
 	"weft/activities/oauth"
 	"weft/workflows/plan"
 )
@@ -81,7 +82,7 @@ func newOAuthServer(t *testing.T) *oauthServer {
 	inner := server.NewStreamableHTTPServer(server.NewMCPServer("s", "1", server.WithToolCapabilities(true)))
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		o.mu.Lock()
-		valid := o.tokens > 0 && r.Header.Get("Authorization") == fmt.Sprintf("Bearer t%d", o.tokens)
+		valid := o.tokens > 0 && r.Header.Get("Authorization") == fmt.Sprintf("Bearer token-number-%d", o.tokens)
 		o.mu.Unlock()
 		if !valid {
 			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+o.URL+`/meta", scope="read"`)
@@ -109,14 +110,14 @@ func newOAuthServer(t *testing.T) *oauthServer {
 		defer o.mu.Unlock()
 		if r.FormValue("grant_type") == "refresh_token" {
 			o.refreshed++
-			if r.FormValue("refresh_token") != fmt.Sprintf("r%d", o.tokens) {
+			if r.FormValue("refresh_token") != fmt.Sprintf("refresh-number-%d", o.tokens) {
 				w.WriteHeader(http.StatusBadRequest)
 				fmt.Fprint(w, `{"error": "invalid_grant"}`)
 				return
 			}
 		}
 		o.tokens++
-		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": fmt.Sprintf("t%d", o.tokens), "refresh_token": fmt.Sprintf("r%d", o.tokens), "expires_in": 3600})
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": fmt.Sprintf("token-number-%d", o.tokens), "refresh_token": fmt.Sprintf("refresh-number-%d", o.tokens), "expires_in": 3600})
 	})
 	o.Server = httptest.NewServer(mux)
 	t.Cleanup(o.Close)
@@ -127,9 +128,9 @@ func newOAuthServer(t *testing.T) *oauthServer {
 // refresh token that the server does not take.
 func TestLogin(t *testing.T) {
 	o := newOAuthServer(t)
-	kept := &loginsInMemory{saved: map[string][]byte{}}
+	kept, known := &loginsInMemory{saved: map[string][]byte{}}, mask.New()
 	open := func() *Tools {
-		tools, err := Open(Settings{Logins: kept, Connections: map[string]Connection{"s": {URL: o.URL + "/mcp", OAuth: oauth.Login}}})
+		tools, err := Open(Settings{Logins: kept, Mask: known, Connections: map[string]Connection{"s": {URL: o.URL + "/mcp", OAuth: oauth.Login}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,6 +165,9 @@ func TestLogin(t *testing.T) {
 	}
 	if err := list(open()); err != nil {
 		t.Fatal(err)
+	}
+	if text := known.Text("token-number-1 refresh-number-1"); strings.Contains(text, "number") {
+		t.Errorf("tokens are not masked: %s", text)
 	}
 	kept.expire(t, "s", func(*transport.Token) {})
 	var all sync.WaitGroup

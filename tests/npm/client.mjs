@@ -62,12 +62,23 @@ const login = () => (opened = false, run("worker", ["login", "server"], async (t
 
 setTimeout(() => process.exit(1), 40_000).unref();
 
+// What a server asks before it answers is answered as a person would.
+const answered = new Set();
+function answer(text) {
+  for (const [, id, request] of text.matchAll(/starter (?:-dev )?tool-result (\S+) '?([^' ]+)'? -result JSON/g)) {
+    if (answered.has(request)) continue;
+    answered.add(request);
+    run("starter", ["tool-result", id, request, "-result", '{"confirmed":true}']);
+  }
+}
+
 // A run that waits for a login goes on with it; one that ended for want of it is started again.
 let failed = connection.oauth === "login" && (await login()) !== 0;
 for (let attempt = 1; !failed; attempt++) {
   const id = `run${process.pid}-${attempt}`;
   let again, retried;
   const code = await run("starter", ["-dev", "-flow", "flow.json", "-input", "go", "-model", "script", "-script", "flow.script", "-id", id], (text, child) => {
+    answer(text);
     if (!/worker login server/.test(text) || (again && !retried)) return;
     if (attempt > 1 || retried) return child.kill("SIGTERM");
     again = login().then(() => run("starter", ["retry", id])).then(() => (retried = true));
