@@ -111,7 +111,7 @@ func textsOf(t *testing.T) (named, all map[string][]string) {
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-		case d.IsDir() && slices.Contains([]string{".git", ".dev", "testdata", "bin"}, d.Name()):
+		case d.IsDir() && slices.Contains([]string{".git", ".dev", "testdata", "bin", "node_modules"}, d.Name()):
 			return fs.SkipDir
 		case strings.HasSuffix(path, ".md") && d.Name() != "CHANGELOG.md": // it has old names, too
 			var raw []byte
