@@ -93,14 +93,10 @@ func TestAttributesSaysWhatIsMissing(t *testing.T) {
 
 // TestWarningOfFairness comes where policies tell tenants apart.
 func TestWarningOfFairness(t *testing.T) {
-	for tenant, want := range map[string]bool{"": false, "north": true} {
-		p := config.Policy{}
-		if tenant != "" {
-			p.Tenants = []string{tenant}
-		}
-		text := (&Host{}).Describe("a:7233", "n", &config.Config{Policies: map[string]config.Policy{"p": p}})
+	for settings, want := range map[string]bool{"policies: {p: {scripts: true}}": false, "policies: {p: {tenants: [north]}}": true} {
+		text := (&Host{}).Describe("a:7233", "n", load(t, settings, nil))
 		if got := strings.Contains(text, "matching.enableFairness"); got != want {
-			t.Errorf("with the tenant %q the warning is there: %v, want %v", tenant, got, want)
+			t.Errorf("with %s the warning is there: %v, want %v", settings, got, want)
 		}
 	}
 }
