@@ -98,6 +98,21 @@ type Result struct {
 	Input *contract.InputRequired
 }
 
+// Called is the URL of a call whose arguments choose the server; empty where they choose none, or none that is called.
+func Called(in contract.ToolInput) string {
+	if !hasAddressTemplate(in.Connection) {
+		return ""
+	}
+	args, problem := arguments(in.Arguments)
+	if in.Arguments = args; problem == "" {
+		in, problem = fillAddress(in)
+	}
+	if problem != "" {
+		return ""
+	}
+	return in.Connection.URL
+}
+
 // Call makes one call of a tool. Errors are a *[contract.Failure], which says whether the call may have taken
 // effect, or ctx's own: then it may have.
 func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
