@@ -207,14 +207,13 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		return out
 	}
 	retry := ""
-	// A flow that gives an operator's connection another address does not get the operator's word with it.
-	if own := t.settings.Connections[c.ID]; c.URL == own.URL || c.URL == "" && c.Command == "" {
-		retry = own.Retry
+	if t.ofOperator(c) {
+		retry = t.settings.Connections[c.ID].Retry
 	}
 	out.AskUnknown = retry == retryAsk
 	for i := range tools {
 		name := tools[i].Name
-		if limit, ok := t.confirm(c.ID, name); ok {
+		if limit, ok := t.confirm(c, name); ok {
 			out.Confirm = append(out.Confirm, contract.ConfirmRule{Name: name, Timeout: limit})
 		}
 		if retry == retryAlways || tools[i].Repeatable && retry != retryNever {
@@ -222,6 +221,12 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		}
 	}
 	return out
+}
+
+// ofOperator reports whether a resolved connection is the operator's of its id: a flow that gives that another address
+// does not get the operator's word with it.
+func (t *Tools) ofOperator(c plan.Connection) bool {
+	return c.URL == t.settings.Connections[c.ID].URL || c.URL == "" && c.Command == ""
 }
 
 // arguments returns a call's arguments as a JSON object, or what is wrong with them, for the model.
