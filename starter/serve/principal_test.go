@@ -147,6 +147,8 @@ func TestLimitsOfTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.call("GET", "/runs/a/events", "", kim).is(429, "holds 1 event streams")
+	b.call("GET", "/runs/a?wait=1ms", "", kim).is(429, "holds 1 event streams") // to wait is to follow
+	b.call("GET", "/runs/a", "", kim).is(200, "")
 	ended()
 	if again, err := b.limits.stream(&b.Tokens[0]); err != nil {
 		t.Error(err)
