@@ -87,7 +87,7 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	defer ended()
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := whileGood(r.Context())
 	out := &stream{w: w, patience: srv.times.send}
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
@@ -115,6 +115,17 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 		srv.Log("events of %s: %v", run.ID, err)
 	}
 	return nil, nil
+}
+
+// whileGood is a context that ends with the token of its caller. It has no deadline, as in [Server.await].
+func whileGood(parent context.Context) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancel(parent)
+	caller := callerIn(ctx)
+	if caller == nil || caller.Expires.IsZero() {
+		return ctx, cancel
+	}
+	expiry := time.AfterFunc(time.Until(caller.Expires), cancel)
+	return ctx, func() { expiry.Stop(); cancel() }
 }
 
 // hold counts a request that follows a run until it has ended: a stream of events, or one that waits for the run's end.

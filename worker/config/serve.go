@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Token is a bearer token, and who its client is.
@@ -17,6 +18,8 @@ type Token struct {
 	Principal
 	// Issuer is the setting whose issuer signed the token, empty for the server's own tokens.
 	Issuer string
+	// Expires is when the token is no longer good; zero is never.
+	Expires time.Time
 }
 
 // Setting is what gives the client of a token something else, as weft.yaml has it.
