@@ -115,10 +115,10 @@ func (a *Activities) belongs(ctx context.Context, run, root contract.Run) (bool,
 // mayList refuses a connection whose tools the run may not call.
 func (a *Activities) mayList(ctx context.Context, in *contract.CatalogueInput) error {
 	if in.All {
-		return a.mayCall(ctx, in.Connection, "")
+		return a.mayCall(ctx, in.Connection, "", "")
 	}
 	for _, name := range in.Names {
-		if err := a.mayCall(ctx, in.Connection, name); err != nil {
+		if err := a.mayCall(ctx, in.Connection, name, ""); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (a *Activities) mayList(ctx context.Context, in *contract.CatalogueInput) e
 
 // mayCall refuses a tool of a connection, or with an empty one the connection, that the run's grant does not have, or the
 // policy no longer allows.
-func (a *Activities) mayCall(ctx context.Context, c plan.Connection, name string) error {
+func (a *Activities) mayCall(ctx context.Context, c plan.Connection, name, called string) error {
 	g := granted(ctx)
 	if g == nil || c.Kind == plan.ConnectionAgent || c.Kind == plan.ConnectionClient {
 		return nil
@@ -143,7 +143,7 @@ func (a *Activities) mayCall(ctx context.Context, c plan.Connection, name string
 	}
 	id, remedy, setting := cmp.Or(c.ID, (&plan.Tool{Name: name}).BoundTo()), "bind it in the flow", ""
 	if p != nil {
-		setting = p.Refuses(id, c.Address(), name)
+		setting = p.Refuses(id, cmp.Or(called, c.Address()), name)
 	}
 	switch {
 	case setting != "":

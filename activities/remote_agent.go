@@ -15,7 +15,7 @@ import (
 // remote sends a remote agent what users wrote since its last message. A later attempt continues the task of
 // an earlier one; it does not send again a message that the agent may have taken.
 func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, beats *heartbeats) (*contract.ModelResult, error) {
-	if err := a.mayCall(ctx, p.Remote.Connection, ""); err != nil {
+	if err := a.mayCall(ctx, p.Remote.Connection, "", ""); err != nil {
 		return nil, err
 	}
 	turn := tool.Turn{Key: in.IdempotencyKey, Started: beats.task, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}

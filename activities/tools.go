@@ -150,7 +150,7 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 		}
 		in.Arguments = args
 	}
-	if err := a.mayCall(ctx, in.Connection, in.Name); err != nil {
+	if err := a.mayCall(ctx, in.Connection, in.Name, tool.Called(*in)); err != nil {
 		return nil, err
 	}
 	repeated := earlierSent(ctx)

@@ -3,6 +3,7 @@ package tool
 import (
 	"testing"
 
+	"weft/activities/contract"
 	"weft/workflows/plan"
 )
 
@@ -39,10 +40,37 @@ func TestConfirmRules(t *testing.T) {
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Confirm = rules })
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			limit, need := tools.confirm(tc.connection, tc.tool)
+			limit, need := tools.confirm(plan.Connection{ID: tc.connection}, tc.tool)
 			if limit != tc.limit || need != tc.need {
 				t.Errorf("limit %d, need %v; want %d, %v", limit, need, tc.limit, tc.need)
 			}
 		})
+	}
+}
+
+// TestConfirmRulesOfConnections has flows give an operator's id to an address of their own, and another id to an operator's
+// address.
+func TestConfirmRulesOfConnections(t *testing.T) {
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {
+		s.Connections = map[string]Connection{"safe": {URL: "http://safe.example/mcp"}, "crm": {URL: "http://crm.example/mcp"}}
+		s.Confirm = map[string]ConfirmRule{"all": {Tools: []string{"pay"}}, "crm": {Tools: []string{"*"}, Connections: []string{"crm"}},
+			"safe": {Tools: []string{"*"}, Connections: []string{"safe"}, Never: true}}
+	})
+	for name, tc := range map[string]struct {
+		connection plan.Connection
+		tool       string
+		need       bool
+	}{
+		"the operator's, exempt":                {plan.Connection{ID: "safe"}, "pay", false},
+		"its id with another address":           {plan.Connection{ID: "safe", URL: "http://other.example/mcp"}, "pay", true},
+		"its id with a command":                 {plan.Connection{ID: "safe", Command: "other"}, "pay", true},
+		"the operator's, to be confirmed":       {plan.Connection{ID: "crm"}, "drop", true},
+		"its address under another id":          {plan.Connection{ID: "mine", URL: "http://crm.example/mcp"}, "drop", true},
+		"its address under the id of an exempt": {plan.Connection{ID: "safe", URL: "http://crm.example/mcp"}, "drop", true},
+		"another":                               {plan.Connection{ID: "mine", URL: "http://other.example/mcp"}, "drop", false},
+	} {
+		if got := tools.Rules(tc.connection, []contract.ToolSpec{{Name: tc.tool}}); len(got.Confirm) > 0 != tc.need {
+			t.Errorf("%s: the rules are %+v, want one that needs a yes: %v", name, got.Confirm, tc.need)
+		}
 	}
 }

@@ -374,15 +374,25 @@ func (s Settings) known() string {
 }
 
 // confirm reports whether calls of a tool need a person's approval, and for how many seconds to wait; 0 means
-// no limit. A rule with never wins, then the shortest limit.
-func (t *Tools) confirm(connection, name string) (limit plan.Seconds, need bool) {
+// no limit. A rule with never wins, then the shortest limit. A rule for a connection of the operator's needs a yes for its
+// URL under any id, and exempts none but that connection.
+func (t *Tools) confirm(c plan.Connection, name string) (limit plan.Seconds, need bool) {
+	ids := []string{c.ID}
+	for id := range t.settings.Connections {
+		if own := t.settings.Connections[id]; c.URL != "" && own.URL == c.URL {
+			ids = append(ids, id)
+		}
+	}
 	for _, r := range t.settings.Confirm {
+		if r.Never && len(r.Connections) > 0 && !t.ofOperator(c) {
+			continue
+		}
 		// Models, and servers, may see no difference between Pay and pay: what needs a yes matches both, what needs none one.
 		as := strings.ToLower
 		if r.Never {
 			as = func(s string) string { return s }
 		}
-		if !matches(r.Tools, name, as) || len(r.Connections) > 0 && !matches(r.Connections, connection, as) {
+		if !matches(r.Tools, name, as) || len(r.Connections) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return matches(r.Connections, id, as) }) {
 			continue
 		}
 		if r.Never {

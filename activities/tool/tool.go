@@ -99,6 +99,21 @@ type Result struct {
 	Input *contract.InputRequired
 }
 
+// Called is the URL of a call whose arguments choose the server; empty where they choose none, or none that is called.
+func Called(in contract.ToolInput) string {
+	if !hasAddressTemplate(in.Connection) {
+		return ""
+	}
+	args, problem := arguments(in.Arguments)
+	if in.Arguments = args; problem == "" {
+		in, problem = fillAddress(in)
+	}
+	if problem != "" {
+		return ""
+	}
+	return in.Connection.URL
+}
+
 // Call makes one call of a tool. Errors are a *[contract.Failure], which says whether the call may have taken
 // effect, or ctx's own: then it may have.
 func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
@@ -193,14 +208,13 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		return out
 	}
 	retry := ""
-	// A flow that gives an operator's connection another address does not get the operator's word with it.
-	if own := t.settings.Connections[c.ID]; c.URL == own.URL || c.URL == "" && c.Command == "" {
-		retry = own.Retry
+	if t.ofOperator(c) {
+		retry = t.settings.Connections[c.ID].Retry
 	}
 	out.AskUnknown = retry == retryAsk
 	for i := range tools {
 		name := tools[i].Name
-		if limit, ok := t.confirm(c.ID, name); ok {
+		if limit, ok := t.confirm(c, name); ok {
 			out.Confirm = append(out.Confirm, contract.ConfirmRule{Name: name, Timeout: limit})
 		}
 		if retry == retryAlways || tools[i].Repeatable && retry != retryNever {
@@ -208,6 +222,12 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		}
 	}
 	return out
+}
+
+// ofOperator reports whether a resolved connection is the operator's of its id: a flow that gives that another address
+// does not get the operator's word with it.
+func (t *Tools) ofOperator(c plan.Connection) bool {
+	return c.URL == t.settings.Connections[c.ID].URL || c.URL == "" && c.Command == ""
 }
 
 // arguments returns a call's arguments as a JSON object, or what is wrong with them, for the model.

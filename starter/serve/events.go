@@ -82,18 +82,12 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 	if err := srv.Runs.CheckEvent(after); err != nil {
 		return nil, err
 	}
-	ended, err := srv.limits.stream(callerIn(r.Context()))
+	ended, err := srv.hold(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	defer ended()
-	select {
-	case srv.streams <- struct{}{}:
-		defer func() { <-srv.streams }()
-	default:
-		return nil, NewProblem(Busy, "close another stream, or ask again later", "%d event streams are open, the maximum", maxStreams)
-	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := whileGood(r.Context())
 	out := &stream{w: w, patience: srv.times.send}
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
@@ -121,6 +115,32 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 		srv.Log("events of %s: %v", run.ID, err)
 	}
 	return nil, nil
+}
+
+// whileGood is a context that ends with the token of its caller. It has no deadline, as in [Server.await].
+func whileGood(parent context.Context) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancel(parent)
+	caller := callerIn(ctx)
+	if caller == nil || caller.Expires.IsZero() {
+		return ctx, cancel
+	}
+	expiry := time.AfterFunc(time.Until(caller.Expires), cancel)
+	return ctx, func() { expiry.Stop(); cancel() }
+}
+
+// hold counts a request that follows a run until it has ended: a stream of events, or one that waits for the run's end.
+func (srv *Server) hold(ctx context.Context) (ended func(), err error) {
+	own, err := srv.limits.stream(callerIn(ctx))
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case srv.streams <- struct{}{}:
+		return func() { <-srv.streams; own() }, nil
+	default:
+		own()
+		return nil, NewProblem(Busy, "close another stream, or ask again later", "%d event streams are open, the maximum", maxStreams)
+	}
 }
 
 func (srv *Server) cancelOnClose(ctx context.Context, cancel func()) {

@@ -91,25 +91,25 @@ func (i *issuer) discover(ctx context.Context) (*oidc.RemoteKeySet, error) {
 	return i.keys, nil
 }
 
-// verify gives the claims of a token. The error is errIssuer's where the token may be good.
-func (i *issuer) verify(ctx context.Context, raw string) (map[string]any, error) {
+// verify gives the claims of a token, and when it expires. The error is errIssuer's where the token may be good.
+func (i *issuer) verify(ctx context.Context, raw string) (claims map[string]any, expires time.Time, err error) {
 	keys, err := i.discover(ctx)
 	if err != nil {
-		return nil, err
+		return nil, expires, err
 	}
 	// The verifier does not say whose fault an error is: here an error that wraps another is of the request for keys.
 	switch _, err := keys.VerifySignature(ctx, raw); {
 	case errors.Unwrap(err) != nil:
-		return nil, fmt.Errorf("%w: %w", errIssuer, err)
+		return nil, expires, fmt.Errorf("%w: %w", errIssuer, err)
 	case err != nil:
-		return nil, err
+		return nil, expires, err
 	}
 	token, err := oidc.NewVerifier(i.URL, keys, &oidc.Config{ClientID: i.Audience, SupportedSigningAlgs: algorithms}).Verify(ctx, raw)
 	if err != nil {
-		return nil, err
+		return nil, expires, err
 	}
-	claims := map[string]any{}
-	return claims, token.Claims(&claims)
+	claims = map[string]any{}
+	return claims, token.Expiry, token.Claims(&claims)
 }
 
 // issuerOf is what a token says of its issuer, empty if it is none that an issuer signs.
@@ -127,7 +127,7 @@ func issuerOf(raw string) string {
 
 // signed is the client whose token an issuer signed.
 func (srv *Server) signed(ctx context.Context, i *issuer, raw string) (*config.Token, *Problem) {
-	claims, err := i.verify(ctx, raw)
+	claims, expires, err := i.verify(ctx, raw)
 	switch {
 	case errors.Is(err, errIssuer):
 		i.logged.Do(func() { srv.Log("issuers.%s: %.500s", i.name, err) })
@@ -142,6 +142,7 @@ func (srv *Server) signed(ctx context.Context, i *issuer, raw string) (*config.T
 	case slices.ContainsFunc(srv.Tokens, func(own config.Token) bool { return own.Name == t.Name }):
 		return nil, NewProblem(Forbidden, "have the operator rename that token, or set name_claim", "a token of the server has the name %s, too, and only that client may use it", t.Name)
 	}
+	t.Expires = expires
 	return t, nil
 }
 

@@ -227,3 +227,26 @@ func TestIssuerThatIsDown(t *testing.T) {
 	}
 	b.call("GET", "/runs", "", renewed).is(200, "")
 }
+
+// TestStreamsEndWithTheirToken follows a run for longer than a token is good.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	p := newProvider(t, rsaKey(t))
+	b := newBench(t, func(o *Options) {
+		o.Issuers = map[string]config.Issuer{"corp": {URL: p.URL, Audience: "weft", NameClaim: "sub", Principal: config.Principal{Tenant: "north", Scopes: usual}}}
+	})
+	b.runs.add("r").Owner = contract.Principal{Name: "kim", Tenant: "north"}
+	token := p.token(t, jose.RS256, nil, map[string]any{"exp": time.Now().Add(2 * time.Second).Unix()})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.call("GET", "/runs/r/events", "", token).is(200, "retry")
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the stream goes on after the token's end")
+		b.runs.end("r", &contract.RunResult{}, nil)
+		<-ended
+	}
+	b.call("GET", "/runs/r", "", token).is(401, "expired")
+}

@@ -192,6 +192,9 @@ func (l *limits) reserve(ctx context.Context, all Runs, caller *config.Token, id
 	if n >= caller.Open {
 		return nil, tooMany(caller, "wait until one has ended, or cancel one", "open_runs", "%s has %d open runs, the most that it may", caller.Name, n)
 	}
+	if own.fresh[id] {
+		return func() {}, nil // another start of the run counts it
+	}
 	own.fresh[id] = true
 	return func() {
 		own.counting <- struct{}{}

@@ -147,10 +147,44 @@ func TestLimitsOfTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.call("GET", "/runs/a/events", "", kim).is(429, "holds 1 event streams")
+	b.call("GET", "/runs/a?wait=1ms", "", kim).is(429, "holds 1 event streams") // to wait is to follow
+	b.call("GET", "/runs/a", "", kim).is(200, "")
 	ended()
 	if again, err := b.limits.stream(&b.Tokens[0]); err != nil {
 		t.Error(err)
 	} else {
 		again()
 	}
+}
+
+// TestStartsAtOnceWithOneID repeats a start of a run that lists do not have yet: it stays counted.
+func TestStartsAtOnceWithOneID(t *testing.T) {
+	b := newBench(t, func(o *Options) {
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Open: 2}}}
+	})
+	b.runs.late = true
+	b.call("POST", "/runs", `{"id": "r1", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").is(201, "")
+	// The second of two starts at once has not found the first, and is told by Temporal that the run exists.
+	failed, err := b.limits.reserve(t.Context(), b.runs, &b.Tokens[0], "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed()
+	b.call("POST", "/runs", `{"id": "r2", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").is(201, "")
+	b.call("POST", "/runs", `{"id": "r3", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").is(429, "open_runs")
+}
+
+// TestTurnsAreStarts gives a session more prompts than a token may start runs.
+func TestTurnsAreStarts(t *testing.T) {
+	b := newBench(t, func(o *Options) {
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Starts: 2}}}
+	})
+	kim := "Authorization: Bearer kimkimkimkimkimkim"
+	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`, kim).is(201, "pending")
+	b.runs.byID[made.field("run_id").(string)].Kept = true
+	resume := `{"type": "resume_session", "session_id": "` + made.field("session_id").(string) + `", "parameters": {"prompt": "x"}}`
+	b.call("POST", "/runs", resume, kim, "Idempotency-Key: k").is(201, "")
+	b.runs.turns = []contract.Turn{{N: 2, ID: b.runs.answers[0].(contract.PromptInput).ID}}
+	b.call("POST", "/runs", resume, kim, "Idempotency-Key: k").is(201, "") // a repeated prompt is none
+	b.call("POST", "/runs", resume, kim).is(429, "more than 2 runs per minute")
 }

@@ -73,15 +73,20 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 
 // nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.
 func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.PromptInput) (any, error) {
-	key, turn := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):]
+	key, turn, repeated := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):], false
 	if key != "" {
 		turn = derived(ownerOf(r), key)[len(runPrefix):]
 		turns, _, err := srv.Runs.Turns(r.Context(), run)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(turns, func(t contract.Turn) bool { return t.ID == turn }) {
+		if repeated = slices.ContainsFunc(turns, func(t contract.Turn) bool { return t.ID == turn }); repeated {
 			w.Header().Set("Idempotent-Replayed", "true")
+		}
+	}
+	if !repeated {
+		if err := srv.limits.start(callerIn(r.Context())); err != nil {
+			return nil, err
 		}
 	}
 	workflow, _ := SplitTurn(run.ID)

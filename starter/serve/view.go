@@ -134,6 +134,11 @@ func (srv *Server) getRun(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // await waits until a run has ended or the time is over, and looks at it again.
 func (srv *Server) await(w http.ResponseWriter, r *http.Request, run *Run, wait time.Duration) (*Run, error) {
+	ended, err := srv.hold(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer ended()
 	extend(w, wait+srv.times.send)
 	// No deadline: a server that is told of one may say that it is over a little earlier.
 	ctx, cancel := context.WithCancel(r.Context())

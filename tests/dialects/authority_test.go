@@ -3,7 +3,11 @@ package dialects
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"weft/activities"
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/tests/harness"
@@ -79,5 +84,40 @@ func TestEndToEndTakenHook(t *testing.T) {
 	}
 	if _, err := harness.Result(t, run); contract.FailureOf(err).Class != contract.ClassHookBlocked || !strings.Contains(err.Error(), "another run has the id "+squat.GetID()) {
 		t.Errorf("the run ended with %v", err)
+	}
+}
+
+// TestEndToEndHostsOfPolicies has flows call servers that their policy does not name, also where arguments choose the server.
+func TestEndToEndHostsOfPolicies(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, `"found"`)
+	}))
+	t.Cleanup(srv.Close)
+	tools, err := tool.Open(tool.Settings{AllowLoopback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	for name, tc := range map[string]struct {
+		hosts []string
+		calls int64
+	}{"others": {hosts: []string{"api.example.com"}}, "this one": {hosts: []string{"127.0.0.1"}, calls: 1}} {
+		policies := []contract.Policy{{Name: "clerks", Hosts: tc.hosts, Scripts: true}}
+		h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+		h.Worker = harness.RunWorkerWith(t, h.Client, h.Queue, workflows.Settings{Policies: policies}, activities.Deps{Policies: policies, Tools: tools})
+		t.Cleanup(h.Worker.Stop)
+		for _, url := range []string{srv.URL, "{{server}}", "http://{{host}}"} {
+			asked.Store(0)
+			const ins = "[{title: server, type: string}, {title: host, type: string}]"
+			doc := specDoc(t, flowOf(ins, "n: {component_type: ApiNode, url: '"+url+"/x', http_method: GET, inputs: "+ins+"}", "n", "[{title: response}]"))
+			params, _ := json.Marshal(map[string]string{"server": srv.URL, "host": strings.TrimPrefix(srv.URL, "http://")})
+			_, err := harness.Result(t, h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, Params: params, OnError: contract.OnErrorFail}))
+			if n := asked.Load(); n != tc.calls || (err == nil) != (tc.calls > 0) || err != nil && !strings.Contains(err.Error(), "is not granted to this run") {
+				t.Errorf("%s, %s: the server was asked %d times, and the run ended with %v", name, url, n, err)
+			}
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Token is a bearer token, and who its client is.
@@ -17,6 +18,8 @@ type Token struct {
 	Principal
 	// Issuer is the setting whose issuer signed the token, empty for the server's own tokens.
 	Issuer string
+	// Expires is when the token is no longer good; zero is never.
+	Expires time.Time
 }
 
 // Setting is what gives the client of a token something else, as weft.yaml has it.
@@ -42,8 +45,8 @@ type Principal struct {
 	Tenant  string   `mapstructure:"tenant" doc:"its tenant: with the scope administer it sees the runs of this one alone; default: none, and it sees all"`
 	Scopes  []string `mapstructure:"scopes" oneof:"start,read,answer,cancel,administer" doc:"what it may do: start runs, read, answer and cancel its own, administer all of its tenant and the agents; default: start, read, answer and cancel"`
 	Flows   []string `mapstructure:"flows" doc:"names of the flows and agents of flows.dir that it may start, and no others; * matches any characters; default: every flow"`
-	Starts  int      `mapstructure:"starts_per_minute" max:"1000000" default:"600" doc:"most runs that it starts per minute; 0: unlimited"`
-	Streams int      `mapstructure:"event_streams" max:"500" default:"50" doc:"most event streams that it holds; 0: unlimited"`
+	Starts  int      `mapstructure:"starts_per_minute" max:"1000000" default:"600" doc:"most runs, and turns of sessions, that it starts per minute; 0: unlimited"`
+	Streams int      `mapstructure:"event_streams" max:"500" default:"50" doc:"most event streams that it holds, requests with wait included; 0: unlimited"`
 	Open    int      `mapstructure:"open_runs" max:"1000" default:"0" doc:"most runs that it has open; 0: unlimited, and they are not counted"`
 	MaxBody int      `mapstructure:"max_body" min:"1024" max:"16777216" or:"0" default:"0" doc:"largest request body, in bytes; 0: serve.max_body, which is the limit of all"`
 }
