@@ -18,7 +18,8 @@ import (
 type Grant struct {
 	// Root is the workflow id and the first run id of the run for which the grant was made.
 	Root Run `json:"root"`
-	// Principal is who started the run; Flow is the flow's name. They decide on the policy.
+	// Principal is who started the run; Flow is the name of a flow of the worker's folder, empty of one that the client brought.
+	// They decide on the policy.
 	Principal *Principal `json:"principal,omitempty"`
 	Flow      string     `json:"flow,omitempty"`
 	// Connections are what the flow declares of connections.
@@ -132,6 +133,10 @@ func PolicyFor(policies []Policy, p *Principal, flow string) (*Policy, error) {
 		if k := &policies[i]; plan.MatchesAny(k.Principals, who.Name) && plan.MatchesAny(k.Tenants, who.Tenant) && plan.MatchesAny(k.Flows, flow) {
 			return k, nil
 		}
+	}
+	if flow == "" {
+		return nil, &Failure{Class: ClassDenied, Text: fmt.Sprintf("no policy of the worker is for a flow that %s brings", p),
+			Remedy: fmt.Sprintf("start a flow of the worker's folder by its name; or set in the worker's weft.yaml: policies: {NAME: {principals: [%q]}}", who.Name)}
 	}
 	return nil, &Failure{Class: ClassDenied, Text: fmt.Sprintf("no policy of the worker is for the flow %q, started by %s", flow, p),
 		Remedy: fmt.Sprintf("to allow it set in the worker's weft.yaml: policies: {NAME: {flows: [%q]}}", flow)}

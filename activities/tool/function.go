@@ -83,7 +83,7 @@ func Func[In, Out any](name, description string, fn func(ctx context.Context, in
 	if fn == nil {
 		f.problems = append(f.problems, "it is nil")
 	}
-	if err := f.compileSchema(derive[In]); err != nil {
+	if err := f.compileSchema(schema.Derive[In]); err != nil {
 		f.problems = append(f.problems, err.Error())
 	}
 	f.invoke = func(ctx context.Context, args json.RawMessage) (text, problem string, err error) {

@@ -1,6 +1,7 @@
 package dialects
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,5 +71,14 @@ one: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 		case tc.want != "" && (p.Err == nil || f.Class != tc.want || f.Node != "each"):
 			t.Errorf("%d runs: the run ended with %v, want %s at each", tc.declared, p.Err, tc.want)
 		}
+	}
+}
+
+// TestPoliciesOfFlows are for flows of the worker's folder: a client's document can have any name.
+func TestPoliciesOfFlows(t *testing.T) {
+	policies := []contract.Policy{{Name: "p", Flows: []string{"one"}}}
+	p := harness.TestRun{Settings: workflows.Settings{Policies: policies}, Document: strings.Replace(harness.OneNode(""), `"name":"`, `"name":"one","x":"`, 1), Script: "rules: [{say: ok}]"}.Execute(t)
+	if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassDenied || !strings.Contains(f.Text, "brings") {
+		t.Errorf("the run ended with %v, want a refusal", p.Err)
 	}
 }

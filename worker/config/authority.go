@@ -19,7 +19,7 @@ type Authority struct {
 type Policy struct {
 	Principals       []string `mapstructure:"principals" doc:"names of who starts the runs; * matches any characters, here and below; the first matching policy by NAME counts, and with policies a run without one is refused; default: all"`
 	Tenants          []string `mapstructure:"tenants" doc:"their tenants; default: all"`
-	Flows            []string `mapstructure:"flows" doc:"names of flows; default: all"`
+	Flows            []string `mapstructure:"flows" doc:"names of flows of flows.dir, not of those that clients bring; default: all"`
 	Connections      []string `mapstructure:"connections" doc:"ids of connections, or ID/TOOL, that the runs may use; tool:NAME is a tool without a connection; default: all"`
 	Hosts            []string `mapstructure:"hosts" doc:"hosts of URLs that their flows supply; default: all"`
 	Models           []string `mapstructure:"models" doc:"provider/model that they may ask; default: all"`

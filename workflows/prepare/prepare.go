@@ -259,10 +259,13 @@ type authority struct {
 
 func (p *Preparation) authority(in *contract.RunInput, root contract.Run, brought []plan.Connection) authority {
 	who := in.Principal
-	f := p.Run.Flow
-	g := &contract.Grant{Root: root, Principal: who, Flow: f.Name, Connections: f.AllReaches(brought),
+	f, name := p.Run.Flow, ""
+	if !slices.Contains(in.Brings(), contract.BringsFlow) {
+		name = f.Name // what a client brings can have any name
+	}
+	g := &contract.Grant{Root: root, Principal: who, Flow: name, Connections: f.AllReaches(brought),
 		Models: plan.SplitModels(append(f.Models(), p.Run.Shared.Model)...), Scripts: p.Settings.Scripts, Programs: f.RunsPrograms()}
-	policy, err := contract.PolicyFor(p.Settings.Policies, who, f.Name)
+	policy, err := contract.PolicyFor(p.Settings.Policies, who, name)
 	if err != nil {
 		return authority{Refused: contract.FailureOf(err)}
 	}

@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"encoding"
@@ -12,8 +12,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// derive gives the JSON Schema of a function's arguments.
-func derive[In any]() (json.RawMessage, error) {
+// Derive gives the JSON Schema of the arguments of a Go function that decodes them from JSON.
+func Derive[In any]() (json.RawMessage, error) {
 	t := reflect.TypeFor[In]()
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return json.RawMessage(`{"type":"object"}`), nil
