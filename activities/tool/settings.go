@@ -373,16 +373,22 @@ func (s Settings) known() string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.Connections)), ", "), "none")
 }
 
-// confirm reports whether calls of a tool need a person's approval, and for how many seconds to wait; 0 means
-// no limit. A rule with never wins, then the shortest limit. A rule for a connection of the operator's needs a yes for its
-// URL under any id, and exempts none but that connection.
-func (t *Tools) confirm(c plan.Connection, name string) (limit plan.Seconds, need bool) {
+// idsOf are the ids of a connection: its own, and those of the operator's with its URL.
+func (t *Tools) idsOf(c plan.Connection) []string {
 	ids := []string{c.ID}
 	for id := range t.settings.Connections {
 		if own := t.settings.Connections[id]; c.URL != "" && own.URL == c.URL {
 			ids = append(ids, id)
 		}
 	}
+	return ids
+}
+
+// confirm reports whether calls of a tool need a person's approval, and for how many seconds to wait; 0 means
+// no limit. A rule with never wins, then the shortest limit. A rule for a connection of the operator's needs a yes for its
+// URL under any id, and exempts none but that connection.
+func (t *Tools) confirm(c plan.Connection, name string) (limit plan.Seconds, need bool) {
+	ids := t.idsOf(c)
 	for _, r := range t.settings.Confirm {
 		if r.Never && len(r.Connections) > 0 && !t.ofOperator(c) {
 			continue
