@@ -97,9 +97,9 @@ func (a *Activities) belongs(ctx context.Context, run, root contract.Run) (bool,
 			return true, nil
 		}
 		first, above, err := runs.Origin(ctx, *at)
-		var gone *serviceerror.NotFound
+		var missing *serviceerror.NotFound
 		switch {
-		case errors.As(err, &gone):
+		case errors.As(err, &missing):
 			return false, nil
 		case err != nil:
 			return false, &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("look for the run above %s: %v", at.Workflow, err)}

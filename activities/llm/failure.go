@@ -71,11 +71,11 @@ var statusOfCode = map[string]int{
 func classOf(r *report) string {
 	st, text := r.effective(), strings.ToLower(r.message)
 	for _, w := range wordings {
-		said := slices.Contains(w.statuses, st) && containsAny(text, w.texts)
+		worded := slices.Contains(w.statuses, st) && containsAny(text, w.texts)
 		if w.class == contract.ClassQuotaExceeded && r.after > 0 {
-			said = false // what is there again after a wait is a limit
+			worded = false // what is there again after a wait is a limit
 		}
-		if said || slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(w.codes, c) }) {
+		if worded || slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(w.codes, c) }) {
 			return w.class
 		}
 	}

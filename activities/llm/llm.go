@@ -246,14 +246,14 @@ func (m *Models) provider(name string) *provider {
 	if m.settings.Credentials == nil {
 		return &out
 	}
-	lent := m.settings.Credentials(name)
-	if lent.Key != "" {
-		out.key, out.keyName = lent.Key, "the key in the document"
+	own := m.settings.Credentials(name)
+	if own.Key != "" {
+		out.key, out.keyName = own.Key, "the key in the document"
 		out.headers = p.headers.Clone()
 		out.headers.Del("Authorization") // it stands for a key
 	}
-	if lent.AuthFile != "" && p.signer != nil {
-		out.signer = &signer{auth: p.signer.auth, file: lent.AuthFile, profile: p.signer.profile}
+	if own.AuthFile != "" && p.signer != nil {
+		out.signer = &signer{auth: p.signer.auth, file: own.AuthFile, profile: p.signer.profile}
 	}
 	return &out
 }

@@ -440,7 +440,7 @@ func (a *Access) assertion(audience string) (string, error) {
 		key, err = x509.ParseECPrivateKey(block.Bytes)
 	}
 	if err != nil {
-		key, _ = x509.ParsePKCS1PrivateKey(block.Bytes) // the type says whether it is one
+		key, _ = x509.ParsePKCS1PrivateKey(block.Bytes) // its type is looked at below
 	}
 	var method jose.SignatureAlgorithm
 	switch key.(type) {

@@ -41,7 +41,7 @@ type Answer struct {
 }
 
 // Converse sends a message to a remote agent and waits for its answer. Its errors are a *[contract.Failure], which
-// says whether the agent may have taken the message, or ctx's own.
+// tells whether the agent may have taken the message, or ctx's own.
 func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*Answer, error) {
 	at, err := t.locate(c, "")
 	if err != nil {

@@ -109,17 +109,17 @@ func beyond(structured json.RawMessage, texts []string) string {
 	if len(texts) > 1 {
 		texts = append(texts, strings.Join(texts, "\n"))
 	}
-	said := func(v json.RawMessage) bool {
+	repeats := func(v json.RawMessage) bool {
 		var own string
 		isText := json.Unmarshal(v, &own) == nil
 		return slices.ContainsFunc(texts, func(text string) bool {
 			return isText && own != "" && own == text || sameJSON([]byte(text), v)
 		})
 	}
-	if len(structured) == 0 || string(structured) == "null" || said(structured) {
+	if len(structured) == 0 || string(structured) == "null" || repeats(structured) {
 		return ""
 	}
-	return members(compact(structured), func(v json.RawMessage) bool { return !said(v) })
+	return members(compact(structured), func(v json.RawMessage) bool { return !repeats(v) })
 }
 
 // members are the members of an object that keep returns true for, as they are written: empty if there are none left.

@@ -114,7 +114,7 @@ func Called(in contract.ToolInput) string {
 	return in.Connection.URL
 }
 
-// Call makes one call of a tool. Errors are a *[contract.Failure], which says whether the call may have taken
+// Call makes one call of a tool. Errors are a *[contract.Failure], which tells whether the call may have taken
 // effect, or ctx's own: then it may have.
 func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	args, problem := arguments(in.Arguments)

@@ -30,7 +30,7 @@ type definition struct {
 	scope *scope // in which the value's own references are looked up
 
 	component *Component
-	begun     bool // whether the component was read, or is being read while it is among the open ones
+	started   bool // whether the component was read, or is being read while it is among the open ones
 	used      bool // as a component or a value
 	weight    int  // of the value, 0 until it is needed
 }
@@ -254,10 +254,10 @@ func (l *loader) definition(d *definition, from source.Pos) *Component {
 		l.cycle(l.open[i:], from)
 		return nil
 	}
-	if d.begun {
+	if d.started {
 		return d.component
 	}
-	d.begun, d.used = true, true
+	d.started, d.used = true, true
 	if len(l.open) >= MaxNesting {
 		l.tooDeep(d.at)
 		return nil
