@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 
 	"weft/activities/contract"
+	"weft/worker/config"
 )
 
 // WaitFor polls until something holds.
@@ -25,7 +27,7 @@ func WaitFor(t testing.TB, what string, ok func() bool) {
 // Dial connects to a server until the test ends.
 func Dial(t testing.TB, address string) client.Client {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: address, Logger: NoLog})
+	c, err := client.Dial(client.Options{HostPort: address, Logger: NoLog, Interceptors: []interceptor.ClientInterceptor{config.RetryQueries()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 
 	"weft/worker/codec"
@@ -90,6 +92,7 @@ func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*clie
 	t.Codec.Apply(&options)
 	t.Store.Apply(&options)
 	options.Logger, options.Identity = logger, c.identity
+	options.Interceptors = append(options.Interceptors, RetryQueries())
 	for _, add := range with {
 		add(&options)
 	}
@@ -100,6 +103,37 @@ func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*clie
 		return nil, &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from, Cause: cause, Remedy: remedy(t.Address, from, err, cause)}
 	}
 	return t, nil
+}
+
+// queryAttempts is how often a query is made that the SDK fails to replay for.
+const queryAttempts = 3
+
+// RetryQueries returns an interceptor that makes a query again if the SDK could not replay the history for it.
+// A query that reaches a worker without the run in its cache, while the run goes on, fails with
+// "[TMPRL1100] invalid state transition" although nothing is wrong (go.temporal.io/sdk, issue 755).
+func RetryQueries() interceptor.ClientInterceptor { return &retryQueries{} }
+
+type retryQueries struct {
+	interceptor.ClientInterceptorBase
+}
+
+func (*retryQueries) InterceptClient(next interceptor.ClientOutboundInterceptor) interceptor.ClientOutboundInterceptor {
+	return &queryRetrier{interceptor.ClientOutboundInterceptorBase{Next: next}}
+}
+
+type queryRetrier struct {
+	interceptor.ClientOutboundInterceptorBase
+}
+
+// QueryWorkflow makes a query until it is answered or fails for another reason.
+func (q *queryRetrier) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
+	for attempt := 1; ; attempt++ {
+		v, err := q.Next.QueryWorkflow(ctx, in)
+		var failed *serviceerror.QueryFailed
+		if attempt == queryAttempts || !errors.As(err, &failed) || !strings.Contains(failed.Message, "[TMPRL1100]") {
+			return v, err
+		}
+	}
 }
 
 // DevIdentity is the prefix of the identity of workers that run only while a command uses them.
