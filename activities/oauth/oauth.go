@@ -47,6 +47,8 @@ const oauthTimeout = 30 * time.Second
 type Connection struct {
 	// ID is the connection's; Setting is that of its settings, such as connections.ID; URL is its server's.
 	ID, Setting, URL string
+	// Tenant is whose tokens are used, empty for runs without one. Tenants share none.
+	Tenant string
 	// How is Login or Client.
 	How string
 	// ClientID is a client that is registered at the authorization server, with a secret or the file of a key; for a login
@@ -63,12 +65,20 @@ type Connection struct {
 	Probe func(*Challenge)
 }
 
+// record names the login of a tenant.
+func (c *Connection) record() string {
+	if c.Tenant == "" {
+		return c.ID
+	}
+	return c.ID + "\n" + c.Tenant
+}
+
 // Logins keeps what authorization servers gave, for all workers.
 type Logins interface {
-	// Load returns what was saved for a connection; its error is fs.ErrNotExist if nothing was.
+	// Load returns what was saved for a login; its error is fs.ErrNotExist if nothing was.
 	Load(ctx context.Context, id string) ([]byte, error)
 	Save(ctx context.Context, id string, data []byte) error
-	// Lock keeps other workers from renewing the login of a connection until unlock is called.
+	// Lock keeps other workers from renewing a login until unlock is called.
 	Lock(ctx context.Context, id string) (unlock func(), err error)
 }
 
@@ -175,7 +185,7 @@ func (a *Access) SaveToken(ctx context.Context, t *transport.Token) error {
 func (a *Access) save(ctx context.Context, l *login) error {
 	data, err := json.Marshal(l)
 	if err == nil {
-		err = a.of.Logins.Save(ctx, a.of.ID, data)
+		err = a.of.Logins.Save(ctx, a.of.record(), data)
 	}
 	if err != nil {
 		return a.unavailable(err)
@@ -194,7 +204,7 @@ func (a *Access) take(l *login) {
 
 // load reads the login; an empty one if there is none for this server.
 func (a *Access) load(ctx context.Context) error {
-	data, err := a.of.Logins.Load(ctx, a.of.ID)
+	data, err := a.of.Logins.Load(ctx, a.of.record())
 	l := &login{}
 	if err == nil {
 		err = json.Unmarshal(data, l)
@@ -218,7 +228,11 @@ func (a *Access) needed(text string) error {
 	if a.of.How == Client {
 		return a.of.Failure(contract.ClassDenied, text, fmt.Sprintf("correct %s.oauth_client_id and the secret or key in weft.yaml", a.of.Setting))
 	}
-	return a.of.Failure(contract.ClassDenied, text, "log in with: worker login "+a.of.ID)
+	command := "worker login " + a.of.ID
+	if a.of.Tenant != "" {
+		command += fmt.Sprintf(" -tenant %q", a.of.Tenant)
+	}
+	return a.of.Failure(contract.ClassDenied, text, "log in with: "+command)
 }
 
 // Challenge is what a server says with a refusal.
@@ -314,7 +328,7 @@ func (a *Access) token(ctx context.Context) (string, error) {
 
 // renew returns another token than the one that was refused. One worker at a time asks for one.
 func (a *Access) renew(ctx context.Context, refused string, c *Challenge) (string, error) {
-	unlock, err := a.of.Logins.Lock(ctx, a.of.ID)
+	unlock, err := a.of.Logins.Lock(ctx, a.of.record())
 	if err != nil {
 		return "", a.unavailable(err)
 	}

@@ -18,18 +18,18 @@ const probeTimeout = 30 * time.Second
 // oauth is what a connection has for OAuth.
 func (t *target) oauth() oauth.Connection {
 	c := t.conn
-	return oauth.Connection{ID: t.id, Setting: SettingConnections + "." + t.id, URL: c.URL, How: c.OAuth, ClientID: c.OAuthClientID, ClientSecret: c.OAuthClientSecret,
+	return oauth.Connection{ID: t.id, Tenant: t.tenant, Setting: SettingConnections + "." + t.id, URL: c.URL, How: c.OAuth, ClientID: c.OAuthClientID, ClientSecret: c.OAuthClientSecret,
 		ClientURL: c.OAuthClientURL, KeyFile: c.OAuthKeyFile, Scopes: c.OAuthScopes, Logins: t.settings.Logins, Mask: t.settings.Mask, Failure: t.failure, Probe: t.probe}
 }
 
-// Login logs a person in at one of the worker's connections. authorize has the person open a page and returns what the page sends to the
+// Login logs a person in at one of the worker's connections, for the tenant of the context's [Caller]. authorize has the person open a page and returns what the page sends to the
 // redirect URL.
 func (t *Tools) Login(ctx context.Context, id, redirect string, authorize func(ctx context.Context, page string) (url.Values, error)) error {
 	conn, ok := t.settings.Connections[id]
 	if !ok || conn.OAuth != oauth.Login {
 		return connectionFailure(fmt.Sprintf("no connection %q with a login", id), fmt.Sprintf("set %s.%s.oauth: %s in weft.yaml", SettingConnections, id, oauth.Login))
 	}
-	at := &target{id: id, kind: plan.ConnectionMCP, conn: conn, settings: &t.settings, secrets: newSecrets(conn)}
+	at := &target{id: id, kind: plan.ConnectionMCP, tenant: callerOf(ctx).Tenant, conn: conn, settings: &t.settings, secrets: newSecrets(conn)}
 	refusal, err := at.refusal(ctx)
 	if err != nil {
 		return err

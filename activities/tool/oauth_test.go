@@ -147,8 +147,8 @@ func TestLogin(t *testing.T) {
 			t.Fatalf("got %v, want a failure that names the command", err)
 		}
 	}
-	logIn := func(issuer string) error {
-		return open().Login(t.Context(), "s", "http://127.0.0.1:1/callback", func(_ context.Context, page string) (url.Values, error) {
+	logIn := func(ctx context.Context, issuer string) error {
+		return open().Login(ctx, "s", "http://127.0.0.1:1/callback", func(_ context.Context, page string) (url.Values, error) {
 			u, err := url.Parse(page)
 			if err != nil || u.Query().Get("scope") != "read" || u.Query().Get("code_challenge") == "" || u.Query().Get("client_id") != "registered" {
 				t.Errorf("page %s, %v", page, err)
@@ -157,10 +157,10 @@ func TestLogin(t *testing.T) {
 		})
 	}
 	wantsLogin(list(open()))
-	if err := logIn("https://other.example"); err == nil || o.tokens != 0 {
+	if err := logIn(t.Context(), "https://other.example"); err == nil || o.tokens != 0 {
 		t.Fatalf("the answer of another issuer: %v, %d tokens", err, o.tokens)
 	}
-	if err := logIn(o.URL); err != nil {
+	if err := logIn(t.Context(), o.URL); err != nil {
 		t.Fatal(err)
 	}
 	if err := list(open()); err != nil {
@@ -168,6 +168,10 @@ func TestLogin(t *testing.T) {
 	}
 	if text := known.Text("token-number-1 refresh-number-1"); strings.Contains(text, "number") {
 		t.Errorf("tokens are not masked: %s", text)
+	}
+	of := WithCaller(t.Context(), Caller{Tenant: "acme"})
+	if _, err := open().List(of, plan.Connection{ID: "s"}); !strings.Contains(contract.FailureOf(err).Remedy, `worker login s -tenant "acme"`) {
+		t.Fatalf("another tenant got %v, want a failure that names the command", err)
 	}
 	kept.expire(t, "s", func(*transport.Token) {})
 	var all sync.WaitGroup
@@ -184,5 +188,12 @@ func TestLogin(t *testing.T) {
 		t.Errorf("renewed %d times, want once", o.refreshed)
 	}
 	kept.expire(t, "s", func(own *transport.Token) { own.RefreshToken = "old" })
+	wantsLogin(list(open()))
+	if err := logIn(of, o.URL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open().List(of, plan.Connection{ID: "s"}); err != nil {
+		t.Errorf("the tenant that logged in got %v", err)
+	}
 	wantsLogin(list(open()))
 }

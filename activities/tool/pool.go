@@ -56,9 +56,14 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
+func callerOf(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
+
 // keyFor is the same for calls of a target that can share a session.
 func (t *target) keyFor(ctx context.Context) string {
-	c, _ := ctx.Value(callerKey{}).(Caller)
+	c := callerOf(ctx)
 	if t.conn.Session != SessionOfRun {
 		c.Run = ""
 	}
@@ -67,6 +72,7 @@ func (t *target) keyFor(ctx context.Context) string {
 
 // acquire returns the session of a target, dialling it if need be. The caller releases it.
 func (p *pool) acquire(ctx context.Context, at *target) (*entry, error) {
+	at.tenant = callerOf(ctx).Tenant
 	e, err := p.enter(at, at.keyFor(ctx))
 	if err != nil {
 		return nil, err

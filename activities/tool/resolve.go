@@ -28,8 +28,10 @@ type target struct {
 	// supplied: the connection is a flow's or a run's.
 	supplied bool
 	settings *Settings
-	secrets  secrets
-	key      string
+	// tenant is whose login is used, of those who call.
+	tenant  string
+	secrets secrets
+	key     string
 	// session is the one to continue, if there is one.
 	session SessionRef
 	// probe, if set, is told of refusals, and no token is sent.

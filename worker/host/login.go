@@ -15,17 +15,18 @@ import (
 )
 
 func (p *program) loginCommand() *cli.Command {
-	var listen string
+	var listen, tenant string
 	c := p.command("login", "log in at a connection's server",
 		"Prints a page to open in a browser on this machine, and waits for its answer. The token is kept encrypted\nin the store, for all workers; runs that wait for it continue with: starter retry RUN",
-		nil, &cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` of this machine that the page answers to", Value: "127.0.0.1:0", Destination: &listen})
+		nil, &cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` of this machine that the page answers to", Value: "127.0.0.1:0", Destination: &listen},
+		&cli.StringFlag{Name: "tenant", Usage: "log in for the runs of `TENANT`; default: for those without one", Destination: &tenant})
 	c.ArgsUsage, c.UsageText = "CONNECTION", "worker login CONNECTION [flags]"
 	c.Action = func(ctx context.Context, cmd *cli.Command) error {
 		if cmd.Args().Len() != 1 {
 			return config.Problems{"login needs one connection of weft.yaml; see worker login -help"}
 		}
 		return p.configured(func(ctx context.Context, cfg *config.Config) error {
-			return p.login(ctx, cfg, cmd.Args().First(), listen)
+			return p.login(tool.WithCaller(ctx, tool.Caller{Tenant: tenant}), cfg, cmd.Args().First(), listen)
 		})(ctx)
 	}
 	return c
