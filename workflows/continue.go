@@ -21,6 +21,10 @@ import (
 // fit, the run goes on for another while. A sub-agent that was asked to stop hands over
 // instead: the run above goes on with it.
 func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
+	if f.nested {
+		f.rest = f.carryOver()
+		return runtime.ErrYield
+	}
 	f.run.Policy.HeardBack(ctx)
 	if err := f.session.Gather(ctx); err != nil {
 		return err

@@ -55,7 +55,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		return nil, runtime.Wire(err)
 	}
 	f.session = session.New(f.run, f, in)
-	f.runner = node.New(f.run, agent.Kind{Sessions: &f.session.Below}, agent.ToolKind{})
+	f.runner = node.New(f.run, agent.Kind{Sessions: &f.session.Below}, agent.ToolKind{}, nested{})
 	if err := f.serve(ctx, in); err != nil {
 		return nil, runtime.Wire(err)
 	}
@@ -192,9 +192,11 @@ type flowRun struct {
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
 	// continued as new.
 	dropped, runs int
-	prep          prepare.Preparation
-	pub           publisher
-	hook          hooks
+	// nested is set for a flow that runs in the run of the node that calls it.
+	nested bool
+	prep   prepare.Preparation
+	pub    publisher
+	hook   hooks
 }
 
 // serve makes the run the owner of its tree's requests, unless the run above says who is.

@@ -29,10 +29,14 @@ func (r *recorder) event(e *history.Event) {
 		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is not kept any more; its calls are not recorded", plaintext.Line(e.Run.ID, 200)))
 		return
 	}
-	c := r.runs[e.Run]
+	run := e.Run
+	if run.Within != nil {
+		run.Workflow = run.Within
+	}
+	c := r.runs[run]
 	if c == nil {
-		c = &recordedRun{recorder: r, id: e.Run.ID, inbox: &mailbox{r: r, run: r.below(e.Run.ID), last: -1}}
-		r.runs[e.Run] = c
+		c = &recordedRun{recorder: r, id: run.ID, inbox: &mailbox{r: r, run: r.below(run.ID), last: -1}}
+		r.runs[run] = c
 	}
 	switch d := e.Data.(type) {
 	case *history.Started:
@@ -102,7 +106,7 @@ func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 }
 
 func (c *recordedRun) place(of *history.Call) string {
-	return strings.TrimPrefix(c.id+"/"+activities.CallID(of.ID), c.root+"/")
+	return strings.TrimPrefix(c.id+"/"+of.Place+activities.CallID(of.ID), c.root+"/")
 }
 
 func (c *recordedRun) scheduled(of *history.Call) {

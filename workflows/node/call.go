@@ -16,11 +16,19 @@ import (
 	"weft/workflows/values"
 )
 
-type callKind struct{}
+type callKind struct{ flows Flows }
+
+// Flows runs flows in the run of the node that calls them.
+type Flows interface {
+	// Reserve reports whether flows like this one run in r, n of them at once, and keeps room for their calls until release.
+	Reserve(r *runtime.Run, flow *plan.Flow, n int) (release func(), ok bool)
+	// Run runs one of them below r. It ends as a run of its own with the id would.
+	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput) (*contract.RunResult, error)
+}
 
 // Visit runs a node of kind call: each of its flows, or one flow for each element of lists,
-// as a run of its own below this one.
-func (callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+// as a run of its own below this one. Elements that make few calls run in this run.
+func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	c := callRun{run: r, execution: x, cfg: x.Node.Call}
 	in, err := values.Given(r, x)
 	if err != nil {
@@ -33,6 +41,12 @@ func (callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 		for i := range c.jobs {
 			c.jobs[i].outcome = x.Suspended.Map.Flows[i]
 			x.Journal.Grow(c.jobs[i].weight())
+		}
+	}
+	if c.cfg.Map {
+		if release, ok := k.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), min(c.cfg.AtOnce, len(c.jobs))); ok {
+			c.flows = k.flows
+			defer release()
 		}
 	}
 	if err := c.all(ctx); err != nil {
@@ -49,6 +63,8 @@ type callRun struct {
 	cfg       *plan.Call
 	jobs      []*calledFlow
 	next      int
+	// flows runs them in this run; nil where each is a child.
+	flows Flows
 }
 
 // calledFlow is one run of a flow.
@@ -169,6 +185,13 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 	part, release := c.run.Budget.Allocated(in.Snapshot, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()
 	in.Budget = part
+	if c.flows != nil {
+		res, err := c.flows.Run(ctx, c.run, id, &in)
+		if err == nil {
+			*out = *res
+		}
+		return c.run.FinishFlow(in.Snapshot, out, s, err)
+	}
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: fmt.Sprintf("%s · %s", c.execution.Node.ID, j.flow)}
 	return c.run.AwaitFlow(ctx, k, in, "the flow "+j.flow, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.Journal)
 }

@@ -249,11 +249,15 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 // Complete gives a request its id, and says who waits.
 func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request {
 	req.Text = Cut(req.Text, MaxAsked)
-	req.Run = contract.Run{Workflow: q.run.Transcript.Workflow, Run: q.run.Transcript.Run}
+	r := q.run
 	if x != nil {
-		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.ID, q.run.Source.At(plan.NodePath(x.Node.ID))
+		if x.Run != nil {
+			r = x.Run
+		}
+		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.ID, r.Source.At(plan.NodePath(x.Node.ID))
 	}
-	if path := q.run.path(); path != "" {
+	req.Run = contract.Run{Workflow: r.Transcript.Workflow, Run: r.Transcript.Run}
+	if path := r.path(); path != "" {
 		req.ID = path + req.ID
 		req.Execution = path + req.Execution
 	}
