@@ -29,6 +29,16 @@ func SplitPlace(id string) (place, call string) {
 	return id[:len(first)+1], id[len(first)+1:]
 }
 
+// FlowID returns the workflow id of the run whose flow a workflow is of: that of a branch without its last part, of any other
+// its own.
+func FlowID(workflow string) string {
+	i := strings.LastIndexByte(workflow, '/')
+	if last := workflow[i+1:]; strings.Contains(last, "#") && !strings.Contains(last, ":") {
+		return workflow[:max(i, 0)]
+	}
+	return workflow
+}
+
 // CheckRunID refuses what cannot be the workflow id of a run that a client starts: the signs of ids of runs below others,
 // and the prefixes of the server's own.
 func CheckRunID(id string) error {

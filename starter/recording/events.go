@@ -106,7 +106,7 @@ func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 }
 
 func (c *recordedRun) place(of *history.Call) string {
-	return strings.TrimPrefix(c.id+"/"+of.Place+activities.CallID(of.ID), c.root+"/")
+	return strings.TrimPrefix(contract.FlowID(c.id)+"/"+of.Place+activities.CallID(of.ID), c.root+"/")
 }
 
 func (c *recordedRun) scheduled(of *history.Call) {
