@@ -153,7 +153,9 @@ func needed(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
 		}
 	}
 	need(&c.Shared.Input)
-	need(c.Shared.Script)
+	if !f.nested {
+		need(c.Shared.Script) // else the run of the map has it
+	}
 	need(c.Shared.Chat)
 	for i := range c.Shared.Connections {
 		need(c.Shared.Connections[i].Catalogue)

@@ -15,10 +15,13 @@ import (
 // run of its map, as a branch does that runs in place.
 type nested struct{}
 
+// maxWithoutCalls is how many elements run in place that make no calls: they run in one workflow task, which has little time.
+const maxWithoutCalls = 10_000
+
 // Reserve implements [node.Flows].
-func (nested) Reserve(r *runtime.Run, flow *plan.Flow, n int) (release func(), ok bool) {
+func (nested) Reserve(r *runtime.Run, flow *plan.Flow, many, n int) (release func(), ok bool) {
 	calls, ok := callsOf(flow)
-	if !ok || r.Flow.Policy.Branches == plan.BranchesAsChildren || calls > maxChainCalls || r.Sizes.CallsInPlace+n*calls > maxCallsInPlace {
+	if !ok || calls == 0 && many > maxWithoutCalls || r.Flow.Policy.Branches == plan.BranchesAsChildren || calls > maxChainCalls || r.Sizes.CallsInPlace+n*calls > maxCallsInPlace {
 		return nil, false
 	}
 	r.Sizes.InPlace += n
@@ -30,8 +33,10 @@ func (nested) Reserve(r *runtime.Run, flow *plan.Flow, n int) (release func(), o
 }
 
 // Run implements [node.Flows].
-func (nested) Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput) (*contract.RunResult, error) {
-	f := newFlowRun(r.Nested(id))
+func (nested) Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *runtime.Journal) (*contract.RunResult, error) {
+	own := runtime.NewJournal(j, nil)
+	defer own.Boundary(0)
+	f := newFlowRun(r.Nested(id, own))
 	f.nested, f.runner = true, node.New(f.run, agent.Kind{}, agent.ToolKind{}, nested{})
 	f.run.Shared = contract.Shared{Owner: in.Owner, FirstRun: in.FirstRun, OnError: in.OnError}
 	out, err := f.playNested(ctx, in)

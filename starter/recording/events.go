@@ -29,15 +29,7 @@ func (r *recorder) event(e *history.Event) {
 		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is not kept any more; its calls are not recorded", plaintext.Line(e.Run.ID, 200)))
 		return
 	}
-	run := e.Run
-	if run.Within != nil {
-		run.Workflow = run.Within
-	}
-	c := r.runs[run]
-	if c == nil {
-		c = &recordedRun{recorder: r, id: run.ID, inbox: &mailbox{r: r, run: r.below(run.ID), last: -1}}
-		r.runs[run] = c
-	}
+	c := r.runOf(e.Run)
 	switch d := e.Data.(type) {
 	case *history.Started:
 		c.turns(d)
@@ -65,6 +57,17 @@ func (r *recorder) event(e *history.Event) {
 			c.ended(d)
 		}
 	}
+}
+
+// runOf returns what is recorded of a run: of that of its map for an element that runs there.
+func (r *recorder) runOf(run history.Run) *recordedRun {
+	if run.Within != nil {
+		run.Workflow = run.Within
+	}
+	if r.runs[run] == nil {
+		r.runs[run] = &recordedRun{recorder: r, id: run.ID, inbox: &mailbox{r: r, run: r.below(run.ID), last: -1}}
+	}
+	return r.runs[run]
 }
 
 // message takes a signal or an accepted Update, as was a prompt whose turn the run's cancellation ended.

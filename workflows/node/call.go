@@ -20,10 +20,11 @@ type callKind struct{ flows Flows }
 
 // Flows runs flows in the run of the node that calls them.
 type Flows interface {
-	// Reserve reports whether flows like this one run in r, n of them at once, and keeps room for their calls until release.
-	Reserve(r *runtime.Run, flow *plan.Flow, n int) (release func(), ok bool)
-	// Run runs one of them below r. It ends as a run of its own with the id would.
-	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput) (*contract.RunResult, error)
+	// Reserve reports whether flows like this one run in r, so many and n of them at once, and keeps room for their calls until
+	// release.
+	Reserve(r *runtime.Run, flow *plan.Flow, many, n int) (release func(), ok bool)
+	// Run runs one of them below r. It ends as a run of its own with the id would. What it would carry counts in j.
+	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *runtime.Journal) (*contract.RunResult, error)
 }
 
 // Visit runs a node of kind call: each of its flows, or one flow for each element of lists,
@@ -44,7 +45,7 @@ func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Executi
 		}
 	}
 	if c.cfg.Map {
-		if release, ok := k.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), min(c.cfg.AtOnce, len(c.jobs))); ok {
+		if release, ok := k.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), len(c.jobs), min(c.cfg.AtOnce, len(c.jobs))); ok {
 			c.flows = k.flows
 			defer release()
 		}
@@ -134,9 +135,11 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, i+1)
 	var out contract.RunResult
 	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *runtime.JournalStep) error { return c.runOne(ctx, j, id, s, &out) })
-	switch {
-	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, runtime.ErrYield)):
+	if err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, runtime.ErrYield)) {
 		return err
+	}
+	c.execution.Journal.Drop(id) // while the result weighs what it did
+	switch {
 	case err != nil:
 		j.outcome.Done, j.outcome.Failure = true, contract.FailureOf(err).Text
 	default:
@@ -151,7 +154,6 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 			c.heardOf(j)
 		}
 	}
-	c.execution.Journal.Drop(id)
 	c.execution.Journal.Grow(j.weight())
 	return nil
 }
@@ -186,7 +188,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 	defer release()
 	in.Budget = part
 	if c.flows != nil {
-		res, err := c.flows.Run(ctx, c.run, id, &in)
+		res, err := c.flows.Run(ctx, c.run, id, &in, c.execution.Journal)
 		if err == nil {
 			*out = *res
 		}

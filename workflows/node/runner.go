@@ -166,7 +166,7 @@ func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution, edges []int
 func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int) (Executed, error) {
 	done := Executed{Execution: contract.Execution{Node: x.Node.ID, Step: x.Step}}
 	before := n.run.Conversation.Mark()
-	x.Run, x.Journal, x.State = n.run, runtime.JournalOf(nil, x.Suspended), contract.SuspendedExecution{}
+	x.Run, x.Journal, x.State = n.run, runtime.JournalOf(n.run.Above, x.Suspended), contract.SuspendedExecution{}
 	if x.Suspended != nil && x.Suspended.Outcome != nil {
 		done.outcome = *x.Suspended.Outcome
 		done.Execution = done.outcome.Execution

@@ -36,6 +36,8 @@ type Run struct {
 	branch string
 	// place stands before the ids of calls and threads of a flow that runs in the run of the node that calls it.
 	place string
+	// Above is the journal in which that node counts what such a flow would carry; nil for any other.
+	Above *Journal
 }
 
 // New is a run that does not listen yet.
@@ -55,8 +57,10 @@ func (r *Run) InPlace(node string) *Run {
 }
 
 // Nested returns what a flow works with that runs in this run, under the workflow id that it would have as a run of its own.
-func (r *Run) Nested(id string) *Run {
+// What it would carry counts in a journal of the node that calls it.
+func (r *Run) Nested(id string, above *Journal) *Run {
 	b := *r
+	b.Above = above
 	b.Root, b.place = id, r.place+strings.TrimPrefix(id, r.Root+"/")+"/"
 	b.Transcript = r.Transcript.within(b.place)
 	b.branch, b.Budget, b.Conversation, b.Log = "", Budget{run: &b}, Conversation{run: &b}, &ExecutionLog{}
