@@ -22,8 +22,8 @@
 //
 // # Packages
 //
-// plan, schedule, watch, runtime and values come first; inbox, agent, node, prepare and session stand beside each other and do not
-// know each other; workflows puts them together. An interface belongs to its consumer: [runtime.Asker],
+// plan, schedule, watch, argument, runtime and values come first; inbox, agent, node, prepare, publish and session stand beside each
+// other and do not know each other; workflows puts them together. An interface belongs to its consumer: [runtime.Asker],
 // [inbox.Host], [session.Turns], [agent.Sessions] and [node.Kind].
 //
 // # Determinism

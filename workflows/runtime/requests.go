@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weft/activities/contract"
+	"weft/workflows/argument"
 	"weft/workflows/plan"
 )
 
@@ -150,14 +151,14 @@ func (q *Requests) ReadSignal(ctx workflow.Context, raw converter.RawValue, to a
 	q.signals++
 	unread := contract.Unread(raw.Payload())
 	if unread == nil && !workflow.IsReplaying(ctx) {
-		return readPayload(raw, to)
+		return argument.Read(raw, to)
 	}
 	refused := workflow.GetVersion(ctx, fmt.Sprintf("unread-signal-%d", q.signals), workflow.DefaultVersion, 1)
 	switch {
 	case refused == workflow.DefaultVersion && unread != nil:
 		panic(unread.Error())
 	case refused == workflow.DefaultVersion:
-		return readPayload(raw, to)
+		return argument.Read(raw, to)
 	case unread == nil:
 		return errors.New("no worker could read the argument when it came")
 	}
