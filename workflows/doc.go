@@ -24,7 +24,7 @@
 //
 // plan, schedule, watch, argument, runtime and values come first; inbox, agent, node, prepare, publish and session stand beside each
 // other and do not know each other; workflows puts them together. An interface belongs to its consumer: [runtime.Asker],
-// [inbox.Host], [session.Turns], [agent.Sessions] and [node.Kind].
+// [inbox.Host], [session.Turns], [agent.Sessions], [node.Kind] and [node.Flows].
 //
 // # Determinism
 //
