@@ -269,3 +269,16 @@ func TestModelServerHoldsOneCallAndCounts(t *testing.T) {
 		t.Errorf("counts are %+v", c)
 	}
 }
+
+func TestCountsThatGrow(t *testing.T) {
+	recorded := counts{"a": 100, "b": 100, "gone": 5}
+	got := counts{"a": 109, "b": 111, "new": 7}.grown(recorded)
+	if want := []string{"b: 111.00, recorded are 100.00"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for row, want := range map[string]bool{"history bytes per step": true, "those not about workflow tasks": true, "wall time": false, "history events, children included": false} {
+		if isCounted(row) != want {
+			t.Errorf("%q is counted: %t", row, !want)
+		}
+	}
+}

@@ -57,6 +57,8 @@ type settings struct {
 	forced   bool
 	// branches, if not 0, are those of the fork.
 	branches int
+	// record writes what is counted to the recorded table.
+	record bool
 }
 
 // environment reads the settings and, apart from them, the environment that processes
@@ -73,6 +75,8 @@ func environment() (settings, []string, error) {
 			s.worker = value
 		case "BENCH_QUICK":
 			s.quick = value != "" && value != "0"
+		case "BENCH_RECORD":
+			s.record = value != "" && value != "0"
 		case "BENCH_ONLY":
 			s.only = value
 		case "BENCH_ELEMENTS", "BENCH_BRANCHES":
@@ -190,7 +194,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{settings: set, scale: scaleOf(set.quick), env: env, table: &table{out: os.Stdout}, began: time.Now()}
+	b := &bench{settings: set, scale: scaleOf(set.quick), env: env, table: &table{out: os.Stdout, counts: counts{}}, began: time.Now()}
 	if set.forced {
 		b.scale.elements = set.elements
 	}
@@ -221,6 +225,9 @@ func run(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("\nAll of it took %.0f s.\n", time.Since(b.began).Seconds())
+	if set.cluster == "" {
+		failed = append(failed, b.table.counts.check(set.record))
+	}
 	return errors.Join(failed...)
 }
 

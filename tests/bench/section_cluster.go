@@ -12,7 +12,7 @@ import (
 )
 
 // clusterSections are the parts of the table of a cluster.
-var clusterSections = []section{{"load", clusterLoad}, {"memory", memory}, {"wide", wide}, {"map", maps}}
+var clusterSections = []section{{"load", clusterLoad}, {"memory", memory}, {"wide", wide}, {"map", elements}}
 
 // clusterLoad is workload W1 at several numbers of flows in flight, and what follows from it for
 // the size of a cluster.

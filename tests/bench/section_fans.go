@@ -64,8 +64,8 @@ func mapOver(n int) (workload, error) {
 // mapBudget is how long the larger map may take where nobody has said how many elements it has.
 const mapBudget = 10 * time.Minute
 
-// maps is a map over some elements beside the twin's, and then over many beside that.
-func maps(ctx context.Context, b *bench) error {
+// elements is a map over some elements beside the twin's, and then over many beside that.
+func elements(ctx context.Context, b *bench) error {
 	few := min(b.scale.elements, max(b.scale.elements/50, 50))
 	w, err := mapOver(few)
 	if err != nil {

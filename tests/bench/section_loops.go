@@ -117,6 +117,11 @@ func (b *bench) oneLoop(ctx context.Context, set *loops, turns int, asked func()
 	} else if set.twin {
 		limit = ""
 	}
+	if !set.twin {
+		row := fmt.Sprintf("%s, %d turns", set.name, turns)
+		b.table.count(row+", history per turn", each)
+		b.table.count(row+", query-backs per model call", asked())
+	}
 	fmt.Fprintf(b.table.out, "  %-32s %9d %12s %12s %12s %12s   %.2f   %s\n", set.name, turns, nanos(took), nanos(took/float64(done)), bytes(float64(size)), bytes(each), asked(), limit)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	historypb "go.temporal.io/api/history/v1"
@@ -50,20 +51,21 @@ func (b *bench) replay(ctx context.Context, name string, w workload) error {
 	if err != nil {
 		return err
 	}
-	var a, t []float64
+	var a, t, mallocs, twins []float64
 	for range b.scale.fewRounds {
-		x, err := replayFor(ours, b.scale.replay)
+		x, n, err := replayFor(ours, b.scale.replay)
 		if err != nil {
 			return fmt.Errorf("replay ours: %w", err)
 		}
-		y, err := replayFor(twin, b.scale.replay)
+		y, m, err := replayFor(twin, b.scale.replay)
 		if err != nil {
 			return fmt.Errorf("replay the twin: %w", err)
 		}
-		a, t = append(a, x), append(t, y)
+		a, t, mallocs, twins = append(a, x), append(t, y), append(mallocs, n), append(twins, m)
 	}
 	b.table.row(name+", per event", a, t, nanos, 0)
 	b.table.row(name+", per run", times(a, len(ours.Events)), times(t, len(twin.Events)), nanos, 0)
+	b.table.row("allocations per event, "+name, mallocs, twins, count, 0)
 	return nil
 }
 
@@ -84,24 +86,32 @@ func (b *bench) recordOf(ctx context.Context, s start) (*historypb.History, erro
 	return b.history(ctx, runs[0].GetID(), runs[0].GetRunID())
 }
 
-// replayFor replays a history again and again and gives the processor time per event.
-func replayFor(h *historypb.History, atLeast time.Duration) (float64, error) {
+// replayFor replays a history again and again and gives the processor time and the allocations per event.
+func replayFor(h *historypb.History, atLeast time.Duration) (spent, mallocs float64, err error) {
 	replayer := worker.NewWorkflowReplayer()
 	workflows.Register(replayer)
 	registerTwins(replayer)
 	first := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
 	o := worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: first.GetWorkflowId(), RunID: first.GetOriginalExecutionRunId()}}
+	before := allocations()
 	began, used := time.Now(), cpuOf(os.Getpid())
 	n := 0
 	for time.Since(began) < atLeast {
 		if err := replayer.ReplayWorkflowHistoryWithOptions(quiet, h, o); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		n += len(h.Events)
 	}
-	spent := cpuOf(os.Getpid()) - used
-	if spent == 0 { // no /proc: replay keeps one thread busy, so wall time is close
-		spent = time.Since(began)
+	cpu := cpuOf(os.Getpid()) - used
+	if cpu == 0 { // no /proc: replay keeps one thread busy, so wall time is close
+		cpu = time.Since(began)
 	}
-	return float64(spent) / float64(n), nil
+	return float64(cpu) / float64(n), (allocations() - before) / float64(n), nil
+}
+
+// allocations returns how many there were in this process.
+func allocations() float64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.Mallocs)
 }

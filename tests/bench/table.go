@@ -47,7 +47,18 @@ func ratios(ours, twin []float64) []float64 {
 }
 
 // table prints measurements.
-type table struct{ out io.Writer }
+type table struct {
+	out io.Writer
+	// section is the head of the rows that follow, without what is in parentheses.
+	section string
+	// counts are what was counted so far.
+	counts counts
+}
+
+// count keeps a value for the comparison with the recorded table.
+func (t *table) count(row string, v float64) {
+	t.counts[t.section+" · "+strings.TrimSpace(row)] = v
+}
 
 const rowFormat = "  %-38s %12s %12s   %-22s %s\n"
 
@@ -58,18 +69,23 @@ func (t *table) head(format string, args ...any) {
 
 // columns begins a section with two sides that are not ours and the twin's.
 func (t *table) columns(one, other, format string, args ...any) {
-	fmt.Fprintf(t.out, "\n%s\n", fmt.Sprintf(format, args...))
+	t.plainHead(format, args...)
 	fmt.Fprintf(t.out, rowFormat, "", one, other, one+"/"+other, "target")
 }
 
 // plainHead begins a section without a twin.
 func (t *table) plainHead(format string, args ...any) {
-	fmt.Fprintf(t.out, "\n%s\n", fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	t.section, _, _ = strings.Cut(text, " (")
+	fmt.Fprintf(t.out, "\n%s\n", text)
 }
 
 // row prints one measurement of both sides. A limit above 0 is the most that the median
 // ratio should be.
 func (t *table) row(name string, ours, twin []float64, show func(float64) string, limit float64) {
+	if isCounted(strings.TrimSpace(name)) {
+		t.count(name, spreadOf(ours).median)
+	}
 	r := ratios(ours, twin)
 	s := spreadOf(r)
 	ratio, target := "-", ""
