@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -238,6 +239,10 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 			return nil, err
 		}
 		description := spec.Description
+		if len(t.Schema) > 0 {
+			add(t.As, cmp.Or(t.Description, description), t.Schema)
+			continue
+		}
 		if t.Description != "" && t.Description != description {
 			description = t.Description + "\n\n" + description
 		}

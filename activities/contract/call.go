@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"weft/workflows/plan"
@@ -53,6 +54,9 @@ type ProfileTool struct {
 	Description string `json:"description,omitempty"`
 	// Catalogue is the content that has the tool's schema: a [Catalogue].
 	Catalogue ContentRef `json:"catalogue"`
+	// Schema, if set, is the JSON Schema of the arguments object that the flow declares; it and Description replace
+	// those of the catalogue.
+	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
 // Run names a run.
@@ -264,6 +268,11 @@ type ToolSpec struct {
 	Repeatable bool `json:"-"`
 }
 
+// WrongArguments tells a model what is wrong with the arguments of its call.
+func WrongArguments(tool string, problems []FieldError) string {
+	return fmt.Sprintf("the arguments of %s are not what it takes: %s; correct them and call it again", tool, ErrorList(problems, "; "))
+}
+
 // ToolInput is the input of the activity CallTool: one call of one tool.
 type ToolInput struct {
 	CallKey
@@ -273,6 +282,12 @@ type ToolInput struct {
 	// that has them.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Call      *ContentRef     `json:"call,omitempty"`
+	// Schema, if set, is the JSON Schema of the arguments that the flow declares. Its defaults replace missing ones;
+	// arguments that do not fit it are an error for the model, and the call is not made.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	// Outputs, if there are several, are the names of values that the result's texts are, by position, unless it is
+	// an object with such members.
+	Outputs []string `json:"outputs,omitempty"`
 	// CallID and As are the model's names for the call and the tool.
 	CallID string `json:"call_id"`
 	As     string `json:"as"`

@@ -19,7 +19,7 @@ import (
 )
 
 // nodeCase is a shortCase in which clients and people answer: results are what clients give for
-// a tool, refused are the arguments of calls that get a no, messages are said one after the other.
+// a tool, or the word arguments for those of the call, refused are the arguments of calls that get a no, messages are said one after the other.
 type nodeCase struct {
 	shortCase
 	results  map[string]string
@@ -194,7 +194,11 @@ func (c *nodeCase) answer(t *testing.T, env *testsuite.TestWorkflowEnvironment) 
 			yes := c.refused == "" || string(r.Arguments) != c.refused
 			env.SignalWorkflow(r.Kind, contract.ConfirmAnswer{ID: r.ID, Approve: &yes})
 		case contract.RequestToolResult:
-			env.SignalWorkflow(r.Kind, contract.ToolResultAnswer{ID: r.ID, Result: json.RawMessage(c.results[r.Tool])})
+			result := json.RawMessage(c.results[r.Tool])
+			if string(result) == "arguments" {
+				result = r.Arguments
+			}
+			env.SignalWorkflow(r.Kind, contract.ToolResultAnswer{ID: r.ID, Result: result})
 		case contract.RequestMessage:
 			if len(c.messages) > 0 {
 				env.SignalWorkflow(r.Kind, contract.MessageAnswer{ID: r.ID, Text: c.messages[0]})

@@ -237,8 +237,9 @@ type Tool struct {
 	Connection string `json:"connection,omitempty"`
 	// Confirm makes every call wait for a person's yes.
 	Confirm bool `json:"confirm,omitempty"`
-	// ArgumentsSchema, if set, is the JSON Schema of the arguments object that the author knows the tool
-	// by: a connection whose tool takes others does not have it.
+	// ArgumentsSchema, if set, is the JSON Schema of the arguments object as the author declares it. It takes the
+	// place of the connection's: models are shown it, its defaults replace missing arguments, and a call with
+	// arguments that do not fit it is not made. An MCP server whose tool cannot take them does not have the tool.
 	ArgumentsSchema json.RawMessage `json:"arguments_schema,omitempty"`
 }
 

@@ -43,6 +43,33 @@ func Cast(schema json.RawMessage, v Value) (Value, error) {
 	return out, k.listed(out)
 }
 
+// Complete is an object with the defaults of a schema's properties for the members that it lacks. What it has stays as
+// it is written.
+func Complete(schema, object json.RawMessage) json.RawMessage {
+	rules, err := Parse(schema)
+	if err != nil {
+		return object
+	}
+	var has map[string]json.RawMessage
+	if json.Unmarshal(object, &has) != nil {
+		return object
+	}
+	properties, _ := rules.Get("properties")
+	out := bytes.TrimSuffix(bytes.TrimSpace(object), []byte("}"))
+	for _, p := range properties.Members {
+		def, ok := p.Value.Get("default")
+		if _, given := has[p.Key]; given || !ok {
+			continue
+		}
+		comma := ","
+		if len(has) == 0 {
+			comma, has = "", map[string]json.RawMessage{p.Key: nil}
+		}
+		out = fmt.Appendf(out[:len(out):len(out)], "%s%s:%s", comma, Of(p.Key).JSON(), def.JSON())
+	}
+	return append(out[:len(out):len(out)], '}')
+}
+
 // union takes the first member that the value has already, else the first that it can become.
 func (k *kind) union(v Value) (Value, error) {
 	for _, m := range k.AnyOf {
