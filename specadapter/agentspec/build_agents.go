@@ -35,7 +35,7 @@ func isText(p *model.Property) bool { return p.Type != nil && p.Type.Kind == mod
 
 // jsonOutput makes a model answer in JSON.
 func jsonOutput(outputs []*model.Property) *plan.Output {
-	out := &plan.Output{Schema: objectOf(outputs), Repairs: agentRepairs}
+	out := &plan.Output{Schema: objectOf(outputs), Repairs: agentRepairs, Fit: true}
 	if len(outputs) == 1 {
 		out.ValueMember = outputs[0].Title
 	}

@@ -184,6 +184,9 @@ func (c *callRun) heardOf(j *calledFlow) {
 // input is what a flow's run is started with.
 func (c *callRun) input(j *calledFlow, rest *contract.RunSnapshot) contract.RunInput {
 	in := c.run.Below()
+	if c.cfg.Catch != nil {
+		in.OnError = contract.OnErrorFail // the node is there for it
+	}
 	if rest != nil && rest.Plan != nil {
 		in.Snapshot = rest
 		return in

@@ -254,6 +254,8 @@ type Output struct {
 	// ValueMember, if set, is a member of the object that is wanted: an answer that is not an object with
 	// it is taken as its value.
 	ValueMember string `json:"value_member,omitempty"`
+	// Fit makes an answer's members what the schema wants before they are checked: see value.Fitted.
+	Fit bool `json:"fit,omitempty"`
 	// Style is how errors name places: [StyleFramework] or [StyleDocumented].
 	Style string `json:"style,omitempty"`
 }
