@@ -78,6 +78,16 @@ type TailEntry struct {
 	Message json.RawMessage `json:"message,omitempty"`
 }
 
+// ThreadRecord is what a run writes into its history of a thread, as a side effect, for those who read it: the messages
+// from an index on that no call of a model names. A message that another event or history has is named by its hash alone.
+type ThreadRecord struct {
+	Thread string `json:"thread"`
+	// Execution is the one, node#step, that has added the last of them.
+	Execution string      `json:"execution"`
+	From      int         `json:"from"`
+	Messages  []TailEntry `json:"messages"`
+}
+
 // ModelInput is the input of the activity CallModel: one completion of Base plus Tail.
 type ModelInput struct {
 	CallKey

@@ -70,6 +70,8 @@ func (f *Follower) event(t *track, e *history.Event) {
 		if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 			f.leave(t, at)
 		}
+	case *history.Said:
+		f.said(t, at, d)
 	case *history.CancelRequested:
 		if t.id == f.target.ID {
 			f.notify(progress.Notice{Event: progress.EventNote, Time: at}, "cancellation requested")
@@ -255,6 +257,17 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 	for _, s := range list {
 		f.notify(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
 			c.what, plaintext.Line(s.Model, 100), plaintext.Line(s.Next(to), 100), plaintext.Line(s.Class, 40), plaintext.Line(s.Text, 300))
+	}
+}
+
+// said reports messages of a conversation that no call of a model or tool shows.
+func (f *Follower) said(t *track, at time.Time, d *history.Said) {
+	for _, e := range d.Messages {
+		m, err := contract.DecodeMessage(e.Message)
+		if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 {
+			continue
+		}
+		f.notify(progress.Notice{Event: progress.EventMessage, Time: at, Node: t.label + d.Execution, Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
 	}
 }
 

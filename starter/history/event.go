@@ -164,6 +164,9 @@ type UpdateCompleted struct {
 // ReplySent is an answer that the root passed on to a workflow below.
 type ReplySent struct{ contract.Reply }
 
+// Said are messages that a run has recorded of a thread.
+type Said struct{ contract.ThreadRecord }
+
 // RequestExpired is the end of a request's time limit.
 type RequestExpired struct{ ID string }
 

@@ -26,6 +26,9 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	if err := a.callOnce(ctx, &t); err != nil {
 		return runtime.Outcome{}, err
 	}
+	if err := r.Publish(ctx, a.thread, x); err != nil {
+		return runtime.Outcome{}, err
+	}
 	last := a.thread.Entries[len(a.thread.Entries)-1]
 	msg, err := contract.DecodeMessage(last.Raw)
 	if err != nil {

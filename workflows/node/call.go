@@ -39,7 +39,11 @@ func (callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 		x.State.Map = c.snapshot()
 		return runtime.Outcome{}, err
 	}
-	return c.joined()
+	out, err := c.joined()
+	if err == nil && r.Conversation.Thread != nil {
+		err = r.Publish(ctx, r.Conversation.Thread, x)
+	}
+	return out, err
 }
 
 // callRun is one execution of a node that runs flows.
