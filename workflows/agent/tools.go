@@ -140,27 +140,7 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (contrac
 			c.countStart()
 		}
 		args = value.Complete(tool.ArgumentsSchema, args)
-		return func(ctx workflow.Context) (contract.ToolReply, error) {
-			args, note, refused, err := c.confirm(ctx, tool, b, args)
-			if err != nil || refused != nil {
-				return orEmpty(refused), err
-			}
-			args = value.Complete(tool.ArgumentsSchema, args)
-			reply, err := c.validate(ctx, tool, b, args)
-			if err != nil || reply.Failed {
-				return reply, err
-			}
-			switch b.Connection.Kind {
-			case plan.ConnectionAgent:
-				reply, err = c.subAgent(ctx, b.Connection.Agent, args)
-			case plan.ConnectionClient:
-				reply, err = c.client(ctx, tool, b, args)
-			default:
-				return c.tool(ctx, tool, b, args, note)
-			}
-			reply.Text = note + reply.Text
-			return reply, err
-		}
+		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.bound(ctx, tool, b, args) }
 	}
 	switch {
 	case c.agentRun.cfg.Ask != nil && c.call.Name == c.agentRun.cfg.Ask.Name:
@@ -176,6 +156,29 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (contrac
 	}
 	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(offered(c.agentRun), ", "))
 	return nil
+}
+
+// bound calls a tool of a connection, once a person has agreed where one must.
+func (c *toolCall) bound(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (contract.ToolReply, error) {
+	args, note, refused, err := c.confirm(ctx, tool, b, args)
+	if err != nil || refused != nil {
+		return orEmpty(refused), err
+	}
+	args = value.Complete(tool.ArgumentsSchema, args)
+	reply, err := c.validate(ctx, tool, b, args)
+	if err != nil || reply.Failed {
+		return reply, err
+	}
+	switch b.Connection.Kind {
+	case plan.ConnectionAgent:
+		reply, err = c.subAgent(ctx, b.Connection.Agent, args)
+	case plan.ConnectionClient:
+		reply, err = c.client(ctx, tool, b, args)
+	default:
+		return c.tool(ctx, tool, b, args, note)
+	}
+	reply.Text = note + reply.Text
+	return reply, err
 }
 
 func orEmpty(r *contract.ToolReply) contract.ToolReply {
