@@ -144,6 +144,10 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "prepare"
 		return
 	case contract.ActivityValidateAnswer:
+		if in, ok := of.Input.(*contract.ValidateAnswerInput); ok && len(in.Schema) > 0 {
+			c.what = "arguments of " + plaintext.Line(in.Name, 64)
+			break
+		}
 		c.node, c.what = "", "check of an answer"
 		return
 	case contract.ActivityFetchResult:
@@ -194,8 +198,8 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 		f.toolResult(at, c, out)
 	case *contract.ValidateAnswerResult:
 		if len(out.Errors) > 0 { // an answer that was accepted is shown by news
-			f.notify(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was rejected: %s: %s",
-				plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
+			f.notify(progress.Notice{Event: progress.EventNote, Time: at, Node: c.node, Call: c.what}, "%s: %s: %s",
+				cmp.Or(plaintext.If(c.node != "", "%s were rejected", c.what), "an answer was rejected"), plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
 		}
 	case *contract.JudgeResult:
 		f.switched(at, c, out.Fallbacks, out.Model)
