@@ -238,15 +238,15 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 		if err != nil {
 			return nil, err
 		}
-		description := spec.Description
+		description := cmp.Or(t.Description, spec.Description)
+		if !t.Alone && spec.Description != "" && spec.Description != description {
+			description += "\n\n" + spec.Description
+		}
+		schema := spec.Schema
 		if len(t.Schema) > 0 {
-			add(t.As, cmp.Or(t.Description, description), t.Schema)
-			continue
+			schema = t.Schema
 		}
-		if t.Description != "" && t.Description != description {
-			description = t.Description + "\n\n" + description
-		}
-		add(t.As, description, spec.Schema)
+		add(t.As, description, schema)
 	}
 	for _, k := range p.Contacts {
 		add(k.Name, k.Description, k.Schema)

@@ -169,7 +169,7 @@ func TestToolsAsTheModelSeesThem(t *testing.T) {
 		Tools: []contract.ProfileTool{
 			{Name: "find", As: "search", Description: "Use it for books.", Catalogue: catalogue},
 			{Name: "find", As: "plain", Description: "Finds.", Catalogue: catalogue},
-			{Name: "find", As: "declared", Description: "Finds birds.", Catalogue: catalogue, Schema: json.RawMessage(`{"type":"object","properties":{"bird":{}}}`)},
+			{Name: "find", As: "declared", Description: "Finds birds.", Alone: true, Catalogue: catalogue, Schema: json.RawMessage(`{"type":"object","properties":{"bird":{}}}`)},
 			{Name: "find", As: "undescribed", Catalogue: catalogue, Schema: json.RawMessage(`{"type":"object","properties":{"bird":{}}}`)},
 			{Name: "sub", As: "expert", Description: "Knows birds."},
 		},

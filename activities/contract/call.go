@@ -54,8 +54,8 @@ type ProfileTool struct {
 	Description string `json:"description,omitempty"`
 	// Catalogue is the content that has the tool's schema: a [Catalogue].
 	Catalogue ContentRef `json:"catalogue"`
-	// Schema, if set, is the JSON Schema of the arguments object that the flow declares; it and Description replace
-	// those of the catalogue.
+	// Alone: the description replaces that of the catalogue. Schema, if set, replaces the catalogue's.
+	Alone  bool            `json:"alone,omitempty"`
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 

@@ -230,8 +230,9 @@ type Tool struct {
 	// As is the name that the model sees: letters, digits, _ and -, at most 64, unique
 	// in the node.
 	As string `json:"as"`
-	// Description is the author's; empty means the connection's own.
+	// Description is the author's; empty means the connection's own. It stands before that one, or Alone.
 	Description string `json:"description,omitempty"`
+	Alone       bool   `json:"alone,omitempty"`
 	// Connection is the id of the connection that has the tool. Empty: the worker knows the
 	// tool by its name, from its configuration or as a function of its own.
 	Connection string `json:"connection,omitempty"`
