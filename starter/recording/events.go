@@ -42,14 +42,6 @@ func (r *recorder) event(e *history.Event) {
 		c.inbox.begin()
 	case *history.TaskCompleted:
 		c.inbox.end()
-	case *history.Said:
-		c.said(d)
-	case *history.CallScheduled:
-		c.scheduled(d.Call)
-	case *history.CallCompleted:
-		c.completed(d)
-	case *history.CallFailed:
-		c.failed(c.place(d.Call), d.Failure)
 	case *history.Message:
 		c.message(d)
 	case *history.UpdateCompleted:
@@ -62,6 +54,22 @@ func (r *recorder) event(e *history.Event) {
 		if e.Run.Root {
 			c.ended(d)
 		}
+	default:
+		c.callEvent(e)
+	}
+}
+
+// callEvent takes what happens to a call, and what a node says.
+func (c *recordedRun) callEvent(e *history.Event) {
+	switch d := e.Data.(type) {
+	case *history.Said:
+		c.said(d)
+	case *history.CallScheduled:
+		c.scheduled(d.Call)
+	case *history.CallCompleted:
+		c.completed(d)
+	case *history.CallFailed:
+		c.failed(c.place(d.Call), d.Failure)
 	}
 }
 
