@@ -194,10 +194,11 @@ func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, er
 // again matches what an operator's retry appends to a call's id.
 var again = regexp.MustCompile(`~\d+$`)
 
-// PlaceOf is the workflow's id, a slash, and the call's id, which is the same when an operator retries it.
+// PlaceOf is the flow's workflow id, a slash, and the call's id, which is the same when an operator retries it, and whether a
+// branch makes the call or the flow's own run.
 func PlaceOf(ctx context.Context) string {
 	info := activity.GetInfo(ctx)
-	return info.WorkflowExecution.ID + "/" + CallID(info.ActivityID)
+	return contract.FlowID(info.WorkflowExecution.ID) + "/" + CallID(info.ActivityID)
 }
 
 // CallID is an activity's id without what an operator's retry adds to it.

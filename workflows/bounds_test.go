@@ -25,14 +25,14 @@ import (
 func TestNothingIsLostBehindEvents(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		f := lone(ctx, 0, 1)
-		f.pub.status, f.run.Root = contract.StatusRunning, f.run.Transcript.Workflow
+		f.pub.Status, f.run.Root = contract.StatusRunning, f.run.Transcript.Workflow
 		f.session = session.New(f.run, f, &contract.RunInput{})
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}
 		f.run.Requests.Listen(ctx)
 		deliveries, tell := workflow.NewFuture(ctx)
-		f.pub.deliveries = []workflow.Future{deliveries}
+		f.pub.Deliveries = []workflow.Future{deliveries}
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			if err := workflow.Sleep(ctx, time.Second); err != nil {
 				t.Error(err)
@@ -179,15 +179,15 @@ func TestManyEventsShareTasks(t *testing.T) {
 	env.RegisterWorkflowWithOptions(func(workflow.Context, contract.WebhookDeliveryInput) error { return nil }, workflow.RegisterOptions{Name: contract.WorkflowWebhookDelivery})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
-		f.pub.public = &contract.Publish{Webhooks: []contract.Webhook{{Name: "w", Events: []string{contract.EventRequestOpened}}}}
+		f.pub.Public = &contract.Publish{Webhooks: []contract.Webhook{{Name: "w", Events: []string{contract.EventRequestOpened}}}}
 		before := workflow.Now(ctx)
 		for i := range 200 {
 			f.Opened(ctx, &contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`"` + strings.Repeat("x", 16_000) + `"`)})
 		}
-		if len(f.pub.deliveries) != 200 {
-			t.Errorf("%d events are waited for, want 200", len(f.pub.deliveries))
+		if len(f.pub.Deliveries) != 200 {
+			t.Errorf("%d events are waited for, want 200", len(f.pub.Deliveries))
 		}
-		f.pub.awaitDeliveries(ctx)
+		f.pub.AwaitDeliveries(ctx)
 		if !workflow.Now(ctx).After(before) {
 			t.Error("all went with one workflow task")
 		}

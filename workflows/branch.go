@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/argument"
 	"weft/workflows/plan"
 	"weft/workflows/prepare"
 	"weft/workflows/runtime"
@@ -23,8 +24,8 @@ import (
 // It fails with the failure of the node that failed. Its input is a [contract.BranchInput],
 // taken as it came, so that what is wrong with it can be said.
 func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchResult, error) {
-	runtime.AssertReadable(ctx, raw)
-	body, err := runtime.ArgumentOf(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
+	argument.AssertReadable(ctx, raw)
+	body, err := argument.JSON(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
 	if err != nil {
 		return nil, runtime.Wire(err)
 	}

@@ -34,7 +34,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.run.Graph = schedule.NewGraph(f.run.Flow)
 		f.sched = schedule.New(f.run.Graph)
 		f.run.Flow.Nodes[0].Agent.Starts, f.run.Flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
-		f.run.Source, f.run.Hash, f.pub.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
+		f.run.Source, f.run.Hash, f.pub.Status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
 		f.run.Budget.Usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Fallbacks: []contract.FallbackCount{{From: "a", To: "b", Class: "c", Times: 2}}}
 		ref, err := f.run.Transcript.Write(f.run.Transcript.Open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
 		if err != nil {
@@ -42,7 +42,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		}
 		f.run.Shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "wait", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
 			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.ResolvedConnection{{ID: "web", Catalogue: &ref}}}
-		f.pub.public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}
+		f.pub.Public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}
 		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.EntryState{View: view}
 		x := contract.ExecutionState{Node: "b", Step: 2, Occurrence: 2, Lineage: "l", Arrivals: []contract.ArrivalState{{Edge: 1, Lineage: "l", View: view}},
 			Suspended: &contract.SuspendedExecution{Outcome: &contract.NodeOutcome{SHA: "s"}}}
@@ -89,10 +89,10 @@ func TestRunIsCarriedWhole(t *testing.T) {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
 		workflowtest.SameFields(t, f, g, workflowtest.Without{"run": "see below", "prep": "it is done", "pub": "see below", "hook": "it has no state", "session": "see below", "sched": "see below", "runs": "see above",
-			"branches": noneNow, "ending": noneNow, "inbox": "see below", "runner": wasRun, "rest": "it is what the run above carries"})
-		workflowtest.SameFields(t, &f.pub, &g.pub, workflowtest.Without{"run": wasRun, "session": "the list shows it already", "deliveries": noneNow, "changed": noneNow})
+			"branches": noneNow, "ending": noneNow, "inbox": "see below", "runner": wasRun, "rest": "it is what the run above carries", "nested": "the run of its map says so"})
+		workflowtest.SameFields(t, &f.pub, &g.pub, workflowtest.Without{"Run": wasRun, "Session": "the list shows it already", "Deliveries": noneNow, "Changed": noneNow})
 		workflowtest.SameFields(t, f.run, g.run, workflowtest.Without{"Transcript": "what the carry names is kept", "Sizes": "it counts one task and what is in flight; the bound is in Shared", "Graph": fromPlan,
-			"Root": "it is the workflow's id", "branch": "no branch runs in place where a run continues as new", "Budget": "see below", "Conversation": "see above", "Log": "see below", "Watch": "it is the worker's",
+			"Root": "it is the workflow's id", "branch": "no branch runs in place where a run continues as new", "place": "a flow in the run of its map has its own snapshot", "Above": "it counts what is carried", "Budget": "see below", "Conversation": "see above", "Log": "see below", "Watch": "it is the worker's",
 			"Policy": "the limit is in the input; all else is of one history", "Requests": "who waits asks again; the inbox is above"})
 		if diff := cmp.Diff(f.run.Budget.Usage, g.run.Budget.Usage); diff != "" {
 			t.Errorf("usage is not carried:\n%s", diff)

@@ -47,7 +47,7 @@ type stop struct {
 
 // newChain is the chain that begins with an execution of a node.
 func newChain(r *runtime.Run, first int, step, occurrence int, others schedule.NodeSet) *chain {
-	return &chain{run: r, runner: node.New(r, agent.Kind{}, agent.ToolKind{}), node: first, step: step, occurrence: occurrence,
+	return &chain{run: r, runner: node.New(r, agent.Kind{}, agent.ToolKind{}, nested{}), node: first, step: step, occurrence: occurrence,
 		strand: contract.ExecutionID(r.Flow.Nodes[first].ID, step, occurrence), ahead: schedule.NewChain(r.Graph, others)}
 }
 

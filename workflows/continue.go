@@ -21,6 +21,10 @@ import (
 // fit, the run goes on for another while. A sub-agent that was asked to stop hands over
 // instead: the run above goes on with it.
 func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
+	if f.nested {
+		f.rest = f.carryOver()
+		return runtime.ErrYield
+	}
 	f.run.Policy.HeardBack(ctx)
 	if err := f.session.Gather(ctx); err != nil {
 		return err
@@ -59,7 +63,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 func (f *flowRun) takeIn(ctx workflow.Context) error {
 	for {
 		f.run.Requests.AwaitSignals(ctx)
-		f.pub.awaitDeliveries(ctx)
+		f.pub.AwaitDeliveries(ctx)
 		if f.inbox != nil {
 			if err := f.inbox.Quiet(ctx); err != nil {
 				return err
@@ -72,7 +76,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 		if f.inbox != nil {
 			f.inbox.Drain(ctx)
 		}
-		if len(f.run.Requests.Unacknowledged)+len(f.pub.deliveries) == 0 && (f.inbox == nil || f.inbox.Busy == 0) {
+		if len(f.run.Requests.Unacknowledged)+len(f.pub.Deliveries) == 0 && (f.inbox == nil || f.inbox.Busy == 0) {
 			return nil
 		}
 	}
@@ -104,7 +108,7 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 	sched := f.sched.Snapshot(maxRan)
 	c := &contract.RunSnapshot{
 		Plan: f.run.Flow, Source: f.run.Source, Hash: f.run.Hash, Shared: f.run.Shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
-		Usage: f.run.Budget.Usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.pub.public, Status: f.pub.status,
+		Usage: f.run.Budget.Usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.pub.Public, Status: f.pub.Status,
 		Live: sched.Suspended, Pending: sched.Waiting, PendingJoins: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: carryFork(f),
 	}
 	if f.inbox != nil {
@@ -149,7 +153,9 @@ func needed(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
 		}
 	}
 	need(&c.Shared.Input)
-	need(c.Shared.Script)
+	if !f.nested {
+		need(c.Shared.Script) // else the run of the map has it
+	}
 	need(c.Shared.Chat)
 	for i := range c.Shared.Connections {
 		need(c.Shared.Connections[i].Catalogue)
@@ -177,9 +183,9 @@ func needed(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
 func (f *flowRun) restore(c *contract.RunSnapshot) {
 	c.Unfold()
 	f.run.Flow, f.run.Source, f.run.Hash, f.run.Shared, f.run.Budget.Usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
-	f.pub.public = c.Publish
+	f.pub.Public = c.Publish
 	if c.Status != "" {
-		f.pub.status = c.Status
+		f.pub.Status = c.Status
 	}
 	f.run.Allow(c.Shared.MaxPayload)
 	f.run.Graph = schedule.NewGraph(f.run.Flow)

@@ -19,7 +19,9 @@ const maxRows = 40
 // show tells Temporal's Web UI how the run stands: a table of nodes under User Metadata. It
 // leaves nothing in history.
 func (f *flowRun) show(ctx workflow.Context) {
-	workflow.SetCurrentDetails(ctx, details(f))
+	if !f.nested {
+		workflow.SetCurrentDetails(ctx, details(f))
+	}
 }
 
 // usageText is what was used: calls, tokens in and out, and of the former those from a provider's

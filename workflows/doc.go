@@ -7,7 +7,8 @@
 //   - Execution: one time that a node runs, at a step, with what its causal ancestors wrote. Package node runs
 //     executions; a kind of node is a small type with one method there, agents have package agent.
 //   - Scheduler: decides which executions there are and when each starts; package schedule. A chain of nodes beside
-//     others runs in place, as a coroutine, where it makes few calls (inplace.go), else as a child workflow (drive.go).
+//     others runs in place, as a coroutine, where it makes few calls (inplace.go), else as a child workflow (drive.go). So
+//     does the flow of a map's element (nested.go).
 //   - Call: an activity. Budget, waiting for an operator, sizes, usage and cancellation are steps around it
 //     (package runtime). Children, signals and timers have one place each, too.
 //   - Boundary and journal: an execution that stops in its middle goes on in another run from its last
@@ -21,9 +22,9 @@
 //
 // # Packages
 //
-// plan, schedule, watch, runtime and values come first; inbox, agent, node, prepare and session stand beside each other and do not
-// know each other; workflows puts them together. An interface belongs to its consumer: [runtime.Asker],
-// [inbox.Host], [session.Turns], [agent.Sessions] and [node.Kind].
+// plan, schedule, watch, argument, runtime and values come first; inbox, agent, node, prepare, publish and session stand beside each
+// other and do not know each other; workflows puts them together. An interface belongs to its consumer: [runtime.Asker],
+// [inbox.Host], [session.Turns], [agent.Sessions], [node.Kind] and [node.Flows].
 //
 // # Determinism
 //

@@ -30,7 +30,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 	var queued []*schedule.Execution
 	for {
 		ready := queued
-		due, err := f.run.Policy.ShouldContinueAsNew(ctx, 0)
+		due, err := f.shouldStop(ctx)
 		if note(err); due && failed == nil && !f.sched.Finished() {
 			f.sched.Requeue(queued...)
 			ready, queued = nil, nil
@@ -69,6 +69,15 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			note(f.finishBranch(ctx, b))
 		}
 	}
+}
+
+// shouldStop reports whether the run continues as new at this boundary. A flow in the run of its map goes on where the map
+// would carry too much: its result is less than what it has made on the way.
+func (f *flowRun) shouldStop(ctx workflow.Context) (bool, error) {
+	if f.nested && f.run.Above.Weight() > f.run.Policy.Room()/4*3 {
+		return false, ctx.Err()
+	}
+	return f.run.Policy.ShouldContinueAsNew(ctx, 0)
 }
 
 // askToYield asks the chains that run as children to come back.
@@ -264,6 +273,9 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		done.Occurrence = x.Occurrence
 	}
 	f.trace = append(f.trace, done.Execution)
+	if done.Text != nil {
+		f.run.Above.Grow(3 * (len(*done.Text) + len(done.Data))) // in the trace, as a message and as a value
+	}
 	return f.beyond(f.sched.Leave(x, x.Step, done.Edges, view))
 }
 

@@ -13,10 +13,12 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/agent"
+	"weft/workflows/argument"
 	"weft/workflows/inbox"
 	"weft/workflows/node"
 	"weft/workflows/plan"
 	"weft/workflows/prepare"
+	"weft/workflows/publish"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/session"
@@ -33,7 +35,7 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
 	w.RegisterWorkflowWithOptions(s.Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
 	w.RegisterWorkflowWithOptions(HeldResult, workflow.RegisterOptions{Name: contract.WorkflowHeldResult})
-	w.RegisterWorkflowWithOptions(Deliver, workflow.RegisterOptions{Name: contract.WorkflowWebhookDelivery})
+	w.RegisterWorkflowWithOptions(publish.Deliver, workflow.RegisterOptions{Name: contract.WorkflowWebhookDelivery})
 }
 
 // Flow runs a flow from START until nothing lives, and returns what its exit nodes gave.
@@ -45,18 +47,18 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // can be said.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
 	f := newFlowRun(runtime.New(ctx))
-	f.prep.Settings, f.pub.status = prepare.Settings(s), contract.StatusRunning
+	f.prep.Settings, f.pub.Status = prepare.Settings(s), contract.StatusRunning
 	f.run.Root = f.run.Transcript.Workflow
 	in, err := read(ctx, raw)
 	if err != nil {
-		f.pub.status = contract.StatusFailed
+		f.pub.Status = contract.StatusFailed
 		if unknown := f.run.Answer(ctx, f.report, f.known); unknown != nil {
 			return nil, runtime.Wire(unknown)
 		}
 		return nil, runtime.Wire(err)
 	}
 	f.session = session.New(f.run, f, in)
-	f.runner = node.New(f.run, agent.Kind{Sessions: &f.session.Below}, agent.ToolKind{})
+	f.runner = node.New(f.run, agent.Kind{Sessions: &f.session.Below}, agent.ToolKind{}, nested{})
 	if err := f.serve(ctx, in); err != nil {
 		return nil, runtime.Wire(err)
 	}
@@ -96,15 +98,15 @@ func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error)
 	}
 	switch {
 	case err == nil:
-		f.pub.publish(ctx, contract.StatusCompleted)
+		f.pub.Publish(ctx, contract.StatusCompleted)
 	case workflow.IsContinueAsNewError(err):
 	case contract.Cancelled(err):
-		f.pub.publish(ctx, contract.StatusCancelled)
+		f.pub.Publish(ctx, contract.StatusCancelled)
 	default:
-		f.pub.publish(ctx, contract.StatusFailed)
+		f.pub.Publish(ctx, contract.StatusFailed)
 	}
-	f.pub.finish(ctx, out, err)
-	f.pub.awaitDeliveries(ctx)
+	f.pub.Finish(ctx, out, err)
+	f.pub.AwaitDeliveries(ctx)
 }
 
 // charged is the error of a run below another with what it has spent, which the run above
@@ -123,8 +125,8 @@ func charged(f *flowRun, in *contract.RunInput, err error) error {
 
 // read decodes what a run is started with, and refuses what only runs may say.
 func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, error) {
-	runtime.AssertReadable(ctx, raw)
-	body, err := runtime.ArgumentOf(raw, "the run's input", `{"v": 1, "flow": …}`)
+	argument.AssertReadable(ctx, raw)
+	body, err := argument.JSON(raw, "the run's input", `{"v": 1, "flow": …}`)
 	if err != nil {
 		return nil, err
 	}
@@ -193,9 +195,11 @@ type flowRun struct {
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
 	// continued as new.
 	dropped, runs int
-	prep          prepare.Preparation
-	pub           publisher
-	hook          hooks
+	// nested is set for a flow that runs in the run of the node that calls it.
+	nested bool
+	prep   prepare.Preparation
+	pub    publish.Publisher
+	hook   hooks
 }
 
 // serve makes the run the owner of its tree's requests, unless the run above says who is.
@@ -214,8 +218,8 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.run.Shared.Owner = f.run.Transcript.Workflow
 	f.inbox = inbox.New(f.run, f)
-	f.pub.changed = workflow.NewBufferedChannel(ctx, 1)
-	f.run.Requests.AddListener(func() { f.listRequests(ctx) }, f.pub.changed)
+	f.pub.Changed = workflow.NewBufferedChannel(ctx, 1)
+	f.run.Requests.AddListener(func() { f.listRequests(ctx) }, f.pub.Changed)
 	if in.Snapshot != nil {
 		f.inbox.Restore(ctx, in.Snapshot.Inbox)
 	}
@@ -304,7 +308,7 @@ func (f *flowRun) known() contract.View {
 
 // alive reports whether the run has not ended.
 func (f *flowRun) alive() bool {
-	return f.pub.status == contract.StatusRunning || f.pub.status == contract.StatusWaiting || f.pub.status == contract.StatusIdle
+	return f.pub.Status == contract.StatusRunning || f.pub.Status == contract.StatusWaiting || f.pub.Status == contract.StatusIdle
 }
 
 // Changed shows how the run stands, as after a change of its requests.
@@ -312,29 +316,35 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 	switch {
 	case f.inbox == nil || !f.alive():
 	case len(f.inbox.Requests) > 0:
-		f.pub.publish(ctx, contract.StatusWaiting)
+		f.pub.Publish(ctx, contract.StatusWaiting)
 	case f.session.Idle:
-		f.pub.publish(ctx, contract.StatusIdle)
+		f.pub.Publish(ctx, contract.StatusIdle)
 	default:
-		f.pub.publish(ctx, contract.StatusRunning)
+		f.pub.Publish(ctx, contract.StatusRunning)
 	}
 	if f.inbox != nil && f.alive() {
-		f.pub.changed.SendAsync(true) // what comes together is written together
+		f.pub.Changed.SendAsync(true) // what comes together is written together
 	}
 	f.show(ctx)
 }
 
+// Opened tells others of a request.
+func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) { f.pub.Opened(ctx, req) }
+
+// Closed tells others of an answer.
+func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) { f.pub.Closed(ctx, a) }
+
 // listRequests writes the open requests into the run's memo.
 func (f *flowRun) listRequests(ctx workflow.Context) {
-	f.pub.changed.ReceiveAsync(nil)
+	f.pub.Changed.ReceiveAsync(nil)
 	if f.alive() {
-		f.pub.list(ctx, f.inbox.Requests)
+		f.pub.List(ctx, f.inbox.Requests)
 	}
 }
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.pub.status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
+	s := contract.Status{Status: f.pub.Status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
 		Limited: f.run.Shared.Limited, Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
 	for _, c := range inPlace(f) {
 		s.Usage.Add(c.run.Budget.Usage)
@@ -368,7 +378,7 @@ func (f *flowRun) report() contract.Status {
 
 // newFlowRun is a run of a flow that has not begun.
 func newFlowRun(r *runtime.Run) *flowRun {
-	return &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publisher{run: r}, hook: hooks{run: r}, branches: map[*schedule.Execution]*branchRun{}}
+	return &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publish.Publisher{Run: r}, hook: hooks{run: r}, branches: map[*schedule.Execution]*branchRun{}}
 }
 
 // settle does what comes before the run's entry.
@@ -377,15 +387,15 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if err := f.prep.Prepare(ctx, in); err != nil {
 		return err
 	}
-	f.sched, f.pub.public = schedule.New(f.run.Graph), f.prep.Public
+	f.sched, f.pub.Public = schedule.New(f.run.Graph), f.prep.Public
 	if err := f.prep.Inputs(in); err != nil {
 		return err
 	}
 	if err := f.prep.Authorize(ctx, in); err != nil {
 		return err
 	}
-	f.pub.session = in.Session
-	f.pub.introduce(ctx)
+	f.pub.Session = in.Session
+	f.pub.Introduce(ctx)
 	if err := f.hook.before(ctx, in, text); err != nil {
 		return err
 	}

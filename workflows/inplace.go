@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/argument"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
@@ -104,7 +105,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 // HeldResult holds a model's answer that has no room in the history of the run that asked: its query for content gives
 // it to the activity that fetches it.
 func HeldResult(ctx workflow.Context, raw converter.RawValue) error {
-	body, err := runtime.ArgumentOf(raw, "what is held", "a result")
+	body, err := argument.JSON(raw, "what is held", "a result")
 	if err != nil {
 		return runtime.Wire(err)
 	}

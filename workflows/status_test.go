@@ -45,7 +45,7 @@ func TestStatusAnswerFits(t *testing.T) {
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				f := lone(ctx, 0, 0)
 				f.inbox = inbox.New(f.run, f)
-				f.pub.status = contract.StatusWaiting
+				f.pub.Status = contract.StatusWaiting
 				f.session = session.New(f.run, f, &contract.RunInput{})
 				fill(f)
 				return f.run.Answer(ctx, f.report, f.known)

@@ -92,7 +92,7 @@ func (f *flowRun) Show(ctx workflow.Context, ended *contract.Turn, out *contract
 		f.Changed(ctx)
 		return
 	}
-	f.pub.turnFinished(ctx, ended, out)
+	f.pub.TurnFinished(ctx, ended, out)
 	if ended.Status == contract.TurnCompleted && len(ended.Callbacks) == 0 {
 		f.hook.after(ctx, out, ended.N)
 	}

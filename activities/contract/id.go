@@ -18,6 +18,27 @@ func ExecutionID(node string, step, occurrence int) string {
 	return id
 }
 
+// SplitPlace splits the id of a call that an element of a map makes in the map's run: node#step:element/, and the id that the
+// call would have in a run of the element's own. Of any other call's id the place is empty.
+func SplitPlace(id string) (place, call string) {
+	first, _, ok := strings.Cut(id, "/")
+	exec, element, nested := strings.Cut(first, ":")
+	if _, err := strconv.ParseUint(element, 10, 32); !ok || !nested || err != nil || !strings.Contains(exec, "#") {
+		return "", id
+	}
+	return id[:len(first)+1], id[len(first)+1:]
+}
+
+// FlowID returns the workflow id of the run whose flow a workflow is of: that of a branch without its last part, of any other
+// its own.
+func FlowID(workflow string) string {
+	i := strings.LastIndexByte(workflow, '/')
+	if last := workflow[i+1:]; strings.Contains(last, "#") && !strings.Contains(last, ":") {
+		return workflow[:max(i, 0)]
+	}
+	return workflow
+}
+
 // CheckRunID refuses what cannot be the workflow id of a run that a client starts: the signs of ids of runs below others,
 // and the prefixes of the server's own.
 func CheckRunID(id string) error {

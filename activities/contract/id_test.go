@@ -73,3 +73,30 @@ func FuzzEscapeID(f *testing.F) {
 		}
 	})
 }
+
+func TestSplitPlace(t *testing.T) {
+	for _, tc := range []struct{ id, place, call string }{
+		{"all#3:2/greet#2/model/1", "all#3:2/", "greet#2/model/1"},
+		{"all#3~2:12/tools/crm", "all#3~2:12/", "tools/crm"},
+		{"greet#2/model/1", "", "greet#2/model/1"},
+		{"boss#1:helper~2/model/1", "", "boss#1:helper~2/model/1"},
+		{"a%3A1#2/tool/call:7", "", "a%3A1#2/tool/call:7"},
+		{"tools/a:1", "", "tools/a:1"},
+		{"all#3:2", "", "all#3:2"},
+		{"", "", ""},
+	} {
+		if place, call := SplitPlace(tc.id); place != tc.place || call != tc.call {
+			t.Errorf("%q: got %q, %q, want %q, %q", tc.id, place, call, tc.place, tc.call)
+		}
+	}
+}
+
+func TestFlowID(t *testing.T) {
+	for id, want := range map[string]string{
+		"run": "run", "run/b#2": "run", "run/b#2~3": "run", "run/all#3:2": "run/all#3:2", "run/all#3:2/b#1": "run/all#3:2", "b#2": "", "": "",
+	} {
+		if got := FlowID(id); got != want {
+			t.Errorf("%q: got %q, want %q", id, got, want)
+		}
+	}
+}

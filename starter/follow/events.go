@@ -22,9 +22,10 @@ type track struct {
 	// tail reads the run's events; nil before the first.
 	tail *history.Tail
 	// label begins the names of its nodes: empty, or the sub-agent's place.
-	label    string
-	calls    map[int64]*call
-	started  map[string]bool
+	label string
+	calls map[int64]*call
+	// started are the nodes that have begun, by key.
+	started  map[string]*call
 	children map[int64]*track
 	changed  time.Time
 	// looked is when the run was last asked about.
@@ -38,13 +39,13 @@ type track struct {
 
 func newTrack(id, run, label string) *track {
 	return &track{id: id, run: run, label: label, changed: time.Now(), done: make(chan struct{}),
-		calls: map[int64]*call{}, started: map[string]bool{}, children: map[int64]*track{}}
+		calls: map[int64]*call{}, started: map[string]*call{}, children: map[int64]*track{}}
 }
 
 type call struct {
 	*history.Call
-	// node is the execution, node#step; what names the call in it.
-	node, what string
+	// node is the execution as it is shown, key tells it from the others of the run; what names the call in it.
+	node, key, what string
 	// reported is the last attempt whose failure was printed.
 	reported int32
 	// partial is its partial answer; waits is what it was last seen to wait for.
@@ -125,9 +126,18 @@ func (t *track) take(scheduled int64) *call {
 	return c
 }
 
+// labelAt begins the names of nodes of an element of a map that runs in the run, or of the run itself.
+func (t *track) labelAt(place string) string {
+	if node, _, nested := strings.Cut(place, ":"); nested {
+		return t.label + plaintext.Line(history.Unescape(node), 100) + " › "
+	}
+	return t.label
+}
+
 func (f *Follower) scheduled(t *track, of *history.Call) {
 	node, turn := history.SplitCallID(of.ID)
-	c := &call{Call: of, node: t.label + node}
+	label := t.labelAt(of.Place)
+	c := &call{Call: of, node: label + node, key: of.Place + node}
 	t.calls[of.Scheduled] = c
 	switch of.Kind {
 	case contract.ActivityCallModel:
@@ -141,7 +151,7 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 		c.what = "judge"
 		return
 	case contract.ActivityCompileFlow:
-		c.node, c.what = strings.TrimSuffix(t.label, " › "), "prepare"
+		c.node, c.what = strings.TrimSuffix(label, " › "), "prepare"
 		return
 	case contract.ActivityValidateAnswer:
 		if in, ok := of.Input.(*contract.ValidateAnswerInput); ok && len(in.Schema) > 0 {
@@ -154,14 +164,14 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 		c.node, c.what = "", "fetch of a result"
 		return
 	case contract.ActivityListTools:
-		c.node, c.what = strings.TrimSuffix(t.label, " › "), "list tools of "+plaintext.Line(turn, 100)
+		c.node, c.what = strings.TrimSuffix(label, " › "), "list tools of "+plaintext.Line(turn, 100)
 		return
 	default:
 		c.what = strings.ToLower(of.Kind) + " " + turn
 	}
-	if !t.started[node] {
+	if t.started[c.key] == nil {
 		f.leave(t, of.Time)
-		t.started[node] = true
+		t.started[c.key] = c
 		f.notify(progress.Notice{Event: progress.EventStarted, Time: of.Time, Node: c.node}, "started")
 	}
 }
@@ -170,12 +180,12 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 // run beside each other in the run, or the end.
 func (f *Follower) leave(t *track, at time.Time) {
 	for _, c := range t.calls {
-		if t.started[strings.TrimPrefix(c.node, t.label)] {
+		if t.started[c.key] != nil {
 			return
 		}
 	}
-	for _, node := range slices.Sorted(maps.Keys(t.started)) {
-		f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: t.label + node}, "finished")
+	for _, key := range slices.Sorted(maps.Keys(t.started)) {
+		f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: t.started[key].node}, "finished")
 	}
 	clear(t.started)
 }
@@ -252,8 +262,7 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 	default:
 		f.notify(n, "%s: %q (%s)", c.what, plaintext.Line(msg.Text, 60), numbers)
 		f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: c.node}, "finished")
-		node := strings.TrimPrefix(c.node, t.label)
-		delete(t.started, node)
+		delete(t.started, c.key)
 	}
 }
 
@@ -271,7 +280,7 @@ func (f *Follower) said(t *track, at time.Time, d *history.Said) {
 		if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 {
 			continue
 		}
-		f.notify(progress.Notice{Event: progress.EventMessage, Time: at, Node: t.label + d.Execution, Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
+		f.notify(progress.Notice{Event: progress.EventMessage, Time: at, Node: t.labelAt(d.Place) + d.Execution, Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
 	}
 }
 

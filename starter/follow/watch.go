@@ -113,7 +113,7 @@ func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range t.calls {
-		if c.ID == p.GetActivityId() {
+		if c.Place+c.ID == p.GetActivityId() {
 			f.attempt(c, p)
 			f.waits(c, p)
 			f.partial(c, p)

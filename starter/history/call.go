@@ -18,8 +18,11 @@ type Call struct {
 	// Scheduled is the id of the event that scheduled it, Time that event's.
 	Scheduled int64
 	Time      time.Time
-	// ID is the activity's: node#step/kind/turn for a call of a node.
-	ID string
+	// ID is the activity's: node#step/kind/turn for a call of a node. Place stands before it where an element of a map makes
+	// the call in the map's run: node#step:element/.
+	ID, Place string
+	// Run is the run that makes the call, or that of the element's own.
+	Run Run
 	// Kind is the activity's type, one of the constants of contract or of another worker.
 	Kind      string
 	TaskQueue string
@@ -28,6 +31,8 @@ type Call struct {
 
 	input *commonpb.Payloads
 }
+
+func (c *Call) madeIn() Run { return c.Run }
 
 // Execution returns the execution that makes the call, node#step, and reports whether one does.
 func (c *Call) Execution() (exec string, ok bool) {

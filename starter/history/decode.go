@@ -30,6 +30,9 @@ func (d *decoder) decode(e *historypb.HistoryEvent) Event {
 	out := Event{ID: e.GetEventId(), Time: e.GetEventTime().AsTime(), Run: d.run}
 	for _, part := range []func(*historypb.HistoryEvent) any{d.task, d.call, d.child, d.message, d.end} {
 		if out.Data = part(e); out.Data != nil {
+			if c, ok := out.Data.(interface{ madeIn() Run }); ok {
+				out.Run = c.madeIn()
+			}
 			return out
 		}
 	}
@@ -51,7 +54,11 @@ func (d *decoder) task(e *historypb.HistoryEvent) any {
 		return &CancelRequested{}
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
 		if r := decodedAs[contract.ThreadRecord](e.GetMarkerRecordedEventAttributes().GetDetails()["data"]); r != nil && r.Thread != "" {
-			return &Said{*r}
+			s := &Said{ThreadRecord: *r, Run: d.run}
+			if s.Place, s.Thread = contract.SplitPlace(r.Thread); s.Place != "" {
+				s.Run.Workflow = d.run.element(s.Place)
+			}
+			return s
 		}
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		d.timers[e.GetEventId()] = Text(e.GetUserMetadata().GetSummary())
@@ -84,9 +91,15 @@ func (d *decoder) call(e *historypb.HistoryEvent) any {
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		s := e.GetActivityTaskScheduledEventAttributes()
-		c := &Call{Scheduled: e.GetEventId(), Time: e.GetEventTime().AsTime(), ID: s.GetActivityId(), Kind: s.GetActivityType().GetName(),
+		c := &Call{Scheduled: e.GetEventId(), Time: e.GetEventTime().AsTime(), Run: d.run, Kind: s.GetActivityType().GetName(),
 			TaskQueue: s.GetTaskQueue().GetName(), input: s.GetInput()}
 		c.Input = inputs.decode(c.Kind, c.input)
+		if c.Place, c.ID = contract.SplitPlace(s.GetActivityId()); c.Place != "" {
+			c.Run.Workflow = d.run.element(c.Place)
+			if in, ok := c.Input.(*contract.ModelInput); ok {
+				in.Base.Thread = strings.TrimPrefix(in.Base.Thread, c.Place)
+			}
+		}
 		d.calls[c.Scheduled] = c
 		return &CallScheduled{c}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:

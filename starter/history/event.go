@@ -2,6 +2,7 @@ package history
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -9,6 +10,7 @@ import (
 	failurepb "go.temporal.io/api/failure/v1"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/workflows/plan"
 )
 
@@ -19,6 +21,22 @@ type Workflow struct {
 	Place string
 	// Root reports whether reading started here.
 	Root bool
+	// Within is the workflow in whose run an element of a map runs; nil for a workflow of its own.
+	Within *Workflow
+
+	elements map[string]*Workflow
+}
+
+// element returns the workflow that an element of a map would be, whose calls have a place in this one.
+func (w *Workflow) element(place string) *Workflow {
+	if w.elements[place] == nil {
+		if w.elements == nil {
+			w.elements = map[string]*Workflow{}
+		}
+		id := strings.TrimSuffix(place, "/")
+		w.elements[place] = &Workflow{ID: w.ID + "/" + id, Place: w.Place + plaintext.Line(Unescape(id), 100) + " › ", Within: w}
+	}
+	return w.elements[place]
 }
 
 // Run is one run of a workflow.
@@ -164,8 +182,14 @@ type UpdateCompleted struct {
 // ReplySent is an answer that the root passed on to a workflow below.
 type ReplySent struct{ contract.Reply }
 
-// Said are messages that a run has recorded of a thread.
-type Said struct{ contract.ThreadRecord }
+// Said are messages that a run has recorded of a thread. Place and Run are those of a [Call].
+type Said struct {
+	contract.ThreadRecord
+	Place string
+	Run   Run
+}
+
+func (s *Said) madeIn() Run { return s.Run }
 
 // RequestExpired is the end of a request's time limit.
 type RequestExpired struct{ ID string }

@@ -111,7 +111,7 @@ func TestRecordedHistoriesDecode(t *testing.T) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		for _, e := range history.Events(history.Run{}, historytest.Recorded(t, "../../tests", name).Events) {
+		for _, e := range history.Events(history.Run{Workflow: &history.Workflow{}}, historytest.Recorded(t, "../../tests", name).Events) {
 			switch d := e.Data.(type) {
 			case *history.Started:
 				if d.Input == nil && d.Branch == nil {

@@ -29,11 +29,7 @@ func (r *recorder) event(e *history.Event) {
 		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is not kept any more; its calls are not recorded", plaintext.Line(e.Run.ID, 200)))
 		return
 	}
-	c := r.runs[e.Run]
-	if c == nil {
-		c = &recordedRun{recorder: r, id: e.Run.ID, inbox: &mailbox{r: r, run: r.below(e.Run.ID), last: -1}}
-		r.runs[e.Run] = c
-	}
+	c := r.runOf(e.Run)
 	switch d := e.Data.(type) {
 	case *history.Started:
 		c.turns(d)
@@ -71,6 +67,17 @@ func (c *recordedRun) callEvent(e *history.Event) {
 	case *history.CallFailed:
 		c.failed(c.place(d.Call), d.Failure)
 	}
+}
+
+// runOf returns what is recorded of a run: of that of its map for an element that runs there.
+func (r *recorder) runOf(run history.Run) *recordedRun {
+	if run.Within != nil {
+		run.Workflow = run.Within
+	}
+	if r.runs[run] == nil {
+		r.runs[run] = &recordedRun{recorder: r, id: run.ID, inbox: &mailbox{r: r, run: r.below(run.ID), last: -1}}
+	}
+	return r.runs[run]
 }
 
 // message takes a signal or an accepted Update, as was a prompt whose turn the run's cancellation ended.
@@ -112,7 +119,7 @@ func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 }
 
 func (c *recordedRun) place(of *history.Call) string {
-	return strings.TrimPrefix(c.id+"/"+activities.CallID(of.ID), c.root+"/")
+	return strings.TrimPrefix(contract.FlowID(c.id)+"/"+of.Place+activities.CallID(of.ID), c.root+"/")
 }
 
 func (c *recordedRun) scheduled(of *history.Call) {

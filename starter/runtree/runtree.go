@@ -116,6 +116,9 @@ func (t *Tree) Add(e *history.Event) {
 		v = t.Root()
 	} else if v == nil {
 		v = &Workflow{ID: e.Run.ID, Place: e.Run.Place}
+		if e.Run.Within != nil {
+			v.ofMap(t.workflows[e.Run.Within], e)
+		}
 		t.Workflows = append(t.Workflows, v)
 	}
 	t.workflows[e.Run.Workflow] = v
@@ -124,6 +127,18 @@ func (t *Tree) Add(e *history.Event) {
 		return
 	}
 	v.event(e)
+}
+
+// ofMap takes over what the run of a map says of an element that runs in it.
+func (v *Workflow) ofMap(of *Workflow, e *history.Event) {
+	v.RunID, v.RunIDs, v.StartedAt, v.Status, v.Model = e.Run.RunID, []string{e.Run.RunID}, e.Time, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, of.Model
+	exec, _, _ := strings.Cut(strings.TrimPrefix(v.ID, of.ID+"/"), ":")
+	if of.Flow == nil {
+		return
+	}
+	if n := of.Flow.Node(history.ExecutionOf(exec).Node); n != nil && n.Call != nil {
+		v.Flow, v.Source = of.Flow.Closure(n.Call.Flows[0]), of.Source.Sub(n.Call.Flows[0])
+	}
 }
 
 func (v *Workflow) event(e *history.Event) {

@@ -71,6 +71,28 @@ assistant
 user
   Oslo
 `},
+		"nodes of a map's elements": {root: "example-agentspec-forecast", want: `== input
+user
+  (no input was given)
+
+== each#2:1 › tool#2
+assistant
+  → weather {"city":"Oslo","day":1}
+tool weather
+  {"degrees":22,"sky":"clear"}
+
+== each#2:2 › tool#2
+assistant
+  → weather {"city":"Oslo","day":2}
+tool weather
+  {"degrees":23,"sky":"clear"}
+
+== once%2Ftool#4
+assistant
+  → weather {"city":"Oslo","day":0}
+tool weather
+  {"degrees":21,"sky":"clear"}
+`},
 		"a node that calls a tool": {root: "example-agentspec-stock", want: `== input
 user
   (no input was given)

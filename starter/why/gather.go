@@ -8,6 +8,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"weft/activities/contract"
 	"weft/specadapter/source"
 	"weft/starter/history"
 	"weft/starter/plaintext"
@@ -89,7 +90,9 @@ func (f *Facts) addPending(ctx context.Context, run *runs.Run) {
 		return
 	}
 	for _, p := range d.GetPendingActivities() {
-		exec, _, _ := strings.Cut(p.GetActivityId(), "/")
+		place, id := contract.SplitPlace(p.GetActivityId())
+		exec, _, _ := strings.Cut(place+id, ":") // an element's call is its map's
+		exec, _, _ = strings.Cut(exec, "/")
 		exec = history.Label(history.ExecutionOf(exec))
 		c := PendingCall{ID: p.GetActivityId(), Kind: p.GetActivityType().GetName(), Attempt: p.GetAttempt(),
 			Started: p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED, Waiting: history.Waiting(p), Paused: runs.Paused(p, run.ID)}

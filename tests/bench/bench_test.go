@@ -97,12 +97,15 @@ func play(t *testing.T, s start) []asked {
 	registerTwins(env)
 	var mu sync.Mutex
 	var calls []asked
-	said := map[string]string{}
+	said, profiles := map[string]string{}, map[string]json.RawMessage{}
 	env.RegisterActivityWithOptions(func(_ context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		var p contract.Profile
-		if err := json.Unmarshal(in.Profile.Body, &p); err != nil {
+		if in.Profile.Body != nil {
+			profiles[in.Profile.SHA] = in.Profile.Body
+		}
+		if err := json.Unmarshal(profiles[in.Profile.SHA], &p); err != nil {
 			return nil, err
 		}
 		m, err := contract.DecodeMessage(in.Tail[len(in.Tail)-1].Message)

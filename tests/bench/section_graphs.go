@@ -105,21 +105,36 @@ func chains(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// fanOut is workload W5.
+// fanOut is workload W5, as a fork and as a map.
 func fanOut(ctx context.Context, b *bench) error {
-	w, err := manyBranches(b.scale.branches)
+	fork, err := manyBranches(b.scale.branches)
 	if err != nil {
 		return err
 	}
-	for _, children := range []bool{false, true} {
-		b.table.head("W5: a fork of %d branches and a join of all, %s (%d runs each by turns)", b.scale.branches, formName(children), b.scale.fewRounds)
+	elements, err := mapOver(b.scale.branches)
+	if err != nil {
+		return err
+	}
+	for i, w := range []workload{fork, fork, elements, elements} {
+		children := i%2 == 1
+		target := func(limit float64) float64 { // of children there is none
+			if children {
+				return 0
+			}
+			return limit
+		}
+		what := "fork of %d branches and a join of all"
+		if i > 1 {
+			what = "map over %d elements"
+		}
+		b.table.head("W5: a "+what+", %s (%d runs each by turns)", b.scale.branches, formName(children), b.scale.fewRounds)
 		if err := b.compare(ctx, w.form(children), b.scale.fewRounds, burst{queue: benchQueue, runs: 1, inFlight: 1, countsBytes: true}, []metric{
-			{"wall time", medianFlow, nanos, 1.3},
+			{"wall time", medianFlow, nanos, target(1.3)},
 			{"CPU of the worker per branch", perStep(workerOf), nanos, 0},
 			{"CPU of the server per branch", perStep(serverOf), nanos, 0},
 			{"history events, children included", eventsOf, whole, 0},
-			{"  those not about workflow tasks", func(s sample) float64 { return float64(s.events - s.tasks) }, whole, eventLimit},
-			{"history bytes, children included", bytesOf, bytes, 2},
+			{"  those not about workflow tasks", func(s sample) float64 { return float64(s.events - s.tasks) }, whole, target(eventLimit)},
+			{"history bytes, children included", bytesOf, bytes, target(2)},
 		}); err != nil {
 			return err
 		}

@@ -30,6 +30,8 @@ type twinMapInput struct {
 	Held   *contract.ContentRef `json:"held,omitempty"`
 	Items  []string             `json:"items"`
 	AtOnce int                  `json:"at_once"`
+	// InPlace has the elements run as coroutines instead of children.
+	InPlace bool `json:"in_place,omitempty"`
 	// Said are the answers for the first items.
 	Said []string `json:"said,omitempty"`
 }
@@ -39,9 +41,10 @@ type twinElementInput struct {
 	Model  string               `json:"model"`
 	Script *contract.ContentRef `json:"script,omitempty"`
 	Item   string               `json:"item"`
+	N      int                  `json:"n"`
 }
 
-// twinMap is what somebody would write instead of a map: a child for each element, so many at a
+// twinMap is what somebody would write instead of a map: a child or a coroutine for each element, so many at a
 // time, and a new run where the server suggests it.
 func twinMap(ctx workflow.Context, in twinMapInput) ([]string, error) {
 	held, err := newShelf(ctx)
@@ -62,9 +65,15 @@ func twinMap(ctx workflow.Context, in twinMapInput) ([]string, error) {
 			for next < len(said) && len(failed) == 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
 				i := next
 				next++
-				child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-					WorkflowID: fmt.Sprintf("%s/each#1:%d", workflow.GetInfo(ctx).WorkflowExecution.ID, i+1), StaticSummary: "each"})
-				if err := workflow.ExecuteChildWorkflow(child, workflowTwinElement, twinElementInput{in.Model, in.Held, in.Items[i]}).Get(ctx, &said[i]); err != nil {
+				var err error
+				if element := (twinElementInput{in.Model, in.Held, in.Items[i], i + 1}); in.InPlace {
+					said[i], err = twinElement(ctx, element)
+				} else {
+					child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+						WorkflowID: fmt.Sprintf("%s/each#1:%d", workflow.GetInfo(ctx).WorkflowExecution.ID, i+1), StaticSummary: "each"})
+					err = workflow.ExecuteChildWorkflow(child, workflowTwinElement, element).Get(ctx, &said[i])
+				}
+				if err != nil {
 					failed = append(failed, err)
 				}
 			}
@@ -83,7 +92,7 @@ func twinMap(ctx workflow.Context, in twinMapInput) ([]string, error) {
 
 // twinElement asks the model about one element.
 func twinElement(ctx workflow.Context, in twinElementInput) (string, error) {
-	t := &conversation{profile: contract.Profile{Model: in.Model, Node: mapNode, Script: in.Script}, step: 1}
+	t := &conversation{profile: contract.Profile{Model: in.Model, Node: mapNode, Script: in.Script}, step: in.N}
 	if err := t.write(&contract.Message{Role: contract.RoleUser, Text: mapQuestion(in.Item)}); err != nil {
 		return "", err
 	}

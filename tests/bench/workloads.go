@@ -36,13 +36,21 @@ type workload struct {
 
 // form has the branches of both sides run as child workflows, or as coroutines of the one workflow.
 func (w workload) form(children bool) workload {
-	in, twin := w.ours.input.(contract.RunInput), w.twin.input.(twinInput)
+	in := w.ours.input.(contract.RunInput)
 	f := *in.Flow.Plan
 	if children {
 		f.Policy.Branches = plan.BranchesAsChildren
 	}
-	in.Flow.Plan, twin.InPlace = &f, !children
-	w.ours.input, w.twin.input = in, twin
+	in.Flow.Plan = &f
+	w.ours.input = in
+	switch twin := w.twin.input.(type) {
+	case twinInput:
+		twin.InPlace = !children
+		w.twin.input = twin
+	case twinMapInput:
+		twin.InPlace = !children
+		w.twin.input = twin
+	}
 	return w
 }
 

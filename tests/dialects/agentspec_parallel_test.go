@@ -87,8 +87,12 @@ one: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 	if err != nil {
 		t.Fatal(err)
 	}
+	f, err := harness.Compile(contract.FlowRef{Text: doc, Name: "flow.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := harness.NewWorker(t, 0)
-	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, Params: params, MaxEvents: 100})
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.AsChildren(f.Plan)}, Params: params, MaxEvents: 100})
 	out, err := harness.Result(t, run)
 	if err != nil {
 		t.Fatal(err)

@@ -73,8 +73,18 @@ func TestEndToEndSizes(t *testing.T) {
 		"sub-agents beyond a history": {short: 3, full: 60, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents,
 			fullClass: contract.ClassStateTooLarge, node: "a"},
 		"sub-agents with a store": {short: 3, full: 60, store: true, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents},
-		"a map": {short: 100, full: 10_000, more: 1, calls: func(int) int { return 0 }, result: total,
+		"a map": {short: 100, full: 10_000, calls: func(int) int { return 0 }, result: total,
 			input: func(t *testing.T, n int) contract.RunInput { return mapped(t, n, passingElement) }},
+		"a map of children": {short: 20, full: 5000, more: 1, calls: func(int) int { return 0 }, result: total,
+			input: func(t *testing.T, n int) contract.RunInput {
+				in := mapped(t, n, passingElement)
+				f, err := harness.Compile(in.Flow)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in.Flow = contract.FlowRef{Plan: harness.AsChildren(f.Plan)}
+				return in
+			}},
 		"a map of results beyond a history": {short: 4, full: 60, more: 1, calls: func(n int) int { return n }, result: total,
 			input: func(t *testing.T, n int) contract.RunInput {
 				in := mapped(t, n, sayingElement)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"weft/activities/contract"
 )
 
 // Keys of the log: that of Temporal's SDK, and an additional one.
@@ -67,6 +68,7 @@ func (n nodes) WithGroup(name string) slog.Handler { return nodes{n.Handler.With
 
 // nodeOf is the node of an activity's id, <node>#<step>/<kind>/<turn>, or "".
 func nodeOf(activity string) string {
+	_, activity = contract.SplitPlace(activity)
 	node, _, ok := strings.Cut(activity, "#")
 	if !ok {
 		return ""

@@ -214,7 +214,7 @@ func (o *gateOut) ExecuteActivity(ctx workflow.Context, kind string, args ...any
 	ctx = workflow.WithHeartbeatTimeout(ctx, patience)
 	f := o.Next.ExecuteActivity(ctx, kind, args...)
 	g := o.g
-	at := strings.TrimPrefix(g.place+"/"+activities.CallID(workflow.GetActivityOptions(ctx).ActivityID), "/")
+	at := strings.TrimPrefix(contract.FlowID(g.place)+"/"+activities.CallID(workflow.GetActivityOptions(ctx).ActivityID), "/")
 	if !g.waits(at) {
 		return f
 	}

@@ -45,8 +45,7 @@ const Version = 1
 
 // Call is one activity of the run. What is absent of what it was asked is not compared.
 type Call struct {
-	// At is the call's place: its activity's id, behind the names of the branches and sub-agents
-	// that it is in.
+	// At is the call's place: its activity's id, behind the names of the sub-agents and elements of maps that it is in.
 	At string `json:"at"`
 	// Kind is the activity's type.
 	Kind string `json:"kind"`

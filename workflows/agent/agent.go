@@ -222,10 +222,13 @@ func (a *agentRun) describe() error {
 	if err != nil {
 		return fmt.Errorf("encode call profile: %w", err)
 	}
-	fresh := !a.run.Transcript.Has(contract.SHA(raw))
-	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: a.run.Transcript.Keep(raw).SHA}}
-	if fresh {
-		a.profile.Body = raw
+	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(raw)}}
+	if a.run.Transcript.Has(a.profile.SHA) {
+		return nil
+	}
+	a.profile.Body = raw
+	if len(raw) > runtime.MaxInline {
+		a.run.Transcript.Keep(raw) // once is enough; calls beside this one ask for it
 	}
 	return nil
 }
@@ -277,7 +280,10 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	if err != nil {
 		return nil, nil, "", err
 	}
-	a.profile.Body = nil
+	if a.profile.Body != nil {
+		a.run.Transcript.Keep(a.profile.Body)
+		a.profile.Body = nil
+	}
 	msg, err := contract.DecodeMessage(res.Message)
 	if err != nil {
 		return nil, nil, "", err

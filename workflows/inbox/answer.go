@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/argument"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -249,7 +250,7 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 	switch kind {
 	case contract.RequestMessage:
 		var m contract.MessageAnswer
-		err := runtime.Strictly(raw, &m)
+		err := argument.Strictly(raw, &m)
 		a.id, a.author, a.message, a.reply.Message = m.ID, m.Author, &m, &m
 		if err == nil && m.Text == "" {
 			err = errors.New("text is empty")
@@ -257,7 +258,7 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 		return err
 	case contract.RequestToolResult:
 		var t contract.ToolResultAnswer
-		err := runtime.Strictly(raw, &t)
+		err := argument.Strictly(raw, &t)
 		a.id, a.author, a.reply.ToolResult, a.check.Result = t.ID, t.Author, &t, t.Result
 		if err == nil && (len(t.Result) > 0) == (t.Error != "") {
 			err = errors.New("want exactly one of result and error")
@@ -265,7 +266,7 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 		return err
 	case contract.RequestConfirm:
 		var c contract.ConfirmAnswer
-		err := runtime.Strictly(raw, &c)
+		err := argument.Strictly(raw, &c)
 		a.id, a.author, a.reply.Confirm, a.check.Arguments = c.ID, c.Author, &c, c.Arguments
 		switch {
 		case err != nil:
@@ -279,7 +280,7 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 		return err
 	}
 	var t contract.RetryAnswer
-	err := runtime.Strictly(raw, &t)
+	err := argument.Strictly(raw, &t)
 	a.id, a.author, a.reply.Retry = t.ID, t.Author, &t
 	return err
 }

@@ -16,11 +16,20 @@ import (
 	"weft/workflows/values"
 )
 
-type callKind struct{}
+type callKind struct{ flows Flows }
+
+// Flows runs flows in the run of the node that calls them.
+type Flows interface {
+	// Reserve reports whether flows like this one run in r, so many and n of them at once, and keeps room for their calls until
+	// release.
+	Reserve(r *runtime.Run, flow *plan.Flow, many, n int) (release func(), ok bool)
+	// Run runs one of them below r. It ends as a run of its own with the id would. What it would carry counts in j.
+	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *runtime.Journal) (*contract.RunResult, error)
+}
 
 // Visit runs a node of kind call: each of its flows, or one flow for each element of lists,
-// as a run of its own below this one.
-func (callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+// as a run of its own below this one. Elements that make few calls run in this run.
+func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	c := callRun{run: r, execution: x, cfg: x.Node.Call}
 	in, err := values.Given(r, x)
 	if err != nil {
@@ -33,6 +42,12 @@ func (callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 		for i := range c.jobs {
 			c.jobs[i].outcome = x.Suspended.Map.Flows[i]
 			x.Journal.Grow(c.jobs[i].weight())
+		}
+	}
+	if c.cfg.Map {
+		if release, ok := k.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), len(c.jobs), min(c.cfg.AtOnce, len(c.jobs))); ok {
+			c.flows = k.flows
+			defer release()
 		}
 	}
 	if err := c.all(ctx); err != nil {
@@ -53,6 +68,8 @@ type callRun struct {
 	cfg       *plan.Call
 	jobs      []*calledFlow
 	next      int
+	// flows runs them in this run; nil where each is a child.
+	flows Flows
 }
 
 // calledFlow is one run of a flow.
@@ -122,9 +139,11 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, i+1)
 	var out contract.RunResult
 	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *runtime.JournalStep) error { return c.runOne(ctx, j, id, s, &out) })
-	switch {
-	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, runtime.ErrYield)):
+	if err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, runtime.ErrYield)) {
 		return err
+	}
+	c.execution.Journal.Drop(id) // while the result weighs what it did
+	switch {
 	case err != nil:
 		j.outcome.Done, j.outcome.Failure = true, contract.FailureOf(err).Text
 	default:
@@ -139,7 +158,6 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 			c.heardOf(j)
 		}
 	}
-	c.execution.Journal.Drop(id)
 	c.execution.Journal.Grow(j.weight())
 	return nil
 }
@@ -173,6 +191,13 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 	part, release := c.run.Budget.Allocated(in.Snapshot, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()
 	in.Budget = part
+	if c.flows != nil {
+		res, err := c.flows.Run(ctx, c.run, id, &in, c.execution.Journal)
+		if err == nil {
+			*out = *res
+		}
+		return c.run.FinishFlow(in.Snapshot, out, s, err)
+	}
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: fmt.Sprintf("%s · %s", c.execution.Node.ID, j.flow)}
 	return c.run.AwaitFlow(ctx, k, in, "the flow "+j.flow, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.Journal)
 }

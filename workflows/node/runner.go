@@ -166,7 +166,7 @@ func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution, edges []int
 func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int) (Executed, error) {
 	done := Executed{Execution: contract.Execution{Node: x.Node.ID, Step: x.Step}}
 	before := n.run.Conversation.Mark()
-	x.Journal, x.State = runtime.JournalOf(nil, x.Suspended), contract.SuspendedExecution{}
+	x.Run, x.Journal, x.State = n.run, runtime.JournalOf(n.run.Above, x.Suspended), contract.SuspendedExecution{}
 	if x.Suspended != nil && x.Suspended.Outcome != nil {
 		done.outcome = *x.Suspended.Outcome
 		done.Execution = done.outcome.Execution
@@ -276,9 +276,9 @@ type Kind interface {
 	Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error)
 }
 
-// New returns a runner; agents and tools run the nodes of kinds agent and tool.
-func New(r *runtime.Run, agents, tools Kind) *Runner {
+// New returns a runner; agents and tools run the nodes of kinds agent and tool, and flows those of maps.
+func New(r *runtime.Run, agents, tools Kind, flows Flows) *Runner {
 	return &Runner{run: r, kinds: map[plan.Kind]Kind{plan.KindAgent: agents, plan.KindTool: tools, plan.KindAsk: askKind{},
 		plan.KindTransform: transformKind{}, plan.KindMerge: mergeKind{}, plan.KindPass: passKind{}, plan.KindBranch: branchKind{},
-		plan.KindSay: sayKind{}, plan.KindCall: callKind{}, plan.KindProgram: programKind{}}}
+		plan.KindSay: sayKind{}, plan.KindCall: callKind{flows}, plan.KindProgram: programKind{}}}
 }

@@ -366,11 +366,12 @@ type Policy struct {
 	// FirstRetryMillis is the pause before the second attempt; it doubles from there to
 	// a minute at most.
 	FirstRetryMillis int `json:"first_retry_millis"`
-	// Branches is [BranchesAsChildren], or empty: then branches that make few calls run in the flow's own run.
+	// Branches is [BranchesAsChildren], or empty: then branches and elements of maps that make few calls run in the flow's
+	// own run.
 	Branches string `json:"branches,omitempty"`
 }
 
-// BranchesAsChildren has every branch beside others run as a child workflow.
+// BranchesAsChildren has every branch beside others, and every element of a map, run as a child workflow.
 const BranchesAsChildren = "children"
 
 // DefaultPolicy is the policy of a flow that sets none.

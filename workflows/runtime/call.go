@@ -63,10 +63,7 @@ func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 // schedule schedules the activity and waits for it.
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
-	o.ActivityID, o.Summary = contract.BoundID(c.ID), Cut(c.Summary, maxSummary)
-	if r.branch != "" && c.At != nil && c.At.Node.ID != r.branch {
-		o.Summary = Cut("branch "+r.branch+" · "+c.Summary, maxSummary)
-	}
+	o.ActivityID, o.Summary = contract.BoundID(r.place+c.ID), Cut(r.summary(c), maxSummary)
 	args := c.encoded[:len(c.encoded):len(c.encoded)]
 	switch {
 	case c.Remote == nil && r.Shared.Grant != nil:
@@ -75,6 +72,17 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 		args = append(args, contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})
 	}
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...).Get(ctx, c.Out)
+}
+
+// summary says which branch, or which flow below, makes a call.
+func (r *Run) summary(c *Call) string {
+	switch {
+	case r.place != "":
+		return strings.TrimSuffix(r.place, "/") + " · " + c.Summary
+	case r.branch != "" && c.At != nil && c.At.Node.ID != r.branch:
+		return "branch " + r.branch + " · " + c.Summary
+	}
+	return c.Summary
 }
 
 // IdempotencyKey returns the idempotency key of the call with an id. It is the same for all attempts of the call, wherever

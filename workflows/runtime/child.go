@@ -144,7 +144,7 @@ func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, wh
 		s.Held = out.Held
 		return r.fetchFlow(ctx, c, in.Snapshot, out, s)
 	}
-	return r.finishFlow(in.Snapshot, out, s, err)
+	return r.FinishFlow(in.Snapshot, out, s, err)
 }
 
 // fetchFlow fetches the result that a flow's run holds.
@@ -155,11 +155,11 @@ func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapsh
 		return err
 	}
 	s.Held = nil
-	return r.finishFlow(from, out, s, err)
+	return r.FinishFlow(from, out, s, err)
 }
 
-// finishFlow takes over how a flow's run ended.
-func (r *Run) finishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *JournalStep, err error) error {
+// FinishFlow takes over how a flow below this one ended.
+func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *JournalStep, err error) error {
 	r.Budget.Charge(from, out, err)
 	if err == nil && out.Yielded != nil {
 		s.Run = out.Yielded

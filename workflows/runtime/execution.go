@@ -24,6 +24,8 @@ type Outcome struct {
 // Execution is one execution of a node under way.
 type Execution struct {
 	Node *plan.Node
+	// Run is what the flow works with that the node is of.
+	Run *Run
 	// ID is node#step; n is the step.
 	ID               string
 	Step, Occurrence int

@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
+	"weft/workflows/argument"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
@@ -40,9 +41,9 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 	var channels []workflow.ReceiveChannel
 	for _, m := range kinds {
 		err := workflow.SetUpdateHandlerWithOptions(ctx, m.Name, func(ctx workflow.Context, raw converter.RawValue) (any, error) {
-			AssertReadable(ctx, raw)
+			argument.AssertReadable(ctx, raw)
 			q.run.Sizes.Accept(ctx, proto.Size(raw.Payload()))
-			body, err := ArgumentOf(raw, m.Name, m.Shape)
+			body, err := argument.JSON(raw, m.Name, m.Shape)
 			if err != nil {
 				return nil, Wire(err)
 			}
@@ -51,7 +52,7 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 		}, workflow.UpdateHandlerOptions{
 			Description: m.Shape,
 			Validator: func(ctx workflow.Context, raw converter.RawValue) error {
-				body, err := ArgumentOf(raw, m.Name, m.Shape)
+				body, err := argument.JSON(raw, m.Name, m.Shape)
 				if err == nil {
 					err = m.Handler.Admit(body)
 				}

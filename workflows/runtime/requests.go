@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weft/activities/contract"
+	"weft/workflows/argument"
 	"weft/workflows/plan"
 )
 
@@ -150,14 +151,14 @@ func (q *Requests) ReadSignal(ctx workflow.Context, raw converter.RawValue, to a
 	q.signals++
 	unread := contract.Unread(raw.Payload())
 	if unread == nil && !workflow.IsReplaying(ctx) {
-		return readPayload(raw, to)
+		return argument.Read(raw, to)
 	}
 	refused := workflow.GetVersion(ctx, fmt.Sprintf("unread-signal-%d", q.signals), workflow.DefaultVersion, 1)
 	switch {
 	case refused == workflow.DefaultVersion && unread != nil:
 		panic(unread.Error())
 	case refused == workflow.DefaultVersion:
-		return readPayload(raw, to)
+		return argument.Read(raw, to)
 	case unread == nil:
 		return errors.New("no worker could read the argument when it came")
 	}
@@ -249,11 +250,15 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 // Complete gives a request its id, and says who waits.
 func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request {
 	req.Text = Cut(req.Text, MaxAsked)
-	req.Run = contract.Run{Workflow: q.run.Transcript.Workflow, Run: q.run.Transcript.Run}
+	r := q.run
 	if x != nil {
-		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.ID, q.run.Source.At(plan.NodePath(x.Node.ID))
+		if x.Run != nil {
+			r = x.Run
+		}
+		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.ID, r.Source.At(plan.NodePath(x.Node.ID))
 	}
-	if path := q.run.path(); path != "" {
+	req.Run = contract.Run{Workflow: r.Transcript.Workflow, Run: r.Transcript.Run}
+	if path := r.path(); path != "" {
 		req.ID = path + req.ID
 		req.Execution = path + req.Execution
 	}

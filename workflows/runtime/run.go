@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"weft/workflows/watch"
 
 	"go.temporal.io/sdk/workflow"
@@ -33,6 +34,10 @@ type Run struct {
 	Requests *Requests
 	// branch is the first node of a branch that runs in this run beside others.
 	branch string
+	// place stands before the ids of calls and threads of a flow that runs in the run of the node that calls it.
+	place string
+	// Above is the journal in which that node counts what such a flow would carry; nil for any other.
+	Above *Journal
 }
 
 // New is a run that does not listen yet.
@@ -48,6 +53,17 @@ func New(ctx workflow.Context) *Run {
 func (r *Run) InPlace(node string) *Run {
 	b := *r
 	b.branch, b.Budget, b.Conversation = node, Budget{run: &b}, Conversation{run: &b}
+	return &b
+}
+
+// Nested returns what a flow works with that runs in this run, under the workflow id that it would have as a run of its own.
+// What it would carry counts in a journal of the node that calls it.
+func (r *Run) Nested(id string, above *Journal) *Run {
+	b := *r
+	b.Above = above
+	b.Root, b.place = id, r.place+strings.TrimPrefix(id, r.Root+"/")+"/"
+	b.Transcript = r.Transcript.within(b.place)
+	b.branch, b.Budget, b.Conversation, b.Log = "", Budget{run: &b}, Conversation{run: &b}, &ExecutionLog{}
 	return &b
 }
 

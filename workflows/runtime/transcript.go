@@ -16,13 +16,25 @@ import (
 type Transcript struct {
 	Workflow, Run string
 	Content       map[string]json.RawMessage
-	threads       map[string]*Thread
-	order         []string
+	threads       *threads
+	// place stands before the names of threads.
+	place string
+}
+
+// threads are those of a run, by name and in the order in which they began.
+type threads struct {
+	named map[string]*Thread
+	order []string
+}
+
+// within returns the transcript of a flow that runs in this run.
+func (s *Transcript) within(place string) *Transcript {
+	return &Transcript{Workflow: s.Workflow, Run: s.Run, Content: s.Content, threads: s.threads, place: place}
 }
 
 func newTranscript(ctx workflow.Context) *Transcript {
 	ex := workflow.GetInfo(ctx).WorkflowExecution
-	return &Transcript{Workflow: ex.ID, Run: ex.RunID, Content: map[string]json.RawMessage{}, threads: map[string]*Thread{}}
+	return &Transcript{Workflow: ex.ID, Run: ex.RunID, Content: map[string]json.RawMessage{}, threads: &threads{named: map[string]*Thread{}}}
 }
 
 // Keep stores bytes and names them.
@@ -73,9 +85,10 @@ func (s *Transcript) Has(sha string) bool {
 
 // Open begins a thread.
 func (s *Transcript) Open(name string) *Thread {
+	name = s.place + name
 	t := &Thread{Name: name, Called: contract.Head{Workflow: s.Workflow, Run: s.Run, Thread: name}}
-	s.threads[name] = t
-	s.order = append(s.order, name)
+	s.threads.named[name] = t
+	s.threads.order = append(s.threads.order, name)
 	return t
 }
 
@@ -102,12 +115,12 @@ func (s *Transcript) Record(t *Thread, raw json.RawMessage) string {
 func (s *Transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
 	if q.Thread == "" {
 		page := contract.TranscriptPage{Messages: []json.RawMessage{}}
-		for _, name := range s.order {
-			page.Threads = append(page.Threads, contract.ThreadInfo{Thread: name, Len: len(s.threads[name].Entries)})
+		for _, name := range s.threads.order {
+			page.Threads = append(page.Threads, contract.ThreadInfo{Thread: name, Len: len(s.threads.named[name].Entries)})
 		}
 		return page, nil
 	}
-	t, ok := s.threads[q.Thread]
+	t, ok := s.threads.named[q.Thread]
 	if !ok {
 		return contract.TranscriptPage{}, notFound("thread %q", q.Thread)
 	}

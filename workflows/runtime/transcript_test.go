@@ -16,7 +16,7 @@ import (
 )
 
 func emptyStore() *Transcript {
-	return &Transcript{Workflow: "wf", Run: "run", Content: map[string]json.RawMessage{}, threads: map[string]*Thread{}}
+	return &Transcript{Workflow: "wf", Run: "run", Content: map[string]json.RawMessage{}, threads: &threads{named: map[string]*Thread{}}}
 }
 
 // filled is a store with a thread t of messages of given sizes.
@@ -185,7 +185,7 @@ func TestAnswersOfQueriesFit(t *testing.T) {
 		}
 		for _, l := range page.Long {
 			long++
-			entry := s.threads["t"].Entries[len(got)+l.Index]
+			entry := s.threads.named["t"].Entries[len(got)+l.Index]
 			m, err := contract.DecodeMessage(page.Messages[l.Index])
 			if err != nil || l.SHA != entry.Sha || l.Bytes != len(entry.Raw) || len(m.Parts) != 1 || m.Parts[0].Ref.SHA != l.SHA || m.Parts[0].Ref.Run != "run" {
 				t.Errorf("%+v stands for %s: %v", l, page.Messages[l.Index], err)

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/argument"
 	words "weft/workflows/plan/session"
 	"weft/workflows/runtime"
 )
@@ -122,7 +123,7 @@ func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 		return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 	}
 	var in contract.PromptInput
-	err := runtime.Strictly(raw, &in)
+	err := argument.Strictly(raw, &in)
 	const remedy = `send {"prompt": "…"} and nothing else but an id and images`
 	switch {
 	case err != nil:
@@ -229,7 +230,7 @@ func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 
 func (s *Session) admitStop(raw json.RawMessage) error {
 	var in contract.CloseSessionInput
-	err := runtime.Strictly(raw, &in)
+	err := argument.Strictly(raw, &in)
 	switch {
 	case err == nil && !s.IsSession:
 		err = fmt.Errorf("the run is no session; cancel it instead")
@@ -249,7 +250,7 @@ func (s *Session) halt(raw json.RawMessage) error {
 	}
 	if s.stop == nil {
 		s.stop = &contract.CloseSessionInput{}
-		_ = runtime.Strictly(raw, s.stop) // admitted
+		_ = argument.Strictly(raw, s.stop) // admitted
 	}
 	if s.end != nil {
 		s.end()

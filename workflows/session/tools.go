@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/argument"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -245,7 +246,7 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 	var in struct {
 		Prompt string `json:"prompt"`
 	}
-	if err := runtime.Exactly(args.Params, &in); err != nil || in.Prompt == "" {
+	if err := argument.Exactly(args.Params, &in); err != nil || in.Prompt == "" {
 		return replied(errorReply(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil)
 	}
 	if n := len(in.Prompt); n > runtime.MaxMessage {

@@ -1,4 +1,4 @@
-package runtime
+package argument
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package workflows
+package publish
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 )
 
 // writes runs a function of a root run and gives what it writes for lists.
-func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context, f *flowRun)) []string {
+func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context, p *Publisher)) []string {
 	t.Helper()
 	env := workflowtest.Env()
 	var got []string
@@ -38,11 +38,10 @@ func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context
 		got = append(got, fmt.Sprint(args[0]))
 	}).Return(nil).Maybe()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		f := newFlowRun(runtime.New(ctx))
-		f.pub.status, f.pub.public = contract.StatusRunning, public
-		f.run.Flow, f.run.Hash = &plan.Flow{Name: "N", Dialect: "d"}, "h"
-		f.run.Shared.Grant = &contract.Grant{Principal: &contract.Principal{Name: "kim", Tenant: "north"}}
-		do(ctx, f)
+		p := &Publisher{Run: runtime.New(ctx), Status: contract.StatusRunning, Public: public}
+		p.Run.Flow, p.Run.Hash = &plan.Flow{Name: "N", Dialect: "d"}, "h"
+		p.Run.Shared.Grant = &contract.Grant{Principal: &contract.Principal{Name: "kim", Tenant: "north"}}
+		do(ctx, p)
 		return nil
 	})
 	if err := env.GetWorkflowError(); err != nil {
@@ -52,19 +51,19 @@ func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context
 }
 
 func TestPublish(t *testing.T) {
-	change := func(ctx workflow.Context, f *flowRun) {
+	change := func(ctx workflow.Context, p *Publisher) {
 		for _, s := range []string{"running", "waiting", "waiting", "running", "completed"} {
-			f.pub.publish(ctx, s)
-			if f.report().Status != s {
-				t.Errorf("the status is %s, want %s", f.report().Status, s)
+			p.Publish(ctx, s)
+			if p.Status != s {
+				t.Errorf("the status is %s, want %s", p.Status, s)
 			}
 		}
 	}
-	introduce := func(ctx workflow.Context, f *flowRun) { f.pub.introduce(ctx) }
+	introduce := func(ctx workflow.Context, p *Publisher) { p.Introduce(ctx) }
 	status := []string{contract.AttributeStatus}
 	tests := map[string]struct {
 		public *contract.Publish
-		do     func(ctx workflow.Context, f *flowRun)
+		do     func(ctx workflow.Context, p *Publisher)
 		want   []string
 	}{
 		"the status on change alone": {&contract.Publish{Attributes: status}, change, []string{"WeftStatus=waiting", "WeftStatus=running", "WeftStatus=completed"}},
@@ -75,9 +74,9 @@ func TestPublish(t *testing.T) {
 		"one that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: status}, introduce, []string{"WeftStatus=running"}},
 		"all is set":          {&contract.Publish{Attributes: contract.Attributes}, introduce, nil},
 		"nothing at all":      {nil, introduce, nil},
-		"a run without a plan": {&contract.Publish{Attributes: status}, func(ctx workflow.Context, f *flowRun) {
-			f.run.Flow = nil
-			f.pub.publish(ctx, contract.StatusFailed)
+		"a run without a plan": {&contract.Publish{Attributes: status}, func(ctx workflow.Context, p *Publisher) {
+			p.Run.Flow = nil
+			p.Publish(ctx, contract.StatusFailed)
 		}, nil},
 	}
 	for name, tc := range tests {

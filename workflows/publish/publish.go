@@ -1,4 +1,5 @@
-package workflows
+// Package publish tells others how a run stands: lists by search attributes and a memo, webhooks by events.
+package publish
 
 import (
 	"slices"
@@ -15,30 +16,30 @@ import (
 // asks the server, and else by what the start request has set, which the server took. A write
 // of an attribute that the namespace does not have would fail the workflow task for ever.
 
-// publish notes how the run stands. Where the run writes search attributes, it writes the
+// Publish notes how the run stands. Where the run writes search attributes, it writes the
 // status if it is another than before: each write is an event.
-func (p *publisher) publish(ctx workflow.Context, status string) {
-	if p.status == status {
+func (p *Publisher) Publish(ctx workflow.Context, status string) {
+	if p.Status == status {
 		return
 	}
-	p.status = status
-	if p.public != nil && slices.Contains(p.public.Attributes, contract.AttributeStatus) {
+	p.Status = status
+	if p.Public != nil && slices.Contains(p.Public.Attributes, contract.AttributeStatus) {
 		p.upsert(ctx, []string{contract.AttributeStatus})
 	}
 }
 
-// introduce writes what the start request has not set, once the plan is known.
-func (p *publisher) introduce(ctx workflow.Context) {
-	if p.public == nil {
+// Introduce writes what the start request has not set, once the plan is known.
+func (p *Publisher) Introduce(ctx workflow.Context) {
+	if p.Public == nil {
 		return
 	}
-	if len(p.public.Unset) > 0 {
-		p.upsert(ctx, p.public.Unset)
+	if len(p.Public.Unset) > 0 {
+		p.upsert(ctx, p.Public.Unset)
 	}
-	if p.public.Memo {
+	if p.Public.Memo {
 		who := p.principal()
-		memo := map[string]any{contract.MemoFlow: contract.Keyword(p.run.Flow.Name), contract.MemoHash: p.run.Hash}
-		if p.session {
+		memo := map[string]any{contract.MemoFlow: contract.Keyword(p.Run.Flow.Name), contract.MemoHash: p.Run.Hash}
+		if p.Session {
 			memo[contract.MemoSession] = true
 		}
 		if who.Name != "" {
@@ -51,14 +52,14 @@ func (p *publisher) introduce(ctx workflow.Context) {
 }
 
 // upsert writes search attributes in one event.
-func (p *publisher) upsert(ctx workflow.Context, names []string) {
-	if p.run.Flow == nil {
+func (p *Publisher) upsert(ctx workflow.Context, names []string) {
+	if p.Run.Flow == nil {
 		return
 	}
 	who := p.principal()
 	values := map[string]string{
-		contract.AttributeFlow: p.run.Flow.Name, contract.AttributeDialect: p.run.Flow.Dialect,
-		contract.AttributePlanHash: p.run.Hash, contract.AttributeStatus: p.status,
+		contract.AttributeFlow: p.Run.Flow.Name, contract.AttributeDialect: p.Run.Flow.Dialect,
+		contract.AttributePlanHash: p.Run.Hash, contract.AttributeStatus: p.Status,
 		contract.AttributePrincipal: who.Name, contract.AttributeTenant: who.Tenant,
 	}
 	var updates []temporal.SearchAttributeUpdate
@@ -73,20 +74,20 @@ func (p *publisher) upsert(ctx workflow.Context, names []string) {
 // maxListed is how many bytes of requests a memo has.
 const maxListed = 16 << 10
 
-// list writes the open requests into the memo where they are others than those that it has, so that lists show them
+// List writes the open requests into the memo where they are others than those that it has, so that lists show them
 // without asking the run.
-func (p *publisher) list(ctx workflow.Context, open []contract.Request) {
-	if p.public == nil {
+func (p *Publisher) List(ctx workflow.Context, open []contract.Request) {
+	if p.Public == nil {
 		return
 	}
 	var ids []string
 	for i := range open {
 		ids = append(ids, open[i].ID)
 	}
-	if slices.Equal(ids, p.public.Requests) {
+	if slices.Equal(ids, p.Public.Requests) {
 		return
 	}
-	p.public.Requests = ids
+	p.Public.Requests = ids
 	out, room := contract.OpenRequests{Requests: []contract.Request{}}, maxListed
 	for i := range open {
 		n, err := runtime.Size(open[i])
@@ -102,23 +103,23 @@ func (p *publisher) list(ctx workflow.Context, open []contract.Request) {
 }
 
 // principal is who started the run.
-func (p *publisher) principal() contract.Principal {
-	if g := p.run.Shared.Grant; g != nil {
+func (p *Publisher) principal() contract.Principal {
+	if g := p.Run.Shared.Grant; g != nil {
 		return g.Principal.Value()
 	}
 	return contract.Principal{}
 }
 
-// publisher tells others how a run stands: lists by search attributes and a memo, webhooks by events.
-type publisher struct {
-	run *runtime.Run
-	// status is one of the contract's; it is changed by publish alone. public is absent in a run that is no root.
-	status string
-	public *contract.Publish
-	// session is set where the run is a session.
-	session bool
-	// changed holds something where the open requests may be others than those in the memo.
-	changed workflow.Channel
-	// deliveries are events that the server may not have taken yet.
-	deliveries []workflow.Future
+// Publisher tells others how a run stands.
+type Publisher struct {
+	Run *runtime.Run
+	// Status is one of the contract's; [Publisher.Publish] changes it. Public is absent in a run that is no root.
+	Status string
+	Public *contract.Publish
+	// Session is set where the run is a session.
+	Session bool
+	// Changed holds something where the open requests may be others than those in the memo.
+	Changed workflow.Channel
+	// Deliveries are events that the server may not have taken yet.
+	Deliveries []workflow.Future
 }

@@ -1,4 +1,5 @@
-package runtime
+// Package argument decodes what clients send to runs: inputs, and arguments of Updates and signals.
+package argument
 
 import (
 	"bytes"
@@ -20,7 +21,7 @@ func Strictly(raw json.RawMessage, to any) error {
 		return err
 	}
 	if path, at := plan.Repeated(raw); at > 0 {
-		return fmt.Errorf("%q is there twice, again at byte %d: %s; leave out one of the two", Cut(path, 200), at, Cut(string(raw[at-1:]), 50))
+		return fmt.Errorf("%.200q is there twice, again at byte %d: %.50s; leave out one of the two", path, at, raw[at-1:])
 	}
 	return nil
 }
@@ -32,7 +33,7 @@ func Exactly(raw json.RawMessage, to any) error {
 	case len(text) == 0:
 		return errors.New("there is no argument")
 	case text[0] != '{':
-		return fmt.Errorf("want a JSON object, not %s", Cut(string(text), 100))
+		return fmt.Errorf("want a JSON object, not %.100s", text)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
@@ -45,8 +46,8 @@ func Exactly(raw json.RawMessage, to any) error {
 	return nil
 }
 
-// readPayload decodes what came as it came.
-func readPayload(raw converter.RawValue, to any) error {
+// Read decodes what came as it came.
+func Read(raw converter.RawValue, to any) error {
 	body, err := jsonOf(raw)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func jsonOf(raw converter.RawValue) (json.RawMessage, error) {
 	case p == nil || e == converter.MetadataEncodingNil:
 		return nil, errors.New("there is no argument")
 	case e != converter.MetadataEncodingJSON:
-		return nil, fmt.Errorf("the argument's encoding is %q, want %s", Cut(e, 100), converter.MetadataEncodingJSON)
+		return nil, fmt.Errorf("the argument's encoding is %.100q, want %s", e, converter.MetadataEncodingJSON)
 	}
 	return p.GetData(), nil
 }
@@ -78,9 +79,9 @@ func AssertReadable(ctx workflow.Context, raw converter.RawValue) {
 	}
 }
 
-// ArgumentOf is the argument of an Update or a run as JSON, to be decoded strictly. An Update takes its argument as it came: one that the
+// JSON is the argument of an Update or a run as JSON, to be decoded strictly. An Update takes its argument as it came: one that the
 // SDK cannot decode would be refused without a class.
-func ArgumentOf(raw converter.RawValue, what, want string) (json.RawMessage, error) {
+func JSON(raw converter.RawValue, what, want string) (json.RawMessage, error) {
 	body, err := jsonOf(raw)
 	var unread *contract.Failure
 	switch {

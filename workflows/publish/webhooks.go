@@ -1,4 +1,4 @@
-package workflows
+package publish
 
 import (
 	"cmp"
@@ -21,12 +21,12 @@ import (
 const maxTold = 64 << 10
 
 // notify tells the webhooks that want an event.
-func (p *publisher) notify(ctx workflow.Context, event, about string, data contract.WebhookData) {
-	if p.public == nil {
+func (p *Publisher) notify(ctx workflow.Context, event, about string, data contract.WebhookData) {
+	if p.Public == nil {
 		return
 	}
 	var names []string
-	for _, w := range p.public.Webhooks {
+	for _, w := range p.Public.Webhooks {
 		if slices.Contains(w.Events, event) {
 			names = append(names, w.Name)
 		}
@@ -36,8 +36,8 @@ func (p *publisher) notify(ctx workflow.Context, event, about string, data contr
 	}
 	info := workflow.GetInfo(ctx)
 	data.WorkflowID, data.RunID = info.WorkflowExecution.ID, cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)
-	if p.run.Flow != nil {
-		data.Flow = p.run.Flow.Name
+	if p.Run.Flow != nil {
+		data.Flow = p.Run.Flow.Name
 	}
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -45,22 +45,22 @@ func (p *publisher) notify(ctx workflow.Context, event, about string, data contr
 		return
 	}
 	in := contract.WebhookDeliveryInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.WorkflowID + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
-		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}, Grant: p.run.Shared.Grant}
+		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}, Grant: p.Run.Shared.Grant}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
-		return p.run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowWebhookDelivery, In: in, ID: p.run.Root + "/webhook:" + in.ID, Summary: event,
+		return p.Run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowWebhookDelivery, In: in, ID: p.Run.Root + "/webhook:" + in.ID, Summary: event,
 			Outlives: true, Unique: true}).Future.GetChildWorkflowExecution()
 	}
-	if n, err := runtime.Size(in); err == nil && p.run.Sizes.Take(ctx, n) {
-		p.deliveries = append(p.deliveries, deliver(ctx))
+	if n, err := runtime.Size(in); err == nil && p.Run.Sizes.Take(ctx, n) {
+		p.Deliveries = append(p.Deliveries, deliver(ctx))
 		return
 	}
 	// The workflow task is full, of requests that came together: this event goes with another.
 	taken, take := workflow.NewFuture(ctx)
-	p.deliveries = append(p.deliveries, taken)
+	p.Deliveries = append(p.Deliveries, taken)
 	workflow.GoNamed(ctx, "event", func(ctx workflow.Context) {
-		if err := p.run.Sizes.Admit(ctx, "the event", in); err != nil {
+		if err := p.Run.Sizes.Admit(ctx, "the event", in); err != nil {
 			take.SetError(err)
 			return
 		}
@@ -68,32 +68,32 @@ func (p *publisher) notify(ctx workflow.Context, event, about string, data contr
 	})
 }
 
-// awaitDeliveries waits until the server has taken all events. One that it refuses is lost, and no reason
+// AwaitDeliveries waits until the server has taken all events. One that it refuses is lost, and no reason
 // for the run to fail.
-func (p *publisher) awaitDeliveries(ctx workflow.Context) {
+func (p *Publisher) AwaitDeliveries(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for len(p.deliveries) > 0 { // others may come meanwhile
-		first := p.deliveries[0]
-		p.deliveries = p.deliveries[1:]
+	for len(p.Deliveries) > 0 { // others may come meanwhile
+		first := p.Deliveries[0]
+		p.Deliveries = p.Deliveries[1:]
 		if err := first.Get(ctx, nil); err != nil && !runtime.AlreadyStarted(err) {
 			workflow.GetLogger(ctx).Warn("an event is not told", "error", err)
 		}
 	}
 }
 
-// finish tells how the run ended.
-func (p *publisher) finish(ctx workflow.Context, out *contract.RunResult, err error) {
+// Finish tells how the run ended.
+func (p *Publisher) Finish(ctx workflow.Context, out *contract.RunResult, err error) {
 	if workflow.IsContinueAsNewError(err) || out != nil && out.Yielded != nil {
 		return
 	}
-	p.concluded(ctx, contract.EventRunFinished, "", contract.WebhookData{Status: p.status}, out, err)
+	p.concluded(ctx, contract.EventRunFinished, "", contract.WebhookData{Status: p.Status}, out, err)
 }
 
 // turnStatus are the states of turns in the words of runs.
 var turnStatus = map[string]string{contract.TurnCompleted: contract.StatusCompleted, contract.TurnFailed: contract.StatusFailed, contract.TurnStopped: contract.StatusCancelled}
 
-// turnFinished tells how a turn of a session ended.
-func (p *publisher) turnFinished(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
+// TurnFinished tells how a turn of a session ended.
+func (p *Publisher) TurnFinished(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
 	data := contract.WebhookData{Status: turnStatus[t.Status], Turn: &contract.WebhookTurn{N: t.N, ID: t.ID}}
 	var err error
 	if t.Failure != nil {
@@ -103,7 +103,7 @@ func (p *publisher) turnFinished(ctx workflow.Context, t *contract.Turn, out *co
 }
 
 // concluded tells of an end with its result, or why there is none.
-func (p *publisher) concluded(ctx workflow.Context, event, about string, data contract.WebhookData, out *contract.RunResult, err error) {
+func (p *Publisher) concluded(ctx workflow.Context, event, about string, data contract.WebhookData, out *contract.RunResult, err error) {
 	switch {
 	case err != nil:
 		fail := contract.FailureOf(err)
@@ -120,20 +120,21 @@ func (p *publisher) concluded(ctx workflow.Context, event, about string, data co
 	p.notify(ctx, event, about, data)
 }
 
-// Opened and Closed tell webhooks of the inbox's requests.
-func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) {
+// Opened tells webhooks of a request of the inbox.
+func (p *Publisher) Opened(ctx workflow.Context, req *contract.Request) {
 	own := *req
 	own.Text, own.Catalogue, own.Call = runtime.Cut(own.Text, 4<<10), nil, nil
-	f.pub.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Reopened), contract.WebhookData{Request: &own})
+	p.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Reopened), contract.WebhookData{Request: &own})
 }
 
-func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) {
+// Closed is [Publisher.Opened] for one that was answered.
+func (p *Publisher) Closed(ctx workflow.Context, a *contract.Answered) {
 	own := *a
 	if own.Reply != nil && own.Reply.Expired {
 		own.By = "" // nobody
 	}
 	own.Reply = nil
-	f.pub.notify(ctx, contract.EventRequestAnswered, numbered(a.ID, a.Reopened), contract.WebhookData{Answered: &own})
+	p.notify(ctx, contract.EventRequestAnswered, numbered(a.ID, a.Reopened), contract.WebhookData{Answered: &own})
 }
 
 // numbered tells a request from the same one that was asked before.

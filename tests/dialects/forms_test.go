@@ -1,0 +1,101 @@
+package dialects
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/recording"
+	"weft/starter/transcript"
+	"weft/tests/harness"
+	"weft/worker/rehearse"
+	"weft/workflows/plan"
+)
+
+// formRead is what commands read of a run.
+type formRead struct {
+	Result      string
+	Usage       contract.Usage
+	Places      []string
+	Transcripts []transcript.Thread
+	Calls       []rehearse.Call
+}
+
+// TestEndToEndForms runs the examples with branches and elements of maps in their run, and as child workflows: commands read
+// the same of both.
+func TestEndToEndForms(t *testing.T) {
+	t.Parallel()
+	for _, f := range yieldExamples(t) {
+		if !slices.ContainsFunc(append(slices.Clip(f.in.Flow.Plan.Agents), *f.in.Flow.Plan), beside) || len(f.messages)+len(f.prompts) > 0 || f.callbacks {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			var read []formRead
+			for _, policy := range []string{"", plan.BranchesAsChildren} {
+				in := f.in
+				own := *in.Flow.Plan
+				own.Agents = slices.Clone(own.Agents)
+				own.Policy.Branches = policy
+				for i := range own.Agents {
+					own.Agents[i].Policy.Branches = policy
+				}
+				in.Flow.Plan = &own
+				read = append(read, readForm(t, f.worker, in))
+			}
+			if diff := gocmp.Diff(read[1], read[0]); diff != "" {
+				t.Errorf("in place differs (-as children +in place):\n%s", diff)
+			}
+		})
+	}
+}
+
+// beside reports whether a flow has branches beside each other, or a map.
+func beside(f plan.Flow) bool {
+	return slices.ContainsFunc(f.Nodes, func(n plan.Node) bool { return n.Deferred || n.Call != nil && n.Call.Map })
+}
+
+func readForm(t *testing.T, w *harness.Worker, in contract.RunInput) formRead {
+	t.Helper()
+	run := w.Start(t, in)
+	out, err := harness.Result(t, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := history.From(w.Client)
+	read, err := transcript.Read(t.Context(), from, run.GetID(), run.GetRunID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _, err := recording.Record(t.Context(), from, run.GetID(), run.GetRunID(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := rehearse.Read("run.yaml", raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := formRead{Result: string(out.ResultData), Usage: read.Tree.Usage(), Transcripts: read.Threads(), Calls: rec.Calls}
+	for _, v := range read.Workflows {
+		for _, exec := range slices.Compact(slices.Sorted(slices.Values(v.Called))) {
+			got.Places = append(got.Places, v.Place+exec)
+		}
+	}
+	return got.sorted()
+}
+
+// sorted is what was read in an order of its own: calls beside each other end as they do.
+func (r formRead) sorted() formRead {
+	slices.Sort(r.Places)
+	r.Places = slices.Compact(r.Places)
+	for i := range r.Calls {
+		r.Calls[i].Line = 0
+	}
+	slices.SortFunc(r.Transcripts, func(a, b transcript.Thread) int { return cmp.Compare(a.Thread, b.Thread) })
+	slices.SortFunc(r.Calls, func(a, b rehearse.Call) int { return cmp.Compare(a.At, b.At) })
+	return r
+}
