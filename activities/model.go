@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -238,11 +239,15 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 		if err != nil {
 			return nil, err
 		}
-		description := spec.Description
-		if t.Description != "" && t.Description != description {
-			description = t.Description + "\n\n" + description
+		description := cmp.Or(t.Description, spec.Description)
+		if !t.Alone && spec.Description != "" && spec.Description != description {
+			description += "\n\n" + spec.Description
 		}
-		add(t.As, description, spec.Schema)
+		schema := spec.Schema
+		if len(t.Schema) > 0 {
+			schema = t.Schema
+		}
+		add(t.As, description, schema)
 	}
 	for _, k := range p.Contacts {
 		add(k.Name, k.Description, k.Schema)

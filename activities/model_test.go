@@ -169,6 +169,8 @@ func TestToolsAsTheModelSeesThem(t *testing.T) {
 		Tools: []contract.ProfileTool{
 			{Name: "find", As: "search", Description: "Use it for books.", Catalogue: catalogue},
 			{Name: "find", As: "plain", Description: "Finds.", Catalogue: catalogue},
+			{Name: "find", As: "declared", Description: "Finds birds.", Alone: true, Catalogue: catalogue, Schema: json.RawMessage(`{"type":"object","properties":{"bird":{}}}`)},
+			{Name: "find", As: "undescribed", Catalogue: catalogue, Schema: json.RawMessage(`{"type":"object","properties":{"bird":{}}}`)},
 			{Name: "sub", As: "expert", Description: "Knows birds."},
 		},
 	})
@@ -180,11 +182,13 @@ func TestToolsAsTheModelSeesThem(t *testing.T) {
 		got = append(got, x.Function.Name+": "+x.Function.Description)
 		if schema, ok := x.Function.Parameters.(json.RawMessage); !ok || !json.Valid(schema) {
 			t.Errorf("%s has the schema %v", x.Function.Name, x.Function.Parameters)
+		} else if declared := x.Function.Name == "declared" || x.Function.Name == "undescribed"; declared != strings.Contains(string(schema), "bird") {
+			t.Errorf("%s has the schema %s", x.Function.Name, schema)
 		}
 	}
 	want := []string{
 		"get_state: Read values that earlier steps stored. Unknown keys are null.",
-		"search: Use it for books.\n\nFinds.", "plain: Finds.",
+		"search: Use it for books.\n\nFinds.", "plain: Finds.", "declared: Finds birds.", "undescribed: Finds.",
 		"expert: Ask another agent and get its final answer. Knows birds.",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -12,6 +12,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/schema"
 	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 )
 
 // check extracts JSON from an answer and validates it. An empty schema accepts any JSON. Its error is ctx's.
@@ -22,10 +23,13 @@ func check(ctx context.Context, rules json.RawMessage, text string) (*contract.C
 // checkLone is [check] for an output that may have a lone member: other answers are taken as its value.
 func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Checked, error) {
 	o := schema.Options{Documented: out.Style == plan.StyleDocumented}
+	raw := extract(text)
 	if out.ValueMember == "" {
+		if v, err := value.Parse(raw); err == nil && out.Fit {
+			text = string(value.Fitted(out.Schema, v).JSON())
+		}
 		return checkAs(ctx, out.Schema, text, o)
 	}
-	raw := extract(text)
 	if raw == nil {
 		var err error
 		if raw, err = json.Marshal(strings.TrimSpace(text)); err != nil {
@@ -39,6 +43,9 @@ func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Ch
 			return nil, err
 		}
 		raw = fmt.Appendf(nil, "{%s:%s}", name, raw)
+	}
+	if v, err := value.Parse(raw); err == nil && out.Fit {
+		raw = value.Fitted(out.Schema, v).JSON()
 	}
 	return checkAs(ctx, out.Schema, string(raw), o)
 }

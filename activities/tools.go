@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"weft/activities/schema"
 	"weft/activities/tool"
 	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 )
 
 // listTools lists the tools of a connection that a flow binds. The run uses the result, whatever the server
@@ -123,18 +125,20 @@ func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 
 // validateAnswer validates an answer to a request against the tool's declaration.
 func (a *Activities) validateAnswer(ctx context.Context, in *contract.ValidateAnswerInput, _ *heartbeats) (*contract.ValidateAnswerResult, error) {
-	spec, err := a.spec(ctx, in.Catalogue, in.Name)
-	if err != nil {
-		return nil, err
-	}
-	schema, value := spec.Schema, in.Arguments
-	if len(value) == 0 {
-		schema, value = spec.Result, in.Result
+	schema, value := in.Schema, cmp.Or(string(in.Arguments), string(in.Result))
+	if len(schema) == 0 {
+		spec, err := a.spec(ctx, in.Catalogue, in.Name)
+		if err != nil {
+			return nil, err
+		}
+		if schema = spec.Result; len(in.Arguments) > 0 {
+			schema = spec.Schema
+		}
 	}
 	if len(schema) == 0 {
 		return &contract.ValidateAnswerResult{}, nil
 	}
-	checked, err := check(ctx, schema, string(value))
+	checked, err := check(ctx, schema, value)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +153,9 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 			return nil, err
 		}
 		in.Arguments = args
+	}
+	if problem, err := a.declared(ctx, in); err != nil || problem != "" {
+		return a.toolMessage(ctx, in, tool.Result{Text: problem, Failed: true}, err)
 	}
 	if err := a.mayCall(ctx, in.Connection, in.Name, tool.Called(*in)); err != nil {
 		return nil, err
@@ -167,7 +174,15 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 	}
 	end(span, err)
 	if err != nil {
-		return nil, beats.outcome(err, in.Repeat)
+		err = beats.outcome(err, in.Repeat)
+	}
+	return a.toolMessage(ctx, in, result, err)
+}
+
+// toolMessage is the result of a call that has not failed with an error.
+func (a *Activities) toolMessage(ctx context.Context, in *contract.ToolInput, result tool.Result, err error) (*contract.ToolResult, error) {
+	if err != nil {
+		return nil, err
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(result.Text), CallID: in.CallID, Name: in.As, Error: result.Failed, Images: result.Images}
 	out, err := a.toolResult(&m, result.Failed, in.MaxResultBytes)
@@ -175,9 +190,22 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 		return nil, err
 	}
 	out.Input = result.Input
-	out.Session = a.sealSession(ctx, in.Connection.ID, result.Session)
+	out.Session = cmp.Or(a.sealSession(ctx, in.Connection.ID, result.Session), in.Session)
 	a.cache.keep(contract.SHA(out.Message), out.Message)
 	return out, nil
+}
+
+// declared completes a call's arguments by the defaults that the flow declares, and says what of them does not fit its declaration.
+func (a *Activities) declared(ctx context.Context, in *contract.ToolInput) (problem string, _ error) {
+	if len(in.Schema) == 0 {
+		return "", nil
+	}
+	in.Arguments = value.Complete(in.Schema, in.Arguments)
+	checked, err := check(ctx, in.Schema, string(in.Arguments))
+	if err != nil || len(checked.Errors) == 0 {
+		return "", err
+	}
+	return contract.WrongArguments(in.As, checked.Errors), nil
 }
 
 // conversation names the execution of a node whose model calls a tool.
@@ -261,7 +289,7 @@ func signatureMismatches(tools []contract.ToolSpec, takes map[string]json.RawMes
 			switch {
 			case !ok:
 				out = append(out, fmt.Sprintf("tool %q takes no %q, which the flow declares as its input", t.Name, name))
-			case len(p.Type) > 0 && len(r.Type) > 0 && string(p.Type) != string(r.Type):
+			case len(p.Type) > 0 && len(r.Type) > 0 && string(p.Type) != string(r.Type) && (string(p.Type) != `"integer"` || string(r.Type) != `"number"`):
 				out = append(out, fmt.Sprintf("tool %q takes %q as %s, and the flow declares %s", t.Name, name, r.Type, p.Type))
 			}
 		}

@@ -59,7 +59,7 @@ func TestReadmeHasEverything(t *testing.T) {
 	for _, c := range commands() {
 		want = append(want, "`starter "+strings.TrimPrefix(c.name, "run"))
 	}
-	for _, e := range []string{progress.EventRun, progress.EventRunModel, progress.EventStarted, progress.EventFinished, progress.EventText, progress.EventModel, progress.EventTool, progress.EventJudge, progress.EventCall, progress.EventAttempt, progress.EventFailed, progress.EventWarning, progress.EventNote, progress.EventRequest, progress.EventAnswered} {
+	for _, e := range []string{progress.EventRun, progress.EventRunModel, progress.EventStarted, progress.EventFinished, progress.EventText, progress.EventModel, progress.EventTool, progress.EventMessage, progress.EventJudge, progress.EventCall, progress.EventAttempt, progress.EventFailed, progress.EventWarning, progress.EventNote, progress.EventRequest, progress.EventAnswered} {
 		want = append(want, "`"+e+"`")
 	}
 	for _, code := range []int{exitOK, exitFailed, exitBadInput, exitNoTemporal, exitCancelled, exitDefect, exitDetached} {

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -355,6 +356,13 @@ func (f *flowRun) report() contract.Status {
 	}
 	if len(f.entered) > 0 || len(f.answers) > 0 {
 		s.Entry = &contract.Execution{Node: plan.Start, Answers: f.answers, Taken: f.entered}
+	}
+	if t := f.run.Conversation.Thread; t != nil {
+		var all []json.RawMessage
+		for i := range t.Entries {
+			all = append(all, t.Entries[i].Raw)
+		}
+		s.Conversation = contract.LastMessages(all)
 	}
 	if f.session.On() {
 		s.Session = f.session.Status()

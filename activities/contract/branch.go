@@ -300,6 +300,8 @@ type Status struct {
 	Answered []Answered `json:"answered,omitempty"`
 	// Inbox are messages that no model call has had yet, long ones shortened.
 	Inbox []Inbound `json:"inbox,omitempty"`
+	// Conversation are the last messages of the flow's conversation, 20 at most, shortened; the transcript has all.
+	Conversation []Message `json:"conversation,omitempty"`
 	// Session is set for a session, and for a run that has started some.
 	Session *SessionStatus `json:"session,omitempty"`
 	// Rejected counts signals that were no answer to anything; RejectionReasons says why, of the last

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"weft/workflows/plan"
@@ -53,6 +54,9 @@ type ProfileTool struct {
 	Description string `json:"description,omitempty"`
 	// Catalogue is the content that has the tool's schema: a [Catalogue].
 	Catalogue ContentRef `json:"catalogue"`
+	// Alone: the description replaces that of the catalogue. Schema, if set, replaces the catalogue's.
+	Alone  bool            `json:"alone,omitempty"`
+	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
 // Run names a run.
@@ -72,6 +76,16 @@ type ProfileRef struct {
 type TailEntry struct {
 	SHA     string          `json:"sha256"`
 	Message json.RawMessage `json:"message,omitempty"`
+}
+
+// ThreadRecord is what a run writes into its history of a thread, as a side effect, for those who read it: the messages
+// from an index on that no call of a model names. A message that another event or history has is named by its hash alone.
+type ThreadRecord struct {
+	Thread string `json:"thread"`
+	// Execution is the one, node#step, that has added the last of them.
+	Execution string      `json:"execution"`
+	From      int         `json:"from"`
+	Messages  []TailEntry `json:"messages"`
 }
 
 // ModelInput is the input of the activity CallModel: one completion of Base plus Tail.
@@ -264,6 +278,11 @@ type ToolSpec struct {
 	Repeatable bool `json:"-"`
 }
 
+// WrongArguments tells a model what is wrong with the arguments of its call.
+func WrongArguments(tool string, problems []FieldError) string {
+	return fmt.Sprintf("the arguments of %s are not what it takes: %s; correct them and call it again", tool, ErrorList(problems, "; "))
+}
+
 // ToolInput is the input of the activity CallTool: one call of one tool.
 type ToolInput struct {
 	CallKey
@@ -273,6 +292,12 @@ type ToolInput struct {
 	// that has them.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Call      *ContentRef     `json:"call,omitempty"`
+	// Schema, if set, is the JSON Schema of the arguments that the flow declares. Its defaults replace missing ones;
+	// arguments that do not fit it are an error for the model, and the call is not made.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	// Outputs, if there are several, are the names of values that the result's texts are, by position, unless it is
+	// an object with such members.
+	Outputs []string `json:"outputs,omitempty"`
 	// CallID and As are the model's names for the call and the tool.
 	CallID string `json:"call_id"`
 	As     string `json:"as"`

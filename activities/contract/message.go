@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Roles of a message.
@@ -41,6 +42,29 @@ type Message struct {
 	To   string `json:"to,omitempty"`
 	// Images are what a model sees behind the text, which has an [Image.Note] for each.
 	Images []Image `json:"images,omitempty"`
+}
+
+// ConversationThread is the name of the thread of a flow's conversation.
+const ConversationThread = "conversation"
+
+// LastMessages shortens the last messages of a conversation for a [Status].
+func LastMessages(encoded []json.RawMessage) []Message {
+	var out []Message
+	for _, raw := range encoded[max(0, len(encoded)-20):] {
+		m, err := DecodeMessage(raw)
+		if err != nil {
+			continue // it is not shown
+		}
+		for _, p := range m.Parts {
+			m.Text += p.Text
+		}
+		short := Message{Role: m.Role, Text: strings.ToValidUTF8(m.Text[:min(len(m.Text), 1000)], ""), Name: m.Name, Error: m.Error}
+		for _, c := range m.Calls {
+			short.Calls = append(short.Calls, ToolCall{ID: c.ID, Name: c.Name})
+		}
+		out = append(out, short)
+	}
+	return out
 }
 
 // Part is a piece of a message's text: Text, or the text of the message that Ref names.

@@ -220,6 +220,8 @@ type ValidateAnswerInput struct {
 	// Arguments are a confirm's, Result is a client-side tool's.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Result    json.RawMessage `json:"result,omitempty"`
+	// Schema, if set, is that of the arguments, instead of the catalogue's.
+	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
 // ValidateAnswerResult is the result of the activity ValidateAnswer. Errors empty: it is good.

@@ -173,7 +173,7 @@ func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (repl
 	if a.problem != nil {
 		return s.problem(a.problem)
 	}
-	return s.reply(in.Name, a.result, in.Connection.WholeResults)
+	return s.reply(in.Name, a.result, in.Connection.WholeResults, in.Outputs)
 }
 
 func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (*answer, error) {

@@ -74,8 +74,8 @@ type content struct {
 }
 
 // reply renders a result as text: its parts, a line each, others than text by type and size, then structured
-// content but for what a part says. With whole it is a [rawResult].
-func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
+// content but for what a part says. With whole it is a [rawResult], with several outputs an object of them.
+func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (reply, error) {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return reply{}, s.at.malformed("result of tool %q: %v", name, err)
@@ -94,6 +94,9 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if len(outputs) > 1 && !r.IsError {
+		return reply{text: byPosition(&r, texts, outputs), images: images}, nil
+	}
 	if more := beyond(r.Structured, texts); more != "" {
 		if strings.Join(parts, "") == "" {
 			parts = nil
@@ -101,6 +104,27 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 		parts = append(parts, more)
 	}
 	return reply{text: strings.Join(parts, "\n"), images: images, isError: r.IsError}, nil
+}
+
+// byPosition is a result as an object of named values: itself if it is one with any of the names, else its texts in their order.
+func byPosition(r *toolResult, texts, names []string) string {
+	whole := r.Structured
+	if whole == nil && len(texts) == 1 {
+		whole = json.RawMessage(texts[0])
+	}
+	var object map[string]json.RawMessage
+	_ = json.Unmarshal(whole, &object) // other values are no object
+	out := map[string]string{}
+	for i, name := range names {
+		if object[name] != nil {
+			return compact(whole)
+		}
+		if i < len(texts) {
+			out[name] = texts[i]
+		}
+	}
+	text, _ := textutil.JSON(out) // texts always encode
+	return string(text)
 }
 
 // beyond is what structured content says that the texts do not: empty if one of them, or all, is the same, and without

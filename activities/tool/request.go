@@ -96,13 +96,22 @@ var callerErrors = []int{http.StatusBadRequest, http.StatusNotFound, http.Status
 // slot is what an argument replaces.
 var slot = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 
-// fill replaces placeholders, each once, by arguments in a form that suits the place.
-func fill(text string, args value.Value, form func(string) string) string {
+// filler replaces placeholders by the arguments of a call.
+type filler struct {
+	args value.Value
+	// missing is the name of one without an argument.
+	missing string
+}
+
+// fill replaces the placeholders of a text, each once, in a form that suits the place.
+func (f *filler) fill(text string, form func(string) string) string {
 	return slot.ReplaceAllStringFunc(text, func(m string) string {
-		if v, ok := args.Get(slot.FindStringSubmatch(m)[1]); ok {
-			return form(v.Spaced())
+		name := slot.FindStringSubmatch(m)[1]
+		v, ok := f.args.Get(name)
+		if !ok {
+			f.missing = name
 		}
-		return m
+		return form(v.Spaced())
 	})
 }
 
@@ -110,34 +119,39 @@ func unescaped(s string) string { return s }
 
 // build makes the request of a call, or says what is wrong with the arguments.
 func build(ctx context.Context, server string, q *plan.Request, args value.Value) (*http.Request, string) {
+	f := &filler{args: args}
 	path, query, _ := strings.Cut(q.Path, "?")
-	u, err := url.Parse(server + fill(path, args, url.PathEscape))
+	u, err := url.Parse(server + f.fill(path, url.PathEscape))
 	if err != nil {
 		return nil, fmt.Sprintf("the arguments make an invalid address: %v", textutil.ErrorText(err))
 	}
 	if countParents(u.EscapedPath()) > countParents(server+path) {
 		return nil, "the arguments make a path with ..; use other values"
 	}
-	u.RawQuery = fill(query, args, url.QueryEscape)
+	u.RawQuery = f.fill(query, url.QueryEscape)
 	for _, p := range q.Query {
 		if u.RawQuery != "" {
 			u.RawQuery += "&"
 		}
-		u.RawQuery += url.QueryEscape(fill(p.Name, args, unescaped)) + "=" + url.QueryEscape(fill(p.Value, args, unescaped))
+		u.RawQuery += url.QueryEscape(f.fill(p.Name, unescaped)) + "=" + url.QueryEscape(f.fill(p.Value, unescaped))
 	}
 	if !allowed(q.Allow, u) {
 		return nil, fmt.Sprintf("the address %s is not allowed", redactURL(u.String()))
 	}
 	header := http.Header{}
 	for _, h := range q.Headers {
-		name, text := fill(h.Name, args, unescaped), fill(h.Value, args, unescaped)
+		name, text := f.fill(h.Name, unescaped), f.fill(h.Value, unescaped)
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) {
 			return nil, fmt.Sprintf("the arguments make a header %.100q that cannot be sent", name)
 		}
 		header.Set(name, text)
 	}
-	body := bodyOf(q.Body, args, header)
-	req, err := http.NewRequestWithContext(ctx, strings.ToUpper(fill(q.Method, args, unescaped)), u.String(), bytes.NewReader(body))
+	body := f.body(q.Body, header)
+	method := f.fill(q.Method, unescaped)
+	if f.missing != "" {
+		return nil, fmt.Sprintf("%s has no value for {{%s}}; give it one, or declare an input of this name with a default", q.Name, f.missing)
+	}
+	req, err := http.NewRequestWithContext(ctx, strings.ToUpper(method), u.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Sprintf("the arguments make an invalid request: %v", textutil.ErrorText(err))
 	}
@@ -177,8 +191,8 @@ func hasParent(path string) bool {
 	})
 }
 
-// bodyOf makes a request's body, and says in the header what it is, unless that says so already.
-func bodyOf(raw json.RawMessage, args value.Value, header http.Header) []byte {
+// body makes a request's body, and says in the header what it is, unless that says so already.
+func (f *filler) body(raw json.RawMessage, header http.Header) []byte {
 	if len(raw) == 0 {
 		return nil
 	}
@@ -187,7 +201,7 @@ func bodyOf(raw json.RawMessage, args value.Value, header http.Header) []byte {
 		return nil
 	}
 	kind := header.Get("Content-Type")
-	v = fillValue(v, args)
+	v = f.value(v)
 	text := v.JSON()
 	switch {
 	case v.Kind == value.Object && strings.HasPrefix(strings.ToLower(kind), "application/x-www-form-urlencoded"):
@@ -210,18 +224,18 @@ func bodyOf(raw json.RawMessage, args value.Value, header http.Header) []byte {
 	return text
 }
 
-// fillValue replaces the placeholders of all texts in a value, keys included.
-func fillValue(v value.Value, args value.Value) value.Value {
+// value replaces the placeholders of all texts in a value, keys included.
+func (f *filler) value(v value.Value) value.Value {
 	out := v
 	out.Items, out.Members = nil, nil
 	if v.Kind == value.String {
-		out.Text = fill(v.Text, args, unescaped)
+		out.Text = f.fill(v.Text, unescaped)
 	}
 	for _, item := range v.Items {
-		out.Items = append(out.Items, fillValue(item, args))
+		out.Items = append(out.Items, f.value(item))
 	}
 	for _, m := range v.Members {
-		out.Members = append(out.Members, value.Member{Key: fill(m.Key, args, unescaped), Value: fillValue(m.Value, args)})
+		out.Members = append(out.Members, value.Member{Key: f.fill(m.Key, unescaped), Value: f.value(m.Value)})
 	}
 	return out
 }

@@ -62,7 +62,7 @@ func TestRequest(t *testing.T) {
 		"a header of a control character": {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{n}}"}}}, args: `{"n":"1\u0001"}`, want: `a header "X-A" that cannot be sent`, wrong: true},
 		"a header of an odd name":         {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-{{n}}", Value: "1"}}}, args: `{"n":"é"}`, want: `a header "X-é" that cannot be sent`, wrong: true},
 		"a header with letters of others": {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{n}}"}}}, args: `{"n":"é\tü"}`, want: "é\tü"},
-		"a placeholder without a value":   {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{other}}"}}}, args: `{}`, want: `{{other}}`},
+		"a placeholder without a value":   {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{other}}"}}}, args: `{}`, want: `ask has no value for {{other}}`, wrong: true},
 		"an address that is not allowed":  {q: plan.Request{Method: "GET", Path: "/x", Allow: []string{"http://other/"}}, args: `{}`, want: `is not allowed`, wrong: true},
 		"what there is not":               {q: plan.Request{Method: "GET", Path: "/missing"}, args: `{}`, want: `status 404 Not Found: 404 page not found`, wrong: true},
 		"a server that cannot now":        {q: plan.Request{Method: "GET", Path: "/busy"}, args: `{}`, class: contract.ClassUnavailable},

@@ -345,7 +345,28 @@ func TestReply(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x", settings: &Settings{}}}
-			got, err := s.reply("t", []byte(tc.raw), false)
+			got, err := s.reply("t", []byte(tc.raw), false, nil)
+			if err != nil || got.text != tc.want {
+				t.Errorf("got %q, %v; want %q", got.text, err, tc.want)
+			}
+		})
+	}
+}
+
+// Several outputs are a result's texts in their order, unless it names them.
+func TestReplyOfSeveralOutputs(t *testing.T) {
+	tests := map[string]struct{ raw, want string }{
+		"texts":          {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"{\"n\":1}"}],"structuredContent":{"result":["a"]}}`, `{"x":"a","y":"{\"n\":1}"}`},
+		"one is missing": {`{"content":[{"type":"text","text":"7"}]}`, `{"x":"7"}`},
+		"too many":       {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}]}`, `{"x":"a","y":"b"}`},
+		"its own object": {`{"content":[{"type":"text","text":"{\"y\": 2}"}]}`, `{"y":2}`},
+		"structured":     {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"structuredContent":{"x":1,"y":[2]}}`, `{"x":1,"y":[2]}`},
+		"an error":       {`{"content":[{"type":"text","text":"no"}],"isError":true}`, `no`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &session{at: &target{id: "x", settings: &Settings{}}}
+			got, err := s.reply("t", []byte(tc.raw), false, []string{"x", "y"})
 			if err != nil || got.text != tc.want {
 				t.Errorf("got %q, %v; want %q", got.text, err, tc.want)
 			}
@@ -385,7 +406,7 @@ func TestImagesOfAReply(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x"}}
-			got, err := s.reply("t", []byte(tc.raw), false)
+			got, err := s.reply("t", []byte(tc.raw), false, nil)
 			if err != nil || !slices.Equal(got.images, tc.images) {
 				t.Errorf("%d images, %v", len(got.images), err)
 			}
@@ -403,7 +424,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		s := &session{at: &target{id: "x", settings: &Settings{}}}
 		for _, whole := range []bool{false, true} {
-			if _, err := s.reply("t", raw, whole); err != nil {
+			if _, err := s.reply("t", raw, whole, nil); err != nil {
 				fails(t, err, err.(*contract.Failure).Class)
 			}
 		}

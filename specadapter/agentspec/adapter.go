@@ -31,7 +31,7 @@ func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Compo
 
 // Detect looks for what a component has at the top.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
-	return doc.Root.FirstOf("component_type", "agentspec_version", "air_version", "$referenced_components") != "",
+	return doc.Root.FirstOf("component_type", "agentspec_version", "air_version", "$referenced_components") != "" || model.IsWayFlow(doc.Root),
 		`an object with "component_type", "agentspec_version" or "$referenced_components"`
 }
 

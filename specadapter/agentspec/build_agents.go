@@ -35,7 +35,7 @@ func isText(p *model.Property) bool { return p.Type != nil && p.Type.Kind == mod
 
 // jsonOutput makes a model answer in JSON.
 func jsonOutput(outputs []*model.Property) *plan.Output {
-	out := &plan.Output{Schema: objectOf(outputs), Repairs: agentRepairs}
+	out := &plan.Output{Schema: objectOf(outputs), Repairs: agentRepairs, Fit: true}
 	if len(outputs) == 1 {
 		out.ValueMember = outputs[0].Title
 	}
@@ -168,7 +168,7 @@ func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Ag
 		} else if len(specs) > 0 {
 			spec := specs[0]
 			specs = specs[1:]
-			t.Name, t.Description, t.Confirm = cmp.Or(spec.Name, spec.ID), spec.Description, t.Confirm || spec.Flag("requires_confirmation")
+			t.Name, t.Description, t.Alone, t.Confirm = cmp.Or(spec.Name, spec.ID), spec.Description, spec.Description != "", t.Confirm || spec.Flag("requires_confirmation")
 			if len(spec.Inputs) > 0 {
 				t.ArgumentsSchema = objectOf(spec.Inputs)
 			}

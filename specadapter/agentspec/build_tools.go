@@ -13,8 +13,11 @@ import (
 
 // tool is a tool as a node calls it. taken are the names that the node's model knows already.
 func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
-	t := &plan.Tool{Name: cmp.Or(c.Name, c.ID), Description: c.Description, Confirm: c.Flag("requires_confirmation")}
+	t := &plan.Tool{Name: cmp.Or(c.Name, c.ID), Description: c.Description, Alone: c.Description != "", Confirm: c.Flag("requires_confirmation")}
 	t.As = unique(taken, toolName(t.Name))
+	if len(c.Inputs) > 0 || c.Type.Name != "MCPTool" { // a server describes a tool of which the document says nothing
+		t.ArgumentsSchema = objectOf(c.Inputs)
+	}
 	switch c.Type.Name {
 	case "ServerTool":
 		if !b.host.UnboundTools[t.Name] && !b.warned[c] {

@@ -71,6 +71,8 @@ func (f *Follower) event(t *track, e *history.Event) {
 		if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 			f.leave(t, at)
 		}
+	case *history.Said:
+		f.said(t, at, d)
 	case *history.CancelRequested:
 		if t.id == f.target.ID {
 			f.notify(progress.Notice{Event: progress.EventNote, Time: at}, "cancellation requested")
@@ -124,12 +126,17 @@ func (t *track) take(scheduled int64) *call {
 	return c
 }
 
+// labelAt begins the names of nodes of an element of a map that runs in the run, or of the run itself.
+func (t *track) labelAt(place string) string {
+	if node, _, nested := strings.Cut(place, ":"); nested {
+		return t.label + plaintext.Line(history.Unescape(node), 100) + " › "
+	}
+	return t.label
+}
+
 func (f *Follower) scheduled(t *track, of *history.Call) {
 	node, turn := history.SplitCallID(of.ID)
-	label := t.label
-	if place, _, nested := strings.Cut(of.Place, ":"); nested {
-		label += plaintext.Line(history.Unescape(place), 100) + " › "
-	}
+	label := t.labelAt(of.Place)
 	c := &call{Call: of, node: label + node, key: of.Place + node}
 	t.calls[of.Scheduled] = c
 	switch of.Kind {
@@ -147,6 +154,10 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 		c.node, c.what = strings.TrimSuffix(label, " › "), "prepare"
 		return
 	case contract.ActivityValidateAnswer:
+		if in, ok := of.Input.(*contract.ValidateAnswerInput); ok && len(in.Schema) > 0 {
+			c.what = "arguments of " + plaintext.Line(in.Name, 64)
+			break
+		}
 		c.node, c.what = "", "check of an answer"
 		return
 	case contract.ActivityFetchResult:
@@ -197,8 +208,8 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 		f.toolResult(at, c, out)
 	case *contract.ValidateAnswerResult:
 		if len(out.Errors) > 0 { // an answer that was accepted is shown by news
-			f.notify(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was rejected: %s: %s",
-				plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
+			f.notify(progress.Notice{Event: progress.EventNote, Time: at, Node: c.node, Call: c.what}, "%s: %s: %s",
+				cmp.Or(plaintext.If(c.node != "", "%s were rejected", c.what), "an answer was rejected"), plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
 		}
 	case *contract.JudgeResult:
 		f.switched(at, c, out.Fallbacks, out.Model)
@@ -259,6 +270,17 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 	for _, s := range list {
 		f.notify(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
 			c.what, plaintext.Line(s.Model, 100), plaintext.Line(s.Next(to), 100), plaintext.Line(s.Class, 40), plaintext.Line(s.Text, 300))
+	}
+}
+
+// said reports messages of a conversation that no call of a model or tool shows.
+func (f *Follower) said(t *track, at time.Time, d *history.Said) {
+	for _, e := range d.Messages {
+		m, err := contract.DecodeMessage(e.Message)
+		if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 {
+			continue
+		}
+		f.notify(progress.Notice{Event: progress.EventMessage, Time: at, Node: t.labelAt(d.Place) + d.Execution, Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
 	}
 }
 

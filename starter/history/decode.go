@@ -52,6 +52,14 @@ func (d *decoder) task(e *historypb.HistoryEvent) any {
 		return &TaskFailed{s.GetCause(), s.GetFailure()}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		return &CancelRequested{}
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		if r := decodedAs[contract.ThreadRecord](e.GetMarkerRecordedEventAttributes().GetDetails()["data"]); r != nil && r.Thread != "" {
+			s := &Said{ThreadRecord: *r, Run: d.run}
+			if s.Place, s.Thread = contract.SplitPlace(r.Thread); s.Place != "" {
+				s.Run.Workflow = d.run.element(s.Place)
+			}
+			return s
+		}
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		d.timers[e.GetEventId()] = Text(e.GetUserMetadata().GetSummary())
 	case enumspb.EVENT_TYPE_TIMER_FIRED:

@@ -182,6 +182,15 @@ type UpdateCompleted struct {
 // ReplySent is an answer that the root passed on to a workflow below.
 type ReplySent struct{ contract.Reply }
 
+// Said are messages that a run has recorded of a thread. Place and Run are those of a [Call].
+type Said struct {
+	contract.ThreadRecord
+	Place string
+	Run   Run
+}
+
+func (s *Said) madeIn() Run { return s.Run }
+
 // RequestExpired is the end of a request's time limit.
 type RequestExpired struct{ ID string }
 

@@ -104,7 +104,7 @@ func (l *Live) Notify(n Notice) {
 			l.questions = max(0, l.questions-1)
 		}
 	}
-	beside := n.Node == "" || n.Event == EventNote || n.Event == EventWarning
+	beside := n.Node == "" || n.Event == EventNote || n.Event == EventMessage || n.Event == EventWarning
 	if beside || n.Event == EventRequest { // the table has no room for its commands
 		line := n.Text
 		if !n.Untimed {

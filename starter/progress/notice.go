@@ -19,6 +19,7 @@ const (
 	EventModel    = "model"
 	EventText     = "text"
 	EventTool     = "tool"
+	EventMessage  = "message"
 	EventJudge    = "judge"
 	EventCall     = "call"
 	EventAttempt  = "attempt_failed"
@@ -47,6 +48,8 @@ type Notice struct {
 	// Request is one that was opened or answered; Commands are the command lines that answer.
 	Request  *contract.Request `json:"request,omitempty"`
 	Commands []string          `json:"commands,omitempty"`
+	// Message is one that was added to a conversation.
+	Message *contract.Message `json:"message,omitempty"`
 	// Skipped says that some text before Text has passed by unseen; of partial answers alone.
 	Skipped bool   `json:"skipped,omitempty"`
 	Text    string `json:"text"`

@@ -38,12 +38,6 @@ func (r *recorder) event(e *history.Event) {
 		c.inbox.begin()
 	case *history.TaskCompleted:
 		c.inbox.end()
-	case *history.CallScheduled:
-		c.scheduled(d.Call)
-	case *history.CallCompleted:
-		c.completed(d)
-	case *history.CallFailed:
-		c.failed(c.place(d.Call), d.Failure)
 	case *history.Message:
 		c.message(d)
 	case *history.UpdateCompleted:
@@ -56,6 +50,22 @@ func (r *recorder) event(e *history.Event) {
 		if e.Run.Root {
 			c.ended(d)
 		}
+	default:
+		c.callEvent(e)
+	}
+}
+
+// callEvent takes what happens to a call, and what a node says.
+func (c *recordedRun) callEvent(e *history.Event) {
+	switch d := e.Data.(type) {
+	case *history.Said:
+		c.said(d)
+	case *history.CallScheduled:
+		c.scheduled(d.Call)
+	case *history.CallCompleted:
+		c.completed(d)
+	case *history.CallFailed:
+		c.failed(c.place(d.Call), d.Failure)
 	}
 }
 
@@ -240,10 +250,22 @@ func (c *recordedRun) answer(m *history.Message) {
 	}
 }
 
+// said takes what nodes of the run added to its conversation.
+func (c *recordedRun) said(d *history.Said) {
+	if c.id != c.root || d.Thread != contract.ConversationThread {
+		return
+	}
+	for _, e := range d.Messages {
+		if m, err := contract.DecodeMessage(e.Message); len(e.Message) > 0 && err == nil && m.Text != "" {
+			c.rec.Expect.Said = append(c.rec.Expect.Said, m.Text)
+		}
+	}
+}
+
 // checked drops an answer that was refused for what it holds, as signals are.
 func (c *recordedRun) checked(of *history.Call, out *contract.ValidateAnswerResult) {
 	in, ok := of.Input.(*contract.ValidateAnswerInput)
-	if !ok || len(out.Errors) == 0 {
+	if !ok || len(out.Errors) == 0 || len(in.Schema) > 0 {
 		return
 	}
 	c.rec.Answers = slices.DeleteFunc(c.rec.Answers, func(a rehearse.Answer) bool {

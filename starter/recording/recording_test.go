@@ -102,6 +102,7 @@ func TestRecordingsDiffer(t *testing.T) {
 	}{
 		"an answer that leads elsewhere": {"loop", "yes: false", "yes: true", "a call that the recording does not have", "", ""},
 		"what a model says last":         {"agent-condense", "say: done", "say: other", "the result's text", "", "status: "},
+		"what a node says":               {"example-agentspec-guess", "- It is not Bergen.", "- It is Bergen.", "what a node says", "", "status: "},
 		"the end":                        {"step-limit", "class: ", "class: not_", "the failure", "", "status: "},
 		"a call that is not made":        {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: CallModel}\n", "the call is not made", "z#9/model/1", "z#9"},
 		"a question":                     {"loop", "question: again?", "question: more?", "the question", "", "at: "},

@@ -54,6 +54,7 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	if st.Session != nil {
 		session(st.Session, line)
 	}
+	conversation(st.Conversation, line)
 	for i := range st.Requests {
 		q := &st.Requests[i]
 		line("request", "%s %s: %s", q.Kind, plaintext.Lines(q.ID), plaintext.Line(q.Text, 300))
@@ -70,6 +71,19 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	}
 	for _, call := range calls {
 		line("call", "%s", call)
+	}
+}
+
+// conversation writes the last messages of a conversation.
+func conversation(messages []contract.Message, line func(label, format string, args ...any)) {
+	for i := range messages {
+		m := &messages[i]
+		for _, c := range m.Calls {
+			line(m.Role, "calls %s", plaintext.Line(c.Name, 100))
+		}
+		if m.Text != "" {
+			line(m.Role, "%s%s", plaintext.If(m.Name != "", "%s: ", plaintext.Line(m.Name, 100)), plaintext.Line(m.Text, 300))
+		}
 	}
 }
 

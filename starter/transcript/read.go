@@ -42,6 +42,10 @@ func (r *reader) event(e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.Started:
 		r.started(w, d)
+	case *history.Said:
+		t := r.thread(w, d.Thread)
+		t.noModel = strings.Contains(d.Thread, "#")
+		r.tail(t, d.From, d.Messages)
 	case *history.CallScheduled:
 		r.scheduled(w, d.Call)
 	case *history.CallCompleted:
@@ -128,16 +132,24 @@ const maxThread = 1_000_000
 func (r *reader) scheduled(w *history.Workflow, c *history.Call) {
 	if in, ok := c.Input.(*contract.ModelInput); ok && in.Base.Len >= 0 && in.Base.Len < maxThread {
 		t := r.thread(w, in.Base.Thread)
-		for i, m := range in.Tail {
-			if len(m.Message) > 0 {
-				r.keep(m.Message)
-			}
-			t.put(in.Base.Len+i, m.SHA)
-		}
+		r.tail(t, in.Base.Len, in.Tail)
 		r.calls[c] = slot{t, in.Base.Len + len(in.Tail)}
 	}
 	if node, _, ok := strings.Cut(c.ID, "/tool/"); ok && c.Kind == contract.ActivityCallTool {
 		r.calls[c] = slot{thread: r.find(w.Place + node)}
+	}
+}
+
+// tail takes over the messages of a thread from an index on.
+func (r *reader) tail(t *thread, from int, messages []contract.TailEntry) {
+	if from < 0 || from >= maxThread {
+		return
+	}
+	for i, m := range messages {
+		if len(m.Message) > 0 {
+			r.keep(m.Message)
+		}
+		t.put(from+i, m.SHA)
 	}
 }
 
@@ -150,8 +162,9 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 			r.write(w, "input", contract.InputMessage(*out.Input, r.images[w]))
 		}
 	case *contract.ToolResult:
+		hash := r.keep(out.Message)
 		if slot.thread != nil {
-			slot.thread.unread = append(slot.thread.unread, r.keep(out.Message))
+			slot.thread.unread = append(slot.thread.unread, hash)
 		}
 	case *contract.ModelResult:
 		if slot.thread == nil {

@@ -29,7 +29,9 @@ type thread struct {
 	name string
 	// execution is the one whose thread it is, node#step, of the run's own flow.
 	execution string
-	hashes    []string
+	// noModel: a node of one call of a tool has written it.
+	noModel bool
+	hashes  []string
 	// unread are results of tools that no model call has been sent yet.
 	unread []string
 }
@@ -148,6 +150,13 @@ func (t *Transcript) Status() *contract.Status {
 			st.Executions = append(st.Executions, history.ExecutionOf(x.execution))
 		}
 	}
+	if x := t.find(contract.ConversationThread); x != nil {
+		var all []json.RawMessage
+		for _, hash := range x.all() {
+			all = append(all, t.content[hash])
+		}
+		st.Conversation = contract.LastMessages(all)
+	}
 	slices.SortStableFunc(st.Executions, func(x, y contract.Execution) int {
 		return cmp.Or(cmp.Compare(x.Step, y.Step), cmp.Compare(x.Node, y.Node))
 	})
@@ -158,7 +167,7 @@ func (t *Transcript) Status() *contract.Status {
 func (t *Transcript) Unfinished() []string {
 	var out []string
 	for _, x := range t.threads {
-		if x.execution == "" {
+		if x.execution == "" || x.noModel {
 			continue
 		}
 		all := x.all()

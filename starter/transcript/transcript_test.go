@@ -55,6 +55,58 @@ tool list_state_keys, error
 assistant
   spent
 `},
+		"nodes that speak and ask": {root: "example-agentspec-guess", want: `== input
+user
+  (no input was given)
+
+== conversation
+assistant
+  What is the capital of Norway? You said nothing.
+user
+  Bergen
+assistant
+  It is not Bergen.
+assistant
+  What is the capital of Norway? You said Bergen.
+user
+  Oslo
+`},
+		"nodes of a map's elements": {root: "example-agentspec-forecast", want: `== input
+user
+  (no input was given)
+
+== each#2:1 › tool#2
+assistant
+  → weather {"city":"Oslo","day":1}
+tool weather
+  {"degrees":22,"sky":"clear"}
+
+== each#2:2 › tool#2
+assistant
+  → weather {"city":"Oslo","day":2}
+tool weather
+  {"degrees":23,"sky":"clear"}
+
+== once%2Ftool#4
+assistant
+  → weather {"city":"Oslo","day":0}
+tool weather
+  {"degrees":21,"sky":"clear"}
+`},
+		"a node that calls a tool": {root: "example-agentspec-stock", want: `== input
+user
+  (no input was given)
+
+== ask#2
+assistant
+  → ask {"article":"green lamp"}
+tool ask
+  {"there": true, "price": 12.5}
+
+== conversation
+assistant
+  It is there, for 12.5.
+`},
 		"sub-agents stand behind their place": {root: "sub-agent", children: []string{"a#1_call_1", "a#1_call_2"}, want: `== input
 user
   (no input was given)

@@ -19,7 +19,7 @@ import (
 )
 
 // nodeCase is a shortCase in which clients and people answer: results are what clients give for
-// a tool, refused are the arguments of calls that get a no, messages are said one after the other.
+// a tool, or the word arguments for those of the call, refused are the arguments of calls that get a no, messages are said one after the other.
 type nodeCase struct {
 	shortCase
 	results  map[string]string
@@ -59,11 +59,19 @@ var nodeCases = map[string]nodeCase{
 	"a failing tool is caught":    {shortCase: shortCase{doc: caughtIn("{component_type: ToolNode, tool: {component_type: ServerTool, name: broken, outputs: [{title: v}]}}"), params: `{}`, want: `{"way":"bad","v":["fallback"],"caught_exception_info":"the tool \"broken\" failed: out of paper"}`}},
 	"nothing is caught":           {shortCase: shortCase{doc: caughtIn("{component_type: ToolNode, tool: {component_type: ServerTool, name: seven, outputs: [{title: v}]}}"), params: `{}`, want: `{"way":"good","v":7,"caught_exception_info":null}`}},
 	"a failing model is caught":   {shortCase: shortCase{doc: caughtIn("{component_type: LlmNode, llm_config: '@m', prompt_template: p, outputs: [{title: v, type: string}]}"), params: `{}`, script: "rules: [{fail: {class: refused, text: no way}}]", want: `{"way":"bad","v":["fallback"],"caught_exception_info":"script: no way (attempt 1)"}`}},
+	"what an operator would mend": {shortCase: shortCase{doc: caughtIn("{component_type: LlmNode, llm_config: '@m', prompt_template: p, outputs: [{title: v, type: string}]}"), params: `{}`, script: "rules: [{fail: {class: denied, text: no key}}]", want: `{"way":"bad","v":["fallback"],"caught_exception_info":"script: no key (attempt 1)"}`}},
+	"what comes after a retry":    {shortCase: shortCase{doc: caughtIn("{component_type: ApiNode, url: 'HOST/flaky', http_method: GET, retry_policy: {max_attempts: 2}, outputs: [{title: v}]}"), params: `{}`, want: `{"way":"good","v":3,"caught_exception_info":null}`}},
+	"what comes after no retry":   {shortCase: shortCase{doc: caughtIn("{component_type: ApiNode, url: 'HOST/flaky', http_method: GET, retry_policy: {max_attempts: 1}, outputs: [{title: v}]}"), params: `{}`, want: `{"way":"bad","v":["fallback"],"caught_exception_info":"connection \"http:c\" (HOST): the server answered status 503 Service Unavailable: 3"}`}},
+	"a flow below that fails":     {shortCase: shortCase{doc: caughtIn("{component_type: ParallelFlowNode, subflows: ['@below']}") + "below: {nodes: {s2: {component_type: StartNode}, l: {component_type: LlmNode, llm_config: '@m', prompt_template: p, outputs: [{title: v, type: string}]}, e4: {component_type: EndNode, outputs: [{title: v, type: string}]}}, go: [s2 > l > e4]}\n", params: `{}`, script: "rules: [{fail: {class: denied, text: no key}}]", want: `{"way":"bad","v":["fallback"],"caught_exception_info":"script: no key (attempt 1)"}`}},
 	"a failing address is caught": {shortCase: shortCase{doc: caughtIn("{component_type: ApiNode, url: 'HOST/none', http_method: GET, outputs: [{title: v}]}"), params: `{}`, want: `{"way":"bad","v":["fallback"],"caught_exception_info":"the tool \"c\" failed: status 404 Not Found: 404 page not found"}`}},
 
 	// Models.
 	"outputs of a model": {shortCase: shortCase{doc: flowOf("[]", "n: {component_type: LlmNode, llm_config: '@m', prompt_template: p, outputs: [{title: a, type: object, properties: {b: {type: array, items: {type: integer}}}, required: [b]}, {title: c, type: string, enum: [x, y]}, {title: d, type: integer, default: 9}]}", "n", "[{title: a, type: object}, {title: c, type: string}, {title: d, type: integer}]"),
 		params: `{}`, script: `rules: [{turn: 1, say: 'no JSON'}, {turn: 2, say: '{"a": {"b": [1]}, "c": "z"}'}, {turn: 3, say: '{"a": {"b": [1, 2]}, "c": "y"}'}]`, want: `{"a":{"b":[1,2]},"c":"y","d":9}`}},
+	"outputs that are made to fit": {shortCase: shortCase{doc: flowOf("[]", "n: {component_type: LlmNode, llm_config: '@m', prompt_template: p, outputs: [{title: a, type: integer}, {title: b, type: array, items: {type: number}}, {title: c, type: string}, {title: d, type: boolean, default: true}, {title: e, type: [integer, 'null'], default: 4}]}", "n", "[{title: a}, {title: b}, {title: c}, {title: d}, {title: e}]"),
+		params: `{}`, script: `rules: [{turn: 1, say: '{"a": "many", "b": [], "c": ""}'}, {turn: 2, say: '{"a": "7", "b": "[1, \"2\"]", "c": 5, "d": "maybe", "e": null}'}]`, want: `{"a":7,"b":[1,2],"c":"5","d":true,"e":null}`}},
+	"an agent's that are made to fit": {shortCase: shortCase{doc: flowOf("[]", "n: {component_type: AgentNode, agent: {component_type: Agent, llm_config: '@m', name: a, human_in_the_loop: false, system_prompt: A, outputs: [{title: a, type: integer}, {title: b, type: array, items: {type: number}}, {title: d, type: boolean, default: true}]}}", "n", "[{title: a}, {title: b}, {title: d}]"),
+		params: `{}`, script: `rules: [{turn: 1, call: [{tool: submit_result, arguments: {a: many, b: []}}]}, {turn: 2, call: [{tool: submit_result, arguments: {a: "7", b: "[1]", d: maybe}}]}]`, want: `{"a":7,"b":[1],"d":true}`}},
 	"a word of a list": {shortCase: shortCase{doc: flowOf("[]", "n: {component_type: LlmNode, llm_config: '@m', prompt_template: p, outputs: [{title: c, type: string, enum: [x, y]}]}", "n", "[{title: c, type: string}]"),
 		params: `{}`, script: `rules: [{turn: 1, say: z}, {turn: 2, say: x}]`, want: `{"c":"x"}`}},
 	"a model that never does": {shortCase: shortCase{doc: flowOf("[]", "n: {component_type: LlmNode, llm_config: '@m', prompt_template: p, outputs: [{title: c, type: integer}]}", "n", "[{title: c, type: integer}]"),
@@ -133,6 +141,13 @@ func nodeServer(t *testing.T) string {
 		_ = json.NewEncoder(w).Encode(map[string]any{"path": r.URL.EscapedPath(), "query": r.URL.RawQuery, "one": r.Header.Get("X-One"), "key": r.Header.Get("X-Key"), "body": json.RawMessage(raw)})
 	})
 	mux.HandleFunc("/list", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "[1, 2]") })
+	calls := 0
+	mux.HandleFunc("/flaky", func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.WriteString(w, "3")
+	})
 	mux.HandleFunc("/form", func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		_, _ = w.Write(raw)
@@ -172,7 +187,9 @@ func TestAgentSpecNodes(t *testing.T) {
 
 func (c nodeCase) play(t *testing.T) {
 	host := nodeServer(t)
-	c.doc, c.params, c.fails = strings.ReplaceAll(c.doc, "HOST", host), strings.ReplaceAll(c.params, "HOST", host), strings.ReplaceAll(c.fails, "HOST", host)
+	for _, text := range []*string{&c.doc, &c.params, &c.want, &c.fails} {
+		*text = strings.ReplaceAll(*text, "HOST", host)
+	}
 	r := c.testRun(t)
 	r.Functions, r.ToolSettings.AllowPrivate = nodeTools(), true
 	r.ToolSettings.Secrets = map[string]tool.Secret{"api.sensitive_headers": {Value: `{"X-Key":"sesame"}`, Hosts: []string{host}}}
@@ -194,7 +211,11 @@ func (c *nodeCase) answer(t *testing.T, env *testsuite.TestWorkflowEnvironment) 
 			yes := c.refused == "" || string(r.Arguments) != c.refused
 			env.SignalWorkflow(r.Kind, contract.ConfirmAnswer{ID: r.ID, Approve: &yes})
 		case contract.RequestToolResult:
-			env.SignalWorkflow(r.Kind, contract.ToolResultAnswer{ID: r.ID, Result: json.RawMessage(c.results[r.Tool])})
+			result := json.RawMessage(c.results[r.Tool])
+			if string(result) == "arguments" {
+				result = r.Arguments
+			}
+			env.SignalWorkflow(r.Kind, contract.ToolResultAnswer{ID: r.ID, Result: result})
 		case contract.RequestMessage:
 			if len(c.messages) > 0 {
 				env.SignalWorkflow(r.Kind, contract.MessageAnswer{ID: r.ID, Text: c.messages[0]})

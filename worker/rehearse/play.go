@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -285,6 +286,7 @@ func (p *player) ended() string {
 	}
 	if err == nil {
 		p.result(want)
+		p.said(want.Said)
 	} else if len(want.Turns) > 0 {
 		p.turnsBefore(want.Turns)
 	}
@@ -293,6 +295,32 @@ func (p *player) ended() string {
 
 // Terminated is the status of a run that was ended from outside, without its doing.
 const Terminated = "terminated"
+
+// said compares what nodes added to the flow's conversation.
+func (p *player) said(want []string) {
+	var page contract.TranscriptPage
+	if v, err := p.env.QueryWorkflow(contract.QueryTranscript, contract.TranscriptQuery{Thread: contract.ConversationThread}); err == nil {
+		err = v.Get(&page)
+		if err != nil {
+			p.note("", "the conversation", "messages", err.Error())
+		}
+	}
+	var texts []string
+	for _, raw := range page.Messages {
+		if m, err := contract.DecodeMessage(raw); err == nil {
+			texts = append(texts, m.Text)
+		}
+	}
+	rest := texts
+	for _, text := range want {
+		i := slices.Index(rest, text)
+		if i < 0 {
+			p.note("", "what a node says", text, strings.Join(texts, " | "))
+			return
+		}
+		rest = rest[i+1:]
+	}
+}
 
 // result compares what the run gave.
 func (p *player) result(want *Expect) {

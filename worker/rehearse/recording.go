@@ -127,7 +127,9 @@ type Expect struct {
 	// Turns are those of a session: all of one that came to its own end, else those of which its
 	// history tells what they gave.
 	Turns []TurnOf `json:"turns,omitempty"`
-	Line  int      `json:"-"`
+	// Said are the texts of messages that nodes added to the flow's conversation, in order; others may stand between them.
+	Said []string `json:"said,omitempty"`
+	Line int      `json:"-"`
 }
 
 // Read reads a recording. Its error names every place that is wrong.

@@ -210,7 +210,7 @@ func (a *agentRun) describe() error {
 		if b == nil {
 			return a.run.Fail(a.execution, contract.ClassConnection, "", "tool %q has no connection %q", t.Name, t.Connection)
 		}
-		pt := contract.ProfileTool{Name: t.Name, As: t.As, Description: t.Description}
+		pt := contract.ProfileTool{Name: t.Name, As: t.As, Description: t.Description, Alone: t.Alone, Schema: t.ArgumentsSchema}
 		if b.Catalogue != nil {
 			pt.Catalogue = *b.Catalogue
 		} else {

@@ -147,6 +147,7 @@ func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 		return v, err
 	}
 	if c.agentRun.execution.Node.Ports != nil {
+		v = value.Fitted(f.Schema, v)
 		return v, c.named(v)
 	}
 	if f.Critique {

@@ -26,6 +26,7 @@ func talked(t *testing.T, s *runtime.Transcript, name string) *runtime.Thread {
 		}
 	}
 	out.Mark()
+	s.Restore(out, runtime.CarriedMessages(out.Entries), 2) // by a run before
 	out.Sent = []*contract.Sent{{Key: "k", Skip: 1, Note: "n", Tokens: 5, Counted: 2}}
 	return out
 }
@@ -53,7 +54,9 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "under": "the journal has their steps", "marked": "see snapshot",
 			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*runtime.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
-			t.Run(name, func(t *testing.T) { workflowtest.SameFields(t, pair[0], pair[1], nil) })
+			t.Run(name, func(t *testing.T) {
+				workflowtest.SameFields(t, pair[0], pair[1], workflowtest.Without{"published": "the next run names all messages once more"})
+			})
 		}
 		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"of": fromPlan, "node": fromPlan, "id": fromPlan, "in": fromPlan, "main": wasRun, "lines": "see below"})
 		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": wasRun})

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -25,6 +26,9 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	if err := a.callOnce(ctx, &t); err != nil {
 		return runtime.Outcome{}, err
 	}
+	if err := r.Publish(ctx, a.thread, x); err != nil {
+		return runtime.Outcome{}, err
+	}
 	last := a.thread.Entries[len(a.thread.Entries)-1]
 	msg, err := contract.DecodeMessage(last.Raw)
 	if err != nil {
@@ -46,12 +50,26 @@ func (a *agentRun) callOnce(ctx workflow.Context, t *plan.Tool) error {
 	if err != nil {
 		return err
 	}
+	if in, err = value.Cast(t.ArgumentsSchema, in); err != nil {
+		return a.run.Fail(a.execution, contract.ClassInvalidValue, "correct what gives the value, or its type", "the tool %q: %s", t.Name, err.Error())
+	}
 	msg := &contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "call_1", Name: t.As, Arguments: string(in.JSON())}}}
 	ref, err := a.run.Transcript.Write(a.thread, msg)
 	if err != nil {
 		return err
 	}
 	return a.call(ctx, msg, ref.SHA)
+}
+
+// outputNames are the names of a tool node's outputs, where it has several.
+func (c *toolCall) outputNames() (out []string) {
+	n := c.agentRun.execution.Node
+	if n.Tool != nil && len(n.Ports.Out) > 1 {
+		for _, o := range n.Ports.Out {
+			out = append(out, o.Name)
+		}
+	}
+	return out
 }
 
 // toolValue makes named values of what a tool returned. One output is the text itself, or the
@@ -67,20 +85,31 @@ func toolValue(outs []plan.Out, text string) (value.Value, error) {
 		if err != nil || v.Kind != value.Object {
 			return empty, errors.New("it has several outputs, but what it returned is no JSON object: " + runtime.Cut(text, 200))
 		}
+		for i := range outs {
+			k := slices.IndexFunc(v.Members, func(m value.Member) bool { return m.Key == outs[i].Name })
+			if k >= 0 && v.Members[k].Value.Kind == value.String {
+				v.Members[k].Value = outputOf(&outs[i], v.Members[k].Value.Text)
+			}
+		}
 		return v, nil
 	}
 	o := &outs[0]
 	if _, ok := v.Get(o.Name); ok && err == nil {
 		return v, nil
 	}
-	whole := value.Of(text)
+	return values.Object(o.Name, outputOf(o, text)), nil
+}
+
+// outputOf is a text as an output: the JSON that it is where the output takes that, else the text itself.
+func outputOf(o *plan.Out, text string) value.Value {
+	v, err := value.Parse([]byte(text))
 	if err != nil {
-		return values.Object(o.Name, whole), nil
+		return value.Of(text)
 	}
 	if _, wrong := value.Cast(o.Type, v); wrong != nil || v.Kind != value.String && takesText(o) {
-		v = whole
+		return value.Of(text)
 	}
-	return values.Object(o.Name, v), nil
+	return v
 }
 
 // takesText reports whether an output takes a text as it is.

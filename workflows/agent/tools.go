@@ -14,6 +14,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
 )
 
@@ -138,23 +139,8 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (contrac
 		if b.Connection.Kind == plan.ConnectionAgent {
 			c.countStart()
 		}
-		return func(ctx workflow.Context) (contract.ToolReply, error) {
-			args, note, refused, err := c.confirm(ctx, tool, b, args)
-			if err != nil || refused != nil {
-				return orEmpty(refused), err
-			}
-			var reply contract.ToolReply
-			switch b.Connection.Kind {
-			case plan.ConnectionAgent:
-				reply, err = c.subAgent(ctx, b.Connection.Agent, args)
-			case plan.ConnectionClient:
-				reply, err = c.client(ctx, tool, b, args)
-			default:
-				return c.tool(ctx, tool, b, args, note)
-			}
-			reply.Text = note + reply.Text
-			return reply, err
-		}
+		args = value.Complete(tool.ArgumentsSchema, args)
+		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.bound(ctx, tool, b, args) }
 	}
 	switch {
 	case c.agentRun.cfg.Ask != nil && c.call.Name == c.agentRun.cfg.Ask.Name:
@@ -170,6 +156,29 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (contrac
 	}
 	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(offered(c.agentRun), ", "))
 	return nil
+}
+
+// bound calls a tool of a connection, once a person has agreed where one must.
+func (c *toolCall) bound(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (contract.ToolReply, error) {
+	args, note, refused, err := c.confirm(ctx, tool, b, args)
+	if err != nil || refused != nil {
+		return orEmpty(refused), err
+	}
+	args = value.Complete(tool.ArgumentsSchema, args)
+	reply, err := c.validate(ctx, tool, b, args)
+	if err != nil || reply.Failed {
+		return reply, err
+	}
+	switch b.Connection.Kind {
+	case plan.ConnectionAgent:
+		reply, err = c.subAgent(ctx, b.Connection.Agent, args)
+	case plan.ConnectionClient:
+		reply, err = c.client(ctx, tool, b, args)
+	default:
+		return c.tool(ctx, tool, b, args, note)
+	}
+	reply.Text = note + reply.Text
+	return reply, err
 }
 
 func orEmpty(r *contract.ToolReply) contract.ToolReply {
@@ -205,6 +214,37 @@ func (c *toolCall) id(kind string) string {
 	return fmt.Sprintf("%s/%s/%d.%d", c.agentRun.execution.ID, kind, c.agentRun.turn, c.index+1)
 }
 
+// declared is the content that has a tool as the flow declares it, or else as its connection does.
+func (c *toolCall) declared(t *plan.Tool, b *contract.ResolvedConnection) (*contract.ContentRef, error) {
+	if len(t.ArgumentsSchema) == 0 || b.Connection.Kind == plan.ConnectionClient {
+		return b.Catalogue, nil
+	}
+	raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: t.Name, Schema: t.ArgumentsSchema}}})
+	if err != nil {
+		return nil, err
+	}
+	ref := c.agentRun.run.Transcript.Keep(raw)
+	return &ref, nil
+}
+
+// validate checks the arguments of a call that no activity of Weft's makes, and gives a failed reply for those that
+// the flow does not declare.
+func (c *toolCall) validate(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (contract.ToolReply, error) {
+	if len(t.ArgumentsSchema) == 0 || b.Connection.Kind != plan.ConnectionClient && b.ExternalActivity == nil {
+		return contract.ToolReply{}, nil
+	}
+	id, in := c.id("validate"), contract.ValidateAnswerInput{Name: t.Name, Arguments: args, Schema: t.ArgumentsSchema}
+	return c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args)), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
+		var out contract.ValidateAnswerResult
+		err := c.agentRun.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the arguments of " + c.call.Name, At: c.agentRun.execution, ID: id,
+			Summary: "check the arguments of " + c.call.Name, Options: runtime.CheckOptions, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out})
+		if err == nil && len(out.Errors) > 0 {
+			*reply = contract.ToolReply{Text: contract.WrongArguments(c.call.Name, out.Errors), Failed: true}
+		}
+		return err
+	})
+}
+
 // confirm asks a person where the flow or the worker's rules want it. It gives the arguments
 // with which the call is made, or the reply of one that is refused.
 func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (json.RawMessage, string, *contract.ToolReply, error) {
@@ -217,10 +257,14 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Re
 	if !need {
 		return args, "", nil, nil
 	}
+	declared, err := c.declared(tool, b)
+	if err != nil {
+		return nil, "", nil, err
+	}
 	req := contract.Request{
 		ID: c.id("confirm"), Kind: contract.RequestConfirm, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
 		Text:      fmt.Sprintf("%s wants to call %s%s", c.agentRun.who(), tool.As, inWords(args)),
-		Catalogue: b.Catalogue, Timeout: limit,
+		Catalogue: declared, Timeout: limit,
 	}
 	c.describeCall(&req, tool, args)
 	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
@@ -369,9 +413,9 @@ func arguments(text string) (json.RawMessage, string) {
 
 // tool calls a tool outside, as an activity.
 func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage, note string) (contract.ToolReply, error) {
-	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note}
+	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note, Schema: t.ArgumentsSchema, Outputs: c.outputNames()}
 	if len(args) > runtime.MaxInline && note == "" {
-		// History has them already, in the message that asks for the call.
+		// History has them already, in the message that asks for the call; the activity adds the defaults.
 		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
 	}
 	if b.ExternalActivity != nil {

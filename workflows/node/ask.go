@@ -43,5 +43,8 @@ func (askKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution)
 		}
 	}
 	ref, err := r.Transcript.Write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
+	if err == nil && x.Node.Ports != nil {
+		err = r.Publish(ctx, t, x)
+	}
 	return runtime.Outcome{Ref: ref, Text: reply.Message.Text}, err
 }

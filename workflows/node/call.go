@@ -54,7 +54,11 @@ func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Executi
 		x.State.Map = c.snapshot()
 		return runtime.Outcome{}, err
 	}
-	return c.joined()
+	out, err := c.joined()
+	if err == nil && r.Conversation.Thread != nil {
+		err = r.Publish(ctx, r.Conversation.Thread, x)
+	}
+	return out, err
 }
 
 // callRun is one execution of a node that runs flows.
@@ -209,6 +213,9 @@ func (c *callRun) heardOf(j *calledFlow) {
 // input is what a flow's run is started with.
 func (c *callRun) input(j *calledFlow, rest *contract.RunSnapshot) contract.RunInput {
 	in := c.run.Below()
+	if c.cfg.Catch != nil {
+		in.OnError = contract.OnErrorFail // the node is there for it
+	}
 	if rest != nil && rest.Plan != nil {
 		in.Snapshot = rest
 		return in

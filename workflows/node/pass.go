@@ -41,12 +41,15 @@ func (branchKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution
 type sayKind struct{}
 
 // Visit runs a node of kind say: its text goes into the flow's conversation.
-func (sayKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+func (sayKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	in, err := values.Given(r, x)
 	if err != nil {
 		return runtime.Outcome{}, err
 	}
 	text := values.FillIn(x.Node.Say.Text, in)
 	ref, err := r.Transcript.Write(r.Conversation.Open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
-	return runtime.Outcome{Ref: ref, Text: text}, err
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	return runtime.Outcome{Ref: ref, Text: text}, r.Publish(ctx, r.Conversation.Open(), x)
 }

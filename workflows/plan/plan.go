@@ -230,15 +230,17 @@ type Tool struct {
 	// As is the name that the model sees: letters, digits, _ and -, at most 64, unique
 	// in the node.
 	As string `json:"as"`
-	// Description is the author's; empty means the connection's own.
+	// Description is the author's; empty means the connection's own. It stands before that one, or Alone.
 	Description string `json:"description,omitempty"`
+	Alone       bool   `json:"alone,omitempty"`
 	// Connection is the id of the connection that has the tool. Empty: the worker knows the
 	// tool by its name, from its configuration or as a function of its own.
 	Connection string `json:"connection,omitempty"`
 	// Confirm makes every call wait for a person's yes.
 	Confirm bool `json:"confirm,omitempty"`
-	// ArgumentsSchema, if set, is the JSON Schema of the arguments object that the author knows the tool
-	// by: a connection whose tool takes others does not have it.
+	// ArgumentsSchema, if set, is the JSON Schema of the arguments object as the author declares it. It takes the
+	// place of the connection's: models are shown it, its defaults replace missing arguments, and a call with
+	// arguments that do not fit it is not made. An MCP server whose tool cannot take them does not have the tool.
 	ArgumentsSchema json.RawMessage `json:"arguments_schema,omitempty"`
 }
 
@@ -253,6 +255,8 @@ type Output struct {
 	// ValueMember, if set, is a member of the object that is wanted: an answer that is not an object with
 	// it is taken as its value.
 	ValueMember string `json:"value_member,omitempty"`
+	// Fit makes an answer's members what the schema wants before they are checked: see value.Fitted.
+	Fit bool `json:"fit,omitempty"`
 	// Style is how errors name places: [StyleFramework] or [StyleDocumented].
 	Style string `json:"style,omitempty"`
 }

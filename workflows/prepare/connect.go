@@ -78,7 +78,7 @@ func (p *Preparation) wanted() []want {
 				k = len(out)
 				out = append(out, want{bound: contract.ResolvedConnection{ID: id, Connection: p.connection(tool.Connection)}})
 			}
-			if len(tool.ArgumentsSchema) > 0 {
+			if len(tool.ArgumentsSchema) > 0 && tool.Connection != "" {
 				if out[k].takes == nil {
 					out[k].takes = map[string]json.RawMessage{}
 				}

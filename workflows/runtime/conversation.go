@@ -23,13 +23,10 @@ type Conversation struct {
 // Open is the flow's conversation.
 func (c *Conversation) Open() *Thread {
 	if c.Thread == nil {
-		c.Thread = c.run.Transcript.Open(conversationName)
+		c.Thread = c.run.Transcript.Open(contract.ConversationThread)
 	}
 	return c.Thread
 }
-
-// conversationName is the name of the thread of a flow's conversation.
-const conversationName = "conversation"
 
 // Fork is what a parallel node leaves for the merge behind it.
 func (c *Conversation) Fork(node string) *contract.Fork {
@@ -84,7 +81,7 @@ func (c *Conversation) Add(messages []contract.ThreadMessage) {
 	for _, m := range messages {
 		sha := contract.SHA(m.Raw)
 		c.run.Transcript.Content[sha] = m.Raw
-		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own})
+		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own, held: true})
 	}
 }
 

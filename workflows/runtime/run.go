@@ -163,6 +163,8 @@ func (r *Run) Ref(sha string) contract.ContentRef {
 func fitting(s contract.Status) contract.Status {
 	for n, err := Size(s); err == nil && n > contract.MaxPayload; n, err = Size(s) {
 		switch {
+		case len(s.Conversation) > 0:
+			s.Conversation = nil
 		case len(s.Conflicts) > 0:
 			s.Conflicts = s.Conflicts[(len(s.Conflicts)+1)/2:]
 		case len(s.Executions) > 0:

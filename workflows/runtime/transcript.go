@@ -174,12 +174,12 @@ func (s *Transcript) contentPage(q contract.ContentQuery) (contract.ContentPage,
 
 // Restore makes a thread of carried messages; the model knows the first called of them.
 func (s *Transcript) Restore(t *Thread, messages []contract.ThreadMessage, called int) {
-	t.Entries, t.Bytes, t.Hash, t.Sent = nil, 0, "", nil
+	t.Entries, t.Bytes, t.Hash, t.Sent, t.published = nil, 0, "", nil, 0
 	t.Called.Len, t.Called.Hash = 0, ""
 	for i, m := range messages {
 		sha := contract.SHA(m.Raw)
 		s.Content[sha] = m.Raw
-		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own})
+		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own, held: true})
 		if i+1 == called {
 			t.Mark()
 		}
@@ -235,6 +235,8 @@ type Thread struct {
 	Bytes   int
 	Hash    string
 	Called  contract.Head
+	// published is how many messages a [contract.ThreadRecord] names.
+	published int
 	// Sent is what models are sent of it, by policy; see context.go.
 	Sent []*contract.Sent
 }
@@ -244,6 +246,8 @@ type threadEntry struct {
 	Raw json.RawMessage
 	// own says that workflow code wrote the message, so that no activity knows it.
 	own bool
+	// held says that another history, or an earlier run's, has the message.
+	held bool
 }
 
 func (t *Thread) add(e threadEntry) {
@@ -255,17 +259,39 @@ func (t *Thread) add(e threadEntry) {
 // Pending gives what a model call must be told: the thread as of the last call, and what
 // came since. The workflow's own messages go along up to a page; the activity queries the others.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
+	return t.Called, tail(t.Entries[t.Called.Len:], true)
+}
+
+// tail names entries. The workflow's own go along up to a page, those of other histories if wanted.
+func tail(entries []threadEntry, held bool) []contract.TailEntry {
 	var tail []contract.TailEntry
 	bytes := 0
-	for _, e := range t.Entries[t.Called.Len:] {
+	for _, e := range entries {
 		x := contract.TailEntry{SHA: e.Sha}
-		if e.own && bytes+len(e.Raw) <= contract.PageBytes {
+		if e.own && (held || !e.held) && bytes+len(e.Raw) <= contract.PageBytes {
 			x.Message = e.Raw
 			bytes += len(e.Raw)
 		}
 		tail = append(tail, x)
 	}
-	return t.Called, tail
+	return tail
+}
+
+// Publish writes into history what a thread has that history does not name yet.
+func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution) error {
+	from := max(t.published, t.Called.Len)
+	if t.published = len(t.Entries); from >= len(t.Entries) {
+		return nil
+	}
+	out := contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: tail(t.Entries[from:], false)}
+	n, err := Size(out)
+	if err != nil {
+		return err
+	}
+	if err := r.Sizes.admit(ctx, "what was said", n); err != nil {
+		return err
+	}
+	return workflow.SideEffect(ctx, func(workflow.Context) any { return out }).Get(&out)
 }
 
 // Mark notes that a model call knows all messages so far.

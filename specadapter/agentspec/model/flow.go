@@ -83,7 +83,7 @@ func (l *loader) flow(c *Component) *Flow {
 		switch {
 		case unknownIO(e) || !l.edgeNodes(c, f, e, "from_node", "to_node"):
 			c.broken = c.broken || unknownIO(e)
-		case !l.knownBranch(e, &edge):
+		case !l.knownBranch(c, e, &edge):
 			f.loose = append(f.loose, edge)
 		default:
 			f.Control = append(f.Control, edge)
@@ -138,12 +138,23 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 	return ok
 }
 
-func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
+// knownBranch reports whether an edge leaves a node by one of its branches.
+func (l *loader) knownBranch(c, e *Component, edge *ControlEdge) bool {
 	if edge.From.Type.Unknown || edge.From.broken || edge.From.Type.ActsAs("EndNode") {
 		return true
 	}
 	if slices.Contains(edge.From.Branches, edge.Branch) {
 		return true
+	}
+	written := e.Field("from_branch") != nil
+	if !written && slices.Contains(edge.From.Branches, DefaultBranch) && l.work(e.At, len(c.Components("control_flow_connections"))) && !takesDefault(c, e, edge.From) {
+		l.Warnf(e.At, "branch-unknown", "write from_branch: "+DefaultBranch, "%s has no from_branch, and %s has several branches; it is read as the branch default, which no other edge has", e, edge.From)
+		edge.Branch = DefaultBranch
+		return true
+	}
+	if !written {
+		l.Errorf(e.At, "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "%s has no from_branch, and %s has several branches", e, edge.From)
+		return false
 	}
 	if to := l.mapped(e, edge); to != "" {
 		l.Warnf(e.FieldPos("from_branch"), "branch-unknown", "write "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and not a branch; it is read as that value's branch %s",
@@ -154,6 +165,21 @@ func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 	l.Errorf(e.FieldPos("from_branch"), "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "unknown branch %s of %s as the from_branch of %s",
 		source.Quote(edge.Branch), edge.From, e)
 	return false
+}
+
+// takesDefault reports whether another edge leaves a node by its default branch, or could by saying nothing of a branch.
+func takesDefault(c, edge, from *Component) bool {
+	return slices.ContainsFunc(c.Components("control_flow_connections"), func(e *Component) bool {
+		return e != edge && e.Component("from_node") == from && (e.Field("from_branch") == nil || e.Text("from_branch") == DefaultBranch)
+	})
+}
+
+// by names the branch of an edge whose node has several.
+func (e *ControlEdge) by() string {
+	if len(e.From.Branches) < 2 {
+		return ""
+	}
+	return " by the branch " + source.Quote(e.Branch)
 }
 
 // mapped returns the branch that a BranchingNode takes for a value that an edge names, or "".
@@ -181,7 +207,7 @@ func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
 	for _, e := range edges {
 		if e.From == e.To && on[way{e.From, e.Branch}] && !e.From.Type.ActsAs("StartNode") && !e.From.Type.ActsAs("EndNode") {
 			l.Warnf(e.At, "branch-two-edges", "remove it, or loop with a branch of a BranchingNode",
-				"an edge from %s to itself has the branch %s of another edge; it is ignored", e.From, source.Quote(e.Branch))
+				"an edge from %s to itself leaves it%s, as another edge does; it is ignored", e.From, e.by())
 			continue
 		}
 		out = append(out, e)

@@ -57,7 +57,7 @@ func (l *loader) checkBranches(c *Component, g *graph) {
 			e := &g.edges[i]
 			if taken[e.Branch] && i < len(g.Control) {
 				l.Errorf(e.At, "branch-two-edges", "keep one edge for each branch; use a ParallelFlowNode to run in parallel",
-					"more than one edge leaves %s by the branch %s", node, source.Quote(e.Branch))
+					"more than one edge leaves %s%s", node, e.by())
 			}
 			taken[e.Branch] = true
 		}

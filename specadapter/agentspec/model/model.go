@@ -129,9 +129,24 @@ func parse(name string, text []byte, o Options) (*source.Document, []source.Diag
 // reader reads the top of a document, whose definitions come into a scope.
 type reader func(l *loader, s *scope, root *source.Value)
 
+// IsWayFlow reports whether a document is in WayFlow's own format.
+func IsWayFlow(root *source.Value) bool {
+	return root.FirstOf("_component_type", "_referenced_objects") != "" && root.FirstOf("component_type", definitionsKey) == ""
+}
+
+// wayFlow refuses a document in WayFlow's own format.
+func (l *loader) wayFlow(root *source.Value) bool {
+	if !IsWayFlow(root) {
+		return false
+	}
+	l.Errorf(root.Pos, "wayflow", "export it in Python with AgentSpecExporter().to_json(COMPONENT) of wayflowcore.agentspec, and use what that gives",
+		"the document is in WayFlow's own format, which has _component_type, and not in Open Agent Spec")
+	return true
+}
+
 func read(doc *source.Document, o Options, root reader) (*Document, []source.Diagnostic) {
 	l := newLoader(doc.Name, o)
-	if l.options() && l.openFiles() && l.Fields(doc.Root, "the document", "").OK {
+	if l.options() && l.openFiles() && l.Fields(doc.Root, "the document", "").OK && !l.wayFlow(doc.Root) {
 		l.version(doc.Root)
 		l.files[0].root = doc.Root
 		root(l, &scope{file: doc.Name}, doc.Root)

@@ -63,7 +63,7 @@ func (l *loader) openFiles() bool {
 		for _, d := range diags {
 			l.Report(d)
 		}
-		if doc == nil || !l.Fields(doc.Root, "the file of components", "").OK {
+		if doc == nil || !l.Fields(doc.Root, "the file of components", "").OK || l.wayFlow(doc.Root) {
 			continue
 		}
 		l.define(f.Name, doc.Root)

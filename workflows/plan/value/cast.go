@@ -11,12 +11,36 @@ import (
 
 // kind is a type as [Cast] reads it: the part of JSON Schema that says what values are.
 type kind struct {
-	Type       string                     `json:"type"`
-	Items      json.RawMessage            `json:"items"`
-	Properties map[string]json.RawMessage `json:"properties"`
-	More       json.RawMessage            `json:"additionalProperties"`
-	AnyOf      []json.RawMessage          `json:"anyOf"`
-	Enum       []json.RawMessage          `json:"enum"`
+	Type       typeNames                  `json:"type,omitempty"`
+	Items      json.RawMessage            `json:"items,omitempty"`
+	Properties map[string]json.RawMessage `json:"properties,omitempty"`
+	More       json.RawMessage            `json:"additionalProperties,omitempty"`
+	AnyOf      []json.RawMessage          `json:"anyOf,omitempty"`
+	Enum       []json.RawMessage          `json:"enum,omitempty"`
+}
+
+// typeNames are one type, or a list of types of which a value has one.
+type typeNames []string
+
+func (t *typeNames) UnmarshalJSON(raw []byte) error {
+	if raw[0] == '[' {
+		return json.Unmarshal(raw, (*[]string)(t))
+	}
+	*t = typeNames{""}
+	return json.Unmarshal(raw, &(*t)[0])
+}
+
+// spread writes a list of types as a choice between kinds of one type each.
+func (k *kind) spread() error {
+	for _, t := range k.Type {
+		one := kind{Type: typeNames{t}, Items: k.Items, Properties: k.Properties, More: k.More}
+		raw, err := json.Marshal(one)
+		if err != nil {
+			return err
+		}
+		k.AnyOf = append(k.AnyOf, raw)
+	}
+	return nil
 }
 
 // Cast makes a value one of a type: a JSON Schema of type, items, properties,
@@ -33,6 +57,11 @@ func Cast(schema json.RawMessage, v Value) (Value, error) {
 		return v, fmt.Errorf("the type %s: %w", schema, err)
 	}
 	become := k.cast
+	if len(k.Type) > 1 {
+		if err := k.spread(); err != nil {
+			return v, err
+		}
+	}
 	if len(k.AnyOf) > 0 {
 		become = k.union
 	}
@@ -41,6 +70,77 @@ func Cast(schema json.RawMessage, v Value) (Value, error) {
 		return v, err
 	}
 	return out, k.listed(out)
+}
+
+// Complete is an object with the defaults of a schema's properties for the members that it lacks. What it has stays as
+// it is written.
+func Complete(schema, object json.RawMessage) json.RawMessage {
+	rules, err := Parse(schema)
+	if err != nil {
+		return object
+	}
+	var has map[string]json.RawMessage
+	if json.Unmarshal(object, &has) != nil {
+		return object
+	}
+	properties, _ := rules.Get("properties")
+	out := bytes.TrimSuffix(bytes.TrimSpace(object), []byte("}"))
+	for _, p := range properties.Members {
+		def, ok := p.Value.Get("default")
+		if _, given := has[p.Key]; given || !ok {
+			continue
+		}
+		comma := ","
+		if len(has) == 0 {
+			comma, has = "", map[string]json.RawMessage{p.Key: nil}
+		}
+		out = fmt.Appendf(out[:len(out):len(out)], "%s%s:%s", comma, Of(p.Key).JSON(), def.JSON())
+	}
+	return append(out[:len(out):len(out)], '}')
+}
+
+// Fitted is an object of a model's whose members are made what a schema's properties want: cast, if need be from the JSON
+// that a text holds; else the property's default. A member that is neither stays as it is.
+func Fitted(schema json.RawMessage, v Value) Value {
+	rules, err := Parse(schema)
+	if err != nil || v.Kind != Object {
+		return v
+	}
+	out := Value{Kind: Object}
+	properties, _ := rules.Get("properties")
+	for _, p := range properties.Members {
+		given, ok := v.Get(p.Key)
+		fit, err := fitted(p.Value.JSON(), given)
+		def, has := p.Value.Get("default")
+		switch {
+		case ok && err == nil:
+			given = fit
+		case has:
+			given = def
+		case !ok:
+			continue
+		}
+		out.Members = append(out.Members, Member{p.Key, given})
+	}
+	for _, m := range v.Members {
+		if _, known := properties.Get(m.Key); !known {
+			out.Members = append(out.Members, m)
+		}
+	}
+	return out
+}
+
+// fitted casts a value, or else the JSON that it is the text of.
+func fitted(schema json.RawMessage, v Value) (Value, error) {
+	out, err := Cast(schema, v)
+	if err == nil || v.Kind != String {
+		return out, err
+	}
+	inner, wrong := Parse([]byte(v.Text))
+	if wrong != nil {
+		return v, err
+	}
+	return Cast(schema, inner)
 }
 
 // union takes the first member that the value has already, else the first that it can become.
@@ -72,7 +172,10 @@ func (k *kind) listed(v Value) error {
 }
 
 func (k *kind) cast(v Value) (Value, error) {
-	switch k.Type {
+	if len(k.Type) == 0 {
+		return v, nil
+	}
+	switch k.Type[0] {
 	case "":
 		return v, nil
 	case "string":
@@ -92,7 +195,7 @@ func (k *kind) cast(v Value) (Value, error) {
 	case "object":
 		return k.object(v)
 	}
-	return v, fmt.Errorf("%s is %s, want %s", v.Brief(), v.Kind, k.Type)
+	return v, fmt.Errorf("%s is %s, want %s", v.Brief(), v.Kind, k.Type[0])
 }
 
 func (k *kind) array(v Value) (Value, error) {

@@ -1,0 +1,49 @@
+package dialects
+
+import "testing"
+
+// toolAgent is a flow of an agent that has one tool, and ends with the text r.
+func toolAgent(tool string) string {
+	return flowOf("[]", "n: {component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, tools: ["+tool+"], outputs: [{title: r, type: string}]}}", "n", "[{title: r, type: string}]")
+}
+
+// called is a script of a model that calls a tool once with each of some arguments, expects a text in each answer, and ends.
+func called(tool string, argumentsAndTexts ...string) string {
+	script := "rules:\n"
+	for i := 0; i < len(argumentsAndTexts); i += 2 {
+		text := ""
+		if i > 0 {
+			text = ", contains: '" + argumentsAndTexts[i-1] + "'"
+		}
+		script += "- {turn: " + string(rune('1'+i/2)) + text + ", call: [{tool: " + tool + ", arguments: " + argumentsAndTexts[i] + "}]}\n"
+	}
+	last := len(argumentsAndTexts)
+	return script + "- {turn: " + string(rune('1'+last/2)) + ", contains: '" + argumentsAndTexts[last-1] + "', call: [{tool: submit_result, arguments: {r: done}}]}\n"
+}
+
+const (
+	pairTool   = "{component_type: ServerTool, name: pair, description: Adds, inputs: [{title: a, type: integer, minimum: 2}, {title: b, type: integer, default: 3, enum: [3, 4]}], outputs: [{title: sum, type: integer}, {title: diff}]}"
+	remoteTool = "{component_type: RemoteTool, name: form, url: 'HOST/form', http_method: POST, data: '{{a}} and {{b}}', inputs: [{title: a, type: string, maxLength: 3}, {title: b, type: string, default: tea}], outputs: [{title: r, type: string}]}"
+	clientTool = "{component_type: ClientTool, name: sky, inputs: [{title: a, type: string, enum: [x, y]}, {title: b, type: object, properties: {k: {type: integer}}, default: {k: 1}}], outputs: [{title: r}]}"
+)
+
+// A tool is what its document says: its defaults replace missing arguments, and others than it takes are refused.
+var toolCases = map[string]nodeCase{
+	"a function": {shortCase: shortCase{doc: toolAgent(pairTool), params: `{}`, want: `{"r":"done"}`,
+		script: called("pair", "{a: 5}", `"sum":8`, "{a: 5, b: 4}", `"sum":9`, "{a: 1}", "is less than the minimum of 2", "{a: 5, b: 5}", "is not one of [3, 4]", "{}", "is a required property", "{a: 5, c: 1}", "was unexpected")}},
+	"a request": {shortCase: shortCase{doc: toolAgent(remoteTool), params: `{}`, want: `{"r":"done"}`,
+		script: called("form", "{a: hot}", "hot and tea", "{a: hot, b: '{{a}}'}", "hot and {{a}}", "{a: long}", "is too long", "{b: x}", "is a required property")}},
+	"a client": {shortCase: shortCase{doc: toolAgent(clientTool), params: `{}`, want: `{"r":"done"}`,
+		script: called("sky", "{a: x}", `"a":"x","b":{"k":1}`, "{a: z}", "is not one of", "{a: y, b: {k: 2}}", `"b":{"k":2}`)}, results: map[string]string{"sky": "arguments"}},
+	"a node's function": {shortCase: shortCase{doc: flowOf("[{title: a, type: number}]", "n: {component_type: ToolNode, tool: "+pairTool+", inputs: [{title: a, type: number}, {title: b, type: integer}]}", "n", "[{title: sum, type: integer}]"), params: `{"a":5.0}`, want: `{"sum":8}`}},
+	"a node's bounds":   {shortCase: shortCase{doc: flowOf("[{title: a, type: integer}]", "n: {component_type: ToolNode, tool: "+pairTool+"}", "n", "[{title: sum, type: integer}]"), params: `{"a":1}`, fails: "is less than the minimum of 2"}},
+	"a node's client": {shortCase: shortCase{doc: flowOf("[{title: a, type: string}]", "n: {component_type: ToolNode, tool: "+clientTool+"}", "n", "[{title: r}]"), params: `{"a":"x"}`, want: `{"r":{"a":"x","b":{"k":1}}}`},
+		results: map[string]string{"sky": "arguments"}},
+}
+
+func TestAgentSpecTools(t *testing.T) {
+	t.Parallel()
+	for name, c := range toolCases {
+		t.Run(name, func(t *testing.T) { c.play(t) })
+	}
+}
