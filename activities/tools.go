@@ -174,7 +174,7 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 	if err != nil {
 		return nil, err
 	}
-	out.Input = result.Input
+	out.Input, out.Task = result.Input, result.Task
 	out.Session = a.sealSession(ctx, in.Connection.ID, result.Session)
 	a.cache.keep(contract.SHA(out.Message), out.Message)
 	return out, nil

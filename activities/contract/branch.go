@@ -110,6 +110,8 @@ type ResolvedConnection struct {
 type CallRules struct {
 	// Repeatable are the tools whose calls are repeated where their outcome is unknown.
 	Repeatable []string `json:"repeatable,omitempty"`
+	// AsTasks are the tools whose calls are asked for as tasks.
+	AsTasks []string `json:"as_tasks,omitempty"`
 	// AskUnknown: a person decides whether a call of another tool is repeated then.
 	AskUnknown bool `json:"ask_unknown,omitempty"`
 	// Confirm are the tools whose calls need a person's yes.

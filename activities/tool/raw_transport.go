@@ -12,6 +12,7 @@ import (
 	"time"
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/activities/tool/tasks"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -95,6 +96,8 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	switch req.Method {
 	case string(mcp.MethodToolsCall):
 		req.Params = inputOf(ctx, req.Params)
+	case string(mcp.MethodTasksGet):
+		ctx, req = untracked(ctx), tasks.Update(ctx, req)
 	case string(mcp.MethodInitialize):
 		// Servers of these versions ask while they hold the call, and are refused.
 		req.Params = edited(req.Params, func(params map[string]json.RawMessage) {
@@ -126,7 +129,7 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
 		return nil, mcp.UnsupportedProtocolVersionError{Version: "the client's", Supported: versions}
 	}
-	if a, ok := ctx.Value(answerKey{}).(*answer); ok && strings.HasPrefix(req.Method, "tools/") {
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok && (strings.HasPrefix(req.Method, "tools/") || strings.HasPrefix(req.Method, "tasks/")) {
 		a.set(resp)
 	}
 	return resp, nil

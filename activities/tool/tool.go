@@ -97,6 +97,8 @@ type Result struct {
 	Session SessionRef
 	// Input, if set, is what the server needs before it answers.
 	Input *contract.InputRequired
+	// Task, if set, is what the server goes on with.
+	Task *contract.Task
 }
 
 // Called is the URL of a call whose arguments choose the server; empty where they choose none, or none that is called.
@@ -137,6 +139,11 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 	at.session = m.Session
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
 		served = identity(e.server)
+		if in.TaskID != "" {
+			// A task may outlive the session in which it began.
+			r, err = e.server.call(ctx, in, m)
+			return err
+		}
 		if changed := t.sessionLosses.sessionChanged(m.Caller, e); changed || m.Session.ID != "" && m.Session.ID != served.ID {
 			r = reply{text: sessionLost(m.Repeated), isError: true}
 			return nil
@@ -157,7 +164,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			Remedy: "have the tool return less, page its result, or " + t.settings.larger(),
 		}
 	}
-	return Result{text, r.images, r.isError, served, r.input}, nil
+	return Result{text, r.images, r.isError, served, r.input, r.task}, nil
 }
 
 // within runs f on the session of a target, once more if the server did not know the session.
@@ -220,6 +227,9 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		if retry == retryAlways || tools[i].Repeatable && retry != retryNever {
 			out.Repeatable = append(out.Repeatable, name)
 		}
+		if tools[i].AsTask {
+			out.AsTasks = append(out.AsTasks, name)
+		}
 	}
 	return out
 }
@@ -267,8 +277,9 @@ type reply struct {
 	// images have a note each in the text.
 	images  []contract.Image
 	isError bool
-	// input is what the server needs before it answers.
+	// input is what the server needs before it answers, task what it goes on with.
 	input *contract.InputRequired
+	task  *contract.Task
 }
 
 // errSessionUnknown: the server no longer knows the session, and executed nothing.

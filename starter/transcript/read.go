@@ -150,7 +150,7 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 			r.write(w, "input", contract.InputMessage(*out.Input, r.images[w]))
 		}
 	case *contract.ToolResult:
-		if slot.thread != nil {
+		if slot.thread != nil && out.Task == nil && out.Input == nil {
 			slot.thread.unread = append(slot.thread.unread, r.keep(out.Message))
 		}
 	case *contract.ModelResult:
