@@ -96,8 +96,6 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	switch req.Method {
 	case string(mcp.MethodToolsCall):
 		req.Params = inputOf(ctx, req.Params)
-	case string(mcp.MethodTasksGet):
-		ctx, req = untracked(ctx), tasks.Update(ctx, req)
 	case string(mcp.MethodInitialize):
 		// Servers of these versions ask while they hold the call, and are refused.
 		req.Params = edited(req.Params, func(params map[string]json.RawMessage) {
@@ -105,7 +103,7 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 		})
 		ctx = untracked(ctx)
 	default:
-		ctx = untracked(ctx)
+		ctx, req = untracked(ctx), tasks.Update(ctx, req)
 	}
 	resp, err := inner.SendRequest(withExchange(ctx, ex), req)
 	if resp, err = ex.judge(resp, err); err != nil {
@@ -129,10 +127,15 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
 		return nil, mcp.UnsupportedProtocolVersionError{Version: "the client's", Supported: versions}
 	}
-	if a, ok := ctx.Value(answerKey{}).(*answer); ok && (strings.HasPrefix(req.Method, "tools/") || strings.HasPrefix(req.Method, "tasks/")) {
+	keepAnswer(ctx, req.Method, resp)
+	return resp, nil
+}
+
+// keepAnswer keeps an answer for whoever asked with [withAnswer].
+func keepAnswer(ctx context.Context, method string, resp *transport.JSONRPCResponse) {
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok && (strings.HasPrefix(method, "tools/") || strings.HasPrefix(method, "tasks/")) {
 		a.set(resp)
 	}
-	return resp, nil
 }
 
 // judge says what a response is worth, given the HTTP status that came with it.

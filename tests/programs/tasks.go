@@ -42,22 +42,26 @@ func (s *TaskServer) Answers() string {
 	return s.answers
 }
 
+// taskRequest is what came.
+type taskRequest struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name           string          `json:"name"`
+		Task           json.RawMessage `json:"task"`
+		TaskID         string          `json:"taskId"`
+		InputResponses json.RawMessage `json:"inputResponses"`
+		Meta           struct {
+			Capabilities struct {
+				Extensions map[string]any `json:"extensions"`
+			} `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+	} `json:"params"`
+}
+
+// ServeHTTP answers a request.
 func (s *TaskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-		Params struct {
-			Name           string          `json:"name"`
-			Task           json.RawMessage `json:"task"`
-			TaskID         string          `json:"taskId"`
-			InputResponses json.RawMessage `json:"inputResponses"`
-			Meta           struct {
-				Capabilities struct {
-					Extensions map[string]any `json:"extensions"`
-				} `json:"io.modelcontextprotocol/clientCapabilities"`
-			} `json:"_meta"`
-		} `json:"params"`
-	}
+	var m taskRequest
 	body, _ := io.ReadAll(r.Body)
 	_ = json.Unmarshal(body, &m)
 	if len(m.ID) == 0 {
@@ -66,9 +70,20 @@ func (s *TaskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wrong := s.Modern && strings.HasPrefix(m.Method, "tasks/") && (r.Header.Get("Mcp-Name") != "t1" || r.Header.Get("Mcp-Method") != m.Method)
+	out := s.answer(&m, r.Header)
+	w.Header().Set("Content-Type", "application/json")
+	if out == "" {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such thing"}}`, m.ID)
+		return
+	}
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, out)
+}
+
+// answer answers a request; empty means that the server refuses it.
+func (s *TaskServer) answer(m *taskRequest, header http.Header) (out string) {
+	wrong := s.Modern && strings.HasPrefix(m.Method, "tasks/") && (header.Get("Mcp-Name") != "t1" || header.Get("Mcp-Method") != m.Method)
 	wrong = wrong || s.Modern && m.Params.Meta.Capabilities.Extensions["io.modelcontextprotocol/tasks"] == nil
-	out := ""
 	switch {
 	case m.Method == "initialize" && !s.Modern:
 		out = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"x","version":"1"}}`
@@ -89,13 +104,7 @@ func (s *TaskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.requests = append(s.requests, m.Method)
 		out = s.aboutTask(m.Method, m.Params.InputResponses)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	if out == "" {
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such thing"}}`, m.ID)
-		return
-	}
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, out)
+	return out
 }
 
 // aboutTask answers a request of a task; empty means that the server refuses it.

@@ -57,23 +57,30 @@ func (s *Server) Look(ctx context.Context, id string, answers map[string]json.Ra
 	}
 	t.ID = id
 	out := &Outcome{Task: *t, Raw: raw, Result: t.result}
-	switch {
-	case t.Status != Completed && t.Status != Failed:
-	case !s.modern():
-		out.Result, out.Problem, err = s.Ask(ctx, func(ctx context.Context) error {
-			_, err := s.Client.TaskResult(ctx, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: id}})
-			return err
-		})
-	case t.Status == Failed:
-		out.Problem = &mcp.JSONRPCErrorDetails{Message: t.Message}
-		if len(t.problem) > 0 {
-			err = json.Unmarshal(t.problem, out.Problem)
-		}
-	}
-	if err == nil && out.Problem == nil && len(out.Result) == 0 && t.Status == Completed {
-		err = fmt.Errorf("task %q is completed and has no result", id)
+	if t.Status == Completed || t.Status == Failed {
+		err = s.end(ctx, out)
 	}
 	return out, err
+}
+
+// end gets the result of a task that has ended.
+func (s *Server) end(ctx context.Context, out *Outcome) (err error) {
+	switch {
+	case !s.modern():
+		out.Result, out.Problem, err = s.Ask(ctx, func(ctx context.Context) error {
+			_, err := s.Client.TaskResult(ctx, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: out.ID}})
+			return err
+		})
+	case out.Status == Failed:
+		out.Problem = &mcp.JSONRPCErrorDetails{Message: out.Message}
+		if len(out.problem) > 0 {
+			err = json.Unmarshal(out.problem, out.Problem)
+		}
+	}
+	if err == nil && out.Problem == nil && len(out.Result) == 0 {
+		err = fmt.Errorf("task %q is %s and has no result", out.ID, out.Status)
+	}
+	return err
 }
 
 // Answerable reports whether the questions of a task can be answered. Up to 2025-11-25 a server asks them while it holds
