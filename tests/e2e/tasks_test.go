@@ -24,9 +24,9 @@ func TestEndToEndTasks(t *testing.T) {
 		for _, cancel := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, cancelled %t", version, cancel), func(t *testing.T) {
 				t.Parallel()
-				states := slices.Repeat([]string{"working"}, 8)
+				states, events := slices.Repeat([]string{"working"}, 8), 0
 				if !cancel {
-					states = append(states, "completed")
+					states, events = append(states, "completed"), 40
 				}
 				srv := &programs.TaskServer{Modern: modern, Support: "required", States: states, PollMillis: 200}
 				web := httptest.NewServer(srv)
@@ -53,7 +53,7 @@ func TestEndToEndTasks(t *testing.T) {
 				f := oneAgent()
 				f.Connections = []plan.Connection{{ID: "web"}}
 				f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "search", As: "search", Connection: "web"}}
-				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: 40, Script: harness.Script(t, `rules:
+				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: events, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: search}]}
 - {contains: printed, say: done}
 - {say: "no result"}`)})

@@ -82,8 +82,6 @@ func (s *TaskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer answers a request; empty means that the server refuses it.
 func (s *TaskServer) answer(m *taskRequest, header http.Header) (out string) {
-	wrong := s.Modern && strings.HasPrefix(m.Method, "tasks/") && (header.Get("Mcp-Name") != "t1" || header.Get("Mcp-Method") != m.Method)
-	wrong = wrong || s.Modern && m.Params.Meta.Capabilities.Extensions["io.modelcontextprotocol/tasks"] == nil
 	switch {
 	case m.Method == "initialize" && !s.Modern:
 		out = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"x","version":"1"}}`
@@ -91,8 +89,7 @@ func (s *TaskServer) answer(m *taskRequest, header http.Header) (out string) {
 		out = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"serverInfo":{"name":"x","version":"1"}}`
 	case m.Method == "tools/list":
 		out = fmt.Sprintf(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"search","inputSchema":{"type":"object"},"execution":{"taskSupport":%q}}]}`, s.Support)
-	case wrong:
-		// The request lacks what the protocol wants of it.
+	case s.Modern && !m.complete(header):
 	case m.Method == "tools/call" && (s.Modern || m.Params.Task != nil):
 		s.requests = append(s.requests, m.Method)
 		task := s.task("working")
@@ -105,6 +102,12 @@ func (s *TaskServer) answer(m *taskRequest, header http.Header) (out string) {
 		out = s.aboutTask(m.Method, m.Params.InputResponses)
 	}
 	return out
+}
+
+// complete reports whether a request has what the protocol wants of it.
+func (m *taskRequest) complete(header http.Header) bool {
+	named := header.Get("Mcp-Name") == "t1" && header.Get("Mcp-Method") == m.Method
+	return m.Params.Meta.Capabilities.Extensions["io.modelcontextprotocol/tasks"] != nil && (named || !strings.HasPrefix(m.Method, "tasks/"))
 }
 
 // aboutTask answers a request of a task; empty means that the server refuses it.
