@@ -278,6 +278,8 @@ type Status struct {
 	Running      []string `json:"running,omitempty"`
 	Waiting      []string `json:"waiting,omitempty"`
 	PendingJoins []string `json:"pending_joins,omitempty"`
+	// Tasks are those of Running that wait for a task which the call of a tool has become, each as "node#step tool".
+	Tasks []string `json:"tasks,omitempty"`
 	// Waits say for whom each of Waiting and PendingJoins waits.
 	Waits []Wait `json:"waits,omitempty"`
 	// Entry is what was decided at START, once it is decided.

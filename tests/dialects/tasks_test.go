@@ -35,6 +35,12 @@ func TestTasks(t *testing.T) {
 		"failed":   {states: []string{"failed"}, text: "out of paper", looks: 1},
 		"cancelled": {states: []string{"working"}, last: "tasks/cancel", text: contract.ClassCancelled, looks: 3, hours: 3,
 			at: map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+				2*time.Hour + time.Minute: func(env *testsuite.TestWorkflowEnvironment) {
+					var s contract.Status
+					if harness.Query(t, env, contract.QueryStatus, &s); !slices.Equal(s.Tasks, []string{"a#1 search"}) {
+						t.Errorf("the status names the tasks %q", s.Tasks)
+					}
+				},
 				3*time.Hour + time.Minute: func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
 			}},
 		"a person answers": {states: []string{"input_required", "working", "completed"}, text: "printed", looks: 4, hours: 30,

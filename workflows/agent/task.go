@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -25,7 +26,13 @@ const (
 // awaitTask waits for the task that a call has become, without a worker, and returns its result. It is one step without state
 // of its own: the server has the task, and the journal the answers of people. A run that is cancelled cancels the task.
 func (c *toolCall) awaitTask(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, in contract.ToolInput, args json.RawMessage, created contract.ToolReply) (contract.ToolReply, error) {
-	id := c.id("tool") + "~task"
+	id, r := c.id("tool")+"~task", c.agentRun.run
+	shown := c.agentRun.execution.ID + " " + t.As
+	r.Tasks = append(r.Tasks, shown)
+	defer func() {
+		i := slices.Index(r.Tasks, shown)
+		r.Tasks = slices.Delete(r.Tasks, i, i+1)
+	}()
 	reply, err := c.toolStep(ctx, id, runtime.HashOf(t.Name, in.TaskID), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		at, given := created, map[string]json.RawMessage{}
 		in.Repeat = true // looking at a task changes nothing, and an answer is taken once
