@@ -189,7 +189,7 @@ func (a *Activities) toolMessage(ctx context.Context, in *contract.ToolInput, re
 	if err != nil {
 		return nil, err
 	}
-	out.Input = result.Input
+	out.Input, out.Task = result.Input, result.Task
 	out.Session = cmp.Or(a.sealSession(ctx, in.Connection.ID, result.Session), in.Session)
 	a.cache.keep(contract.SHA(out.Message), out.Message)
 	return out, nil

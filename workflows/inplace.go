@@ -52,7 +52,7 @@ func runsInPlace(f *flowRun, x *schedule.Execution) (calls int, ok bool) {
 	return calls, calls <= maxChainCalls && f.run.Sizes.CallsInPlace+calls <= maxCallsInPlace
 }
 
-// asksPeople reports whether a person, or a client of the run, is asked where a node calls its tools.
+// asksPeople reports whether a person, a client of the run, or a task of a server is waited for where a node calls its tools.
 func asksPeople(f *flowRun, n *plan.Node) bool {
 	var tools []plan.Tool
 	switch {
@@ -64,7 +64,7 @@ func asksPeople(f *flowRun, n *plan.Node) bool {
 	return slices.ContainsFunc(tools, func(t plan.Tool) bool {
 		return t.Confirm || slices.ContainsFunc(f.run.Shared.Connections, func(c contract.ResolvedConnection) bool {
 			return c.ID == t.BoundTo() && (c.Connection.Kind == plan.ConnectionClient ||
-				slices.ContainsFunc(c.Confirm, func(r contract.ConfirmRule) bool { return r.Name == t.Name }))
+				slices.Contains(c.AsTasks, t.Name) || slices.ContainsFunc(c.Confirm, func(r contract.ConfirmRule) bool { return r.Name == t.Name }))
 		})
 	})
 }

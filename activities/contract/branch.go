@@ -110,6 +110,8 @@ type ResolvedConnection struct {
 type CallRules struct {
 	// Repeatable are the tools whose calls are repeated where their outcome is unknown.
 	Repeatable []string `json:"repeatable,omitempty"`
+	// AsTasks are the tools whose calls are asked for as tasks.
+	AsTasks []string `json:"as_tasks,omitempty"`
 	// AskUnknown: a person decides whether a call of another tool is repeated then.
 	AskUnknown bool `json:"ask_unknown,omitempty"`
 	// Confirm are the tools whose calls need a person's yes.
@@ -276,6 +278,8 @@ type Status struct {
 	Running      []string `json:"running,omitempty"`
 	Waiting      []string `json:"waiting,omitempty"`
 	PendingJoins []string `json:"pending_joins,omitempty"`
+	// Tasks are those of Running that wait for a task which the call of a tool has become, each as "node#step tool".
+	Tasks []string `json:"tasks,omitempty"`
 	// Waits say for whom each of Waiting and PendingJoins waits.
 	Waits []Wait `json:"waits,omitempty"`
 	// Entry is what was decided at START, once it is decided.

@@ -276,6 +276,8 @@ type ToolSpec struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	// Repeatable: a second call does no harm, as the tool is read-only or idempotent.
 	Repeatable bool `json:"-"`
+	// AsTask: the server wants its calls to be asked for as tasks.
+	AsTask bool `json:"-"`
 }
 
 // WrongArguments tells a model what is wrong with the arguments of its call.
@@ -309,6 +311,11 @@ type ToolInput struct {
 	Note string `json:"note,omitempty"`
 	// Input goes on with a call that its server has answered with an [InputRequired].
 	Input *ToolAnswers `json:"input,omitempty"`
+	// AsTask asks for the call as a task. TaskID, if set, looks at the task that the call has become instead, after it was
+	// given Input; with CancelTask it ends the task.
+	AsTask     bool   `json:"as_task,omitempty"`
+	TaskID     string `json:"task_id,omitempty"`
+	CancelTask bool   `json:"cancel_task,omitempty"`
 	// MaxResultBytes is how many bytes the result may have that do not go into a store; 0 means as many as
 	// Temporal takes.
 	MaxResultBytes int `json:"max_result_bytes,omitempty"`
@@ -335,8 +342,19 @@ type ToolResult struct {
 	Error   bool            `json:"error,omitempty"`
 	// Input, if set, is what the server needs first. Message says so, for a model that cannot be given it.
 	Input *InputRequired `json:"input,omitempty"`
+	// Task, if set, is what the server goes on with. Message says so.
+	Task *Task `json:"task,omitempty"`
 	// Session names the server's session that served the call, readable by workers alone; empty if the server has none.
 	Session string `json:"session,omitempty"`
+}
+
+// Task is a call that its server goes on with by itself: a task of MCP.
+type Task struct {
+	ID string `json:"id"`
+	// PollMillis is how long its server wants a client to wait before it looks at the task again; 0: it does not say.
+	PollMillis int64 `json:"poll_ms,omitempty"`
+	// KeptMillis is how long after its start the server may forget the task; 0: it does not say.
+	KeptMillis int64 `json:"kept_ms,omitempty"`
 }
 
 // InputRequired is what the server of a tool needs before it answers a call: result type input_required of MCP.

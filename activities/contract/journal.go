@@ -1,6 +1,9 @@
 package contract
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // SuspendedExecution is an execution that stopped in its middle and goes on in another run: its state at the
 // last boundary, and the steps by which it has reached outside itself since. At most one of Agent, Map and
@@ -131,6 +134,9 @@ type ToolReply struct {
 	Free   bool `json:"free,omitempty"`
 	// Input is that of a [ToolResult].
 	Input *InputRequired `json:"input,omitempty"`
+	// Task is that of a [ToolResult], Started when it began.
+	Task    *Task      `json:"task,omitempty"`
+	Started *time.Time `json:"started,omitempty"`
 	// Conversations are, where a member was asked, the conversations that have grown by it.
 	Conversations []SideConversation `json:"conversations,omitempty"`
 }

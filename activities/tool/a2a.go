@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/activities/tool/delivery"
 	"weft/workflows/plan"
 )
 
@@ -48,7 +49,7 @@ func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*An
 		return nil, err
 	}
 	var out *Answer
-	ctx, sent := tracked(ctx)
+	ctx, sent := delivery.Tracked(ctx)
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) error {
 		agent, ok := e.server.(*a2a)
 		if !ok {
@@ -58,7 +59,7 @@ func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*An
 		return err
 	})
 	if err != nil {
-		return nil, sent.judge(err)
+		return nil, sent.Judge(err)
 	}
 	out.Text = at.secrets.result(out.Text)
 	return out, nil
@@ -127,7 +128,7 @@ func (a *a2a) converse(ctx context.Context, turn Turn) (*Answer, error) {
 	var res a2aResult
 	var err error
 	if turn.Task != "" {
-		err = a.rpc(untracked(ctx), "tasks/get", map[string]any{"id": turn.Task}, &res)
+		err = a.rpc(delivery.Untracked(ctx), "tasks/get", map[string]any{"id": turn.Task}, &res)
 	} else {
 		m := a2aMessage{Kind: "message", Role: "user", ID: turn.Key, Parts: []a2aPart{{Kind: "text", Text: turn.Text}}, Context: own.Context, Task: own.Task}
 		err = a.rpc(ctx, "message/send", map[string]any{
@@ -135,9 +136,9 @@ func (a *a2a) converse(ctx context.Context, turn Turn) (*Answer, error) {
 		}, &res)
 	}
 	if err == nil {
-		markSent(ctx, false) // what follows changes nothing, and can be made again
+		delivery.MarkSent(ctx, false) // what follows changes nothing, and can be made again
 	}
-	ctx = untracked(ctx)
+	ctx = delivery.Untracked(ctx)
 	pause := cmp.Or(max(0, turn.Poll), defaultPoll)
 	for err == nil && res.running() {
 		if turn.Started != nil {

@@ -136,7 +136,7 @@ func (f *Function) validate(args json.RawMessage) (problem string) {
 	if d := plan.Depth(args); d > maxArgumentDepth {
 		return fmt.Sprintf("arguments: they nest %d deep, at most %d are taken", d, maxArgumentDepth)
 	}
-	value, ok := decodeExact(args)
+	value, ok := textutil.DecodeExact(args)
 	if !ok {
 		return "arguments: they are not JSON"
 	}
@@ -175,7 +175,7 @@ func encodeResult(v any) (string, error) {
 		if !json.Valid(v) {
 			return "", fmt.Errorf("the result is not JSON: %s", short(string(v)))
 		}
-		return compact(v), nil
+		return textutil.Compact(v), nil
 	}
 	raw, err := textutil.JSON(v)
 	if err != nil {

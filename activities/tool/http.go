@@ -24,6 +24,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/oauth"
 	"weft/activities/textutil"
+	"weft/activities/tool/delivery"
 	"weft/workflows/plan"
 )
 
@@ -288,7 +289,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Header.Get("Last-Event-ID") != "" {
 		ex.note(func() { ex.resumed = true })
 	}
-	send := func(req *http.Request) (*http.Response, error) { return g.base.RoundTrip(traced(req)) }
+	send := func(req *http.Request) (*http.Response, error) { return g.base.RoundTrip(delivery.Traced(req)) }
 	var resp *http.Response
 	var err error
 	if g.access != nil {
@@ -298,13 +299,13 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var none *contract.Failure
 	if errors.As(err, &none) {
-		markSent(req.Context(), false) // for want of a token
+		delivery.MarkSent(req.Context(), false) // for want of a token
 	}
 	if err != nil {
 		return nil, err
 	}
-	if declined(req, resp) {
-		markSent(req.Context(), false)
+	if delivery.Declined(req, resp) {
+		delivery.MarkSent(req.Context(), false)
 	}
 	if resp.StatusCode >= 400 {
 		ex.failed(resp)

@@ -32,6 +32,9 @@ type listedTool struct {
 		ReadOnly   bool `json:"readOnlyHint"`
 		Idempotent bool `json:"idempotentHint"`
 	} `json:"annotations"`
+	Execution struct {
+		TaskSupport mcp.TaskSupport `json:"taskSupport"`
+	} `json:"execution"`
 }
 
 // list returns all tools, page by page. A tool that a page repeats is taken once.
@@ -137,5 +140,5 @@ func (s *session) spec(t listedTool) (contract.ToolSpec, error) {
 		return contract.ToolSpec{}, s.at.malformed("inputSchema of tool %q is not an object: %s", t.Name, short(string(schema)))
 	}
 	return contract.ToolSpec{Name: t.Name, Description: s.at.secrets.result(cmp.Or(t.Description, t.Title)), Schema: out.Bytes(),
-		Repeatable: t.Annotations.ReadOnly || t.Annotations.Idempotent}, nil
+		Repeatable: t.Annotations.ReadOnly || t.Annotations.Idempotent, AsTask: s.tasks().Wanted(t.Execution.TaskSupport)}, nil
 }

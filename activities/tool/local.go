@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/tool/delivery"
 )
 
 // local offers the worker's own functions.
@@ -71,7 +72,7 @@ func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (reply,
 		run, end = context.WithTimeoutCause(run, f.timeout, errSlow)
 		defer end()
 	}
-	markSent(ctx, true)
+	delivery.MarkSent(ctx, true)
 	done := make(chan outcome, 1)
 	go f.runGuarded(run, in, m, done)
 	var o outcome

@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"weft/activities/contract"
+	"weft/activities/tool/tasks"
 )
 
 const (
@@ -122,7 +123,8 @@ func (s *session) begin(ctx context.Context) error {
 	defer done()
 	defer context.AfterFunc(s.mcpTransport.lost, func() { time.AfterFunc(lossGrace, done) })()
 	hello := mcp.InitializeRequest{Params: mcp.InitializeParams{ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
-		Capabilities: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}}}}
+		Capabilities: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}},
+			Extensions: map[string]any{tasks.Extension: struct{}{}}}}}
 	_, err = s.client.Initialize(shake, hello)
 	if version := common(versionsOf(err)); version != "" {
 		// It refuses the newest version instead of naming its own.
@@ -160,6 +162,9 @@ func (s *session) close() {
 // call makes one call. A server that wants parameters in headers refuses it, unexecuted, until its tools were
 // listed.
 func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
+	if in.TaskID != "" {
+		return s.task(ctx, &in)
+	}
 	a, err := s.callOnce(ctx, in, m)
 	if err == nil && a.problem != nil && a.problem.Code == mcp.HEADER_MISMATCH && !s.isConfigured.Load() {
 		if _, err := s.list(ctx); err != nil {
@@ -178,6 +183,9 @@ func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (repl
 
 func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (*answer, error) {
 	req := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: in.Name, Arguments: in.Arguments}}
+	if keep := tasks.KeepMillis; in.AsTask {
+		req.Params.Task = &mcp.TaskParams{TTL: &keep}
+	}
 	meta := &mcp.Meta{AdditionalFields: map[string]any{}}
 	if m.IdempotencyKey != "" {
 		meta.AdditionalFields[metaKey] = m.IdempotencyKey

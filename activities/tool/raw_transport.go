@@ -12,6 +12,8 @@ import (
 	"time"
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/activities/tool/delivery"
+	"weft/activities/tool/tasks"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -80,10 +82,10 @@ const cancelTimeout = 2 * time.Second
 
 // SendRequest sends a request and keeps the answer for whoever asked with [withAnswer].
 func (t rawTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	markSent(ctx, req.Method == string(mcp.MethodToolsCall))
+	delivery.MarkSent(ctx, req.Method == string(mcp.MethodToolsCall))
 	resp, err := sendRaw(ctx, t.BidirectionalInterface, req)
 	if errors.Is(err, errEnded) || errors.Is(err, errBacklog) {
-		markSent(ctx, false)
+		delivery.MarkSent(ctx, false)
 	}
 	return resp, err
 }
@@ -100,9 +102,9 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 		req.Params = edited(req.Params, func(params map[string]json.RawMessage) {
 			params["capabilities"] = json.RawMessage("{}")
 		})
-		ctx = untracked(ctx)
+		ctx = delivery.Untracked(ctx)
 	default:
-		ctx = untracked(ctx)
+		ctx, req = delivery.Untracked(ctx), tasks.Update(ctx, req)
 	}
 	resp, err := inner.SendRequest(withExchange(ctx, ex), req)
 	if resp, err = ex.judge(resp, err); err != nil {
@@ -126,10 +128,15 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
 		return nil, mcp.UnsupportedProtocolVersionError{Version: "the client's", Supported: versions}
 	}
-	if a, ok := ctx.Value(answerKey{}).(*answer); ok && strings.HasPrefix(req.Method, "tools/") {
+	keepAnswer(ctx, req.Method, resp)
+	return resp, nil
+}
+
+// keepAnswer keeps an answer for whoever asked with [withAnswer].
+func keepAnswer(ctx context.Context, method string, resp *transport.JSONRPCResponse) {
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok && (strings.HasPrefix(method, "tools/") || strings.HasPrefix(method, "tasks/")) {
 		a.set(resp)
 	}
-	return resp, nil
 }
 
 // judge says what a response is worth, given the HTTP status that came with it.

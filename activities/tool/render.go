@@ -1,17 +1,16 @@
 package tool
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/activities/tool/tasks"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -83,6 +82,9 @@ func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (
 	if r.ResultType == string(mcp.ResultTypeInputRequired) {
 		return s.inputRequired(name, &r)
 	}
+	if t := tasks.Created(raw); t != nil {
+		return s.working(name, t), nil
+	}
 	if whole {
 		text, err := encodeRaw(raw)
 		if err != nil {
@@ -97,7 +99,7 @@ func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (
 	if len(outputs) > 1 && !r.IsError {
 		return reply{text: byPosition(&r, texts, outputs), images: images}, nil
 	}
-	if more := beyond(r.Structured, texts); more != "" {
+	if more := textutil.Beyond(r.Structured, texts); more != "" {
 		if strings.Join(parts, "") == "" {
 			parts = nil
 		}
@@ -117,7 +119,7 @@ func byPosition(r *toolResult, texts, names []string) string {
 	out := map[string]string{}
 	for i, name := range names {
 		if object[name] != nil {
-			return compact(whole)
+			return textutil.Compact(whole)
 		}
 		if i < len(texts) {
 			out[name] = texts[i]
@@ -125,53 +127,6 @@ func byPosition(r *toolResult, texts, names []string) string {
 	}
 	text, _ := textutil.JSON(out) // texts always encode
 	return string(text)
-}
-
-// beyond is what structured content says that the texts do not: empty if one of them, or all, is the same, and without
-// the members of an object that are the same.
-func beyond(structured json.RawMessage, texts []string) string {
-	if len(texts) > 1 {
-		texts = append(texts, strings.Join(texts, "\n"))
-	}
-	repeats := func(v json.RawMessage) bool {
-		var own string
-		isText := json.Unmarshal(v, &own) == nil
-		return slices.ContainsFunc(texts, func(text string) bool {
-			return isText && own != "" && own == text || sameJSON([]byte(text), v)
-		})
-	}
-	if len(structured) == 0 || string(structured) == "null" || repeats(structured) {
-		return ""
-	}
-	return members(compact(structured), func(v json.RawMessage) bool { return !repeats(v) })
-}
-
-// members are the members of an object that keep returns true for, as they are written: empty if there are none left.
-// What is no object is as it is.
-func members(all string, keep func(json.RawMessage) bool) string {
-	d := json.NewDecoder(strings.NewReader(all))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return all
-	}
-	var kept []string
-	count := 0
-	for ; d.More(); count++ {
-		begin := d.InputOffset()
-		var v json.RawMessage
-		if _, err := d.Token(); err != nil || d.Decode(&v) != nil {
-			return all
-		}
-		if keep(v) {
-			kept = append(kept, strings.TrimLeft(all[begin:d.InputOffset()], ","))
-		}
-	}
-	switch len(kept) {
-	case count:
-		return all
-	case 0:
-		return ""
-	}
-	return "{" + strings.Join(kept, ",") + "}"
 }
 
 // contents renders a result's parts. texts are those that are texts.
@@ -254,33 +209,6 @@ func placeholder(what, mime string, size int) string {
 // decodedSize is how many bytes a base64 text stands for.
 func decodedSize(b64 string) int {
 	return len(strings.TrimRight(b64, "=")) * 3 / 4
-}
-
-func compact(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		return string(raw)
-	}
-	return b.String()
-}
-
-// sameJSON reports whether two texts are the same JSON, numbers compared digit by digit.
-func sameJSON(a, b []byte) bool {
-	x, ok := decodeExact(a)
-	if !ok {
-		return false
-	}
-	y, ok := decodeExact(b)
-	return ok && reflect.DeepEqual(x, y)
-}
-
-func decodeExact(raw []byte) (v any, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return nil, false
-	}
-	return v, !d.More()
 }
 
 // rawResult is a result as unabridged JSON: what the protocol defines, in the order of its reference types,

@@ -15,6 +15,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/activities/tool/delivery"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 
@@ -58,7 +59,7 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	out, err := replyOf(resp, in.Connection.Retry)
 	var failed *statusError
 	if errors.As(err, &failed) && (failed.transient || failed.status >= 500 && in.Connection.Retry != nil) {
-		markSent(ctx, false) // the flow's author has these statuses repeated
+		delivery.MarkSent(ctx, false) // the flow's author has these statuses repeated
 	}
 	return out, err
 }

@@ -22,6 +22,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/program"
 	"weft/activities/textutil"
+	"weft/activities/tool/delivery"
 	"weft/workflows/plan"
 )
 
@@ -97,6 +98,8 @@ type Result struct {
 	Session SessionRef
 	// Input, if set, is what the server needs before it answers.
 	Input *contract.InputRequired
+	// Task, if set, is what the server goes on with.
+	Task *contract.Task
 }
 
 // Called is the URL of a call whose arguments choose the server; empty where they choose none, or none that is called.
@@ -132,11 +135,16 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 		return Result{}, err
 	}
 	var r reply
-	ctx, sent := tracked(ctx)
+	ctx, sent := delivery.Tracked(ctx)
 	var served SessionRef
 	at.session = m.Session
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
 		served = identity(e.server)
+		if in.TaskID != "" {
+			// A task may outlive the session in which it began.
+			r, err = e.server.call(ctx, in, m)
+			return err
+		}
 		if changed := t.sessionLosses.sessionChanged(m.Caller, e); changed || m.Session.ID != "" && m.Session.ID != served.ID {
 			r = reply{text: sessionLost(m.Repeated), isError: true}
 			return nil
@@ -146,7 +154,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 		return err
 	})
 	if err != nil {
-		return Result{}, sent.judge(err)
+		return Result{}, sent.Judge(err)
 	}
 	text := at.secrets.result(r.text)
 	if len(text) > t.settings.MaxResultBytes {
@@ -157,7 +165,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			Remedy: "have the tool return less, page its result, or " + t.settings.larger(),
 		}
 	}
-	return Result{text, r.images, r.isError, served, r.input}, nil
+	return Result{text, r.images, r.isError, served, r.input, r.task}, nil
 }
 
 // within runs f on the session of a target, once more if the server did not know the session.
@@ -194,7 +202,7 @@ func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, *e
 	defer t.sessions.release(e)
 	err = f(ctx, e)
 	if errors.Is(err, errSessionUnknown) {
-		markSent(ctx, false)
+		delivery.MarkSent(ctx, false)
 		t.sessions.drop(e)
 	}
 	return err
@@ -219,6 +227,9 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		}
 		if retry == retryAlways || tools[i].Repeatable && retry != retryNever {
 			out.Repeatable = append(out.Repeatable, name)
+		}
+		if tools[i].AsTask {
+			out.AsTasks = append(out.AsTasks, name)
 		}
 	}
 	return out
@@ -267,8 +278,9 @@ type reply struct {
 	// images have a note each in the text.
 	images  []contract.Image
 	isError bool
-	// input is what the server needs before it answers.
+	// input is what the server needs before it answers, task what it goes on with.
 	input *contract.InputRequired
+	task  *contract.Task
 }
 
 // errSessionUnknown: the server no longer knows the session, and executed nothing.

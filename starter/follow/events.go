@@ -145,7 +145,7 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 	case contract.ActivityCallTool:
 		c.what = "tool"
 		if in, ok := of.Input.(*contract.ToolInput); ok {
-			c.what = fmt.Sprintf("tool %s %s", plaintext.Line(in.As, 64), plaintext.Line(string(in.Arguments), 80))
+			c.what = plaintext.If(in.TaskID != "", "task of ") + fmt.Sprintf("tool %s %s", plaintext.Line(in.As, 64), plaintext.Line(string(in.Arguments), 80))
 		}
 	case contract.ActivityEvaluateCondition:
 		c.what = "judge"

@@ -40,7 +40,7 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	for _, l := range []struct {
 		label string
 		items []string
-	}{{"limited", st.Limited}, {"running", st.Running}, {"waiting", st.Waiting}, {"pending joins", st.PendingJoins}} {
+	}{{"limited", st.Limited}, {"running", st.Running}, {"tasks", st.Tasks}, {"waiting", st.Waiting}, {"pending joins", st.PendingJoins}} {
 		if len(l.items) > 0 {
 			line(l.label, "%s", plaintext.Line(strings.Join(l.items, ", "), 2000))
 		}

@@ -163,7 +163,7 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 		}
 	case *contract.ToolResult:
 		hash := r.keep(out.Message)
-		if slot.thread != nil {
+		if slot.thread != nil && out.Task == nil && out.Input == nil {
 			slot.thread.unread = append(slot.thread.unread, hash)
 		}
 	case *contract.ModelResult:

@@ -421,11 +421,16 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 	if b.ExternalActivity != nil {
 		return c.callExternal(ctx, b, args, note)
 	}
+	in.AsTask = slices.Contains(b.AsTasks, t.Name)
 	reply, err := c.callTool(ctx, t, b, in, args, c.id("tool"))
 	for n := 1; err == nil && reply.Input != nil && n <= maxRounds; n++ {
 		if in.Input, err = c.answer(ctx, t, reply.Input, args, n); err == nil {
 			reply, err = c.callTool(ctx, t, b, in, args, fmt.Sprintf("%s~%d", c.id("tool"), n+1))
 		}
+	}
+	if err == nil && reply.Task != nil {
+		in.Input, in.TaskID = nil, reply.Task.ID
+		return c.awaitTask(ctx, t, b, in, args, reply)
 	}
 	return reply, err
 }
@@ -434,15 +439,16 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, in contract.ToolInput, args json.RawMessage, id string) (contract.ToolReply, error) {
 	return c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args), in.Note), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out contract.ToolResult
-		in.Repeat, in.Session = b.Repeats(t.Name), b.Session
-		call := &runtime.Call{
-			Activity: contract.ActivityCallTool, Args: []any{&in}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: id,
-			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: runtime.Retrying(c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ToolSeconds), b.Connection.Retry),
-			Once: !in.Repeat, AskUnknown: b.AskUnknown, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
-		}
+		in.Repeat = b.Repeats(t.Name)
+		call := c.invocation(b, &in, id, &out)
+		call.Waiting = &s.JournalStep
 		err := c.agentRun.run.Invoke(ctx, call)
 		if err == nil {
-			*reply, b.Session = contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input}, out.Session
+			*reply, b.Session = toolReply(&out), out.Session
+			if out.Task != nil {
+				now := workflow.Now(ctx)
+				reply.Started = &now
+			}
 			return nil
 		}
 		*reply, err = c.agentRun.toolFailed(call, err)
@@ -450,10 +456,26 @@ func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 	})
 }
 
+// invocation is the activity that makes a call of a tool.
+func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolInput, id string, out *contract.ToolResult) *runtime.Call {
+	run, x := c.agentRun.run, c.agentRun.execution
+	in.Session = b.Session
+	return &runtime.Call{
+		Activity: contract.ActivityCallTool, Args: []any{in}, What: "the call of " + c.call.Name, At: x, ID: id,
+		Summary: fmt.Sprintf("%s · %s", x.Node.ID, c.call.Name), Options: runtime.Retrying(run.Options(run.Flow.Policy.ToolSeconds), b.Connection.Retry),
+		Once: !in.Repeat, AskUnknown: b.AskUnknown, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Journal: x.Journal, Out: out,
+	}
+}
+
+func toolReply(out *contract.ToolResult) contract.ToolReply {
+	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task}
+}
+
 // maxRounds is how often the server of a tool may ask for input before it answers a call.
 const maxRounds = 20
 
 // answer gets what the server of a tool needs before it answers: a person's answers, days later if need be, or just time.
+// A round begins with 1; 0 stands for a task, which may ask a question again until it has read the answer.
 func (c *toolCall) answer(ctx workflow.Context, t *plan.Tool, in *contract.InputRequired, args json.RawMessage, round int) (*contract.ToolAnswers, error) {
 	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
 	if len(in.Questions) == 0 {
@@ -467,7 +489,11 @@ func (c *toolCall) answer(ctx workflow.Context, t *plan.Tool, in *contract.Input
 			return nil, err
 		}
 		spec := c.agentRun.run.Transcript.Keep(raw)
-		req := contract.Request{ID: fmt.Sprintf("%s~%d.%d", c.id("input"), round, i+1), Kind: contract.RequestToolResult, Hash: contract.SHA(raw),
+		id := fmt.Sprintf("%s~%d.%d", c.id("input"), round, i+1)
+		if round == 0 {
+			id = c.id("input") + "~" + questionID(q)
+		}
+		req := contract.Request{ID: id, Kind: contract.RequestToolResult, Hash: contract.SHA(raw),
 			Text: strings.TrimSpace(t.As + " asks: " + q.Text + " " + q.URL), Catalogue: &spec}
 		c.describeCall(&req, t, args)
 		g.Start(func(ctx workflow.Context) error {

@@ -1,0 +1,85 @@
+package textutil
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Beyond is what structured content says that texts do not: empty if one of them, or all, is the same, and without
+// the members of an object that are the same.
+func Beyond(structured json.RawMessage, texts []string) string {
+	if len(texts) > 1 {
+		texts = append(texts, strings.Join(texts, "\n"))
+	}
+	repeats := func(v json.RawMessage) bool {
+		var own string
+		isText := json.Unmarshal(v, &own) == nil
+		return slices.ContainsFunc(texts, func(text string) bool {
+			return isText && own != "" && own == text || sameJSON([]byte(text), v)
+		})
+	}
+	if len(structured) == 0 || string(structured) == "null" || repeats(structured) {
+		return ""
+	}
+	return members(Compact(structured), func(v json.RawMessage) bool { return !repeats(v) })
+}
+
+// members are the members of an object that keep returns true for, as they are written: empty if there are none left.
+// What is no object is as it is.
+func members(all string, keep func(json.RawMessage) bool) string {
+	d := json.NewDecoder(strings.NewReader(all))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return all
+	}
+	var kept []string
+	count := 0
+	for ; d.More(); count++ {
+		begin := d.InputOffset()
+		var v json.RawMessage
+		if _, err := d.Token(); err != nil || d.Decode(&v) != nil {
+			return all
+		}
+		if keep(v) {
+			kept = append(kept, strings.TrimLeft(all[begin:d.InputOffset()], ","))
+		}
+	}
+	switch len(kept) {
+	case count:
+		return all
+	case 0:
+		return ""
+	}
+	return "{" + strings.Join(kept, ",") + "}"
+}
+
+// Compact is JSON without white space; what is no JSON is as it is.
+func Compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// sameJSON reports whether two texts are the same JSON, numbers compared digit by digit.
+func sameJSON(a, b []byte) bool {
+	x, ok := DecodeExact(a)
+	if !ok {
+		return false
+	}
+	y, ok := DecodeExact(b)
+	return ok && reflect.DeepEqual(x, y)
+}
+
+// DecodeExact decodes one JSON value with its numbers as they are written.
+func DecodeExact(raw []byte) (v any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return nil, false
+	}
+	return v, !d.More()
+}

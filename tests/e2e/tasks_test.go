@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/tests/harness"
+	"weft/tests/programs"
+	"weft/workflows/plan"
+)
+
+// TestEndToEndTasks replaces the only worker while a call has become a task, and has the run continue as new meanwhile.
+func TestEndToEndTasks(t *testing.T) {
+	t.Parallel()
+	for version, modern := range map[string]bool{"2025-11-25": false, "2026-07-28": true} {
+		for _, cancel := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cancelled %t", version, cancel), func(t *testing.T) {
+				t.Parallel()
+				states, events := slices.Repeat([]string{"working"}, 8), 0
+				if !cancel {
+					states, events = append(states, "completed"), 40
+				}
+				srv := &programs.TaskServer{Modern: modern, Support: "required", States: states, PollMillis: 200}
+				web := httptest.NewServer(srv)
+				t.Cleanup(web.Close)
+				h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+				work := func() (stop func()) {
+					tools, err := tool.Open(tool.Settings{AllowLoopback: true, Connections: map[string]tool.Connection{"web": {URL: web.URL}}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					w := harness.RunWorker(t, h.Client, h.Queue, 0, tools)
+					return sync.OnceFunc(func() { w.Stop(); tools.Close() })
+				}
+				asked := func(method string) (n int) {
+					for _, m := range srv.Requests() {
+						if m == method {
+							n++
+						}
+					}
+					return n
+				}
+				first := work()
+				t.Cleanup(first)
+				f := oneAgent()
+				f.Connections = []plan.Connection{{ID: "web"}}
+				f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "search", As: "search", Connection: "web"}}
+				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: events, Script: harness.Script(t, `rules:
+- {turn: 1, call: [{tool: search}]}
+- {contains: printed, say: done}
+- {say: "no result"}`)})
+				harness.WaitFor(t, "a look at the task", func() bool { return asked("tasks/get") > 1 })
+				first()
+				t.Cleanup(work())
+				if cancel {
+					if err := h.Client.CancelWorkflow(context.Background(), run.GetID(), ""); err != nil {
+						t.Fatal(err)
+					}
+					harness.WaitFor(t, "the cancellation of the task", func() bool { return asked("tasks/cancel") == 1 })
+					if _, err := harness.Result(t, run); harness.ErrorType(err) != contract.ClassCancelled && !strings.Contains(fmt.Sprint(err), "cancel") {
+						t.Errorf("the run ends with %v", err)
+					}
+					return
+				}
+				out, err := harness.Result(t, run)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := harness.RunCount(t, h.Client, h.Client.GetWorkflow(context.Background(), run.GetID(), "")); *out.ResultText != "done" || n < 2 || asked("tools/call") != 1 {
+					t.Errorf("the model says %q after %d runs; the server was asked %q", *out.ResultText, n, srv.Requests())
+				}
+			})
+		}
+	}
+}

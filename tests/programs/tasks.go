@@ -1,0 +1,162 @@
+package programs
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// TaskServer is an MCP server whose one tool, search, answers every call with a task.
+type TaskServer struct {
+	// Modern servers speak 2026-07-28, others 2025-11-25.
+	Modern bool
+	// Support is the tool's taskSupport of 2025-11-25.
+	Support string
+	// States are what each look at the task finds; the last one stays. A task that is "lost" is unknown, and one that is
+	// "input_required" asks until it has the answer.
+	States []string
+	// PollMillis is how often the server wants to be asked.
+	PollMillis int
+
+	mu       sync.Mutex
+	looks    int
+	requests []string
+	answers  string
+}
+
+// Requests are the methods of tasks, and the calls, that came, with what tells them apart.
+func (s *TaskServer) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Answers are those that the task was given, as JSON.
+func (s *TaskServer) Answers() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers
+}
+
+// taskRequest is what came.
+type taskRequest struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name           string          `json:"name"`
+		Task           json.RawMessage `json:"task"`
+		TaskID         string          `json:"taskId"`
+		InputResponses json.RawMessage `json:"inputResponses"`
+		Meta           struct {
+			Capabilities struct {
+				Extensions map[string]any `json:"extensions"`
+			} `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+	} `json:"params"`
+}
+
+// ServeHTTP answers a request.
+func (s *TaskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var m taskRequest
+	body, _ := io.ReadAll(r.Body)
+	_ = json.Unmarshal(body, &m)
+	if len(m.ID) == 0 {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.answer(&m, r.Header)
+	w.Header().Set("Content-Type", "application/json")
+	if out == "" {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such thing"}}`, m.ID)
+		return
+	}
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, out)
+}
+
+// answer answers a request; empty means that the server refuses it.
+func (s *TaskServer) answer(m *taskRequest, header http.Header) (out string) {
+	switch {
+	case m.Method == "initialize" && !s.Modern:
+		out = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"x","version":"1"}}`
+	case m.Method == "server/discover" && s.Modern:
+		out = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"serverInfo":{"name":"x","version":"1"}}`
+	case m.Method == "tools/list":
+		out = fmt.Sprintf(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"search","inputSchema":{"type":"object"},"execution":{"taskSupport":%q}}]}`, s.Support)
+	case s.Modern && !m.complete(header):
+	case m.Method == "tools/call" && (s.Modern || m.Params.Task != nil):
+		s.requests = append(s.requests, m.Method)
+		task := s.task("working")
+		out = `{"resultType":"task",` + task[1:]
+		if !s.Modern {
+			out = `{"task":` + task + `}`
+		}
+	case m.Params.TaskID == "t1":
+		s.requests = append(s.requests, m.Method)
+		out = s.aboutTask(m.Method, m.Params.InputResponses)
+	}
+	return out
+}
+
+// complete reports whether a request has what the protocol wants of it.
+func (m *taskRequest) complete(header http.Header) bool {
+	named := header.Get("Mcp-Name") == "t1" && header.Get("Mcp-Method") == m.Method
+	return m.Params.Meta.Capabilities.Extensions["io.modelcontextprotocol/tasks"] != nil && (named || !strings.HasPrefix(m.Method, "tasks/"))
+}
+
+// aboutTask answers a request of a task; empty means that the server refuses it.
+func (s *TaskServer) aboutTask(method string, answers json.RawMessage) string {
+	state := s.States[min(s.looks, len(s.States)-1)]
+	switch method {
+	case "tasks/get":
+		if state != "input_required" || !s.Modern {
+			s.looks++
+		}
+		if state == "lost" {
+			return ""
+		}
+		return s.task(state)
+	case "tasks/result":
+		if !s.Modern {
+			return result(state == "failed")
+		}
+	case "tasks/update":
+		if s.Modern {
+			s.answers = string(answers)
+			s.looks++
+			return `{"resultType":"complete"}`
+		}
+	case "tasks/cancel":
+		return s.task("cancelled")
+	}
+	return ""
+}
+
+func (s *TaskServer) task(state string) string {
+	more := ""
+	if s.Modern {
+		more = map[string]string{
+			"completed":      `,"result":` + result(false),
+			"failed":         `,"error":{"code":-32603,"message":"out of paper"}`,
+			"input_required": `,"inputRequests":{"size":{"method":"elicitation/create","params":{"mode":"form","message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string"}}}}}}`,
+		}[state]
+		if state != "working" || s.looks > 0 {
+			more += `,"resultType":"complete"`
+		}
+		return fmt.Sprintf(`{"taskId":"t1","status":%q,"ttlMs":null,"pollIntervalMs":%d,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"%s}`, state, s.PollMillis, more)
+	}
+	return fmt.Sprintf(`{"taskId":"t1","status":%q,"ttl":600000,"pollInterval":%d,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"}`, state, s.PollMillis)
+}
+
+func result(failed bool) string {
+	if failed {
+		return `{"content":[{"type":"text","text":"out of paper"}],"isError":true}`
+	}
+	return `{"content":[{"type":"text","text":"printed"}]}`
+}
