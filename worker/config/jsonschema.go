@@ -45,13 +45,8 @@ func (s *setting) jsonSchema(null bool) object {
 	if s.doc == "" {
 		out["description"] = s.want()
 	}
-	switch {
-	case s.typ == durationType && s.def != "":
-		out["default"] = s.def
-	case s.def != "":
-		def, err := s.parse(s.fromText(s.def))
-		must(err)
-		out["default"] = def
+	if s.def != "" {
+		out["default"] = s.defaultValue()
 	}
 	scalar := object{"type": types(false, "string", "number", "boolean")}
 	switch s.typ.Kind() {
@@ -89,6 +84,16 @@ func (s *setting) jsonSchema(null bool) object {
 		maps.Copy(out, within)
 	}
 	return out
+}
+
+// defaultValue is the default as a file has it.
+func (s *setting) defaultValue() any {
+	if s.typ == durationType {
+		return s.def
+	}
+	v, err := s.parse(s.fromText(s.def))
+	must(err)
+	return v
 }
 
 func types(null bool, names ...string) []string {

@@ -52,7 +52,7 @@ func TestSchemaAgrees(t *testing.T) {
 		"a word":                      {"worker: { log: json }\n", true},
 		"no such word":                {"worker: { log: xml }\n", false},
 		"unknown section":             {"wroker: {}\n", false},
-		"unknown setting":             {"worker: { activites: 1 }\n", false},
+		"unknown setting":             {"worker: { logs: text }\n", false},
 		"list for a section":          {"worker: []\n", false},
 		"number":                      {"worker: { activities: 7 }\n", true},
 		"number as a string":          {"worker: { activities: '7' }\n", true},
