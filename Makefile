@@ -57,7 +57,7 @@ ON_CLUSTER = $(if $(filter 127.%,$(TEMPORAL_ADDRESS)),TEMPORAL_ADDRESS=$(TEMPORA
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test race lint check audit e2e sizes replay golden record picture chaos yields demo dev bench conformance mcp-conformance providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
+.PHONY: help build devserver test race lint check audit e2e sizes replay golden record picture chaos yields demo dev bench conformance mcp-conformance editors providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -142,6 +142,10 @@ conformance: ## Ask the same of every model provider, and print the table; run A
 
 mcp-conformance: build ## Run the scenarios of MCP's conformance suite for clients with starter -dev (VERSIONS=2026-07-28 SCENARIO=tools_call: one)
 	@$(CLEAN_ENV) tests/npm/conformance.sh
+
+editors: ## Check the published schema of weft.yaml with yaml-language-server; skipped if npm cannot be reached
+	@cd tests/npm && { npm ci --silent --no-audit --no-fund || { echo "npm cannot be reached: editors is skipped" >&2; exit 0; }; } && \
+	  node_modules/node/bin/node schema.mjs
 
 providers: ## Run an example with every model provider and kind of tool: fake servers, and the real services whose keys are set (MODELS="vllm/NAME ..." adds)
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestExampleOfEach' ./tests/dialects | grep -v '^=== '

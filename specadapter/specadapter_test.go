@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -269,4 +270,29 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("the drawing has other lines than nodes and edges:\n%s", m)
 		}
 	})
+}
+
+// TestSchemaKeyHasNoEffect loads examples with and without the key by which editors find a schema.
+func TestSchemaKeyHasNoEffect(t *testing.T) {
+	for _, pattern := range []string{"continuum/*.json", "koog/*.json", "agentspec/*.yaml", "blueprint/*/*/agent.json", "blueprint/*/*/*/agent.json"} {
+		files, err := filepath.Glob("../tests/examples/" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, want := specadapter.Load(file, text, specadapter.Options{})
+			with := strings.Replace(string(text), "{", `{"$schema": "https://x.example/schema.json", `, 1)
+			if filepath.Ext(file) == ".yaml" {
+				with = string(text) + "\n$schema: https://x.example/schema.json\n"
+			}
+			_, got := specadapter.Load(file, []byte(with), specadapter.Options{})
+			if len(got) != len(want) {
+				t.Errorf("%s: with $schema %v, without %v", file, got, want)
+			}
+		}
+	}
 }

@@ -69,6 +69,18 @@ func (a *app) validate(_ context.Context, args []string) error {
 	return nil
 }
 
+func (a *app) schema(_ context.Context, args []string) error {
+	if args[0] != config.DefaultFile {
+		return usage.Errorf("schema: there is no schema of %q; there is one of %s", args[0], config.DefaultFile)
+	}
+	text, err := config.JSONSchema()
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(text)
+	return err
+}
+
 // agents lists the agents of a folder, or of agents/ in it. Diagnostics of an agent are listed with it.
 func (a *app) agents(_ context.Context, args []string) error {
 	cfg, err := a.load()

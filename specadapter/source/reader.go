@@ -230,6 +230,9 @@ func (f *Fields) unknown(known []string, severity Severity, code, help, helpMore
 	}
 }
 
+// schemaKey is the key by which an author names the JSON Schema of a document for editors. It has no other meaning.
+const schemaKey = "$schema"
+
 // Others returns the members that are not known.
 func (f *Fields) Others(known []string) []Member {
 	if !f.OK {
@@ -237,7 +240,7 @@ func (f *Fields) Others(known []string) []Member {
 	}
 	var out []Member
 	for _, m := range f.Value.Members {
-		if !slices.Contains(known, m.Key) {
+		if m.Key != schemaKey && !slices.Contains(known, m.Key) {
 			out = append(out, m)
 		}
 	}

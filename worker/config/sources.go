@@ -116,6 +116,8 @@ func (l *loader) section(n *node, key string, v *source.Value) any {
 	for _, m := range v.Members {
 		path, child := strings.TrimPrefix(key+"."+m.Key, "."), n.child(m.Key)
 		switch {
+		case path == SchemaKey:
+			continue
 		case child == nil:
 			l.unknown(m.KeyPos, path, m.Key, n.names())
 			continue
