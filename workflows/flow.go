@@ -347,10 +347,9 @@ func (f *flowRun) listRequests(ctx workflow.Context) {
 func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.pub.Status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
 		Limited: f.run.Shared.Limited, Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
-	s.Tasks = slices.Clone(f.run.Tasks)
+	s.Tasks = slices.Clone(f.run.Requests.Tasks)
 	for _, c := range inPlace(f) {
 		s.Usage.Add(c.run.Budget.Usage)
-		s.Tasks = append(s.Tasks, c.run.Tasks...)
 	}
 	s.Executions, s.Dropped = lean(executions(f), f.dropped)
 	if f.sched != nil {

@@ -72,7 +72,7 @@ func (f *Follower) event(t *track, e *history.Event) {
 			f.leave(t, at)
 		}
 	case *history.Said:
-		f.said(t, at, d)
+		f.messages(t, at, d)
 	case *history.CancelRequested:
 		if t.id == f.target.ID {
 			f.notify(progress.Notice{Event: progress.EventNote, Time: at}, "cancellation requested")
@@ -273,8 +273,8 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 	}
 }
 
-// said reports messages of a conversation that no call of a model or tool shows.
-func (f *Follower) said(t *track, at time.Time, d *history.Said) {
+// messages reports messages of a conversation that no call of a model or tool shows.
+func (f *Follower) messages(t *track, at time.Time, d *history.Said) {
 	for _, e := range d.Messages {
 		m, err := contract.DecodeMessage(e.Message)
 		if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 {

@@ -59,7 +59,7 @@ func (r *recorder) event(e *history.Event) {
 func (c *recordedRun) callEvent(e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.Said:
-		c.said(d)
+		c.messages(d)
 	case *history.CallScheduled:
 		c.scheduled(d.Call)
 	case *history.CallCompleted:
@@ -250,8 +250,8 @@ func (c *recordedRun) answer(m *history.Message) {
 	}
 }
 
-// said takes what nodes of the run added to its conversation.
-func (c *recordedRun) said(d *history.Said) {
+// messages takes what nodes of the run added to its conversation.
+func (c *recordedRun) messages(d *history.Said) {
 	if c.id != c.root || d.Thread != contract.ConversationThread {
 		return
 	}

@@ -113,8 +113,10 @@ func TestEndToEndStoreCallInput(t *testing.T) {
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassPayloadLost || f.Node != "b1" {
 			t.Errorf("the run ended with %v", err)
 		}
-		if started := v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED).GetActivityTaskStartedEventAttributes(); started.GetAttempt() != 1 {
-			t.Errorf("the call was made %d times", started.GetAttempt())
+		// A busy machine may let an attempt time out.
+		started := v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED).GetActivityTaskStartedEventAttributes()
+		if before := started.GetLastFailure().GetApplicationFailureInfo(); before != nil {
+			t.Errorf("attempt %d was made after %v", started.GetAttempt(), before)
 		}
 	})
 }

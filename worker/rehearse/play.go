@@ -286,7 +286,7 @@ func (p *player) ended() string {
 	}
 	if err == nil {
 		p.result(want)
-		p.said(want.Said)
+		p.compareMessages(want.Said)
 	} else if len(want.Turns) > 0 {
 		p.turnsBefore(want.Turns)
 	}
@@ -296,8 +296,8 @@ func (p *player) ended() string {
 // Terminated is the status of a run that was ended from outside, without its doing.
 const Terminated = "terminated"
 
-// said compares what nodes added to the flow's conversation.
-func (p *player) said(want []string) {
+// compareMessages compares what nodes added to the flow's conversation.
+func (p *player) compareMessages(want []string) {
 	var page contract.TranscriptPage
 	if v, err := p.env.QueryWorkflow(contract.QueryTranscript, contract.TranscriptQuery{Thread: contract.ConversationThread}); err == nil {
 		err = v.Get(&page)

@@ -28,7 +28,7 @@ func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnec
 		var out json.RawMessage
 		call := &runtime.Call{
 			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
-			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: c.elsewhereOptions(e),
+			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: elsewhereOptions(c.agentRun.run, e),
 			Once: e.Attempts == 1, Remote: e, Result: runtime.ResultSize{Bytes: contract.MaxPayload}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
 		}
 		err := c.agentRun.run.Invoke(ctx, call)
@@ -55,12 +55,13 @@ func Said(raw json.RawMessage) string {
 	return string(textutil.Unescape(raw))
 }
 
-func (c *toolCall) elsewhereOptions(e *contract.ExternalActivity) workflow.ActivityOptions {
+// elsewhereOptions are those of an activity of another worker.
+func elsewhereOptions(r *runtime.Run, e *contract.ExternalActivity) workflow.ActivityOptions {
 	seconds := e.TimeoutSeconds
 	if seconds == 0 {
-		seconds = c.agentRun.run.Flow.Policy.ToolSeconds
+		seconds = r.Flow.Policy.ToolSeconds
 	}
-	o := c.agentRun.run.Options(seconds)
+	o := r.Options(seconds)
 	o.RetryPolicy.MaximumAttempts = e.Attempts
 	o.TaskQueue = e.TaskQueue
 	o.ScheduleToStartTimeout = time.Duration(e.StartSeconds) * time.Second

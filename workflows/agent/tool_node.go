@@ -62,8 +62,7 @@ func (a *agentRun) callOnce(ctx workflow.Context, t *plan.Tool) error {
 }
 
 // outputNames are the names of a tool node's outputs, where it has several.
-func (c *toolCall) outputNames() (out []string) {
-	n := c.agentRun.execution.Node
+func outputNames(n *plan.Node) (out []string) {
 	if n.Tool != nil && len(n.Ports.Out) > 1 {
 		for _, o := range n.Ports.Out {
 			out = append(out, o.Name)

@@ -413,7 +413,7 @@ func arguments(text string) (json.RawMessage, string) {
 
 // tool calls a tool outside, as an activity.
 func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage, note string) (contract.ToolReply, error) {
-	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note, Schema: t.ArgumentsSchema, Outputs: c.outputNames()}
+	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note, Schema: t.ArgumentsSchema, Outputs: outputNames(c.agentRun.execution.Node)}
 	if len(args) > runtime.MaxInline && note == "" {
 		// History has them already, in the message that asks for the call; the activity adds the defaults.
 		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
@@ -429,8 +429,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 		}
 	}
 	if err == nil && reply.Task != nil {
-		in.Input, in.TaskID = nil, reply.Task.ID
-		return c.awaitTask(ctx, t, b, in, args, reply)
+		return awaitTask(ctx, c, t, b, in, args, reply)
 	}
 	return reply, err
 }

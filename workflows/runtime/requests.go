@@ -39,6 +39,8 @@ type Requests struct {
 	// Rejected counts signals of people's that were refused; rejects say why, of the last ones.
 	Rejected         int
 	RejectionReasons []string
+	// Tasks are those of tools that executions wait for, by execution and tool.
+	Tasks []string
 	// Unacknowledged are signals to the owner that have not been delivered yet.
 	Unacknowledged []workflow.Future
 }
@@ -59,6 +61,15 @@ type Asker interface {
 	Disown(ctx workflow.Context, child string)
 	// Messages takes the messages that the next model call of a node is to have.
 	Messages(node string) []contract.Inbound
+}
+
+// AddTask lists a task of a tool until it is done.
+func (q *Requests) AddTask(name string) (done func()) {
+	q.Tasks = append(q.Tasks, name)
+	return func() {
+		i := slices.Index(q.Tasks, name)
+		q.Tasks = slices.Delete(q.Tasks, i, i+1)
+	}
 }
 
 // Own makes the run the owner of its tree's requests.

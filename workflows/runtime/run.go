@@ -32,8 +32,6 @@ type Run struct {
 	Watch    watch.Watchers
 	Policy   *ContinuePolicy
 	Requests *Requests
-	// Tasks are those of [contract.Status].
-	Tasks []string
 	// branch is the first node of a branch that runs in this run beside others.
 	branch string
 	// place stands before the ids of calls and threads of a flow that runs in the run of the node that calls it.
