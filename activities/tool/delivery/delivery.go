@@ -23,7 +23,7 @@ func Tracked(ctx context.Context) (context.Context, *Delivery) {
 	return context.WithValue(ctx, deliveryKey{}, d), d
 }
 
-// unTracked returns a context whose requests have no effect.
+// Untracked returns a context whose requests have no effect.
 func Untracked(ctx context.Context) context.Context {
 	return context.WithValue(ctx, deliveryKey{}, (*Delivery)(nil))
 }
