@@ -18,6 +18,7 @@ func TestThoughtsAreCountedOnce(t *testing.T) {
 		"beside, without a sum": {`{"prompt_tokens":32,"completion_tokens":9,"completion_tokens_details":{"reasoning_tokens":94}}`, contract.Usage{Calls: 1, Input: 32, Output: 103, Reasoning: 94}},
 		"within, without a sum": {`{"prompt_tokens":32,"completion_tokens":103,"completion_tokens_details":{"reasoning_tokens":94}}`, contract.Usage{Calls: 1, Input: 32, Output: 103, Reasoning: 94}},
 		"none":                  {`{"prompt_tokens":32,"completion_tokens":9,"total_tokens":41}`, contract.Usage{Calls: 1, Input: 32, Output: 9}},
+		"Groq's":                {`null,"x_groq":{"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":41}}`, contract.Usage{Calls: 1, Input: 32, Output: 9}},
 		"a sum that is wrong":   {`{"prompt_tokens":32,"completion_tokens":103,"total_tokens":7,"completion_tokens_details":{"reasoning_tokens":94}}`, contract.Usage{Calls: 1, Input: 32, Output: 103, Reasoning: 94}},
 	} {
 		t.Run(name, func(t *testing.T) {

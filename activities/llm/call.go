@@ -152,6 +152,8 @@ func generate(ctx context.Context, m model, call *Call) (*Answer, error) {
 		why = "the model refused: " + textutil.Truncate(a.Refusal, maxQuoted)
 	case a.Stop == "content_filter":
 		why = fmt.Sprintf("the provider filtered the answer after %d bytes", len(a.Message.Text))
+	case a.Stop != "stop" && a.Stop != "length" && a.Message.Text == "" && len(a.Message.Calls) == 0:
+		why = fmt.Sprintf("the answer ended with %q, without text or calls of tools", a.Stop)
 	case a.Stop == "stop" && len(a.Message.Calls) > 0:
 		a.Stop = "tool_calls"
 	}

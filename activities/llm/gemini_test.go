@@ -35,15 +35,19 @@ func TestGeminisFamilies(t *testing.T) {
 
 func TestGeminiRefusesAndBreaksOff(t *testing.T) {
 	for name, tc := range map[string]struct{ body, class, says string }{
-		"a prompt that is blocked":    {`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT","blockReasonMessage":"no"}}`, contract.ClassRefused, "PROHIBITED_CONTENT no"},
-		"an answer that is withheld":  {`{"candidates":[{"finishReason":"SPII"}]}`, contract.ClassRefused, "filtered"},
-		"a call that went wrong":      {`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"print(x)"}]}`, contract.ClassUnavailable, "MALFORMED_FUNCTION_CALL print(x)"},
-		"a call without a name":       {`{"candidates":[{"content":{"parts":[{"functionCall":{}}]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "no name"},
-		"a part that is none":         {`{"candidates":[{"content":{"parts":[3]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "is invalid"},
-		"an error in a list":          {`[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`, contract.ClassRateLimited, "slow"},
-		"an answer without a finish":  {`{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`, contract.ClassUnavailable, "finishReason"},
-		"a finish that nobody knows":  {`{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"TIRED"}]}`, "", ""},
-		"an answer with nothing more": {`{"candidates":[{"content":{},"finishReason":"STOP"}]}`, "", ""},
+		"a prompt that is blocked":             {`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT","blockReasonMessage":"no"}}`, contract.ClassRefused, "PROHIBITED_CONTENT no"},
+		"an answer that is withheld":           {`{"candidates":[{"finishReason":"SPII"}]}`, contract.ClassRefused, "filtered"},
+		"a call that went wrong":               {`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"print(x)"}]}`, contract.ClassUnavailable, "MALFORMED_FUNCTION_CALL print(x)"},
+		"a call without a name":                {`{"candidates":[{"content":{"parts":[{"functionCall":{}}]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "no name"},
+		"a part that is none":                  {`{"candidates":[{"content":{"parts":[3]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "is invalid"},
+		"an error in a list":                   {`[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`, contract.ClassRateLimited, "slow"},
+		"an answer without a finish":           {`{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`, contract.ClassUnavailable, "finishReason"},
+		"a finish that nobody knows":           {`{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"TIRED"}]}`, "", ""},
+		"an unknown one, and nothing":          {`{"candidates":[{"content":{},"finishReason":"TIRED"}]}`, contract.ClassRefused, `ended with "tired"`},
+		"an answer that is blocked":            {`{"candidates":[{"content":{},"finishReason":"MODEL_ARMOR"}]}`, contract.ClassRefused, "filtered"},
+		"an unexpected call":                   {`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"other","args":{}}}]},"finishReason":"UNEXPECTED_TOOL_CALL"}]}`, "", ""},
+		"an unexpected call that is not there": {`{"candidates":[{"content":{},"finishReason":"UNEXPECTED_TOOL_CALL"}]}`, contract.ClassUnavailable, "UNEXPECTED_TOOL_CALL"},
+		"an answer with nothing more":          {`{"candidates":[{"content":{},"finishReason":"STOP"}]}`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, m := geminiBench().at(t, said{}, answer(200, tc.body))

@@ -16,6 +16,10 @@ type chunk struct {
 	Choices []choice        `json:"choices"`
 	Usage   *usage          `json:"usage"`
 	Error   json.RawMessage `json:"error"`
+	// Groq is where Groq's streams have their usage.
+	Groq struct {
+		Usage *usage `json:"usage"`
+	} `json:"x_groq"`
 }
 
 type choice struct {
@@ -115,8 +119,8 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 	if !streamed && len(ch.Choices) == 0 {
 		return false, Invalidf("the answer has no choices: %s", excerpt(raw))
 	}
-	if ch.Usage != nil {
-		r.usage = ch.Usage.count()
+	if u := cmp.Or(ch.Usage, ch.Groq.Usage); u != nil {
+		r.usage = u.count()
 	}
 	r.model = cmp.Or(string(ch.Model), r.model)
 	for i := range ch.Choices {

@@ -46,13 +46,17 @@ var stopReasons = reasonsOf(map[string]string{
 	"stop":       "stop end_turn eos eos_token stop_sequence complete",
 	"length":     "length max_tokens model_length model_context_window_exceeded",
 	"tool_calls": "tool_calls tool_call tool_use function_call",
-	"content_filter": "content_filter content-filter safety recitation error_toxic BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY " +
+	"content_filter": "content_filter content-filter safety recitation error_toxic BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY MODEL_ARMOR " +
 		"IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION LANGUAGE",
 	aborted: "error insufficient_system_resource abort load MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER FINISH_REASON_UNSPECIFIED " +
 		"MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE TOO_MANY_TOOL_CALLS NO_IMAGE IMAGE_OTHER",
 })
 
-const aborted = "aborted"
+const (
+	aborted = "aborted"
+	// unexpectedCall is Google's word for a call of a tool that the model was not offered.
+	unexpectedCall = "UNEXPECTED_TOOL_CALL"
+)
 
 // reasonsOf turns lists of words by reason into reasons by word.
 func reasonsOf(words map[string]string) map[string]string {
@@ -73,6 +77,10 @@ func (d *draft) result(field string) (*Answer, error) {
 	case "":
 		return nil, Invalidf("the answer ended without a %s after %d bytes of text: it was cut", field, d.text.Len())
 	case aborted:
+		if finish == unexpectedCall && len(d.calls) > 0 {
+			stop = "tool_calls" // the model is told that the tool is unknown
+			break
+		}
 		return nil, Invalidf("the provider aborted the answer: %s %s %s", field, finish, d.note)
 	}
 	out := &Answer{
