@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -123,9 +122,8 @@ func (k *task) answers(ctx workflow.Context) (*contract.ToolAnswers, error) {
 	}
 	for i := range fresh.Questions {
 		q := &fresh.Questions[i]
-		k.given[questionID(q)] = answers.Answers[q.Key]
+		k.given[questionID(q)], out.Answers[q.Key] = answers.Answers[q.Key], answers.Answers[q.Key]
 	}
-	maps.Copy(out.Answers, answers.Answers)
 	return out, nil
 }
 
