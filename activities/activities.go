@@ -51,6 +51,9 @@ type Deps struct {
 	Policies []contract.Policy
 	// Mask knows the worker's secrets; nil: there are none.
 	Mask *mask.Mask
+	// Queue is a task queue that this worker alone serves, for calls over sessions that no other worker can go on with;
+	// empty: there is none.
+	Queue string
 	// Watched reports whether somebody may be watching a run's calls; nil: always.
 	Watched func(run string) bool
 }

@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool"
+	"weft/workflows/plan"
 )
 
 // Whoever knows the session of a server can use it. So history has it encrypted, for the runs of one tree alone.
@@ -31,6 +32,14 @@ func (a *Activities) sealSession(ctx context.Context, connection string, s tool.
 	nonce := make([]byte, box.NonceSize())
 	_, _ = rand.Read(nonce) // it never fails; the process would exit
 	return a.deps.Keys[0].ID + ":" + base64.RawStdEncoding.EncodeToString(box.Seal(nonce, nonce, raw, sessionOf(g, connection)))
+}
+
+// queueOf is the queue of the calls over a resolved connection whose session no other worker can go on with; empty of others.
+func (a *Activities) queueOf(c plan.Connection) string {
+	if !a.deps.Tools.Holds(c) {
+		return ""
+	}
+	return a.deps.Queue
 }
 
 // openSession decrypts what [Activities.sealSession] gave. What is of another run, connection or key is a session that is lost.

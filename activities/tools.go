@@ -49,7 +49,7 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 	}
 	rules := a.deps.Tools.Rules(out.Resolved, c.Tools)
 	rules.ExternalActivity = out.ExternalActivity
-	out.CallRules = rules
+	out.CallRules, out.Queue = rules, a.queueOf(out.Resolved)
 	for _, name := range in.Names {
 		if !slices.Contains(out.Offered, name) {
 			out.Missing = append(out.Missing, name)
@@ -190,7 +190,7 @@ func (a *Activities) toolMessage(ctx context.Context, in *contract.ToolInput, re
 		return nil, err
 	}
 	out.Input, out.Task = result.Input, result.Task
-	out.Session = cmp.Or(a.sealSession(ctx, in.Connection.ID, result.Session), in.Session)
+	out.Session = contract.ServerSession{Sealed: cmp.Or(a.sealSession(ctx, in.Connection.ID, result.Session), in.Session), Queue: a.queueOf(in.Connection)}
 	a.cache.keep(contract.SHA(out.Message), out.Message)
 	return out, nil
 }

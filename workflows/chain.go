@@ -146,15 +146,6 @@ func (c *chain) result(s *stop, spent int) *contract.BranchResult {
 	if conversation != nil {
 		conversation.Spent -= spent
 	}
-	var sessions map[string]string
-	for i := range c.run.Shared.Connections {
-		if b := &c.run.Shared.Connections[i]; b.Session != "" {
-			if sessions == nil {
-				sessions = map[string]string{}
-			}
-			sessions[b.ID] = b.Session
-		}
-	}
-	return &contract.BranchResult{ServerSessions: sessions, Executions: c.done, View: schedule.Since(c.view, c.strand), Usage: c.run.Budget.Usage, Yielded: s.yielded,
+	return &contract.BranchResult{ServerSessions: c.run.Shared.ServerSessions, Executions: c.done, View: schedule.Since(c.view, c.strand), Usage: c.run.Budget.Usage, Yielded: s.yielded,
 		Edges: slices.Clone(s.edges), Conversation: conversation}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -387,11 +388,7 @@ func (f *flowRun) finishBranch(ctx workflow.Context, b *branchRun) error {
 	f.run.Policy.Moved = true
 	f.run.Budget.Usage.Add(out.Usage)
 	f.run.Conversation.Merge(out.Conversation)
-	for i := range f.run.Shared.Connections {
-		if s := out.ServerSessions[f.run.Shared.Connections[i].ID]; s != "" {
-			f.run.Shared.Connections[i].Session = s
-		}
-	}
+	maps.Copy(f.run.Shared.Sessions(), out.ServerSessions)
 	for _, e := range out.Executions {
 		if e.Node != f.run.Flow.Nodes[x.Node].ID || e.Step != x.Step {
 			f.sched.CountRan(f.run.Graph.Index(e.Node), e.Step)
@@ -481,6 +478,9 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 		out.UnreadMessages = f.inbox.UnreadMessages
 	}
 	out.Conversation = saidHere(f)
+	if f.run.Shared.Depth > 0 {
+		out.ServerSessions = f.run.Shared.ServerSessions
+	}
 	out.ResultNode, out.ResultData = last.Node, last.Data
 	if last.Data == nil {
 		out.ResultText = last.Text

@@ -166,6 +166,8 @@ func foreign(in *contract.RunInput) string {
 		return "script_ref"
 	case in.Grant != nil:
 		return "grant"
+	case len(in.ServerSessions) > 0:
+		return "server_sessions"
 	}
 	return ""
 }

@@ -83,6 +83,8 @@ type Shared struct {
 	Grant *Grant `json:"grant,omitempty"`
 	// Connections are the resolved connections, by the id that the flow uses.
 	Connections []ResolvedConnection `json:"connections,omitempty"`
+	// ServerSessions are those of the tree's servers, by [ResolvedConnection.Server].
+	ServerSessions map[string]ServerSession `json:"server_sessions,omitempty"`
 }
 
 // InputPart is the run's input as part of a message: itself where it is short, so that no
@@ -94,6 +96,14 @@ func (s *Shared) InputPart() Part {
 	return Part{Ref: &ContentRef{SHA: s.Input.SHA}}
 }
 
+// Sessions are ServerSessions, to be changed: one map for all that runs in one run.
+func (s *Shared) Sessions() map[string]ServerSession {
+	if s.ServerSessions == nil {
+		s.ServerSessions = map[string]ServerSession{}
+	}
+	return s.ServerSessions
+}
+
 // ResolvedConnection is a connection with the catalogue listed at the run's start.
 type ResolvedConnection struct {
 	// ID is the id that tools name. It is "tool:NAME" for a tool without a connection.
@@ -101,10 +111,11 @@ type ResolvedConnection struct {
 	Connection plan.Connection `json:"connection"`
 	// Catalogue is absent for connections of kind agent.
 	Catalogue *ContentRef `json:"catalogue,omitempty"`
-	// Session is that of the [ToolResult] of the run's last call over the connection.
-	Session string `json:"session,omitempty"`
 	CallRules
 }
+
+// Server is the same for all connections of a tree of runs that lead to one server.
+func (r *ResolvedConnection) Server() string { return r.Connection.ID + " " + r.Connection.Address() }
 
 // CallRules are what a worker says of the calls of a connection's tools.
 type CallRules struct {
@@ -197,8 +208,8 @@ type BranchResult struct {
 	Yielded *ExecutionState `json:"yielded,omitempty"`
 	// Unread are the messages that no model call has had, by their Seq alone.
 	UnreadMessages []Inbound `json:"unread_messages,omitempty"`
-	// ServerSessions are those of the connections, by their ids, that served the chain.
-	ServerSessions map[string]string `json:"server_sessions,omitempty"`
+	// ServerSessions are those of [Shared] as the chain leaves them.
+	ServerSessions map[string]ServerSession `json:"server_sessions,omitempty"`
 	// Conversation is what the chain adds to the conversation and to the meter.
 	Conversation *Conversation `json:"conversation,omitempty"`
 	Usage        Usage         `json:"usage"`

@@ -258,6 +258,8 @@ type CatalogueResult struct {
 	// Resolved is the connection as the worker resolved it: never a secret, at most an id
 	// of the worker's configuration.
 	Resolved plan.Connection `json:"resolved"`
+	// Queue is that of [ServerSession].
+	Queue string `json:"queue,omitempty"`
 	CallRules
 }
 
@@ -305,7 +307,7 @@ type ToolInput struct {
 	As     string `json:"as"`
 	// Repeat allows to make the call again where an earlier attempt may have taken effect.
 	Repeat bool `json:"repeat,omitempty"`
-	// Session is that of the [ToolResult] of the run's last call over the connection.
+	// Session is the sealed one of [ServerSession].
 	Session string `json:"session,omitempty"`
 	// Note, if set, stands before the tool's answer: what a person changed about the call.
 	Note string `json:"note,omitempty"`
@@ -344,8 +346,17 @@ type ToolResult struct {
 	Input *InputRequired `json:"input,omitempty"`
 	// Task, if set, is what the server goes on with. Message says so.
 	Task *Task `json:"task,omitempty"`
-	// Session names the server's session that served the call, readable by workers alone; empty if the server has none.
-	Session string `json:"session,omitempty"`
+	// Session is what served the call.
+	Session ServerSession `json:"server_session,omitzero"`
+}
+
+// ServerSession is what served the last call of a tree of runs over a connection.
+type ServerSession struct {
+	// Sealed names the server's session, readable by workers alone; empty if the server has none.
+	Sealed string `json:"sealed,omitempty"`
+	// Queue is the task queue of the one worker that has the session, a process for example; empty where every worker can
+	// go on with it.
+	Queue string `json:"queue,omitempty"`
 }
 
 // Task is a call that its server goes on with by itself: a task of MCP.

@@ -163,6 +163,8 @@ type RunInput struct {
 	MaxResultBytes int `json:"max_result_bytes,omitempty"`
 	// Grant is that of the tree; set by the interpreter.
 	Grant *Grant `json:"grant,omitempty"`
+	// ServerSessions are those of [Shared]; set by the interpreter.
+	ServerSessions map[string]ServerSession `json:"server_sessions,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
 	// Unchecked takes params as they are, for a hook; set by the interpreter.
@@ -249,6 +251,8 @@ type RunResult struct {
 	Yielded *RunSnapshot `json:"yielded,omitempty"`
 	// Conversation is what was said in a run below another; the interpreter alone sees it.
 	Conversation *Conversation `json:"conversation,omitempty"`
+	// ServerSessions are those of [Shared] as a run below another leaves them; the interpreter alone sees them.
+	ServerSessions map[string]ServerSession `json:"server_sessions,omitempty"`
 }
 
 // ExitOutput is what one execution of an exit node gave.

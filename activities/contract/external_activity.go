@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 )
 
@@ -40,8 +39,7 @@ func (k *CallKey) SetIdempotencyKey(key string) { k.IdempotencyKey = key }
 // ErrorText is what a model reads of a call that failed: that nobody took it, or the activity's own
 // words. Not ok: it is a failure like that of any tool.
 func (e *ExternalActivity) ErrorText(err error) (text string, ok bool) {
-	var late *temporal.TimeoutError
-	if errors.As(err, &late) && late.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
+	if NotStarted(err) {
 		return fmt.Sprintf("nobody took the call within %d seconds: no worker polls the task queue %q, or all are busy", e.StartSeconds, e.TaskQueue), true
 	}
 	var app *temporal.ApplicationError

@@ -246,12 +246,24 @@ func FailureOf(err error) *Failure {
 	case Cancelled(err):
 		return &Failure{Class: ClassCancelled, Text: "cancelled"}
 	case errors.As(err, &late):
-		return &Failure{Class: ClassTimeout, Text: late.Error(),
-			OutcomeUnknown: errors.As(err, &call) && late.TimeoutType() != enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START}
+		f := &Failure{Class: ClassTimeout, Text: late.Error(), OutcomeUnknown: errors.As(err, &call)}
+		if NotStarted(err) {
+			// The cause is how the attempt before ended.
+			if f.OutcomeUnknown = f.OutcomeUnknown && late.Unwrap() != nil; f.OutcomeUnknown {
+				f.Text = "the worker that made the call stopped before it answered"
+			}
+		}
+		return f
 	case errors.As(err, &terminated):
 		return &Failure{Class: ClassCancelled, Text: "terminated"}
 	}
 	return &Failure{Class: ClassUnavailable, Text: err.Error()}
+}
+
+// NotStarted reports whether the last attempt of an activity was taken by no worker in time.
+func NotStarted(err error) bool {
+	var late *temporal.TimeoutError
+	return errors.As(err, &late) && late.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
 }
 
 // Cancelled reports whether an error means that somebody cancelled.

@@ -1,5 +1,7 @@
 package tool
 
+import "weft/workflows/plan"
+
 // SessionRef names the session of a server that has state of earlier calls. The zero value is none.
 type SessionRef struct {
 	// ID is the server's over streamable HTTP, else a random text of the worker that has the connection. Version is that of
@@ -20,6 +22,16 @@ func identity(s remote) SessionRef {
 		return s.ref()
 	}
 	return SessionRef{}
+}
+
+// Holds reports whether this worker alone can go on with its sessions over a resolved connection: they end with a process, or
+// with a connection, of its own. A nil Tools has none.
+func (t *Tools) Holds(c plan.Connection) bool {
+	if t == nil {
+		return false
+	}
+	at, err := t.locate(c, "")
+	return err == nil && (at.conn.Transport == TransportStdio || at.conn.Transport == TransportSSE)
 }
 
 // ref names the session.

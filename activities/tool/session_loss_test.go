@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 // A model whose server has lost the session hears of it, once; who had no part in the session does not.
@@ -148,6 +149,21 @@ func TestProcessesThatAreGone(t *testing.T) {
 		}
 		if i == 1 {
 			s = SessionRef{} // a run of its own
+		}
+	}
+}
+
+// TestHolds: the sessions of commands and of streams end with the worker.
+func TestHolds(t *testing.T) {
+	tools, err := Open(Settings{Connections: map[string]Connection{"http": {URL: "https://a.example/mcp"}, "sse": {URL: "https://a.example/sse", Transport: TransportSSE},
+		"command": {Transport: TransportStdio, Command: "x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tools.Close()
+	for id, want := range map[string]bool{"http": false, "sse": true, "command": true, "none": false} {
+		if got := tools.Holds(plan.Connection{ID: id, Kind: plan.ConnectionMCP}); got != want {
+			t.Errorf("%s: %t, want %t", id, got, want)
 		}
 	}
 }

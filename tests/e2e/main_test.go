@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"weft/tests/harness"
+	"weft/tests/programs"
 )
 
-func TestMain(m *testing.M) { os.Exit(harness.RunTests(m)) }
+func TestMain(m *testing.M) {
+	programs.ServeCounter() // where this program is started as a tool
+	os.Exit(harness.RunTests(m))
+}

@@ -8,12 +8,15 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -35,7 +38,8 @@ type Host struct {
 	Model     string
 	ModelNote string
 
-	worker    worker.Worker
+	// workers are that of the task queue, and that of the worker's own.
+	workers   []worker.Worker
 	tools     *tool.Tools
 	functions []string
 	// unready are the models that cannot be called, each with a remedy.
@@ -63,16 +67,27 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	h.unready = unready(cfg, p.models, h.Model)
 	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
-	h.worker = worker.New(c, cfg.TaskQueue, p.options)
+	w, queue := worker.New(c, cfg.TaskQueue, p.options), cfg.TaskQueue+"@"+rand.Text()
 	bounds := cfg.Bounds()
 	workflows.Settings{Bounds: &bounds, MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), Named: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted(),
-		Keys: p.keys, Policies: cfg.PolicyList(), Scripts: cfg.Scripts()}.Register(h.worker)
-	activities.New(activities.Deps{
+		Keys: p.keys, Policies: cfg.PolicyList(), Scripts: cfg.Scripts()}.Register(w)
+	does := activities.New(activities.Deps{
 		Models: p.models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin: Begin, Keys: p.keys, Policies: cfg.PolicyList(), Webhooks: p.hooks, Mask: cfg.Mask(),
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Watched: p.audience.Watched,
-	}).Register(h.worker)
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Watched: p.audience.Watched, Queue: queue,
+	})
+	does.Register(w)
+	own := worker.New(c, queue, ownOptions(p.options))
+	does.Register(own)
+	h.workers = []worker.Worker{w, own}
 	return h, nil
+}
+
+// ownOptions are those of a task queue of one worker. It has few calls, of any build's runs.
+func ownOptions(o worker.Options) worker.Options {
+	o.DisableWorkflowWorker, o.DeploymentOptions = true, worker.DeploymentOptions{}
+	o.ActivityTaskPollerBehavior = worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 2})
+	return o
 }
 
 // names lists the names of functions, sorted.
@@ -177,9 +192,21 @@ func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.
 // configured time to complete, and closes the sessions of tools. It may be called once.
 func (h *Host) Run(ctx context.Context) error {
 	defer h.tools.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	stop := make(chan any)
 	defer context.AfterFunc(ctx, func() { close(stop) })()
-	if err := h.worker.Run(stop); err != nil {
+	var all sync.WaitGroup
+	failed := make([]error, len(h.workers))
+	for i, w := range h.workers {
+		all.Go(func() {
+			if failed[i] = w.Run(stop); failed[i] != nil {
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	if err := cmp.Or(failed...); err != nil {
 		return fmt.Errorf("run worker: %w", err)
 	}
 	return nil

@@ -443,7 +443,7 @@ func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 		call.Waiting = &s.JournalStep
 		err := c.agentRun.run.Invoke(ctx, call)
 		if err == nil {
-			*reply, b.Session = toolReply(&out), out.Session
+			*reply = c.replied(b, &out)
 			if out.Task != nil {
 				now := workflow.Now(ctx)
 				reply.Started = &now
@@ -458,15 +458,20 @@ func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 // invocation is the activity that makes a call of a tool.
 func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolInput, id string, out *contract.ToolResult) *runtime.Call {
 	run, x := c.agentRun.run, c.agentRun.execution
-	in.Session = b.Session
+	session := run.Shared.Sessions()[b.Server()]
+	in.Session = session.Sealed
 	return &runtime.Call{
 		Activity: contract.ActivityCallTool, Args: []any{in}, What: "the call of " + c.call.Name, At: x, ID: id,
 		Summary: fmt.Sprintf("%s · %s", x.Node.ID, c.call.Name), Options: runtime.Retrying(run.Options(run.Flow.Policy.ToolSeconds), b.Connection.Retry),
-		Once: !in.Repeat, AskUnknown: b.AskUnknown, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Journal: x.Journal, Out: out,
+		Once: !in.Repeat, AskUnknown: b.AskUnknown, Queue: session.Queue, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Journal: x.Journal, Out: out,
 	}
 }
 
-func toolReply(out *contract.ToolResult) contract.ToolReply {
+// replied is the reply that a call got. The next call goes on with the session that served it.
+func (c *toolCall) replied(b *contract.ResolvedConnection, out *contract.ToolResult) contract.ToolReply {
+	if out.Session != (contract.ServerSession{}) {
+		c.agentRun.run.Shared.Sessions()[b.Server()] = out.Session
+	}
 	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task}
 }
 

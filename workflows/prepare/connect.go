@@ -126,6 +126,9 @@ func (p *Preparation) list(w *want, out *contract.CatalogueResult, err error) (p
 		return nil, fail
 	}
 	w.bound.Connection, w.bound.CallRules = out.Resolved, out.CallRules
+	if sessions, server := p.Run.Shared.Sessions(), w.bound.Server(); out.Queue != "" && sessions[server].Queue == "" {
+		sessions[server] = contract.ServerSession{Queue: out.Queue}
+	}
 	if out.SHA != "" {
 		ref := p.Run.Transcript.Keep(out.Catalogue)
 		w.bound.Catalogue = &ref

@@ -23,7 +23,7 @@ func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error
 		return contract.WrongVersion(in.V)
 	}
 	p.Run.Flow, p.Run.Shared.Model, p.Run.Shared.Depth, p.Run.Shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
-	p.Run.Shared.Grant = in.Grant
+	p.Run.Shared.Grant, p.Run.Shared.ServerSessions = in.Grant, in.ServerSessions
 	if in.Flow.Source != nil {
 		p.Run.Source = *in.Flow.Source
 	}

@@ -36,6 +36,8 @@ type Call struct {
 	AskUnknown bool
 	// Remote is set for an activity of another worker.
 	Remote *contract.ExternalActivity
+	// Queue, if set, is that of the worker that has the server's session. If it is gone, the call is any worker's.
+	Queue string
 	// Out receives the result.
 	Out any
 }
@@ -71,7 +73,16 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	case c.Remote != nil && c.Remote.IdempotencyKey:
 		args = append(args, contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})
 	}
-	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...).Get(ctx, c.Out)
+	if c.Queue != "" {
+		o.TaskQueue, o.ScheduleToStartTimeout = c.Queue, workerGone
+	}
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...).Get(ctx, c.Out)
+	if c.Queue != "" && contract.NotStarted(err) && !c.OutcomeUnknown(contract.FailureOf(err)) {
+		others := *c
+		others.Queue = ""
+		return r.schedule(ctx, &others)
+	}
+	return err
 }
 
 // summary says which branch, or which flow below, makes a call.

@@ -1,15 +1,19 @@
 package runtime
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
-	"weft/workflows/workflowtest"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/workflowtest"
 )
 
 // TestCancellable has calls end in every way, before and after their cancellation.
@@ -113,6 +117,63 @@ func TestWaitsForOperator(t *testing.T) {
 			r.Shared.OnError = tc.onError
 			if got := r.waitsForOperator(&tc.call, tc.err); got != tc.want {
 				t.Errorf("waits: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestQueueOfOneWorker has calls be made on the task queue of the worker that has the server's session, and on the common one
+// where it is gone.
+func TestQueueOfOneWorker(t *testing.T) {
+	const own = "weft@one"
+	gone := func(cause error) error {
+		return temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, cause)
+	}
+	died := temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_HEARTBEAT, nil)
+	unsent := (&contract.Failure{Class: contract.ClassUnavailable, Text: "refused"}).Wire()
+	tests := map[string]struct {
+		call Call
+		err  error
+		// queues are those of the attempts, empty for the common one.
+		queues  []string
+		class   string
+		unknown bool
+	}{
+		"no session":                       {queues: []string{""}},
+		"the worker answers":               {call: Call{Queue: own}, queues: []string{own}},
+		"the call fails":                   {call: Call{Queue: own}, err: (&contract.Failure{Class: contract.ClassDenied}).Wire(), queues: []string{own}, class: contract.ClassDenied},
+		"the call is lost":                 {call: Call{Queue: own}, err: died, queues: []string{own}, class: contract.ClassTimeout, unknown: true},
+		"the worker is gone":               {call: Call{Queue: own, Once: true}, err: gone(nil), queues: []string{own, ""}},
+		"it died during the call":          {call: Call{Queue: own, Once: true}, err: gone(died), queues: []string{own}, class: contract.ClassTimeout, unknown: true},
+		"it died during a call made again": {call: Call{Queue: own}, err: gone(died), queues: []string{own, ""}},
+		"it died after an unsent attempt":  {call: Call{Queue: own, Once: true}, err: gone(unsent), queues: []string{own, ""}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var queues []string
+			env := workflowtest.Env()
+			env.RegisterActivityWithOptions(func(ctx context.Context) error {
+				if queue := activity.GetInfo(ctx).TaskQueue; queue == own {
+					queues = append(queues, own)
+					return tc.err
+				}
+				queues = append(queues, "")
+				return nil
+			}, activity.RegisterOptions{Name: "call"})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				r := New(ctx)
+				r.Flow = &plan.Flow{Policy: plan.DefaultPolicy}
+				c := tc.call
+				c.Activity, c.ID, c.Options = "call", "a#1/tool/1.1", r.Options(60)
+				c.Options.RetryPolicy.MaximumAttempts = 1
+				err := r.schedule(ctx, &c)
+				if f := contract.FailureOf(err); (tc.class != "") != (err != nil) || err != nil && (f.Class != tc.class || f.OutcomeUnknown != tc.unknown) {
+					t.Errorf("the call ended with %v", err)
+				}
+				return nil
+			})
+			if err := env.GetWorkflowError(); err != nil || !slices.Equal(queues, tc.queues) {
+				t.Errorf("the attempts were on the queues %q, want %q; %v", queues, tc.queues, err)
 			}
 		})
 	}

@@ -11,14 +11,11 @@ import (
 // nothing, so the server gives the call up when its heartbeat or its time is over.
 func cancellable(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
-		return asCancellation(ctx, next(ctx, c))
+		err := next(ctx, c)
+		var timeout *temporal.TimeoutError
+		if errors.As(err, &timeout) && errors.Is(ctx.Err(), workflow.ErrCanceled) {
+			return ctx.Err()
+		}
+		return err
 	}
-}
-
-func asCancellation(ctx workflow.Context, err error) error {
-	var timeout *temporal.TimeoutError
-	if errors.As(err, &timeout) && errors.Is(ctx.Err(), workflow.ErrCanceled) {
-		return ctx.Err()
-	}
-	return err
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -48,7 +49,7 @@ func StartedChild(end workflow.ChildWorkflowFuture, id string) *ChildRun {
 // Below is what every flow's run below this one is started with.
 func (r *Run) Below() contract.RunInput {
 	return contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, Owner: r.Shared.Owner, FirstRun: r.Shared.FirstRun,
-		OnError: r.Shared.OnError, ScriptRef: r.Shared.Script, MaxEvents: r.Shared.MaxEvents, MaxPayload: r.Shared.MaxPayload, Grant: r.Shared.Grant}
+		OnError: r.Shared.OnError, ScriptRef: r.Shared.Script, MaxEvents: r.Shared.MaxEvents, MaxPayload: r.Shared.MaxPayload, Grant: r.Shared.Grant, ServerSessions: r.Shared.Sessions()}
 }
 
 // Admit encodes and measures the input of a child, and waits for a workflow task that has room for it.
@@ -161,6 +162,7 @@ func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapsh
 // FinishFlow takes over how a flow below this one ended.
 func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *JournalStep, err error) error {
 	r.Budget.Charge(from, out, err)
+	maps.Copy(r.Shared.Sessions(), out.ServerSessions)
 	if err == nil && out.Yielded != nil {
 		s.Run = out.Yielded
 		return ErrYield

@@ -9,6 +9,9 @@ import (
 	"weft/workflows/plan"
 )
 
+// workerGone is how long a worker that has a server's session may let a call wait.
+const workerGone = 10 * time.Second
+
 // PrepareOptions are those of the activity that compiles: short, because nothing else can
 // happen before.
 var PrepareOptions = workflow.ActivityOptions{

@@ -51,6 +51,7 @@ func New(ctx workflow.Context) *Run {
 // InPlace returns what a branch works with that runs in this run and begins at a node: a budget and a conversation of
 // its own, and all else together with the run.
 func (r *Run) InPlace(node string) *Run {
+	r.Shared.Sessions() // is one map for both
 	b := *r
 	b.branch, b.Budget, b.Conversation = node, Budget{run: &b}, Conversation{run: &b}
 	return &b

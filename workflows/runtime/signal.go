@@ -1,8 +1,6 @@
 package runtime
 
-import (
-	"go.temporal.io/sdk/workflow"
-)
+import "go.temporal.io/sdk/workflow"
 
 // Signal sends a signal to another run, whichever of that workflow id is open. It is the only way to one.
 // The future says what became of it.

@@ -1,0 +1,84 @@
+package dialects
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+	"weft/workflows/plan"
+)
+
+// servedBy has every call of a tool be served by a session of a worker's own, and notes what the calls go on with.
+type servedBy struct {
+	worker.ActivityRegistry
+	mu     sync.Mutex
+	before []string
+}
+
+func (s *servedBy) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+	call, ok := fn.(func(context.Context, contract.ToolInput, *contract.Grant) (*contract.ToolResult, error))
+	if !ok {
+		s.ActivityRegistry.RegisterActivityWithOptions(fn, o)
+		return
+	}
+	s.ActivityRegistry.RegisterActivityWithOptions(func(ctx context.Context, in contract.ToolInput, g *contract.Grant) (*contract.ToolResult, error) {
+		s.mu.Lock()
+		s.before = append(s.before, in.Session+"@"+activity.GetInfo(ctx).TaskQueue)
+		n := strconv.Itoa(len(s.before))
+		s.mu.Unlock()
+		out, err := call(ctx, in, g)
+		if err == nil {
+			out.Session = contract.ServerSession{Sealed: n, Queue: "one" + n}
+		}
+		return out, err
+	}, o)
+}
+
+// TestServerSessionsOfATree has the calls of all runs of a tree go on with the session that served the last one.
+func TestServerSessionsOfATree(t *testing.T) {
+	searching := func(doc string) string {
+		return strings.NewReplacer(`"data_connections":[
+{"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}}],`, "", // the run brings it
+			`"prompt":"p"`, `"prompt":"p"`+harness.SearchTool,
+			`{"name":"call_sub_agent","data_connection_id":"helper"}]}],
+"edges":[{"id":"e1","source":"START","target":"s"}`, `{"name":"search","data_connection_id":"web"}]}],
+"edges":[{"id":"e1","source":"START","target":"s"}`).Replace(doc)
+	}
+	search := "call: [{tool: search}]}\n"
+	ask := "call: [{tool: call_sub_agent, arguments: {user_question: why}}]}\n"
+	branches := "rules:\n- {node: a, turn: 1, " + search + "- {node: a, turn: 2, " + search + "- {node: j, turn: 1, " + search + "- {say: done}"
+	tests := map[string]struct{ doc, script string }{
+		"a branch in place": {harness.ForkAndJoin, branches},
+		"a child":           {harness.ChildBranches, branches},
+		"sub-agents":        {harness.SubAgentFlow, "rules:\n- {node: s, turn: 1, " + search + "- {node: s, say: so}\n- {node: a, turn: 1, " + ask + "- {node: a, turn: 2, " + ask + "- {node: a, turn: 3, " + ask + "- {say: done}"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &servedBy{}
+			p := harness.TestRun{Document: searching(tc.doc), Script: tc.script,
+				Tools: map[string]func(string) (string, bool){"search": func(string) (string, bool) { return "found", false }},
+				SetInput: func(in *contract.RunInput) {
+					in.DataConnections = []contract.DataConnection{{ID: "helper", Kind: plan.ConnectionAgent, Agent: "sub"}}
+				},
+				Wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
+					s.ActivityRegistry = r
+					return s
+				}}.Execute(t)
+			if p.Err != nil {
+				t.Fatal(p.Err, p.Err.Diagnostics)
+			}
+			first, rest := s.before[0], s.before[1:]
+			if diff := cmp.Diff([]string{"1@one1", "2@one2"}, rest); diff != "" || !strings.HasPrefix(first, "@") || p.Result.ServerSessions != nil {
+				t.Errorf("after %q the calls go on with other sessions (-want +got):\n%s; the result has %v", first, diff, p.Result.ServerSessions)
+			}
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+	"weft/tests/programs"
+	"weft/workflows/plan"
+)
+
+// counting are two workers, each with a process of its own of a server that counts.
+type counting struct {
+	*harness.Worker
+	counter *programs.Counter
+	workers []*exec.Cmd
+}
+
+func startCounting(t *testing.T) *counting {
+	t.Helper()
+	k := &counting{counter: programs.NewCounter(t), Worker: &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}}
+	raw, err := json.Marshal(map[string]any{"connections": map[string]any{"counter": map[string]any{"transport": "stdio", "command": k.counter.Command, "env": k.counter.Env}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "weft.yaml")
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		k.workers = append(k.workers, startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=5s"))
+	}
+	return k
+}
+
+// withCounter binds the counter's tools to all agents of a flow.
+func withCounter(f *plan.Flow) *plan.Flow {
+	f.Connections = []plan.Connection{{ID: "counter"}}
+	for i := range f.Nodes {
+		f.Nodes[i].Agent.Tools = []plan.Tool{{Name: "add", As: "add", Connection: "counter"}, {Name: "hang", As: "hang", Connection: "counter"}}
+	}
+	return f
+}
+
+// TestEndToEndToolProcess has runs call a server that keeps state in its process, with two workers: all calls of a run get to
+// the process, and where its worker is gone the model is told once.
+func TestEndToEndToolProcess(t *testing.T) {
+	t.Parallel()
+	const lost = "The session with this tool's server was lost"
+	tests := map[string]struct {
+		// until is the call that the signal follows.
+		until  string
+		signal os.Signal
+		want   []string
+	}{
+		"killed between calls":  {"add", syscall.SIGKILL, []string{"count 1", lost, "count 1", "count 2"}},
+		"stopped between calls": {"add", syscall.SIGTERM, []string{"count 1", lost, "count 1", "count 2"}},
+		"killed during a call":  {"hang", syscall.SIGKILL, []string{"count 1", "outcome unknown", lost, "count 1"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := startCounting(t)
+			run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withCounter(oneAgent())}, Script: harness.Script(t, fmt.Sprintf(`rules:
+- {turn: 1, call: [{tool: add}]}
+- {turn: 2, delay: 4s, call: [{tool: %s}]}
+- {turn: 3, call: [{tool: add}]}
+- {turn: 4, call: [{tool: add}]}
+- {say: done}`, tc.until))})
+			var parent int
+			harness.WaitFor(t, "the call", func() bool {
+				var called string
+				called, parent = k.counter.Called()
+				return called == tc.until
+			})
+			i := slices.IndexFunc(k.workers, func(w *exec.Cmd) bool { return w.Process.Pid == parent })
+			if i < 0 {
+				t.Fatalf("the call was made by the process %d", parent)
+			}
+			if tc.until == "add" {
+				time.Sleep(time.Second) // until the answer has arrived
+			}
+			if err := k.workers[i].Process.Signal(tc.signal); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := harness.Result(t, run); err != nil {
+				t.Fatal(err)
+			}
+			if got := k.results(t, run.GetID(), "b1#1"); !slices.EqualFunc(got, tc.want, strings.HasPrefix) {
+				t.Errorf("the model was given %q, want %q", got, tc.want)
+			}
+		})
+	}
+	t.Run("alive", func(t *testing.T) {
+		t.Parallel()
+		k := startCounting(t)
+		flow := withCounter(harness.AsChildren(harness.FanIn("many", "a", "b")))
+		run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, MaxEvents: 30, Script: harness.Script(t, `rules:
+- {node: join, turn: 1, call: [{tool: add}]}
+- {contains: count 9, say: all}
+- {node: join, say: "not all"}
+- {turn: 1, call: [{tool: add}]}
+- {turn: 2, call: [{tool: add}]}
+- {turn: 3, call: [{tool: add}]}
+- {turn: 4, call: [{tool: add}]}
+- {say: done}`)})
+		out, err := harness.Result(t, run)
+		if err != nil || *out.ResultText != "all" {
+			t.Errorf("the run gave %+v, %v", out, err)
+		}
+		if n := harness.RunCount(t, k.Client, k.Client.GetWorkflow(context.Background(), run.GetID(), "")); n < 2 {
+			t.Errorf("the run did not continue as new")
+		}
+	})
+}
+
+// results are the texts of the results of tools in a thread.
+func (k *counting) results(t *testing.T, id, thread string) (out []string) {
+	t.Helper()
+	v, err := k.Client.QueryWorkflow(context.Background(), id, "", contract.QueryTranscript, contract.TranscriptQuery{Thread: thread})
+	var page contract.TranscriptPage
+	if err == nil {
+		err = v.Get(&page)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, raw := range page.Messages {
+		m, err := contract.DecodeMessage(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Role == contract.RoleTool {
+			out = append(out, m.Text)
+		}
+	}
+	return out
+}

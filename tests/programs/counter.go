@@ -1,0 +1,68 @@
+package programs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// counterFile names, for a test's own program, the file in which it notes calls as a [Counter].
+const counterFile = "COUNTER_FILE"
+
+// Counter is a command that serves MCP and counts in its memory: the test's own program, if its main calls [ServeCounter].
+type Counter struct {
+	Command string
+	Env     map[string]string
+	file    string
+}
+
+// NewCounter is a counter without processes.
+func NewCounter(t testing.TB) *Counter {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := t.TempDir() + "/calls"
+	return &Counter{Command: path, Env: map[string]string{counterFile: file}, file: file}
+}
+
+// Called is what the last call noted: its tool, and the process that has the counter's as its child.
+func (c *Counter) Called() (name string, parent int) {
+	raw, _ := os.ReadFile(c.file) // there is none before the first call
+	_, _ = fmt.Sscan(string(raw), &name, &parent)
+	return name, parent
+}
+
+// ServeCounter serves tools on standard input and output and exits, if a [Counter] was started: add counts and says how far,
+// hang does not answer.
+func ServeCounter() {
+	file := os.Getenv(counterFile)
+	if file == "" {
+		return
+	}
+	n := 0
+	note := func(name string) {
+		_ = os.WriteFile(file, fmt.Appendf(nil, "%s %d", name, os.Getppid()), 0o600)
+	}
+	s := server.NewMCPServer("counter", "1")
+	s.AddTool(mcp.NewTool("add"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		n++
+		note("add")
+		return mcp.NewToolResultText(fmt.Sprintf("count %d", n)), nil
+	})
+	s.AddTool(mcp.NewTool("hang"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		note("hang")
+		time.Sleep(time.Hour)
+		return nil, nil
+	})
+	if err := server.ServeStdio(s); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
