@@ -40,7 +40,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			}
 			askToYield(ctx, f, order)
 		} else if failed == nil {
-			fresh, err := f.freshly()
+			fresh, err := freshly(f)
 			note(err)
 			ready = append(ready, fresh...)
 		}
@@ -98,7 +98,7 @@ func isHeld(x *schedule.Execution) bool { return x.Suspended != nil && x.Suspend
 
 // freshly returns what has become ready to run. What is ready and finished in the run of which this
 // one is a fork is replayed from its log.
-func (f *flowRun) freshly() ([]*schedule.Execution, error) {
+func freshly(f *flowRun) ([]*schedule.Execution, error) {
 	if f.run.Log.Replay == nil {
 		return f.sched.Ready(), nil
 	}

@@ -309,15 +309,10 @@ func (f *flowRun) known() contract.View {
 	return f.sched.Known()
 }
 
-// alive reports whether the run has not ended.
-func (f *flowRun) alive() bool {
-	return f.pub.Status == contract.StatusRunning || f.pub.Status == contract.StatusWaiting || f.pub.Status == contract.StatusIdle
-}
-
 // Changed shows how the run stands, as after a change of its requests.
 func (f *flowRun) Changed(ctx workflow.Context) {
 	switch {
-	case f.inbox == nil || !f.alive():
+	case f.inbox == nil || !f.pub.Alive():
 	case len(f.inbox.Requests) > 0:
 		f.pub.Publish(ctx, contract.StatusWaiting)
 	case f.session.Idle:
@@ -325,7 +320,7 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 	default:
 		f.pub.Publish(ctx, contract.StatusRunning)
 	}
-	if f.inbox != nil && f.alive() {
+	if f.inbox != nil && f.pub.Alive() {
 		f.pub.Changed.SendAsync(true) // what comes together is written together
 	}
 	f.show(ctx)
@@ -340,7 +335,7 @@ func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) { f.pub.Clo
 // listRequests writes the open requests into the run's memo.
 func (f *flowRun) listRequests(ctx workflow.Context) {
 	f.pub.Changed.ReceiveAsync(nil)
-	if f.alive() {
+	if f.pub.Alive() {
 		f.pub.List(ctx, f.inbox.Requests)
 	}
 }
@@ -373,7 +368,7 @@ func (f *flowRun) report() contract.Status {
 	}
 	if f.inbox != nil {
 		f.inbox.Status(&s)
-		if !f.alive() {
+		if !f.pub.Alive() {
 			s.Requests, s.MoreRequests = nil, 0 // nobody waits any more
 		}
 	}

@@ -51,7 +51,7 @@ const AgentspecMixed = `{"component_type":"Flow","agentspec_version":"26.1.2","n
 // AgentspecMixedScript is what the model says in AgentspecMixed.
 const AgentspecMixedScript = `rules:
 - {node: count, say: "2"}
-- {node: agent, turn: 1, say: I would rather talk}
+- {node: agent, turn: 1, say: I would rather not}
 - {node: agent, turn: 2, call: [{tool: submit_result, arguments: {words: [1, {"a": 2}]}}, {tool: submit_result, arguments: {}}]}
 - {match: 'How long is 1\?', say: "{\"length\": 1}"}
 - {match: 'How long is \{"a": 2\}\?', say: "8"}
@@ -134,7 +134,7 @@ const AgentspecSwarm = `{"component_type":"Flow","agentspec_version":"26.1.0","n
 
 // AgentspecSwarmScript is what the model says in AgentspecSwarm.
 const AgentspecSwarmScript = `rules:
-- {node: team, turn: 1, say: I would rather talk}
+- {node: team, turn: 1, say: I would rather not}
 - {node: team, turn: 2, call: [{tool: send_message, arguments: {recipient: b, message: hello b}}, {tool: send_message, arguments: {recipient: c, message: hello c}}]}
 - {node: team/b/asked, match: ^who asks, say: b asks}
 - {node: team/b/asked, turn: 1, call: [{tool: send_message, arguments: {recipient: c, message: who is c}}, {tool: handoff_conversation, arguments: {recipient: c}}]}
@@ -154,7 +154,7 @@ const AgentspecDigest = `{"component_type":"Agent","agentspec_version":"26.1.2",
 
 // AgentspecDigestScript is what the model says in AgentspecDigest.
 const AgentspecDigestScript = `rules:
-- {kind: condense, contains: "<earlier>", say: all that was said}
+- {kind: condense, contains: "<earlier>", say: a summary of it}
 - {kind: condense, contains: "In short: reminded", say: no such thing}
 - {kind: condense, contains: let me think, say: it thinks}
 - {kind: condense, contains: Nobody is there, say: reminded}

@@ -62,7 +62,7 @@ var recordings = map[string]recording{
 - {say: done}`},
 	"published": {doc: harness.OneNode(""), script: `rules: [{say: done}]`},
 	"koog-loop": {doc: koogLoop, input: "a verse", script: `rules:
-- {node: write, turn: 1, say: I would rather talk}
+- {node: write, turn: 1, say: I would rather not}
 - {node: write, call: [{tool: finalize_task_result, arguments: {value: [1, 2.5]}}]}
 - {node: check, step: 2, call: [{tool: finalize_task_result, arguments: {isCorrect: false, feedback: longer}}]}
 - {node: fix, turn: 1, call: [{tool: finalize_task_result, arguments: {values: 1}}]}

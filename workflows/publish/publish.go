@@ -28,6 +28,11 @@ func (p *Publisher) Publish(ctx workflow.Context, status string) {
 	}
 }
 
+// Alive reports whether the run has not ended.
+func (p *Publisher) Alive() bool {
+	return p.Status == contract.StatusRunning || p.Status == contract.StatusWaiting || p.Status == contract.StatusIdle
+}
+
 // Introduce writes what the start request has not set, once the plan is known.
 func (p *Publisher) Introduce(ctx workflow.Context) {
 	if p.Public == nil {
