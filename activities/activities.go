@@ -77,6 +77,7 @@ type Activities struct {
 	deps  Deps
 	cache *cache
 	locks *locks
+	local map[string]locally
 
 	CompileFlow           Activity[contract.CompileFlowInput, *contract.CompileFlowResult]
 	ListTools             Activity[contract.CatalogueInput, *contract.CatalogueResult]
@@ -108,14 +109,22 @@ func New(d Deps) *Activities {
 	a.RunProgram = activityOf(a, a.runProgram)
 	a.FetchResult = activityOf(a, a.fetchResult)
 	a.CallWebhook = activityOf(a, a.callWebhook)
+	a.local = map[string]locally{
+		contract.ActivityCompileFlow: local(func(ctx context.Context, in contract.CompileFlowInput, _ *contract.Grant) (*contract.CompileFlowResult, error) {
+			return a.CompileFlow(ctx, in)
+		}),
+		contract.ActivityListTools:      local(authorized(a, a.ListTools)),
+		contract.ActivityCallTool:       local(authorized(a, a.CallTool)),
+		contract.ActivityValidateAnswer: local(authorized(a, a.ValidateAnswer)),
+	}
 	return a
 }
 
 // Register makes a worker run the activities under the contract's names.
 func (a *Activities) Register(w worker.ActivityRegistry) {
-	// It is called before there is a grant.
-	w.RegisterActivityWithOptions(a.CompileFlow, activity.RegisterOptions{Name: contract.ActivityCompileFlow})
 	for name, fn := range map[string]any{
+		contract.ActivityCompileFlow:           a.CompileFlow, // before there is a grant
+		contract.ActivityCallLocally:           a.callLocally,
 		contract.ActivityListTools:             authorized(a, a.ListTools),
 		contract.ActivityCallModel:             authorized(a, a.CallModel),
 		contract.ActivityCallTool:              authorized(a, a.CallTool),

@@ -65,6 +65,9 @@ const maxUntyped = 3
 // ask queries a run. It waits while the server limits queries, and asks again where a query fails
 // without a typed reason: the SDK drops the type where it answers together with a workflow task.
 func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg, out any) error {
+	if isLocal(ctx) {
+		return errNotLocal
+	}
 	s.release(ctx, workflow, run)
 	untyped := 0
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

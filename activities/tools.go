@@ -91,6 +91,9 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 			out.ExternalActivity = how
 			return []contract.ToolSpec{spec}, err
 		}
+		if isLocal(ctx) && out.Resolved.Kind != plan.ConnectionLocal {
+			return nil, errNotLocal
+		}
 		specs, err := a.deps.Tools.List(ctx, out.Resolved)
 		a.maskToolSpecs(specs)
 		return specs, err

@@ -11,6 +11,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
 	words "weft/workflows/plan/session"
+	"weft/workflows/prepare"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
@@ -179,7 +180,7 @@ func (h *hooks) replace(ctx workflow.Context, in *contract.RunInput, params json
 	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: h.run.Flow}, Model: h.run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
 	var out contract.CompileFlowResult
 	err := h.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of the hook before the run",
-		Options: runtime.PrepareOptions, ID: "hooked", Summary: "take the hook's parameters", Out: &out})
+		Options: prepare.CompileOptions, Local: runtime.LocalCompile, ID: "hooked", Summary: "take the hook's parameters", Out: &out})
 	if err != nil {
 		return err
 	}

@@ -121,6 +121,8 @@ func (r *ResolvedConnection) Server() string { return r.Connection.ID + " " + r.
 type CallRules struct {
 	// Repeatable are the tools whose calls are repeated where their outcome is unknown.
 	Repeatable []string `json:"repeatable,omitempty"`
+	// Pure are the tools whose calls have no effect and ask nobody but their worker.
+	Pure []string `json:"pure,omitempty"`
 	// AsTasks are the tools whose calls are asked for as tasks.
 	AsTasks []string `json:"as_tasks,omitempty"`
 	// AskUnknown: a person decides whether a call of another tool is repeated then.
@@ -133,6 +135,9 @@ type CallRules struct {
 
 // Repeats reports whether a call of a tool is repeated where its outcome is unknown.
 func (r *CallRules) Repeats(tool string) bool { return slices.Contains(r.Repeatable, tool) }
+
+// IsPure reports whether a call of a tool has no effect and asks nobody but its worker.
+func (r *CallRules) IsPure(tool string) bool { return slices.Contains(r.Pure, tool) }
 
 // Count says how often a node ran at a step.
 type Count struct {

@@ -278,6 +278,8 @@ type ToolSpec struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	// Repeatable: a second call does no harm, as the tool is read-only or idempotent.
 	Repeatable bool `json:"-"`
+	// Pure: a call has no effect and asks nobody but its worker.
+	Pure bool `json:"-"`
 	// AsTask: the server wants its calls to be asked for as tasks.
 	AsTask bool `json:"-"`
 }

@@ -63,6 +63,8 @@ const (
 	ActivitySummariseConversation = "SummariseConversation"
 	ActivityValidateAnswer        = "ValidateAnswer"
 	ActivityFetchResult           = "FetchResult"
+	// ActivityCallLocally is a local activity: it makes a [LocalCall].
+	ActivityCallLocally = "CallLocally"
 )
 
 // Queries, answered by every run of either workflow type.

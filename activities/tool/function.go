@@ -25,6 +25,7 @@ type Function struct {
 	schema  *jsonschema.Schema // of the arguments
 	timeout time.Duration
 	never   bool
+	pure    bool
 	// invoke decodes the arguments, calls the function and encodes its result. problem is about the arguments,
 	// for the model.
 	invoke func(ctx context.Context, args json.RawMessage) (text, problem string, err error)
@@ -40,6 +41,10 @@ type FunctionOption func(*Function)
 
 // RetryNever forbids to repeat a call whose outcome is unknown; the model is told so.
 func RetryNever() FunctionOption { return func(f *Function) { f.never = true } }
+
+// Pure says that the function has no effect, asks nobody and takes milliseconds: its calls cost a run no activity where
+// they can be made in its workflow task. A call may be repeated, whatever became of it.
+func Pure() FunctionOption { return func(f *Function) { f.pure = true } }
 
 // Timeout bounds one attempt of a call, which is then retried. The flow's policy bounds it in any case.
 func Timeout(d time.Duration) FunctionOption {
@@ -79,6 +84,9 @@ func Func[In, Out any](name, description string, fn func(ctx context.Context, in
 		f.problems = append(f.problems, "it has no name")
 	case slices.Contains(plan.Builtins, name):
 		f.problems = append(f.problems, "the name is that of a system tool, which every node has; choose another")
+	}
+	if f.pure && f.never {
+		f.problems = append(f.problems, "it has tool.Pure, whose calls may be repeated, and tool.RetryNever; leave one of them out")
 	}
 	if fn == nil {
 		f.problems = append(f.problems, "it is nil")

@@ -37,7 +37,7 @@ func (l *local) list(context.Context) ([]contract.ToolSpec, error) {
 	var specs []contract.ToolSpec
 	for _, f := range l.at.settings.Functions {
 		spec := f.spec
-		spec.Repeatable = !f.never
+		spec.Repeatable, spec.Pure = !f.never, f.pure
 		specs = append(specs, spec)
 	}
 	slices.SortFunc(specs, func(a, b contract.ToolSpec) int { return strings.Compare(a.Name, b.Name) })

@@ -228,6 +228,9 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		if retry == retryAlways || tools[i].Repeatable && retry != retryNever {
 			out.Repeatable = append(out.Repeatable, name)
 		}
+		if tools[i].Pure && retry != retryNever {
+			out.Pure = append(out.Pure, name)
+		}
 		if tools[i].AsTask {
 			out.AsTasks = append(out.AsTasks, name)
 		}

@@ -26,17 +26,63 @@ func newDecoder(run Run) *decoder {
 	return &decoder{run: run, calls: map[int64]*Call{}, children: map[int64]*Child{}, updates: map[int64]*Message{}, timers: map[int64]string{}}
 }
 
-func (d *decoder) decode(e *historypb.HistoryEvent) Event {
+// decode returns the meaning of an event. A call that was made in a workflow task is one event, which begins and ends it.
+func (d *decoder) decode(e *historypb.HistoryEvent) []Event {
+	if begins, ends := d.localCall(e); begins != nil {
+		out := Event{ID: e.GetEventId(), Time: e.GetEventTime().AsTime(), Run: begins.Run, Data: begins}
+		ended := out
+		ended.Data = ends
+		return []Event{out, ended}
+	}
 	out := Event{ID: e.GetEventId(), Time: e.GetEventTime().AsTime(), Run: d.run}
 	for _, part := range []func(*historypb.HistoryEvent) any{d.task, d.call, d.child, d.message, d.end} {
 		if out.Data = part(e); out.Data != nil {
 			if c, ok := out.Data.(interface{ madeIn() Run }); ok {
 				out.Run = c.madeIn()
 			}
-			return out
+			break
 		}
 	}
-	return out
+	return []Event{out}
+}
+
+// localActivity is the SDK's name of a marker; localResult is the detail that has the result.
+const (
+	localActivity = "LocalActivity"
+	localResult   = "result"
+)
+
+func (d *decoder) localCall(e *historypb.HistoryEvent) (*CallScheduled, *CallCompleted) {
+	m := e.GetMarkerRecordedEventAttributes()
+	if m.GetMarkerName() != localActivity {
+		return nil, nil
+	}
+	out := decodedAs[contract.LocalResult](m.GetDetails()[localResult])
+	if out == nil || len(out.Result) == 0 {
+		return nil, nil // an activity makes the call
+	}
+	argument, err := converter.GetDefaultDataConverter().ToPayloads(out.Argument)
+	if err != nil {
+		return nil, nil
+	}
+	result, err := converter.GetDefaultDataConverter().ToPayloads(out.Result)
+	if err != nil {
+		return nil, nil
+	}
+	c := d.newCall(e, out.Activity, out.ID, argument)
+	return &CallScheduled{c}, &CallCompleted{Call: c, Result: results.decode(c.Kind, result), result: result}
+}
+
+func (d *decoder) newCall(e *historypb.HistoryEvent, kind, id string, input *commonpb.Payloads) *Call {
+	c := &Call{Scheduled: e.GetEventId(), Time: e.GetEventTime().AsTime(), Run: d.run, Kind: kind, input: input}
+	c.Input = inputs.decode(c.Kind, c.input)
+	if c.Place, c.ID = contract.SplitPlace(id); c.Place != "" {
+		c.Run.Workflow = d.run.element(c.Place)
+		if in, ok := c.Input.(*contract.ModelInput); ok {
+			in.Base.Thread = strings.TrimPrefix(in.Base.Thread, c.Place)
+		}
+	}
+	return c
 }
 
 func (d *decoder) task(e *historypb.HistoryEvent) any {
@@ -91,15 +137,8 @@ func (d *decoder) call(e *historypb.HistoryEvent) any {
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		s := e.GetActivityTaskScheduledEventAttributes()
-		c := &Call{Scheduled: e.GetEventId(), Time: e.GetEventTime().AsTime(), Run: d.run, Kind: s.GetActivityType().GetName(),
-			TaskQueue: s.GetTaskQueue().GetName(), input: s.GetInput()}
-		c.Input = inputs.decode(c.Kind, c.input)
-		if c.Place, c.ID = contract.SplitPlace(s.GetActivityId()); c.Place != "" {
-			c.Run.Workflow = d.run.element(c.Place)
-			if in, ok := c.Input.(*contract.ModelInput); ok {
-				in.Base.Thread = strings.TrimPrefix(in.Base.Thread, c.Place)
-			}
-		}
+		c := d.newCall(e, s.GetActivityType().GetName(), s.GetActivityId(), s.GetInput())
+		c.TaskQueue = s.GetTaskQueue().GetName()
 		d.calls[c.Scheduled] = c
 		return &CallScheduled{c}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:

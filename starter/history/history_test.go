@@ -63,6 +63,9 @@ func TestReadWalksTheTree(t *testing.T) {
 	if len(got) < 10 || got[0] != "Started Flow" {
 		t.Fatalf("events are %q", got)
 	}
+	if !slices.Contains(got, "CallScheduled prepare") || !slices.Contains(got, "CallCompleted prepare") {
+		t.Errorf("the call in the workflow task is not there: %q", got)
+	}
 	inside := slices.IndexFunc(got, func(s string) bool { return strings.HasPrefix(s, "a#1:call_1 › Started Flow") })
 	if inside < 0 || !strings.HasPrefix(got[inside-1], "ChildRequested ") {
 		t.Errorf("the first sub-agent is not behind its request: %q", got)

@@ -63,9 +63,9 @@ func read(ctx context.Context, from Source, run Run, below bool) iter.Seq2[Event
 // Events decodes the whole history of a run.
 func Events(run Run, raw []*historypb.HistoryEvent) []Event {
 	d := newDecoder(run)
-	out := make([]Event, len(raw))
-	for i, e := range raw {
-		out[i] = d.decode(e)
+	out := make([]Event, 0, len(raw))
+	for _, e := range raw {
+		out = append(out, d.decode(e)...)
 	}
 	return out
 }
@@ -162,12 +162,13 @@ func (t *Tail) Events(ctx context.Context) iter.Seq2[Event, error] {
 				continue
 			}
 			t.Seen = e.GetEventId()
-			event := t.decoder.decode(e)
-			if end, ok := event.Data.(*Ended); ok {
-				t.ContinuedAs = end.ContinuedAs
-			}
-			if !yield(event, nil) {
-				return
+			for _, event := range t.decoder.decode(e) {
+				if end, ok := event.Data.(*Ended); ok {
+					t.ContinuedAs = end.ContinuedAs
+				}
+				if !yield(event, nil) {
+					return
+				}
 			}
 		}
 	}

@@ -34,6 +34,7 @@ func agentLoops(ctx context.Context, b *bench) error {
 	}
 	for _, set := range []loops{
 		{"ours, model calls alone", warmQueue, 0, b.scale.loops, monologue, false},
+		{"ours, with a pure tool", warmQueue, 0, b.scale.loops, pureLoop, false},
 		{"ours, with tool calls", warmQueue, 0, b.scale.toolLoops, ours, false},
 		{"ours, cache of 1 byte", coldQueue, 1, b.scale.coldLoops, ours, false},
 		{"twin, by value, with tool calls", warmQueue, 0, b.scale.byValue, twin, true},

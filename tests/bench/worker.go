@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -100,7 +101,12 @@ func newWorker(c client.Client, of crew) (worker.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{toolConnection: {URL: of.toolsURL}}})
+	pure := tool.Func(pureName, "keeps a note", func(context.Context, struct {
+		Text string `json:"text"`
+	}) (string, error) {
+		return strings.Repeat("y", turnBytes/2), nil
+	}, tool.Pure())
+	tools, err := tool.Open(tool.Settings{Functions: []tool.Function{pure}, Connections: map[string]tool.Connection{toolConnection: {URL: of.toolsURL}}})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 const (
 	toolName       = "note"
 	toolConnection = "web"
+	// pureName is a function of the worker.
+	pureName = "jot"
 )
 
 // turnBytes is what one turn of an agent loop adds to the conversation: half of it by the
@@ -167,6 +169,14 @@ func monologue(turns int) (start, error) {
 	n.Agent.Builtins = []string{plan.BuiltinListStateKeys}
 	script, err := loopScript(turns, plan.BuiltinListStateKeys, turnBytes)
 	return onlyNode(n, "Talk.", llm.ScriptModel, script), err
+}
+
+// pureLoop is an agent that calls a pure function of the worker. It has no twin.
+func pureLoop(turns int) (start, error) {
+	n := node("agent")
+	n.Agent.Tools = []plan.Tool{{Name: pureName, As: pureName}}
+	script, err := loopScript(turns, pureName, turnBytes/2)
+	return onlyNode(n, "Take notes.", llm.ScriptModel, script), err
 }
 
 // loopScript calls a tool with so much text until the model has been asked turns times.

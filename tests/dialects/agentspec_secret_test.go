@@ -46,7 +46,7 @@ func TestAgentSpecSecretStaysInTheWorker(t *testing.T) {
 	r := harness.TestRun{Document: doc, ToolSettings: tool.Settings{AllowLoopback: true, Secrets: map[string]tool.Secret{"crm.sensitive_headers.Authorization": {Value: canary, Hosts: []string{srv.URL}}}},
 		Prepare: func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) { note(given(t, args)) })
-			env.SetOnActivityCompletedListener(func(_ *activity.Info, result converter.EncodedValue, _ error) {
+			completed := func(_ *activity.Info, result converter.EncodedValue, _ error) {
 				if result != nil && result.HasValue() {
 					var raw map[string]any
 					if err := result.Get(&raw); err != nil {
@@ -54,7 +54,9 @@ func TestAgentSpecSecretStaysInTheWorker(t *testing.T) {
 					}
 					note(fmt.Sprint(raw))
 				}
-			})
+			}
+			env.SetOnActivityCompletedListener(completed)
+			env.SetOnLocalActivityCompletedListener(completed)
 		}}
 	p := r.Execute(t)
 	if p.Err != nil {

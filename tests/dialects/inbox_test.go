@@ -14,6 +14,7 @@ import (
 	"weft/activities/contract"
 	"weft/tests/harness"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 )
 
 // later runs steps at moments of a run. The check of an answer takes two seconds, in
@@ -65,6 +66,9 @@ func openOf(t *testing.T, env *testsuite.TestWorkflowEnvironment) contract.Reque
 	return s.Requests[0]
 }
 
+// longResult is longer than what is checked in a workflow task.
+var longResult = strings.Repeat("a", runtime.LocalBytes)
+
 // TestMessageAtTheEnd reports a message as unread that came while the run waited for
 // the check of a late answer.
 func TestMessageAtTheEnd(t *testing.T) {
@@ -73,7 +77,7 @@ func TestMessageAtTheEnd(t *testing.T) {
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 300) },
 		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
 			299500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
-				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": 1}, &late)
+				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": longResult}, &late)
 			},
 			300800 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
 				ask(env, "message", map[string]any{"text": "wait"}, &message)
@@ -95,7 +99,7 @@ func TestCancelBeforeContinueAsNew(t *testing.T) {
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 0) },
 		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
 			300 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
-				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": 1}, &late)
+				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": longResult}, &late)
 			},
 			300500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalYield, nil) },
 			301 * time.Second:         func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -49,7 +50,7 @@ func (r TestRun) OpenTools(t *testing.T) *tool.Tools {
 	}))
 	t.Cleanup(web.Close)
 	settings := r.ToolSettings
-	settings.Functions, settings.MaxResultBytes = r.Functions, 10_000
+	settings.Functions, settings.MaxResultBytes = r.Functions, cmp.Or(settings.MaxResultBytes, 10_000)
 	settings.Connections = map[string]tool.Connection{"web": {URL: web.URL}}
 	maps.Copy(settings.Connections, r.ToolSettings.Connections)
 	tools, err := tool.Open(settings)

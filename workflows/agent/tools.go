@@ -237,7 +237,7 @@ func (c *toolCall) validate(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 	return c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args)), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out contract.ValidateAnswerResult
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the arguments of " + c.call.Name, At: c.agentRun.execution, ID: id,
-			Summary: "check the arguments of " + c.call.Name, Options: runtime.CheckOptions, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out})
+			Summary: "check the arguments of " + c.call.Name, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out})
 		if err == nil && len(out.Errors) > 0 {
 			*reply = contract.ToolReply{Text: contract.WrongArguments(c.call.Name, out.Errors), Failed: true}
 		}
@@ -443,7 +443,7 @@ func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 		call.Waiting = &s.JournalStep
 		err := c.agentRun.run.Invoke(ctx, call)
 		if err == nil {
-			*reply = c.replied(b, &out)
+			*reply = replied(c.agentRun.run, b, &out)
 			if out.Task != nil {
 				now := workflow.Now(ctx)
 				reply.Started = &now
@@ -460,17 +460,21 @@ func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolI
 	run, x := c.agentRun.run, c.agentRun.execution
 	session := run.Shared.Sessions()[b.Server()]
 	in.Session = session.Sealed
-	return &runtime.Call{
+	call := &runtime.Call{
 		Activity: contract.ActivityCallTool, Args: []any{in}, What: "the call of " + c.call.Name, At: x, ID: id,
 		Summary: fmt.Sprintf("%s · %s", x.Node.ID, c.call.Name), Options: runtime.Retrying(run.Options(run.Flow.Policy.ToolSeconds), b.Connection.Retry),
 		Once: !in.Repeat, AskUnknown: b.AskUnknown, Queue: session.Queue, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Journal: x.Journal, Out: out,
 	}
+	if b.IsPure(in.Name) {
+		call.Local = runtime.LocalBytes
+	}
+	return call
 }
 
 // replied is the reply that a call got. The next call goes on with the session that served it.
-func (c *toolCall) replied(b *contract.ResolvedConnection, out *contract.ToolResult) contract.ToolReply {
+func replied(run *runtime.Run, b *contract.ResolvedConnection, out *contract.ToolResult) contract.ToolReply {
 	if out.Session != (contract.ServerSession{}) {
-		c.agentRun.run.Shared.Sessions()[b.Server()] = out.Session
+		run.Shared.Sessions()[b.Server()] = out.Session
 	}
 	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task}
 }

@@ -143,7 +143,7 @@ func (d *Inbox) check(ctx workflow.Context, a *sent) error {
 	in.Catalogue, in.Name = *req.Catalogue, req.Name
 	var out contract.ValidateAnswerResult
 	err := d.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the answer", Summary: "check the answer to " + a.id,
-		Options: runtime.CheckOptions, Out: &out})
+		Options: runtime.CheckOptions, Local: runtime.LocalBytes, Out: &out})
 	if err != nil {
 		return err
 	}

@@ -38,10 +38,14 @@ func (p *Preparation) Connect(ctx workflow.Context) error {
 	calls := runtime.NewGroup(ctx)
 	for i, w := range wants {
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
+		local := 0
+		if w.bound.Connection.ID == "" || w.bound.Connection.Kind != plan.ConnectionMCP {
+			local = runtime.LocalBytes // no server lists them
+		}
 		calls.Start(func(ctx workflow.Context) error {
 			failed[i] = p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
 				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: p.Run.Options(p.Run.Flow.Policy.ToolSeconds),
-				Result: runtime.ResultSize{Together: len(wants), Share: &request.MaxResultBytes}, Out: &results[i]})
+				Result: runtime.ResultSize{Together: len(wants), Share: &request.MaxResultBytes}, Local: local, Out: &results[i]})
 			return nil
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -61,7 +62,7 @@ func modelOf(in *contract.RunInput) string {
 func (p *Preparation) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	request := contract.CompileFlowInput{Flow: in.Flow, Model: in.Model}
 	var raw json.RawMessage
-	c := &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the document", Options: runtime.PrepareOptions,
+	c := &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the document", Options: CompileOptions, Local: runtime.LocalCompile,
 		ID: "prepare", Summary: "compile the flow, choose the model", Out: &raw}
 	switch {
 	case p.begins():
@@ -98,6 +99,16 @@ func (p *Preparation) inquire(ctx workflow.Context, in *contract.RunInput) error
 		in.Input = *out.Input
 	}
 	return nil
+}
+
+// CompileOptions are those of the activity that compiles: short, because nothing else can
+// happen before.
+var CompileOptions = workflow.ActivityOptions{
+	StartToCloseTimeout:    time.Minute,
+	ScheduleToCloseTimeout: 10 * time.Minute,
+	HeartbeatTimeout:       time.Duration(plan.DefaultPolicy.HeartbeatSeconds) * time.Second,
+	WaitForCancellation:    true,
+	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
 }
 
 // begins reports whether the flow declares inputs, so that what the run is given makes its text.

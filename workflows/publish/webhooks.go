@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -155,7 +157,7 @@ func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 	for i, name := range in.Names {
 		deliveries.Start(func(ctx workflow.Context) error {
 			failed[i] = r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCallWebhook, Args: []any{contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}},
-				What: "the event", Summary: "webhook · " + name, Options: runtime.DeliverOptions})
+				What: "the event", Summary: "webhook · " + name, Options: deliverOptions})
 			return nil
 		})
 	}
@@ -163,4 +165,11 @@ func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 		return runtime.Wire(err)
 	}
 	return runtime.Wire(cmp.Or(failed...))
+}
+
+// deliverOptions let the receiver of a webhook be away for a day.
+var deliverOptions = workflow.ActivityOptions{
+	StartToCloseTimeout:    time.Minute,
+	ScheduleToCloseTimeout: 24 * time.Hour,
+	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 3, MaximumInterval: 30 * time.Minute},
 }

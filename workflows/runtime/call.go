@@ -3,6 +3,7 @@ package runtime
 import (
 	"strings"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -14,7 +15,7 @@ type Call struct {
 	Activity string
 	Args     []any
 	// encoded are the arguments as they are sent.
-	encoded []any
+	encoded []converter.RawValue
 	// ID names the call within its run; summary is shown in Temporal's Web UI.
 	ID, Summary string
 	// What names the arguments in the failure of a call that is too large.
@@ -38,6 +39,9 @@ type Call struct {
 	Remote *contract.ExternalActivity
 	// Queue, if set, is that of the worker that has the server's session. If it is gone, the call is any worker's.
 	Queue string
+	// Local, if over 0, has the call be made in the workflow task where its worker can make it alone. Of its argument and
+	// its result so many bytes at most are recorded.
+	Local int
 	// Out receives the result.
 	Out any
 }
@@ -66,7 +70,13 @@ func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
 	o.ActivityID, o.Summary = contract.BoundID(r.place+c.ID), Cut(r.summary(c), maxSummary)
-	args := c.encoded[:len(c.encoded):len(c.encoded)]
+	if made, err := r.callLocally(ctx, c, o.Summary); made || err != nil {
+		return err
+	}
+	var args []any
+	for _, raw := range c.encoded {
+		args = append(args, raw)
+	}
 	switch {
 	case c.Remote == nil && r.Shared.Grant != nil:
 		args = append(args, r.Shared.Grant)

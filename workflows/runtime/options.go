@@ -12,16 +12,6 @@ import (
 // workerGone is how long a worker that has a server's session may let a call wait.
 const workerGone = 10 * time.Second
 
-// PrepareOptions are those of the activity that compiles: short, because nothing else can
-// happen before.
-var PrepareOptions = workflow.ActivityOptions{
-	StartToCloseTimeout:    time.Minute,
-	ScheduleToCloseTimeout: 10 * time.Minute,
-	HeartbeatTimeout:       time.Duration(plan.DefaultPolicy.HeartbeatSeconds) * time.Second,
-	WaitForCancellation:    true,
-	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
-}
-
 // CheckOptions are those of the check of an answer: somebody waits for its outcome.
 var CheckOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    30 * time.Second,
@@ -34,13 +24,6 @@ var fetchOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    time.Minute,
 	ScheduleToCloseTimeout: time.Hour,
 	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
-}
-
-// DeliverOptions let the receiver of a webhook be away for a day.
-var DeliverOptions = workflow.ActivityOptions{
-	StartToCloseTimeout:    time.Minute,
-	ScheduleToCloseTimeout: 24 * time.Hour,
-	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 3, MaximumInterval: 30 * time.Minute},
 }
 
 // Options are those of a call of a model or a tool, by the flow's policy. One attempt takes so many seconds

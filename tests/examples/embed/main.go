@@ -13,7 +13,7 @@ import (
 
 func main() {
 	host.Main(
-		tool.Func("weather", "Tells the weather of a city on a day.", weather),
+		tool.Func("weather", "Tells the weather of a city on a day.", weather, tool.Pure()),
 		tool.Func("reserve", "Reserves a table in a park. It cannot be undone.", reserve, tool.RetryNever(), tool.Timeout(10*time.Second)),
 	)
 }
