@@ -426,7 +426,7 @@ func failuresOverHTTP(d *doors) {
 	}
 	d.call(0, 409, "GET", "/runs/"+id+"/result", "")
 	events := <-d.follow(0, id, "", nil)
-	if last := events[len(events)-1]; last.kind != "error" || !strings.Contains(last.data, "OutputSchemaValidationError") {
+	if last := events[len(events)-1]; last.kind != "run_failed" || !strings.Contains(last.data, "OutputSchemaValidationError") {
 		d.Errorf("the last event is %v", last)
 	}
 	d.call(0, 201, "POST", "/runs", `{"id": "parks", "flow": {"name": "triage"}, "script": "rules: [{fail: {class: denied, text: no such key}}]"}`)

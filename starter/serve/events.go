@@ -174,7 +174,7 @@ func (srv *Server) lastEvent(ctx context.Context, out *stream, id string) error 
 				return err
 			}
 		}
-		return out.send("error", lastID, errorEvent{"error", sessionOf(run), ended(run), run.Status, errorOf(failure)})
+		return out.send("run_failed", lastID, errorEvent{"error", sessionOf(run), ended(run), run.Status, errorOf(failure)})
 	}
 	return out.send("result", lastID, resultOf(run, res))
 }
