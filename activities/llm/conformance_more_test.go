@@ -22,6 +22,9 @@ import (
 func conformReasoning(t *testing.T, b bench) string {
 	calls := someCalls()[:2]
 	e, m := b.at(t, said{pieces: []string{"So: "}, thought: "hm, let me think", calls: calls, stop: "tool_calls"}, nil)
+	if b.api == wire.APIResponses {
+		m.Name = "gpt-5"
+	}
 	a := e.one(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
 	stored, err := a.Message.Encode()
 	if err != nil {
@@ -44,7 +47,7 @@ func conformReasoning(t *testing.T, b bench) string {
 			t.Errorf("another provider got %q", thought)
 		}
 	}
-	signs := b.row.Protocol == wire.Claude || b.row.Protocol == wire.Gemini
+	signs := b.row.Protocol == wire.Claude || b.row.Protocol == wire.Gemini || b.api == wire.APIResponses
 	if !signs && b.row.Reasoning == "" {
 		same(t, "reasoning", back.thoughts, []string(nil))
 		return "-"

@@ -94,6 +94,8 @@ type bench struct {
 	vendor vendor
 	// name is the line of the table.
 	name, model string
+	// api is the setting.
+	api string
 }
 
 // benches are all that are under test.
@@ -106,6 +108,10 @@ func benches() []bench {
 		out = append(out, bench{row: row, vendor: vendorOf(row), name: "`" + row.Name + "`"})
 		if row.Protocol == wire.OCI {
 			out = append(out, bench{row: row, vendor: fakeOCICohere{}, name: "`" + row.Name + "`, of Cohere", model: "cohere.command-a-03-2025"})
+		}
+		if row.Responses != nil {
+			row.Params, row.ResultImages = []string{paramParallel, paramEffort}, true
+			out = append(out, bench{row: row, vendor: fakeResponses{}, name: "`" + row.Name + "`, Responses", model: "gpt-4.1", api: wire.APIResponses})
 		}
 	}
 	return out
@@ -158,6 +164,7 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *pr
 		}
 	})
 	m := modelOf(t, b.row.Name, e.URL, func(p *ProviderSettings) {
+		p.API = b.api
 		if b.row.Protocol == wire.OCI {
 			p.Compartment, p.AuthFile = "ocid1.compartment.oc1..c", ociConfig(t)
 		}

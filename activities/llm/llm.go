@@ -70,6 +70,9 @@ type ProviderSettings struct {
 	Kind string
 	// BaseURL is where the protocol's path, such as /chat/completions, is appended. Ollama's may be host:port.
 	BaseURL string
+	// API is chat or responses: by which of OpenAI's protocols a server of chat completions is asked. Empty means chat
+	// completions, but for models of [wire.Server.Responses].
+	API string
 	// Key is the secret; KeyName is the variable that messages name instead of it.
 	Key     string
 	KeyName string

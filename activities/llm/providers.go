@@ -57,7 +57,7 @@ var completionTokens = map[string]string{"max_tokens": "max_completion_tokens"}
 var (
 	openAIServer = wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true,
 		StreamUsage: true, Words: completionTokens, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true,
-		CallIDs: wire.IDsMax40}
+		CallIDs: wire.IDsMax40, Responses: []string{"gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "codex", "computer-use"}}
 	plainChat = wire.Server{ToolChoice: true, StreamUsage: true}
 )
 

@@ -45,10 +45,19 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 		o.problem("providers.%s.kind: %q is not a kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kindNames())
 	}
 	p := &provider{
-		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages},
+		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, API: s.API, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages},
 		row:   row, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, row.KeyName, "the provider's key"),
 		client: o.shared, mask: o.mask, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody),
 		first: cmp.Or(s.FirstByte, row.FirstByte, 5*time.Minute), idle: cmp.Or(s.Idle, row.Idle, 2*time.Minute),
+	}
+	switch s.API {
+	case "":
+	case wire.APIChat, wire.APIResponses:
+		if row.Protocol != wire.Chat {
+			o.problem("providers.%s.api: only providers of OpenAI's protocols have it; leave it out", name)
+		}
+	default:
+		o.problem("providers.%s.api: %q is none of OpenAI's protocols; want %s or %s, or leave it out", name, textutil.Truncate(s.API, 60), wire.APIChat, wire.APIResponses)
 	}
 	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
 		o.problem("providers.%s: the value of %s has a blank, line break or other character at byte %d that no key has; check how it is set", name, p.keyName, i+1)
@@ -113,7 +122,7 @@ func (o *opener) baseURL(name, raw string, ollama bool) string {
 		o.problem("%s: the URL of host %q has user information, a query or a fragment; want none: put the key into the key's variable and the rest into headers", field, u.Host)
 		return ""
 	}
-	for _, end := range []string{"/chat/completions", "/messages", "/actions/chat"} {
+	for _, end := range []string{"/chat/completions", "/responses", "/messages", "/actions/chat"} {
 		if strings.HasSuffix(strings.TrimRight(u.Path, "/"), end) {
 			o.problem("%s: %q ends in %s; leave that out, it is appended", field, textutil.Truncate(u.String(), 200), end)
 			return ""

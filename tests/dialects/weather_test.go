@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/llm"
+	llmwire "weft/activities/llm/wire"
 	"weft/tests/harness"
 	"weft/worker/config"
 )
@@ -32,25 +33,31 @@ func TestExampleOfEachProvider(t *testing.T) {
 		if row.Script {
 			continue
 		}
-		t.Run(row.Name, func(t *testing.T) {
-			fake, set := newVendor(t, row)
-			models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{row.Name: set}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := weather(t, models, row.Name+"/m").Execute(t)
-			if p.Err != nil {
-				t.Fatal(p.Err)
-			}
-			if got := harness.ResultText(p.Result); got != weatherSaid {
-				t.Errorf("result %q", got)
-			}
-			fake.mu.Lock()
-			defer fake.mu.Unlock()
-			if !slices.Equal(fake.calls, []string{"call", "say"}) {
-				t.Errorf("the server was asked %v times", fake.calls)
-			}
-		})
+		t.Run(row.Name, func(t *testing.T) { askVendor(t, row.Name, "m", row.Protocol) })
+		if row.Responses != nil {
+			t.Run(row.Name+" by Responses", func(t *testing.T) { askVendor(t, row.Name, "gpt-5", llmwire.Responses) })
+		}
+	}
+}
+
+func askVendor(t *testing.T, provider, model, protocol string) {
+	t.Helper()
+	fake, set := newVendor(t, protocol)
+	models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{provider: set}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := weather(t, models, provider+"/"+model).Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if got := harness.ResultText(p.Result); got != weatherSaid {
+		t.Errorf("result %q", got)
+	}
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	if !slices.Equal(fake.calls, []string{"call", "say"}) {
+		t.Errorf("the server was asked %v times", fake.calls)
 	}
 }
 

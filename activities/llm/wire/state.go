@@ -23,7 +23,8 @@ type providerState struct {
 	Session string `json:"session,omitempty"`
 }
 
-// blockState is a block of a message: Raw, the message's next call, or the next Text bytes of its text.
+// blockState is a block of a message: Raw, the message's next call, or the next Text bytes of its text. Signature is what
+// else its provider wants back with a call or a text: of OpenAI's Responses the namespace, the phase.
 type blockState struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 	Call      bool            `json:"call,omitempty"`
