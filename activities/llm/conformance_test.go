@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,7 +106,11 @@ func benches() []bench {
 		if row.Script {
 			continue
 		}
-		out = append(out, bench{row: row, vendor: vendorOf(row), name: "`" + row.Name + "`"})
+		own := bench{row: row, vendor: vendorOf(row), name: "`" + row.Name + "`"}
+		if row.Protocol == wire.Converse {
+			own.model = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+		}
+		out = append(out, own)
 		if row.Protocol == wire.OCI {
 			out = append(out, bench{row: row, vendor: fakeOCICohere{}, name: "`" + row.Name + "`, of Cohere", model: "cohere.command-a-03-2025"})
 		}
@@ -126,6 +131,8 @@ func vendorOf(row Provider) vendor {
 		return fakeGemini{}
 	case wire.OCI:
 		return fakeOCI{}
+	case wire.Converse:
+		return fakeConverse{}
 	}
 	return fakeChat{kind: row.Name}
 }
@@ -395,7 +402,7 @@ func conformCalls(t *testing.T, b bench) string {
 	if len(results) != 3 || results[0].text != "1" || results[1].text != "no such key" || last != "and now?" {
 		t.Fatalf("results %+v, then %q", results, last)
 	}
-	if tells := b.row.Protocol == wire.Claude || b.row.Protocol == wire.Gemini; results[1].failed != tells || results[0].failed {
+	if tells := slices.Contains([]string{wire.Claude, wire.Gemini, wire.Converse}, b.row.Protocol); results[1].failed != tells || results[0].failed {
 		t.Errorf("results %+v: the second one is an error", results)
 	}
 	for i, r := range results {

@@ -61,7 +61,7 @@ var statusOfCode = map[string]int{
 	"permission_error": 403, "permission_denied": 403,
 	"not_found_error": 404, "notfounderror": 404, "model_not_found": 404, "not_found": 404,
 	"server_error": 500, "internal_server_error": 500, "internalservererror": 500, "api_error": 500, "internal": 500,
-	"toomanyrequests": 429, "notauthenticated": 401, "notauthorizedornotfound": 404, "invalidparameter": 400, "serviceunavailable": 503,
+	"toomanyrequests": 429, "notauthenticated": 401, "notauthorizedornotfound": 404, "invalidparameter": 400, "validationexception": 400, "serviceunavailable": 503,
 	"request_too_large": 413, "timeout_error": 504, "deadline_exceeded": 504,
 	"throttling": 429, "throttlingexception": 429, "throttling.ratequota": 429, "throttling.allocationquota": 429,
 	"overloaded_error": 503, "capacity_exceeded": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,

@@ -82,7 +82,7 @@ func TestOCISettingsAreChecked(t *testing.T) {
 		"oci": {Region: "Chicago!", Auth: "password"}, "openai": {Region: "us-chicago-1", Compartment: "c"},
 	}})
 	mentions(t, failureOf(t, err).Text, `providers.oci.region: "Chicago!"`, `providers.oci.auth: "password"; want one of api_key`,
-		"providers.openai.region: only providers of kind oci", "providers.openai.compartment")
+		"providers.openai.region: only providers of kind bedrock or oci", "providers.openai.compartment")
 	models, err := Open(Settings{Providers: map[string]ProviderSettings{"oci": {Region: "us-chicago-1"}, "far": {Kind: "oci", Compartment: "c"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -85,6 +85,11 @@ var wires = map[string]wire{
 		call: []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"functionCall":{"id":"c1","name":"weather","args":{"city":"Oslo"}},"thoughtSignature":"U0lH"}]},"finishReason":"STOP"}]}`},
 		say:  []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"` + weatherSaid + `"}]},"finishReason":"STOP"}]}`},
 	},
+	llmwire.Converse: {
+		path: "/converse-stream", header: "Authorization", prefix: "Bearer ", result: `"toolResult"`,
+		wholeCall: `{"stopReason":"tool_use","output":{"message":{"role":"assistant","content":[{"toolUse":{"toolUseId":"c1","name":"weather","input":{"city":"Oslo"}}}]}},"usage":{"inputTokens":9,"outputTokens":7}}`,
+		wholeSay:  `{"stopReason":"end_turn","output":{"message":{"role":"assistant","content":[{"text":"` + weatherSaid + `"}]}}}`,
+	},
 	llmwire.OCI: {
 		path: "/20231130/actions/chat", header: "Authorization", prefix: `Signature version="1",`, result: `"toolCallId"`,
 		call: []string{

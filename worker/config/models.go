@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -86,6 +87,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		}
 		out.Key = key
 	}
+	c.awsKeys(name, kind, &out, problems)
 	if home, _ := c.env.LookupEnv("HOME"); kind == "oci" && out.AuthFile == "" && home != "" {
 		out.AuthFile = filepath.Join(home, ".oci", "config")
 	}
@@ -93,6 +95,24 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		out.BaseURL, _ = c.ollamaAddress()
 	}
 	return out
+}
+
+// awsKeys sets keys and region of Bedrock as AWS' own variables say. A region in the settings takes precedence.
+func (c *Config) awsKeys(name, kind string, out *llm.ProviderSettings, problems *Problems) {
+	if kind != "bedrock" {
+		return
+	}
+	value := func(variable string) string {
+		v, err := c.secret(variable)
+		if err != nil {
+			*problems = append(*problems, fmt.Sprintf("providers.%s: %v", name, err))
+		}
+		return v
+	}
+	out.AWS = llm.AWSKeys{ID: value("AWS_ACCESS_KEY_ID"), Secret: value("AWS_SECRET_ACCESS_KEY"), Token: value("AWS_SESSION_TOKEN")}
+	if out.Region == "" {
+		out.Region = cmp.Or(value("AWS_REGION"), value("AWS_DEFAULT_REGION"))
+	}
 }
 
 // DefaultModel returns the model of flows and runs that name none: the configured one, else a small one

@@ -11,7 +11,7 @@ type Provider struct {
 	Headers           map[string]string `mapstructure:"headers" doc:"headers of every call; ${NAME} is a variable"`
 	Proxy             string            `mapstructure:"proxy" kind:"url" doc:"URL of a proxy"`
 	Stream            bool              `mapstructure:"stream" default:"true" doc:"false: whole answers instead of streams"`
-	Region            string            `mapstructure:"region" doc:"OCI: region of the service, such as us-chicago-1"`
+	Region            string            `mapstructure:"region" doc:"OCI, Bedrock: region of the service, such as us-chicago-1; Bedrock's default: AWS_REGION"`
 	Compartment       string            `mapstructure:"compartment" doc:"OCI: OCID of the compartment that is charged"`
 	Auth              string            `mapstructure:"auth" doc:"OCI: api_key (default), security_token, instance_principal or resource_principal"`
 	AuthFile          string            `mapstructure:"auth_file" doc:"OCI: file with keys and tokens; default: ~/.oci/config"`

@@ -171,7 +171,7 @@ func marshal(body object, extra json.RawMessage) (json.RawMessage, error) {
 }
 
 // joined are the lists of a request to which the author's extra fields can add: the provider's own tools, such as a search.
-var joined = []string{" tools", " include"}
+var joined = []string{" tools", " include", " toolConfig tools"}
 
 // merged adds the members of one object to another, recursively. It never replaces a value that the engine has set.
 func merged(path string, into, from json.RawMessage) (json.RawMessage, error) {

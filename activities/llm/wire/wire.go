@@ -25,13 +25,15 @@ const (
 	Gemini = "gemini"
 	// OCI is the chat of Oracle's Generative AI service.
 	OCI = "oci"
+	// Converse is Amazon Bedrock's.
+	Converse = "converse"
 	// Responses are OpenAI's, see [Server.Responses].
 	Responses = "responses"
 )
 
 // protocols is the table of all protocols.
 var protocols = map[string]func(*Model, *Request) (*Outgoing, error){
-	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI, Responses: encodeResponses,
+	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI, Converse: encodeConverse, Responses: encodeResponses,
 }
 
 // Server says how one kind of server differs from others of its protocol.
