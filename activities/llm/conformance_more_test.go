@@ -88,6 +88,8 @@ func conformCached(t *testing.T, b bench) string {
 		u.CacheWrite = 7
 	case wire.Converse: // thoughts are not counted
 		u.CacheWrite, u.Reasoning = 7, 0
+	case wire.Cohere:
+		u.Reasoning = 0
 	}
 	e, m := b.at(t, said{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
 	a := e.one(t, m, &Call{}, transcriptOf("", user("go")))

@@ -133,6 +133,8 @@ func vendorOf(row Provider) vendor {
 		return fakeOCI{}
 	case wire.Converse:
 		return fakeConverse{}
+	case wire.Cohere:
+		return fakeCohere{}
 	}
 	return fakeChat{kind: row.Name}
 }

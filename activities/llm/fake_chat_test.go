@@ -26,7 +26,6 @@ var chatFields = map[string]string{
 	"vllm":        "max_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty top_k response_format tool_choice",
 	"ollama":      "max_tokens seed stream_options reasoning_effort frequency_penalty presence_penalty response_format",
 	"compatible":  "max_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty top_k tool_choice",
-	"cohere":      "max_tokens seed stream_options reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
 	"dashscope":   "max_tokens seed stream_options parallel_tool_calls presence_penalty top_k response_format tool_choice",
 	"groq":        "max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort response_format tool_choice",
 	"huggingface": "max_tokens seed stream_options frequency_penalty presence_penalty tool_choice",

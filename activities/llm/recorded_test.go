@@ -88,7 +88,7 @@ func (r *record) bytes() []byte {
 
 // TestRecordedAnswers reads answers of real services, each as it was recorded, and whole ones in reply to a request for a stream, too.
 func TestRecordedAnswers(t *testing.T) {
-	for _, protocol := range []struct{ name, kind, api string }{{"responses", "compatible", wire.APIResponses}, {"converse", "bedrock", ""}} {
+	for _, protocol := range []struct{ name, kind, api string }{{"responses", "compatible", wire.APIResponses}, {"converse", "bedrock", ""}, {"cohere", "cohere", ""}} {
 		t.Run(protocol.name, func(t *testing.T) {
 			for _, r := range recorded(t, protocol.name) {
 				for _, stream := range []bool{true, false} {

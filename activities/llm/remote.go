@@ -128,7 +128,7 @@ func (x *exchange) send(out *wire.Outgoing) error {
 // keyHeaders are the headers of keys, and what stands before the key.
 var keyHeaders = map[string][2]string{
 	wire.Chat: {"Authorization", "Bearer "}, wire.Claude: {"X-Api-Key"}, wire.Gemini: {"X-Goog-Api-Key"},
-	wire.Converse: {"Authorization", "Bearer "},
+	wire.Converse: {"Authorization", "Bearer "}, wire.Cohere: {"Authorization", "Bearer "},
 }
 
 // claudeVersion is the version of Anthropic's API that is spoken here.

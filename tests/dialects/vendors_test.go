@@ -85,6 +85,21 @@ var wires = map[string]wire{
 		call: []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"functionCall":{"id":"c1","name":"weather","args":{"city":"Oslo"}},"thoughtSignature":"U0lH"}]},"finishReason":"STOP"}]}`},
 		say:  []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"` + weatherSaid + `"}]},"finishReason":"STOP"}]}`},
 	},
+	llmwire.Cohere: {
+		path: "/chat", header: "Authorization", prefix: "Bearer ", result: `"role":"tool"`,
+		call: []string{
+			`{"type":"message-start","id":"x","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[]}}}`,
+			`{"type":"tool-plan-delta","delta":{"message":{"tool_plan":"I will look."}}}`,
+			`{"type":"tool-call-start","index":0,"delta":{"message":{"tool_calls":{"id":"c1","type":"function","function":{"name":"weather","arguments":""}}}}}`,
+			`{"type":"tool-call-delta","index":0,"delta":{"message":{"tool_calls":{"function":{"arguments":"{\"city\":\"Oslo\"}"}}}}}`,
+			`{"type":"message-end","delta":{"finish_reason":"TOOL_CALL","usage":{"tokens":{"input_tokens":9,"output_tokens":7}}}}`,
+		},
+		say: []string{
+			`{"type":"content-start","index":0,"delta":{"message":{"content":{"type":"text","text":""}}}}`,
+			`{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"` + weatherSaid + `"}}}}`,
+			`{"type":"message-end","delta":{"finish_reason":"COMPLETE"}}`,
+		},
+	},
 	llmwire.Converse: {
 		path: "/converse-stream", header: "Authorization", prefix: "Bearer ", result: `"toolResult"`,
 		wholeCall: `{"stopReason":"tool_use","output":{"message":{"role":"assistant","content":[{"toolUse":{"toolUseId":"c1","name":"weather","input":{"city":"Oslo"}}}]}},"usage":{"inputTokens":9,"outputTokens":7}}`,

@@ -48,7 +48,7 @@ var stopReasons = reasonsOf(map[string]string{
 	"tool_calls": "tool_calls tool_call tool_use function_call",
 	"content_filter": "content_filter content-filter content_filtered guardrail_intervened safety recitation error_toxic BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY MODEL_ARMOR " +
 		"IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION LANGUAGE",
-	aborted: "error failed cancelled malformed_model_output malformed_tool_use insufficient_system_resource abort load MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER FINISH_REASON_UNSPECIFIED " +
+	aborted: "error failed cancelled timeout malformed_model_output malformed_tool_use insufficient_system_resource abort load MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER FINISH_REASON_UNSPECIFIED " +
 		"MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE TOO_MANY_TOOL_CALLS NO_IMAGE IMAGE_OTHER",
 })
 

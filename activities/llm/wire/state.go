@@ -19,6 +19,8 @@ type providerState struct {
 	Calls []callState `json:"calls,omitempty"`
 	// Blocks are the blocks of a message in their order, for providers that sign them.
 	Blocks []blockState `json:"blocks,omitempty"`
+	// Plan is what Cohere's models say of their calls.
+	Plan string `json:"plan,omitempty"`
 	// Session is the provider's id of the conversation.
 	Session string `json:"session,omitempty"`
 }
@@ -47,7 +49,7 @@ func (s *providerState) empty() bool {
 	if plain {
 		s.Blocks = nil
 	}
-	return s.Details == nil && s.Calls == nil && s.Blocks == nil && s.Session == ""
+	return s.Details == nil && s.Calls == nil && s.Blocks == nil && s.Plan == "" && s.Session == ""
 }
 
 // ownState reads the state of a message that this provider wrote; nil for any other.

@@ -25,6 +25,8 @@ const (
 	Gemini = "gemini"
 	// OCI is the chat of Oracle's Generative AI service.
 	OCI = "oci"
+	// Cohere is Cohere's chat, version 2.
+	Cohere = "cohere"
 	// Converse is Amazon Bedrock's.
 	Converse = "converse"
 	// Responses are OpenAI's, see [Server.Responses].
@@ -33,7 +35,7 @@ const (
 
 // protocols is the table of all protocols.
 var protocols = map[string]func(*Model, *Request) (*Outgoing, error){
-	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI, Converse: encodeConverse, Responses: encodeResponses,
+	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI, Cohere: encodeCohere, Converse: encodeConverse, Responses: encodeResponses,
 }
 
 // Server says how one kind of server differs from others of its protocol.
