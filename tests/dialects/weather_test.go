@@ -1,6 +1,7 @@
 package dialects
 
 import (
+	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -40,14 +41,30 @@ func TestExampleOfEachProvider(t *testing.T) {
 	}
 }
 
-func askVendor(t *testing.T, provider, model, protocol string) {
+// TestAPIOfADocument runs a document that names OpenAI's Responses with a server that has no chat completions.
+func TestAPIOfADocument(t *testing.T) {
+	t.Parallel()
+	askVendor(t, "compatible", "m", llmwire.Responses, func(r *harness.TestRun) {
+		r.Document = `{"component_type":"Agent","agentspec_version":"26.1.2","name":"reporter","system_prompt":"Answer.","human_in_the_loop":false,
+"inputs":[{"title":"question","type":"string"}],
+"llm_config":{"component_type":"OpenAiCompatibleConfig","name":"m","model_id":"m","url":"https://x.example.com/v1","api_type":"responses"},
+"tools":[{"component_type":"ServerTool","name":"weather","description":"Tells the weather.","inputs":[{"title":"city","type":"string"}]}]}`
+		r.Input, r.SetInput = "", func(in *contract.RunInput) { in.Model, in.Params = "", json.RawMessage(`{"question":"How is Oslo?"}`) }
+	})
+}
+
+func askVendor(t *testing.T, provider, model, protocol string, change ...func(*harness.TestRun)) {
 	t.Helper()
 	fake, set := newVendor(t, protocol)
 	models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{provider: set}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := weather(t, models, provider+"/"+model).Execute(t)
+	run := weather(t, models, provider+"/"+model)
+	for _, f := range change {
+		f(&run)
+	}
+	p := run.Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}

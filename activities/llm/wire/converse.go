@@ -115,7 +115,8 @@ func converseTools(b object, q *Request) error {
 	return nil
 }
 
-// cachePoints mark what the service keeps of the models that it does for, like [markPrefixes]. Nova's tools cannot be marked.
+// cachePoints mark what the service keeps of the models that it does for, like [markPrefixes]; for Nova the system prompt
+// alone.
 func (m *Model) cachePoints(b object, messages []object) {
 	traits := claudeTraits(m.Name)
 	claude := m.named("claude") && (traits.budget || traits.adaptive)
@@ -131,8 +132,8 @@ func (m *Model) cachePoints(b object, messages []object) {
 		b["system"] = append(system, point)
 	}
 	marks := 2
-	if !called && len(messages) < 2 {
-		marks = 0 // the assistant has not answered yet
+	if !claude || !called && len(messages) < 2 {
+		marks = 0 // or the assistant has not answered yet
 	}
 	for i := len(messages) - 1; i >= 0 && marks > 0; i-- {
 		if messages[i]["role"] == "user" {

@@ -25,6 +25,7 @@ func TestConverseOfFamilies(t *testing.T) {
 		"a newer Claude": {"anthropic.claude-opus-4-7", "low", []string{`"additionalModelRequestFields":{"output_config":{"effort":"low"},"thinking":{"type":"adaptive"}}`}, nil, ""},
 		"an old Claude":  {"anthropic.claude-3-haiku-20240307-v1:0", "", []string{`"status":"error"`}, []string{"cachePoint"}, ""},
 		"Nova": {"us.amazon.nova-2-lite-v1:0", "minimal", []string{`"tools":[` + tool + `]`, `"system":[{"text":"s"},` + point + `]`, `"status":"error"`,
+			`{"content":[{"text":"go"}],"role":"user"}`,
 			`"additionalModelRequestFields":{"reasoningConfig":{"maxReasoningEffort":"low","type":"enabled"}}`}, nil, ""},
 		"OpenAI's":      {"openai.gpt-oss-120b-1:0", "high", []string{`"additionalModelRequestFields":{"reasoning_effort":"high"}`}, []string{"cachePoint", "status"}, ""},
 		"another":       {"us.meta.llama4-maverick-17b-instruct-v1:0", "", nil, []string{"cachePoint", "status", "additionalModelRequestFields"}, ""},
