@@ -84,6 +84,7 @@ func TestBedrockSettings(t *testing.T) {
 		"but a signature does":         {ProviderSettings{AWS: keys, BaseURL: "https://vpce.example.com"}, "", "has no region"},
 		"nothing":                      {ProviderSettings{}, "", "set providers.bedrock.region, for example to us-east-1"},
 		"no key":                       {ProviderSettings{Region: "eu-west-1"}, "", "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment"},
+		"half of the keys":             {ProviderSettings{Region: "eu-west-1", AWS: AWSKeys{ID: "AKID"}}, "", "has no key"},
 		"a region that is none":        {ProviderSettings{Region: "EU west"}, "", `"EU west" is not a region; want for example us-east-1`},
 		"a region of another provider": {ProviderSettings{Kind: "openai", Region: "eu-west-1"}, "", "only providers of kind bedrock or oci have it"},
 	} {

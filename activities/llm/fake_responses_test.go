@@ -98,7 +98,9 @@ func (f fakeResponses) seen(r *http.Request, body []byte) (*seen, error) {
 		out.schema, out.strict = format.Schema, format.Strict
 		return out, fakeChat{kind: "openai"}.schemaFault(format.Schema, format.Strict)
 	case "json_object":
-		out.json = true
+		if out.json = strings.Contains(string(mustJSON(q.Input)), "JSON"); !out.json {
+			return nil, fmt.Errorf("response input messages must contain the word 'json' in some form to use 'text.format' of type 'json_object'")
+		}
 		return out, nil
 	default:
 		return nil, fmt.Errorf("text.format.type %q", format.Type)

@@ -278,7 +278,7 @@ func (m *Models) Ready(name string) error {
 // ready returns what keeps a provider from being called.
 func (p *provider) ready() error {
 	oci, converse := p.Protocol == wire.OCI, p.Protocol == wire.Converse
-	signs := converse && p.key == "" && p.aws.ID != ""
+	signs := p.signsAWS()
 	switch {
 	case oci && p.Base == "", converse && p.Base == "", signs && p.region == "":
 		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.region, for example to %s, in the worker's configuration", p.Provider, regions[p.Protocol].example),

@@ -159,7 +159,7 @@ func (x *exchange) request(out *wire.Outgoing) (*http.Request, error) {
 	if x.signer != nil {
 		return req, x.signer.sign(x.provider, req)
 	}
-	if x.key == "" && x.aws.ID != "" {
+	if x.signsAWS() {
 		return req, x.signAWS(req, out.Body)
 	}
 	if x.key != "" {

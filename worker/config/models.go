@@ -110,6 +110,9 @@ func (c *Config) awsKeys(name, kind string, out *llm.ProviderSettings, problems 
 		return v
 	}
 	out.AWS = llm.AWSKeys{ID: value("AWS_ACCESS_KEY_ID"), Secret: value("AWS_SECRET_ACCESS_KEY"), Token: value("AWS_SESSION_TOKEN")}
+	if out.Key == "" && out.AWS.ID != "" && out.AWS.Secret != "" {
+		out.KeyName = "AWS_ACCESS_KEY_ID"
+	}
 	if out.Region == "" {
 		out.Region = cmp.Or(value("AWS_REGION"), value("AWS_DEFAULT_REGION"))
 	}
@@ -151,7 +154,7 @@ func (c *Config) Keys() []string {
 	}
 	var out []string
 	for name, p := range settings.Providers {
-		if p.Key != "" {
+		if p.Key != "" || p.AWS.Secret != "" {
 			out = append(out, name)
 		}
 	}

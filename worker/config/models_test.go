@@ -89,8 +89,13 @@ func TestBedrockOfTheEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := settings.Providers["bedrock"]
-		if got.AWS != (llm.AWSKeys{ID: "AKID", Secret: "s", Token: "t"}) || got.Region != region || got.KeyName != "AWS_BEARER_TOKEN_BEDROCK" {
+		if got.AWS != (llm.AWSKeys{ID: "AKID", Secret: "s", Token: "t"}) || got.Region != region || got.KeyName != "AWS_ACCESS_KEY_ID" {
 			t.Errorf("%q: %+v", text, got)
 		}
+	}
+	env["AWS_BEARER_TOKEN_BEDROCK"] = "k"
+	settings, err := load(t, "", env).LLM()
+	if got := settings.Providers["bedrock"]; err != nil || got.Key != "k" || got.KeyName != "AWS_BEARER_TOKEN_BEDROCK" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

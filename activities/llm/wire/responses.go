@@ -85,7 +85,9 @@ func encodeResponses(m *Model, q *Request) (*Outgoing, error) {
 		}
 	}
 	if len(o.tools) == 0 || o.mode == choiceNone || m.FormatWithTools {
-		if format := m.format(q); format != nil {
+		input := *q
+		input.System = "" // the word JSON counts in messages alone
+		if format := m.format(&input); format != nil {
 			b["text"] = object{"format": format}
 		}
 	}
