@@ -140,8 +140,11 @@ func (x *exchange) request(out *wire.Outgoing) (*http.Request, error) {
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "weft")
-	if x.Protocol == wire.Claude {
+	switch x.Protocol {
+	case wire.Claude:
 		req.Header.Set("Anthropic-Version", claudeVersion)
+	case wire.OCI:
+		req.Header.Set("Opc-Compartment-Id", x.Compartment) // only its native chat has it in the body
 	}
 	maps.Copy(req.Header, x.headers)
 	req.Header.Set("Content-Type", "application/json")

@@ -56,8 +56,8 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	switch s.API {
 	case "":
 	case wire.APIChat, wire.APIResponses:
-		if row.Protocol != wire.Chat {
-			o.problem("providers.%s.api: only providers of OpenAI's protocols have it; leave it out", name)
+		if row.Protocol != wire.Chat && row.Protocol != wire.OCI {
+			o.problem("providers.%s.api: only providers that speak OpenAI's protocols have it; leave it out", name)
 		}
 	default:
 		o.problem("providers.%s.api: %q is none of OpenAI's protocols; want %s or %s, or leave it out", name, textutil.Truncate(s.API, 60), wire.APIChat, wire.APIResponses)

@@ -202,7 +202,7 @@ func (b *builder) model(c *model.Component, a *plan.Agent) {
 const apiResponses = "responses"
 
 // apis are OpenAI's protocols by their names in documents. Without a name it is the worker's choice.
-var apis = map[string]string{"chat_completions": "chat", "responses": apiResponses}
+var apis = map[string]string{"chat_completions": "chat", "responses": apiResponses, "openai_responses": apiResponses}
 
 // params are those that a model's calls have by default; nil if there are none.
 func (b *builder) params(c *model.Component) *plan.Params {

@@ -39,6 +39,7 @@ func TestModelsOfOracle(t *testing.T) {
 func TestAPIOfModels(t *testing.T) {
 	const config = `{"component_type":%q,"name":"m","model_id":"gpt-5","url":"https://x.example.com/v1"%s}`
 	const agent = `{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","system_prompt":"x","llm_config":%s}`
+	const oci = `{"component_type":"OciGenAiConfig","name":"m","model_id":"openai.gpt-5","compartment_id":"c","api_type":%q,"client_config":{"component_type":"OciClientConfigWithInstancePrincipal","name":"c","service_endpoint":"https://x.example.com"}}`
 	const remote = `{"component_type":"OpenAiAgent","agentspec_version":"26.1.2","name":"a","llm_config":%s%s}`
 	compatible := func(api string) string { return fmt.Sprintf(config, "OpenAiCompatibleConfig", api) }
 	openAI := `{"component_type":"OpenAiConfig","name":"m","model_id":"gpt-5","default_generation_parameters":{"top_p":0.5,"user":"u"}}`
@@ -47,6 +48,8 @@ func TestAPIOfModels(t *testing.T) {
 		{fmt.Sprintf(agent, compatible(`,"api_type":"chat_completions"`)), "compatible/gpt-5", `{"api":"chat"}`},
 		{fmt.Sprintf(agent, compatible(`,"api_type":"responses"`)), "compatible/gpt-5", `{"api":"responses"}`},
 		{fmt.Sprintf(agent, openAI), "openai/gpt-5", `{"top_p":0.5,"extra":{"user":"u"}}`},
+		{fmt.Sprintf(agent, fmt.Sprintf(oci, "oci")), "oci/openai.gpt-5", `null`},
+		{fmt.Sprintf(agent, fmt.Sprintf(oci, "openai_responses")), "oci/openai.gpt-5", `{"api":"responses"}`},
 		{fmt.Sprintf(remote, openAI, ``), "openai/gpt-5", `{"top_p":0.5,"api":"responses","extra":{"user":"u"}}`},
 		{fmt.Sprintf(remote, openAI, `,"remote_agent_id":null`), "openai/gpt-5", `{"top_p":0.5,"api":"responses","extra":{"user":"u"}}`},
 		{fmt.Sprintf(remote, openAI, `,"remote_agent_id":"pmpt_1"`), "openai/gpt-5", `{"top_p":0.5,"api":"responses","extra":{"prompt":{"id":"pmpt_1"},"user":"u"}}`},

@@ -16,6 +16,8 @@ const (
 	// ociCohereName and ociCoherePrefix begin models of Cohere's, whose format is COHEREV2; that of others is GENERIC.
 	ociCohereName   = "cohere."
 	ociCoherePrefix = "cohere/"
+	// ociOpenAI is where the service has OpenAI's API.
+	ociOpenAI = "/openai/v1"
 	// ociEndpoint begins the id of an endpoint of a dedicated cluster.
 	ociEndpoint = "ocid1.generativeaiendpoint."
 )

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"cmp"
+	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
@@ -9,7 +11,7 @@ import (
 	"weft/activities/contract"
 )
 
-// The values of [Request.API] and [Model.API], for servers of chat completions.
+// The values of [Request.API] and [Model.API], for servers of chat completions and OCI, which has a chat of its own.
 const (
 	APIChat      = "chat"
 	APIResponses = "responses"
@@ -32,11 +34,13 @@ func (m *Model) reasons() bool {
 // byResponses reports whether a request goes by OpenAI's Responses: by what is set, else if the model is one of
 // [Server.Responses] and the request has nothing that only chat completions take.
 func (m *Model) byResponses(q *Request) bool {
-	switch {
+	switch api := cmp.Or(q.API, m.API); {
+	case m.Protocol == OCI:
+		return api == APIResponses && !strings.HasPrefix(m.Name, ociAgentPrefix)
 	case m.Protocol != Chat:
 		return false
-	case q.API != "" || m.API != "":
-		return q.API == APIResponses || q.API == "" && m.API == APIResponses
+	case api != "":
+		return api == APIResponses
 	case q.Options.MaxTokens > 0 && q.Options.MaxTokens < 16, len(q.onlyChat()) > 0: // 16 are the least that Responses take
 		return false
 	}
@@ -44,9 +48,23 @@ func (m *Model) byResponses(q *Request) bool {
 		!slices.ContainsFunc(chatModels, func(word string) bool { return strings.Contains(m.Name, word) })
 }
 
-// onlyChat are the parameters of a request that Responses do not take.
+// onlyChat are the parameters and extra fields of a request that Responses do not take.
 func (q *Request) onlyChat() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(q.Parameters())), func(name string) bool { return responsesWords[name] != "" })
+	out := slices.DeleteFunc(slices.Sorted(maps.Keys(q.Parameters())), func(name string) bool { return responsesWords[name] != "" })
+	var extra map[string]json.RawMessage
+	_ = json.Unmarshal(q.Extra, &extra) // what is no object is refused when it is merged
+	for _, name := range chatFields {
+		if extra[name] != nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// chatFields are fields of chat completions that Responses have not, or under another name.
+var chatFields = []string{
+	"audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "modalities", "n",
+	"prediction", "presence_penalty", "reasoning_effort", "response_format", "seed", "stop", "verbosity", "web_search_options",
 }
 
 // chatModels are in the names of models that only chat completions have.
@@ -55,7 +73,7 @@ var chatModels = []string{"-audio", "-search", "o1-mini", "o1-preview"}
 // encodeResponses writes OpenAI's Responses. The server keeps nothing: what it wants back of an answer is in its message.
 func encodeResponses(m *Model, q *Request) (*Outgoing, error) {
 	if names := q.onlyChat(); len(names) > 0 {
-		return nil, unsendable("OpenAI's Responses API takes no %s; leave it out, or set providers.%s.api to %s", strings.Join(names, ", "), m.Provider, APIChat)
+		return nil, unsendable("OpenAI's Responses API takes no %s; leave it out, or ask by chat completions (providers.%s.api, or api_type of the document)", strings.Join(names, ", "), m.Provider)
 	}
 	b := m.parameters(q, responsesWords)
 	b["model"], b["store"], b["input"] = m.Name, false, m.responsesInput(q.Messages)

@@ -23,24 +23,27 @@ func TestByResponses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		model, setting, asked string
 		options               llms.CallOptions
-		want, fails           string
+		extra, want, fails    string
 	}{
-		"a model of the table":            {"gpt-5-mini", "", "", plainOptions(), "/responses", ""},
-		"another":                         {"gpt-3.5-turbo", "", "", plainOptions(), "/chat/completions", ""},
-		"one that hears":                  {"gpt-4o-audio-preview", "", "", plainOptions(), "/chat/completions", ""},
-		"one that searches":               {"gpt-4o-mini-search-preview", "", "", plainOptions(), "/chat/completions", ""},
-		"an old one":                      {"o1-mini-2024-09-12", "", "", plainOptions(), "/chat/completions", ""},
-		"with a seed":                     {"gpt-4o", "", "", seeded, "/chat/completions", ""},
-		"with stop sequences":             {"gpt-4o", "", "", stopped, "/chat/completions", ""},
-		"with a bound below the least":    {"gpt-4o", "", "", short, "/chat/completions", ""},
-		"the setting says chat":           {"gpt-5", APIChat, "", plainOptions(), "/chat/completions", ""},
-		"the setting says responses":      {"m", APIResponses, "", plainOptions(), "/responses", ""},
-		"the document before it: chat":    {"gpt-5", APIResponses, APIChat, plainOptions(), "/chat/completions", ""},
-		"the document before it: the new": {"m", APIChat, APIResponses, plainOptions(), "/responses", ""},
-		"the setting, with a seed":        {"gpt-4o", APIResponses, "", seeded, "", "takes no seed; leave it out, or set providers.openai.api to chat"},
+		"a model of the table":            {"gpt-5-mini", "", "", plainOptions(), ``, "/responses", ""},
+		"another":                         {"gpt-3.5-turbo", "", "", plainOptions(), ``, "/chat/completions", ""},
+		"one that hears":                  {"gpt-4o-audio-preview", "", "", plainOptions(), ``, "/chat/completions", ""},
+		"one that searches":               {"gpt-4o-mini-search-preview", "", "", plainOptions(), ``, "/chat/completions", ""},
+		"an old one":                      {"o1-mini-2024-09-12", "", "", plainOptions(), ``, "/chat/completions", ""},
+		"with a seed":                     {"gpt-4o", "", "", seeded, ``, "/chat/completions", ""},
+		"with stop sequences":             {"gpt-4o", "", "", stopped, ``, "/chat/completions", ""},
+		"with a bound below the least":    {"gpt-4o", "", "", short, ``, "/chat/completions", ""},
+		"with a field of chat":            {"gpt-5", "", "", plainOptions(), `{"reasoning_effort":"low"}`, "/chat/completions", ""},
+		"with a field of both":            {"gpt-5", "", "", plainOptions(), `{"user":"u"}`, "/responses", ""},
+		"the setting, with such a field":  {"m", APIResponses, "", plainOptions(), `{"n":2}`, "", "takes no n; leave it out"},
+		"the setting says chat":           {"gpt-5", APIChat, "", plainOptions(), ``, "/chat/completions", ""},
+		"the setting says responses":      {"m", APIResponses, "", plainOptions(), ``, "/responses", ""},
+		"the document before it: chat":    {"gpt-5", APIResponses, APIChat, plainOptions(), ``, "/chat/completions", ""},
+		"the document before it: the new": {"m", APIChat, APIResponses, plainOptions(), ``, "/responses", ""},
+		"the setting, with a seed":        {"gpt-4o", APIResponses, "", seeded, ``, "", "takes no seed; leave it out, or ask by chat completions (providers.openai.api"},
 	} {
 		m := Model{Server: openAI, Provider: "openai", Name: tc.model, API: tc.setting}
-		out, err := m.Encode(&Request{Options: tc.options, API: tc.asked})
+		out, err := m.Encode(&Request{Options: tc.options, API: tc.asked, Extra: json.RawMessage(tc.extra)})
 		switch {
 		case err != nil:
 			if tc.fails == "" || !strings.Contains(err.Error(), tc.fails) {

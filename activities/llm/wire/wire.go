@@ -6,6 +6,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -184,7 +185,10 @@ func Invalidf(format string, args ...any) error {
 func (m *Model) Encode(q *Request) (*Outgoing, error) {
 	if m.byResponses(q) {
 		other := *m
-		other.Protocol, other.ResultImages = Responses, true
+		if m.Protocol == OCI {
+			other.Base += ociOpenAI
+		}
+		other.Protocol, other.ResultImages, other.CallIDs = Responses, true, cmp.Or(m.CallIDs, IDsMax40)
 		m = &other
 	}
 	placed := *q
