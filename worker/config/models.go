@@ -87,7 +87,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		}
 		out.Key = key
 	}
-	c.awsKeys(name, kind, &out, problems)
+	c.awsSettings(name, kind, p, &out, problems)
 	if home, _ := c.env.LookupEnv("HOME"); kind == "oci" && out.AuthFile == "" && home != "" {
 		out.AuthFile = filepath.Join(home, ".oci", "config")
 	}
@@ -97,8 +97,8 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 	return out
 }
 
-// awsKeys sets keys and region of Bedrock as AWS' own variables say. A region in the settings takes precedence.
-func (c *Config) awsKeys(name, kind string, out *llm.ProviderSettings, problems *Problems) {
+// awsSettings sets the region and keys of Bedrock as AWS' own variables say. The settings take precedence.
+func (c *Config) awsSettings(name, kind string, p Provider, out *llm.ProviderSettings, problems *Problems) {
 	if kind != "bedrock" {
 		return
 	}
@@ -109,12 +109,15 @@ func (c *Config) awsKeys(name, kind string, out *llm.ProviderSettings, problems 
 		}
 		return v
 	}
-	out.AWS = llm.AWSKeys{ID: value("AWS_ACCESS_KEY_ID"), Secret: value("AWS_SECRET_ACCESS_KEY"), Token: value("AWS_SESSION_TOKEN")}
-	if out.Key == "" && out.AWS.ID != "" && out.AWS.Secret != "" {
-		out.KeyName = "AWS_ACCESS_KEY_ID"
-	}
 	if out.Region == "" {
 		out.Region = cmp.Or(value("AWS_REGION"), value("AWS_DEFAULT_REGION"))
+	}
+	if p.KeyEnv != "" || out.Key != "" {
+		return
+	}
+	out.AWS = llm.AWSKeys{ID: value("AWS_ACCESS_KEY_ID"), Secret: value("AWS_SECRET_ACCESS_KEY"), Token: value("AWS_SESSION_TOKEN")}
+	if out.AWS.ID != "" && out.AWS.Secret != "" {
+		out.KeyName = "AWS_ACCESS_KEY_ID"
 	}
 }
 

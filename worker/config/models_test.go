@@ -94,8 +94,10 @@ func TestBedrockOfTheEnvironment(t *testing.T) {
 		}
 	}
 	env["AWS_BEARER_TOKEN_BEDROCK"] = "k"
-	settings, err := load(t, "", env).LLM()
-	if got := settings.Providers["bedrock"]; err != nil || got.Key != "k" || got.KeyName != "AWS_BEARER_TOKEN_BEDROCK" {
-		t.Errorf("%+v, %v", got, err)
+	for text, want := range map[string][2]string{"": {"AWS_BEARER_TOKEN_BEDROCK", "k"}, "providers: { bedrock: { key_env: MINE } }\n": {"MINE", ""}} {
+		settings, err := load(t, text, env).LLM()
+		if got := settings.Providers["bedrock"]; err != nil || got.KeyName != want[0] || got.Key != want[1] || got.AWS.ID != "" || got.Region != "eu-west-1" {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
 	}
 }
