@@ -147,6 +147,7 @@ func (a *app) command(ctx context.Context, args []string) int {
 
 func (a *app) do(ctx context.Context, cmd *command, args []string) error {
 	// A start reads its input first; a graph of a file needs no server.
+	a.flags.dev = a.flags.dev || cmd.name == "dev"
 	if a.flags.dev && cmd.name != "run" && (cmd.name != "graph" || a.flags.id != "") {
 		if err := a.joinDev(ctx); err != nil {
 			return err

@@ -81,7 +81,7 @@ func openDoors(t *testing.T, more map[string]string) *doors {
 func (d *doors) open(dir string) string {
 	d.Helper()
 	return serving(d.T, mapEnv{"TEMPORAL_ADDRESS": d.temporal, "TEMPORAL_CONFIG_FILE": dir + "/none"},
-		"-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "door.yaml"))
+		"serve", "-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "door.yaml"))
 }
 
 // call asks a door and gives the answer's body; headers come as "Name: value".

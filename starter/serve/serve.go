@@ -47,6 +47,8 @@ type Options struct {
 	Issuers  map[string]config.Issuer
 	// Mask knows the secrets of the settings, which no client is sent; nil: there are none.
 	Mask *mask.Mask
+	// Saves tells what becomes of files that an author saves, until ctx is done; nil: nobody watches them.
+	Saves func(ctx context.Context, tell func(any) error) error
 	// Log takes a line about what went wrong on this side.
 	Log func(format string, args ...any)
 }
@@ -79,6 +81,9 @@ func New(o Options) *Server {
 	}
 	for address, file := range pageFiles {
 		mux.HandleFunc("GET "+address, func(w http.ResponseWriter, r *http.Request) { web.Serve(unmasked(w), r, file) })
+	}
+	if o.Saves != nil {
+		mux.HandleFunc("GET /dev/events", d.handle(route{path: "/dev/events", scope: config.ScopeRead, run: (*Server).getSaves}))
 	}
 	d.handler = d.guard(mux)
 	return d

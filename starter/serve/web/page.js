@@ -569,3 +569,13 @@ async function route() {
 
 window.addEventListener('hashchange', route);
 route();
+
+// With starter dev the page shows what becomes of each save. Other servers have no such events.
+const saves = new EventSource('dev/events');
+saves.addEventListener('saved', (message) => {
+  const s = JSON.parse(message.data);
+  say([s.file, ...(s.diagnostics || []), s.note].filter(Boolean).join('\n'));
+  if (!s.run_id) return;
+  if (!s.note && !(s.diagnostics || []).length) say('');
+  location.hash = s.last_run_id ? '#/compare/' + encodeURIComponent(s.last_run_id) + '/' + encodeURIComponent(s.run_id) : runLink(s.run_id);
+});
