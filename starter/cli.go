@@ -244,6 +244,7 @@ func commands() []command {
 		{"audit", "Requests", "ID", "print the requests of a run and who answered them", 1, 1, outputFlags, onRun((*app).audit)},
 		{"resume", "Sessions", "ID [-prompt TEXT|@FILE|-]", "send a prompt to a session and wait for the result", 1, 1, with(outputFlags, "prompt", "image", "key", "by", "detach"), (*app).resume},
 		{"stop", "Sessions", "ID", "close a session and cancel its running turn", 1, 1, with(outputFlags, "reason", "by"), onOpenRun((*app).stop)},
+		{"init", "Flows", "DIALECT [FOLDER]", "write a first flow with its script, recording and settings", 0, 2, nil, (*app).init},
 		{"validate", "Flows", "FILE|FOLDER...", "check flows and print their diagnostics", 1, -1, with(readFlags, "output"), (*app).validate},
 		{"agents", "Flows", "FOLDER", "list the agents of a folder, with schemas and diagnostics", 1, 1, []string{"profile", "config", "output"}, (*app).agents},
 		{"graph", "Flows", "FILE|-id ID", "draw a flow, or the progress of a run", 0, 1, with(readFlags, "svg", "id", "dev"), (*app).graph},

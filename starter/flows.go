@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"weft/specadapter/drawing"
 	"weft/starter/input"
 	"weft/starter/plaintext"
+	"weft/starter/scaffold"
 	"weft/starter/serve"
 	"weft/starter/usage"
 	"weft/starter/validate"
@@ -149,6 +151,45 @@ func (a *app) printAgent(v *serve.AgentView) {
 	for _, d := range v.Diagnostics {
 		fmt.Fprintf(a.stdout, "  %s\n", plaintext.Line(d, 1<<10))
 	}
+}
+
+// init writes a first flow. Without a dialect it asks for one.
+func (a *app) init(_ context.Context, args []string) error {
+	dir := "."
+	if len(args) > 1 {
+		dir = args[1]
+	}
+	dialect := ""
+	if len(args) > 0 {
+		dialect = args[0]
+	} else if dialect = a.askDialect(); dialect == "" {
+		return usage.Errorf("missing the dialect, one of %s; usage: starter init DIALECT [FOLDER]", strings.Join(scaffold.Dialects, ", "))
+	}
+	names, err := scaffold.Write(dialect, dir)
+	if err != nil {
+		return usage.Errorf("%v", err)
+	}
+	for _, name := range names {
+		fmt.Fprintln(a.stdout, filepath.Join(dir, name))
+	}
+	in := plaintext.If(dir != ".", "cd %s && ", plaintext.ShellQuote(dir))
+	a.say("run it with:    %sstarter %s", in, scaffold.Command(dialect))
+	a.say("work on it with: %sstarter dev .", in)
+	return nil
+}
+
+// askDialect asks a person, "" where there is none.
+func (a *app) askDialect() string {
+	in, ok := a.stdin.(*os.File)
+	if !ok || !terminal(in) || !terminal(a.stderr) {
+		return ""
+	}
+	fmt.Fprintf(a.stderr, "dialect (%s): ", strings.Join(scaffold.Dialects, ", "))
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(line)
 }
 
 func (a *app) graph(ctx context.Context, files []string) error {
