@@ -256,6 +256,7 @@ func commands() []command {
 		{"schedule list", "Services", "", "list the schedules that start flows", 0, 0, with(outputFlags, "limit"), (*app).listSchedules},
 		{"serve", "Services", "", "serve the HTTP API", 0, 0, with(remoteFlags, "listen", "agents", "task-queue"), (*app).serve},
 		{"dev", "Services", "[FOLDER]", "watch a folder and run its flows again at each save, with a page", 0, 1, with(readFlags, "listen", "agents", "task-queue", "dev"), (*app).author},
+		{"doctor", "Other", "", "check what runs need here, with the command that gives what is missing", 0, 0, outputFlags, (*app).doctor},
 		{"man", "Other", "", "print the manual page", 0, 0, nil, (*app).man},
 		{"version", "Other", "", "print the version", 0, 0, nil, (*app).version},
 		{"help", "Other", "[COMMAND]", "show the help of all commands, or of one", 0, 2, nil, (*app).help},

@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/author"
+	"weft/starter/doctor"
 	"weft/starter/input"
 	"weft/starter/plaintext"
 	"weft/starter/runs"
@@ -95,6 +96,33 @@ func (a *app) listSchedules(ctx context.Context, _ []string) error {
 }
 
 func (a *app) serve(ctx context.Context, _ []string) error { return a.serveWith(ctx, nil) }
+
+// doctor prints what runs need here and whether it is there.
+func (a *app) doctor(ctx context.Context, _ []string) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	checks := doctor.Examine(ctx, cfg, func(ctx context.Context) (*runs.Connection, error) { return a.connect(ctx, cfg) })
+	missing := 0
+	for _, c := range checks {
+		if c.State == doctor.Missing {
+			missing++
+		}
+	}
+	emit(a, map[string]any{"checks": checks, "missing": missing}, checks, func() {
+		for _, c := range checks {
+			fmt.Fprintf(a.stdout, "%-8s %-22s %s\n", c.State, plaintext.Line(c.Name, 100), plaintext.Line(c.Text, 1000))
+			if c.Remedy != "" {
+				fmt.Fprintf(a.stdout, "%-8s %-22s %s\n", "", "", plaintext.Line(c.Remedy, 1000))
+			}
+		}
+	})
+	if missing > 0 {
+		return exitCode(exitFailed)
+	}
+	return nil
+}
 
 // author serves the HTTP API and its page, and runs flows of a folder again at each save.
 func (a *app) author(ctx context.Context, args []string) error {

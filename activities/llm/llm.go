@@ -9,6 +9,7 @@ package llm
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -273,6 +274,23 @@ func (m *Models) Ready(name string) error {
 		return nil
 	}
 	return p.ready()
+}
+
+// Reach asks the server of a provider for anything; any answer will do. Unknown providers, and the scripted one, have none.
+func (m *Models) Reach(ctx context.Context, name string) error {
+	p := m.provider(name)
+	if p == nil || p.row.Script {
+		return nil
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, p.Base, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("provider %q does not answer: %w", name, err)
+	}
+	return answer.Body.Close()
 }
 
 // ready returns what keeps a provider from being called.
