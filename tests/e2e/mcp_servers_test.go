@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -32,8 +33,8 @@ type npmServer struct {
 	env       map[string]string
 	port      func(port string) (args, env []string)
 	path      string
-	// open begins what a session has, change has an effect, read has none.
-	open, change, read npmCall
+	// open begins what a session has, change has an effect, read has none. task, if any, becomes a task.
+	open, change, read, task npmCall
 	// anew is what the last call's result contains in a session that was lost before, kept that in one that was not.
 	anew, kept string
 	// effects counts those of change; nil: the relay counts calls.
@@ -52,7 +53,7 @@ const (
 func npmServers(t *testing.T) map[string]npmServer {
 	dir := t.TempDir()
 	all := npmServer{script: "@modelcontextprotocol/server-everything/dist/index.js", args: []string{"stdio"}, open: npmCall{"echo", `{message: hello}`}, change: npmCall{"toggle-simulated-logging", `{}`},
-		read: npmCall{"get-sum", `{a: 2, b: 3}`}, anew: "Started", kept: "Stopped"}
+		read: npmCall{"get-sum", `{a: 2, b: 3}`}, task: npmCall{"simulate-research-query", `{topic: tea}`}, anew: "Started", kept: "Stopped"}
 	overHTTP := func(s npmServer, transport, path string, port func(string) (args, env []string)) npmServer {
 		s.transport, s.path, s.port = transport, path, port
 		return s
@@ -102,10 +103,10 @@ func browserServers(t *testing.T) map[string]npmServer {
 
 // npmFault is what happens to a server and its worker.
 type npmFault struct {
-	// hold is the call, from 1, during which it happens; 0 is between the first and the second. repeatable: the call is one that
-	// may be repeated, and the only one.
+	// hold is the call, from 1, during which it happens; 0 is after the first. repeatable: the call is one that may be repeated,
+	// and the only one; task: one that becomes a task.
 	hold                     int
-	repeatable               bool
+	repeatable, task         bool
 	killsServer, killsWorker bool
 }
 
@@ -114,6 +115,8 @@ var npmFaults = map[string]npmFault{
 	"worker killed between calls":            {killsWorker: true},
 	"both killed during a call":              {hold: 2, killsServer: true, killsWorker: true},
 	"server killed during a repeatable call": {hold: 1, repeatable: true, killsServer: true},
+	"server killed during a task":            {task: true, killsServer: true},
+	"worker killed during a task":            {task: true, killsWorker: true},
 }
 
 // TestEndToEndMCPServers kills MCP servers that others wrote, and the worker: the run ends, the model is told what is not known and
@@ -124,7 +127,13 @@ func TestEndToEndMCPServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for name, s := range npmServers(t) {
+				if f.task && s.task.tool == "" {
+					continue
+				}
 				t.Run(name, func(t *testing.T) { t.Parallel(); s.test(t, f) })
+			}
+			if f.task {
+				return
 			}
 			t.Run("browser", func(t *testing.T) {
 				t.Parallel()
@@ -151,11 +160,14 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 		return startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=5s")
 	}
 	worker, calls := work(), []npmCall{s.open, s.change, s.open, s.open, s.change}
-	if f.repeatable {
+	switch {
+	case f.repeatable:
 		calls = []npmCall{s.read}
+	case f.task:
+		calls = []npmCall{s.task}
 	}
 	delays := make([]int, len(calls))
-	if f.hold == 0 {
+	if f.hold == 0 && !f.task {
 		delays[1] = 4 // in which the worker is killed
 	}
 	flow, script := oneAgent(), "rules:\n"
@@ -163,7 +175,7 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 	for i, c := range calls {
 		script += fmt.Sprintf("- {turn: %d, delay: %ds, call: [{tool: %s, arguments: %s}]}\n", i+1, delays[i], c.tool, c.arguments)
 	}
-	for _, name := range slices.Compact([]string{s.open.tool, s.change.tool, s.read.tool}) {
+	for _, name := range slices.Compact([]string{s.open.tool, s.change.tool, s.read.tool, cmp.Or(s.task.tool, s.read.tool)}) {
 		flow.Nodes[0].Agent.Tools = append(flow.Nodes[0].Agent.Tools, plan.Tool{Name: name, As: name, Connection: "server"})
 	}
 	run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, Script: harness.Script(t, script+"- {say: done}")})
@@ -204,13 +216,13 @@ func (h *npmRun) start(t *testing.T) map[string]any {
 		}
 		return map[string]any{"transport": "stdio", "command": command, "args": args, "env": env}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
-	_, port, _ := net.SplitHostPort(address)
+	address := net.JoinHostPort("localhost", port)
 	args, env := h.port(port)
 	h.listen = func() *exec.Cmd {
 		cmd := exec.Command(node, append([]string{script}, args...)...)
@@ -229,7 +241,7 @@ func (h *npmRun) start(t *testing.T) map[string]any {
 		}
 		return err == nil
 	})
-	return map[string]any{"transport": h.transport, "url": h.relay.Serve(t, "http://"+net.JoinHostPort("localhost", port)) + h.path}
+	return map[string]any{"transport": h.transport, "url": h.relay.Serve(t, "http://"+address) + h.path}
 }
 
 // killServer ends the server at once, and starts it again where nobody else does.
@@ -268,6 +280,10 @@ func (h *npmRun) check(t *testing.T, f npmFault, got []string) {
 	kept, again := h.transport == "http" && !f.killsServer, h.change == h.read // a server that says that all may be repeated
 	want := []string{"", unknown, lost, "", ""}
 	switch {
+	case f.task && kept:
+		want = []string{"# Research Report"}
+	case f.task:
+		want = []string{unknown}
 	case f.repeatable:
 		want = []string{""}
 	case kept:
@@ -284,9 +300,9 @@ func (h *npmRun) check(t *testing.T, f npmFault, got []string) {
 	if !slices.EqualFunc(got, want, told) {
 		t.Fatalf("the model was given %q, want %q; the server %q", got, want, h.relay.Noted())
 	}
-	if f.repeatable {
-		if n := h.count("answered " + h.read.tool); n != 2 {
-			t.Errorf("the server was asked %d times, want 2: %q", n, h.relay.Noted())
+	if f.repeatable || f.task {
+		if n := h.count("answered "); f.repeatable && n != 2 || f.task && n != 1 {
+			t.Errorf("the server was asked %d times: %q", n, h.relay.Noted())
 		}
 		return
 	}
