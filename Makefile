@@ -57,7 +57,7 @@ ON_CLUSTER = $(if $(filter 127.%,$(TEMPORAL_ADDRESS)),TEMPORAL_ADDRESS=$(TEMPORA
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test race lint check audit e2e sizes replay golden record picture chaos yields demo dev bench conformance mcp-conformance editors providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
+.PHONY: help build devserver npm test race lint check audit e2e sizes replay golden record picture chaos yields demo dev bench conformance mcp-conformance editors providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -95,7 +95,13 @@ audit: ## Look for known vulnerabilities, and for licences that are unknown or n
 	  else failed=1; echo "$$out" >&2; fi; \
 	done; exit $$failed
 
-e2e: build ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
+# A package that cannot be installed is skipped by what runs it.
+npm:
+	@cd tests/npm && cmp -s package-lock.json node_modules/package-lock.json || \
+	  { npm ci --silent --no-audit --no-fund --fetch-retries 1 && cp package-lock.json node_modules; } || \
+	  echo "npm cannot be reached: MCP servers and tools from there are not run" >&2
+
+e2e: build npm ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 3 -parallel $(PARALLEL) -run EndToEnd $(END_TO_END)
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
@@ -140,12 +146,11 @@ conformance: ## Ask the same of every model provider, and print the table; run A
 	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
 	@test -z "$(ON_CLUSTER)" || $(CLEAN_ENV) $(ON_CLUSTER) go test -count=1 -v -run '^TestEndToEndGraphs$$' ./tests/conformance | grep -E '^ *---|^FAIL|^ok'
 
-mcp-conformance: build ## Run the scenarios of MCP's conformance suite for clients with starter -dev (VERSIONS=2026-07-28 SCENARIO=tools_call: one)
+mcp-conformance: build npm ## Run the scenarios of MCP's conformance suite for clients with starter -dev (VERSIONS=2026-07-28 SCENARIO=tools_call: one)
 	@$(CLEAN_ENV) tests/npm/conformance.sh
 
-editors: ## Check the published schema of weft.yaml with yaml-language-server; skipped if npm cannot be reached
-	@cd tests/npm && { npm ci --silent --no-audit --no-fund || { echo "npm cannot be reached: editors is skipped" >&2; exit 0; }; } && \
-	  node_modules/node/bin/node schema.mjs
+editors: npm ## Check the published schema of weft.yaml with yaml-language-server
+	@cd tests/npm && { test ! -x node_modules/node/bin/node || node_modules/node/bin/node schema.mjs; }
 
 providers: ## Run an example with every model provider and kind of tool: fake servers, and the real services whose keys are set (MODELS="vllm/NAME ..." adds)
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestExampleOfEach' ./tests/dialects | grep -v '^=== '

@@ -65,7 +65,8 @@ func classify(at *target, err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return at.failure(contract.ClassTimeout, textutil.ErrorText(err), "")
 	}
-	return at.failure(contract.ClassUnavailable, textutil.ErrorText(err), "check that the server is up and reachable from the worker")
+	text := strings.Replace(textutil.ErrorText(err), "unexpected nil response", "the stream of the answer ended before the answer came", 1) // the library's
+	return at.failure(contract.ClassUnavailable, text, "check that the server is up and reachable from the worker")
 }
 
 // classifyOwn knows the errors of this package and of certificates; nil: none of them.

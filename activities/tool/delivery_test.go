@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -33,12 +34,17 @@ func TestOutcome(t *testing.T) {
 			c.Close()
 		}
 	}
+	cutStream := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Content-Length", "9")
+	}
 	tests := map[string]struct {
 		answer  http.HandlerFunc
 		class   string
 		unknown bool
 	}{
 		"reset after the request":    {answer: reset, class: contract.ClassUnavailable, unknown: true},
+		"a stream without an answer": {answer: cutStream, class: contract.ClassUnavailable, unknown: true},
 		"an answer cut short":        {answer: halfAnAnswer, class: contract.ClassUnavailable, unknown: true},
 		"no answer in time":          {answer: silent200, class: contract.ClassTimeout, unknown: true},
 		"too many":                   {answer: status(429, ""), class: contract.ClassRateLimited},
@@ -77,7 +83,7 @@ func TestOutcome(t *testing.T) {
 				}
 				tools := open(t, c, func(s *Settings) { s.AllowLoopback = true })
 				_, _, err := said(tools.Call(soon(t, time.Minute), in, Meta{}))
-				if f := fails(t, err, tc.class); f.OutcomeUnknown != tc.unknown || calls.Load() != 1 {
+				if f := fails(t, err, tc.class); f.OutcomeUnknown != tc.unknown || calls.Load() != 1 || strings.Contains(f.Text, "nil") {
 					t.Errorf("after %d calls the outcome is unknown: %v, want %v: %v", calls.Load(), f.OutcomeUnknown, tc.unknown, f)
 				}
 			})

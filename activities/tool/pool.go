@@ -223,15 +223,11 @@ func (p *pool) close() {
 	all.Wait()
 }
 
-// sessionLost tells a model that a server may have lost state of its earlier calls: a page, a transaction, a
-// login.
+// sessionLost tells a model that a server may have lost state of its earlier calls, and perhaps that this one is repeated.
 func sessionLost(repeated bool) string {
-	made := "This call was not made."
-	if repeated {
-		made = "This call was not made again; an earlier attempt may have taken effect."
-	}
-	return "The session with this tool's server was lost, and a new one has begun: what earlier calls left in it is gone. " + made +
-		" Do again what it needs, if anything, and then repeat it."
+	made := map[bool]string{true: "; an earlier attempt may have taken effect"}[repeated]
+	return "The session with this tool's server was lost, and a new one has begun. State that earlier calls left in the session, such as an open page or a login, is gone; " +
+		"what they changed outside of it is not undone. This call was not made in the new session" + made + ". Do again what it needs, if anything, and then repeat it."
 }
 
 // mostUsers bounds how many callers are remembered; of more the oldest are forgotten.

@@ -18,9 +18,6 @@ import (
 	"weft/tests/programs"
 )
 
-// browsers are the programs that will do, the first one that is found.
-var browsers = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
-
 // patience is how long a page may take to show what it should.
 const patience = time.Minute
 
@@ -38,16 +35,7 @@ type site struct {
 func open(t *testing.T) *site {
 	t.Helper()
 	server := programs.Path(t, "WEFT_DEVSERVER")
-	program := ""
-	for _, name := range browsers {
-		if path, err := exec.LookPath(name); err == nil {
-			program = path
-			break
-		}
-	}
-	if program == "" {
-		t.Skipf("no browser is installed (%s), so the Web UI was not looked at; on Debian: apt-get install chromium fonts-dejavu-core", strings.Join(browsers, ", "))
-	}
+	program := programs.Browser(t)
 	s := &site{programs: filepath.Dir(server)}
 	s.serve(t, server)
 	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)

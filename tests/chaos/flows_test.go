@@ -34,6 +34,8 @@ type chaosFlow struct {
 	long bool
 	// unknown is the result where a call that must not be repeated was cut off.
 	unknown string
+	// agrees, if set, says what is wrong with a passage that need not go as the undisturbed one does.
+	agrees func(p *passage) []string
 }
 
 // talk is what a model is shown.
@@ -189,6 +191,23 @@ var chaosFlows = []chaosFlow{
 		}},
 		unknown: "perhaps it was sent",
 	},
+	{
+		name: "a call that becomes a task", input: "print it",
+		doc: `{"name":"chaos task",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"search","data_connection_id":"jobs"}]}],` + oneExit + `}`,
+		say: map[string]func(talk) says{"[a]": func(t talk) says {
+			switch {
+			case t.turn == 1:
+				return calls(asks{"search", `{"n":1}`})
+			case strings.HasPrefix(t.last, "outcome unknown: "):
+				return text("perhaps it was printed")
+			}
+			return text("it was %s", t.last)
+		}},
+		unknown: "perhaps it was printed",
+	},
+	{name: "a server with a session", doc: shopping, input: "ship", say: map[string]func(talk) says{"[a]": shops}, agrees: shipped},
+	{name: "a server with a session, continued as new", doc: shopping, input: "ship on", maxEvents: 1, say: map[string]func(talk) says{"[a]": shops}, agrees: shipped, long: true},
 	{name: "tools that must not be repeated, in a branch and below", doc: mailing, input: "write to all", say: mailingSays, unknown: "perhaps", long: true},
 	{name: "a person is asked", doc: paying, input: "pay", say: payingSays, answer: payingAnswer},
 	{name: "a person is asked, continued as new", doc: paying, input: "pay on", maxEvents: 1, say: payingSays, answer: payingAnswer},

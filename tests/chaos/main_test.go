@@ -8,4 +8,7 @@ import (
 	"weft/tests/harness"
 )
 
-func TestMain(m *testing.M) { os.Exit(harness.RunTests(m)) }
+func TestMain(m *testing.M) {
+	serveCart()
+	os.Exit(harness.RunTests(m))
+}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"weft/tests/programs"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -64,11 +65,11 @@ func (b *blow) callOff() (inTime bool) {
 type seen struct {
 	// generation is the worker process that made it.
 	generation string
-	// key is the idempotency key; empty for a listing of tools, which has none.
+	// key is the idempotency key; empty for a listing of tools and a look at a task, which have none.
 	key string
 	// what is the request, shortened; body its hash.
 	what, body string
-	// listing marks a listing of tools, never one that must not be repeated.
+	// listing marks these, never a call that must not be repeated.
 	listing, never bool
 }
 
@@ -79,6 +80,7 @@ type outside struct {
 	tools http.Handler
 
 	mu   sync.Mutex
+	jobs *programs.TaskServer // one for each run
 	flow *chaosFlow
 	run  string
 	blow *blow
@@ -88,8 +90,10 @@ type outside struct {
 
 func newOutside(t testing.TB) *outside {
 	s := server.NewMCPServer("chaos", "1", server.WithToolCapabilities(false))
-	for _, name := range []string{"search", "send", "pay"} {
-		s.AddTool(mcp.NewTool(name, mcp.WithNumber("n")), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	declared := map[string]mcp.ToolOption{"search": mcp.WithReadOnlyHintAnnotation(true), "pay": mcp.WithIdempotentHintAnnotation(true),
+		"send": mcp.WithIdempotentHintAnnotation(false)}
+	for name, hint := range declared {
+		s.AddTool(mcp.NewTool(name, mcp.WithNumber("n"), hint), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			time.Sleep(10 * time.Millisecond)
 			return mcp.NewToolResultText(fmt.Sprintf("%s found %d", name, req.GetInt("n", -1))), nil
 		})
@@ -109,6 +113,7 @@ func (o *outside) expect(f *chaosFlow, id string, b *blow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.flow, o.run, o.blow, o.pass, o.log = f, id, b, nil, nil
+	o.jobs = &programs.TaskServer{Modern: true, States: []string{"working", "completed"}, PollMillis: 100}
 }
 
 // under is the id of the run whose calls come.
@@ -155,8 +160,10 @@ func (o *outside) serve(w http.ResponseWriter, r *http.Request) {
 		// A model is told the ids of sessions, and tells them again.
 		body = anyRun(body, o.under())
 		s.describeModel(r, body)
-	} else if !s.describeTool(service, body) {
-		o.tools.ServeHTTP(w, r) // the handshake and the listening stream
+	}
+	tools := o.server(service)
+	if !model && !s.describeTool(service, body) {
+		tools.ServeHTTP(w, r) // the handshake and the listening stream
 		return
 	}
 	n, b, f := o.note(s)
@@ -166,12 +173,25 @@ func (o *outside) serve(w http.ResponseWriter, r *http.Request) {
 	if model {
 		f.complete(naming{w, o.under()}, body)
 	} else {
-		o.tools.ServeHTTP(w, r)
+		tools.ServeHTTP(w, r)
 	}
 	if fl, ok := w.(http.Flusher); ok {
 		fl.Flush()
 	}
 	b.when(moment{afterAnswer, n})
+}
+
+// server is the MCP server of a path; that of carts is told what they ship.
+func (o *outside) server(service string) http.Handler {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch service {
+	case "jobs":
+		return o.jobs
+	case "cart":
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	}
+	return o.tools
 }
 
 func (s *seen) describeModel(r *http.Request, body []byte) {
@@ -195,11 +215,11 @@ func (s *seen) describeTool(service string, body []byte) bool {
 		return false
 	}
 	switch in.Method {
-	case "tools/list":
-		s.what, s.listing = "tools/list", true
+	case "tools/list", "tasks/get":
+		s.what, s.listing = in.Method, true
 		return true
 	case "tools/call":
-		s.key, s.never = in.Params.Meta.Key, service == "mail"
+		s.key, s.never = in.Params.Meta.Key, service == "mail" || service == "jobs" || in.Params.Name == "ship"
 		s.what = in.Params.Name + " " + string(in.Params.Arguments)
 		s.body = hash([]byte(s.what))
 		return true

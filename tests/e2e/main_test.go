@@ -11,5 +11,6 @@ import (
 
 func TestMain(m *testing.M) {
 	programs.ServeCounter() // where this program is started as a tool
+	programs.ServeRelay()
 	os.Exit(harness.RunTests(m))
 }

@@ -3,7 +3,7 @@
 # embedded Temporal: conformance.sh 2025-11-25 2026-07-28, or a scenario's name after the version.
 set -euo pipefail
 cd "$(dirname "$0")"
-npm ci --silent --no-audit --no-fund || { echo "npm cannot be reached: the suite is skipped" >&2; exit 0; }
+[[ -x node_modules/node/bin/node ]] || exit 0 # make npm says why
 bin=$(cd ../../bin && pwd)
 export WEFT_BIN=$bin PATH=$PWD/node_modules/node/bin:$PATH
 logs=$(mktemp -d)

@@ -28,6 +28,19 @@ func Path(t testing.TB, variable string) string {
 	return path
 }
 
+// Browser is where a browser is. Without one the test is skipped.
+func Browser(t testing.TB) string {
+	t.Helper()
+	names := []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skipf("no browser is installed (%s); on Debian: apt-get install chromium fonts-dejavu-core", strings.Join(names, ", "))
+	return ""
+}
+
 // SealKeys is a key for the variable WEFT_SEAL_KEYS.
 const SealKeys = "test:YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgdGVzdHM="
 

@@ -1,0 +1,341 @@
+package e2e
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+	"weft/tests/programs"
+	"weft/workflows/plan"
+)
+
+// npmServer is an MCP server of npm's, with calls that show what becomes of its state and of effects.
+type npmServer struct {
+	// script and args are what node starts; over HTTP, port adds where it listens.
+	script    string
+	args      []string
+	transport string
+	env       map[string]string
+	port      func(port string) (args, env []string)
+	path      string
+	// open begins what a session has, change has an effect, read has none. task, if any, becomes a task.
+	open, change, read, task npmCall
+	// anew is what the last call's result contains in a session that was lost before, kept that in one that was not.
+	anew, kept string
+	// effects counts those of change; nil: the relay counts calls.
+	effects func() int
+}
+
+// npmCall is a call of a tool, as a script of a model has it.
+type npmCall struct{ tool, arguments string }
+
+const (
+	lost    = "The session with this tool's server was lost"
+	unknown = "outcome unknown"
+)
+
+// npmServers are new servers, each with files and pages of its own.
+func npmServers(t *testing.T) map[string]npmServer {
+	dir := t.TempDir()
+	all := npmServer{script: "@modelcontextprotocol/server-everything/dist/index.js", args: []string{"stdio"}, open: npmCall{"echo", `{message: hello}`}, change: npmCall{"toggle-simulated-logging", `{}`},
+		read: npmCall{"get-sum", `{a: 2, b: 3}`}, task: npmCall{"simulate-research-query", `{topic: tea}`}, anew: "Started", kept: "Stopped"}
+	overHTTP := func(s npmServer, transport, path string, port func(string) (args, env []string)) npmServer {
+		s.transport, s.path, s.port = transport, path, port
+		return s
+	}
+	file := filepath.Join(dir, "notes")
+	if err := os.WriteFile(file, []byte("notes:"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	thought := npmCall{"sequentialthinking", `{thought: hm, thoughtNumber: 1, totalThoughts: 9, nextThoughtNeeded: true}`}
+	out := map[string]npmServer{
+		"everything over stdio": all,
+		"everything over sse":   overHTTP(all, "sse", "/sse", func(p string) ([]string, []string) { return []string{"sse"}, []string{"PORT=" + p} }),
+		"everything over http":  overHTTP(all, "http", "/mcp", func(p string) ([]string, []string) { return []string{"streamableHttp"}, []string{"PORT=" + p} }),
+		"filesystem": {script: "@modelcontextprotocol/server-filesystem/dist/index.js", args: []string{dir},
+			open: npmCall{"list_directory", fmt.Sprintf(`{path: %q}`, dir)}, change: npmCall{"edit_file", fmt.Sprintf(`{path: %q, edits: [{oldText: "notes:", newText: "notes: one"}]}`, file)},
+			read: npmCall{"write_file", fmt.Sprintf(`{path: %q, content: more}`, file+"2")}, anew: "+notes: one",
+			effects: func() int { return strings.Count(harness.ReadFile(t, file), "one") }},
+		"memory": {script: "@modelcontextprotocol/server-memory/dist/index.js", env: map[string]string{"MEMORY_FILE_PATH": filepath.Join(dir, "memory.json")},
+			open: npmCall{"create_entities", `{entities: [{name: tea, entityType: drink, observations: []}]}`}, change: npmCall{"add_observations", `{observations: [{entityName: tea, contents: [hot]}]}`},
+			read: npmCall{"read_graph", `{}`}, anew: "tea"},
+		"sequential thinking": {script: "@modelcontextprotocol/server-sequential-thinking/dist/index.js", open: thought, change: thought, read: thought, anew: `"thoughtHistoryLength": 3`},
+	}
+	return out
+}
+
+// browserServers are Playwright's, each with a shop of its own, where open finds the page that change needs.
+func browserServers(t *testing.T) map[string]npmServer {
+	browser := programs.Browser(t)
+	server := func() npmServer {
+		var bought atomic.Int64
+		page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				bought.Add(1)
+			}
+			fmt.Fprint(w, "<title>Shop</title><h1>Shop</h1>")
+		}))
+		t.Cleanup(page.Close)
+		return npmServer{script: "@playwright/mcp/cli.js", args: []string{"--headless", "--isolated", "--no-sandbox", "--output-dir", t.TempDir(), "--executable-path", browser},
+			open: npmCall{"browser_navigate", fmt.Sprintf(`{url: %q}`, page.URL)}, change: npmCall{"browser_evaluate", `{function: "() => fetch('/', {method: 'POST'}).then(() => location.href)"}`},
+			read: npmCall{"browser_snapshot", `{}`}, anew: page.URL, kept: page.URL, effects: func() int { return int(bought.Load()) }}
+	}
+	web := server()
+	args := web.args
+	web.transport, web.path, web.port = "http", "/mcp", func(p string) ([]string, []string) { return append(slices.Clone(args), "--port", p), nil }
+	return map[string]npmServer{"playwright over stdio": server(), "playwright over http": web}
+}
+
+// npmFault is what happens to a server and its worker.
+type npmFault struct {
+	// hold is the call, from 1, during which it happens; 0 is after the first. repeatable: the call is one that may be repeated,
+	// and the only one; task: one that becomes a task.
+	hold                     int
+	repeatable, task         bool
+	killsServer, killsWorker bool
+}
+
+var npmFaults = map[string]npmFault{
+	"server killed during a call":            {hold: 2, killsServer: true},
+	"worker killed between calls":            {killsWorker: true},
+	"both killed during a call":              {hold: 2, killsServer: true, killsWorker: true},
+	"server killed during a repeatable call": {hold: 1, repeatable: true, killsServer: true},
+	"server killed during a task":            {task: true, killsServer: true},
+	"worker killed during a task":            {task: true, killsWorker: true},
+}
+
+// TestEndToEndMCPServers kills MCP servers that others wrote, and the worker: the run ends, the model is told what is not known and
+// what is lost, and nothing takes effect twice without a word.
+func TestEndToEndMCPServers(t *testing.T) {
+	t.Parallel()
+	for name, f := range npmFaults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for name, s := range npmServers(t) {
+				if f.task && s.task.tool == "" {
+					continue
+				}
+				t.Run(name, func(t *testing.T) { t.Parallel(); s.test(t, f) })
+			}
+			if f.task {
+				return
+			}
+			t.Run("browser", func(t *testing.T) {
+				t.Parallel()
+				for name, s := range browserServers(t) {
+					t.Run(name, func(t *testing.T) { t.Parallel(); s.test(t, f) })
+				}
+			})
+		})
+	}
+}
+
+func (s npmServer) test(t *testing.T, f npmFault) {
+	h := &npmRun{npmServer: s, relay: programs.NewRelay(t, f.hold)}
+	k := &counting{Worker: &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}}
+	raw, err := json.Marshal(map[string]any{"connections": map[string]any{"server": h.start(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "weft.yaml")
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	work := func() *exec.Cmd {
+		return startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=5s")
+	}
+	worker, calls := work(), []npmCall{s.open, s.change, s.open, s.open, s.change}
+	switch {
+	case f.repeatable:
+		calls = []npmCall{s.read}
+	case f.task:
+		calls = []npmCall{s.task}
+	}
+	delays := make([]int, len(calls))
+	if f.hold == 0 && !f.task {
+		delays[1] = 4 // in which the worker is killed
+	}
+	flow, script := oneAgent(), "rules:\n"
+	flow.Connections = []plan.Connection{{ID: "server"}}
+	for i, c := range calls {
+		script += fmt.Sprintf("- {turn: %d, delay: %ds, call: [{tool: %s, arguments: %s}]}\n", i+1, delays[i], c.tool, c.arguments)
+	}
+	for _, name := range slices.Compact([]string{s.open.tool, s.change.tool, s.read.tool, cmp.Or(s.task.tool, s.read.tool)}) {
+		flow.Nodes[0].Agent.Tools = append(flow.Nodes[0].Agent.Tools, plan.Tool{Name: name, As: name, Connection: "server"})
+	}
+	run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, Script: harness.Script(t, script+"- {say: done}")})
+	harness.WaitFor(t, "the call", func() bool { return h.count("answered ") >= max(f.hold, 1) })
+	if f.hold == 0 {
+		time.Sleep(time.Second) // until the answer has arrived
+	}
+	if f.killsWorker {
+		programs.Kill(worker)
+	}
+	if f.killsServer {
+		h.killServer(t)
+	}
+	if f.killsWorker {
+		work()
+	}
+	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "done" {
+		t.Fatalf("the run gave %+v, %v", out, err)
+	}
+	h.check(t, f, k.results(t, run.GetID(), "b1#1"))
+}
+
+// npmRun is a server with a relay in front.
+type npmRun struct {
+	npmServer
+	relay  *programs.Relay
+	listen func() *exec.Cmd
+	server *exec.Cmd
+}
+
+// start starts the server, if it is no command, and returns its connection.
+func (h *npmRun) start(t *testing.T) map[string]any {
+	node, script := npmFile(t, "node/bin/node"), npmFile(t, h.script)
+	if h.port == nil {
+		command, args, env := h.relay.Command(t, append([]string{node, script}, h.args...)...)
+		for name, value := range h.env {
+			env[name] = value
+		}
+		return map[string]any{"transport": "stdio", "command": command, "args": args, "env": env}
+	}
+	l, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	address := net.JoinHostPort("localhost", port)
+	args, env := h.port(port)
+	h.listen = func() *exec.Cmd {
+		cmd := exec.Command(node, append([]string{script}, args...)...)
+		cmd.Env, cmd.Stderr = append(programs.Clean(), env...), programs.Log(t, "server")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { programs.Kill(cmd) })
+		return cmd
+	}
+	h.server = h.listen()
+	harness.WaitFor(t, "the server", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return map[string]any{"transport": h.transport, "url": h.relay.Serve(t, "http://"+address) + h.path}
+}
+
+// killServer ends the server at once, and starts it again where nobody else does.
+func (h *npmRun) killServer(t *testing.T) {
+	if h.listen != nil {
+		programs.Kill(h.server)
+		h.server = h.listen()
+		return
+	}
+	var last string
+	for _, line := range h.relay.Noted() {
+		if pid, ok := strings.CutPrefix(line, "server "); ok {
+			last = pid
+		}
+	}
+	pid, err := strconv.Atoi(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended with its worker
+}
+
+// count is how many lines of the relay begin with a text.
+func (h *npmRun) count(prefix string) (n int) {
+	for _, line := range h.relay.Noted() {
+		if strings.HasPrefix(line, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// check compares what the model was told with what the server was asked.
+func (h *npmRun) check(t *testing.T, f npmFault, got []string) {
+	t.Helper()
+	kept, again := h.transport == "http" && !f.killsServer, h.change == h.read // a server that says that all may be repeated
+	want := []string{"", unknown, lost, "", ""}
+	switch {
+	case f.task && kept:
+		want = []string{"# Research Report"}
+	case f.task:
+		want = []string{unknown}
+	case f.repeatable:
+		want = []string{""}
+	case kept:
+		want = []string{"", "", "", "", ""}
+	case f.hold == 0, again:
+		want = []string{"", lost, "", "", ""}
+	}
+	told := func(got, want string) bool {
+		if want == "" {
+			return !strings.HasPrefix(got, lost) && !strings.HasPrefix(got, unknown)
+		}
+		return strings.HasPrefix(got, want)
+	}
+	if !slices.EqualFunc(got, want, told) {
+		t.Fatalf("the model was given %q, want %q; the server %q", got, want, h.relay.Noted())
+	}
+	if f.repeatable || f.task {
+		if n := h.count("answered "); f.repeatable && n != 2 || f.task && n != 1 {
+			t.Errorf("the server was asked %d times: %q", n, h.relay.Noted())
+		}
+		return
+	}
+	last := h.anew
+	if kept {
+		last = h.kept
+	}
+	if !strings.Contains(got[4], last) {
+		t.Errorf("the last result is %q, which has no %q", got[4], last)
+	}
+	known := 0 // effects, to the model
+	for _, i := range []int{1, 4} {
+		if !told(got[i], lost) {
+			known++
+		}
+	}
+	if n := h.count("answered " + h.change.tool); n != known && !again {
+		t.Errorf("%d calls took effect, the model knows of %d: %q; the server %q", n, known, got, h.relay.Noted())
+	}
+	if h.effects != nil && h.effects() != known {
+		t.Errorf("%d effects, the model knows of %d: %q", h.effects(), known, got)
+	}
+}
+
+// npmFile is a file of an npm package. Without it the test is skipped.
+func npmFile(t *testing.T, path string) string {
+	t.Helper()
+	file, err := filepath.Abs(filepath.Join("../npm/node_modules", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Skipf("%v; make npm installs it, where npm can be reached", err)
+	}
+	return file
+}
