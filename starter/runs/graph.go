@@ -73,7 +73,7 @@ func StatesOf(st *contract.Status, read *transcript.Transcript, failed string) d
 		}
 	}
 	running := drawing.Stopped
-	if st.Status == contract.StatusRunning {
+	if st.Status == contract.StatusRunning || st.Status == contract.StatusWaiting || st.Status == contract.StatusIdle {
 		running = drawing.Running
 		for _, exec := range slices.Concat(st.PendingJoins, st.Waiting) {
 			put(history.ExecutionOf(exec).Node, drawing.Waiting, 0)
@@ -81,6 +81,11 @@ func StatesOf(st *contract.Status, read *transcript.Transcript, failed string) d
 	}
 	for _, exec := range st.Running {
 		put(history.ExecutionOf(exec).Node, running, 1)
+	}
+	for i := range st.Requests {
+		if node := st.Requests[i].Node; states[node].State == drawing.Running {
+			put(node, drawing.Waiting, 0)
+		}
 	}
 	if failed != "" {
 		put(failed, drawing.Failed, 0)
