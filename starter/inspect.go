@@ -28,9 +28,19 @@ func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
 	if err != nil {
 		return err
 	}
-	a.show(st, func() {
+	failure := r.FailedBy(ctx)
+	shown := struct {
+		*contract.Status
+		Failure *contract.Failure `json:"failure,omitempty"`
+	}{st, failure}
+	a.show(shown, func() {
 		r.AddBranches(ctx, st)
 		report.Status(a.stdout, r, st, r.PendingCalls(ctx))
+		if failure != nil {
+			for _, line := range report.Failure(r.ID, failure)[1:] {
+				fmt.Fprintln(a.stdout, strings.TrimPrefix(line, "  "))
+			}
+		}
 	})
 	return nil
 }

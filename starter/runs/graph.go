@@ -43,19 +43,24 @@ func (r *Run) Graph(ctx context.Context) (*Graph, error) {
 		return nil, fmt.Errorf("the run %q has %w yet; try again when it has started its first node", r.ID, ErrNoPlan)
 	}
 	r.AddBranches(ctx, st)
-	return &Graph{flow, StatesOf(st, read, failedNode(ctx, r)), read != nil}, nil
+	failed := ""
+	if f := r.FailedBy(ctx); f != nil {
+		failed = f.Node
+	}
+	return &Graph{flow, StatesOf(st, read, failed), read != nil}, nil
 }
 
-func failedNode(ctx context.Context, r *Run) string {
+// FailedBy is why the run failed, nil where it did not.
+func (r *Run) FailedBy(ctx context.Context) *contract.Failure {
 	if r.Status != enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
-		return ""
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	if err := r.Client.GetWorkflow(ctx, r.ID, r.RunID).Get(ctx, nil); err != nil {
-		return contract.FailureOf(err).Node
+		return contract.FailureOf(err)
 	}
-	return ""
+	return nil
 }
 
 // StatesOf returns the states of nodes by a run's status, its transcript where no worker answered, and the node that failed, if any.
