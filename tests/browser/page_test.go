@@ -34,6 +34,36 @@ func quoted(s string) string {
 	return string(raw)
 }
 
+// largeFlow has so many nodes: a hundred chains between the first and a join.
+func largeFlow(n int) string {
+	type object = map[string]any
+	var nodes, edges []object
+	edge := func(from, to string) {
+		edges = append(edges, object{"id": fmt.Sprint("e", len(edges)), "source": from, "target": to})
+	}
+	for i := range n {
+		nodes = append(nodes, object{"id": fmt.Sprint("n", i), "name": fmt.Sprint("Node ", i), "prompt": "p", "tools": []any{}, "is_exit_node": i == n-1, "defer": i == n-1})
+	}
+	last := fmt.Sprint("n", n-1)
+	edge("START", "n0")
+	for i := 1; i < n-1; i++ {
+		if i <= 100 {
+			edge("n0", fmt.Sprint("n", i))
+		}
+		if i+100 < n-1 {
+			edge(fmt.Sprint("n", i), fmt.Sprint("n", i+100))
+		} else {
+			edge(fmt.Sprint("n", i), last)
+		}
+	}
+	edge(last, "END")
+	raw, err := json.Marshal(object{"id": "large", "name": "Large", "description": "", "nodes": nodes, "edges": edges})
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
 // serveHTTP starts the HTTP server and gives its address.
 func (s *site) serveHTTP(t *testing.T) string {
 	t.Helper()
@@ -175,6 +205,13 @@ func TestEndToEndPage(t *testing.T) {
 	s.do(t, "[...document.querySelectorAll('#node button')].find(b => b.textContent.startsWith('Messages')).click()")
 	s.await(t, "its messages are there", "document.querySelector('#node .panel pre')")
 	s.await(t, "nothing was executed", "window.hacked === undefined && !document.querySelector('main img, main script') && location.hash.endsWith("+quoted(id)+")")
+
+	large := s.started(t, largeFlow(1000), "x", "rules: [{say: ok}]")
+	s.await(t, "a thousand nodes are drawn", "document.querySelectorAll('#graph [data-node]').length === 1000")
+	s.await(t, "the large run completes", "document.querySelector('.status.completed')")
+	s.await(t, "its executions are there", "document.querySelectorAll('.fall button').length === 1000")
+	s.do(t, "document.querySelector('#graph [data-node=n500]').dispatchEvent(new MouseEvent('click'))")
+	s.await(t, "a node of it is described", "document.querySelector('#node h3')?.textContent === 'Node 500' && location.hash.endsWith("+quoted(large)+")")
 
 	if err := chromedp.Do(s.tab, chromedp.EmulateViewport(400, 800)); err != nil {
 		t.Fatal(err)
