@@ -47,7 +47,7 @@ CC_FOUND := $(shell command -v "$$(go env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE := $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(CC_FOUND)),-race,)
 
 # Tests see neither keys nor settings of whoever runs them.
-CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|OLLAMA_BASE_URL|HF_TOKEN|AWS_BEARER_TOKEN_BEDROCK|OCI_[A-Z0-9_]*|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
+CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|OLLAMA_BASE_URL|HF_TOKEN|AWS_[A-Z0-9_]*|OCI_[A-Z0-9_]*|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
 
 # A cluster on loopback, such as that of make cluster, is what e2e, chaos and conformance are pointed
 # at by TEMPORAL_ADDRESS. No other: they leave runs behind, and whoever has exported the address of a
@@ -149,8 +149,8 @@ conformance: ## Ask the same of every model provider, and print the table; run A
 mcp-conformance: build npm ## Run the scenarios of MCP's conformance suite for clients with starter -dev (VERSIONS=2026-07-28 SCENARIO=tools_call: one)
 	@$(CLEAN_ENV) tests/npm/conformance.sh
 
-editors: npm ## Check the published schema of weft.yaml with yaml-language-server
-	@cd tests/npm && { test ! -x node_modules/node/bin/node || node_modules/node/bin/node schema.mjs; }
+editors: npm ## Check the published schema of weft.yaml with yaml-language-server, and the description of the HTTP API with its linters
+	@cd tests/npm && { test ! -x node_modules/node/bin/node || { node_modules/node/bin/node schema.mjs && node_modules/node/bin/node openapi.mjs; }; }
 
 providers: ## Run an example with every model provider and kind of tool: fake servers, and the real services whose keys are set (MODELS="vllm/NAME ..." adds)
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestExampleOfEach' ./tests/dialects | grep -v '^=== '

@@ -23,7 +23,7 @@ func options(p *plan.Params, finish *plan.Finish, call *llm.Call, messages []con
 	if c := choiceOf(p.ToolChoice, finish, messages); c != nil && !noTools {
 		opts = append(opts, llms.WithToolChoice(c))
 	}
-	call.Parallel, call.Effort, call.Extra = p.Parallel, p.Effort, p.Extra
+	call.Parallel, call.Effort, call.Extra, call.API = p.Parallel, p.Effort, p.Extra, p.API
 	if p.Temperature != nil {
 		opts = append(opts, llms.WithTemperature(*p.Temperature))
 	}

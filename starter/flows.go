@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,21 +9,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	enumspb "go.temporal.io/api/enums/v1"
-
-	"weft/activities/contract"
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/drawing"
-	"weft/starter/history"
 	"weft/starter/input"
 	"weft/starter/plaintext"
-	"weft/starter/runs"
+	"weft/starter/scaffold"
 	"weft/starter/serve"
-	"weft/starter/transcript"
 	"weft/starter/usage"
 	"weft/starter/validate"
 	"weft/worker/config"
@@ -158,6 +153,45 @@ func (a *app) printAgent(v *serve.AgentView) {
 	}
 }
 
+// init writes a first flow. Without a dialect it asks for one.
+func (a *app) init(_ context.Context, args []string) error {
+	dir := "."
+	if len(args) > 1 {
+		dir = args[1]
+	}
+	dialect := ""
+	if len(args) > 0 {
+		dialect = args[0]
+	} else if dialect = a.askDialect(); dialect == "" {
+		return usage.Errorf("missing the dialect, one of %s; usage: starter init DIALECT [FOLDER]", strings.Join(scaffold.Dialects, ", "))
+	}
+	names, err := scaffold.Write(dialect, dir)
+	if err != nil {
+		return usage.Errorf("%v", err)
+	}
+	for _, name := range names {
+		fmt.Fprintln(a.stdout, filepath.Join(dir, name))
+	}
+	in := plaintext.If(dir != ".", "cd %s && ", plaintext.ShellQuote(dir))
+	a.say("run it with:    %sstarter %s", in, scaffold.Command(dialect))
+	a.say("work on it with: %sstarter dev .", in)
+	return nil
+}
+
+// askDialect asks a person, "" where there is none.
+func (a *app) askDialect() string {
+	in, ok := a.stdin.(*os.File)
+	if !ok || !terminal(in) || !terminal(a.stderr) {
+		return ""
+	}
+	fmt.Fprintf(a.stderr, "dialect (%s): ", strings.Join(scaffold.Dialects, ", "))
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(line)
+}
+
 func (a *app) graph(ctx context.Context, files []string) error {
 	switch {
 	case a.flags.id != "" && len(files) > 0:
@@ -192,62 +226,13 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	st, read, err := a.standing(ctx, r)
-	if err != nil {
+	answered := a.whileSilent(ctx, r)
+	g, err := r.Graph(ctx)
+	if answered(); err != nil {
 		return err
 	}
-	flow := &plan.Flow{}
-	if read != nil {
-		if flow = read.Root().Flow; flow == nil {
-			return fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not read any more", id)
-		}
-	} else if err := r.Query(ctx, contract.QueryPlan, flow); err != nil {
-		return err
+	if g.FromHistory {
+		a.sayFromHistory()
 	}
-	if len(flow.Nodes) == 0 {
-		return fmt.Errorf("the run %q has no plan yet; try again when it has started its first node", id)
-	}
-	r.AddBranches(ctx, st)
-	return a.draw(flow, statesOf(st, read, failedNode(ctx, r)))
-}
-
-func failedNode(ctx context.Context, r *runs.Run) string {
-	if r.Status != enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
-	defer cancel()
-	if err := r.Client.GetWorkflow(ctx, r.ID, r.RunID).Get(ctx, nil); err != nil {
-		return contract.FailureOf(err).Node
-	}
-	return ""
-}
-
-func statesOf(st *contract.Status, read *transcript.Transcript, failed string) drawing.States {
-	states := drawing.States{}
-	put := func(node string, state drawing.State, runs int) {
-		states[node] = drawing.Progress{State: state, Runs: states[node].Runs + runs}
-	}
-	for i := range st.Executions {
-		put(st.Executions[i].Node, drawing.Done, 1)
-	}
-	if read != nil && st.Status != contract.StatusCompleted {
-		for _, node := range read.Unfinished() {
-			put(node, drawing.Stopped, 0)
-		}
-	}
-	running := drawing.Stopped
-	if st.Status == contract.StatusRunning {
-		running = drawing.Running
-		for _, exec := range slices.Concat(st.PendingJoins, st.Waiting) {
-			put(history.ExecutionOf(exec).Node, drawing.Waiting, 0)
-		}
-	}
-	for _, exec := range st.Running {
-		put(history.ExecutionOf(exec).Node, running, 1)
-	}
-	if failed != "" {
-		put(failed, drawing.Failed, 0)
-	}
-	return states
+	return a.draw(g.Flow, g.States)
 }

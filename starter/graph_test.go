@@ -9,6 +9,7 @@ import (
 	"weft/specadapter/drawing"
 	"weft/starter/history"
 	"weft/starter/history/historytest"
+	"weft/starter/runs"
 	"weft/starter/transcript"
 )
 
@@ -53,7 +54,7 @@ func TestStatesOfARun(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, statesOf(&tc.status, tc.kept, tc.failed)); diff != "" {
+			if diff := cmp.Diff(tc.want, runs.StatesOf(&tc.status, tc.kept, tc.failed)); diff != "" {
 				t.Errorf("states (-want +got):\n%s", diff)
 			}
 		})
@@ -69,7 +70,7 @@ func TestGraphFromHistory(t *testing.T) {
 	st := kept.Status()
 	st.Status = "completed"
 	want := "flowchart TD\n    START([START])\n    a[\"A<br/>(done)\"]\n"
-	if got := drawing.Mermaid(kept.Root().Flow, statesOf(st, kept, "")); len(got) < len(want) || got[:len(want)] != want {
+	if got := drawing.Mermaid(kept.Root().Flow, runs.StatesOf(st, kept, "")); len(got) < len(want) || got[:len(want)] != want {
 		t.Errorf("the drawing begins %q, want %q", got[:min(len(got), 100)], want)
 	}
 }

@@ -39,10 +39,12 @@ func (a *app) standing(ctx context.Context, r *runs.Run) (*contract.Status, *tra
 	answered := a.whileSilent(ctx, r)
 	st, read, err := r.Standing(ctx)
 	if answered(); read != nil {
-		a.say("no worker answers for the run; this is from its history")
+		a.sayFromHistory()
 	}
 	return st, read, err
 }
+
+func (a *app) sayFromHistory() { a.say("no worker answers for the run; this is from its history") }
 
 func (a *app) state(ctx context.Context, r *runs.Run, _ []string) error {
 	values := map[string]json.RawMessage{}

@@ -142,11 +142,28 @@ func (a *app) command(ctx context.Context, args []string) int {
 	if len(args) == 0 {
 		args = []string{"help"}
 	}
-	return a.exit(a.commandLine(a.do).Run(ctx, append([]string{"starter"}, args...)))
+	return a.exit(a.commandLine(a.do).Run(ctx, append([]string{"starter", usualName(args[0])}, args[1:]...)))
+}
+
+// usualName is the command that a first word means: --version is version, and singular and plural are the same.
+func usualName(word string) string {
+	if strings.TrimLeft(word, "-") == "version" {
+		return "version"
+	}
+	known := func(name string) bool {
+		return groups[name] != "" || slices.ContainsFunc(commands(), func(c command) bool { return c.name == name })
+	}
+	for _, name := range []string{word, word + "s", strings.TrimSuffix(word, "s")} {
+		if known(name) {
+			return name
+		}
+	}
+	return word
 }
 
 func (a *app) do(ctx context.Context, cmd *command, args []string) error {
 	// A start reads its input first; a graph of a file needs no server.
+	a.flags.dev = a.flags.dev || cmd.name == "dev"
 	if a.flags.dev && cmd.name != "run" && (cmd.name != "graph" || a.flags.id != "") {
 		if err := a.joinDev(ctx); err != nil {
 			return err

@@ -98,7 +98,7 @@ func TestEndToEndNamed(t *testing.T) {
 			})
 		}
 		all.Wait()
-		url := serving(t, env, "-listen", "127.0.0.1:0", "-config", settings)
+		url := serving(t, env, "serve", "-listen", "127.0.0.1:0", "-config", settings)
 		ask := func(method, path, body string) (status int, got struct {
 			Runs []struct {
 				ID string `json:"run_id"`
@@ -173,7 +173,7 @@ func serving(t *testing.T, env mapEnv, args ...string) string {
 	a := &app{stdin: strings.NewReader(""), stdout: in, stderr: &stderr, env: env}
 	code := make(chan int, 1)
 	go func() {
-		code <- a.run(ctx, append([]string{"serve"}, args...))
+		code <- a.run(ctx, args)
 		in.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')

@@ -81,7 +81,7 @@ func openDoors(t *testing.T, more map[string]string) *doors {
 func (d *doors) open(dir string) string {
 	d.Helper()
 	return serving(d.T, mapEnv{"TEMPORAL_ADDRESS": d.temporal, "TEMPORAL_CONFIG_FILE": dir + "/none"},
-		"-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "door.yaml"))
+		"serve", "-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "door.yaml"))
 }
 
 // call asks a door and gives the answer's body; headers come as "Name: value".
@@ -426,7 +426,7 @@ func failuresOverHTTP(d *doors) {
 	}
 	d.call(0, 409, "GET", "/runs/"+id+"/result", "")
 	events := <-d.follow(0, id, "", nil)
-	if last := events[len(events)-1]; last.kind != "error" || !strings.Contains(last.data, "OutputSchemaValidationError") {
+	if last := events[len(events)-1]; last.kind != "run_failed" || !strings.Contains(last.data, "OutputSchemaValidationError") {
 		d.Errorf("the last event is %v", last)
 	}
 	d.call(0, 201, "POST", "/runs", `{"id": "parks", "flow": {"name": "triage"}, "script": "rules: [{fail: {class: denied, text: no such key}}]"}`)

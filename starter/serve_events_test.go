@@ -133,7 +133,7 @@ func (d *doors) stream(n int, id, after string, keep, stop func(e event) bool) <
 				e.id = value
 			case "data":
 				e.data = value
-				of := map[string]string{"result": "ResultEvent", "error": "ErrorEvent"}[e.kind]
+				of := map[string]string{"result": "ResultEvent", "run_failed": "ErrorEvent"}[e.kind]
 				if of == "" {
 					of = "RunEvent"
 				}

@@ -3,11 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 
+	"weft/activities/contract"
+	"weft/starter/author"
+	"weft/starter/doctor"
 	"weft/starter/input"
 	"weft/starter/plaintext"
 	"weft/starter/runs"
@@ -16,6 +20,9 @@ import (
 	"weft/starter/serve/backend"
 	"weft/starter/usage"
 	"weft/worker/config"
+	"weft/workflows/plan"
+
+	"go.temporal.io/sdk/client"
 )
 
 func (a *app) createSchedule(ctx context.Context, args []string) error {
@@ -88,7 +95,49 @@ func (a *app) listSchedules(ctx context.Context, _ []string) error {
 	return nil
 }
 
-func (a *app) serve(ctx context.Context, _ []string) error {
+func (a *app) serve(ctx context.Context, _ []string) error { return a.serveWith(ctx, nil) }
+
+// doctor prints what runs need here and whether it is there.
+func (a *app) doctor(ctx context.Context, _ []string) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	checks := doctor.Examine(ctx, cfg, func(ctx context.Context) (*runs.Connection, error) { return a.connect(ctx, cfg) })
+	missing := 0
+	for _, c := range checks {
+		if c.State == doctor.Missing {
+			missing++
+		}
+	}
+	emit(a, map[string]any{"checks": checks, "missing": missing}, checks, func() {
+		for _, c := range checks {
+			fmt.Fprintf(a.stdout, "%-8s %-22s %s\n", c.State, plaintext.Line(c.Name, 100), plaintext.Line(c.Text, 1000))
+			if c.Remedy != "" {
+				fmt.Fprintf(a.stdout, "%-8s %-22s %s\n", "", "", plaintext.Line(c.Remedy, 1000))
+			}
+		}
+	})
+	if missing > 0 {
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+// author serves the HTTP API and its page, and runs flows of a folder again at each save.
+func (a *app) author(ctx context.Context, args []string) error {
+	dir := "."
+	if len(args) > 0 {
+		dir = args[0]
+	}
+	if a.flags.agents == "" {
+		a.flags.agents = dir
+	}
+	return a.serveWith(ctx, &author.Author{Dir: dir, Say: a.say, Load: func(file string) (*input.Document, error) { return a.examine(file, false) }})
+}
+
+// serveWith serves HTTP, and watches a folder for its author where there is one.
+func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 	cfg, err := a.load()
 	if err != nil {
 		return err
@@ -118,11 +167,26 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	fmt.Fprintf(a.stdout, "http://%s\n", l.Addr())
 	a.say("serving runs of task queue %s, namespace %s at %s; %s; stop with Ctrl-C", cfg.TaskQueue, temporal.Namespace, temporal.Address, accessText(cfg, len(tokens)))
 	temporal.Caught = quiet.caught
-	server := serve.New(serve.Options{
+	o := serve.Options{
 		Runs: &backend.Backend{Connection: temporal, Queue: cfg.TaskQueue}, Flows: cfg.Flows, Reading: cfg.Reading, NewID: runs.NewID, Settings: cfg.Serve, Tokens: tokens, Issuers: cfg.Issuers,
 		Mask: cfg.Mask(), Log: func(format string, args ...any) { a.say("serve: "+format, args...) },
-	})
-	return server.Serve(ctx, l)
+	}
+	if author == nil {
+		return serve.New(o).Serve(ctx, l)
+	}
+	author.Connection, o.Saves = temporal, author.Listen
+	author.Start = func(ctx context.Context, flow *plan.Flow, in *contract.RunInput) (*runs.Run, error) {
+		return a.launch(ctx, temporal, client.StartWorkflowOptions{ID: runs.NewID(flow.Name), TaskQueue: cfg.TaskQueue}, flow, in)
+	}
+	watched := make(chan error, 1)
+	go func() {
+		defer stop() // without it there is nothing to serve for
+		watched <- author.Watch(ctx)
+	}()
+	a.say("dev: watching %s; open http://%s/ in a browser", author.Dir, l.Addr())
+	err = serve.New(o).Serve(ctx, l)
+	stop()
+	return errors.Join(err, <-watched)
 }
 
 func accessText(cfg *config.Config, tokens int) string {

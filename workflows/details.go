@@ -24,6 +24,22 @@ func (f *flowRun) show(ctx workflow.Context) {
 	}
 }
 
+// failureDetails says why a run failed, where, and what to do.
+func failureDetails(f *contract.Failure) string {
+	where := ""
+	if f.Node != "" {
+		where = " at " + code(contract.ExecutionID(f.Node, f.Step, 0))
+	}
+	if f.At != "" {
+		where += " (" + inCell.Replace(f.At) + ")"
+	}
+	text := fmt.Sprintf("**Failed**%s: %s: %s\n\n", where, inCell.Replace(f.Class), inCell.Replace(runtime.Cut(f.Text, 1000)))
+	if f.Remedy != "" {
+		text += "To fix it: " + inCell.Replace(runtime.Cut(f.Remedy, 500)) + "\n\n"
+	}
+	return text
+}
+
 // usageText is what was used: calls, tokens in and out, and of the former those from a provider's
 // cache.
 func usageText(u contract.Usage) string {
@@ -59,6 +75,12 @@ func details(f *flowRun) string {
 			}
 		}
 	}
+	asked := map[string]bool{}
+	if f.inbox != nil {
+		for i := range f.inbox.Requests {
+			asked[f.inbox.Requests[i].Execution] = true
+		}
+	}
 	for _, l := range []struct {
 		list  []*schedule.Execution
 		state string
@@ -72,6 +94,10 @@ func details(f *flowRun) string {
 			id, node := f.sched.ID(x), x.Node
 			if c := chainOf(f, x); c != nil && c.now != "" {
 				id, node = c.now, c.node
+			}
+			if asked[id] {
+				row(id, node, "**waiting** for an answer")
+				continue
 			}
 			row(id, node, l.state)
 		}

@@ -27,6 +27,17 @@ func TestDetailsShowSwitchesOfModels(t *testing.T) {
 	}
 }
 
+// TestDetailsOfAFailure says where a run failed, why, and what to do, to the sign.
+func TestDetailsOfAFailure(t *testing.T) {
+	got := failureDetails(&contract.Failure{Class: contract.ClassDenied, Node: "a", Step: 2, At: "flow.json:3:1", Text: "no *key*", Remedy: "set OPENAI_API_KEY"})
+	if want := "**Failed** at `a#2` (flow.json:3:1): denied: no \\*key\\*\n\nTo fix it: set OPENAI\\_API\\_KEY\n\n"; got != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if got := failureDetails(&contract.Failure{Class: contract.ClassInvalidFlow, Text: "no nodes"}); got != "**Failed**: invalid\\_flow: no nodes\n\n" {
+		t.Errorf("without a node: %q", got)
+	}
+}
+
 // What authors and models wrote is shown as they wrote it, and ends no cell. That the Web UI makes that
 // of it is seen in tests/browser.
 func TestDetailsEscape(t *testing.T) {

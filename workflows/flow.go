@@ -105,6 +105,9 @@ func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error)
 		f.pub.Publish(ctx, contract.StatusCancelled)
 	default:
 		f.pub.Publish(ctx, contract.StatusFailed)
+		if !f.nested {
+			workflow.SetCurrentDetails(ctx, failureDetails(contract.FailureOf(err))+details(f))
+		}
 	}
 	f.pub.Finish(ctx, out, err)
 	f.pub.AwaitDeliveries(ctx)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,9 @@ import (
 func conformReasoning(t *testing.T, b bench) string {
 	calls := someCalls()[:2]
 	e, m := b.at(t, said{pieces: []string{"So: "}, thought: "hm, let me think", calls: calls, stop: "tool_calls"}, nil)
+	if b.api == wire.APIResponses {
+		m.Name = "gpt-5"
+	}
 	a := e.one(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
 	stored, err := a.Message.Encode()
 	if err != nil {
@@ -44,7 +48,7 @@ func conformReasoning(t *testing.T, b bench) string {
 			t.Errorf("another provider got %q", thought)
 		}
 	}
-	signs := b.row.Protocol == wire.Claude || b.row.Protocol == wire.Gemini
+	signs := slices.Contains([]string{wire.Claude, wire.Gemini, wire.Converse}, b.row.Protocol) || b.api == wire.APIResponses
 	if !signs && b.row.Reasoning == "" {
 		same(t, "reasoning", back.thoughts, []string(nil))
 		return "-"
@@ -79,8 +83,13 @@ func conformUsage(t *testing.T, b bench) string {
 
 func conformCached(t *testing.T, b bench) string {
 	u := contract.Usage{Calls: 1, Input: 120, Output: 45, Cached: 100, Reasoning: 20}
-	if b.row.Protocol == wire.Claude {
+	switch b.row.Protocol {
+	case wire.Claude:
 		u.CacheWrite = 7
+	case wire.Converse: // thoughts are not counted
+		u.CacheWrite, u.Reasoning = 7, 0
+	case wire.Cohere:
+		u.Reasoning = 0
 	}
 	e, m := b.at(t, said{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
 	a := e.one(t, m, &Call{}, transcriptOf("", user("go")))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,6 +95,8 @@ type bench struct {
 	vendor vendor
 	// name is the line of the table.
 	name, model string
+	// api is the setting.
+	api string
 }
 
 // benches are all that are under test.
@@ -103,9 +106,17 @@ func benches() []bench {
 		if row.Script {
 			continue
 		}
-		out = append(out, bench{row: row, vendor: vendorOf(row), name: "`" + row.Name + "`"})
+		own := bench{row: row, vendor: vendorOf(row), name: "`" + row.Name + "`"}
+		if row.Protocol == wire.Converse {
+			own.model = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+		}
+		out = append(out, own)
 		if row.Protocol == wire.OCI {
 			out = append(out, bench{row: row, vendor: fakeOCICohere{}, name: "`" + row.Name + "`, of Cohere", model: "cohere.command-a-03-2025"})
+		}
+		if row.Responses != nil {
+			row.Params, row.ResultImages = []string{paramParallel, paramEffort}, true
+			out = append(out, bench{row: row, vendor: fakeResponses{}, name: "`" + row.Name + "`, Responses", model: "gpt-4.1", api: wire.APIResponses})
 		}
 	}
 	return out
@@ -120,6 +131,10 @@ func vendorOf(row Provider) vendor {
 		return fakeGemini{}
 	case wire.OCI:
 		return fakeOCI{}
+	case wire.Converse:
+		return fakeConverse{}
+	case wire.Cohere:
+		return fakeCohere{}
 	}
 	return fakeChat{kind: row.Name}
 }
@@ -158,6 +173,7 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *pr
 		}
 	})
 	m := modelOf(t, b.row.Name, e.URL, func(p *ProviderSettings) {
+		p.API = b.api
 		if b.row.Protocol == wire.OCI {
 			p.Compartment, p.AuthFile = "ocid1.compartment.oc1..c", ociConfig(t)
 		}
@@ -388,7 +404,7 @@ func conformCalls(t *testing.T, b bench) string {
 	if len(results) != 3 || results[0].text != "1" || results[1].text != "no such key" || last != "and now?" {
 		t.Fatalf("results %+v, then %q", results, last)
 	}
-	if tells := b.row.Protocol == wire.Claude || b.row.Protocol == wire.Gemini; results[1].failed != tells || results[0].failed {
+	if tells := slices.Contains([]string{wire.Claude, wire.Gemini, wire.Converse}, b.row.Protocol); results[1].failed != tells || results[0].failed {
 		t.Errorf("results %+v: the second one is an error", results)
 	}
 	for i, r := range results {

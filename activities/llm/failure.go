@@ -61,7 +61,7 @@ var statusOfCode = map[string]int{
 	"permission_error": 403, "permission_denied": 403,
 	"not_found_error": 404, "notfounderror": 404, "model_not_found": 404, "not_found": 404,
 	"server_error": 500, "internal_server_error": 500, "internalservererror": 500, "api_error": 500, "internal": 500,
-	"toomanyrequests": 429, "notauthenticated": 401, "notauthorizedornotfound": 404, "invalidparameter": 400, "serviceunavailable": 503,
+	"toomanyrequests": 429, "notauthenticated": 401, "notauthorizedornotfound": 404, "invalidparameter": 400, "validationexception": 400, "serviceunavailable": 503,
 	"request_too_large": 413, "timeout_error": 504, "deadline_exceeded": 504,
 	"throttling": 429, "throttlingexception": 429, "throttling.ratequota": 429, "throttling.allocationquota": 429,
 	"overloaded_error": 503, "capacity_exceeded": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
@@ -137,6 +137,9 @@ func statusText(st int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", st, http.StatusText(st)))
 }
 
+// noResponses is the remedy where the table asks a server by an API that it may not have.
+const noResponses = "check the model's name, and providers.PROVIDER.base_url (BASE); if the server has no Responses API, set providers.PROVIDER.api to chat"
+
 // remedies say what to do about a class of failure; about one of bad_request, if no model of the name is found. Those
 // of a kind of provider stand under the kind and the class.
 var remedies = map[string]string{
@@ -148,6 +151,8 @@ var remedies = map[string]string{
 	contract.ClassTooLarge:               "send less in one call",
 	contract.ClassConnection:             "set providers.PROVIDER.base_url to the final address",
 	contract.ClassBadRequest:             "check the model's name, and providers.PROVIDER.base_url (BASE)",
+	"openai " + contract.ClassBadRequest: noResponses,
+	"azure " + contract.ClassBadRequest:  noResponses,
 	"ollama " + contract.ClassBadRequest: "run: ollama pull MODEL; or check providers.PROVIDER.base_url (BASE)",
 	"oci " + contract.ClassBadRequest: "check the model's name, providers.PROVIDER.region and compartment (BASE), and that a policy lets the worker use it: " +
 		"OCI says the same for what is not there and what is not allowed",

@@ -26,8 +26,6 @@ var chatFields = map[string]string{
 	"vllm":        "max_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty top_k response_format tool_choice",
 	"ollama":      "max_tokens seed stream_options reasoning_effort frequency_penalty presence_penalty response_format",
 	"compatible":  "max_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty top_k tool_choice",
-	"bedrock":     "max_completion_tokens stream_options parallel_tool_calls reasoning_effort tool_choice",
-	"cohere":      "max_tokens seed stream_options reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
 	"dashscope":   "max_tokens seed stream_options parallel_tool_calls presence_penalty top_k response_format tool_choice",
 	"groq":        "max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort response_format tool_choice",
 	"huggingface": "max_tokens seed stream_options frequency_penalty presence_penalty tool_choice",
@@ -301,7 +299,7 @@ func (f fakeChat) thought(m object, s said) {
 	if s.thought == "" {
 		return
 	}
-	if slices.Contains([]string{"openrouter", "vllm", "groq", "bedrock"}, f.kind) {
+	if slices.Contains([]string{"openrouter", "vllm", "groq"}, f.kind) {
 		m["reasoning"] = s.thought
 	} else {
 		m["reasoning_content"] = s.thought

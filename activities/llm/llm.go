@@ -9,6 +9,7 @@ package llm
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -49,7 +50,7 @@ type Settings struct {
 func (s Settings) Known() []string {
 	var out []string
 	for _, p := range s.Providers {
-		out = append(out, p.Key)
+		out = append(out, p.Key, p.AWS.Secret, p.AWS.Token)
 		for name, value := range p.Headers {
 			out = append(out, mask.Named(name, value))
 		}
@@ -70,6 +71,9 @@ type ProviderSettings struct {
 	Kind string
 	// BaseURL is where the protocol's path, such as /chat/completions, is appended. Ollama's may be host:port.
 	BaseURL string
+	// API is chat or responses: by which of OpenAI's protocols a server of chat completions is asked. Empty means chat
+	// completions, but for models of [wire.Server.Responses].
+	API string
 	// Key is the secret; KeyName is the variable that messages name instead of it.
 	Key     string
 	KeyName string
@@ -83,7 +87,9 @@ type ProviderSettings struct {
 	NoCache bool
 	// NoImages means that the provider's models know text alone: they get a text instead of images.
 	NoImages bool
-	// Region and Compartment, which is charged, are OCI's. Auth is one of the constants; AuthFile and
+	// AWS are keys of Bedrock's, used where there is no Key.
+	AWS AWSKeys
+	// Region is Bedrock's or OCI's; Compartment, which is charged, is OCI's. Auth is one of the constants; AuthFile and
 	// AuthProfile (default DEFAULT) locate its keys and tokens.
 	Region      string
 	Compartment string
@@ -128,8 +134,10 @@ type provider struct {
 	client      *http.Client
 	first, idle time.Duration
 	maxBody     int64
-	// signer is for OCI.
+	// signer is for OCI, aws and region for Bedrock.
 	signer *signer
+	aws    AWSKeys
+	region string
 	limits *limiter
 	mask   *mask.Mask
 }
@@ -268,12 +276,30 @@ func (m *Models) Ready(name string) error {
 	return p.ready()
 }
 
+// Reach asks the server of a provider for anything; any answer will do. Unknown providers, and the scripted one, have none.
+func (m *Models) Reach(ctx context.Context, name string) error {
+	p := m.provider(name)
+	if p == nil || p.row.Script {
+		return nil
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, p.Base, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("provider %q does not answer: %w", name, err)
+	}
+	return answer.Body.Close()
+}
+
 // ready returns what keeps a provider from being called.
 func (p *provider) ready() error {
-	oci := p.Protocol == wire.OCI
+	oci, converse := p.Protocol == wire.OCI, p.Protocol == wire.Converse
+	signs := p.signsAWS()
 	switch {
-	case oci && p.Base == "":
-		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.region, for example to us-chicago-1, in the worker's configuration", p.Provider),
+	case oci && p.Base == "", converse && p.Base == "", signs && p.region == "":
+		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.region, for example to %s, in the worker's configuration", p.Provider, regions[p.Protocol].example),
 			"provider %q has no region", p.Provider)
 	case p.Base == "":
 		return failf(contract.ClassConnection,
@@ -282,7 +308,7 @@ func (p *provider) ready() error {
 	case oci && p.Compartment == "":
 		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.Provider),
 			"provider %q has no compartment", p.Provider)
-	case p.key == "" && (p.row.NeedsKey || p.named):
+	case p.key == "" && !signs && (p.row.NeedsKey || p.named):
 		return failf(contract.ClassConnection, fmt.Sprintf("set %s in the worker's environment (not the client's) and restart the worker", p.keyName),
 			"provider %q has no key: %s is not set on the worker", p.Provider, p.keyName)
 	}

@@ -116,6 +116,10 @@ func conformSignIn(t *testing.T, b bench) string {
 	e, m := b.at(t, says("ok"), nil)
 	e.one(t, m, &Call{}, hello())
 	same(t, "key", e.got(t).key, testKey)
+	if b.row.Protocol == wire.Converse {
+		conformAWS(t, b)
+		return "key, access keys"
+	}
 	if b.row.Protocol != wire.OCI {
 		return "key"
 	}

@@ -3,6 +3,7 @@ package llm
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"testing"
 
 	"weft/activities/contract"
@@ -82,7 +83,7 @@ func TestOCISettingsAreChecked(t *testing.T) {
 		"oci": {Region: "Chicago!", Auth: "password"}, "openai": {Region: "us-chicago-1", Compartment: "c"},
 	}})
 	mentions(t, failureOf(t, err).Text, `providers.oci.region: "Chicago!"`, `providers.oci.auth: "password"; want one of api_key`,
-		"providers.openai.region: only providers of kind oci", "providers.openai.compartment")
+		"providers.openai.region: only providers of kind bedrock or oci", "providers.openai.compartment")
 	models, err := Open(Settings{Providers: map[string]ProviderSettings{"oci": {Region: "us-chicago-1"}, "far": {Kind: "oci", Compartment: "c"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -91,5 +92,45 @@ func TestOCISettingsAreChecked(t *testing.T) {
 	for ref, says := range map[string]string{"oci/m": "providers.oci.compartment", "far/m": "providers.far.region"} {
 		_, err := models.get(ref)
 		mentions(t, fmt.Sprint(failureOf(t, err)), says)
+	}
+}
+
+// fakeOCIResponses is Oracle's service where it speaks OpenAI's Responses.
+type fakeOCIResponses struct {
+	fakeOCI
+	fakeResponses
+}
+
+func (f fakeOCIResponses) seen(r *http.Request, body []byte) (*seen, error) {
+	key, err := f.signed(r, body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Header.Get("Opc-Compartment-Id") != "ocid1.compartment.oc1..c" || r.URL.Path != "/v1/openai/v1/responses" {
+		return nil, fmt.Errorf("path %s, headers %v", r.URL.Path, r.Header)
+	}
+	r.URL.Path = "/v1/responses"
+	out, err := f.fakeResponses.seen(r, body)
+	if err == nil {
+		out.key = key
+	}
+	return out, err
+}
+
+func (f fakeOCIResponses) whole(s said) string    { return f.fakeResponses.whole(s) }
+func (f fakeOCIResponses) events(s said) []string { return f.fakeResponses.events(s) }
+func (f fakeOCIResponses) cause(status int, kind, text string) string {
+	return f.fakeOCI.cause(status, kind, text)
+}
+func (f fakeOCIResponses) pending(kind, text string) string {
+	return f.fakeResponses.pending(kind, text)
+}
+
+func TestOCIResponses(t *testing.T) {
+	b := ociBench()
+	b.vendor, b.model, b.api = fakeOCIResponses{}, "openai.gpt-4.1", wire.APIResponses
+	b.row.Params, b.row.ResultImages = nil, true
+	for name, test := range map[string]func(*testing.T, bench) string{"text": conformText, "calls": conformCalls, "images": conformResultImages, "usage": conformUsage, "broken": conformBrokenStreams} {
+		t.Run(name, func(t *testing.T) { test(t, b) })
 	}
 }

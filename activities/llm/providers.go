@@ -57,7 +57,7 @@ var completionTokens = map[string]string{"max_tokens": "max_completion_tokens"}
 var (
 	openAIServer = wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true,
 		StreamUsage: true, Words: completionTokens, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true,
-		CallIDs: wire.IDsMax40}
+		CallIDs: wire.IDsMax40, Responses: []string{"gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "codex", "computer-use"}}
 	plainChat = wire.Server{ToolChoice: true, StreamUsage: true}
 )
 
@@ -98,11 +98,11 @@ var Providers = []Provider{
 		Example: "https://RESOURCE.openai.azure.com/openai/v1", Params: openAIParams,
 		Server: openAIServer},
 	{Name: "bedrock", System: "aws.bedrock", KeyName: "AWS_BEARER_TOKEN_BEDROCK", NeedsKey: true,
-		Example: "https://bedrock-runtime.REGION.amazonaws.com/openai/v1", Params: []string{paramParallel, paramEffort},
-		Server: wire.Server{ToolChoice: true, StreamUsage: true, Words: completionTokens, Reasoning: "reasoning"}},
-	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", KeyName: "COHERE_API_KEY", NeedsKey: true,
-		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort},
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true}},
+		Example: "https://bedrock-runtime.REGION.amazonaws.com", Params: []string{paramEffort},
+		Server: wire.Server{Protocol: wire.Converse, Schema: true, FormatWithTools: true, ToolChoice: true, ResultImages: true, CallIDs: wire.IDsWord}},
+	{Name: "cohere", BaseURL: "https://api.cohere.com/v2", KeyName: "COHERE_API_KEY", NeedsKey: true,
+		Params: []string{paramTopK, paramSeed, paramFrequency, paramPresence, paramEffort},
+		Server: wire.Server{Protocol: wire.Cohere, Schema: true, JSON: true, ToolChoice: true, Reasoning: "thinking"}},
 	{Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", KeyName: "DASHSCOPE_API_KEY",
 		NeedsKey: true, Params: []string{paramSeed, paramPresence, paramParallel, paramTopK},
 		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content"}},

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"weft/activities/llm/wire"
@@ -58,7 +59,7 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 			address = "like " + code(p.Example)
 		}
 		reasoning := code(p.Reasoning)
-		if p.Protocol == wire.Claude || p.Protocol == wire.Gemini {
+		if slices.Contains([]string{wire.Claude, wire.Gemini, wire.Converse}, p.Protocol) {
 			reasoning = "signed blocks"
 		}
 		params := strings.Join(p.Params, ", ")

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -127,6 +128,7 @@ func (x *exchange) send(out *wire.Outgoing) error {
 // keyHeaders are the headers of keys, and what stands before the key.
 var keyHeaders = map[string][2]string{
 	wire.Chat: {"Authorization", "Bearer "}, wire.Claude: {"X-Api-Key"}, wire.Gemini: {"X-Goog-Api-Key"},
+	wire.Converse: {"Authorization", "Bearer "}, wire.Cohere: {"Authorization", "Bearer "},
 }
 
 // claudeVersion is the version of Anthropic's API that is spoken here.
@@ -138,8 +140,11 @@ func (x *exchange) request(out *wire.Outgoing) (*http.Request, error) {
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "weft")
-	if x.Protocol == wire.Claude {
+	switch x.Protocol {
+	case wire.Claude:
 		req.Header.Set("Anthropic-Version", claudeVersion)
+	case wire.OCI:
+		req.Header.Set("Opc-Compartment-Id", x.Compartment) // only its native chat has it in the body
 	}
 	maps.Copy(req.Header, x.headers)
 	req.Header.Set("Content-Type", "application/json")
@@ -156,6 +161,9 @@ func (x *exchange) request(out *wire.Outgoing) (*http.Request, error) {
 	}
 	if x.signer != nil {
 		return req, x.signer.sign(x.provider, req)
+	}
+	if x.signsAWS() {
+		return req, x.signAWS(req, out.Body)
 	}
 	if x.key != "" {
 		form := keyHeaders[x.Protocol]
@@ -180,7 +188,10 @@ func (x *exchange) read(to wire.Reader) error {
 		start, _ := r.Peek(min(r.Buffered(), 200))
 		return wire.Invalidf("the answer is a page, not JSON; check providers.%s.base_url (%s): %s", x.Provider, x.Base, start)
 	}
-	return x.readStream(to, r)
+	if first == 0 { // the length of a frame
+		return x.readStream(to, frames(r))
+	}
+	return x.readStream(to, events(r))
 }
 
 // skipSpace drops the white space that servers send as keep-alives, and peeks at what follows.
@@ -216,8 +227,8 @@ const afterFinish = 3 * time.Second
 
 // readStream reads a streamed answer. Once it is complete, errors of the rest of the stream are ignored unless the
 // provider reports them.
-func (x *exchange) readStream(to wire.Reader, r *bufio.Reader) error {
-	for data, err := range events(r) {
+func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) error {
+	for data, err := range events {
 		done := isDone(data)
 		if err == nil && !done && len(bytes.TrimSpace(data)) > 0 {
 			done, err = to.Read(data, true)

@@ -150,7 +150,7 @@ func (r *report) effective() int {
 
 // requestID is the provider's name for the call.
 func (r *report) requestID() string {
-	return cmp.Or(r.header.Get("X-Request-Id"), r.header.Get("Request-Id"), r.header.Get("Opc-Request-Id"))
+	return cmp.Or(r.header.Get("X-Request-Id"), r.header.Get("Request-Id"), r.header.Get("Opc-Request-Id"), r.header.Get("X-Amzn-Requestid"))
 }
 
 // target is the host of a redirect; its path and query may hold secrets.

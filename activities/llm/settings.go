@@ -45,10 +45,22 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 		o.problem("providers.%s.kind: %q is not a kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kindNames())
 	}
 	p := &provider{
-		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages},
-		row:   row, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, row.KeyName, "the provider's key"),
+		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, API: s.API, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages},
+		row:   row, aws: s.AWS, region: s.Region, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, row.KeyName, "the provider's key"),
 		client: o.shared, mask: o.mask, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody),
 		first: cmp.Or(s.FirstByte, row.FirstByte, 5*time.Minute), idle: cmp.Or(s.Idle, row.Idle, 2*time.Minute),
+	}
+	if row.Protocol == wire.Converse && p.keyName == row.KeyName {
+		p.keyName += ", or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+	}
+	switch s.API {
+	case "":
+	case wire.APIChat, wire.APIResponses:
+		if row.Protocol != wire.Chat && row.Protocol != wire.OCI {
+			o.problem("providers.%s.api: only providers that speak OpenAI's protocols have it; leave it out", name)
+		}
+	default:
+		o.problem("providers.%s.api: %q is none of OpenAI's protocols; want %s or %s, or leave it out", name, textutil.Truncate(s.API, 60), wire.APIChat, wire.APIResponses)
 	}
 	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
 		o.problem("providers.%s: the value of %s has a blank, line break or other character at byte %d that no key has; check how it is set", name, p.keyName, i+1)
@@ -56,6 +68,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	if base := cmp.Or(s.BaseURL, row.BaseURL); base != "" {
 		p.Base = o.baseURL(name, base, row.Name == "ollama")
 	}
+	o.openRegion(name, s, p)
 	o.openOCI(name, s, p)
 	p.headers = o.headers(name, s)
 	if s.Proxy != "" {
@@ -68,7 +81,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
 	if p.Protocol != wire.OCI {
 		for _, f := range []struct{ field, value string }{
-			{"region", s.Region}, {"compartment", s.Compartment}, {"auth", s.Auth}, {"auth_file", s.AuthFile}, {"auth_profile", s.AuthProfile},
+			{"compartment", s.Compartment}, {"auth", s.Auth}, {"auth_file", s.AuthFile}, {"auth_profile", s.AuthProfile},
 		} {
 			if f.value != "" {
 				o.problem("providers.%s.%s: only providers of kind oci have it; leave it out", name, f.field)
@@ -77,14 +90,27 @@ func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
 		return
 	}
 	p.signer = o.newSigner(name, s)
-	if s.Region == "" || s.BaseURL != "" {
-		return
+}
+
+// regions are the addresses of the services that have regions.
+var regions = map[string]struct{ before, after, example string }{
+	wire.OCI:      {"https://inference.generativeai.", ".oci.oraclecloud.com", "us-chicago-1"},
+	wire.Converse: {"https://bedrock-runtime.", ".amazonaws.com", "us-east-1"},
+}
+
+// openRegion makes a region an address, unless one is set.
+func (o *opener) openRegion(name string, s ProviderSettings, p *provider) {
+	address, has := regions[p.Protocol]
+	switch {
+	case s.Region == "":
+	case !has:
+		o.problem("providers.%s.region: only providers of kind bedrock or oci have it; leave it out", name)
+	case s.BaseURL != "":
+	case strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0:
+		o.problem("providers.%s.region: %q is not a region; want for example %s", name, textutil.Truncate(s.Region, 60), address.example)
+	default:
+		p.Base = address.before + s.Region + address.after
 	}
-	if strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0 {
-		o.problem("providers.%s.region: %q is not a region; want for example us-chicago-1", name, textutil.Truncate(s.Region, 60))
-		return
-	}
-	p.Base = "https://inference.generativeai." + s.Region + ".oci.oraclecloud.com"
 }
 
 func kindNames() string {
@@ -113,7 +139,7 @@ func (o *opener) baseURL(name, raw string, ollama bool) string {
 		o.problem("%s: the URL of host %q has user information, a query or a fragment; want none: put the key into the key's variable and the rest into headers", field, u.Host)
 		return ""
 	}
-	for _, end := range []string{"/chat/completions", "/messages", "/actions/chat"} {
+	for _, end := range []string{"/chat/completions", "/responses", "/messages", "/actions/chat"} {
 		if strings.HasSuffix(strings.TrimRight(u.Path, "/"), end) {
 			o.problem("%s: %q ends in %s; leave that out, it is appended", field, textutil.Truncate(u.String(), 200), end)
 			return ""

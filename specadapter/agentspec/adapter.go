@@ -82,7 +82,7 @@ var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
 	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
 	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
-	"OciAgent": true, "A2AAgent": true, "A2AConnectionConfig": true,
+	"OciAgent": true, "OpenAiAgent": true, "A2AAgent": true, "A2AConnectionConfig": true,
 	"Agent": true, "SpecializedAgent": true, "AgentSpecializationParameters": true, "ManagerWorkers": true, "Swarm": true,
 	"ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
 	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true,

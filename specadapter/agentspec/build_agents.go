@@ -198,13 +198,21 @@ func (b *builder) model(c *model.Component, a *plan.Agent) {
 	a.Params, a.Retry = b.params(c), b.retry(c, false)
 }
 
+// apiResponses is OpenAI's newer protocol, in [plan.APIs].
+const apiResponses = "responses"
+
+// apis are OpenAI's protocols by their names in documents. Without a name it is the worker's choice.
+var apis = map[string]string{"chat_completions": "chat", "responses": apiResponses, "openai_responses": apiResponses}
+
 // params are those that a model's calls have by default; nil if there are none.
 func (b *builder) params(c *model.Component) *plan.Params {
-	members := c.JSON("default_generation_parameters").Members
-	if len(members) == 0 {
+	members, p := c.JSON("default_generation_parameters").Members, &plan.Params{}
+	if f := c.Field("api_type"); f != nil && f.IsSet() {
+		p.API = apis[c.Text("api_type")]
+	}
+	if len(members) == 0 && p.API == "" {
 		return nil
 	}
-	p := &plan.Params{}
 	extra := map[string]json.RawMessage{}
 	for _, m := range members {
 		raw := m.Value.JSON()

@@ -2,7 +2,9 @@ package agentspec
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
+	"strings"
 
 	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
@@ -10,7 +12,7 @@ import (
 )
 
 // remoteAgents are the agents that run elsewhere.
-var remoteAgents = map[string]bool{"A2AAgent": true, "OciAgent": true}
+var remoteAgents = map[string]bool{"A2AAgent": true, "OciAgent": true, "OpenAiAgent": true}
 
 // remote makes of an agent that runs elsewhere a node that goes on with the flow's conversation.
 // What it cannot go on without, it asks a person; at the root, every answer goes to one.
@@ -23,8 +25,11 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && !isText(c.Outputs[0]) {
 		a.Output = jsonOutput(c.Outputs)
 	}
-	if c.Type.Name == "OciAgent" {
+	switch c.Type.Name {
+	case "OciAgent":
 		return b.ociAgent(c, a)
+	case "OpenAiAgent":
+		return b.openAIAgent(c, a)
 	}
 	a.Model = "a2a/" + model.SafeID(cmp.Or(c.Name, c.ID))
 	session := c.Field("session_parameters")
@@ -57,6 +62,27 @@ func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 		b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's configuration",
 			"the service_endpoint and authentication of %s are not used: the worker's configuration of the provider oci is", client)
 	}
+	return a
+}
+
+// openAIAgent makes an OpenAiAgent its model, asked by the Responses API with the stored prompt that remote_agent_id names.
+func (b *builder) openAIAgent(c *model.Component, a *plan.Agent) *plan.Agent {
+	b.model(c.Component("llm_config"), a)
+	a.Params = cmp.Or(a.Params, &plan.Params{})
+	a.Params.API = apiResponses
+	f := c.Field("remote_agent_id")
+	if f == nil || !f.IsSet() {
+		return a
+	}
+	id := c.Text("remote_agent_id")
+	if !strings.HasPrefix(id, "pmpt_") {
+		b.Errorf(f.At, "field-value", "write the id of a stored prompt, pmpt_..., or use an Agent with an OpenAiConfig",
+			"remote_agent_id of %s is %s, which the Responses API cannot ask", c, source.Quote(id))
+	}
+	extra := map[string]json.RawMessage{}
+	_ = json.Unmarshal(a.Params.Extra, &extra) // absent, or what was encoded
+	extra["prompt"], _ = json.Marshal(map[string]string{"id": id})
+	a.Params.Extra, _ = json.Marshal(extra)
 	return a
 }
 

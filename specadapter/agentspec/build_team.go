@@ -107,7 +107,7 @@ func (t *crew) join(c *model.Component, p part) {
 	switch c.Type.Name {
 	case "Agent", "SpecializedAgent":
 		t.member(c, p)
-	case "A2AAgent", "OciAgent":
+	case "A2AAgent", "OciAgent", "OpenAiAgent":
 		t.elsewhere(c, p)
 	case "ManagerWorkers":
 		manager := c.Component("group_manager")

@@ -127,7 +127,7 @@ func (p *picture) node(v *vertex, n *plan.Node) {
 		}
 		return fmt.Sprintf(`<rect x="%s" y="%s" width="%s" height="%s" rx="5"`, num(l), num(t), num(w), num(h))
 	}
-	p.add(`<g><title>%s</title>`, escaped(printable(n.ID)))
+	p.add(`<g data-node="%s"><title>%s</title>`, escaped(printable(n.ID)), escaped(printable(n.ID)))
 	p.add(`%s fill="%s" stroke="%s" stroke-width="1.5"%s/>`, shape(0), fill, stroke, dash)
 	if n.Exit {
 		p.add(`%s fill="none" stroke="%s"%s/>`, shape(3.5), stroke, dash)

@@ -117,6 +117,31 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 	return nil, nil
 }
 
+// getSaves sends what becomes of files that an author saves.
+func (srv *Server) getSaves(w http.ResponseWriter, r *http.Request) (any, error) {
+	ended, err := srv.hold(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer ended()
+	ctx, cancel := whileGood(r.Context())
+	out := &stream{w: w, patience: srv.times.send}
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer cancel()
+	helpers.Go(func() { srv.cancelOnClose(ctx, cancel) })
+	w.Header().Set("Content-Type", eventStream)
+	w.WriteHeader(http.StatusOK)
+	if out.write(fmt.Appendf(nil, "retry: %d\n\n", retryMillis)) != nil {
+		return nil, nil
+	}
+	helpers.Go(func() { out.keepAlive(ctx, cancel) })
+	if err := srv.Saves(ctx, func(v any) error { return out.send("saved", "", v) }); err != nil && ctx.Err() == nil {
+		srv.Log("events of saves: %v", err)
+	}
+	return nil, nil
+}
+
 // whileGood is a context that ends with the token of its caller. It has no deadline, as in [Server.await].
 func whileGood(parent context.Context) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(parent)
@@ -174,7 +199,7 @@ func (srv *Server) lastEvent(ctx context.Context, out *stream, id string) error 
 				return err
 			}
 		}
-		return out.send("error", lastID, errorEvent{"error", sessionOf(run), ended(run), run.Status, errorOf(failure)})
+		return out.send("run_failed", lastID, errorEvent{"error", sessionOf(run), ended(run), run.Status, errorOf(failure)})
 	}
 	return out.send("result", lastID, resultOf(run, res))
 }

@@ -21,7 +21,10 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter"
+	"weft/specadapter/drawing"
+	"weft/starter/fork"
 	"weft/starter/runs"
+	"weft/starter/runtree"
 	"weft/starter/serve/servetest"
 	"weft/starter/transcript"
 	"weft/worker/config"
@@ -52,6 +55,9 @@ type fakeRuns struct {
 	refuses error
 	// cancelled are the ids of runs that were cancelled.
 	cancelled []string
+	// tree is every run's, forks are the options of forks.
+	tree  *runtree.Tree
+	forks []fork.Options
 	// late is set while lists lack what was started.
 	late bool
 }
@@ -144,6 +150,24 @@ func (f *fakeRuns) Await(ctx context.Context, run *Run) error {
 
 func (f *fakeRuns) Outcome(_ context.Context, run *Run) (*contract.RunResult, *contract.Failure, error) {
 	return f.results[run.ID], f.failures[run.ID], f.err
+}
+
+func (f *fakeRuns) Graph(context.Context, *Run) (*runs.Graph, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return &runs.Graph{Flow: f.tree.Root().Flow, States: drawing.States{"a": {State: drawing.Done, Runs: 1}}}, nil
+}
+
+func (f *fakeRuns) Tree(context.Context, *Run) (*runtree.Tree, error) { return f.tree, f.err }
+
+func (f *fakeRuns) Fork(_ context.Context, _ *Run, o fork.Options) (*contract.RunInput, error) {
+	f.forks = append(f.forks, o)
+	in := *f.tree.Root().Input
+	if o.Flow != nil {
+		in.Flow = contract.FlowRef{Plan: o.Flow.Flow}
+	}
+	return &in, f.err
 }
 
 func (f *fakeRuns) Status(context.Context, *Run) (*contract.Status, error) { return f.status, f.err }

@@ -124,10 +124,9 @@ func local(host string) bool {
 // guarded reports whether clients need tokens.
 func (srv *Server) guarded() bool { return len(srv.Tokens)+len(srv.issuers) > 0 }
 
-func (srv *Server) caller(r *http.Request) (*config.Token, *Problem) {
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+// bearer is whose token was given.
+func (srv *Server) bearer(ctx context.Context, scheme, given string) (*config.Token, *Problem) {
 	var found *config.Token
-	given = strings.TrimSpace(given)
 	sum := sha256.Sum256([]byte(given))
 	for i := range srv.Tokens {
 		own := sha256.Sum256([]byte(srv.Tokens[i].Value))
@@ -142,7 +141,7 @@ func (srv *Server) caller(r *http.Request) (*config.Token, *Problem) {
 	case found != nil:
 		return found, nil
 	case i != nil:
-		return srv.signed(r.Context(), i, given)
+		return srv.signed(ctx, i, given)
 	}
 	return nil, invalidToken("ask the operator for a token", "invalid token")
 }

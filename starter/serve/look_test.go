@@ -159,7 +159,7 @@ func read(t *testing.T, address, after string) (events []string, status int) {
 			switch kind {
 			case "result":
 				of = "ResultEvent"
-			case "error":
+			case "run_failed":
 				of = "ErrorEvent"
 			}
 			conforms(t, of, value)
@@ -210,7 +210,7 @@ func TestEvents(t *testing.T) {
 	b.runs.events = nil
 	b.runs.end("run_f", nil, &contract.Failure{Class: "denied", Text: "no key"})
 	failed, _ := read(t, strings.Replace(address, "run_r", "run_f", 1), "")
-	if want := `error end {"event_type":"error","session_id":"ses_f","timestamp":"2026-01-18T10:30:00Z","status":"failed","error":{"error":"denied","message":"no key"}}`; len(failed) != 1 || failed[0] != want {
+	if want := `run_failed end {"event_type":"error","session_id":"ses_f","timestamp":"2026-01-18T10:30:00Z","status":"failed","error":{"error":"denied","message":"no key"}}`; len(failed) != 1 || failed[0] != want {
 		t.Errorf("the events of a run that failed are %q", failed)
 	}
 }

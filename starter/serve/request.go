@@ -256,6 +256,7 @@ var (
 	InvalidAnswer   = Kind{"invalid-answer", http.StatusUnprocessableEntity, "Invalid answer"}
 	KeyReused       = Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key already used for another request"}
 	Defect          = Kind{"defect", http.StatusInternalServerError, "Internal error"}
+	NoPlan          = Kind{"no-plan", http.StatusConflict, "The run has no plan yet"}
 	NoWorker        = Kind{"no-worker", http.StatusServiceUnavailable, "No worker answers"}
 	NoIssuer        = Kind{"no-issuer", http.StatusServiceUnavailable, "Issuer of the token unavailable"}
 	NoTemporal      = Kind{"no-temporal", http.StatusServiceUnavailable, "Temporal unavailable"}

@@ -22,7 +22,10 @@ import (
 	"weft/activities/contract"
 	"weft/activities/mask"
 	"weft/specadapter"
+	"weft/starter/fork"
 	"weft/starter/runs"
+	"weft/starter/runtree"
+	"weft/starter/serve/web"
 	"weft/starter/transcript"
 	"weft/worker/config"
 
@@ -44,6 +47,8 @@ type Options struct {
 	Issuers  map[string]config.Issuer
 	// Mask knows the secrets of the settings, which no client is sent; nil: there are none.
 	Mask *mask.Mask
+	// Saves tells what becomes of files that an author saves, until ctx is done; nil: nobody watches them.
+	Saves func(ctx context.Context, tell func(any) error) error
 	// Log takes a line about what went wrong on this side.
 	Log func(format string, args ...any)
 }
@@ -73,6 +78,12 @@ func New(o Options) *Server {
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		mux.HandleFunc(r.method+" "+r.path, d.handle(r))
+	}
+	for address, file := range pageFiles {
+		mux.HandleFunc("GET "+address, func(w http.ResponseWriter, r *http.Request) { web.Serve(unmasked(w), r, file) })
+	}
+	if o.Saves != nil {
+		mux.HandleFunc("GET /dev/events", d.handle(route{path: "/dev/events", scope: config.ScopeRead, run: (*Server).getSaves}))
 	}
 	d.handler = d.guard(mux)
 	return d
@@ -176,6 +187,8 @@ type route struct {
 }
 
 var routes = []route{
+	{"POST", "/sign-in", "", nil, (*Server).signIn},
+	{"POST", "/sign-out", "", nil, (*Server).signOut},
 	{"GET", "/openapi.json", "", nil, (*Server).describe},
 	{"GET", "/health", "", nil, (*Server).health},
 	{"POST", "/runs", config.ScopeStart, nil, (*Server).start},
@@ -185,6 +198,10 @@ var routes = []route{
 	{"GET", "/runs/{id}/status", config.ScopeRead, nil, ofRun((*Server).getStatus)},
 	{"GET", "/runs/{id}/state", config.ScopeRead, nil, ofRun((*Server).getState)},
 	{"GET", "/runs/{id}/transcript", config.ScopeRead, []string{"thread", "limit", "page_token"}, ofRun((*Server).getTranscript)},
+	{"GET", "/runs/{id}/graph", config.ScopeRead, nil, ofRun((*Server).getGraph)},
+	{"GET", "/runs/{id}/executions", config.ScopeRead, nil, ofRun((*Server).getExecutions)},
+	{"GET", "/runs/{id}/compare", config.ScopeRead, []string{"with"}, ofRun((*Server).compareRuns)},
+	{"POST", "/runs/{id}/fork", config.ScopeStart, nil, ofRun((*Server).fork)},
 	{"GET", "/runs/{id}/events", config.ScopeRead, nil, (*Server).getEvents},
 	{"GET", "/runs/{id}/requests", config.ScopeRead, []string{"limit", "page_token"}, ofRun((*Server).getRequests)},
 	{"POST", "/runs/{id}/message", config.ScopeAnswer, nil, answer(contract.RequestMessage)},
@@ -213,7 +230,10 @@ func ofRun(do func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run
 }
 
 // open are the addresses that need no token: they tell nothing of runs or agents.
-var open = map[string]bool{"/openapi.json": true, "/health": true}
+var open = map[string]bool{"/": true, "/page.css": true, "/page.js": true, "/sign-in": true, "/sign-out": true, "/openapi.json": true, "/health": true}
+
+// pageFiles are the files of the page for people, by their addresses.
+var pageFiles = map[string]string{"/{$}": "page.html", "/page.css": "page.css", "/page.js": "page.js"}
 
 //go:embed openapi.json
 var description []byte
@@ -247,6 +267,12 @@ type Runs interface {
 	State(ctx context.Context, run *Run) (map[string]json.RawMessage, error)
 	// Transcript returns all messages, thread by thread, and the ids of workflows without history.
 	Transcript(ctx context.Context, run *Run) (lines []transcript.Line, missing []string, err error)
+	// Graph returns a run's flow and the states of its nodes, or [runs.ErrNoPlan].
+	Graph(ctx context.Context, run *Run) (*runs.Graph, error)
+	// Tree reads what a run's nodes did, and those of all below it.
+	Tree(ctx context.Context, run *Run) (*runtree.Tree, error)
+	// Fork makes the input of a run that continues from a node of a run. What cannot be done is a problem.
+	Fork(ctx context.Context, run *Run, o fork.Options) (*contract.RunInput, error)
 	// Answer sends an answer, or a message without a request.
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
 	Cancel(ctx context.Context, run *Run) error

@@ -50,10 +50,11 @@ var pages = []struct {
 	{id: run, page: "search-attributes", want: []string{"WeftFlow", "Market Briefing", "WeftDialect", "continuum", "WeftStatus", "running", "WeftPlanHash"}},
 	{id: run, page: "memo", want: []string{"flow_hash", `"Market Briefing"`}},
 	{id: waiting, page: "user-metadata", want: []string{
-		"A <b>|</b> *b* &lt; $x$ ~~y~~ running", "<!--42--> _x_ [y](http://z/_a_)",
+		"A <b>|</b> *b* &lt; $x$ ~~y~~ waiting for an answer", "<!--42--> _x_ [y](http://z/_a_)",
 		"Waits for 1 answer.", "tool_result", "run look_up with", `{"id": "a#1/client/1.1-`, `"result": "…"}`,
 	}},
 	{id: waiting, page: "search-attributes", want: []string{"WeftStatus", "waiting"}},
+	{id: failing, page: "user-metadata", want: []string{"Failed at a#1", "no_exit_node_reached", "To fix it: let the conditions cover all cases"}},
 }
 
 // TestEndToEndWebUI looks at a run that the starter has started.
@@ -61,6 +62,7 @@ func TestEndToEndWebUI(t *testing.T) {
 	s := open(t)
 	s.start(t)
 	s.ask(t)
+	s.fail(t)
 	for _, p := range pages {
 		t.Run(p.id+"/"+p.page, func(t *testing.T) {
 			s.look(t, p.id, p.page, p.want...)
@@ -92,6 +94,24 @@ func (s *site) ask(t *testing.T) {
 		}
 	}
 	t.Fatal("the run asks for nothing")
+}
+
+// failing is a run whose conditions all say no.
+const failing = "picky-3k9d0w2x"
+
+// fail starts a run that fails.
+func (s *site) fail(t *testing.T) {
+	t.Helper()
+	ctx := context.Background()
+	run, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: failing, TaskQueue: "weft"}, "Flow", json.RawMessage(`{"v":1,"model":"script","input":"x",
+"flow":{"name":"picky.json","text":"{\"name\":\"Picky\",\"nodes\":[{\"id\":\"a\",\"name\":\"A\",\"prompt\":\"p\"},{\"id\":\"b\",\"name\":\"B\",\"prompt\":\"p\",\"is_exit_node\":true}],\"edges\":[{\"id\":\"e1\",\"source\":\"START\",\"target\":\"a\"},{\"id\":\"e2\",\"source\":\"a\",\"target\":\"b\",\"condition_prompt\":\"Is it?\"},{\"id\":\"e3\",\"source\":\"b\",\"target\":\"END\"}]}"},
+"script":{"rules":[{"question":"Is it?","yes":false},{"say":"hm"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Get(ctx, nil); err == nil {
+		t.Fatal("the run does not fail")
+	}
 }
 
 // start starts the example and waits until the legal review is under way.

@@ -67,10 +67,43 @@ var wires = map[string]wire{
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`,
 		},
 	},
+	llmwire.Responses: {
+		path: "/responses", header: "Authorization", prefix: "Bearer ",
+		result: `"encrypted_content":"U0lH"},{"arguments":"{\"city\":\"Oslo\"}","call_id":"call_1","name":"weather","type":"function_call"},{"call_id":"call_1"`,
+		call: []string{
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"U0lH"}}`,
+			`{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"weather","arguments":"{\"city\":\"Oslo\"}"}}`,
+			`{"type":"response.completed","response":{"model":"m","status":"completed","output":[],"usage":{"input_tokens":9,"output_tokens":7}}}`,
+		},
+		say: []string{
+			`{"type":"response.output_text.delta","output_index":0,"delta":"The sky of Oslo is clear, "}`,
+			`{"type":"response.completed","response":{"model":"m","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"` + weatherSaid + `"}]}]}}`,
+		},
+	},
 	llmwire.Gemini: {
 		path: ":streamGenerateContent", header: "X-Goog-Api-Key", result: `"functionResponse"`,
 		call: []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"functionCall":{"id":"c1","name":"weather","args":{"city":"Oslo"}},"thoughtSignature":"U0lH"}]},"finishReason":"STOP"}]}`},
 		say:  []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"` + weatherSaid + `"}]},"finishReason":"STOP"}]}`},
+	},
+	llmwire.Cohere: {
+		path: "/chat", header: "Authorization", prefix: "Bearer ", result: `"role":"tool"`,
+		call: []string{
+			`{"type":"message-start","id":"x","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[]}}}`,
+			`{"type":"tool-plan-delta","delta":{"message":{"tool_plan":"I will look."}}}`,
+			`{"type":"tool-call-start","index":0,"delta":{"message":{"tool_calls":{"id":"c1","type":"function","function":{"name":"weather","arguments":""}}}}}`,
+			`{"type":"tool-call-delta","index":0,"delta":{"message":{"tool_calls":{"function":{"arguments":"{\"city\":\"Oslo\"}"}}}}}`,
+			`{"type":"message-end","delta":{"finish_reason":"TOOL_CALL","usage":{"tokens":{"input_tokens":9,"output_tokens":7}}}}`,
+		},
+		say: []string{
+			`{"type":"content-start","index":0,"delta":{"message":{"content":{"type":"text","text":""}}}}`,
+			`{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"` + weatherSaid + `"}}}}`,
+			`{"type":"message-end","delta":{"finish_reason":"COMPLETE"}}`,
+		},
+	},
+	llmwire.Converse: {
+		path: "/converse-stream", header: "Authorization", prefix: "Bearer ", result: `"toolResult"`,
+		wholeCall: `{"stopReason":"tool_use","output":{"message":{"role":"assistant","content":[{"toolUse":{"toolUseId":"c1","name":"weather","input":{"city":"Oslo"}}}]}},"usage":{"inputTokens":9,"outputTokens":7}}`,
+		wholeSay:  `{"stopReason":"end_turn","output":{"message":{"role":"assistant","content":[{"text":"` + weatherSaid + `"}]}}}`,
 	},
 	llmwire.OCI: {
 		path: "/20231130/actions/chat", header: "Authorization", prefix: `Signature version="1",`, result: `"toolCallId"`,
@@ -129,14 +162,14 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newVendor starts the fake server of a row and says how to reach it.
-func newVendor(t *testing.T, row llm.Provider) (*vendor, llm.ProviderSettings) {
+// newVendor starts a fake server of a protocol and says how to reach it.
+func newVendor(t *testing.T, protocol string) (*vendor, llm.ProviderSettings) {
 	t.Helper()
-	v := &vendor{wire: wires[row.Protocol]}
+	v := &vendor{wire: wires[protocol]}
 	srv := httptest.NewServer(v)
 	t.Cleanup(srv.Close)
 	set := llm.ProviderSettings{BaseURL: srv.URL + "/v1", Key: vendorKey}
-	if row.Protocol == llmwire.OCI {
+	if protocol == llmwire.OCI {
 		set = llm.ProviderSettings{BaseURL: srv.URL, Compartment: "ocid1.compartment.oc1..c", AuthFile: ociKeys(t)}
 	}
 	return v, set

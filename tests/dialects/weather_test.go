@@ -1,6 +1,7 @@
 package dialects
 
 import (
+	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/llm"
+	llmwire "weft/activities/llm/wire"
 	"weft/tests/harness"
 	"weft/worker/config"
 )
@@ -32,25 +34,47 @@ func TestExampleOfEachProvider(t *testing.T) {
 		if row.Script {
 			continue
 		}
-		t.Run(row.Name, func(t *testing.T) {
-			fake, set := newVendor(t, row)
-			models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{row.Name: set}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := weather(t, models, row.Name+"/m").Execute(t)
-			if p.Err != nil {
-				t.Fatal(p.Err)
-			}
-			if got := harness.ResultText(p.Result); got != weatherSaid {
-				t.Errorf("result %q", got)
-			}
-			fake.mu.Lock()
-			defer fake.mu.Unlock()
-			if !slices.Equal(fake.calls, []string{"call", "say"}) {
-				t.Errorf("the server was asked %v times", fake.calls)
-			}
-		})
+		t.Run(row.Name, func(t *testing.T) { askVendor(t, row.Name, "m", row.Protocol) })
+		if row.Responses != nil {
+			t.Run(row.Name+" by Responses", func(t *testing.T) { askVendor(t, row.Name, "gpt-5", llmwire.Responses) })
+		}
+	}
+}
+
+// TestAPIOfADocument runs a document that names OpenAI's Responses with a server that has no chat completions.
+func TestAPIOfADocument(t *testing.T) {
+	t.Parallel()
+	askVendor(t, "compatible", "m", llmwire.Responses, func(r *harness.TestRun) {
+		r.Document = `{"component_type":"Agent","agentspec_version":"26.1.2","name":"reporter","system_prompt":"Answer.","human_in_the_loop":false,
+"inputs":[{"title":"question","type":"string"}],
+"llm_config":{"component_type":"OpenAiCompatibleConfig","name":"m","model_id":"m","url":"https://x.example.com/v1","api_type":"responses"},
+"tools":[{"component_type":"ServerTool","name":"weather","description":"Tells the weather.","inputs":[{"title":"city","type":"string"}]}]}`
+		r.Input, r.SetInput = "", func(in *contract.RunInput) { in.Model, in.Params = "", json.RawMessage(`{"question":"How is Oslo?"}`) }
+	})
+}
+
+func askVendor(t *testing.T, provider, model, protocol string, change ...func(*harness.TestRun)) {
+	t.Helper()
+	fake, set := newVendor(t, protocol)
+	models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{provider: set}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := weather(t, models, provider+"/"+model)
+	for _, f := range change {
+		f(&run)
+	}
+	p := run.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if got := harness.ResultText(p.Result); got != weatherSaid {
+		t.Errorf("result %q", got)
+	}
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	if !slices.Equal(fake.calls, []string{"call", "say"}) {
+		t.Errorf("the server was asked %v times", fake.calls)
 	}
 }
 

@@ -220,8 +220,8 @@ func TestEndToEndNamesAndJSONAlone(t *testing.T) {
 	first := harness.Events(t, h.Client, run.GetID(), run.GetRunID())
 	pinned := false
 	for _, e := range first {
-		if a := e.GetActivityTaskCompletedEventAttributes(); a != nil && strings.Contains(string(a.Result.Payloads[0].Data), `"plan":{"version":1`) {
-			pinned = true
+		for _, p := range e.GetMarkerRecordedEventAttributes().GetDetails()["result"].GetPayloads() {
+			pinned = pinned || strings.Contains(string(p.Data), `"plan":{"version":1`)
 		}
 	}
 	if !pinned {

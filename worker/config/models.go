@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -73,7 +74,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		keyName = other
 	}
 	out := llm.ProviderSettings{
-		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: !p.Stream, NoCache: !p.PromptCache, NoImages: !p.Images,
+		Kind: p.Kind, BaseURL: p.BaseURL, API: p.API, KeyName: keyName, Proxy: p.Proxy, Unary: !p.Stream, NoCache: !p.PromptCache, NoImages: !p.Images,
 		RequestsPerMinute: p.RequestsPerMinute, TokensPerMinute: p.TokensPerMinute, Concurrent: p.Concurrent,
 		Region: p.Region, Compartment: p.Compartment, Auth: p.Auth, AuthFile: p.AuthFile, AuthProfile: p.AuthProfile,
 		FirstByte: p.FirstTokenTimeout, Idle: p.IdleTimeout, MaxBodyBytes: int64(p.MaxBodyBytes),
@@ -86,6 +87,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		}
 		out.Key = key
 	}
+	c.awsSettings(name, kind, p, &out, problems)
 	if home, _ := c.env.LookupEnv("HOME"); kind == "oci" && out.AuthFile == "" && home != "" {
 		out.AuthFile = filepath.Join(home, ".oci", "config")
 	}
@@ -93,6 +95,30 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		out.BaseURL, _ = c.ollamaAddress()
 	}
 	return out
+}
+
+// awsSettings sets the region and keys of Bedrock as AWS' own variables say. The settings take precedence.
+func (c *Config) awsSettings(name, kind string, p Provider, out *llm.ProviderSettings, problems *Problems) {
+	if kind != "bedrock" {
+		return
+	}
+	value := func(variable string) string {
+		v, err := c.secret(variable)
+		if err != nil {
+			*problems = append(*problems, fmt.Sprintf("providers.%s: %v", name, err))
+		}
+		return v
+	}
+	if out.Region == "" {
+		out.Region = cmp.Or(value("AWS_REGION"), value("AWS_DEFAULT_REGION"))
+	}
+	if p.KeyEnv != "" || out.Key != "" {
+		return
+	}
+	out.AWS = llm.AWSKeys{ID: value("AWS_ACCESS_KEY_ID"), Secret: value("AWS_SECRET_ACCESS_KEY"), Token: value("AWS_SESSION_TOKEN")}
+	if out.AWS.ID != "" && out.AWS.Secret != "" {
+		out.KeyName = "AWS_ACCESS_KEY_ID"
+	}
 }
 
 // DefaultModel returns the model of flows and runs that name none: the configured one, else a small one
@@ -131,7 +157,7 @@ func (c *Config) Keys() []string {
 	}
 	var out []string
 	for name, p := range settings.Providers {
-		if p.Key != "" {
+		if p.Key != "" || p.AWS.Secret != "" {
 			out = append(out, name)
 		}
 	}

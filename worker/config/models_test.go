@@ -79,3 +79,25 @@ func TestPricesAreNumbers(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Bedrock's keys and region are in AWS' own variables, or the region in the settings.
+func TestBedrockOfTheEnvironment(t *testing.T) {
+	env := fakeEnv{"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t", "AWS_DEFAULT_REGION": "eu-west-1"}
+	for text, region := range map[string]string{"": "eu-west-1", "providers: { bedrock: { region: us-east-1 } }\n": "us-east-1"} {
+		settings, err := load(t, text, env).LLM()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := settings.Providers["bedrock"]
+		if got.AWS != (llm.AWSKeys{ID: "AKID", Secret: "s", Token: "t"}) || got.Region != region || got.KeyName != "AWS_ACCESS_KEY_ID" {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+	env["AWS_BEARER_TOKEN_BEDROCK"] = "k"
+	for text, want := range map[string][2]string{"": {"AWS_BEARER_TOKEN_BEDROCK", "k"}, "providers: { bedrock: { key_env: MINE } }\n": {"MINE", ""}} {
+		settings, err := load(t, text, env).LLM()
+		if got := settings.Providers["bedrock"]; err != nil || got.KeyName != want[0] || got.Key != want[1] || got.AWS.ID != "" || got.Region != "eu-west-1" {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}

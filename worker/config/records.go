@@ -6,11 +6,12 @@ import "time"
 type Provider struct {
 	Kind              string            `mapstructure:"kind" doc:"provider of the table that it is like; default: its name"`
 	BaseURL           string            `mapstructure:"base_url" kind:"url" doc:"URL of its API"`
+	API               string            `mapstructure:"api" doc:"chat or responses: OpenAI's protocol by which it is asked; default: responses for models of openai and azure that have it, else chat"`
 	KeyEnv            string            `mapstructure:"key_env" doc:"variable, or NAME_FILE, with its key; default: that of its kind"`
 	Headers           map[string]string `mapstructure:"headers" doc:"headers of every call; ${NAME} is a variable"`
 	Proxy             string            `mapstructure:"proxy" kind:"url" doc:"URL of a proxy"`
 	Stream            bool              `mapstructure:"stream" default:"true" doc:"false: whole answers instead of streams"`
-	Region            string            `mapstructure:"region" doc:"OCI: region of the service, such as us-chicago-1"`
+	Region            string            `mapstructure:"region" doc:"OCI, Bedrock: region of the service, such as us-chicago-1; Bedrock's default: AWS_REGION"`
 	Compartment       string            `mapstructure:"compartment" doc:"OCI: OCID of the compartment that is charged"`
 	Auth              string            `mapstructure:"auth" doc:"OCI: api_key (default), security_token, instance_principal or resource_principal"`
 	AuthFile          string            `mapstructure:"auth_file" doc:"OCI: file with keys and tokens; default: ~/.oci/config"`

@@ -37,6 +37,9 @@ type Params struct {
 	Parallel *bool `json:"parallel_tool_calls,omitempty"`
 	// Effort is how much a model thinks: one of [Efforts].
 	Effort string `json:"reasoning_effort,omitempty"`
+	// API is by which of OpenAI's protocols the model is asked, where its provider has both: one of [APIs], or empty for
+	// the worker's choice.
+	API string `json:"api,omitempty"`
 	// Extra is a JSON object of further fields of the provider's request, sent as they
 	// are. Its keys are sorted, so that equal parameters are equal plans.
 	Extra json.RawMessage `json:"extra,omitempty"`
@@ -44,6 +47,9 @@ type Params struct {
 
 // Efforts are the values of [Params.Effort].
 var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+// APIs are the values of [Params.API].
+var APIs = []string{"chat", "responses"}
 
 // params checks a node's parameters.
 func (c *checker) params(n *Node) {
@@ -64,6 +70,9 @@ func (c *checker) params(n *Node) {
 	}
 	if p.TopK < 0 || p.MaxTokens < 0 || p.Seed != nil && *p.Seed < 0 {
 		c.add("node %q: params.top_k, max_tokens and seed want 0 or more", n.ID)
+	}
+	if p.API != "" && !slices.Contains(APIs, p.API) {
+		c.add("node %q: params.api is %q, want one of %v", n.ID, p.API, APIs)
 	}
 	if p.Effort != "" && !slices.Contains(Efforts, p.Effort) {
 		c.add("node %q: params.reasoning_effort is %q, want one of %v", n.ID, p.Effort, Efforts)

@@ -46,15 +46,29 @@ func (m *Model) chatTools(b object, q *Request) (bool, error) {
 	return o.mode != choiceNone, err
 }
 
-// chatFormat asks for JSON where the server supports it.
+// chatFormat sets the answer's format, whose schema is in an object of its own.
 func (m *Model) chatFormat(b object, q *Request) {
+	switch f := m.format(q); {
+	case f == nil:
+	case f["type"] == formatSchema:
+		delete(f, "type")
+		b["response_format"] = object{"type": formatSchema, formatSchema: f}
+	default:
+		b["response_format"] = f
+	}
+}
+
+const formatSchema = "json_schema"
+
+// format asks for JSON where the server supports it, else it is nil.
+func (m *Model) format(q *Request) object {
 	switch {
 	case len(q.Schema) > 0 && m.Schema && (!m.StrictSchema || rootOf(q.Schema).Type == "object"):
-		b["response_format"] = object{"type": "json_schema", "json_schema": object{
-			"name": "answer", "schema": q.Schema, "strict": m.StrictSchema && acceptedByStrict(q.Schema)}}
+		return object{"type": formatSchema, "name": "answer", "schema": q.Schema, "strict": m.StrictSchema && acceptedByStrict(q.Schema)}
 	case q.wantsObject() && m.JSON && q.mentionsJSON():
-		b["response_format"] = object{"type": "json_object"}
+		return object{"type": "json_object"}
 	}
+	return nil
 }
 
 // mentionsJSON reports whether a text without images has the word: json_object is refused without it.

@@ -43,12 +43,12 @@ func (d *draft) addCall(id, name, arguments string) error {
 // stopReasons are what servers call the end of an answer, in lower case but for Google's; others are kept. An answer that
 // the provider aborted is none, but another attempt may succeed.
 var stopReasons = reasonsOf(map[string]string{
-	"stop":       "stop end_turn eos eos_token stop_sequence complete",
-	"length":     "length max_tokens model_length model_context_window_exceeded",
+	"stop":       "stop end_turn eos eos_token stop_sequence complete completed",
+	"length":     "length max_tokens max_output_tokens model_length model_context_window_exceeded",
 	"tool_calls": "tool_calls tool_call tool_use function_call",
-	"content_filter": "content_filter content-filter safety recitation error_toxic BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY MODEL_ARMOR " +
+	"content_filter": "content_filter content-filter content_filtered guardrail_intervened safety recitation error_toxic BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY MODEL_ARMOR " +
 		"IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION LANGUAGE",
-	aborted: "error insufficient_system_resource abort load MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER FINISH_REASON_UNSPECIFIED " +
+	aborted: "error failed cancelled timeout malformed_model_output malformed_tool_use insufficient_system_resource abort load MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER FINISH_REASON_UNSPECIFIED " +
 		"MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE TOO_MANY_TOOL_CALLS NO_IMAGE IMAGE_OTHER",
 })
 

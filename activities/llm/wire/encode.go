@@ -170,9 +170,16 @@ func marshal(body object, extra json.RawMessage) (json.RawMessage, error) {
 	return merged("", raw, extra)
 }
 
+// joined are the lists of a request to which the author's extra fields can add: the provider's own tools, such as a search.
+var joined = []string{" tools", " include", " toolConfig tools"}
+
 // merged adds the members of one object to another, recursively. It never replaces a value that the engine has set.
 func merged(path string, into, from json.RawMessage) (json.RawMessage, error) {
 	var have, more map[string]json.RawMessage
+	var list, added []json.RawMessage
+	if slices.Contains(joined, path) && json.Unmarshal(into, &list) == nil && json.Unmarshal(from, &added) == nil {
+		return textutil.JSON(append(list, added...))
+	}
 	if json.Unmarshal(from, &more) != nil || more == nil {
 		return nil, unsendable("extra parameters%s are not a JSON object", path)
 	}

@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/json"
 	"maps"
-	"slices"
 	"strings"
 
 	"weft/activities/contract"
@@ -17,6 +16,8 @@ const (
 	// ociCohereName and ociCoherePrefix begin models of Cohere's, whose format is COHEREV2; that of others is GENERIC.
 	ociCohereName   = "cohere."
 	ociCoherePrefix = "cohere/"
+	// ociOpenAI is where the service has OpenAI's API.
+	ociOpenAI = "/openai/v1"
 	// ociEndpoint begins the id of an endpoint of a dedicated cluster.
 	ociEndpoint = "ocid1.generativeaiendpoint."
 )
@@ -111,24 +112,20 @@ func (m *Model) encodeOCICohere(q *Request) (*Outgoing, error) {
 	words["stop"] = "stopSequences"
 	b := m.parameters(q, words)
 	b["messages"] = m.ociMessages(q.System, q.Messages, true)
-	if err := ociCohereTools(b, q); err != nil {
+	tools, err := cohereTools(b, "toolsChoice", q, func(tool object) any { return object{"type": "FUNCTION", "function": tool} })
+	if err != nil {
 		return nil, err
 	}
 	if q.Effort != "" {
-		tokens, err := budget(geminiBudgets, q.Effort)
+		tokens, err := cohereBudget(q)
 		if err != nil {
 			return nil, err
-		}
-		// A budget has to leave room for the answer.
-		if limit := q.Options.MaxTokens; limit > 0 {
-			tokens = min(tokens, max(1, limit/2))
 		}
 		b["thinking"] = object{"type": "ENABLED", "tokenBudget": tokens}
 		if tokens == 0 {
 			b["thinking"] = object{"type": "DISABLED"}
 		}
 	}
-	tools := b["tools"] != nil
 	if !tools && q.wantsObject() {
 		format := object{"type": "JSON_OBJECT"}
 		if len(q.Schema) > 0 {
@@ -138,23 +135,6 @@ func (m *Model) encodeOCICohere(q *Request) (*Outgoing, error) {
 	}
 	// How a stream has the pieces of a call is not documented.
 	return m.sendOCI("COHEREV2", strings.TrimPrefix(m.Name, ociCoherePrefix), b, q.Extra, !m.Unary && !tools)
-}
-
-// ociCohereTools lists the tools. A tool that must be called is the only one sent: the service cannot name it.
-func ociCohereTools(b object, q *Request) error {
-	o, err := q.offer("parameters", func(tool object) any { return object{"type": "FUNCTION", "function": tool} })
-	if o.tool != "" {
-		o.mode = choiceRequired
-		o.tools = slices.DeleteFunc(o.tools, func(t any) bool { return t.(object)["function"].(object)["name"] != o.tool })
-	}
-	if err != nil || len(o.tools) == 0 {
-		return err
-	}
-	b["tools"] = o.tools
-	if o.mode == choiceRequired || o.mode == choiceNone {
-		b["toolsChoice"] = strings.ToUpper(o.mode)
-	}
-	return nil
 }
 
 func ociText(s string) object { return object{"type": "TEXT", "text": s} }

@@ -19,11 +19,14 @@ type providerState struct {
 	Calls []callState `json:"calls,omitempty"`
 	// Blocks are the blocks of a message in their order, for providers that sign them.
 	Blocks []blockState `json:"blocks,omitempty"`
+	// Plan is what Cohere's models say of their calls.
+	Plan string `json:"plan,omitempty"`
 	// Session is the provider's id of the conversation.
 	Session string `json:"session,omitempty"`
 }
 
-// blockState is a block of a message: Raw, the message's next call, or the next Text bytes of its text.
+// blockState is a block of a message: Raw, the message's next call, or the next Text bytes of its text. Signature is what
+// else its provider wants back with a call or a text: of OpenAI's Responses the namespace, the phase.
 type blockState struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 	Call      bool            `json:"call,omitempty"`
@@ -46,7 +49,7 @@ func (s *providerState) empty() bool {
 	if plain {
 		s.Blocks = nil
 	}
-	return s.Details == nil && s.Calls == nil && s.Blocks == nil && s.Session == ""
+	return s.Details == nil && s.Calls == nil && s.Blocks == nil && s.Plan == "" && s.Session == ""
 }
 
 // ownState reads the state of a message that this provider wrote; nil for any other.

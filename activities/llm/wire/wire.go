@@ -6,6 +6,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -25,17 +26,26 @@ const (
 	Gemini = "gemini"
 	// OCI is the chat of Oracle's Generative AI service.
 	OCI = "oci"
+	// Cohere is Cohere's chat, version 2.
+	Cohere = "cohere"
+	// Converse is Amazon Bedrock's.
+	Converse = "converse"
+	// Responses are OpenAI's, see [Server.Responses].
+	Responses = "responses"
 )
 
 // protocols is the table of all protocols.
 var protocols = map[string]func(*Model, *Request) (*Outgoing, error){
-	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI,
+	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI, Cohere: encodeCohere, Converse: encodeConverse, Responses: encodeResponses,
 }
 
 // Server says how one kind of server differs from others of its protocol.
 type Server struct {
 	// Protocol is one of the constants; empty is OpenAI's chat completions.
 	Protocol string
+	// Responses are prefixes of the server's models that are asked by OpenAI's Responses instead of chat completions,
+	// unless [Model.API] or the request says otherwise.
+	Responses []string
 	// Schema, JSON: the server takes response_format json_schema, json_object.
 	Schema bool
 	JSON   bool
@@ -81,6 +91,8 @@ type Model struct {
 	Base string
 	// Compartment is OCI's, which is charged.
 	Compartment string
+	// API is by which of OpenAI's protocols a server of chat completions is asked: APIChat, APIResponses, or empty.
+	API string
 	// Unary switches streaming off, NoCache the marks for the provider's cache of prompts; NoImages means that the model
 	// gets a text instead of images.
 	Unary    bool
@@ -106,6 +118,8 @@ type Request struct {
 	Parallel *bool
 	Effort   string
 	Extra    json.RawMessage
+	// API, if set, is used instead of the model's.
+	API string
 	// Once means that no further turn is likely, so that the prompt is not worth caching.
 	Once bool
 }
@@ -169,6 +183,14 @@ func Invalidf(format string, args ...any) error {
 
 // Encode writes a request. A conversation or a schema that cannot be sent is a bad_request.
 func (m *Model) Encode(q *Request) (*Outgoing, error) {
+	if m.byResponses(q) {
+		other := *m
+		if m.Protocol == OCI {
+			other.Base += ociOpenAI
+		}
+		other.Protocol, other.ResultImages, other.CallIDs = Responses, true, cmp.Or(m.CallIDs, IDsMax40)
+		m = &other
+	}
 	placed := *q
 	placed.Messages = m.placeImages(q.Messages)
 	return protocols[m.Protocol](m, &placed)

@@ -52,8 +52,7 @@ var agentTypes = []Type{
 		Fields: []FieldSpec{
 			{Name: "llm_config", Kind: One, Of: "OpenAiConfig", Required: true},
 			{Name: "remote_agent_id", Kind: Text},
-		},
-		Unsupported: "no version of the specification says what service remote_agent_id belongs to, or how it is asked; use an Agent with an OpenAiConfig, or an A2AAgent"},
+		}},
 	{Name: "A2AAgent", Is: []string{"RemoteAgent", "AgenticComponent", "ComponentWithIO"}, IO: true, Since: V2542,
 		Fields: []FieldSpec{
 			{Name: "agent_url", Kind: Text, Required: true},

@@ -17,8 +17,10 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
+	"weft/starter/fork"
 	"weft/starter/history"
 	"weft/starter/runs"
+	"weft/starter/runtree"
 	"weft/starter/serve"
 	"weft/starter/transcript"
 	"weft/starter/usage"
@@ -232,6 +234,29 @@ func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]transcript.
 		return nil, nil, problem(err)
 	}
 	return transcript.Lines(read.Threads()), read.Missing, nil
+}
+
+// Graph asks the run's worker, or reads its history.
+func (b *Backend) Graph(ctx context.Context, run *serve.Run) (*runs.Graph, error) {
+	g, err := b.of(run).Graph(ctx)
+	return g, problem(err)
+}
+
+// Tree reads the histories of a run and of all below it.
+func (b *Backend) Tree(ctx context.Context, run *serve.Run) (*runtree.Tree, error) {
+	r := b.of(run)
+	tree, err := runtree.Read(ctx, history.From(b.Client), r.ID, r.RunID)
+	return tree, problem(err)
+}
+
+// Fork reads the run's histories for the input.
+func (b *Backend) Fork(ctx context.Context, run *serve.Run, o fork.Options) (*contract.RunInput, error) {
+	tree, err := b.Tree(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	in, err := fork.Input(ctx, b.of(run), tree, o)
+	return in, problem(err)
 }
 
 var answerProblems = map[string]serve.Kind{

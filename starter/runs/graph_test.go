@@ -1,4 +1,4 @@
-package main
+package runs_test
 
 import (
 	"weft/starter/runs"
@@ -34,7 +34,7 @@ func TestBranchesSayHowFarTheyAre(t *testing.T) {
 	running := drawing.Progress{State: drawing.Running, Runs: 1}
 	done := drawing.Progress{State: drawing.Done, Runs: 1}
 	want := drawing.States{"start": done, "a": done, "b": running, "c": running, "d": running, "e": running}
-	if diff := cmp.Diff(want, statesOf(st, nil, "")); diff != "" {
+	if diff := cmp.Diff(want, runs.StatesOf(st, nil, "")); diff != "" {
 		t.Errorf("the states (-want +got):\n%s", diff)
 	}
 	// Of a run that has ended nobody is asked.

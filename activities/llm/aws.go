@@ -1,0 +1,84 @@
+package llm
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"weft/activities/llm/wire"
+)
+
+// AWSKeys are access keys of AWS, which sign requests to Bedrock; Token is that of a session.
+type AWSKeys struct{ ID, Secret, Token string }
+
+// signsAWS reports whether requests are signed, and not sent with a key.
+func (p *provider) signsAWS() bool {
+	return p.Protocol == wire.Converse && p.key == "" && p.aws.ID != "" && p.aws.Secret != ""
+}
+
+// signAWS signs a request by the vendor's SDK.
+func (p *provider) signAWS(req *http.Request, body []byte) error {
+	sum := sha256.Sum256(body)
+	keys := aws.Credentials{AccessKeyID: p.aws.ID, SecretAccessKey: p.aws.Secret, SessionToken: p.aws.Token}
+	return v4.NewSigner().SignHTTP(req.Context(), keys, req, hex.EncodeToString(sum[:]), "bedrock", p.region, time.Now())
+}
+
+// frames are the events of AWS' binary stream, each as an object with the event's type and its payload, until the stream
+// ends, whole or in a frame.
+func frames(r *bufio.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		decoder := eventstream.NewDecoder()
+		for {
+			_, _ = r.Peek(1) // waits for a frame
+			start, _ := r.Peek(min(r.Buffered(), 100))
+			begins := string(start)
+			m, err := decoder.Decode(r, nil)
+			switch {
+			case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+				return
+			case errors.As(err, new(eventstream.ChecksumError)), errors.As(err, new(eventstream.LengthError)):
+				err = wire.Invalidf("a frame of the stream is invalid (%v): %s", err, begins)
+			}
+			var data []byte
+			if err == nil {
+				data, err = json.Marshal(eventOf(&m))
+			}
+			if !yield(data, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// eventOf is a frame's event. What the service reports is under "exception", with its type.
+func eventOf(m *eventstream.Message) map[string]any {
+	header := func(name string) string {
+		if v := m.Headers.Get(name); v != nil {
+			return v.String()
+		}
+		return ""
+	}
+	switch header(eventstreamapi.MessageTypeHeader) {
+	case eventstreamapi.ExceptionMessageType:
+		report := map[string]any{}
+		if json.Unmarshal(m.Payload, &report) != nil {
+			report["message"] = string(m.Payload)
+		}
+		report["type"] = header(eventstreamapi.ExceptionTypeHeader)
+		return map[string]any{"exception": report}
+	case eventstreamapi.ErrorMessageType:
+		return map[string]any{"exception": map[string]any{"type": header(eventstreamapi.ErrorCodeHeader), "message": header(eventstreamapi.ErrorMessageHeader)}}
+	}
+	return map[string]any{header(eventstreamapi.EventTypeHeader): json.RawMessage(m.Payload)}
+}

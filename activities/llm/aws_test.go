@@ -1,0 +1,104 @@
+package llm
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"weft/activities/contract"
+)
+
+// signature4 is the form of a signature of AWS' version 4.
+var signature4 = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=AKID/(\d{8})/eu-west-1/bedrock/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})$`)
+
+// verify4 computes a request's signature by AWS' documentation.
+func verify4(r *http.Request, body, secret string) error {
+	form := signature4.FindStringSubmatch(r.Header.Get("Authorization"))
+	if form == nil {
+		return fmt.Errorf("authorization %q", r.Header.Get("Authorization"))
+	}
+	sum := func(s string) string { h := sha256.Sum256([]byte(s)); return hex.EncodeToString(h[:]) }
+	headers := ""
+	for _, name := range strings.Split(form[2], ";") {
+		value := strings.Join(r.Header.Values(name), ",")
+		switch name {
+		case "host":
+			value = r.Host
+		case "content-length":
+			value = fmt.Sprint(r.ContentLength)
+		}
+		headers += name + ":" + strings.TrimSpace(value) + "\n"
+	}
+	path := strings.ReplaceAll(r.URL.EscapedPath(), "%", "%25") // each segment is escaped twice
+	request := strings.Join([]string{r.Method, path, "", headers, form[2], sum(body)}, "\n")
+	scope := form[1] + "/eu-west-1/bedrock/aws4_request"
+	key := []byte("AWS4" + secret)
+	for _, part := range []string{form[1], "eu-west-1", "bedrock", "aws4_request", "AWS4-HMAC-SHA256\n" + r.Header.Get("X-Amz-Date") + "\n" + scope + "\n" + sum(request)} {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(part))
+		key = mac.Sum(nil)
+	}
+	if got := hex.EncodeToString(key); got != form[3] {
+		return fmt.Errorf("signature %s, want %s of\n%s", form[3], got, request)
+	}
+	return nil
+}
+
+// conformAWS signs with access keys, for a while or for good.
+func conformAWS(t *testing.T, b bench) {
+	t.Helper()
+	for _, token := range []string{"", "session-of-the-test"} {
+		var refused error
+		var e *endpoint
+		e, m := b.at(t, said{}, func(w http.ResponseWriter, r *http.Request) {
+			refused = verify4(r, e.bodies[len(e.bodies)-1], "secret-of-the-test")
+			if got := r.Header.Get("X-Amz-Security-Token"); got != token {
+				refused = fmt.Errorf("token %q", got)
+			}
+			b.stream(says("ok"))(w, r)
+		})
+		m.key, m.region, m.aws = "", "eu-west-1", AWSKeys{ID: "AKID", Secret: "secret-of-the-test", Token: token}
+		_, err := ask(t, m, &Call{IdempotencyKey: "k/1"})
+		if err != nil || refused != nil {
+			t.Errorf("token %q: %v, %v", token, err, refused)
+		}
+	}
+}
+
+// TestBedrockSettings: a region is an address, and what is missing is named.
+func TestBedrockSettings(t *testing.T) {
+	keys := AWSKeys{ID: "AKID", Secret: "s"}
+	for name, tc := range map[string]struct {
+		set        ProviderSettings
+		base, says string
+	}{
+		"a region":                     {ProviderSettings{Region: "eu-west-1", Key: "k"}, "https://bedrock-runtime.eu-west-1.amazonaws.com", ""},
+		"keys and a region":            {ProviderSettings{Region: "eu-west-1", AWS: keys}, "https://bedrock-runtime.eu-west-1.amazonaws.com", ""},
+		"an address of one's own":      {ProviderSettings{Region: "eu-west-1", AWS: keys, BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
+		"an address needs no region":   {ProviderSettings{Key: "k", BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
+		"but a signature does":         {ProviderSettings{AWS: keys, BaseURL: "https://vpce.example.com"}, "", "has no region"},
+		"nothing":                      {ProviderSettings{}, "", "set providers.bedrock.region, for example to us-east-1"},
+		"no key":                       {ProviderSettings{Region: "eu-west-1"}, "", "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment"},
+		"half of the keys":             {ProviderSettings{Region: "eu-west-1", AWS: AWSKeys{ID: "AKID"}}, "", "has no key"},
+		"a region that is none":        {ProviderSettings{Region: "EU west"}, "", `"EU west" is not a region; want for example us-east-1`},
+		"a region of another provider": {ProviderSettings{Kind: "openai", Region: "eu-west-1"}, "", "only providers of kind bedrock or oci have it"},
+	} {
+		models, err := Open(Settings{Providers: map[string]ProviderSettings{"bedrock": tc.set}})
+		if err == nil {
+			err = models.Ready("bedrock")
+		}
+		switch {
+		case tc.says != "":
+			if f := contract.FailureOf(err); f == nil || !strings.Contains(f.Error(), tc.says) {
+				t.Errorf("%s: %v, want %q", name, err, tc.says)
+			}
+		case err != nil || models.providers["bedrock"].Base != tc.base:
+			t.Errorf("%s: %v, %q", name, err, models.providers["bedrock"].Base)
+		}
+	}
+}

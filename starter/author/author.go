@@ -1,0 +1,392 @@
+// Package author runs a flow again each time its author saves one of its files: from the first node that changed, with
+// what came before it taken from the last run.
+package author
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/specadapter"
+	"weft/starter/fork"
+	"weft/starter/history"
+	"weft/starter/impact"
+	"weft/starter/input"
+	"weft/starter/runs"
+	"weft/starter/runtree"
+	"weft/starter/validate"
+	"weft/workflows/plan"
+)
+
+// Save is what became of a save, of one flow.
+type Save struct {
+	// File is the flow's document.
+	File string `json:"file"`
+	Flow string `json:"flow,omitempty"`
+	// Diagnostics are why it cannot be run, or what is worth knowing.
+	Diagnostics []string `json:"diagnostics,omitempty"`
+	// Run is the run that was started, Last the one from which it was forked, at the execution From; empty: it began anew.
+	Run  string `json:"run_id,omitempty"`
+	Last string `json:"last_run_id,omitempty"`
+	From string `json:"from,omitempty"`
+	// Note is why nothing was run, or why not from a node.
+	Note string `json:"note,omitempty"`
+}
+
+// Author watches a folder. Dir, Load, Start, Connection and Say are needed.
+type Author struct {
+	Dir        string
+	Load       func(file string) (*input.Document, error)
+	Connection *runs.Connection
+	// Start starts a run of a flow under an id of its own.
+	Start func(ctx context.Context, flow *plan.Flow, in *contract.RunInput) (*runs.Run, error)
+	// Say prints a line for people.
+	Say func(format string, args ...any)
+
+	mu        sync.Mutex
+	listeners map[chan Save]bool
+	// files are the flows of the folder, by their documents.
+	files map[string]flowFile
+	// own is the last run of a flow, by its name, that this Author has started: lists may not have it yet.
+	own map[string]*runs.Run
+}
+
+type flowFile struct {
+	// hash is that of the plan, or of what is wrong with it; script is that of the script beside the document.
+	hash, script string
+}
+
+// settle is how long a file must be left alone: editors write in several steps.
+const settle = 40 * time.Millisecond
+
+// Watch runs flows at each save until ctx is done.
+func (a *Author) Watch(ctx context.Context) error {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", a.Dir, err)
+	}
+	defer w.Close()
+	if err := add(w, a.Dir); err != nil {
+		return err
+	}
+	a.files, a.own = map[string]flowFile{}, map[string]*runs.Run{}
+	all, err := a.changed()
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if e.result == nil {
+			a.tell(e.save)
+		}
+	}
+	quiet := time.NewTimer(time.Hour)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-w.Errors:
+			a.Say("dev: watch %s: %v", a.Dir, err)
+		case e := <-w.Events:
+			if info, err := os.Stat(e.Name); err == nil && info.IsDir() {
+				if err := add(w, e.Name); err != nil {
+					a.Say("dev: %v", err)
+				}
+			}
+			if !e.Has(fsnotify.Chmod) {
+				quiet.Reset(settle)
+			}
+		case <-quiet.C:
+			a.saved(ctx)
+		}
+	}
+}
+
+// add watches a folder and those in it, but hidden ones.
+func add(w *fsnotify.Watcher, dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("watch %s: %w", dir, err)
+		case !entry.IsDir():
+			return nil
+		case path != dir && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules"):
+			return fs.SkipDir
+		}
+		if err := w.Add(path); err != nil {
+			return fmt.Errorf("watch %s: %w", path, err)
+		}
+		return nil
+	})
+}
+
+// edited is a flow that is another than at the last save.
+type edited struct {
+	save   Save
+	result *specadapter.Result
+	script []byte
+}
+
+// saved runs what has changed.
+func (a *Author) saved(ctx context.Context) {
+	all, err := a.changed()
+	if err != nil {
+		a.Say("dev: %v", err)
+		return
+	}
+	for _, e := range all {
+		if e.result != nil {
+			if err := a.run(ctx, &e); err != nil {
+				e.save.Note = err.Error()
+			}
+		}
+		a.tell(e.save)
+	}
+}
+
+// changed reads the flows of the folder, and returns those that are others than before, and those that cannot be run.
+func (a *Author) changed() ([]edited, error) {
+	files, found, err := validate.Files([]string{a.Dir})
+	if err != nil {
+		return nil, err
+	}
+	var out []edited
+	var report validate.Report
+	for _, file := range files {
+		d, unread := a.Load(file)
+		f, err := report.Add(file, d, unread, found[file])
+		if err != nil {
+			return nil, err
+		}
+		if f.Skipped {
+			continue
+		}
+		e := edited{save: Save{File: file, Flow: f.Name}}
+		for _, x := range f.Diagnostics {
+			e.save.Diagnostics = append(e.save.Diagnostics, x.String())
+		}
+		now := flowFile{}
+		script := strings.TrimSuffix(file, filepath.Ext(file)) + ".script"
+		if text, err := os.ReadFile(script); err == nil {
+			now.script = contract.SHA(text)
+			if e.script, err = llm.ParseScript(script, text); err != nil {
+				e.save.Diagnostics, f.OK = append(e.save.Diagnostics, err.Error()), false
+			}
+		}
+		if now.hash = f.Hash; f.OK {
+			e.result = d.Result
+		} else {
+			now.hash = strings.Join(e.save.Diagnostics, "\n")
+		}
+		if a.files[file] != now {
+			a.files[file] = now
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// run forks the flow's last run at the first node that changed, or starts it anew where its start did.
+func (a *Author) run(ctx context.Context, e *edited) error {
+	last, err := a.last(ctx, e.result.Flow.Name)
+	if err != nil {
+		return err
+	}
+	if last == nil {
+		return errors.New("the flow has no run yet: start one, with what it shall be given, and the next save goes on from it")
+	}
+	tree, err := runtree.Read(ctx, history.From(a.Connection.Client), last.ID, last.RunID)
+	if err != nil {
+		return err
+	}
+	root := tree.Root()
+	if root.Input == nil || root.Flow == nil {
+		return fmt.Errorf("the run %q has no plan", last.ID)
+	}
+	if len(root.Input.Script) == 0 {
+		e.script = nil // it was run with a model
+	}
+	e.save.Last = last.ID
+	from, anew, err := a.first(ctx, last, root, e)
+	if err != nil {
+		return err
+	}
+	var in *contract.RunInput
+	switch {
+	case anew:
+	case from == "":
+		e.save.Last = ""
+		return fmt.Errorf("no node that ran in %q has changed", last.ID)
+	default:
+		in, err = fork.Input(ctx, last, tree, fork.Options{From: from, Flow: e.result, File: e.save.File, Script: e.script, Say: func(string, ...any) {}})
+		if e.save.From = from; err != nil {
+			e.save.Note, e.save.From = "it is started anew: "+err.Error(), ""
+		}
+	}
+	if in == nil {
+		again := *root.Input
+		again.Fork, again.Flow = nil, contract.FlowRef{Plan: e.result.Flow, Source: &e.result.Source}
+		if e.script != nil {
+			again.Script = e.script
+		}
+		in = &again
+	}
+	run, err := a.Start(ctx, e.result.Flow, in)
+	if err != nil {
+		return err
+	}
+	a.own[e.result.Flow.Name], e.save.Run = run, run.ID
+	if last.Open() {
+		return a.Connection.Client.CancelWorkflow(ctx, last.ID, "")
+	}
+	return nil
+}
+
+// last is the youngest run of a flow, nil where there is none.
+func (a *Author) last(ctx context.Context, flow string) (*runs.Run, error) {
+	page, _, err := a.Connection.Page(ctx, runs.Filter{Flow: flow, Closed: true, Limit: 1}, nil)
+	if err != nil {
+		return nil, err
+	}
+	id := ""
+	if own := a.own[flow]; own != nil {
+		id = own.ID
+	}
+	if len(page) > 0 && page[0].ID != id {
+		id = a.younger(ctx, id, &page[0])
+	}
+	if id == "" {
+		return nil, nil
+	}
+	return a.Connection.Find(ctx, id)
+}
+
+// younger is the run that began later: its own last one, or one of a list.
+func (a *Author) younger(ctx context.Context, id string, listed *runs.Summary) string {
+	if id == "" {
+		return listed.ID
+	}
+	d, err := a.Connection.Describe(ctx, id, "")
+	if err != nil || d.GetWorkflowExecutionInfo().GetStartTime().AsTime().Before(listed.Started) {
+		return listed.ID
+	}
+	return id
+}
+
+// first is the first execution of the last run whose node is another now; of an open run without one, what is under way.
+// anew is set where the way from START is another.
+func (a *Author) first(ctx context.Context, last *runs.Run, root *runtree.Workflow, e *edited) (from string, anew bool, err error) {
+	flow := e.result.Flow
+	if !impact.SameNode(root.Flow, flow, plan.Start) {
+		return "", true, nil
+	}
+	st, _, err := last.Standing(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	last.AddBranches(ctx, st)
+	all := slices.Clone(st.Executions)
+	for _, label := range st.Running {
+		all = append(all, history.ExecutionOf(label))
+	}
+	slices.SortStableFunc(all, func(x, y contract.Execution) int { return x.Step - y.Step })
+	scripted := changedRules(root.Input.Script, e.script)
+	for _, x := range all {
+		if !impact.SameNode(root.Flow, flow, x.Node) || scripted(x.Node) {
+			return history.Label(x), false, nil
+		}
+	}
+	if last.Open() && len(st.Running) > 0 {
+		return history.Label(history.ExecutionOf(st.Running[0])), false, nil
+	}
+	return "", false, nil
+}
+
+// changedRules returns a function that reports whether what a script answers a node may be another.
+func changedRules(old, now json.RawMessage) func(node string) bool {
+	if now == nil {
+		return func(string) bool { return false }
+	}
+	count := map[string]int{}
+	for sign, text := range map[int]json.RawMessage{1: old, -1: now} {
+		var s struct {
+			Rules []json.RawMessage `json:"rules"`
+		}
+		if json.Unmarshal(text, &s) == nil {
+			for _, r := range s.Rules {
+				count[string(r)] += sign
+			}
+		}
+	}
+	nodes := map[string]bool{}
+	for text, n := range count {
+		var rule struct {
+			Node string `json:"node"`
+		}
+		if n != 0 && json.Unmarshal([]byte(text), &rule) == nil {
+			nodes[rule.Node] = true
+		}
+	}
+	return func(node string) bool { return nodes[""] || nodes[node] }
+}
+
+// tell says what became of a save, in words and to all that listen.
+func (a *Author) tell(s Save) {
+	for _, d := range s.Diagnostics {
+		a.Say("%s", d)
+	}
+	switch {
+	case s.Run != "" && s.From != "":
+		a.Say("dev: %s: %s goes on from %s of %s", s.File, s.Run, s.From, s.Last)
+	case s.Run != "":
+		a.Say("dev: %s: %s begins anew; %s", s.File, s.Run, s.Note)
+	case s.Note != "":
+		a.Say("dev: %s: %s", s.File, s.Note)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c := range a.listeners {
+		select {
+		case c <- s:
+		default: // whoever is that slow reads the list of runs
+		}
+	}
+}
+
+// Listen tells what becomes of saves until ctx is done.
+func (a *Author) Listen(ctx context.Context, tell func(any) error) error {
+	c := make(chan Save, 16)
+	a.mu.Lock()
+	if a.listeners == nil {
+		a.listeners = map[chan Save]bool{}
+	}
+	a.listeners[c] = true
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.listeners, c)
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case s := <-c:
+			if err := tell(s); err != nil {
+				return err
+			}
+		}
+	}
+}
