@@ -352,7 +352,7 @@ type ToolResult struct {
 	Session ServerSession `json:"server_session,omitzero"`
 }
 
-// ServerSession is what served the last call of a tree of runs over a connection.
+// ServerSession is what served the last call of an agent, or of a tree of runs, over a connection.
 type ServerSession struct {
 	// Sealed names the server's session, readable by workers alone; empty if the server has none.
 	Sealed string `json:"sealed,omitempty"`

@@ -84,6 +84,8 @@ type AgentState struct {
 	Summaries int    `json:"summaries,omitempty"`
 	// Starts counts the runs that its calls started, so that each has an id of its own.
 	Starts []StartCount `json:"starts,omitempty"`
+	// Served are the sessions that served its own calls, by server.
+	Served map[string]ServerSession `json:"served,omitempty"`
 	// Conversations are those in which the agents of the node ask each other; of an agent that was asked
 	// itself, those that have grown since.
 	Conversations []SideConversation `json:"conversations,omitempty"`
@@ -137,6 +139,8 @@ type ToolReply struct {
 	// Task is that of a [ToolResult], Started when it began.
 	Task    *Task      `json:"task,omitempty"`
 	Started *time.Time `json:"started,omitempty"`
+	// Session is that of a [ToolResult].
+	Session ServerSession `json:"server_session,omitzero"`
 	// Conversations are, where a member was asked, the conversations that have grown by it.
 	Conversations []SideConversation `json:"conversations,omitempty"`
 }

@@ -42,7 +42,8 @@ func (s *servedBy) RegisterActivityWithOptions(fn any, o activity.RegisterOption
 	}, o)
 }
 
-// TestServerSessionsOfATree has the calls of all runs of a tree go on with the session that served the last one.
+// TestServerSessionsOfATree has the calls of all runs of a tree go on with the session that served their agent's last one, and
+// an agent's first with the one that served anybody's.
 func TestServerSessionsOfATree(t *testing.T) {
 	searching := func(doc string) string {
 		return strings.NewReplacer(`"data_connections":[
@@ -55,10 +56,16 @@ func TestServerSessionsOfATree(t *testing.T) {
 	search := "call: [{tool: search}]}\n"
 	ask := "call: [{tool: call_sub_agent, arguments: {user_question: why}}]}\n"
 	branches := "rules:\n- {node: a, turn: 1, " + search + "- {node: a, turn: 2, " + search + "- {node: j, turn: 1, " + search + "- {say: done}"
-	tests := map[string]struct{ doc, script string }{
-		"a branch in place": {harness.ForkAndJoin, branches},
-		"a child":           {harness.ChildBranches, branches},
-		"sub-agents":        {harness.SubAgentFlow, "rules:\n- {node: s, turn: 1, " + search + "- {node: s, say: so}\n- {node: a, turn: 1, " + ask + "- {node: a, turn: 2, " + ask + "- {node: a, turn: 3, " + ask + "- {say: done}"},
+	last := []string{"1@one1", "2@one2"}
+	tests := map[string]struct {
+		doc, script string
+		want        []string
+	}{
+		"a branch in place": {harness.ForkAndJoin, branches, last},
+		"a child":           {harness.ChildBranches, branches, last},
+		"agents in turn": {harness.ForkAndJoin, "rules:\n- {node: a, turn: 1, " + search + "- {node: b, turn: 1, delay: 400ms, " + search + "- {node: a, turn: 2, delay: 1200ms, " + search + "- {say: done}",
+			[]string{"1@one1", "1@one1"}},
+		"sub-agents": {harness.SubAgentFlow, "rules:\n- {node: s, turn: 1, " + search + "- {node: s, say: so}\n- {node: a, turn: 1, " + ask + "- {node: a, turn: 2, " + ask + "- {node: a, turn: 3, " + ask + "- {say: done}", last},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +83,7 @@ func TestServerSessionsOfATree(t *testing.T) {
 				t.Fatal(p.Err, p.Err.Diagnostics)
 			}
 			first, rest := s.before[0], s.before[1:]
-			if diff := cmp.Diff([]string{"1@one1", "2@one2"}, rest); diff != "" || !strings.HasPrefix(first, "@") || p.Result.ServerSessions != nil {
+			if diff := cmp.Diff(tc.want, rest); diff != "" || !strings.HasPrefix(first, "@") || p.Result.ServerSessions != nil {
 				t.Errorf("after %q the calls go on with other sessions (-want +got):\n%s; the result has %v", first, diff, p.Result.ServerSessions)
 			}
 		})

@@ -46,6 +46,7 @@ const env = { ...process.env, XDG_STATE_HOME: join(dir, "state"), HOME: dir, WEF
 // run runs a program, shows what it says, and gives its exit code.
 function run(program, args, heard = () => {}) {
   const child = spawn(join(bin, program), args, { cwd: dir, env, stdio: ["ignore", "pipe", "pipe"] });
+  process.on("exit", () => child.kill());
   for (const stream of [child.stdout, child.stderr]) {
     stream.on("data", (data) => (process.stderr.write(data), heard(String(data), child)));
   }
@@ -61,6 +62,7 @@ const login = () => (opened = false, run("worker", ["login", "server"], async (t
 }));
 
 setTimeout(() => process.exit(1), 40_000).unref();
+process.on("SIGTERM", () => process.exit(1));
 
 // What a server asks before it answers is answered as a person would.
 const answered = new Set();

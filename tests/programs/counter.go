@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -56,10 +55,10 @@ func ServeCounter() {
 		note("add")
 		return mcp.NewToolResultText(fmt.Sprintf("count %d", n)), nil
 	})
-	s.AddTool(mcp.NewTool("hang"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	s.AddTool(mcp.NewTool("hang"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		note("hang")
-		time.Sleep(time.Hour)
-		return nil, nil
+		<-ctx.Done() // with the client
+		return nil, ctx.Err()
 	})
 	if err := server.ServeStdio(s); err != nil {
 		os.Exit(1)

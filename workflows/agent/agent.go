@@ -94,6 +94,8 @@ type agentRun struct {
 	summaries int
 	// starts counts the runs that its calls started, by call id.
 	starts []contract.StartCount
+	// served are the sessions that served its calls, by server.
+	served map[string]contract.ServerSession
 	// under are the calls under way.
 	under []*toolCall
 	// marked is the agent at its last boundary.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"slices"
 
 	"weft/activities/contract"
@@ -52,7 +53,7 @@ func (a *agentRun) mark() {
 func (a *agentRun) takeMark() {
 	a.marked = agentMark{thread: markThread(a.thread), state: contract.AgentState{
 		Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs, Exhausted: a.exhausted, StartLen: a.startLen,
-		Think: a.think, Results: a.results, Active: a.activeAgent, Summaries: a.summaries, Starts: slices.Clone(a.starts),
+		Think: a.think, Results: a.results, Active: a.activeAgent, Summaries: a.summaries, Starts: slices.Clone(a.starts), Served: maps.Clone(a.served),
 	}}
 	if a.above == nil {
 		a.marked.view = schedule.Clone(a.execution.View) // the node has one
@@ -105,6 +106,7 @@ func (a *agentRun) restore(s *contract.AgentState) {
 	}
 	a.turn, a.left, a.errors, a.repairs, a.exhausted = s.Turn, s.Left, s.Errors, s.Repairs, s.Exhausted
 	a.startLen, a.think, a.results, a.summaries, a.starts = s.StartLen, s.Think, s.Results, s.Summaries, s.Starts
+	a.served = s.Served
 	a.takeMark()
 	a.execution.Journal.Grow(a.bulk())
 }

@@ -45,6 +45,7 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		old.turn, old.left, old.exhausted, old.errors, old.repairs, old.summaries = 3, 2, true, 1, 1, 2
 		old.startLen, old.results, old.think, old.activeAgent = 1, 2, true, "m"
 		old.starts = []contract.StartCount{{ID: "call_1", N: 2}}
+		old.served = map[string]contract.ServerSession{"web": {Sealed: "s"}}
 		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.Transcript, "a#1:m~1")}}
 
 		old.team.main, again.team.main = old.thread, again.thread

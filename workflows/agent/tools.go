@@ -436,14 +436,14 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 
 // callTool makes one call of a tool as a step.
 func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, in contract.ToolInput, args json.RawMessage, id string) (contract.ToolReply, error) {
-	return c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args), in.Note), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
+	reply, err := c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args), in.Note), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
 		var out contract.ToolResult
 		in.Repeat = b.Repeats(t.Name)
 		call := c.invocation(b, &in, id, &out)
 		call.Waiting = &s.JournalStep
 		err := c.agentRun.run.Invoke(ctx, call)
 		if err == nil {
-			*reply = replied(c.agentRun.run, b, &out)
+			*reply = c.agentRun.replied(b, &out)
 			if out.Task != nil {
 				now := workflow.Now(ctx)
 				reply.Started = &now
@@ -453,12 +453,17 @@ func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 		*reply, err = c.agentRun.toolFailed(call, err)
 		return err
 	})
+	c.agentRun.serve(b, reply.Session)
+	return reply, err
 }
 
 // invocation is the activity that makes a call of a tool.
 func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolInput, id string, out *contract.ToolResult) *runtime.Call {
 	run, x := c.agentRun.run, c.agentRun.execution
-	session := run.Shared.Sessions()[b.Server()]
+	session, ok := c.agentRun.served[b.Server()]
+	if !ok {
+		session = run.Shared.Sessions()[b.Server()]
+	}
 	in.Session = session.Sealed
 	call := &runtime.Call{
 		Activity: contract.ActivityCallTool, Args: []any{in}, What: "the call of " + c.call.Name, At: x, ID: id,
@@ -471,12 +476,24 @@ func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolI
 	return call
 }
 
-// replied is the reply that a call got. The next call goes on with the session that served it.
-func replied(run *runtime.Run, b *contract.ResolvedConnection, out *contract.ToolResult) contract.ToolReply {
+// replied is the reply that a call got. The first call of another agent goes on with the session that served it.
+func (a *agentRun) replied(b *contract.ResolvedConnection, out *contract.ToolResult) contract.ToolReply {
 	if out.Session != (contract.ServerSession{}) {
-		run.Shared.Sessions()[b.Server()] = out.Session
+		a.run.Shared.Sessions()[b.Server()] = out.Session
 	}
-	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task}
+	a.serve(b, out.Session)
+	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task, Session: out.Session}
+}
+
+// serve has the agent's next call go on with a session, so that its model is told where that is gone, whatever others use.
+func (a *agentRun) serve(b *contract.ResolvedConnection, s contract.ServerSession) {
+	if s == (contract.ServerSession{}) {
+		return
+	}
+	if a.served == nil {
+		a.served = map[string]contract.ServerSession{}
+	}
+	a.served[b.Server()] = s
 }
 
 // maxRounds is how often the server of a tool may ask for input before it answers a call.
