@@ -54,7 +54,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		}
 		free := max(0, min(len(ready), maxChildren-len(order), maxStarting-starting(order)))
 		ready, queued = ready[:free], ready[free:]
-		started, later, err := f.startBranches(ctx, ready, len(order) > 0)
+		started, later, err := f.startBranches(ctx, ready, len(queued), len(order) > 0)
 		note(err)
 		queued = append(later, queued...)
 		order = append(order, started...)
@@ -291,14 +291,14 @@ func (f *flowRun) beyond(err error) error {
 }
 
 // startBranches starts chains, those behind one that cannot start included: it has failed the
-// run, but not them. Those for which the history has no room while others are at work come later:
-// when those have ended, the run goes on in a new one.
-func (f *flowRun) startBranches(ctx workflow.Context, ready []*schedule.Execution, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
+// run, but not them. They share the budget with those that are queued behind them. Those for which the history has no
+// room while others are at work come later: when those have ended, the run goes on in a new one.
+func (f *flowRun) startBranches(ctx workflow.Context, ready []*schedule.Execution, queued int, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
 	for i, x := range ready {
 		if (others || len(started) > 0) && !f.run.Sizes.HasRoom(ctx) {
 			return started, ready[i:], failed
 		}
-		b, err := f.startBranch(ctx, x, len(ready)-i, len(ready))
+		b, err := f.startBranch(ctx, x, len(ready)-i+queued, len(ready))
 		if err != nil {
 			f.sched.End(x)
 			if failed == nil {
