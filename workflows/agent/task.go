@@ -81,7 +81,7 @@ func (k *task) look(ctx workflow.Context, s *runtime.JournalStep) (failed *contr
 		reply, err := k.call.agentRun.toolFailed(call, err)
 		return &reply, err
 	}
-	k.at, run.Policy.Moved = k.call.agentRun.replied(k.conn, &out), true
+	k.at, run.Policy.Moved = replied(k.call.agentRun, k.conn, &out), true
 	return nil, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/group"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
@@ -22,7 +23,7 @@ import (
 // order asked. Calls outside run in parallel; the interpreter's own tools take effect in
 // the order asked.
 func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string) error {
-	outside := runtime.NewGroup(ctx)
+	outside := group.New(ctx)
 	calls := make([]*toolCall, len(msg.Calls))
 	for i := range calls {
 		calls[i] = &toolCall{agentRun: a, call: &msg.Calls[i], index: i, sha: sha}
@@ -96,7 +97,7 @@ type toolCall struct {
 
 // start begins a call that runs beside the others, and decides what a call is answered that is
 // not made at all.
-func (c *toolCall) start(outside *runtime.Group) {
+func (c *toolCall) start(outside *group.Group) {
 	switch {
 	case c.ends():
 		return
@@ -443,7 +444,7 @@ func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 		call.Waiting = &s.JournalStep
 		err := c.agentRun.run.Invoke(ctx, call)
 		if err == nil {
-			*reply = c.agentRun.replied(b, &out)
+			*reply = replied(c.agentRun, b, &out)
 			if out.Task != nil {
 				now := workflow.Now(ctx)
 				reply.Started = &now
@@ -453,7 +454,7 @@ func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 		*reply, err = c.agentRun.toolFailed(call, err)
 		return err
 	})
-	c.agentRun.serve(b, reply.Session)
+	serve(c.agentRun, b, reply.Session)
 	return reply, err
 }
 
@@ -477,16 +478,16 @@ func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolI
 }
 
 // replied is the reply that a call got. The first call of another agent goes on with the session that served it.
-func (a *agentRun) replied(b *contract.ResolvedConnection, out *contract.ToolResult) contract.ToolReply {
+func replied(a *agentRun, b *contract.ResolvedConnection, out *contract.ToolResult) contract.ToolReply {
 	if out.Session != (contract.ServerSession{}) {
 		a.run.Shared.Sessions()[b.Server()] = out.Session
 	}
-	a.serve(b, out.Session)
+	serve(a, b, out.Session)
 	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task, Session: out.Session}
 }
 
 // serve has the agent's next call go on with a session, so that its model is told where that is gone, whatever others use.
-func (a *agentRun) serve(b *contract.ResolvedConnection, s contract.ServerSession) {
+func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession) {
 	if s == (contract.ServerSession{}) {
 		return
 	}
@@ -506,7 +507,7 @@ func (c *toolCall) answer(ctx workflow.Context, t *plan.Tool, in *contract.Input
 	if len(in.Questions) == 0 {
 		return out, runtime.Pause(ctx, time.Duration(round)*time.Second, t.As+" is to be called again")
 	}
-	g := runtime.NewGroup(ctx)
+	g := group.New(ctx)
 	for i := range in.Questions {
 		q := &in.Questions[i]
 		raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: t.Name, Result: q.Schema}}})

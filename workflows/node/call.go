@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/group"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
@@ -113,7 +114,7 @@ func (c *callRun) divide(in value.Value) error {
 
 // all runs what is left, so many at a time.
 func (c *callRun) all(ctx workflow.Context) error {
-	g := runtime.NewGroup(ctx)
+	g := group.New(ctx)
 	for range min(c.cfg.AtOnce, len(c.jobs)) {
 		g.Start(func(ctx workflow.Context) error {
 			for c.next < len(c.jobs) {

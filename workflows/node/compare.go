@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/group"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
@@ -58,7 +59,7 @@ func (n *Runner) routeFirst(ctx workflow.Context, from Source, edges []int, j *r
 func (n *Runner) askFirst(ctx workflow.Context, from Source, i int, edge *plan.Edge, j *runtime.Journal, verdicts []*contract.JudgeResult) error {
 	in := n.judgeInput(from)
 	in.Question = edge.Question
-	judges := runtime.NewGroup(ctx)
+	judges := group.New(ctx)
 	n.judge(judges, from, asking{i, edge.ID, 0}, in, j, verdicts)
 	return judges.Wait()
 }

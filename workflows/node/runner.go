@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"weft/workflows/group"
 	"weft/workflows/watch"
 
 	"go.temporal.io/sdk/workflow"
@@ -44,7 +45,7 @@ func (n *Runner) Route(ctx workflow.Context, from Source, edges []int, j *runtim
 	if !slices.ContainsFunc(edges, func(e int) bool { return n.run.Flow.Edges[e].Question != "" }) {
 		return n.answered(from, edges, verdicts)
 	}
-	judges := runtime.NewGroup(ctx)
+	judges := group.New(ctx)
 	question := n.judgeInput(from)
 	asks := func(i int) bool { return n.run.Flow.Edges[edges[i]].Question != "" }
 	others := 0
@@ -110,7 +111,7 @@ type asking struct {
 }
 
 // judge asks one question.
-func (n *Runner) judge(judges *runtime.Group, from Source, q asking, in contract.JudgeInput, j *runtime.Journal, verdicts []*contract.JudgeResult) {
+func (n *Runner) judge(judges *group.Group, from Source, q asking, in contract.JudgeInput, j *runtime.Journal, verdicts []*contract.JudgeResult) {
 	judges.Start(func(ctx workflow.Context) error {
 		var out contract.JudgeResult
 		err := n.run.CallStep(ctx, j, runtime.HashOf(in.Question, string(in.State)), &runtime.Call{

@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/group"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -35,7 +36,7 @@ func (p *Preparation) Connect(ctx workflow.Context) error {
 	wants := p.withToolboxes(p.wanted())
 	results := make([]contract.CatalogueResult, len(wants))
 	failed := make([]error, len(wants))
-	calls := runtime.NewGroup(ctx)
+	calls := group.New(ctx)
 	for i, w := range wants {
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
 		local := 0

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/group"
 	"weft/workflows/runtime"
 )
 
@@ -153,7 +154,7 @@ func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 	r := runtime.New(ctx)
 	r.Shared.Grant = in.Grant
 	failed := make([]error, len(in.Names))
-	deliveries := runtime.NewGroup(ctx)
+	deliveries := group.New(ctx)
 	for i, name := range in.Names {
 		deliveries.Start(func(ctx workflow.Context) error {
 			failed[i] = r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCallWebhook, Args: []any{contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}},

@@ -240,9 +240,10 @@ func TestResultsWaitForRoom(t *testing.T) {
 		r := New(ctx)
 		at, most := 0, 0
 		var order []int
-		g := NewGroup(ctx)
+		g := workflow.NewWaitGroup(ctx)
 		for i := range 3 {
-			g.Start(func(ctx workflow.Context) error {
+			g.Add(1)
+			call := func(ctx workflow.Context) error {
 				release, err := r.Sizes.ReserveResult(ctx, "it", contract.MaxPayload)
 				if err != nil {
 					return err
@@ -253,11 +254,15 @@ func TestResultsWaitForRoom(t *testing.T) {
 				defer release()
 				defer func() { at-- }()
 				return Pause(ctx, 1, "the call")
+			}
+			workflow.Go(ctx, func(ctx workflow.Context) {
+				defer g.Done()
+				if err := call(ctx); err != nil {
+					t.Error(err)
+				}
 			})
 		}
-		if err := g.Wait(); err != nil {
-			return err
-		}
+		g.Wait(ctx)
 		if most != 1 || !slices.Equal(order, []int{0, 1, 2}) {
 			t.Errorf("%d are under way at once in the order %v, want 1", most, order)
 		}

@@ -1,4 +1,5 @@
-package runtime
+// Package group has calls that are under way beside each other.
+package group
 
 import (
 	"errors"
@@ -6,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/runtime"
 )
 
 // Group is several calls under way beside each other. The first that fails cancels the
@@ -19,8 +21,8 @@ type Group struct {
 	yielded bool
 }
 
-// NewGroup is a group without calls.
-func NewGroup(ctx workflow.Context) *Group {
+// New is a group without calls.
+func New(ctx workflow.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = workflow.WithCancel(ctx)
 	return g
@@ -36,7 +38,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (wait func() error) {
 		done = true
 		g.left--
 		switch {
-		case errors.Is(err, ErrYield):
+		case errors.Is(err, runtime.ErrYield):
 			g.yielded = true
 		case err != nil && g.err == nil:
 			g.err = err
@@ -64,7 +66,7 @@ func (g *Group) Wait() error {
 		return g.err
 	}
 	if g.yielded {
-		return ErrYield
+		return runtime.ErrYield
 	}
 	return g.err
 }
