@@ -56,17 +56,7 @@ func details(f *flowRun) string {
 		return "" // nothing is known yet
 	}
 	var b strings.Builder
-	name := f.run.Flow.Name
-	if f.run.Flow.Revision != "" {
-		name += " " + f.run.Flow.Revision
-	}
-	fmt.Fprintf(&b, "**%s** · model %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
-		cell(name), code(f.run.Shared.Model), usageText(f.run.Budget.Usage))
-	if f.run.Flow.Revision != "" && f.run.Flow.Description != "" {
-		b.Reset()
-		fmt.Fprintf(&b, "**%s**: %s\n\nmodel %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
-			cell(name), inCell.Replace(runtime.Cut(f.run.Flow.Description, 300)), code(f.run.Shared.Model), usageText(f.run.Budget.Usage))
-	}
+	heading(f, &b)
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
 		if rows++; rows <= maxRows {
@@ -75,12 +65,7 @@ func details(f *flowRun) string {
 			}
 		}
 	}
-	asked := map[string]bool{}
-	if f.inbox != nil {
-		for i := range f.inbox.Requests {
-			asked[f.inbox.Requests[i].Execution] = true
-		}
-	}
+	asks := asking(f)
 	for _, l := range []struct {
 		list  []*schedule.Execution
 		state string
@@ -95,11 +80,7 @@ func details(f *flowRun) string {
 			if c := chainOf(f, x); c != nil && c.now != "" {
 				id, node = c.now, c.node
 			}
-			if asked[id] {
-				row(id, node, "**waiting** for an answer")
-				continue
-			}
-			row(id, node, l.state)
+			row(id, node, cmp.Or(asks[id], l.state))
 		}
 	}
 	trace := executions(f)
@@ -113,6 +94,30 @@ func details(f *flowRun) string {
 	fallbacksTable(f, &b)
 	requestsTable(f, &b)
 	return b.String()
+}
+
+// heading says which flow runs, and what it has used.
+func heading(f *flowRun, b *strings.Builder) {
+	name, between := f.run.Flow.Name, " · "
+	if f.run.Flow.Revision != "" {
+		name += " " + f.run.Flow.Revision
+		if f.run.Flow.Description != "" {
+			between = ": " + inCell.Replace(runtime.Cut(f.run.Flow.Description, 300)) + "\n\n"
+		}
+	}
+	fmt.Fprintf(b, "**%s**%smodel %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
+		cell(name), between, code(f.run.Shared.Model), usageText(f.run.Budget.Usage))
+}
+
+// asking are the states of executions that wait for an answer.
+func asking(f *flowRun) map[string]string {
+	out := map[string]string{}
+	if f.inbox != nil {
+		for i := range f.inbox.Requests {
+			out[f.inbox.Requests[i].Execution] = "**waiting** for an answer"
+		}
+	}
+	return out
 }
 
 // fallbacksTable lists which models could not answer, and which were asked instead.
