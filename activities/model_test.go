@@ -115,7 +115,7 @@ func TestModelFailures(t *testing.T) {
 		}, contract.ClassTranscriptLost, "gone"},
 		"a provider that nobody knows": {func(t *testing.T, r *fakeRun, in *contract.ModelInput) {
 			in.Profile = profileOf(t, r, contract.Profile{Model: "nobody/x", Node: "n"})
-		}, contract.ClassConnection, `"nobody"`},
+		}, contract.ClassBadRequest, `"nobody"`},
 		"a provider without a key": {func(t *testing.T, r *fakeRun, in *contract.ModelInput) {
 			in.Profile = profileOf(t, r, contract.Profile{Model: "openai/x", Node: "n"})
 		}, contract.ClassConnection, "no key"},

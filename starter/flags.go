@@ -92,7 +92,7 @@ func (f *flags) declareRun() []cli.Flag {
 		boolFlag("detach", &f.detach, "print the run's id and exit"),
 		boolFlag("session", &f.session, "keep the run open for further prompts: starter resume ID -prompt TEXT"),
 		textFlag("prompt", &f.prompt, "the session's next prompt: `TEXT`, @FILE, or - for standard input"),
-		choiceFlag("on-error", &f.onError, onErrors(), "`wait|fail`: what a run does when an operator must fix something (default: wait)"),
+		choiceFlag("on-error", &f.onError, onErrors(), "`wait|fail`: what a run does when an operator must fix something (default: wait; with -dev: fail)"),
 		nameFlag("task-queue", &f.taskQueue, "the workers' task `QUEUE` (default: weft)"),
 		intFlag("max-steps", &f.maxSteps, 0, 1, 0, "run at most `N` steps (default: the flow's, 25)"),
 		&cli.GenericFlag{Name: "budget", Value: &f.budget, Usage: "limit what the run may spend on models: `KIND=N`, KIND is calls, tokens or cost; can be repeated"},

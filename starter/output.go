@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/starter/report"
@@ -74,7 +75,7 @@ func (a *app) object(v any) {
 		return // such a value does not exist here
 	}
 	// As JSON: a secret can be a number, too.
-	raw := append(bytes.TrimSpace(a.mask.Answer(text.Bytes())), '\n')
+	raw := append(textutil.Unescape(bytes.TrimSpace(a.mask.Answer(text.Bytes()))), '\n')
 	if a.flags.output != outputLines {
 		var spread bytes.Buffer
 		if json.Indent(&spread, raw, "", "  ") == nil {
@@ -123,7 +124,7 @@ func (a *app) conclude(ctx context.Context, r *runs.Run) error {
 
 // printResult prints a result: what is JSON stays JSON, and what holds no secret stays as it is.
 func (a *app) printResult(value *string, data []byte) {
-	text := string(data)
+	text := string(textutil.Unescape(data))
 	if value != nil {
 		text = *value
 	}

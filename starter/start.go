@@ -180,7 +180,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 	}
 	in := &contract.RunInput{
 		V: contract.Version, Input: given.Text, Images: given.Images, Params: given.Params, Scope: given.Scope, Value: given.Value, State: given.State,
-		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: a.flags.onError, Session: a.flags.session,
+		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: cmp.Or(a.flags.onError, plaintext.If(a.flags.dev, contract.OnErrorFail)), Session: a.flags.session,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}
 	if named.Name != "" {
@@ -197,7 +197,7 @@ func (a *app) mismatch(err error) error {
 	if !ok {
 		return usage.Error{Text: err.Error()}
 	}
-	lines := []string{fmt.Sprintf("what the run is given does not match the parameters_schema of %q; -param KEY=TEXT gives one, -input the prompt", e.AgentName)}
+	lines := []string{fmt.Sprintf("what the run is given does not match the parameters_schema of %q; -param KEY=TEXT gives a text, KEY:=JSON any other value, -input the prompt", e.AgentName)}
 	if e.Named {
 		lines[0] = fmt.Sprintf("what the run is given does not match the inputs of %q; -param KEY=TEXT or KEY:=JSON gives one", e.AgentName)
 	}

@@ -126,12 +126,13 @@ func (r *receiver) check(t *testing.T) {
 		return fmt.Sprintf("  node %s [weft.execution=%s#%d weft.node.kind=%s weft.node=%s]\n", id, id, step, kind, id)
 	}
 	want := "invoke_workflow Pair [gen_ai.operation.name=invoke_workflow gen_ai.workflow.name=Pair" + run + "]\n" +
-		"  CompileFlow [temporalActivityID=prepare temporalAttempt=1" + run + "]\n" +
 		node("first", "agent", 1) +
 		"    CallModel [error.type=rate_limited temporalActivityID=first#1/model/1 temporalAttempt=1" + run + " weft.node=first]\n" +
 		"      chat script [error.type=rate_limited gen_ai.agent.name=first gen_ai.conversation.id=pair-1/first#1 " + chat + "weft.kind=agent]\n" +
 		"    CallModel [temporalActivityID=first#1/model/1 temporalAttempt=2" + run + " weft.node=first]\n" +
 		"      chat script [gen_ai.agent.name=first gen_ai.conversation.id=pair-1/first#1 " + chat + fmt.Sprintf(answered, 120, 15) +
+		// It is made in the workflow task in which the first node begins, at the task's own time.
+		"  CompileFlow [temporalActivityID=prepare temporalAttempt=1" + run + "]\n" +
 		node("second", "agent", 2) +
 		"    CallModel [temporalActivityID=second#2/model/1 temporalAttempt=1" + run + " weft.node=second]\n" +
 		"      chat script [gen_ai.agent.name=second gen_ai.conversation.id=pair-1/second#2 " + chat + fmt.Sprintf(answered, 200, 30)

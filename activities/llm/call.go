@@ -39,6 +39,8 @@ type Call struct {
 	Step, Turn int
 	// Question is the text of the condition that a judge answers.
 	Question string
+	// Finish is the name of the tool by which the node ends, if there is one; it is for the model "script" alone.
+	Finish string
 	// Script is what the model "script" answers, see [ParseScript].
 	Script json.RawMessage
 	// Partial, if set, gets the text streamed so far, from the calling goroutine.

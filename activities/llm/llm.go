@@ -207,8 +207,7 @@ func (m *Models) get(ref string) (model, error) {
 }
 
 // find returns the provider and model of a reference: provider/model, or "script", which may have a name,
-// "script/backup". It fails with class connection if the provider is unknown, and with bad_request if the reference is
-// invalid.
+// "script/backup". It fails with class bad_request: a name that this build does not have is no use to wait for.
 func (m *Models) find(ref string) (*provider, *contract.Failure) {
 	name, asked, slash := strings.Cut(ref, "/")
 	p, shown := m.provider(name), textutil.Truncate(ref, 200)
@@ -219,7 +218,7 @@ func (m *Models) find(ref string) (*provider, *contract.Failure) {
 			"model %q is not provider/model", shown)
 	case p == nil:
 		name = textutil.Truncate(name, 100)
-		return nil, failf(contract.ClassConnection,
+		return nil, failf(contract.ClassBadRequest,
 			fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", name),
 			"model %q: this worker has no provider %q; it knows %s", shown, name, m.known())
 	case (slash || !p.row.Script) && strings.TrimSpace(asked) == "":

@@ -53,7 +53,7 @@ func TestGet(t *testing.T) {
 	}{
 		"no provider":              {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
 		"nothing":                  {"", contract.ClassBadRequest, []string{"provider/model"}},
-		"an unknown provider":      {"opnai/gpt-5", contract.ClassConnection, []string{`no provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
+		"an unknown provider":      {"opnai/gpt-5", contract.ClassBadRequest, []string{`no provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
 		"a provider without model": {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
 		"a provider without key":   {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
 		"a key by convention":      {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},

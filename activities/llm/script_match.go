@@ -92,6 +92,11 @@ func sampleAction(call *Call, t *conversation) *Action {
 	if t.user != "" {
 		label += fmt.Sprintf("; the last message was: %s", firstRunes(t.user, 200))
 	}
+	for _, tool := range call.Options.Tools {
+		if call.Finish != "" && tool.Function != nil && tool.Function.Name == call.Finish {
+			return &Action{Call: []ScriptCall{{Tool: call.Finish, Arguments: sampleArguments(tool.Function.Parameters, label)}}}
+		}
+	}
 	if len(call.Schema) == 0 && !call.JSON {
 		return &Action{Say: &label}
 	}
@@ -103,6 +108,21 @@ func sampleAction(call *Call, t *conversation) *Action {
 	}
 	raw, _ := json.Marshal(value) // what was decoded can be encoded
 	return &Action{JSON: raw}
+}
+
+// sampleArguments are arguments of the shape of a tool's schema.
+func sampleArguments(parameters any, label string) json.RawMessage {
+	raw, err := json.Marshal(parameters)
+	var schema any
+	if err == nil {
+		err = json.Unmarshal(raw, &schema)
+	}
+	value, ok := sample(schema, label, 0).(map[string]any)
+	if err != nil || !ok {
+		return json.RawMessage(`{}`)
+	}
+	raw, _ = json.Marshal(value) // what was decoded can be encoded
+	return raw
 }
 
 // firstRunes is s, or its first n characters and three dots.

@@ -229,6 +229,18 @@ func TestCollect(t *testing.T) {
 	}
 }
 
+// TestCollectBesideStrayFiles reads the agents of a real folder, in which a file lies beside them.
+func TestCollectBesideStrayFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, agentsFS(map[string]string{"agents/a/agent.mcp.json": `{"mcpServers":{"x":{"ref":"orchestrator"}}}`, "agents/README.md": "# Agents", "agents/notes": "x"})); err != nil {
+		t.Fatal(err)
+	}
+	_, files, err := Collect(os.DirFS(dir), "agents/a/agent.json")
+	if err != nil || !slices.Contains(names(files), "agents/z/agent.json") {
+		t.Errorf("%v, %v", names(files), err)
+	}
+}
+
 // An agent outside agents/ finds registries beside it and within it.
 func TestCollectElsewhere(t *testing.T) {
 	fsys := fstest.MapFS{}

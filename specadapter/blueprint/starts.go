@@ -153,7 +153,7 @@ func (a *adaptation) otherAgents() []string {
 		if a.collector != nil {
 			list, _ := fs.ReadDir(a.collector.fsys, dir) // none where there is no such folder
 			for _, e := range list {
-				if plainName.MatchString(e.Name()) {
+				if plainName.MatchString(e.Name()) && !e.Type().IsRegular() {
 					a.has(path.Join(dir, e.Name(), fileAgent))
 				}
 			}

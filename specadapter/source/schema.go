@@ -80,9 +80,19 @@ func (s *schemaSize) measure(v *Value, depth int) {
 		if m.Key == "$ref" && m.Value.Kind == String {
 			s.ref(m.Value)
 		}
+		if named[m.Key] && m.Value.Kind == Object {
+			// These are schemas by name, and no level of their own.
+			for _, inner := range m.Value.Members {
+				s.measure(inner.Value, depth+1)
+			}
+			continue
+		}
 		s.measure(m.Value, depth+1)
 	}
 }
+
+// named are the keywords of schemas whose values are schemas by names of the author's.
+var named = map[string]bool{"properties": true, "patternProperties": true, "definitions": true, "$defs": true}
 
 // ref counts a reference and refuses one that leaves the document.
 func (s *schemaSize) ref(v *Value) {

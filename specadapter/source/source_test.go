@@ -168,6 +168,8 @@ func TestSchemaBounds(t *testing.T) {
 		"its own id":                {`{"$id": "http://x.example/s", "properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {}}}`, ""},
 		"draft 2020-12 on demand":   {`{"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": {"b": {}}, "$ref": "#/$defs/b"}`, ""},
 		"too deep":                  {strings.Repeat(`{"not":`, 80) + "{}" + strings.Repeat("}", 80), "1:449 the schema is nested deeper than 64"},
+		"64 objects deep":           {strings.Repeat(`{"properties":{"p":`, 63) + "{}" + strings.Repeat("}}", 63), ""},
+		"65 objects deep":           {strings.Repeat(`{"properties":{"p":`, 65) + "{}" + strings.Repeat("}}", 65), "1:1217 the schema is nested deeper than 64"},
 		"too many references":       {`{"anyOf": [` + refs + `]}`, "1:1 the schema has 257 references, at most 256 are followed"},
 		"http reference":            {`{"$ref": "http://x.example/s.json"}`, `1:10 the reference "http://x.example/s.json" points outside the document`},
 		"file reference":            {`{"items": {"$ref": "file:///etc/passwd"}}`, `1:20 the reference "file:///etc/passwd" points outside the document`},

@@ -2,12 +2,12 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+	"weft/activities/textutil"
 	"weft/starter/runs"
 )
 
@@ -35,10 +35,11 @@ type stream struct {
 
 func (s *stream) send(kind, id string, v any) error {
 	// Encoded JSON has no line breaks of its own, and neither kinds nor ids have any.
-	data, err := json.Marshal(v)
+	data, err := textutil.JSON(v)
 	if err != nil {
 		return err
 	}
+	data = textutil.Unescape(data)
 	head := "event: " + kind + "\n"
 	if id != "" {
 		head += "id: " + id + "\n"

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/specadapter/source"
 	"weft/starter/plaintext"
 )
@@ -318,9 +319,9 @@ func (p *Problem) write(w http.ResponseWriter) {
 func writeJSON(w http.ResponseWriter, status int, media string, v any) {
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
-	encode := json.NewEncoder(w)
-	encode.SetEscapeHTML(false)
-	_ = encode.Encode(v)
+	if raw, err := textutil.JSON(v); err == nil {
+		_, _ = w.Write(append(textutil.Unescape(raw), '\n'))
+	}
 }
 
 func reply(w http.ResponseWriter, status int, v any) (any, error) {

@@ -174,6 +174,12 @@ func (c *carrySpan) ExecuteActivity(ctx workflow.Context, name string, args ...a
 	return c.Next.ExecuteActivity(ctx, name, args...)
 }
 
+// ExecuteLocalActivity makes a call in the workflow task.
+func (c *carrySpan) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	write(ctx, c.run.at(ctx))
+	return c.Next.ExecuteLocalActivity(ctx, name, args...)
+}
+
 // ExecuteChildWorkflow starts a child.
 func (c *carrySpan) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
 	write(ctx, c.run.at(ctx))
@@ -214,9 +220,16 @@ type callSpan struct {
 	traces *Traces
 }
 
-// ExecuteActivity executes the attempt. The activity adds spans for calls of models and tools.
+// ExecuteActivity executes the attempt. The activity adds spans for calls of models and tools. A call in a workflow task has
+// the span that its activity would have, if it could be made there.
 func (c *callSpan) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
+	name, call := info.ActivityType.Name, info.ActivityID
+	if info.IsLocalActivity {
+		if local, ok := in.Args[0].(*contract.LocalCall); ok {
+			name, call = local.Activity, local.ID
+		}
+	}
 	attempt := strconv.Itoa(int(info.Attempt))
 	caller := read(interceptor.Header(ctx))
 	id := caller.TraceID()
@@ -225,14 +238,17 @@ func (c *callSpan) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteA
 	} else {
 		id = traceOf(info.Namespace, info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
 	}
-	ctx = withSeed(ctx, newSeed(id, "call", info.WorkflowExecution.RunID, info.ActivityID, attempt))
-	ctx, span := c.traces.tracer.Start(ctx, info.ActivityType.Name, trace.WithAttributes(
+	ctx = withSeed(ctx, newSeed(id, "call", info.WorkflowExecution.RunID, call, attempt))
+	ctx, span := c.traces.tracer.Start(ctx, name, trace.WithAttributes(
 		attribute.String("temporalWorkflowID", info.WorkflowExecution.ID), attribute.String("temporalRunID", info.WorkflowExecution.RunID),
-		attribute.String("temporalActivityID", info.ActivityID), attribute.Int("temporalAttempt", int(info.Attempt))))
-	if node := nodeOf(info.ActivityID); node != "" {
+		attribute.String("temporalActivityID", call), attribute.Int("temporalAttempt", int(info.Attempt))))
+	if node := nodeOf(call); node != "" {
 		span.SetAttributes(attribute.String("weft.node", node))
 	}
 	out, err := c.Next.ExecuteActivity(ctx, in)
+	if local, ok := out.(*contract.LocalResult); ok && len(local.Result) == 0 {
+		return out, err // an activity makes it: a span that does not end is not exported
+	}
 	if err != nil {
 		failed(span, err)
 	}
