@@ -46,9 +46,6 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 		call.Schema, call.JSON = profile.Output.Schema, true
 	}
 	call.System, call.Messages = profile.System, sent
-	if profile.Finish != nil {
-		call.Finish = profile.Finish.Name
-	}
 	call.Options = llm.Options(append(options(profile.Params, profile.Finish, call, messages, in.NoTools), llms.WithTools(tools))...)
 	began := time.Now()
 	answer, err := a.generate(ctx, modelCall{

@@ -13,11 +13,14 @@ import (
 	"weft/workflows/plan"
 )
 
-// options turns a node's parameters into a call's. What is unset is not sent.
+// options turns a node's parameters, and the tool by which it ends, into a call's. What is unset is not sent.
 func options(p *plan.Params, finish *plan.Finish, call *llm.Call, messages []contract.Message, noTools bool) []llms.CallOption {
 	var opts []llms.CallOption
 	if noTools {
 		opts = append(opts, llms.WithToolChoice(plan.ChoiceNone))
+	}
+	if finish != nil {
+		call.Finish = finish.Name
 	}
 	p = cmp.Or(p, &plan.Params{})
 	if c := choiceOf(p.ToolChoice, finish, messages); c != nil && !noTools {
