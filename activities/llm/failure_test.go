@@ -63,7 +63,6 @@ func TestFailuresOfProvidersHaveAClass(t *testing.T) {
 		"200 with a list":                      {answer(200, `[]`), contract.ClassUnavailable, 0, nil},
 		"200 without choices":                  {answer(200, `{"choices":[]}`), contract.ClassUnavailable, 0, []string{"no choices"}},
 		"200 with half an answer":              {answer(200, `{"choices":[{"message":{"content":"he`), contract.ClassUnavailable, 0, []string{"not JSON"}},
-		"200 without a finish_reason":          {answer(200, `{"choices":[{"message":{"content":"x"}}]}`), contract.ClassUnavailable, 0, []string{"finish_reason"}},
 		"a content filter at the end":          {answer(200, whole(`{"content":"x"}`, "content_filter")), contract.ClassRefused, 0, nil},
 		"a refusal":                            {answer(200, whole(`{"refusal":"I will not"}`, "stop")), contract.ClassRefused, 0, []string{"I will not"}},
 		"an end by error":                      {answer(200, whole(`{"content":"x"}`, "error")), contract.ClassUnavailable, 0, nil},
@@ -122,7 +121,6 @@ func TestStreamsFail(t *testing.T) {
 		says   []string
 	}{
 		"it ends without a finish_reason":         {sse(text("Hel")), contract.ClassUnavailable, []string{"finish_reason"}},
-		"DONE comes without a finish_reason":      {sse(text("Hel"), done), contract.ClassUnavailable, []string{"finish_reason"}},
 		"the connection breaks":                   {cutOff, contract.ClassUnavailable, nil},
 		"it stalls":                               {slow("data: " + text("Hel") + "\n\n"), contract.ClassUnavailable, []string{"no byte for "}},
 		"it stalls in mid-line":                   {slow("data: {\"choices\""), contract.ClassUnavailable, []string{"no byte"}},

@@ -93,7 +93,7 @@ var Providers = []Provider{
 	{Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
 		Server: wire.Server{Schema: true, JSON: true, UnaryTools: true, StreamUsage: true}},
-	{Name: "compatible", Params: chatParams, Example: "https://host/v1", Server: plainChat},
+	{Name: "compatible", Params: chatParams, Example: "https://host/v1", Server: wire.Server{ToolChoice: true, StreamUsage: true, Unfinished: true}},
 	{Name: "azure", System: "azure.ai.openai", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true,
 		Example: "https://RESOURCE.openai.azure.com/openai/v1", Params: openAIParams,
 		Server: openAIServer},

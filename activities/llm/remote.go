@@ -230,6 +230,9 @@ const afterFinish = 3 * time.Second
 func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) error {
 	for data, err := range events {
 		done := isDone(data)
+		if closed, ok := to.(interface{ End() }); ok && done && err == nil {
+			closed.End()
+		}
 		if err == nil && !done && len(bytes.TrimSpace(data)) > 0 {
 			done, err = to.Read(data, true)
 		}

@@ -87,7 +87,12 @@ type chatReader struct {
 	// slots maps an index to the call that it means now.
 	slots   map[string]int
 	details details
+	// whole is set where nothing of the answer is missing, whatever its finish reason.
+	whole bool
 }
+
+// End is called where the server has closed the stream with [DONE].
+func (r *chatReader) End() { r.whole = true }
 
 type callPieces struct {
 	id, name string
@@ -113,9 +118,11 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 	if ch.Object == "error" {
 		problem = raw
 	}
-	if isSet(problem) {
+	// Behind the reason length an error says the same once more.
+	if isSet(problem) && stopReasons[strings.ToLower(r.finish)] != "length" {
 		return false, &Error{Reported: problem}
 	}
+	r.whole = r.whole || !streamed
 	if !streamed && len(ch.Choices) == 0 {
 		return false, Invalidf("the answer has no choices: %s", excerpt(raw))
 	}
@@ -249,6 +256,11 @@ func (r *chatReader) Result() (*Answer, error) {
 		}
 		if p.extra != nil {
 			r.state.Calls = append(r.state.Calls, callState{Index: i, Extra: p.extra})
+		}
+	}
+	if r.finish == "" && r.whole && r.m.Unfinished && (r.text.Len() > 0 || len(r.calls) > 0) {
+		if r.finish = "stop"; len(r.calls) > 0 {
+			r.finish = "tool_calls"
 		}
 	}
 	if len(r.details) > 0 {

@@ -67,6 +67,8 @@ type Server struct {
 	Reasoning string
 	// CacheMark is the prefix of models whose requests must ask for prompt caching; empty: none.
 	CacheMark string
+	// Unfinished: an answer that is whole JSON, or a stream that the server closed with [DONE], needs no finish reason.
+	Unfinished bool
 	// RawArguments: arguments of calls that are not a JSON object go back as they are. Others get them wrapped in
 	// one.
 	RawArguments bool
