@@ -109,18 +109,8 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 		}
 		return false, &Error{Reported: raw}
 	}
-	problem := ch.Error
-	for i := range ch.Choices {
-		if isSet(ch.Choices[i].Error) {
-			problem = ch.Choices[i].Error
-		}
-	}
-	if ch.Object == "error" {
-		problem = raw
-	}
-	// Behind the reason length an error says the same once more.
-	if isSet(problem) && stopReasons[strings.ToLower(r.finish)] != "length" {
-		return false, &Error{Reported: problem}
+	if problem := ch.problem(raw); isSet(problem) && stopReasons[strings.ToLower(r.finish)] != "length" {
+		return false, &Error{Reported: problem} // behind the reason length an error says the same once more
 	}
 	r.whole = r.whole || !streamed
 	if !streamed && len(ch.Choices) == 0 {
@@ -142,6 +132,20 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 		r.finish = cmp.Or(string(ch.Choices[i].FinishReason), r.finish)
 	}
 	return false, nil
+}
+
+// problem is the error in an answer, whose text is raw.
+func (ch *chunk) problem(raw []byte) json.RawMessage {
+	if ch.Object == "error" {
+		return raw
+	}
+	out := ch.Error
+	for i := range ch.Choices {
+		if isSet(ch.Choices[i].Error) {
+			out = ch.Choices[i].Error
+		}
+	}
+	return out
 }
 
 func (r *chatReader) addDelta(d *delta, streamed bool) error {
