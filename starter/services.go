@@ -164,6 +164,11 @@ func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 	if err != nil {
 		return usage.Errorf("listen on %s: %v; use another address with -listen", cfg.Serve.Listen, err)
 	}
+	if author != nil {
+		if err := author.Open(); err != nil {
+			return errors.Join(err, l.Close())
+		}
+	}
 	fmt.Fprintf(a.stdout, "http://%s\n", l.Addr())
 	a.say("serving runs of task queue %s, namespace %s at %s; %s; stop with Ctrl-C", cfg.TaskQueue, temporal.Namespace, temporal.Address, accessText(cfg, len(tokens)))
 	temporal.Caught = quiet.caught

@@ -55,8 +55,9 @@ type Author struct {
 	// Say prints a line for people.
 	Say func(format string, args ...any)
 
+	watcher   *fsnotify.Watcher
 	mu        sync.Mutex
-	listeners map[chan Save]bool
+	listeners map[chan any]bool
 	// files are the flows of the folder, by their documents.
 	files map[string]flowFile
 	// own is the last run of a flow, by its name, that this Author has started: lists may not have it yet.
@@ -71,26 +72,33 @@ type flowFile struct {
 // settle is how long a file must be left alone: editors write in several steps.
 const settle = 40 * time.Millisecond
 
-// Watch runs flows at each save until ctx is done.
-func (a *Author) Watch(ctx context.Context) error {
+// Open reads the flows of the folder: what is saved from then on is noticed. [Author.Watch] must follow.
+func (a *Author) Open() error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", a.Dir, err)
 	}
-	defer w.Close()
+	a.watcher = w
 	if err := add(w, a.Dir); err != nil {
-		return err
+		return errors.Join(err, w.Close())
 	}
 	a.files, a.own = map[string]flowFile{}, map[string]*runs.Run{}
 	all, err := a.changed()
 	if err != nil {
-		return err
+		return errors.Join(err, w.Close())
 	}
 	for _, e := range all {
 		if e.result == nil {
 			a.tell(e.save)
 		}
 	}
+	return nil
+}
+
+// Watch runs flows at each save until ctx is done.
+func (a *Author) Watch(ctx context.Context) error {
+	w := a.watcher
+	defer w.Close()
 	quiet := time.NewTimer(time.Hour)
 	defer quiet.Stop()
 	for {
@@ -365,28 +373,18 @@ func (a *Author) tell(s Save) {
 	}
 }
 
-// Listen tells what becomes of saves until ctx is done.
-func (a *Author) Listen(ctx context.Context, tell func(any) error) error {
-	c := make(chan Save, 16)
+// Listen returns a channel of what becomes of saves from now on, and how to end that.
+func (a *Author) Listen() (saves <-chan any, end func()) {
+	c := make(chan any, 16)
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.listeners == nil {
-		a.listeners = map[chan Save]bool{}
+		a.listeners = map[chan any]bool{}
 	}
 	a.listeners[c] = true
-	a.mu.Unlock()
-	defer func() {
+	return c, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		delete(a.listeners, c)
-	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case s := <-c:
-			if err := tell(s); err != nil {
-				return err
-			}
-		}
 	}
 }

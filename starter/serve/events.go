@@ -125,6 +125,8 @@ func (srv *Server) getSaves(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	defer ended()
+	saves, end := srv.Saves()
+	defer end()
 	ctx, cancel := whileGood(r.Context())
 	out := &stream{w: w, patience: srv.times.send}
 	var helpers sync.WaitGroup
@@ -137,10 +139,16 @@ func (srv *Server) getSaves(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, nil
 	}
 	helpers.Go(func() { out.keepAlive(ctx, cancel) })
-	if err := srv.Saves(ctx, func(v any) error { return out.send("saved", "", v) }); err != nil && ctx.Err() == nil {
-		srv.Log("events of saves: %v", err)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case s := <-saves:
+			if out.send("saved", "", s) != nil {
+				return nil, nil //nolint:nilerr // the client has gone
+			}
+		}
 	}
-	return nil, nil
 }
 
 // whileGood is a context that ends with the token of its caller. It has no deadline, as in [Server.await].

@@ -47,8 +47,8 @@ type Options struct {
 	Issuers  map[string]config.Issuer
 	// Mask knows the secrets of the settings, which no client is sent; nil: there are none.
 	Mask *mask.Mask
-	// Saves tells what becomes of files that an author saves, until ctx is done; nil: nobody watches them.
-	Saves func(ctx context.Context, tell func(any) error) error
+	// Saves returns a channel of what becomes of files that an author saves, and how to end that; nil: nobody watches them.
+	Saves func() (saves <-chan any, end func())
 	// Log takes a line about what went wrong on this side.
 	Log func(format string, args ...any)
 }
