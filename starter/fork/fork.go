@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"weft/activities/contract"
 	"weft/specadapter"
@@ -67,7 +66,7 @@ func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*
 		return nil, err
 	}
 	again := behind(at, f.root.Flow, in.Flow.Plan)
-	past = slices.DeleteFunc(past, func(p recorded) bool { return again(&p.Execution) })
+	past = slices.DeleteFunc(past, func(p runs.Record) bool { return again(&p.Execution) })
 	if err := f.check(in.Flow.Plan, at, past); err != nil {
 		return nil, err
 	}
@@ -189,7 +188,7 @@ func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution
 }
 
 // check refuses a flow without a place for what is recorded, and warns of edits before the fork.
-func (f *forking) check(flow *plan.Flow, at contract.Execution, past []recorded) error {
+func (f *forking) check(flow *plan.Flow, at contract.Execution, past []runs.Record) error {
 	if flow.Node(at.Node) == nil {
 		return usage.Errorf("%s has no node %q, where the fork starts; keep it, or fork at another", f.File, at.Node)
 	}
@@ -214,45 +213,11 @@ func (f *forking) check(flow *plan.Flow, at contract.Execution, past []recorded)
 	return nil
 }
 
-// queryTimeout is long: a closed run is replayed for its answer.
-const queryTimeout = time.Minute
-
-type recorded struct {
-	contract.ExecutionRecord
-	run *runs.Run
-}
-
-func (f *forking) past(ctx context.Context) ([]recorded, error) {
+func (f *forking) past(ctx context.Context) ([]runs.Record, error) {
 	if len(f.tree.Missing) > 0 {
 		return nil, usage.Errorf("the run %q cannot be forked: the history of %s is gone", f.run.ID, plaintext.Line(f.tree.Missing[0], 200))
 	}
-	var out []recorded
-	seen := map[string]bool{}
-	for _, v := range f.tree.Workflows {
-		if v.Place != "" {
-			continue
-		}
-		for _, id := range v.RunIDs {
-			run := f.run.Below(v.ID, id, f.run.Status)
-			run.Patience = queryTimeout
-			for from := 0; ; {
-				var page contract.ExecutionsPage
-				if err := run.Query(ctx, contract.QueryExecutions, &page, contract.ExecutionsQuery{From: from}); err != nil {
-					return nil, err
-				}
-				for _, p := range page.Executions {
-					if label := history.Label(p.Execution); !seen[label] {
-						seen[label] = true
-						out = append(out, recorded{p, run})
-					}
-				}
-				if from = page.Next; from == 0 {
-					break
-				}
-			}
-		}
-	}
-	return out, nil
+	return f.run.Records(ctx, f.tree, "")
 }
 
 func (f *forking) entry(ctx context.Context, flow *plan.Flow) (contract.Execution, error) {
@@ -272,7 +237,7 @@ func (f *forking) entry(ctx context.Context, flow *plan.Flow) (contract.Executio
 	return out, nil
 }
 
-func (f *forking) fill(ctx context.Context, k *contract.ForkedFrom, past []recorded) error {
+func (f *forking) fill(ctx context.Context, k *contract.ForkedFrom, past []runs.Record) error {
 	have := map[string]bool{"": true}
 	for _, raw := range k.Content {
 		have[contract.SHA(raw)] = true
@@ -288,30 +253,16 @@ func (f *forking) fill(ctx context.Context, k *contract.ForkedFrom, past []recor
 				continue
 			}
 			have[sha] = true
-			raw, err := p.content(ctx, sha)
+			raw, err := p.Content(ctx, sha, f.run.MaxInput())
 			if err != nil {
 				return err
+			}
+			if raw == nil {
+				return usage.Errorf("the run cannot be forked there: the output of %s alone is over %d bytes; fork at an earlier node", history.Label(p.Execution), f.run.MaxInput())
 			}
 			k.Content = append(k.Content, raw)
 		}
 		k.Executions = append(k.Executions, p.ExecutionRecord)
 	}
 	return nil
-}
-
-func (p *recorded) content(ctx context.Context, sha string) (json.RawMessage, error) {
-	var raw json.RawMessage
-	for {
-		var page contract.ContentPage
-		if err := p.run.Query(ctx, contract.QueryContent, &page, contract.ContentQuery{SHA: sha, Offset: len(raw)}); err != nil {
-			return nil, err
-		}
-		raw = append(raw, page.Data...)
-		if len(raw) > p.run.MaxInput() {
-			return nil, usage.Errorf("the run cannot be forked there: the output of %s alone is over %d bytes; fork at an earlier node", history.Label(p.Execution), p.run.MaxInput())
-		}
-		if len(raw) >= page.Total || len(page.Data) == 0 {
-			return raw, nil
-		}
-	}
 }

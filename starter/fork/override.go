@@ -10,6 +10,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/input"
+	"weft/starter/runs"
 	"weft/starter/usage"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
@@ -18,7 +19,7 @@ import (
 // override puts results that were given in the places of recorded ones, and gives the labels of the
 // executions and the content that they name now. What later nodes take of an execution is its
 // message and, in flows with values, what it left in the state.
-func override(flow *plan.Flow, past []recorded, results []input.Param, at contract.Execution) (labels []string, content []json.RawMessage, err error) {
+func override(flow *plan.Flow, past []runs.Record, results []input.Param, at contract.Execution) (labels []string, content []json.RawMessage, err error) {
 	for _, r := range results {
 		p, err := recordedOf(flow, past, r.Key, at)
 		if err != nil {
@@ -40,8 +41,8 @@ func override(flow *plan.Flow, past []recorded, results []input.Param, at contra
 	return labels, content, nil
 }
 
-func recordedOf(flow *plan.Flow, past []recorded, word string, at contract.Execution) (*recorded, error) {
-	var found []*recorded
+func recordedOf(flow *plan.Flow, past []runs.Record, word string, at contract.Execution) (*runs.Record, error) {
+	var found []*runs.Record
 	var labels []string
 	for i := range past {
 		p := &past[i]
@@ -59,7 +60,7 @@ func recordedOf(flow *plan.Flow, past []recorded, word string, at contract.Execu
 	return nil, usage.Errorf("-override names %q, which ran %d times; say which: %s", word, len(found), strings.Join(labels, " or "))
 }
 
-func settle(flow *plan.Flow, p *recorded, v value.Value, from string) ([]json.RawMessage, error) {
+func settle(flow *plan.Flow, p *runs.Record, v value.Value, from string) ([]json.RawMessage, error) {
 	node := flow.Node(p.Node)
 	left := map[string]value.Value{}
 	switch {
@@ -121,7 +122,7 @@ func ported(node *plan.Node, v value.Value, from string) (value.Value, error) {
 	return all, nil
 }
 
-func passed(flow *plan.Flow, p *recorded, left map[string]value.Value, from string) error {
+func passed(flow *plan.Flow, p *runs.Record, left map[string]value.Value, from string) error {
 	v, ok := left[contract.ValueKey]
 	if !ok || len(p.Taken) != 1 {
 		return nil
@@ -139,7 +140,7 @@ func passed(flow *plan.Flow, p *recorded, left map[string]value.Value, from stri
 }
 
 // leave writes a state key as an execution that is taken over would have, and gives its content.
-func leave(p *recorded, key string, v value.Value) (json.RawMessage, error) {
+func leave(p *runs.Record, key string, v value.Value) (json.RawMessage, error) {
 	raw := v.JSON()
 	stored, err := (&contract.Message{Role: contract.RoleTool, Text: string(raw)}).Encode()
 	if err != nil {

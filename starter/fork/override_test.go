@@ -8,6 +8,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/input"
+	"weft/starter/runs"
 	"weft/workflows/plan"
 )
 
@@ -53,10 +54,10 @@ func TestResultsThatAreGiven(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			past := []recorded{{ExecutionRecord: contract.ExecutionRecord{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"ab"}}, SHA: "old", Writes: []contract.StateEntry{{Key: "own", Value: json.RawMessage(`1`)}}}},
+			past := []runs.Record{{ExecutionRecord: contract.ExecutionRecord{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"ab"}}, SHA: "old", Writes: []contract.StateEntry{{Key: "own", Value: json.RawMessage(`1`)}}}},
 				{ExecutionRecord: contract.ExecutionRecord{Execution: contract.Execution{Node: "b", Step: 2, Taken: []string{"bc"}}, SHA: "old"}}}
 			if strings.Contains(name, "twice") {
-				past = append(past, recorded{ExecutionRecord: contract.ExecutionRecord{Execution: contract.Execution{Node: "b", Step: 4}, SHA: "old"}})
+				past = append(past, runs.Record{ExecutionRecord: contract.ExecutionRecord{Execution: contract.Execution{Node: "b", Step: 4}, SHA: "old"}})
 			}
 			if tc.talk {
 				past[0].Conversation = &contract.Conversation{Messages: []contract.ThreadMessage{{}}}

@@ -64,8 +64,10 @@ func (v *Workflow) Open() bool { return v.Status == enumspb.WORKFLOW_EXECUTION_S
 type Cost struct {
 	Execution string
 	Usage     contract.Usage
-	From, To  time.Time
-	Text      string
+	// Retries is how often calls that have ended were made again.
+	Retries  int
+	From, To time.Time
+	Text     string
 }
 
 func (v *Workflow) costOf(exec string) *Cost {
@@ -166,6 +168,10 @@ func (v *Workflow) event(e *history.Event) {
 			if x := v.costOf(exec); x.From.IsZero() {
 				x.From = e.Time
 			}
+		}
+	case *history.CallStarted:
+		if exec, ok := d.Execution(); ok {
+			v.costOf(exec).Retries += int(d.Attempt) - 1
 		}
 	case *history.CallCompleted:
 		v.completed(d, e.Time)

@@ -161,6 +161,10 @@ func (f *fakeRuns) Graph(context.Context, *Run) (*runs.Graph, error) {
 
 func (f *fakeRuns) Tree(context.Context, *Run) (*runtree.Tree, error) { return f.tree, f.err }
 
+func (f *fakeRuns) StateOf(_ context.Context, _ *Run, execution string) (*runs.StateChange, error) {
+	return &runs.StateChange{Before: []runs.StateValue{{Key: "asked", Value: json.RawMessage(`"` + execution + `"`)}}}, f.err
+}
+
 func (f *fakeRuns) Fork(_ context.Context, _ *Run, o fork.Options) (*contract.RunInput, error) {
 	f.forks = append(f.forks, o)
 	in := *f.tree.Root().Input

@@ -33,9 +33,10 @@ type executionView struct {
 	// StartedAt and EndedAt are those of its calls; a node without calls takes no time.
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	// Usage is what models used for it, Attempts how often calls were made again.
-	Usage contract.Usage `json:"usage"`
-	Text  string         `json:"text,omitempty"`
+	// Usage is what models used for it, Retries how often its calls were made again.
+	Usage   contract.Usage `json:"usage"`
+	Retries int            `json:"retries,omitempty"`
+	Text    string         `json:"text,omitempty"`
 	// Prompt is the node's, where it asks a model.
 	Prompt string `json:"prompt,omitempty"`
 }
@@ -102,9 +103,14 @@ func newExecution(v *runtree.Workflow, label string) executionView {
 	return x
 }
 
+// getExecutionState returns what an execution found in the state, and how it left it.
+func (srv *Server) getExecutionState(_ http.ResponseWriter, r *http.Request, run *Run) (any, error) {
+	return srv.Runs.StateOf(r.Context(), run, r.PathValue("execution"))
+}
+
 // spend sets what the calls of an execution took.
 func (x *executionView) spend(c *runtree.Cost, running bool) {
-	x.StartedAt, x.Usage, x.Text, x.Status = &c.From, c.Usage, c.Text, "done"
+	x.StartedAt, x.Usage, x.Retries, x.Text, x.Status = &c.From, c.Usage, c.Retries, c.Text, "done"
 	switch {
 	case !c.To.IsZero():
 		x.EndedAt = &c.To

@@ -200,6 +200,7 @@ var routes = []route{
 	{"GET", "/runs/{id}/transcript", config.ScopeRead, []string{"thread", "limit", "page_token"}, ofRun((*Server).getTranscript)},
 	{"GET", "/runs/{id}/graph", config.ScopeRead, nil, ofRun((*Server).getGraph)},
 	{"GET", "/runs/{id}/executions", config.ScopeRead, nil, ofRun((*Server).getExecutions)},
+	{"GET", "/runs/{id}/executions/{execution}/state", config.ScopeRead, nil, ofRun((*Server).getExecutionState)},
 	{"GET", "/runs/{id}/compare", config.ScopeRead, []string{"with"}, ofRun((*Server).compareRuns)},
 	{"POST", "/runs/{id}/fork", config.ScopeStart, nil, ofRun((*Server).fork)},
 	{"GET", "/runs/{id}/events", config.ScopeRead, nil, (*Server).getEvents},
@@ -271,6 +272,8 @@ type Runs interface {
 	Graph(ctx context.Context, run *Run) (*runs.Graph, error)
 	// Tree reads what a run's nodes did, and those of all below it.
 	Tree(ctx context.Context, run *Run) (*runtree.Tree, error)
+	// StateOf returns the state before and after an execution, its place and node#step.
+	StateOf(ctx context.Context, run *Run, execution string) (*runs.StateChange, error)
 	// Fork makes the input of a run that continues from a node of a run. What cannot be done is a problem.
 	Fork(ctx context.Context, run *Run, o fork.Options) (*contract.RunInput, error)
 	// Answer sends an answer, or a message without a request.

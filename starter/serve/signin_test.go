@@ -62,12 +62,13 @@ func TestNodes(t *testing.T) {
 	at := noon.Add(-time.Minute)
 	*tree.Root() = runtree.Workflow{ID: "r", RunID: "1", Flow: flow, Input: &contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow}, Input: "x"},
 		Executions: []contract.Execution{{Node: "b", Step: 2, Recorded: true}},
-		Costs:      []*runtree.Cost{{Execution: "a#1", From: at, To: noon, Text: "done", Usage: contract.Usage{Calls: 1, Input: 3}}, {Execution: "a#3", From: noon}}}
+		Costs:      []*runtree.Cost{{Execution: "a#1", From: at, To: noon, Text: "done", Retries: 2, Usage: contract.Usage{Calls: 1, Input: 3}}, {Execution: "a#3", From: noon}}}
 	b.runs.tree = tree
-	got := b.call("GET", "/runs/r/executions", "").is(200, `"execution":"a#1","node":"a","name":"First","status":"done"`).is(200, `{"execution":"b#2","node":"b","name":"Second","status":"recorded"`)
+	got := b.call("GET", "/runs/r/executions", "").is(200, `"execution":"a#1","node":"a","name":"First","status":"done"`).is(200, `"retries":2,"text":"done"`).is(200, `{"execution":"b#2","node":"b","name":"Second","status":"recorded"`)
 	if n := got.field("usage.calls"); n != json.Number("0") {
 		t.Errorf("usage.calls is %v", n)
 	}
+	b.call("GET", "/runs/r/executions/boss%231:helper%20%E2%80%BA%20a%231/state", "").is(200, `{"before":[{"key":"asked","value":"boss#1:helper › a#1"}],"after":null}`)
 	b.call("GET", "/runs/r/graph", "").is(200, `<g data-node="a">`)
 	b.call("GET", "/runs/r/compare?with=other", "").is(200, `"runs":["r","other"]`)
 	b.call("GET", "/runs/r/compare", "").is(400, "with is missing")

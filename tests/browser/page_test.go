@@ -128,13 +128,14 @@ func (s *site) shows(t *testing.T, text string) {
 	s.await(t, "the page shows "+text, "document.body.innerText.includes("+quoted(text)+")")
 }
 
-// snap writes a picture of the page to the folder that is named for pictures.
+// snap writes a picture of what the browser shows to the folder that make picture names.
 func (s *site) snap(t *testing.T, name string) {
 	t.Helper()
-	dir := os.Getenv("WEFT_PAGE_PICTURES")
+	dir := os.Getenv("WEFT_PICTURES")
 	if dir == "" {
 		return
 	}
+	time.Sleep(time.Second) // what moves comes to rest
 	png, err := chromedp.Run(s.tab, chromedp.CaptureScreenshot())
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +160,12 @@ func (s *site) started(t *testing.T, document, input, script string) string {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// state asks for the state before and after the node that is described.
+func (s *site) state(t *testing.T) {
+	t.Helper()
+	s.do(t, "[...document.querySelectorAll('#node button')].find(b => b.textContent.startsWith('State')).click()")
 }
 
 // TestEndToEndPage signs in, starts a flow, looks at its nodes, answers what it asks and runs it again from a node.
@@ -188,7 +195,9 @@ func TestEndToEndPage(t *testing.T) {
 	s.await(t, "the node is described", "document.querySelector('#node h3')?.textContent === 'Editor'")
 	s.do(t, "[...document.querySelectorAll('#node button')].find(b => b.textContent.startsWith('Messages')).click()")
 	s.await(t, "its messages are there", "document.querySelector('#node .panel')?.textContent.startsWith('user')")
-	s.snap(t, "run")
+	s.state(t)
+	s.await(t, "its state is there", "document.querySelector('#node table.state tbody')?.innerText.includes('demand#2')")
+	s.snap(t, "page")
 
 	s.do(t, `const f = document.querySelector('#node .fork'); f.open = true; f.querySelector('textarea').value = 'Write it anew.'; f.querySelector('button').click()`)
 	s.await(t, "both runs are compared", "location.hash.startsWith('#/compare/') && document.querySelectorAll('.status.completed').length === 2")
@@ -204,6 +213,8 @@ func TestEndToEndPage(t *testing.T) {
 	s.shows(t, "<img src=x onerror=")
 	s.do(t, "[...document.querySelectorAll('#node button')].find(b => b.textContent.startsWith('Messages')).click()")
 	s.await(t, "its messages are there", "document.querySelector('#node .panel pre')")
+	s.state(t)
+	s.await(t, "its state is there", "document.querySelector('#node table.state tbody')?.innerText.includes('absent') && document.querySelector('#node table.state pre').textContent.includes('<img')")
 	s.await(t, "nothing was executed", "window.hacked === undefined && !document.querySelector('main img, main script') && location.hash.endsWith("+quoted(id)+")")
 
 	large := s.started(t, largeFlow(1000), "x", "rules: [{say: ok}]")
@@ -221,7 +232,6 @@ func TestEndToEndPage(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		s.await(t, hash+" fits 400 pixels", "document.documentElement.scrollWidth <= 400")
 	}
-	s.snap(t, "narrow")
 	s.do(t, "document.getElementById('sign-out').click()")
 	s.await(t, "the form to sign in is back", "document.getElementById('token')")
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"go.temporal.io/sdk/client"
 )
 
@@ -67,7 +66,7 @@ func TestEndToEndWebUI(t *testing.T) {
 		t.Run(p.id+"/"+p.page, func(t *testing.T) {
 			s.look(t, p.id, p.page, p.want...)
 			if p.picture && !t.Failed() {
-				s.picture(t)
+				s.snap(t, "webui")
 			}
 		})
 	}
@@ -135,22 +134,5 @@ func (s *site) start(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the legal review does not begin: %v, %v", d.GetPendingActivities(), err)
 		}
-	}
-}
-
-// picture writes what the browser shows to the file that make picture names.
-func (s *site) picture(t *testing.T) {
-	t.Helper()
-	file := os.Getenv("WEFT_PICTURE")
-	if file == "" {
-		return
-	}
-	time.Sleep(time.Second) // what moves comes to rest
-	png, err := chromedp.Run(s.tab, chromedp.CaptureScreenshot())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, png, 0o644); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -249,6 +249,16 @@ func (b *Backend) Tree(ctx context.Context, run *serve.Run) (*runtree.Tree, erro
 	return tree, problem(err)
 }
 
+// StateOf reads the run's histories and asks its workers.
+func (b *Backend) StateOf(ctx context.Context, run *serve.Run, execution string) (*runs.StateChange, error) {
+	tree, err := b.Tree(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	change, err := b.of(run).StateOf(ctx, tree, execution)
+	return change, problem(err)
+}
+
 // Fork reads the run's histories for the input.
 func (b *Backend) Fork(ctx context.Context, run *serve.Run, o fork.Options) (*contract.RunInput, error) {
 	tree, err := b.Tree(ctx, run)

@@ -272,11 +272,12 @@ async function runView(id) {
     node.replaceChildren(el('h3', {}, (found.find((x) => x.name) || {}).name || view.chosen),
       prompt ? el('details', {}, el('summary', {}, 'Prompt'), el('p', { class: 'text' }, prompt)) : null || '',
       ...found.map((x) => {
-        const messages = el('div', {});
+        const messages = el('div', {}), state = el('div', {});
         return el('article', {}, el('h4', {}, (x.place || '') + x.execution + ' ', status(x.status)),
-          el('p', { class: 'dim' }, [x.started_at ? seconds(new Date(x.started_at), x.ended_at ? new Date(x.ended_at) : new Date()) : '', spent(x.usage)].filter(Boolean).join(' · ')),
+          el('p', { class: 'dim' }, [x.started_at ? seconds(new Date(x.started_at), x.ended_at ? new Date(x.ended_at) : new Date()) : '', spent(x.usage), x.retries ? x.retries + (x.retries === 1 ? ' retry' : ' retries') : ''].filter(Boolean).join(' · ')),
           x.text ? el('p', { class: 'text' }, x.text) : null,
           el('button', { type: 'button', onclick: () => attempt(async () => messages.replaceChildren(...await conversation((x.place || '') + x.execution))) }, 'Messages and tool calls'), messages,
+          x.status === 'stopped' ? null : el('button', { type: 'button', onclick: () => attempt(async () => state.replaceChildren(await stateTable((x.place || '') + x.execution))) }, 'State before and after'), state,
           x.place ? null : forkForm(x, prompt));
       }), found.length ? '' : el('p', { class: 'dim' }, 'It has not run.'));
   }
@@ -289,6 +290,19 @@ async function runView(id) {
       return el('div', { class: 'panel' }, el('b', {}, m.role + (m.name ? ' ' + m.name : '')), el('p', { class: 'text' }, m.text || ''),
         ...(m.calls || []).map((c) => el('pre', {}, c.name + ' ' + c.arguments)));
     });
+  }
+
+  async function stateTable(execution) {
+    const change = await call('GET', runPath(id, '/executions/' + encodeURIComponent(execution) + '/state'));
+    const keys = [...new Set([...change.before, ...(change.after || [])].map((v) => v.key))].sort();
+    if (!keys.length) return el('p', { class: 'dim' }, 'The state is empty.');
+    const cell = (values, key) => {
+      const v = (values || []).find((one) => one.key === key);
+      if (!v) return el('td', { class: 'dim' }, values ? 'absent' : 'not written yet');
+      return el('td', {}, v.value === undefined ? v.bytes + ' bytes' : el('pre', {}, JSON.stringify(v.value, null, 2)), v.by ? el('p', { class: 'dim' }, v.by) : null);
+    };
+    return el('div', { class: 'scroll' }, el('table', { class: 'state' }, el('thead', {}, el('tr', {}, el('th', {}, 'Key'), el('th', {}, 'Before'), el('th', {}, 'After'))),
+      el('tbody', {}, ...keys.map((key) => el('tr', {}, el('th', { scope: 'row' }, key), cell(change.before, key), cell(change.after, key))))));
   }
 
   function forkForm(x, prompt) {
