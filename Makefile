@@ -118,7 +118,7 @@ record: build ## Record the histories that replay checks and that are not there 
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests/replay ./tests/dialects ./tests/e2e
 
 picture: build ## Draw README's pictures of the Web UI and of the page anew, with a headless browser
-	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURES=$(CURDIR)/tests/browser go test -count=1 -v -run 'EndToEnd(Page$$|WebUI/user-metadata)' ./tests/browser
+	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURES=$(CURDIR)/tests/browser go test -count=1 -v -run 'EndToEnd(Page|WebUI)$$' ./tests/browser
 
 chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=short: at a few; TEMPORAL_ADDRESS as for e2e)
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 120m -v -run '^TestEndToEndChaos$$' ./tests/chaos \

@@ -52,6 +52,7 @@ var pages = []struct {
 		"A <b>|</b> *b* &lt; $x$ ~~y~~ waiting for an answer", "<!--42--> _x_ [y](http://z/_a_)",
 		"Waits for 1 answer.", "tool_result", "run look_up with", `{"id": "a#1/client/1.1-`, `"result": "…"}`,
 	}},
+	{id: waiting, page: "timeline", want: []string{"a#1 · waits for tool_result"}},
 	{id: waiting, page: "search-attributes", want: []string{"WeftStatus", "waiting"}},
 	{id: failing, page: "user-metadata", want: []string{"Failed at a#1", "no_exit_node_reached", "To fix it: let the conditions cover all cases"}},
 }

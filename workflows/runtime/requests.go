@@ -243,7 +243,7 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	defer delete(q.waiting, req.ID)
 	err := q.Asker.Open(ctx, &req)
 	if err == nil {
-		err = workflow.Await(ctx, func() bool { return t.reply != nil || q.run.Policy.ShouldYield(ctx, j.Weight()) })
+		err = await(ctx, req.Execution+" · waits for "+req.Kind, func() bool { return t.reply != nil || q.run.Policy.ShouldYield(ctx, j.Weight()) })
 	}
 	switch {
 	case err != nil:

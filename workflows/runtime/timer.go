@@ -16,6 +16,21 @@ func Pause(ctx workflow.Context, d time.Duration, what string) error {
 	return timer(ctx, d, what).Get(ctx, nil)
 }
 
+// await waits until a condition holds. A wait that does not end at once is a timer in history, and so in the timeline of
+// Temporal's Web UI, which shows it under what.
+func await(ctx workflow.Context, what string, cond func() bool) error {
+	if cond() {
+		return nil
+	}
+	if held, err := AwaitFor(ctx, shownFor, what, cond); held || err != nil {
+		return err
+	}
+	return workflow.Await(ctx, cond)
+}
+
+// shownFor is how long a wait is shown, not how long it may last.
+const shownFor = 365 * 24 * time.Hour
+
 // AwaitFor waits until a condition holds, for a time at most. It reports whether the condition holds.
 func AwaitFor(ctx workflow.Context, d time.Duration, what string, cond func() bool) (bool, error) {
 	tctx, cancel := workflow.WithCancel(ctx)
