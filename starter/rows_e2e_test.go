@@ -240,7 +240,7 @@ var inputRows = []tableRow{
 	}},
 	{"U2 a start is answered at once", func(d *doors) {
 		made := d.call(0, 201, "POST", "/runs", starting("", `{"prompt":"x"}`, says("fine")))
-		for key, want := range map[string]string{"run_id": "^run_[0-9a-f]{12}$", "session_id": "^ses_[0-9a-f]{12}$", "status": "^pending$"} {
+		for key, want := range map[string]string{"run_id": "^run_session-[a-z0-9]{8}$", "session_id": "^ses_session-[a-z0-9]{8}$", "status": "^pending$"} {
 			if !regexp.MustCompile(want).MatchString(made[key].(string)) {
 				d.Errorf("%s is %v, want %s", key, made[key], want)
 			}

@@ -70,7 +70,7 @@ func TestAgentsAreSaved(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(raw), "{\n  \"name\": \"data-extractor\",\n  \"description\":") {
 		t.Errorf("the file is %s, %v", raw, err)
 	}
-	run := b.call("POST", "/runs", `{"type": "start_session", "agent_name": "data-extractor", "parameters": {"prompt": "x"}}`).is(201, "run_")
+	run := b.call("POST", "/runs", `{"type": "start_session", "agent_name": "data-extractor", "parameters": {"prompt": "x"}}`).is(201, "run_data-extractor-1")
 	if out := b.runs.inputs[run.field("run_id").(string)].Flow.Plan.Nodes[0].Agent.Output; out == nil || out.Repairs != 1 {
 		t.Errorf("the run's output is %+v", out)
 	}

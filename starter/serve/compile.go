@@ -86,7 +86,7 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 	}
 	s.Input = in
 	in.Session = in.Flow.Plan.LoneAgent() != nil
-	return srv.accept(ctx, s, contract.FlowRef{Name: o.text("agent_name"), Dialect: blueprint.Name, Profile: srv.Settings.Profile}, newRunID(), called)
+	return srv.accept(ctx, s, contract.FlowRef{Name: o.text("agent_name"), Dialect: blueprint.Name, Profile: srv.Settings.Profile}, runPrefix+srv.NewID(in.Flow.Plan.Name), called)
 }
 
 func (o *object) parameters() *source.Value {

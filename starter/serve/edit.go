@@ -77,7 +77,7 @@ func (srv *Server) deleteAgent(w http.ResponseWriter, r *http.Request, root *os.
 		return nil, err
 	}
 	// What is being removed is no agent any more: its name begins with a point.
-	aside := path.Join(agentsDir, "."+newRunID())
+	aside := path.Join(agentsDir, "."+randomName())
 	if err := root.Rename(path.Join(agentsDir, name), aside); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (a *draft) create(root *os.Root) error {
 	if _, err := root.Lstat(path.Join(agentsDir, a.name)); err == nil {
 		return a.taken(root)
 	}
-	making := path.Join(agentsDir, "."+newRunID())
+	making := path.Join(agentsDir, "."+randomName())
 	if err := root.Mkdir(making, 0o755); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (a *draft) write(root *os.Root, dir string) error {
 		if !ok {
 			continue
 		}
-		making := path.Join(dir, "."+newRunID())
+		making := path.Join(dir, "."+randomName())
 		if err := root.WriteFile(making, data, 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}

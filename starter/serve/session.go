@@ -73,7 +73,7 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 
 // nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.
 func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.PromptInput) (any, error) {
-	key, turn, repeated := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):], false
+	key, turn, repeated := r.Header.Get("Idempotency-Key"), randomName(), false
 	if key != "" {
 		turn = derived(ownerOf(r), key)[len(runPrefix):]
 		turns, _, err := srv.Runs.Turns(r.Context(), run)

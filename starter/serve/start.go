@@ -165,16 +165,17 @@ func derived(of, name string) string {
 	return runPrefix + contract.SHA([]byte(of + "\x00" + name))[:32]
 }
 
-// The prefixes of ids of runs and of sessions, as in the framework of the blueprint dialect.
+// The prefixes of ids of agents' runs and of their sessions, as in the framework of the blueprint dialect.
 const (
 	runPrefix     = "run_"
 	sessionPrefix = "ses_"
 )
 
-func newRunID() string {
+// randomName returns 12 random hexadecimal digits.
+func randomName() string {
 	raw := make([]byte, 6)
 	_, _ = rand.Read(raw) // never fails
-	return runPrefix + hex.EncodeToString(raw)
+	return hex.EncodeToString(raw)
 }
 
 // sessionOf is the session of a run, which may be a later turn of it.
