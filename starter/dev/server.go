@@ -35,7 +35,7 @@ func (d *Dev) address(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case address != "":
-		d.Say("dev: using the embedded Temporal at %s", address)
+		d.Say("dev: using the embedded Temporal at %s%s", address, webUI(ready))
 		return address, nil
 	}
 	path, err := d.serverProgram(building)
@@ -52,7 +52,7 @@ func (d *Dev) address(ctx context.Context) (string, error) {
 		}
 	}
 	if err == nil {
-		d.Say("dev: started an embedded Temporal at %s with a worker; data and log in %s", address, dir)
+		d.Say("dev: started an embedded Temporal at %s with a worker%s; data and log in %s", address, webUI(ready), dir)
 	}
 	return address, err
 }
@@ -128,7 +128,13 @@ func startDetached(path string, args, env []string, log string) (ended chan stru
 
 type readyDev struct {
 	Address string `json:"address"`
+	UI      string `json:"ui"`
 	Store   string `json:"store"`
+}
+
+// webUI says where the Web UI of a server is, by its ready file.
+func webUI(file string) string {
+	return plaintext.If(readReady(file).UI != "", ", Web UI %s", readReady(file).UI)
 }
 
 // readReady reads a ready file; one that is not there or cannot be read says nothing.
