@@ -150,6 +150,7 @@ type scale struct {
 	loads                int
 	loopsToReplay        int
 	killCalls, killInMid int
+	saves                int
 	// budget is from when on a comparison begins no further round.
 	budget time.Duration
 }
@@ -159,13 +160,13 @@ func scaleOf(quick bool) scale {
 	s := scale{rounds: 24, fewRounds: 3, alone: 8, inFlight: 50, branches: 100,
 		loops: []int{100, 300, 1000}, toolLoops: []int{100, 500}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
 		open: 150, elements: 10_000, replay: time.Second, stream: 10 * time.Second, heartbeats: []int{5, 2}, loads: 20,
-		loopsToReplay: 100, killCalls: 100, killInMid: 51, budget: 80 * time.Second}
+		loopsToReplay: 100, killCalls: 100, killInMid: 51, saves: 100, budget: 80 * time.Second}
 	if quick {
 		s.rounds, s.fewRounds, s.alone, s.inFlight, s.branches = 2, 2, 8, 50, 50
 		s.loops, s.toolLoops, s.coldLoops, s.byValue = []int{100, 300}, []int{100}, []int{100}, []int{100}
 		s.budget = 10 * time.Second
 		s.stream = 5 * time.Second
-		s.open, s.elements, s.replay, s.heartbeats, s.loads = 50, 500, 300*time.Millisecond, []int{2}, 10
+		s.open, s.elements, s.replay, s.heartbeats, s.loads, s.saves = 50, 500, 300*time.Millisecond, []int{2}, 10, 20
 	}
 	return s
 }
@@ -187,6 +188,7 @@ var sections = []section{
 	{"memory", memory},
 	{"streams", watching},
 	{"w4", kills},
+	{"dev", saves},
 }
 
 func run(ctx context.Context) error {
