@@ -3,7 +3,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"slices"
@@ -67,13 +69,7 @@ func Examine(ctx context.Context, cfg *config.Config, connect func(context.Conte
 	d.temporal(ctx, connect)
 	d.models(ctx)
 	d.connections(ctx)
-	if err := cfg.CheckStore(); err != nil {
-		d.failed("store", "correct the settings store in "+config.DefaultFile, err)
-	} else if _, err := cfg.OpenStore(); err != nil {
-		d.failed("store", "make it reachable, or correct the settings store in "+config.DefaultFile, err)
-	} else {
-		d.ok("store", "")
-	}
+	d.store(ctx)
 	d.port()
 	return d.checks
 }
@@ -161,6 +157,31 @@ func (d *doctor) connections(ctx context.Context) {
 			d.ok("connection "+id, "%d tools", len(specs))
 		}
 	}
+}
+
+// store reports whether payloads that are too large for Temporal could be read from the store.
+func (d *doctor) store(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := d.cfg.CheckStore(); err != nil {
+		d.failed("store", "correct the settings store in "+config.DefaultFile, err)
+		return
+	}
+	s, err := d.cfg.OpenStore()
+	if err == nil && s.String() == "" {
+		d.ok("store", "none: payloads have at most 2 MB")
+		return
+	}
+	if err == nil {
+		if _, err = s.Load(ctx, "doctor"); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		d.failed("store", "make it reachable, or correct the settings store in "+config.DefaultFile, err)
+		return
+	}
+	d.ok("store", "%s answers", s)
 }
 
 // port reports whether the HTTP server could listen.
