@@ -161,14 +161,7 @@ func (v *Workflow) event(e *history.Event) {
 			v.Failure = d.Failure
 		}
 	case *history.CallScheduled:
-		if exec, ok := d.Execution(); ok {
-			if len(v.Called) == 0 || v.Called[len(v.Called)-1] != exec {
-				v.Called = append(v.Called, exec)
-			}
-			if x := v.costOf(exec); x.From.IsZero() {
-				x.From = e.Time
-			}
-		}
+		v.scheduled(d, e.Time)
 	case *history.CallStarted:
 		if exec, ok := d.Execution(); ok {
 			v.costOf(exec).Retries += int(d.Attempt) - 1
@@ -208,6 +201,19 @@ func (v *Workflow) started(s *history.Started) {
 		if len(k.Entered) > 0 {
 			v.Entry = &contract.Execution{Node: plan.Start, Answers: k.Answers, Taken: k.Entered}
 		}
+	}
+}
+
+func (v *Workflow) scheduled(c *history.CallScheduled, at time.Time) {
+	exec, ok := c.Execution()
+	if !ok {
+		return
+	}
+	if len(v.Called) == 0 || v.Called[len(v.Called)-1] != exec {
+		v.Called = append(v.Called, exec)
+	}
+	if x := v.costOf(exec); x.From.IsZero() {
+		x.From = at
 	}
 }
 
