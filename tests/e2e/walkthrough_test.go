@@ -166,6 +166,7 @@ var walkOwn = []struct {
 	{regexp.MustCompile(`\b\d+\.\d s\b`), "0.5 s"},
 	{regexp.MustCompile(`(/[a-z]+/[\d.]+(?:~\d+)?)-[0-9a-f]{8}\b`), "$1-9f86d081"},
 	{regexp.MustCompile(`by [a-z0-9_-]+@[A-Za-z0-9_.-]+`), "by kim@laptop"},
+	{regexp.MustCompile(`Web UI http://127\.0\.0\.1:\d+`), "Web UI http://127.0.0.1:41235"},
 }
 
 // walkPort is an address here.
