@@ -62,7 +62,7 @@ func TestEndToEndDev(t *testing.T) {
 		select {
 		case s := <-saves:
 			return s
-		case <-time.After(30 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Fatal("nothing becomes of the save")
 			return author.Save{}
 		}

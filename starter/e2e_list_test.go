@@ -21,7 +21,7 @@ import (
 // until the server knows both.
 func namespaces(t *testing.T, address string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	for name, wanted := range map[string]int{"bare": 0, "full": len(contract.Attributes)} {
 		c, err := client.Dial(client.Options{HostPort: address, Namespace: name})
@@ -88,7 +88,7 @@ func seen(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	c, got := ofScript(ts), 0
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		page, err := c.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{Query: `ExecutionStatus = "Running"`})
 		ts.Check(err)
 		if got = len(page.GetExecutions()); got == want {

@@ -119,7 +119,7 @@ func TestEndToEndPartialAnswers(t *testing.T) {
 		t.Helper()
 		select {
 		case model.pieces <- piece:
-		case <-time.After(time.Minute):
+		case <-time.After(3 * time.Minute):
 			t.Fatalf("nobody reads %q", piece)
 		}
 	}
@@ -146,7 +146,7 @@ func TestEndToEndPartialAnswers(t *testing.T) {
 		if want := "Again\x1b[2J\x1b]0;title\x07, it was\n"; got != exitOK || stdout.String() != want {
 			t.Errorf("exit code %d, the result is %q, want %q", got, stdout.String(), want)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("the run does not end")
 	}
 	s.wait(t, " 1 of 1 nodes, 1 executions, 1 model calls")

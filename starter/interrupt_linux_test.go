@@ -44,7 +44,7 @@ func onTerminal(t *testing.T, dir string, env []string, args ...string) (keys *o
 		t.Helper()
 		select {
 		case <-ended:
-		case <-time.After(time.Minute):
+		case <-time.After(3 * time.Minute):
 			t.Fatal("starter does not end")
 		}
 		return cmd.ProcessState.ExitCode()

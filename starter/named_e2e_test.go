@@ -132,7 +132,7 @@ func TestEndToEndNamed(t *testing.T) {
 		// by-name, by path, the session, two that failed, the schedule's and posted
 		var ids []string
 		pages := 0
-		for deadline := time.Now().Add(time.Minute); len(ids) != 7 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		for deadline := time.Now().Add(3 * time.Minute); len(ids) != 7 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 			ids, pages = nil, 0
 			for next := ""; ; pages++ {
 				began := time.Now()

@@ -87,7 +87,7 @@ var sessionRows = []tableRow{
 		d.same("the child's status", d.call(1, 200, "GET", "/sessions/"+url.PathEscape(b.child(1))+"/status", "")["status"], "idle")
 		d.call(0, 202, "POST", "/sessions/"+b.session+"/stop", "")
 		var now map[string]any
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			if now = d.call(1, 200, "GET", "/sessions/"+url.PathEscape(b.child(1))+"/status", ""); now["status"] == "stopped" {
 				return
 			}
@@ -206,7 +206,7 @@ var hookRows = []tableRow{
 		b := guarded(d, "json: {action: continue}")
 		b.ends()
 		hook := &begun{d, url.PathEscape(b.run + "/hook:on_run_finish"), ""}
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			got, err := http.Get(d.urls[0] + "/runs/" + hook.run) // nobody waits for its start either
 			if err != nil {
 				d.Fatal(err)

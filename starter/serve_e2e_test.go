@@ -330,7 +330,7 @@ func sessionsOfOthers(d *doors) {
 	}
 	for _, session := range []string{"plain-session", "starter-session"} {
 		// Until a worker has begun it, a plain start does not say that it is a session.
-		deadline := time.Now().Add(time.Minute)
+		deadline := time.Now().Add(3 * time.Minute)
 		for d.call(0, 200, "GET", "/runs/"+session+"?wait=1s", "")["status"] == contract.StatusRunning && time.Now().Before(deadline) {
 			continue
 		}
@@ -477,7 +477,7 @@ func listsOverHTTP(d *doors) {
 		d.result(0, id)
 	}
 	var got []string
-	for end := time.Now().Add(30 * time.Second); len(got) < len(want) && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); len(got) < len(want) && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		got = nil // lists are a little behind
 		token := ""
 		for range 20 {

@@ -25,7 +25,7 @@ func requestsOverHTTP(d *doors) {
 		return ids
 	}
 	until := func(key string) string {
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			if id := open()[key]; id != "" {
 				return id
 			}
@@ -73,7 +73,7 @@ func requestsOverHTTP(d *doors) {
 	}
 	// What became of requests is asked of the worker, which may be busy.
 	got := ""
-	for end := time.Now().Add(time.Minute); strings.Count(got, "request_answered") < 3 && time.Now().Before(end); {
+	for end := time.Now().Add(3 * time.Minute); strings.Count(got, "request_answered") < 3 && time.Now().Before(end); {
 		var kinds []string
 		for _, e := range <-d.follow(0, "mail-http", first[len(first)-1].id, nil) {
 			kinds = append(kinds, e.kind)

@@ -75,7 +75,7 @@ func TestEndToEndTalk(t *testing.T) {
 		for _, piece := range pieces {
 			select {
 			case model.pieces <- piece:
-			case <-time.After(time.Minute):
+			case <-time.After(3 * time.Minute):
 				t.Fatalf("nobody reads %q", piece)
 			}
 		}

@@ -145,7 +145,7 @@ func deployed(t *testing.T, c client.Client, address string, programs map[string
 func begun(t *testing.T, c client.Client, runs []client.WorkflowRun) int {
 	t.Helper()
 	for _, run := range runs {
-		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			d, err := c.DescribeWorkflowExecution(t.Context(), run.GetID(), "")
 			if err == nil && (len(d.GetPendingActivities()) > 0 && strings.HasPrefix(d.GetPendingActivities()[0].GetActivityId(), "first#1/") ||
 				d.GetWorkflowExecutionInfo().GetHistoryLength() > 12) {

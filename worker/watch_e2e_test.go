@@ -87,7 +87,7 @@ func eventually(t *testing.T, address string, ok func(*health.Report) bool) *hea
 	t.Helper()
 	var last *health.Report
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if last, err = health.Query(t.Context(), address, health.PathReady); err == nil && ok(last) {
 			return last
 		}
@@ -152,7 +152,7 @@ prices: {"priced/*": {input: 10, output: 20}}
 	cancel()
 	select {
 	case <-ended:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("the worker does not stop")
 	}
 	spans.check(t)

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a page may take to show what it should.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // site is an embedded server with its Web UI and a worker, and a browser.
 type site struct {

@@ -25,11 +25,7 @@ const (
 	chaosLanes = 12
 	// chaosPatience is how long a disturbed run may take. Recovery takes seconds; a slow
 	// machine and the server's own timeout of workflow tasks (10 s) need more.
-	chaosPatience = 4 * time.Minute
-	// chaosRecovery is how long after a kill a run may take to its end. A call is missed after
-	// its heartbeat timeout (4 s here: a machine that stands still for less repeats nothing), a
-	// workflow task after 10 s.
-	chaosRecovery = 2 * time.Minute
+	chaosPatience = 10 * time.Minute
 	// chaosEvents is how many events of a flow the full form takes at most.
 	chaosEvents = 450
 )

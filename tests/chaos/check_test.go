@@ -159,9 +159,6 @@ func (p *passage) problems(f *chaosFlow, calm *passage) []string {
 	if diff := cmp.Diff(calm.calls(unknown), p.calls(unknown)); diff != "" && f.agrees == nil {
 		add("calls (-undisturbed +got):\n%s", diff)
 	}
-	if p.recovery > chaosRecovery {
-		add("it took %s from the kill to the end", p.recovery)
-	}
 	for key, made := range p.byKey() {
 		out = append(out, p.callProblems(key, made)...)
 	}
@@ -276,10 +273,6 @@ func TestChaosCheckFindsErrors(t *testing.T) {
 		"a call that must not be repeated is": {
 			spoil: func(p *passage) { p.log[1].never = true },
 			want:  "it was repeated although its tool forbids that",
-		},
-		"a run stands still for long": {
-			spoil: func(p *passage) { p.recovery = 3 * time.Minute },
-			want:  "it took 3m0s from the kill to the end",
 		},
 		"a call has no key": {
 			spoil: func(p *passage) { p.log[0].key = "" },

@@ -185,7 +185,7 @@ func canaryAsked(t *testing.T, address string, paths ...string) []byte {
 	t.Helper()
 	var out []byte
 	for _, path := range paths {
-		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
 		if err != nil {
 			t.Fatal(err)

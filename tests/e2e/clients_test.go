@@ -53,7 +53,7 @@ func newEmbedders(t *testing.T) *embedders {
 // run runs a program in a folder, and gives what it prints.
 func (e *embedders) run(t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir, cmd.Env = dir, append(programs.Clean(), "TEMPORAL_ADDRESS="+e.address)

@@ -18,7 +18,7 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 	disk := smallDisk(t, "32m")
 	v := newStoreEnv(t)
 	v.settings.Dir = filepath.Join(disk, "store")
-	v.model = largeModel(t, 300_000, 0)
+	v.model = largeModel(t, 300_000)
 	v.work(t, true, true)
 	c := v.dial(t)
 	const runs = 20

@@ -156,7 +156,7 @@ func TestEndToEndCodec(t *testing.T) {
 	t.Run("a key that the worker does not have", func(t *testing.T) {
 		lost := codecKey("lost")
 		run := start(encoding(t, address, codec.Settings{Encrypt: "lost", Keys: []codec.Key{lost, fresh}}))
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		err := run.Get(ctx, nil)
 		if f := contract.FailureOf(err); f.Class != contract.ClassPayloadKey || !strings.Contains(f.Text, `the key "lost"`) || f.Remedy == "" {

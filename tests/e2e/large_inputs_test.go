@@ -67,7 +67,7 @@ func TestEndToEndQueryBesideCommands(t *testing.T) {
 	var page contract.ContentPage
 	all.Go(func() {
 		harness.WaitFor(t, "the query", func() bool {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 			defer cancel()
 			got, err := h.Client.QueryWorkflow(ctx, run.GetID(), run.GetRunID(), contract.QueryContent, contract.ContentQuery{SHA: contract.SHA(long)})
 			return err == nil && got.Get(&page) == nil

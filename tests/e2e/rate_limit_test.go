@@ -50,7 +50,7 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 	}
 	const turn = "for its turn (providers.fake.requests_per_minute)"
 	told := false
-	for end := time.Now().Add(time.Minute); !told && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !told && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		for _, id := range ids {
 			status, why := ask("status", id), ask("why", id)
 			told = told || strings.Contains(status, "call      a#1/model/1: waiting") && strings.Contains(status, turn) && strings.Contains(why, turn)
@@ -66,7 +66,7 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 	for _, id := range ids {
 		_ = c.CancelWorkflow(context.Background(), id, "") // the first has ended
 	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer stop()
 	for _, id := range ids {
 		err := c.GetWorkflow(ctx, id, "").Get(ctx, nil)

@@ -32,7 +32,7 @@ func TestEndToEndRepeatedUpdate(t *testing.T) {
 	}
 	send := func(id, text string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		var out contract.Receipt
 		u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: run.GetID(), UpdateID: id, UpdateName: contract.RequestMessage,

@@ -129,7 +129,7 @@ func TestEndToEndAnyAlphabet(t *testing.T) {
 	queue := fmt.Sprintf("test-%d", time.Now().UnixNano())
 	w := harness.RunWorker(t, c, queue, 1, nil) // a model call asks its run
 	t.Cleanup(w.Stop)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: queue, ID: "grüße-日本-" + queue}, contract.WorkflowFlow,
 		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: harness.FanIn("x", "ä", "b")}, Model: "script", Script: harness.Script(t, `rules: [{say: done}]`)})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 // retried waits until a call of a run is made again, and gives what it says.
 func retried(t *testing.T, c client.Client, run client.WorkflowRun) *workflowpb.PendingActivityInfo {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		d, err := c.DescribeWorkflowExecution(context.Background(), run.GetID(), run.GetRunID())
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +50,7 @@ func longPrompt() contract.RunInput {
 func TestEndToEndStoreFull(t *testing.T) {
 	t.Parallel()
 	v := newStoreEnv(t)
-	v.model = largeModel(t, 300_000, 0)
+	v.model = largeModel(t, 300_000)
 	v.work(t, true, true)
 	for i := range 256 { // where a folder would be made
 		if err := os.WriteFile(filepath.Join(v.settings.Dir, fmt.Sprintf("%02x", i)), nil, 0o600); err != nil {
@@ -127,19 +128,26 @@ func TestEndToEndStoreCallInput(t *testing.T) {
 func TestEndToEndStoreReadBefore(t *testing.T) {
 	t.Parallel()
 	v := newStoreEnv(t)
-	v.model = largeModel(t, 300_000, 1500*time.Millisecond)
+	answer := make(chan struct{})
+	v.model = heldModel(t, 300_000, func(node string) {
+		if node == "join" {
+			<-answer
+		}
+	})
+	release := sync.OnceFunc(func() { close(answer) })
+	t.Cleanup(release)
 	c := v.dial(t)
 	flows, calls := v.work(t, true, false), v.work(t, false, true)
 	chain := harness.GraphPlan("two", []harness.GraphNode{{ID: "b1"}, {ID: "join", Exit: true}},
 		[]harness.GraphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: "join"}, {Source: "join", Target: plan.End}})
 	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: chain}, Model: "large/m"})
 	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if list := harness.Events(t, c, run.GetID(), run.GetRunID()); list[len(list)-1].GetEventType() == enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED {
-			break // the second call is under way
-		}
-	}
+	harness.WaitFor(t, "the second call", func() bool {
+		list := harness.Events(t, c, run.GetID(), run.GetRunID())
+		return list[len(list)-1].GetEventType() == enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+	})
 	flows.Stop()
+	release()
 	file := v.files(t)[0]
 	if err := os.Rename(file, file+".bak"); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,7 +139,10 @@ func (v *storeEnv) files(t *testing.T) []string {
 
 // largeModel answers n bytes to nodes whose prompt is b1, b2 and so on; to join it says of
 // how many of them it was told how much.
-func largeModel(t *testing.T, n int, wait time.Duration) string {
+func largeModel(t *testing.T, n int) string { return heldModel(t, n, func(string) {}) }
+
+// heldModel is a largeModel that holds each answer, by its node, until hold returns.
+func heldModel(t *testing.T, n int, hold func(node string)) string {
 	answer := func(node string) string { return "<" + node + ">" + strings.Repeat("w", n) + "</" + node + ">" }
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
@@ -160,7 +164,7 @@ func largeModel(t *testing.T, n int, wait time.Duration) string {
 			}
 			said = fmt.Sprintf("%d answers", whole)
 		}
-		time.Sleep(wait)
+		hold(node)
 		raw, _ := json.Marshal(map[string]any{"model": "m", "choices": []any{map[string]any{"delta": map[string]any{"content": said}, "finish_reason": "stop"}}})
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
@@ -175,7 +179,7 @@ func TestEndToEndStoreWideJoin(t *testing.T) {
 	t.Parallel()
 	const branches, bytes = 200, 200_000
 	v := newStoreEnv(t)
-	v.model = largeModel(t, bytes, 0)
+	v.model = largeModel(t, bytes)
 	v.work(t, true, true)
 	names := make([]string, branches)
 	for i := range names {
@@ -217,7 +221,7 @@ func TestEndToEndStoreLargeAnswers(t *testing.T) {
 	t.Parallel()
 	const bytes = 5_000_000
 	v := newStoreEnv(t)
-	v.model = largeModel(t, bytes, 0)
+	v.model = largeModel(t, bytes)
 	v.work(t, true, true)
 	c := v.dial(t)
 	plain := harness.Dial(t, v.address)
@@ -289,7 +293,7 @@ func TestEndToEndStoreLargeAnswers(t *testing.T) {
 func TestEndToEndStoreColdWorker(t *testing.T) {
 	t.Parallel()
 	v := newStoreEnv(t)
-	v.model, v.cache = largeModel(t, 2_500_000, 0), 1
+	v.model, v.cache = largeModel(t, 2_500_000), 1
 	v.work(t, true, true)
 	f := oneAgent()
 	f.Nodes[0].Agent.Builtins = plan.Builtins
@@ -309,11 +313,15 @@ func TestEndToEndStoreColdWorker(t *testing.T) {
 // and no worker has told the run of it.
 func (v *storeEnv) between(t *testing.T, c client.Client) client.WorkflowRun {
 	t.Helper()
-	v.model = largeModel(t, 300_000, 1500*time.Millisecond)
+	answer := make(chan struct{})
+	v.model = heldModel(t, 300_000, func(string) { <-answer })
+	release := sync.OnceFunc(func() { close(answer) })
+	t.Cleanup(release)
 	flows, calls := v.work(t, true, false), v.work(t, false, true)
 	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Model: "large/m"})
 	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
 	flows.Stop()
+	release()
 	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
 	calls.Stop()
 	if n := len(v.files(t)); n != 1 {
@@ -356,7 +364,7 @@ func (v *storeEnv) replays(t *testing.T, c client.Client, run client.WorkflowRun
 // until waits for an event of a run, and gives it.
 func (v *storeEnv) until(t *testing.T, c client.Client, run client.WorkflowRun, kind enumspb.EventType) *historypb.HistoryEvent {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		for _, e := range harness.Events(t, c, run.GetID(), run.GetRunID()) {
 			if e.GetEventType() == kind {
 				return e

@@ -74,7 +74,7 @@ func TestEndToEndUnreadSignals(t *testing.T) {
 	settles := func(what, want string) {
 		t.Helper()
 		var err error
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 			if err = stands(); err == nil && want == "" || err != nil && want != "" && strings.Contains(err.Error(), want) {
 				return
 			}

@@ -136,7 +136,7 @@ func unlocked(t *testing.T, file string) {
 func existing(t *testing.T, namespace string) string {
 	t.Helper()
 	address := harness.StartServer(t, "-db", ":memory:", "-port=0").Address
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	c := harness.Dial(t, address)
 	if _, err := c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{

@@ -15,13 +15,13 @@ import (
 // WaitFor polls until something holds.
 func WaitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for range 6000 {
+	for range 15_000 {
 		if ok() {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatalf("waited two minutes for %s", what)
+	t.Fatalf("waited five minutes for %s", what)
 }
 
 // Dial connects to a server until the test ends.

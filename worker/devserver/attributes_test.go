@@ -28,7 +28,7 @@ func TestSearchAttributes(t *testing.T) {
 	for name, db := range map[string]string{"new": inMemory, "old": old} {
 		t.Run(name, func(t *testing.T) {
 			c := connect(t, begin(t, "-db", db, "-port", "0", "-ui-port", "0", "-worker=false").ready.Address)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 			defer cancel()
 			have, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 			if err != nil {

@@ -68,7 +68,7 @@ func TestRunsSurviveKill(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "sub", "t.db")
 	args := []string{"-db", db, "-port", "0", "-ui-port", "0", "-worker=false"}
 	first := begin(t, args...)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	if _, err := connect(t, first.ready.Address).ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "kept", TaskQueue: "nobody"}, "Flow"); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func TestStopsWhenNobodyUsesIt(t *testing.T) {
 		if err != nil {
 			t.Errorf("it stopped with %v\n%s", err, p.log)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("it goes on although nobody uses it")
 	}
 }
