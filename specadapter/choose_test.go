@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weft/specadapter"
+	"weft/specadapter/shape"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -14,8 +15,9 @@ import (
 // other is a dialect whose documents have "steps"; it takes components and declares inputs.
 type other struct{ given *source.Host }
 
-func (other) Name() string       { return "other" }
-func (other) Profiles() []string { return []string{"default"} }
+func (other) Name() string         { return "other" }
+func (other) Profiles() []string   { return []string{"default"} }
+func (other) Schema() shape.Schema { return nil }
 
 func (other) Detect(doc *source.Document) (bool, string) {
 	return doc.Root.Get("steps") != nil, `an object with "steps"`

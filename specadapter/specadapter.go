@@ -16,6 +16,7 @@ import (
 	"weft/specadapter/blueprint"
 	"weft/specadapter/continuum"
 	"weft/specadapter/koog"
+	"weft/specadapter/shape"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -28,6 +29,8 @@ type Adapter interface {
 	Profiles() []string
 	// Detect reports whether a document is of this dialect, and what it looked for.
 	Detect(doc *source.Document) (ok bool, lookedFor string)
+	// Schema is the JSON Schema of a document, for editors. It is made of the tables by which documents are read.
+	Schema() shape.Schema
 	// Adapt makes the plan, without limits and policy. All diagnostics come at once, in
 	// any order; the plan counts only if none is an error.
 	Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic)

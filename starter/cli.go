@@ -14,7 +14,6 @@ import (
 	"weft/starter/usage"
 	"weft/worker/build"
 	"weft/worker/commandline"
-	"weft/worker/config"
 )
 
 // commandLine builds the command line from the table of commands; do runs the command that a
@@ -249,7 +248,7 @@ func commands() []command {
 		{"agents", "Flows", "FOLDER", "list the agents of a folder, with schemas and diagnostics", 1, 1, []string{"profile", "config", "output"}, (*app).agents},
 		{"graph", "Flows", "FILE|-id ID", "draw a flow, or the progress of a run", 0, 1, with(readFlags, "svg", "id", "dev"), (*app).graph},
 		{"impact", "Flows", "-flow FILE", "show what an edited flow would change for open runs", 0, 0, with(readFlags, "flow", "name", "output", "dev"), (*app).impact},
-		{"schema", "Flows", config.DefaultFile, "print the JSON Schema of a kind of file, for editors", 1, 1, nil, (*app).schema},
+		{"schema", "Flows", "KIND", "print the JSON Schema of a kind of file, for editors", 1, 1, nil, (*app).schema},
 		{"record", "Flows", "ID", "record a closed run as a test", 1, 1, remoteFlags, onRun((*app).record)},
 		{"test", "Flows", "FILE...", "replay recorded runs offline and report the first difference", 1, -1, with(readFlags, "flow", "output"), (*app).test},
 		{"schedule create", "Services", "NAME -flow FILE -cron EXPRESSION|-every INTERVAL", "create or replace a schedule that starts runs of a flow", 1, 1, createFlags, (*app).createSchedule},

@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/drawing"
+	"weft/specadapter/shape"
 	"weft/starter/input"
 	"weft/starter/plaintext"
 	"weft/starter/scaffold"
@@ -65,10 +67,15 @@ func (a *app) validate(_ context.Context, args []string) error {
 }
 
 func (a *app) schema(_ context.Context, args []string) error {
-	if args[0] != config.DefaultFile {
-		return usage.Errorf("schema: there is no schema of %q; there is one of %s", args[0], config.DefaultFile)
-	}
 	text, err := config.JSONSchema()
+	if args[0] != config.DefaultFile {
+		var names []string
+		i := slices.IndexFunc(specadapter.Dialects, func(d specadapter.Adapter) bool { names = append(names, d.Name()); return d.Name() == args[0] })
+		if i < 0 {
+			return usage.Errorf("schema: there is no schema of %q; there is one of %s and %s", args[0], strings.Join(names, ", "), config.DefaultFile)
+		}
+		text, err = shape.Marshal(specadapter.Dialects[i].Schema())
+	}
 	if err != nil {
 		return err
 	}

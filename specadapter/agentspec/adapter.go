@@ -9,7 +9,9 @@ package agentspec
 import (
 	"strings"
 
+	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/agentspec/model"
+	"weft/specadapter/shape"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -28,6 +30,9 @@ func (Adapter) Profiles() []string { return []string{model.ProfileDefault, model
 
 // Traits returns the traits: runs are given inputs by name, and documents refer to others.
 func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Components: true} }
+
+// Schema is the JSON Schema of a component with those that it refers to.
+func (Adapter) Schema() shape.Schema { return catalog.Schema() }
 
 // Detect looks for what a component has at the top.
 func (Adapter) Detect(doc *source.Document) (bool, string) {

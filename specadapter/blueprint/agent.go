@@ -10,11 +10,6 @@ import (
 	"weft/workflows/plan"
 )
 
-var agentFields = []string{"name", "description", "type", "script", "command", "runner_id", "parameters_schema", "output_schema",
-	"system_prompt", "mcp_servers", "skills", "tags", "capabilities", "demands", "hooks", "input_mode",
-	// What the framework's API adds.
-	"status", "created_at", "modified_at"}
-
 // The types of agents.
 const (
 	typeAutonomous = "autonomous"
@@ -82,10 +77,10 @@ func join(parts []string) string {
 func (g *agent) older() {
 	if v := g.Value.Get("visibility"); v != nil {
 		g.a.Warnf(v.Pos, CodeOlder, `write "tags": ["internal"] or ["external"]`, "visibility is an old name for tags and has no effect")
-		g.Only(append(agentFields, "visibility")...)
+		g.Only(append(agentShape.Names(), "visibility")...)
 		return
 	}
-	g.Only(agentFields...)
+	g.Only(agentShape.Names()...)
 }
 
 var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
@@ -176,7 +171,7 @@ func (g *agent) readDemands() {
 		return
 	}
 	o := g.a.object(g.demands, "demands of "+g.Name)
-	o.Only("hostname", "project_dir", "executor_profile", "executor_type", "tags")
+	o.Only(demandsShape.Names()...)
 	for _, key := range []string{"hostname", "project_dir", "executor_profile", "executor_type"} {
 		o.Text(key)
 	}

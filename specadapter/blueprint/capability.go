@@ -17,7 +17,7 @@ func (g *agent) capability(c word) []string {
 	if o == nil {
 		return nil
 	}
-	o.Only("name", "description", "type", "script", "created_at", "modified_at")
+	o.Only(capabilityShape.Names()...)
 	o.Required("name")
 	o.Required("description")
 	var parts []string

@@ -32,7 +32,7 @@ func (g *agent) readHooks() {
 		return
 	}
 	all := g.a.object(v, "hooks of "+g.Name)
-	all.Closed(CodeHook, onRunStart, onRunFinish)
+	all.Closed(CodeHook, hooksShape.Names()...)
 	for _, event := range []string{onRunStart, onRunFinish} {
 		if h := all.Want(event, source.Object); h != nil && g.a.hooking != "" {
 			g.a.Warnf(h.Pos, CodeNoEffect, "remove it", "%s has a hook %s, but runs as %s; hooks of hooks do not run", g.Name, event, g.a.hooking)
@@ -44,7 +44,7 @@ func (g *agent) readHooks() {
 
 func (g *agent) hook(event string, v *source.Value) hook {
 	o := g.a.object(v, event+" of "+g.Name)
-	o.Closed(CodeHook, "type", "agent_name", "on_error", "timeout_seconds")
+	o.Closed(CodeHook, hookShape.Names()...)
 	h := hook{event: event, agent: o.Required("agent_name"), onError: o.Text("on_error"), seconds: 300, at: v.Pos}
 	if kind := o.Text("type"); kind != "agent" && kind != "" {
 		o.a.Errorf(o.Pos("type"), CodeHook, `write "agent"`, "the type of %s is %s", o.Name, source.Quote(kind))

@@ -30,7 +30,7 @@ func (o *object) script(w word) *script {
 	if s == nil {
 		return nil
 	}
-	s.Only("name", "description", "script_file", "parameters_schema", "demands", "created_at", "modified_at")
+	s.Only(scriptShape.Names()...)
 	out := &script{name: s.Required("name"), description: s.Required("description"), file: s.Required("script_file"), entry: s}
 	if v := s.Want("parameters_schema", source.Object); v != nil {
 		s.a.CheckSchema(v, CodeSchema, "parameters_schema of "+s.Name)

@@ -95,7 +95,7 @@ func (g *agent) serverMap(o *object) {
 
 // reference resolves a server that the registry has.
 func (o *object) reference(s *server) {
-	o.Only("ref", "config")
+	o.Only(referenceShape.Names()...)
 	ref := o.Required("ref")
 	if ref == "" {
 		return
@@ -126,7 +126,7 @@ func (o *object) reference(s *server) {
 
 // register takes what the registry says of a server, and the config on top.
 func (o *object) register(s *server, use *object, given []header) {
-	o.Only("id", "name", "description", "url", "config_schema", "default_config", "created_at", "modified_at")
+	o.Only(serverShape.Names()...)
 	s.title, s.description = o.Text("name"), o.Text("description")
 	s.url = o.Required("url")
 	o.address(s)
@@ -154,7 +154,7 @@ func (o *object) register(s *server, use *object, given []header) {
 
 // checkHeader holds a server's config to one field of its schema.
 func (o *object) checkHeader(name string, s *server, use *object) {
-	o.Only("type", "description", "required", "sensitive", "default")
+	o.Only(configShape.Names()...)
 	i := slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
 	if i < 0 {
 		if o.Flag("required") && !s.orchestrator {
@@ -236,7 +236,7 @@ func (o *object) headers() []header {
 
 // inline reads a server that is written out, as all were before the registry.
 func (o *object) inline(s *server) {
-	o.Only("type", "url", "headers", "command", "args", "env")
+	o.Only(inlineShape.Names()...)
 	s.url = o.Text("url")
 	kind := o.Text("type")
 	command := o.Want("command", source.String)

@@ -78,19 +78,19 @@ type adaptation struct {
 func (a *adaptation) document(root *source.Value, src *plan.Source) *plan.Flow {
 	isGraph := root.Get("nodes") != nil || root.Get("edges") != nil || root.Get("agents") == nil
 	top := a.Fields(root, "the document", "")
-	known := []string{"data_connections", "agents"}
 	var bundle []graphFile
 	if isGraph {
-		known = append(known, graphFields...)
 		graph := *top
 		graph.Name = "the graph"
 		bundle = append(bundle, graphFile{Fields: &graph})
+		top.Only(documentShape.Names()...)
+	} else {
+		top.Only(bundleShape.Names()...)
 	}
-	top.Only(known...)
 	for i, v := range top.List("agents") {
 		o := a.Fields(v, fmt.Sprintf("agent %d of the bundle", i+1), "agents[].")
 		if o.OK {
-			o.Only(graphFields...)
+			o.Only(graphShape.Names()...)
 			bundle = append(bundle, graphFile{Fields: o})
 		}
 	}

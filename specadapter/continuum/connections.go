@@ -7,11 +7,6 @@ import (
 	"weft/workflows/plan"
 )
 
-var (
-	connectionFields = []string{"id", "type", "name", "description", "config"}
-	configFields     = []string{"url", "agent_id"}
-)
-
 // connections are those that the document declares.
 type connections struct {
 	list []plan.Connection
@@ -48,7 +43,7 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 		if !o.OK {
 			continue
 		}
-		o.Only(connectionFields...)
+		o.Only(connectionShape.Names()...)
 		c := plan.Connection{ID: o.Required("id")}
 		if c.ID != "" {
 			o.Name = "connection " + source.Quote(c.ID)
@@ -76,7 +71,7 @@ func (a *adaptation) configure(o *source.Fields, c *plan.Connection, agents []st
 	config := a.Fields(o.Value, o.Name, "")
 	if v := o.Want("config", source.Object); v != nil {
 		config = a.Fields(v, "config of "+o.Name, "data_connections[].config.")
-		config.Only(configFields...)
+		config.Only(configShape.Names()...)
 	}
 	address := config.Text("url")
 	agent := config.Text("agent_id")

@@ -14,7 +14,7 @@ func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[s
 	if !o.OK {
 		return
 	}
-	o.Only(edgeFields...)
+	o.Only(edgeShape.Names()...)
 	id := o.Required("id")
 	if strings.TrimSpace(id) != "" {
 		o.Name = "edge " + source.Quote(id)

@@ -7,12 +7,6 @@ import (
 	"weft/workflows/plan"
 )
 
-var (
-	graphFields = []string{"id", "name", "description", "generation_prompt", "response_format", "nodes", "edges", "execution_plan"}
-	nodeFields  = []string{"id", "name", "prompt", "tools", "max_iterations", "is_exit_node", "defer"}
-	edgeFields  = []string{"id", "source", "target", "condition_prompt"}
-)
-
 const (
 	defaultMaxCalls  = 10
 	defaultMaxErrors = 3

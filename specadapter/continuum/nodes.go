@@ -14,7 +14,7 @@ func (g *graph) node(i int, v *source.Value) {
 	if !o.OK {
 		return
 	}
-	o.Only(nodeFields...)
+	o.Only(nodeShape.Names()...)
 	id, usable := g.nodeID(o)
 	if id != "" {
 		o.Name = "node " + source.Quote(id)

@@ -41,7 +41,7 @@ func (g *graph) responseFormat() responseFormat {
 	}
 	where := g.object.Path + "response_format."
 	o := g.adaptation.Fields(v, "response_format", where)
-	o.Only("type", "payload")
+	o.Only(formatShape.Names()...)
 	payload := o.Get("payload")
 	if payload != nil && payload.Kind != source.Object {
 		g.bad(payload, shape, "payload", "an object or null")
@@ -72,7 +72,7 @@ func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
 		return f
 	}
 	o := g.adaptation.Fields(payload, "payload", where)
-	o.Only("format", "output_schema", "rules")
+	o.Only(payloadShape.Names()...)
 	switch v := o.Get("format"); {
 	case v == nil:
 		g.expected(o, "format", `answers are JSON; write "format": "JSON"`)

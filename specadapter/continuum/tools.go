@@ -12,8 +12,6 @@ import (
 	"weft/workflows/plan"
 )
 
-var toolFields = []string{"name", "description", "data_connection_id"}
-
 // boundTool is a tool of a node and where it is bound.
 type boundTool struct {
 	plan.Tool
@@ -30,7 +28,7 @@ func (g *graph) tools(node *source.Fields) []boundTool {
 		if !o.OK {
 			continue
 		}
-		o.Only(toolFields...)
+		o.Only(toolShape.Names()...)
 		t := boundTool{at: v.Pos}
 		t.Name = o.Required("name")
 		t.Description = o.Text("description")

@@ -54,9 +54,9 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 	if !o.OK {
 		return nil
 	}
-	known := []string{"name", "type", "model", "runtime", "config", "prompt", "params", "output"}
-	if a.mode == meant {
-		known = append(known, "input")
+	known := agentShape.Names()
+	if a.mode != meant {
+		known = slices.DeleteFunc(known, func(name string) bool { return name == oldInputName })
 	}
 	o.Only(known...)
 	ag := &agent{at: v.Pos, nameAt: o.Pos("name"), name: o.Required("name"), interval: 1}
@@ -71,16 +71,19 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 	a.config(o, ag)
 	a.prompt(o, ag)
 	a.output(o, ag)
-	ag.oldInput = o.Get("input") != nil
+	ag.oldInput = o.Get(oldInputName) != nil
 	ag.paramsValue = o.Inner("params", o.Name)
 	a.agentParams(ag)
 	a.oldInput(o, ag)
 	return ag
 }
 
+// oldInputName is the name of a field of drafts of the protocol.
+const oldInputName = "input"
+
 // oldInput takes the field that drafts of the protocol had for what is a task now.
 func (a *adaptation) oldInput(o *source.Fields, ag *agent) {
-	v := o.Get("input")
+	v := o.Get(oldInputName)
 	switch {
 	case v == nil || a.mode != meant:
 	case v.Kind == source.String && ag.task == "" && ag.kind != kindTransform && ag.kind != kindParallel:
@@ -115,7 +118,7 @@ func (a *adaptation) runtime(o *source.Fields) {
 // config reads an agent's config.
 func (a *adaptation) config(o *source.Fields, ag *agent) {
 	c := o.Inner("config", o.Name)
-	c.Only("temperature", "maxIterations", "maxTokens", "topP", "toolChoice", "speculation")
+	c.Only(configShape.Names()...)
 	var p plan.Params
 	p.Temperature = a.number(c, "temperature", 0, 2)
 	p.TopP = a.number(c, "topP", 0, 1)
@@ -202,7 +205,7 @@ func (a *adaptation) prompt(o *source.Fields, ag *agent) {
 		return
 	}
 	p := o.Inner("prompt", "the prompt of "+o.Name)
-	p.Only("system", "user")
+	p.Only(promptShape.Names()...)
 	ag.system, ag.user = p.Text("system"), p.Text("user")
 	if a.mode != meant && p.Get("system") == nil {
 		a.Errorf(p.Value.Pos, CodeMissing, `write "system"`, "%s has no system", p.Name)
@@ -212,7 +215,7 @@ func (a *adaptation) prompt(o *source.Fields, ag *agent) {
 // output reads the JSON Schema of an agent's result: a text or, in the default profile, an object.
 func (a *adaptation) output(o *source.Fields, ag *agent) {
 	out := o.Inner("output", o.Name)
-	out.Only("schema")
+	out.Only(outputShape.Names()...)
 	v := out.Get("schema")
 	if v == nil {
 		return

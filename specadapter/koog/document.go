@@ -36,7 +36,7 @@ const finishName = "__finish__"
 func (a *adaptation) document(root *source.Value) *document {
 	d := &document{root: a.Fields(root, "the flow", ""), byName: map[string]*agent{}}
 	o := d.root
-	o.Only("id", "version", "description", "defaultModel", "tools", "agents", "transitions")
+	o.Only(documentShape.Names()...)
 	d.id = o.Required("id")
 	d.revision = a.version(o)
 	if a.mode == meant {

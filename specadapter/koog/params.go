@@ -12,19 +12,19 @@ func (a *adaptation) agentParams(ag *agent) {
 	o := ag.paramsValue
 	switch ag.kind {
 	case kindTask, kindVerify:
-		o.Only("task", "toolNames")
+		o.Only(taskShape.Names()...)
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 	case kindReact:
-		o.Only("task", "toolNames", "reasoningInterval")
+		o.Only(reactShape.Names()...)
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 		a.reasoning(o, ag)
 	case kindTransform:
-		o.Only("transformations")
+		o.Only(transformShape.Names()...)
 		a.transformations(o, ag)
 	case kindParallel:
-		o.Only("agents", "merge")
+		o.Only(parallelShape.Names()...)
 		a.parallel(o, ag)
 	}
 }
@@ -114,7 +114,7 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 		if !t.OK {
 			continue
 		}
-		t.Only("value")
+		t.Only(selectionShape.Names()...)
 		if t.Get("value") == nil && a.mode != meant {
 			continue
 		}
@@ -169,7 +169,7 @@ func (a *adaptation) parallel(o *source.Fields, ag *agent) {
 	}
 	if v := o.Want("merge", source.Object); v != nil {
 		m := o.Inner("merge", "merge of agent "+source.Quote(ag.name))
-		m.Only("variable", "operation", "value")
+		m.Only(mergeShape.Names()...)
 		ag.merge = &merge{at: v.Pos, variable: m.Required("variable"), op: m.Required("operation")}
 		ag.merge.value, _ = a.constant(m, true)
 	}

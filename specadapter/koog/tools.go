@@ -33,7 +33,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 	if !o.OK {
 		return nil
 	}
-	o.Only("name", "type", "parameters")
+	o.Only(toolShape.Names()...)
 	t := &toolDecl{at: v.Pos, nameAt: o.Pos("name"), name: o.Required("name")}
 	if t.name != "" {
 		o.Name = "tool " + source.Quote(t.name)
@@ -49,7 +49,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 		a.mcp(p, t)
 	case "local":
 		t.local, t.skipped = true, a.mode != meant
-		p.Only("path", "fqn")
+		p.Only(localShape.Names()...)
 		if p.Get("fqn") == nil || a.mode != meant {
 			p.Required("path")
 		}
@@ -75,14 +75,14 @@ func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 		} else if a.mode != meant {
 			a.Errorf(p.Pos("transport"), CodeTool, "write sse or stdio", "unknown transport %s of %s", source.Quote(transport), p.Name)
 		}
-		p.Only("transport", "url", "headers")
+		p.Only(remoteShape.Names()...)
 		c.URL = p.Required("url")
 		if c.URL != "" {
 			a.CheckAddress(p.Pos("url"), CodeTool, "the url of "+p.Name, c.URL, "put secrets into the worker's configuration, as a connection of this name")
 		}
 		a.headers(p, c)
 	case transportStdio:
-		p.Only("transport", "command", "args")
+		p.Only(stdioShape.Names()...)
 		a.command(p, t)
 	case "":
 	default:

@@ -29,7 +29,7 @@ func (a *adaptation) transition(d *document, i int, v *source.Value) *transition
 	if !o.OK {
 		return nil
 	}
-	o.Only("from", "to", "condition", "transformation")
+	o.Only(transitionShape.Names()...)
 	t := &transition{at: v.Pos, from: o.Required("from"), to: o.Required("to")}
 	known := a.end(d, o, "from", t.from, t) && a.end(d, o, "to", t.to, t)
 	if t.from != "" && t.to != "" {
@@ -63,7 +63,7 @@ func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *tra
 
 // condition reads a condition.
 func (a *adaptation) condition(c *source.Fields, t *transition) {
-	c.Only("variable", "operation", "value")
+	c.Only(conditionShape.Names()...)
 	variable, op := a.variableText(c), a.operation(c)
 	written := op
 	if given := c.Value.Get("operation"); given != nil && given.Kind == source.String {
@@ -168,7 +168,7 @@ func (a *adaptation) transformation(o *source.Fields, t *transition) {
 		return
 	}
 	f := o.Inner("transformation", "transformation of "+o.Name)
-	f.Only("value")
+	f.Only(selectionShape.Names()...)
 	text := f.Required("value")
 	prefix, path := segments(text)
 	if text != "" && prefix == "" {

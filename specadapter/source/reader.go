@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weft/specadapter/shape"
 )
 
 // Reader reads the objects of a document field by field and reports all that is wrong with them.
@@ -230,9 +232,6 @@ func (f *Fields) unknown(known []string, severity Severity, code, help, helpMore
 	}
 }
 
-// schemaKey is the key by which an author names the JSON Schema of a document for editors. It has no other meaning.
-const schemaKey = "$schema"
-
 // Others returns the members that are not known.
 func (f *Fields) Others(known []string) []Member {
 	if !f.OK {
@@ -240,7 +239,7 @@ func (f *Fields) Others(known []string) []Member {
 	}
 	var out []Member
 	for _, m := range f.Value.Members {
-		if m.Key != schemaKey && !slices.Contains(known, m.Key) {
+		if m.Key != shape.Key && !slices.Contains(known, m.Key) {
 			out = append(out, m)
 		}
 	}

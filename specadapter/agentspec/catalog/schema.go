@@ -1,0 +1,202 @@
+package catalog
+
+import (
+	"strconv"
+
+	"weft/specadapter/shape"
+)
+
+// Schema is the JSON Schema of a document: of a component, with those that it refers to. Components of plugins
+// may have any fields.
+func Schema() shape.Schema {
+	defs := shape.Schema{
+		"reference": shape.Schema{"type": "object", "description": "A reference to a component.", "required": []string{refKey},
+			"properties": shape.Schema{refKey: described(shape.Text, docs[refKey])}},
+		"property": shape.Schema{"type": "object", "description": "An input or output: a JSON Schema with a title.", "properties": shape.Schema{
+			"title":       described(shape.Text, "Name of the input or output."),
+			"description": described(shape.Text, "What it is. Models read it."),
+			"type":        described(shape.Any, "Type of its values, as in JSON Schema."),
+			"default":     described(shape.Any, "Value where none is given."),
+		}},
+		"properties": orReference(shape.Schema{"type": []string{"array", "null"}, "items": orReference(shape.Ref("property"))}),
+		"components": shape.Schema{"type": "object", "additionalProperties": shape.Schema{
+			"if": shape.Schema{"type": "object", "required": []string{"component_type"}}, "then": shape.Ref("component")}},
+		"retry_policy": (&Type{}).kind(&retryPolicy),
+	}
+	var names []string
+	var rules []shape.Schema
+	asked, wanted := map[string]bool{}, map[string][]string{}
+	for _, t := range Types() {
+		for _, f := range t.Fields {
+			if f.Of != "" {
+				asked[f.Of] = true
+			}
+		}
+		names = append(names, t.Name)
+		defs[t.Name] = t.schema()
+		rules = append(rules, when(shape.Schema{"properties": shape.Schema{"component_type": shape.Schema{"const": t.Name}}, "required": []string{"component_type"}}, shape.Ref(t.Name)))
+		for _, is := range append([]string{t.Name, "Component"}, t.Is...) {
+			wanted[is] = append(wanted[is], t.Name)
+		}
+	}
+	for name := range asked {
+		of := wanted[name]
+		defs[wantedName(name)] = orReference(shape.Schema{"allOf": []shape.Schema{shape.Ref("component"), ofPlugin(of)}})
+	}
+	component := shape.Schema{"type": "object", "description": "A component.", "required": []string{"component_type"}, "properties": shape.Schema{
+		"component_type": described(shape.Text, docs["component_type"]),
+	}, "allOf": append(rules, ofPlugin(names))}
+	defs["component"] = component
+	var labels []string
+	for _, v := range versions {
+		labels = append(labels, v.label)
+	}
+	root := shape.Schema{"type": "object", "properties": shape.Schema{
+		"agentspec_version": described(shape.OneOf(labels...), docs["agentspec_version"]),
+	}, "if": shape.Schema{"required": []string{"component_type"}}, "then": shape.Ref("component"),
+		"else": shape.Schema{"anyOf": []shape.Schema{{"required": []string{refKey}}, {"required": []string{definitionsKey}}}, "properties": shape.Schema{
+			refKey:         described(shape.Text, docs[refKey]),
+			definitionsKey: described(shape.Ref("components"), docs[definitionsKey]),
+		}}}
+	return shape.Complete(root, "Open Agent Spec component", defs)
+}
+
+const (
+	refKey         = "$component_ref"
+	definitionsKey = "$referenced_components"
+)
+
+// schema is that of a type's components.
+func (t *Type) schema() shape.Schema {
+	properties := shape.Schema{
+		shape.Key: shape.Text, "component_type": shape.Schema{"const": t.Name, "description": t.doc("component_type")},
+		"agentspec_version": shape.Any, definitionsKey: described(shape.Ref("components"), docs[definitionsKey]),
+		"id": t.text("id"), "name": t.text("name"), "description": t.text("description"),
+		"metadata":              described(shape.Nullable(shape.Schema{"type": "object"}), t.doc("metadata")),
+		"component_plugin_name": t.text("component_plugin_name"), "component_plugin_version": t.text("component_plugin_version"),
+	}
+	if t.IO {
+		list := shape.Ref("properties")
+		properties["inputs"], properties["outputs"] = described(list, t.doc("inputs")), described(list, t.doc("outputs"))
+	}
+	if t.Satisfies("Node") {
+		properties["branches"] = described(shape.Nullable(shape.List(shape.Text)), t.doc("branches"))
+	}
+	required := t.fields(properties, t.Fields)
+	if !t.ActsAs("ControlFlowEdge") && !t.ActsAs("DataFlowEdge") {
+		required = append(required, "name")
+	}
+	return shape.Schema{"type": "object", "description": t.doc(""), "properties": properties, "required": append(required, "component_type"), "additionalProperties": t.Open}
+}
+
+func (t *Type) doc(field string) string { return Doc(t.Name, field) }
+
+func (t *Type) text(field string) shape.Schema {
+	return described(shape.Nullable(shape.Text), t.doc(field))
+}
+
+// fields adds fields to properties, and returns the names of those that are required.
+func (t *Type) fields(properties shape.Schema, list []FieldSpec) []string {
+	required := []string{}
+	for i := range list {
+		f := &list[i]
+		kind := shape.Ref(f.Name)
+		if f.Name != retryPolicy.Name {
+			kind = t.kind(f)
+		}
+		if f.Required {
+			required = append(required, f.Name)
+		} else {
+			kind = shape.Nullable(kind)
+		}
+		if f.Kind != One {
+			kind = orReference(kind)
+		}
+		kind = described(kind, t.doc(f.Name))
+		if f.Default != "" {
+			kind["default"] = f.value()
+		}
+		properties[f.Name] = kind
+	}
+	return required
+}
+
+// kind is the schema of a field's values.
+func (t *Type) kind(f *FieldSpec) shape.Schema {
+	if f.Sensitive {
+		return shape.Any // a reference to a value, or null
+	}
+	switch f.Kind {
+	case Text:
+		if len(f.Enum) > 0 {
+			return shape.OneOf(f.Enum...)
+		}
+		return shape.Text
+	case Texts:
+		return shape.List(shape.Text)
+	case TextMap:
+		return shape.Map
+	case Flag:
+		return shape.Flag
+	case Number:
+		return shape.Schema{"type": "number"}
+	case Whole:
+		return shape.Schema{"type": "integer"}
+	case Object, Schemas:
+		return shape.Schema{"type": "object"}
+	case Plain:
+		properties := shape.Schema{}
+		return shape.Schema{"type": "object", "properties": properties, "required": t.fields(properties, f.Fields), "additionalProperties": f.Open}
+	case One:
+		return shape.Ref(wantedName(f.Of))
+	case Many:
+		return shape.List(shape.Ref(wantedName(f.Of)))
+	case Pairs:
+		return shape.List(shape.Schema{"type": "array", "minItems": 2, "maxItems": 2, "items": shape.Ref(wantedName(f.Of))})
+	case Mixed:
+		return shape.List(shape.Schema{"anyOf": []shape.Schema{shape.Text, shape.Ref(wantedName(f.Of))}})
+	case FlagOrText:
+		return shape.Schema{"anyOf": []shape.Schema{shape.Flag, shape.OneOf(f.Enum...)}}
+	case TextOrTexts:
+		return shape.Schema{"anyOf": []shape.Schema{shape.Text, shape.List(shape.Text)}}
+	}
+	return shape.Any
+}
+
+// value is a field's default as JSON.
+func (f *FieldSpec) value() any {
+	if f.Kind == Number || f.Kind == Whole {
+		if n, err := strconv.ParseFloat(f.Default, 64); err == nil {
+			return n
+		}
+	}
+	if f.Default == "true" || f.Default == "false" {
+		return f.Default == "true"
+	}
+	return f.Default
+}
+
+// wantedName is the name of the definition of what may stand where a type is wanted.
+func wantedName(name string) string { return "any." + name }
+
+func described(s shape.Schema, doc string) shape.Schema {
+	out := shape.Schema{"description": doc}
+	for k, v := range s {
+		out[k] = v
+	}
+	return out
+}
+
+// orReference is a schema that a reference fits too.
+func orReference(s shape.Schema) shape.Schema {
+	return shape.Schema{"if": shape.Schema{"type": "object", "required": []string{refKey}}, "then": shape.Ref("reference"), "else": s}
+}
+
+// ofPlugin has the type of a component be one of some, unless it is a plugin's.
+func ofPlugin(names []string) shape.Schema {
+	return shape.Schema{"anyOf": []shape.Schema{{"required": []string{"component_plugin_name"}}, {"properties": shape.Schema{"component_type": shape.OneOf(names...)}}}}
+}
+
+func when(condition, then shape.Schema) shape.Schema {
+	return shape.Schema{"if": condition, "then": then}
+}

@@ -1,0 +1,117 @@
+package specadapter_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"weft/specadapter"
+	"weft/specadapter/shape"
+	"weft/specadapter/source"
+)
+
+// TestSchemas compares the schema of each dialect with the published file; UPDATE=1 rewrites it. It holds all
+// examples to it.
+func TestSchemas(t *testing.T) {
+	for _, d := range specadapter.Dialects {
+		t.Run(d.Name(), func(t *testing.T) {
+			got, err := shape.Marshal(d.Schema())
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := filepath.Join(d.Name(), "schema.json")
+			if os.Getenv("UPDATE") != "" {
+				if err := os.WriteFile(name, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s is out of date (%v); rewrite it with UPDATE=1", name, err)
+			}
+			if bytes.Contains(got, []byte(`"description": ""`)) {
+				t.Errorf("%s has something without a description", name)
+			}
+			schema, err := jsonschema.CompileString("https://weft.example/"+name, string(got))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := examples(t, d, schema); n < 5 {
+				t.Errorf("%d examples", n)
+			}
+		})
+	}
+}
+
+// examples holds the examples of a dialect to its schema, and returns how many there are.
+func examples(t *testing.T, d specadapter.Adapter, schema *jsonschema.Schema) int {
+	n := 0
+	root := filepath.Join("..", "tests", "examples", d.Name())
+	err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+		if ext := filepath.Ext(name); err != nil || ext != ".json" && ext != ".yaml" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		doc, diags := source.Parse(name, text)
+		if doc == nil {
+			t.Errorf("%s: %v", name, diags)
+			return nil
+		}
+		if is, _ := d.Detect(doc); !is {
+			return nil
+		}
+		n++
+		if problem := holds(t, schema, doc); problem != "" {
+			t.Errorf("%s: %s", name, problem)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// holds returns what a schema says against a document.
+func holds(t *testing.T, schema *jsonschema.Schema, doc *source.Document) string {
+	t.Helper()
+	v, err := decode(doc.Root.JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(v); err != nil {
+		return strings.TrimSpace(err.Error()) + " " + detail(err)
+	}
+	return ""
+}
+
+func detail(err error) string {
+	var out []string
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) == 0 {
+			out = append(out, e.InstanceLocation+": "+e.Message)
+		}
+		for _, c := range e.Causes {
+			walk(c)
+		}
+	}
+	if e, ok := err.(*jsonschema.ValidationError); ok { //nolint:errorlint // the library wraps nothing
+		walk(e)
+	}
+	return strings.Join(out, "; ")
+}
+
+func decode(text []byte) (out any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return out, d.Decode(&out)
+}

@@ -1,0 +1,158 @@
+// Package shape describes the objects of a dialect. Readers know the fields of an object by it, and the JSON
+// Schema that editors use is made of it.
+//
+// Start at [Object], then [Document].
+package shape
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// Schema is a JSON Schema (2020-12).
+type Schema = map[string]any
+
+// Object describes an object.
+type Object struct {
+	// Name is that of its definition in the schema.
+	Name string
+	// Doc says what the object is.
+	Doc    string
+	Fields []Field
+	// Rules are more keywords of its schema, such as "allOf".
+	Rules Schema
+}
+
+// Field describes a field.
+type Field struct {
+	Name string
+	// Type is the schema of its values. One that is not required may also be null.
+	Type Schema
+	// Doc says what the field does.
+	Doc      string
+	Required bool
+}
+
+// Names are the names of the fields.
+func (o *Object) Names() []string {
+	var out []string
+	for _, f := range o.Fields {
+		out = append(out, f.Name)
+	}
+	return out
+}
+
+// The schemas of most fields. Count is a whole number from 1 on, Map an object of strings, JSONSchema a schema.
+var (
+	Text       = Schema{"type": "string"}
+	Flag       = Schema{"type": "boolean"}
+	Count      = Schema{"type": "integer", "minimum": 1}
+	Any        = Schema{}
+	Map        = Schema{"type": "object", "additionalProperties": Schema{"type": "string"}}
+	JSONSchema = Schema{"type": "object"}
+)
+
+// OneOf is one of some texts.
+func OneOf(texts ...string) Schema { return Schema{"enum": texts} }
+
+// AnyCase is one of some texts in any letter case.
+func AnyCase(texts ...string) Schema {
+	var forms []string
+	for _, text := range texts {
+		form := ""
+		for _, c := range text {
+			if lower, upper := unicode.ToLower(c), unicode.ToUpper(c); lower != upper {
+				form += "[" + string(lower) + string(upper) + "]"
+			} else {
+				form += regexp.QuoteMeta(string(c))
+			}
+		}
+		forms = append(forms, form)
+	}
+	return Schema{"anyOf": []Schema{OneOf(texts...), {"type": "string", "pattern": "^(" + strings.Join(forms, "|") + ")$"}}}
+}
+
+// List is an array of a type.
+func List(of Schema) Schema { return Schema{"type": "array", "items": of} }
+
+// Ref is the object of a definition.
+func Ref(name string) Schema { return Schema{"$ref": "#/$defs/" + name} }
+
+// Between is a number in a range.
+func Between(least, most float64) Schema {
+	return Schema{"type": "number", "minimum": least, "maximum": most}
+}
+
+// Nullable is a type with null.
+func Nullable(s Schema) Schema {
+	out := maps.Clone(s)
+	switch kind := s["type"].(type) {
+	case string:
+		out["type"] = []string{kind, "null"}
+	case []string:
+		out["type"] = append(kind[:len(kind):len(kind)], "null")
+	}
+	if texts, ok := s["enum"].([]string); ok {
+		values := []any{nil}
+		for _, text := range texts {
+			values = append(values, text)
+		}
+		out["enum"] = values
+	}
+	switch forms, ok := s["anyOf"].([]Schema); {
+	case ok:
+		out["anyOf"] = append(forms[:len(forms):len(forms)], Schema{"type": "null"})
+	case s["$ref"] != nil:
+		return Schema{"anyOf": []Schema{s, {"type": "null"}}}
+	}
+	return out
+}
+
+// Schema is the object's schema. It has no other fields.
+func (o *Object) Schema() Schema {
+	properties, required := Schema{}, []string{}
+	for _, f := range o.Fields {
+		field := maps.Clone(f.Type)
+		if f.Required {
+			required = append(required, f.Name)
+		} else {
+			field = Nullable(f.Type)
+		}
+		field["description"] = f.Doc
+		properties[f.Name] = field
+	}
+	out := Schema{"type": "object", "description": o.Doc, "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	maps.Copy(out, o.Rules)
+	return out
+}
+
+// Key is the member by which a document names its JSON Schema for editors. It has no other meaning.
+const Key = "$schema"
+
+// Document is the schema of a document: an object, with the definitions that it refers to.
+func Document(title string, root *Object, definitions ...*Object) Schema {
+	out, defs := root.Schema(), Schema{}
+	for _, o := range definitions {
+		defs[o.Name] = o.Schema()
+	}
+	return Complete(out, title, defs)
+}
+
+// Complete makes the schema of a document of that of its object.
+func Complete(root Schema, title string, definitions Schema) Schema {
+	root[Key], root["title"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", title, definitions
+	root["properties"].(Schema)[Key] = Schema{"type": "string", "description": "schema of this document, for editors"}
+	return root
+}
+
+// Marshal writes a schema as it is published.
+func Marshal(s Schema) ([]byte, error) {
+	out, err := json.MarshalIndent(s, "", " ")
+	return append(out, '\n'), err
+}
