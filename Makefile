@@ -149,8 +149,8 @@ conformance: ## Ask the same of every model provider, and print the table; run A
 mcp-conformance: build npm ## Run the scenarios of MCP's conformance suite for clients with starter -dev (VERSIONS=2026-07-28 SCENARIO=tools_call: one)
 	@$(CLEAN_ENV) tests/npm/conformance.sh
 
-editors: npm ## Check the published schemas with yaml-language-server, and the description of the HTTP API with its linters
-	@cd tests/npm && { test ! -x node_modules/node/bin/node || { node_modules/node/bin/node schema.mjs && node_modules/node/bin/node openapi.mjs; }; }
+editors: build npm ## Check the published schemas with yaml-language-server, starter lsp with a client of language servers, and the description of the HTTP API with its linters
+	@cd tests/npm && { test ! -x node_modules/node/bin/node || { node_modules/node/bin/node schema.mjs && node_modules/node/bin/node lsp.mjs $(CURDIR)/bin/starter && node_modules/node/bin/node openapi.mjs; }; }
 
 providers: ## Run an example with every model provider and kind of tool: fake servers, and the real services whose keys are set (MODELS="vllm/NAME ..." adds)
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestExampleOfEach' ./tests/dialects | grep -v '^=== '

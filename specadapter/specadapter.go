@@ -203,6 +203,12 @@ func choose(doc *source.Document, dialect string) (Adapter, *source.Diagnostic) 
 	return nil, d
 }
 
+// Recognize finds the dialect of a document, by name unless that is empty; nil where there is none, or more than one.
+func Recognize(doc *source.Document, dialect string) Adapter {
+	a, _ := choose(doc, dialect)
+	return a
+}
+
 // checkComponents refuses components that the dialect would pass over in silence.
 func (o *Options) checkComponents(doc *source.Document, a Adapter) *source.Diagnostic {
 	if len(o.Components) == 0 && len(o.ComponentIDs) == 0 || traits(a).Components {

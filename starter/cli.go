@@ -249,6 +249,7 @@ func commands() []command {
 		{"graph", "Flows", "FILE|-id ID", "draw a flow, or the progress of a run", 0, 1, with(readFlags, "svg", "id", "dev"), (*app).graph},
 		{"impact", "Flows", "-flow FILE", "show what an edited flow would change for open runs", 0, 0, with(readFlags, "flow", "name", "output", "dev"), (*app).impact},
 		{"schema", "Flows", "KIND", "print the JSON Schema of a kind of file, for editors", 1, 1, nil, (*app).schema},
+		{"lsp", "Flows", "", "serve diagnostics and hover to an editor, over standard input and output", 0, 0, []string{"dialect", "profile", "config"}, (*app).lsp},
 		{"record", "Flows", "ID", "record a closed run as a test", 1, 1, remoteFlags, onRun((*app).record)},
 		{"test", "Flows", "FILE...", "replay recorded runs offline and report the first difference", 1, -1, with(readFlags, "flow", "output"), (*app).test},
 		{"schedule create", "Services", "NAME -flow FILE -cron EXPRESSION|-every INTERVAL", "create or replace a schedule that starts runs of a flow", 1, 1, createFlags, (*app).createSchedule},

@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/drawing"
 	"weft/specadapter/shape"
 	"weft/starter/input"
+	"weft/starter/lsp"
 	"weft/starter/plaintext"
 	"weft/starter/scaffold"
 	"weft/starter/serve"
@@ -81,6 +83,28 @@ func (a *app) schema(_ context.Context, args []string) error {
 	}
 	_, err = a.stdout.Write(text)
 	return err
+}
+
+// lsp serves an editor. The settings are read anew at each check, so that what a diagnostic asks for can be added to them.
+func (a *app) lsp(ctx context.Context, _ []string) error {
+	var mu sync.Mutex
+	last, said := specadapter.Options{Dialect: a.flags.dialect, Profile: a.flags.profile}, ""
+	s := &lsp.Server{Options: func() specadapter.Options {
+		mu.Lock()
+		defer mu.Unlock()
+		cfg, err := config.Load(a.settings())
+		if err == nil {
+			last, said = cfg.Reading(a.flags.dialect, a.flags.profile), ""
+		} else if text := err.Error(); text != said {
+			said = text
+			a.say("starter: %s", text)
+		}
+		return last
+	}}
+	if !s.Serve(ctx, a.stdin, a.stdout) {
+		return exitCode(exitFailed)
+	}
+	return nil
 }
 
 // agents lists the agents of a folder, or of agents/ in it. Diagnostics of an agent are listed with it.

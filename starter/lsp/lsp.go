@@ -1,0 +1,238 @@
+// Package lsp is a language server for flows: diagnostics as they are written, and what a field does.
+//
+// It speaks the Language Server Protocol 3.17 over a stream. Start at [Server.Serve].
+package lsp
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"weft/specadapter"
+	"weft/specadapter/source"
+	"weft/worker/build"
+)
+
+// Server is a language server.
+type Server struct {
+	// Options are those for reading documents. They are asked for at each check.
+	Options func() specadapter.Options
+
+	mu sync.Mutex
+	// open are the documents that are open in the editor, by URI.
+	open map[string]*document
+	// published are the URIs of files that have diagnostics.
+	published map[string]bool
+	// changed tells that a document is opened, changed or closed.
+	changed  chan struct{}
+	shutDown bool
+}
+
+// document is a document that is open in the editor.
+type document struct {
+	uri string
+	// name is the file's path, or stands for one.
+	name    string
+	version int
+	text    []byte
+}
+
+// Serve answers a client until it says exit or closes the stream. It reports whether the client shut the server down
+// before, as the protocol wants.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) bool {
+	s.open, s.published, s.changed = map[string]*document{}, map[string]bool{}, make(chan struct{}, 1)
+	conn := jsonrpc2.NewConn(ctx, jsonrpc2.NewBufferedStream(stream{in, out}, jsonrpc2.VSCodeObjectCodec{}), jsonrpc2.HandlerWithError(s.handle).SuppressErrClosed())
+	for {
+		select {
+		case <-conn.DisconnectNotify():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.shutDown
+		case <-s.changed:
+			s.publish(ctx, conn)
+		}
+	}
+}
+
+// stream is what a client writes, and what it reads. It ends with the process.
+type stream struct {
+	io.Reader
+	io.Writer
+}
+
+// Close has nothing to do.
+func (stream) Close() error { return nil }
+
+type (
+	// positionParams is where the cursor is.
+	positionParams struct {
+		TextDocument struct {
+			URI string `json:"uri"`
+		} `json:"textDocument"`
+		Position position `json:"position"`
+	}
+	// changeParams is the text of a document that is opened or changed.
+	changeParams struct {
+		TextDocument struct {
+			URI        string `json:"uri"`
+			LanguageID string `json:"languageId"`
+			Version    int    `json:"version"`
+			Text       string `json:"text"`
+		} `json:"textDocument"`
+		ContentChanges []struct {
+			Text string `json:"text"`
+		} `json:"contentChanges"`
+	}
+	diagnostic struct {
+		Range    textRange `json:"range"`
+		Severity int       `json:"severity"`
+		Code     string    `json:"code"`
+		Source   string    `json:"source"`
+		Message  string    `json:"message"`
+	}
+	publishParams struct {
+		URI         string       `json:"uri"`
+		Version     *int         `json:"version,omitempty"`
+		Diagnostics []diagnostic `json:"diagnostics"`
+	}
+)
+
+type object = map[string]any
+
+// handle answers a request, or takes a notification. Messages come one after the other.
+func (s *Server) handle(_ context.Context, conn *jsonrpc2.Conn, req *jsonrpc2.Request) (any, error) {
+	switch req.Method {
+	case "initialize":
+		version, _ := build.Info()
+		return object{"serverInfo": object{"name": "weft", "version": version}, "capabilities": object{
+			"positionEncoding": "utf-16", "textDocumentSync": object{"openClose": true, "change": 1}, "hoverProvider": true}}, nil
+	case "shutdown":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.shutDown = true
+		return nil, nil
+	case "exit":
+		return nil, conn.Close()
+	case "textDocument/didOpen", "textDocument/didChange", "textDocument/didClose":
+		var in changeParams
+		if err := read(req, &in); err != nil {
+			return nil, err
+		}
+		s.update(req.Method, &in)
+		return nil, nil
+	case "textDocument/hover":
+		var in positionParams
+		if err := read(req, &in); err != nil {
+			return nil, err
+		}
+		return s.hover(&in), nil
+	}
+	if req.Notif {
+		return nil, nil // such as initialized, and what a server may ignore
+	}
+	return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: "unsupported method " + req.Method}
+}
+
+func read(req *jsonrpc2.Request, in any) error {
+	if req.Params == nil {
+		return &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidParams, Message: req.Method + " has no params"}
+	}
+	if err := json.Unmarshal(*req.Params, in); err != nil {
+		return &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
+	}
+	return nil
+}
+
+// update takes the text of a document.
+func (s *Server) update(method string, in *changeParams) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uri := in.TextDocument.URI
+	switch d := s.open[uri]; {
+	case method == "textDocument/didOpen":
+		s.open[uri] = &document{uri, fileName(uri, in.TextDocument.LanguageID), in.TextDocument.Version, []byte(in.TextDocument.Text)}
+	case method == "textDocument/didClose":
+		delete(s.open, uri)
+	case d != nil && len(in.ContentChanges) > 0:
+		s.open[uri] = &document{uri, d.name, in.TextDocument.Version, []byte(in.ContentChanges[len(in.ContentChanges)-1].Text)}
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// documents are those that are open, by URI.
+func (s *Server) documents() []*document {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*document
+	for _, uri := range slices.Sorted(maps.Keys(s.open)) {
+		out = append(out, s.open[uri])
+	}
+	return out
+}
+
+// publish checks all open documents, since the files of a folder depend on each other.
+func (s *Server) publish(ctx context.Context, conn *jsonrpc2.Conn) {
+	docs, o := s.documents(), s.Options()
+	found := map[string][]source.Diagnostic{}
+	for _, d := range docs {
+		for _, x := range check(d, docs, o) {
+			uri := d.uri
+			if x.File != d.name {
+				uri = fileURI(x.File)
+			}
+			if !slices.Contains(found[uri], x) {
+				found[uri] = append(found[uri], x)
+			}
+		}
+	}
+	for uri := range s.published {
+		found[uri] = append([]source.Diagnostic{}, found[uri]...)
+	}
+	for _, d := range docs {
+		found[d.uri] = append([]source.Diagnostic{}, found[d.uri]...)
+	}
+	clear(s.published)
+	for _, uri := range slices.Sorted(maps.Keys(found)) {
+		out := publishParams{URI: uri, Diagnostics: []diagnostic{}}
+		text := textOf(uri)
+		if i := slices.IndexFunc(docs, func(d *document) bool { return d.uri == uri }); i >= 0 {
+			out.Version, text = &docs[i].version, docs[i].text
+		}
+		lines := linesOf(text)
+		for _, x := range found[uri] {
+			s.published[uri] = true
+			message := x.Text
+			if x.Help != "" {
+				message += "\n" + x.Help
+			}
+			out.Diagnostics = append(out.Diagnostics, diagnostic{Range: lines.token(x.Line, x.Col), Severity: int(x.Severity) + 1, Code: x.Code, Source: "weft", Message: message})
+		}
+		if err := conn.Notify(ctx, "textDocument/publishDiagnostics", out); err != nil {
+			return // the client is gone
+		}
+	}
+}
+
+// check returns the diagnostics of a document and of the files beside it. A document that is no flow has none.
+func check(d *document, docs []*document, o specadapter.Options) []source.Diagnostic {
+	if isFolder(d.name) {
+		folder, err := readFolder(d.name, docs)
+		if err != nil {
+			return []source.Diagnostic{{File: d.name, Code: "unreadable", Text: err.Error()}}
+		}
+		o.Files = folder.Files
+	}
+	_, diags := specadapter.Load(d.name, d.text, o)
+	if len(diags) == 1 && diags[0].Code == specadapter.CodeDialect && o.Dialect == "" {
+		return nil
+	}
+	return diags
+}

@@ -1,0 +1,97 @@
+package lsp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/specadapter"
+)
+
+func TestPositions(t *testing.T) {
+	tests := map[string]struct {
+		text      string
+		line, col int
+		want      string
+	}{
+		"a key in quotes":              {"{\"a\": 1,\n \"b c\": 2}", 2, 2, "1:1-1:6"},
+		"a quote in quotes":            {`{"a\"b": 1}`, 1, 2, "0:1-0:7"},
+		"a key of YAML":                {"name: x\n", 1, 1, "0:0-0:4"},
+		"a URL":                        {"url: http://x:1/y, b\n", 1, 6, "0:5-0:17"},
+		"a bracket":                    {"a: {}\n", 1, 4, "0:3-0:4"},
+		"two code units":               {"{\"😀\": \"é\", x}", 1, 16, "0:12-0:13"},
+		"after a byte order mark":      {"\ufeffname: x", 1, 1, "0:1-0:5"},
+		"after CRLF":                   {"a: 1\r\nbc: 2", 2, 1, "1:0-1:2"},
+		"after a carriage return":      {"a: 1\rb: 2\nc: 3", 2, 1, "2:0-2:1"},
+		"the end":                      {"{", 1, 2, "0:1-0:1"},
+		"behind the end":               {"{", 1, 9, "0:1-0:1"},
+		"a line that is not there":     {"{", 9, 1, "0:0-0:0"},
+		"the whole document":           {"abc", 0, 0, "0:0-0:0"},
+		"a text that is not closed":    {"{\"abc", 1, 2, "0:1-0:5"},
+		"bytes that are no characters": {"\xff\xfe: x", 1, 3, "0:2-0:3"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := linesOf([]byte(tc.text))
+			r := l.token(tc.line, tc.col)
+			if got := fmt.Sprintf("%d:%d-%d:%d", r.Start.Line, r.Start.Character, r.End.Line, r.End.Character); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+			if tc.line > 0 && tc.line < 9 && l.position(l.offset(r.Start)) != r.Start {
+				t.Errorf("the offset of %v is %d, whose place is %v", r.Start, l.offset(r.Start), l.position(l.offset(r.Start)))
+			}
+		})
+	}
+}
+
+// TestServeBadMessages sends what no client should: each request is answered with an error, and the server goes on.
+func TestServeBadMessages(t *testing.T) {
+	in, out := io.Pipe()
+	var said strings.Builder
+	ended := make(chan bool)
+	s := &Server{Options: func() specadapter.Options { return specadapter.Options{} }}
+	go func() { ended <- s.Serve(context.Background(), in, &said) }()
+	for i, body := range []string{
+		`"method": "textDocument/hover"`, `"method": "textDocument/hover", "params": []`, `"method": "textDocument/hover", "params": {"position": {"line": -1, "character": 1000000}}`,
+		`"method": "textDocument/didOpen", "params": 7`, `"method": "textDocument/didChange", "params": {"textDocument": {"uri": "file:///none"}}`,
+		`"method": "unknown"`, `"method": "shutdown"`,
+	} {
+		text := fmt.Sprintf(`{"jsonrpc": "2.0", "id": %d, %s}`, i, body)
+		fmt.Fprintf(out, "Content-Length: %d\r\n\r\n%s", len(text), text)
+	}
+	out.Close()
+	select {
+	case ok := <-ended:
+		if !ok {
+			t.Error("the server was not shut down")
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the server does not end")
+	}
+	answers := strings.Split(said.String(), "Content-Length")[1:]
+	for i, want := range []string{"-32602", "-32602", `"result":null`, "-32602", `"result":null`, "-32601", `"result":null`} {
+		if i >= len(answers) || !strings.Contains(answers[i], want) {
+			t.Errorf("the answer of request %d does not contain %s: %s", i, want, &said)
+		}
+	}
+}
+
+// FuzzHover hovers everywhere.
+func FuzzHover(f *testing.F) {
+	f.Add([]byte(`{"name": "x", "nodes": [{"id": "a"}], "edges": []}`), 0, 20)
+	f.Add([]byte("id: a\nagents: [&x {name: a, type: task}, *x]\n"), 1, 30)
+	f.Fuzz(func(_ *testing.T, text []byte, line, character int) {
+		s := &Server{Options: func() specadapter.Options { return specadapter.Options{} }, open: map[string]*document{"file:///f.yaml": {name: "/f.yaml", text: text}}}
+		in := &positionParams{Position: position{line, character}}
+		in.TextDocument.URI = "file:///f.yaml"
+		s.hover(in)
+		l := linesOf(text)
+		_, diags := specadapter.Load("/f.yaml", text, specadapter.Options{})
+		for _, d := range diags {
+			l.token(d.Line, d.Col)
+		}
+	})
+}
