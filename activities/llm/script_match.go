@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"weft/activities/contract"
 )
@@ -82,11 +84,14 @@ func (r *Rule) matches(call *Call, t *conversation) bool {
 	return matched
 }
 
+// unscriptedSteps is after which step of a run conditions no longer hold without a script, so that loops end.
+const unscriptedSteps = 20
+
 // sampleAction is the answer without a script, labelled as such.
 func sampleAction(call *Call, t *conversation) *Action {
 	if call.Kind == KindJudge {
-		yes := true
-		return &Action{Yes: &yes, Reason: "[script] without a script every condition holds"}
+		yes := call.Step <= unscriptedSteps
+		return &Action{Yes: &yes, Reason: fmt.Sprintf("[script] without a script every condition holds up to step %d", unscriptedSteps)}
 	}
 	label := fmt.Sprintf("[script] %s answered turn %d", cmp.Or(call.Node, "a node"), t.turn)
 	if t.user != "" {
@@ -102,7 +107,7 @@ func sampleAction(call *Call, t *conversation) *Action {
 	}
 	var schema any
 	_ = json.Unmarshal(call.Schema, &schema) // without one it is any object
-	value := sample(schema, label, 0)
+	value := sample(schema, label)
 	if value == nil {
 		value = map[string]any{"script": label}
 	}
@@ -117,7 +122,7 @@ func sampleArguments(parameters any, label string) json.RawMessage {
 	if err == nil {
 		err = json.Unmarshal(raw, &schema)
 	}
-	value, ok := sample(schema, label, 0).(map[string]any)
+	value, ok := sample(schema, label).(map[string]any)
 	if err != nil || !ok {
 		return json.RawMessage(`{}`)
 	}
@@ -138,14 +143,29 @@ func firstRunes(s string, n int) string {
 // maxSample bounds how deep a sample goes: schemas can be recursive.
 const maxSample = 8
 
-// sample makes a value of the shape of a JSON Schema. It follows no references.
-func sample(schema any, label string, depth int) any {
+// sampler makes values of the shape of a JSON Schema.
+type sampler struct {
+	// root is the schema that references point into.
+	root  any
+	label string
+}
+
+// sample makes a value of the shape of a schema.
+func sample(schema any, label string) any {
+	p := &sampler{schema, label}
+	return p.value(schema, 0)
+}
+
+func (p *sampler) value(schema any, depth int) any {
 	s, ok := schema.(map[string]any)
 	if !ok || depth > maxSample {
 		return nil
 	}
 	if v, ok := s["const"]; ok {
 		return v
+	}
+	if to, ok := s["$ref"].(string); ok {
+		return p.value(p.target(to), depth+1)
 	}
 	for i, list := range []string{"enum", "examples", "anyOf", "oneOf", "allOf"} {
 		l, _ := s[list].([]any)
@@ -154,7 +174,7 @@ func sample(schema any, label string, depth int) any {
 		case i < 2:
 			return l[0]
 		default:
-			return sample(l[0], label, depth+1)
+			return p.value(l[0], depth+1)
 		}
 	}
 	switch typeOf(s) {
@@ -162,20 +182,79 @@ func sample(schema any, label string, depth int) any {
 		out := map[string]any{}
 		properties, _ := s["properties"].(map[string]any)
 		for name, property := range properties {
-			out[name] = sample(property, label, depth+1)
+			out[name] = p.value(property, depth+1)
 		}
 		return out
 	case "array":
 		n := min(max(1, number(s["minItems"])), 10)
-		return slices.Repeat([]any{sample(s["items"], label, depth+1)}, n)
+		return slices.Repeat([]any{p.value(s["items"], depth+1)}, n)
 	case "string":
-		return label
+		return p.text(s)
 	case "integer", "number":
+		if most, ok := s["maximum"].(float64); ok && most < 0 {
+			return most
+		}
 		return number(s["minimum"])
 	case "boolean":
 		return true
+	case "":
+		return p.label // any value will do
 	}
 	return nil
+}
+
+// target is what a reference inside the schema points to, or nil.
+func (p *sampler) target(ref string) any {
+	at := p.root
+	path, inside := strings.CutPrefix(ref, "#")
+	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step); step != "" {
+			o, _ := at.(map[string]any)
+			at = o[step]
+		}
+	}
+	if !inside {
+		return nil
+	}
+	return at
+}
+
+// text is the label, within the schema's bounds.
+func (p *sampler) text(s map[string]any) string {
+	if pattern, ok := s["pattern"].(string); ok {
+		if parsed, err := syntax.Parse(pattern, syntax.Perl); err == nil {
+			return matching(parsed.Simplify())
+		}
+	}
+	text := p.label + strings.Repeat(".", max(0, min(number(s["minLength"]), 1000)-utf8.RuneCountInString(p.label)))
+	if _, ok := s["maxLength"]; ok {
+		text = string([]rune(text)[:min(number(s["maxLength"]), utf8.RuneCountInString(text))])
+	}
+	return text
+}
+
+// matching is a short text that a regular expression matches.
+func matching(r *syntax.Regexp) string {
+	text := ""
+	switch r.Op {
+	case syntax.OpLiteral:
+		return string(r.Rune)
+	case syntax.OpCharClass:
+		if len(r.Rune) > 0 {
+			return string(r.Rune[len(r.Rune)-2]) // the last range: letters after digits
+		}
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return "x"
+	case syntax.OpCapture, syntax.OpPlus, syntax.OpAlternate:
+		return matching(r.Sub[0])
+	case syntax.OpRepeat:
+		return strings.Repeat(matching(r.Sub[0]), min(r.Min, 1000))
+	case syntax.OpConcat:
+		for _, part := range r.Sub {
+			text += matching(part)
+		}
+	}
+	return text
 }
 
 // typeOf is a schema's type, the first one where it lists several.

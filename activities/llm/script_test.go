@@ -74,9 +74,10 @@ func TestScriptRules(t *testing.T) {
 		"a script in JSON with its escapes": {"{\"rules\":\t[{\"say\":\"\\ud83d\\ude00\\/\"}]}", Call{}, nil, nil, "😀/", ""},
 		"nothing scripted":                  {"", Call{Node: "plan"}, results, nil, "[script] plan answered turn 2; the last message was: book a flight", ""},
 		"a long message is quoted short":    {"", Call{Node: "plan"}, []contract.Message{{Role: "user", Text: strings.Repeat("é", 201)}}, nil, "[script] plan answered turn 1; the last message was: " + strings.Repeat("é", 200) + "...", ""},
-		"nothing scripted, a judge":         {"", Call{Kind: "judge"}, nil, nil, `{"answer":"yes","reason":"[script] without a script every condition holds"}`, ""},
+		"nothing scripted, a judge":         {"", Call{Kind: "judge"}, nil, nil, `{"answer":"yes","reason":"[script] without a script every condition holds up to step 20"}`, ""},
 		"nothing scripted, a finish tool":   {"", Call{Node: "n", Finish: "end"}, nil, []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "end", Parameters: json.RawMessage(`{"type":"object","properties":{"value":{"type":"integer","minimum":2}}}`)}}})}, "", `end({"value":2})`},
 		"nothing scripted, JSON":            {"", Call{Request: wire.Request{JSON: true}, Node: "n"}, nil, nil, `{"script":"[script] n answered turn 1; the last message was: hello"}`, ""},
+		"nothing scripted, bounds":          {"", Call{Request: wire.Request{Schema: json.RawMessage(`{"$defs":{"code":{"type":"string","pattern":"^[A-Z]{2}-[0-9]+(x|y)?$"},"short":{"type":"string","maxLength":8}},"type":"object","properties":{"c":{"$ref":"#/$defs/code"},"s":{"$ref":"#/$defs/short"},"n":{"type":"integer","maximum":-2},"any":{"description":"anything","enum":["a"]},"gone":{"$ref":"other.json"}}}`)}, Node: "n"}, nil, nil, `{"any":"a","c":"AA-0","gone":null,"n":-2,"s":"[script]"}`, ""},
 		"nothing scripted, a schema":        {"", Call{Request: wire.Request{Schema: json.RawMessage(`{"type":"object","properties":{"s":{"enum":["x","y"]},"n":{"type":["integer","null"],"minimum":3},"l":{"type":"array","items":{"type":"boolean"},"minItems":2},"a":{"anyOf":[{"const":7}]}}}`)}, Node: "n"}, nil, nil, `{"a":7,"l":[true,true],"n":3,"s":"x"}`, ""},
 	}
 	for name, tc := range tests {

@@ -49,8 +49,8 @@ var exampleFunctions = []tool.Function{
 	}, tool.RetryNever()),
 }
 
-// TestExamples runs every example with its script. NAME.want holds what must come out;
-// UPDATE=1 rewrites it.
+// TestExamples runs every example with its script, and without one. NAME.want holds what must come
+// out with the script; UPDATE=1 rewrites it.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../examples/*/*.*")
@@ -111,6 +111,11 @@ func runExample(t *testing.T, file, base string) {
 	p := r.Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)
+	}
+	unscripted := r
+	unscripted.Script = ""
+	if p := unscripted.Execute(t); p.Err != nil {
+		t.Errorf("without a script: %v", p.Err)
 	}
 	got := wantOf(t, p)
 	if os.Getenv("UPDATE") != "" {
