@@ -53,6 +53,7 @@ func (a *adaptation) graph(f graphFile) (*plan.Flow, []plan.Position) {
 		for i, v := range edges {
 			g.edge(i, v, names, seen)
 		}
+		g.outputs()
 		g.check(len(nodes), len(edges))
 	}
 	return &g.flow, g.positions

@@ -2,6 +2,7 @@ package continuum
 
 import (
 	"fmt"
+	"slices"
 
 	"weft/specadapter/source"
 	"weft/specadapter/structured"
@@ -23,9 +24,7 @@ func (g *graph) node(i int, v *source.Value) {
 	agent := &plan.Agent{Prompt: o.Required("prompt"), MaxCalls: g.maxCalls(o), MaxErrors: defaultMaxErrors}
 	tools := g.tools(o)
 	agent.Tools, agent.Builtins = named(tools, g.conns), builtins(tools)
-	agent.System = g.system(&n, agent.Prompt)
 	if n.Exit {
-		agent.Output = g.format.output()
 		g.lintExit(o, len(tools))
 	}
 	n.Agent = agent
@@ -81,12 +80,31 @@ func (g *graph) maxCalls(o *source.Fields) int {
 	return n
 }
 
-// system returns a node's system message: a preamble, the author's prompt and, on exit nodes, output rules.
-func (g *graph) system(n *plan.Node, prompt string) string {
+// outputs gives the response format to the nodes that give the result: the exit nodes or, where there are none, those at
+// which a branch ends.
+func (g *graph) outputs() {
+	exits := slices.ContainsFunc(g.flow.Nodes, func(n plan.Node) bool { return n.Exit })
+	ends, goesOn := make([]bool, g.end()), make([]bool, g.end())
+	for _, l := range g.links {
+		ends[l.from] = ends[l.from] || l.to == g.end()
+		goesOn[l.from] = goesOn[l.from] || l.to != g.end()
+	}
+	for i := range g.flow.Nodes {
+		n := &g.flow.Nodes[i]
+		result := n.Exit || !exits && (ends[i] || !goesOn[i])
+		n.Agent.System = g.system(n, result)
+		if result {
+			n.Agent.Output = g.format.output()
+		}
+	}
+}
+
+// system returns a node's system message: a preamble, the author's prompt and, if it gives the result, output rules.
+func (g *graph) system(n *plan.Node, result bool) string {
 	text := fmt.Sprintf("You are the step %q of the flow %q. What earlier steps of this run gave is in the conversation, under their names. "+
 		"Steps share values through the state: set_state writes a value, get_state reads values by their keys, list_state_keys lists the keys.\n\n%s",
-		n.Name, g.flow.Name, prompt)
-	if !n.Exit || !g.format.json {
+		n.Name, g.flow.Name, n.Agent.Prompt)
+	if !result || !g.format.json {
 		return text
 	}
 	if len(g.format.schema) > 0 {
