@@ -1,7 +1,8 @@
 // Package koog adapts flows of Koog's agents-protocol to plans.
 //
-// The profile default reads a document as its authors meant it; the profile koog does what the
-// protocol's published code does, its mistakes included, see README.md. Both write ordinary
+// The profile default reads a document as its authors meant it, and so does strict, but for numbers of two
+// types, which are not equal; the profile koog does what the
+// protocol's published code does, its mistakes included, see README.md. All write ordinary
 // plans: the interpreter knows no dialect. What the adapter fills in or leaves out is a
 // diagnostic.
 //
@@ -28,6 +29,8 @@ const (
 	// ProfileKoog does what the protocol's published code does: the code beside the protocol's
 	// text, or the later one where a document uses its syntax.
 	ProfileKoog = "koog"
+	// ProfileStrict is the default one, but that equal numbers are of one type, as the protocol's text says.
+	ProfileStrict = "strict"
 )
 
 // Adapter is the dialect's adapter.
@@ -36,8 +39,8 @@ type Adapter struct{}
 // Name is "koog".
 func (Adapter) Name() string { return Name }
 
-// Profiles are default and koog.
-func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileKoog} }
+// Profiles are default, koog and strict.
+func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileKoog, ProfileStrict} }
 
 // Traits returns the traits: typed values flow, documents in the wild repeat keys, and the
 // protocol's first code takes strings and keys without quotes.
@@ -72,7 +75,7 @@ const (
 
 // Adapt makes the plan of a flow.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	a := &adaptation{host: host}
+	a := &adaptation{host: host, exact: profile == ProfileStrict}
 	if profile == ProfileKoog {
 		a.mode = seed
 		if usesLater(doc.Root) {
@@ -132,9 +135,12 @@ func (m mode) way() string {
 	return value.Literal
 }
 
-// rules are how values are compared in a mode.
-func (m mode) rules() string {
-	if m == meant {
+// rules are how values are compared.
+func (a *adaptation) rules() string {
+	switch {
+	case a.exact:
+		return value.Exact
+	case a.mode == meant:
 		return value.ByValue
 	}
 	return value.ByType
@@ -144,5 +150,7 @@ func (m mode) rules() string {
 type adaptation struct {
 	*source.Reader
 	mode mode
-	host source.Host
+	// exact reports whether equal numbers must be of one type.
+	exact bool
+	host  source.Host
 }

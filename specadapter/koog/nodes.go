@@ -72,7 +72,7 @@ func (b *builder) transform(ag *agent) *plan.Transform {
 		return &plan.Transform{}
 	}
 	_, path := segments(ag.steps[0].text)
-	return &plan.Transform{Select: &plan.Select{Path: path, Rules: b.mode.rules()}}
+	return &plan.Transform{Select: &plan.Select{Path: path, Rules: b.rules()}}
 }
 
 // params are the parameters of the model's calls. The real code drops them.

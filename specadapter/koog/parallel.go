@@ -128,7 +128,7 @@ func (b *builder) merge(ag *agent, m *plan.Merge, at []int) {
 	if b.mode == meant {
 		m.Field = field
 		m.Compare = &plan.Compare{Text: fmt.Sprintf("%s %s %s", ag.merge.variable, op, ag.merge.value.Brief()), Path: path, Op: op,
-			Value: ag.merge.value.JSON(), Rules: b.mode.rules()}
+			Value: ag.merge.value.JSON(), Rules: b.rules()}
 	}
 }
 

@@ -114,14 +114,19 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 		if !t.OK {
 			continue
 		}
-		t.Only(selectionShape.Names()...)
-		if t.Get("value") == nil && a.mode != meant {
+		key, known := "value", selectionShape.Names()
+		if older := t.Get("input"); a.mode == meant && older != nil && t.Get(key) == nil {
+			key, known = "input", append(known, "input")
+			a.Warnf(older.Pos, CodeTransform, `write it as "value"`, "input of %s is read as its value", t.Name)
+		}
+		t.Only(known...)
+		if t.Get(key) == nil && a.mode != meant {
 			continue
 		}
-		if text := t.Text("value"); t.Get("value") == nil {
+		if text := t.Text(key); t.Get(key) == nil {
 			a.Errorf(v.Pos, CodeMissing, `write {"value": "input.feedback"}, for example`, "%s has no value", t.Name)
 		} else {
-			ag.steps = append(ag.steps, step{text, t.Pos("value")})
+			ag.steps = append(ag.steps, step{text, t.Pos(key)})
 		}
 	}
 	for _, s := range ag.steps {

@@ -79,7 +79,7 @@ func (a *adaptation) condition(c *source.Fields, t *transition) {
 	}
 	t.valueAt, t.variableAt = c.Pos("value"), c.Pos("variable")
 	constant, ok := a.constant(c, false)
-	compare := &plan.Compare{Text: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.mode.rules()}
+	compare := &plan.Compare{Text: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.rules()}
 	a.variable(c, variable, compare)
 	if ok && op != "" {
 		t.want, t.compare = constant, compare
@@ -175,5 +175,5 @@ func (a *adaptation) transformation(o *source.Fields, t *transition) {
 		a.Errorf(f.Pos("value"), CodeTransform, "write input.feedback, for example", "%s is %s, want a name that begins with input. or output.", f.Name, source.Quote(text))
 		return
 	}
-	t.pass, t.passAt = &plan.Select{Path: path, Rules: a.mode.rules()}, f.Pos("value")
+	t.pass, t.passAt = &plan.Select{Path: path, Rules: a.rules()}, f.Pos("value")
 }

@@ -17,6 +17,8 @@ const (
 	// ByType wants equal values to be of one type, and looks for fields in critique results
 	// alone. Its errors are those of the framework that has these rules.
 	ByType = "typed"
+	// Exact is ByValue, but that equal numbers are of one type: 42 is not 42.0.
+	Exact = "exact"
 )
 
 // The operations of a comparison.
@@ -88,6 +90,8 @@ func equalNumbers(rules string, a, b Value) bool {
 	switch {
 	case a.Kind == Int && b.Kind == Int:
 		return a.Int == b.Int
+	case rules == Exact && a.Kind != b.Kind:
+		return false
 	case rules == ByType:
 		return a.Kind == b.Kind && boxed(a.Float) == boxed(b.Float)
 	}

@@ -67,8 +67,16 @@ func TestHolds(t *testing.T) {
 			if got := Holds(ByType, tc.op, tc.a, tc.b); got != tc.typed {
 				t.Errorf("by type it is %v", got)
 			}
+			exact := tc.value && (tc.op != Equals || sameTypes(tc.a, tc.b)) || tc.op == NotEquals && !sameTypes(tc.a, tc.b)
+			if got := Holds(Exact, tc.op, tc.a, tc.b); got != exact {
+				t.Errorf("exactly it is %v", got)
+			}
 		})
 	}
+}
+
+func sameTypes(a, b Value) bool {
+	return a.Kind == b.Kind && (a.Kind != Array || sameTypes(a.Items[0], b.Items[0]))
 }
 
 func TestSelected(t *testing.T) {
