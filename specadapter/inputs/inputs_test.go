@@ -111,6 +111,7 @@ func TestText(t *testing.T) {
 		params, want string
 	}{
 		"merged":                           {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, all, "<inputs>\n" + fmt.Sprintf(block, "") + "\n\nDo it."},
+		"documented":                       {plan.Inputs{Mode: plan.InputsMerged, Schema: some, Style: plan.StyleDocumented}, `{"prompt":"p","none":null,"in":[null]}`, "<inputs>\nnone: None\nin: [null]\n</inputs>\n\np"},
 		"authoritative":                    {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: some}, all, "<inputs>\n" + fmt.Sprintf(block, "prompt: Do it.\n")},
 		"merged, the prompt alone":         {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, `{"prompt":"a\nb"}`, "a\nb"},
 		"authoritative, the empty schema":  {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(`{}`)}, `{"prompt":"p"}`, "<inputs>\nprompt: p\n</inputs>"},

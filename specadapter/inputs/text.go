@@ -12,7 +12,7 @@ import (
 // text makes the run's text. Unchecked parameters may lack a prompt.
 func (v *Values) text(in *plan.Inputs) (string, error) {
 	if v.Unchecked && in.Mode != plan.InputsNamed && in.Mode != plan.InputsProcedural && v.Params.object.Get(prompt) == nil {
-		return block(v.Params.object.Members), nil
+		return block(in, v.Params.object.Members), nil
 	}
 	return Text(in, v.Params)
 }
@@ -30,7 +30,7 @@ func Text(in *plan.Inputs, p *Params) (string, error) {
 	given := p.object.Get(prompt)
 	if in.Mode == plan.InputsAuthoritative {
 		if custom {
-			return block(p.object.Members), nil
+			return block(in, p.object.Members), nil
 		}
 		if given == nil {
 			return "", errors.New("Missing required 'prompt' in parameters for autonomous agent without custom schema")
@@ -49,18 +49,19 @@ func Text(in *plan.Inputs, p *Params) (string, error) {
 	if len(others) == 0 {
 		return given.Str(), nil
 	}
-	return block(others) + "\n\n" + given.Str(), nil
+	return block(in, others) + "\n\n" + given.Str(), nil
 }
 
-// block writes parameters between <inputs> and </inputs>, unescaped, as the framework does.
-func block(members []pytext.Member) string {
+// block writes parameters between <inputs> and </inputs>, unescaped, as the framework does; null as None where the
+// documentation counts.
+func block(in *plan.Inputs, members []pytext.Member) string {
 	var b strings.Builder
 	b.WriteString("<inputs>\n")
 	for _, m := range members {
 		switch v := m.Value; {
 		case v.Kind == pytext.String && strings.Contains(v.Text, "\n"):
 			fmt.Fprintf(&b, "%s:\n  %s\n", m.Key, strings.ReplaceAll(v.Text, "\n", "\n  "))
-		case v.Kind == pytext.Array, v.Kind == pytext.Object, v.Kind == pytext.Null:
+		case v.Kind == pytext.Array, v.Kind == pytext.Object, v.Kind == pytext.Null && in.Style != plan.StyleDocumented:
 			fmt.Fprintf(&b, "%s: %s\n", m.Key, v.JSON())
 		default:
 			fmt.Fprintf(&b, "%s: %s\n", m.Key, v.Str())

@@ -28,6 +28,7 @@ import (
 	"weft/starter/serve/servetest"
 	"weft/starter/transcript"
 	"weft/worker/config"
+	"weft/workflows/plan"
 )
 
 var noon = time.Date(2026, 1, 18, 10, 30, 0, 0, time.UTC)
@@ -37,6 +38,8 @@ var usual = []string{config.ScopeStart, config.ScopeRead, config.ScopeAnswer, co
 
 // fakeRuns are runs that nobody runs: the test says how far they are.
 type fakeRuns struct {
+	// flow is that of all runs; nil for the tree's.
+	flow     *plan.Flow
 	mu       sync.Mutex
 	byID     map[string]*Run
 	inputs   map[string]*contract.RunInput
@@ -155,6 +158,9 @@ func (f *fakeRuns) Outcome(_ context.Context, run *Run) (*contract.RunResult, *c
 func (f *fakeRuns) Graph(context.Context, *Run) (*runs.Graph, error) {
 	if f.err != nil {
 		return nil, f.err
+	}
+	if f.flow != nil {
+		return &runs.Graph{Flow: f.flow}, nil
 	}
 	return &runs.Graph{Flow: f.tree.Root().Flow, States: drawing.States{"a": {State: drawing.Done, Runs: 1}}}, nil
 }

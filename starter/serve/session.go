@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/specadapter/blueprint"
 	"weft/specadapter/inputs"
 	"weft/specadapter/source"
+	"weft/starter/runs"
 	"weft/workflows/plan"
 )
 
@@ -64,7 +66,19 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 	if agent != "" && agent != run.Flow {
 		return nil, NewProblem(InvalidBody, "leave agent_name out", "agent_name is %s, but the session %q is of the agent %s", source.Quote(agent), session, source.Quote(run.Flow))
 	}
-	given, err := prompt(r.Context(), params.JSON(), run.Flow)
+	want := &plan.Inputs{Mode: plan.InputsMerged}
+	if srv.Settings.Profile == blueprint.ProfileDocumented { // as at the start
+		g, err := srv.Runs.Graph(r.Context(), run)
+		if errors.Is(err, runs.ErrNoPlan) {
+			return nil, NewProblem(NoPlan, "ask again when the session has begun", "%v", err)
+		} else if err != nil {
+			return nil, err
+		}
+		if g.Flow.Inputs != nil {
+			want = g.Flow.Inputs
+		}
+	}
+	given, err := prompt(r.Context(), params.JSON(), run.Flow, want)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +116,8 @@ func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, se
 	return created(w, &Run{ID: TurnID(workflow, turn), Session: session})
 }
 
-func prompt(ctx context.Context, params []byte, agent string) (string, error) {
-	want := &plan.Inputs{Mode: plan.InputsMerged}
+// prompt makes the text of a prompt of parameters.
+func prompt(ctx context.Context, params []byte, agent string, want *plan.Inputs) (string, error) {
 	given, err := inputs.For(want, params, "")
 	text := ""
 	if err == nil {

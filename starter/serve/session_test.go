@@ -1,11 +1,30 @@
 package serve
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
+
+// TestResumeAsDocumented resumes a session with the parameters of its start.
+func TestResumeAsDocumented(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Settings.Profile = "documented" })
+	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`).is(201, "pending")
+	id, session := made.field("run_id").(string), made.field("session_id").(string)
+	b.runs.byID[id].Kept = true
+	b.runs.flow = &plan.Flow{Name: "session", Inputs: &plan.Inputs{Mode: plan.InputsMerged, Style: plan.StyleDocumented,
+		Schema: json.RawMessage(`{"type":"object","required":["topic"],"properties":{"topic":{"type":"string"},"n":{"type":["null","object"],"properties":{"a":{"enum":[1]}}}}}`)}}
+	resume := `{"type": "resume_session", "session_id": "` + session + `", "parameters": `
+	b.call("POST", "/runs", resume+`{"prompt": "two"}}`).is(400, `{"path":"$.topic","message":"'topic' is a required property","schema_path":"required"}`)
+	b.call("POST", "/runs", resume+`{"prompt": "two", "topic": "AI", "n": {"a": 2}}}`).is(400, `"schema_path":"properties.n.properties.a.enum"`)
+	b.call("POST", "/runs", resume+`{"prompt": "two", "topic": "AI", "n": null}}`).is(201, session)
+	if text := b.runs.answers[0].(contract.PromptInput).Prompt; text != "<inputs>\ntopic: AI\nn: None\n</inputs>\n\ntwo" {
+		t.Errorf("the prompt is %q", text)
+	}
+}
 
 func TestSessions(t *testing.T) {
 	b := newBench(t)
