@@ -34,7 +34,7 @@ type SchemaProblem struct {
 // never followed.
 func CheckSchema(v *Value) []SchemaProblem {
 	s := schemaSize{}
-	s.measure(v, 1)
+	s.measure(v, 0)
 	raw := v.JSON()
 	if len(raw) > MaxSchemaBytes {
 		s.add(v.Pos, "simplify the schema", "the schema has %d bytes, at most %d are read", len(raw), MaxSchemaBytes)
@@ -62,8 +62,13 @@ func (s *schemaSize) add(at Pos, help, format string, args ...any) {
 	s.problems = append(s.problems, SchemaProblem{Pos: at, Help: help, Text: fmt.Sprintf(format, args...)})
 }
 
+// measure looks at a part of a schema, inside so many objects that are schemas. The schema of a scalar in the innermost
+// of [MaxSchemaDepth] is one more.
 func (s *schemaSize) measure(v *Value, depth int) {
-	if depth > MaxSchemaDepth {
+	if v.Kind == Object {
+		depth++
+	}
+	if depth > MaxSchemaDepth+1 {
 		if !s.deep {
 			s.add(v.Pos, "flatten the schema, or use $ref", "the schema is nested deeper than %d", MaxSchemaDepth)
 		}
@@ -74,7 +79,7 @@ func (s *schemaSize) measure(v *Value, depth int) {
 		s.add(v.Pos, "use a smaller number", "the number %s is out of range", v.Describe())
 	}
 	for _, item := range v.Items {
-		s.measure(item, depth+1)
+		s.measure(item, depth)
 	}
 	for _, m := range v.Members {
 		if m.Key == "$ref" && m.Value.Kind == String {
@@ -83,11 +88,11 @@ func (s *schemaSize) measure(v *Value, depth int) {
 		if named[m.Key] && m.Value.Kind == Object {
 			// These are schemas by name, and no level of their own.
 			for _, inner := range m.Value.Members {
-				s.measure(inner.Value, depth+1)
+				s.measure(inner.Value, depth)
 			}
 			continue
 		}
-		s.measure(m.Value, depth+1)
+		s.measure(m.Value, depth)
 	}
 }
 

@@ -178,7 +178,7 @@ func (r *shapeReader) read(v *source.Value, depth int) *Shape {
 		r.wrong(v.Pos, `write {"type": ...}`, "%s is not a JSON Schema", v.Describe())
 		return AnyType
 	}
-	if depth > source.MaxSchemaDepth {
+	if depth > source.MaxSchemaDepth+1 { // the schema of a scalar in the innermost is one more
 		if !r.failed {
 			r.wrong(v.Pos, "flatten the schema", "it nests deeper than %d", source.MaxSchemaDepth)
 		}
