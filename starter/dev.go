@@ -7,10 +7,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/specadapter/source"
 	"weft/starter/dev"
@@ -53,6 +55,29 @@ func (a *app) detachedText(id string) string {
 		return "detached; the worker that -dev started ends with the last command that uses it: then the run is paused; go on with: " + again
 	}
 	return "detached; the run goes on; follow it with: " + again
+}
+
+var lacksVariable = regexp.MustCompile(`set (\w+) in the worker's environment \(not the client's\) and restart the worker`)
+
+// ofOwnWorker words a failure for whoever started the worker with -dev: what the worker lacks is set here.
+func (a *app) ofOwnWorker(f *contract.Failure) *contract.Failure {
+	if a.dev == nil || !a.dev.Embedded && !a.dev.Helped {
+		return f
+	}
+	const again = "run the command again, once no other starter -dev runs"
+	file := config.DefaultFile
+	if a.cfg != nil && a.cfg.File != "" {
+		file = a.cfg.File
+	}
+	out, words := *f, strings.NewReplacer("in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker", "in this environment, or model in "+file+", and "+again,
+		"the worker's weft.yaml", file)
+	out.Text = words.Replace(out.Text)
+	out.Remedy = words.Replace(lacksVariable.ReplaceAllString(out.Remedy, "export $1=VALUE, and "+again))
+	out.Diagnostics = nil
+	for _, text := range f.Diagnostics {
+		out.Diagnostics = append(out.Diagnostics, words.Replace(text))
+	}
+	return &out
 }
 
 // mayStart asks whether the flow may start its commands on this machine, and stores what is allowed.

@@ -155,7 +155,7 @@ func (a *app) noResult(ctx context.Context, r *runs.Run, err error) error {
 }
 
 func (a *app) explain(id string, f *contract.Failure) {
-	for _, line := range report.Failure(id, f) {
+	for _, line := range report.Failure(id, a.ofOwnWorker(f)) {
 		a.say("%s", line)
 	}
 }
