@@ -15,7 +15,10 @@ func (l *loader) checkData(c *Component, g *graph) {
 		return // it may make and take anything
 	}
 	// A node whose properties have errors may make what another wants by its title.
-	unsure := g.Public && slices.ContainsFunc(g.Nodes, func(n *Component) bool { return n.broken })
+	var unsure *Component
+	if i := slices.IndexFunc(g.Nodes, func(n *Component) bool { return n.broken && !n.outs }); i >= 0 && g.Public {
+		unsure = g.Nodes[i]
+	}
 	l.publish(c, g)
 	feeds := g.feeds(l, c)
 	for n, node := range g.Nodes {
@@ -28,21 +31,41 @@ func (l *loader) checkData(c *Component, g *graph) {
 			}
 		}
 	}
-	l.checkMaps(c, g)
+	if !g.partial {
+		l.checkMaps(c, g)
+	}
 }
 
 // checkFed judges what feeds one input of node n, where something must.
-func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map[key][]int, unsure bool) {
+func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map[key][]int, unsure *Component) {
 	at := l.itemAt(c, "nodes", n)
 	if g.Nodes[n].ins {
 		at = in.At
 	}
 	switch sources, fed := feeds[key{n, in.Title}]; {
-	case !fed && !unsure:
+	case !fed && unsure != nil && g.declaredByBroken()[in.Title]:
+	case !fed && unsure != nil:
+		l.Warnf(at, "input-unfed", feedIt, "no value for the input %s of %s, and no output has that title, unless %s gives it, which has errors", source.Quote(in.Title), g.Nodes[n], unsure)
+	case !fed:
 		l.unfed(c, at, g.Nodes[n], in)
-	case len(sources) > 0:
+	case len(sources) > 0 && !g.partial:
 		l.maybeUnfed(g, at, n, in, sources)
 	}
+}
+
+// declaredByBroken are the titles that nodes with errors declare.
+func (g *graph) declaredByBroken() map[string]bool {
+	if g.broken == nil {
+		g.broken = map[string]bool{}
+		for _, n := range g.Nodes {
+			for _, p := range slices.Concat(n.source.Get("inputs").Elements(), n.source.Get("outputs").Elements()) {
+				if title := p.Get("title"); n.broken && title != nil {
+					g.broken[title.Text] = true
+				}
+			}
+		}
+	}
+	return g.broken
 }
 
 // unfed reports an input that nothing in its flow feeds. One that no output is called like is an

@@ -35,6 +35,8 @@ type Flow struct {
 	looseData []DataEdge
 	// vague reports whether a data edge has errors: what feeds its input is not known.
 	vague bool
+	// partial reports whether the nodes are known, but not all of the rest.
+	partial bool
 }
 
 // ControlEdge leads from a branch of a node to a node.
@@ -75,7 +77,8 @@ func (l *loader) flow(c *Component) *Flow {
 		f.index[n] = len(f.Nodes)
 		f.Nodes = append(f.Nodes, n)
 	}
-	if c.broken {
+	if f.partial = c.broken; f.partial && c.Field("nodes") == nil {
+		f.partial = false
 		return f
 	}
 	for i, e := range c.Components("control_flow_connections") {
@@ -83,6 +86,7 @@ func (l *loader) flow(c *Component) *Flow {
 		switch {
 		case unknownIO(e) || !l.edgeNodes(c, f, e, "from_node", "to_node"):
 			c.broken = c.broken || unknownIO(e)
+			f.partial = f.partial || c.broken
 		case !l.knownBranch(c, e, &edge):
 			f.loose = append(f.loose, edge)
 		default:
@@ -91,6 +95,7 @@ func (l *loader) flow(c *Component) *Flow {
 	}
 	f.Control = l.unlooped(f.Control)
 	f.Public = c.Field("data_flow_connections") == nil
+	f.vague = f.Public && c.source.Get("data_flow_connections") != nil && c.broken
 	for i, e := range c.Components("data_flow_connections") {
 		edge := DataEdge{At: l.itemAt(c, "data_flow_connections", i), From: e.Component("source_node"), Output: e.Text("source_output"),
 			To: e.Component("destination_node"), Input: e.Text("destination_input")}
@@ -239,9 +244,31 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 	return !badFrom && !badTo
 }
 
+// checkPartial judges what does not depend on how the nodes of a flow are connected, which has errors.
+func (l *loader) checkPartial(c *Component) {
+	l.checkCounts(c, c.Flow)
+	if g := newGraph(c.Flow); !c.Flow.vague {
+		for n := range g.reached {
+			g.reached[n] = true
+		}
+		l.checkData(c, g)
+	}
+}
+
+// checkCounts wants one start node and at least one end.
+func (l *loader) checkCounts(c *Component, f *Flow) {
+	if n := len(f.acting("StartNode")); n != 1 {
+		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, n)
+	}
+	if len(f.acting("EndNode")) == 0 {
+		l.Errorf(c.FieldPos("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)
+	}
+}
+
 // checkFlow judges a flow as a whole.
 func checkFlow(l *loader, c *Component) {
 	f := c.Flow
+	l.checkCounts(c, f)
 	l.checkStart(c, f)
 	l.checkEnds(c, f)
 	l.checkOutputs(c, f)
@@ -253,12 +280,9 @@ func checkFlow(l *loader, c *Component) {
 	l.checkLoops(g)
 }
 
-// checkStart wants exactly one start node, with one way out of it.
+// checkStart wants start_node to be the start node, with one way out of it.
 func (l *loader) checkStart(c *Component, f *Flow) {
 	starts := f.acting("StartNode")
-	if len(starts) != 1 {
-		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, len(starts))
-	}
 	if !f.Has(f.Start) || !f.Start.Type.ActsAs("StartNode") && !f.Start.Type.Unknown && !l.isPlugin(f.Start.Type) {
 		help := "refer to the StartNode of nodes in start_node"
 		if len(starts) == 1 && starts[0].ID == f.Start.ID {
@@ -300,14 +324,10 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 			l.Errorf(e.At, "edge-out-of-end", "remove the edge", "an edge leaves %s, an end of %s", e.From, c)
 		}
 	}
-	ends := f.acting("EndNode")
-	for _, n := range ends {
+	for _, n := range f.acting("EndNode") {
 		if !in[n] {
 			l.Errorf(l.itemAt(c, "nodes", f.index[n]), "end-incoming", "add an edge to it or remove it", "no edge of %s enters %s", c, n)
 		}
-	}
-	if len(ends) == 0 {
-		l.Errorf(c.FieldPos("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)
 	}
 }
 

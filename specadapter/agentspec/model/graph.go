@@ -11,6 +11,8 @@ type graph struct {
 	out     [][]int       // numbers of the edges that leave a node
 	in      []int         // how many edges enter a node
 	reached []bool
+	// broken are titles, once they are needed.
+	broken map[string]bool
 }
 
 func newGraph(f *Flow) *graph {

@@ -199,6 +199,8 @@ func (l *loader) finish(c *Component) {
 		if r.check != nil {
 			r.check(l, c)
 		}
+	} else if c.Flow != nil && c.Flow.partial {
+		l.checkPartial(c)
 	}
 	if y := l.rulesOf(c.Type).yields; y != nil {
 		c.yields = y(c)
