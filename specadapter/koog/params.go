@@ -2,6 +2,7 @@ package koog
 
 import (
 	"fmt"
+	"slices"
 
 	"weft/specadapter/source"
 	"weft/workflows/plan/value"
@@ -26,6 +27,8 @@ func (a *adaptation) agentParams(ag *agent) {
 	case kindParallel:
 		o.Only(parallelShape.Names()...)
 		a.parallel(o, ag)
+	default: // the type is unknown, and reported
+		o.Only(slices.Concat(reactShape.Names(), transformShape.Names(), parallelShape.Names())...)
 	}
 }
 
