@@ -6,9 +6,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"weft/specadapter"
+	"weft/specadapter/source"
 	"weft/tests/programs"
 	"weft/worker/config"
 )
@@ -70,7 +75,7 @@ func TestReadmeCommands(t *testing.T) {
 	for _, page := range []string{"../README.md", "README.md"} {
 		lines = append(lines, typedLines(t, page)...)
 	}
-	t.Chdir("..")
+	readmeFlows(t)
 	ran := 0
 	for _, args := range lines {
 		line := strings.Join(args, " ")
@@ -99,8 +104,11 @@ func TestReadmeCommands(t *testing.T) {
 
 // TestReadmeSettings loads the settings that README shows.
 func TestReadmeSettings(t *testing.T) {
-	connections, confirm, contexts := 0, 0, 0
+	connections, confirm := 0, 0
 	for _, block := range fenced(t, "../README.md", "yaml") {
+		if strings.HasPrefix(block, "agentspec_version") {
+			continue
+		}
 		file := filepath.Join(t.TempDir(), "weft.yaml")
 		if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
 			t.Fatal(err)
@@ -112,32 +120,82 @@ func TestReadmeSettings(t *testing.T) {
 		if _, err := cfg.Tool(); err != nil {
 			t.Error(err)
 		}
-		connections, confirm, contexts = connections+len(cfg.Connections), confirm+len(cfg.Confirm), contexts+len(cfg.Contexts)
+		connections, confirm = connections+len(cfg.Connections), confirm+len(cfg.Confirm)
 	}
-	if connections != 2 || confirm != 1 || contexts != 1 {
-		t.Errorf("%d connections, %d rules of confirmation, %d of contexts", connections, confirm, contexts)
+	if connections != 2 || confirm != 1 {
+		t.Errorf("%d connections, %d rules of confirmation", connections, confirm)
 	}
 }
 
-// TestEndToEndReadme starts the run that README starts.
+// readmeFlows makes a folder with the flows of README, the first one as flow.json, and the flows of tests, goes there, and
+// returns the files' names.
+func readmeFlows(t *testing.T) []string {
+	t.Helper()
+	var blocks, names []string
+	blocks = append(fenced(t, "../README.md", "json"), fenced(t, "../README.md", "yaml")...)
+	tests, err := filepath.Abs("../tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.Symlink(tests, "tests"); err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range blocks {
+		doc, diags := source.Parse("flow.yaml", []byte(block))
+		if doc == nil {
+			t.Fatal(diags)
+		}
+		d := specadapter.Recognize(doc, "")
+		if d == nil {
+			continue
+		}
+		name := "flow.json"
+		if len(names) > 0 {
+			name = d.Name() + map[bool]string{true: ".json", false: ".yaml"}[strings.HasPrefix(block, "{")]
+		}
+		if err := os.WriteFile(name, []byte(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if diff := cmp.Diff([]string{"flow.json", "koog.json", "blueprint.json", "agentspec.yaml"}, names); diff != "" {
+		t.Fatalf("the flows of README (-want +got):\n%s", diff)
+	}
+	return names
+}
+
+// TestReadmeFlows validates the flows of README: none gives a warning.
+func TestReadmeFlows(t *testing.T) {
+	for _, name := range readmeFlows(t) {
+		var stdout, stderr bytes.Buffer
+		a := &app{stdout: &stdout, stderr: &stderr, env: mapEnv{}}
+		if code := a.run(t.Context(), []string{"validate", name}); code != exitOK || stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d\n%s", name, code, stderr.String())
+		}
+	}
+}
+
+// TestEndToEndReadme starts the run that README starts, and the other flows of README.
 func TestEndToEndReadme(t *testing.T) {
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path)
 	lines := typedLines(t, "../README.md")
-	t.Chdir("..")
-	ran := 0
-	for _, args := range lines {
-		if args[0] != "bin/starter" || !strings.Contains(strings.Join(args, " "), " -flow ") || len(args) < 4 {
-			continue
-		}
-		ran++
+	names := readmeFlows(t)
+	started := slices.DeleteFunc(lines, func(args []string) bool {
+		return args[0] != "bin/starter" || len(args) < 4 || !strings.Contains(strings.Join(args, " "), " -flow ")
+	})
+	if len(started) != 1 {
+		t.Errorf("README starts %d runs, want one", len(started))
+	}
+	for _, name := range names[1:] {
+		started = append(started, []string{"bin/starter", "-dev", "-flow", name, "-input", "Move to Oslo", "-model", "script"})
+	}
+	for _, args := range started {
 		var stdout, stderr bytes.Buffer
 		a := &app{stdout: &stdout, stderr: &stderr, env: mapEnv{"TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": "none.toml", "XDG_STATE_HOME": t.TempDir()}}
-		if code := a.run(t.Context(), args[1:]); code != exitOK || !strings.Contains(stdout.String(), "We refund order 4711 today.") {
+		if code := a.run(t.Context(), args[1:]); code != exitOK || !strings.Contains(stdout.String(), "[script]") || strings.Contains(stderr.String(), "warning") {
 			t.Errorf("%q: exit code %d, %s\n%s", args, code, stdout.String(), stderr.String())
 		}
-	}
-	if ran != 1 {
-		t.Errorf("%d runs were started, want that of README", ran)
 	}
 }
