@@ -3,6 +3,7 @@ package specadapter_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -104,7 +105,8 @@ func detail(err error) string {
 			walk(c)
 		}
 	}
-	if e, ok := err.(*jsonschema.ValidationError); ok { //nolint:errorlint // the library wraps nothing
+	var e *jsonschema.ValidationError
+	if errors.As(err, &e) {
 		walk(e)
 	}
 	return strings.Join(out, "; ")

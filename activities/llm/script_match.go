@@ -177,6 +177,11 @@ func (p *sampler) value(schema any, depth int) any {
 			return p.value(l[0], depth+1)
 		}
 	}
+	return p.typed(s, depth)
+}
+
+// typed makes a value of a schema's type.
+func (p *sampler) typed(s map[string]any, depth int) any {
 	switch typeOf(s) {
 	case "object":
 		out := map[string]any{}

@@ -132,6 +132,11 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 			ag.steps = append(ag.steps, step{text, t.Pos(key)})
 		}
 	}
+	a.steps(ag)
+}
+
+// steps judges the transformations of an agent.
+func (a *adaptation) steps(ag *agent) {
 	for _, s := range ag.steps {
 		if prefix, path := segments(s.text); a.mode == meant && prefix == "" && len(path) > 1 {
 			a.Warnf(s.at, CodeTransform, "write input.feedback, for example; output. means the same",

@@ -121,29 +121,23 @@ func (t *Type) fields(properties shape.Schema, list []FieldSpec) []string {
 	return required
 }
 
+// kinds are the schemas of the kinds that have one each.
+var kinds = map[FieldKind]shape.Schema{
+	Text: shape.Text, Texts: shape.List(shape.Text), TextMap: shape.Map, Flag: shape.Flag, Number: {"type": "number"}, Whole: {"type": "integer"},
+	Object: {"type": "object"}, Schemas: {"type": "object"}, TextOrTexts: {"anyOf": []shape.Schema{shape.Text, shape.List(shape.Text)}},
+}
+
 // kind is the schema of a field's values.
 func (t *Type) kind(f *FieldSpec) shape.Schema {
 	if f.Sensitive {
 		return shape.Any // a reference to a value, or null
 	}
+	if s, ok := kinds[f.Kind]; ok && len(f.Enum) == 0 {
+		return s
+	}
 	switch f.Kind {
 	case Text:
-		if len(f.Enum) > 0 {
-			return shape.OneOf(f.Enum...)
-		}
-		return shape.Text
-	case Texts:
-		return shape.List(shape.Text)
-	case TextMap:
-		return shape.Map
-	case Flag:
-		return shape.Flag
-	case Number:
-		return shape.Schema{"type": "number"}
-	case Whole:
-		return shape.Schema{"type": "integer"}
-	case Object, Schemas:
-		return shape.Schema{"type": "object"}
+		return shape.OneOf(f.Enum...)
 	case Plain:
 		properties := shape.Schema{}
 		return shape.Schema{"type": "object", "properties": properties, "required": t.fields(properties, f.Fields), "additionalProperties": f.Open}
@@ -157,8 +151,6 @@ func (t *Type) kind(f *FieldSpec) shape.Schema {
 		return shape.List(shape.Schema{"anyOf": []shape.Schema{shape.Text, shape.Ref(wantedName(f.Of))}})
 	case FlagOrText:
 		return shape.Schema{"anyOf": []shape.Schema{shape.Flag, shape.OneOf(f.Enum...)}}
-	case TextOrTexts:
-		return shape.Schema{"anyOf": []shape.Schema{shape.Text, shape.List(shape.Text)}}
 	}
 	return shape.Any
 }

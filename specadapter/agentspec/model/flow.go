@@ -81,6 +81,13 @@ func (l *loader) flow(c *Component) *Flow {
 		f.partial = false
 		return f
 	}
+	l.control(c, f)
+	l.data(c, f)
+	return f
+}
+
+// control reads the control edges of a flow.
+func (l *loader) control(c *Component, f *Flow) {
 	for i, e := range c.Components("control_flow_connections") {
 		edge := ControlEdge{At: l.itemAt(c, "control_flow_connections", i), From: e.Component("from_node"), To: e.Component("to_node"), Branch: e.Text("from_branch")}
 		switch {
@@ -94,6 +101,10 @@ func (l *loader) flow(c *Component) *Flow {
 		}
 	}
 	f.Control = l.unlooped(f.Control)
+}
+
+// data reads the data edges of a flow.
+func (l *loader) data(c *Component, f *Flow) {
 	f.Public = c.Field("data_flow_connections") == nil
 	f.vague = f.Public && c.source.Get("data_flow_connections") != nil && c.broken
 	for i, e := range c.Components("data_flow_connections") {
@@ -108,7 +119,6 @@ func (l *loader) flow(c *Component) *Flow {
 			f.Data = append(f.Data, edge)
 		}
 	}
-	return f
 }
 
 // itemAt is the place of an item, or of the reference to it, in a list of components.
