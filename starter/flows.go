@@ -88,15 +88,15 @@ func (a *app) schema(_ context.Context, args []string) error {
 // lsp serves an editor. The settings are read anew at each check, so that what a diagnostic asks for can be added to them.
 func (a *app) lsp(ctx context.Context, _ []string) error {
 	var mu sync.Mutex
-	last, said := specadapter.Options{Dialect: a.flags.dialect, Profile: a.flags.profile}, ""
+	last, reported := specadapter.Options{Dialect: a.flags.dialect, Profile: a.flags.profile}, ""
 	s := &lsp.Server{Options: func() specadapter.Options {
 		mu.Lock()
 		defer mu.Unlock()
 		cfg, err := config.Load(a.settings())
 		if err == nil {
-			last, said = cfg.Reading(a.flags.dialect, a.flags.profile), ""
-		} else if text := err.Error(); text != said {
-			said = text
+			last, reported = cfg.Reading(a.flags.dialect, a.flags.profile), ""
+		} else if text := err.Error(); text != reported {
+			reported = text
 			a.say("starter: %s", text)
 		}
 		return last
