@@ -230,6 +230,7 @@ func commands() []command {
 		{"result", "Runs", "ID", "print the result of a closed run", 1, 1, outputFlags, onRun((*app).result)},
 		{"state", "Runs", "ID", "print the shared state of a run", 1, 1, remoteFlags, onRun((*app).state)},
 		{"transcript", "Runs", "ID [THREAD]", "print the messages of a run", 1, 2, outputFlags, onRun((*app).transcript)},
+		{"trace", "Runs", "ID [-format agentspec]", "export the spans and events of a run", 1, 1, with(remoteFlags, "format", "content"), onRun((*app).trace)},
 		{"why", "Runs", "ID [NODE]", "explain why nodes ran, did not run, or wait", 1, 2, outputFlags, onRun((*app).why)},
 		{"fork", "Runs", "ID -from NODE", "start a run that continues from a node of another run", 1, 1, forkFlags, (*app).fork},
 		{"compare", "Runs", "ID ID", "compare two runs: outputs, tokens, time", 2, 2, outputFlags, (*app).compare},

@@ -33,6 +33,8 @@ type flags struct {
 	maxSteps, limit        int
 	budget                 budgetFlag
 	detach, all, dev, svg  bool
+	content                bool
+	format                 string
 	allowCommands, waiting bool
 	session                bool
 	prompt                 string
@@ -105,6 +107,8 @@ func (f *flags) declareRun() []cli.Flag {
 		choiceFlag("status", &f.status, runs.StatusNames(), "only runs with this `STATUS`: "+strings.Join(runs.StatusNames(), ", ")),
 		boolFlag("waiting", &f.waiting, "list the requests that open runs wait for"),
 		boolFlag("svg", &f.svg, "draw SVG instead of Mermaid"),
+		choiceFlag("format", &f.format, []string{"agentspec"}, "the `FORMAT` of the trace: agentspec, Agent Spec Tracing (the default)"),
+		boolFlag("content", &f.content, "export prompts, answers, arguments, results and texts of errors, which are masked otherwise"),
 		textFlag("reason", &f.reason, "the reason, as `TEXT`"),
 	}
 }

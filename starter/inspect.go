@@ -18,6 +18,7 @@ import (
 	"weft/starter/report"
 	"weft/starter/runs"
 	"weft/starter/runtree"
+	"weft/starter/trace"
 	"weft/starter/transcript"
 	"weft/starter/usage"
 	"weft/starter/why"
@@ -87,6 +88,18 @@ func (a *app) transcript(ctx context.Context, r *runs.Run, args []string) error 
 		a.say("warning: the history of %s is gone; what it held is not shown", plaintext.Line(id, 200))
 	}
 	emit(a, map[string]any{"threads": threads}, transcript.Lines(threads), func() { fmt.Fprint(a.stdout, transcript.Text(threads)) })
+	return nil
+}
+
+func (a *app) trace(ctx context.Context, r *runs.Run, _ []string) error {
+	t, err := trace.Read(ctx, history.From(r.Client), r.ID, r.RunID, trace.Options{Content: a.flags.content})
+	if err != nil {
+		return err
+	}
+	for _, id := range t.Missing {
+		a.say("warning: the history of %s is gone; what it held is not exported", plaintext.Line(id, 200))
+	}
+	a.object(t)
 	return nil
 }
 

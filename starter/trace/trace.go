@@ -1,0 +1,340 @@
+// Package trace makes of a run's history a trace of Agent Spec Tracing, the extension of Open Agent Spec.
+//
+// The extension defines the types of spans and events, their attributes, and which of these are sensitive; it leaves open how a trace is
+// written. Here it is one object with all spans in the order in which they began, each with the id of the span around it.
+//
+// Start at [Read].
+package trace
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+
+	"weft/activities/contract"
+	"weft/starter/audit"
+	"weft/starter/history"
+	"weft/starter/runtree"
+	"weft/starter/transcript"
+	"weft/workflows/plan"
+)
+
+// Trace is a run's trace.
+type Trace struct {
+	// ID is the run's, Name its flow's.
+	ID    string  `json:"id"`
+	Name  string  `json:"name"`
+	Spans []*Span `json:"spans"`
+	// Missing are the ids of workflows whose histories are not kept any more.
+	Missing []string `json:"-"`
+}
+
+// Object is an object of the extension: an event, or a component that runs.
+type Object map[string]any
+
+// Span is a part of the run. Times are nanoseconds since 1970; the end of an open one is null.
+type Span struct {
+	ID          string         `json:"id"`
+	Type        string         `json:"type"`
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Metadata    map[string]any `json:"metadata"`
+	// ParentID is the id of the span around it, null for the first one.
+	ParentID  *string  `json:"parent_id"`
+	StartTime int64    `json:"start_time"`
+	EndTime   *int64   `json:"end_time"`
+	Events    []Object `json:"events"`
+	// One of these is what runs.
+	Flow      Object `json:"flow,omitempty"`
+	Agent     Object `json:"agent,omitempty"`
+	Node      Object `json:"node,omitempty"`
+	LLMConfig Object `json:"llm_config,omitempty"`
+	Tool      Object `json:"tool,omitempty"`
+
+	// place is that of the flow, exec the execution of a node.
+	place, exec string
+	// inside reports whether a flow runs inside the run of a node, as an element of a map.
+	inside bool
+	// text is the last text that a model gave.
+	text string
+}
+
+// nextBranch is the branch of nodes and flows that have one.
+const nextBranch = "next"
+
+// Masked stands for what is sensitive.
+const Masked = "** MASKED **"
+
+// Options say what to export.
+type Options struct {
+	// Content exports prompts, answers, arguments, results, inputs, outputs and texts of errors, which are masked otherwise.
+	Content bool
+}
+
+// Read makes the trace of a run from its histories and those of all below it.
+func Read(ctx context.Context, from history.Source, id, run string, o Options) (*Trace, error) {
+	said, err := transcript.Read(ctx, from, id, run)
+	if err != nil {
+		return nil, err
+	}
+	asked := audit.NewReader(id)
+	if err := asked.Read(ctx, from, run); err != nil {
+		return nil, err
+	}
+	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, threads: map[string][]*contract.Message{}, flows: map[string]*plan.Flow{}}
+	for _, t := range said.Threads() {
+		r.threads[t.Thread] = t.Messages
+	}
+	for e, err := range history.Read(ctx, from, id, run) {
+		if err != nil {
+			return nil, err
+		}
+		r.tree.Add(&e)
+		r.event(&e)
+	}
+	for _, q := range asked.Trail().Requests {
+		r.request(q)
+	}
+	for _, w := range r.tree.Workflows {
+		r.workflow(w)
+	}
+	for _, s := range r.out.Spans {
+		if s.exec != "" && s.Node == nil {
+			r.describe(s, nil)
+		}
+	}
+	r.close()
+	slices.SortStableFunc(r.out.Spans, func(a, b *Span) int {
+		return cmp.Or(cmp.Compare(a.StartTime, b.StartTime), cmp.Compare(r.depth(a), r.depth(b)))
+	})
+	for _, s := range r.out.Spans {
+		slices.SortStableFunc(s.Events, func(a, b Object) int { return cmp.Compare(a["timestamp"].(int64), b["timestamp"].(int64)) })
+	}
+	r.out.Missing = r.tree.Missing
+	if f := r.tree.Root().Flow; f != nil {
+		r.out.Name = f.Name
+	}
+	return r.out, nil
+}
+
+// reader makes the spans of a run.
+type reader struct {
+	Options
+	out  *Trace
+	tree *runtree.Tree
+	// byID are the spans; that of a flow has the place of the flow as its id, that of a node node#step behind it.
+	byID map[string]*Span
+	// spans are those by their own ids.
+	spans map[string]*Span
+	calls map[*history.Call]*Span
+	// threads are the conversations by their names.
+	threads map[string][]*contract.Message
+	// flows are the plans by their places.
+	flows map[string]*plan.Flow
+}
+
+// depth is how many spans are around a span.
+func (r *reader) depth(s *Span) int {
+	n := 0
+	for ; s.ParentID != nil; n++ {
+		s = r.spans[*s.ParentID]
+	}
+	return n
+}
+
+// close ends the spans of flows that run inside the run of a node: each with its last node.
+func (r *reader) close() {
+	for _, s := range r.out.Spans {
+		if s.exec == "" || s.place == "" || s.EndTime == nil {
+			continue
+		}
+		if flow := r.byID[flowID(s.place)]; flow.inside {
+			flow.end(time.Unix(0, *s.EndTime))
+		}
+	}
+	for _, s := range r.out.Spans {
+		if !s.inside {
+			continue
+		}
+		if s.Flow == nil {
+			s.Flow = component("Flow", s.ID, s.ID, "")
+			s.Events[0]["flow"] = s.Flow
+		}
+		if s.EndTime != nil {
+			s.add("FlowExecutionEnd", time.Unix(0, *s.EndTime), Object{"flow": s.Flow, "outputs": r.sensitive(Object{}), "branch_selected": nextBranch})
+		}
+	}
+}
+
+// sensitive is a value, or what stands for it.
+func (r *reader) sensitive(v any) any {
+	if !r.Content {
+		return Masked
+	}
+	return v
+}
+
+// span returns the span of an id, and begins it if there is none.
+func (r *reader) span(kind, id, parent, name string, at time.Time) (s *Span, begun bool) {
+	if s = r.byID[id]; s != nil {
+		return s, false
+	}
+	s = &Span{ID: cmp.Or(id, r.out.ID), Type: kind, Name: name, Metadata: map[string]any{}, StartTime: at.UnixNano(), Events: []Object{}}
+	if id != "" {
+		around := cmp.Or(parent, r.out.ID)
+		s.ParentID = &around
+	}
+	r.byID[id], r.spans[s.ID] = s, s
+	r.out.Spans = append(r.out.Spans, s)
+	return s, true
+}
+
+// end notes that a span goes on until a time.
+func (s *Span) end(at time.Time) {
+	if n := at.UnixNano(); s.EndTime == nil || *s.EndTime < n {
+		s.EndTime = &n
+	}
+}
+
+// add adds an event with its attributes, and those of what runs.
+func (s *Span) add(kind string, at time.Time, attributes Object) {
+	e := Object{"id": fmt.Sprintf("%s/%d", s.ID, len(s.Events)), "type": kind, "name": kind, "description": "", "metadata": map[string]any{}, "timestamp": at.UnixNano()}
+	maps.Copy(e, attributes)
+	s.Events = append(s.Events, e)
+}
+
+func component(kind, id, name, description string) Object {
+	return Object{"component_type": kind, "id": id, "name": name, "description": description, "metadata": map[string]any{}}
+}
+
+func (r *reader) event(e *history.Event) {
+	switch d := e.Data.(type) {
+	case *history.Started:
+		if d.Branch == nil {
+			r.flow(e.Run.Place, e.Time, d.Input)
+		}
+	case *history.Ended:
+		if s := r.byID[flowID(e.Run.Place)]; s != nil && r.endsFlow(e, d) {
+			r.ended(s, e, d)
+		}
+	case *history.CallScheduled:
+		r.scheduled(e, d.Call)
+	case *history.CallCompleted:
+		r.completed(e.Time, d)
+	case *history.CallFailed:
+		if s := r.calls[d.Call]; s != nil {
+			r.raised(s, e.Time, d.Failure)
+			s.end(e.Time)
+		}
+	case *history.CallCancelled:
+		if s := r.calls[d.Call]; s != nil {
+			s.end(e.Time)
+		}
+	case *history.Said:
+		if s := r.byID[flowID(d.Place)]; s != nil {
+			for _, m := range d.Messages {
+				if text, err := contract.DecodeMessage(m.Message); err == nil {
+					s.add("ConversationMessageAdded", e.Time, Object{"message": r.sensitive(messageOf(text))})
+				}
+			}
+		}
+	}
+}
+
+// flowID is the id of the span of a flow, "" for the root's.
+func flowID(place string) string { return strings.TrimSuffix(place, " › ") }
+
+// flow begins the span of a flow, inside that of the node that called it.
+func (r *reader) flow(place string, at time.Time, in *contract.RunInput) {
+	id := flowID(place)
+	parent := ""
+	if id != "" {
+		around, call, _ := history.CutLast(id, " › ")
+		if call == "" {
+			around, call = "", id
+		} else {
+			around += " › "
+		}
+		exec, _, _ := history.CutLast(call, ":")
+		parent = r.node(around, exec, at).ID
+	}
+	s, begun := r.span("FlowExecutionSpan", id, parent, "FlowExecution", at)
+	if begun {
+		inputs := Object{}
+		if in != nil {
+			inputs = values("input", &in.Input, in.Params)
+		}
+		s.add("FlowExecutionStart", at, Object{"inputs": r.sensitive(inputs)})
+	}
+}
+
+// node returns the span of an execution of a node.
+func (r *reader) node(place, exec string, at time.Time) *Span {
+	if flow := flowID(place); r.byID[flow] == nil {
+		r.flow(place, at, nil)
+		r.byID[flow].inside = flow != ""
+	}
+	s, begun := r.span("NodeExecutionSpan", place+exec, flowID(place), "NodeExecution", at)
+	if begun {
+		s.place, s.exec = place, exec
+		s.add("NodeExecutionStart", at, Object{"inputs": r.sensitive(Object{})})
+	} else if n := at.UnixNano(); n < s.StartTime { // a person was asked before the first call
+		s.StartTime, s.Events[0]["timestamp"] = n, n
+	}
+	return s
+}
+
+// endsFlow reports whether an end is that of a flow, and not of a branch, or of a run that continues as another.
+func (r *reader) endsFlow(e *history.Event, d *history.Ended) bool {
+	for _, w := range r.tree.Workflows {
+		if w.ID == e.Run.ID {
+			return !w.Branch && d.ContinuedAs == ""
+		}
+	}
+	return false
+}
+
+func (r *reader) ended(s *Span, e *history.Event, d *history.Ended) {
+	at := e.Time
+	s.end(at)
+	for _, node := range r.out.Spans {
+		if node.exec != "" && node.EndTime == nil && strings.HasPrefix(node.place, e.Run.Place) {
+			node.end(at)
+		}
+	}
+	switch {
+	case d.Failure != nil:
+		r.raised(s, at, d.Failure)
+	case d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED && d.Result != nil:
+		s.add("FlowExecutionEnd", at, Object{"outputs": r.sensitive(values("output", d.Result.ResultText, d.Result.ResultData)), "branch_selected": nextBranch})
+	}
+}
+
+// values are what a node or flow is given, or gives: values by their names, or one value or text under a name.
+func values(name string, text *string, data json.RawMessage) Object {
+	out := Object{}
+	switch {
+	case len(data) > 0 && json.Unmarshal(data, &out) == nil && out != nil:
+	case len(data) > 0:
+		out = Object{name: data}
+	case text != nil:
+		out = Object{name: *text}
+	}
+	return out
+}
+
+func (r *reader) raised(s *Span, at time.Time, f *failurepb.Failure) {
+	kind := cmp.Or(f.GetApplicationFailureInfo().GetType(), "error")
+	for cause := f.GetCause(); cause != nil; cause = cause.GetCause() {
+		kind = cmp.Or(cause.GetApplicationFailureInfo().GetType(), kind)
+	}
+	s.add("ExceptionRaised", at, Object{"exception_type": kind, "exception_message": r.sensitive(history.FailureText(f)), "exception_stacktrace": nil})
+}
