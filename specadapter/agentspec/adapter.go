@@ -76,7 +76,7 @@ const (
 	CodeNoEffect = "no-effect"
 	// CodeModelURL reports whether a model is asked where the worker's settings say.
 	CodeModelURL = "model-url"
-	// CodeUnknownTool is a warning: a ServerTool that the host does not have.
+	// CodeUnknownTool is a warning: a ServerTool or BuiltinTool that the host does not have.
 	CodeUnknownTool = "unknown-tool"
 	// CodeTooManyNodes is an error: subflows repeat so often that the plan grows too large.
 	CodeTooManyNodes = "too-many-nodes"
@@ -89,7 +89,7 @@ var runs = map[string]bool{
 	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
 	"OciAgent": true, "OpenAiAgent": true, "A2AAgent": true, "A2AConnectionConfig": true,
 	"Agent": true, "SpecializedAgent": true, "AgentSpecializationParameters": true, "ManagerWorkers": true, "Swarm": true,
-	"ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
+	"ServerTool": true, "BuiltinTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
 	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true,
 	"MessageSummarizationTransform": true, "ConversationSummarizationTransform": true, "InMemoryCollectionDatastore": true,
 	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,

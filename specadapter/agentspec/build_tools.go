@@ -19,10 +19,17 @@ func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 		t.ArgumentsSchema = objectOf(c.Inputs)
 	}
 	switch c.Type.Name {
-	case "ServerTool":
+	case "ServerTool", "BuiltinTool":
+		what := "of this name"
+		if c.Type.Name == "BuiltinTool" {
+			t.Name, what = c.Text("tool_type"), "of its tool_type "+source.Quote(c.Text("tool_type"))
+			if len(c.JSON("configuration").Members) > 0 {
+				b.Warnf(c.FieldPos("configuration"), CodeNoEffect, "remove it, and set it where the worker's tool is", "configuration of %s has no effect", c)
+			}
+		}
 		if !b.host.UnboundTools[t.Name] && !b.warned[c] {
 			b.warned[c] = true
-			b.Warnf(c.At, CodeUnknownTool, "register a function of this name with the worker, or map it in weft.yaml under tools", "%s is not a known tool; a run needs a worker that has it", c)
+			b.Warnf(c.At, CodeUnknownTool, "register a function "+what+" with the worker, or map it in weft.yaml under tools", "%s is not a known tool; a run needs a worker that has it", c)
 		}
 	case "ClientTool":
 		t.Connection = b.connect(c, b.client)

@@ -127,7 +127,7 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 		if m, err := contract.DecodeMessage(out.Message); err == nil {
 			content = textOf(m)
 			for _, call := range m.Calls {
-				calls = append(calls, Object{"call_id": call.ID, "tool_name": call.Name, "arguments": string(call.Arguments)})
+				calls = append(calls, Object{"call_id": call.ID, "tool_name": call.Name, "arguments": call.Arguments})
 			}
 		}
 	case *contract.JudgeResult:

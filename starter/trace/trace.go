@@ -81,7 +81,7 @@ type Options struct {
 
 // Read makes the trace of a run from its histories and those of all below it.
 func Read(ctx context.Context, from history.Source, id, run string, o Options) (*Trace, error) {
-	said, err := transcript.Read(ctx, from, id, run)
+	conversations, err := transcript.Read(ctx, from, id, run)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 		return nil, err
 	}
 	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, threads: map[string][]*contract.Message{}, flows: map[string]*plan.Flow{}}
-	for _, t := range said.Threads() {
+	for _, t := range conversations.Threads() {
 		r.threads[t.Thread] = t.Messages
 	}
 	for e, err := range history.Read(ctx, from, id, run) {
@@ -239,12 +239,19 @@ func (r *reader) event(e *history.Event) {
 			s.end(e.Time)
 		}
 	case *history.Said:
-		if s := r.byID[flowID(d.Place)]; s != nil {
-			for _, m := range d.Messages {
-				if text, err := contract.DecodeMessage(m.Message); err == nil {
-					s.add("ConversationMessageAdded", e.Time, Object{"message": r.sensitive(messageOf(text))})
-				}
-			}
+		r.added(e.Time, d)
+	}
+}
+
+// added adds the messages of a conversation that its history has.
+func (r *reader) added(at time.Time, d *history.Said) {
+	s := r.byID[flowID(d.Place)]
+	if s == nil {
+		return
+	}
+	for _, m := range d.Messages {
+		if message, err := contract.DecodeMessage(m.Message); err == nil {
+			s.add("ConversationMessageAdded", at, Object{"message": r.sensitive(messageOf(message))})
 		}
 	}
 }

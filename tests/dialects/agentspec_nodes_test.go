@@ -49,6 +49,7 @@ sub: {outputs: [{title: v, default: [fallback]}], nodes: {s1: {component_type: S
 var nodeCases = map[string]nodeCase{
 	// The outputs of tools.
 	"a bare result":               {shortCase: shortCase{doc: flowOf("[]", toolNode("seven", "[]", anyN), "n", anyN), params: `{}`, want: `{"n":7}`}},
+	"a built-in tool":             {shortCase: shortCase{doc: flowOf("[]", strings.NewReplacer("ServerTool, name: seven", "BuiltinTool, name: lucky, tool_type: seven, executor_name: other").Replace(toolNode("seven", "[]", anyN)), "n", anyN), params: `{}`, want: `{"n":7}`}},
 	"a result by its title":       {shortCase: shortCase{doc: flowOf("[]", toolNode("wrapped", "[]", anyN), "n", anyN), params: `{}`, want: `{"n":7}`}},
 	"an object that is the one":   {shortCase: shortCase{doc: flowOf("[]", toolNode("wrapped", "[]", "[{title: o, type: object}]"), "n", "[{title: o, type: object}]"), params: `{}`, want: `{"o":{"n":7}}`}},
 	"two results":                 {shortCase: shortCase{doc: flowOf("[{title: a, type: integer}, {title: b, type: integer}]", toolNode("pair", "[{title: a, type: integer}, {title: b, type: integer}]", "[{title: sum, type: integer}, {title: diff, type: string}]"), "n", "[{title: diff, type: string}, {title: sum, type: integer}]"), params: `{"a":5,"b":3}`, want: `{"diff":"2","sum":8}`}},

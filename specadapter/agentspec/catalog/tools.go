@@ -22,8 +22,7 @@ var toolTypes = []Type{
 			{Name: "configuration", Kind: Object},
 			{Name: "executor_name", Kind: TextOrTexts},
 			{Name: "tool_version", Kind: Text},
-		},
-		Unsupported: "a BuiltinTool belongs to the runtime that its executor names; use a ServerTool, RemoteTool or MCPTool"},
+		}},
 	{Name: "MCPToolBox", Is: []string{"ToolBox"}, Since: V2542,
 		Fields: []FieldSpec{
 			{Name: "client_transport", Kind: One, Of: "ClientTransport", Required: true},
