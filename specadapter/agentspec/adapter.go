@@ -78,6 +78,8 @@ const (
 	CodeModelURL = "model-url"
 	// CodeUnknownTool is a warning: a ServerTool or BuiltinTool that the host does not have.
 	CodeUnknownTool = "unknown-tool"
+	// CodeOAuth is a warning: a server wants a login, and the host has no connection of its name.
+	CodeOAuth = "oauth"
 	// CodeTooManyNodes is an error: subflows repeat so often that the plan grows too large.
 	CodeTooManyNodes = "too-many-nodes"
 )
@@ -90,7 +92,7 @@ var runs = map[string]bool{
 	"OciAgent": true, "OpenAiAgent": true, "A2AAgent": true, "A2AConnectionConfig": true,
 	"Agent": true, "SpecializedAgent": true, "AgentSpecializationParameters": true, "ManagerWorkers": true, "Swarm": true,
 	"ServerTool": true, "BuiltinTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
-	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true,
+	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true, "OAuthConfig": true, "OAuthClientConfig": true,
 	"MessageSummarizationTransform": true, "ConversationSummarizationTransform": true, "InMemoryCollectionDatastore": true,
 	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,
 	"OciGenAiConfig": true, "GeminiConfig": true, "GeminiAIStudioAuthConfig": true, "GeminiVertexAIAuthConfig": true,
@@ -119,8 +121,6 @@ func (b *builder) unsupported(c *model.Component) {
 		f := c.Field(spec.Name)
 		switch {
 		case f == nil:
-		case spec.Name == "auth" && f.IsSet() && c.Type.Name != "GeminiConfig":
-			b.Errorf(f.At, CodeNotYet, "put a token into sensitive_headers", "auth of %s is not supported yet", c)
 		case spec.Name == "datastore":
 			b.datastore(c, f)
 		default:

@@ -2,6 +2,8 @@ package agentspec
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"math"
 	"path"
 	"strings"
@@ -87,12 +89,44 @@ func (b *builder) server(c *model.Component) plan.Connection {
 		}
 		b.fixedURL(c, "url")
 		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
+		b.login(c, &conn)
 	}
 	// Without a word of the author's, the worker's own limit holds.
 	if f := c.Field("session_parameters"); f != nil && f.Fields["read_timeout_seconds"] != nil {
 		conn.TimeoutSeconds = int(math.Ceil(min(max(f.Number("read_timeout_seconds"), 0), 1e6)))
 	}
 	return conn
+}
+
+// login says how a worker gets the login that a server wants: credentials belong to the worker's connection of this name.
+func (b *builder) login(c *model.Component, conn *plan.Connection) {
+	auth := c.Component("auth")
+	if auth == nil || b.host.Connections[conn.ID] {
+		return
+	}
+	settings := []string{fmt.Sprintf("url: %q", conn.URL), "oauth: login"}
+	client := auth.Component("client")
+	if client.Field("client_id") != nil {
+		settings = append(settings, "oauth_client_id: ID")
+	}
+	if client.Field("client_secret") != nil {
+		settings = append(settings, "oauth_client_secret: \"${NAME}\"")
+	}
+	if client.Field("client_id_metadata_url") != nil {
+		settings = append(settings, "oauth_client_url: URL")
+	}
+	var scopes []string
+	for _, s := range append(auth.JSON("scopes").Elements(), auth.JSON("scopes")) {
+		if s != nil && s.Kind == source.String {
+			scopes = append(scopes, strings.Fields(s.Text)...)
+		}
+	}
+	if len(scopes) > 0 {
+		quoted, _ := json.Marshal(scopes) // they are texts
+		settings = append(settings, "oauth_scopes: "+string(quoted))
+	}
+	b.Warnf(auth.At, CodeOAuth, fmt.Sprintf("set in weft.yaml: connections: {%q: {%s}}; then run: worker login %s", conn.ID, strings.Join(settings, ", "), conn.ID),
+		"%s wants a login by OAuth, which the worker must have", c)
 }
 
 // fixedURL refuses an address with a placeholder for its host, which nothing fills in.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weft/specadapter"
+	"weft/specadapter/source"
 )
 
 // What is said of a secret in a document names the reference and a setting that there is; with
@@ -32,5 +33,21 @@ func TestSecretAdvice(t *testing.T) {
 				t.Error(fmt.Sprint(diags))
 			}
 		})
+	}
+}
+
+// TestOAuthAdvice has a server that wants a login: credentials belong to the worker's connection of its name.
+func TestOAuthAdvice(t *testing.T) {
+	doc := []byte(`{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","system_prompt":"x","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},
+"toolboxes":[{"component_type":"MCPToolBox","name":"box","client_transport":{"component_type":"StreamableHTTPTransport","name":"mail","url":"https://mcp.example/mcp",
+"auth":{"component_type":"OAuthConfig","name":"o","redirect_uri":"http://localhost:1/cb","scopes":"read send","client":{"component_type":"OAuthClientConfig","name":"c","type":"pre_registered","client_id":{"$component_ref":"c.client_id"}}}}}]}`)
+	res, diags := specadapter.Load("f.json", doc, specadapter.Options{})
+	const want = `set in weft.yaml: connections: {"mail": {url: "https://mcp.example/mcp", oauth: login, oauth_client_id: ID, oauth_scopes: ["read","send"]}}; then run: worker login mail`
+	if res == nil || len(diags) != 1 || diags[0].Code != "oauth" || diags[0].Help != want {
+		t.Errorf("plan %v, %v", res != nil, diags)
+	}
+	res, diags = specadapter.Load("f.json", doc, specadapter.Options{Host: source.Host{Connections: map[string]bool{"mail": true}}})
+	if res == nil || len(diags) > 0 || res.Flow.Connections[0].ID != "mail" {
+		t.Errorf("with the worker's connection: plan %v, %v", res != nil, diags)
 	}
 }

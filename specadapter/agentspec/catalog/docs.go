@@ -34,7 +34,7 @@ var docs = map[string]string{
 	"MapNode":                              "A step that runs a flow for each element of a list, one after the other.",
 	"MessageSummarizationTransform":        "Shortens long messages by a summary.",
 	"OAuthClientConfig":                    "A client of an OAuth server.",
-	"OAuthConfig":                          "Signs in by OAuth; it is unsupported.",
+	"OAuthConfig":                          "Signs in by OAuth. The worker's connection of the transport's name has the login.",
 	"OciAgent":                             "An agent of OCI's Generative AI Agents.",
 	"OciClientConfigWithApiKey":            "Signs in to OCI with an API key.",
 	"OciClientConfigWithInstancePrincipal": "Signs in to OCI as a compute instance.",

@@ -77,8 +77,7 @@ var transportTypes = []Type{
 			{Name: "scope_policy", Kind: Text},
 			{Name: "pkce", Kind: Object},
 			{Name: "resource", Kind: Text},
-		},
-		Unsupported: "signing in by OAuth is not available; put a token into sensitive_headers"},
+		}},
 	{Name: "OAuthClientConfig", Since: V2612,
 		Fields: []FieldSpec{
 			{Name: "type", Kind: Text, Required: true},
