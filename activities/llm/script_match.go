@@ -189,6 +189,12 @@ func (p *sampler) typed(s map[string]any, depth int) any {
 		for name, property := range properties {
 			out[name] = p.value(property, depth+1)
 		}
+		required, _ := s["required"].([]any)
+		for _, name := range required {
+			if name, ok := name.(string); ok && properties[name] == nil {
+				out[name] = p.label
+			}
+		}
 		return out
 	case "array":
 		n := min(max(1, number(s["minItems"])), 10)
@@ -196,10 +202,7 @@ func (p *sampler) typed(s map[string]any, depth int) any {
 	case "string":
 		return p.text(s)
 	case "integer", "number":
-		if most, ok := s["maximum"].(float64); ok && most < 0 {
-			return most
-		}
-		return number(s["minimum"])
+		return least(s)
 	case "boolean":
 		return true
 	case "":
@@ -277,6 +280,18 @@ func typeOf(s map[string]any) string {
 		return "object"
 	}
 	return ""
+}
+
+// least is the least number from 0 on that a schema takes, or the greatest below.
+func least(s map[string]any) any {
+	if most, ok := s["maximum"].(float64); ok && most < 0 {
+		return most
+	}
+	n := number(s["minimum"])
+	if above, ok := s["exclusiveMinimum"].(float64); ok && above >= float64(n) {
+		n = number(math.Floor(above) + 1)
+	}
+	return n
 }
 
 func number(v any) int {

@@ -42,7 +42,7 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 
 // Adapt makes the plan of the main component: a Flow, or an Agent.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	o := model.Options{Profile: profile, Named: map[string]string{}, InlineSecrets: host.PassSecret != nil}
+	o := model.Options{Profile: profile, Plugins: catalog.WayFlow, Named: map[string]string{}, InlineSecrets: host.PassSecret != nil}
 	for _, c := range host.Components {
 		o.Components = append(o.Components, model.File{Name: c.Name, Text: []byte(c.Text)})
 	}
@@ -55,7 +55,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, diags
 	}
 	b := newBuilder(doc.Name, host)
-	if runs[d.Root.Type.Name] && !d.Root.Type.Satisfies("AgenticComponent") {
+	if runs[d.Root.Type.Acts()] && !d.Root.Type.Satisfies("AgenticComponent") {
 		b.Errorf(d.Root.At, CodeNotYet, "use a Flow or an Agent", "%s is neither a Flow nor an Agent and cannot be run", d.Root)
 	}
 	b.unsupported(d.Root)
@@ -113,9 +113,12 @@ func (b *builder) unsupported(c *model.Component) {
 		b.Errorf(c.At, CodeNotYet, c.Type.Unsupported, "%s cannot be run", c)
 		return
 	}
-	if !runs[c.Type.Name] {
+	if !runs[c.Type.Acts()] {
 		b.Errorf(c.At, CodeNotYet, "see the README's table for what runs", "%s cannot be run yet", c)
 		return
+	}
+	if c.Type.Like != "" {
+		b.extended(c)
 	}
 	for _, spec := range c.Type.Fields {
 		f := c.Field(spec.Name)
@@ -128,6 +131,28 @@ func (b *builder) unsupported(c *model.Component) {
 				b.unsupported(part)
 			}
 		}
+	}
+}
+
+// extended judges what a plugin's component adds to the type that it extends.
+func (b *builder) extended(c *model.Component) {
+	for _, name := range []string{"input_mapping", "output_mapping"} {
+		if len(c.JSON(name).Members) > 0 {
+			b.Errorf(c.FieldPos(name), CodeNotYet, "remove it, and connect the names in data_flow_connections", "%s of %s is not supported yet", name, c)
+		}
+	}
+	for _, name := range []string{"agents", "flows"} {
+		if len(c.Components(name)) > 0 {
+			b.Errorf(c.FieldPos(name), CodeNotYet, "use a ManagerWorkers, or an AgentNode or FlowNode in a Flow", "%s of %s is not supported yet", name, c)
+		}
+	}
+	for _, name := range []string{"rephrase", "can_finish_conversation", "raise_exceptions"} {
+		if c.Type.Field(name) != nil && c.Flag(name) {
+			b.Warnf(c.FieldPos(name), CodeNoEffect, "remove it", "%s of %s has no effect", name, c)
+		}
+	}
+	if c.Type.Field("initial_message") != nil && c.Text("initial_message") != "" {
+		b.Warnf(c.FieldPos("initial_message"), CodeNoEffect, "remove it; a run begins with its input", "initial_message of %s has no effect", c)
 	}
 }
 

@@ -51,7 +51,7 @@ func newBuilder(file string, host source.Host) *builder {
 func (b *builder) root(c *model.Component) *plan.Flow {
 	b.begin(c, c.ID, "")
 	b.flow.Inputs = &plan.Inputs{Mode: plan.InputsNamed, Style: plan.StyleDocumented, Schema: objectOf(c.Inputs)}
-	if c.Type.Name == "Flow" {
+	if c.Type.Acts() == "Flow" {
 		b.rootFlow(c)
 		b.flow.Inputs.Schema = objectOf(model.Merge(c.Inputs, b.outer))
 	} else {
@@ -121,7 +121,7 @@ func (b *builder) rootAgent(c *model.Component) {
 		n.Ports.In = append(n.Ports.In, input(p, plan.InKey(p.Title)))
 	}
 	n.Ports.Out = outputs(c.Outputs)
-	if teams[c.Type.Name] {
+	if teams[c.Type.Acts()] {
 		inputs := model.Merge(append([][]*model.Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
 		b.flow.Inputs.Schema = objectOf(inputs)
 	} else {

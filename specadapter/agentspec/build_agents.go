@@ -46,7 +46,7 @@ func jsonOutput(outputs []*model.Property) *plan.Output {
 // At the root its answers in words go to a person, with a person in the loop. In a flow such an
 // answer ends an agent without outputs; others end by giving them.
 func (b *builder) agent(c *model.Component, node string, root bool) *plan.Agent {
-	if remoteAgents[c.Type.Name] {
+	if remoteAgents[c.Type.Acts()] {
 		return b.remote(c, root)
 	}
 	p := resolveAgent(c)
@@ -92,7 +92,7 @@ type resolvedAgent struct {
 // resolveAgent merges an Agent with what specializes it, which comes after the Agent's own.
 func resolveAgent(c *model.Component) *resolvedAgent {
 	base := c
-	if c.Type.Name == "SpecializedAgent" {
+	if c.Type.Acts() == "SpecializedAgent" {
 		base = c.Component("agent")
 	}
 	p := &resolvedAgent{Component: c, base: base, text: base.Text("system_prompt"), tools: base.Components("tools"), human: base.Flag("human_in_the_loop")}
@@ -138,7 +138,7 @@ func finish(outputs []*model.Property, name string, person bool) *plan.Finish {
 // toolboxes adds the servers whose tools an agent takes: all of them, or those that a filter names.
 func (b *builder) toolboxes(c *model.Component, a *plan.Agent, taken map[string]bool) {
 	for _, box := range c.Components("toolboxes") {
-		if box.Type.Name != "MCPToolBox" {
+		if box.Type.Acts() != "MCPToolBox" {
 			continue
 		}
 		id, confirm, filter := b.connect(box.Component("client_transport"), b.server), box.Flag("requires_confirmation"), box.Field("tool_filter")
@@ -185,7 +185,7 @@ func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Ag
 // model sets an agent's model and the parameters of its calls; address and key are the worker's.
 func (b *builder) model(c *model.Component, a *plan.Agent) {
 	provider, id := model.ProviderOf(c), c.Text("model_id")
-	if c.Type.Name == "OciGenAiConfig" && strings.EqualFold(c.Text("provider"), "cohere") && !strings.HasPrefix(id, "cohere.") {
+	if c.Type.Acts() == "OciGenAiConfig" && strings.EqualFold(c.Text("provider"), "cohere") && !strings.HasPrefix(id, "cohere.") {
 		// An OCID does not tell that the model is of Cohere, which has a format of its own.
 		id = "cohere/" + id
 	}
@@ -249,7 +249,7 @@ const (
 // transforms sets how an agent's conversation is shortened; several of one kind apply in order.
 func (b *builder) transforms(c *model.Component, a *plan.Agent) {
 	for _, t := range c.Components("transforms") {
-		switch t.Type.Name {
+		switch t.Type.Acts() {
 		case "MessageSummarizationTransform":
 			l := plan.Long{Characters: int(t.Number("max_message_size")), Summary: *b.summary(t, messageInstructions, "summarized_message_template")}
 			if a.Long == nil {
@@ -298,7 +298,7 @@ func (b *builder) summary(t *model.Component, instructions, template string) *pl
 // datastore refuses a store that nothing can use.
 func (b *builder) datastore(c *model.Component, f *model.Field) {
 	for _, store := range f.Components {
-		if store.Type.Name != "InMemoryCollectionDatastore" {
+		if store.Type.Acts() != "InMemoryCollectionDatastore" {
 			b.Errorf(f.At, CodeNotYet, "remove datastore or use an InMemoryCollectionDatastore: summaries are kept with the run",
 				"%s stores summaries in %s, which is not supported yet", c, store)
 		}

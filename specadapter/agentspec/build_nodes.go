@@ -15,12 +15,12 @@ const atOnce = 10
 
 // node makes the nodes of one of the flow's.
 func (s *layer) node(c *model.Component) *way {
-	if c.Type.Name == "FlowNode" {
+	if c.Type.Acts() == "FlowNode" {
 		return s.inPlace(c)
 	}
 	n := plan.Node{ID: s.ids[c], Name: cmp.Or(c.Name, s.ids[c]), Ports: &plan.Ports{In: s.ins(c), Out: s.leaves(c)}}
 	w := &way{entry: n.ID, exits: []exit{{id: n.ID, branch: catalog.NextBranch, at: c.At}}}
-	switch c.Type.Name {
+	switch c.Type.Acts() {
 	case "StartNode":
 		n.Kind, n.Pass = plan.KindPass, &plan.Pass{}
 		s.startPorts(c, &n)
@@ -61,7 +61,7 @@ func (s *layer) node(c *model.Component) *way {
 
 // calling configures a node whose subflows are runs of their own.
 func (s *layer) calling(c *model.Component, n *plan.Node, w *way) {
-	switch c.Type.Name {
+	switch c.Type.Acts() {
 	case "MapNode", "ParallelMapNode":
 		n.Kind, n.Call = plan.KindCall, s.mapped(c, n)
 	case "ParallelFlowNode":
@@ -134,7 +134,7 @@ func (s *layer) inPlace(c *model.Component) *way {
 func (s *layer) mapped(c *model.Component, n *plan.Node) *plan.Call {
 	sub := c.Component("subflow")
 	call := &plan.Call{Flows: []string{s.b.called(sub)}, Map: true, AtOnce: 1}
-	if c.Type.Name == "ParallelMapNode" {
+	if c.Type.Acts() == "ParallelMapNode" {
 		call.AtOnce = atOnce
 	}
 	over := s.flow.Flow.Iterates(c)

@@ -25,7 +25,7 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && !isText(c.Outputs[0]) {
 		a.Output = jsonOutput(c.Outputs)
 	}
-	switch c.Type.Name {
+	switch c.Type.Acts() {
 	case "OciAgent":
 		return b.ociAgent(c, a)
 	case "OpenAiAgent":

@@ -52,12 +52,12 @@ type recipient struct {
 // agentNode configures an AgentNode: an Agent, a team, or a Flow, which has its own conversation.
 func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 	inner := c.Component("agent")
-	if inner.Type.Name == "Flow" {
+	if inner.Type.Acts() == "Flow" {
 		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Apart: true, Flows: []string{b.called(inner)}}
 		return
 	}
 	n.Kind = plan.KindAgent
-	if !teams[inner.Type.Name] {
+	if !teams[inner.Type.Acts()] {
 		n.Agent = b.agent(inner, n.ID, false)
 		return
 	}
@@ -104,7 +104,7 @@ func (b *builder) team(c *model.Component, n *plan.Node, outputs []*model.Proper
 
 // join adds a component to a conversation: an agent, or a team's agents, of which one begins.
 func (t *crew) join(c *model.Component, p part) {
-	switch c.Type.Name {
+	switch c.Type.Acts() {
 	case "Agent", "SpecializedAgent":
 		t.member(c, p)
 	case "A2AAgent", "OciAgent", "OpenAiAgent":
@@ -147,7 +147,7 @@ func (t *crew) swarm(c *model.Component, p part) {
 			if asks {
 				own.ask = append(own.ask, t.inSwarm(c, m, to))
 			}
-			if !hands || to.Type.Name == "Flow" {
+			if !hands || to.Type.Acts() == "Flow" {
 				if !asks {
 					t.Errorf(to.At, "field-value", `write "handoff": "optional" or "never", so that it can be asked`, "%s cannot take over a conversation, and the agents of %s only hand over", to, c)
 				}
@@ -165,7 +165,7 @@ func (t *crew) swarm(c *model.Component, p part) {
 
 // inSwarm is an agent of a Swarm that another one asks. Asked, it can ask others itself.
 func (t *crew) inSwarm(c, from, to *model.Component) recipient {
-	if to.Type.Name == "Flow" && len(neighbours(c, to)) > 0 && !t.warned[to] {
+	if to.Type.Acts() == "Flow" && len(neighbours(c, to)) > 0 && !t.warned[to] {
 		t.warned[to] = true
 		t.Warnf(to.At, CodeNoEffect, "use an Agent to contact others", "%s has no model and cannot contact agents; relationships from it in %s have no effect", to, c)
 	}
@@ -200,14 +200,14 @@ func (t *crew) handed(to *model.Component, id string) recipient {
 
 // recipient returns whom another agent of a team asks, made once for all that ask.
 func (t *crew) recipient(team, from, to *model.Component, make func(id string) part) recipient {
-	if to.Type.Name == "Flow" {
+	if to.Type.Acts() == "Flow" {
 		return t.flow(to)
 	}
 	key := [2]*model.Component{team, to}
 	id := t.asked[key]
 	if id == "" {
 		suffix := ""
-		if team.Type.Name == "Swarm" {
+		if team.Type.Acts() == "Swarm" {
 			suffix = "/asked"
 		}
 		id = t.name(to, suffix)

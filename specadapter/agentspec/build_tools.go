@@ -17,13 +17,13 @@ import (
 func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 	t := &plan.Tool{Name: cmp.Or(c.Name, c.ID), Description: c.Description, Alone: c.Description != "", Confirm: c.Flag("requires_confirmation")}
 	t.As = unique(taken, toolName(t.Name))
-	if len(c.Inputs) > 0 || c.Type.Name != "MCPTool" { // a server describes a tool of which the document says nothing
+	if len(c.Inputs) > 0 || c.Type.Acts() != "MCPTool" { // a server describes a tool of which the document says nothing
 		t.ArgumentsSchema = objectOf(c.Inputs)
 	}
-	switch c.Type.Name {
+	switch c.Type.Acts() {
 	case "ServerTool", "BuiltinTool":
 		what := "of this name"
-		if c.Type.Name == "BuiltinTool" {
+		if c.Type.Acts() == "BuiltinTool" {
 			t.Name, what = c.Text("tool_type"), "of its tool_type "+source.Quote(c.Text("tool_type"))
 			if len(c.JSON("configuration").Members) > 0 {
 				b.Warnf(c.FieldPos("configuration"), CodeNoEffect, "remove it, and set it where the worker's tool is", "configuration of %s has no effect", c)
@@ -77,11 +77,11 @@ func (b *builder) client(c *model.Component) plan.Connection {
 // server makes the connection to an MCP server. Its id is the author's name, for the worker's settings.
 func (b *builder) server(c *model.Component) plan.Connection {
 	conn := plan.Connection{ID: unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "mcp"))), Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}
-	if c.Type.Name == "StdioTransport" {
+	if c.Type.Acts() == "StdioTransport" {
 		b.stdio(c, &conn)
 	} else {
 		conn.URL = c.Text("url")
-		if strings.HasPrefix(c.Type.Name, "SSE") {
+		if strings.HasPrefix(c.Type.Acts(), "SSE") {
 			conn.Transport = plan.TransportSSE
 		}
 		if conn.TLS = certificates(c); conn.TLS != nil && !strings.HasPrefix(conn.URL, "https://") {

@@ -277,7 +277,7 @@ func (l *lane) revive() error {
 	if err != nil {
 		return err
 	}
-	settings := fmt.Sprintf("timeouts: {heartbeat: 8s, first_retry: 100ms}\nconnections:\n  web: {url: %q}\n  mail: {url: %q}\n  jobs: {url: %q}\n"+
+	settings := fmt.Sprintf("timeouts: {heartbeat: 12s, first_retry: 100ms}\nconnections:\n  web: {url: %q}\n  mail: {url: %q}\n  jobs: {url: %q}\n"+
 		"  cart: {transport: stdio, command: %q, env: {%s: %q}}\ntools: {pay: web}\nproviders: {compatible: {base_url: %q}}\nconfirm:\n  money: {tools: [pay]}\n",
 		base+"/web", base+"/mail", base+"/jobs", self, cartURL, base+"/cart", base+"/v1")
 	if err := os.WriteFile(filepath.Join(l.dir, "weft.yaml"), []byte(settings), 0o600); err != nil {

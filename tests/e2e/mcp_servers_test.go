@@ -157,7 +157,7 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 		t.Fatal(err)
 	}
 	work := func() *exec.Cmd {
-		return startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=5s")
+		return startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=20s")
 	}
 	worker, calls := work(), []npmCall{s.open, s.change, s.open, s.open, s.change}
 	switch {

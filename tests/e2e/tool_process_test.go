@@ -38,7 +38,7 @@ func startCounting(t *testing.T) *counting {
 		t.Fatal(err)
 	}
 	for range 2 {
-		k.workers = append(k.workers, startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=5s"))
+		k.workers = append(k.workers, startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=20s"))
 	}
 	return k
 }

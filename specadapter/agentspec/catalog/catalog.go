@@ -145,7 +145,9 @@ func Rows(plugins []Type) map[string]*Type {
 		if like := rows[t.Like]; like != nil {
 			t.Is = slices.Concat([]string{like.Name}, like.Is, t.Is)
 			own := t.Fields
-			t.Fields = slices.Clone(like.Fields)
+			t.Fields = slices.DeleteFunc(slices.Clone(like.Fields), func(f FieldSpec) bool {
+				return slices.ContainsFunc(own, func(o FieldSpec) bool { return o.Name == f.Name })
+			})
 			for i := range t.Fields {
 				t.Fields[i].Since = 0 // a plugin has versions of its own
 			}

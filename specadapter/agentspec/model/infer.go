@@ -44,6 +44,15 @@ func inferTexts(title string, of *Shape) func(*loader, *Component) inferred {
 	}
 }
 
+// inferSaid infers the inputs of a node that says something and may give it as its output.
+func inferSaid(l *loader, c *Component) inferred {
+	out := inferred{in: placeholders(l, c), anyIn: true, anyOut: true}
+	if c.Flag("expose_message_as_output") {
+		out.out = []*Property{{Title: "output_message", Type: stringType, At: c.At}}
+	}
+	return out
+}
+
 func inferOutputMessage(l *loader, c *Component) inferred { return inferred{in: placeholders(l, c)} }
 
 // inferParts infers from the components in some fields, and nothing while one of them is not known.

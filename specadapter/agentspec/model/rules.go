@@ -57,6 +57,7 @@ func typeRules() map[string]rules {
 		"BranchingNode":                      {infer: inferBranching, branches: mappedBranches, check: checkBranching},
 		"InputMessageNode":                   {infer: inferTexts("user_input", stringType), check: checkInputMessage, yields: yieldsAlways},
 		"OutputMessageNode":                  {infer: inferOutputMessage},
+		"PluginOutputMessageNode":            {infer: inferSaid},
 		"LlmConfig":                          {check: checkModel},
 		"MessageSummarizationTransform":      {check: bounded("max_message_size")},
 		"ConversationSummarizationTransform": {check: checkConversationSummary},
