@@ -83,7 +83,7 @@ func TestBashCompletes(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := map[string]struct{ words, want string }{
-		"a command":                 {"starter tr", "transcript"},
+		"a command":                 {"starter tr", "transcript trace"},
 		"a command of a group":      {"starter schedule c", "create"},
 		"flags of a run":            {"starter -fl", "-flow"},
 		"a command's own flags":     {"starter terminate -r", "-reason"},
