@@ -137,8 +137,8 @@ func TestEndToEndMCPServers(t *testing.T) {
 			}
 			t.Run("browser", func(t *testing.T) {
 				t.Parallel()
-				for name, s := range browserServers(t) { // one browser at a time: each needs a processor
-					t.Run(name, func(t *testing.T) { s.test(t, f) })
+				for name, s := range browserServers(t) {
+					t.Run(name, func(t *testing.T) { t.Parallel(); s.test(t, f) })
 				}
 			})
 		})
@@ -171,7 +171,7 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 		delays[1] = 4 // in which the worker is killed
 	}
 	flow, script := oneAgent(), "rules:\n"
-	flow.Policy.HeartbeatSeconds = 30 // the machine may be busy with browsers
+	flow.Policy.HeartbeatSeconds = 15 // the machine may be busy with browsers
 	flow.Connections = []plan.Connection{{ID: "server"}}
 	for i, c := range calls {
 		script += fmt.Sprintf("- {turn: %d, delay: %ds, call: [{tool: %s, arguments: %s}]}\n", i+1, delays[i], c.tool, c.arguments)
