@@ -10,8 +10,8 @@ var graphFields = []shape.Field{
 	{Name: "generation_prompt", Type: shape.Text, Doc: "The prompt of which the graph was made. It has no effect on a run."},
 	{Name: "response_format", Type: shape.Ref("response_format"), Doc: "Format of the result, which exit nodes give. Missing: Markdown."},
 	{Name: "nodes", Type: shape.List(shape.Ref("node")), Doc: "The steps of the flow: agents that share the conversation and the state."},
-	{Name: "edges", Type: shape.List(shape.Ref("edge")), Doc: "The ways from node to node. All edges that apply are taken, in parallel."},
-	{Name: "execution_plan", Type: shape.Text, Doc: "A drawing of the graph in Mermaid. It has no effect on a run; warnings tell where it differs from the edges."},
+	{Name: "edges", Type: shape.List(shape.Ref("edge")), Doc: "The edges between nodes. All that apply are taken, in parallel."},
+	{Name: "execution_plan", Type: shape.Text, Doc: "The graph as a Mermaid diagram. It has no effect on a run; warnings tell where it differs from the edges."},
 }
 
 var (
@@ -31,7 +31,7 @@ var (
 		{Name: "is_exit_node", Type: shape.Flag, Doc: "true: the node gives the flow's result, in the response format."},
 		{Name: "defer", Type: shape.Flag, Doc: "true: the node waits until all branches that may come to it have arrived."},
 	}}
-	edgeShape = shape.Object{Name: "edge", Doc: "A way from one node to another.", Fields: []shape.Field{
+	edgeShape = shape.Object{Name: "edge", Doc: "An edge from one node to another.", Fields: []shape.Field{
 		{Name: "id", Type: shape.Text, Required: true, Doc: "Id of the edge, unique in the graph."},
 		{Name: "source", Type: shape.Text, Required: true, Doc: "Id of the node that it leaves, or START."},
 		{Name: "target", Type: shape.Text, Required: true, Doc: "Id of the node that it enters, or END."},

@@ -16,7 +16,7 @@ var (
 		{Name: "defaultModel", Type: shape.Text, Doc: "Model of agents that name none, as provider/model. The -model of a run comes before it."},
 		{Name: "tools", Type: shape.List(shape.Ref("tool")), Doc: "The MCP servers and the worker's own tools that agents may use."},
 		{Name: "agents", Type: shape.List(shape.Ref("agent")), Required: true, Doc: "The agents. Without transitions they run in this order."},
-		{Name: "transitions", Type: shape.List(shape.Ref("transition")), Doc: "The ways from agent to agent. In order, the first that applies is taken; the run starts at the from of the first one."},
+		{Name: "transitions", Type: shape.List(shape.Ref("transition")), Doc: "The edges between agents. In order, the first that applies is taken; the run starts at the from of the first one."},
 	}}
 	toolShape = shape.Object{Name: "tool", Doc: "An MCP server, or a tool of the worker's own.", Fields: []shape.Field{
 		{Name: "name", Type: shape.Text, Required: true, Doc: "Name of the server or tool, unique in the flow."},
@@ -86,7 +86,7 @@ var (
 		{Name: "operation", Type: shape.AnyCase(value.Operations...), Required: true, Doc: "How the two are compared."},
 		{Name: "value", Type: shape.Schema{"type": []string{"string", "number", "boolean", "object"}}, Required: true, Doc: `What it is compared with; it may have its type beside it: {"type": "int", "data": 5}.`},
 	}}
-	transitionShape = shape.Object{Name: "transition", Doc: "A way from an agent to another.", Fields: []shape.Field{
+	transitionShape = shape.Object{Name: "transition", Doc: "An edge from one agent to another.", Fields: []shape.Field{
 		{Name: "from", Type: shape.Text, Required: true, Doc: "Name of the agent that it leaves."},
 		{Name: "to", Type: shape.Text, Required: true, Doc: "Name of the agent that it enters, or __finish__."},
 		{Name: "condition", Type: shape.Ref("condition"), Doc: "When it is taken. Missing: always."},

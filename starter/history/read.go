@@ -23,6 +23,24 @@ import (
 // Source returns the events of one run.
 type Source func(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error)
 
+// Once is a source that reads each history once, for several readers. It keeps them all.
+func Once(from Source) Source {
+	type result struct {
+		events []*historypb.HistoryEvent
+		err    error
+	}
+	known := map[[2]string]result{}
+	return func(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error) {
+		key := [2]string{workflow, run}
+		r, ok := known[key]
+		if !ok {
+			r.events, r.err = from(ctx, workflow, run)
+			known[key] = r
+		}
+		return r.events, r.err
+	}
+}
+
 // From reads histories from a server.
 func From(c client.Client) Source {
 	return func(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error) {

@@ -193,14 +193,15 @@ func (s *Server) publish(ctx context.Context, conn *jsonrpc2.Conn) {
 			}
 		}
 	}
-	for uri := range s.published {
-		found[uri] = append([]source.Diagnostic{}, found[uri]...)
-	}
+	uris := maps.Clone(s.published) // those whose diagnostics may be gone, too
 	for _, d := range docs {
-		found[d.uri] = append([]source.Diagnostic{}, found[d.uri]...)
+		uris[d.uri] = true
+	}
+	for uri := range found {
+		uris[uri] = true
 	}
 	clear(s.published)
-	for _, uri := range slices.Sorted(maps.Keys(found)) {
+	for _, uri := range slices.Sorted(maps.Keys(uris)) {
 		out := publishParams{URI: uri, Diagnostics: []diagnostic{}}
 		text := textOf(uri)
 		if i := slices.IndexFunc(docs, func(d *document) bool { return d.uri == uri }); i >= 0 {

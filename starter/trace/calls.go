@@ -53,7 +53,7 @@ func (r *reader) scheduled(e *history.Event, c *history.Call) {
 // call begins the span of a call.
 func (r *reader) call(c *history.Call, kind, name, place string, node *Span, at time.Time) *Span {
 	s, _ := r.span(kind, place+c.ID, node.ID, name, at)
-	r.calls[c] = s
+	r.calls[c], r.made[node.ID] = s, append(r.made[node.ID], s)
 	return s
 }
 
@@ -209,8 +209,8 @@ func (r *reader) agent(s *Span, n *plan.Node) {
 	if s.EndTime != nil {
 		inner.add("AgentExecutionEnd", time.Unix(0, *s.EndTime), Object{"agent": inner.Agent, "outputs": r.sensitive(values("output", &s.text, nil))})
 	}
-	for _, call := range r.out.Spans {
-		if call != inner && call.ParentID != nil && *call.ParentID == s.ID && !strings.Contains(call.ID, "/judge/") {
+	for _, call := range r.made[s.ID] {
+		if !strings.Contains(call.ID, "/judge/") {
 			call.ParentID = &inner.ID
 		}
 	}

@@ -81,6 +81,7 @@ type Options struct {
 
 // Read makes the trace of a run from its histories and those of all below it.
 func Read(ctx context.Context, from history.Source, id, run string, o Options) (*Trace, error) {
+	from = history.Once(from)
 	conversations, err := transcript.Read(ctx, from, id, run)
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 	if err := asked.Read(ctx, from, run); err != nil {
 		return nil, err
 	}
-	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, threads: map[string][]*contract.Message{}, flows: map[string]*plan.Flow{}}
+	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, flows: map[string]*plan.Flow{}}
 	for _, t := range conversations.Threads() {
 		r.threads[t.Thread] = t.Messages
 	}
@@ -135,6 +136,8 @@ type reader struct {
 	// spans are those by their own ids.
 	spans map[string]*Span
 	calls map[*history.Call]*Span
+	// made are the spans of the calls of each node, and of the flows that it called, by the node's id.
+	made map[string][]*Span
 	// threads are the conversations by their names.
 	threads map[string][]*contract.Message
 	// flows are the plans by their places.
@@ -183,7 +186,7 @@ func (r *reader) sensitive(v any) any {
 }
 
 // span returns the span of an id, and begins it if there is none.
-func (r *reader) span(kind, id, parent, name string, at time.Time) (s *Span, begun bool) {
+func (r *reader) span(kind, id, parent, name string, at time.Time) (s *Span, isNew bool) {
 	if s = r.byID[id]; s != nil {
 		return s, false
 	}
@@ -273,8 +276,9 @@ func (r *reader) flow(place string, at time.Time, in *contract.RunInput) {
 		exec, _, _ := history.CutLast(call, ":")
 		parent = r.node(around, exec, at).ID
 	}
-	s, begun := r.span("FlowExecutionSpan", id, parent, "FlowExecution", at)
-	if begun {
+	s, isNew := r.span("FlowExecutionSpan", id, parent, "FlowExecution", at)
+	if isNew {
+		r.made[parent] = append(r.made[parent], s)
 		inputs := Object{}
 		if in != nil {
 			inputs = values("input", &in.Input, in.Params)
@@ -289,8 +293,8 @@ func (r *reader) node(place, exec string, at time.Time) *Span {
 		r.flow(place, at, nil)
 		r.byID[flow].inside = flow != ""
 	}
-	s, begun := r.span("NodeExecutionSpan", place+exec, flowID(place), "NodeExecution", at)
-	if begun {
+	s, isNew := r.span("NodeExecutionSpan", place+exec, flowID(place), "NodeExecution", at)
+	if isNew {
 		s.place, s.exec = place, exec
 		s.add("NodeExecutionStart", at, Object{"inputs": r.sensitive(Object{})})
 	} else if n := at.UnixNano(); n < s.StartTime { // a person was asked before the first call

@@ -65,7 +65,7 @@ client.sendNotification("initialized", {});
 client.sendNotification("workspace/didChangeConfiguration", { settings: { yaml: settings } });
 
 let failed = 0;
-const address = (i) => `file:///work/${i}.${cases[i][0]}.yaml`;
+const address = (i) => `file:///flows/${i}.${cases[i][0]}.yaml`;
 const open = (i, text) => {
   const uri = address(i);
   const found = new Promise((resolve, reject) => {

@@ -13,7 +13,7 @@ var docs = map[string]string{
 	"BuiltinTool":                          "A tool that the worker has for a tool_type: a function, or one mapped in weft.yaml.",
 	"CatchExceptionNode":                   "A step that runs a flow, and goes on by the branch caught_exception_branch where it fails.",
 	"ClientTool":                           "A tool that the caller of the run executes: the run waits for its result.",
-	"ControlFlowEdge":                      "A way from a node's branch to the next node.",
+	"ControlFlowEdge":                      "An edge from a branch of a node to the next node.",
 	"ConversationSummarizationTransform":   "Shortens a long conversation by a summary of its older messages.",
 	"DataFlowEdge":                         "Takes an output of a node to an input of another one.",
 	"EndNode":                              "An end of a flow. Its inputs are the flow's outputs.",
