@@ -122,6 +122,7 @@ type FlowOutcome struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 	Branch  string          `json:"branch,omitempty"`
 	Failure string          `json:"failure,omitempty"`
+	Class   string          `json:"class,omitempty"`
 	// Conversation is what was said in it, until the node's conversation has it.
 	Conversation *Conversation `json:"conversation,omitempty"`
 }

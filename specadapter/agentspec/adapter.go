@@ -98,6 +98,8 @@ var runs = map[string]bool{
 	"OciGenAiConfig": true, "GeminiConfig": true, "GeminiAIStudioAuthConfig": true, "GeminiVertexAIAuthConfig": true,
 	"OciClientConfigWithApiKey": true, "OciClientConfigWithSecurityToken": true, "OciClientConfigWithInstancePrincipal": true,
 	"OciClientConfigWithResourcePrincipal": true,
+	"PluginRegexNode":                      true, "PluginTemplateNode": true, "PluginReadVariableNode": true, "PluginWriteVariableNode": true, "PluginVariableNode": true,
+	"PluginCatchExceptionNode": true, "ExtendedMapNode": true,
 }
 
 // Runs reports whether a component of a type can be part of a run.
@@ -116,6 +118,9 @@ func (b *builder) unsupported(c *model.Component) {
 	if !runs[c.Type.Acts()] {
 		b.Errorf(c.At, CodeNotYet, "see the README's table for what runs", "%s cannot be run yet", c)
 		return
+	}
+	if l := c.JSON("context_providers"); c.Type.Acts() == "Flow" && len(l.Items) > 0 {
+		b.Errorf(c.FieldPos("context_providers"), CodeNotYet, "let a node of the flow give the value", "context_providers of %s are not supported yet", c)
 	}
 	if c.Type.Like != "" {
 		b.extended(c)
@@ -136,11 +141,6 @@ func (b *builder) unsupported(c *model.Component) {
 
 // extended judges what a plugin's component adds to the type that it extends.
 func (b *builder) extended(c *model.Component) {
-	for _, name := range []string{"input_mapping", "output_mapping"} {
-		if len(c.JSON(name).Members) > 0 {
-			b.Errorf(c.FieldPos(name), CodeNotYet, "remove it, and connect the names in data_flow_connections", "%s of %s is not supported yet", name, c)
-		}
-	}
 	for _, name := range []string{"agents", "flows"} {
 		if len(c.Components(name)) > 0 {
 			b.Errorf(c.FieldPos(name), CodeNotYet, "use a ManagerWorkers, or an AgentNode or FlowNode in a Flow", "%s of %s is not supported yet", name, c)

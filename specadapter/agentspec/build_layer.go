@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
@@ -149,6 +150,7 @@ func (s *layer) ins(n *model.Component) []plan.In {
 			continue
 		}
 		in := input(p, s.reads[port{n, p.Title}])
+		in.Name = n.InnerName(catalog.InputMapping, p.Title)
 		if inner := n.InnerInput(p.Title); in.Default == nil && inner != nil {
 			in.Default = jsonOf(inner.Default)
 		}
@@ -166,6 +168,7 @@ func (s *layer) leaves(n *model.Component) []plan.Out {
 	var out []plan.Out
 	for _, p := range n.Outputs {
 		o := output(p)
+		o.Name = n.InnerName(catalog.OutputMapping, p.Title)
 		o.Keys = s.writes[port{n, p.Title}]
 		if inner := n.InnerOutput(p.Title); o.Default == nil && inner != nil {
 			o.Default = jsonOf(inner.Default)

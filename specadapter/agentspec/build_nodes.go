@@ -49,6 +49,14 @@ func (s *layer) node(c *model.Component) *way {
 			n.Branch.Cases = append(n.Branch.Cases, plan.Case{Text: m.Key, Branch: m.Value.Text})
 		}
 		w.exits = s.branches(c, n.ID)
+	case "PluginRegexNode":
+		n.Kind, n.Pass = plan.KindPass, &plan.Pass{Match: matchOf(c)}
+	case "PluginTemplateNode":
+		text := c.Text("template")
+		n.Kind, n.Pass = plan.KindPass, &plan.Pass{Text: &text}
+	case "PluginReadVariableNode", "PluginWriteVariableNode", "PluginVariableNode":
+		n.Kind, n.Pass = plan.KindPass, &plan.Pass{}
+		s.variables(c, &n, w)
 	default:
 		s.calling(c, &n, w)
 	}
@@ -64,6 +72,11 @@ func (s *layer) calling(c *model.Component, n *plan.Node, w *way) {
 	switch c.Type.Acts() {
 	case "MapNode", "ParallelMapNode":
 		n.Kind, n.Call = plan.KindCall, s.mapped(c, n)
+	case "ExtendedMapNode":
+		n.Kind, n.Call = plan.KindCall, s.extendedMap(c, n)
+	case "PluginCatchExceptionNode":
+		n.Kind, n.Call = plan.KindCall, s.exception(c, n)
+		w.exits = s.branches(c, n.ID)
 	case "ParallelFlowNode":
 		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: atOnce}
 		for _, sub := range c.Components("subflows") {

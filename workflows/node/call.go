@@ -88,9 +88,12 @@ func (c *callRun) divide(in value.Value) error {
 		}
 		return nil
 	}
-	rounds, of := 1, ""
+	rounds, of, over := 1, "", map[string][]value.Value{}
 	for _, name := range c.cfg.Over {
 		v, _ := in.Get(name)
+		if len(c.cfg.Unpack) > 0 && v.Kind == value.Object {
+			v = pairs(v)
+		}
 		if v.Kind != value.Array {
 			return c.run.Fail(c.execution, contract.ClassInvalidValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
 		}
@@ -98,18 +101,46 @@ func (c *callRun) divide(in value.Value) error {
 			return c.run.Fail(c.execution, contract.ClassInvalidValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
 		}
 		rounds, of = len(v.Items), name
+		over[name] = v.Items
 	}
 	for i := range rounds {
 		params := value.Value{Kind: value.Object}
 		for _, m := range in.Members {
-			if slices.Contains(c.cfg.Over, m.Key) {
-				m.Value = m.Value.Items[i]
+			if items, ok := over[m.Key]; ok {
+				m.Value = items[i]
 			}
 			params.Members = append(params.Members, m)
+		}
+		if err := c.unpack(&params); err != nil {
+			return err
 		}
 		c.jobs = append(c.jobs, &calledFlow{flow: c.cfg.Flows[0], params: values.Wanted(c.run.Flow.SubFlow(c.cfg.Flows[0]), params)})
 	}
 	return nil
+}
+
+// unpack adds what a run is given of its element.
+func (c *callRun) unpack(params *value.Value) error {
+	for _, u := range c.cfg.Unpack {
+		v, _ := params.Get(c.cfg.Over[0])
+		for _, key := range u.Path {
+			if v.Kind != value.Object && v.Kind != value.Null {
+				return c.run.Fail(c.execution, contract.ClassInvalidValue, "give a list of objects", "an element has no member %q: it is %s", key, v.Kind)
+			}
+			v, _ = v.Get(key)
+		}
+		params.Members = append(params.Members, value.Member{Key: u.Name, Value: v})
+	}
+	return nil
+}
+
+// pairs is an object as the list of its members.
+func pairs(v value.Value) value.Value {
+	out := value.Value{Kind: value.Array}
+	for _, m := range v.Members {
+		out.Items = append(out.Items, value.Value{Kind: value.Object, Members: []value.Member{{Key: "_key", Value: value.Of(m.Key)}, {Key: "_value", Value: m.Value}}})
+	}
+	return out
 }
 
 // all runs what is left, so many at a time.
@@ -140,13 +171,14 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, i+1)
 	var out contract.RunResult
 	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *runtime.JournalStep) error { return c.runOne(ctx, j, id, s, &out) })
-	if err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, runtime.ErrYield)) {
+	if err != nil && (contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) || c.cfg.Catch == nil || c.cfg.Catch.To(contract.FailureOf(err).Class) == "") {
 		return err
 	}
 	c.execution.Journal.Drop(id) // while the result weighs what it did
 	switch {
 	case err != nil:
-		j.outcome.Done, j.outcome.Failure = true, contract.FailureOf(err).Text
+		f := contract.FailureOf(err)
+		j.outcome.Done, j.outcome.Failure, j.outcome.Class = true, f.Text, f.Class
 	default:
 		if out.ResultData, err = c.collected(out.ResultData); err != nil {
 			return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
@@ -280,11 +312,16 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 		}
 	}
 	if k := c.cfg.Catch; k != nil {
-		info := value.Value{}
-		if f := c.jobs[0].outcome.Failure; f != "" {
-			out.Branch, info = k.Branch, value.Of(f)
+		switch job := c.jobs[0].outcome; {
+		case job.Failure != "":
+			out.Branch = k.To(job.Class)
+			all.Members = append(all.Members, value.Member{Key: k.Info, Value: value.Of(job.Failure)})
+			if k.Class != "" {
+				all.Members = append(all.Members, value.Member{Key: k.Class, Value: value.Of(job.Class)})
+			}
+		case k.Class == "":
+			all.Members = append(all.Members, value.Member{Key: k.Info})
 		}
-		all.Members = append(all.Members, value.Member{Key: k.Info, Value: info})
 	}
 	for _, red := range c.cfg.Reduce {
 		v, ok, err := reduce(red.How, lists[red.Name])

@@ -1,7 +1,10 @@
 package node
 
 import (
+	"regexp"
+
 	"weft/activities/contract"
+	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 
 	"weft/workflows/runtime"
@@ -12,10 +15,55 @@ import (
 
 type passKind struct{}
 
-// Visit runs a node of kind pass: what it takes is what it leaves.
+// Visit runs a node of kind pass: what it takes is what it leaves, unless it makes a text or matches of it.
 func (passKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	in, err := values.Given(r, x)
-	return runtime.Outcome{Value: &in}, err
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	p := x.Node.Pass
+	switch {
+	case p.Text != nil:
+		in = values.Object(x.Node.Ports.Out[0].Name, value.Of(values.FillIn(*p.Text, in)))
+	case p.Match != nil:
+		found, ok, err := matches(p.Match, in.Members[0].Value.Spaced())
+		if err != nil {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the expression", "%v", err)
+		}
+		if in = (value.Value{Kind: value.Object}); ok {
+			in = values.Object(x.Node.Ports.Out[0].Name, found)
+		}
+	}
+	return runtime.Outcome{Value: &in}, nil
+}
+
+// matches returns what m finds in a text; ok is false where one match is wanted and there is none.
+func matches(m *plan.Match, text string) (found value.Value, ok bool, err error) {
+	pattern, err := regexp.Compile(m.Pattern)
+	if err != nil {
+		return value.Value{}, false, err
+	}
+	all := value.Value{Kind: value.Array}
+	for _, groups := range pattern.FindAllStringSubmatch(text, -1) {
+		if len(groups) > 2 {
+			list := value.Value{Kind: value.Array}
+			for _, g := range groups[1:] {
+				list.Items = append(list.Items, value.Of(g))
+			}
+			all.Items = append(all.Items, list)
+		} else if s := groups[len(groups)-1]; s != "" {
+			all.Items = append(all.Items, value.Of(s))
+		}
+	}
+	switch {
+	case m.Want == "all":
+		return all, true, nil
+	case len(all.Items) == 0:
+		return value.Value{}, false, nil
+	case m.Want == "last":
+		return all.Items[len(all.Items)-1], true, nil
+	}
+	return all.Items[0], true, nil
 }
 
 type branchKind struct{}

@@ -1,7 +1,5 @@
 package plan
 
-import "slices"
-
 // KindTool calls one tool with the values that it takes; configured by [Node.Tool].
 //
 // Sources: Agent Spec's ToolNode.
@@ -25,6 +23,9 @@ type Call struct {
 	Map  bool     `json:"map,omitempty"`
 	// Reduce say what becomes of the values that the runs of a Map leave.
 	Reduce []Reduce `json:"reduce,omitempty"`
+	// Unpack makes values of each element of the one list of Over; an object stands for the list of its members then, each
+	// with _key and _value.
+	Unpack []Unpack `json:"unpack,omitempty"`
 	// AtOnce is how many runs there are at a time, at least 1.
 	AtOnce int `json:"at_once"`
 	// Apart keeps the flows from the conversation: they have one of their own, of which nothing
@@ -32,6 +33,12 @@ type Call struct {
 	Apart bool `json:"apart,omitempty"`
 	// Catch, if set, goes on where the flow fails.
 	Catch *Catch `json:"catch,omitempty"`
+}
+
+// Unpack gives each run a value under a name: the element of the list, or what is at a path of members in it.
+type Unpack struct {
+	Name string   `json:"name"`
+	Path []string `json:"path,omitempty"`
 }
 
 // Reduce makes one value of those that the runs leave under a name.
@@ -46,10 +53,24 @@ var Reducers = []string{"append", "sum", "average", "max", "min"}
 
 // Catch is how a node goes on whose flow failed: with the defaults of what it leaves.
 type Catch struct {
-	// Branch is the branch that is taken then; Info names the value that says what went wrong,
-	// null where nothing did.
-	Branch string `json:"branch"`
-	Info   string `json:"info"`
+	// Branch is the branch that is taken then, by failures of a class in On the one there. Other failures fail the node, if
+	// Branch is empty.
+	Branch string `json:"branch,omitempty"`
+	On     []Case `json:"on,omitempty"`
+	// Info names the value that says what went wrong, and Class the one with the failure's class; where nothing failed,
+	// Info is null, and with Class both have their defaults.
+	Info  string `json:"info"`
+	Class string `json:"class,omitempty"`
+}
+
+// To is the branch that a failure of a class takes; empty: none catches it.
+func (k *Catch) To(class string) string {
+	for _, on := range k.On {
+		if on.Text == class {
+			return on.Branch
+		}
+	}
+	return k.Branch
 }
 
 func (c *checker) call(n *Node) {
@@ -65,9 +86,10 @@ func (c *checker) call(n *Node) {
 	if k.Map && len(k.Flows) != 1 || !k.Map && len(k.Over) > 0 {
 		c.add("node %q iterates with %d flows, want one, and map", n.ID, len(k.Flows))
 	}
+	if len(k.Unpack) > 0 && len(k.Over) != 1 {
+		c.add("node %q unpacks elements of %d lists, want one", n.ID, len(k.Over))
+	}
 	for _, r := range k.Reduce {
-		if !slices.Contains(Reducers, r.How) {
-			c.add("node %q reduces %q by %q, want one of %v", n.ID, r.Name, r.How, Reducers)
-		}
+		c.oneOf(n, "the reducer of "+r.Name, r.How, Reducers)
 	}
 }

@@ -31,11 +31,18 @@ type Out struct {
 	Name string `json:"name"`
 	// Keys are the state keys to which it is written; there may be none.
 	Keys []string `json:"keys,omitempty"`
+	// Write is one of [Writes]: what becomes of a value that is already under the keys. Where none is, it is the default
+	// for all but overwrite.
+	Write string `json:"write,omitempty"`
 	// Type and Default are as those of [In]; the default replaces what the node does not
 	// give.
 	Type    json.RawMessage `json:"type,omitempty"`
 	Default json.RawMessage `json:"default,omitempty"`
 }
+
+// Writes are the values of [Out.Write]: the new value takes the place of the old one, which is the meaning of none; a list is
+// extended by a list, or an object by the members of another; a list is extended by one value.
+var Writes = []string{"overwrite", "merge", "insert"}
 
 // InKey is the state key of a run's own input with a name.
 func InKey(name string) string { return "$in/" + name }
@@ -63,6 +70,9 @@ func (c *checker) ports(n *Node) {
 		}
 		names[out.Name] = true
 		c.portJSON(n, out.Name, out.Type, out.Default)
+		if out.Write != "" {
+			c.oneOf(n, "the write of output "+out.Name, out.Write, Writes)
+		}
 		for _, k := range out.Keys {
 			if len(k) < 2 || k[0] != '$' {
 				c.add("node %q writes its output %q to the state key %q, want one that begins with $", n.ID, out.Name, k)

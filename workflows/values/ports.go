@@ -64,7 +64,7 @@ func settlePorts(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) err
 	all := value.Value{Kind: value.Object}
 	for i := range x.Node.Ports.Out {
 		o := &x.Node.Ports.Out[i]
-		v, err := Leaving(r, x, o, left)
+		v, err := written(r, x, o, left)
 		if err != nil {
 			return err
 		}
@@ -83,6 +83,33 @@ func settlePorts(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) err
 		out.Ref, err = textMessage(r, out.Text)
 	}
 	return err
+}
+
+// written is what a node leaves by one port, with what is already there.
+func written(r *runtime.Run, x *runtime.Execution, o *plan.Out, left value.Value) (value.Value, error) {
+	if o.Write == "" || o.Write == "overwrite" {
+		return Leaving(r, x, o, left)
+	}
+	v, _ := left.Get(o.Name)
+	old, err := portValue(r, x, &plan.In{Name: o.Name, Key: o.Keys[0], Default: o.Default})
+	if err != nil {
+		return v, err
+	}
+	switch {
+	case o.Write == "insert" && old.Kind == value.Array:
+		old.Items = append(slices.Clip(old.Items), v)
+	case o.Write == "merge" && old.Kind == value.Array && v.Kind == value.Array:
+		old.Items = append(slices.Clip(old.Items), v.Items...)
+	case o.Write == "merge" && old.Kind == value.Object && v.Kind == value.Object:
+		old.Members = slices.DeleteFunc(slices.Clone(old.Members), func(m value.Member) bool {
+			_, ok := v.Get(m.Key)
+			return ok
+		})
+		old.Members = append(old.Members, v.Members...)
+	default:
+		return v, r.Fail(x, contract.ClassInvalidValue, "write overwrite, or give what can be added", "%s cannot be added to %s by %s", v.Kind, old.Kind, o.Write)
+	}
+	return Leaving(r, x, o, Object(o.Name, old))
 }
 
 // leftBy is what a node gave, as an object.

@@ -94,6 +94,8 @@ type FieldSpec struct {
 	Open   bool
 	// Legacy are names of the field before the first release.
 	Legacy []string
+	// Also are other names of the field, in WayFlow's plugins.
+	Also []string
 }
 
 // eachNamed are fields that differ in their names alone.

@@ -33,6 +33,9 @@ type Component struct {
 	Inputs, Outputs []*Property
 	// Branches of a node are where it can go on, sorted.
 	Branches []string
+	// Reads and Writes are the variables of a node of WayFlow's for variables.
+	Reads  []*Property
+	Writes []Write
 	// Flow is set on a Flow.
 	Flow *Flow
 	// Undeclared are the placeholders of its texts that no input gives a value. Only the

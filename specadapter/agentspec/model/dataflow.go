@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
 )
 
@@ -144,13 +145,14 @@ func (c *Component) InnerInput(title string) *Property {
 	if part == nil {
 		return nil
 	}
+	title = c.InnerName(catalog.InputMapping, title)
 	return cmp.Or(part.Input(title), part.Input(Inside(title)))
 }
 
 // InnerOutput returns the output of a node's part that one of the node's stands for, or nil.
 func (c *Component) InnerOutput(title string) *Property {
 	if part := c.inner(); part != nil {
-		return part.Output(title)
+		return part.Output(c.InnerName(catalog.OutputMapping, title))
 	}
 	return nil
 }

@@ -47,6 +47,11 @@ func (l *loader) fields(s *scope, c *Component) {
 	for _, spec := range c.Type.Fields {
 		known = append(known, spec.Name)
 		v := c.source.Get(spec.Name)
+		for _, other := range spec.Also {
+			if v == nil {
+				v, known = c.source.Get(other), append(known, other)
+			}
+		}
 		if v == nil {
 			for _, old := range spec.Legacy {
 				if v = c.source.Get(old); v != nil {

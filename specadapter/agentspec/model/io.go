@@ -33,6 +33,7 @@ func (l *loader) io(c *Component) {
 		inf = infer(l, c)
 		// Many nodes may share a subflow with many properties, and some copy them.
 		l.work(c.At, 40*(len(inf.in)+len(inf.out)))
+		inf.in, inf.out = c.renamed(catalog.InputMapping, inf.in), c.renamed(catalog.OutputMapping, inf.out)
 	}
 	if !c.ins {
 		c.Inputs = inf.in

@@ -146,26 +146,37 @@ func checkParallel(l *loader, c *Component) {
 }
 
 func checkCatch(l *loader, c *Component) {
+	l.catches(c, CaughtBranch, CaughtInfo)
 	sub := c.Component("subflow")
 	if unknownIO(sub) {
 		return
 	}
 	at := c.FieldPos("subflow")
-	if slices.Contains(ends(sub), CaughtBranch) {
-		l.Errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "the branch %s of %s is the one that %s takes after an error", CaughtBranch, sub, c)
-	}
 	for _, out := range sub.Outputs {
-		if out.Title == CaughtInfo {
-			l.Errorf(at, "catch-output-conflict", "give the output another title", "the output %s of %s is the one in which %s returns an error", out.Title, sub, c)
-			continue
-		}
 		declared := c.Output(out.Title)
-		if out.Default == nil && (declared == nil || declared.Default == nil) {
+		if out.Title != CaughtInfo && out.Default == nil && (declared == nil || declared.Default == nil) {
 			place := at
 			if declared != nil && c.outs {
 				place = declared.At
 			}
 			l.Errorf(place, "catch-default-missing", "give the output a default in the node or in its subflow", "output %s of %s has no default, and no value after an error", source.Quote(out.Title), c)
+		}
+	}
+}
+
+// catches wants the names of a node that catches failures to differ from those of its subflow.
+func (l *loader) catches(c *Component, branch string, own ...string) {
+	sub := c.Component("subflow")
+	if unknownIO(sub) {
+		return
+	}
+	at := c.FieldPos("subflow")
+	if slices.Contains(ends(sub), branch) {
+		l.Errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "the branch %s of %s is the one that %s takes after an error", branch, sub, c)
+	}
+	for _, out := range sub.Outputs {
+		if slices.Contains(own, out.Title) {
+			l.Errorf(at, "catch-output-conflict", "give the output another title", "the output %s of %s is the one in which %s returns an error", out.Title, sub, c)
 		}
 	}
 }

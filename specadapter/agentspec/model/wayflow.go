@@ -1,0 +1,304 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/source"
+)
+
+// Names that the nodes of WayFlow's plugins give by themselves.
+const (
+	ExceptionBranch  = "default_exception_branch"
+	ExceptionName    = "exception_name"
+	ExceptionPayload = "exception_payload_name"
+	IteratedInput    = "iterated_input"
+	Matched          = "output"
+	Variable         = "value"
+)
+
+// InnerName is the name by which a node of WayFlow's knows one of its inputs or outputs.
+func (c *Component) InnerName(mapping, title string) string {
+	for _, m := range c.mapping(mapping) {
+		if m.Value.Text == title {
+			return m.Key
+		}
+	}
+	return title
+}
+
+// mapping are the members of input_mapping or output_mapping.
+func (c *Component) mapping(name string) []source.Member {
+	if c.Type.Field(name) == nil {
+		return nil
+	}
+	return c.JSON(name).Members
+}
+
+// renamed are properties under the names that a node of WayFlow's gives them.
+func (c *Component) renamed(mapping string, list []*Property) []*Property {
+	members := c.mapping(mapping)
+	if len(members) == 0 {
+		return list
+	}
+	out := make([]*Property, len(list))
+	for i, p := range list {
+		renamed := *p
+		for _, m := range members {
+			if m.Key == p.Title {
+				renamed.Title = m.Value.Text
+			}
+		}
+		out[i] = &renamed
+	}
+	return out
+}
+
+func inferRegex(_ *loader, c *Component) inferred {
+	out := &Property{Title: Matched, Type: stringType, Default: &source.Value{Kind: source.String}, At: c.At}
+	if !c.Flag("return_first_match_only") {
+		out.Type, out.Default = ArrayOf(AnyType), &source.Value{Kind: source.Array}
+	}
+	return inferred{in: []*Property{{Title: "text", Type: stringType, At: c.At}}, out: []*Property{out}}
+}
+
+// pythonFlags are the flags of Python's module re that an expression here can have, and those that change nothing.
+var pythonFlags = []struct {
+	bit  int
+	flag string
+}{{2, "i"}, {8, "m"}, {16, "s"}, {32, ""}}
+
+// Expression is the regular expression of a PluginRegexNode, in Go's syntax, and which match is wanted: "first" or "last".
+func (c *Component) Expression() (pattern, match string) {
+	v := c.JSON("regex_pattern")
+	if v.Kind == source.String {
+		return goPattern(v.Text, ""), "first"
+	}
+	bits, flags := int(decimal(figure(v.Get("flags")))), ""
+	for _, f := range pythonFlags {
+		if bits&f.bit != 0 {
+			flags += f.flag
+		}
+	}
+	return goPattern(TextOf(v.Get("pattern")), flags), cmp.Or(TextOf(v.Get("match")), "first")
+}
+
+func figure(v *source.Value) string {
+	if v == nil || v.Kind != source.Number {
+		return "0"
+	}
+	return v.Text
+}
+
+// goPattern is an expression of Python's in Go's syntax, which has \z for the end of the text.
+func goPattern(pattern, flags string) string {
+	if flags != "" {
+		flags = "(?" + flags + ")"
+	}
+	return flags + strings.NewReplacer(`\\`, `\\`, `\Z`, `\z`).Replace(pattern)
+}
+
+func checkRegex(l *loader, c *Component) {
+	v := c.JSON("regex_pattern")
+	at := c.FieldPos("regex_pattern")
+	switch v.Kind {
+	case source.String:
+	case source.Object:
+		if TextOf(v.Get("pattern")) == "" || !slices.Contains([]string{"", "first", "last"}, TextOf(v.Get("match"))) {
+			l.Errorf(at, "regex", `write {"pattern": EXPRESSION, "match": "first" or "last", "flags": NUMBER}`, "regex_pattern of %s is %s", c, v.Describe())
+			return
+		}
+		known := 0
+		for _, f := range pythonFlags {
+			known |= f.bit
+		}
+		if bits := int(decimal(figure(v.Get("flags")))); bits&^known != 0 {
+			l.Errorf(at, "regex", "use 2 (ignore case), 8 (multiline) and 16 (a dot matches newlines)", "the flags %d of %s are not supported", bits, c)
+		}
+	default:
+		l.Errorf(at, "regex", "write a regular expression", "regex_pattern of %s is %s, want a string", c, v.Describe())
+		return
+	}
+	pattern, _ := c.Expression()
+	if _, err := regexp.Compile(pattern); err != nil {
+		l.Errorf(at, "regex", "write it without lookahead, lookbehind and references to groups, which are not supported", "regex_pattern of %s: %s",
+			c, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+}
+
+// variables are those that a field of a node for variables lists; one that cannot be read is not among them.
+func (l *loader) variables(c *Component, field string) []*Property {
+	v := c.JSON(field)
+	items := v.Items
+	switch v.Kind {
+	case source.Object:
+		items = []*source.Value{v}
+	case source.Array, source.Null:
+	default:
+		l.Errorf(c.FieldPos(field), "variable", `write [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", field, c, v.Describe())
+	}
+	var out []*Property
+	for _, item := range items {
+		if p := l.property(item, field+" of "+c.String()); p != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Write is a variable that a node writes, and how: overwrite, merge or insert.
+type Write struct {
+	Variable *Property
+	How      string
+}
+
+func inferRead(l *loader, c *Component) inferred {
+	c.Reads = l.variables(c, "variable")
+	inf := inferred{}
+	for _, p := range c.Reads {
+		value := *p
+		value.Title = Variable
+		inf.out = append(inf.out, &value)
+	}
+	return inf
+}
+
+func inferWrite(l *loader, c *Component) inferred {
+	for _, p := range l.variables(c, "variable") {
+		c.Writes = append(c.Writes, Write{p, c.Text("operation")})
+	}
+	inf := l.written(c)
+	for _, p := range inf.in {
+		p.Title = Variable
+	}
+	return inf
+}
+
+func inferVariables(l *loader, c *Component) inferred {
+	c.Reads = l.variables(c, "read_variables")
+	how := c.JSON("write_operations")
+	for _, p := range l.variables(c, "write_variables") {
+		op := TextOf(how)
+		if how.Kind == source.Object {
+			op = TextOf(how.Get(p.Title))
+		}
+		c.Writes = append(c.Writes, Write{p, op})
+	}
+	inf := l.written(c)
+	inf.out = c.Reads
+	return inf
+}
+
+// written infers the inputs of a node that writes variables, and judges what it does to them.
+func (l *loader) written(c *Component) inferred {
+	var inf inferred
+	for _, w := range c.Writes {
+		in := &Property{Title: w.Variable.Title, Description: w.Variable.Description, Type: w.Variable.Type, At: c.At}
+		list := w.Variable.Type.Kind == ArrayShape
+		switch {
+		case w.How == "overwrite", w.How == "merge" && (list || w.Variable.Type.Kind == ObjectShape):
+		case w.How == "insert" && list:
+			in.Type = cmp.Or(w.Variable.Type.Items, AnyType)
+		default:
+			l.Errorf(w.Variable.At, "variable", "write overwrite; merge for a list or an object; insert for a list", "%s does %s to the variable %s, which is %s",
+				c, source.Quote(w.How), source.Quote(w.Variable.Title), w.Variable.Type)
+		}
+		inf.in = append(inf.in, in)
+	}
+	return inf
+}
+
+func checkState(l *loader, c *Component) {
+	l.variables(c, "state")
+	checkFlow(l, c)
+}
+
+// ofException takes the inputs and outputs of the flow, and those of what was caught.
+func ofException(c *Component, parts []*Component) inferred {
+	out := slices.Clip(parts[0].Outputs)
+	for _, title := range []string{ExceptionName, ExceptionPayload} {
+		out = append(out, &Property{Title: title, Type: AnyType, Default: &source.Value{Kind: source.String}, At: c.At})
+	}
+	return inferred{in: parts[0].Inputs, out: out}
+}
+
+func exceptionBranches(c *Component) []string {
+	seen := map[string]bool{}
+	for _, b := range subflowBranches(c) {
+		seen[b] = true
+	}
+	for _, m := range c.JSON("except_on").Members {
+		seen[m.Value.Text] = true
+	}
+	if c.Flag("catch_all_exceptions") {
+		seen[ExceptionBranch] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func checkException(l *loader, c *Component) {
+	l.catches(c, ExceptionBranch, ExceptionName, ExceptionPayload)
+}
+
+// ofExtendedMap takes a list, and the flow's inputs that are not made of its elements. Outputs are those that are declared.
+func ofExtendedMap(c *Component, parts []*Component) inferred {
+	element := AnyType
+	unpack := c.JSON("unpack_input")
+	inf := inferred{anyOut: true}
+	for _, p := range parts[0].Inputs {
+		if m := unpack.Get(p.Title); m == nil {
+			inf.in = append(inf.in, p)
+		} else if m.Text == "." && len(unpack.Members) == 1 {
+			element = p.Type
+		}
+	}
+	inf.in = append(inf.in, &Property{Title: IteratedInput, Type: union(ArrayOf(element), anyObject), At: c.At})
+	return inf
+}
+
+// anyObject is an object of any members.
+var anyObject = &Shape{Kind: ObjectShape, More: AnyType}
+
+// Path is where a value of unpack_input is in an element: names behind dots, or a dot alone for the element. Ok is false for
+// any other query.
+func Path(query string) (path []string, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(query), ".")
+	if !ok || rest == "" {
+		return nil, ok
+	}
+	path = strings.Split(rest, ".")
+	return path, !slices.ContainsFunc(path, func(name string) bool { return !jqName.MatchString(name) })
+}
+
+var jqName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func checkExtendedMap(l *loader, c *Component) {
+	sub := c.Component("subflow")
+	if unknownIO(sub) {
+		return
+	}
+	for _, m := range c.JSON("unpack_input").Members {
+		if sub.Input(m.Key) == nil {
+			l.Errorf(m.KeyPos, "unpack", expected(sub.Inputs), "unknown input %s of %s in unpack_input of %s", source.Quote(m.Key), sub, c)
+		}
+		if _, ok := Path(m.Value.Text); !ok {
+			l.Errorf(m.Value.Pos, "unpack", "write . for the whole element, or a path such as .user.name; other queries are not supported",
+				"unpack_input of %s has the query %s", c, m.Value.Describe())
+		}
+	}
+	for _, p := range c.Outputs {
+		title := c.InnerName(catalog.OutputMapping, p.Title)
+		if sub.Output(title) == nil {
+			l.Errorf(p.At, "io-extra", expected(sub.Outputs), "outputs of %s have %s, which %s does not have", c, source.Quote(title), sub)
+		} else if k := p.Type.Kind; k != ArrayShape && k != AnyShape {
+			l.Errorf(p.At, "io-inferred-type-castable", "declare an array", "%s in outputs of %s is declared as %s, but it is a list of what each run leaves", source.Quote(p.Title), c, p.Type)
+		}
+	}
+	if c.Flag("parallel_execution") {
+		l.waitsInParallel(c, c.Components("subflow"))
+	}
+}
