@@ -49,14 +49,8 @@ func (s *layer) node(c *model.Component) *way {
 			n.Branch.Cases = append(n.Branch.Cases, plan.Case{Text: m.Key, Branch: m.Value.Text})
 		}
 		w.exits = s.branches(c, n.ID)
-	case "PluginRegexNode":
-		n.Kind, n.Pass = plan.KindPass, &plan.Pass{Match: matchOf(c)}
-	case "PluginTemplateNode":
-		text := c.Text("template")
-		n.Kind, n.Pass = plan.KindPass, &plan.Pass{Text: &text}
-	case "PluginReadVariableNode", "PluginWriteVariableNode", "PluginVariableNode":
-		n.Kind, n.Pass = plan.KindPass, &plan.Pass{}
-		s.variables(c, &n, w)
+	case "PluginRegexNode", "PluginTemplateNode", "PluginReadVariableNode", "PluginWriteVariableNode", "PluginVariableNode":
+		n.Kind, n.Pass = plan.KindPass, s.made(c, &n, w)
 	default:
 		s.calling(c, &n, w)
 	}

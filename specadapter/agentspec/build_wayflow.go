@@ -19,6 +19,19 @@ func matchOf(c *model.Component) *plan.Match {
 	return m
 }
 
+// made is what a node of WayFlow's makes of values without a call.
+func (s *layer) made(c *model.Component, n *plan.Node, w *way) *plan.Pass {
+	switch c.Type.Name {
+	case "PluginRegexNode":
+		return &plan.Pass{Match: matchOf(c)}
+	case "PluginTemplateNode":
+		text := c.Text("template")
+		return &plan.Pass{Text: &text}
+	}
+	s.variables(c, n, w)
+	return &plan.Pass{}
+}
+
 // variables make a node write the flow's variables and read them. One that does both is two: what it writes is there when it
 // reads.
 func (s *layer) variables(c *model.Component, n *plan.Node, w *way) {

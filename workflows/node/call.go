@@ -312,16 +312,11 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 		}
 	}
 	if k := c.cfg.Catch; k != nil {
-		switch job := c.jobs[0].outcome; {
-		case job.Failure != "":
+		job := c.jobs[0].outcome
+		if job.Failure != "" {
 			out.Branch = k.To(job.Class)
-			all.Members = append(all.Members, value.Member{Key: k.Info, Value: value.Of(job.Failure)})
-			if k.Class != "" {
-				all.Members = append(all.Members, value.Member{Key: k.Class, Value: value.Of(job.Class)})
-			}
-		case k.Class == "":
-			all.Members = append(all.Members, value.Member{Key: k.Info})
 		}
+		all.Members = append(all.Members, caught(k, job)...)
 	}
 	for _, red := range c.cfg.Reduce {
 		v, ok, err := reduce(red.How, lists[red.Name])
@@ -337,6 +332,19 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 	}
 	out.Value = &all
 	return out, nil
+}
+
+// caught are the values that say what went wrong in a flow.
+func caught(k *plan.Catch, job contract.FlowOutcome) []value.Member {
+	switch {
+	case job.Failure != "" && k.Class != "":
+		return []value.Member{{Key: k.Info, Value: value.Of(job.Failure)}, {Key: k.Class, Value: value.Of(job.Class)}}
+	case job.Failure != "":
+		return []value.Member{{Key: k.Info, Value: value.Of(job.Failure)}}
+	case k.Class != "":
+		return nil
+	}
+	return []value.Member{{Key: k.Info}}
 }
 
 // reduce makes one value of several; ok is false where there is none of nothing.
