@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -28,6 +29,8 @@ type heartbeats struct {
 	done, ended           chan struct{}
 	// unsent: the attempt ends without having reached anybody.
 	unsent atomic.Bool
+	// spent is what this and earlier attempts took whose answers were cut.
+	spent atomic.Pointer[contract.Usage]
 }
 
 // progress replaces the text of the next heartbeats. Where somebody may be watching, it is sent soon.
@@ -39,6 +42,26 @@ func (h *heartbeats) waiting(reason string) { replace(h.reasons, reason) }
 // task sets the id of a remote task, from which a later attempt continues.
 func (h *heartbeats) task(id string) { replace(h.tasks, id) }
 
+// cut is an error of a call, with what attempts took whose answers were cut: this one and those before it.
+func (h *heartbeats) cut(err error) error {
+	var f *contract.Failure
+	before := h.spent.Load()
+	if !errors.As(err, &f) || before == nil && (f.Usage == nil || f.Usage.Cut == 0) {
+		return err
+	}
+	out := contract.Spent(f, h.cutBefore())
+	h.spent.Store(out.Usage)
+	return out
+}
+
+// cutBefore is what earlier attempts took whose answers were cut.
+func (h *heartbeats) cutBefore() contract.Usage {
+	if u := h.spent.Load(); u != nil {
+		return *u
+	}
+	return contract.Usage{}
+}
+
 func (h *heartbeats) stop() {
 	close(h.done)
 	<-h.ended
@@ -49,6 +72,10 @@ func (a *Activities) heartbeat(ctx context.Context) *heartbeats {
 	measureAttempt(ctx)
 	h := &heartbeats{texts: make(chan string, 1), reasons: make(chan string, 1), tasks: make(chan string, 1),
 		done: make(chan struct{}), ended: make(chan struct{})}
+	var last contract.Heartbeat
+	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &last) == nil {
+		h.spent.Store(last.Spent)
+	}
 	if activity.GetInfo(ctx).HeartbeatTimeout == 0 {
 		close(h.ended)
 	} else {
@@ -60,7 +87,8 @@ func (a *Activities) heartbeat(ctx context.Context) *heartbeats {
 func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
 	defer close(h.ended)
 	info := activity.GetInfo(ctx)
-	b := contract.Heartbeat{Attempt: info.Attempt}
+	before := h.spent.Load()
+	b := contract.Heartbeat{Attempt: info.Attempt, Spent: before}
 	interval := min(max(info.HeartbeatTimeout/4, minInterval), maxInterval)
 	t := time.NewTicker(minInterval)
 	defer t.Stop()
@@ -70,9 +98,11 @@ func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
 	for {
 		select {
 		case <-h.done:
-			if h.unsent.Load() {
+			if b.Spent = h.spent.Load(); h.unsent.Load() {
 				b.Unsent = info.Attempt
-				activity.RecordHeartbeat(ctx, b)
+			}
+			if b.Unsent > 0 || b.Spent != before {
+				activity.RecordHeartbeat(ctx, truncateText(b))
 			}
 			return
 		case text = <-h.texts:

@@ -34,7 +34,7 @@ func (a *Activities) evaluateCondition(ctx context.Context, in *contract.JudgeIn
 		call := newCall(ctx, llm.KindJudge, fmt.Sprintf("%s/%d", in.IdempotencyKey, try), in.Node, in.Step, try, beats)
 		call.Question, call.JSON, call.Partial = in.Question, true, nil
 		call.System, call.Messages, call.Options = judgeSystem, messages, llm.Options(llms.WithTemperature(0))
-		answer, err := a.generate(ctx, modelCall{model: in.Model, script: in.Script, call: call})
+		answer, err := a.generate(ctx, modelCall{model: in.Model, script: in.Script, call: call, beats: beats})
 		switch {
 		case err != nil && out.Usage.Calls > 0 && ctx.Err() == nil:
 			return nil, contract.Spent(err, out.Usage)

@@ -97,6 +97,6 @@ func TestVeilOfAStream(t *testing.T) {
 		}
 	}
 	if !slices.ContainsFunc(seen, parseWhole) {
-		t.Errorf("the whole text is in none of %q", seen)
+		t.Errorf("the whole text is in none of %+v", seen)
 	}
 }

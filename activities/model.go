@@ -49,7 +49,7 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 	call.Options = llm.Options(append(options(profile.Params, profile.Finish, call, messages, in.NoTools), llms.WithTools(tools))...)
 	began := time.Now()
 	answer, err := a.generate(ctx, modelCall{
-		model: profile.Model, script: profile.Script, call: call, conversation: in.Base.Workflow + "/" + in.Base.Thread,
+		model: profile.Model, script: profile.Script, call: call, conversation: in.Base.Workflow + "/" + in.Base.Thread, beats: beats,
 	})
 	if err != nil {
 		return nil, err
@@ -153,6 +153,7 @@ type modelCall struct {
 	call   *llm.Call
 	// conversation names the thread that is asked on; empty for a question by itself.
 	conversation string
+	beats        *heartbeats
 }
 
 // generate calls a model once; of a list, each model until one answers.
@@ -179,12 +180,16 @@ func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, er
 			waiting(what)
 		}
 	}
+	before := q.beats.cutBefore()
+	q.call.Cut = before.Cut
 	answer, err := a.deps.Models.Ask(ctx, q.model, q.call)
 	if err != nil {
-		return nil, err
+		return nil, q.beats.cut(err)
 	}
 	a.maskAnswer(answer)
 	measureAnswer(ctx, answer.Model, time.Since(began), answer.Usage)
+	answer.Usage.Add(before)
+	q.beats.spent.Store(nil)
 	for _, s := range answer.Fallbacks {
 		activity.GetLogger(ctx).Warn("model switched", "model", s.Model, "class", s.Class, "text", s.Text, "to", answer.Model)
 	}

@@ -25,7 +25,7 @@ func (a *Activities) summariseConversation(ctx context.Context, in *contract.Sum
 	call.System = in.Instructions
 	call.Messages = []contract.Message{{Role: contract.RoleUser, Text: asText(in.Before, messages[in.From:in.To])}}
 	call.Options = llm.Options(options(in.Params, nil, call, nil, false)...)
-	answer, err := a.generate(ctx, modelCall{model: in.Model, script: in.Script, call: call})
+	answer, err := a.generate(ctx, modelCall{model: in.Model, script: in.Script, call: call, beats: beats})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (a *Activities) condenseValue(ctx context.Context, in *contract.CondenseInp
 	call.System = condenseSystem
 	call.Messages = []contract.Message{{Role: contract.RoleUser, Text: fmt.Sprintf(
 		"<task>\n%s\n</task>\n\n<value key=%q>\n%s\n</value>", in.Prompt, in.Key, args.Value)}}
-	answer, err := a.generate(ctx, modelCall{model: in.Model, script: in.Script, call: call})
+	answer, err := a.generate(ctx, modelCall{model: in.Model, script: in.Script, call: call, beats: beats})
 	if err != nil {
 		return nil, err
 	}

@@ -203,6 +203,8 @@ type Heartbeat struct {
 	Task string `json:"task,omitempty"`
 	// Unsent is an attempt that ended before the call reached anybody: the next one may make it.
 	Unsent int32 `json:"unsent,omitempty"`
+	// Spent is what earlier attempts took whose answers were cut.
+	Spent *Usage `json:"spent,omitempty"`
 	// Waiting is what the call waits for before it begins, such as a rate limit.
 	Waiting string `json:"waiting,omitempty"`
 }

@@ -289,6 +289,8 @@ type Usage struct {
 	// Stopped are calls that were cancelled under way, beside Calls: their provider may charge
 	// them, but nobody was told of how many tokens.
 	Stopped int `json:"stopped_calls,omitempty"`
+	// Cut are calls whose answers ended too early, beside Calls: their tokens count where their provider said how many.
+	Cut int `json:"cut_calls,omitempty"`
 	// Runs are the runs below that models started, at any depth.
 	Runs int `json:"runs,omitempty"`
 	// Declared are the runs below that flows declare, at any depth: branches, elements of maps, called flows.
@@ -298,7 +300,7 @@ type Usage struct {
 }
 
 // Made are all calls that a provider may have been asked for.
-func (u Usage) Made() int { return u.Calls + u.Stopped }
+func (u Usage) Made() int { return u.Calls + u.Stopped + u.Cut }
 
 // Spent is what the usage takes of a budget.
 func (u Usage) Spent() Budget {
@@ -307,7 +309,7 @@ func (u Usage) Spent() Budget {
 
 // counts are the counters, but for the cost.
 func (u *Usage) counts() []*int {
-	return []*int{&u.Calls, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.CacheWrite, &u.Unpriced, &u.Stopped, &u.Runs, &u.Declared}
+	return []*int{&u.Calls, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.CacheWrite, &u.Unpriced, &u.Stopped, &u.Cut, &u.Runs, &u.Declared}
 }
 
 // Add counts another's tokens and calls too.

@@ -114,6 +114,9 @@ type Failure struct {
 	// OutcomeUnknown: the call may have taken effect, and is not made again without a word of the operator's.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
 
+	// Final: no other attempt is made, although the class allows one.
+	Final bool `json:"final,omitempty"`
+
 	// After is how long the provider asks to wait before the next attempt; not encoded.
 	After time.Duration `json:"-"`
 }
@@ -167,7 +170,7 @@ func (f *Failure) Error() string {
 func (f *Failure) Wire() error {
 	f = f.Bounded()
 	return temporal.NewApplicationErrorWithOptions(f.Error(), f.Class, temporal.ApplicationErrorOptions{
-		NonRetryable:   !Retryable(f.Class) || f.OutcomeUnknown,
+		NonRetryable:   !Retryable(f.Class) || f.OutcomeUnknown || f.Final,
 		NextRetryDelay: f.After,
 		Details:        []any{*f},
 	})

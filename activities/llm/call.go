@@ -30,6 +30,8 @@ type Call struct {
 	IdempotencyKey string
 	// Attempt counts from 1; 0 means 1.
 	Attempt int32
+	// Cut counts the earlier attempts whose answers were cut.
+	Cut int
 	// Kind is one of the constants; Node is the node's id.
 	Kind string
 	Node string

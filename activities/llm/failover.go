@@ -58,6 +58,7 @@ func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, err
 		answer, err := m.askWithin(ctx, ref, len(refs)-i, call)
 		if err == nil {
 			answer.Fallbacks = fallbacks(append(tried, attempt{ref: ref}))
+			answer.Usage.Add(spentBy(tried))
 			return answer, nil
 		}
 		if ctx.Err() != nil {
@@ -73,6 +74,17 @@ func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, err
 		}
 	}
 	return nil, withOthers(tried, slices.MinFunc(tried, soonerRetry).failure)
+}
+
+// spentBy is what models took that did not answer.
+func spentBy(tried []attempt) contract.Usage {
+	var u contract.Usage
+	for _, a := range tried {
+		if a.failure.Usage != nil {
+			u.Add(*a.failure.Usage)
+		}
+	}
+	return u
 }
 
 // attempt is a model that was asked, or skipped, and how it failed.
@@ -191,6 +203,9 @@ func soonerRetry(a, b attempt) int {
 // withOthers is a failure with the texts of the others.
 func withOthers(tried []attempt, which *contract.Failure) *contract.Failure {
 	out := *which
+	if u := spentBy(tried); u.Made() > 0 {
+		out.Usage = &u
+	}
 	for _, a := range tried {
 		if a.failure != which {
 			out.Text += "; and " + textutil.Truncate(a.failure.Text, 500)

@@ -105,7 +105,12 @@ type ProviderSettings struct {
 	FirstByte, Idle time.Duration
 	// MaxBodyBytes bounds one answer; 0 means 32 MiB.
 	MaxBodyBytes int64
+	// CutRetries is how often a call is made again whose answer was cut; nil means 2.
+	CutRetries *int
 }
+
+// defaultCutRetries is how often a call is made again whose answer was cut.
+const defaultCutRetries = 2
 
 // defaultMaxBody is about 130,000 streamed tokens of 250 bytes.
 const defaultMaxBody = 32 << 20
@@ -134,6 +139,7 @@ type provider struct {
 	client      *http.Client
 	first, idle time.Duration
 	maxBody     int64
+	cutRetries  int
 	// signer is for OCI, aws and region for Bedrock.
 	signer *signer
 	aws    AWSKeys

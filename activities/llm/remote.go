@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -27,6 +28,8 @@ type exchange struct {
 	watch *watch
 	// shown is how much of the text [Call].Partial has got, in bytes.
 	shown int
+	// begun reports whether a part of an answer could be read.
+	begun bool
 }
 
 // answer makes one request. Unsupported parameters fail with bad_request. Its errors are [contract.Failure]s, or the
@@ -69,7 +72,25 @@ func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
 		return err
 	})
 	done(a)
+	if err != nil && x.begun {
+		err = x.cut(err, out.Answer.Spent())
+	}
 	return a, err
+}
+
+// cut is the failure of a call whose answer had begun: what has come of it is paid for.
+func (x *exchange) cut(err error, spent contract.Usage) error {
+	f := &contract.Failure{}
+	if !errors.As(err, &f) || f.Class != contract.ClassUnavailable {
+		return err
+	}
+	spent.Cut = 1
+	out := contract.Spent(f, spent)
+	if out.Final = x.call.Cut >= x.cutRetries; out.Final {
+		out.Text += fmt.Sprintf(" (the answers of %d attempts were cut)", x.call.Cut+1)
+		out.Remedy = fmt.Sprintf("ask for a shorter answer, or raise providers.%s.cut_retries", x.Provider)
+	}
+	return out
 }
 
 // precede makes the request that has to precede the call's own.
@@ -209,13 +230,16 @@ func skipSpace(r *bufio.Reader) (byte, error) {
 
 func (x *exchange) readWhole(to wire.Reader, r io.Reader) error {
 	raw, err := io.ReadAll(r)
+	x.begun = bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
 	if err != nil {
 		return err
 	}
 	if !json.Valid(raw) {
 		return wire.Invalidf("the answer is not JSON: %s", raw[:min(len(raw), 100)])
 	}
-	if _, err := to.Read(raw, false); err != nil {
+	if _, err = to.Read(raw, false); err != nil {
+		var own *wire.Error
+		x.begun = !errors.As(err, &own) || own.Reported == nil
 		return err
 	}
 	x.show(to)
@@ -235,6 +259,7 @@ func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) e
 		}
 		if err == nil && !done && len(bytes.TrimSpace(data)) > 0 {
 			done, err = to.Read(data, true)
+			x.begun = x.begun || err == nil
 		}
 		var own *wire.Error
 		if err != nil && to.Complete() && !(errors.As(err, &own) && own.Reported != nil) {

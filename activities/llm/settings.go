@@ -47,8 +47,11 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	p := &provider{
 		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, API: s.API, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages},
 		row:   row, aws: s.AWS, region: s.Region, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, row.KeyName, "the provider's key"),
-		client: o.shared, mask: o.mask, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody),
+		client: o.shared, mask: o.mask, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody), cutRetries: defaultCutRetries,
 		first: cmp.Or(s.FirstByte, row.FirstByte, 5*time.Minute), idle: cmp.Or(s.Idle, row.Idle, 2*time.Minute),
+	}
+	if s.CutRetries != nil {
+		p.cutRetries = *s.CutRetries
 	}
 	if row.Protocol == wire.Converse && p.keyName == row.KeyName {
 		p.keyName += ", or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"

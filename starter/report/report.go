@@ -107,7 +107,8 @@ func usageText(u contract.Usage) string {
 		cost += plaintext.If(u.Unpriced > 0, " without %d calls that have no price", u.Unpriced)
 	}
 	return fmt.Sprintf("%d model calls, %d input%s and %d output tokens%s", u.Calls, u.Input, cached, u.Output, cost) +
-		plaintext.If(u.Stopped > 0, "; %d more were stopped under way", u.Stopped)
+		plaintext.If(u.Stopped > 0, "; %d more were stopped under way", u.Stopped) +
+		plaintext.If(u.Cut > 0, "; the answers of %d more were cut", u.Cut)
 }
 
 func switchedText(s *contract.FallbackCount) string {

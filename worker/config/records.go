@@ -23,11 +23,12 @@ type Provider struct {
 	Images            bool              `mapstructure:"images" default:"true" doc:"false: its models accept text only; images are described in words"`
 	FirstTokenTimeout time.Duration     `mapstructure:"first_token_timeout" unit:"1s" doc:"timeout for the first part of an answer"`
 	IdleTimeout       time.Duration     `mapstructure:"idle_timeout" unit:"1s" doc:"timeout for each further part"`
+	CutRetries        int               `mapstructure:"cut_retries" default:"2" max:"100" doc:"how often a call is made again whose answer was cut; each attempt may be charged"`
 	MaxBodyBytes      int               `mapstructure:"max_body_bytes" max:"1073741824" doc:"largest answer, in bytes"`
 }
 
 // unconfigured is a provider that the settings do not mention.
-var unconfigured = Provider{Stream: true, PromptCache: true, Images: true}
+var unconfigured = Provider{Stream: true, PromptCache: true, Images: true, CutRetries: 2}
 
 // Price is what a million tokens of a model cost; see llm.Price.
 type Price struct {

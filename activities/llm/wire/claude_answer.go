@@ -164,6 +164,13 @@ func (r *claudeReader) grow(p *claudePart, d *claudeDelta) {
 	p.signature.WriteString(string(d.Signature))
 }
 
+// Spent is what the provider has said of tokens.
+func (r *claudeReader) Spent() contract.Usage {
+	u := r.counted
+	return contract.Usage{Input: int(u.Input + u.CacheRead + u.CacheWrite), Output: int(u.Output),
+		Cached: int(u.CacheRead), CacheWrite: int(u.CacheWrite), Reasoning: int(u.Details.Thinking)}
+}
+
 // Result checks that the answer is complete.
 func (r *claudeReader) Result() (*Answer, error) {
 	if r.finish == "pause_turn" {
@@ -187,9 +194,7 @@ func (r *claudeReader) Result() (*Answer, error) {
 			r.state.Blocks = append(r.state.Blocks, blockState{Raw: raw})
 		}
 	}
-	u := r.counted
-	r.usage = contract.Usage{Input: int(u.Input + u.CacheRead + u.CacheWrite), Output: int(u.Output),
-		Cached: int(u.CacheRead), CacheWrite: int(u.CacheWrite), Reasoning: int(u.Details.Thinking)}
+	r.usage = r.Spent()
 	if r.finish == "refusal" {
 		r.refusal.WriteString(cmp.Or(string(r.details.Explanation), strings.TrimSpace("stop_reason is refusal "+string(r.details.Category))))
 	}

@@ -31,6 +31,9 @@ func (d *draft) Complete() bool { return d.finish != "" }
 // Text is all text so far.
 func (d *draft) Text() string { return d.text.String() }
 
+// Spent is what the provider has said of tokens.
+func (d *draft) Spent() contract.Usage { return d.usage }
+
 // addCall adds a tool call.
 func (d *draft) addCall(id, name, arguments string) error {
 	if name == "" {

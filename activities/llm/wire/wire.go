@@ -144,6 +144,8 @@ type Reader interface {
 	Complete() bool
 	// Text is all text so far.
 	Text() string
+	// Spent is what the provider has said that the answer takes, so far.
+	Spent() contract.Usage
 	// Result checks that the answer is complete.
 	Result() (*Answer, error)
 }
