@@ -259,7 +259,7 @@ func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) e
 		}
 		if err == nil && !done && len(bytes.TrimSpace(data)) > 0 {
 			done, err = to.Read(data, true)
-			x.begun = x.begun || err == nil
+			x.began(err)
 		}
 		var own *wire.Error
 		if err != nil && to.Complete() && !(errors.As(err, &own) && own.Reported != nil) {
@@ -278,6 +278,9 @@ func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) e
 	}
 	return nil
 }
+
+// began notes that a part of the answer could be read, if there is no error.
+func (x *exchange) began(err error) { x.begun = x.begun || err == nil }
 
 // show hands the text to whoever watches, if it has grown.
 func (x *exchange) show(to wire.Reader) {

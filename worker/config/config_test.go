@@ -178,8 +178,8 @@ timeouts: {model: 2m, first_retry: 250ms}
 	})
 	wantProviders := map[string]Provider{
 		"myGPT": {Kind: "compatible", BaseURL: "https://models.example/v1", KeyEnv: "MY_KEY",
-			Headers: map[string]string{"X-Team": "weft"}, PromptCache: true, Images: true, FirstTokenTimeout: 30 * time.Second, IdleTimeout: 44 * time.Second},
-		"openai": {BaseURL: "http://127.0.0.1:9/v1", Stream: true, PromptCache: true, Images: true},
+			Headers: map[string]string{"X-Team": "weft"}, PromptCache: true, CutRetries: 2, Images: true, FirstTokenTimeout: 30 * time.Second, IdleTimeout: 44 * time.Second},
+		"openai": {BaseURL: "http://127.0.0.1:9/v1", Stream: true, PromptCache: true, CutRetries: 2, Images: true},
 	}
 	if diff := cmp.Diff(wantProviders, cfg.Providers); diff != "" {
 		t.Errorf("providers (-want +got):\n%s", diff)
@@ -250,7 +250,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:4:16: allow_private is "maybe", want true or false`,
 				`-limits.max-depth: limits.max_depth is "1000", want a whole number from 1 to 100`,
 				`WEFT_CONNECTIONS_C_CONNECT_TIMEOUT: connections.c.connect_timeout is "x", want a duration from 0s to 24h, such as 90s or 10m`,
-				`WEFT_PROVIDERS_A_COLOUR: unknown setting of providers; known here: kind, base_url, api, key_env, headers, proxy, stream, region, compartment, auth, auth_file, auth_profile, requests_per_minute, tokens_per_minute, concurrent, prompt_cache, images, first_token_timeout, idle_timeout, max_body_bytes`,
+				`WEFT_PROVIDERS_A_COLOUR: unknown setting of providers; known here: kind, base_url, api, key_env, headers, proxy, stream, region, compartment, auth, auth_file, auth_profile, requests_per_minute, tokens_per_minute, concurrent, prompt_cache, images, first_token_timeout, idle_timeout, cut_retries, max_body_bytes`,
 				`WEFT_WORKER_ACTIVITIES: worker.activities is "many", want a whole number from 1 to 100000`,
 			},
 		},
