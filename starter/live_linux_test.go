@@ -29,7 +29,13 @@ type mapEnv map[string]string
 
 func (e mapEnv) LookupEnv(name string) (string, bool) { v, ok := e[name]; return v, ok }
 
-func (e mapEnv) Environ() []string { return nil }
+func (e mapEnv) Environ() []string {
+	var out []string
+	for name, value := range e {
+		out = append(out, name+"="+value)
+	}
+	return out
+}
 
 // pseudoTerminal opens a terminal; what is written to the second can be read from the first.
 func pseudoTerminal(t *testing.T) (master, slave *os.File) {

@@ -175,12 +175,45 @@ func TestClaudeSaysWhyItRefuses(t *testing.T) {
 	mentions(t, f.Text, "not this")
 }
 
-func TestClaudeCannotPause(t *testing.T) {
-	_, m := claudeBench().at(t, said{}, answer(200, `{"type":"message","stop_reason":"pause_turn","content":[],"usage":{}}`))
-	_, err := ask(t, m, &Call{})
+// TestClaudePauses goes on where an answer was paused for a tool of the provider's own, with its blocks as they were.
+func TestClaudePauses(t *testing.T) {
+	const search = `{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"q"}}`
+	var e *endpoint
+	always := false
+	e, m := claudeBench().at(t, said{}, func(w http.ResponseWriter, r *http.Request) {
+		if always || e.calls() == 1 {
+			answer(200, `{"type":"message","model":"claude-x","stop_reason":"pause_turn","content":[{"type":"text","text":"Looking. "},`+search+`],"usage":{"input_tokens":10,"output_tokens":3}}`)(w, r)
+			return
+		}
+		answer(200, `{"type":"message","model":"claude-x","stop_reason":"end_turn","content":[{"type":"text","text":"Found."}],"usage":{"input_tokens":20,"output_tokens":2}}`)(w, r)
+	})
+	got, err := ask(t, m, &Call{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "text", got.Message.Text, "Looking. Found.")
+	same(t, "stop", got.Stop, "stop")
+	same(t, "usage", fmt.Sprint(got.Usage.Calls, got.Usage.Input, got.Usage.Output), "2 30 5")
+	asked := e.bodies
+	if len(asked) != 2 || !strings.Contains(asked[1], `"server_tool_use"`) || !strings.Contains(asked[1], "Looking. ") {
+		t.Fatalf("it went on with\n%s", asked)
+	}
+	again := hello()
+	again.Messages = append(again.Messages, got.Message, contract.Message{Role: contract.RoleUser, Text: "And?"})
+	if _, err := generate(t.Context(), m, callOf(&Call{}, again, nil)); err != nil {
+		t.Fatal(err)
+	}
+	last := e.bodies[2]
+	if first, second := strings.Index(last, "server_tool_use"), strings.Index(last, "Found."); first < 0 || second < first || strings.Index(last, "Looking.") > first {
+		t.Errorf("the answer went back as\n%s", last)
+	}
+	always = true
+	_, err = ask(t, m, &Call{})
 	f := failureOf(t, err)
-	same(t, "class", f.Class, contract.ClassBadRequest)
-	mentions(t, f.Text, "pause_turn")
+	same(t, "calls", e.calls(), 3+maxPauses+1)
+	if !f.Final || f.Usage == nil || f.Usage.Calls != maxPauses+1 {
+		t.Errorf("an answer that is paused for ever: %+v, usage %+v", f, f.Usage)
+	}
 }
 
 func TestClaudesToolChoice(t *testing.T) {

@@ -166,6 +166,10 @@ func (fakeClaude) turn(role string, content []json.RawMessage) (*seenTurn, error
 				return nil, fmt.Errorf("invalid `signature` in `thinking` block")
 			}
 			turn.thoughts = append(turn.thoughts, b.Thinking+"/"+b.Signature)
+		case "server_tool_use":
+			if !strings.HasPrefix(string(b.Input), "{") {
+				return nil, fmt.Errorf("server_tool_use %q: %s", b.ID, b.Input)
+			}
 		case "redacted_thinking":
 			turn.thoughts = append(turn.thoughts, b.Data)
 		case "tool_use":

@@ -30,6 +30,8 @@ type exchange struct {
 	shown int
 	// begun reports whether a part of an answer could be read.
 	begun bool
+	// before is the text of the answer before the provider paused it.
+	before string
 }
 
 // answer makes one request. Unsupported parameters fail with bad_request. Its errors are [contract.Failure]s, or the
@@ -47,6 +49,9 @@ func (p *provider) answer(ctx context.Context, call *Call) (*wire.Answer, error)
 		return nil, p.toFailure(ctx, err)
 	}
 	a, err := x.ask(out)
+	if err == nil && a.Stop == wire.Paused {
+		return x.goOn(a)
+	}
 	if x.refusesSchema(err) {
 		x.call = call.withoutFormat()
 		plain, wrong := p.Encode(&x.call.Request)
@@ -58,6 +63,38 @@ func (p *provider) answer(ctx context.Context, call *Call) (*wire.Answer, error)
 	return a, err
 }
 
+// maxPauses bounds how often a provider may pause one answer.
+const maxPauses = 10
+
+// goOn asks on where the provider has paused its answer, with what it has said.
+func (x *exchange) goOn(a *wire.Answer) (*wire.Answer, error) {
+	asked := x.call
+	for range maxPauses {
+		more := *asked
+		more.Messages = append(slices.Clip(asked.Messages), a.Message)
+		x.call, x.before, x.shown = &more, a.Message.Text, 0
+		out, err := x.Encode(&more.Request)
+		if err != nil {
+			return nil, x.toFailure(x.ctx, err)
+		}
+		next, err := x.ask(out)
+		if err == nil {
+			a, err = wire.Joined(a, next)
+		}
+		switch {
+		case x.ctx.Err() != nil:
+			return nil, x.ctx.Err()
+		case err != nil:
+			return nil, contract.Spent(err, a.Usage)
+		case a.Stop != wire.Paused:
+			return a, nil
+		}
+	}
+	f := failf(contract.ClassUnavailable, "ask for less in one turn, or leave the provider's own tools out", "model %q: the provider paused its answer %d times", x.Ref(), maxPauses+1)
+	f.Final = true
+	return nil, contract.Spent(f, a.Usage)
+}
+
 // ask makes one request when its turn has come.
 func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
 	done, err := x.limits.acquire(x, x.size(out.Body))
@@ -65,6 +102,7 @@ func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
 		return nil, x.toFailure(x.ctx, err)
 	}
 	var a *wire.Answer
+	x.begun = false
 	err = x.roundTrip(out, func() (err error) {
 		if err = x.read(out.Answer); err == nil {
 			a, err = out.Answer.Result()
@@ -284,7 +322,7 @@ func (x *exchange) began(err error) { x.begun = x.begun || err == nil }
 
 // show hands the text to whoever watches, if it has grown.
 func (x *exchange) show(to wire.Reader) {
-	text := to.Text()
+	text := x.before + to.Text()
 	if len(text) > x.shown && x.call.Partial != nil {
 		x.call.Partial(text)
 	}

@@ -173,9 +173,6 @@ func (r *claudeReader) Spent() contract.Usage {
 
 // Result checks that the answer is complete.
 func (r *claudeReader) Result() (*Answer, error) {
-	if r.finish == "pause_turn" {
-		return nil, unsendable("the answer pauses for a tool of the provider's own (pause_turn), which is not supported; leave such tools out of the extra parameters")
-	}
 	for i, p := range r.blocks {
 		switch p.kind {
 		case "text":

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -104,6 +105,43 @@ func (d *draft) result(field string) (*Answer, error) {
 	}
 	out.Message.Provider = raw
 	return out, nil
+}
+
+// Paused is the stop reason of an answer that a provider has paused while a tool of its own runs: it goes on in the next answer,
+// if the conversation goes back with it as it is.
+const Paused = "pause_turn"
+
+// Joined is a paused answer with the one that goes on from it.
+func Joined(a, next *Answer) (*Answer, error) {
+	out := *next
+	out.Message.Text, out.Message.Reasoning = a.Message.Text+next.Message.Text, a.Message.Reasoning+next.Message.Reasoning
+	out.Message.Calls = slices.Concat(a.Message.Calls, next.Message.Calls)
+	out.Usage.Add(a.Usage)
+	first, second := stateOf(&a.Message), stateOf(&next.Message)
+	second.By = cmp.Or(second.By, first.By)
+	second.Blocks = slices.Concat(first.Blocks, second.Blocks)
+	if second.empty() {
+		out.Message.Provider = nil
+		return &out, nil
+	}
+	raw, err := textutil.JSON(&second)
+	out.Message.Provider = raw
+	return &out, err
+}
+
+// stateOf is the state of a message, whose blocks it has also where they are plain.
+func stateOf(m *contract.Message) providerState {
+	var s providerState
+	if len(m.Provider) > 0 && json.Unmarshal(m.Provider, &s) == nil && s.Blocks != nil {
+		return s
+	}
+	if m.Text != "" {
+		s.Blocks = append(s.Blocks, blockState{Text: len(m.Text)})
+	}
+	for range m.Calls {
+		s.Blocks = append(s.Blocks, blockState{Call: true})
+	}
+	return s
 }
 
 // LooseText is a string that some servers send as another JSON value, whose JSON text it keeps; null is empty.
