@@ -188,7 +188,7 @@ func (m *Models) askWithin(ctx context.Context, ref string, left int, call *Call
 
 // soonerRetry orders attempts whose failure can be retried by their wait, before all others.
 func soonerRetry(a, b attempt) int {
-	again, other := contract.Retryable(a.failure.Class), contract.Retryable(b.failure.Class)
+	again, other := repeated(a.failure), repeated(b.failure)
 	switch {
 	case again && other:
 		return cmp.Compare(a.failure.After, b.failure.After)
@@ -199,6 +199,9 @@ func soonerRetry(a, b attempt) int {
 	}
 	return 0
 }
+
+// repeated reports whether another attempt is made after a failure.
+func repeated(f *contract.Failure) bool { return contract.Retryable(f.Class) && !f.Final }
 
 // withOthers is a failure with the texts of the others.
 func withOthers(tried []attempt, which *contract.Failure) *contract.Failure {

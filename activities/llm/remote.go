@@ -28,8 +28,8 @@ type exchange struct {
 	watch *watch
 	// shown is how much of the text [Call].Partial has got, in bytes.
 	shown int
-	// begun reports whether a part of an answer could be read.
-	begun bool
+	// partial reports whether a part of an answer could be read.
+	partial bool
 	// before is the text of the answer before the provider paused it.
 	before string
 }
@@ -50,7 +50,7 @@ func (p *provider) answer(ctx context.Context, call *Call) (*wire.Answer, error)
 	}
 	a, err := x.ask(out)
 	if err == nil && a.Stop == wire.Paused {
-		return x.goOn(a)
+		return x.resume(a)
 	}
 	if x.refusesSchema(err) {
 		x.call = call.withoutFormat()
@@ -66,8 +66,8 @@ func (p *provider) answer(ctx context.Context, call *Call) (*wire.Answer, error)
 // maxPauses bounds how often a provider may pause one answer.
 const maxPauses = 10
 
-// goOn asks on where the provider has paused its answer, with what it has said.
-func (x *exchange) goOn(a *wire.Answer) (*wire.Answer, error) {
+// resume makes requests until an answer is whole that the provider has paused; each has the answer so far as its last message.
+func (x *exchange) resume(a *wire.Answer) (*wire.Answer, error) {
 	asked := x.call
 	for range maxPauses {
 		more := *asked
@@ -102,7 +102,7 @@ func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
 		return nil, x.toFailure(x.ctx, err)
 	}
 	var a *wire.Answer
-	x.begun = false
+	x.partial = false
 	err = x.roundTrip(out, func() (err error) {
 		if err = x.read(out.Answer); err == nil {
 			a, err = out.Answer.Result()
@@ -110,13 +110,13 @@ func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
 		return err
 	})
 	done(a)
-	if err != nil && x.begun {
+	if err != nil && x.partial {
 		err = x.cut(err, out.Answer.Spent())
 	}
 	return a, err
 }
 
-// cut is the failure of a call whose answer had begun: what has come of it is paid for.
+// cut is the failure of a call whose answer ended after a part of it: the provider may charge for that part.
 func (x *exchange) cut(err error, spent contract.Usage) error {
 	f := &contract.Failure{}
 	if !errors.As(err, &f) || f.Class != contract.ClassUnavailable {
@@ -268,7 +268,7 @@ func skipSpace(r *bufio.Reader) (byte, error) {
 
 func (x *exchange) readWhole(to wire.Reader, r io.Reader) error {
 	raw, err := io.ReadAll(r)
-	x.begun = bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
+	x.partial = bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (x *exchange) readWhole(to wire.Reader, r io.Reader) error {
 	}
 	if _, err = to.Read(raw, false); err != nil {
 		var own *wire.Error
-		x.begun = !errors.As(err, &own) || own.Reported == nil
+		x.partial = !errors.As(err, &own) || own.Reported == nil
 		return err
 	}
 	x.show(to)
@@ -297,7 +297,7 @@ func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) e
 		}
 		if err == nil && !done && len(bytes.TrimSpace(data)) > 0 {
 			done, err = to.Read(data, true)
-			x.began(err)
+			x.readPart(err)
 		}
 		var own *wire.Error
 		if err != nil && to.Complete() && !(errors.As(err, &own) && own.Reported != nil) {
@@ -317,8 +317,8 @@ func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) e
 	return nil
 }
 
-// began notes that a part of the answer could be read, if there is no error.
-func (x *exchange) began(err error) { x.begun = x.begun || err == nil }
+// readPart notes that a part of the answer could be read, if there is no error.
+func (x *exchange) readPart(err error) { x.partial = x.partial || err == nil }
 
 // show hands the text to whoever watches, if it has grown.
 func (x *exchange) show(to wire.Reader) {

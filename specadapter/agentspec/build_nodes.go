@@ -50,7 +50,7 @@ func (s *layer) node(c *model.Component) *way {
 		}
 		w.exits = s.branches(c, n.ID)
 	case "PluginRegexNode", "PluginTemplateNode", "PluginReadVariableNode", "PluginWriteVariableNode", "PluginVariableNode":
-		n.Kind, n.Pass = plan.KindPass, s.made(c, &n, w)
+		n.Kind, n.Pass = plan.KindPass, s.passOf(c, &n, w)
 	default:
 		s.calling(c, &n, w)
 	}

@@ -19,8 +19,8 @@ func matchOf(c *model.Component) *plan.Match {
 	return m
 }
 
-// made is what a node of WayFlow's makes of values without a call.
-func (s *layer) made(c *model.Component, n *plan.Node, w *way) *plan.Pass {
+// passOf configures a node of WayFlow's that makes no calls.
+func (s *layer) passOf(c *model.Component, n *plan.Node, w *way) *plan.Pass {
 	switch c.Type.Name {
 	case "PluginRegexNode":
 		return &plan.Pass{Match: matchOf(c)}

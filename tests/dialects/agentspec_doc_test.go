@@ -11,8 +11,8 @@ import (
 )
 
 // specDoc writes a document of Agent Spec out of a short form: an object of components by name,
-// of which the one called flow is the main one. A component without component_type is a Flow: nodes
-// by name, go with lines like "a > b > c" and "a.branch > b", and data with lines like "a.x > b.y".
+// of which the one called flow is the main one. A flow has nodes by name, go with lines like "a > b > c"
+// and "a.branch > b", and data with lines like "a.x > b.y"; its component_type is Flow unless it says another.
 // A text that begins with @ refers to a component by its name; @m is a model.
 func specDoc(t testing.TB, short string) string {
 	t.Helper()
@@ -46,15 +46,15 @@ type shortSpec struct {
 
 func (s *shortSpec) component(name string, in map[string]any) map[string]any {
 	out := map[string]any{"name": name}
+	nodes, isFlow := in["nodes"].(map[string]any)
 	for k, v := range in {
-		if in["component_type"] != nil {
+		if !isFlow {
 			out[k] = s.value(v)
 			continue
 		}
 		switch k {
 		case "nodes":
 			list := []any{}
-			nodes, _ := v.(map[string]any)
 			for _, n := range sortedKeys(nodes) {
 				node, ok := nodes[n].(map[string]any)
 				if !ok {
@@ -75,7 +75,7 @@ func (s *shortSpec) component(name string, in map[string]any) map[string]any {
 			out[k] = s.value(v)
 		}
 	}
-	if in["component_type"] == nil {
+	if isFlow && in["component_type"] == nil {
 		out["component_type"] = "Flow"
 	}
 	return out

@@ -73,7 +73,8 @@ func certificate(t *testing.T) (cert, key string, pair tls.Certificate) {
 	return cert, key, pair
 }
 
-// An MCPTool of a node, and an MCPToolBox of an agent, are called over each transport.
+// An MCPTool of a node, and an MCPToolBox of an agent, are called over each transport, by the names of the language and by those
+// of WayFlow's plugin.
 func TestAgentSpecTransports(t *testing.T) {
 	t.Parallel()
 	cert, key, pair := certificate(t)
@@ -111,27 +112,29 @@ func TestAgentSpecTransports(t *testing.T) {
 			}
 		}
 		reach := tool.Settings{AllowLoopback: true, AllowCommands: []string{program}, Secrets: secrets}
-		transport := `{component_type: ` + kind + `, name: c, ` + fields + `}`
-		t.Run(kind+"/node", func(t *testing.T) {
-			doc := specDoc(t, `
+		for _, prefix := range []string{"", "Plugin"} {
+			transport := `{component_type: ` + prefix + kind + `, name: c, ` + fields + `}`
+			t.Run(prefix+kind+"/node", func(t *testing.T) {
+				doc := specDoc(t, `
 flow: {nodes: {s: {component_type: StartNode, inputs: [{title: at, type: string}]}, n: {component_type: ToolNode, tool: "@look"}, e: {component_type: EndNode, outputs: [{title: said, type: string}]}},
   go: ["s > n > e"], data: ["s.at > n.at", "n.said > e.said"]}
-look: {component_type: MCPTool, name: look, inputs: [{title: at, type: string}], outputs: [{title: said, type: string}], client_transport: `+transport+`}`)
-			p := harness.TestRun{Document: doc, ToolSettings: reach, SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(`{"at": "a lamp"}`) }}.Execute(t)
-			if p.Err != nil || string(p.Result.ResultData) != `{"said":"saw a lamp"}` {
-				t.Errorf("%+v, %v", p.Result, p.Err)
-			}
-		})
-		t.Run(kind+"/toolbox", func(t *testing.T) {
-			doc := specDoc(t, `
+look: {component_type: `+prefix+`MCPTool, name: look, inputs: [{title: at, type: string}], outputs: [{title: said, type: string}], client_transport: `+transport+`}`)
+				p := harness.TestRun{Document: doc, ToolSettings: reach, SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(`{"at": "a lamp"}`) }}.Execute(t)
+				if p.Err != nil || string(p.Result.ResultData) != `{"said":"saw a lamp"}` {
+					t.Errorf("%+v, %v", p.Result, p.Err)
+				}
+			})
+			t.Run(prefix+kind+"/toolbox", func(t *testing.T) {
+				doc := specDoc(t, `
 flow: {component_type: Agent, name: a, human_in_the_loop: false, system_prompt: x, llm_config: "@m", outputs: [{title: said, type: string}],
-  toolboxes: [{component_type: MCPToolBox, name: b, client_transport: `+transport+`}]}`)
-			p := harness.TestRun{Document: doc, ToolSettings: reach, Script: `rules:
+  toolboxes: [{component_type: `+prefix+`MCPToolBox, name: b, client_transport: `+transport+`}]}`)
+				p := harness.TestRun{Document: doc, ToolSettings: reach, Script: `rules:
 - {match: "saw a lamp", call: [{tool: submit_result, arguments: {said: done}}]}
 - {turn: 1, call: [{tool: look, arguments: {at: a lamp}}]}`}.Execute(t)
-			if p.Err != nil || string(p.Result.ResultData) != `{"said":"done"}` {
-				t.Errorf("%+v, %v", p.Result, p.Err)
-			}
-		})
+				if p.Err != nil || string(p.Result.ResultData) != `{"said":"done"}` {
+					t.Errorf("%+v, %v", p.Result, p.Err)
+				}
+			})
+		}
 	}
 }

@@ -2,10 +2,7 @@ package dialects
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 
 	"weft/activities/contract"
 	"weft/tests/harness"
@@ -51,90 +48,91 @@ func TestWayFlowAgent(t *testing.T) {
 	}
 }
 
-// wayFlow is a flow of nodes in a row, from its inputs to its outputs, with what it needs in components.
-func wayFlow(kind, inputs, outputs string, nodes []string, data, components string) string {
-	doc := "agentspec_version: 25.4.2\ncomponent_type: " + kind + "\nname: wf\nstart_node: {$component_ref: s}\n" +
-		"inputs: " + inputs + "\noutputs: " + outputs + "\nnodes: [{$component_ref: s}, {$component_ref: e}"
-	edges, before := "", "s"
-	branch := "next"
-	for _, n := range append(nodes, "e") {
-		n, leave, ok := strings.Cut(n, "@") // NODE@BRANCH is left by that branch
-		if n != "e" {
-			doc += ", {$component_ref: " + n + "}"
-		}
-		edges += "\n  - {component_type: ControlFlowEdge, name: to-" + n + ", from_branch: " + branch + ", from_node: {$component_ref: " + before + "}, to_node: {$component_ref: " + n + "}}"
-		if before, branch = n, "next"; ok {
-			branch = leave
-		}
-	}
-	doc += "]\ncontrol_flow_connections:" + edges + "\ndata_flow_connections:"
-	for line := range strings.Lines(data) {
-		f := strings.Fields(line) // FROM.OUTPUT TO.INPUT
-		from, output, _ := strings.Cut(f[0], ".")
-		to, input, _ := strings.Cut(f[1], ".")
-		doc += "\n  - {component_type: DataFlowEdge, name: d, source_node: {$component_ref: " + from + "}, source_output: " + output +
-			", destination_node: {$component_ref: " + to + "}, destination_input: " + input + "}"
-	}
-	return doc + "\n$referenced_components:\n  s: {component_type: StartNode, name: s, inputs: " + inputs + "}\n  e: {component_type: EndNode, name: e, outputs: " + outputs + "}\n" + components
-}
-
 // TestWayFlowNodes runs nodes of WayFlow's plugins that no type of the language has.
 func TestWayFlowNodes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, doc, params, want string
 	}{
-		{"the first match of a regular expression, by its group, the default where there is none", wayFlow("Flow", "[{title: text, type: string}]", "[{title: first, type: string}, {title: all, type: array, items: {}}, {title: last, type: string}, {title: none, type: string}]",
-			[]string{"first", "all", "last", "none"}, "s.text first.text\ns.text all.text\ns.text last.text\ns.text none.text\nfirst.output e.first\nall.output e.all\nlast.output e.last\nnone.output e.none", `
-  first: {component_type: PluginRegexNode, name: first, regex_pattern: '<b>(.*?)</b>', return_first_match_only: true}
-  all: {component_type: PluginRegexNode, name: all, regex_pattern: '(\w)=(\d)', return_first_match_only: false}
-  last: {component_type: PluginRegexNode, name: last, regex_pattern: {pattern: 'b.', match: last, flags: 18}}
-  none: {component_type: PluginRegexNode, name: none, regex_pattern: 'x{5}', outputs: [{title: output, type: string, default: nothing}]}
-`), `{"text": "<b>one</b> a=1 c=2 Bo"}`, `{"first":"one","all":[["a","1"],["c","2"]],"last":"Bo","none":"nothing"}`},
-		{"a template, with names of its own for what it takes and leaves", wayFlow("Flow", "[{title: user, type: string}]", "[{title: greeting, type: string}]",
-			[]string{"t"}, "s.user t.user\nt.greeting e.greeting", `
-  t: {component_type: PluginTemplateNode, name: t, template: 'Hello {{ who }}!', input_mapping: {who: user}, output_mapping: {output: greeting}}
-`), `{"user": "Ada"}`, `{"greeting":"Hello Ada!"}`},
-		{"variables: inserted into, merged with and overwritten, then read", wayFlow("ExtendedFlow", "[{title: a, type: string}, {title: b, type: array, items: {type: string}}]", "[{title: list, type: array, items: {type: string}}, {title: n, type: integer}, {title: both, type: array, items: {type: string}}]",
-			[]string{"insert", "again", "merge", "n", "read", "readn", "both"}, "s.a insert.value\ns.a again.list\ns.b merge.list\nread.value e.list\nreadn.n e.n\ns.b both.list\nboth.list e.both", `
-  insert: {component_type: PluginWriteVariableNode, name: insert, operation: insert, variable: &list {title: list, type: array, items: {type: string}, default: [first]}}
-  again: {component_type: PluginVariableNode, name: again, write_variables: [*list], read_variables: [], write_operations: {list: insert}}
-  merge: {component_type: PluginVariableNode, name: merge, write_variables: [*list], read_variables: [], write_operations: merge}
-  n: {component_type: PluginWriteVariableNode, name: n, operation: overwrite, variable: {title: n, type: integer}, inputs: [{title: value, type: integer, default: 7}]}
-  read: {component_type: PluginReadVariableNode, name: read, variable: *list}
-  readn: {component_type: PluginVariableNode, name: readn, read_variables: [{title: n, type: integer}], write_variables: [], write_operations: {}}
-  both: {component_type: PluginVariableNode, name: both, read_variables: [*list], write_variables: [*list], write_operations: {list: overwrite}}
-`), `{"a": "x", "b": ["y", "z"]}`, `{"list":["first","x","x","y","z"],"n":7,"both":["y","z"]}`},
-		{"a map over objects, with members of each", wayFlow("Flow", "[{title: people, type: array, items: {type: object}}]", "[{title: lines, type: array, items: {type: string}}]",
-			[]string{"m"}, "s.people m.iterated_input\nm.lines e.lines", `
-  m: {component_type: ExtendedMapNode, name: m, flow: {$component_ref: inner}, unpack_input: {name: .name, city: .home.city}, parallel_execution: true, max_workers: 2,
+		{"the first match of a regular expression, by its group, the default where there is none", `
+flow:
+  nodes:
+    s: {component_type: StartNode, inputs: [{title: text, type: string}]}
+    first: {component_type: PluginRegexNode, regex_pattern: '<b>(.*?)</b>', return_first_match_only: true}
+    all: {component_type: PluginRegexNode, regex_pattern: '(\w)=(\d)', return_first_match_only: false}
+    last: {component_type: PluginRegexNode, regex_pattern: {pattern: 'b.', match: last, flags: 18}}
+    none: {component_type: PluginRegexNode, regex_pattern: 'x{5}', outputs: [{title: output, type: string, default: nothing}]}
+    e: {component_type: EndNode, outputs: [{title: first, type: string}, {title: all, type: array, items: {}}, {title: last, type: string}, {title: none, type: string}]}
+  go: ["s > first > all > last > none > e"]
+  data: [s.text > first.text, s.text > all.text, s.text > last.text, s.text > none.text, first.output > e.first, all.output > e.all, last.output > e.last, none.output > e.none]
+`, `{"text": "<b>one</b> a=1 c=2 Bo"}`, `{"first":"one","all":[["a","1"],["c","2"]],"last":"Bo","none":"nothing"}`},
+		{"a template, with names of its own for what it takes and leaves", `
+flow:
+  nodes:
+    s: {component_type: StartNode, inputs: [{title: user, type: string}]}
+    t: {component_type: PluginTemplateNode, template: 'Hello {{ who }}!', input_mapping: {who: user}, output_mapping: {output: greeting}}
+    e: {component_type: EndNode, outputs: [{title: greeting, type: string}]}
+  go: [s > t > e]
+  data: [s.user > t.user, t.greeting > e.greeting]
+`, `{"user": "Ada"}`, `{"greeting":"Hello Ada!"}`},
+		{"variables: inserted into, merged with and overwritten, then read", `
+flow:
+  component_type: ExtendedFlow
+  nodes:
+    s: {component_type: StartNode, inputs: [{title: a, type: string}, {title: b, type: array, items: {type: string}}]}
+    insert: {component_type: PluginWriteVariableNode, operation: insert, variable: &list {title: list, type: array, items: {type: string}, default: [first]}}
+    again: {component_type: PluginVariableNode, write_variables: [*list], read_variables: [], write_operations: {list: insert}}
+    merge: {component_type: PluginVariableNode, write_variables: [*list], read_variables: [], write_operations: merge}
+    n: {component_type: PluginWriteVariableNode, operation: overwrite, variable: {title: n, type: integer}, inputs: [{title: value, type: integer, default: 7}]}
+    read: {component_type: PluginReadVariableNode, variable: *list}
+    readn: {component_type: PluginVariableNode, read_variables: [{title: n, type: integer}], write_variables: [], write_operations: {}}
+    both: {component_type: PluginVariableNode, read_variables: [*list], write_variables: [*list], write_operations: {list: overwrite}}
+    e: {component_type: EndNode, outputs: [{title: list, type: array, items: {type: string}}, {title: n, type: integer}, {title: both, type: array, items: {type: string}}]}
+  go: [s > insert > again > merge > n > read > readn > both > e]
+  data: [s.a > insert.value, s.a > again.list, s.b > merge.list, read.value > e.list, readn.n > e.n, s.b > both.list, both.list > e.both]
+`, `{"a": "x", "b": ["y", "z"]}`, `{"list":["first","x","x","y","z"],"n":7,"both":["y","z"]}`},
+		{"a map over objects, with members of each", `
+flow:
+  nodes:
+    s: {component_type: StartNode, inputs: [{title: people, type: array, items: {type: object}}]}
+    m: {component_type: ExtendedMapNode, flow: "@inner", unpack_input: {name: .name, city: .home.city}, parallel_execution: true, max_workers: 2,
       inputs: [{title: iterated_input, type: array, items: {}}], outputs: [{title: lines, type: array, items: {type: string}}], output_mapping: {line: lines}}
-`+innerFlow), `{"people": [{"name": "Ada", "home": {"city": "London"}}, {"name": "Kurt", "home": {"city": "Brno"}}]}`, `{"lines":["Ada of London","Kurt of Brno"]}`},
-		{"a map over the members of an object", wayFlow("Flow", "[{title: people, type: object}]", "[{title: line, type: array, items: {type: string}}]",
-			[]string{"m"}, "s.people m.iterated_input\nm.line e.line", `
-  m: {component_type: ExtendedMapNode, name: m, flow: {$component_ref: inner}, unpack_input: {name: ._key, city: ._value},
+    e: {component_type: EndNode, outputs: [{title: lines, type: array, items: {type: string}}]}
+  go: [s > m > e]
+  data: [s.people > m.iterated_input, m.lines > e.lines]
+` + innerFlow, `{"people": [{"name": "Ada", "home": {"city": "London"}}, {"name": "Kurt", "home": {"city": "Brno"}}]}`, `{"lines":["Ada of London","Kurt of Brno"]}`},
+		{"a map over the members of an object", `
+flow:
+  nodes:
+    s: {component_type: StartNode, inputs: [{title: people, type: object}]}
+    m: {component_type: ExtendedMapNode, flow: "@inner", unpack_input: {name: ._key, city: ._value},
       inputs: [{title: iterated_input, type: object}], outputs: [{title: line, type: array, items: {type: string}}]}
-`+innerFlow), `{"people": {"Ada": "London", "Kurt": "Brno"}}`, `{"line":["Ada of London","Kurt of Brno"]}`},
-		{"what fails goes on by the branch for all failures", wayFlow("Flow", "[]", "[{title: n, type: integer}, {title: exception_name}]",
-			[]string{"c@default_exception_branch"}, "c.n e.n\nc.exception_name e.exception_name", `
-  c: {component_type: PluginCatchExceptionNode, name: c, flow: {$component_ref: inner}, except_on: {timeout: late}, catch_all_exceptions: true}
-`+failingFlow), `{}`, `{"n":0,"exception_name":"invalid_value"}`},
-		{"what fails goes on by the branch of its class", wayFlow("Flow", "[]", "[{title: n, type: integer}, {title: why}]",
-			[]string{"c@bad"}, "c.n e.n\nc.why e.why", `
-  c: {component_type: PluginCatchExceptionNode, name: c, flow: {$component_ref: inner}, except_on: {invalid_value: bad}, output_mapping: {exception_payload_name: why}}
-`+failingFlow), `{}`, `{"n":0,"why":"nothing has given the input \"value\" a value"}`},
+    e: {component_type: EndNode, outputs: [{title: line, type: array, items: {type: string}}]}
+  go: [s > m > e]
+  data: [s.people > m.iterated_input, m.line > e.line]
+` + innerFlow, `{"people": {"Ada": "London", "Kurt": "Brno"}}`, `{"line":["Ada of London","Kurt of Brno"]}`},
+		{"what fails goes on by the branch for all failures", `
+flow:
+  nodes:
+    s: {component_type: StartNode}
+    c: {component_type: PluginCatchExceptionNode, flow: "@inner", except_on: {timeout: late}, catch_all_exceptions: true}
+    e: {component_type: EndNode, outputs: [{title: n, type: integer}, {title: exception_name}]}
+  go: [s > c, c.default_exception_branch > e]
+  data: [c.n > e.n, c.exception_name > e.exception_name]
+` + failingFlow, `{}`, `{"n":0,"exception_name":"invalid_value"}`},
+		{"what fails goes on by the branch of its class", `
+flow:
+  nodes:
+    s: {component_type: StartNode}
+    c: {component_type: PluginCatchExceptionNode, flow: "@inner", except_on: {invalid_value: bad}, output_mapping: {exception_payload_name: why}}
+    e: {component_type: EndNode, outputs: [{title: n, type: integer}, {title: why}]}
+  go: [s > c, c.bad > e]
+  data: [c.n > e.n, c.why > e.why]
+` + failingFlow, `{}`, `{"n":0,"why":"nothing has given the input \"value\" a value"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var doc any
-			if err := yaml.Unmarshal([]byte(tt.doc), &doc); err != nil {
-				t.Fatal(err)
-			}
-			raw, err := json.Marshal(doc)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := harness.TestRun{Document: string(raw), SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(tt.params) }}.Execute(t)
+			p := harness.TestRun{Document: specDoc(t, tt.doc), SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(tt.params) }}.Execute(t)
 			if p.Err != nil {
 				t.Fatal(p.Err, p.Err.Diagnostics)
 			}
@@ -147,39 +145,22 @@ func TestWayFlowNodes(t *testing.T) {
 
 // innerFlow makes one line of two inputs.
 const innerFlow = `
-  inner:
-    component_type: Flow
-    name: inner
-    start_node: {$component_ref: is}
-    inputs: &in [{title: name, type: string}, {title: city, type: string}]
-    outputs: &out [{title: line, type: string}]
-    nodes: [{$component_ref: is}, {$component_ref: it}, {$component_ref: ie}]
-    control_flow_connections:
-      - {component_type: ControlFlowEdge, name: i1, from_node: {$component_ref: is}, to_node: {$component_ref: it}}
-      - {component_type: ControlFlowEdge, name: i2, from_node: {$component_ref: it}, to_node: {$component_ref: ie}}
-    data_flow_connections:
-      - {component_type: DataFlowEdge, name: d1, source_node: {$component_ref: is}, source_output: name, destination_node: {$component_ref: it}, destination_input: name}
-      - {component_type: DataFlowEdge, name: d2, source_node: {$component_ref: is}, source_output: city, destination_node: {$component_ref: it}, destination_input: city}
-      - {component_type: DataFlowEdge, name: d3, source_node: {$component_ref: it}, source_output: output, destination_node: {$component_ref: ie}, destination_input: line}
-  is: {component_type: StartNode, name: is, inputs: *in}
-  it: {component_type: PluginTemplateNode, name: it, template: "{{name}} of {{city}}"}
-  ie: {component_type: EndNode, name: ie, outputs: *out}
+inner:
+  nodes:
+    is: {component_type: StartNode, inputs: [{title: name, type: string}, {title: city, type: string}]}
+    it: {component_type: PluginTemplateNode, template: "{{name}} of {{city}}"}
+    ie: {component_type: EndNode, outputs: [{title: line, type: string}]}
+  go: [is > it > ie]
+  data: [is.name > it.name, is.city > it.city, it.output > ie.line]
 `
 
 // failingFlow reads a variable that has no value.
 const failingFlow = `
-  inner:
-    component_type: Flow
-    name: inner
-    start_node: {$component_ref: is}
-    outputs: [{title: n, type: integer}]
-    nodes: [{$component_ref: is}, {$component_ref: it}, {$component_ref: ie}]
-    control_flow_connections:
-      - {component_type: ControlFlowEdge, name: i1, from_node: {$component_ref: is}, to_node: {$component_ref: it}}
-      - {component_type: ControlFlowEdge, name: i2, from_node: {$component_ref: it}, to_node: {$component_ref: ie}}
-    data_flow_connections:
-      - {component_type: DataFlowEdge, name: d1, source_node: {$component_ref: it}, source_output: value, destination_node: {$component_ref: ie}, destination_input: n}
-  is: {component_type: StartNode, name: is}
-  it: {component_type: PluginReadVariableNode, name: it, variable: {title: n, type: integer}}
-  ie: {component_type: EndNode, name: ie, outputs: [{title: n, type: integer}]}
+inner:
+  nodes:
+    is: {component_type: StartNode}
+    it: {component_type: PluginReadVariableNode, variable: {title: n, type: integer}}
+    ie: {component_type: EndNode, outputs: [{title: n, type: integer}]}
+  go: [is > it > ie]
+  data: [it.value > ie.n]
 `

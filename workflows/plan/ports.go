@@ -72,6 +72,9 @@ func (c *checker) ports(n *Node) {
 		c.portJSON(n, out.Name, out.Type, out.Default)
 		if out.Write != "" {
 			c.oneOf(n, "the write of output "+out.Name, out.Write, Writes)
+			if len(out.Keys) != 1 {
+				c.add("node %q writes its output %q to %d state keys by %s, want one", n.ID, out.Name, len(out.Keys), out.Write)
+			}
 		}
 		for _, k := range out.Keys {
 			if len(k) < 2 || k[0] != '$' {

@@ -107,11 +107,11 @@ func (d *draft) result(field string) (*Answer, error) {
 	return out, nil
 }
 
-// Paused is the stop reason of an answer that a provider has paused while a tool of its own runs: it goes on in the next answer,
-// if the conversation goes back with it as it is.
+// Paused is the stop reason of an answer that a provider has paused while a tool of its own runs. The next request has the
+// answer as its last message, unchanged, and the next answer continues it.
 const Paused = "pause_turn"
 
-// Joined is a paused answer with the one that goes on from it.
+// Joined is a paused answer and the one that continues it, as one answer.
 func Joined(a, next *Answer) (*Answer, error) {
 	out := *next
 	out.Message.Text, out.Message.Reasoning = a.Message.Text+next.Message.Text, a.Message.Reasoning+next.Message.Reasoning

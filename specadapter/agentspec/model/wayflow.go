@@ -78,7 +78,7 @@ func (c *Component) Expression() (pattern, match string) {
 	if v.Kind == source.String {
 		return goPattern(v.Text, ""), "first"
 	}
-	bits, flags := int(decimal(figure(v.Get("flags")))), ""
+	bits, flags := int(decimal(numberText(v.Get("flags")))), ""
 	for _, f := range pythonFlags {
 		if bits&f.bit != 0 {
 			flags += f.flag
@@ -87,7 +87,8 @@ func (c *Component) Expression() (pattern, match string) {
 	return goPattern(TextOf(v.Get("pattern")), flags), cmp.Or(TextOf(v.Get("match")), "first")
 }
 
-func figure(v *source.Value) string {
+// numberText is the text of a number, "0" where there is none.
+func numberText(v *source.Value) string {
 	if v == nil || v.Kind != source.Number {
 		return "0"
 	}
@@ -116,7 +117,7 @@ func checkRegex(l *loader, c *Component) {
 		for _, f := range pythonFlags {
 			known |= f.bit
 		}
-		if bits := int(decimal(figure(v.Get("flags")))); bits&^known != 0 {
+		if bits := int(decimal(numberText(v.Get("flags")))); bits&^known != 0 {
 			l.Errorf(at, "regex", "use 2 (ignore case), 8 (multiline) and 16 (a dot matches newlines)", "the flags %d of %s are not supported", bits, c)
 		}
 	default:
