@@ -26,7 +26,7 @@ type Kind struct{ Sessions Sessions }
 // tool. Each model call and each tool call is one activity. Tools run in parallel; their
 // results go back in the order asked.
 func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
-	a := agentRun{run: r, execution: x, sessions: k.Sessions, cfg: x.Node.Agent, left: x.Node.Agent.MaxCalls}
+	a := agentRun{run: r, execution: x, sessions: k.Sessions, cfg: x.Node.Agent, state: contract.AgentState{Left: x.Node.Agent.MaxCalls}}
 	if len(a.cfg.Members) > 0 {
 		a.team = &team{of: a.cfg, node: a.execution.Node.ID, id: a.execution.ID}
 	}
@@ -69,7 +69,7 @@ func (a *agentRun) converse(ctx workflow.Context) (runtime.Outcome, error) {
 			continue
 		}
 		a.leaveFork()
-		out := runtime.Outcome{Ref: a.run.Ref(sha), Text: msg.Text, Exhausted: a.exhausted, Truncated: res.Stop == "length"}
+		out := runtime.Outcome{Ref: a.run.Ref(sha), Text: msg.Text, Exhausted: a.state.Exhausted, Truncated: res.Stop == "length"}
 		if res.Checked != nil {
 			out.Data = res.Checked.Data
 		}
@@ -85,17 +85,8 @@ type agentRun struct {
 	cfg       *plan.Agent
 	thread    *runtime.Thread
 	profile   contract.ProfileRef
-	turn      int
-	// left is the budget of tool calls; exhausted is set when it is spent.
-	left      int
-	exhausted bool
-	errors    int
-	repairs   int
-	summaries int
-	// starts counts the runs that its calls started, by call id.
-	starts []contract.StartCount
-	// served are the sessions that served its calls, by server.
-	served map[string]contract.ServerSession
+	// state is what the agent carries when it yields, without its messages and side conversations.
+	state contract.AgentState
 	// under are the calls under way.
 	under []*toolCall
 	// marked is the agent at its last boundary.
@@ -104,20 +95,15 @@ type agentRun struct {
 	// should give it.
 	result   *value.Value
 	problems []contract.FieldError
-	// startLen is how long the conversation was when the agent began. think is set where the next
-	// call is for a thought; results counts tool results.
-	startLen, results int
-	think             bool
 	// ports are the values that the node takes by name.
 	ports value.Value
-	// team are the other agents of the node, above the one that asked this one. activeAgent is the
-	// member that goes on with the thread, if one does; next, whom a message hands it to.
+	// team are the other agents of the node, above the one that asked this one; next is the member to
+	// which a message hands the thread.
 	team  *team
 	above *agentRun
 	// before counts what was asked in each side conversation when the agent was asked.
-	before      map[string]int
-	activeAgent string
-	next        string
+	before map[string]int
+	next   string
 }
 
 // begin opens the execution's thread with the run's input and what earlier nodes said, by
@@ -150,7 +136,7 @@ func (a *agentRun) begin() error {
 		return err
 	}
 	if a.cfg.React != nil {
-		a.think = true
+		a.state.Think = true
 		if err := a.tell(a.cfg.React.Prompt); err != nil {
 			return err
 		}
@@ -261,7 +247,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	if err := a.turns(); err != nil {
 		return nil, nil, "", err
 	}
-	a.turn++
+	a.state.Turn++
 	if err := a.steered(ctx); err != nil {
 		return nil, nil, "", err
 	}
@@ -298,14 +284,14 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 
 // completion makes one call of the model.
 func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.ModelResult, error) {
-	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.execution.Step}
+	in := contract.ModelInput{Profile: a.profile, NoTools: a.state.Exhausted || a.state.Think, Step: a.execution.Step}
 	in.Base, in.Tail = a.thread.Pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	in.Sent = a.window().shown()
 	var res contract.ModelResult
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
-		Activity: contract.ActivityCallModel, Args: []any{&in}, What: fmt.Sprintf("model call %d", a.turn), At: a.execution,
-		ID: a.execution.ID + "/model/" + strconv.Itoa(a.turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), modelRef(a)),
+		Activity: contract.ActivityCallModel, Args: []any{&in}, What: fmt.Sprintf("model call %d", a.state.Turn), At: a.execution,
+		ID: a.execution.ID + "/model/" + strconv.Itoa(a.state.Turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), modelRef(a)),
 		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res,
 	})
 	return &res, err
@@ -317,7 +303,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		return nil // people talk with the node, not with whom it asks
 	}
 	var messages []contract.Inbound
-	err := a.run.RunStep(ctx, a.execution.Journal, fmt.Sprintf("%s/messages/%d", a.execution.ID, a.turn), "", &messages, func(*runtime.JournalStep) error {
+	err := a.run.RunStep(ctx, a.execution.Journal, fmt.Sprintf("%s/messages/%d", a.execution.ID, a.state.Turn), "", &messages, func(*runtime.JournalStep) error {
 		messages = a.run.Requests.Asker.Messages(a.execution.Node.ID)
 		return nil
 	})
@@ -340,7 +326,7 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 	}
 	if strings.TrimSpace(msg.Text) == "" {
 		text := "No result received but output_schema requires structured output"
-		if a.repairs > 0 {
+		if a.state.Repairs > 0 {
 			text = "No result received from retry attempt"
 		}
 		return false, a.run.Fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text)
@@ -349,14 +335,14 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 	if res.Checked != nil {
 		problems = res.Checked.Errors
 	}
-	if a.repairs == a.cfg.Output.Repairs {
+	if a.state.Repairs == a.cfg.Output.Repairs {
 		f := a.run.Fail(a.execution, contract.ClassOutputSchema,
 			"make the prompt or the schema easier to follow, or use a stronger model",
-			"Output validation failed after %d retry: %s", a.repairs, contract.ErrorList(problems, "; "))
+			"Output validation failed after %d retry: %s", a.state.Repairs, contract.ErrorList(problems, "; "))
 		f.Errors = problems
 		return false, f
 	}
-	a.repairs++
+	a.state.Repairs++
 	for i := range msg.Calls {
 		// Every call needs its result before the conversation can go on.
 		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: "max_iterations reached", Failed: true}); err != nil {

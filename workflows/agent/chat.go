@@ -84,7 +84,7 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 	}
 	text := a.cfg.Chat.First
 	if n := len(a.thread.Entries); n > 0 {
-		if n == a.startLen {
+		if n == a.state.StartLen {
 			return nil
 		}
 		last, err := contract.DecodeMessage(a.thread.Entries[n-1].Raw)
@@ -96,7 +96,7 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 		}
 	}
 	reply, err := a.run.Requests.Ask(ctx, a.execution, contract.Request{
-		ID: fmt.Sprintf("%s/chat/%d", a.execution.ID, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
+		ID: fmt.Sprintf("%s/chat/%d", a.execution.ID, a.state.Turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
 	})
 	switch {
 	case err != nil:
@@ -105,7 +105,7 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 		return a.run.Fail(a.execution, contract.ClassNoAnswer, "start the run again", "nobody answered")
 	}
 	// What an agent may do is counted from one message of a person to the next.
-	a.left, a.exhausted = a.cfg.MaxCalls, false
+	a.state.Left, a.state.Exhausted = a.cfg.MaxCalls, false
 	return a.tell(reply.Message.Text)
 }
 
@@ -146,12 +146,12 @@ func (a *agentRun) openThread() {
 	default:
 		a.thread = a.run.Transcript.Open(a.execution.ID)
 	}
-	a.startLen = len(a.thread.Entries)
+	a.state.StartLen = len(a.thread.Entries)
 }
 
 // leaveFork keeps what was said in a forked conversation for the merge that may pick it.
 func (a *agentRun) leaveFork() {
 	if a.cfg.Conversation == plan.ConversationFork {
-		a.run.Conversation.Fork(a.execution.Node.ID).Messages = runtime.CarriedMessages(a.thread.Entries[a.startLen:])
+		a.run.Conversation.Fork(a.execution.Node.ID).Messages = runtime.CarriedMessages(a.thread.Entries[a.state.StartLen:])
 	}
 }

@@ -287,11 +287,11 @@ func (w contextWindow) summary(ctx workflow.Context, by *plan.Summary, from, to 
 	}
 	in.Base, in.Tail = w.a.thread.Pending()
 	in.Base.Workflow, in.Base.Run = "", ""
-	w.a.summaries++
+	w.a.state.Summaries++
 	var out contract.SummariseResult
 	err := w.a.run.CallStep(ctx, w.a.execution.Journal, runtime.HashOf(w.a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{
 		Activity: contract.ActivitySummariseConversation, Args: []any{&in}, What: "a summary of the conversation", At: w.a.execution,
-		ID: fmt.Sprintf("%s/summary/%d.%d", w.a.execution.ID, w.a.turn, w.a.summaries), Summary: fmt.Sprintf("%s · summary · %s", w.a.who(), in.Model),
+		ID: fmt.Sprintf("%s/summary/%d.%d", w.a.execution.ID, w.a.state.Turn, w.a.state.Summaries), Summary: fmt.Sprintf("%s · summary · %s", w.a.who(), in.Model),
 		Options: w.a.run.Options(w.a.run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: w.a.thread.Bytes}, Out: &out,
 	})
 	if err != nil {

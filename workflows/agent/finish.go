@@ -19,9 +19,9 @@ import (
 // follow decides what comes after a message of the model: another call, or the end.
 func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *contract.Message, sha string) (again bool, err error) {
 	switch {
-	case a.think:
+	case a.state.Think:
 		return true, a.thought(msg)
-	case len(msg.Calls) > 0 && !a.exhausted:
+	case len(msg.Calls) > 0 && !a.state.Exhausted:
 		a.problems = nil
 		if res.Checked != nil {
 			a.problems = res.Checked.Errors
@@ -30,7 +30,7 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 			return false, err
 		}
 		return a.result == nil, a.acted(len(msg.Calls))
-	case a.cfg.Chat != nil && !a.exhausted && (!a.cfg.Chat.WhenAsked || res.Asks):
+	case a.cfg.Chat != nil && !a.state.Exhausted && (!a.cfg.Chat.WhenAsked || res.Asks):
 		return true, nil
 	case a.cfg.Finish != nil:
 		return true, a.remind()
@@ -41,7 +41,7 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 // ended is the outcome of an agent that called its finish tool.
 func (a *agentRun) ended() runtime.Outcome {
 	a.leaveFork()
-	return runtime.Outcome{Value: a.result, Exhausted: a.exhausted}
+	return runtime.Outcome{Value: a.result, Exhausted: a.state.Exhausted}
 }
 
 // acted counts a round of tool calls, and lets the model think where it is time to.
@@ -55,10 +55,10 @@ func (a *agentRun) acted(calls int) error {
 		return nil
 	}
 	for range calls {
-		a.results++
-		a.think = a.think || a.results%a.cfg.React.Interval == 0
+		a.state.Results++
+		a.state.Think = a.state.Think || a.state.Results%a.cfg.React.Interval == 0
 	}
-	if a.think {
+	if a.state.Think {
 		return a.tell(a.cfg.React.Prompt)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (a *agentRun) acted(calls int) error {
 
 // thought lets the model act again. Tools that it called in a thought are not run.
 func (a *agentRun) thought(msg *contract.Message) error {
-	a.think = false
+	a.state.Think = false
 	for i := range msg.Calls {
 		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: "no tool is run while you think; call it afterwards", Failed: true}); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (a *agentRun) remind() error {
 
 // turns refuses a model call beyond those that the node may make.
 func (a *agentRun) turns() error {
-	if most := a.cfg.MaxTurns; most > 0 && a.turn >= most {
+	if most := a.cfg.MaxTurns; most > 0 && a.state.Turn >= most {
 		return a.run.Fail(a.execution, contract.ClassTurnLimit, "raise the node's limit, or make its task easier",
 			"the node has made the %d model calls that it may make, and has not come to an end", most)
 	}

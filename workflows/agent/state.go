@@ -51,10 +51,8 @@ func (a *agentRun) mark() {
 
 // takeMark notes how the agent stands.
 func (a *agentRun) takeMark() {
-	a.marked = agentMark{thread: markThread(a.thread), state: contract.AgentState{
-		Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs, Exhausted: a.exhausted, StartLen: a.startLen,
-		Think: a.think, Results: a.results, Active: a.activeAgent, Summaries: a.summaries, Starts: slices.Clone(a.starts), Served: maps.Clone(a.served),
-	}}
+	a.marked = agentMark{thread: markThread(a.thread), state: a.state}
+	a.marked.state.Starts, a.marked.state.Served = slices.Clone(a.state.Starts), maps.Clone(a.state.Served)
 	if a.above == nil {
 		a.marked.view = schedule.Clone(a.execution.View) // the node has one
 	}
@@ -100,13 +98,12 @@ func (a *agentRun) suspend() (*contract.SuspendedExecution, error) {
 func (a *agentRun) restore(s *contract.AgentState) {
 	a.run.Transcript.Restore(a.thread, s.Messages, s.Called)
 	a.thread.Resent(s.Sent)
+	a.state = *s
+	a.state.Messages, a.state.Called, a.state.Sent, a.state.Conversations = nil, 0, nil, nil
 	if a.team != nil {
 		a.team.catchUp(a.run, s.Conversations)
 		a.speakAs(s.Active)
 	}
-	a.turn, a.left, a.errors, a.repairs, a.exhausted = s.Turn, s.Left, s.Errors, s.Repairs, s.Exhausted
-	a.startLen, a.think, a.results, a.summaries, a.starts = s.StartLen, s.Think, s.Results, s.Summaries, s.Starts
-	a.served = s.Served
 	a.takeMark()
 	a.execution.Journal.Grow(a.bulk())
 }

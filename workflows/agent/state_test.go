@@ -42,10 +42,10 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		}
 		old, again := agent(), agent()
 		old.thread, again.thread = talked(t, old.run.Transcript, "a#1"), again.run.Transcript.Open("a#1")
-		old.turn, old.left, old.exhausted, old.errors, old.repairs, old.summaries = 3, 2, true, 1, 1, 2
-		old.startLen, old.results, old.think, old.activeAgent = 1, 2, true, "m"
-		old.starts = []contract.StartCount{{ID: "call_1", N: 2}}
-		old.served = map[string]contract.ServerSession{"web": {Sealed: "s"}}
+		old.state = contract.AgentState{
+			Turn: 3, Left: 2, Exhausted: true, Errors: 1, Repairs: 1, Summaries: 2, StartLen: 1, Results: 2, Think: true, Active: "m",
+			Starts: []contract.StartCount{{ID: "call_1", N: 2}}, Served: map[string]contract.ServerSession{"web": {Sealed: "s"}},
+		}
 		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.Transcript, "a#1:m~1")}}
 
 		old.team.main, again.team.main = old.thread, again.thread

@@ -118,14 +118,14 @@ func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 // countStart counts a run that the call starts among those of calls with its id. A model, or the
 // provider, may give several calls of an agent one id.
 func (c *toolCall) countStart() {
-	for i := range c.agentRun.starts {
-		if c.agentRun.starts[i].ID == c.call.ID {
-			c.agentRun.starts[i].N++
-			c.startNumber = c.agentRun.starts[i].N
+	for i := range c.agentRun.state.Starts {
+		if c.agentRun.state.Starts[i].ID == c.call.ID {
+			c.agentRun.state.Starts[i].N++
+			c.startNumber = c.agentRun.state.Starts[i].N
 			return
 		}
 	}
-	c.agentRun.starts = append(c.agentRun.starts, contract.StartCount{ID: c.call.ID, N: 1})
+	c.agentRun.state.Starts = append(c.agentRun.state.Starts, contract.StartCount{ID: c.call.ID, N: 1})
 	c.startNumber = 1
 }
 

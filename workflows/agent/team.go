@@ -47,7 +47,7 @@ type line struct {
 }
 
 // who names the agent that speaks.
-func (a *agentRun) who() string { return cmp.Or(a.activeAgent, a.execution.Node.ID) }
+func (a *agentRun) who() string { return cmp.Or(a.state.Active, a.execution.Node.ID) }
 
 // bulk is how many bytes the execution would carry.
 func (a *agentRun) bulk() int {
@@ -156,7 +156,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 		l.thread, l.activeAgent = nil, to.Member
 		*reply, err = memberFailed(err)
 	} else {
-		l.activeAgent = cmp.Or(sub.activeAgent, to.Member)
+		l.activeAgent = cmp.Or(sub.state.Active, to.Member)
 		*reply, err = sub.reply(&out)
 	}
 	l.by = nil
@@ -207,7 +207,8 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	id := fmt.Sprintf("%s:%s~%d", c.agentRun.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &runtime.Execution{Node: node, ID: id, Step: c.agentRun.execution.Step, Order: c.agentRun.execution.Order, Strand: c.agentRun.execution.Strand, View: c.agentRun.execution.View, Suspended: rest, Journal: runtime.JournalOf(c.agentRun.execution.Journal, rest)}
-	sub := &agentRun{run: c.agentRun.run, execution: x, sessions: c.agentRun.sessions, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
+	sub := &agentRun{run: c.agentRun.run, execution: x, sessions: c.agentRun.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
+		team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
 	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
 		l.thread = c.agentRun.run.Transcript.Open(id)
@@ -217,7 +218,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 		sub.restore(rest.Agent)
 		return sub, sub.describe()
 	}
-	sub.startLen = len(sub.thread.Entries)
+	sub.state.StartLen = len(sub.thread.Entries)
 	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: c.agentRun.who(), To: sub.who()}
 	if _, err := c.agentRun.run.Transcript.Write(sub.thread, m1); err != nil {
 		return nil, err
@@ -227,12 +228,12 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 
 // speakAs makes an agent of the team the one that goes on with the conversation.
 func (a *agentRun) speakAs(id string) {
-	a.activeAgent = id
+	a.state.Active = id
 	if m := a.team.of.MemberNamed(id); m != nil {
 		a.cfg = withValues(&m.Agent, a.team.in)
 		return
 	}
-	a.activeAgent, a.cfg = "", withValues(a.team.of, a.team.in)
+	a.state.Active, a.cfg = "", withValues(a.team.of, a.team.in)
 }
 
 // hand is what a call does by which the agent hands its conversation over: once all calls of the

@@ -21,7 +21,7 @@ type ToolKind struct{}
 // node's own.
 func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := *x.Node.Tool
-	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, left: 1, turn: 1}
+	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, state: contract.AgentState{Left: 1, Turn: 1}}
 	a.thread = r.Transcript.Open(x.ID)
 	if err := a.callOnce(ctx, &t); err != nil {
 		return runtime.Outcome{}, err

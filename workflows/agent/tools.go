@@ -62,17 +62,17 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 			return err
 		}
 		if c.reply.Failed && !c.reply.Free {
-			a.errors++
+			a.state.Errors++
 			last = textOf(&c.reply)
 		} else if !c.reply.Failed {
-			a.errors = 0
+			a.state.Errors = 0
 		}
-		if a.errors == a.cfg.MaxErrors && a.result == nil {
+		if a.state.Errors == a.cfg.MaxErrors && a.result == nil {
 			return a.run.Fail(a.execution, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
-				"%d tool errors in a row, the last of %q: %s", a.errors, c.call.Name, runtime.Cut(last, 500))
+				"%d tool errors in a row, the last of %q: %s", a.state.Errors, c.call.Name, runtime.Cut(last, 500))
 		}
 	}
-	a.exhausted = a.left == 0
+	a.state.Exhausted = a.state.Left == 0
 	return nil
 }
 
@@ -104,11 +104,11 @@ func (c *toolCall) start(outside *group.Group) {
 	case c.index >= maxCalls:
 		c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
 		return
-	case c.agentRun.left == 0:
+	case c.agentRun.state.Left == 0:
 		c.settle(contract.ToolReply{Text: "max_iterations reached", Failed: true, Free: true})
 		return
 	}
-	c.agentRun.left--
+	c.agentRun.state.Left--
 	args, problem := arguments(c.call.Arguments)
 	if problem != "" {
 		c.refuse("the arguments of %s are no JSON object: %s; call it again with an object", c.call.Name, problem)
@@ -212,7 +212,7 @@ func (c *toolCall) refuse(format string, args ...any) {
 
 // id is that of the call's activity of a kind.
 func (c *toolCall) id(kind string) string {
-	return fmt.Sprintf("%s/%s/%d.%d", c.agentRun.execution.ID, kind, c.agentRun.turn, c.index+1)
+	return fmt.Sprintf("%s/%s/%d.%d", c.agentRun.execution.ID, kind, c.agentRun.state.Turn, c.index+1)
 }
 
 // declared is the content that has a tool as the flow declares it, or else as its connection does.
@@ -461,7 +461,7 @@ func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 // invocation is the activity that makes a call of a tool.
 func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolInput, id string, out *contract.ToolResult) *runtime.Call {
 	run, x := c.agentRun.run, c.agentRun.execution
-	session, ok := c.agentRun.served[b.Server()]
+	session, ok := c.agentRun.state.Served[b.Server()]
 	if !ok {
 		session = run.Shared.Sessions()[b.Server()]
 	}
@@ -491,10 +491,10 @@ func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession
 	if s == (contract.ServerSession{}) {
 		return
 	}
-	if a.served == nil {
-		a.served = map[string]contract.ServerSession{}
+	if a.state.Served == nil {
+		a.state.Served = map[string]contract.ServerSession{}
 	}
-	a.served[b.Server()] = s
+	a.state.Served[b.Server()] = s
 }
 
 // maxRounds is how often the server of a tool may ask for input before it answers a call.
