@@ -96,7 +96,7 @@ func TestComponentsReachTheDialectsThatTakeThem(t *testing.T) {
 	}
 	res, diags := specadapter.Load("g.json", grid(4), o)
 	if res != nil || len(diags) != 1 || diags[0].Code != specadapter.CodeComponents ||
-		diags[0].Text != `the dialect continuum does not support components, but "llm.yaml" is given` {
+		diags[0].Text != `the dialect continuum does not support components, but "llm.yaml" was passed` {
 		t.Errorf("continuum with components gave %v", diags)
 	}
 	if !specadapter.TraitsOf("other").Inputs || specadapter.TraitsOf("continuum") != (specadapter.Traits{}) || specadapter.TraitsOf("nobody") != (specadapter.Traits{}) {

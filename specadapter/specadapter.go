@@ -219,7 +219,7 @@ func (o *Options) checkComponents(doc *source.Document, a Adapter) *source.Diagn
 		given = source.Quote(o.Components[0].Name)
 	}
 	return &source.Diagnostic{File: doc.Name, Code: CodeComponents, Help: "remove the components or select another dialect",
-		Text: fmt.Sprintf("the dialect %s does not support components, but %s is given", a.Name(), given)}
+		Text: fmt.Sprintf("the dialect %s does not support components, but %s was passed", a.Name(), given)}
 }
 
 func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagnostic {

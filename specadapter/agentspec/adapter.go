@@ -120,7 +120,7 @@ func (b *builder) unsupported(c *model.Component) {
 		return
 	}
 	if l := c.JSON("context_providers"); c.Type.Acts() == "Flow" && len(l.Items) > 0 {
-		b.Errorf(c.FieldPos("context_providers"), CodeNotYet, "let a node of the flow give the value", "context_providers of %s are not supported yet", c)
+		b.Errorf(c.FieldPos("context_providers"), CodeNotYet, "produce the value in a node of the flow", "context_providers of %s are not supported yet", c)
 	}
 	if c.Type.Like != "" {
 		b.extended(c)
@@ -152,7 +152,7 @@ func (b *builder) extended(c *model.Component) {
 		}
 	}
 	if c.Type.Field("initial_message") != nil && c.Text("initial_message") != "" {
-		b.Warnf(c.FieldPos("initial_message"), CodeNoEffect, "remove it; a run begins with its input", "initial_message of %s has no effect", c)
+		b.Warnf(c.FieldPos("initial_message"), CodeNoEffect, "remove it; a run starts with its input", "initial_message of %s has no effect", c)
 	}
 }
 

@@ -136,7 +136,7 @@ func (b *builder) rootAgent(c *model.Component) {
 func (b *builder) room(at source.Pos) bool {
 	if b.nodes++; b.nodes > plan.MaxNodes/2 {
 		if !b.full {
-			b.Errorf(at, CodeTooManyNodes, "nest fewer subflows", "with its subflows the flow has more than %d nodes", plan.MaxNodes/2)
+			b.Errorf(at, CodeTooManyNodes, "nest fewer subflows", "the flow, subflows included, has more than %d nodes", plan.MaxNodes/2)
 		}
 		b.full = true
 	}

@@ -129,8 +129,8 @@ func finish(outputs []*model.Property, name string, person bool) *plan.Finish {
 	return &plan.Finish{
 		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
 		Schema: objectOf(outputs), Read: "literal", Free: person, Reminders: reminders,
-		InvalidReply: "The submission is not accepted: {error}. Submit the result again.",
-		Reminder:     fmt.Sprintf("Nobody is there to read an answer in words. Go on with the task by calling tools, and end it by calling %s.", name),
+		InvalidReply: "The submission was rejected: {error}. Submit the result again.",
+		Reminder:     fmt.Sprintf("Nobody reads plain-text answers. Continue the task by calling tools, and end it by calling %s.", name),
 		Failure:      "the agent never submitted its result",
 	}
 }
@@ -174,7 +174,7 @@ func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Ag
 			}
 		}
 		if t.Name == "" {
-			b.Errorf(item.Pos, "field-value", "write a tool's name", "tool_filter of %s has an empty tool name", box)
+			b.Errorf(item.Pos, "field-value", "use a tool name", "tool_filter of %s has an empty tool name", box)
 			continue
 		}
 		t.As = unique(taken, toolName(t.Name))
@@ -193,7 +193,7 @@ func (b *builder) model(c *model.Component, a *plan.Agent) {
 	if f := c.Field("url"); f != nil && !b.warned[c] {
 		b.warned[c] = true
 		b.Warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's configuration", provider),
-			"the url of %s is not used: the worker's configuration of the provider %s is", c, provider)
+			"the url of %s is ignored; the worker's configuration of provider %s applies", c, provider)
 	}
 	a.Params, a.Retry = b.params(c), b.retry(c, false)
 }
@@ -228,7 +228,7 @@ func (b *builder) params(c *model.Component) *plan.Params {
 			extra[m.Key] = raw
 		}
 		if !ok {
-			b.Errorf(m.Value.Pos, "field-value", "write what the provider takes: temperature 0 to 2, top_p 0 to 1", "%s of %s is %s", m.Key, c, m.Value.Describe())
+			b.Errorf(m.Value.Pos, "field-value", "use a value in range: temperature 0 to 2, top_p 0 to 1", "%s of %s is %s", m.Key, c, m.Value.Describe())
 		}
 	}
 	if len(extra) > 0 {
@@ -284,11 +284,11 @@ func (b *builder) summary(t *model.Component, instructions, template string) *pl
 		s.Template = strings.ReplaceAll(s.Template, form, "{{summary}}")
 	}
 	if !strings.Contains(s.Template, "{{summary}}") {
-		b.Errorf(t.FieldPos(template), "field-value", "write {{summary}} into it", "%s of %s does not contain the summary", template, t)
+		b.Errorf(t.FieldPos(template), "field-value", "add {{summary}} to it", "%s of %s does not contain the summary", template, t)
 	}
 	for _, name := range []string{"max_cache_size", "max_cache_lifetime"} {
 		if f := t.Field(name); f != nil && !b.warned[t] {
-			b.Warnf(f.At, CodeNoEffect, "remove it", "%s of %s has no effect: summaries are kept with the run", name, t)
+			b.Warnf(f.At, CodeNoEffect, "remove it", "%s of %s has no effect: summaries are stored with the run", name, t)
 			b.warned[t] = true
 		}
 	}
@@ -299,7 +299,7 @@ func (b *builder) summary(t *model.Component, instructions, template string) *pl
 func (b *builder) datastore(c *model.Component, f *model.Field) {
 	for _, store := range f.Components {
 		if store.Type.Acts() != "InMemoryCollectionDatastore" {
-			b.Errorf(f.At, CodeNotYet, "remove datastore or use an InMemoryCollectionDatastore: summaries are kept with the run",
+			b.Errorf(f.At, CodeNotYet, "remove datastore or use an InMemoryCollectionDatastore: summaries are stored with the run",
 				"%s stores summaries in %s, which is not supported yet", c, store)
 		}
 	}

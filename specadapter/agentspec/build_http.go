@@ -44,7 +44,7 @@ func (b *builder) chosenHost(c *model.Component, server string) {
 	begins := scheme == "" && strings.HasPrefix(host, "{{")
 	rest := model.Placeholder.ReplaceAllString(scheme+host, "")
 	if !begins && scheme != "http" && scheme != "https" && model.Placeholder.ReplaceAllString(scheme, "") != "" || strings.ContainsAny(rest, "@{} ") || !begins && scheme == "" {
-		b.Errorf(c.FieldPos("url"), "field-value", "write http:// or https:// and the host, or begin with a placeholder for the whole URL", "url of %s is %s, which is not an http or https URL for any values",
+		b.Errorf(c.FieldPos("url"), "field-value", "start with http:// or https:// and a host, or with a placeholder for the whole URL", "url of %s is %s, which cannot become an http or https URL",
 			c, source.Quote(c.Text("url")))
 	}
 }
@@ -63,7 +63,7 @@ func (b *builder) pairs(c *model.Component, field string) []plan.Header {
 				out = append(out, plan.Header{Name: m.Key, Value: v.Literal()})
 			case source.Null:
 			default:
-				b.Errorf(v.Pos, "field-value", "write a string, a number, true or false", "%s in %s of %s is %s", source.Quote(m.Key), field, c, v.Describe())
+				b.Errorf(v.Pos, "field-value", "use a string, a number, true or false", "%s in %s of %s is %s", source.Quote(m.Key), field, c, v.Describe())
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (b *builder) retry(c *model.Component, byStatus bool) *plan.Retry {
 	const day = 24 * 3600
 	for _, name := range []string{"request_timeout", "initial_retry_delay", "max_retry_delay", "max_attempts"} {
 		if part := f.Fields[name]; part != nil && f.Number(name) > day {
-			b.Errorf(part.At, "field-value", "write at most 86400", "%s in retry_policy of %s is %s", name, c, part.JSON.Describe())
+			b.Errorf(part.At, "field-value", "use at most 86400", "%s in retry_policy of %s is %s", name, c, part.JSON.Describe())
 			return nil
 		}
 	}
@@ -91,7 +91,7 @@ func (b *builder) retry(c *model.Component, byStatus bool) *plan.Retry {
 		FirstMillis: millis("initial_retry_delay"), MostMillis: millis("max_retry_delay"), Factor: f.Number("backoff_factor"),
 	}
 	if part := f.Fields["backoff_factor"]; r.Factor < 1 || r.Factor > 1000 {
-		b.Warnf(part.At, CodeNoEffect, "write 1 to 1000", "backoff_factor in retry_policy of %s is %s; the delay stays constant", c, part.JSON.Describe())
+		b.Warnf(part.At, CodeNoEffect, "use 1 to 1000", "backoff_factor in retry_policy of %s is %s; the delay stays constant", c, part.JSON.Describe())
 		r.Factor = 1
 	}
 	if part := f.Fields["jitter"]; part != nil && part.JSON.Kind == source.String {
@@ -126,11 +126,11 @@ func (b *builder) listed(c *model.Component, f *model.Field) []int {
 	for _, m := range f.JSON.Members {
 		n, err := strconv.Atoi(m.Key)
 		if err != nil || n < 400 || n > 599 {
-			b.Errorf(m.KeyPos, "field-value", "write a status from 400 to 599", "recoverable_statuses of %s has the unsupported status %s", c, source.Quote(m.Key))
+			b.Errorf(m.KeyPos, "field-value", "use a status from 400 to 599", "recoverable_statuses of %s has the unsupported status %s", c, source.Quote(m.Key))
 			continue
 		}
 		if len(m.Value.Items) > 0 {
-			b.Warnf(m.Value.Pos, CodeNoEffect, "write []", "codes of a status in retry_policy of %s have no effect: every response with the status is retried", c)
+			b.Warnf(m.Value.Pos, CodeNoEffect, "use []", "codes of a status in retry_policy of %s have no effect: every response with the status is retried", c)
 		}
 		if !slices.Contains(out, n) {
 			out = append(out, n)

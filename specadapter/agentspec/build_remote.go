@@ -39,7 +39,7 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 		}
 		n := session.Number(name)
 		if n < 0 || n > most || name == "timeout" && n == 0 {
-			b.Errorf(session.Fields[name].At, "field-value", "write a number of seconds or retries", "%s in session_parameters of %s is %s", name, c, session.Fields[name].JSON.Describe())
+			b.Errorf(session.Fields[name].At, "field-value", "use a number of seconds or retries", "%s in session_parameters of %s is %s", name, c, session.Fields[name].JSON.Describe())
 		}
 		return n
 	}
@@ -60,7 +60,7 @@ func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	if client := c.Component("client_config"); !b.warned[client] {
 		b.warned[client] = true
 		b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's configuration",
-			"the service_endpoint and authentication of %s are not used: the worker's configuration of the provider oci is", client)
+			"the service_endpoint and authentication of %s are ignored; the worker's configuration of provider oci applies", client)
 	}
 	return a
 }
@@ -76,8 +76,8 @@ func (b *builder) openAIAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	}
 	id := c.Text("remote_agent_id")
 	if !strings.HasPrefix(id, "pmpt_") {
-		b.Errorf(f.At, "field-value", "write the id of a stored prompt, pmpt_..., or use an Agent with an OpenAiConfig",
-			"remote_agent_id of %s is %s, which the Responses API cannot ask", c, source.Quote(id))
+		b.Errorf(f.At, "field-value", "use the id of a stored prompt, pmpt_..., or an Agent with an OpenAiConfig",
+			"remote_agent_id of %s is %s, which the Responses API does not accept", c, source.Quote(id))
 	}
 	extra := map[string]json.RawMessage{}
 	_ = json.Unmarshal(a.Params.Extra, &extra) // absent, or what was encoded
@@ -97,13 +97,13 @@ func (b *builder) agentServer(c *model.Component) plan.Connection {
 	}
 	for _, name := range []string{"key_file", "cert_file", "ssl_ca_cert"} {
 		if f := conn.Field(name); f != nil && f.IsSet() {
-			b.Warnf(f.At, CodeNoEffect, "configure on the worker the connection "+source.Quote(id)+" with the same url, cert_file, key_file and ca_file",
-				"%s of %s is not read: a document cannot read the worker's files", name, conn)
+			b.Warnf(f.At, CodeNoEffect, "configure the connection "+source.Quote(id)+" on the worker, with the same url, cert_file, key_file and ca_file",
+				"%s of %s is ignored: a document cannot read the worker's files", name, conn)
 		}
 	}
 	if !conn.Flag("verify") {
-		b.Warnf(conn.FieldPos("verify"), CodeNoEffect, "configure on the worker the connection "+source.Quote(id)+" with the same url and ca_file",
-			"verify of %s is false, but certificates are always checked", conn)
+		b.Warnf(conn.FieldPos("verify"), CodeNoEffect, "configure the connection "+source.Quote(id)+" on the worker, with the same url and ca_file",
+			"verify of %s is false, but certificates are always verified", conn)
 	}
 	return p
 }

@@ -118,7 +118,7 @@ func (t *crew) join(c *model.Component, p part) {
 	case "Swarm":
 		t.swarm(c, p)
 	case "Flow":
-		t.Errorf(c.At, "field-value", "start with an Agent that asks the flow", "%s cannot hold a conversation, so it cannot be the first agent of a team", c)
+		t.Errorf(c.At, "field-value", "start with an Agent that calls the flow", "%s cannot hold a conversation, so it cannot be the first agent of a team", c)
 	}
 }
 
@@ -149,7 +149,7 @@ func (t *crew) swarm(c *model.Component, p part) {
 			}
 			if !hands || to.Type.Acts() == "Flow" {
 				if !asks {
-					t.Errorf(to.At, "field-value", `write "handoff": "optional" or "never", so that it can be asked`, "%s cannot take over a conversation, and the agents of %s only hand over", to, c)
+					t.Errorf(to.At, "field-value", `set "handoff" to "optional" or "never", so that other agents can call it`, "%s cannot take over a conversation, and the agents of %s only hand over", to, c)
 				}
 				continue
 			}
@@ -249,9 +249,9 @@ func (t *crew) member(c *model.Component, p part) {
 	who := resolveAgent(c)
 	a, taken := t.baseAgent(who, p.id)
 	a.Ask = contactsOf(unique(taken, "send_message"), p.ask,
-		"Ask another agent, who answers. It knows nothing of your conversation with others: say all that it has to know.", true)
+		"Ask another agent and get its answer. It does not see your conversations with others: include everything it needs to know.", true)
 	a.Handoff = contactsOf(unique(taken, "handoff_conversation"), p.hand,
-		"Hand the whole conversation over to another agent, who goes on with it in your place.", false)
+		"Hand the conversation over to another agent, which continues it in your place.", false)
 	t.setChat(a, cmp.Or(t.node.Name, who.Name), p.human && who.human, p.human && t.root, p.outputs, taken)
 	t.settle(c, p, a)
 }

@@ -26,12 +26,12 @@ func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 		if c.Type.Acts() == "BuiltinTool" {
 			t.Name, what = c.Text("tool_type"), "of its tool_type "+source.Quote(c.Text("tool_type"))
 			if len(c.JSON("configuration").Members) > 0 {
-				b.Warnf(c.FieldPos("configuration"), CodeNoEffect, "remove it, and set it where the worker's tool is", "configuration of %s has no effect", c)
+				b.Warnf(c.FieldPos("configuration"), CodeNoEffect, "remove it, and configure the tool on the worker", "configuration of %s has no effect", c)
 			}
 		}
 		if !b.host.UnboundTools[t.Name] && !b.warned[c] {
 			b.warned[c] = true
-			b.Warnf(c.At, CodeUnknownTool, "register a function "+what+" with the worker, or map it in weft.yaml under tools", "%s is not a known tool; a run needs a worker that has it", c)
+			b.Warnf(c.At, CodeUnknownTool, "register a function "+what+" with the worker, or map it in weft.yaml under tools", "%s is unknown; a run needs a worker that has it", c)
 		}
 	case "ClientTool":
 		t.Connection = b.connect(c, b.client)
@@ -85,7 +85,7 @@ func (b *builder) server(c *model.Component) plan.Connection {
 			conn.Transport = plan.TransportSSE
 		}
 		if conn.TLS = certificates(c); conn.TLS != nil && !strings.HasPrefix(conn.URL, "https://") {
-			b.Errorf(c.FieldPos("url"), "field-value", "write https://, or use a transport without certificates", "%s has a client certificate, but its url is not https", c)
+			b.Errorf(c.FieldPos("url"), "field-value", "use https://, or a transport without certificates", "%s has a client certificate, but its url is not https", c)
 		}
 		b.fixedURL(c, "url")
 		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
@@ -126,13 +126,13 @@ func (b *builder) login(c *model.Component, conn *plan.Connection) {
 		settings = append(settings, "oauth_scopes: "+string(quoted))
 	}
 	b.Warnf(auth.At, CodeOAuth, fmt.Sprintf("set in weft.yaml: connections: {%q: {%s}}; then run: worker login %s", conn.ID, strings.Join(settings, ", "), conn.ID),
-		"%s wants a login by OAuth, which the worker must have", c)
+		"%s requires an OAuth login on the worker", c)
 }
 
 // fixedURL refuses an address with a placeholder for its host, which nothing fills in.
 func (b *builder) fixedURL(c *model.Component, field string) {
 	if _, ok := source.ServerURL(c.Text(field)); !ok {
-		b.Errorf(c.FieldPos(field), "field-value", "write an http or https address, without a password", "the %s of %s is not an http or https URL", field, c)
+		b.Errorf(c.FieldPos(field), "field-value", "use an http or https URL without a password", "the %s of %s is not an http or https URL", field, c)
 	}
 }
 
@@ -140,14 +140,14 @@ func (b *builder) fixedURL(c *model.Component, field string) {
 func (b *builder) stdio(c *model.Component, conn *plan.Connection) {
 	conn.Transport, conn.Command, conn.Dir = plan.TransportStdio, c.Text("command"), c.Text("cwd")
 	if conn.Dir != "" && !path.IsAbs(conn.Dir) {
-		b.Errorf(c.FieldPos("cwd"), "field-value", "write an absolute path", "cwd of %s is %s, want an absolute path", c, source.Quote(conn.Dir))
+		b.Errorf(c.FieldPos("cwd"), "field-value", "use an absolute path", "cwd of %s is %s, want an absolute path", c, source.Quote(conn.Dir))
 	}
 	for _, a := range c.JSON("args").Items {
 		conn.Args = append(conn.Args, a.Text)
 	}
 	for _, m := range c.JSON("env").Members {
 		if m.Key == "" || strings.ContainsAny(m.Key, "=\x00") || strings.Contains(m.Value.Text, "\x00") {
-			b.Errorf(m.KeyPos, "field-value", "write the name of a variable, without =", "env of %s has %s, which is not a valid variable name", c, source.Quote(m.Key))
+			b.Errorf(m.KeyPos, "field-value", "use a variable name without =", "env of %s has %s, which is not a valid variable name", c, source.Quote(m.Key))
 			continue
 		}
 		conn.Env = append(conn.Env, plan.Header{Name: m.Key, Value: m.Value.Text})
@@ -193,7 +193,7 @@ func (b *builder) headers(c *model.Component) []plan.Header {
 	var out []plan.Header
 	for _, m := range c.JSON("headers").Members {
 		if !source.IsHeader(m.Key, m.Value.Text) {
-			b.Errorf(m.KeyPos, "field-value", "write a header name and a value of one line", "a header of %s cannot be sent", c)
+			b.Errorf(m.KeyPos, "field-value", "use a valid header name and a single-line value", "a header of %s cannot be sent", c)
 			continue
 		}
 		out = append(out, plan.Header{Name: m.Key, Value: m.Value.Text})

@@ -81,7 +81,7 @@ func (s *layer) exception(c *model.Component, n *plan.Node) *plan.Call {
 	}
 	for _, m := range c.JSON("except_on").Members {
 		if m.Key != strings.ToLower(m.Key) { // a class in Python
-			s.b.Warnf(m.KeyPos, CodeNoEffect, "name one of the classes of failures, see FAILURES.md, or let catch_all_exceptions be true", "nothing fails with the exception %s of %s here",
+			s.b.Warnf(m.KeyPos, CodeNoEffect, "use a failure class of FAILURES.md, or make catch_all_exceptions true", "no failure maps to the exception %s of %s",
 				source.Quote(m.Key), c)
 		}
 		catch.On = append(catch.On, plan.Case{Text: m.Key, Branch: m.Value.Text})

@@ -53,7 +53,7 @@ func TestAPIOfModels(t *testing.T) {
 		{fmt.Sprintf(remote, openAI, ``), "openai/gpt-5", `{"top_p":0.5,"api":"responses","extra":{"user":"u"}}`},
 		{fmt.Sprintf(remote, openAI, `,"remote_agent_id":null`), "openai/gpt-5", `{"top_p":0.5,"api":"responses","extra":{"user":"u"}}`},
 		{fmt.Sprintf(remote, openAI, `,"remote_agent_id":"pmpt_1"`), "openai/gpt-5", `{"top_p":0.5,"api":"responses","extra":{"prompt":{"id":"pmpt_1"},"user":"u"}}`},
-		{fmt.Sprintf(remote, openAI, `,"remote_agent_id":"asst_1"`), "", `"asst_1", which the Responses API cannot ask`},
+		{fmt.Sprintf(remote, openAI, `,"remote_agent_id":"asst_1"`), "", `"asst_1", which the Responses API does not accept`},
 	} {
 		res, diags := specadapter.Load("f.json", []byte(tc.doc), specadapter.Options{})
 		if res == nil || res.Flow == nil {

@@ -68,7 +68,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 func (a *adaptation) adapt(doc *source.Document) (*plan.Flow, plan.Source, []source.Diagnostic) {
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
-		a.Errorf(doc.Root.Pos, CodeWrongType, `write an agent: {"name": ..., "description": ...}`,
+		a.Errorf(doc.Root.Pos, CodeWrongType, `use an agent: {"name": ..., "description": ...}`,
 			"the document is %s, want an object", doc.Root.Kind)
 		return nil, src, a.Diags
 	}

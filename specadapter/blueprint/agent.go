@@ -76,7 +76,7 @@ func join(parts []string) string {
 // older reports fields of earlier shapes apart from those that no one ever knew.
 func (g *agent) older() {
 	if v := g.Value.Get("visibility"); v != nil {
-		g.a.Warnf(v.Pos, CodeOlder, `write "tags": ["internal"] or ["external"]`, "visibility is an old name for tags and has no effect")
+		g.a.Warnf(v.Pos, CodeOlder, `use "tags": ["internal"] or ["external"]`, "visibility is the old name of tags and has no effect")
 		g.Only(append(agentShape.Names(), "visibility")...)
 		return
 	}
@@ -92,10 +92,10 @@ func (g *agent) agentName() string {
 	}
 	g.Name = "agent " + source.Quote(name)
 	if !agentName.MatchString(name) {
-		g.a.Warnf(g.Pos("name"), CodeName, "use at most 60 letters, digits, _ and -, with a letter or digit first", "the framework's API refuses the name %s", source.Quote(name))
+		g.a.Warnf(g.Pos("name"), CodeName, "use at most 60 letters, digits, _ and -, with a letter or digit first", "the framework's API rejects the name %s", source.Quote(name))
 	}
 	if folder := path.Base(path.Dir(g.file())); path.Base(g.file()) == fileAgent && path.Dir(g.file()) != "." && folder != name {
-		g.a.Warnf(g.Pos("name"), CodeName, "give both the same name; agents are found by their folder's name", "the agent %s is in a folder named %s", source.Quote(name), source.Quote(folder))
+		g.a.Warnf(g.Pos("name"), CodeName, "use one name for both; agents are found by folder name", "the agent %s is in a folder named %s", source.Quote(name), source.Quote(folder))
 	}
 	return name
 }
@@ -111,7 +111,7 @@ func (g *agent) agentType() string {
 	case typeAutonomous, typeProcedural:
 		return kind
 	default:
-		g.a.Errorf(g.Pos("type"), CodeType, `write "autonomous" or "procedural"`, "the type of %s is %s", g.Name, source.Quote(kind))
+		g.a.Errorf(g.Pos("type"), CodeType, `use "autonomous" or "procedural"`, "the type of %s is %s", g.Name, source.Quote(kind))
 		return typeAutonomous
 	}
 }
@@ -126,7 +126,7 @@ func (g *agent) inputMode() string {
 		return mode
 	case "":
 	default:
-		g.a.Errorf(g.Pos("input_mode"), CodeMode, `write "merged" or "authoritative"`, "the input_mode of %s is %s", g.Name, source.Quote(mode))
+		g.a.Errorf(g.Pos("input_mode"), CodeMode, `use "merged" or "authoritative"`, "the input_mode of %s is %s", g.Name, source.Quote(mode))
 	}
 	if g.a.profile == ProfileAuthoritative {
 		return plan.InputsAuthoritative
@@ -158,7 +158,7 @@ func (g *agent) ownPrompt() string {
 		return inline.Text
 	}
 	if g.kind == typeAutonomous && g.Value.Get("capabilities") == nil {
-		g.a.Warnf(g.Value.Pos, CodeNoPrompt, "write "+filePrompt+" next to it; for a folder, pass the folder or its "+fileAgent,
+		g.a.Warnf(g.Value.Pos, CodeNoPrompt, "add "+filePrompt+" next to it; for a folder, pass the folder or its "+fileAgent,
 			"%s has no system prompt", g.Name)
 	}
 	return ""

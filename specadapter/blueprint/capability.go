@@ -44,12 +44,12 @@ func (o *object) checkParts(text, servers, script bool) {
 	has, known := want[kind]
 	switch {
 	case kind == "" && !text && !servers && !script:
-		o.a.Warnf(o.Value.Pos, CodeCapability, "write "+fileText+", "+fileCapMCP+` or "script"`, "%s has no content", o.Name)
+		o.a.Warnf(o.Value.Pos, CodeCapability, "add "+fileText+", "+fileCapMCP+` or "script"`, "%s has no content", o.Name)
 	case kind == "":
 	case !known:
-		o.a.Errorf(o.Pos("type"), CodeCapability, `write "script", "mcp" or "text"`, "the type of %s is %s", o.Name, source.Quote(kind))
+		o.a.Errorf(o.Pos("type"), CodeCapability, `use "script", "mcp" or "text"`, "the type of %s is %s", o.Name, source.Quote(kind))
 	case !has:
-		o.a.Warnf(o.Pos("type"), CodeCapability, "add that part or fix the type", "%s is of type %s but has no such part", o.Name, kind)
+		o.a.Warnf(o.Pos("type"), CodeCapability, "add that part or fix the type", "%s is of type %s but lacks that part", o.Name, kind)
 	case kind == "text" && (servers || script), kind == "mcp" && script:
 		o.a.Warnf(o.Pos("type"), CodeCapability, "remove the other part or the type", "%s is of type %s but has parts of another type", o.Name, kind)
 	}
@@ -63,7 +63,7 @@ func (o *object) entry(registry, name string, w word, code, what string) *object
 	}
 	file, ok := o.a.registered(registry, w.text, name)
 	if !ok {
-		o.a.Errorf(w.at, code, fmt.Sprintf("write %s/%s/%s, or correct the name", registry, w.text, name),
+		o.a.Errorf(w.at, code, fmt.Sprintf("add %s/%s/%s, or fix the name", registry, w.text, name),
 			"%s refers to the %s %s, which is not found", o.Name, what, source.Quote(w.text))
 		return nil
 	}

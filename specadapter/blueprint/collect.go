@@ -93,7 +93,7 @@ func (c *collector) read(file string) ([]byte, error) {
 	c.bytes += len(data)
 	switch {
 	case len(data) > MaxFileBytes:
-		return nil, fmt.Errorf("it has more than %d bytes, the maximum for an agent's file", MaxFileBytes)
+		return nil, fmt.Errorf("it exceeds the limit of %d bytes for an agent's file", MaxFileBytes)
 	case c.bytes > MaxFolderBytes:
 		return nil, fmt.Errorf("the agent's files have more than %d bytes in total; use fewer capabilities or agents", MaxFolderBytes)
 	case len(c.files) >= MaxFiles:

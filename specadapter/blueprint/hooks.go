@@ -35,7 +35,7 @@ func (g *agent) readHooks() {
 	all.Closed(CodeHook, hooksShape.Names()...)
 	for _, event := range []string{onRunStart, onRunFinish} {
 		if h := all.Want(event, source.Object); h != nil && g.a.hooking != "" {
-			g.a.Warnf(h.Pos, CodeNoEffect, "remove it", "%s has a hook %s, but runs as %s; hooks of hooks do not run", g.Name, event, g.a.hooking)
+			g.a.Warnf(h.Pos, CodeNoEffect, "remove it", "%s has a hook %s but runs as %s; hooks of hooks do not run", g.Name, event, g.a.hooking)
 		} else if h != nil {
 			g.hooks = append(g.hooks, g.hook(event, h))
 		}
@@ -47,19 +47,19 @@ func (g *agent) hook(event string, v *source.Value) hook {
 	o.Closed(CodeHook, hookShape.Names()...)
 	h := hook{event: event, agent: o.Required("agent_name"), onError: o.Text("on_error"), seconds: 300, at: v.Pos}
 	if kind := o.Text("type"); kind != "agent" && kind != "" {
-		o.a.Errorf(o.Pos("type"), CodeHook, `write "agent"`, "the type of %s is %s", o.Name, source.Quote(kind))
+		o.a.Errorf(o.Pos("type"), CodeHook, `use "agent"`, "the type of %s is %s", o.Name, source.Quote(kind))
 	}
 	switch h.onError {
 	case "":
 		h.onError = "continue"
 	case "block", "continue":
 	default:
-		o.a.Errorf(o.Pos("on_error"), CodeHook, `write "block" or "continue"`, "on_error of %s is %s", o.Name, source.Quote(h.onError))
+		o.a.Errorf(o.Pos("on_error"), CodeHook, `use "block" or "continue"`, "on_error of %s is %s", o.Name, source.Quote(h.onError))
 	}
 	if t := o.Value.Get("timeout_seconds"); t != nil && t.Kind != source.Null {
 		n, ok := t.Int()
 		if !ok || n < 1 || n > maxHookSeconds {
-			o.a.Errorf(t.Pos, CodeHook, "write a whole number of seconds from 1 to 86400", "timeout_seconds of %s is %s", o.Name, t.Describe())
+			o.a.Errorf(t.Pos, CodeHook, "use a whole number of seconds from 1 to 86400", "timeout_seconds of %s is %s", o.Name, t.Describe())
 		}
 		h.seconds = n
 	}
@@ -80,7 +80,7 @@ func (o *object) hookFlow(h *hook) *plan.Flow {
 		o.a.Errorf(o.Pos("agent_name"), CodeHook, "name another agent", "%s refers to its own agent", o.Name)
 		return nil
 	case !ok && h.onError == "block" && h.event == onRunStart:
-		o.a.Errorf(o.Pos("agent_name"), CodeHook, "use the name of a folder in agents/", "%s refers to the agent %s, which is not found and without which no run may start", o.Name, source.Quote(h.agent))
+		o.a.Errorf(o.Pos("agent_name"), CodeHook, "use the name of a folder in agents/", "%s refers to the agent %s, which is not found; no run can start without it", o.Name, source.Quote(h.agent))
 		return nil
 	case !ok:
 		o.a.Warnf(o.Pos("agent_name"), CodeHook, "use the name of a folder in agents/", "%s refers to the agent %s, which is not found; the hook is ignored", o.Name, source.Quote(h.agent))

@@ -51,7 +51,7 @@ func (o *object) fits(v *source.Value, what string, most int) bool {
 	if n <= most {
 		return true
 	}
-	o.a.Errorf(v.Pos, CodeTooMany, "remove what is not needed", "%s has %d elements, at most %d are read", what, n, most)
+	o.a.Errorf(v.Pos, CodeTooMany, "remove what is not needed", "%s has %d elements, over the limit of %d", what, n, most)
 	return false
 }
 

@@ -55,8 +55,8 @@ func TestArguments(t *testing.T) {
 		"an empty word":       {`a '' ""`, "", []string{"a", "", ""}, ""},
 		"backslashes":         {`a\ b 'c\d' "e\f\"\\"`, "", []string{"a b", `c\d`, `e\f"\`}, ""},
 		"nothing is expanded": {`$HOME * ~ #x`, "", []string{"$HOME", "*", "~", "#x"}, ""},
-		"a quote left open":   {`a 'b`, "", nil, "a quote is not closed"},
-		"a backslash at last": {`a \`, "", nil, "it ends in a backslash"},
+		"a quote left open":   {`a 'b`, "", nil, "unclosed quote"},
+		"a backslash at last": {`a \`, "", nil, "trailing backslash"},
 		"values in order":     {"x", `{"b":true,"a":false,"n":null,"f":1.50,"l":["ü",true,null],"o":{"k":[1]},"s":"-x y"}`, []string{"x", "--b", "--n", "None", "--f", "1.5", "--l", "ü,True,None", "--o", "{'k': [1]}", "--s", "-x y"}, ""},
 		"no object":           {"x", `{`, nil, "unexpected end of text"},
 	}
@@ -283,7 +283,7 @@ func TestCollectBounds(t *testing.T) {
 	}{
 		"too many":     {agentsFS(many), "more than 500 files"},
 		"too much":     {agentsFS(large), "more than 4194304 bytes"},
-		"too long":     {agentsFS(map[string]string{"capabilities/c/capability.text.md": strings.Repeat("x", MaxFileBytes+1)}), "read capabilities/c/capability.text.md: it has more than 1048576 bytes"},
+		"too long":     {agentsFS(map[string]string{"capabilities/c/capability.text.md": strings.Repeat("x", MaxFileBytes+1)}), "read capabilities/c/capability.text.md: it exceeds the limit of 1048576 bytes"},
 		"no file":      {os.DirFS(dir), "read agents/a/agent.mcp.json: it is not a regular file"},
 		"no main file": {fstest.MapFS{}, "read agents/a/agent.json: file does not exist"},
 	}

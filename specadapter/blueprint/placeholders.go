@@ -10,8 +10,8 @@ import (
 
 // kept are the kinds that the framework replaces and a run does not, and why.
 var kept = map[string]string{
-	"env":    "a text cannot read the worker's environment",
-	"runner": "there is no runner",
+	"env":    "texts cannot read the worker's environment",
+	"runner": "runs have no runner",
 }
 
 // placeholders reports those that stay as they are written, each name once.
@@ -73,15 +73,15 @@ func (l *linter) placeholder(at source.Pos, name string) {
 	}
 	l.seen[name] = true
 	why := kept[kind]
-	help := "give the value as a parameter: ${params.NAME}"
+	help := "pass the value as a parameter: ${params.NAME}"
 	if kind == "params" && !l.declared(key) {
-		why, help = "unknown parameter", "declare it in parameters_schema, or correct the name"
+		why, help = "unknown parameter", "declare it in parameters_schema, or fix the name"
 	}
 	if why == "" {
 		return
 	}
 	if l.reported++; l.reported > maxPlaceholders {
-		l.agent.a.Warnf(at, CodePlaceholder, "fix the ones above first", "more placeholders that are not replaced follow")
+		l.agent.a.Warnf(at, CodePlaceholder, "fix the ones above first", "further placeholders that are not replaced are omitted")
 	} else {
 		l.agent.a.Warnf(at, CodePlaceholder, help, "%s is not replaced: %s", source.Quote("${"+name+"}"), why)
 	}

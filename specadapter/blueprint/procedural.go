@@ -20,7 +20,7 @@ func (g *agent) procedural() {
 	if g.kind != typeProcedural {
 		for _, v := range []*source.Value{script, command} {
 			if v != nil {
-				g.a.Warnf(v.Pos, CodeType, `write "type": "procedural", or remove it`, "%s is autonomous and does not run a program", g.Name)
+				g.a.Warnf(v.Pos, CodeType, `set "type": "procedural", or remove it`, "%s is autonomous and runs no program", g.Name)
 			}
 		}
 		return
@@ -33,7 +33,7 @@ func (g *agent) procedural() {
 	case command != nil:
 		g.runsCommand(command)
 	default:
-		g.a.Errorf(g.Value.Pos, CodeMissing, `write "script", the name of a folder in scripts/`, "%s is procedural and has no script", g.Name)
+		g.a.Errorf(g.Value.Pos, CodeMissing, `set "script" to the name of a folder in scripts/`, "%s is procedural and has no script", g.Name)
 	}
 }
 
@@ -66,12 +66,12 @@ func (s *script) sum(id string) string {
 		sum := sha256.Sum256([]byte(s.entry.a.files[file]))
 		return hex.EncodeToString(sum[:])
 	}
-	report, consequence := s.entry.a.Warnf, "; no run can be started without it"
+	report, consequence := s.entry.a.Warnf, "; runs cannot start without it"
 	if s.entry.a.host.Starting {
-		report, consequence = s.entry.a.Errorf, ", so that the run could not be held to it"
+		report, consequence = s.entry.a.Errorf, ", so the run cannot be pinned to it"
 	}
-	report(s.entry.Pos("script_file"), CodeScript, fmt.Sprintf("put the file into %s/%s/, or correct script_file", dirScripts, id),
-		"%s has the file %s, which is not there%s", s.entry.Name, source.Quote(s.file), consequence)
+	report(s.entry.Pos("script_file"), CodeScript, fmt.Sprintf("put the file into %s/%s/, or fix script_file", dirScripts, id),
+		"%s refers to the file %s, which is not found%s", s.entry.Name, source.Quote(s.file), consequence)
 	return ""
 }
 
@@ -89,13 +89,13 @@ func (g *agent) runsCommand(command *source.Value) {
 		g.a.Errorf(command.Pos, CodeScript, "close the quotes", "the command of %s: %v", g.Name, err)
 		return
 	case len(words) == 0 || words[0] == "":
-		g.a.Errorf(command.Pos, CodeScript, "write the program and its arguments", "the command of %s is empty", g.Name)
+		g.a.Errorf(command.Pos, CodeScript, "set the program and its arguments", "the command of %s is empty", g.Name)
 		return
 	}
 	folder := path.Base(path.Dir(g.file()))
 	if path.Base(g.file()) != fileAgent || !plainName.MatchString(folder) || path.Base(path.Dir(path.Dir(g.file()))) != dirAgents {
 		g.a.Warnf(command.Pos, CodeProgram, "put it into "+dirAgents+"/NAME/"+fileAgent+" in a folder that the worker trusts",
-			"%s has a command, but lies in no folder of %s/; it is looked for by its name", g.Name, dirAgents)
+			"%s has a command but is not in a folder of %s/; it is looked up by name", g.Name, dirAgents)
 		folder = g.name
 	}
 	g.program = &plan.Program{Agent: folder, Command: command.Text, Argv: words, Seconds: programSeconds}
@@ -123,7 +123,7 @@ func split(s string) ([]string, error) {
 			quote = c
 		case c == '\\' && quote != '\'':
 			if i++; i == len(s) {
-				return nil, errors.New("it ends in a backslash")
+				return nil, errors.New("trailing backslash")
 			}
 			if quote == '"' && strings.IndexByte(`"\`, s[i]) < 0 {
 				word = append(word, '\\')
@@ -134,7 +134,7 @@ func split(s string) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, errors.New("a quote is not closed")
+		return nil, errors.New("unclosed quote")
 	}
 	return end(words, word), nil
 }

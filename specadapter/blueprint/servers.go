@@ -75,7 +75,7 @@ func (g *agent) serverMap(o *object) {
 		s := server{name: m.Key, at: m.KeyPos}
 		if i := slices.IndexFunc(g.servers, func(other server) bool { return other.name == m.Key }); i >= 0 {
 			first := g.servers[i]
-			v.a.Errorf(m.KeyPos, CodeServer, "give one of the two another name", "%s has the MCP server %s twice; the other is in %s:%d",
+			v.a.Errorf(m.KeyPos, CodeServer, "rename one of the two", "%s has a duplicate MCP server %s; the other is in %s:%d",
 				g.Name, source.Quote(m.Key), first.at.File, first.at.Line)
 			continue
 		}
@@ -109,13 +109,13 @@ func (o *object) reference(s *server) {
 	if !known {
 		s.configured, s.connection = o.a.host.Connections[ref], ref
 		if s.configured && len(given) > 0 {
-			o.a.Warnf(o.Pos("config"), CodeNoEffect, "set the headers in the worker's connection", "%s is the worker's own connection %s; its config has no effect", o.Name, source.Quote(ref))
+			o.a.Warnf(o.Pos("config"), CodeNoEffect, "set the headers in the worker's connection", "%s is the worker's connection %s; its config has no effect", o.Name, source.Quote(ref))
 		}
 		if s.orchestrator || s.configured {
 			s.headers = given
 			return
 		}
-		o.a.errorAbout(s.name, ref, o.Pos("ref"), CodeServer, "write "+dirServers+"/NAME/"+fileServer+", or configure a connection with this id on the worker",
+		o.a.errorAbout(s.name, ref, o.Pos("ref"), CodeServer, "add "+dirServers+"/NAME/"+fileServer+", or configure a connection with this id on the worker",
 			"%s refers to %s, which is not in the registry", o.Name, source.Quote(ref))
 		return
 	}
@@ -158,7 +158,7 @@ func (o *object) checkHeader(name string, s *server, use *object) {
 	i := slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
 	if i < 0 {
 		if o.Flag("required") && !s.orchestrator {
-			o.a.errorAbout(s.name, name, use.Value.Pos, CodeServerConfig, "write it into config", "%s requires the config %s", use.Name, source.Quote(name))
+			o.a.errorAbout(s.name, name, use.Value.Pos, CodeServerConfig, "add it to config", "%s requires the config %s", use.Name, source.Quote(name))
 		}
 		return
 	}
@@ -167,12 +167,12 @@ func (o *object) checkHeader(name string, s *server, use *object) {
 	if !o.Flag("sensitive") {
 		return
 	}
-	const help = "write ${env.NAME}, and set in the worker's weft.yaml: variables: {NAME: {hosts: [HOST]}}; or configure a connection with this id there"
+	const help = "use ${env.NAME}, and set in the worker's weft.yaml: variables: {NAME: {hosts: [HOST]}}; or configure a connection with this id there"
 	switch names := inputs.Placeholder.FindAllStringSubmatch(h.value, -1); {
 	case len(names) == 0 && h.value != "":
-		o.a.Errorf(h.at, CodeSecret, help, "the config %s of %s is a secret and is in the file", source.Quote(name), use.Name)
+		o.a.Errorf(h.at, CodeSecret, help, "the config %s of %s is a secret written in the file", source.Quote(name), use.Name)
 	case slices.ContainsFunc(names, func(m []string) bool { return !strings.HasPrefix(m[1], "env.") }):
-		o.a.Warnf(h.at, CodeSecret, help, "the config %s of %s is a secret that a run provides; the run's history contains it", source.Quote(name), use.Name)
+		o.a.Warnf(h.at, CodeSecret, help, "the config %s of %s is a secret that a run provides; the run's history will contain it", source.Quote(name), use.Name)
 	}
 }
 
@@ -219,13 +219,13 @@ func (o *object) headers() []header {
 			continue
 		}
 		if !source.IsHeader(m.Key, h.value) {
-			o.a.Errorf(m.KeyPos, CodeServerConfig, "config becomes HTTP headers: letters, digits and - as names, one line as values",
+			o.a.Errorf(m.KeyPos, CodeServerConfig, "config becomes HTTP headers: use letters, digits and - in names, and single-line values",
 				"%s of %s cannot be an HTTP header", source.Quote(m.Key), o.Name)
 			continue
 		}
 		for _, p := range inputs.Placeholder.FindAllStringSubmatch(h.value, -1) {
 			if kind, _, _ := strings.Cut(p[1], "."); !kinds[kind] && kind != "env" && kind != "runner" {
-				o.a.Warnf(m.Value.Pos, CodePlaceholder, "write ${params.NAME}, ${scope.NAME}, ${env.NAME}, ${runtime.run_id} or ${runtime.session_id}",
+				o.a.Warnf(m.Value.Pos, CodePlaceholder, "use ${params.NAME}, ${scope.NAME}, ${env.NAME}, ${runtime.run_id} or ${runtime.session_id}",
 					"%s of %s is not replaced", source.Quote(p[0]), o.Name)
 			}
 		}
@@ -244,16 +244,16 @@ func (o *object) inline(s *server) {
 		s.configured, s.connection = o.a.host.Connections[s.name], s.name
 		if !s.configured {
 			o.a.Errorf(o.Value.Pos, CodeCommand, "set in weft.yaml, of the starter and the worker: "+source.CommandLine(s.name),
-				"%s is a command to run; a file may not name one", o.Name)
+				"%s is a command; files must not define commands", o.Name)
 		}
 		return
 	}
 	if kind != "" && kind != "http" && kind != "sse" {
-		o.a.Errorf(o.Pos("type"), CodeServer, `write {"ref": "NAME"}`, "the type of %s is %s", o.Name, source.Quote(kind))
+		o.a.Errorf(o.Pos("type"), CodeServer, `use {"ref": "NAME"}`, "the type of %s is %s", o.Name, source.Quote(kind))
 		return
 	}
 	if s.url == "" {
-		o.a.Errorf(o.Value.Pos, CodeServer, `write {"ref": "NAME"}`, "%s has neither ref nor url", o.Name)
+		o.a.Errorf(o.Value.Pos, CodeServer, `use {"ref": "NAME"}`, "%s has neither ref nor url", o.Name)
 		return
 	}
 	if kind == plan.TransportSSE {
@@ -274,7 +274,7 @@ func (o *object) address(s *server) {
 	}
 	for _, m := range inputs.Placeholder.FindAllStringSubmatch(s.url, -1) {
 		if kind, _, _ := strings.Cut(m[1], "."); !kinds[kind] {
-			o.a.Errorf(o.Pos("url"), CodeServerURL, "write the address itself, or ${params.NAME} or ${scope.NAME}", "the url of %s contains the unknown placeholder %s", o.Name, source.Quote(m[0]))
+			o.a.Errorf(o.Pos("url"), CodeServerURL, "use the address itself, ${params.NAME} or ${scope.NAME}", "the url of %s contains the unknown placeholder %s", o.Name, source.Quote(m[0]))
 			return
 		}
 	}

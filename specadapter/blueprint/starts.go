@@ -27,7 +27,7 @@ const (
 func (g *agent) callsBack(s *server) {
 	for _, h := range s.headers {
 		if strings.EqualFold(h.name, callbackHeader) && h.value != callbackTurn && h.value != callbackSettled {
-			g.a.Errorf(h.at, CodeServerConfig, "write "+callbackTurn+" or "+callbackSettled, "the config %s is %s, want %s or %s",
+			g.a.Errorf(h.at, CodeServerConfig, "use "+callbackTurn+" or "+callbackSettled, "the config %s is %s, want %s or %s",
 				source.Quote(h.name), source.Quote(h.value), callbackTurn, callbackSettled)
 		}
 	}
@@ -73,7 +73,7 @@ func (a *adaptation) startable(g *agent, f *plan.Flow) {
 		case flow == nil:
 			continue
 		case f.SubFlow(flow.ID) != nil:
-			a.Warnf(at.at, CodeNotStarted, "give it another name", "%s cannot start the agent in %s: another one has its name %s", g.Name, path.Dir(file), source.Quote(flow.ID))
+			a.Warnf(at.at, CodeNotStarted, "rename it", "%s cannot start the agent in %s: another agent has the name %s", g.Name, path.Dir(file), source.Quote(flow.ID))
 			continue
 		}
 		all = append(all, plan.Startable{Agent: flow.ID, Type: other.kind, Tags: other.tags()})

@@ -57,7 +57,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	a.Strict, a.Group, a.Codes.Missing = profile == ProfileStrict, true, "V12"
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
-		a.Errorf(doc.Root.Pos, CodeWrongType, "write a graph: {\"name\": ..., \"nodes\": [...], \"edges\": [...]}",
+		a.Errorf(doc.Root.Pos, CodeWrongType, "use a graph: {\"name\": ..., \"nodes\": [...], \"edges\": [...]}",
 			"the document is %s, want an object", doc.Root.Kind)
 		return nil, src, a.Diags
 	}
@@ -95,7 +95,7 @@ func (a *adaptation) document(root *source.Value, src *plan.Source) *plan.Flow {
 		}
 	}
 	if len(bundle) == 0 && len(a.Diags) == 0 {
-		a.Errorf(top.Pos("agents"), CodeNoNodes, `put a graph into "agents", or write "nodes" and "edges"`, "the document has no agent")
+		a.Errorf(top.Pos("agents"), CodeNoNodes, `put a graph into "agents", or add "nodes" and "edges"`, "the document has no agent")
 	}
 	a.identify(bundle)
 	conns := top.Get("data_connections")
@@ -120,9 +120,9 @@ func (a *adaptation) identify(bundle []graphFile) {
 		id, bad := g.Text("id"), !g.Is("id", source.String)
 		g.id = id
 		if first, ok := seen[id]; ok && id != "" {
-			a.Errorf(g.Pos("id"), CodeDuplicateAgent, "give it another id", "the agent id %s is already used at line %d", source.Quote(id), first.Line)
+			a.Errorf(g.Pos("id"), CodeDuplicateAgent, "use a unique id", "duplicate agent id %s, first used at line %d", source.Quote(id), first.Line)
 		} else if id == "" && !bad && g.Path != "" && len(bundle) > 1 {
-			a.Errorf(g.Pos("id"), "V12", `give it an id; connections name it by "agent_id"`, "%s has no id", g.Name)
+			a.Errorf(g.Pos("id"), "V12", `add an id; connections name it by "agent_id"`, "%s has no id", g.Name)
 		}
 		seen[id] = g.Pos("id")
 	}
@@ -166,7 +166,7 @@ func (a *adaptation) root(bundle []graphFile) int {
 	if len(free) > 1 {
 		at, why = free[0], "no connection refers to several agents of the bundle"
 	}
-	a.Warnf(bundle[at].Value.Pos, CodeRootAgent, "list the agent at which a run starts first and refer to the others by connections of type 2",
+	a.Warnf(bundle[at].Value.Pos, CodeRootAgent, "list the agent that a run starts at first, and refer to the others by connections of type 2",
 		"%s; a run starts at %s", why, source.Quote(bundle[at].id))
 	return at
 }

@@ -14,7 +14,7 @@ func (g *graph) check(nodes, edges int) {
 	}
 	if edges == 0 {
 		if v := g.object.Get("edges"); v == nil || v.Kind == source.Array {
-			g.Errorf(g.object.Pos("edges"), "V14", `write "edges", from START to END`, "%s has nodes but no edges", g.object.Name)
+			g.Errorf(g.object.Pos("edges"), "V14", `add "edges" from START to END`, "%s has nodes but no edges", g.object.Name)
 		}
 		return
 	}
@@ -95,10 +95,10 @@ func (g *graph) lintNodes(out, in [][]int) {
 			exits++
 		}
 		if len(out[n]) == 0 {
-			g.Warnf(at, "L3", "add an edge from it", "node %s is a dead end: no edge comes from it", id)
+			g.Warnf(at, "L3", "add an edge from it", "node %s is a dead end: it has no outgoing edge", id)
 		}
 		if node.Deferred && len(in[n]) < 2 {
-			g.Warnf(at, "L4", "set defer only on nodes where branches join", "node %s is deferred but has %d incoming edge(s), so there is nothing to join", id, len(in[n]))
+			g.Warnf(at, "L4", "set defer only on nodes where branches join", "node %s is deferred but has %d incoming edge(s), so it joins nothing", id, len(in[n]))
 		}
 		always := 0
 		for _, i := range out[n] {
@@ -107,13 +107,13 @@ func (g *graph) lintNodes(out, in [][]int) {
 			}
 		}
 		if len(out[n]) > 0 && always == 0 {
-			g.Warnf(at, "L6", "make sure that one answer is always yes, or add an edge without a condition",
+			g.Warnf(at, "L6", "add an edge without a condition, or make sure that one answer is always yes",
 				"all edges from node %s are conditional; if every answer is no, the branch ends there", id)
 		}
 	}
 	if exits == 0 && len(g.flow.Nodes) > 0 {
-		g.Warnf(g.object.Pos("nodes"), "L1", `set "is_exit_node": true on the node that gives the result`,
-			"%s has no exit node; the node that runs last gives the result", g.object.Name)
+		g.Warnf(g.object.Pos("nodes"), "L1", `set "is_exit_node": true on the node that produces the result`,
+			"%s has no exit node; the last node to run produces the result", g.object.Name)
 	}
 }
 
@@ -126,5 +126,5 @@ func (a *adaptation) lintUUID(o *source.Fields) {
 		v.Text == plan.Start || v.Text == plan.End {
 		return
 	}
-	a.Warnf(v.Pos, "L8", "the dialect's checklist requires UUIDs; its schema requires camelCase", "the id %s is not a UUID", source.Quote(v.Text))
+	a.Warnf(v.Pos, "L8", "use a UUID; the dialect's checklist requires one, although its schema requires camelCase", "the id %s is not a UUID", source.Quote(v.Text))
 }

@@ -53,7 +53,7 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 		c.Description = o.Text("description")
 		a.configure(o, &c, agents)
 		if at, double := a.conns.byID[c.ID]; double {
-			a.Errorf(o.Pos("id"), CodeDuplicateConn, "give it another id", "the connection id %s is already used by connection %d", source.Quote(c.ID), at+1)
+			a.Errorf(o.Pos("id"), CodeDuplicateConn, "use a unique id", "duplicate connection id %s, first used by connection %d", source.Quote(c.ID), at+1)
 			continue
 		}
 		if c.ID == "" {
@@ -90,7 +90,7 @@ func (a *adaptation) connectionKind(o *source.Fields, address string) string {
 	v := o.Get("type")
 	if v == nil {
 		if address == "" {
-			a.Errorf(o.Value.Pos, CodeConnectionType, "write 1 for an MCP server or 2 for a sub-agent", "%s has no type", o.Name)
+			a.Errorf(o.Value.Pos, CodeConnectionType, "use 1 for an MCP server or 2 for a sub-agent", "%s has no type", o.Name)
 			return ""
 		}
 		return plan.ConnectionMCP
@@ -101,7 +101,7 @@ func (a *adaptation) connectionKind(o *source.Fields, address string) string {
 	case 2:
 		return plan.ConnectionAgent
 	}
-	a.Errorf(v.Pos, CodeConnectionType, "write 1 for an MCP server or 2 for a sub-agent", "the type of %s is %s, want 1 or 2", o.Name, v.Describe())
+	a.Errorf(v.Pos, CodeConnectionType, "use 1 for an MCP server or 2 for a sub-agent", "the type of %s is %s, want 1 or 2", o.Name, v.Describe())
 	return ""
 }
 
@@ -109,7 +109,7 @@ func (a *adaptation) connectionKind(o *source.Fields, address string) string {
 func (a *adaptation) checkURL(o, config *source.Fields, c *plan.Connection) {
 	if c.URL == "" {
 		if !a.host.Connections[c.ID] {
-			a.Warnf(config.Pos("url"), CodeConnectionURL, "write config.url, or set in the worker's weft.yaml: "+source.ConnectionLine(c.ID, ""), "%s has no config.url", o.Name)
+			a.Warnf(config.Pos("url"), CodeConnectionURL, "set config.url, or set in the worker's weft.yaml: "+source.ConnectionLine(c.ID, ""), "%s has no config.url", o.Name)
 		}
 		return
 	}

@@ -19,7 +19,7 @@ func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[s
 	if strings.TrimSpace(id) != "" {
 		o.Name = "edge " + source.Quote(id)
 		if first, double := seen[id]; double {
-			g.Errorf(o.Pos("id"), "V13", "give it another id", "the edge id %s is already used at line %d", source.Quote(id), first.Line)
+			g.Errorf(o.Pos("id"), "V13", "use a unique id", "duplicate edge id %s, first used at line %d", source.Quote(id), first.Line)
 		} else {
 			seen[id] = o.Pos("id")
 			g.lintUUID(o)
@@ -44,7 +44,7 @@ func (g *graph) question(o *source.Fields) string {
 		return s
 	}
 	if v := o.Get("condition_prompt"); v != nil && v.Kind == source.String {
-		g.Warnf(v.Pos, CodeBlankCondition, "write null, or a yes/no question", "the condition_prompt of %s is blank; the edge is always taken", o.Name)
+		g.Warnf(v.Pos, CodeBlankCondition, "use null or a yes/no question", "the condition_prompt of %s is blank; the edge is always taken", o.Name)
 	}
 	return ""
 }
@@ -59,12 +59,12 @@ func (g *graph) endpoint(o *source.Fields, key, special, wrong string, names *so
 	}
 	switch id {
 	case "":
-		g.Errorf(o.Pos(key), "V2", fmt.Sprintf("write the id of a node, or %s", special), "%s has no %s", o.Name, key)
+		g.Errorf(o.Pos(key), "V2", fmt.Sprintf("use the id of a node, or %s", special), "%s has no %s", o.Name, key)
 		return id, -1
 	case special:
 		return id, g.number(special)
 	case wrong:
-		g.Errorf(o.Pos(key), "V3", fmt.Sprintf("write the id of a node, or %s", special), "%s has %s as its %s", o.Name, wrong, key)
+		g.Errorf(o.Pos(key), "V3", fmt.Sprintf("use the id of a node, or %s", special), "%s has %s as its %s", o.Name, wrong, key)
 		return id, -1
 	}
 	if n, ok := g.index[id]; ok {

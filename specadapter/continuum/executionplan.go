@@ -37,10 +37,10 @@ func (g *graph) lintExecutionPlan() {
 	}
 	var parts []string
 	if len(drawn.links) == 0 {
-		parts, missing = []string{"no edge could be read from it"}, nil
+		parts, missing = []string{"it has no readable edge"}, nil
 	}
 	if len(missing) > 0 {
-		parts = append(parts, "it lacks "+source.Listed(missing, source.ListedNames))
+		parts = append(parts, "it is missing "+source.Listed(missing, source.ListedNames))
 	}
 	if len(extra) > 0 {
 		parts = append(parts, "it also has "+source.Listed(extra, source.ListedNames))

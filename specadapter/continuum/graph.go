@@ -66,13 +66,13 @@ func (g *graph) head() {
 	name, bad := o.Text("name"), !o.Is("name", source.String)
 	if !bad && strings.TrimSpace(name) == "" {
 		name = g.flowName(g.flow.ID)
-		g.Strictf(o.Pos("name"), CodeMissing, "write \"name\"", "%s has no name; it is called %s", o.Name, source.Quote(name))
+		g.Strictf(o.Pos("name"), CodeMissing, "set \"name\"", "%s has no name; using %s", o.Name, source.Quote(name))
 	}
 	g.flow.Name = name
 	g.flow.Description = o.Text("description")
 	o.Text("generation_prompt")
-	g.expected(o, "generation_prompt", "it has no effect on a run; write the prompt that made the graph")
-	g.expected(o, "response_format", `answers are Markdown; write {"type": 1, "payload": null}`)
+	g.expected(o, "generation_prompt", "it has no effect on a run; set it to the prompt that generated the graph")
+	g.expected(o, "response_format", `answers are Markdown; use {"type": 1, "payload": null}`)
 	g.format = g.responseFormat()
 	o.Text("execution_plan")
 	g.expected(o, "execution_plan", "it has no effect on a run; draw the graph in Mermaid")
@@ -81,11 +81,11 @@ func (g *graph) head() {
 // fits refuses a graph without nodes, or with more than a plan holds.
 func (g *graph) fits(nodes, edges int) bool {
 	if v := g.object.Get("nodes"); nodes == 0 && (v == nil || v.Kind == source.Array) {
-		g.Errorf(g.object.Pos("nodes"), CodeNoNodes, "write at least one node", "%s has no nodes", g.object.Name)
+		g.Errorf(g.object.Pos("nodes"), CodeNoNodes, "add at least one node", "%s has no nodes", g.object.Name)
 	}
 	if nodes > plan.MaxNodes || edges > plan.MaxEdges {
-		g.Errorf(g.object.Pos("nodes"), CodeTooManyElements, "split the flow, for instance into sub-agents",
-			"%s has %d nodes and %d edges, at most %d and %d are read", g.object.Name, nodes, edges, plan.MaxNodes, plan.MaxEdges)
+		g.Errorf(g.object.Pos("nodes"), CodeTooManyElements, "split the flow, for example into sub-agents",
+			"%s has %d nodes and %d edges; the limits are %d and %d", g.object.Name, nodes, edges, plan.MaxNodes, plan.MaxEdges)
 		return false
 	}
 	return true

@@ -192,8 +192,8 @@ func (s *joinSearch) join(fork, n int, branch map[int]uint64) {
 				continue
 			}
 			s.found[n] = true
-			s.Warnf(s.places[n], "L2", `set "defer": true on it, so that it waits for all branches`,
-				"node %s can run more than once: branches of %s come to it %s and %s", source.Quote(s.flow.Nodes[n].ID), s.name(fork),
+			s.Warnf(s.places[n], "L2", `set "defer": true on it to wait for all branches`,
+				"node %s can run more than once: branches of %s reach it %s and %s", source.Quote(s.flow.Nodes[n].ID), s.name(fork),
 				s.describe(a), s.describe(b))
 			return
 		}

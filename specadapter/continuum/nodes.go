@@ -45,18 +45,18 @@ func (g *graph) nodeID(o *source.Fields) (id string, usable bool) {
 	v, bad := o.Want("id", source.String), !o.Is("id", source.String)
 	if v == nil {
 		if !bad {
-			g.Errorf(o.Pos("id"), "V12", `write "id"`, "%s has no id", o.Name)
+			g.Errorf(o.Pos("id"), "V12", `set "id"`, "%s has no id", o.Name)
 		}
 		return "", false
 	}
 	switch id = v.Text; {
 	case id == "":
-		g.Errorf(v.Pos, "V1", "give it an id", "%s has an empty id", o.Name)
+		g.Errorf(v.Pos, "V1", "add an id", "the id of %s is empty", o.Name)
 	case id == plan.Start || id == plan.End:
-		g.Errorf(v.Pos, "V1", "give it another id; edges use START and END for the flow's entry and exit", "%s has the id %s", o.Name, id)
+		g.Errorf(v.Pos, "V1", "use another id; edges use START and END for the flow's entry and exit", "%s has the id %s", o.Name, id)
 	default:
 		if first, double := g.index[id]; double {
-			g.Errorf(v.Pos, "V1", "give it another id", "the node id %s is already used at line %d", source.Quote(id), g.places[first].Line)
+			g.Errorf(v.Pos, "V1", "use a unique id", "duplicate node id %s, first used at line %d", source.Quote(id), g.places[first].Line)
 			return id, false
 		}
 		g.lintUUID(o)
@@ -73,7 +73,7 @@ func (g *graph) maxCalls(o *source.Fields) int {
 	}
 	n, ok := v.Int()
 	if !ok {
-		g.Errorf(v.Pos, "V7", "write a whole number or remove it for 10", "max_iterations of %s is %s, want a whole number from 1 to 2147483647",
+		g.Errorf(v.Pos, "V7", "use a whole number, or remove it for the default of 10", "max_iterations of %s is %s, want a whole number from 1 to 2147483647",
 			o.Name, v.Describe())
 		return defaultMaxCalls
 	}
@@ -118,11 +118,11 @@ func (g *graph) system(n *plan.Node, result bool) string {
 // lintExit judges an exit node's tools by the response format.
 func (g *graph) lintExit(o *source.Fields, tools int) {
 	if !g.format.json && tools > 0 {
-		g.Infof(o.Value.Pos, CodeExitTools, "move the tools to an earlier node if the answer should only summarize",
+		g.Infof(o.Value.Pos, CodeExitTools, "move the tools to an earlier node if this node should only summarize",
 			"%s is an exit node with Markdown output and has tools", o.Name)
 	}
 	if g.format.json && len(g.format.schema) == 0 && tools == 0 {
-		g.Warnf(o.Value.Pos, "L9", `write "output_schema", or bind the tool that makes the output`,
-			"%s must answer in JSON, but has neither a schema nor a tool", o.Name)
+		g.Warnf(o.Value.Pos, "L9", `set "output_schema", or bind a tool that produces the output`,
+			"%s must answer in JSON but has neither a schema nor a tool", o.Name)
 	}
 }

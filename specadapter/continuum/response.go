@@ -30,7 +30,7 @@ func (g *graph) bad(v *source.Value, help, field, want string) {
 
 // responseFormat reads response_format.
 func (g *graph) responseFormat() responseFormat {
-	const shape = `write {"type": 1, "payload": null} for Markdown or {"type": 2, "payload": {...}} for JSON`
+	const shape = `use {"type": 1, "payload": null} for Markdown or {"type": 2, "payload": {...}} for JSON`
 	v := g.object.Get("response_format")
 	if v == nil {
 		return responseFormat{}
@@ -55,7 +55,7 @@ func (g *graph) responseFormat() responseFormat {
 	switch n, _ := kind.Int(); n {
 	case 1:
 		if payload != nil && payload.Kind == source.Object {
-			g.Warnf(payload.Pos, CodeUnusedPayload, "write null, or type 2", "the payload has no effect with type 1")
+			g.Warnf(payload.Pos, CodeUnusedPayload, "use null or type 2", "the payload has no effect with type 1")
 		}
 		return responseFormat{}
 	case 2:
@@ -75,14 +75,14 @@ func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
 	o.Only(payloadShape.Names()...)
 	switch v := o.Get("format"); {
 	case v == nil:
-		g.expected(o, "format", `answers are JSON; write "format": "JSON"`)
+		g.expected(o, "format", `answers are JSON; set "format": "JSON"`)
 	case v.Kind != source.String || !strings.EqualFold(strings.TrimSpace(v.Text), "json"):
-		g.bad(v, `write "JSON", the only format`, "format", `"JSON"`)
+		g.bad(v, `use "JSON", the only format`, "format", `"JSON"`)
 	}
 	if v := o.Get("rules"); v != nil && v.Kind == source.String {
 		f.rules = v.Text
 	} else if v != nil {
-		g.bad(v, "write the rules as one string", "rules", "a string")
+		g.bad(v, "use one string", "rules", "a string")
 	}
 	f.schema = g.outputSchema(o)
 	return f
@@ -95,7 +95,7 @@ func (g *graph) outputSchema(o *source.Fields) json.RawMessage {
 		return nil
 	}
 	if v.Kind != source.Object {
-		g.bad(v, "write a JSON Schema", "output_schema", "an object")
+		g.bad(v, "use a JSON Schema", "output_schema", "an object")
 		return v.JSON()
 	}
 	g.CheckSchema(v, "V8", "output_schema of "+g.object.Name)

@@ -56,7 +56,7 @@ func (g *graph) bind(o, node *source.Fields, name, connection string) bool {
 		return false // every node has it
 	case name == plan.BuiltinCallSubAgent && (c == nil || c.Kind == plan.ConnectionAgent):
 	case slices.Contains(plan.Builtins, name):
-		g.Strictf(o.Pos("name"), "V11", "remove it from tools", "%s binds the system tool %s, which every node has; the binding has no effect", node.Name, name)
+		g.Strictf(o.Pos("name"), "V11", "remove it from tools", "%s binds the system tool %s, which every node has; this has no effect", node.Name, name)
 		return false
 	case connection == "":
 		if !g.host.UnboundTools[name] {
@@ -65,13 +65,13 @@ func (g *graph) bind(o, node *source.Fields, name, connection string) bool {
 		}
 		return g.host.UnboundTools[name]
 	case c != nil && c.Kind == plan.ConnectionAgent:
-		g.Errorf(o.Pos("name"), "V10", "name it "+plan.BuiltinCallSubAgent, "the connection %s is a sub-agent and has no tool %s",
+		g.Errorf(o.Pos("name"), "V10", "use "+plan.BuiltinCallSubAgent, "the connection %s is a sub-agent and has no tool %s",
 			source.Quote(connection), source.Quote(name))
 		return false
 	}
 	if c == nil && g.conns.declared && !g.host.Connections[connection] {
-		g.Errorf(o.Pos("data_connection_id"), "V9", "declare it in data_connections; declared are: "+g.conns.help+"; or set in weft.yaml, of the starter and the worker: "+source.ConnectionLine(connection, ""),
-			"the tool %s of %s names the connection %s, which is unknown", source.Quote(name), node.Name, source.Quote(connection))
+		g.Errorf(o.Pos("data_connection_id"), "V9", "declare it in data_connections, which has: "+g.conns.help+"; or set in weft.yaml, of the starter and the worker: "+source.ConnectionLine(connection, ""),
+			"the tool %s of %s refers to the unknown connection %s", source.Quote(name), node.Name, source.Quote(connection))
 		return false
 	}
 	return true
@@ -139,7 +139,7 @@ func unique(name string, t plan.Tool, taken map[string]bool) string {
 
 // unboundHelp says how to give a tool a connection, and which tools need none.
 func (g *graph) unboundHelp(name string) string {
-	help := "write the id of the connection that has the tool"
+	help := "set the id of the connection that has the tool"
 	if g.conns.help != "none" {
 		help += " (" + g.conns.help + ")"
 	}
@@ -150,7 +150,7 @@ func (g *graph) unboundHelp(name string) string {
 	help += fmt.Sprintf("; or set in weft.yaml, of the starter and the worker: tools: {%q: %q}", name, connection)
 	names := slices.Sorted(maps.Keys(g.host.UnboundTools))
 	if near := source.NewSuggester(names).Nearest(name); near != "" {
-		return fmt.Sprintf("did you mean %s? Else ", source.Quote(near)) + help
+		return fmt.Sprintf("did you mean %s? Otherwise ", source.Quote(near)) + help
 	}
 	if len(names) > 0 {
 		help += "; tools that need no connection here: " + source.Listed(names, source.ListedNames)

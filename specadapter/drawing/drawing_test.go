@@ -99,7 +99,7 @@ func TestNoDrawing(t *testing.T) {
 		flow *plan.Flow
 		want string
 	}{
-		"an edge to nowhere": {flow: &plan.Flow{Edges: []plan.Edge{{ID: "e", From: plan.Start, To: "a"}}}, want: `the edge "e" leads from "START" to "a", of which one is no node`},
+		"an edge to nowhere": {flow: &plan.Flow{Edges: []plan.Edge{{ID: "e", From: plan.Start, To: "a"}}}, want: `the edge "e" from "START" to "a" has an unknown node`},
 		"too large":          {flow: ladder(2000), want: "the flow is too large to draw: 2000 nodes and 3999 edges"},
 	}
 	for name, tc := range tests {

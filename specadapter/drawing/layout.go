@@ -73,7 +73,7 @@ func newGraph(f *plan.Flow, states States) (*graph, error) {
 		to, ok2 := index[f.Edges[i].To]
 		switch {
 		case !ok || !ok2:
-			return nil, fmt.Errorf("the edge %q leads from %q to %q, of which one is no node", f.Edges[i].ID, f.Edges[i].From, f.Edges[i].To)
+			return nil, fmt.Errorf("the edge %q from %q to %q has an unknown node", f.Edges[i].ID, f.Edges[i].From, f.Edges[i].To)
 		case from == to:
 			v := &g.vertices[from]
 			v.loops = append(v.loops, i)

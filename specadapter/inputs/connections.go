@@ -50,7 +50,7 @@ func (v *Values) connections(f *plan.Flow) error {
 			}
 			h.Value = v.Text(h.Value)
 			if size += len(h.Value); strings.ContainsAny(h.Value, "\r\n\x00") {
-				return fmt.Errorf("with its placeholders replaced the config %s of the MCP server %s has a line break; give values of one line", source.Quote(h.Name), source.Quote(c.ID))
+				return fmt.Errorf("the config %s of the MCP server %s has a line break after its placeholders are replaced; use single-line values", source.Quote(h.Name), source.Quote(c.ID))
 			}
 			if h.Required && open(h.Value) {
 				missing = append(missing, h.Name)
@@ -58,11 +58,11 @@ func (v *Values) connections(f *plan.Flow) error {
 		}
 		if len(missing) > 0 {
 			return &MissingConfig{Code: "missing_required_mcp_config", Server: c.ID, Fields: missing,
-				Message: fmt.Sprintf("the MCP server %s requires the config %s, whose placeholders have no value; give the values with the run", source.Quote(c.ID), strings.Join(missing, ", "))}
+				Message: fmt.Sprintf("the MCP server %s requires the config %s, whose placeholders have no value; pass the values with the run", source.Quote(c.ID), strings.Join(missing, ", "))}
 		}
 	}
 	if size > MaxBytes {
-		return fmt.Errorf("with their placeholders replaced the addresses and headers of the MCP servers have %d bytes, at most %d are taken; shorten the parameters", size, MaxBytes)
+		return fmt.Errorf("the addresses and headers of the MCP servers have %d bytes after their placeholders are replaced, over the limit of %d; shorten the parameters", size, MaxBytes)
 	}
 	return nil
 }

@@ -49,21 +49,21 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 		return nil, []source.Diagnostic{{File: name, Line: at.Line, Col: at.Col, Code: code, Help: help, Text: fmt.Sprintf(format, args...)}}
 	}
 	if len(raw) > MaxBytes {
-		return fail(source.Pos{}, source.CodeTooLarge, "pass the name of a file or document for large texts", "the parameters have %d bytes, at most %d are taken", len(raw), MaxBytes)
+		return fail(source.Pos{}, source.CodeTooLarge, "pass large texts by the name of a file or document", "the parameters have %d bytes, over the limit of %d", len(raw), MaxBytes)
 	}
 	doc, diags := source.Parse(name, raw)
 	if doc == nil {
 		return nil, diags
 	}
 	if doc.Root.Kind != source.Object {
-		return fail(doc.Root.Pos, CodeNoObject, `write an object: {"prompt": "..."}`, "the parameters are %s, want an object", doc.Root.Describe())
+		return fail(doc.Root.Pos, CodeNoObject, `use an object: {"prompt": "..."}`, "the parameters are %s, want an object", doc.Root.Describe())
 	}
 	if v := uncountable(doc.Root); v != nil {
-		return fail(v.Pos, CodeNumber, "write a smaller number or a string", "the number %s is out of range", v.Describe())
+		return fail(v.Pos, CodeNumber, "use a smaller number or a string", "the number %s is out of range", v.Describe())
 	}
 	text := doc.Root.JSON()
 	if d := plan.Depth(text); d > schema.MaxDepth {
-		return fail(doc.Root.Pos, source.CodeTooLarge, "make them flatter", "the parameters nest %d deep, at most %d are taken", d, schema.MaxDepth)
+		return fail(doc.Root.Pos, source.CodeTooLarge, "flatten them", "the parameters are nested %d deep, over the limit of %d", d, schema.MaxDepth)
 	}
 	object, err := pytext.Parse(text)
 	if err != nil {
@@ -110,7 +110,7 @@ func Given(params json.RawMessage, text string) (*Params, error) {
 	}
 	for _, m := range p.object.Members {
 		if m.Key == prompt {
-			return nil, fmt.Errorf("the prompt is given twice: as the run's text and as the parameter %q; leave out one of them", prompt)
+			return nil, fmt.Errorf("the prompt is set twice: as the run's input and as the parameter %q; remove one of them", prompt)
 		}
 	}
 	set(p.object, prompt, &pytext.Value{Kind: pytext.String, Text: text})
@@ -165,7 +165,7 @@ func Check(ctx context.Context, flow string, in *plan.Inputs, p *Params) error {
 	e := &Invalid{Code: "parameter_validation_failed", Message: "Parameters do not match agent's parameters_schema",
 		AgentName: flow, Errors: errs, Schema: rules, Named: in.Mode == plan.InputsNamed}
 	if e.Named {
-		e.Message = "the params do not match the inputs that the flow declares"
+		e.Message = "the params do not match the declared inputs of the flow"
 	}
 	return e
 }

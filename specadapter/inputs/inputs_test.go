@@ -22,9 +22,9 @@ func TestRead(t *testing.T) {
 		"nothing":                 {"p.json", ``, `p.json:1:1: error: the document is empty [empty-document]`},
 		"a number out of range":   {"p.json", `{"a": [{"b": 1e999}]}`, `p.json:1:14: error: the number 1e999 is out of range [number-range]`},
 		"a number with no end":    {"p.json", `{"a": ` + strings.Repeat("9", 500) + `}`, `p.json:1:7: error: the number 999`},
-		"nesting without an end":  {"p.json", `{"a": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `p.json:1:1: error: the parameters nest 71 deep, at most 64 are taken [too-large]`},
-		"too much":                {"p.json", `{"a": "` + strings.Repeat("x", MaxBytes) + `"}`, `p.json: error: the parameters have 1048585 bytes, at most 1048576 are taken [too-large]`},
-		"half a character":        {"p.json", `{"a": "\ud800"}`, `p.json:1:8: error: the escape \ud800 stands for half a character [invalid-utf8]`},
+		"nesting without an end":  {"p.json", `{"a": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `p.json:1:1: error: the parameters are nested 71 deep, over the limit of 64 [too-large]`},
+		"too much":                {"p.json", `{"a": "` + strings.Repeat("x", MaxBytes) + `"}`, `p.json: error: the parameters have 1048585 bytes, over the limit of 1048576 [too-large]`},
+		"half a character":        {"p.json", `{"a": "\ud800"}`, `p.json:1:8: error: the escape \ud800 is half of a surrogate pair [invalid-utf8]`},
 		"bytes that are no UTF-8": {"p.json", "{\"a\": \"\xff\"}", `p.json:1:8: error: byte 0xff is not valid UTF-8 [invalid-utf8]`},
 	}
 	for name, tc := range tests {
@@ -182,10 +182,10 @@ func TestStartRefuses(t *testing.T) {
 		want   string
 	}{
 		"wrong parameters":                    {flow("x", ""), FromText(""), "'' should be non-empty"},
-		"a prompt that grows":                 {flow("${params.prompt}${params.prompt}", ""), long, "the system prompt has 1200000 bytes or more"},
+		"a prompt that grows":                 {flow("${params.prompt}${params.prompt}", ""), long, "the system prompt has at least 1200000 bytes"},
 		"a prompt that grows beyond memory":   {flow(strings.Repeat("${params.prompt}", 60_000), ""), long, "the system prompt has"},
-		"a schema that grows":                 {flow("x", `{"a":"${params.prompt}","b":"${params.prompt}"}`), long, "bytes or more"},
-		"a schema that is wrong then":         {flow("x", `{"pattern":"${params.prompt}"}`), FromText("("), `the output schema is wrong: "pattern"`},
+		"a schema that grows":                 {flow("x", `{"a":"${params.prompt}","b":"${params.prompt}"}`), long, "the system prompt has at least"},
+		"a schema that is wrong then":         {flow("x", `{"pattern":"${params.prompt}"}`), FromText("("), `the output schema is invalid after its placeholders are replaced: "pattern"`},
 		"parameters that are too long a text": {flow("x", ""), FromText(strings.Repeat("x", MaxBytes+1)), "the text of the parameters has 1048577 bytes"},
 	}
 	for name, tc := range tests {

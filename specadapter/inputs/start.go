@@ -30,7 +30,7 @@ func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, err
 		return nil, "", err
 	}
 	if len(text) > MaxBytes {
-		return nil, "", fmt.Errorf("the text of the parameters has %d bytes, at most %d are taken; shorten the largest", len(text), MaxBytes)
+		return nil, "", fmt.Errorf("the text of the parameters has %d bytes, over the limit of %d; shorten the largest", len(text), MaxBytes)
 	}
 	f = withArguments(f, v.Params)
 	if !f.Inputs.Placeholders || v.Replaced {
@@ -124,7 +124,7 @@ func (v *Values) fits(text string) error {
 }
 
 func tooLong(size int) error {
-	return fmt.Errorf("with its placeholders replaced the system prompt has %d bytes or more, at most %d are taken; shorten the parameters", size, MaxBytes)
+	return fmt.Errorf("the system prompt has at least %d bytes after its placeholders are replaced, over the limit of %d; shorten the parameters", size, MaxBytes)
 }
 
 // schema replaces the placeholders of an output schema.
@@ -141,10 +141,10 @@ func (v *Values) schema(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	doc, _ := source.Parse("schema.json", []byte(v.Value(rules).JSON()))
 	if doc == nil {
-		return nil, fmt.Errorf("with its placeholders replaced the output schema is not JSON")
+		return nil, fmt.Errorf("the output schema is not JSON after its placeholders are replaced")
 	}
 	if problems := source.CheckSchema(doc.Root); len(problems) > 0 {
-		return nil, fmt.Errorf("with its placeholders replaced the output schema is wrong: %s; %s", problems[0].Text, problems[0].Help)
+		return nil, fmt.Errorf("the output schema is invalid after its placeholders are replaced: %s; %s", problems[0].Text, problems[0].Help)
 	}
 	return doc.Root.JSON(), nil
 }

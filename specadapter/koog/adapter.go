@@ -85,13 +85,13 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	a.Reader = reader(a.mode)
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
-		a.Errorf(doc.Root.Pos, CodeWrongType, `write a flow: {"id": ..., "version": ..., "agents": [...], "transitions": [...]}`,
+		a.Errorf(doc.Root.Pos, CodeWrongType, `use a flow: {"id": ..., "version": ..., "agents": [...], "transitions": [...]}`,
 			"the document is %s, want an object", doc.Root.Kind)
 		return nil, src, a.Diags
 	}
 	if a.mode == later && doc.Unquoted != (source.Pos{}) {
-		a.Errorf(doc.Unquoted, source.CodeSyntax, "write strings and keys in double quotes",
-			"a text or a key stands without quotes; the code that knows this syntax does not take that")
+		a.Errorf(doc.Unquoted, source.CodeSyntax, "use double quotes around strings and keys",
+			"unquoted string or key; the code for this syntax requires quotes")
 	}
 	d := a.document(doc.Root)
 	a.ReportUnknown()

@@ -87,10 +87,10 @@ func (a *adaptation) oldInput(o *source.Fields, ag *agent) {
 	switch {
 	case v == nil || a.mode != meant:
 	case v.Kind == source.String && ag.task == "" && ag.kind != kindTransform && ag.kind != kindParallel:
-		a.Warnf(v.Pos, CodeNoEffect, `write it as "task" in params; a run's input is given when it starts`, "input of %s is read as its task", o.Name)
+		a.Warnf(v.Pos, CodeNoEffect, `move it to "task" in params; a run's input is passed when it starts`, "input of %s is used as its task", o.Name)
 		ag.task = v.Text
 	default:
-		a.Warnf(v.Pos, CodeNoEffect, "remove it; a run's input is given when it starts", "input of %s has no effect", o.Name)
+		a.Warnf(v.Pos, CodeNoEffect, "remove it; a run's input is passed when it starts", "input of %s has no effect", o.Name)
 	}
 }
 
@@ -112,7 +112,7 @@ func (a *adaptation) runtime(o *source.Fields) {
 	if v == nil || v.Text == "koog" {
 		return
 	}
-	a.Errorf(v.Pos, CodeRuntime, `write "runtime": "koog" or remove it`, "the runtime of %s is %s; only koog can be run", o.Name, source.Quote(v.Text))
+	a.Errorf(v.Pos, CodeRuntime, `set "runtime": "koog" or remove it`, "the runtime of %s is %s; only koog is supported", o.Name, source.Quote(v.Text))
 }
 
 // config reads an agent's config.
@@ -147,7 +147,7 @@ func (a *adaptation) number(o *source.Fields, key string, least, most float64) *
 	}
 	var f float64
 	if err := json.Unmarshal([]byte(v.Text), &f); err != nil || (f < least || f > most) && a.mode == meant {
-		a.Errorf(v.Pos, CodeConfig, fmt.Sprintf("write a number from %v to %v", least, most), "%s of %s is %s", key, o.Name, v.Describe())
+		a.Errorf(v.Pos, CodeConfig, fmt.Sprintf("use a number from %v to %v", least, most), "%s of %s is %s", key, o.Name, v.Describe())
 		return nil
 	}
 	return &f
@@ -161,7 +161,7 @@ func (a *adaptation) whole(o *source.Fields, key string) int {
 	}
 	n, ok := v.Int()
 	if v.Kind != source.Number || !ok {
-		a.Errorf(v.Pos, CodeConfig, "write a whole number of at least 1 or remove it", "%s of %s is %s, want a whole number from 1 to 2147483647", key, o.Name, v.Describe())
+		a.Errorf(v.Pos, CodeConfig, "use a whole number of at least 1 or remove it", "%s of %s is %s, want a whole number from 1 to 2147483647", key, o.Name, v.Describe())
 		return 0
 	}
 	return n
@@ -176,7 +176,7 @@ var toolChoices = map[string]string{
 
 // toolChoice reads which tools a model may or must call: auto, none, required or a tool.
 func (a *adaptation) toolChoice(o *source.Fields) string {
-	const help = `write "auto", "none", "required" or {"toolName": "NAME"}`
+	const help = `use "auto", "none", "required" or {"toolName": "NAME"}`
 	v := o.Get("toolChoice")
 	switch {
 	case v == nil:
@@ -208,7 +208,7 @@ func (a *adaptation) prompt(o *source.Fields, ag *agent) {
 	p.Only(promptShape.Names()...)
 	ag.system, ag.user = p.Text("system"), p.Text("user")
 	if a.mode != meant && p.Get("system") == nil {
-		a.Errorf(p.Value.Pos, CodeMissing, `write "system"`, "%s has no system", p.Name)
+		a.Errorf(p.Value.Pos, CodeMissing, `set "system"`, "%s has no system", p.Name)
 	}
 }
 
@@ -224,7 +224,7 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 		out.Text("schema")
 		return
 	}
-	const help = "write a JSON Schema, as an object or as a text that is one"
+	const help = "use a JSON Schema, as an object or as a string"
 	if v.Kind == source.String {
 		doc, diags := source.Parse("schema.json", []byte(v.Text))
 		if doc == nil || doc.Root.Kind != source.Object {

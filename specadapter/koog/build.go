@@ -177,7 +177,7 @@ func (b *builder) defaultModel() string {
 		if b.mode == later {
 			text = "Model for an agent is node defined. Please specify whether an agent model or a default model for a flow."
 		}
-		b.Errorf(b.doc.byName[without].at, CodeModel, `write "defaultModel"`, "%s", text)
+		b.Errorf(b.doc.byName[without].at, CodeModel, `set "defaultModel"`, "%s", text)
 	}
 	if without != "" {
 		return "" // the run's model, or the worker's

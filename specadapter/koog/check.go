@@ -41,13 +41,13 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 	parts := samplesOf(out[:min(len(out), maxCompared)], given)
 	var full []int // the transitions that together take whatever the value is
 	never := func(t *transition, help string, before []int) {
-		text := fmt.Sprintf("the one at line %d comes first and holds wherever it does", out[before[0]].at.Line)
+		text := fmt.Sprintf("the one at line %d comes first and holds whenever it does", out[before[0]].at.Line)
 		if len(before) > 1 {
 			var lines []string
 			for _, i := range before[:min(len(before), source.ListedNames)] {
 				lines = append(lines, fmt.Sprint(out[i].at.Line))
 			}
-			text = fmt.Sprintf("those at lines %s come first, and one of them holds wherever it does", strings.Join(lines, ", "))
+			text = fmt.Sprintf("those at lines %s come first, and one of them holds whenever it does", strings.Join(lines, ", "))
 		}
 		dead[t] = true
 		b.Warnf(t.at, CodeShadowed, help, "the transition %s -> %s is never taken: %s", t.from, t.to, text)
@@ -81,7 +81,7 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 	}
 	if len(out) > 0 && full == nil && !slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted) {
 		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
-			"all transitions from %s are conditional; a run fails where none of the conditions holds", source.Quote(ag.name))
+			"all transitions from %s are conditional; a run fails if none of the conditions holds", source.Quote(ag.name))
 	}
 }
 
@@ -91,8 +91,8 @@ func (b *builder) failsAlways(ag *agent, t *transition, g given) bool {
 	if !g.critique || field == "input" || critiqueField(field).known {
 		return false
 	}
-	b.Warnf(t.variableAt, CodeNever, "write input.success or input.feedback",
-		"the condition %q fails every run that comes to it: the verify agent %s returns success, feedback and input, and no %s",
+	b.Warnf(t.variableAt, CodeNever, "use input.success or input.feedback",
+		"the condition %q fails every run that reaches it: the verify agent %s returns success, feedback and input but no %s",
 		t.compare.Text, source.Quote(ag.name), field)
 	return true
 }
@@ -331,7 +331,7 @@ func (b *builder) checkReach(dead map[*transition]bool) {
 	}
 	reached := plan.Reachable(b.first.name, func(at string) []string { return next[at] })
 	if !reached[finishName] {
-		text := fmt.Sprintf("no way leads from the first agent, %s, to an end of the flow", source.Quote(b.first.name))
+		text := fmt.Sprintf("no path leads from the first agent, %s, to an end of the flow", source.Quote(b.first.name))
 		if b.mode != meant {
 			text = fmt.Sprintf("Finish node is not reachable from the start node in the subgraph 'koog-flow-strategy-%s'.", b.doc.id)
 		}
@@ -342,8 +342,8 @@ func (b *builder) checkReach(dead map[*transition]bool) {
 	}
 	for _, ag := range steps {
 		if !reached[ag.name] {
-			b.Warnf(ag.at, CodeUnreachable, "add a transition to it or remove it; a run starts at the first transition's from",
-				"no run comes to agent %s", source.Quote(ag.name))
+			b.Warnf(ag.at, CodeUnreachable, "add a transition to it or remove it; a run starts at \"from\" of the first transition",
+				"agent %s is unreachable", source.Quote(ag.name))
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (a *adaptation) numeric(o *source.Fields, key string) *source.Value {
 		return v
 	}
 	if a.mode == meant {
-		a.Warnf(v.Pos, CodeWrongType, source.HowToWrite[source.Number], "%s of %s is %s, want a number; it is read as one", key, o.Name, v.Describe())
+		a.Warnf(v.Pos, CodeWrongType, source.HowToWrite[source.Number], "%s of %s is %s, want a number; it is converted", key, o.Name, v.Describe())
 	}
 	return &source.Value{Kind: source.Number, Pos: v.Pos, Text: v.Text}
 }

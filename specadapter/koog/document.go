@@ -49,7 +49,7 @@ func (a *adaptation) document(root *source.Value) *document {
 	a.blankModel(o, "defaultModel", d.modelText)
 	agents, transitions := o.List("agents"), o.List("transitions")
 	if len(agents) > plan.MaxNodes/4 || len(transitions) > plan.MaxEdges/4 {
-		a.Errorf(o.Pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions, at most %d and %d are read",
+		a.Errorf(o.Pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions; the limits are %d and %d",
 			len(agents), len(transitions), plan.MaxNodes/4, plan.MaxEdges/4)
 		return d
 	}
@@ -69,7 +69,7 @@ func (a *adaptation) document(root *source.Value) *document {
 		if a.mode != meant {
 			text = "Unable to build PromptExecutor from provided models: []"
 		}
-		a.Errorf(o.Pos("agents"), CodeNoAgents, "write at least one agent", "%s", text)
+		a.Errorf(o.Pos("agents"), CodeNoAgents, "add at least one agent", "%s", text)
 	}
 	for i, v := range transitions {
 		if t := a.transition(d, i, v); t != nil {
@@ -86,7 +86,7 @@ func (a *adaptation) version(o *source.Fields) string {
 	case a.mode != meant:
 		return o.Required("version")
 	case v == nil:
-		a.Warnf(o.Value.Pos, CodeMissing, `write "version": "1.0"; the protocol's own code requires it`, "the flow has no version")
+		a.Warnf(o.Value.Pos, CodeMissing, `add "version": "1.0"; the protocol's own code requires it`, "the flow has no version")
 		return ""
 	case v.Kind == source.Number:
 		return v.Text
@@ -98,15 +98,15 @@ func (a *adaptation) version(o *source.Fields) string {
 func (a *adaptation) register(d *document, ag *agent) {
 	if first, double := d.byName[ag.name]; double && ag.name != "" {
 		if a.mode != meant {
-			a.Warnf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already used at line %d; this one never runs", source.Quote(ag.name), first.at.Line)
+			a.Warnf(ag.nameAt, CodeDuplicate, "rename it", "duplicate agent name %s, first used at line %d; this agent never runs", source.Quote(ag.name), first.at.Line)
 			return
 		}
-		a.Errorf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already used at line %d", source.Quote(ag.name), first.at.Line)
+		a.Errorf(ag.nameAt, CodeDuplicate, "rename it", "duplicate agent name %s, first used at line %d", source.Quote(ag.name), first.at.Line)
 		return
 	}
 	switch ag.name {
 	case plan.Start, plan.End, finishName:
-		a.Errorf(ag.nameAt, CodeName, "give it another name", "the agent name %s is reserved for a flow's entry or exit", ag.name)
+		a.Errorf(ag.nameAt, CodeName, "rename it", "the agent name %s is reserved for a flow's entry or exit", ag.name)
 	}
 	d.byName[ag.name] = ag
 	d.names = append(d.names, ag.name)
@@ -124,7 +124,7 @@ func (a *adaptation) references(d *document) {
 				a.Errorf(at, CodeUnknownAgent, a.DidYouMean(name, d.names, "agents are"), "the parallel agent %s lists the unknown agent %s",
 					source.Quote(ag.name), source.Quote(name))
 			case child.kind == kindParallel && a.mode == meant:
-				a.Errorf(at, CodeParallel, "list the inner agent's agents in the outer one", "the parallel agent %s runs the parallel agent %s",
+				a.Errorf(at, CodeParallel, "list the inner agent's agents in the outer agent", "the parallel agent %s runs the parallel agent %s",
 					source.Quote(ag.name), source.Quote(name))
 			default:
 				child.inParallel = true

@@ -44,7 +44,7 @@ func TestLenientJSON(t *testing.T) {
 			f.Nodes[0].Agent.Prompt != "two\nlines" || f.Nodes[1].Agent.Prompt != "7" || string(f.Edges[1].Compare.Value) != `"yes"` {
 			t.Errorf("%s: the flow is %+v", profile, f)
 		}
-		if diags[0].Code != source.CodeUnquoted || diags[0].Line != 2 || diags[0].Col != 3 || diags[0].Severity != source.Warning || !strings.Contains(diags[0].Text, `the first is "id"`) {
+		if diags[0].Code != source.CodeUnquoted || diags[0].Line != 2 || diags[0].Col != 3 || diags[0].Severity != source.Warning || !strings.Contains(diags[0].Text, `first "id"`) {
 			t.Errorf("%s: %v", profile, diags)
 		}
 	}

@@ -52,11 +52,11 @@ func (a *adaptation) resolve(text string, at source.Pos) string {
 	switch {
 	case !slash:
 		if a.mode == meant {
-			a.Warnf(at, CodeModel, fmt.Sprintf("write %q", "openai/"+text), "the model %s has no provider; OpenAI is assumed", source.Quote(text))
+			a.Warnf(at, CodeModel, fmt.Sprintf("use %q", "openai/"+text), "the model %s has no provider; OpenAI is assumed", source.Quote(text))
 		}
 		provider, id = "openai", text
 	case id == "" || provider == "":
-		a.Errorf(at, CodeModel, "write provider/model, for example openai/gpt-4o", "the model %s is not provider/model", source.Quote(text))
+		a.Errorf(at, CodeModel, "use provider/model, for example openai/gpt-4o", "the model %s is not provider/model", source.Quote(text))
 		return ""
 	}
 	provider = strings.ToLower(provider)
@@ -66,7 +66,7 @@ func (a *adaptation) resolve(text string, at source.Pos) string {
 // blankModel reports a model that is written, and blank. In the published code no table has it.
 func (a *adaptation) blankModel(o *source.Fields, key, text string) {
 	if v := o.Get(key); a.mode == meant && v != nil && v.Kind == source.String && strings.TrimSpace(text) == "" {
-		a.Errorf(v.Pos, CodeModel, "write provider/model, for example openai/gpt-4o, or remove it", "%s of %s is blank", key, o.Name)
+		a.Errorf(v.Pos, CodeModel, "use provider/model, for example openai/gpt-4o, or remove it", "%s of %s is blank", key, o.Name)
 	}
 }
 

@@ -161,8 +161,8 @@ func (b *builder) ending(ag *agent) *plan.Finish {
 	}
 	if b.mode == meant {
 		f.InvalidReply = "Failed to execute '" + finishTool + "' with error: {error}"
-		f.Reminders, f.Reminder = defaultNudges, "Call a tool. When you are done, call "+finishTool+" with your result; a plain answer is not seen by anybody."
-		f.Failure = fmt.Sprintf("the model answered without a call of %s, and did so again after %d reminders", finishTool, defaultNudges)
+		f.Reminders, f.Reminder = defaultNudges, "Call a tool. When you are done, call "+finishTool+" with your result; nobody sees a plain answer."
+		f.Failure = fmt.Sprintf("the model answered without calling %s, even after %d reminders", finishTool, defaultNudges)
 		return f
 	}
 	model := cmp.Or(ag.model, b.doc.model)

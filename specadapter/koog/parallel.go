@@ -120,7 +120,7 @@ func (b *builder) merge(ag *agent, m *plan.Merge, at []int) {
 	if problem != "" {
 		m.Fail = problem
 		if b.mode == meant {
-			b.Errorf(ag.merge.at, CodeParallel, `write {"variable": "results.0.output", "operation": "equals", "value": ...}`, "merge of agent %s: %s", source.Quote(ag.name), problem)
+			b.Errorf(ag.merge.at, CodeParallel, `use {"variable": "results.0.output", "operation": "equals", "value": ...}`, "merge of agent %s: %s", source.Quote(ag.name), problem)
 		}
 		return
 	}
@@ -188,7 +188,7 @@ func (a *adaptation) nesting(d *document) {
 		}
 		if sum > plan.MaxNodes {
 			a.Errorf(ag.at, CodeTooMany, "split the flow or nest fewer parallel agents",
-				"with agent %s, more than %d agents would run in parallel ones", source.Quote(ag.name), plan.MaxNodes)
+				"with agent %s, parallel agents would run more than %d agents", source.Quote(ag.name), plan.MaxNodes)
 			return
 		}
 	}

@@ -37,10 +37,10 @@ func (a *adaptation) task(o *source.Fields, ag *agent) {
 	v := o.Get("task")
 	switch {
 	case v == nil && a.mode == later:
-		a.Errorf(o.Value.Pos, CodeMissing, `write "task" in params`, "Missing <task> parameter of agent %s", source.Quote(ag.name))
+		a.Errorf(o.Value.Pos, CodeMissing, `set "task" in params`, "Missing <task> parameter of agent %s", source.Quote(ag.name))
 	case v == nil && a.mode == meant && ag.oldInput:
 	case v == nil && a.mode == meant:
-		a.Warnf(ag.at, CodeMissing, `write what the agent is to do as "task" in params`, "agent %s has no task", source.Quote(ag.name))
+		a.Warnf(ag.at, CodeMissing, `set "task" in params to what the agent should do`, "agent %s has no task", source.Quote(ag.name))
 	case v == nil:
 	case a.mode != meant && (v.Kind == source.Number || v.Kind == source.Bool):
 		ag.task = v.Literal()
@@ -83,9 +83,9 @@ func (a *adaptation) readToolNames(o *source.Fields, ag *agent) {
 // oneTool says what toolNames are that are not an array.
 func oneTool(v *source.Value) string {
 	if v.Kind == source.String {
-		return "it is taken as a list of that name"
+		return "it is read as a list of that name"
 	}
-	return "it is taken as absent: the agent has all tools"
+	return "it is ignored: the agent has all tools"
 }
 
 // reasoning reads after how many tool results a react agent thinks again, as a number or its text.
@@ -100,7 +100,7 @@ func (a *adaptation) reasoning(o *source.Fields, ag *agent) {
 		n, ok = int(c.Int), err == nil && c.Kind == value.Int && c.Int > 0
 	}
 	if !ok {
-		a.Errorf(v.Pos, CodeConfig, "write a whole number of at least 1", "reasoningInterval of agent %s is %s", source.Quote(ag.name), v.Describe())
+		a.Errorf(v.Pos, CodeConfig, "use a whole number of at least 1", "reasoningInterval of agent %s is %s", source.Quote(ag.name), v.Describe())
 		return
 	}
 	ag.interval = n
@@ -120,14 +120,14 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 		key, known := "value", selectionShape.Names()
 		if older := t.Get("input"); a.mode == meant && older != nil && t.Get(key) == nil {
 			key, known = "input", append(known, "input")
-			a.Warnf(older.Pos, CodeTransform, `write it as "value"`, "input of %s is read as its value", t.Name)
+			a.Warnf(older.Pos, CodeTransform, `rename it to "value"`, "input of %s is used as its value", t.Name)
 		}
 		t.Only(known...)
 		if t.Get(key) == nil && a.mode != meant {
 			continue
 		}
 		if text := t.Text(key); t.Get(key) == nil {
-			a.Errorf(v.Pos, CodeMissing, `write {"value": "input.feedback"}, for example`, "%s has no value", t.Name)
+			a.Errorf(v.Pos, CodeMissing, `use {"value": "input.feedback"}, for example`, "%s has no value", t.Name)
 		} else {
 			ag.steps = append(ag.steps, step{text, t.Pos(key)})
 		}
@@ -139,14 +139,14 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 func (a *adaptation) steps(ag *agent) {
 	for _, s := range ag.steps {
 		if prefix, path := segments(s.text); a.mode == meant && prefix == "" && len(path) > 1 {
-			a.Warnf(s.at, CodeTransform, "write input.feedback, for example; output. means the same",
+			a.Warnf(s.at, CodeTransform, "use input.feedback, for example; output. means the same",
 				"the transformation of agent %s is %s, want a name that begins with input. or output.; it is read as input.%s",
 				source.Quote(ag.name), source.Quote(s.text), s.text)
 		}
 	}
 	if len(ag.steps) > 1 && a.mode == meant {
-		a.Errorf(ag.steps[1].at, CodeTransform, "use one transform agent for each, in sequence",
-			"agent %s has %d transformations, at most one can be done", source.Quote(ag.name), len(ag.steps))
+		a.Errorf(ag.steps[1].at, CodeTransform, "use one transform agent per transformation, in sequence",
+			"agent %s has %d transformations, want at most one", source.Quote(ag.name), len(ag.steps))
 	}
 }
 
@@ -163,7 +163,7 @@ func (a *adaptation) parallel(o *source.Fields, ag *agent) {
 	list := o.Want("agents", source.Array)
 	if list == nil || len(list.Items) == 0 {
 		if v := o.Get("agents"); v == nil || v.Kind == source.Array {
-			a.Errorf(o.Pos("agents"), CodeMissing, `write the names of agents as "agents" in params`, "the parallel agent %s lists no agents", source.Quote(ag.name))
+			a.Errorf(o.Pos("agents"), CodeMissing, `list agent names in "agents" in params`, "the parallel agent %s lists no agents", source.Quote(ag.name))
 		}
 		return
 	}

@@ -96,7 +96,7 @@ func (b *builder) refuse() {
 		if m.text == "" || refused == "" {
 			continue
 		}
-		b.Warnf(m.at, CodeModel, "use one of Koog's names, or run the flow with the profile default", "every run fails, because Koog does not know the model %s: %s",
+		b.Warnf(m.at, CodeModel, "use one of Koog's names, or run the flow with the profile default", "every run fails, because the model %s is unknown to Koog: %s",
 			source.Quote(m.text), refused)
 		id := b.unique("models")
 		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: refused}}, m.at)

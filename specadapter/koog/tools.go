@@ -40,7 +40,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 	}
 	kind := strings.ToLower(o.Required("type"))
 	if o.Value.Get("parameters") == nil {
-		a.Errorf(v.Pos, CodeMissing, `write "parameters"`, "%s has no parameters", o.Name)
+		a.Errorf(v.Pos, CodeMissing, `set "parameters"`, "%s has no parameters", o.Name)
 		return t
 	}
 	p := o.Inner("parameters", o.Name)
@@ -55,7 +55,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 		}
 	case "":
 	default:
-		a.Errorf(o.Pos("type"), CodeTool, "write mcp or local", "unknown type %s of %s", source.Quote(kind), o.Name)
+		a.Errorf(o.Pos("type"), CodeTool, "use mcp or local", "unknown type %s of %s", source.Quote(kind), o.Name)
 	}
 	return t
 }
@@ -73,7 +73,7 @@ func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 		if transport == transportSSE {
 			c.Transport = plan.TransportSSE
 		} else if a.mode != meant {
-			a.Errorf(p.Pos("transport"), CodeTool, "write sse or stdio", "unknown transport %s of %s", source.Quote(transport), p.Name)
+			a.Errorf(p.Pos("transport"), CodeTool, "use sse or stdio", "unknown transport %s of %s", source.Quote(transport), p.Name)
 		}
 		p.Only(remoteShape.Names()...)
 		c.URL = p.Required("url")
@@ -86,7 +86,7 @@ func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 		a.command(p, t)
 	case "":
 	default:
-		a.Errorf(p.Pos("transport"), CodeTool, "write sse, stdio or http", "unknown transport %s of %s", source.Quote(transport), p.Name)
+		a.Errorf(p.Pos("transport"), CodeTool, "use sse, stdio or http", "unknown transport %s of %s", source.Quote(transport), p.Name)
 	}
 }
 
@@ -101,12 +101,12 @@ func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
 		switch {
 		case !ok || a.mode != meant:
 		case !source.IsHeader(m.Key, text):
-			a.Errorf(m.KeyPos, CodeTool, "write a header name and a value of one line", "the header %s of %s cannot be sent", source.Quote(m.Key), p.Name)
+			a.Errorf(m.KeyPos, CodeTool, "use a valid header name and a single-line value", "the header %s of %s cannot be sent", source.Quote(m.Key), p.Name)
 		default:
 			c.Headers = append(c.Headers, plan.Header{Name: m.Key, Value: text})
 			if secretHeader(m.Key) {
-				a.Warnf(m.Value.Pos, CodeSecret, fmt.Sprintf("remove it and set it in weft.yaml: connections.%s with this url and headers", c.ID),
-					"the value of the header %s of %s is kept in the history of every run", source.Quote(m.Key), p.Name)
+				a.Warnf(m.Value.Pos, CodeSecret, fmt.Sprintf("remove it, and set connections.%s with this url and headers in weft.yaml", c.ID),
+					"the value of the header %s of %s is stored in the history of every run", source.Quote(m.Key), p.Name)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (a *adaptation) command(p *source.Fields, t *toolDecl) {
 	}
 	if a.mode == meant && !a.host.Connections[t.name] {
 		a.Warnf(p.Pos("command"), CodeCommand, fmt.Sprintf("allow it in weft.yaml: allow_commands: [%q], or configure connections.%s", c.Command, t.name),
-			"%s starts the command %s; a worker does so only where its operator allows it", p.Name, source.Quote(c.Command))
+			"%s starts the command %s, which the worker's operator must allow", p.Name, source.Quote(c.Command))
 	}
 }
 
@@ -145,9 +145,9 @@ func (a *adaptation) duplicateTools(d *document) {
 		case first == nil:
 			seen[t.name] = t
 		case a.mode == meant:
-			a.Errorf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already used at line %d", source.Quote(t.name), first.at.Line)
+			a.Errorf(t.nameAt, CodeDuplicate, "rename it", "duplicate tool name %s, first used at line %d", source.Quote(t.name), first.at.Line)
 		default:
-			a.Warnf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already used at line %d; Koog has the tools of both", source.Quote(t.name), first.at.Line)
+			a.Warnf(t.nameAt, CodeDuplicate, "rename it", "duplicate tool name %s, first used at line %d; Koog uses the tools of both", source.Quote(t.name), first.at.Line)
 			for n := 2; ; n++ {
 				id := fmt.Sprintf("%s~%d", t.name, n)
 				if seen[id] == nil {
@@ -213,7 +213,7 @@ func (a *adaptation) chosenTool(d *document, ag *agent) {
 	}
 	if !slices.Contains(offered, ag.choice) && (ag.listsTools || len(d.servers()) == 0) {
 		a.Errorf(ag.choiceAt, CodeUnknownTool, a.DidYouMean(ag.choice, append(offered, finishTool), fmt.Sprintf("the tools of %q are", ag.name)),
-			"the toolChoice of agent %s is %s, which is none of its tools", source.Quote(ag.name), source.Quote(ag.choice))
+			"the toolChoice of agent %s is %s, which is not one of its tools", source.Quote(ag.name), source.Quote(ag.choice))
 	}
 }
 

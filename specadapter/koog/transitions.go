@@ -53,7 +53,7 @@ func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *tra
 	if d.byName[name] != nil || key == "to" && name == finishName {
 		return true
 	}
-	text := fmt.Sprintf("%s of %s is %s, which is no agent", key, o.Name, source.Quote(name))
+	text := fmt.Sprintf("%s of %s is the unknown agent %s", key, o.Name, source.Quote(name))
 	if a.mode != meant {
 		text = fmt.Sprintf("Unable to find '%s' node for transition '%s -> %s': %s", key, t.from, t.to, name)
 	}
@@ -72,7 +72,7 @@ func (a *adaptation) condition(c *source.Fields, t *transition) {
 	if (op != "" || a.mode == seed && blank(c.Value.Get("operation"))) && !value.Known(op) {
 		if a.mode == seed {
 			a.Warnf(c.Pos("operation"), CodeOperation, a.DidYouMean(op, value.Operations, "operations are"),
-				"the operation %s is none; Koog takes the transition always, and so does this profile", source.Quote(written))
+				"unknown operation %s; Koog and this profile always take the transition", source.Quote(written))
 			return
 		}
 		a.Errorf(c.Pos("operation"), CodeOperation, a.DidYouMean(op, value.Operations, "operations are"), "unknown operation %s of %s", source.Quote(written), c.Name)
@@ -116,10 +116,10 @@ func (a *adaptation) variableText(c *source.Fields) string {
 func (a *adaptation) constant(c *source.Fields, tagged bool) (parsed value.Value, ok bool) {
 	v := c.Value.Get("value")
 	if v == nil {
-		a.Errorf(c.Value.Pos, CodeMissing, `write "value"`, "%s has no value", c.Name)
+		a.Errorf(c.Value.Pos, CodeMissing, `set "value"`, "%s has no value", c.Name)
 		return value.Value{}, false
 	}
-	help := "write a string, a number, true or false"
+	help := "use a string, a number, true or false"
 	if tagged {
 		help += `, or {"type": "int", "data": 5}`
 	}
@@ -155,7 +155,7 @@ func (a *adaptation) variable(c *source.Fields, text string, to *plan.Compare) {
 			to.Path = []string{"data"}
 		}
 		if text != "" && prefix == "" {
-			a.Warnf(c.Pos("variable"), CodeVariable, "write input.data, input.success or input.feedback; output. means the same",
+			a.Warnf(c.Pos("variable"), CodeVariable, "use input.data, input.success or input.feedback; output. means the same",
 				"the variable of %s is %s, want a name that begins with input. or output.; it is read as input.%s", c.Name, source.Quote(text), strings.Join(to.Path, "."))
 		}
 	}
@@ -172,7 +172,7 @@ func (a *adaptation) transformation(o *source.Fields, t *transition) {
 	text := f.Required("value")
 	prefix, path := segments(text)
 	if text != "" && prefix == "" {
-		a.Errorf(f.Pos("value"), CodeTransform, "write input.feedback, for example", "%s is %s, want a name that begins with input. or output.", f.Name, source.Quote(text))
+		a.Errorf(f.Pos("value"), CodeTransform, "use input.feedback, for example", "%s is %s, want a name that begins with input. or output.", f.Name, source.Quote(text))
 		return
 	}
 	t.pass, t.passAt = &plan.Select{Path: path, Rules: a.rules()}, f.Pos("value")

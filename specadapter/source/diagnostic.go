@@ -97,7 +97,7 @@ func LimitDiagnostics(diags []Diagnostic) []Diagnostic {
 		last.Severity = min(last.Severity, cut[i].Severity)
 	}
 	last.Code, last.Help = CodeMore, "fix the problems above first"
-	last.Text = fmt.Sprintf("%d more diagnostics follow from here on", len(cut))
+	last.Text = fmt.Sprintf("%d more diagnostics were omitted from here on", len(cut))
 	return append(diags[:MaxDiagnostics-1:MaxDiagnostics-1], last)
 }
 

@@ -170,7 +170,7 @@ func ParseLenient(name string, data []byte) (*Document, []Diagnostic) {
 func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
 	if len(data) > MaxBytes {
 		return nil, []Diagnostic{Error.At(Pos{File: name}, CodeTooLarge, "split the document or move long texts out of it",
-			"the document has more than %d bytes, the maximum", MaxBytes)}
+			"the document exceeds the limit of %d bytes", MaxBytes)}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	p := &parser{name: name, data: data, lines: lineStarts(data), loose: loose}
@@ -237,7 +237,7 @@ func (p *parser) fail(at Pos, code, help, format string, args ...any) {
 // checkText reports text that is no UTF-8, or nothing at all.
 func (p *parser) checkText() bool {
 	if len(bytes.TrimSpace(p.data)) == 0 {
-		p.fail(p.pos(0), CodeEmpty, "write a flow, or name another file", "the document is empty")
+		p.fail(p.pos(0), CodeEmpty, "add a flow, or name another file", "the document is empty")
 		return false
 	}
 	if utf8.Valid(p.data) {

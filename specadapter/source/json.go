@@ -32,7 +32,7 @@ func (p *parser) jsonSyntax(err error) {
 	}
 	if strings.HasPrefix(text, "unexpected end") || at >= len(p.data) {
 		at = len(bytes.TrimRight(p.data, " \t\r\n"))
-		p.fail(p.pos(at), CodeSyntax, "close every { [ and \"; the text may have been cut off", "unexpected end of text")
+		p.fail(p.pos(at), CodeSyntax, "close every { [ and \"; the text may be truncated", "unexpected end of text")
 		return
 	}
 	p.fail(p.pos(at), CodeSyntax, p.jsonHelp(at), "not JSON: %s", text)
@@ -51,9 +51,9 @@ func (p *parser) jsonHelp(at int) string {
 	case strings.IndexByte("/#", c) >= 0:
 		return "JSON has no comments; remove it or rename the file to .json5"
 	case c == '\'':
-		return "write strings and keys in double quotes"
+		return "use double quotes around strings and keys"
 	case strings.IndexByte("\n\r\t", c) >= 0:
-		return `write line breaks and tabs in strings as \n and \t`
+		return `use \n and \t for line breaks and tabs in strings`
 	case c == '"' && strings.IndexByte(`"]}el0123456789`, previous) >= 0:
 		return "a comma may be missing before it"
 	case strings.IndexByte("{[", c) >= 0:
@@ -61,7 +61,7 @@ func (p *parser) jsonHelp(at int) string {
 	case strings.IndexByte("NITF", c) >= 0:
 		return "JSON has true, false and null in lower case, and no NaN or Infinity"
 	case strings.IndexByte("{,", previous) >= 0:
-		return "write strings and keys in double quotes; for YAML rename the file to .yaml"
+		return "use double quotes around strings and keys; for YAML rename the file to .yaml"
 	}
 	return "check the text before it"
 }

@@ -55,11 +55,11 @@ const (
 
 // HowToWrite is the help for a value of the wrong type, by the type that is wanted.
 var HowToWrite = map[Kind]string{
-	String: "write a string in double quotes",
-	Bool:   "write true or false, without quotes",
-	Number: "write a number, without quotes",
-	Array:  "write an array: [...]",
-	Object: "write an object: {...}",
+	String: "use a string in double quotes",
+	Bool:   "use true or false, without quotes",
+	Number: "use a number, without quotes",
+	Array:  "use an array: [...]",
+	Object: "use an object: {...}",
 }
 
 // Fields are the fields of one object while they are read.
@@ -138,7 +138,7 @@ func (f *Fields) Required(key string) string {
 		if f.Get(key) != nil {
 			state = "a blank"
 		}
-		f.r.Errorf(f.Pos(key), f.r.Codes.Missing, "write "+strconv.Quote(key), "%s has %s %s", f.Name, state, key)
+		f.r.Errorf(f.Pos(key), f.r.Codes.Missing, "set "+strconv.Quote(key), "%s has %s %s", f.Name, state, key)
 	}
 	return s
 }
@@ -180,7 +180,7 @@ func (r *Reader) Text(v *Value, name string, secret bool) (text string, ok bool)
 		r.Errorf(v.Pos, r.Codes.Type, HowToWrite[String], "%s is %s, want a string", name, is)
 		return "", false
 	case r.Scalars == ScalarsWarned:
-		r.Warnf(v.Pos, r.Codes.Type, HowToWrite[String], "%s is %s, want a string; it is read as one", name, is)
+		r.Warnf(v.Pos, r.Codes.Type, HowToWrite[String], "%s is %s, want a string; it is converted", name, is)
 	}
 	return v.Literal(), true
 }

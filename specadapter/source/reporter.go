@@ -131,7 +131,7 @@ func (r *Reporter) CheckAddress(at Pos, code, name, address, secret string) {
 	u, ok := ServerURL(address)
 	switch {
 	case !ok:
-		r.Errorf(at, code, "write the server's address, such as https://tools.example.com/mcp", "%s is not an http or https URL", name)
+		r.Errorf(at, code, "use the server's address, such as https://tools.example.com/mcp", "%s is not an http or https URL", name)
 	case u.User != nil:
 		r.Errorf(at, code, secret, "%s contains a user name or password", name)
 	}

@@ -55,7 +55,7 @@ func (s *scanner) document() *Value {
 		return nil
 	}
 	if s.at < len(s.data) {
-		s.wrong("remove it, or keep one document per file", "unexpected %s after the value", s.here())
+		s.wrong("remove it, or use one document per file", "unexpected %s after the value", s.here())
 		return nil
 	}
 	s.reportUnquoted()
@@ -65,7 +65,7 @@ func (s *scanner) document() *Value {
 // wrong reports a syntax error at the next token.
 func (s *scanner) wrong(help, format string, args ...any) {
 	if s.at >= len(s.data) {
-		help, format, args = "close every { [ ' and \"; the text may have been cut off", "unexpected end of text", nil
+		help, format, args = "close every { [ ' and \"; the text may be truncated", "unexpected end of text", nil
 	}
 	s.fail(s.pos(min(s.at, len(s.data))), CodeSyntax, help, "not JSON5: "+format, args...)
 }
@@ -195,7 +195,7 @@ func (s *scanner) object(pos Pos, depth int) *Value {
 			return nil
 		}
 		if s.peek() != ':' {
-			s.wrong("write a colon between key and value", "unexpected %s after the key %s", s.here(), Quote(m.Key))
+			s.wrong("add a colon between key and value", "unexpected %s after the key %s", s.here(), Quote(m.Key))
 			return nil
 		}
 		s.at++
@@ -256,7 +256,7 @@ func (s *scanner) name() (string, bool) {
 		r, n := utf8.DecodeRune(s.data[s.at:])
 		if r == '\\' {
 			if r = escapedUnit(s.data[s.at:]); r < 0 {
-				s.wrong("put the key in quotes", "an escape in a key is not \\uXXXX")
+				s.wrong("put the key in quotes", "invalid escape in a key, want \\uXXXX")
 				return "", false
 			}
 			n = 6
@@ -298,7 +298,7 @@ func (s *scanner) word(v *Value) bool {
 		text, err := json5Number(word)
 		if err != nil {
 			s.at = begin
-			s.wrong("write a number, true, false or null, or quote the text", "%v", err)
+			s.wrong("use a number, true, false or null, or quote the text", "%v", err)
 			return false
 		}
 		v.Kind, v.Text = Number, text
@@ -314,7 +314,7 @@ func (s *scanner) bare() []byte {
 	}
 	if s.at == begin || s.data[begin] == '\'' {
 		s.at = begin
-		s.wrong("write a value", "unexpected %s, want a value", s.here())
+		s.wrong("add a value", "unexpected %s, want a value", s.here())
 	}
 	return s.data[begin:s.at]
 }
@@ -338,8 +338,8 @@ func (s *scanner) countUnquoted(at int, text string) {
 func (s *scanner) reportUnquoted() {
 	u := &s.unquoted
 	if s.first = u.pos; u.count > 0 {
-		s.diags = append(s.diags, Warning.At(u.pos, CodeUnquoted, "write strings and keys in double quotes; other JSON parsers refuse them without",
-			"%d strings or keys are not quoted, the first is %s", u.count, Quote(u.text)))
+		s.diags = append(s.diags, Warning.At(u.pos, CodeUnquoted, "use double quotes around strings and keys; other JSON parsers require them",
+			"%d unquoted strings or keys, first %s", u.count, Quote(u.text)))
 	}
 }
 

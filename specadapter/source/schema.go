@@ -37,10 +37,10 @@ func CheckSchema(v *Value) []SchemaProblem {
 	s.measure(v, 0)
 	raw := v.JSON()
 	if len(raw) > MaxSchemaBytes {
-		s.add(v.Pos, "simplify the schema", "the schema has %d bytes, at most %d are read", len(raw), MaxSchemaBytes)
+		s.add(v.Pos, "simplify the schema", "the schema has %d bytes, over the limit of %d", len(raw), MaxSchemaBytes)
 	}
 	if s.refs > MaxSchemaRefs {
-		s.add(v.Pos, "simplify the schema", "the schema has %d references, at most %d are followed", s.refs, MaxSchemaRefs)
+		s.add(v.Pos, "simplify the schema", "the schema has %d references, over the limit of %d", s.refs, MaxSchemaRefs)
 	}
 	if len(s.problems) > 0 {
 		return s.problems
@@ -114,7 +114,7 @@ func schemaProblems(v *Value, err error) []SchemaProblem {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		text := schema.Reason(err)
-		return []SchemaProblem{{Pos: refPos(v, text), Text: text, Help: "correct the schema"}}
+		return []SchemaProblem{{Pos: refPos(v, text), Text: text, Help: "fix the schema"}}
 	}
 	var out []SchemaProblem
 	var walk func(e *jsonschema.ValidationError)
@@ -137,16 +137,16 @@ func schemaProblems(v *Value, err error) []SchemaProblem {
 func unreadable(message string) (text, help string) {
 	quoted, ok := strings.CutSuffix(message, " is not valid 'regex'")
 	if !ok {
-		return message, "correct the schema"
+		return message, "fix the schema"
 	}
-	why := "it cannot be read"
+	why := "it cannot be parsed"
 	if pattern, err := strconv.Unquote(`"` + strings.NewReplacer(`"`, `\"`, `\'`, `'`).Replace(strings.TrimSuffix(strings.TrimPrefix(quoted, "'"), "'")) + `"`); err == nil {
 		if _, err = regexp.Compile(pattern); err != nil {
 			why = strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 		}
 	}
 	return fmt.Sprintf("the pattern %s: %s", quoted, why),
-		`write it in the syntax of RE2, which has no lookaround, no backreferences, no \Z (write \z) and no counts above 1000`
+		`use RE2 syntax, which has no lookaround, no backreferences, no \Z (use \z) and no counts above 1000`
 }
 
 // uniqueProblems sorts, because the library reports in map order.

@@ -28,11 +28,11 @@ func TestParseRefuses(t *testing.T) {
 		"a comment in JSON":               {"f.json", "{ // x\n}", `f.json:1:3: error: not JSON: invalid character '/' looking for beginning of object key string [syntax]`},
 		"NaN":                             {"f.json", `{"a": NaN}`, `f.json:1:7: error: not JSON: invalid character 'N' looking for beginning of value [syntax]`},
 		"a missing comma":                 {"f.json", "{\"a\": 1\n \"b\": 2}", `f.json:2:2: error: not JSON: invalid character '"' after object key:value pair [syntax]`},
-		"a line break in a string":        {"f.json", "{\"a\": \"x\ny\"}", `f.json:1:9: error: not JSON: invalid character '\n' in string literal [syntax]`},
+		"line break in a string":        {"f.json", "{\"a\": \"x\ny\"}", `f.json:1:9: error: not JSON: invalid character '\n' in string literal [syntax]`},
 		"a double key, behind a BOM":      {"f.json", "\ufeff{\"ä\": 1, \"ä\": 2}", `f.json:1:11: error: duplicate key "ä", first used at line 1 [duplicate-key]`},
 		"a double key by escape":          {"f.json", "{\"a\": 1,\r\n \"\\u0061\": 2}", `f.json:2:2: error: duplicate key "a", first used at line 1 [duplicate-key]`},
 		"a double key in YAML":            {"f.yml", "a: 1\nb: 2\na: 3\n", `f.yml:3:1: error: duplicate key "a", first used at line 1 [duplicate-key]`},
-		"half a character":                {"f.json", `["x", "\ud83d\u0041"]`, `f.json:1:8: error: the escape \ud83d stands for half a character [invalid-utf8]`},
+		"half a character":                {"f.json", `["x", "\ud83d\u0041"]`, `f.json:1:8: error: the escape \ud83d is half of a surrogate pair [invalid-utf8]`},
 		"deep JSON":                       {"f.json", deep, `f.json:1:201: error: arrays and objects are nested deeper than 200 [too-large]`},
 		"JSON that never ends":            {"f.json", strings.Repeat("[", 20_000), `f.json:1:10001: error: arrays and objects are nested deeper than 200 [too-large]`},
 		"deep YAML":                       {"f.yaml", deep, `f.yaml:1:201: error: arrays and objects are nested deeper than 200 [too-large]`},
@@ -45,16 +45,16 @@ func TestParseRefuses(t *testing.T) {
 		"tabs that indent YAML":           {"f.yaml", "a:\n\tb: 1\n", `f.yaml:2:1: error: not YAML: found character that cannot start any token [syntax]`},
 		"a sniffed JSON with an error":    {"flow", "[1,]", `flow:1:4: error: not JSON: invalid character ']' looking for beginning of value [syntax]`},
 		"an infinite number in YAML":      {"f.yaml", "a: -.inf\n", `f.yaml:1:4: error: JSON has no number "-.inf" [unsupported-yaml]`},
-		"a local tag":                     {"f.yaml", "a: !x {b: 1}\n", `f.yaml:1:4: error: the tag "!x" is not supported [unsupported-yaml]`},
-		"columns count bytes in YAML":     {"f.yaml", "a: {ü: !x 1}\n", `f.yaml:1:9: error: the tag "!x" is not supported [unsupported-yaml]`},
-		"lone carriage returns":           {"f.yaml", "a: 1\rb: !x 1\r", `f.yaml:1:9: error: the tag "!x" is not supported [unsupported-yaml]`},
-		"YAML too large, but fine JSON":   {"f.yaml", strings.Repeat(" ", 5<<20) + "x", `f.yaml: error: the document has 5242881 bytes, want at most 4194304 in YAML [too-large]`},
-		"a document beyond the bound":     {"f.json", strings.Repeat(" ", MaxBytes+1), `f.json: error: the document has more than 16777216 bytes, the maximum [too-large]`},
+		"a local tag":                     {"f.yaml", "a: !x {b: 1}\n", `f.yaml:1:4: error: unsupported tag "!x" [unsupported-yaml]`},
+		"columns count bytes in YAML":     {"f.yaml", "a: {ü: !x 1}\n", `f.yaml:1:9: error: unsupported tag "!x" [unsupported-yaml]`},
+		"lone carriage returns":           {"f.yaml", "a: 1\rb: !x 1\r", `f.yaml:1:9: error: unsupported tag "!x" [unsupported-yaml]`},
+		"YAML too large, but fine JSON":   {"f.yaml", strings.Repeat(" ", 5<<20) + "x", `f.yaml: error: the document has 5242881 bytes; the limit for YAML is 4194304 [too-large]`},
+		"a document beyond the bound":     {"f.json", strings.Repeat(" ", MaxBytes+1), `f.json: error: the document exceeds the limit of 16777216 bytes [too-large]`},
 		"JSON5: infinity":                 {"f.json5", "{a: 1,\n b: -Infinity}", `f.json5:2:5: error: not JSON5: JSON has no number "-Infinity" [syntax]`},
 		"JSON5: not a number":             {"f.json5", "[NaN]", `f.json5:1:2: error: not JSON5: JSON has no number "NaN" [syntax]`},
 		"JSON5: an open comment":          {"f.json5", "{} /* x", `f.json5:1:4: error: not JSON5: unterminated comment [syntax]`},
 		"JSON5: an open string":           {"f.json5", "{a: 'x", `f.json5:1:5: error: not JSON5: unterminated string [syntax]`},
-		"JSON5: a line break in a string": {"f.json5", "['x\ny']", `f.json5:1:4: error: not JSON5: a line break in a string [syntax]`},
+		"JSON5: line break in a string": {"f.json5", "['x\ny']", `f.json5:1:4: error: not JSON5: line break in a string [syntax]`},
 		"JSON5: a missing comma":          {"f.json5", "{a: 1\n b: 2}", `f.json5:2:2: error: not JSON5: unexpected 'b', want a comma or '}' [syntax]`},
 		"JSON5: two commas":               {"f.json5", "[1,,2]", `f.json5:1:4: error: not JSON5: unexpected ',', want a value [syntax]`},
 		"JSON5: a cut text":               {"f.json5", "{a: [1,\n", `f.json5:2:1: error: not JSON5: unexpected end of text [syntax]`},
@@ -62,8 +62,8 @@ func TestParseRefuses(t *testing.T) {
 		"JSON5: text behind the value":    {"f.json5", "{}\n{}", `f.json5:2:1: error: not JSON5: unexpected '{' after the value [syntax]`},
 		"JSON5: a word":                   {"f.json5", "[yes]", `f.json5:1:2: error: not JSON5: unexpected "yes", want a value [syntax]`},
 		"JSON5: an octal number":          {"f.json5", "[017]", `f.json5:1:2: error: not JSON5: unexpected "017", want a value [syntax]`},
-		"JSON5: half a character":         {"f.json5", `['\ud83d']`, `f.json5:1:3: error: the escape \ud83d stands for half a character [invalid-utf8]`},
-		"JSON5: a bad escape":             {"f.json5", `['\xg1']`, `f.json5:1:3: error: not JSON5: an escape \x has no two digits [syntax]`},
+		"JSON5: half a character":         {"f.json5", `['\ud83d']`, `f.json5:1:3: error: the escape \ud83d is half of a surrogate pair [invalid-utf8]`},
+		"JSON5: a bad escape":             {"f.json5", `['\xg1']`, `f.json5:1:3: error: not JSON5: invalid escape \x [syntax]`},
 		"JSON5: a double key":             {"f.json5", "{a: 1, 'a': 2}", `f.json5:1:8: error: duplicate key "a", first used at line 1 [duplicate-key]`},
 		"JSON5: deep":                     {"f.json5", deep, `f.json5:1:201: error: arrays and objects are nested deeper than 200 [too-large]`},
 		"control characters in the name":  {"a\x1b[2J\n.json", "", "a [2J .json:1:1: error: the document is empty [empty-document]"},
@@ -170,7 +170,7 @@ func TestSchemaBounds(t *testing.T) {
 		"too deep":                  {strings.Repeat(`{"not":`, 80) + "{}" + strings.Repeat("}", 80), "1:456 the schema is nested deeper than 64"},
 		"64 objects deep":           {strings.Repeat(`{"properties":{"p":`, 63) + "{}" + strings.Repeat("}}", 63), ""},
 		"65 objects deep":           {strings.Repeat(`{"properties":{"p":`, 65) + "{}" + strings.Repeat("}}", 65), "1:1236 the schema is nested deeper than 64"},
-		"too many references":       {`{"anyOf": [` + refs + `]}`, "1:1 the schema has 257 references, at most 256 are followed"},
+		"too many references":       {`{"anyOf": [` + refs + `]}`, "1:1 the schema has 257 references, over the limit of 256"},
 		"http reference":            {`{"$ref": "http://x.example/s.json"}`, `1:10 the reference "http://x.example/s.json" points outside the document`},
 		"file reference":            {`{"items": {"$ref": "file:///etc/passwd"}}`, `1:20 the reference "file:///etc/passwd" points outside the document`},
 		"relative reference":        {`{"$id": "http://x.example/", "items": {"$ref": "other.json"}}`, `1:48 the reference "http://x.example/other.json" points outside the document`},
@@ -178,7 +178,7 @@ func TestSchemaBounds(t *testing.T) {
 		"in-place loop":             {`{"allOf": [{"$ref": "#"}]}`, "1:21 infinite loop"},
 		"huge number":               {`{"maximum": 1e400}`, "1:13 the number 1e400 is out of range"},
 		"keyword of the wrong type": {`{"required": "a"}`, `1:14 "required": expected array, but got string`},
-		"too large":                 {`{"title": "` + strings.Repeat("x", MaxSchemaBytes) + `"}`, "1:1 the schema has 262156 bytes, at most 262144 are read"},
+		"too large":                 {`{"title": "` + strings.Repeat("x", MaxSchemaBytes) + `"}`, "1:1 the schema has 262156 bytes, over the limit of 262144"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestLimitDiagnostics(t *testing.T) {
 	diags[MaxDiagnostics+2].Severity = Error
 	got := LimitDiagnostics(diags)
 	last := got[len(got)-1]
-	if len(got) != MaxDiagnostics || !HasErrors(got) || last.Text != "6 more diagnostics follow from here on" || last.Line != MaxDiagnostics {
+	if len(got) != MaxDiagnostics || !HasErrors(got) || last.Text != "6 more diagnostics were omitted from here on" || last.Line != MaxDiagnostics {
 		t.Errorf("%d diagnostics, the last is %v", len(got), last)
 	}
 }

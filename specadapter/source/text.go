@@ -27,7 +27,7 @@ func (s *scanner) text(quote byte) (string, bool) {
 				return "", false
 			}
 		case (c == '\n' || c == '\r') && s.syntax != lenient:
-			s.wrong(`write line breaks in strings as \n, or end the line with a backslash`, "a line break in a string")
+			s.wrong(`use \n for line breaks in strings, or end the line with a backslash`, "line break in a string")
 			return "", false
 		default:
 			b.WriteByte(c)
@@ -78,7 +78,7 @@ func (s *scanner) escape(b *strings.Builder, whole *bool) bool {
 	case c == 'x':
 		return s.byteEscape(b)
 	case c == '0' && len(rest) > 2 && rest[2] >= '0' && rest[2] <= '9':
-		s.wrong(`write \x00`, `a digit follows \0`)
+		s.wrong(`use \x00`, `\0 followed by a digit`)
 		return false
 	case json5Escapes[c] != "":
 		b.WriteString(json5Escapes[c])
@@ -94,7 +94,7 @@ func (s *scanner) byteEscape(b *strings.Builder) bool {
 	rest := s.data[s.at+2:]
 	n, err := strconv.ParseUint(string(rest[:min(2, len(rest))]), 16, 8)
 	if err != nil || len(rest) < 2 {
-		s.wrong(`write two hexadecimal digits after \x`, `an escape \x has no two digits`)
+		s.wrong(`use two hexadecimal digits after \x`, `invalid escape \x`)
 		return false
 	}
 	b.WriteRune(rune(n))
@@ -119,7 +119,7 @@ func (s *scanner) unicodeEscape(b *strings.Builder, whole *bool) bool {
 	rest := s.data[s.at:]
 	r := escapedUnit(rest)
 	if r < 0 {
-		s.wrong(`write four hexadecimal digits after \u`, `an escape \u has no four digits`)
+		s.wrong(`use four hexadecimal digits after \u`, `invalid escape \u`)
 		return false
 	}
 	n := 6
@@ -129,7 +129,7 @@ func (s *scanner) unicodeEscape(b *strings.Builder, whole *bool) bool {
 			n = 12
 		} else if *whole {
 			*whole = false
-			s.fail(s.pos(s.at), CodeEncoding, "write the whole character", "the escape %s stands for half a character", rest[:6])
+			s.fail(s.pos(s.at), CodeEncoding, "write both halves of the surrogate pair", "the escape %s is half of a surrogate pair", rest[:6])
 		}
 		r = pair
 	}

@@ -20,7 +20,7 @@ const maxYAMLBytes = 4 << 20
 // yaml reads the text as one YAML document with JSON's data model.
 func (p *parser) yaml() *Value {
 	if len(p.data) > maxYAMLBytes {
-		p.fail(Pos{}, CodeTooLarge, "split the document, or write it as JSON", "the document has %d bytes, want at most %d in YAML",
+		p.fail(Pos{}, CodeTooLarge, "split the document or convert it to JSON", "the document has %d bytes; the limit for YAML is %d",
 			len(p.data), maxYAMLBytes)
 		return nil
 	}
@@ -52,7 +52,7 @@ func (y *yamlReader) parse() (node *yaml.Node) {
 	var doc, next yaml.Node
 	if err := d.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			y.fail(y.pos(0), CodeEmpty, "write a flow, or name another file", "the document is empty")
+			y.fail(y.pos(0), CodeEmpty, "add a flow, or name another file", "the document is empty")
 		} else {
 			y.yamlSyntax(err)
 		}
@@ -64,7 +64,7 @@ func (y *yamlReader) parse() (node *yaml.Node) {
 		y.yamlSyntax(err)
 		return nil
 	default:
-		y.fail(y.at(&next), CodeUnsupported, "keep one document per file", "more than one document")
+		y.fail(y.at(&next), CodeUnsupported, "use one document per file", "more than one document")
 		return nil
 	}
 	return doc.Content[0]
@@ -101,7 +101,7 @@ func (y *yamlReader) value(n *yaml.Node, depth int) (v *Value) {
 	switch n.Kind {
 	case yaml.AliasNode:
 		if v = y.anchors[n.Alias]; v == nil {
-			y.fail(pos, CodeUnsupported, "write the value out", "the alias *%s contains itself or refers to an invalid value", n.Value)
+			y.fail(pos, CodeUnsupported, "replace the alias by the value", "the alias *%s contains itself or refers to an invalid value", n.Value)
 		} else if !y.repeat(v, pos, depth) {
 			return nil
 		}
@@ -183,14 +183,14 @@ func (y *yamlReader) key(n *yaml.Node) (string, bool) {
 		if n.Kind == yaml.SequenceNode {
 			kind = Array
 		}
-		y.fail(pos, CodeUnsupported, "use a string as the key", "a key is %s, want a string", kind)
+		y.fail(pos, CodeUnsupported, "use a string as the key", "key is %s, want a string", kind)
 		return "", false
 	}
 	if n.Anchor != "" && y.anchors[n] == nil {
 		y.anchors[n] = &Value{Kind: String, Pos: pos, Text: n.Value}
 	}
 	if n.ShortTag() == "!!merge" {
-		y.fail(pos, CodeUnsupported, "write the members out", "merge keys (<<) are not supported")
+		y.fail(pos, CodeUnsupported, "list the members", "merge keys (<<) are not supported")
 		return "", false
 	}
 	return n.Value, true
@@ -199,7 +199,7 @@ func (y *yamlReader) key(n *yaml.Node) (string, bool) {
 // plainTag refuses tags that ask for a type that JSON does not have.
 func (y *yamlReader) plainTag(n *yaml.Node, pos Pos, want string) bool {
 	if tag := n.ShortTag(); tag != want {
-		y.fail(pos, CodeUnsupported, "remove the tag", "the tag %s is not supported", Quote(tag))
+		y.fail(pos, CodeUnsupported, "remove the tag", "unsupported tag %s", Quote(tag))
 		return false
 	}
 	return true
@@ -214,14 +214,14 @@ func (y *yamlReader) scalar(n *yaml.Node, pos Pos) *Value {
 	case "!!bool":
 		var b bool
 		if err := n.Decode(&b); err != nil {
-			y.fail(pos, CodeSyntax, "write true or false", "%s is not a boolean", Quote(n.Value))
+			y.fail(pos, CodeSyntax, "use true or false", "%s is not a boolean", Quote(n.Value))
 			return nil
 		}
 		return &Value{Kind: Bool, Pos: pos, True: b}
 	case "!!int", "!!float":
 		text, err := yamlNumber(n)
 		if err != nil {
-			y.fail(pos, CodeUnsupported, "write a decimal number, or quote it to make it a string", "%v", err)
+			y.fail(pos, CodeUnsupported, "use a decimal number, or quote it to make it a string", "%v", err)
 			return nil
 		}
 		return &Value{Kind: Number, Pos: pos, Text: text}

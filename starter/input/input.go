@@ -116,7 +116,7 @@ func parseJSON(flag, name string, data []byte) (*source.Value, error) {
 	for _, d := range diags {
 		d.File = name
 		if d.Code == source.CodeSyntax {
-			d.Help = "write strings and keys in double quotes"
+			d.Help = "use double quotes around strings and keys"
 		}
 		lines = append(lines, strings.ReplaceAll(d.String(), "\n\t", "; "))
 	}

@@ -35,7 +35,7 @@ var folderName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$`)
 type agent struct {
 	name   string
 	folder *specadapter.Folder
-	// root is the document, or an empty object where it cannot be read.
+	// root is the document, or an empty object where it cannot be parsed.
 	root  *source.Value
 	diags []source.Diagnostic
 	// runs says that a run of it can be started; inputs are what it declares then.

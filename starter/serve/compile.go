@@ -92,7 +92,7 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 func (o *object) parameters() *source.Value {
 	v := o.get("parameters", source.Object)
 	if given := o.Get("parameters"); given == nil || given.Kind == source.Null {
-		o.addProblem(o.place("parameters"), `the body has no parameters; write "parameters": {"prompt": "..."}`)
+		o.addProblem(o.place("parameters"), `the body has no parameters; set "parameters": {"prompt": "..."}`)
 	}
 	return v
 }

@@ -161,7 +161,7 @@ func (srv *Server) handle(rt route) http.HandlerFunc {
 		case errors.As(err, &p):
 			p.write(w)
 		case r.Context().Err() != nil:
-			// Nobody is there to read an answer.
+			// Nobody reads to read an answer.
 		default:
 			srv.Log("%s %s: %v", r.Method, rt.path, err)
 			NewProblem(Defect, "look into the log of this server", "the request could not be answered").write(w)

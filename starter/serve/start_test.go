@@ -105,7 +105,7 @@ func TestStartsThatAreWrong(t *testing.T) {
 		"a session of no address":    {`{"type": "start_session", "session_id": ".", "parameters": {}}`, nil, 400, "cannot be part of a URL"},
 		"the id of a turn":           {`{"type": "start_session", "id": "run_1~turn-2", "parameters": {}}`, nil, 400, "a session's later turn"},
 		"no body":                    {"\n", nil, 400, "the body is empty"},
-		"a number beyond all":        {`{"type": "start_session", "parameters": {"prompt": "x", "n": 1e999}}`, nil, 422, "is out of range [number-range]; write a smaller number"},
+		"a number beyond all":        {`{"type": "start_session", "parameters": {"prompt": "x", "n": 1e999}}`, nil, 422, "is out of range [number-range]; use a smaller number"},
 		"no flow":                    {`{"flow": {}}`, nil, 422, "neither text nor name"},
 		"a plan":                     {`{"flow": {"plan": {}}}`, nil, 422, `unknown field \"plan\"`},
 		"a flow of another kind":     {`{"flow": {"text": 7}}`, nil, 422, "body:1:19: flow.text is a number, want a string"},

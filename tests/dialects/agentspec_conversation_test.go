@@ -28,7 +28,7 @@ func TestAgentSpecConversation(t *testing.T) {
 		}
 		said = append(said, fmt.Sprintf("%s %.10s%d", m.Role, m.Text, len(m.Calls)))
 	}
-	want := "assistant Good morni0, user 0, assistant 1, tool {\"word\":\"y0, user 0, assistant let me thi0, user Nobody is 0, assistant 1, tool {\"word\":\"n0, user 0, assistant 1, tool {\"word\":\"b0"
+	want := "assistant Good morni0, user 0, assistant 1, tool {\"word\":\"y0, user 0, assistant let me thi0, user Nobody rea0, assistant 1, tool {\"word\":\"n0, user 0, assistant 1, tool {\"word\":\"b0"
 	if got := strings.Join(said, ", "); got != want {
 		t.Errorf("said was\n%s, want\n%s", got, want)
 	}

@@ -127,7 +127,7 @@ func TestAgentSpecDigest(t *testing.T) {
 	if p.Err != nil || string(p.Result.ResultData) != `{"n":4}` || p.Status.Executions[0].OmittedMessages == 0 || p.Result.Usage.Calls < 7 {
 		t.Errorf("%v, %+v, %+v", p.Err, p.Result, p.Status.Executions)
 	}
-	if got := threadOf(t, p, "conversation"); strings.Contains(got, "In short") || strings.Count(got, "Nobody is there") != 3 {
+	if got := threadOf(t, p, "conversation"); strings.Contains(got, "In short") || strings.Count(got, "Nobody reads") != 3 {
 		t.Errorf("the conversation holds\n%s", got)
 	}
 }

@@ -157,7 +157,7 @@ const AgentspecDigestScript = `rules:
 - {kind: condense, contains: "<earlier>", say: a summary of it}
 - {kind: condense, contains: "In short: reminded", say: no such thing}
 - {kind: condense, contains: let me think, say: it thinks}
-- {kind: condense, contains: Nobody is there, say: reminded}
+- {kind: condense, contains: Nobody reads, say: reminded}
 - {turn: 1, say: let me think}
 - {turn: 2, match: "^In short: reminded$", say: let me think again}
 - {turn: 3, match: "^In short: reminded$", say: once more}

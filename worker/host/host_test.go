@@ -221,7 +221,7 @@ func TestCompilerHandsComponentsOn(t *testing.T) {
 		ComponentIDs: []contract.ComponentID{{ID: "llm", Name: "models.yaml", Key: "small"}}}
 	_, err := Compiler(load(t, "", fakeEnv{}))(ref)
 	f := contract.FailureOf(err)
-	if f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, `the dialect continuum does not support components, but "models.yaml" is given`) {
+	if f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, `the dialect continuum does not support components, but "models.yaml" was passed`) {
 		t.Errorf("failure is %v", err)
 	}
 }

@@ -76,7 +76,7 @@ var agentTypes = []Type{
 }
 
 // noStore says why a datastore is of no use.
-const noStore = "flows keep their state in the workflow; nothing reads or writes a datastore"
+const noStore = "flows keep their state in the workflow; datastores are not used"
 
 // storeSchema describes the collections of a datastore.
 var storeSchema = FieldSpec{Name: "datastore_schema", Kind: Schemas, Required: true}

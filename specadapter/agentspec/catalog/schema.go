@@ -14,9 +14,9 @@ func Schema() shape.Schema {
 			"properties": shape.Schema{refKey: described(shape.Text, docs[refKey])}},
 		"property": shape.Schema{"type": "object", "description": "An input or output: a JSON Schema with a title.", "properties": shape.Schema{
 			"title":       described(shape.Text, "Name of the input or output."),
-			"description": described(shape.Text, "What it is. Models read it."),
+			"description": described(shape.Text, "Description, which models see."),
 			"type":        described(shape.Any, "Type of its values, as in JSON Schema."),
-			"default":     described(shape.Any, "Value where none is given."),
+			"default":     described(shape.Any, "Default value."),
 		}},
 		"properties": orReference(shape.Schema{"type": []string{"array", "null"}, "items": orReference(shape.Ref("property"))}),
 		"components": shape.Schema{"type": "object", "additionalProperties": shape.Schema{

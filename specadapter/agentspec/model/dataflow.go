@@ -177,7 +177,7 @@ func (l *loader) publish(c *Component, g *graph) {
 		}
 		for _, in := range node.Inputs {
 			if node.needs(in) {
-				l.Warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, so input %s of %s would have no value; it is read as null: outputs feed inputs of the same title",
+				l.Warnf(f.At, "data-edges-empty", "use null, or list the edges", "%s has an empty list of data edges, so input %s of %s would have no value; it is read as null: outputs feed inputs of the same title",
 					c, source.Quote(in.Title), node)
 				g.Public = true
 				return
@@ -249,7 +249,7 @@ func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, source
 	}
 	if l.skipPaths || len(g.Control) > maxSteps/4-l.steps {
 		if !l.skipPaths {
-			l.Infof(at, "input-maybe-unfed", "", "the flow is too large to check all paths to its inputs; the check stops here")
+			l.Infof(at, "input-maybe-unfed", "", "the flow is too large to check all paths to its inputs; checking stops here")
 		}
 		l.skipPaths = true
 		return

@@ -25,7 +25,7 @@ func (l *loader) readNames(c *Component) {
 		if strings.HasSuffix(c.Type.Name, "Edge") {
 			report = l.Strictf
 		}
-		report(c.At, "field-missing", `write "name"`, "%s has no name", o.Name)
+		report(c.At, "field-missing", `set "name"`, "%s has no name", o.Name)
 	}
 	if v := c.source.Get(versionField); v != nil && l.depth > 1 {
 		l.nestedVersion(v, c.At.File == l.files[0].name)
@@ -56,7 +56,7 @@ func (l *loader) fields(s *scope, c *Component) {
 			for _, old := range spec.Legacy {
 				if v = c.source.Get(old); v != nil {
 					known = append(known, old)
-					l.legacy(v.Pos, fmt.Sprintf("%s of %s is called %s", spec.Name, c.Type.Name, old), "write "+strconv.Quote(spec.Name))
+					l.legacy(v.Pos, fmt.Sprintf("%s of %s is spelled %s", spec.Name, c.Type.Name, old), "use "+strconv.Quote(spec.Name))
 					break
 				}
 			}
@@ -110,7 +110,7 @@ func (l *loader) field(s *scope, c *Component, into map[string]*Field, spec *cat
 			if v != nil {
 				at, state = v.Pos, "null as"
 			}
-			l.Errorf(at, "field-missing", "write "+strconv.Quote(spec.Name), "%s has %s %s", c, state, spec.Name)
+			l.Errorf(at, "field-missing", "set "+strconv.Quote(spec.Name), "%s has %s %s", c, state, spec.Name)
 			c.broken = true
 		}
 		return
@@ -200,7 +200,7 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 	if want, ok := kindOf[spec.Kind]; ok && !l.wants(v, want, what) {
 		return false
 	}
-	oneOf := "write one of: " + strings.Join(spec.Enum, ", ")
+	oneOf := "use one of: " + strings.Join(spec.Enum, ", ")
 	switch spec.Kind {
 	case catalog.FlagOrText:
 		if v.Kind == source.Bool {
@@ -214,7 +214,7 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 			return l.texts(v, what)
 		}
 		if v.Kind != source.String {
-			l.Errorf(f.At, "field-type", "write a string or an array of strings", "%s is %s, want a string or an array", what, v.Describe())
+			l.Errorf(f.At, "field-type", "use a string or an array of strings", "%s is %s, want a string or an array", what, v.Describe())
 			return false
 		}
 	case catalog.Texts, catalog.TextMap:
@@ -235,9 +235,9 @@ func (l *loader) number(v *source.Value, whole bool, what string) bool {
 	n, err := strconv.ParseFloat(v.Text, 64)
 	switch {
 	case whole && (err != nil || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32):
-		l.Errorf(v.Pos, "field-type", "write a whole number", "%s is %s, want a whole number", what, v.Describe())
+		l.Errorf(v.Pos, "field-type", "use a whole number", "%s is %s, want a whole number", what, v.Describe())
 	case err != nil:
-		l.Errorf(v.Pos, "field-type", "write a smaller number", "%s is %s, which is out of range", what, v.Describe())
+		l.Errorf(v.Pos, "field-type", "use a smaller number", "%s is %s, which is out of range", what, v.Describe())
 	default:
 		return true
 	}
@@ -303,7 +303,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 		case spec.Kind != catalog.Pairs:
 			add(item, name)
 		case item.Kind != source.Array || len(item.Items) != 2:
-			l.Errorf(item.Pos, "field-type", "write two agents: [FROM, TO]", "%s is %s, want an array of two", name, item.Describe())
+			l.Errorf(item.Pos, "field-type", "use two agents: [FROM, TO]", "%s is %s, want an array of two", name, item.Describe())
 			ok = false
 		default:
 			add(item.Items[0], name)

@@ -71,7 +71,7 @@ func (l *loader) flow(c *Component) *Flow {
 	f := &Flow{index: map[*Component]int{}, Start: c.Component("start_node")}
 	for i, n := range c.Components("nodes") {
 		if f.Has(n) {
-			l.Warnf(l.itemAt(c, "nodes", i), "node-twice", "list each node once", "nodes of %s has %s twice", c, n)
+			l.Warnf(l.itemAt(c, "nodes", i), "node-twice", "list each node once", "nodes of %s lists %s twice", c, n)
 			continue
 		}
 		f.index[n] = len(f.Nodes)
@@ -144,7 +144,7 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 		help := "add it to nodes"
 		for _, other := range f.Nodes {
 			if other.ID == n.ID && len(f.Nodes) < 1000 {
-				help = `the node of that id in nodes is another component; define it once, in "$referenced_components", and refer to it by $component_ref`
+				help = `nodes has a different component with that id; define it once, in "$referenced_components", and refer to it by $component_ref`
 			}
 		}
 		l.Errorf(e.FieldPos(end), "edge-node-in-flow", help, "%s of %s is %s, which is not a node of %s", end, e, n, c)
@@ -163,21 +163,21 @@ func (l *loader) knownBranch(c, e *Component, edge *ControlEdge) bool {
 	}
 	written := e.Field("from_branch") != nil
 	if !written && slices.Contains(edge.From.Branches, DefaultBranch) && l.work(e.At, len(c.Components("control_flow_connections"))) && !takesDefault(c, e, edge.From) {
-		l.Warnf(e.At, "branch-unknown", "write from_branch: "+DefaultBranch, "%s has no from_branch, and %s has several branches; it is read as the branch default, which no other edge has", e, edge.From)
+		l.Warnf(e.At, "branch-unknown", "use from_branch: "+DefaultBranch, "%s has no from_branch, and %s has several branches; it is read as the branch default, which no other edge has", e, edge.From)
 		edge.Branch = DefaultBranch
 		return true
 	}
 	if !written {
-		l.Errorf(e.At, "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "%s has no from_branch, and %s has several branches", e, edge.From)
+		l.Errorf(e.At, "branch-unknown", "use one of: "+strings.Trim(list(edge.From.Branches), "[]"), "%s has no from_branch, and %s has several branches", e, edge.From)
 		return false
 	}
 	if to := l.mapped(e, edge); to != "" {
-		l.Warnf(e.FieldPos("from_branch"), "branch-unknown", "write "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and not a branch; it is read as that value's branch %s",
+		l.Warnf(e.FieldPos("from_branch"), "branch-unknown", "use "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and not a branch; it is read as that value's branch %s",
 			e, source.Quote(edge.Branch), edge.From, source.Quote(to))
 		edge.Branch = to
 		return true
 	}
-	l.Errorf(e.FieldPos("from_branch"), "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "unknown branch %s of %s as the from_branch of %s",
+	l.Errorf(e.FieldPos("from_branch"), "branch-unknown", "use one of: "+strings.Trim(list(edge.From.Branches), "[]"), "unknown branch %s of %s as the from_branch of %s",
 		source.Quote(edge.Branch), edge.From, e)
 	return false
 }
@@ -222,7 +222,7 @@ func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
 	for _, e := range edges {
 		if e.From == e.To && on[way{e.From, e.Branch}] && !e.From.Type.ActsAs("StartNode") && !e.From.Type.ActsAs("EndNode") {
 			l.Warnf(e.At, "branch-two-edges", "remove it, or loop with a branch of a BranchingNode",
-				"an edge from %s to itself leaves it%s, as another edge does; it is ignored", e.From, e.by())
+				"an edge from %s to itself leaves it%s, as does another edge; it is ignored", e.From, e.by())
 			continue
 		}
 		out = append(out, e)
@@ -294,7 +294,7 @@ func checkFlow(l *loader, c *Component) {
 func (l *loader) checkStart(c *Component, f *Flow) {
 	starts := f.acting("StartNode")
 	if !f.Has(f.Start) || !f.Start.Type.ActsAs("StartNode") && !f.Start.Type.Unknown && !l.isPlugin(f.Start.Type) {
-		help := "refer to the StartNode of nodes in start_node"
+		help := "point start_node to the StartNode in nodes"
 		if len(starts) == 1 && starts[0].ID == f.Start.ID {
 			help = `define it once, in "$referenced_components", and let both start_node and nodes refer to it by $component_ref`
 		}
@@ -352,7 +352,7 @@ func (l *loader) checkOutputs(c *Component, f *Flow) {
 			if other := first[p.Title]; other == nil {
 				first[p.Title] = p
 			} else if !l.same(p.At, p.Type, other.Type) {
-				l.Errorf(p.At, "end-output-type-conflict", "give it the same type", "output %s of %s is %s, but %s at another end of the flow, at %s",
+				l.Errorf(p.At, "end-output-type-conflict", "use the same type", "output %s of %s is %s, but %s at another end of the flow, at %s",
 					source.Quote(p.Title), n, p.Type, other.Type, l.where(other.At, p.At))
 			}
 		}
@@ -365,7 +365,7 @@ func (l *loader) checkOutputs(c *Component, f *Flow) {
 			l.Errorf(p.At, "flow-output-in-every-end-or-default", "give it a default, or add it to every EndNode",
 				"output %s of %s has no default, and %d of %d EndNodes do not have it", source.Quote(p.Title), c, len(ends)-count[p.Title], len(ends))
 		case have != nil && !l.castable(p.At, have.Type, p.Type):
-			l.Errorf(p.At, "flow-output-in-every-end-or-default", "give it the type that the EndNodes have", "output %s of %s is %s, but its EndNodes give %s",
+			l.Errorf(p.At, "flow-output-in-every-end-or-default", "use the type of the EndNodes", "output %s of %s is %s, but its EndNodes produce %s",
 				source.Quote(p.Title), c, p.Type, have.Type)
 		}
 	}

@@ -58,8 +58,8 @@ func (l *loader) match(c *Component, key string, declared, implied []*Property) 
 			continue
 		}
 		if want.Type != nil && !l.castable(have.At, want.Type, have.Type) && !l.castable(have.At, have.Type, want.Type) {
-			l.Errorf(have.At, "io-inferred-type-castable", "declare a type that it can be converted to, or remove "+key,
-				"%s in %s of %s is declared as %s, but its parts make it %s", source.Quote(have.Title), key, c, have.Type, want.Type)
+			l.Errorf(have.At, "io-inferred-type-castable", "declare a type that the value can be converted to, or remove "+key,
+				"%s in %s of %s is declared as %s, but its parts imply %s", source.Quote(have.Title), key, c, have.Type, want.Type)
 		}
 	}
 	byTitle = index(implied)
@@ -98,7 +98,7 @@ func (l *loader) unprefixed(c *Component, key, title string, declared map[string
 	}
 	have := declared[strings.TrimPrefix(title, prefixOf(key))]
 	if have != nil {
-		l.Strictf(have.At, "map-prefixes", "call it "+source.Quote(title), "%s in %s of %s has the subflow's name; a MapNode adds the prefix %s",
+		l.Strictf(have.At, "map-prefixes", "rename it to "+source.Quote(title), "%s in %s of %s has the subflow's name; a MapNode adds the prefix %s",
 			source.Quote(have.Title), key, c, prefixOf(key))
 	}
 	return have
@@ -114,13 +114,13 @@ func expected(list []*Property) string {
 // missing reports an undeclared property; one named like an environment variable may be filled in earlier.
 func (l *loader) missing(c *Component, key string, want *Property) {
 	if key != "inputs" || want.Type != nil {
-		l.Errorf(c.FieldPos(key), "io-missing", "declare it or remove "+key, "%s of %s do not include %s, which its parts have", key, c, source.Quote(want.Title))
+		l.Errorf(c.FieldPos(key), "io-missing", "declare it or remove "+key, "%s of %s do not include %s, which its parts imply", key, c, source.Quote(want.Title))
 		return
 	}
 	text := "the text of %s has the placeholder %s, which is not one of its inputs"
 	if environment.MatchString(want.Title) {
 		c.Undeclared = append(c.Undeclared, want.Title)
-		l.Strictf(want.At, "io-missing", "declare it in inputs; a variable of the environment is not read", text, c, source.Quote(want.Title))
+		l.Strictf(want.At, "io-missing", "declare it in inputs; environment variables are not read", text, c, source.Quote(want.Title))
 		return
 	}
 	l.Errorf(want.At, "io-missing", "declare it in inputs or remove inputs", text, c, source.Quote(want.Title))
@@ -146,7 +146,7 @@ func (l *loader) branches(c *Component) {
 			return
 		}
 		if seen[item.Text] {
-			l.Errorf(item.Pos, "branches-dup", "name each branch once", "branches of %s has %s twice", c, source.Quote(item.Text))
+			l.Errorf(item.Pos, "branches-dup", "list each branch once", "branches of %s lists %s twice", c, source.Quote(item.Text))
 			return
 		}
 		seen[item.Text] = true
@@ -157,7 +157,7 @@ func (l *loader) branches(c *Component) {
 	case l.isPlugin(c.Type) && l.rulesOf(c.Type).branches == nil:
 		c.Branches = names
 	case !slices.Equal(names, implied):
-		l.Errorf(v.Pos, "branches-match", "remove branches or write "+list(implied), "branches of %s are %s, but the node has %s", c, list(names), list(implied))
+		l.Errorf(v.Pos, "branches-match", "remove branches, or use "+list(implied), "branches of %s are %s, but the node has %s", c, list(names), list(implied))
 	}
 }
 

@@ -121,7 +121,7 @@ func parse(name string, text []byte, o Options) (*source.Document, []source.Diag
 		return nil, diags
 	}
 	d := diags[0]
-	d.Severity, d.Code, d.Help = source.Warning, "json5", "rename the file to .json5 or write JSON"
+	d.Severity, d.Code, d.Help = source.Warning, "json5", "rename the file to .json5 or use JSON"
 	d.Text = "the text is JSON5; " + d.Text
 	return lenient, []source.Diagnostic{d}
 }
@@ -139,8 +139,8 @@ func (l *loader) wayFlow(root *source.Value) bool {
 	if !IsWayFlow(root) {
 		return false
 	}
-	l.Errorf(root.Pos, "wayflow", "export it in Python with AgentSpecExporter().to_json(COMPONENT) of wayflowcore.agentspec, and use what that gives",
-		"the document is in WayFlow's own format, which has _component_type, and not in Open Agent Spec")
+	l.Errorf(root.Pos, "wayflow", "export it in Python with AgentSpecExporter().to_json(COMPONENT) of wayflowcore.agentspec, and use the result",
+		"the document is in WayFlow's own format (with _component_type), not in Open Agent Spec")
 	return true
 }
 
@@ -197,7 +197,7 @@ type file struct {
 func newLoader(name string, o Options) *loader {
 	r := source.NewReader()
 	r.Codes = source.Codes{Type: "field-type", Missing: "field-missing", Unknown: "field-unknown"}
-	r.UnknownHelp = "unknown fields have no effect; write notes into metadata"
+	r.UnknownHelp = "unknown fields have no effect; put notes into metadata"
 	r.Strict, r.Most = o.Profile == ProfileStrict, maxKept
 	return &loader{
 		Reader: r, o: o, rows: catalog.Rows(o.Plugins), rules: typeRules(), doc: &Document{},
@@ -208,7 +208,7 @@ func newLoader(name string, o Options) *loader {
 
 func (l *loader) main(s *scope, root *source.Value) {
 	if !mainComponent(root) {
-		l.Errorf(root.Pos, "no-main", `put "component_type", or a "$component_ref" to one of its components, at the top; a file of components alone is given beside a document that refers to them`,
+		l.Errorf(root.Pos, "no-main", `add "component_type", or a "$component_ref" to one of its components, at the top; pass a file of components alone together with a document that refers to them`,
 			"the document has no main component")
 	}
 	s = l.enter(s, root)
@@ -253,7 +253,7 @@ func (l *loader) options() bool {
 	for _, t := range l.o.Plugins {
 		switch {
 		case t.Name == "" || own[t.Name] != nil || seen[t.Name]:
-			l.Errorf(at, "plugin-row", "give the plugin's component another name", "the name %s of a plugin's component is blank or taken", source.Quote(t.Name))
+			l.Errorf(at, "plugin-row", "rename the plugin's component", "the name %s of a plugin's component is blank or already used", source.Quote(t.Name))
 		case t.Like != "" && own[t.Like] == nil:
 			l.Errorf(at, "plugin-row", "use a component of the language", "the plugin's component %s extends the unknown component %s", source.Quote(t.Name), source.Quote(t.Like))
 		}
@@ -280,7 +280,7 @@ func (l *loader) diagnostics() []source.Diagnostic {
 	}
 	if l.Dropped > 0 {
 		out = append(out, source.Diagnostic{File: l.files[0].name, Severity: source.Warning, Code: source.CodeMore,
-			Text: fmt.Sprintf("%d more diagnostics were left out", l.Dropped), Help: "fix the problems above first"})
+			Text: fmt.Sprintf("%d more diagnostics were omitted", l.Dropped), Help: "fix the problems above first"})
 	}
 	return source.LimitDiagnostics(out)
 }
@@ -292,7 +292,7 @@ func (l *loader) work(at source.Pos, steps int) bool {
 	}
 	l.steps += steps
 	if l.steps > maxSteps {
-		l.Errorf(at, "too-complex", "split the document, or simplify the types in it", "the checks of the document take more than %d steps", maxSteps)
+		l.Errorf(at, "too-complex", "split the document, or simplify the types in it", "checking the document takes more than %d steps", maxSteps)
 		return false
 	}
 	return true

@@ -17,10 +17,10 @@ func TestOptions(t *testing.T) {
 		want string
 	}{
 		"a profile that is none":        {model.Options{Profile: "loose"}, `in.yaml: error: unknown profile "loose" [unknown-profile]`},
-		"a file twice":                  {model.Options{Components: []model.File{lib, lib}}, `lib.yaml: error: the file of components "lib.yaml" is given twice [file-twice]`},
-		"the document as a file":        {model.Options{Components: []model.File{{Name: "in.yaml", Text: lib.Text}}}, `in.yaml: error: the file of components "in.yaml" is given twice [file-twice]`},
-		"too many files":                {model.Options{Components: make([]model.File, model.MaxFiles+1)}, `in.yaml: error: 101 files of components are given, at most 100 are read [too-many]`},
-		"a plugin's name that is taken": {model.Options{Plugins: []catalog.Type{{Name: "Agent"}}}, `in.yaml: error: the name "Agent" of a plugin's component is blank or taken [plugin-row]`},
+		"a file twice":                  {model.Options{Components: []model.File{lib, lib}}, `lib.yaml: error: duplicate file of components "lib.yaml" [file-twice]`},
+		"the document as a file":        {model.Options{Components: []model.File{{Name: "in.yaml", Text: lib.Text}}}, `in.yaml: error: duplicate file of components "in.yaml" [file-twice]`},
+		"too many files":                {model.Options{Components: make([]model.File, model.MaxFiles+1)}, `in.yaml: error: 101 files of components exceed the limit of 100 [too-many]`},
+		"a plugin's name that is taken": {model.Options{Plugins: []catalog.Type{{Name: "Agent"}}}, `in.yaml: error: the name "Agent" of a plugin's component is blank or already used [plugin-row]`},
 		"a plugin like nothing":         {model.Options{Plugins: []catalog.Type{{Name: "X", Like: "Y"}}}, `in.yaml: error: the plugin's component "X" extends the unknown component "Y" [plugin-row]`},
 		"a file that is no YAML":        {model.Options{Components: []model.File{{Name: "bad.json", Text: []byte("{")}}}, `bad.json:1:2: error: unexpected end of text [syntax]`},
 	}

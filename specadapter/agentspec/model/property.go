@@ -46,7 +46,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []*Propert
 		c.broken = c.broken || !ok
 		return nil, false
 	}
-	if !l.wantsAs(v, source.Array, `write an array: [{"title": ..., "type": ...}]`, key+" of "+c.String()) {
+	if !l.wantsAs(v, source.Array, `use an array: [{"title": ..., "type": ...}]`, key+" of "+c.String()) {
 		c.broken = true
 		return nil, false
 	}
@@ -61,7 +61,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []*Propert
 			continue
 		}
 		if first, double := seen[p.Title]; double {
-			l.Errorf(p.At, "io-dup-title", "give one of the two another title", "%s of %s have the title %s twice; the first is at %s",
+			l.Errorf(p.At, "io-dup-title", "rename one of the two", "%s of %s have a duplicate title %s, first used at %s",
 				key, c, source.Quote(p.Title), l.where(first, p.At))
 			c.broken = true
 			continue
@@ -78,12 +78,12 @@ const badTitle = ".,{} \n'\""
 // property reads one property: a JSON Schema with a title, at which its place is. It returns nil after an error.
 func (l *loader) property(v *source.Value, what string) *Property {
 	if v.Kind != source.Object {
-		l.Errorf(v.Pos, "prop-schema", `write {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
+		l.Errorf(v.Pos, "prop-schema", `use {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
 		return nil
 	}
 	title := v.Get("title")
 	if title == nil || title.Kind != source.String || title.Text == "" {
-		l.Errorf(v.Pos, "prop-title", `write "title"`, "a property in %s has no title", what)
+		l.Errorf(v.Pos, "prop-title", `set "title"`, "a property in %s has no title", what)
 		return nil
 	}
 	shape, ok := l.schema(v, what)
@@ -92,7 +92,7 @@ func (l *loader) property(v *source.Value, what string) *Property {
 	}
 	p := &Property{Title: title.Text, Description: TextOf(v.Get("description")), Type: shape, Default: v.Get("default"), Schema: v, At: title.Pos}
 	if d := p.Default; d != nil && !l.accepts(v.Pos, d, shape) {
-		l.Errorf(d.Pos, "prop-default", "write "+shape.String()+", or another type", "the default of %s in %s is %s, which is not %s",
+		l.Errorf(d.Pos, "prop-default", "use "+shape.String()+", or another type", "the default of %s in %s is %s, which is not %s",
 			source.Quote(p.Title), what, d.Describe(), shape)
 	}
 	return p
@@ -107,7 +107,7 @@ func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
 	if r.rare {
 		if l.schemas++; l.schemas > maxSchemas {
 			if l.schemas == maxSchemas+1 {
-				l.Errorf(v.Pos, "too-complex", "remove keywords such as pattern and minimum", "more than %d schemas have keywords that must be compiled", maxSchemas)
+				l.Errorf(v.Pos, "too-complex", "remove keywords such as pattern and minimum", "more than %d schemas have keywords that need compiling", maxSchemas)
 			}
 			return shape, true
 		}

@@ -25,7 +25,7 @@ func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Compo
 		return nil
 	case ref == nil:
 		return l.inline(s, v, want, what, key)
-	case !l.wantsAs(ref, source.String, `write {"$component_ref": "NAME"}`, "the reference in "+what):
+	case !l.wantsAs(ref, source.String, `use {"$component_ref": "NAME"}`, "the reference in "+what):
 		return nil
 	}
 	if v != l.rootOf(s.file) {
@@ -124,42 +124,42 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 	if name == nil {
 		name = l.legacyType(v)
 		if name != nil {
-			l.legacy(name.Pos, "component_type is called type", `write "component_type"`)
+			l.legacy(name.Pos, "component_type is spelled type", `set "component_type"`)
 		}
 	}
 	if name == nil {
 		if row := l.rows[want]; row != nil && l.concrete(want) == want {
-			l.Strictf(at, "type-missing", `write "component_type": "`+row.Name+`"`, "%s has no component_type; it is read as %s", what, article(row.Name))
+			l.Strictf(at, "type-missing", `set "component_type": "`+row.Name+`"`, "%s has no component_type; it is read as %s", what, article(row.Name))
 			return row
 		}
-		l.Errorf(at, "type-missing", `write "component_type"`, "%s has no component_type", what)
+		l.Errorf(at, "type-missing", `set "component_type"`, "%s has no component_type", what)
 		return nil
 	}
 	at = name.Pos
-	if !l.wantsAs(name, source.String, "write the name of a component", "component_type of "+what) {
+	if !l.wantsAs(name, source.String, "use the name of a component type", "component_type of "+what) {
 		return nil
 	}
 	text := name.Text
 	if alias := legacyTypes[text]; alias != "" && l.rows[text] == nil {
-		l.legacy(at, fmt.Sprintf("the component type is called %s", text), "write "+strconv.Quote(alias))
+		l.legacy(at, fmt.Sprintf("the component type is spelled %s", text), "use "+strconv.Quote(alias))
 		text = alias
 	}
 	row := l.rows[text]
 	switch {
 	case row == nil:
-		help, of := "register the plugin that has it or use another component", ""
+		help, of := "register its plugin or use another component", ""
 		if p := v.Get("component_plugin_name"); p != nil && p.Kind == source.String {
 			of = " of the plugin " + source.Quote(p.Text)
 		}
 		if text == "ConditionalControlFlowEdge" {
 			help = "use a BranchingNode, and a ControlFlowEdge with from_branch for each of its branches"
 		} else if near := l.Near(text, func() []string { return sorted(l.rows) }); near != "" {
-			help = "did you mean " + strconv.Quote(near) + "? Else " + help
+			help = "did you mean " + strconv.Quote(near) + "? Otherwise " + help
 		}
 		l.Errorf(at, "type-unknown", help, "unknown component %s%s", source.Quote(text), of)
 		return catalog.UnknownType(source.Quote(text))
 	case row.Abstract:
-		l.Errorf(at, "type-abstract", "write one of: "+l.concrete(text), "%s is abstract and cannot be used directly", text)
+		l.Errorf(at, "type-abstract", "use one of: "+l.concrete(text), "%s is abstract and cannot be used directly", text)
 		return nil
 	}
 	return row
@@ -206,7 +206,7 @@ func (l *loader) finish(c *Component) {
 		c.yields = y(c)
 	}
 	if c.Type.Unsupported != "" {
-		l.Warnf(c.At, "unsupported", c.Type.Unsupported, "%s is checked but cannot be run", c)
+		l.Warnf(c.At, "unsupported", c.Type.Unsupported, "%s is validated but cannot be run", c)
 	}
 	l.doc.Components = append(l.doc.Components, c)
 }
@@ -224,7 +224,7 @@ func (l *loader) identify(c *Component) {
 		return
 	}
 	if len(same) > 0 {
-		l.Strictf(c.FieldPos("id"), "id-dup", "give it another id, or refer to the other component by $component_ref",
+		l.Strictf(c.FieldPos("id"), "id-dup", "change its id, or refer to the other component by $component_ref",
 			"the id %s of %s is already used by another component, at %s", source.Quote(c.ID), c, l.where(same[0].At, c.At))
 	}
 	if len(same) < 20 {

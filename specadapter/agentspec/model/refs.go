@@ -50,12 +50,12 @@ func weight(v *source.Value) int {
 // openFiles parses the files of components and lists what they define.
 func (l *loader) openFiles() bool {
 	if len(l.o.Components) > MaxFiles {
-		l.Errorf(source.Pos{File: l.files[0].name}, "too-many", "put more components into one file", "%d files of components are given, at most %d are read", len(l.o.Components), MaxFiles)
+		l.Errorf(source.Pos{File: l.files[0].name}, "too-many", "put more components into one file", "%d files of components exceed the limit of %d", len(l.o.Components), MaxFiles)
 		return false
 	}
 	for _, f := range l.o.Components {
 		if slices.ContainsFunc(l.files, func(other *file) bool { return other.name == f.Name }) {
-			l.Errorf(source.Pos{File: f.Name}, "file-twice", "give each file once", "the file of components %s is given twice", source.Quote(f.Name))
+			l.Errorf(source.Pos{File: f.Name}, "file-twice", "pass each file once", "duplicate file of components %s", source.Quote(f.Name))
 			return false
 		}
 		l.files = append(l.files, &file{name: f.Name})
@@ -79,7 +79,7 @@ func (l *loader) define(name string, root *source.Value) {
 	if root.Get("component_type") != nil {
 		id := root.Get("id")
 		if id == nil || id.Kind != source.String {
-			l.Errorf(root.Pos, "field-missing", `write "id", or put the component into "$referenced_components"`,
+			l.Errorf(root.Pos, "field-missing", `set "id", or put the component into "$referenced_components"`,
 				"the file's component has no id for a document to refer to")
 			return
 		}
@@ -110,7 +110,7 @@ func (l *loader) mapNames() bool {
 			}
 		}
 		if !ok || chosen[key] == nil {
-			l.Errorf(source.Pos{File: l.files[0].name}, "ref-missing", "write ID=FILE#KEY, with a file of components that is given and a key of its $referenced_components",
+			l.Errorf(source.Pos{File: l.files[0].name}, "ref-missing", "use ID=FILE#KEY, with a key of $referenced_components in a given file of components",
 				"the reference %s is mapped to %s, which is not found", source.Quote(key), source.Quote(l.o.Named[key]))
 		}
 	}
@@ -125,7 +125,7 @@ func (l *loader) unmapped() {
 	for _, key := range sorted(l.o.Named) {
 		if !l.asked[key] {
 			l.Warnf(source.Pos{File: l.files[0].name}, "ref-unused", "remove the mapping or map an id that the document refers to",
-				"the reference %s is mapped to %s, but nothing refers to it", source.Quote(key), source.Quote(l.o.Named[key]))
+				"the reference %s is mapped to %s but not used", source.Quote(key), source.Quote(l.o.Named[key]))
 		}
 	}
 }
@@ -138,14 +138,14 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 	}
 	s := &scope{file: up.file, up: up, defs: map[string]*definition{}}
 	top := up.up == nil && up.defs == nil && up.file != l.files[0].name
-	if !l.wantsAs(defs, source.Object, `write an object: {"NAME": {...}}`, definitionsKey) {
+	if !l.wantsAs(defs, source.Object, `use an object: {"NAME": {...}}`, definitionsKey) {
 		return s
 	}
 	for _, m := range defs.Members {
 		d := &definition{key: m.Key, at: m.KeyPos, value: m.Value, scope: s}
 		// Two files may define one name; that matters only where it is used.
 		if first := l.lookup(up, m.Key); first != nil && !top {
-			l.Errorf(d.at, "ref-dup-level", "give one of the two another name", "the name %s is already defined at %s, in the same scope",
+			l.Errorf(d.at, "ref-dup-level", "rename one of the two", "the name %s is already defined at %s, in the same scope",
 				source.Quote(m.Key), l.where(first.at, d.at))
 		}
 		s.defs[m.Key] = d
@@ -182,7 +182,7 @@ func (l *loader) resolve(s *scope, key string, at source.Pos) *definition {
 	d := l.lookup(s, key)
 	if d != nil {
 		if all := l.outer[key]; len(all) > 1 && d == all[0] {
-			l.Errorf(at, "ref-dup-level", "map the reference to one of them: -component "+key+"="+all[0].at.File+"#"+key+", or in component_ids of a run's input",
+			l.Errorf(at, "ref-dup-level", "map the reference to one file: -component "+key+"="+all[0].at.File+"#"+key+", or in component_ids of a run's input",
 				"the reference %s is defined in several files: %s and %s",
 				source.Quote(key), all[0].at.File, all[1].at.File)
 			return nil
@@ -203,7 +203,7 @@ const maxGuessed = 2000
 
 // missingHelp names the key that may be meant.
 func (l *loader) missingHelp(s *scope, key string) string {
-	help := `define it in "$referenced_components", or give a file of components that does`
+	help := `define it in "$referenced_components", or pass a file of components that does`
 	near := l.Near(key, func() []string {
 		var names []string
 		for ; s != nil; s = s.up {
@@ -218,7 +218,7 @@ func (l *loader) missingHelp(s *scope, key string) string {
 		return append(names, sorted(l.outer)...)
 	})
 	if near != "" {
-		help = "did you mean " + source.Quote(near) + "? Else " + help
+		help = "did you mean " + source.Quote(near) + "? Otherwise " + help
 	}
 	return help
 }

@@ -107,7 +107,7 @@ func (l *loader) toolNames(c *Component, already map[string]bool, tools []*Compo
 	seen := map[string]bool{}
 	for _, t := range tools {
 		if seen[t.Name] || already[t.Name] {
-			l.Warnf(t.At, "tool-names-unique", "give it another name", "%s has two tools named %s", c, source.Quote(t.Name))
+			l.Warnf(t.At, "tool-names-unique", "rename it", "%s has two tools named %s", c, source.Quote(t.Name))
 		}
 		seen[t.Name] = true
 	}
@@ -127,7 +127,7 @@ func checkSwarm(l *loader, c *Component) {
 	}
 	l.team(c, members, recipients)
 	if f := c.Field("handoff"); f != nil && f.JSON.Kind == source.Bool && l.doc.Version >= catalog.V2610 {
-		l.Warnf(f.At, "handoff-flag", "write never, optional or always", "handoff of %s is %t, as before version 26.1.0", c, f.JSON.True)
+		l.Warnf(f.At, "handoff-flag", "use never, optional or always", "handoff of %s is %t, the form used before version 26.1.0", c, f.JSON.True)
 	}
 }
 
@@ -136,13 +136,13 @@ func (l *loader) team(c *Component, members, recipients []*Component) {
 	byName := map[string]*Component{}
 	for _, m := range members {
 		if first := byName[m.Name]; first != nil && first != m {
-			l.Warnf(m.At, "agent-names-unique", "give it another name", "%s has two agents named %s", c, source.Quote(m.Name))
+			l.Warnf(m.At, "agent-names-unique", "rename it", "%s has two agents named %s", c, source.Quote(m.Name))
 		}
 		byName[m.Name] = m
 	}
 	for _, r := range recipients {
 		if r.Description == "" && !r.Type.Unknown {
-			l.Warnf(r.At, "recipients-described", `write "description"`, "%s has no description; other agents in %s cannot know what it is for", r, c)
+			l.Warnf(r.At, "recipients-described", `set "description"`, "%s has no description; other agents in %s cannot tell what it does", r, c)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func checkManagerWorkers(l *loader, c *Component) {
 	}
 	for i, w := range workers {
 		if w == manager || w.ID == manager.ID {
-			l.Errorf(l.itemAt(c, "workers", i), "mw-manager-is-worker", "remove it from workers", "%s is the manager of %s and one of its workers", w, c)
+			l.Errorf(l.itemAt(c, "workers", i), "mw-manager-is-worker", "remove it from workers", "%s is both the manager and a worker of %s", w, c)
 		}
 	}
 	l.team(c, slices.Concat([]*Component{manager}, workers), workers)
@@ -165,7 +165,7 @@ func bounded(names ...string) func(*loader, *Component) {
 	return func(l *loader, c *Component) {
 		for _, name := range names {
 			if f := c.Field(name); f != nil && c.Number(name) < 1 {
-				l.Errorf(f.At, "transform-thresholds", "write a number of at least 1", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
+				l.Errorf(f.At, "transform-thresholds", "use a number of at least 1", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func checkConversationSummary(l *loader, c *Component) {
 		return
 	}
 	if characters == nil && c.Number("max_num_messages") <= c.Number("min_num_messages") {
-		l.Errorf(c.FieldPos("max_num_messages"), "transform-thresholds", "set max_num_messages above min_num_messages", "%s summarizes from %v messages but keeps %v",
+		l.Errorf(c.FieldPos("max_num_messages"), "transform-thresholds", "set max_num_messages above min_num_messages", "%s summarizes at %v messages but keeps %v",
 			c, c.Number("max_num_messages"), c.Number("min_num_messages"))
 	}
 }
@@ -189,11 +189,11 @@ func checkStore(l *loader, c *Component) {
 		at := m.Value.Pos
 		what := "datastore_schema of " + c.String()
 		if m.Value.Kind != source.Object {
-			l.Errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, want a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
+			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, want a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
 			continue
 		}
 		if shape, ok := l.schema(m.Value, what); ok && shape.Kind != ObjectShape {
-			l.Errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, want object", source.Quote(m.Key), what, shape)
+			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, want object", source.Quote(m.Key), what, shape)
 		}
 	}
 }

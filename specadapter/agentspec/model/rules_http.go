@@ -17,7 +17,7 @@ func checkHTTP(l *loader, c *Component) {
 	l.checkURL(c, "url")
 	l.checkAllowed(c)
 	if m := c.Text("http_method"); m != "" && !strings.Contains(m, "{{") && !methodName.MatchString(m) {
-		l.Errorf(c.FieldPos("http_method"), "http-method", "write GET, POST or another method", "http_method of %s is %s, which is not an HTTP method", c, source.Quote(m))
+		l.Errorf(c.FieldPos("http_method"), "http-method", "use GET, POST or another method", "http_method of %s is %s, which is not an HTTP method", c, source.Quote(m))
 	}
 }
 
@@ -34,7 +34,7 @@ func (l *loader) checkHeaders(c *Component) {
 	}
 	for _, m := range c.JSON("headers").Members {
 		if hidden[strings.ToLower(m.Key)] {
-			l.Errorf(m.KeyPos, "headers-disjoint", "keep it only in sensitive_headers", "the header %s of %s is in headers and in sensitive_headers", source.Quote(m.Key), c)
+			l.Errorf(m.KeyPos, "headers-disjoint", "remove it from headers", "the header %s of %s is in both headers and sensitive_headers", source.Quote(m.Key), c)
 		}
 	}
 }
@@ -61,8 +61,8 @@ func (l *loader) checkURL(c *Component, field string) {
 	host := HostOf(text)
 	if strings.Contains(host, "{{") {
 		if c.Field("url_allow_list") == nil {
-			l.Strictf(f.At, "templated-host-without-allow-list", "write the host out, or list what is allowed in url_allow_list",
-				"the host in %s of %s is a placeholder; its value decides where the request goes", field, c)
+			l.Strictf(f.At, "templated-host-without-allow-list", "use a fixed host, or list the allowed URLs in url_allow_list",
+				"the host in %s of %s is a placeholder; its value determines where the request goes", field, c)
 		}
 		return
 	}
@@ -75,7 +75,7 @@ func (l *loader) address(at source.Pos, text, what string) *url.URL {
 	u, ok := source.ServerURL(Placeholder.ReplaceAllString(text, "x"))
 	switch {
 	case !ok:
-		l.Errorf(at, "url", "write http:// or https://, and a host", "%s is %s, which is not an http or https URL", what, source.Quote(text))
+		l.Errorf(at, "url", "use http:// or https:// and a host", "%s is %s, which is not an http or https URL", what, source.Quote(text))
 		return nil
 	case u.User != nil:
 		l.Errorf(at, "url", "remove the name and password, and put them into sensitive_headers", "%s contains a user name or password", what)
@@ -134,7 +134,7 @@ func checkRetry(l *loader, c *Component) {
 			if part := f.Fields[name]; part != nil {
 				at = part.At
 			}
-			l.Errorf(at, "retry-bounds", "write a number that is "+want, "%s in retry_policy of %s is not %s", name, c, want)
+			l.Errorf(at, "retry-bounds", "use a number that is "+want, "%s in retry_policy of %s is not %s", name, c, want)
 		}
 	}
 	for _, name := range []string{"max_attempts", "initial_retry_delay", "max_retry_delay"} {
@@ -150,7 +150,7 @@ func checkRetry(l *loader, c *Component) {
 func checkModel(l *loader, c *Component) {
 	checkRetry(l, c)
 	if f := c.Field("url"); f != nil && strings.TrimSpace(c.Text("url")) == "" {
-		l.Errorf(f.At, "url", "write the server's address", "url of %s is blank", c)
+		l.Errorf(f.At, "url", "use the server's address", "url of %s is blank", c)
 	}
 	if u, err := url.Parse(c.Text("url")); err == nil && u.User != nil {
 		l.Errorf(c.FieldPos("url"), "url", "remove the name and password, and use api_key", "url of %s contains a user name or password", c)

@@ -11,7 +11,7 @@ import (
 func equalIO(code string) func(*loader, *Component) {
 	return func(l *loader, c *Component) {
 		if c.ins && c.outs {
-			l.equalIO(c, code, "remove outputs or make them equal")
+			l.equalIO(c, code, "remove outputs, or make them equal to inputs")
 		}
 	}
 }
@@ -39,7 +39,7 @@ func checkBranching(l *loader, c *Component) {
 		if len(c.Inputs) > 1 {
 			at = c.Inputs[1].At
 		}
-		l.Errorf(at, "branching-one-input", "declare one input, whose value is looked up in mapping", "%s has %d inputs, want one", c, len(c.Inputs))
+		l.Errorf(at, "branching-one-input", "declare the one input that mapping looks up", "%s has %d inputs, want one", c, len(c.Inputs))
 	}
 	mapping := c.JSON("mapping")
 	for _, m := range mapping.Members {
@@ -49,7 +49,7 @@ func checkBranching(l *loader, c *Component) {
 		}
 	}
 	if len(mapping.Members) == 0 {
-		l.Warnf(mapping.Pos, "branching-mapping", "write the values and their branches", "mapping of %s is empty, so every value takes the branch default", c)
+		l.Warnf(mapping.Pos, "branching-mapping", "map values to branches", "mapping of %s is empty; every value takes the branch default", c)
 	}
 }
 
@@ -78,9 +78,9 @@ func checkMap(l *loader, c *Component) {
 	}
 	for _, m := range c.JSON("reducers").Members {
 		if !slices.Contains(reducers, m.Value.Text) {
-			help := "write one of: " + strings.Join(reducers, ", ")
+			help := "use one of: " + strings.Join(reducers, ", ")
 			if m.Value.Text == "avg" {
-				help = `write "average"`
+				help = `use "average"`
 			}
 			l.Errorf(m.Value.Pos, "reducer-unknown-method", help, "unknown reducer %s of %s in %s", m.Value.Describe(), source.Quote(m.Key), c)
 			continue
@@ -89,13 +89,13 @@ func checkMap(l *loader, c *Component) {
 		if out == nil {
 			help := expected(sub.Outputs)
 			if sub.Output(strings.TrimPrefix(m.Key, Collected)) != nil {
-				help = "use the subflow's name, without " + Collected
+				help = "use the subflow's name without " + Collected
 			}
 			l.Errorf(m.KeyPos, "reducer-unknown-output", help, "unknown output %s of %s in reducers of %s", source.Quote(m.Key), sub, c)
 			continue
 		}
 		if m.Value.Text != "append" && !arithmetic(out.Type) {
-			l.Errorf(m.Value.Pos, "reducer-non-numeric", `use append, or make the output an integer or a number`, "the reducer %s of %s cannot take %s, which is %s",
+			l.Errorf(m.Value.Pos, "reducer-non-numeric", `use append, or make the output an integer or a number`, "the reducer %s of %s does not accept %s, which is %s",
 				m.Value.Text, c, source.Quote(m.Key), out.Type)
 		}
 	}
@@ -134,7 +134,7 @@ func checkParallel(l *loader, c *Component) {
 		}
 		for _, out := range sub.Outputs {
 			if first := outputs[out.Title]; first != nil {
-				l.Errorf(at, "parallelflow-output-dup", "give the outputs of the subflows different titles", "output %s of %s is an output of %s too; in %s titles must differ",
+				l.Errorf(at, "parallelflow-output-dup", "rename the output in one subflow", "output %s of %s is also an output of %s; titles in %s must be unique",
 					source.Quote(out.Title), sub, first, c)
 			}
 			outputs[out.Title] = sub
@@ -159,7 +159,7 @@ func checkCatch(l *loader, c *Component) {
 			if declared != nil && c.outs {
 				place = declared.At
 			}
-			l.Errorf(place, "catch-default-missing", "give the output a default in the node or in its subflow", "output %s of %s has no default, and no value after an error", source.Quote(out.Title), c)
+			l.Errorf(place, "catch-default-missing", "set a default for the output in the node or its subflow", "output %s of %s has no default, so it has no value after an error", source.Quote(out.Title), c)
 		}
 	}
 }
@@ -172,11 +172,11 @@ func (l *loader) catches(c *Component, branch string, own ...string) {
 	}
 	at := c.FieldPos("subflow")
 	if slices.Contains(ends(sub), branch) {
-		l.Errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "the branch %s of %s is the one that %s takes after an error", branch, sub, c)
+		l.Errorf(at, "catch-branch-conflict", "change the branch_name of the EndNode", "the branch %s of %s is the one that %s takes after an error", branch, sub, c)
 	}
 	for _, out := range sub.Outputs {
 		if slices.Contains(own, out.Title) {
-			l.Errorf(at, "catch-output-conflict", "give the output another title", "the output %s of %s is the one in which %s returns an error", out.Title, sub, c)
+			l.Errorf(at, "catch-output-conflict", "rename the output", "the output %s of %s is reserved for the error that %s returns", out.Title, sub, c)
 		}
 	}
 }

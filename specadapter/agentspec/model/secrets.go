@@ -73,12 +73,12 @@ func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec
 	if v.Kind == source.String && v.Text == "" || v.Kind == source.Null {
 		return true
 	}
-	text := "%s is in the document; everybody who can read the document or a run's history could read it"
+	text := "%s is in the document; anyone who can read the document or a run's history can read it"
 	help := sec.Advice()
 	severity := source.Error
 	if l.o.InlineSecrets {
 		severity = source.Warning
-		text = "%s is in the document; everybody who can read the document can read it, and the worker of -dev gets it"
+		text = "%s is in the document; anyone who can read the document can read it, and it is passed to the worker of -dev"
 		sec.Inline = v.Text
 		if v.Kind != source.String {
 			sec.Inline = string(v.JSON())
@@ -151,18 +151,18 @@ func (s *Secret) Setting() string {
 	kind, provider := s.Place()
 	switch kind {
 	case PlaceAuthFile:
-		return fmt.Sprintf("name the file in the worker's weft.yaml: providers: {%s: {auth_file: \"/path/of/it\"}}", provider)
+		return fmt.Sprintf("set the file in the worker's weft.yaml: providers: {%s: {auth_file: \"/path/of/it\"}}", provider)
 	case PlaceKey:
-		return fmt.Sprintf("give the key of the model's provider to the worker: in weft.yaml providers: {%s: {key_env: NAME}} says which variable has it, or as NAME_FILE which file", provider)
+		return fmt.Sprintf("set the provider's key on the worker: in weft.yaml providers: {%s: {key_env: NAME}} names the variable (NAME_FILE: a file) that has it", provider)
 	case PlaceNone:
-		return fmt.Sprintf("set a server that has it in the worker's weft.yaml: providers: {%s: {base_url: \"URL\"}}", provider)
+		return fmt.Sprintf("set the server in the worker's weft.yaml: providers: {%s: {base_url: \"URL\"}}", provider)
 	}
 	return fmt.Sprintf("set in the worker's weft.yaml: secrets: {%q: {value: \"${NAME}\", hosts: [%q]}}; NAME is a variable of the worker's environment, or NAME_FILE names a file", s.Ref, cmp.Or(s.Host(), "HOST"))
 }
 
 // Advice is what to write in the secret's place.
 func (s *Secret) Advice() string {
-	return fmt.Sprintf(`write {"$component_ref": %q} in the document, and %s`, s.Ref, s.Setting())
+	return fmt.Sprintf(`use {"$component_ref": %q} in the document, and %s`, s.Ref, s.Setting())
 }
 
 // providers are the kinds of the worker's providers that stand for configurations of models.

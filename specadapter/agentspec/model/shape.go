@@ -175,12 +175,12 @@ func (r *shapeReader) read(v *source.Value, depth int) *Shape {
 		return AnyType
 	}
 	if v.Kind != source.Object {
-		r.wrong(v.Pos, `write {"type": ...}`, "%s is not a JSON Schema", v.Describe())
+		r.wrong(v.Pos, `use {"type": ...}`, "%s is not a JSON Schema", v.Describe())
 		return AnyType
 	}
 	if depth > source.MaxSchemaDepth+1 { // the schema of a scalar in the innermost is one more
 		if !r.failed {
-			r.wrong(v.Pos, "flatten the schema", "it nests deeper than %d", source.MaxSchemaDepth)
+			r.wrong(v.Pos, "flatten the schema", "it is nested deeper than %d", source.MaxSchemaDepth)
 		}
 		return AnyType
 	}
@@ -196,14 +196,14 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 		switch m.Key {
 		case "title", "description":
 			if m.Value.Kind != source.String && m.Value.Kind != source.Null {
-				r.wrong(m.Value.Pos, "write a string in double quotes", "%s is %s, want a string", m.Key, m.Value.Describe())
+				r.wrong(m.Value.Pos, "use a string in double quotes", "%s is %s, want a string", m.Key, m.Value.Describe())
 			}
 		case "type":
 			parts = append(parts, r.types(v, m.Value, depth)...)
 		case "anyOf":
 			parts = append(parts, r.members(m.Value, depth)...)
 		case "allOf", "oneOf":
-			r.wrong(m.KeyPos, "use anyOf or write the type in full", "%s is not supported in data flow", m.Key)
+			r.wrong(m.KeyPos, "use anyOf, or spell the type out", "%s is not supported in data flow", m.Key)
 		case "items", "properties", "additionalProperties", "default", "examples":
 		default:
 			r.rare = true
@@ -213,7 +213,7 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 	case len(parts) == 0:
 		parts = []*Shape{AnyType}
 	case len(parts) > maxUnion:
-		r.wrong(v.Pos, "simplify the type, or leave it out for any", "it is a union of %d types, at most %d are compared", len(parts), maxUnion)
+		r.wrong(v.Pos, "simplify the type, or remove it to allow any", "it is a union of %d types, over the limit of %d", len(parts), maxUnion)
 		return AnyType
 	}
 	s := union(parts...)
@@ -227,7 +227,7 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 
 func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 	if v.Kind != source.Array || len(v.Items) == 0 {
-		r.wrong(v.Pos, "write an array of schemas", "anyOf is %s, want a non-empty array", v.Describe())
+		r.wrong(v.Pos, "use an array of schemas", "anyOf is %s, want a non-empty array", v.Describe())
 		return nil
 	}
 	var parts []*Shape
@@ -242,13 +242,13 @@ func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
 		return r.typeNamed(v, t, depth)
 	}
 	if t.Kind != source.Array || len(t.Items) == 0 {
-		r.wrong(t.Pos, "write one of: "+typeNames, "type is %s, want a string or a non-empty array", t.Describe())
+		r.wrong(t.Pos, "use one of: "+typeNames, "type is %s, want a string or a non-empty array", t.Describe())
 		return nil
 	}
 	var parts []*Shape
 	for _, item := range t.Items {
 		if item.Kind == source.Null {
-			r.l.legacy(item.Pos, "null among types is not quoted", `write "null"`)
+			r.l.legacy(item.Pos, "null in a list of types is not quoted", `use "null"`)
 			parts = append(parts, nullType)
 			continue
 		}
@@ -273,7 +273,7 @@ func (r *shapeReader) typeNamed(v, t *source.Value, depth int) []*Shape {
 	case "object":
 		return []*Shape{r.object(v, depth)}
 	}
-	r.wrong(t.Pos, "write one of: "+typeNames, "unknown type %s", t.Describe())
+	r.wrong(t.Pos, "use one of: "+typeNames, "unknown type %s", t.Describe())
 	return nil
 }
 

@@ -109,11 +109,11 @@ var environment = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 func (l *loader) checkTemplates(c *Component) {
 	l.templates(c, func(field string, found *scan) {
 		if found.jinja.Line > 0 {
-			l.Warnf(found.jinja, "template-jinja", "only {{NAME}} is replaced; write the text without it or build it in an earlier node",
+			l.Warnf(found.jinja, "template-jinja", "only {{NAME}} is replaced; remove it, or build the text in an earlier node",
 				"%s of %s has {%% %%}, which is not replaced", field, c)
 		}
 		if found.odd != "" {
-			l.Warnf(found.oddAt, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which is not replaced",
+			l.Warnf(found.oddAt, "template-name", "use {{NAME}} with letters, digits and _", "%s of %s has %s, which is not replaced",
 				field, c, source.Quote(found.odd))
 		}
 	})

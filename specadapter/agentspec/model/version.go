@@ -16,18 +16,18 @@ func (l *loader) version(root *source.Value) {
 	v := root.Get(versionField)
 	if v == nil {
 		if v = root.Get("air_version"); v != nil {
-			l.legacy(v.Pos, "agentspec_version is called air_version", `write "agentspec_version"`)
+			l.legacy(v.Pos, "agentspec_version is spelled air_version", `set "agentspec_version"`)
 		}
 	}
 	if v == nil || v.Kind == source.Null {
-		l.Warnf(root.Pos, "version-missing", `write "agentspec_version": "`+catalog.Current.String()+`"`,
+		l.Warnf(root.Pos, "version-missing", `set "agentspec_version": "`+catalog.Current.String()+`"`,
 			"the document has no version; it is read as %s", catalog.Current)
 		return
 	}
 	if version, old := l.label(v); version != 0 {
 		l.doc.Version = version
 		if old {
-			l.Warnf(v.Pos, "version-old", `write "`+version.String()+`"`,
+			l.Warnf(v.Pos, "version-old", `use "`+version.String()+`"`,
 				"the version %s is a pre-release; the document is read as %s", v.Describe(), version)
 		}
 	}
@@ -40,7 +40,7 @@ func (l *loader) label(v *source.Value) (version catalog.Version, old bool) {
 			return version, old
 		}
 	}
-	l.Errorf(v.Pos, "version-unknown", "write one of: "+catalog.VersionLabels(), "unknown version %s", v.Describe())
+	l.Errorf(v.Pos, "version-unknown", "use one of: "+catalog.VersionLabels(), "unknown version %s", v.Describe())
 	return 0, false
 }
 
@@ -60,8 +60,8 @@ func (l *loader) needs(at source.Pos, since catalog.Version, format string, args
 	if since <= l.doc.Version {
 		return
 	}
-	l.Strictf(at, "version-too-low", `write "agentspec_version": "`+since.String()+`"`,
-		format+" needs version %s, the document says %s", append(args, since, l.doc.Version)...)
+	l.Strictf(at, "version-too-low", `set "agentspec_version": "`+since.String()+`"`,
+		format+" needs version %s, but the document has %s", append(args, since, l.doc.Version)...)
 }
 
 // legacyTypes are names of components from before the first release.
@@ -81,7 +81,7 @@ var legacyTypes = map[string]string{
 // legacy reports syntax from before the first release, which is read all the same.
 func (l *loader) legacy(at source.Pos, text, help string) {
 	l.legacySeen = true
-	l.Strictf(at, "legacy-syntax", help, "%s, as before the language's first release", text)
+	l.Strictf(at, "legacy-syntax", help, "%s, the form used before the first release", text)
 }
 
 // legacyType returns the member that names the type in pre-release syntax, or nil.
@@ -99,7 +99,7 @@ func (l *loader) legacyType(v *source.Value) *source.Value {
 func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *source.Value) {
 	at := v.Pos
 	if v.Kind == source.Array && len(v.Items) == 1 {
-		l.legacy(at, what+" is a list of one component", "write the component without the list")
+		l.legacy(at, what+" is a list of one component", "remove the list around the component")
 		v = v.Items[0]
 	}
 	if ref := refOf(v); ref != nil {
@@ -112,14 +112,14 @@ func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *sou
 	}
 	if v.Kind == source.String {
 		if l.lookup(s, v.Text) != nil {
-			l.legacy(at, what+" is the name of a component", fmt.Sprintf(`write {"$component_ref": %q}`, v.Text))
+			l.legacy(at, what+" is the name of a component", fmt.Sprintf(`use {"$component_ref": %q}`, v.Text))
 			return v, v
 		}
-		l.Errorf(at, "field-type", `write a component: {"component_type": ...}, or {"$component_ref": "NAME"}`, "%s is %s, want a component", what, v.Describe())
+		l.Errorf(at, "field-type", `use a component: {"component_type": ...}, or {"$component_ref": "NAME"}`, "%s is %s, want a component", what, v.Describe())
 		return nil, nil
 	}
 	if ref := v.Get(legacyRefKey); ref != nil && v.Get("component_type") == nil {
-		l.legacy(ref.Pos, what+" is a reference by $ref", `write "$component_ref"`)
+		l.legacy(ref.Pos, what+" is a reference by $ref", `use "$component_ref"`)
 		return ref, v
 	}
 	return nil, v
@@ -139,9 +139,9 @@ func (l *loader) legacyFields(c *Component) []string {
 	}
 	switch c.Type.Name {
 	case "StartNode":
-		add("input_values", `write "inputs"`)
+		add("input_values", `use "inputs"`)
 	case "EndNode":
-		add("output_values", `write "outputs"`)
+		add("output_values", `use "outputs"`)
 	}
 	if c.source.Get("air_version") != nil {
 		out = append(out, "air_version")

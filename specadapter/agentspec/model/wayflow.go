@@ -110,7 +110,7 @@ func checkRegex(l *loader, c *Component) {
 	case source.String:
 	case source.Object:
 		if TextOf(v.Get("pattern")) == "" || !slices.Contains([]string{"", "first", "last"}, TextOf(v.Get("match"))) {
-			l.Errorf(at, "regex", `write {"pattern": EXPRESSION, "match": "first" or "last", "flags": NUMBER}`, "regex_pattern of %s is %s", c, v.Describe())
+			l.Errorf(at, "regex", `use {"pattern": EXPRESSION, "match": "first" or "last", "flags": NUMBER}`, "regex_pattern of %s is %s", c, v.Describe())
 			return
 		}
 		known := 0
@@ -121,12 +121,12 @@ func checkRegex(l *loader, c *Component) {
 			l.Errorf(at, "regex", "use 2 (ignore case), 8 (multiline) and 16 (a dot matches newlines)", "the flags %d of %s are not supported", bits, c)
 		}
 	default:
-		l.Errorf(at, "regex", "write a regular expression", "regex_pattern of %s is %s, want a string", c, v.Describe())
+		l.Errorf(at, "regex", "use a regular expression", "regex_pattern of %s is %s, want a string", c, v.Describe())
 		return
 	}
 	pattern, _ := c.Expression()
 	if _, err := regexp.Compile(pattern); err != nil {
-		l.Errorf(at, "regex", "write it without lookahead, lookbehind and references to groups, which are not supported", "regex_pattern of %s: %s",
+		l.Errorf(at, "regex", "remove lookaheads, lookbehinds and backreferences, which are not supported", "regex_pattern of %s: %s",
 			c, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 }
@@ -140,7 +140,7 @@ func (l *loader) variables(c *Component, field string) []*Property {
 		items = []*source.Value{v}
 	case source.Array, source.Null:
 	default:
-		l.Errorf(c.FieldPos(field), "variable", `write [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", field, c, v.Describe())
+		l.Errorf(c.FieldPos(field), "variable", `use [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", field, c, v.Describe())
 	}
 	var out []*Property
 	for _, item := range items {
@@ -205,7 +205,7 @@ func (l *loader) written(c *Component) inferred {
 		case w.How == "insert" && list:
 			in.Type = cmp.Or(w.Variable.Type.Items, AnyType)
 		default:
-			l.Errorf(w.Variable.At, "variable", "write overwrite; merge for a list or an object; insert for a list", "%s does %s to the variable %s, which is %s",
+			l.Errorf(w.Variable.At, "variable", "use overwrite; merge for a list or an object; insert for a list", "%s applies %s to the variable %s, which is %s",
 				c, source.Quote(w.How), source.Quote(w.Variable.Title), w.Variable.Type)
 		}
 		inf.in = append(inf.in, in)
@@ -287,7 +287,7 @@ func checkExtendedMap(l *loader, c *Component) {
 			l.Errorf(m.KeyPos, "unpack", expected(sub.Inputs), "unknown input %s of %s in unpack_input of %s", source.Quote(m.Key), sub, c)
 		}
 		if _, ok := Path(m.Value.Text); !ok {
-			l.Errorf(m.Value.Pos, "unpack", "write . for the whole element, or a path such as .user.name; other queries are not supported",
+			l.Errorf(m.Value.Pos, "unpack", "use . for the whole element, or a path such as .user.name; other queries are not supported",
 				"unpack_input of %s has the query %s", c, m.Value.Describe())
 		}
 	}
@@ -296,7 +296,7 @@ func checkExtendedMap(l *loader, c *Component) {
 		if sub.Output(title) == nil {
 			l.Errorf(p.At, "io-extra", expected(sub.Outputs), "outputs of %s have %s, which %s does not have", c, source.Quote(title), sub)
 		} else if k := p.Type.Kind; k != ArrayShape && k != AnyShape {
-			l.Errorf(p.At, "io-inferred-type-castable", "declare an array", "%s in outputs of %s is declared as %s, but it is a list of what each run leaves", source.Quote(p.Title), c, p.Type)
+			l.Errorf(p.At, "io-inferred-type-castable", "declare an array", "%s in outputs of %s is declared as %s, but it is the list of each run's values", source.Quote(p.Title), c, p.Type)
 		}
 	}
 	if c.Flag("parallel_execution") {
