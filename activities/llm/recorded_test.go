@@ -3,13 +3,19 @@ package llm
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"weft/activities/contract"
@@ -34,8 +40,10 @@ type record struct {
 			Name      string          `json:"name"`
 			Arguments json.RawMessage `json:"arguments"`
 		} `json:"calls"`
-		Stop  *string `json:"stop"`
-		Usage struct {
+		Stop       *string         `json:"stop"`
+		Error      json.RawMessage `json:"error"`
+		Unreadable bool            `json:"unreadable"`
+		Usage      struct {
 			Input      int `json:"input_tokens"`
 			Output     int `json:"output_tokens"`
 			Cached     int `json:"cached_tokens"`
@@ -45,18 +53,27 @@ type record struct {
 	} `json:"expect"`
 }
 
-// recorded reads the records of a protocol, in a folder beside the project, or skips the test.
-func recorded(t *testing.T, protocol string) []record {
+// corpus is a file of recorded answers in a folder beside the project.
+func corpus(name string) string {
+	return filepath.Join("..", "..", "..", "shared", "corpus", "answers", name)
+}
+
+// recorded reads a file of records, or skips the test where the file beside the project is not there.
+func recorded(t *testing.T, name string) []record {
 	t.Helper()
-	name := filepath.Join("shared", "corpus", "answers", "answers-"+protocol+".jsonl.gz")
-	f, err := os.Open(filepath.Join("..", "..", "..", name))
-	if err != nil {
-		t.Skipf("../%s is not there", name)
+	f, err := os.Open(name)
+	if err != nil && strings.HasSuffix(name, ".gz") {
+		t.Skipf("recorded answers are not there: %v", err)
 	}
-	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var z io.Reader = f
+	if strings.HasSuffix(name, ".gz") {
+		if z, err = gzip.NewReader(f); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var out []record
 	lines := bufio.NewScanner(z)
@@ -86,68 +103,144 @@ func (r *record) bytes() []byte {
 	return r.Body
 }
 
-// TestRecordedAnswers reads answers of real services, each as it was recorded, and whole ones in reply to a request for a stream, too.
+// protocols are those of the records, and how they are asked: by the provider's own kind where none is given.
+var protocols = []struct{ name, kind, api string }{
+	{"chat", "", wire.APIChat}, {"claude", "anthropic", ""}, {"gemini", "google", ""},
+	{"responses", "compatible", wire.APIResponses}, {"converse", "bedrock", ""}, {"cohere", "cohere", ""},
+}
+
+// TestRecordedAnswers reads answers of real services and ours of their forms, each as it was recorded, and whole ones in reply to
+// a request for a stream, too. Each is read as another reader reads it, but for the exceptions in README.md.
 func TestRecordedAnswers(t *testing.T) {
-	for _, protocol := range []struct{ name, kind, api string }{{"responses", "compatible", wire.APIResponses}, {"converse", "bedrock", ""}, {"cohere", "cohere", ""}} {
-		t.Run(protocol.name, func(t *testing.T) {
-			for _, r := range recorded(t, protocol.name) {
-				for _, stream := range []bool{true, false} {
-					if r.Stream && !stream {
-						continue
-					}
-					s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-						for name, value := range r.Headers {
-							w.Header().Set(name, value)
+	rows := exceptions(t)
+	unused := maps.Clone(rows)
+	for _, protocol := range protocols {
+		for _, name := range []string{filepath.Join("testdata", "answers", protocol.name+".jsonl"), corpus("answers-" + protocol.name + ".jsonl.gz")} {
+			t.Run(protocol.name+"/"+filepath.Base(name), func(t *testing.T) {
+				for _, r := range recorded(t, name) {
+					for _, stream := range []bool{true, false} {
+						if r.Stream && !stream {
+							continue
 						}
-						w.WriteHeader(r.Status)
-						_, _ = w.Write(r.bytes())
-					})
-					m := modelOf(t, protocol.kind, s.URL, func(p *ProviderSettings) { p.API, p.Unary = protocol.api, !stream })
-					in := hello()
-					a, err := m.answer(t.Context(), &Call{Request: wire.Request{System: in.System, Messages: in.Messages, Options: Options()}})
-					if diff := r.compare(a, err); diff != nil {
-						t.Errorf("%s, asked for a stream: %v: %v", r.ID, stream, diff)
+						a, err := r.replay(t, cmp.Or(protocol.kind, r.Kind), protocol.api, stream)
+						for _, diff := range r.compare(a, err) {
+							delete(unused, diff)
+							if !rows[diff] {
+								t.Errorf("%s, asked for a stream: %v: %s is %s, here %s (%v)", r.ID, stream, diff.what, diff.there, diff.here, err)
+							}
+						}
 					}
-					s.Close()
 				}
-			}
-		})
+			})
+		}
+	}
+	for row := range unused {
+		t.Errorf("README.md has an exception that is not needed: %+v", row)
 	}
 }
 
-// compare says how an answer differs from what is expected.
-func (r *record) compare(a *wire.Answer, err error) error {
-	if r.Expect == nil {
-		var f *contract.Failure
-		if !errors.As(err, &f) || f.Class == contract.ClassUnavailable && r.Status < 500 {
-			return errors.Join(errors.New("an error is expected that is the request's"), err)
+// replay asks a server that answers with the record.
+func (r *record) replay(t *testing.T, kind, api string, stream bool) (*Answer, error) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		for name, value := range r.Headers {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(cmp.Or(r.Status, http.StatusOK))
+		_, _ = w.Write(r.bytes())
+	})
+	defer s.Close()
+	m := modelOf(t, kind, s.URL, func(p *ProviderSettings) { p.API, p.Unary = api, !stream })
+	in := hello()
+	a, err := m.answer(t.Context(), &Call{Request: wire.Request{System: in.System, Messages: in.Messages, Options: Options()}})
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{Answer: *a}, nil
+}
+
+// exception is one difference that is allowed: what the other reader makes of a part of an answer, and what is made of it here.
+type exception struct{ what, there, here string }
+
+// exceptions reads the table of them in README.md, whose last column is the reason.
+func exceptions(t *testing.T) map[exception]bool {
+	t.Helper()
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(raw), "<!-- exceptions -->\n")
+	table, _, found := strings.Cut(table, "<!-- /exceptions -->")
+	out := map[exception]bool{}
+	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[2:] {
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		if len(cells) != 4 || cells[3] == "" {
+			t.Fatalf("an exception has no reason: %s", line)
+		}
+		out[exception{cells[0], strings.Trim(cells[1], "`"), strings.Trim(cells[2], "`")}] = true
+	}
+	if !found || len(out) == 0 {
+		t.Fatal("README.md has no table of exceptions")
+	}
+	return out
+}
+
+// compare lists how an answer differs from what is expected.
+func (r *record) compare(a *Answer, err error) []exception {
+	var f *contract.Failure
+	e := r.Expect
+	failed := errors.As(err, &f)
+	switch {
+	case e == nil: // the error is the request's, or the server's
+		status := cmp.Or(r.Status, http.StatusOK)
+		if !failed {
+			return []exception{{"an error", strconv.Itoa(status), "an answer"}}
+		}
+		if f.Class == contract.ClassUnavailable && status < 500 {
+			return []exception{{"an error", strconv.Itoa(status), f.Class}}
 		}
 		return nil
+	case e.Unreadable || isError(e.Error) && e.Stop == nil:
+		if !failed {
+			return []exception{{"an error", "an error", "an answer"}}
+		}
+		return nil
+	case failed:
+		return []exception{{"an answer", value(mustJSON(e.Stop)).(string), f.Class}}
+	case err != nil:
+		return []exception{{"an answer", "an answer", err.Error()}}
 	}
-	if err != nil {
-		return err
+	var out []exception
+	differ := func(what string, there, here any) {
+		if !reflect.DeepEqual(there, here) {
+			out = append(out, exception{what, fmt.Sprint(there), fmt.Sprint(here)})
+		}
 	}
-	e, u := r.Expect, a.Usage
-	stop := a.Stop
-	if stop == "stop" && len(a.Message.Calls) > 0 {
-		stop = "tool_calls"
-	}
-	got, want := []any{a.Message.Text, a.Message.Reasoning, a.Refusal, u.Input, u.Output, u.Cached, u.CacheWrite, u.Reasoning},
-		[]any{e.Text, e.Reasoning, e.Refusal, e.Usage.Input, e.Usage.Output, e.Usage.Cached, e.Usage.CacheWrite, e.Usage.Reasoning}
-	if e.Stop != nil {
-		got, want = append(got, stop), append(want, *e.Stop)
-	}
+	var calls, want []any
 	for _, c := range a.Message.Calls {
-		got = append(got, c.Name, value([]byte(c.Arguments)))
+		calls = append(calls, c.Name, value([]byte(c.Arguments)))
 	}
 	for _, c := range e.Calls {
 		want = append(want, c.Name, value(c.Arguments))
 	}
-	if !reflect.DeepEqual(got, want) {
-		return errors.New(string(mustJSON(got)) + "\nwant " + string(mustJSON(want)))
+	differ("the text", e.Text, a.Message.Text)
+	differ("the reasoning", e.Reasoning, a.Message.Reasoning)
+	if a.Refusal == "" || e.Refusal != "" || a.Stop != "content_filter" {
+		differ("the refusal", e.Refusal, a.Refusal)
 	}
-	return nil
+	differ("the calls", want, calls)
+	differ("the usage", contract.Usage{Calls: 1, Input: e.Usage.Input, Output: e.Usage.Output, Cached: e.Usage.Cached, CacheWrite: e.Usage.CacheWrite, Reasoning: e.Usage.Reasoning}, a.Usage)
+	if e.Stop != nil {
+		stop := a.Stop
+		if stop == "stop" && len(calls) > 0 {
+			stop = "tool_calls"
+		}
+		differ("the stop reason", *e.Stop, stop)
+	}
+	return out
 }
+
+// isError reports whether a record has an error inside of its answer.
+func isError(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func mustJSON(v any) []byte { b, _ := json.Marshal(v); return b }
 

@@ -14,19 +14,27 @@ type chunk struct {
 	Object  LooseText       `json:"object"`
 	Model   LooseText       `json:"model"`
 	Choices []choice        `json:"choices"`
-	Usage   *usage          `json:"usage"`
+	Usage   loose[usage]    `json:"usage"`
 	Error   json.RawMessage `json:"error"`
-	// Groq is where Groq's streams have their usage.
-	Groq struct {
-		Usage *usage `json:"usage"`
-	} `json:"x_groq"`
+	// Message, Detail and Msg are what servers say instead of an answer.
+	Message LooseText `json:"message"`
+	Detail  LooseText `json:"detail"`
+	Msg     LooseText `json:"msg"`
+	// Groq is where Groq's streams have their usage, and what broke them off.
+	Groq loose[struct {
+		Usage loose[usage]    `json:"usage"`
+		Error json.RawMessage `json:"error"`
+	}] `json:"x_groq"`
 }
 
 type choice struct {
+	Index        LooseText       `json:"index"`
 	Message      *delta          `json:"message"`
 	Delta        *delta          `json:"delta"`
 	FinishReason LooseText       `json:"finish_reason"`
 	Error        json.RawMessage `json:"error"`
+	// Usage is where Moonshot's streams have it.
+	Usage loose[usage] `json:"usage"`
 }
 
 type delta struct {
@@ -35,7 +43,7 @@ type delta struct {
 	ReasoningContent LooseText       `json:"reasoning_content"`
 	Reasoning        LooseText       `json:"reasoning"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details"`
-	ToolCalls        []deltaCall     `json:"tool_calls"`
+	ToolCalls        json.RawMessage `json:"tool_calls"`
 }
 
 // deltaCall is a tool call or a piece of one. Index is its index as text, empty if the server sends none. OCI's GENERIC
@@ -57,8 +65,9 @@ type usage struct {
 	Prompt     looseCount `json:"prompt_tokens"`
 	Completion looseCount `json:"completion_tokens"`
 	Total      looseCount `json:"total_tokens"`
-	// CacheHit is DeepSeek's name for cached tokens.
+	// CacheHit and Cached are DeepSeek's and Moonshot's names for cached tokens.
 	CacheHit looseCount `json:"prompt_cache_hit_tokens"`
+	Cached   looseCount `json:"cached_tokens"`
 	In       struct {
 		Cached looseCount `json:"cached_tokens"`
 		// Written is OpenRouter's: what was put into the cache.
@@ -70,13 +79,13 @@ type usage struct {
 }
 
 // count converts to the contract's counts. Some servers count reasoning beside the completion, as their total
-// shows.
+// shows or, where it says neither, that there is more of it.
 func (u *usage) count() contract.Usage {
 	output, sum := u.Completion, u.Completion+u.Out.Reasoning
-	if u.Out.Reasoning > u.Completion || u.Total > 0 && u.Prompt+sum == u.Total {
+	if u.Prompt+sum == u.Total || u.Out.Reasoning > u.Completion && u.Prompt+u.Completion != u.Total {
 		output = sum
 	}
-	return contract.Usage{Input: int(u.Prompt), Output: int(output), Cached: int(max(u.In.Cached, u.CacheHit)),
+	return contract.Usage{Input: int(u.Prompt), Output: int(output), Cached: int(max(u.In.Cached, u.CacheHit, u.Cached)),
 		CacheWrite: int(u.In.Written), Reasoning: int(u.Out.Reasoning)}
 }
 
@@ -89,6 +98,8 @@ type chatReader struct {
 	details details
 	// whole is set where nothing of the answer is missing, whatever its finish reason.
 	whole bool
+	// choice is the index of the choice that is read, the first one.
+	choice LooseText
 }
 
 // End is called where the server has closed the stream with [DONE].
@@ -110,36 +121,72 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 		return false, &Error{Reported: raw}
 	}
 	if problem := ch.problem(raw); isSet(problem) && stopReasons[strings.ToLower(r.finish)] != "length" {
-		return false, &Error{Reported: problem} // behind the reason length an error says the same once more
+		if !strings.Contains(strings.ToLower(string(problem)), tokenLimit) {
+			return false, &Error{Reported: problem} // behind the reason length an error says the same once more
+		}
+		r.finish = "length"
 	}
 	r.whole = r.whole || !streamed
 	if !streamed && len(ch.Choices) == 0 {
 		return false, Invalidf("the answer has no choices: %s", excerpt(raw))
 	}
-	if u := cmp.Or(ch.Usage, ch.Groq.Usage); u != nil {
-		r.usage = u.count()
-	}
+	r.count(&ch)
 	r.model = cmp.Or(string(ch.Model), r.model)
 	for i := range ch.Choices {
-		for _, d := range []*delta{ch.Choices[i].Message, ch.Choices[i].Delta} {
-			if d == nil {
-				continue
-			}
-			if err := r.addDelta(d, streamed); err != nil {
-				return false, err
-			}
+		if err := r.addChoice(&ch.Choices[i], streamed); err != nil {
+			return false, err
 		}
-		r.finish = cmp.Or(string(ch.Choices[i].FinishReason), r.finish)
 	}
 	return false, nil
 }
 
+// tokenLimit is in the error by which OpenRouter says that an answer has its maximum length.
+const tokenLimit = "token limit reached"
+
+// count keeps the newest usage that counts anything, wherever an event has it.
+func (r *chatReader) count(ch *chunk) {
+	all := []*usage{ch.Usage.is}
+	if ch.Groq.is != nil {
+		all = append(all, ch.Groq.is.Usage.is)
+	}
+	for i := range ch.Choices {
+		all = append(all, ch.Choices[i].Usage.is)
+	}
+	for _, u := range all {
+		if u != nil && u.Prompt+u.Completion+u.Total > 0 {
+			r.usage = u.count()
+			return
+		}
+	}
+}
+
+// addChoice adds the choice that is read, or a piece of it. Some servers repeat the message so far in every event of a
+// stream, beside what is new.
+func (r *chatReader) addChoice(c *choice, streamed bool) error {
+	index := cmp.Or(c.Index, "0")
+	if r.choice = cmp.Or(r.choice, index); r.choice != index {
+		return nil
+	}
+	r.finish = cmp.Or(string(c.FinishReason), r.finish)
+	d := cmp.Or(c.Message, c.Delta)
+	if streamed {
+		d = cmp.Or(c.Delta, c.Message)
+	}
+	if d == nil {
+		return nil
+	}
+	return r.addDelta(d, streamed)
+}
+
 // problem is the error in an answer, whose text is raw.
 func (ch *chunk) problem(raw []byte) json.RawMessage {
-	if ch.Object == "error" {
+	if ch.Object == "error" || len(ch.Choices) == 0 && ch.Usage.is == nil && cmp.Or(ch.Message, ch.Detail, ch.Msg) != "" {
 		return raw
 	}
 	out := ch.Error
+	if !isSet(out) && ch.Groq.is != nil {
+		out = ch.Groq.is.Error
+	}
 	for i := range ch.Choices {
 		if isSet(ch.Choices[i].Error) {
 			out = ch.Choices[i].Error
@@ -160,8 +207,12 @@ func (r *chatReader) addDelta(d *delta, streamed bool) error {
 		r.reasoning.WriteString(string(d.Reasoning))
 	}
 	r.details.add(d.ReasoningDetails, streamed)
-	for i := range d.ToolCalls {
-		r.addPiece(&d.ToolCalls[i], streamed)
+	var calls []deltaCall
+	if err := oneOrMore(d.ToolCalls, &calls); err != nil {
+		return Invalidf("tool_calls of the answer are invalid (%v): %s", err, excerpt(d.ToolCalls))
+	}
+	for i := range calls {
+		r.addPiece(&calls[i], streamed)
 	}
 	return nil
 }
@@ -175,16 +226,16 @@ func (r *chatReader) addContent(raw json.RawMessage) error {
 	}
 	var parts []struct {
 		Type     string          `json:"type"`
-		Text     string          `json:"text"`
-		Refusal  string          `json:"refusal"`
+		Text     LooseText       `json:"text"`
+		Refusal  LooseText       `json:"refusal"`
 		Thinking json.RawMessage `json:"thinking"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return Invalidf("content is neither text nor a list of parts: %v", err)
 	}
 	for _, p := range parts {
-		r.text.WriteString(p.Text)
-		r.refusal.WriteString(p.Refusal)
+		r.text.WriteString(string(p.Text))
+		r.refusal.WriteString(string(p.Refusal))
 		if len(p.Thinking) > 0 {
 			thought := chatReader{}
 			if err := thought.addContent(p.Thinking); err != nil {

@@ -151,7 +151,11 @@ func (m *Model) claudeAnswer(in *contract.Message) []any {
 			input := json.RawMessage(objectArguments(p.call.Arguments))
 			out = append(out, object{"type": "tool_use", "id": m.callID(p.call.ID), "name": p.call.Name, "input": input})
 		case strings.TrimSpace(p.text) != "":
-			out = append(out, object{"type": "text", "text": p.text})
+			text := object{"type": "text", "text": p.text}
+			if p.signature != "" {
+				text["citations"] = json.RawMessage(p.signature)
+			}
+			out = append(out, text)
 		}
 	}
 	return out

@@ -26,6 +26,9 @@ type claudePart struct {
 	kind, id, name            string
 	size                      int // of a text, in bytes
 	thinking, signature, args strings.Builder
+	// input is what the block began with, citations are a text's.
+	input     json.RawMessage
+	citations []json.RawMessage
 }
 
 // claudeEvent is an answer, or an event of a streamed one.
@@ -39,12 +42,12 @@ type claudeEvent struct {
 }
 
 type claudeAnswer struct {
-	Type    LooseText         `json:"type"`
-	Model   LooseText         `json:"model"`
-	Content []json.RawMessage `json:"content"`
-	Stop    LooseText         `json:"stop_reason"`
-	Details claudeDetails     `json:"stop_details"`
-	Usage   *claudeUsage      `json:"usage"`
+	Type    LooseText          `json:"type"`
+	Model   LooseText          `json:"model"`
+	Content []json.RawMessage  `json:"content"`
+	Stop    LooseText          `json:"stop_reason"`
+	Details claudeDetails      `json:"stop_details"`
+	Usage   loose[claudeUsage] `json:"usage"`
 }
 
 // claudeDetails say why a model refused.
@@ -63,6 +66,9 @@ type claudeDelta struct {
 	JSON      LooseText       `json:"partial_json"`
 	Thinking  LooseText       `json:"thinking"`
 	Signature LooseText       `json:"signature"`
+	Citation  json.RawMessage `json:"citation"`
+	Citations json.RawMessage `json:"citations"`
+	Content   json.RawMessage `json:"content"`
 	Stop      LooseText       `json:"stop_reason"`
 	Details   claudeDetails   `json:"stop_details"`
 }
@@ -110,7 +116,7 @@ func (r *claudeReader) Read(raw []byte, streamed bool) (done bool, err error) {
 		if e.Delta.Stop != "" {
 			r.finish, r.details = string(e.Delta.Stop), e.Delta.Details
 		}
-		r.count(e.Usage)
+		r.count(e.Usage.is)
 	}
 	return e.Type == "message_stop", err
 }
@@ -118,7 +124,7 @@ func (r *claudeReader) Read(raw []byte, streamed bool) (done bool, err error) {
 // begin takes an answer, whole or not.
 func (r *claudeReader) begin(a *claudeAnswer) error {
 	r.model, r.finish, r.details = string(a.Model), string(a.Stop), a.Details
-	r.count(a.Usage)
+	r.count(a.Usage.is)
 	for _, block := range a.Content {
 		if _, err := r.open(block); err != nil {
 			return err
@@ -149,8 +155,9 @@ func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 	r.blocks = append(r.blocks, p)
 	r.grow(p, &known)
 	if isSet(known.Input) {
-		p.args.Write(known.Input)
+		p.input = known.Input
 	}
+	_ = json.Unmarshal(known.Citations, &p.citations) // what is no list is none
 	return p, nil
 }
 
@@ -158,6 +165,12 @@ func (r *claudeReader) grow(p *claudePart, d *claudeDelta) {
 	if p.kind == "text" {
 		p.size += len(d.Text)
 		r.text.WriteString(string(d.Text))
+	}
+	if d.Citation != nil {
+		p.citations = append(p.citations, d.Citation)
+	}
+	if d.Type == "compaction_delta" {
+		p.first["content"] = d.Content
 	}
 	p.args.WriteString(string(d.JSON))
 	p.thinking.WriteString(string(d.Thinking))
@@ -176,10 +189,15 @@ func (r *claudeReader) Result() (*Answer, error) {
 	for i, p := range r.blocks {
 		switch p.kind {
 		case "text":
-			r.state.Blocks = append(r.state.Blocks, blockState{Text: p.size})
+			own := blockState{Text: p.size}
+			if len(p.citations) > 0 {
+				raw, _ := textutil.JSON(p.citations) // what was decoded can be encoded
+				own.Signature = string(raw)
+			}
+			r.state.Blocks = append(r.state.Blocks, own)
 		case "tool_use":
 			r.state.Blocks = append(r.state.Blocks, blockState{Call: true})
-			if err := r.addCall(p.id, p.name, cmp.Or(p.args.String(), "{}")); err != nil {
+			if err := r.addCall(p.id, p.name, cmp.Or(p.args.String(), string(p.input), "{}")); err != nil {
 				return nil, err
 			}
 		default:
@@ -212,7 +230,7 @@ func (p *claudePart) encode() (json.RawMessage, error) {
 			p.first[f.name] = quoted
 		}
 	}
-	if args := p.args.String(); args != "" {
+	if args := cmp.Or(p.args.String(), string(p.input)); args != "" {
 		if !json.Valid([]byte(args)) {
 			return nil, fmt.Errorf("its input is not JSON")
 		}

@@ -193,7 +193,9 @@ func (r *converseReader) take(p *conversePart, raw json.RawMessage) error {
 			d.Text += c.Text
 		}
 	case b.Call != nil:
-		d.Call.Input = string(b.Call.Input)
+		if isSet(b.Call.Input) {
+			d.Call.Input = string(b.Call.Input)
+		}
 	case b.Reasoning != nil:
 		d.Reasoning = &converseThought{Redacted: b.Reasoning.Redacted}
 		if b.Reasoning.Text != nil {

@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -35,10 +36,13 @@ func (d *draft) Text() string { return d.text.String() }
 // Spent is what the provider has said of tokens.
 func (d *draft) Spent() contract.Usage { return d.usage }
 
-// addCall adds a tool call.
+// addCall adds a tool call. One without arguments has an empty object.
 func (d *draft) addCall(id, name, arguments string) error {
 	if name == "" {
 		return Invalidf("tool call %d of the answer has no name", len(d.calls)+1)
+	}
+	if strings.TrimSpace(arguments) == "" {
+		arguments = "{}"
 	}
 	d.calls = append(d.calls, contract.ToolCall{ID: id, Name: name, Arguments: arguments})
 	return nil
@@ -48,11 +52,12 @@ func (d *draft) addCall(id, name, arguments string) error {
 // the provider aborted is none, but another attempt may succeed.
 var stopReasons = reasonsOf(map[string]string{
 	"stop":       "stop end_turn eos eos_token stop_sequence complete completed",
-	"length":     "length max_tokens max_output_tokens model_length model_context_window_exceeded",
+	"length":     "length max_tokens max_output_tokens model_length model_context_window_exceeded incomplete",
+	Paused:       "pause_turn compaction",
 	"tool_calls": "tool_calls tool_call tool_use function_call",
 	"content_filter": "content_filter content-filter content_filtered guardrail_intervened safety recitation error_toxic BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY MODEL_ARMOR " +
 		"IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION LANGUAGE",
-	aborted: "error failed cancelled timeout malformed_model_output malformed_tool_use insufficient_system_resource abort load MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER FINISH_REASON_UNSPECIFIED " +
+	aborted: "error failed cancelled timeout user_cancel error_limit malformed_model_output malformed_tool_use insufficient_system_resource abort load MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER FINISH_REASON_UNSPECIFIED " +
 		"MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE TOO_MANY_TOOL_CALLS NO_IMAGE IMAGE_OTHER",
 })
 
@@ -156,6 +161,21 @@ func (t *LooseText) UnmarshalJSON(b []byte) error {
 		*t = ""
 	default:
 		*t = LooseText(b)
+	}
+	return nil
+}
+
+// loose is an object of which any field, or the whole, may have another form; what cannot be read is left out.
+type loose[T any] struct{ is *T }
+
+// UnmarshalJSON takes any JSON value.
+func (l *loose[T]) UnmarshalJSON(b []byte) error {
+	if b[0] != '{' {
+		return nil
+	}
+	l.is = new(T)
+	if err := json.Unmarshal(b, l.is); !errors.As(err, new(*json.UnmarshalTypeError)) {
+		return err
 	}
 	return nil
 }

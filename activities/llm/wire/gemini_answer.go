@@ -28,9 +28,9 @@ type geminiChunk struct {
 		Reason  LooseText `json:"blockReason"`
 		Message LooseText `json:"blockReasonMessage"`
 	} `json:"promptFeedback"`
-	Usage *geminiUsage    `json:"usageMetadata"`
-	Model LooseText       `json:"modelVersion"`
-	Error json.RawMessage `json:"error"`
+	Usage loose[geminiUsage] `json:"usageMetadata"`
+	Model LooseText          `json:"modelVersion"`
+	Error json.RawMessage    `json:"error"`
 }
 
 // geminiUsage counts thoughts beside the answer.
@@ -62,7 +62,7 @@ func (r *geminiReader) Read(raw []byte, streamed bool) (bool, error) {
 	}
 	r.model, r.blocked = cmp.Or(string(ch.Model), r.model), cmp.Or(string(ch.Feedback.Reason), r.blocked)
 	r.note = cmp.Or(string(ch.Feedback.Message), r.note)
-	if u := ch.Usage; u != nil {
+	if u := ch.Usage.is; u != nil {
 		r.usage = contract.Usage{Input: int(u.Prompt + u.Tools), Output: int(u.Answer + u.Thoughts), Cached: int(u.Cached), Reasoning: int(u.Thoughts)}
 	}
 	if len(ch.Candidates) > 0 {

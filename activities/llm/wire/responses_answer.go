@@ -20,7 +20,14 @@ type responsesEvent struct {
 	Delta    LooseText        `json:"delta"`
 	Item     json.RawMessage  `json:"item"`
 	Response *responsesAnswer `json:"response"`
+	// Error, Message and Code are what gateways send instead of an event.
+	Error   json.RawMessage `json:"error"`
+	Message LooseText       `json:"message"`
+	Code    LooseText       `json:"code"`
 }
+
+// isError reports whether an event without a type is an error.
+func (e *responsesEvent) isError() bool { return isSet(e.Error) || cmp.Or(e.Message, e.Code) != "" }
 
 type responsesAnswer struct {
 	Status     LooseText         `json:"status"`
@@ -30,17 +37,19 @@ type responsesAnswer struct {
 	Incomplete struct {
 		Reason LooseText `json:"reason"`
 	} `json:"incomplete_details"`
-	Usage struct {
-		Input  looseCount `json:"input_tokens"`
-		Output looseCount `json:"output_tokens"`
-		In     struct {
-			Cached  looseCount `json:"cached_tokens"`
-			Written looseCount `json:"cache_write_tokens"`
-		} `json:"input_tokens_details"`
-		Out struct {
-			Reasoning looseCount `json:"reasoning_tokens"`
-		} `json:"output_tokens_details"`
-	} `json:"usage"`
+	Usage loose[responsesUsage] `json:"usage"`
+}
+
+type responsesUsage struct {
+	Input  looseCount `json:"input_tokens"`
+	Output looseCount `json:"output_tokens"`
+	In     struct {
+		Cached  looseCount `json:"cached_tokens"`
+		Written looseCount `json:"cache_write_tokens"`
+	} `json:"input_tokens_details"`
+	Out struct {
+		Reasoning looseCount `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
 }
 
 // The types of items that are read; others, of the provider's own tools, go back as they came.
@@ -52,6 +61,7 @@ const (
 
 type responsesItem struct {
 	Type      LooseText       `json:"type"`
+	ID        LooseText       `json:"id"`
 	CallID    LooseText       `json:"call_id"`
 	Name      LooseText       `json:"name"`
 	Namespace LooseText       `json:"namespace"`
@@ -90,8 +100,12 @@ func (r *responsesReader) Read(raw []byte, streamed bool) (bool, error) {
 		return false, Invalidf("an event of the stream is not of OpenAI's Responses (%v): %s", err, excerpt(raw))
 	}
 	switch e.Type {
-	case "error", "":
+	case "error":
 		return false, &Error{Reported: raw}
+	case "":
+		if e.isError() {
+			return false, &Error{Reported: raw}
+		}
 	case "response.output_text.delta":
 		r.text.WriteString(string(e.Delta))
 	case "response.output_item.done":
@@ -105,6 +119,9 @@ func (r *responsesReader) Read(raw []byte, streamed bool) (bool, error) {
 
 // end takes a whole answer.
 func (r *responsesReader) end(a *responsesAnswer) error {
+	if u := a.Usage.is; u != nil {
+		r.usage = contract.Usage{Input: int(u.Input), Output: int(u.Output), Cached: int(u.In.Cached), CacheWrite: int(u.In.Written), Reasoning: int(u.Out.Reasoning)}
+	}
 	if isSet(a.Error) {
 		return &Error{Reported: a.Error}
 	}
@@ -112,8 +129,6 @@ func (r *responsesReader) end(a *responsesAnswer) error {
 		r.items = a.Output
 	}
 	r.model, r.finish = string(a.Model), string(cmp.Or(a.Incomplete.Reason, a.Status, "completed"))
-	u := &a.Usage
-	r.usage = contract.Usage{Input: int(u.Input), Output: int(u.Output), Cached: int(u.In.Cached), CacheWrite: int(u.In.Written), Reasoning: int(u.Out.Reasoning)}
 	return nil
 }
 
@@ -135,7 +150,7 @@ func (r *responsesReader) Result() (*Answer, error) {
 			}
 		case itemCall:
 			own = blockState{Call: true, Signature: string(item.Namespace)}
-			if err := r.addCall(string(item.CallID), string(item.Name), string(item.Arguments)); err != nil {
+			if err := r.addCall(string(cmp.Or(item.CallID, item.ID)), string(item.Name), string(item.Arguments)); err != nil {
 				return nil, err
 			}
 		case itemReasoning:

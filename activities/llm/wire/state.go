@@ -26,7 +26,7 @@ type providerState struct {
 }
 
 // blockState is a block of a message: Raw, the message's next call, or the next Text bytes of its text. Signature is what
-// else its provider wants back with a call or a text: of OpenAI's Responses the namespace, the phase.
+// else its provider wants back with a call or a text: of OpenAI's Responses the namespace, the phase; of Claude a text's citations.
 type blockState struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 	Call      bool            `json:"call,omitempty"`
