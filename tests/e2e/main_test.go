@@ -6,11 +6,10 @@ import (
 	"testing"
 
 	"weft/tests/harness"
-	"weft/tests/programs"
 )
 
 func TestMain(m *testing.M) {
-	programs.ServeCounter() // where this program is started as a tool
-	programs.ServeRelay()
+	serveCounter() // where this program is started as a tool
+	serveRelay()
 	os.Exit(harness.RunTests(m))
 }

@@ -146,7 +146,7 @@ func TestEndToEndMCPServers(t *testing.T) {
 }
 
 func (s npmServer) test(t *testing.T, f npmFault) {
-	h := &npmRun{npmServer: s, relay: programs.NewRelay(t, f.hold)}
+	h := &npmRun{npmServer: s, relay: newRelay(t, f.hold)}
 	k := &counting{Worker: &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}}
 	raw, err := json.Marshal(map[string]any{"connections": map[string]any{"server": h.start(t)}})
 	if err != nil {
@@ -202,7 +202,7 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 // npmRun is a server with a relay in front.
 type npmRun struct {
 	npmServer
-	relay  *programs.Relay
+	relay  *mcpRelay
 	listen func() *exec.Cmd
 	server *exec.Cmd
 }

@@ -15,20 +15,19 @@ import (
 
 	"weft/activities/contract"
 	"weft/tests/harness"
-	"weft/tests/programs"
 	"weft/workflows/plan"
 )
 
 // counting are two workers, each with a process of its own of a server that counts.
 type counting struct {
 	*harness.Worker
-	counter *programs.Counter
+	counter *countingServer
 	workers []*exec.Cmd
 }
 
 func startCounting(t *testing.T) *counting {
 	t.Helper()
-	k := &counting{counter: programs.NewCounter(t), Worker: &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}}
+	k := &counting{counter: newCounter(t), Worker: &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}}
 	raw, err := json.Marshal(map[string]any{"connections": map[string]any{"counter": map[string]any{"transport": "stdio", "command": k.counter.Command, "env": k.counter.Env}}})
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,6 @@ func (s *TaskServer) Answers() string {
 	return s.answers
 }
 
-// taskRequest is what came.
 type taskRequest struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`

@@ -1,4 +1,4 @@
-package programs
+package e2e
 
 import (
 	"bufio"
@@ -20,15 +20,15 @@ import (
 	"time"
 )
 
-// relayFile and relayHold are, for a test's own program, the fields of the [Relay] as which it is started.
+// relayFile and relayHold are, for a test's own program, the fields of the [mcpRelay] as which it is started.
 const (
 	relayFile = "RELAY_FILE"
 	relayHold = "RELAY_HOLD"
 )
 
-// Relay stands between a client and an MCP server and notes calls of tools in a file, which outlives it. It notes each
+// mcpRelay stands between a client and an MCP server and notes calls of tools in a file, which outlives it. It notes each
 // call that goes to the server, and each answer of the server's.
-type Relay struct {
+type mcpRelay struct {
 	file string
 	// hold is which of the calls, from 1, gets no answer, though the server gives one. 0 is none.
 	hold int
@@ -39,14 +39,14 @@ type Relay struct {
 	held  string
 }
 
-// NewRelay is a relay without a server.
-func NewRelay(t testing.TB, hold int) *Relay {
+// newRelay is a relay without a server.
+func newRelay(t testing.TB, hold int) *mcpRelay {
 	t.Helper()
-	return &Relay{file: t.TempDir() + "/calls", hold: hold}
+	return &mcpRelay{file: t.TempDir() + "/calls", hold: hold}
 }
 
-// Command starts a server behind the relay: the test's own program, if its main calls [ServeRelay].
-func (r *Relay) Command(t testing.TB, server ...string) (command string, args []string, env map[string]string) {
+// Command starts a server behind the relay: the test's own program, if its main calls [serveRelay].
+func (r *mcpRelay) Command(t testing.TB, server ...string) (command string, args []string, env map[string]string) {
 	t.Helper()
 	path, err := os.Executable()
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Relay) Command(t testing.TB, server ...string) (command string, args []
 }
 
 // Serve relays to a server over HTTP until the test ends, and returns the relay's own URL.
-func (r *Relay) Serve(t testing.TB, server string) string {
+func (r *mcpRelay) Serve(t testing.TB, server string) string {
 	t.Helper()
 	to, err := url.Parse(server)
 	if err != nil {
@@ -87,14 +87,14 @@ func (r *Relay) Serve(t testing.TB, server string) string {
 	return web.URL
 }
 
-// ServeRelay relays between standard input and output and the server of its arguments and exits, if the program was started
-// as a [Relay].
-func ServeRelay() {
-	r := &Relay{file: os.Getenv(relayFile)}
+// serveRelay relays between standard input and output and the server of its arguments and exits, if the program was started
+// as a [mcpRelay].
+func serveRelay() {
+	r := &mcpRelay{file: os.Getenv(relayFile)}
 	if r.file == "" {
 		return
 	}
-	r.hold, _ = strconv.Atoi(os.Getenv(relayHold)) // NewRelay's
+	r.hold, _ = strconv.Atoi(os.Getenv(relayHold)) // newRelay's
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -126,12 +126,12 @@ func ServeRelay() {
 }
 
 // Noted are the lines of the file: "called TOOL", "answered TOOL" and, of a command, "server PID".
-func (r *Relay) Noted() []string {
+func (r *mcpRelay) Noted() []string {
 	raw, _ := os.ReadFile(r.file) // there is none before the first
 	return strings.Split(strings.TrimSpace(string(raw)), "\n")
 }
 
-func (r *Relay) note(what string, of any) {
+func (r *mcpRelay) note(what string, of any) {
 	f, err := os.OpenFile(r.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		log.Fatal(err)
@@ -140,15 +140,13 @@ func (r *Relay) note(what string, of any) {
 	f.Close()
 }
 
-// rpcMessage is what a relay reads of a message.
 type rpcMessage struct {
 	ID     json.RawMessage
 	Method string
 	Params struct{ Name string }
 }
 
-// called notes a message that is a call.
-func (r *Relay) called(raw []byte) {
+func (r *mcpRelay) called(raw []byte) {
 	var m rpcMessage
 	if json.Unmarshal(raw, &m) != nil || m.Method != "tools/call" {
 		return
@@ -172,7 +170,7 @@ func (r *Relay) called(raw []byte) {
 }
 
 // pass copies what a server says, until its end; nothing from the answer on that is held.
-func (r *Relay) pass(to io.Writer, from io.Reader) error {
+func (r *mcpRelay) pass(to io.Writer, from io.Reader) error {
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -190,7 +188,7 @@ func (r *Relay) pass(to io.Writer, from io.Reader) error {
 }
 
 // answered notes a message that answers a call, and reports whether it is held.
-func (r *Relay) answered(raw []byte) (held bool) {
+func (r *mcpRelay) answered(raw []byte) (held bool) {
 	var m rpcMessage
 	if json.Unmarshal(raw, &m) != nil || m.Method != "" {
 		return false

@@ -1,4 +1,4 @@
-package programs
+package e2e
 
 import (
 	"context"
@@ -10,37 +10,37 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// counterFile names, for a test's own program, the file in which it notes calls as a [Counter].
+// counterFile names, for a test's own program, the file in which it notes calls as a [countingServer].
 const counterFile = "COUNTER_FILE"
 
-// Counter is a command that serves MCP and counts in its memory: the test's own program, if its main calls [ServeCounter].
-type Counter struct {
+// countingServer is a command that serves MCP and counts in its memory: the test's own program, if its main calls [serveCounter].
+type countingServer struct {
 	Command string
 	Env     map[string]string
 	file    string
 }
 
-// NewCounter is a counter without processes.
-func NewCounter(t testing.TB) *Counter {
+// newCounter is a counter without processes.
+func newCounter(t testing.TB) *countingServer {
 	t.Helper()
 	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := t.TempDir() + "/calls"
-	return &Counter{Command: path, Env: map[string]string{counterFile: file}, file: file}
+	return &countingServer{Command: path, Env: map[string]string{counterFile: file}, file: file}
 }
 
 // Called is what the last call noted: its tool, and the process that has the counter's as its child.
-func (c *Counter) Called() (name string, parent int) {
+func (c *countingServer) Called() (name string, parent int) {
 	raw, _ := os.ReadFile(c.file) // there is none before the first call
 	_, _ = fmt.Sscan(string(raw), &name, &parent)
 	return name, parent
 }
 
-// ServeCounter serves tools on standard input and output and exits, if a [Counter] was started: add counts and says how far,
+// serveCounter serves tools on standard input and output and exits, if a [countingServer] was started: add counts and says how far,
 // hang does not answer.
-func ServeCounter() {
+func serveCounter() {
 	file := os.Getenv(counterFile)
 	if file == "" {
 		return
