@@ -9,7 +9,6 @@ import (
 	"weft/activities/textutil"
 )
 
-// offeredTools are the names of the tools that a call offers.
 func offeredTools(p *contract.Profile, none bool) map[string]bool {
 	out := map[string]bool{}
 	if none {
@@ -84,7 +83,6 @@ func jsonPair(nameKey, name, key, raw string) string {
 	return "{" + quoted(nameKey) + ":" + quoted(name) + "," + quoted(key) + ":" + raw + "}"
 }
 
-// quoted is a text as JSON.
 func quoted(s string) string {
 	raw, _ := textutil.JSON(s) // a string always encodes
 	return string(raw)

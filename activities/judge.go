@@ -58,7 +58,6 @@ func (a *Activities) evaluateCondition(ctx context.Context, in *contract.JudgeIn
 	}
 }
 
-// judgePrompt is the text that the judge reads.
 func (a *Activities) judgePrompt(ctx context.Context, in *contract.JudgeInput) (string, error) {
 	runs := runsOf(in.Home, ownRun(ctx))
 	input := in.Input.Text

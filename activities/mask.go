@@ -10,7 +10,6 @@ import (
 // What comes from outside may contain a secret. It is masked before it is hashed, so that history, the cache
 // and later calls have the same bytes.
 
-// maskAnswer removes secrets from a model's answer.
 func (a *Activities) maskAnswer(answer *llm.Answer) {
 	a.maskMessage(&answer.Message)
 	answer.Model, answer.Stop = a.deps.Mask.Text(answer.Model), a.deps.Mask.Text(answer.Stop)
@@ -37,7 +36,6 @@ func (a *Activities) maskToolSpecs(specs []contract.ToolSpec) {
 	}
 }
 
-// maskFailure is a failure without secrets.
 func (a *Activities) maskFailure(f *contract.Failure) *contract.Failure {
 	out := *f
 	out.Text, out.Remedy, out.Data = a.deps.Mask.Text(f.Text), a.deps.Mask.Text(f.Remedy), a.deps.Mask.JSON(f.Data)

@@ -60,7 +60,6 @@ func requested(o *llms.CallOptions) []attribute.KeyValue {
 	return out
 }
 
-// endChat ends a span with what the model answered.
 func endChat(span trace.Span, a *llm.Answer, err error) {
 	if err == nil {
 		_, model, ok := strings.Cut(a.Model, "/")
@@ -82,7 +81,6 @@ func endChat(span trace.Span, a *llm.Answer, err error) {
 	end(span, err)
 }
 
-// startTool begins the span of one call of a tool.
 func startTool(ctx context.Context, in *contract.ToolInput) (context.Context, trace.Span) {
 	return begin(ctx, "execute_tool "+in.Name, trace.SpanKindInternal, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(in.Name),
 		semconv.GenAIToolCallID(in.CallID), semconv.GenAIToolType("function"))

@@ -33,7 +33,6 @@ func (a *Activities) summariseConversation(ctx context.Context, in *contract.Sum
 	return fitting(a, "the summary", out, answer.Usage)
 }
 
-// asText is a conversation as text.
 func asText(predecessor string, messages []contract.Message) string {
 	var b strings.Builder
 	if predecessor != "" {

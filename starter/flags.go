@@ -38,8 +38,7 @@ type flags struct {
 	allowCommands, waiting bool
 	session                bool
 	prompt                 string
-	// given are the names of the flags that were given.
-	given []string
+	given                  []string
 	answerFlags
 	schedules.Times
 	paused, replace bool

@@ -79,8 +79,7 @@ type Shared struct {
 	Chat *ContentRef `json:"chat,omitempty"`
 	// Limited says what of the plan the worker's settings cut.
 	Limited []string `json:"limited,omitempty"`
-	// Grant is what the run may reach.
-	Grant *Grant `json:"grant,omitempty"`
+	Grant   *Grant   `json:"grant,omitempty"`
 	// Connections are the resolved connections, by the id that the flow uses.
 	Connections []ResolvedConnection `json:"connections,omitempty"`
 	// ServerSessions are those of the tree's servers, by [ResolvedConnection.Server].

@@ -23,7 +23,6 @@ type Profile struct {
 	// Output, if set, makes the call extract and check JSON of an answer without tool
 	// calls.
 	Output *plan.Output `json:"output,omitempty"`
-	// Params are the author's parameters of the call.
 	Params *plan.Params `json:"params,omitempty"`
 	// Finish, if set, is the tool by which the node ends.
 	Finish *plan.Finish `json:"finish,omitempty"`
@@ -128,11 +127,10 @@ type SentText struct {
 // Base plus Tail, To left out.
 type SummariseInput struct {
 	CallKey
-	Model  string      `json:"model"`
-	Script *ContentRef `json:"script,omitempty"`
-	Node   string      `json:"node"`
-	Step   int         `json:"step"`
-	// Instructions are the system message.
+	Model        string       `json:"model"`
+	Script       *ContentRef  `json:"script,omitempty"`
+	Node         string       `json:"node"`
+	Step         int          `json:"step"`
 	Instructions string       `json:"instructions"`
 	Params       *plan.Params `json:"params,omitempty"`
 	Base         Head         `json:"base"`

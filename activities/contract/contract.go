@@ -99,10 +99,9 @@ type Watching struct {
 // RunInput starts a run of workflow type Flow.
 type RunInput struct {
 	// V is the contract's version, 1.
-	V    int     `json:"v"`
-	Flow FlowRef `json:"flow"`
-	// Input is the text given to the flow.
-	Input string `json:"input,omitempty"`
+	V     int     `json:"v"`
+	Flow  FlowRef `json:"flow"`
+	Input string  `json:"input,omitempty"`
 	// Images are shown to the models with the input, whatever form that has.
 	Images []Image `json:"images,omitempty"`
 	// Params is a JSON object with the inputs that the flow declares, in the client's order.
@@ -187,8 +186,7 @@ type FlowRef struct {
 	Dialect string `json:"dialect,omitempty"`
 	Profile string `json:"profile,omitempty"`
 	// Plan is a compiled flow.
-	Plan *plan.Flow `json:"plan,omitempty"`
-	// Source is where Plan's parts were written.
+	Plan   *plan.Flow   `json:"plan,omitempty"`
 	Source *plan.Source `json:"source,omitempty"`
 	// Components are documents with components that Text refers to by their ids. Only
 	// dialects that know such references take any.

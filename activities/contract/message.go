@@ -155,8 +155,7 @@ type LongMessage struct {
 	// Index is its place among the page's messages.
 	Index int    `json:"index"`
 	SHA   string `json:"sha256"`
-	// Bytes is how many they are.
-	Bytes int `json:"bytes"`
+	Bytes int    `json:"bytes"`
 }
 
 // ThreadInfo describes one thread of a run.

@@ -83,8 +83,7 @@ type Request struct {
 	Call      *ContentRef     `json:"call,omitempty"`
 	// Catalogue has the tool's schemas, against which an answer is checked.
 	Catalogue *ContentRef `json:"catalogue,omitempty"`
-	// Failure is what an operator must fix.
-	Failure *Failure `json:"failure,omitempty"`
+	Failure   *Failure    `json:"failure,omitempty"`
 	// Timeout, if positive, is how long the request stays open; no answer means no.
 	Timeout plan.Seconds `json:"timeout,omitempty"`
 	// Run is the run that waits: it has the transcript that led here.

@@ -28,7 +28,6 @@ type Mask struct {
 	now   atomic.Pointer[known]
 }
 
-// known is what a mask knows at one time.
 type known struct {
 	forms    []string // longest first
 	replacer *strings.Replacer

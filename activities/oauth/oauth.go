@@ -65,7 +65,6 @@ type Connection struct {
 	Probe func(*Challenge)
 }
 
-// record names the login of a tenant.
 func (c *Connection) record() string {
 	if c.Tenant == "" {
 		return c.ID

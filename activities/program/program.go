@@ -196,7 +196,6 @@ func (s *Programs) commandLine(root *os.Root, p *plan.Program, dir string) ([]st
 	return []string{runner, "run", "--script", full}, nil
 }
 
-// readSetting reads a small JSON file.
 func readSetting(root *os.Root, name string, into any) error {
 	raw, err := root.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -42,7 +42,6 @@ func Collect(fsys fs.FS, main string) (text []byte, files []source.File, err err
 	return text, c.files, c.err
 }
 
-// collector reads the files that an adaptation asks for.
 type collector struct {
 	fsys  fs.FS
 	files []source.File

@@ -44,7 +44,6 @@ func roots(agentDir string) []string {
 	return []string{up, agentDir}
 }
 
-// has reports whether a file is there.
 func (a *adaptation) has(file string) bool {
 	_, ok := a.files[file]
 	if !ok && a.collector != nil {
@@ -90,7 +89,6 @@ func (a *adaptation) parse(file string) *source.Value {
 	return doc.Root
 }
 
-// markdown is a file as text.
 func (a *adaptation) markdown(file string) string {
 	text := a.files[file]
 	if !utf8.ValidString(text) {

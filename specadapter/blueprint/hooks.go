@@ -25,7 +25,6 @@ const (
 // maxHookSeconds is the longest that a hook may take: a day.
 const maxHookSeconds = 86_400
 
-// readHooks reads the agent's hooks.
 func (g *agent) readHooks() {
 	v := g.Want("hooks", source.Object)
 	if v == nil {
@@ -105,7 +104,6 @@ func (o *object) hookFlow(h *hook) *plan.Flow {
 	return f
 }
 
-// hooksOf are the plan's.
 func (g *agent) hooksOf(f *plan.Flow) {
 	for i := range g.hooks {
 		h := &g.hooks[i]

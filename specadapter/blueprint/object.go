@@ -29,10 +29,8 @@ func (a *adaptation) open(file, name string) *object {
 	return nil
 }
 
-// file is the name of the object's file.
 func (o *object) file() string { return o.Value.Pos.File }
 
-// word is a text with its place.
 type word struct {
 	text string
 	at   source.Pos
@@ -55,7 +53,6 @@ func (o *object) fits(v *source.Value, what string, most int) bool {
 	return false
 }
 
-// words are the texts of a list.
 func (o *object) words(key string) []word {
 	v := o.Want(key, source.Array)
 	if v == nil || !o.fits(v, key+" of "+o.Name, maxWords) {

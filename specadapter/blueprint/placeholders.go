@@ -38,7 +38,6 @@ type linter struct {
 	reported int
 }
 
-// text looks at a file.
 func (l *linter) text(file, text string) {
 	at, line, begin := 0, 1, 0
 	for _, m := range inputs.Placeholder.FindAllStringSubmatchIndex(text, -1) {
@@ -51,7 +50,6 @@ func (l *linter) text(file, text string) {
 	}
 }
 
-// value looks at the texts in a value.
 func (l *linter) value(v *source.Value) {
 	if v.Kind == source.String {
 		for _, m := range inputs.Placeholder.FindAllStringSubmatch(v.Text, -1) {

@@ -13,8 +13,7 @@ type script struct {
 	name, description, file string
 	// params is its schema, or nil.
 	params *pytext.Value
-	// entry is its script.json.
-	entry *object
+	entry  *object
 }
 
 // usedScript is a script of a capability.
@@ -102,7 +101,6 @@ func hint(name string, def *pytext.Value) string {
 	return "<" + name + ">"
 }
 
-// argument describes one parameter.
 func argument(name string, def *pytext.Value, required bool) string {
 	parts := []string{"- `--" + name + "`", "(optional)"}
 	if required {

@@ -9,7 +9,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// server is an MCP server of an agent, resolved.
 type server struct {
 	name, title, description, url string
 	headers                       []header

@@ -66,7 +66,6 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	return flow, src, a.Diags
 }
 
-// adaptation is the work on one document.
 type adaptation struct {
 	*source.Reader
 	file  string

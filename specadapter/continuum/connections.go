@@ -28,7 +28,6 @@ func (c connections) known(id string) *plan.Connection {
 	return nil
 }
 
-// connections reads data_connections.
 func (a *adaptation) connections(items []*source.Value, declared bool, bundle []graphFile) {
 	a.conns = connections{byID: map[string]int{}, declared: declared, agents: map[string]bool{}}
 	var agents, ids []string
@@ -66,7 +65,6 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 	a.conns.help = source.Listed(ids, source.ListedNames)
 }
 
-// configure reads a connection's type and config.
 func (a *adaptation) configure(o *source.Fields, c *plan.Connection, agents []string) {
 	config := a.Fields(o.Value, o.Name, "")
 	if v := o.Want("config", source.Object); v != nil {

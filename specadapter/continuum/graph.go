@@ -25,8 +25,7 @@ type graph struct {
 	edgePlaces []source.Pos
 	links      []link
 	positions  []plan.Position
-	// nodeList lists the nodes for messages.
-	nodeList string
+	nodeList   string
 }
 
 // link is an edge between numbered nodes.
@@ -91,7 +90,6 @@ func (g *graph) fits(nodes, edges int) bool {
 	return true
 }
 
-// place notes where a part is.
 func (g *graph) place(path string, at source.Pos) {
 	g.positions = append(g.positions, plan.Position{Path: path, Line: at.Line, Col: at.Col})
 }

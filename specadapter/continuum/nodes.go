@@ -9,7 +9,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// node reads one AgentNode.
 func (g *graph) node(i int, v *source.Value) {
 	o := g.adaptation.Fields(v, fmt.Sprintf("node %d", i+1), g.object.Path+"nodes[].")
 	if !o.OK {
@@ -65,7 +64,6 @@ func (g *graph) nodeID(o *source.Fields) (id string, usable bool) {
 	return id, false
 }
 
-// maxCalls reads max_iterations.
 func (g *graph) maxCalls(o *source.Fields) int {
 	v := o.Get("max_iterations")
 	if v == nil {

@@ -12,7 +12,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// boundTool is a tool of a node and where it is bound.
 type boundTool struct {
 	plan.Tool
 	at source.Pos

@@ -46,7 +46,6 @@ func (s States) of(node string) State {
 	return unreached
 }
 
-// look is how a state is drawn.
 type look struct {
 	state               State
 	class, fill, stroke string

@@ -49,7 +49,6 @@ type link struct {
 	path []int
 }
 
-// graph is a flow under layout.
 type graph struct {
 	f        *plan.Flow
 	vertices []vertex

@@ -61,7 +61,6 @@ func (p *picture) add(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n
 // num writes a number with at most one digit behind the point.
 func num(v float64) string { return strconv.FormatFloat(float64(int(v*10+0.5))/10, 'f', -1, 64) }
 
-// endpoint is START or END.
 func endpoint(kind int, text string) vertex {
 	return vertex{node: kind, lines: []string{text}, w: widthOf(text) + 2*padX, h: lineHeight + padY}
 }
@@ -82,10 +81,8 @@ func nodeVertex(i int, n *plan.Node, states States) vertex {
 	return v
 }
 
-// textLines is what is written at an edge.
 func textLines(e *plan.Edge) []string { return wrap(edgeText(e), edgeWide, 4) }
 
-// boxWidth is the width of the widest line, and a little air.
 func boxWidth(lines []string) float64 {
 	w := 0.0
 	for _, l := range lines {

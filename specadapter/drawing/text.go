@@ -24,7 +24,6 @@ func runeWidth(r rune) float64 {
 	return 7.5
 }
 
-// widthOf is how wide a line of text is.
 func widthOf(s string) float64 {
 	w := 0.0
 	for _, r := range s {

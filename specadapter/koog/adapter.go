@@ -62,7 +62,6 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 	return typed || root.FirstOf("transitions", "defaultModel") != "", looked
 }
 
-// mode is how a document is read.
 type mode uint8
 
 const (
@@ -135,7 +134,6 @@ func (m mode) way() string {
 	return value.Literal
 }
 
-// rules are how values are compared.
 func (a *adaptation) rules() string {
 	switch {
 	case a.exact:
@@ -146,7 +144,6 @@ func (a *adaptation) rules() string {
 	return value.ByType
 }
 
-// adaptation is the work on one document.
 type adaptation struct {
 	*source.Reader
 	mode mode

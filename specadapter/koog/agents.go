@@ -10,7 +10,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// agent is an agent as it is written.
 type agent struct {
 	at, nameAt source.Pos
 	name, kind string
@@ -40,7 +39,6 @@ type agent struct {
 	paramsValue *source.Fields
 }
 
-// step is one transformation of a transform agent.
 type step struct {
 	text string
 	at   source.Pos
@@ -115,7 +113,6 @@ func (a *adaptation) runtime(o *source.Fields) {
 	a.Errorf(v.Pos, CodeRuntime, `set "runtime": "koog" or remove it`, "the runtime of %s is %s; only koog is supported", o.Name, source.Quote(v.Text))
 }
 
-// config reads an agent's config.
 func (a *adaptation) config(o *source.Fields, ag *agent) {
 	c := o.Inner("config", o.Name)
 	c.Only(configShape.Names()...)
@@ -199,7 +196,6 @@ func (a *adaptation) toolChoice(o *source.Fields) string {
 	return ""
 }
 
-// prompt reads an agent's prompt.
 func (a *adaptation) prompt(o *source.Fields, ag *agent) {
 	if o.Want("prompt", source.Object) == nil {
 		return

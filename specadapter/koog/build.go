@@ -87,7 +87,6 @@ func (b *builder) steps() []*agent {
 	return out
 }
 
-// agentNodes adds the nodes of an agent that is a step.
 func (b *builder) agentNodes(ag *agent) {
 	if ag.kind != kindParallel {
 		b.add(b.node(ag, ag.name, ag.name), ag.at)

@@ -250,7 +250,6 @@ var schemaTypes = map[string]given{
 	"array":   {kind: value.Array, known: true},
 }
 
-// schemaType is the type that a JSON Schema asks for.
 func schemaType(schema *source.Value) given {
 	if kind := schema.Get("type"); kind != nil {
 		return schemaTypes[kind.Text]
@@ -266,7 +265,6 @@ func (g given) part(name string) given {
 	return g
 }
 
-// describe names what an agent returns.
 func (g given) describe(ag *agent) string {
 	switch {
 	case !g.known:

@@ -11,13 +11,12 @@ import (
 type document struct {
 	root                             *source.Fields
 	id, revision, description, model string
-	// modelText is the model as it is written.
-	modelText   string
-	agents      []*agent
-	byName      map[string]*agent
-	names       []string
-	tools       []*toolDecl
-	transitions []*transition
+	modelText                        string
+	agents                           []*agent
+	byName                           map[string]*agent
+	names                            []string
+	tools                            []*toolDecl
+	transitions                      []*transition
 }
 
 // The agent types.

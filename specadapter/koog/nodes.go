@@ -59,7 +59,6 @@ func (b *builder) node(ag *agent, id, name string) plan.Node {
 	return n
 }
 
-// transform is what a transform agent does.
 func (b *builder) transform(ag *agent) *plan.Transform {
 	switch {
 	case len(ag.steps) == 0:
@@ -118,7 +117,6 @@ const finishTool = "finalize_task_result"
 
 const finishDescription = "Call this tool when finish and provide final result"
 
-// finish is how a task agent ends.
 func (b *builder) finish(ag *agent) *plan.Finish {
 	f := b.ending(ag)
 	f.Keys = []string{"__wrapped_value__"}
@@ -138,7 +136,6 @@ func (b *builder) finish(ag *agent) *plan.Finish {
 	return f
 }
 
-// verdict is how a verify agent ends.
 func (b *builder) verdict(ag *agent) *plan.Finish {
 	f := b.ending(ag)
 	f.Critique = true

@@ -135,7 +135,6 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 	a.steps(ag)
 }
 
-// steps judges the transformations of an agent.
 func (a *adaptation) steps(ag *agent) {
 	for _, s := range ag.steps {
 		if prefix, path := segments(s.text); a.mode == meant && prefix == "" && len(path) > 1 {

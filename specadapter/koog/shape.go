@@ -5,7 +5,6 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// constantType is that of a value that a condition compares with.
 var constantType = shape.Schema{"type": []string{"string", "number", "boolean"}}
 
 var (

@@ -9,7 +9,6 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// transition is an edge as it is written.
 type transition struct {
 	at       source.Pos
 	from, to string
@@ -61,7 +60,6 @@ func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *tra
 	return false
 }
 
-// condition reads a condition.
 func (a *adaptation) condition(c *source.Fields, t *transition) {
 	c.Only(conditionShape.Names()...)
 	variable, op := a.variableText(c), a.operation(c)
@@ -99,7 +97,6 @@ func (a *adaptation) operation(c *source.Fields) string {
 	return strings.ToLower(op)
 }
 
-// blank reports whether a text is there, and says nothing.
 func blank(v *source.Value) bool {
 	return v != nil && v.Kind == source.String && strings.TrimSpace(v.Text) == ""
 }

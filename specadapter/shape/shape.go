@@ -18,8 +18,7 @@ type Schema = map[string]any
 // Object describes an object.
 type Object struct {
 	// Name is that of its definition in the schema.
-	Name string
-	// Doc says what the object is.
+	Name   string
 	Doc    string
 	Fields []Field
 	// Rules are more keywords of its schema, such as "allOf".
@@ -30,8 +29,7 @@ type Object struct {
 type Field struct {
 	Name string
 	// Type is the schema of its values. One that is not required may also be null.
-	Type Schema
-	// Doc says what the field does.
+	Type     Schema
 	Doc      string
 	Required bool
 }

@@ -76,13 +76,10 @@ func (k Kind) String() string { return kindNames[k] }
 // the value of its anchor, position included.
 type Value struct {
 	Kind Kind
-	// True is the value of a Bool.
 	True bool
-	// Pos is where the value begins.
-	Pos Pos
+	Pos  Pos
 	// Text is the value of a String, and of a Number a literal in JSON's grammar.
-	Text string
-	// Items are those of an Array.
+	Text  string
 	Items []*Value
 	// Members are those of an Object, in the author's order, without duplicate keys.
 	Members []Member
@@ -197,7 +194,6 @@ func isJSON(name string, data []byte) bool {
 	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
 }
 
-// formatOf decides the format.
 func formatOf(name string, data []byte) func(*parser) *Value {
 	if isJSON(name, data) {
 		return (*parser).json
@@ -228,7 +224,6 @@ type parser struct {
 	first Pos
 }
 
-// fail reports an error at a place.
 func (p *parser) fail(at Pos, code, help, format string, args ...any) {
 	at.File = p.name
 	p.diags = append(p.diags, Error.At(at, code, help, format, args...))
@@ -269,7 +264,6 @@ func (p *parser) grow(at Pos, values, text int) bool {
 	return true
 }
 
-// tooDeep reports nesting beyond the bound.
 func (p *parser) tooDeep(at Pos, depth int) bool {
 	if depth <= MaxDepth {
 		return false

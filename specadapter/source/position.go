@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// lineStarts lists the byte offsets at which lines begin.
 func lineStarts(data []byte) []int {
 	starts := make([]int, 1, 1+bytes.Count(data, []byte{'\n'}))
 	for i, b := range data {
@@ -17,7 +16,6 @@ func lineStarts(data []byte) []int {
 	return starts
 }
 
-// pos turns a byte offset into a place.
 func (p *parser) pos(offset int) Pos {
 	line := sort.SearchInts(p.lines, offset+1)
 	return Pos{File: p.name, Line: line, Col: offset - p.lines[line-1] + 1}

@@ -64,7 +64,6 @@ var HowToWrite = map[Kind]string{
 
 // Fields are the fields of one object while they are read.
 type Fields struct {
-	// Value is the object.
 	Value *Value
 	// Name is what messages call it, such as: agent "a".
 	Name string
@@ -185,7 +184,6 @@ func (r *Reader) Text(v *Value, name string, secret bool) (text string, ok bool)
 	return v.Literal(), true
 }
 
-// isScalar reports whether a value is a number or a boolean.
 func (v *Value) isScalar() bool { return v.Kind == Number || v.Kind == Bool }
 
 // Literal returns a number or boolean as it is written.

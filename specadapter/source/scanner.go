@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 )
 
-// syntax is what a scanner accepts.
 type syntax uint8
 
 const (
@@ -38,14 +37,12 @@ type scanner struct {
 	}
 }
 
-// scan returns a reader of a text in a syntax.
 func scan(accepted syntax) func(*parser) *Value {
 	return func(p *parser) *Value {
 		return (&scanner{parser: p, syntax: accepted}).document()
 	}
 }
 
-// document reads the text's only value.
 func (s *scanner) document() *Value {
 	if !s.space() {
 		return nil

@@ -32,7 +32,6 @@ import (
 
 // Save is what became of a save, of one flow.
 type Save struct {
-	// File is the flow's document.
 	File string `json:"file"`
 	Flow string `json:"flow,omitempty"`
 	// Diagnostics are why it cannot be run, or what is worth knowing.
@@ -52,8 +51,7 @@ type Author struct {
 	Connection *runs.Connection
 	// Start starts a run of a flow under an id of its own.
 	Start func(ctx context.Context, flow *plan.Flow, in *contract.RunInput) (*runs.Run, error)
-	// Say prints a line for people.
-	Say func(format string, args ...any)
+	Say   func(format string, args ...any)
 
 	watcher   *fsnotify.Watcher
 	mu        sync.Mutex

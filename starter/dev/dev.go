@@ -36,8 +36,7 @@ var ErrInterrupted = errors.New("interrupted")
 type Options struct {
 	// Settings say where settings come from.
 	Settings config.Options
-	// Say prints a line for people.
-	Say func(format string, args ...any)
+	Say      func(format string, args ...any)
 	// Connect connects to Temporal until the command ends.
 	Connect func(context.Context, *config.Config) (*runs.Connection, error)
 	// Interruptible returns a context that Ctrl-C cancels.

@@ -35,8 +35,7 @@ type Options struct {
 	Model    string
 	Script   []byte
 	MaxSteps int
-	// Say prints a line for people.
-	Say func(format string, args ...any)
+	Say      func(format string, args ...any)
 }
 
 type forking struct {

@@ -56,7 +56,6 @@ type Event struct {
 
 // Started is the start of a run.
 type Started struct {
-	// Type is the workflow's.
 	Type string
 	// Input is what a flow was given, Branch what a branch was.
 	Input  *contract.RunInput

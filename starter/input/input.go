@@ -24,8 +24,7 @@ import (
 // Reader reads files and standard input.
 type Reader struct {
 	Stdin io.Reader
-	// Say prints a line for people.
-	Say func(format string, args ...any)
+	Say   func(format string, args ...any)
 }
 
 // maxBytes bounds every file: one byte above the limit of a document, so that its own message says so.

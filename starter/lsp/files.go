@@ -79,7 +79,6 @@ func (o *overlay) Open(name string) (fs.File, error) {
 // ReadDir lists a folder.
 func (o *overlay) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(o.FS, name) }
 
-// openFile is a file with another text.
 type openFile struct {
 	fs.File
 	text io.Reader

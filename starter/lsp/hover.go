@@ -137,7 +137,6 @@ func describe(root *jsonschema.Schema, v *source.Value, path []step) string {
 	return ""
 }
 
-// values lists the values that a field can have.
 func values(s *jsonschema.Schema) string {
 	list := s.Enum
 	for _, form := range s.AnyOf {
@@ -198,7 +197,6 @@ func applying(s *jsonschema.Schema, v *source.Value) []*jsonschema.Schema {
 	return out
 }
 
-// field is the schema of a member.
 func field(s *jsonschema.Schema, key string) *jsonschema.Schema {
 	if f := s.Properties[key]; f != nil {
 		return f
@@ -207,7 +205,6 @@ func field(s *jsonschema.Schema, key string) *jsonschema.Schema {
 	return f
 }
 
-// element is the schema of an element.
 func element(s *jsonschema.Schema) *jsonschema.Schema {
 	if s.Items2020 != nil {
 		return s.Items2020

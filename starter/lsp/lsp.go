@@ -23,8 +23,7 @@ type Server struct {
 	// Options are those for reading documents. They are asked for at each check.
 	Options func() specadapter.Options
 
-	mu sync.Mutex
-	// open are the documents that are open in the editor, by URI.
+	mu   sync.Mutex
 	open map[string]*document
 	// published are the URIs of files that have diagnostics.
 	published map[string]bool
@@ -33,7 +32,6 @@ type Server struct {
 	shutDown bool
 }
 
-// document is a document that is open in the editor.
 type document struct {
 	uri string
 	// name is the file's path, or stands for one.
@@ -69,14 +67,12 @@ type stream struct {
 func (stream) Close() error { return nil }
 
 type (
-	// positionParams is where the cursor is.
 	positionParams struct {
 		TextDocument struct {
 			URI string `json:"uri"`
 		} `json:"textDocument"`
 		Position position `json:"position"`
 	}
-	// changeParams is the text of a document that is opened or changed.
 	changeParams struct {
 		TextDocument struct {
 			URI        string `json:"uri"`
@@ -148,7 +144,6 @@ func read(req *jsonrpc2.Request, in any) error {
 	return nil
 }
 
-// update takes the text of a document.
 func (s *Server) update(method string, in *changeParams) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -51,7 +51,6 @@ func (l *lines) token(line, col int) textRange {
 	return textRange{l.position(start), l.position(l.tokenEnd(start))}
 }
 
-// at is the offset of a place.
 func (l *lines) at(p source.Pos) int {
 	if p.Line < 1 || p.Line > len(l.starts) {
 		return 0
@@ -87,7 +86,6 @@ func (l *lines) tokenEnd(start int) int {
 	return start + len(rest)
 }
 
-// position is the place of an offset.
 func (l *lines) position(offset int) position {
 	line := len(l.editor) - 1
 	for line > 0 && l.editor[line] > offset {

@@ -74,7 +74,6 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	}
 }
 
-// conversation writes the last messages of a conversation.
 func conversation(messages []contract.Message, line func(label, format string, args ...any)) {
 	for i := range messages {
 		m := &messages[i]

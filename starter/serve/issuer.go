@@ -163,7 +163,6 @@ func (i *issuer) who(claims map[string]any) (*config.Token, error) {
 	return t, errors.Join(errs...)
 }
 
-// text reads a claim of one text.
 func text(to *string) func(claim any) bool {
 	return func(claim any) (ok bool) {
 		*to, ok = claim.(string)
@@ -171,7 +170,6 @@ func text(to *string) func(claim any) bool {
 	}
 }
 
-// list reads a claim of several texts.
 func list(to *[]string) func(claim any) bool {
 	return func(claim any) bool {
 		*to = nil

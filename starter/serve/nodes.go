@@ -21,7 +21,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// executionView is what an execution of a node did.
 type executionView struct {
 	// Execution is node#step; Place is the sub-agent to which it belongs, "" for the run's own flow.
 	Execution string `json:"execution"`
@@ -122,7 +121,6 @@ func (x *executionView) spend(c *runtree.Cost, running bool) {
 	}
 }
 
-// getGraph draws the run's flow with the states of its nodes.
 func (srv *Server) getGraph(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	g, err := srv.Runs.Graph(r.Context(), run)
 	if errors.Is(err, runs.ErrNoPlan) {

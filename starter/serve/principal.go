@@ -64,7 +64,6 @@ func seen(caller *config.Token) *contract.Principal {
 	return &own
 }
 
-// may reports whether a caller may see a run.
 func may(caller *config.Token, owner contract.Principal) bool {
 	return (&runs.Filter{Owner: seen(caller)}).Owns(owner)
 }

@@ -39,8 +39,7 @@ type Options struct {
 	Flows config.Flows
 	// Reading gives the options with which documents are read.
 	Reading func(dialect, profile string) specadapter.Options
-	// NewID makes an id for a run of the flow of a name.
-	NewID func(flow string) string
+	NewID   func(flow string) string
 	// Settings are the operator's. Without Tokens and Issuers, by name, only programs of this machine are served.
 	Settings config.Serve
 	Tokens   []config.Token
@@ -233,7 +232,6 @@ func ofRun(do func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run
 // open are the addresses that need no token: they tell nothing of runs or agents.
 var open = map[string]bool{"/": true, "/page.css": true, "/page.js": true, "/sign-in": true, "/sign-out": true, "/openapi.json": true, "/health": true}
 
-// pageFiles are the files of the page for people, by their addresses.
 var pageFiles = map[string]string{"/{$}": "page.html", "/page.css": "page.css", "/page.js": "page.js"}
 
 //go:embed openapi.json

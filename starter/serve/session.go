@@ -146,10 +146,8 @@ type sessionStatus struct {
 	SessionID string `json:"session_id"`
 	Status    string `json:"status"`
 	// AgentName is null where it is not known.
-	AgentName *string `json:"agent_name"`
-	// Turns is how many prompts it has had.
-	Turns int `json:"turns"`
-	// LastResumedAt is when the latest of them began.
+	AgentName     *string    `json:"agent_name"`
+	Turns         int        `json:"turns"`
 	LastResumedAt *time.Time `json:"last_resumed_at"`
 }
 

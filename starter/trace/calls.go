@@ -14,7 +14,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// modelCalls are the activities that ask a model.
 var modelCalls = []string{contract.ActivityCallModel, contract.ActivityEvaluateCondition, contract.ActivityCondenseValue, contract.ActivitySummariseConversation}
 
 // scheduled begins the span of a call of a node.
@@ -50,7 +49,6 @@ func (r *reader) scheduled(e *history.Event, c *history.Call) {
 	}
 }
 
-// call begins the span of a call.
 func (r *reader) call(c *history.Call, kind, name, place string, node *Span, at time.Time) *Span {
 	s, _ := r.span(kind, place+c.ID, node.ID, name, at)
 	r.calls[c], r.made[node.ID] = s, append(r.made[node.ID], s)
@@ -89,7 +87,6 @@ func textOf(m *contract.Message) string {
 	return text
 }
 
-// messageOf is a message as the extension has it.
 func messageOf(m *contract.Message) Object {
 	out := Object{"id": nil, "role": m.Role, "content": textOf(m), "sender": nil}
 	if m.From != "" {

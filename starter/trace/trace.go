@@ -126,14 +126,12 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 	return r.out, nil
 }
 
-// reader makes the spans of a run.
 type reader struct {
 	Options
 	out  *Trace
 	tree *runtree.Tree
 	// byID are the spans; that of a flow has the place of the flow as its id, that of a node node#step behind it.
-	byID map[string]*Span
-	// spans are those by their own ids.
+	byID  map[string]*Span
 	spans map[string]*Span
 	calls map[*history.Call]*Span
 	// made are the spans of the calls of each node, and of the flows that it called, by the node's id.
@@ -144,7 +142,6 @@ type reader struct {
 	flows map[string]*plan.Flow
 }
 
-// depth is how many spans are around a span.
 func (r *reader) depth(s *Span) int {
 	n := 0
 	for ; s.ParentID != nil; n++ {

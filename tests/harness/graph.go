@@ -24,7 +24,6 @@ import (
 type Fakes struct {
 	// delay is how long the next model call takes, in virtual time.
 	Delay func() time.Duration
-	// judge answers a condition.
 	Judge func(in contract.JudgeInput) (bool, error)
 }
 

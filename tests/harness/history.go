@@ -81,7 +81,6 @@ func Record(t *testing.T, c client.Client, name, id, run string) {
 	}
 }
 
-// closed waits until a run has ended.
 func closed(t *testing.T, c client.Client, id, run string) {
 	WaitFor(t, id+" to end", func() bool {
 		d, err := c.DescribeWorkflowExecution(context.Background(), id, run)

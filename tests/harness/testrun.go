@@ -35,8 +35,7 @@ type TestRun struct {
 	// Settings are the worker's for workflows, ToolSettings those for tools besides web.
 	Settings     workflows.Settings
 	ToolSettings tool.Settings
-	// Hooks receive the run's events.
-	Hooks *webhook.Hooks
+	Hooks        *webhook.Hooks
 	// Functions are tools of the worker itself.
 	Functions []tool.Function
 	// Prepare changes the environment, Started is called after it, just before the start.

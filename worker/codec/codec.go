@@ -176,7 +176,6 @@ func (c *Codec) Decode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	return out, nil
 }
 
-// open decrypts a payload.
 func (c *Codec) open(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != encodingEncrypted {
 		return p, nil
@@ -204,7 +203,6 @@ func (c *Codec) open(p *commonpb.Payload) (*commonpb.Payload, error) {
 	return out, nil
 }
 
-// expand decompresses a payload.
 func (c *Codec) expand(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != encodingZlib {
 		return p, nil

@@ -45,7 +45,6 @@ func (c *Config) OpenCodec() (*codec.Codec, error) {
 	return out, nil
 }
 
-// codecKeys reads the keys.
 func (c *Config) codecKeys() ([]codec.Key, Problems) {
 	return c.keys("codec.keys_env", c.Codec.KeysEnv)
 }

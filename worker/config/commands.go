@@ -52,7 +52,6 @@ func OwnCommands(env Env) (Commands, error) {
 	return Commands(filepath.Join(dir, "commands")), err
 }
 
-// file returns the file of an allowed command.
 func (c Commands) file(cmd Command) (name string, content []byte) {
 	content, _ = json.Marshal(cmd) // texts alone
 	sum := sha256.Sum256(content)

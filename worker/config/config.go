@@ -201,7 +201,6 @@ func (c *Config) placeOf(text string) string {
 	return ""
 }
 
-// loader is one call of [Load].
 type loader struct {
 	cfg *Config
 	// values layers what the sources give.

@@ -163,7 +163,6 @@ func (s *setting) want() string {
 	return "a string"
 }
 
-// anyOf lists words: "a, b or c".
 func anyOf(words []string) string {
 	last := len(words) - 1
 	if last == 0 {

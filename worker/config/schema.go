@@ -118,7 +118,6 @@ func must(err error) {
 	}
 }
 
-// child finds a node by its key in the section.
 func (n *node) child(name string) *node {
 	if n.each != nil {
 		return n.each
@@ -129,7 +128,6 @@ func (n *node) child(name string) *node {
 	return nil
 }
 
-// names lists the keys of a section.
 func (n *node) names() []string {
 	var out []string
 	for _, c := range n.children {

@@ -69,7 +69,6 @@ func (c *Config) expand(at string, in map[string]string, problems *Problems) map
 	return out
 }
 
-// secretOrigin describes where a secret is set.
 func (c *Config) secretOrigin(name string) string {
 	if file, _ := c.env.LookupEnv(name + "_FILE"); file != "" {
 		name += "_FILE"
@@ -77,7 +76,6 @@ func (c *Config) secretOrigin(name string) string {
 	return "variable " + name
 }
 
-// entries splits a list of secrets.
 func entries(raw string) []string {
 	return strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
 }

@@ -102,7 +102,6 @@ func (s *setting) show(v reflect.Value) string {
 	}
 }
 
-// originOf describes the origin of a value.
 func (c *Config) originOf(key string) string {
 	switch from := c.origin[key]; {
 	case from == "":
@@ -132,7 +131,6 @@ func (c *Config) keysShown() []Shown {
 	return out
 }
 
-// temporalShown lists Temporal's own settings.
 func (c *Config) temporalShown() ([]Shown, error) {
 	options, _, err := c.temporal()
 	if err != nil {
@@ -175,7 +173,6 @@ func Print(w io.Writer, list []Shown) {
 	columns.Flush()
 }
 
-// line replaces control characters.
 func line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -56,7 +56,6 @@ func (l *loader) sorted() Problems {
 	return out
 }
 
-// decode is the decode hook: it parses what was given for a setting.
 func (l *loader) decode(from, _ reflect.Value) (any, error) {
 	g, ok := from.Interface().(given)
 	if !ok {
@@ -70,7 +69,6 @@ func (l *loader) decode(from, _ reflect.Value) (any, error) {
 	return out, nil
 }
 
-// readFile finds, parses and reads the file.
 func (l *loader) readFile(name string) {
 	required := true
 	if name == "" {
@@ -136,7 +134,6 @@ func (l *loader) section(n *node, key string, v *source.Value) any {
 	return out
 }
 
-// place formats a position in the file.
 func (l *loader) place(at source.Pos) string {
 	return fmt.Sprintf("%s:%d:%d", l.cfg.File, at.Line, at.Col)
 }
@@ -233,7 +230,6 @@ func fieldOf(record *node, rest string) (field *node, end string) {
 	return field, end
 }
 
-// given is a text as the value of a key.
 func (l *loader) given(n *node, key, origin, text string) given {
 	l.cfg.origin[key] = origin
 	return given{key: key, at: n.setting, value: n.setting.fromText(text), origin: origin}
@@ -272,7 +268,6 @@ func match(entries names, upper string) string {
 	return strings.ToLower(upper)
 }
 
-// variableOf returns a key as part of the name of a variable.
 func variableOf(key string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

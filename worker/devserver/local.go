@@ -35,7 +35,6 @@ const (
 	streamWorkers = 64
 )
 
-// network has the listeners of services in memory.
 type network map[primitives.ServiceName]*bufconn.Listener
 
 func newNetwork() network {
@@ -46,7 +45,6 @@ func newNetwork() network {
 	return n
 }
 
-// dial are a client's options for connections to a service.
 func (n network) dial(service primitives.ServiceName) grpc.DialOption {
 	return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n[service].DialContext(ctx) })
 }

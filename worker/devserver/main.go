@@ -32,7 +32,6 @@ import (
 	"weft/worker/host"
 )
 
-// options are the flags.
 type options struct {
 	db           string
 	port, uiPort int
@@ -49,7 +48,6 @@ type options struct {
 // masked masks the secrets of the settings in all further output.
 func (o *options) masked(cfg *config.Config) { o.stderr = cfg.Mask().Writer(o.stderr) }
 
-// logger logs errors.
 func (o *options) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(o.stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }

@@ -17,7 +17,6 @@ import (
 	"weft/worker/codec"
 )
 
-// inMemory is the name of a database in memory.
 const inMemory = ":memory:"
 
 // clusterName is stored in every database; it never changes.

@@ -61,7 +61,6 @@ func Named(f config.Flows, name string) (*specadapter.Folder, error) {
 	return &specadapter.Folder{Name: file, Text: data}, nil
 }
 
-// pick finds the file of a name.
 func pick(root *os.Root, name string) (string, error) {
 	candidates := []string{name}
 	if !slices.Contains(extensions, filepath.Ext(name)) {
@@ -129,7 +128,6 @@ func readIn(root *os.Root, file string) ([]byte, error) {
 	return data, nil
 }
 
-// invalidName is the failure of a name without a flow.
 func invalidName(remedy, format string, args ...any) error {
 	return &contract.Failure{Class: contract.ClassInvalidFlow, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }

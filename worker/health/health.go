@@ -18,7 +18,6 @@ import (
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Text says what is wrong.
 	Text string `json:"text,omitempty"`
 }
 
@@ -73,7 +72,6 @@ func (h *Health) Ready(ctx context.Context) Report {
 	return report(append(checks, h.polls.checks(time.Now())...)...)
 }
 
-// running checks whether the worker is stopping.
 func (h *Health) running() Check {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -28,7 +28,6 @@ func (h *Health) Handle(mux *http.ServeMux) {
 	})
 }
 
-// report combines checks.
 func report(checks ...Check) Report {
 	r := Report{OK: true, Checks: checks}
 	r.Version, r.Revision = build.Info()

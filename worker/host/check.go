@@ -17,12 +17,11 @@ import (
 
 // parts are the parts of a worker besides its connection to Temporal.
 type parts struct {
-	models  *llm.Models
-	tools   *tool.Tools
-	hooks   *webhook.Hooks
-	keys    []contract.SealKey
-	options worker.Options
-	// audience is one of the interceptors of options.
+	models   *llm.Models
+	tools    *tool.Tools
+	hooks    *webhook.Hooks
+	keys     []contract.SealKey
+	options  worker.Options
 	audience *Audience
 }
 
@@ -73,7 +72,6 @@ func check(ctx context.Context, cfg *config.Config, functions []tool.Function) e
 	return nil
 }
 
-// checkFlows checks the settings of flows.
 func checkFlows(f config.Flows) error {
 	if f.Dir == "" {
 		if f.Accept == config.AcceptNamed {

@@ -56,7 +56,6 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer, funct
 	return exitFailed
 }
 
-// program is one call of the worker command.
 type program struct {
 	stdout, stderr io.Writer
 	functions      []tool.Function
@@ -64,7 +63,6 @@ type program struct {
 	file, queue, model string
 }
 
-// commandLine builds the command line.
 func (p *program) commandLine() *cli.Command {
 	root := p.command("worker", "run flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233)", "", p.configured(p.work))
 	root.UsageText = "worker [flags]\nworker COMMAND [flags]"
@@ -107,7 +105,6 @@ func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 	return config.Problems{commandline.Error(cmd, err)}
 }
 
-// options are the sources of the settings.
 func (p *program) options() config.Options {
 	o := config.Options{File: p.file, Flags: map[string]string{}}
 	for key, value := range map[string]string{"task_queue": p.queue, "model": p.model} {
@@ -155,7 +152,6 @@ func (p *program) show(ctx context.Context, cfg *config.Config) error {
 	return check(ctx, cfg, p.functions)
 }
 
-// work runs a worker until ctx is done.
 func (p *program) work(ctx context.Context, cfg *config.Config) error {
 	stderr := cfg.Mask().Writer(p.stderr)
 	if err := check(ctx, cfg, p.functions); err != nil {
@@ -185,7 +181,6 @@ func (p *program) work(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// version prints the build information.
 func (p *program) version(context.Context) error {
 	_, err := fmt.Fprintln(p.stdout, build.String())
 	return err

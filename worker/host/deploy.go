@@ -87,7 +87,6 @@ func makeCurrent(ctx context.Context, handle client.WorkerDeploymentHandle, v wo
 	return nil
 }
 
-// listVersions prints the versions of a deployment.
 func listVersions(ctx context.Context, handle client.WorkerDeploymentHandle, own worker.WorkerDeploymentVersion, stdout io.Writer) error {
 	d, err := handle.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	var missing *serviceerror.NotFound

@@ -143,7 +143,6 @@ func (w *monitoring) describe(c config.Worker) string {
 	return b.String()
 }
 
-// logger is the logger for Temporal's SDK.
 func (w *monitoring) logger() log.Logger { return log.NewStructuredLogger(w.log) }
 
 // close stops the servers immediately and sends the last spans.

@@ -105,7 +105,6 @@ func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, std
 	return nil
 }
 
-// makeNamespace creates the namespace if it does not exist.
 func makeNamespace(ctx context.Context, t *config.Temporal, retention time.Duration, stdout io.Writer) error {
 	_, err := t.Client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: t.Namespace})
 	var missing *serviceerror.NamespaceNotFound
@@ -128,7 +127,6 @@ func makeNamespace(ctx context.Context, t *config.Temporal, retention time.Durat
 	return nil
 }
 
-// addAttributes adds search attributes of type Keyword.
 func addAttributes(ctx context.Context, c client.Client, namespace string, names []string) error {
 	add := map[string]enumspb.IndexedValueType{}
 	for _, name := range names {

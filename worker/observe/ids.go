@@ -14,7 +14,6 @@ import (
 // after a crash therefore reports the same span again, and an activity knows its run's span before that
 // span has ended.
 
-// digest hashes strings with separators.
 func digest(parts ...string) []byte {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return sum[:]
@@ -25,7 +24,6 @@ func traceOf(namespace, workflow, firstRun string) trace.TraceID {
 	return trace.TraceID(digest("trace", namespace, workflow, firstRun)[:16])
 }
 
-// spanOfRun is the span id of a run.
 func spanOfRun(run string) trace.SpanID { return newSeed(trace.TraceID{}, "run", run).next() }
 
 // seed generates the ids of a span and of the spans in it, in the order of their start.
@@ -39,7 +37,6 @@ func newSeed(id trace.TraceID, parts ...string) *seed {
 	return &seed{trace: id, sum: digest(parts...)}
 }
 
-// next returns the next span id.
 func (s *seed) next() trace.SpanID {
 	n := binary.BigEndian.AppendUint32(nil, s.n.Add(1)-1)
 	return trace.SpanID(digest(string(s.sum), string(n))[:8])

@@ -54,7 +54,6 @@ func (m *runs) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowIn
 	return &measuredRun{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, runs: m}
 }
 
-// measuredRun measures one run.
 type measuredRun struct {
 	interceptor.WorkflowInboundInterceptorBase
 	runs *runs
@@ -107,7 +106,6 @@ func (m *measuredRun) Close(ctx workflow.Context, req *contract.Request, answere
 	}
 }
 
-// requestID identifies a request of a run.
 type requestID struct{ run, id string }
 
 // waiting holds the open requests of the runs in this worker's cache.
@@ -132,7 +130,6 @@ func (w *waiting) remove(id requestID) {
 	delete(w.open, id)
 }
 
-// forget removes all requests of a run.
 func (w *waiting) forget(run string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

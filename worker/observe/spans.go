@@ -50,8 +50,7 @@ type runSpan struct {
 	// caller is the span that started the run; invalid if unknown.
 	caller trace.SpanContext
 	// flow is the name of the run's flow, set when its first node starts.
-	flow string
-	// chosen reports whether sampled is set.
+	flow    string
 	chosen  bool
 	sampled trace.TraceFlags
 	// visits counts the starts of an execution: it may be suspended and resumed.
@@ -214,7 +213,6 @@ func read(h map[string]*commonpb.Payload) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(m)))
 }
 
-// callSpan makes the span of an attempt.
 type callSpan struct {
 	interceptor.ActivityInboundInterceptorBase
 	traces *Traces

@@ -222,7 +222,6 @@ func (p *player) program(ctx context.Context, _ contract.ProgramInput) (*contrac
 	return repeated[contract.ProgramResult](ctx, p, contract.ActivityRunProgram)
 }
 
-// repeated is what an activity gave in the recording.
 func repeated[T any](ctx context.Context, p *player, kind string) (*T, error) {
 	c, err := p.called(ctx, kind, "")
 	if err != nil {
@@ -272,7 +271,6 @@ func TextOf(raw json.RawMessage) (string, bool) {
 	return m.Text, true
 }
 
-// asked says in short what a call asks.
 func (c *Call) asked() string {
 	return strings.TrimSpace(strings.Join([]string{c.Kind, c.Tool, string(c.Arguments), c.Question, deref(c.Sent)}, " "))
 }
@@ -324,7 +322,6 @@ func Same(a, b json.RawMessage) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// short cuts a text for a report.
 func short(s string) string {
 	const most = 600
 	if len(s) <= most {

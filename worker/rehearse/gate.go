@@ -123,7 +123,6 @@ func (g *gate) missing(d *Delivery) string {
 	return ""
 }
 
-// give gives the run a delivery.
 func (g *gate) give(ctx workflow.Context, d *Delivery) {
 	for i := range d.Turns {
 		key := d.Turns[i].key()
@@ -283,7 +282,6 @@ func (g *gate) waits(at string) bool {
 	return slices.ContainsFunc(g.pending, func(d *Delivery) bool { return slices.Contains(d.Ended, at) })
 }
 
-// below is the place of a run.
 func (p *player) below(id string) string {
 	if id == p.rec.ID {
 		return ""

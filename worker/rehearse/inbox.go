@@ -144,7 +144,6 @@ func (p *player) turnsBefore(want []TurnOf) {
 	}
 }
 
-// turns compares the turns of the run itself.
 func (p *player) turns(want []TurnOf, have []contract.Turn) {
 	for i := range want {
 		if i >= len(have) {

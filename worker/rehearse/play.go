@@ -59,7 +59,6 @@ type Report struct {
 // patience bounds how long a rehearsal may stand still, in real time; a busy machine is slow.
 const patience = 2 * time.Minute
 
-// player is one rehearsal under way.
 type player struct {
 	rec    *Recording
 	env    *testsuite.TestWorkflowEnvironment
@@ -227,7 +226,6 @@ func (p *player) noteAt(line int, at, what, expected, got string) {
 	p.found = append(p.found, d)
 }
 
-// diverged reports whether the run has become another one.
 func (p *player) diverged() bool {
 	p.noting.Lock()
 	defer p.noting.Unlock()
@@ -260,7 +258,6 @@ func (p *player) report() *Report {
 	return rep
 }
 
-// ended compares how the run ended and gives its status.
 func (p *player) ended() string {
 	want := &p.rec.Expect
 	err := p.env.GetWorkflowError()
@@ -322,7 +319,6 @@ func (p *player) compareMessages(want []string) {
 	}
 }
 
-// result compares what the run gave.
 func (p *player) result(want *Expect) {
 	var out contract.RunResult
 	if err := p.env.GetWorkflowResult(&out); err != nil {

@@ -163,7 +163,6 @@ func Read(name string, data []byte) (*Recording, error) {
 	return r, nil
 }
 
-// lines notes where things stand.
 func (r *Recording) lines(n *source.Value) {
 	r.Expect.Line = n.Pos.Line
 	if e := n.Get("expect"); e != nil {
@@ -193,7 +192,6 @@ func items(n *source.Value, name string, decoded int) []*source.Value {
 	return list.Items[:min(decoded, len(list.Items))]
 }
 
-// check refuses what cannot be played.
 func (r *Recording) check(line int) error {
 	switch {
 	case r.Version != Version:

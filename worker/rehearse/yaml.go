@@ -10,7 +10,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// toYAML turns JSON into a tree.
 func toYAML(raw []byte) (*yaml.Node, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

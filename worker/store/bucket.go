@@ -44,7 +44,6 @@ func (b *bucket) open() error {
 	return nil
 }
 
-// service is the URL of the service.
 func (b *bucket) service() string { return cmp.Or(b.Endpoint, "https://s3.amazonaws.com") }
 
 // newBucket makes a bucket's client, without a request.

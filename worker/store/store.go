@@ -64,7 +64,6 @@ type backend interface {
 	get(ctx context.Context, key string) ([]byte, error)
 	// create is put for a key that must not exist: the error is fs.ErrExist if it does.
 	create(ctx context.Context, key string, data []byte) error
-	// remove removes a key.
 	remove(ctx context.Context, key string) error
 	// sweep removes what has not been put since; see [Store.Sweep].
 	sweep(ctx context.Context, before time.Time) (Swept, error)

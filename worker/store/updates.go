@@ -59,7 +59,6 @@ func bound(messages []*protocolpb.Message) error {
 	return nil
 }
 
-// replace replaces an Update's arguments by a failure.
 func replace(m *protocolpb.Message, why *contract.Failure) error {
 	var request updatepb.Request
 	if !m.GetBody().MessageIs(&request) {

@@ -11,7 +11,6 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// mailIn are the arguments of send_mail.
 type mailIn struct {
 	To   string `json:"to"`
 	Text string `json:"text"`
