@@ -83,6 +83,41 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 	if err := srv.Runs.CheckEvent(after); err != nil {
 		return nil, err
 	}
+	return srv.openStream(w, r, func(ctx context.Context, out *stream) {
+		err := srv.Runs.Follow(ctx, run, after, func(e *Event) error {
+			e.Session, e.Timestamp = sessionOf(run), e.Timestamp.UTC()
+			return out.send(e.Type, e.ID, e)
+		})
+		if err == nil && ctx.Err() == nil {
+			err = srv.lastEvent(ctx, out, run.ID)
+		}
+		if err != nil && ctx.Err() == nil {
+			// The client comes back by itself, behind the last event that it has.
+			srv.Log("events of %s: %v", run.ID, err)
+		}
+	})
+}
+
+// getSaves sends what becomes of files that an author saves.
+func (srv *Server) getSaves(w http.ResponseWriter, r *http.Request) (any, error) {
+	saves, end := srv.Saves()
+	defer end()
+	return srv.openStream(w, r, func(ctx context.Context, out *stream) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case s := <-saves:
+				if out.send("saved", "", s) != nil {
+					return // the client has gone
+				}
+			}
+		}
+	})
+}
+
+// openStream answers with server-sent events. ctx is done when the client or the server ends, or the token expires.
+func (srv *Server) openStream(w http.ResponseWriter, r *http.Request, send func(ctx context.Context, out *stream)) (any, error) {
 	ended, err := srv.hold(r.Context())
 	if err != nil {
 		return nil, err
@@ -104,51 +139,8 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, nil //nolint:nilerr // the client has gone
 	}
 	helpers.Go(func() { out.keepAlive(ctx, cancel) })
-	err = srv.Runs.Follow(ctx, run, after, func(e *Event) error {
-		e.Session, e.Timestamp = sessionOf(run), e.Timestamp.UTC()
-		return out.send(e.Type, e.ID, e)
-	})
-	if err == nil && ctx.Err() == nil {
-		err = srv.lastEvent(ctx, out, run.ID)
-	}
-	if err != nil && ctx.Err() == nil {
-		// The client comes back by itself, behind the last event that it has.
-		srv.Log("events of %s: %v", run.ID, err)
-	}
+	send(ctx, out)
 	return nil, nil
-}
-
-// getSaves sends what becomes of files that an author saves.
-func (srv *Server) getSaves(w http.ResponseWriter, r *http.Request) (any, error) {
-	ended, err := srv.hold(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	defer ended()
-	saves, end := srv.Saves()
-	defer end()
-	ctx, cancel := whileGood(r.Context())
-	out := &stream{w: w, patience: srv.times.send}
-	var helpers sync.WaitGroup
-	defer helpers.Wait()
-	defer cancel()
-	helpers.Go(func() { srv.cancelOnClose(ctx, cancel) })
-	w.Header().Set("Content-Type", eventStream)
-	w.WriteHeader(http.StatusOK)
-	if out.write(fmt.Appendf(nil, "retry: %d\n\n", retryMillis)) != nil {
-		return nil, nil
-	}
-	helpers.Go(func() { out.keepAlive(ctx, cancel) })
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, nil
-		case s := <-saves:
-			if out.send("saved", "", s) != nil {
-				return nil, nil //nolint:nilerr // the client has gone
-			}
-		}
-	}
 }
 
 // whileGood is a context that ends with the token of its caller. It has no deadline, as in [Server.await].
