@@ -23,9 +23,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// codeTooLarge is the JSON-RPC error that stands for a message that was too large to read.
-const codeTooLarge = -31999
-
 // oddType begins an error about an answer that is neither JSON nor a stream of events.
 const oddType = "unexpected content type: "
 

@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"weft/activities/contract"
+	"weft/activities/tool/lines"
 )
 
 // maxPages bounds a listing that never ends.
@@ -120,7 +121,7 @@ func (s *session) listProblem(p *mcp.JSONRPCErrorDetails) error {
 		class, remedy = contract.ClassConnection, "is it an MCP server with tools?"
 	case mcp.INTERNAL_ERROR:
 		class = contract.ClassUnavailable
-	case codeTooLarge:
+	case lines.CodeTooLarge:
 		return s.at.tooLarge()
 	}
 	return s.at.failure(class, fmt.Sprintf("tools/list (%d): %s", p.Code, p.Message), remedy)

@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"weft/activities/contract"
+	"weft/activities/tool/lines"
 	"weft/activities/tool/tasks"
 )
 
@@ -319,7 +320,7 @@ func (s *session) problem(p *mcp.JSONRPCErrorDetails) (reply, error) {
 	case mcp.PARSE_ERROR, mcp.INVALID_REQUEST, mcp.HEADER_MISMATCH, mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
 		return reply{}, s.at.failure(contract.ClassBadRequest,
 			fmt.Sprintf("the server refused the request (%d): %s", p.Code, p.Message), "")
-	case codeTooLarge:
+	case lines.CodeTooLarge:
 		return reply{}, s.at.tooLarge()
 	}
 	text := cmp.Or(p.Message, fmt.Sprintf("error %d", p.Code))

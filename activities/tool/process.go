@@ -15,14 +15,15 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/program"
+	"weft/activities/tool/lines"
 )
 
 // process is a command that serves MCP on its standard input and output. It belongs to the session, not to a
 // call.
 type process struct {
 	cmd    *exec.Cmd
-	in     *writeQueue
-	out    *lineReader
+	in     *lines.Queue
+	out    *lines.Reader
 	stderr *program.Tail
 	exited chan struct{}
 }
@@ -78,8 +79,8 @@ func startProcess(at *target, lost func()) (*process, error) {
 		out.Close()
 		return nil, err
 	}
-	p.in = newWriteQueue(in, at.settings.MaxMessageBytes)
-	p.out = newLineReader(out, at.settings.MaxMessageBytes, lost)
+	p.in = lines.NewQueue(in, at.settings.MaxMessageBytes)
+	p.out = lines.NewReader(out, at.settings.MaxMessageBytes, lost)
 	go p.reap(out)
 	return p, nil
 }
@@ -107,20 +108,20 @@ func (p *process) stop() {
 		break
 	}
 	<-p.exited
-	p.out.finish()
+	p.out.Finish()
 }
 
 // explain adds how the command ended to an error that its end caused.
 func (p *process) explain(at *target, err error) error {
 	var f *contract.Failure
 	if errors.As(err, &f) || !errors.Is(err, transport.ErrTransportClosed) && !errors.Is(err, fs.ErrClosed) &&
-		!errors.Is(err, errBacklog) && !errors.Is(err, errEnded) && !strings.Contains(err.Error(), "file already closed") {
+		!errors.Is(err, lines.ErrBacklog) && !errors.Is(err, lines.ErrEnded) && !strings.Contains(err.Error(), "file already closed") {
 		return err
 	}
-	if errors.Is(err, errBacklog) {
-		return at.failure(contract.ClassUnavailable, errBacklog.Error(), "")
+	if errors.Is(err, lines.ErrBacklog) {
+		return at.failure(contract.ClassUnavailable, lines.ErrBacklog.Error(), "")
 	}
-	if p.out.over.Load() {
+	if p.out.Over.Load() {
 		return errTooLarge
 	}
 	text := "the command closed its output"

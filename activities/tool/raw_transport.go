@@ -13,6 +13,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/activities/tool/delivery"
+	"weft/activities/tool/lines"
 	"weft/activities/tool/tasks"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -84,7 +85,7 @@ const cancelTimeout = 2 * time.Second
 func (t rawTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	delivery.MarkSent(ctx, req.Method == string(mcp.MethodToolsCall))
 	resp, err := sendRaw(ctx, t.BidirectionalInterface, req)
-	if errors.Is(err, errEnded) || errors.Is(err, errBacklog) {
+	if errors.Is(err, lines.ErrEnded) || errors.Is(err, lines.ErrBacklog) {
 		delivery.MarkSent(ctx, false)
 	}
 	return resp, err

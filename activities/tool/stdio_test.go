@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/tool/lines"
 	"weft/workflows/plan"
 )
 
@@ -135,11 +136,11 @@ func TestCommandThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	o := newWriteQueue(w, 300_000)
+	o := lines.NewQueue(w, 300_000)
 	message := make([]byte, 100_000)
 	for i := 0; ; i++ {
 		if _, err := o.Write(message); err != nil {
-			if err != errBacklog || i < 3 {
+			if err != lines.ErrBacklog || i < 3 {
 				t.Errorf("write %d: %v", i, err)
 			}
 			break
@@ -149,7 +150,7 @@ func TestCommandThatDoesNotRead(t *testing.T) {
 		}
 	}
 	o.Close()
-	if _, err := o.Write(message); err != errEnded {
+	if _, err := o.Write(message); err != lines.ErrEnded {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"weft/activities/address"
 	"weft/activities/contract"
+	"weft/activities/tool/lines"
 	"weft/workflows/plan"
 )
 
@@ -473,10 +474,10 @@ func TestLines(t *testing.T) {
 				w.Close()
 			}()
 			lost := 0
-			l := newLineReader(r, 100, func() { lost++ })
+			l := lines.NewReader(r, 100, func() { lost++ })
 			got, err := io.ReadAll(l)
-			if err != nil || string(got) != tc.want || l.over.Load() != tc.over || lost != 1 {
-				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.over.Load(), lost, tc.want, tc.over)
+			if err != nil || string(got) != tc.want || l.Over.Load() != tc.over || lost != 1 {
+				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.Over.Load(), lost, tc.want, tc.over)
 			}
 		})
 	}

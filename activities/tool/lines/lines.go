@@ -1,4 +1,6 @@
-package tool
+// Package lines carries messages to and from a command, one a line: neither a command that does not read nor a line that is too
+// long blocks anything else.
+package lines
 
 import (
 	"bufio"
@@ -14,13 +16,19 @@ import (
 )
 
 var (
-	errBacklog = errors.New("the command does not read its input")
-	errEnded   = errors.New("the command has ended")
+	// ErrBacklog: too much waits for the command. ErrEnded: it is gone.
+	ErrBacklog = errors.New("the command does not read its input")
+	ErrEnded   = errors.New("the command has ended")
+
+	errTooLong = errors.New("the line is too long")
 )
 
-// writeQueue queues messages to a command, because the library writes under a lock without a context: a command
+// CodeTooLarge is the JSON-RPC error that stands for a message that was too long to read.
+const CodeTooLarge = -31999
+
+// Queue queues messages to a command, because the library writes under a lock without a context: a command
 // that does not read would block every call.
-type writeQueue struct {
+type Queue struct {
 	file     io.WriteCloser
 	limit    int64
 	size     atomic.Int64 // of what waits
@@ -32,17 +40,17 @@ type writeQueue struct {
 // maxQueued bounds how many messages wait, however short.
 const maxQueued = 10_000
 
-func newWriteQueue(file io.WriteCloser, limit int) *writeQueue {
-	q := &writeQueue{file: file, limit: int64(limit), messages: make(chan []byte, maxQueued)}
+func NewQueue(file io.WriteCloser, limit int) *Queue {
+	q := &Queue{file: file, limit: int64(limit), messages: make(chan []byte, maxQueued)}
 	q.life, q.end = context.WithCancel(context.Background())
 	go q.pump()
 	return q
 }
 
 // Write queues a message. It fails when the command is gone, or lets too much wait.
-func (q *writeQueue) Write(p []byte) (int, error) {
+func (q *Queue) Write(p []byte) (int, error) {
 	if q.life.Err() != nil {
-		return 0, errEnded
+		return 0, ErrEnded
 	}
 	n := int64(len(p))
 	if size := q.size.Add(n); size == n || size <= q.limit {
@@ -53,17 +61,17 @@ func (q *writeQueue) Write(p []byte) (int, error) {
 		}
 	}
 	q.size.Add(-n)
-	return 0, errBacklog
+	return 0, ErrBacklog
 }
 
 // Close closes the command's input. What still waits is lost.
-func (q *writeQueue) Close() error {
+func (q *Queue) Close() error {
 	q.end()
 	_ = q.file.Close() // it may be closed already
 	return nil
 }
 
-func (q *writeQueue) pump() {
+func (q *Queue) pump() {
 	for {
 		select {
 		case <-q.life.Done():
@@ -75,30 +83,30 @@ func (q *writeQueue) pump() {
 	}
 }
 
-// lineReader reads a command's messages, one per line. A message that is too long is replaced by an error for its
+// Reader reads a command's messages, one per line. A message that is too long is replaced by an error for its
 // call.
-type lineReader struct {
+type Reader struct {
 	r      *bufio.Reader
 	limit  int
 	rest   []byte      // of the line that is being handed out
-	finish func()      // ends the session and closes the file
-	over   atomic.Bool // the session ended because of a message that was too long
+	Finish func()      // ends the session and closes the file
+	Over   atomic.Bool // the session ended because of a message that was too long
 }
 
-func newLineReader(file *os.File, limit int, lost func()) *lineReader {
+func NewReader(file *os.File, limit int, lost func()) *Reader {
 	finish := sync.OnceFunc(func() {
 		lost()
 		file.Close()
 	})
-	return &lineReader{r: bufio.NewReaderSize(file, 64<<10), limit: limit, finish: finish}
+	return &Reader{r: bufio.NewReaderSize(file, 64<<10), limit: limit, Finish: finish}
 }
 
 // Read hands out whole lines. Every end is io.EOF: the library logs others.
-func (l *lineReader) Read(p []byte) (int, error) {
+func (l *Reader) Read(p []byte) (int, error) {
 	if len(l.rest) == 0 {
 		line, err := l.line()
 		if err != nil {
-			l.finish()
+			l.Finish()
 			return 0, io.EOF
 		}
 		l.rest = line
@@ -109,7 +117,7 @@ func (l *lineReader) Read(p []byte) (int, error) {
 }
 
 // line reads the next line, or what stands for it.
-func (l *lineReader) line() ([]byte, error) {
+func (l *Reader) line() ([]byte, error) {
 	var line []byte
 	long := false
 	for {
@@ -119,7 +127,7 @@ func (l *lineReader) line() ([]byte, error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 		case err != nil && (long || len(line) == 0):
-			l.over.Store(long)
+			l.Over.Store(long)
 			return nil, err
 		case long:
 			return l.errorLine(line)
@@ -131,13 +139,13 @@ func (l *lineReader) line() ([]byte, error) {
 
 // errorLine makes the error that replaces a message that is too long. Without an early id it ends the session,
 // so that no call waits.
-func (l *lineReader) errorLine(head []byte) ([]byte, error) {
+func (l *Reader) errorLine(head []byte) ([]byte, error) {
 	id := requestID(head)
 	if id == nil {
-		l.over.Store(true)
-		return nil, errTooLarge
+		l.Over.Store(true)
+		return nil, errTooLong
 	}
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"too large"}}`+"\n", id, codeTooLarge), nil
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"too large"}}`+"\n", id, CodeTooLarge), nil
 }
 
 // requestID finds the id at the beginning of a response; nil for others.
