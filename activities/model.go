@@ -237,7 +237,11 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 	}
 	for _, t := range p.Tools {
 		if t.Catalogue.SHA == "" {
-			add(t.As, subAgentText+t.Description, subAgentSchema)
+			if len(t.Schema) > 0 {
+				add(t.As, t.Description, t.Schema)
+			} else {
+				add(t.As, subAgentText+t.Description, subAgentSchema)
+			}
 			continue
 		}
 		spec, err := a.spec(ctx, t.Catalogue, t.Name)

@@ -141,11 +141,6 @@ func (b *builder) unsupported(c *model.Component) {
 
 // extended judges what a plugin's component adds to the type that it extends.
 func (b *builder) extended(c *model.Component) {
-	for _, name := range []string{"agents", "flows"} {
-		if len(c.Components(name)) > 0 {
-			b.Errorf(c.FieldPos(name), CodeNotYet, "use a ManagerWorkers, or an AgentNode or FlowNode in a Flow", "%s of %s is not supported yet", name, c)
-		}
-	}
 	for _, name := range []string{"rephrase", "can_finish_conversation", "raise_exceptions"} {
 		if c.Type.Field(name) != nil && c.Flag(name) {
 			b.Warnf(c.FieldPos(name), CodeNoEffect, "remove it", "%s of %s has no effect", name, c)

@@ -121,7 +121,7 @@ func (b *builder) rootAgent(c *model.Component) {
 		n.Ports.In = append(n.Ports.In, input(p, plan.InKey(p.Title)))
 	}
 	n.Ports.Out = outputs(c.Outputs)
-	if teams[c.Type.Acts()] {
+	if isTeam(c) {
 		inputs := model.Merge(append([][]*model.Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
 		b.flow.Inputs.Schema = objectOf(inputs)
 	} else {

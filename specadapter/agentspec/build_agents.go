@@ -118,10 +118,25 @@ func (b *builder) baseAgent(p *resolvedAgent, node string) (*plan.Agent, map[str
 		a.Tools = append(a.Tools, *b.tool(t, taken))
 		b.place(plan.ToolPath(node, i), t.At)
 	}
+	for _, f := range p.base.Components("flows") {
+		b.place(plan.ToolPath(node, len(a.Tools)), f.At)
+		a.Tools = append(a.Tools, b.flowTool(f, taken))
+	}
 	b.toolboxes(p.base, a, taken)
 	b.transforms(p.base, a)
 	b.model(p.base.Component("llm_config"), a)
 	return a, taken
+}
+
+// flowTool is a flow as a tool of an agent: the flow's inputs are its arguments, the outputs its result.
+func (b *builder) flowTool(c *model.Component, taken map[string]bool) plan.Tool {
+	name := cmp.Or(c.Name, c.ID)
+	t := plan.Tool{Name: name, As: unique(taken, toolName(name)), Description: c.Description}
+	t.Connection = b.connect(c, func(c *model.Component) plan.Connection {
+		return plan.Connection{ID: unique(b.ids, "flow:"+model.SafeID(name)), Name: name, Kind: plan.ConnectionAgent, Agent: b.called(c)}
+	})
+	t.ArgumentsSchema = objectOf(model.Merge(c.Inputs, b.outers[b.called(c)]))
+	return t
 }
 
 // finish is the tool by which an agent gives its outputs.

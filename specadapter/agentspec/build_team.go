@@ -14,6 +14,11 @@ import (
 // teams are the components that are several agents.
 var teams = map[string]bool{"ManagerWorkers": true, "Swarm": true}
 
+// isTeam reports whether a component is several agents: an agent that has others is one too.
+func isTeam(c *model.Component) bool {
+	return teams[c.Type.Acts()] || c.Type.Acts() == "Agent" && len(c.Components("agents")) > 0
+}
+
 // crew makes one node of a team: the agent that begins is the node's own, all others are members.
 // An agent is a member once for each part that it has: with the node's conversation, and asked in
 // one of its own.
@@ -57,7 +62,7 @@ func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 		return
 	}
 	n.Kind = plan.KindAgent
-	if !teams[inner.Type.Acts()] {
+	if !isTeam(inner) {
 		n.Agent = b.agent(inner, n.ID, false)
 		return
 	}
@@ -106,6 +111,9 @@ func (b *builder) team(c *model.Component, n *plan.Node, outputs []*model.Proper
 func (t *crew) join(c *model.Component, p part) {
 	switch c.Type.Acts() {
 	case "Agent", "SpecializedAgent":
+		for _, a := range c.Components("agents") {
+			p.ask = append(p.ask, t.recipient(c, c, a, func(id string) part { return part{id: id, outputs: a.Outputs} }))
+		}
 		t.member(c, p)
 	case "A2AAgent", "OciAgent", "OpenAiAgent":
 		t.elsewhere(c, p)

@@ -48,6 +48,36 @@ func TestWayFlowAgent(t *testing.T) {
 	}
 }
 
+// TestWayFlowAgentCalls runs an agent that has flows and agents: a flow is a tool with its inputs as arguments, which are
+// checked and completed as declared; an agent is asked in words.
+func TestWayFlowAgentCalls(t *testing.T) {
+	t.Parallel()
+	const doc = `{"agentspec_version": "25.4.1", "component_type": "ExtendedAgent", "name": "boss", "system_prompt": "Help.", "human_in_the_loop": false,
+"llm_config": {"$component_ref": "m"}, "outputs": [{"title": "answer", "type": "string"}], "component_plugin_name": "AgentPlugin", "component_plugin_version": "25.4.0",
+"agents": [{"component_type": "ExtendedAgent", "name": "expert", "description": "Knows all.", "system_prompt": "Answer.", "human_in_the_loop": false, "llm_config": {"$component_ref": "m"}}],
+"flows": [{"component_type": "Flow", "name": "greet somebody", "description": "Greets.", "start_node": {"$component_ref": "s"},
+ "nodes": [{"$component_ref": "s"}, {"$component_ref": "t"}, {"$component_ref": "e"}],
+ "control_flow_connections": [
+  {"component_type": "ControlFlowEdge", "name": "a", "from_node": {"$component_ref": "s"}, "to_node": {"$component_ref": "t"}},
+  {"component_type": "ControlFlowEdge", "name": "b", "from_node": {"$component_ref": "t"}, "to_node": {"$component_ref": "e"}}],
+ "data_flow_connections": null}],
+"$referenced_components": {
+ "m": {"component_type": "VllmConfig", "name": "m", "model_id": "m", "url": "http://x"},
+ "s": {"component_type": "StartNode", "name": "s", "inputs": [{"title": "who", "type": "string"}, {"title": "times", "type": "integer", "default": 2}]},
+ "t": {"component_type": "PluginTemplateNode", "name": "t", "template": "Hello {{who}}, {{times}} times", "component_plugin_name": "NodesPlugin", "component_plugin_version": "25.4.0"},
+ "e": {"component_type": "EndNode", "name": "e", "outputs": [{"title": "output", "type": "string"}]}}}`
+	p := harness.TestRun{Document: doc, Input: "Go", Script: `rules:
+- {node: boss, turn: 1, call: [{tool: greet_somebody, arguments: {times: 3}}]}
+- {node: boss, match: "greet_somebody are not what it takes", call: [{tool: greet_somebody, arguments: {who: Ada}}]}
+- {node: boss, match: "Hello Ada, 2 times", call: [{tool: send_message, arguments: {recipient: expert, message: "Why?"}}]}
+- {node: boss/expert, match: "Why", say: Because.}
+- {node: boss, match: "Because", call: [{tool: submit_result, arguments: {answer: done}}]}
+`}.Execute(t)
+	if p.Err != nil || string(p.Result.ResultData) != `{"answer":"done"}` {
+		t.Errorf("%+v, %v", p.Result, p.Err)
+	}
+}
+
 // TestWayFlowNodes runs nodes of WayFlow's plugins that no type of the language has.
 func TestWayFlowNodes(t *testing.T) {
 	t.Parallel()

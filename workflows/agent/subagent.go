@@ -14,10 +14,12 @@ import (
 	"weft/workflows/runtime"
 )
 
-// subAgent runs a flow of the bundle as a child run of type Flow. Its result is the tool's.
-func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMessage) (contract.ToolReply, error) {
+// subAgent runs a flow of the bundle as a child run of type Flow. Its result is the tool's. A tool with a schema of its own
+// gives the flow its arguments, others a question.
+func (c *toolCall) subAgent(ctx workflow.Context, tool *plan.Tool, agent string, raw json.RawMessage) (contract.ToolReply, error) {
 	var args builtinArgs
-	if err := json.Unmarshal(raw, &args); err != nil || strings.TrimSpace(args.Question) == "" {
+	named := len(tool.ArgumentsSchema) > 0
+	if err := json.Unmarshal(raw, &args); !named && (err != nil || strings.TrimSpace(args.Question) == "") {
 		return runtime.ToolError(`%s wants {"user_question": "…"}`, c.call.Name), nil
 	}
 	flow := c.agentRun.run.Flow.Closure(agent)
@@ -25,6 +27,9 @@ func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMess
 		return contract.ToolReply{}, c.agentRun.run.Fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no agent %q", agent)
 	}
 	src := c.agentRun.run.Source.Sub(agent)
+	if named {
+		return c.child(ctx, "", raw, contract.FlowRef{Plan: flow, Source: &src})
+	}
 	return c.child(ctx, args.Question, nil, contract.FlowRef{Plan: flow, Source: &src})
 }
 

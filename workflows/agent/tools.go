@@ -172,7 +172,7 @@ func (c *toolCall) bound(ctx workflow.Context, tool *plan.Tool, b *contract.Reso
 	}
 	switch b.Connection.Kind {
 	case plan.ConnectionAgent:
-		reply, err = c.subAgent(ctx, b.Connection.Agent, args)
+		reply, err = c.subAgent(ctx, tool, b.Connection.Agent, args)
 	case plan.ConnectionClient:
 		reply, err = c.client(ctx, tool, b, args)
 	default:
@@ -228,10 +228,11 @@ func (c *toolCall) declared(t *plan.Tool, b *contract.ResolvedConnection) (*cont
 	return &ref, nil
 }
 
-// validate checks the arguments of a call that no activity of Weft's makes, and gives a failed reply for those that
+// validate checks the arguments of a call that CallTool does not make, and gives a failed reply for those that
 // the flow does not declare.
 func (c *toolCall) validate(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (contract.ToolReply, error) {
-	if len(t.ArgumentsSchema) == 0 || b.Connection.Kind != plan.ConnectionClient && b.ExternalActivity == nil {
+	outside := b.ExternalActivity != nil || b.Connection.Kind == plan.ConnectionClient || b.Connection.Kind == plan.ConnectionAgent
+	if len(t.ArgumentsSchema) == 0 || !outside {
 		return contract.ToolReply{}, nil
 	}
 	id, in := c.id("validate"), contract.ValidateAnswerInput{Name: t.Name, Arguments: args, Schema: t.ArgumentsSchema}

@@ -42,7 +42,7 @@ var WayFlow = []Type{
 	{Name: "ExtendedAgent", Like: "Agent", Open: true, Fields: []FieldSpec{
 		{Name: "max_iterations", Kind: Whole},
 		{Name: "agents", Kind: Many, Of: "AgenticComponent"},
-		{Name: "flows", Kind: Many, Of: "AgenticComponent"},
+		{Name: "flows", Kind: Many, Of: "Flow"},
 		{Name: "initial_message", Kind: Text},
 		{Name: "can_finish_conversation", Kind: Flag, Default: "false"},
 	}},
