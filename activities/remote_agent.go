@@ -59,19 +59,11 @@ func messagesSince(messages []contract.Message, address string) (string, json.Ra
 			}
 		}
 		if m.Role == contract.RoleUser {
-			texts = append([]string{textOf(m)}, texts...)
+			texts = append([]string{m.AllText()}, texts...)
 		}
 	}
 	if len(texts) > 0 {
 		texts = texts[len(texts)-1:]
 	}
 	return strings.Join(texts, ""), session
-}
-
-func textOf(m *contract.Message) string {
-	text := m.Text
-	for _, p := range m.Parts {
-		text += p.Text
-	}
-	return text
 }

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/starter/plaintext"
 	"weft/starter/runs"
 	"weft/starter/usage"
@@ -26,7 +27,7 @@ func (a *app) by() string {
 	if host, err := os.Hostname(); err == nil {
 		name += "@" + host
 	}
-	return plaintext.Cut(name, 400)
+	return textutil.Cut(name, 400)
 }
 
 // userName is the name of the operating system's user, empty where it has none.
@@ -40,7 +41,7 @@ func userName() string {
 
 // principal is who starts runs and schedules: what the settings say, else the operating system's user; nil for nobody.
 func (a *app) principal() *contract.Principal {
-	p := &contract.Principal{Name: cmp.Or(a.cfg.Starter.Principal, plaintext.Cut(userName(), 200)), Tenant: a.cfg.Starter.Tenant}
+	p := &contract.Principal{Name: cmp.Or(a.cfg.Starter.Principal, textutil.Cut(userName(), 200)), Tenant: a.cfg.Starter.Tenant}
 	if p.Name == "" {
 		return nil
 	}

@@ -82,6 +82,15 @@ type ToolCall struct {
 	Arguments string `json:"arguments"`
 }
 
+// AllText is the message's text and the texts of its parts, one after the other.
+func (m *Message) AllText() string {
+	text := m.Text
+	for _, p := range m.Parts {
+		text += p.Text
+	}
+	return text
+}
+
 // Encode gives a message's stored bytes.
 func (m *Message) Encode() (json.RawMessage, error) {
 	b, err := json.Marshal(m)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"weft/activities/textutil"
 	"weft/workflows/plan/pytext"
 )
 
@@ -197,7 +198,7 @@ func dependent(ix index, v, rule *pytext.Value) []string {
 		}
 		for _, name := range m.Value.Items {
 			if ix.get(v, name.Text) == nil {
-				out = append(out, fmt.Sprintf("%s is a dependency of %s", name.ReprUpTo(maxShown), short(pytext.Quote(m.Key))))
+				out = append(out, fmt.Sprintf("%s is a dependency of %s", name.ReprUpTo(maxShown), textutil.Cut(pytext.Quote(m.Key), maxShown)))
 			}
 		}
 	}
@@ -234,7 +235,7 @@ func additional(at place, _ string, _ *pytext.Value) string {
 	if len(extras) == 1 {
 		verb = "does"
 	}
-	return fmt.Sprintf("%s %s not match any of the regexes: %s", short(strings.Join(extras, ", ")), verb, short(strings.Join(written, ", ")))
+	return fmt.Sprintf("%s %s not match any of the regexes: %s", textutil.Cut(strings.Join(extras, ", "), maxShown), verb, textutil.Cut(strings.Join(written, ", "), maxShown))
 }
 
 func unexpected(extras []string) string {
@@ -242,7 +243,7 @@ func unexpected(extras []string) string {
 	if len(extras) != 1 {
 		was = "were"
 	}
-	return short(strings.Join(extras, ", ")) + " " + was + " unexpected"
+	return textutil.Cut(strings.Join(extras, ", "), maxShown) + " " + was + " unexpected"
 }
 
 // oneOf words a choice of which no schema fits, or more than one.

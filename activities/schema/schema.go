@@ -20,6 +20,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
 )
@@ -101,7 +102,7 @@ func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Val
 		return nil, nil, err
 	}
 	if literal := strange(rules); literal != "" {
-		return nil, nil, fmt.Errorf("the number %s is out of range", short(literal))
+		return nil, nil, fmt.Errorf("the number %s is out of range", textutil.Cut(literal, maxShown))
 	}
 	// The author's own text reports whether it is a schema; what checks values is rewritten.
 	extensions := map[string]jsonschema.ExtCompiler{"budget": b, "type": typeRule{}}
@@ -135,7 +136,7 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 		return wrong("%v", err)
 	}
 	if literal := strange(value); literal != "" {
-		return wrong("the number %s is out of range", short(literal))
+		return wrong("the number %s is out of range", textutil.Cut(literal, maxShown))
 	}
 	instance, err := decode(raw)
 	if err != nil {
@@ -234,10 +235,3 @@ func Countable(literal string) bool {
 
 // maxShown is how many bytes of a value a message repeats.
 const maxShown = 500
-
-func short(s string) string {
-	if len(s) <= maxShown {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxShown], "") + "…"
-}

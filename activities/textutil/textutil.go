@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -24,6 +25,26 @@ func Truncate(s string, n int) string {
 		n--
 	}
 	return s[:n] + "..."
+}
+
+// Duration is a duration as an operator writes it: 10m, not 10m0s.
+func Duration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Cut shortens s to n bytes, at a character's boundary, and marks that with an ellipsis.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 // JSON encodes v in one line, without the escapes that only HTML needs.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/starter/history"
 	"weft/workflows/plan"
 )
@@ -48,7 +49,7 @@ func encodings(raw json.RawMessage) []string {
 	if len(raw) == 0 {
 		return nil
 	}
-	short := string(compact(raw))
+	short := textutil.Compact(raw)
 	return []string{string(raw), short,
 		strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(short),
 		strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(short)}
@@ -86,7 +87,7 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 		Key string `json:"key"`
 	}
 	_ = json.Unmarshal(raw, &body) // a signal may be anything; what is no object has no id
-	x.By, x.OnBehalfOf, x.Run, x.Answer, x.Hash, x.Status = body.By, body.OnBehalfOf, l.run, raw, contract.SHA(compact(raw)), Pending
+	x.By, x.OnBehalfOf, x.Run, x.Answer, x.Hash, x.Status = body.By, body.OnBehalfOf, l.run, raw, contract.SHA([]byte(textutil.Compact(raw))), Pending
 	if x.Via == "signal" {
 		x.Status = Unconfirmed
 	}

@@ -1,10 +1,8 @@
 package audit
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -236,15 +234,6 @@ func (l *Reader) settled(r *Request, x *Answer, taken bool, at time.Time) {
 		}
 		r.EndedAt = &at
 	}
-}
-
-// compact is JSON without what does not count for its hash.
-func compact(raw json.RawMessage) json.RawMessage {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return raw
-	}
-	return b.Bytes()
 }
 
 // AddOpen adds the open requests that the run's worker reports: the root's own are in its memory alone.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+
+	"weft/activities/textutil"
 )
 
 // Line returns s in one line of at most n bytes, without characters that could move the cursor.
@@ -20,15 +22,7 @@ func Line(s string, n int) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
-	return Cut(strings.Join(strings.Fields(s), " "), n)
-}
-
-// Cut shortens s to n bytes, at a character's boundary, and marks that with an ellipsis.
-func Cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
+	return textutil.Cut(strings.Join(strings.Fields(s), " "), n)
 }
 
 // Lines returns s without characters that could move the cursor; it keeps line breaks and tabs.

@@ -16,6 +16,7 @@ import (
 
 	"weft/activities"
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/starter/plaintext"
 	"weft/starter/usage"
 	"weft/workflows/plan"
@@ -144,8 +145,8 @@ func describe(o *client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunI
 	}
 	maps.Copy(memo, o.Memo)
 	o.Memo = memo
-	o.StaticSummary, o.StaticDetails = plaintext.Cut(flow.Name, 200),
-		plaintext.If(flow.Description != "", "%s\n\n", plaintext.Cut(flow.Description, maxDescription))+fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
+	o.StaticSummary, o.StaticDetails = textutil.Cut(flow.Name, 200),
+		plaintext.If(flow.Description != "", "%s\n\n", textutil.Cut(flow.Description, maxDescription))+fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
 	return map[string]string{
 		contract.AttributeFlow: flow.Name, contract.AttributeDialect: flow.Dialect,
 		contract.AttributePlanHash: hash, contract.AttributeStatus: contract.StatusRunning,

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/runs"
@@ -132,7 +133,7 @@ func Table(out io.Writer, all []*Schedule) {
 		if n := len(s.Runs); n > 0 {
 			last = s.Runs[n-1].Started.Local().Format(time.DateTime)
 		}
-		rows = append(rows, []string{plaintext.Line(s.Schedule, 200), cmp.Or(plaintext.Line(s.Flow, 60), "-"), s.State, plaintext.Cut(whenText(s), 80), next, last})
+		rows = append(rows, []string{plaintext.Line(s.Schedule, 200), cmp.Or(plaintext.Line(s.Flow, 60), "-"), s.State, textutil.Cut(whenText(s), 80), next, last})
 	}
 	plaintext.Table(out, []string{"NAME", "FLOW", "STATE", "WHEN", "NEXT", "LAST"}, rows)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/activities/textutil"
 	"weft/starter/plaintext"
 	"weft/starter/usage"
 
@@ -201,14 +202,7 @@ func age(d time.Duration) string {
 	if d > 0 && d%(24*time.Hour) == 0 {
 		return fmt.Sprintf("%dd", d/(24*time.Hour))
 	}
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return textutil.Duration(d)
 }
 
 // whenOf says when a schedule starts runs, in the words of the flags where it was made here.

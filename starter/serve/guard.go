@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -14,6 +13,7 @@ import (
 
 	"weft/activities/mask"
 	"weft/specadapter/source"
+	"weft/worker/codec"
 	"weft/worker/config"
 )
 
@@ -92,7 +92,7 @@ func (*headOnly) Write(p []byte) (int, error) { return len(p), nil }
 // checkOrigin keeps pages of foreign origins out, and lets those in that are configured.
 func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem {
 	// Without tokens the host's name protects from web pages: other names may resolve to this machine.
-	if !srv.guarded() && !local(r.Host) {
+	if !srv.guarded() && !codec.LocalHost(r.Host) {
 		return NewProblem(Forbidden, "use localhost or 127.0.0.1, or configure tokens", "the request is for the host %s, which is not this machine's own name", source.Quote(r.Host))
 	}
 	w.Header().Add("Vary", "Origin")
@@ -112,13 +112,6 @@ func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem 
 		return nil
 	}
 	return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {origins: ["+origin+"]}", "the origin %s may not use this server", source.Quote(origin))
-}
-
-func local(host string) bool {
-	if _, _, err := net.SplitHostPort(host); err != nil {
-		host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
-	}
-	return config.Loopback(host)
 }
 
 // guarded reports whether clients need tokens.

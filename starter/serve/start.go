@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/inputs"
@@ -192,14 +193,9 @@ func sessionOf(run *Run) string {
 
 // hashOf identifies what a client sent, whatever the order of members.
 func hashOf(v *source.Value) string {
-	var plain any
-	decode := json.NewDecoder(strings.NewReader(string(v.JSON())))
-	decode.UseNumber()
-	if decode.Decode(&plain) != nil {
-		return ""
-	}
+	plain, ok := textutil.DecodeExact(v.JSON())
 	raw, err := json.Marshal(plain)
-	if err != nil {
+	if !ok || err != nil {
 		return ""
 	}
 	return contract.SHA(raw)

@@ -79,16 +79,8 @@ func llmConfig(model string) Object {
 	return out
 }
 
-func textOf(m *contract.Message) string {
-	text := m.Text
-	for _, p := range m.Parts {
-		text += p.Text
-	}
-	return text
-}
-
 func messageOf(m *contract.Message) Object {
-	out := Object{"id": nil, "role": m.Role, "content": textOf(m), "sender": nil}
+	out := Object{"id": nil, "role": m.Role, "content": m.AllText(), "sender": nil}
 	if m.From != "" {
 		out["sender"] = m.From
 	}
@@ -112,7 +104,7 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 		output := Object{"output": c.JSON()}
 		if out, ok := c.Result.(*contract.ToolResult); ok {
 			if m, err := contract.DecodeMessage(out.Message); err == nil {
-				output = Object{"output": textOf(m)}
+				output = Object{"output": m.AllText()}
 			}
 		}
 		s.add("ToolExecutionResponse", at, Object{"tool": s.Tool, "request_id": c.ID, "output": r.sensitive(output)})
@@ -122,7 +114,7 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 	switch out := c.Result.(type) {
 	case *contract.ModelResult:
 		if m, err := contract.DecodeMessage(out.Message); err == nil {
-			content = textOf(m)
+			content = m.AllText()
 			for _, call := range m.Calls {
 				calls = append(calls, Object{"call_id": call.ID, "tool_name": call.Name, "arguments": call.Arguments})
 			}

@@ -18,7 +18,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"strings"
+	"strconv"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
@@ -26,6 +26,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // Names of the public format. They are part of histories and never change.
@@ -232,8 +233,5 @@ func damaged(format string, args ...any) error {
 
 // short is an id for a message: it may be forged.
 func short(id string) string {
-	if len(id) > 80 {
-		id = strings.ToValidUTF8(id[:80], "") + "…"
-	}
-	return fmt.Sprintf("%q", id)
+	return strconv.Quote(textutil.Cut(id, 80))
 }

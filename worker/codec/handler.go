@@ -118,7 +118,7 @@ func withClass(err error) error {
 func (a Access) checkOrigin(w http.ResponseWriter, r *http.Request) (status int, text string) {
 	// Without tokens the Host header distinguishes local programs from web pages: a foreign name may be
 	// made to resolve to this machine (DNS rebinding).
-	if len(a.Tokens) == 0 && !local(r.Host) {
+	if len(a.Tokens) == 0 && !LocalHost(r.Host) {
 		return http.StatusForbidden, "the request's host is not a loopback name; use 127.0.0.1, or set codec.tokens_env"
 	}
 	w.Header().Add("Vary", "Origin")
@@ -154,8 +154,8 @@ func (a Access) checkToken(r *http.Request) (status int, text string) {
 	return http.StatusUnauthorized, "send Authorization: Bearer TOKEN with a token of codec.tokens_env"
 }
 
-// local reports whether a Host header is a loopback name.
-func local(host string) bool {
+// LocalHost reports whether a Host header is a loopback name.
+func LocalHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

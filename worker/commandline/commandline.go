@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"weft/activities/textutil"
 	"weft/specadapter/source"
 )
 
@@ -55,10 +56,7 @@ func Error(cmd *cli.Command, err error) string {
 		text = before + number[strings.LastIndex(number, ": "):]
 	}
 	text = strings.Replace(text, "can't duplicate this flag", "the flag is given twice", 1)
-	if len(text) > maxError {
-		text = strings.ToValidUTF8(text[:maxError], "") + "…"
-	}
-	return text
+	return textutil.Cut(text, maxError)
 }
 
 // UnknownCommand returns the text of the error for a command that is not in a command's list.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/activities/textutil"
 	"weft/specadapter/source"
 )
 
@@ -144,7 +145,7 @@ func (s *setting) want() string {
 	}
 	switch s.typ.Kind() {
 	case reflect.Int64:
-		return fmt.Sprintf("a duration from %s to %s, such as 90s or 10m", short(time.Duration(s.min)), short(time.Duration(s.max)))
+		return fmt.Sprintf("a duration from %s to %s, such as 90s or 10m", textutil.Duration(time.Duration(s.min)), textutil.Duration(time.Duration(s.max)))
 	case reflect.Int:
 		want := fmt.Sprintf("a whole number from %d to %d", s.min, s.max)
 		if s.or != "" {
@@ -169,16 +170,4 @@ func anyOf(words []string) string {
 		return words[0]
 	}
 	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// short is a duration as an operator writes it: 10m, not 10m0s.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }

@@ -14,6 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"weft/activities/textutil"
+
 	"go.temporal.io/sdk/client"
 )
 
@@ -94,7 +96,7 @@ func (s *setting) show(v reflect.Value) string {
 		}
 		return strings.Join(v, ",")
 	case time.Duration:
-		return short(v)
+		return textutil.Duration(v)
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	default:

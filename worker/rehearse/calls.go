@@ -321,11 +321,3 @@ func Same(a, b json.RawMessage) bool {
 	}
 	return reflect.DeepEqual(x, y)
 }
-
-func short(s string) string {
-	const most = 600
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}

@@ -19,6 +19,7 @@ import (
 	"weft/activities"
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/activities/textutil"
 	"weft/worker/host"
 	"weft/workflows"
 	"weft/workflows/plan"
@@ -58,6 +59,9 @@ type Report struct {
 
 // patience bounds how long a rehearsal may stand still, in real time; a busy machine is slow.
 const patience = 2 * time.Minute
+
+// maxShown is how many bytes of a value a divergence repeats.
+const maxShown = 600
 
 type player struct {
 	rec    *Recording
@@ -214,7 +218,7 @@ func (p *player) note(at, what, expected, got string) {
 
 // noteAt is note for what is in a line.
 func (p *player) noteAt(line int, at, what, expected, got string) {
-	d := Divergence{File: p.rec.Name, Line: line, Call: at, What: what, Expected: short(expected), Got: short(got)}
+	d := Divergence{File: p.rec.Name, Line: line, Call: at, What: what, Expected: textutil.Cut(expected, maxShown), Got: textutil.Cut(got, maxShown)}
 	if at != "" {
 		d.Node, d.Step = Execution(at)
 		if s := p.rec.Run.Flow.Source; s != nil && d.Node != "" && p.rec.Run.Flow.Plan.Node(d.Node) != nil {
