@@ -95,6 +95,7 @@ func TestAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			a.Message.Provider = nil
 			want := contract.Message{Role: "assistant", Text: tc.text, Calls: tc.calls, Reasoning: tc.reason}
 			if !reflect.DeepEqual(a.Message, want) {
 				t.Errorf("message %+v\nwant %+v", a.Message, want)
@@ -201,6 +202,48 @@ func TestReasoningGoesBack(t *testing.T) {
 	mentions(t, again(seek, bySeek), `"reasoning_content":"hm"`)
 	if got := again(router, bySeek); strings.Contains(got, "hm") {
 		t.Errorf("another provider got %s", got)
+	}
+}
+
+// TestReasoningGoesBackAsItCame sends reasoning to an unknown server in the field in which it came, and not at all where that is
+// refused.
+func TestReasoningGoesBackAsItCame(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind, message, want string
+		refuses             bool
+	}{
+		"reasoning_content": {"compatible", `{"content":"a","reasoning_content":"hm"}`, `"reasoning_content":"hm"`, false},
+		"reasoning":         {"compatible", `{"content":"a","reasoning":"hm"}`, `"reasoning":"hm"`, false},
+		"refused":           {"compatible", `{"content":"a","reasoning":"hm"}`, ``, true},
+		"Ollama":            {"ollama", `{"content":"a","reasoning":"hm"}`, `"reasoning":"hm"`, false},
+		"Mistral":           {"mistral", `{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"}]}`, `[{"thinking":[{"text":"hm","type":"text"}],"type":"thinking"},{"text":"a","type":"text"}]`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, nil)
+			s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				s.mu.Lock()
+				s.bodies = append(s.bodies, string(raw))
+				s.mu.Unlock()
+				if tt.refuses && strings.Contains(string(raw), `"reasoning":`) {
+					answer(400, `{"error":{"message":"property 'reasoning' is unsupported"}}`)(w, r)
+					return
+				}
+				answer(200, whole(tt.message, "stop"))(w, r)
+			})
+			m := modelOf(t, tt.kind, s.URL)
+			a, err := ask(t, m, &Call{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := generate(t.Context(), m, callOf(&Call{}, transcriptOf("", user("hi"), a.Message, user("more")), nil)); err != nil {
+				t.Fatal(err)
+			}
+			got := s.bodies[len(s.bodies)-1]
+			if !strings.Contains(got, tt.want) || tt.want == "" && strings.Contains(got, "hm") {
+				t.Errorf("what went back: %s", got)
+			}
+		})
 	}
 }
 

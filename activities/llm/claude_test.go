@@ -167,6 +167,29 @@ func TestClaudesBlocksGoBackInOrder(t *testing.T) {
 	}
 }
 
+// TestClaudesCitationsGoBack has citations and a compaction go back, of whole answers and of streams.
+func TestClaudesCitationsGoBack(t *testing.T) {
+	const cited = `{"citations":[{"cited_text":"c","type":"char_location"}],"text":"So.","type":"text"}`
+	const content = `[{"content":"before","type":"compaction"},` + cited + `]`
+	streamed := sse(`{"type":"message_start","message":{"type":"message","usage":{}}}`,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"compaction","content":null}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"compaction_delta","content":"before"}}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"","citations":[]}}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"cited_text":"c","type":"char_location"}}}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"So."}}`,
+		`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, `{"type":"message_stop"}`)
+	for name, handle := range map[string]http.HandlerFunc{"streamed": streamed,
+		"whole": answer(200, `{"type":"message","stop_reason":"end_turn","content":`+content+`,"usage":{}}`)} {
+		t.Run(name, func(t *testing.T) {
+			e, m := claudeBench().at(t, said{}, handle)
+			a := e.one(t, m, &Call{}, hello())
+			same(t, "text", a.Message.Text, "So.")
+			e.one(t, m, &Call{}, transcriptOf("", user("go"), a.Message, user("more")))
+			same(t, "what went back", blocksOf(t, e, 1), content)
+		})
+	}
+}
+
 func TestClaudeSaysWhyItRefuses(t *testing.T) {
 	_, m := claudeBench().at(t, said{}, answer(200, `{"type":"message","model":"claude-x","stop_reason":"refusal","stop_details":{"explanation":"not this"},"content":[],"usage":{}}`))
 	_, err := ask(t, m, &Call{})

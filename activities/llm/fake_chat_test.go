@@ -248,11 +248,12 @@ func (f fakeChat) message(out *seen, m *fakeChatMessage) error {
 	return nil
 }
 
-func (fakeChat) content(turn *seenTurn, raw json.RawMessage) error {
+func (f fakeChat) content(turn *seenTurn, raw json.RawMessage) error {
 	var parts []struct {
-		Type  string
-		Text  string
-		Image struct{ URL string } `json:"image_url"`
+		Type     string
+		Text     string
+		Thinking []struct{ Text string }
+		Image    struct{ URL string } `json:"image_url"`
 	}
 	if string(raw) == "null" || json.Unmarshal(raw, &turn.text) == nil {
 		return nil
@@ -261,10 +262,12 @@ func (fakeChat) content(turn *seenTurn, raw json.RawMessage) error {
 		return err
 	}
 	for _, p := range parts {
-		switch p.Type {
-		case "text":
+		switch {
+		case p.Type == "text":
 			turn.text += p.Text
-		case "image_url":
+		case p.Type == "thinking" && f.kind == "mistral" && len(p.Thinking) == 1:
+			turn.thoughts = append(turn.thoughts, p.Thinking[0].Text)
+		case p.Type == "image_url":
 			url := strings.Replace(strings.TrimPrefix(p.Image.URL, "data:"), ";base64,", " ", 1)
 			turn.images = append(turn.images, url)
 		default:
@@ -299,7 +302,7 @@ func (f fakeChat) thought(m object, s said) {
 	if s.thought == "" {
 		return
 	}
-	if slices.Contains([]string{"openrouter", "vllm", "groq"}, f.kind) {
+	if slices.Contains([]string{"openrouter", "vllm", "groq", "ollama"}, f.kind) {
 		m["reasoning"] = s.thought
 	} else {
 		m["reasoning_content"] = s.thought

@@ -66,6 +66,7 @@ type anthropicBlock struct {
 	Signature string          `json:"signature"`
 	Data      string          `json:"data"`
 	Cache     *object         `json:"cache_control"`
+	Citations []object        `json:"citations"`
 	Source    *struct {
 		Type, URL, Data string
 		MediaType       string `json:"media_type"`
@@ -169,6 +170,10 @@ func (fakeClaude) turn(role string, content []json.RawMessage) (*seenTurn, error
 		case "server_tool_use":
 			if !strings.HasPrefix(string(b.Input), "{") {
 				return nil, fmt.Errorf("server_tool_use %q: %s", b.ID, b.Input)
+			}
+		case "compaction":
+			if !strings.HasPrefix(string(b.Content), `"`) {
+				return nil, fmt.Errorf("compaction: %s", b.Content)
 			}
 		case "redacted_thinking":
 			turn.thoughts = append(turn.thoughts, b.Data)

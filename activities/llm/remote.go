@@ -52,8 +52,8 @@ func (p *provider) answer(ctx context.Context, call *Call) (*wire.Answer, error)
 	if err == nil && a.Stop == wire.Paused {
 		return x.resume(a)
 	}
-	if x.refusesSchema(err) {
-		x.call = call.withoutFormat()
+	if less := x.without(err); less != nil {
+		x.call = less
 		plain, wrong := p.Encode(&x.call.Request)
 		if wrong != nil || plain.Then != nil || bytes.Equal(plain.Body, out.Body) {
 			return nil, err
@@ -357,6 +357,32 @@ func (x *exchange) refusesSchema(err error) bool {
 	var f *contract.Failure
 	return len(x.call.Schema) > 0 && errors.As(err, &f) && f.Class == contract.ClassBadRequest &&
 		containsAny(strings.ToLower(f.Text), schemaTexts)
+}
+
+// without is the call without what its request was refused for: the answer's format, or reasoning that a server takes back or
+// not; nil for any other error.
+func (x *exchange) without(err error) *Call {
+	var f *contract.Failure
+	switch {
+	case x.refusesSchema(err):
+		return x.call.withoutFormat()
+	case x.Reasoning == wire.AsItCame && errors.As(err, &f) && f.Class == contract.ClassBadRequest && strings.Contains(strings.ToLower(f.Text), "reasoning"):
+		return x.call.withoutReasoning()
+	}
+	return nil
+}
+
+// withoutReasoning is the call without what the model thought before. It is another request, like [Call.withoutFormat].
+func (c *Call) withoutReasoning() *Call {
+	out := *c
+	out.Messages = slices.Clone(c.Messages)
+	for i := range out.Messages {
+		out.Messages[i].Reasoning = ""
+	}
+	if out.IdempotencyKey != "" {
+		out.IdempotencyKey += "/unthought"
+	}
+	return &out
 }
 
 // withoutFormat is the call without the answer's format. It is another request, with another idempotency key.

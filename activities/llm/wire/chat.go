@@ -131,8 +131,8 @@ func (m *Model) chatAssistant(out object, in *contract.Message) {
 				calls[c.Index]["extra_content"] = c.Extra
 			}
 		}
-		if in.Reasoning != "" && m.Reasoning != "" {
-			out[m.Reasoning] = in.Reasoning
+		if field := m.reasoningField(own); in.Reasoning != "" && field != "" {
+			out[field] = in.Reasoning
 		}
 		if own.Details != nil && m.Reasoning == "reasoning" {
 			out["reasoning_details"] = own.Details
@@ -144,4 +144,22 @@ func (m *Model) chatAssistant(out object, in *contract.Message) {
 			out["content"] = nil
 		}
 	}
+	if own != nil && in.Reasoning != "" && m.Reasoning == InContent {
+		parts := []any{object{"type": "thinking", "thinking": []any{object{"type": "text", "text": in.Reasoning}}}}
+		if in.Text != "" {
+			parts = append(parts, object{"type": "text", "text": in.Text})
+		}
+		out["content"] = parts
+	}
+}
+
+// reasoningField is the field in which reasoning goes back; empty: none.
+func (m *Model) reasoningField(own *providerState) string {
+	switch m.Reasoning {
+	case AsItCame:
+		return own.Field
+	case InContent:
+		return ""
+	}
+	return m.Reasoning
 }

@@ -201,10 +201,12 @@ func (r *chatReader) addDelta(d *delta, streamed bool) error {
 	}
 	r.refusal.WriteString(string(d.Refusal))
 	// Some servers send the same reasoning under both names.
-	if d.ReasoningContent != "" {
-		r.reasoning.WriteString(string(d.ReasoningContent))
-	} else {
-		r.reasoning.WriteString(string(d.Reasoning))
+	field, thought := "reasoning_content", string(d.ReasoningContent)
+	if thought == "" {
+		field, thought = "reasoning", string(d.Reasoning)
+	}
+	if r.reasoning.WriteString(thought); thought != "" && r.m.Reasoning == AsItCame {
+		r.state.Field = field
 	}
 	r.details.add(d.ReasoningDetails, streamed)
 	var calls []deltaCall

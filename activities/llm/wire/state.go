@@ -21,6 +21,8 @@ type providerState struct {
 	Blocks []blockState `json:"blocks,omitempty"`
 	// Plan is what Cohere's models say of their calls.
 	Plan string `json:"plan,omitempty"`
+	// Field is where the reasoning came, for [AsItCame].
+	Field string `json:"field,omitempty"`
 	// Session is the provider's id of the conversation.
 	Session string `json:"session,omitempty"`
 }

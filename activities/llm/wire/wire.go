@@ -34,6 +34,14 @@ const (
 	Responses = "responses"
 )
 
+// Values of [Server.Reasoning] that are no field.
+const (
+	// AsItCame is the field in which it came.
+	AsItCame = "as it came"
+	// InContent is a part of the content.
+	InContent = "content"
+)
+
 // protocols is the table of all protocols.
 var protocols = map[string]func(*Model, *Request) (*Outgoing, error){
 	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI, Cohere: encodeCohere, Converse: encodeConverse, Responses: encodeResponses,
@@ -63,7 +71,7 @@ type Server struct {
 	Words map[string]string
 	// NoSampling are prefixes of models that refuse temperature and top_p.
 	NoSampling []string
-	// Reasoning is the field in which reasoning goes back to its provider; empty: it does not.
+	// Reasoning is the field in which reasoning goes back to its provider, AsItCame or InContent; empty: it does not.
 	Reasoning string
 	// CacheMark is the prefix of models whose requests must ask for prompt caching; empty: none.
 	CacheMark string
