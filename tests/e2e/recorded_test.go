@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/activities/llm/wire"
+	"weft/activities/tool"
+	"weft/tests/harness"
+	"weft/workflows"
+)
+
+// recordedAnswer is an answer of a real service.
+type recordedAnswer struct {
+	ID      string            `json:"id"`
+	Headers map[string]string `json:"headers"`
+	Body    json.RawMessage   `json:"body"`
+	Base64  []byte            `json:"body_base64"`
+}
+
+// toolResult is one call of a tool.
+type toolResult struct {
+	Name      string `json:"name"`
+	Arguments any    `json:"arguments"`
+	Result    string `json:"result"`
+}
+
+// conversation is a recorded conversation, played by a fake provider and a server of tools.
+type conversation struct {
+	ID     string                     `json:"id"`
+	Kind   string                     `json:"kind"`
+	Proto  string                     `json:"proto"`
+	Model  string                     `json:"model"`
+	Stream bool                       `json:"stream"`
+	Tools  map[string]json.RawMessage `json:"tools"`
+	Turns  []struct {
+		Answer  string       `json:"answer"`
+		Results []toolResult `json:"results"`
+	} `json:"turns"`
+	Final string `json:"final"`
+	Usage struct {
+		Input  int `json:"input_tokens"`
+		Output int `json:"output_tokens"`
+		Cached int `json:"cached_tokens"`
+	} `json:"usage"`
+
+	answers map[string]recordedAnswer
+	mu      sync.Mutex
+	asked   int
+	called  []toolResult
+}
+
+// TestEndToEndRecordedConversations runs whole conversations with tools in a worker: each calls the same tools and ends with the
+// same text and usage as the recorded one.
+func TestEndToEndRecordedConversations(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"../testdata/answers", "../../../shared/corpus/answers"} {
+		t.Run(filepath.Base(filepath.Dir(dir)), func(t *testing.T) {
+			t.Parallel()
+			play(t, conversationsIn(t, dir))
+		})
+	}
+}
+
+// conversationsIn reads the conversations in a folder, or skips the test where the folder beside the project is not there.
+func conversationsIn(t *testing.T, dir string) []*conversation {
+	t.Helper()
+	answers := map[string]recordedAnswer{}
+	files, _ := filepath.Glob(filepath.Join(dir, "answers-*.jsonl*"))
+	if len(files) == 0 {
+		t.Skipf("no recorded answers in %s", dir)
+	}
+	for _, file := range files {
+		for _, a := range linesOf[recordedAnswer](t, file) {
+			answers[a.ID] = *a
+		}
+	}
+	files, _ = filepath.Glob(filepath.Join(dir, "conversations.jsonl*"))
+	if len(files) != 1 {
+		t.Fatalf("%d files of conversations in %s", len(files), dir)
+	}
+	out := linesOf[conversation](t, files[0])
+	for _, c := range out {
+		c.answers = answers
+	}
+	return out
+}
+
+// linesOf reads JSON lines, compressed or not.
+func linesOf[T any](t *testing.T, file string) (out []*T) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r io.Reader = bytes.NewReader(raw)
+	if strings.HasSuffix(file, ".gz") {
+		if r, err = gzip.NewReader(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		v := new(T)
+		if err := json.Unmarshal(lines.Bytes(), v); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	if lines.Err() != nil || len(out) == 0 {
+		t.Fatalf("%d records in %s, %v", len(out), file, lines.Err())
+	}
+	return out
+}
+
+// play runs conversations in one worker, each with a provider and a connection of its own.
+func play(t *testing.T, all []*conversation) {
+	mux := http.NewServeMux()
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	providers, connections := map[string]llm.ProviderSettings{}, map[string]tool.Connection{}
+	for i, c := range all {
+		name, api := fmt.Sprintf("c%d", i), ""
+		kind := c.Kind
+		if c.Proto == "responses" {
+			api, kind = wire.APIResponses, "compatible"
+		} else if c.Proto == "chat" {
+			api = wire.APIChat
+		}
+		mux.HandleFunc("/model/"+name+"/", c.answer)
+		mux.Handle("/tools/"+name, c.tools())
+		providers[name] = llm.ProviderSettings{Kind: kind, API: api, BaseURL: web.URL + "/model/" + name, Key: "key", Unary: !c.Stream}
+		connections[name] = tool.Connection{URL: web.URL + "/tools/" + name}
+	}
+	models, err := llm.Open(llm.Settings{Providers: providers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := tool.Open(tool.Settings{Connections: connections})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("recorded-%d", time.Now().UnixNano())}
+	h.Worker = harness.RunWorkerWith(t, h.Client, h.Queue, workflows.Settings{}, activities.Deps{Models: models, Tools: tools})
+	t.Cleanup(h.Worker.Stop)
+	t.Run("all", func(t *testing.T) {
+		for i, c := range all {
+			t.Run(c.ID, func(t *testing.T) {
+				t.Parallel()
+				c.run(t, h, fmt.Sprintf("c%d", i))
+			})
+		}
+	})
+}
+
+func (c *conversation) run(t *testing.T, h *harness.Worker, name string) {
+	var bound []map[string]string
+	for of := range c.Tools {
+		bound = append(bound, map[string]string{"name": of, "data_connection_id": name})
+	}
+	raw := harness.EncodeJSON(t, bound)
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(`,"tools":` + string(raw)), Name: "flow.json"},
+		Model: name + "/" + cmp.Or(c.Model, "m"), Input: "go", OnError: contract.OnErrorFail})
+	var out contract.RunResult
+	if err := run.Get(context.Background(), &out); err != nil {
+		t.Fatal(contract.FailureOf(err))
+	}
+	if text := harness.ResultText(&out); text != c.Final {
+		t.Errorf("the text is %q, recorded %q", text, c.Final)
+	}
+	if u := out.Usage; u.Input != c.Usage.Input || u.Output != c.Usage.Output || u.Cached != c.Usage.Cached {
+		t.Errorf("the usage is %+v, recorded %+v", u, c.Usage)
+	}
+	var want []toolResult
+	for i := range c.Turns {
+		want = append(want, c.Turns[i].Results...)
+	}
+	if c.asked != len(c.Turns) || len(c.called) != len(want) {
+		t.Errorf("%d model calls and %d tool calls, recorded %d and %d", c.asked, len(c.called), len(c.Turns), len(want))
+	}
+}
+
+// answer plays the next answer.
+func (c *conversation) answer(w http.ResponseWriter, _ *http.Request) {
+	c.mu.Lock()
+	c.asked++
+	n := c.asked
+	c.mu.Unlock()
+	if n > len(c.Turns) {
+		http.Error(w, "the recorded conversation has ended", http.StatusBadRequest)
+		return
+	}
+	a := c.answers[c.Turns[n-1].Answer]
+	for name, value := range a.Headers {
+		w.Header().Set(name, value)
+	}
+	var text string
+	switch {
+	case a.Base64 != nil:
+		_, _ = w.Write(a.Base64)
+	case json.Unmarshal(a.Body, &text) == nil:
+		_, _ = io.WriteString(w, text)
+	default:
+		_, _ = w.Write(a.Body)
+	}
+}
+
+// tools is a server that plays the recorded tools; a call that was not recorded is an error.
+func (c *conversation) tools() http.Handler {
+	s := server.NewMCPServer("recorded", "1", server.WithToolCapabilities(false))
+	for name, schema := range c.Tools {
+		s.AddTool(mcp.NewToolWithRawSchema(name, "", schema), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			args := any(req.GetArguments())
+			if len(req.GetArguments()) == 0 {
+				args = map[string]any{}
+			}
+			for i := range c.Turns {
+				for _, r := range c.Turns[i].Results {
+					if r.Name == name && reflect.DeepEqual(r.Arguments, args) {
+						c.mu.Lock()
+						c.called = append(c.called, r)
+						c.mu.Unlock()
+						return mcp.NewToolResultText(r.Result), nil
+					}
+				}
+			}
+			return mcp.NewToolResultError("this call was not recorded"), nil
+		})
+	}
+	return server.NewStreamableHTTPServer(s)
+}
