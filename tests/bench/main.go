@@ -59,7 +59,12 @@ type settings struct {
 	branches int
 	// record writes what is counted to the recorded table.
 	record bool
+	// histories, if set, is the folder in which the replayed histories are kept.
+	histories string
 }
+
+// keptHistories is the variable that names the folder of the histories that are kept.
+const keptHistories = "BENCH_HISTORIES"
 
 // environment reads the settings and, apart from them, the environment that processes
 // inherit: nothing in it may lead to a real provider or cluster.
@@ -79,6 +84,8 @@ func environment() (settings, []string, error) {
 			s.record = value != "" && value != "0"
 		case "BENCH_ONLY":
 			s.only = value
+		case keptHistories:
+			s.histories = value
 		case "BENCH_ELEMENTS", "BENCH_BRANCHES":
 			n, err := strconv.Atoi(value)
 			if err != nil || n < 1 || n > 100_000 {

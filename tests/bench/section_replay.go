@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
 
 	"weft/workflows"
 )
@@ -51,6 +54,9 @@ func (b *bench) replay(ctx context.Context, name string, w workload) error {
 	if err != nil {
 		return err
 	}
+	if err := errors.Join(b.keep(name+", ours", ours), b.keep(name+", twin", twin)); err != nil {
+		return err
+	}
 	var a, t, mallocs, twins []float64
 	for range b.scale.fewRounds {
 		x, n, err := replayFor(ours, b.scale.replay)
@@ -86,18 +92,39 @@ func (b *bench) recordOf(ctx context.Context, s start) (*historypb.History, erro
 	return b.history(ctx, runs[0].GetID(), runs[0].GetRunID())
 }
 
-// replayFor replays a history again and again and gives the processor time and the allocations per event.
-func replayFor(h *historypb.History, atLeast time.Duration) (spent, mallocs float64, err error) {
+// keep writes a history into the folder of those that are kept, if there is one, for BenchmarkReplay.
+func (b *bench) keep(name string, h *historypb.History) error {
+	if b.histories == "" {
+		return nil
+	}
+	raw, err := proto.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.histories, name+historySuffix), raw, 0o644)
+}
+
+// historySuffix ends the name of a file with a history.
+const historySuffix = ".history"
+
+// replayOf returns what replays a history once.
+func replayOf(h *historypb.History) func() error {
 	replayer := worker.NewWorkflowReplayer()
 	workflows.Register(replayer)
 	registerTwins(replayer)
 	first := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
 	o := worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: first.GetWorkflowId(), RunID: first.GetOriginalExecutionRunId()}}
+	return func() error { return replayer.ReplayWorkflowHistoryWithOptions(quiet, h, o) }
+}
+
+// replayFor replays a history again and again and gives the processor time and the allocations per event.
+func replayFor(h *historypb.History, atLeast time.Duration) (spent, mallocs float64, err error) {
+	replay := replayOf(h)
 	before := allocations()
 	began, used := time.Now(), cpuOf(os.Getpid())
 	n := 0
 	for time.Since(began) < atLeast {
-		if err := replayer.ReplayWorkflowHistoryWithOptions(quiet, h, o); err != nil {
+		if err := replay(); err != nil {
 			return 0, 0, err
 		}
 		n += len(h.Events)
