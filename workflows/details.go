@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -59,10 +60,9 @@ func details(f *flowRun) string {
 	heading(f, &b)
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
-		if rows++; rows <= maxRows {
-			for _, part := range [...]string{"| ", code(runtime.Cut(id, 80)), " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n"} {
-				b.WriteString(part)
-			}
+		rows++
+		for _, part := range [...]string{"| ", code(runtime.Cut(id, 80)), " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n"} {
+			b.WriteString(part)
 		}
 	}
 	asks := asking(f)
@@ -75,7 +75,7 @@ func details(f *flowRun) string {
 		{f.sched.Joins(), "a join, waits until nothing can reach it"},
 	} {
 		live += len(l.list)
-		for _, x := range l.list {
+		for _, x := range l.list[:min(len(l.list), maxRows-rows)] {
 			id, node := f.sched.ID(x), x.Node
 			if c := chainOf(f, x); c != nil && c.now != "" {
 				id, node = c.now, c.node
@@ -83,12 +83,15 @@ func details(f *flowRun) string {
 			row(id, node, cmp.Or(asks[id], l.state))
 		}
 	}
-	trace := executions(f)
-	for i := len(trace) - 1; i >= 0 && rows < maxRows; i-- {
-		e := &trace[i]
-		row(contract.ExecutionID(e.Node, e.Step, e.Occurrence), f.run.Graph.Index(e.Node), doneState(e))
+	finished := 0
+	for _, part := range slices.Backward(traces(f)) {
+		finished += len(part)
+		for i := len(part) - 1; i >= 0 && rows < maxRows; i-- {
+			e := &part[i]
+			row(contract.ExecutionID(e.Node, e.Step, e.Occurrence), f.run.Graph.Index(e.Node), doneState(e))
+		}
 	}
-	if left := len(trace) + f.dropped + live - min(rows, maxRows); left > 0 {
+	if left := finished + f.dropped + live - rows; left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
 	}
 	fallbacksTable(f, &b)

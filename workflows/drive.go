@@ -504,8 +504,14 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 // hasExits reports whether the flow has exit nodes.
 func hasExits(f *flowRun) bool { return exits(f.run.Flow) }
 
+// exits reports whether a flow has exit nodes. It is asked for each branch, and copies no node.
 func exits(f *plan.Flow) bool {
-	return slices.ContainsFunc(f.Nodes, func(n plan.Node) bool { return n.Exit })
+	for i := range f.Nodes {
+		if f.Nodes[i].Exit {
+			return true
+		}
+	}
+	return false
 }
 
 // noExit is the failure of a run that ended without an exit node.

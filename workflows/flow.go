@@ -351,7 +351,7 @@ func (f *flowRun) report() contract.Status {
 	for _, c := range inPlace(f) {
 		s.Usage.Add(c.run.Budget.Usage)
 	}
-	s.Executions, s.Dropped = lean(executions(f), f.dropped)
+	s.Executions, s.Dropped = lean(slices.Concat(traces(f)...), f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.PendingJoins = running(f), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
 		s.Waits = f.sched.Waits()

@@ -136,11 +136,13 @@ func inPlace(f *flowRun) []*chain {
 	return out
 }
 
-// executions are those that have finished, also of chains that run in place.
-func executions(f *flowRun) []contract.Execution {
-	all := slices.Clip(f.trace)
+// traces are the executions that have finished: those of the run, and of each chain that runs in place.
+func traces(f *flowRun) [][]contract.Execution {
+	all := [][]contract.Execution{f.trace}
 	for _, c := range inPlace(f) {
-		all = append(all, c.done...)
+		if len(c.done) > 0 {
+			all = append(all, c.done)
+		}
 	}
 	return all
 }
