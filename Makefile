@@ -67,7 +67,7 @@ build: devserver ## Build bin/worker, bin/starter, bin/weft-devserver and the to
 
 devserver:
 	@test -x $(DEVSERVER) || echo "Building the embedded Temporal server. The first time this takes some minutes." >&2
-	@cd worker/devserver && go build -o ../../$(DEVSERVER) .
+	@cd worker/devserver && go build -ldflags '-s -w' -o ../../$(DEVSERVER) .
 
 test: ## Run the tests that need no server (unit, golden, command line, replay), with the race detector where there are goroutines
 	@test -n "$(RACE)" || echo "No C compiler found: testing without the race detector." >&2

@@ -1,0 +1,7 @@
+// Package workercomponent stands in for the system workflow of worker controllers.
+package workercomponent
+
+import "go.uber.org/fx"
+
+// Module provides nothing.
+var Module = fx.Options()
