@@ -154,7 +154,7 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 		case out := <-came:
 			switch {
 			case ctx.Err() != nil:
-				t.app.say("the turn goes on; its result will be in: %sstatus %s", t.app.self(), t.run.Quoted())
+				t.app.say("the turn continues; its result will be in: %sstatus %s", t.app.self(), t.run.Quoted())
 				t.leave()
 				return exitCode(exitDetached)
 			case out.err != nil:
@@ -225,7 +225,7 @@ func resultOf(t *contract.Turn) string {
 
 func (t *conversation) leave() {
 	t.locked(t.report.end)
-	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
+	t.app.say("the session is open; continue with: %sresume %s; end it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
 }
 
 func (t *conversation) end(ctx context.Context, err error) error {

@@ -50,11 +50,11 @@ func (a *app) detachedText(id string) string {
 	}
 	switch {
 	case a.dev != nil && a.dev.Embedded:
-		return "detached; the embedded Temporal ends with the last command that uses it: then the run is paused; go on with: " + again
+		return "detached; the embedded Temporal ends with the last command that uses it: then the run is paused; continue with: " + again
 	case a.dev != nil && a.dev.Helped:
-		return "detached; the worker that -dev started ends with the last command that uses it: then the run is paused; go on with: " + again
+		return "detached; the worker that -dev started ends with the last command that uses it: then the run is paused; continue with: " + again
 	}
-	return "detached; the run goes on; follow it with: " + again
+	return "detached; the run continues; follow it with: " + again
 }
 
 var lacksVariable = regexp.MustCompile(`set (\w+) in the worker's environment \(not the client's\) and restart the worker`)

@@ -188,7 +188,7 @@ func TestEndToEndDetached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const comeBack = "detached; the run goes on; follow it with: starter follow capital\r\n"
+	const comeBack = "detached; the run continues; follow it with: starter follow capital\r\n"
 	keys, got, code := onTerminal(t, dir, base, "-flow", guess, "-model", "script", "-id", "capital")
 	got.wait(t, "type the answer here, in one line, or use the command")
 	typeOn(t, keys, "Ber"+ctrlC)

@@ -99,7 +99,7 @@ func TestInterruptDetaches(t *testing.T) {
 	if code := a.exit(a.newFollower(&runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}, Starter: "starter "}, ID: "root", RunID: "r1"}).toTheEnd(ctx)); code != exitDetached {
 		t.Errorf("exit code %d, want %d", code, exitDetached)
 	}
-	if want := "detached; the run goes on; follow it with: starter follow root\n"; stderr.String() != want {
+	if want := "detached; the run continues; follow it with: starter follow root\n"; stderr.String() != want {
 		t.Errorf("stderr is %q, want %q", stderr.String(), want)
 	}
 }

@@ -66,7 +66,7 @@ func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 			return nil, usage.Error{Text: err.Error()}
 		}
 		if r.Run.Flow.Plan.Version > plan.Version {
-			return nil, usage.Errorf("%s: its plan is of version %d, this build knows %d; update starter", name, r.Run.Flow.Plan.Version, plan.Version)
+			return nil, usage.Errorf("%s: its plan is of version %d, this build supports %d; update starter", name, r.Run.Flow.Plan.Version, plan.Version)
 		}
 		if flow != nil {
 			r.Run.Flow = *flow
@@ -110,9 +110,9 @@ func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 func notClosed(ctx context.Context, r *runs.Run) error {
 	for e, err := range history.NewTail(r.Client, history.Run{Workflow: &history.Workflow{ID: r.ID}, RunID: r.RunID}).Events(ctx) {
 		if s, ok := e.Data.(*history.Started); err == nil && ok && s.IsSession() {
-			return usage.Errorf("the session %q is still open; a recording is made of a whole one: end it with starter stop %s, then record it", r.ID, r.Quoted())
+			return usage.Errorf("the session %q is still open; a recording is made from a whole one: end it with starter stop %s, then record it", r.ID, r.Quoted())
 		}
 		break
 	}
-	return usage.Errorf("the run %q has not ended; a recording is made of a whole run: wait for it with starter follow %s, or end it with starter cancel %s", r.ID, r.Quoted(), r.Quoted())
+	return usage.Errorf("the run %q has not ended; a recording is made from a whole run: wait for it with starter follow %s, or end it with starter cancel %s", r.ID, r.Quoted(), r.Quoted())
 }

@@ -39,7 +39,7 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	done()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		a.say("the turn goes on; wait for it with the same command and -key %s", plaintext.ShellQuote(in.ID))
+		a.say("the turn continues; wait for it with the same command and -key %s", plaintext.ShellQuote(in.ID))
 		return exitCode(exitDetached)
 	case err != nil:
 		return a.refused(ctx, r, contract.UpdatePrompt, err)
@@ -210,7 +210,7 @@ func (f *follower) toTurn(ctx context.Context, n int) error {
 	switch {
 	case turn != nil:
 		self, id := f.app.self(), f.run.Quoted()
-		f.app.say("the session is open; go on with: %sresume %s -prompt TEXT, or without -prompt on a terminal; end it with: %sstop %s", self, id, self, id)
+		f.app.say("the session is open; continue with: %sresume %s -prompt TEXT, or without -prompt on a terminal; end it with: %sstop %s", self, id, self, id)
 		return f.app.concludeTurn(f.run.ID, turn)
 	case ctx.Err() != nil:
 		return f.detached()

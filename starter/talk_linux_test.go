@@ -127,7 +127,7 @@ func TestEndToEndTalk(t *testing.T) {
 	if got := <-code; got != exitOK {
 		t.Errorf("exit code %d", got)
 	}
-	s.wait(t, "the session is open; go on with: starter resume guide-1; end it with: starter stop guide-1")
+	s.wait(t, "the session is open; continue with: starter resume guide-1; end it with: starter stop guide-1")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if strings.Contains(s.all.String(), "Old words") {

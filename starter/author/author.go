@@ -211,7 +211,7 @@ func (a *Author) run(ctx context.Context, e *edited) error {
 		return err
 	}
 	if last == nil {
-		return errors.New("the flow has no run yet: start one, with what it shall be given, and the next save goes on from it")
+		return errors.New("the flow has no run yet: start one, with what it shall be given, and the next save continues from it")
 	}
 	tree, err := runtree.Read(ctx, history.From(a.Connection.Client), last.ID, last.RunID)
 	if err != nil {
@@ -355,7 +355,7 @@ func (a *Author) tell(s Save) {
 	}
 	switch {
 	case s.Run != "" && s.From != "":
-		a.Say("dev: %s: %s goes on from %s of %s", s.File, s.Run, s.From, s.Last)
+		a.Say("dev: %s: %s continues from %s of %s", s.File, s.Run, s.From, s.Last)
 	case s.Run != "":
 		a.Say("dev: %s: %s begins anew; %s", s.File, s.Run, s.Note)
 	case s.Note != "":

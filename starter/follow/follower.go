@@ -35,7 +35,7 @@ type LostContactError struct {
 
 // Error says what happened and how to go on.
 func (l *LostContactError) Error() string {
-	return fmt.Sprintf("no contact with Temporal at %s for %v: %v; the run goes on when it is back; follow it with: starter follow %s",
+	return fmt.Sprintf("no contact with Temporal at %s for %v: %v; the run continues when it is back; follow it with: starter follow %s",
 		l.Address, givesUp, l.Cause, plaintext.ShellQuote(l.ID))
 }
 

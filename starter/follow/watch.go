@@ -151,7 +151,7 @@ func (f *Follower) stuck(t *track, failed int32) {
 	if why == "" {
 		why, remedy = "the worker gave no answer in time", brokenRemedy(enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED, "")
 	}
-	f.Once("stuck "+t.id, "%s cannot go on: its workflow task has failed %d times (task queue %q, namespace %s at %s): %s; %s; waiting",
+	f.Once("stuck "+t.id, "%s cannot continue: its workflow task has failed %d times (task queue %q, namespace %s at %s): %s; %s; waiting",
 		plaintext.Line(t.id, 200), failed, f.target.Queue, f.target.Namespace, f.target.Address, why, remedy)
 }
 

@@ -142,7 +142,7 @@ func Paused(p *workflowpb.PendingActivityInfo, workflow string) string {
 		text += " by " + cmp.Or(plaintext.Line(m.GetIdentity(), 200), "-")
 		text += plaintext.If(m.GetReason() != "", ": %s", plaintext.Line(m.GetReason(), 300))
 	}
-	return fmt.Sprintf("%s; it goes on with: temporal activity unpause --workflow-id %s --activity-id %s", text, plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
+	return fmt.Sprintf("%s; it continues with: temporal activity unpause --workflow-id %s --activity-id %s", text, plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
 }
 
 // PendingCalls describes the calls, of an open run and its branches, that wait for a limit or another attempt.

@@ -60,7 +60,7 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		a := decoded(o, &contract.ToolResultAnswer{Author: contract.Author{By: by}})
 		answered(by, &a.Author)
 		if (len(a.Result) == 0) == (a.Error == "") && len(o.problems) == 0 {
-			o.addProblem(o.Pos, "the body wants exactly one of result and error")
+			o.addProblem(o.Pos, "the body must have exactly one of result and error")
 		}
 		return a, o.problem()
 	}

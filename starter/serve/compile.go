@@ -181,7 +181,7 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 		return err
 	}
 	if dialect := in.Flow.Plan.Dialect; len(files) > 0 && !specadapter.TraitsOf(dialect).Files {
-		return NewProblem(InvalidBody, "leave flow.files out, or name another dialect in flow.dialect", "the dialect %s knows no files around a document, but flow.files has %q", dialect, files[0].Name)
+		return NewProblem(InvalidBody, "leave flow.files out, or name another dialect in flow.dialect", "the dialect %s has no files beside a document, but flow.files has %q", dialect, files[0].Name)
 	}
 	in.Components, in.ComponentIDs = nil, nil
 	s.Input = in

@@ -59,7 +59,7 @@ type slow struct{ limit *rate.Limiter }
 
 func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !s.limit.Allow() {
-		return nil, fmt.Errorf("it was asked more than %d times", issuerBurst)
+		return nil, fmt.Errorf("more than %d requests at once", issuerBurst)
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }

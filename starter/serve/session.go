@@ -34,7 +34,7 @@ func SplitTurn(id string) (workflow, turn string) {
 
 // startFields are fields that a start alone can have: the session goes on with what it was given.
 var startFields = []unheeded{
-	{"id", source.String, "a turn's id is made of the Idempotency-Key"},
+	{"id", source.String, "a turn's id is derived from the Idempotency-Key"},
 	{"model", source.String, "the session has its model"},
 	{"scope", source.Object, "the session has its scope"},
 	{"script", source.Object, "the session has its script"},

@@ -56,7 +56,7 @@ func TestSessions(t *testing.T) {
 	}
 	b.call("POST", "/runs", `{"type": "resume_session", "session_id": "x", "parameters": null}`).is(422, "the body has no parameters")
 	b.call("POST", "/runs", `{"type": "start_session", "parameters": null}`).is(422, "body:1:41: the body has no parameters")
-	b.call("POST", "/runs", `{"type": "start_session", "session_id": "`+session+`", "parameters": {"prompt": "x"}}`).is(409, "go on with resume_session")
+	b.call("POST", "/runs", `{"type": "start_session", "session_id": "`+session+`", "parameters": {"prompt": "x"}}`).is(409, "continue with resume_session")
 	b.runs.add(TurnID(id, "later"))
 	b.call("GET", "/runs/"+TurnID(id, "later"), "").is(200, `"session_id":"`+session+`"`)
 	again := []string{resume + `{"prompt": "x"}}`, "Idempotency-Key: k"}

@@ -80,7 +80,7 @@ func (srv *Server) checkSession(ctx context.Context, s *Start) error {
 	run, err := srv.session(ctx, s.Session)
 	switch {
 	case err == nil:
-		return NewProblem(RunExists, "choose another session_id, or go on with resume_session", "the session %q already exists: run %q", s.Session, run.ID)
+		return NewProblem(RunExists, "choose another session_id, or continue with resume_session", "the session %q already exists: run %q", s.Session, run.ID)
 	case isNotFound(err):
 		return nil
 	}

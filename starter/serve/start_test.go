@@ -152,7 +152,7 @@ func TestStartOfAFlow(t *testing.T) {
 	if in := b.runs.inputs["writer-1"]; in.Flow.Plan.Nodes[0].Agent.System != "You write." || len(in.Flow.Files) > 0 {
 		t.Errorf("the run is started with %+v", in.Flow)
 	}
-	b.call("POST", "/runs", `{"flow": {"text": `+quoted(triage)+`, "files": [{"name": "x", "text": "y"}]}}`).is(422, `knows no files around a document, but flow.files has \"x\"`)
+	b.call("POST", "/runs", `{"flow": {"text": `+quoted(triage)+`, "files": [{"name": "x", "text": "y"}]}}`).is(422, `has no files beside a document, but flow.files has \"x\"`)
 	b.call("POST", "/runs", `{"flow": {"name": "triage", "files": [{"name": "x", "text": "y"}]}}`).is(422, "the flow is named")
 
 	named := newBench(t, func(o *Options) { o.Flows.Accept = config.AcceptNamed })

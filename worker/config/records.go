@@ -6,7 +6,7 @@ import "time"
 type Provider struct {
 	Kind              string            `mapstructure:"kind" doc:"provider of the table that it is like; default: its name"`
 	BaseURL           string            `mapstructure:"base_url" kind:"url" doc:"URL of its API"`
-	API               string            `mapstructure:"api" doc:"chat or responses: OpenAI's protocol by which it is asked; default: responses for models of openai and azure that have it, else chat"`
+	API               string            `mapstructure:"api" doc:"chat or responses: OpenAI's protocol of its requests; default: responses for models of openai and azure that have it, else chat"`
 	KeyEnv            string            `mapstructure:"key_env" doc:"variable, or NAME_FILE, with its key; default: that of its kind"`
 	Headers           map[string]string `mapstructure:"headers" doc:"headers of every call; ${NAME} is a variable"`
 	Proxy             string            `mapstructure:"proxy" kind:"url" doc:"URL of a proxy"`

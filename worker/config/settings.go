@@ -117,7 +117,7 @@ type Worker struct {
 	StickyCache   int           `mapstructure:"sticky_cache" min:"1" max:"1000000" or:"0" default:"0" doc:"how many runs stay in memory between their tasks; 0: a quarter of the memory at 512 KiB each, 100 to 10000"`
 	Versioning    string        `mapstructure:"versioning" oneof:"auto,off,auto_upgrade,pinned" default:"auto" doc:"what open runs do when a new build is deployed: auto_upgrade moves them to it, pinned keeps them on theirs; auto is auto_upgrade if TEMPORAL_DEPLOYMENT_NAME or TEMPORAL_WORKER_BUILD_ID is set, else off"`
 	Heartbeats    time.Duration `mapstructure:"heartbeats" min:"100ms" default:"300ms" doc:"shortest time between two heartbeats of a call that somebody watches, which carry the model's answer so far; otherwise it is a quarter of timeouts.heartbeat, at most 10s"`
-	StopTimeout   time.Duration `mapstructure:"stop_timeout" default:"30s" doc:"how long running activities may go on after a signal to stop"`
+	StopTimeout   time.Duration `mapstructure:"stop_timeout" default:"30s" doc:"how long running activities may continue after a signal to stop"`
 	HealthListen  string        `mapstructure:"health_listen" kind:"address" doc:"address of the HTTP server with /livez and /readyz, such as :8086"`
 	MetricsListen string        `mapstructure:"metrics_listen" kind:"address" doc:"address of the HTTP server with Prometheus metrics, /metrics; may be the same"`
 	Log           string        `mapstructure:"log" oneof:"text,json" default:"text" doc:"format of the log"`

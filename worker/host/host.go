@@ -131,7 +131,7 @@ func unready(cfg *config.Config, models *llm.Models, model string) []string {
 			continue
 		}
 		f := contract.FailureOf(err)
-		text := fmt.Sprintf("%s; runs that use it cannot go on: %s", f.Text, f.Remedy)
+		text := fmt.Sprintf("%s; runs that use it cannot continue: %s", f.Text, f.Remedy)
 		if n == name {
 			text = fmt.Sprintf("the default model %s: %s", model, text)
 		}

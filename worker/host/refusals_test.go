@@ -190,11 +190,11 @@ func TestMissingKeysAreSaidAtOnce(t *testing.T) {
 		want     []string
 	}{
 		"of the default model": {"model: openai/gpt-5-mini", fakeEnv{}, []string{"worker: warning: the default model openai/gpt-5-mini: " + missing +
-			"; runs that use it cannot go on: set OPENAI_API_KEY in the worker's environment (not the client's)"}},
+			"; runs that use it cannot continue: set OPENAI_API_KEY in the worker's environment (not the client's)"}},
 		"of a configured provider": {"model: script\nproviders: {acme: {kind: openai, key_env: ACME_KEY}}", fakeEnv{},
-			[]string{`worker: warning: provider "acme" has no key: ACME_KEY is not set on the worker; runs that use it cannot go on: set ACME_KEY in the worker's environment`}},
+			[]string{`worker: warning: provider "acme" has no key: ACME_KEY is not set on the worker; runs that use it cannot continue: set ACME_KEY in the worker's environment`}},
 		"of both": {"model: mistral/m\nproviders: {acme: {kind: compatible}}", fakeEnv{}, []string{"the default model mistral/m: provider \"mistral\" has no key: MISTRAL_API_KEY",
-			`worker: warning: provider "acme" has no base URL; runs that use it cannot go on: set in the worker's weft.yaml: providers: {"acme": {base_url: `}},
+			`worker: warning: provider "acme" has no base URL; runs that use it cannot continue: set in the worker's weft.yaml: providers: {"acme": {base_url: `}},
 		"that is there": {"model: openai/gpt-5-mini", fakeEnv{"OPENAI_API_KEY": "x"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

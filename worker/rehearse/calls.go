@@ -209,7 +209,6 @@ func (p *player) listTools(ctx context.Context, _ contract.CatalogueInput) (*con
 	return out, err
 }
 
-// check takes every answer: a recording has none that was refused.
 // check accepts answers, as the recording has only those that were; arguments of calls are checked.
 func (p *player) check(ctx context.Context, in contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
 	if len(in.Schema) > 0 {
