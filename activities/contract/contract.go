@@ -99,9 +99,10 @@ type Watching struct {
 // RunInput starts a run of workflow type Flow.
 type RunInput struct {
 	// V is the contract's version, 1.
-	V     int     `json:"v"`
-	Flow  FlowRef `json:"flow"`
-	Input string  `json:"input,omitempty"`
+	V    int     `json:"v"`
+	Flow FlowRef `json:"flow"`
+	// Input is the text given to the flow.
+	Input string `json:"input,omitempty"`
 	// Images are shown to the models with the input, whatever form that has.
 	Images []Image `json:"images,omitempty"`
 	// Params is a JSON object with the inputs that the flow declares, in the client's order.

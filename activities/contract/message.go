@@ -164,7 +164,8 @@ type LongMessage struct {
 	// Index is its place among the page's messages.
 	Index int    `json:"index"`
 	SHA   string `json:"sha256"`
-	Bytes int    `json:"bytes"`
+	// Bytes is the length of the message.
+	Bytes int `json:"bytes"`
 }
 
 // ThreadInfo describes one thread of a run.
