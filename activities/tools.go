@@ -168,7 +168,7 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 		return nil, lostAttempt(ctx, "the call of "+in.As)
 	}
 	calling, span := startTool(ctx, in)
-	result, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: in.IdempotencyKey, Caller: conversation(ctx), Session: a.openSession(ctx, in.Connection.ID, in.Session), Repeated: repeated, Progress: beats.progress, Panicked: func(value any, stack []byte) {
+	result, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: in.IdempotencyKey, Caller: conversation(ctx), Session: a.openSession(ctx, in.Connection.ID, in.Session), Repeated: repeated, Ask: a.askRun(ctx), Progress: beats.progress, Panicked: func(value any, stack []byte) {
 		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
 	}})
 	if result.Failed {

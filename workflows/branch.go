@@ -68,6 +68,9 @@ func validBranch(in *contract.BranchInput) error {
 // branchChain is the chain of a run of type Branch.
 func branchChain(ctx workflow.Context, in *contract.BranchInput) (*chain, error) {
 	r := runtime.New(ctx)
+	if err := r.Requests.ReceiveHeld(ctx); err != nil {
+		return nil, err
+	}
 	r.Requests.Listen(ctx)
 	r.Flow, r.Source, r.Shared, r.Root = in.Plan, in.Source, in.Shared, in.Root
 	r.Graph = schedule.NewGraph(in.Plan)

@@ -22,7 +22,7 @@
 //
 // # Packages
 //
-// plan, schedule, watch, argument, runtime and values come first; inbox, agent, node, prepare, publish and session stand beside each
+// plan, schedule, watch, argument, held, runtime and values come first; inbox, agent, node, prepare, publish and session stand beside each
 // other and do not know each other; workflows puts them together. An interface belongs to its consumer: [runtime.Asker],
 // [inbox.Host], [session.Turns], [agent.Sessions], [node.Kind] and [node.Flows].
 //

@@ -58,6 +58,9 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		}
 		return nil, runtime.Wire(err)
 	}
+	if err := f.run.Requests.ReceiveHeld(ctx); err != nil {
+		return nil, runtime.Wire(err)
+	}
 	f.session = session.New(f.run, f, in)
 	f.runner = node.New(f.run, agent.Kind{Sessions: &f.session.Below}, agent.ToolKind{}, nested{})
 	if err := f.serve(ctx, in); err != nil {

@@ -124,6 +124,8 @@ type CallRules struct {
 	Pure []string `json:"pure,omitempty"`
 	// AsTasks are the tools whose calls are asked for as tasks.
 	AsTasks []string `json:"as_tasks,omitempty"`
+	// HoldSeconds is how long, in all, a server can be left without answers that asks while it holds a call; 0: it cannot ask.
+	HoldSeconds int `json:"hold_seconds,omitempty"`
 	// AskUnknown: a person decides whether a call of another tool is repeated then.
 	AskUnknown bool `json:"ask_unknown,omitempty"`
 	// Confirm are the tools whose calls need a person's yes.

@@ -282,6 +282,8 @@ type ToolSpec struct {
 	Pure bool `json:"-"`
 	// AsTask: the server wants its calls to be asked for as tasks.
 	AsTask bool `json:"-"`
+	// Held: the server may ask while it holds a call.
+	Held bool `json:"-"`
 }
 
 // WrongArguments tells a model what is wrong with the arguments of its call.
@@ -320,6 +322,9 @@ type ToolInput struct {
 	AsTask     bool   `json:"as_task,omitempty"`
 	TaskID     string `json:"task_id,omitempty"`
 	CancelTask bool   `json:"cancel_task,omitempty"`
+	// TimeoutMillis bounds an attempt without the time in which the server waits for an answer; 0: the activity's own
+	// timeout does.
+	TimeoutMillis int64 `json:"timeout_millis,omitempty"`
 	// MaxResultBytes is how many bytes the result may have that do not go into a store; 0 means as many as
 	// Temporal takes.
 	MaxResultBytes int `json:"max_result_bytes,omitempty"`

@@ -25,6 +25,7 @@ import (
 	"weft/activities/oauth"
 	"weft/activities/textutil"
 	"weft/activities/tool/delivery"
+	"weft/activities/tool/questions"
 	"weft/workflows/plan"
 )
 
@@ -103,8 +104,17 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 	if err != nil {
 		return nil, err
 	}
+	asks := &questions.Server{Text: at.secrets.text}
+	c.Transport.(undeleted).RoundTripper.(*guard).take = func(req *http.Request, event []byte) bool {
+		q, ok := parseServerRequest(event)
+		if ok {
+			go answerRequest(req.Context(), asks, q, c, at.conn.URL, req.Header)
+		}
+		return ok
+	}
 	return &mcpTransport{
-		transport: &rawHTTPTransport{rawTransport: rawTransport{tr}, http: tr},
+		asks:      asks,
+		transport: &rawHTTPTransport{rawTransport: rawTransport{tr, nil}, http: tr},
 		lost:      context.Background(),
 		close:     c.CloseIdleConnections,
 	}, nil
@@ -132,8 +142,9 @@ func newSSETransport(at *target) (*mcpTransport, error) {
 		return nil, err
 	}
 	lost, end := context.WithCancelCause(context.Background())
-	requests := make(chan serverRequest, maxServerRequests)
-	c.Transport.(*guard).take = func(event []byte) bool {
+	asks := &questions.Server{Text: at.secrets.text}
+	slots := make(chan struct{}, maxServerRequests)
+	c.Transport.(*guard).take = func(_ *http.Request, event []byte) bool {
 		if to := foreignEndpoint(event, at.conn.URL); to != "" && tr.GetEndpoint() == nil {
 			end(at.failure(contract.ClassConnection, "the server's endpoint is on another server: "+to,
 				"correct the server's endpoint, or set the connection's url to that server"))
@@ -141,15 +152,21 @@ func newSSETransport(at *target) (*mcpTransport, error) {
 		q, ok := parseServerRequest(event)
 		if ok {
 			select {
-			case requests <- q:
+			case slots <- struct{}{}:
+				go func() {
+					if to := tr.GetEndpoint(); to != nil {
+						answerRequest(lost, asks, q, c, to.String(), nil)
+					}
+					<-slots
+				}()
 			default:
 			}
 		}
 		return ok
 	}
-	go answerRequests(lost, c, tr.GetEndpoint, requests)
 	tr.SetConnectionLostHandler(func(err error) { end(fmt.Errorf("the event stream ended: %w", err)) })
 	return &mcpTransport{
+		asks:      asks,
 		transport: rawSSETransport{tr},
 		lost:      lost,
 		close: func() {
@@ -262,7 +279,7 @@ type guard struct {
 	at     *target
 	origin string
 	// take, if set, is given each event of a stream; those that it takes nobody else reads.
-	take func(event []byte) bool
+	take func(req *http.Request, event []byte) bool
 	// access, if set, has the tokens of an authorization server.
 	access *oauth.Access
 }
@@ -327,7 +344,10 @@ func (g *guard) bounded(req *http.Request, resp *http.Response, ex *exchange) (*
 		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
 	case ok && media == eventStream && g.at.kind == plan.ConnectionMCP && (endless || g.at.conn.Transport == TransportHTTP):
 		// It is read event by event, so that it has no bound as a whole.
-		stream := newEvents(resp.Body, limit, ex, g.take)
+		stream := newEvents(resp.Body, limit, ex, nil)
+		if g.take != nil {
+			stream.take = func(event []byte) bool { return g.take(req, event) }
+		}
 		stream.resumable = g.at.conn.Transport == TransportHTTP
 		resp.Body = stream
 	default:

@@ -141,5 +141,6 @@ func (s *session) spec(t listedTool) (contract.ToolSpec, error) {
 		return contract.ToolSpec{}, s.at.malformed("inputSchema of tool %q is not an object: %s", t.Name, short(string(schema)))
 	}
 	return contract.ToolSpec{Name: t.Name, Description: s.at.secrets.result(cmp.Or(t.Description, t.Title)), Schema: out.Bytes(),
-		Repeatable: t.Annotations.ReadOnly || t.Annotations.Idempotent, AsTask: s.tasks().Wanted(t.Execution.TaskSupport)}, nil
+		Repeatable: t.Annotations.ReadOnly || t.Annotations.Idempotent, AsTask: s.tasks().Wanted(t.Execution.TaskSupport),
+		Held: !mcp.IsModernProtocol(s.client.ProtocolVersion())}, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool/lines"
+	"weft/activities/tool/questions"
 	"weft/activities/tool/tasks"
 )
 
@@ -42,6 +43,8 @@ type mcpTransport struct {
 	transport transport.Interface
 	// lost is done when the server or the connection is gone.
 	lost context.Context
+	// asks answers what the server asks.
+	asks *questions.Server
 	// restarts: timeouts say that the server hangs, and a new one would not.
 	restarts bool
 	// explain adds to an error what is known of the server's end; may be nil.
@@ -166,23 +169,27 @@ func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (repl
 	if in.TaskID != "" {
 		return s.task(ctx, &in)
 	}
-	a, err := s.callOnce(ctx, in, m)
+	a, notes, err := s.callOnce(ctx, in, m)
 	if err == nil && a.problem != nil && a.problem.Code == mcp.HEADER_MISMATCH && !s.isConfigured.Load() {
 		if _, err := s.list(ctx); err != nil {
 			return reply{}, err
 		}
-		a, err = s.callOnce(ctx, in, m)
+		a, notes, err = s.callOnce(ctx, in, m)
 	}
 	if err != nil {
 		return reply{}, err
 	}
+	var r reply
 	if a.problem != nil {
-		return s.problem(a.problem)
+		r, err = s.problem(a.problem)
+	} else {
+		r, err = s.reply(in.Name, a.result, in.Connection.WholeResults, in.Outputs)
 	}
-	return s.reply(in.Name, a.result, in.Connection.WholeResults, in.Outputs)
+	r.text += notes
+	return r, err
 }
 
-func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (*answer, error) {
+func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (_ *answer, notes string, _ error) {
 	req := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: in.Name, Arguments: in.Arguments}}
 	if keep := tasks.KeepMillis; in.AsTask {
 		req.Params.Task = &mcp.TaskParams{TTL: &keep}
@@ -200,10 +207,13 @@ func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (
 	if m.Progress != nil || m.IdempotencyKey != "" {
 		req.Params.Meta = meta
 	}
-	return s.ask(withInput(ctx, in.Input), func(ctx context.Context) error {
+	ctx, call, end := s.mcpTransport.asks.Begin(withInput(ctx, in.Input), callerOf(ctx).Run, m.Ask)
+	defer end()
+	a, err := s.ask(ctx, func(ctx context.Context) error {
 		_, err := s.client.CallTool(ctx, req)
 		return err
 	})
+	return a, call.Notes(), err
 }
 
 // ask makes one request and returns the server's own bytes: the library loses numbers, parts of schemas, and
@@ -233,7 +243,7 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) (*a
 	case err == nil:
 		err = errNoResult
 	case ctx.Err() != nil:
-		if ctx.Err() == context.DeadlineExceeded {
+		if context.Cause(ctx) == context.DeadlineExceeded {
 			s.timeouts.Add(1)
 		}
 		return nil, ctx.Err()
@@ -273,6 +283,10 @@ func (s *session) follow(receive func(string)) (token string, stop func()) {
 }
 
 func (s *session) notified(n mcp.JSONRPCNotification) {
+	if id, ok := n.Params.AdditionalFields["requestId"]; ok && n.Method == string(mcp.MethodNotificationCancelled) {
+		raw, _ := json.Marshal(id) // what was decoded can be encoded
+		s.mcpTransport.asks.Withdraw(raw)
+	}
 	if n.Method != "notifications/progress" {
 		return
 	}

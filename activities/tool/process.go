@@ -16,6 +16,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/program"
 	"weft/activities/tool/lines"
+	"weft/activities/tool/questions"
 )
 
 // process is a command that serves MCP on its standard input and output. It belongs to the session, not to a
@@ -36,9 +37,10 @@ func newStdioTransport(at *target) (*mcpTransport, error) {
 		return nil, connectionFailure(at.secrets.text(fmt.Sprintf("connection %q: command %q does not start: %v", at.id, at.conn.Command, err)),
 			"correct "+at.setting("command"))
 	}
-	tr := transport.NewIO(p.out, p.in, nil)
+	tr, asks := transport.NewIO(p.out, p.in, nil), &questions.Server{Text: at.secrets.text}
 	return &mcpTransport{
-		transport: rawTransport{tr},
+		asks:      asks,
+		transport: rawTransport{tr, asks},
 		lost:      lost,
 		restarts:  true,
 		explain:   func(err error) error { return p.explain(at, err) },

@@ -14,6 +14,7 @@ import (
 	"weft/activities/textutil"
 	"weft/activities/tool/delivery"
 	"weft/activities/tool/lines"
+	"weft/activities/tool/questions"
 	"weft/activities/tool/tasks"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -24,6 +25,25 @@ import (
 // statuses into errors.
 type rawTransport struct {
 	transport.BidirectionalInterface
+	// asks, if set, answers what the server asks.
+	asks *questions.Server
+}
+
+// SetRequestHandler replaces the library's, which refuses what it does not know and knows no calls.
+func (t rawTransport) SetRequestHandler(h transport.RequestHandler) {
+	if t.asks != nil {
+		h = func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+			id, _ := json.Marshal(r.ID) // what was decoded can be encoded
+			params, _ := json.Marshal(r.Params)
+			text := t.asks.Answer(ctx, &questions.Request{ID: id, Method: r.Method, Params: params})
+			if text == nil {
+				return nil, nil
+			}
+			out := &transport.JSONRPCResponse{}
+			return out, json.Unmarshal(text, out)
+		}
+	}
+	t.BidirectionalInterface.SetRequestHandler(h)
 }
 
 // rawHTTPTransport is a rawTransport on a transport that sends the protocol's version in a header.
@@ -99,9 +119,9 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	case string(mcp.MethodToolsCall):
 		req.Params = inputOf(ctx, req.Params)
 	case string(mcp.MethodInitialize):
-		// Servers of these versions ask while they hold the call, and are refused.
+		// What else the newest protocol has, servers of these versions do not know.
 		req.Params = edited(req.Params, func(params map[string]json.RawMessage) {
-			params["capabilities"] = json.RawMessage("{}")
+			params["capabilities"] = json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)
 		})
 		ctx = delivery.Untracked(ctx)
 	default:

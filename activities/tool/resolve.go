@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"weft/activities/address"
 	"weft/activities/contract"
@@ -32,6 +33,8 @@ type target struct {
 	tenant  string
 	secrets secrets
 	key     string
+	// limit bounds a call beside the connection's timeout; 0: it does not.
+	limit time.Duration
 	// session is the one to continue, if there is one.
 	session SessionRef
 	// probe, if set, is told of refusals, and no token is sent.
@@ -217,7 +220,7 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 // command belongs to its connection alone.
 func (t *target) identity() (string, error) {
 	conn := t.conn
-	conn.TimeoutSeconds, conn.Retry = 0, ""
+	conn.TimeoutSeconds, conn.ElicitationSeconds, conn.Retry = 0, 0, ""
 	id := ""
 	if conn.Transport == TransportStdio || conn.Transport == TransportLocal || t.kind == plan.ConnectionActivity {
 		id = t.id

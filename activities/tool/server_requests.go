@@ -6,26 +6,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"weft/activities/tool/questions"
 	"weft/workflows/plan"
-
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // An SSE server can send requests to its client, mostly pings. The library does not answer them, and takes one
 // for the answer to its own request of the same number. So they are removed from the stream.
 
-// serverRequest is a request of a server's.
-type serverRequest struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-}
-
-// maxServerRequests is how many may wait for their answers; more are dropped.
-const maxServerRequests = 16
+// maxServerRequests is how many may wait to be read; more are dropped.
+const maxServerRequests = 64
 
 // events is an event stream whose events are bounded, without those that are taken.
 type events struct {
@@ -55,7 +47,7 @@ func (a *events) Read(p []byte) (int, error) {
 			a.rest, a.err = nil, io.EOF
 		}
 		if a.take != nil && a.take(a.rest) {
-			a.rest = nil
+			a.rest = withoutData(a.rest)
 		}
 	}
 	n := copy(p, a.rest)
@@ -84,7 +76,7 @@ func (a *events) event() ([]byte, error) {
 }
 
 // parseServerRequest reads an event that is a question.
-func parseServerRequest(event []byte) (q serverRequest, ok bool) {
+func parseServerRequest(event []byte) (q questions.Request, ok bool) {
 	if !bytes.Contains(event, []byte(`"method"`)) {
 		return q, false
 	}
@@ -128,32 +120,25 @@ func fieldsOf(event []byte) (name string, data []byte) {
 	return name, data
 }
 
-// answerRequests answers requests until ctx is done. A server that does not take an answer is ignored.
-func answerRequests(ctx context.Context, c *http.Client, to func() *url.URL, requests <-chan serverRequest) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case q := <-requests:
-			if at := to(); at != nil {
-				q.answer(ctx, c, at.String())
-			}
-		}
+// answerRequest answers a request of a server in the stream of a request of the client, whose context and headers those are.
+// A server that does not take an answer is ignored.
+func answerRequest(ctx context.Context, by *questions.Server, q questions.Request, c *http.Client, to string, header http.Header) {
+	text := by.Answer(ctx, &q)
+	if text == nil {
+		return
 	}
-}
-
-// answer means that the client is there, or that it does nothing for servers.
-func (q serverRequest) answer(ctx context.Context, c *http.Client, to string) {
-	text := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, q.ID)
-	if q.Method != string(mcp.MethodPing) {
-		text = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"this client has no such method"}}`, q.ID, mcp.METHOD_NOT_FOUND)
-	}
-	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(text))
 	if err != nil {
 		return
 	}
+	for _, name := range []string{"Mcp-Session-Id", "Mcp-Protocol-Version"} {
+		if v := header.Get(name); v != "" {
+			req.Header.Set(name, v)
+		}
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.Do(req)
 	if err != nil {
@@ -161,4 +146,17 @@ func (q serverRequest) answer(ctx context.Context, c *http.Client, to string) {
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, errorBody)) // so that the connection can be used again
 	resp.Body.Close()
+}
+
+// withoutData is what stays of an event that was taken: where the stream is to be resumed.
+func withoutData(event []byte) (rest []byte) {
+	for line := range bytes.Lines(event) {
+		if bytes.HasPrefix(line, []byte("id:")) || bytes.HasPrefix(line, []byte("retry:")) {
+			rest = append(rest, line...)
+		}
+	}
+	if rest != nil {
+		rest = append(rest, '\n')
+	}
+	return rest
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/tool/questions"
 )
 
 // asker is a server over an event stream that asks its client, while a call runs, whether it is
@@ -82,7 +83,7 @@ func TestServerAsksOverSSE(t *testing.T) {
 // Questions are taken out wherever they are, nothing else is; a server that takes no answers is left alone.
 func TestQuestionsInAStream(t *testing.T) {
 	stream := strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n", 3*maxServerRequests) + ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\n"
-	var got []serverRequest
+	var got []questions.Request
 	out, err := io.ReadAll(newEvents(io.NopCloser(strings.NewReader(stream+"data: cut")), 1000, &exchange{}, func(event []byte) bool {
 		q, ok := parseServerRequest(event)
 		if ok {
@@ -104,8 +105,7 @@ func TestQuestionsInAStream(t *testing.T) {
 		}
 	}))
 	defer close(released)
-	q := serverRequest{ID: json.RawMessage("1"), Method: "ping"}
-	q.answer(t.Context(), deaf.Client(), deaf.URL) // comes back
+	answerRequest(t.Context(), &questions.Server{}, questions.Request{ID: json.RawMessage("1"), Method: "ping"}, deaf.Client(), deaf.URL, nil) // comes back
 }
 
 // A stream that does not begin as it should is told at once, and not after all the time that a

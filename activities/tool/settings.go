@@ -133,6 +133,9 @@ type Connection struct {
 	TimeoutSeconds int
 	// ConnectSeconds bounds the start of a session; 0 means 30.
 	ConnectSeconds int
+	// ElicitationSeconds is how long, in all, a server that asks a person while it holds a call is left without answers; 0
+	// means 600.
+	ElicitationSeconds int
 	// Retry says what is done with a call whose outcome is unknown. Empty: it is repeated if the tool is read-only
 	// or idempotent by its annotations. "always": it is repeated. "never": it is not. "ask": as empty, but where
 	// it is not repeated a person decides.
@@ -161,7 +164,9 @@ const SessionOfRun = "run"
 
 const (
 	defaultMaxResult = 19 << 20 / 10
-	defaultPath      = "/usr/local/bin:/usr/bin:/bin"
+	// defaultElicitation is in seconds.
+	defaultElicitation = 600
+	defaultPath        = "/usr/local/bin:/usr/bin:/bin"
 )
 
 func (s Settings) withDefaults() Settings {
@@ -187,6 +192,7 @@ func (c Connection) withDefaults() Connection {
 		}
 	}
 	c.ConnectSeconds = cmp.Or(c.ConnectSeconds, 30)
+	c.ElicitationSeconds = cmp.Or(c.ElicitationSeconds, defaultElicitation)
 	return c
 }
 

@@ -23,6 +23,7 @@ import (
 	"weft/activities/program"
 	"weft/activities/textutil"
 	"weft/activities/tool/delivery"
+	"weft/activities/tool/questions"
 	"weft/workflows/plan"
 )
 
@@ -48,6 +49,8 @@ type Meta struct {
 	// Session is what served the run's last call over the connection, on any worker. It is continued; where it is gone, an
 	// error replaces the result and the call is not made.
 	Session SessionRef
+	// Ask, if set, has somebody answer what the server asks while it holds the call.
+	Ask questions.Ask
 	// Progress, if set, receives the server's progress notifications while the call runs. They are dropped
 	// while it blocks.
 	Progress func(text string)
@@ -137,7 +140,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 	var r reply
 	ctx, sent := delivery.Tracked(ctx)
 	var served SessionRef
-	at.session = m.Session
+	at.session, at.limit = m.Session, time.Duration(in.TimeoutMillis)*time.Millisecond
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
 		served = identity(e.server)
 		if in.TaskID != "" {
@@ -170,12 +173,12 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 
 // within runs f on the session of a target, once more if the server did not know the session.
 func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, *entry) error) error {
-	run := ctx
-	if at.conn.TimeoutSeconds > 0 {
-		var cancel context.CancelFunc
-		run, cancel = context.WithTimeout(ctx, time.Duration(at.conn.TimeoutSeconds)*time.Second)
-		defer cancel()
+	own, remedy := time.Duration(at.conn.TimeoutSeconds)*time.Second, "if the tool needs longer raise "+at.setting(at.timeoutField())
+	if own == 0 || at.limit > 0 && at.limit < own {
+		own, remedy = at.limit, "if the tool needs longer raise the flow's timeout of tools"
 	}
+	run, cancel := questions.WithClock(ctx, own, time.Duration(at.conn.ElicitationSeconds)*time.Second)
+	defer cancel()
 	err := t.once(run, at, f)
 	if errors.Is(err, errSessionUnknown) {
 		at.session = SessionRef{}
@@ -188,8 +191,7 @@ func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, 
 		return ctx.Err()
 	}
 	if run.Err() != nil {
-		return at.failure(contract.ClassTimeout, fmt.Sprintf("no answer within %d s", at.conn.TimeoutSeconds),
-			"if the tool needs longer raise "+at.setting(at.timeoutField()))
+		return at.failure(contract.ClassTimeout, fmt.Sprintf("no answer within %g s", own.Seconds()), remedy)
 	}
 	return classify(at, err)
 }
@@ -231,11 +233,22 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		if tools[i].Pure && retry != retryNever {
 			out.Pure = append(out.Pure, name)
 		}
+		if tools[i].Held {
+			out.HoldSeconds = t.hold(c)
+		}
 		if tools[i].AsTask {
 			out.AsTasks = append(out.AsTasks, name)
 		}
 	}
 	return out
+}
+
+// hold is for how many seconds a server of a resolved connection can be left without answers.
+func (t *Tools) hold(c plan.Connection) int {
+	if t.ofOperator(c) && t.settings.Connections[c.ID].ElicitationSeconds > 0 {
+		return t.settings.Connections[c.ID].ElicitationSeconds
+	}
+	return defaultElicitation
 }
 
 // ofOperator reports whether a resolved connection is the operator's of its id: a flow that gives that another address

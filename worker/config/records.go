@@ -49,6 +49,7 @@ type Connection struct {
 	Dir            string            `mapstructure:"dir" doc:"its working directory"`
 	Timeout        time.Duration     `mapstructure:"timeout" unit:"1s" doc:"timeout of one call"`
 	ConnectTimeout time.Duration     `mapstructure:"connect_timeout" unit:"1s" doc:"timeout for connecting and listing tools"`
+	Elicitation    time.Duration     `mapstructure:"elicitation_timeout" unit:"1s" max:"24h" doc:"how long, in all, a server (of a protocol up to 2025-11-25) that asks a person while it holds a call is left without answers; default: 10m"`
 	Retry          string            `mapstructure:"retry" oneof:"never,ask,always" doc:"a call whose outcome is unknown is repeated if the tool says that it is read-only or idempotent, and the model is told otherwise; always: it is repeated, because a second call does no harm or the server honours the idempotency key; never: it is not; ask: a person decides where it is not"`
 	Session        string            `mapstructure:"session" oneof:"run" doc:"run: each root run has a session of its own with the server; default: the runs of a tenant share one"`
 	CAFile         string            `mapstructure:"ca_file" doc:"certificates to trust"`

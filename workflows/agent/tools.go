@@ -93,6 +93,8 @@ type toolCall struct {
 	// shortened first.
 	args      builtinArgs
 	condensed bool
+	// held answers the call's server while it holds the call.
+	held heldCall
 }
 
 // start begins a call that runs beside the others, and decides what a call is answered that is
@@ -423,7 +425,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 	if b.ExternalActivity != nil {
 		return c.callExternal(ctx, b, args, note)
 	}
-	in.AsTask = slices.Contains(b.AsTasks, t.Name)
+	in.AsTask, c.held = slices.Contains(b.AsTasks, t.Name), heldCall{call: c, tool: t, args: args}
 	reply, err := c.callTool(ctx, t, b, in, args, c.id("tool"))
 	for n := 1; err == nil && reply.Input != nil && n <= maxRounds; n++ {
 		if in.Input, err = c.answer(ctx, t, reply.Input, args, n); err == nil {
@@ -475,6 +477,12 @@ func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolI
 	if b.IsPure(in.Name) {
 		call.Local = runtime.LocalBytes
 	}
+	if hold := time.Duration(b.HoldSeconds) * time.Second; hold > 0 {
+		// The activity itself bounds its attempts: the time in which its server waits for a person does not count.
+		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), &c.held
+		call.Options.StartToCloseTimeout += hold
+		call.Options.ScheduleToCloseTimeout += hold
+	}
 	return call
 }
 
@@ -511,18 +519,14 @@ func (c *toolCall) answer(ctx workflow.Context, t *plan.Tool, in *contract.Input
 	g := group.New(ctx)
 	for i := range in.Questions {
 		q := &in.Questions[i]
-		raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: t.Name, Result: q.Schema}}})
-		if err != nil {
-			return nil, err
-		}
-		spec := c.agentRun.run.Transcript.Keep(raw)
 		id := fmt.Sprintf("%s~%d.%d", c.id("input"), round, i+1)
 		if round == 0 {
 			id = c.id("input") + "~" + questionID(q)
 		}
-		req := contract.Request{ID: id, Kind: contract.RequestToolResult, Hash: contract.SHA(raw),
-			Text: strings.TrimSpace(t.As + " asks: " + q.Text + " " + q.URL), Catalogue: &spec}
-		c.describeCall(&req, t, args)
+		req, err := c.question(t, q, args, id)
+		if err != nil {
+			return nil, err
+		}
 		g.Start(func(ctx workflow.Context) error {
 			reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
 			if err == nil {
@@ -534,7 +538,20 @@ func (c *toolCall) answer(ctx workflow.Context, t *plan.Tool, in *contract.Input
 	return out, g.Wait()
 }
 
-// elicited is an answer as a result of elicitation/create.
+// question is the request of a question.
+func (c *toolCall) question(t *plan.Tool, q *contract.ToolQuestion, args json.RawMessage, id string) (contract.Request, error) {
+	raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: t.Name, Result: q.Schema}}})
+	if err != nil {
+		return contract.Request{}, err
+	}
+	spec := c.agentRun.run.Transcript.Keep(raw)
+	req := contract.Request{ID: id, Kind: contract.RequestToolResult, Hash: contract.SHA(raw),
+		Text: strings.TrimSpace(t.As + " asks: " + q.Text + " " + q.URL), Catalogue: &spec}
+	c.describeCall(&req, t, args)
+	return req, nil
+}
+
+// elicited is an answer as a result of elicitation/create, with the defaults of the question's schema.
 func elicited(q *contract.ToolQuestion, given *contract.ToolResultAnswer) json.RawMessage {
 	switch {
 	case given == nil:
@@ -544,7 +561,7 @@ func elicited(q *contract.ToolQuestion, given *contract.ToolResultAnswer) json.R
 	case q.URL != "":
 		return json.RawMessage(`{"action":"accept"}`)
 	}
-	return json.RawMessage(`{"action":"accept","content":` + string(given.Result) + `}`)
+	return json.RawMessage(`{"action":"accept","content":` + string(value.Complete(q.Schema, given.Result)) + `}`)
 }
 
 // toolStep makes a call of a tool as a step.

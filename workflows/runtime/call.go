@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/held"
 )
 
 // Call describes one activity call. [Run.Invoke] makes it.
@@ -39,6 +40,8 @@ type Call struct {
 	Remote *contract.ExternalActivity
 	// Queue, if set, is that of the worker that has the server's session. If it is gone, the call is any worker's.
 	Queue string
+	// Held, if set, answers what the server asks while the activity holds the call.
+	Held held.Asked
 	// Local, if over 0, has the call be made in the workflow task where its worker can make it alone. Of its argument and
 	// its result so many bytes at most are recorded.
 	Local int
@@ -82,6 +85,9 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 		args = append(args, r.Shared.Grant)
 	case c.Remote != nil && c.Remote.IdempotencyKey:
 		args = append(args, contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})
+	}
+	if c.Held != nil {
+		defer r.Requests.Held.Begin(ctx, o.ActivityID, c.Held)()
 	}
 	if c.Queue != "" {
 		o.TaskQueue, o.ScheduleToStartTimeout = c.Queue, workerGone

@@ -3,7 +3,9 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
+	"weft/activities/contract"
 	"weft/workflows/argument"
+	"weft/workflows/held"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
@@ -70,6 +72,11 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 	}
 	q.AddListener(func() { q.Drain(ctx) }, channels...)
 	return nil
+}
+
+// ReceiveHeld registers the Update by which activities have what servers ask answered.
+func (q *Requests) ReceiveHeld(ctx workflow.Context) error {
+	return q.Receive(ctx, Message{Name: contract.UpdateServerAsks, Shape: held.Shape, Handler: &q.Held})
 }
 
 // Drain takes in all messages that have come by signal.

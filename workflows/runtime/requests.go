@@ -12,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/argument"
+	"weft/workflows/held"
 	"weft/workflows/plan"
 )
 
@@ -41,6 +42,8 @@ type Requests struct {
 	RejectionReasons []string
 	// Tasks are those of tools that executions wait for, by execution and tool.
 	Tasks []string
+	// Held are calls under way whose servers may ask.
+	Held held.Calls
 	// Unacknowledged are signals to the owner that have not been delivered yet.
 	Unacknowledged []workflow.Future
 }
@@ -234,8 +237,13 @@ func (q *Requests) Ask(ctx workflow.Context, x *Execution, req contract.Request)
 	return &out, err
 }
 
+// AskHeld asks somebody outside for a call that is under way. It is no step, and does not yield: the call would be waited for.
+func (q *Requests) AskHeld(ctx workflow.Context, x *Execution, req contract.Request) (*contract.Reply, error) {
+	return q.open(ctx, x, req, nil)
+}
+
 // open opens a request and waits for its answer. It gives [errYield] where the run wants
-// to stop first.
+// to stop first; without a journal it waits on.
 func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request, j *Journal) (*contract.Reply, error) {
 	req = q.Complete(x, req)
 	t := &pendingRequest{kind: req.Kind}
@@ -243,7 +251,7 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	defer delete(q.waiting, req.ID)
 	err := q.Asker.Open(ctx, &req)
 	if err == nil {
-		err = await(ctx, req.Execution+" · waits for "+req.Kind, func() bool { return t.reply != nil || q.run.Policy.ShouldYield(ctx, j.Weight()) })
+		err = await(ctx, req.Execution+" · waits for "+req.Kind, func() bool { return t.reply != nil || j != nil && q.run.Policy.ShouldYield(ctx, j.Weight()) })
 	}
 	switch {
 	case err != nil:

@@ -309,8 +309,8 @@ func TestResultWithoutRoom(t *testing.T) {
 	}
 }
 
-// held is a result of some bytes.
-type held struct {
+// heldText is a result of some bytes.
+type heldText struct {
 	contract.Kept `json:"-"`
 	Text          string
 }
@@ -332,7 +332,7 @@ func TestHold(t *testing.T) {
 				r := New(ctx)
 				r.Sizes.ResultShare = tc.share
 				r.Allow(tc.most)
-				out := &held{Text: strings.Repeat("x", tc.n-len(`{"Text":""}`))}
+				out := &heldText{Text: strings.Repeat("x", tc.n-len(`{"Text":""}`))}
 				got, err := r.Hold(ctx, out)
 				if err != nil || (got != nil) != tc.held || out.Outside != tc.outside {
 					t.Errorf("held is %+v, offloaded %t, %v", got, out.Outside, err)
