@@ -9,6 +9,7 @@ import (
 
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/agentspec/model"
+	"weft/specadapter/source"
 	"weft/tests/harness"
 )
 
@@ -21,7 +22,11 @@ func TestExamplesHaveEveryKindOfNode(t *testing.T) {
 	}
 	stands := map[string]string{}
 	for _, file := range files {
-		doc, diags := model.Load(filepath.Base(file), []byte(harness.ReadFile(t, file)), model.Options{})
+		parsed, diags := source.Parse(filepath.Base(file), []byte(harness.ReadFile(t, file)))
+		if parsed == nil {
+			t.Fatalf("%s is not parsed: %v", file, diags)
+		}
+		doc, diags := model.Read(parsed, model.Options{})
 		if doc == nil {
 			t.Fatalf("%s does not load: %v", file, diags)
 		}

@@ -5,7 +5,7 @@
 // development. What it reads is untrusted: time and memory are bounded whatever a document
 // contains.
 //
-// Start at [Load]; package catalog lists what a document may contain.
+// Start at [Read]; package catalog lists what a document may contain.
 package model
 
 import (
@@ -69,7 +69,7 @@ type Options struct {
 type Document struct {
 	// Version is the one that the document says, or the newest.
 	Version catalog.Version
-	// Root is the main component. It is nil in what [LoadComponents] returns.
+	// Root is the main component.
 	Root *Component
 	// Components are all components, each once, before those that hold it.
 	Components []*Component
@@ -77,37 +77,11 @@ type Document struct {
 	Secrets []Secret
 }
 
-// Load reads a document with a main component. All diagnostics come at once, those of the
+// Read reads a parsed document with a main component. All diagnostics come at once, those of the
 // document first and each file's by place, at most [source.MaxDiagnostics]. The result is
 // nil if and only if one of them is an error.
-func Load(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
-	return load(name, text, o, (*loader).main)
-}
-
-// LoadComponents reads a document that only holds components for others to refer to.
-func LoadComponents(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
-	return load(name, text, o, (*loader).definitionsOnly)
-}
-
-// Read is [Load] for a document that is parsed already.
 func Read(doc *source.Document, o Options) (*Document, []source.Diagnostic) {
 	return read(doc, o, (*loader).main)
-}
-
-// load merges the parser's diagnostics with the document's, which come first in more.
-func load(name string, text []byte, o Options, root reader) (*Document, []source.Diagnostic) {
-	doc, diags := parse(name, text, o)
-	if doc == nil {
-		return nil, diags
-	}
-	result, more := read(doc, o, root)
-	n := 0
-	for n < len(more) && more[n].File == name {
-		n++
-	}
-	head := append(diags, more[:n]...)
-	source.SortDiagnostics(head)
-	return result, source.LimitDiagnostics(append(head, more[n:]...))
 }
 
 // parse reads a text. In the default profile a .json may be JSON5.
@@ -183,10 +157,8 @@ type loader struct {
 	// skipPaths is set when looking at all paths would take too long.
 	skipPaths bool
 
-	// forgotten are inputs to which edges were forgotten; legacySeen reports whether some syntax was
-	// from before the first release.
-	forgotten  []forgotten
-	legacySeen bool
+	// forgotten are inputs to which edges were forgotten.
+	forgotten []forgotten
 }
 
 type file struct {
@@ -227,17 +199,6 @@ func mainComponent(root *source.Value) bool {
 	return slices.ContainsFunc(root.Members, func(m source.Member) bool {
 		return m.Key != definitionsKey && m.Key != versionField && m.Key != "air_version"
 	})
-}
-
-func (l *loader) definitionsOnly(s *scope, root *source.Value) {
-	if root.Get(definitionsKey) == nil {
-		l.Errorf(root.Pos, "field-missing", `put the components into "$referenced_components"`, "the document has no $referenced_components")
-		return
-	}
-	l.enter(s, root)
-	l.rest()
-	l.reportForgotten()
-	l.sketch()
 }
 
 // options checks what does not depend on the document.

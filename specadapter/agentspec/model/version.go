@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"slices"
 
 	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
@@ -80,7 +79,6 @@ var legacyTypes = map[string]string{
 
 // legacy reports syntax from before the first release, which is read all the same.
 func (l *loader) legacy(at source.Pos, text, help string) {
-	l.legacySeen = true
 	l.Strictf(at, "legacy-syntax", help, "%s, the form used before the first release", text)
 }
 
@@ -147,49 +145,4 @@ func (l *loader) legacyFields(c *Component) []string {
 		out = append(out, "air_version")
 	}
 	return out
-}
-
-// sketchy are the codes of what a sketch leaves out or writes as one would on paper.
-var sketchy = map[string]bool{"field-missing": true, "ref-missing": true, "ref-type": true, "prop-schema": true, "prop-title": true,
-	"type-unknown": true, "end-incoming": true, "start-io-eq": true, "end-io-eq": true}
-
-// sketch takes a file of components in syntax from before the first release as what such files are:
-// sketches, with parts left out. In the default profile that is a warning, and components that are
-// not whole are none of the document's.
-func (l *loader) sketch() {
-	if l.Strict || !l.legacySeen || l.Dropped > 0 {
-		return
-	}
-	for i := range l.Diags {
-		if d := &l.Diags[i]; d.Severity == source.Error && !sketchy[d.Code] {
-			return
-		}
-	}
-	for i := range l.Diags {
-		if d := &l.Diags[i]; d.Severity == source.Error {
-			d.Severity = source.Warning
-		}
-	}
-	l.Errors = 0
-	known := map[*Component]bool{}
-	l.doc.Components = slices.DeleteFunc(l.doc.Components, func(c *Component) bool { return !c.whole(known) })
-}
-
-// whole reports whether a component and all in it have what they need.
-func (c *Component) whole(known map[*Component]bool) bool {
-	if ok, seen := known[c]; seen {
-		return ok
-	}
-	ok := !c.broken && !c.Type.Unknown
-	for _, spec := range c.Type.Fields {
-		ok = ok && (c.fields[spec.Name] != nil || !spec.Required)
-	}
-	for part := range c.parts() {
-		ok = part.whole(known) && ok
-	}
-	for _, p := range slices.Concat(c.Inputs, c.Outputs) {
-		ok = ok && p.Title != "" && p.Type != nil
-	}
-	known[c] = ok
-	return ok
 }
