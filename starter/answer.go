@@ -173,7 +173,7 @@ func (a *app) question(ctx context.Context, r *runs.Run) (string, error) {
 	case 1:
 		return same[0].ID, nil
 	}
-	return "", usage.Errorf("the run %q has %d open questions; name one with -request%s", r.ID, len(same), r.Listing(same))
+	return "", usage.Errorf("the run %q has %d open questions; specify one with -request%s", r.ID, len(same), r.Listing(same))
 }
 
 func (a *app) reply(ctx context.Context, kind string, args []string, body func(id string) any) error {
@@ -188,7 +188,7 @@ func (a *app) reply(ctx context.Context, kind string, args []string, body func(i
 	st, err := a.reported(ctx, r)
 	switch {
 	case runs.Is[*runs.NoAnswerError](err) && a.flags.signal && word != "":
-		a.say("no worker answers; sending to the request %s as given", plaintext.Lines(word))
+		a.say("no worker responds; sending to the request %s as given", plaintext.Lines(word))
 	case err != nil:
 		return err
 	default:
@@ -239,7 +239,7 @@ func (a *app) send(ctx context.Context, r *runs.Run, kind, id string, answer any
 func (a *app) refused(ctx context.Context, r *runs.Run, kind string, err error) error {
 	switch {
 	case errors.Is(err, runs.ErrNoReceipt):
-		return fmt.Errorf("no receipt within %v; start a worker for task queue %q and answer again, or leave the answer for one with -signal", runs.ReceiptTimeout, r.Queue)
+		return fmt.Errorf("no receipt within %v; start a worker for task queue %q and answer again, or send the answer without waiting with -signal", runs.ReceiptTimeout, r.Queue)
 	case runs.Is[*serviceerror.NotFound](err):
 		// It ended while this command was on its way.
 		now, err := r.Find(ctx, r.ID)

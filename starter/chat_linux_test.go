@@ -71,7 +71,7 @@ func TestQuestionsAreAnsweredOnTheTerminal(t *testing.T) {
 					out.Write(buf[:n])
 				}
 			}
-			readTo("type the answer here, in one line, or use the command")
+			readTo("type the answer here, on one line, or use the command")
 			if !strings.Contains(out.String(), "waits for message: Which month?; answer with: starter message root -request 'ask#1/ask-1' TEXT") {
 				t.Errorf("the terminal got %q", out.String())
 			}

@@ -24,7 +24,7 @@ import (
 func (a *app) commandLine(do func(context.Context, *command, []string) error) *cli.Command {
 	root := a.plain("starter", "start, follow and answer runs of agent flows")
 	root.UsageText = "starter -flow FILE [flags]\nstarter COMMAND [arguments] [flags]"
-	root.Description = "Flags can stand before or after arguments, as -x or --x. Show the flags and examples of\n" +
+	root.Description = "Flags can come before or after arguments, as -x or --x. Show the flags and examples of\n" +
 		"a command with: starter help COMMAND\n\n" + exitCodes
 	root.Flags = a.flags.declare()
 	root.CustomRootCommandHelpTemplate = rootHelp
@@ -96,7 +96,7 @@ func (a *app) group(root *cli.Command, name, category string) *cli.Command {
 func (a *app) completion(cmd *cli.Command) {
 	cmd.Hidden, cmd.Category, cmd.Usage, cmd.OnUsageError = false, "Other", "print a completion script for bash, zsh, fish or pwsh", usageError
 	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
-		return usage.Errorf("completion wants a shell; usage: starter completion bash|zsh|fish|pwsh")
+		return usage.Errorf("missing shell; usage: starter completion bash|zsh|fish|pwsh")
 	}
 }
 
@@ -237,7 +237,7 @@ func commands() []command {
 		{"cancel", "Runs", "ID", "cancel a run and everything that it started", 1, 1, remoteFlags, onOpenRun((*app).cancel)},
 		{"terminate", "Runs", "ID", "terminate a run at once", 1, 1, with(remoteFlags, "reason"), onOpenRun((*app).terminate)},
 		{"requests", "Requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, onRun((*app).requests)},
-		{"confirm", "Requests", "ID [REQUEST] -yes|-no", "allow or refuse a tool call", 1, 2, with(answerSet, "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
+		{"confirm", "Requests", "ID [REQUEST] -yes|-no", "approve or reject a tool call", 1, 2, with(answerSet, "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
 		{"tool-result", "Requests", "ID [REQUEST] -result JSON|@FILE|-", "send the result or the error of a tool that a client runs", 1, 2, with(answerSet, "result", "error"), (*app).toolResult},
 		{"retry", "Requests", "ID [REQUEST]", "retry a call after its cause is fixed", 1, 2, with(answerSet, "give-up", "reason"), (*app).retry},
 		{"message", "Requests", "ID [TEXT|@FILE|-]", "answer a question of a run, or send a message to an agent", 1, 2, with(answerSet, "node", "request", "key"), (*app).message},
@@ -257,7 +257,7 @@ func commands() []command {
 		{"schedule list", "Services", "", "list the schedules that start flows", 0, 0, with(outputFlags, "limit"), (*app).listSchedules},
 		{"serve", "Services", "", "serve the HTTP API", 0, 0, with(remoteFlags, "listen", "agents", "task-queue"), (*app).serve},
 		{"dev", "Services", "[FOLDER]", "watch a folder and run its flows again at each save, with a page", 0, 1, with(readFlags, "listen", "agents", "task-queue", "dev"), (*app).author},
-		{"doctor", "Other", "", "check what runs need here, with the command that gives what is missing", 0, 0, outputFlags, (*app).doctor},
+		{"doctor", "Other", "", "check what runs need here, with commands that provide what is missing", 0, 0, outputFlags, (*app).doctor},
 		{"man", "Other", "", "print the manual page", 0, 0, nil, (*app).man},
 		{"version", "Other", "", "print the version", 0, 0, nil, (*app).version},
 		{"help", "Other", "[COMMAND]", "show the help of all commands, or of one", 0, 2, nil, (*app).help},

@@ -41,7 +41,7 @@ func (a *app) converse(ctx context.Context, id string) error {
 	case runs.Is[*runs.NoAnswerError](err):
 		return err
 	case err != nil:
-		return usage.Errorf("the run %q takes no prompts: %v; a session is started with: %s-flow FILE -session", id, err, a.self())
+		return usage.Errorf("the run %q accepts no prompts: %v; start a session with: %s-flow FILE -session", id, err, a.self())
 	}
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
@@ -60,7 +60,7 @@ func (a *app) converse(ctx context.Context, id string) error {
 	}()
 	t.follow(following)
 	t.lines = a.typedLines(following)
-	a.say("session %s: %s; type a prompt in one line; Ctrl-D leaves, and the session stays open", plaintext.Line(id, 200), counted(done, len(turns)))
+	a.say("session %s: %s; type a prompt on one line; Ctrl-D exits, and the session stays open", plaintext.Line(id, 200), counted(done, len(turns)))
 	return t.converse(ctx)
 }
 
@@ -69,7 +69,7 @@ func counted(done, all int) string {
 	if done == 1 {
 		text = "1 turn so far"
 	}
-	text += plaintext.If(all > done, ", and one is under way")
+	text += plaintext.If(all > done, ", and one is running")
 	return text
 }
 
@@ -188,7 +188,7 @@ func (t *conversation) showOthers(ctx context.Context, mine string) {
 		}
 		t.locked(t.report.reset)
 		if len(o.Callbacks) > 0 {
-			t.app.say("turn %d, of what came back from %s:", o.N, plaintext.Line(strings.Join(o.Callbacks, ", "), 300))
+			t.app.say("turn %d, on results of %s:", o.N, plaintext.Line(strings.Join(o.Callbacks, ", "), 300))
 		} else {
 			t.app.say("turn %d, of another client:", o.N)
 		}
@@ -216,7 +216,7 @@ func (t *conversation) conclude(turn *contract.Turn) error {
 func resultOf(t *contract.Turn) string {
 	switch {
 	case t.OmittedBytes > 0:
-		return fmt.Sprintf("(a result of %d bytes, which the session does not keep; it is in the transcript)", t.OmittedBytes)
+		return fmt.Sprintf("(a result of %d bytes, which the session does not store; it is in the transcript)", t.OmittedBytes)
 	case t.ResultText != nil:
 		return *t.ResultText
 	}
@@ -225,7 +225,7 @@ func resultOf(t *contract.Turn) string {
 
 func (t *conversation) leave() {
 	t.locked(t.report.end)
-	t.app.say("the session is open; continue with: %sresume %s; end it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
+	t.app.say("the session is open; continue with: %sresume %s; close it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
 }
 
 func (t *conversation) end(ctx context.Context, err error) error {

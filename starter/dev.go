@@ -23,7 +23,7 @@ import (
 )
 
 func (a *app) joinDev(ctx context.Context) error {
-	a.setStage("what -dev has started ends by itself")
+	a.setStage("what -dev has started stops by itself")
 	d, err := dev.Join(ctx, dev.Options{Settings: a.settings(), Say: a.say, Connect: a.connect, Interruptible: a.interruptible})
 	if err != nil {
 		d.Close()
@@ -109,7 +109,7 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 			return err
 		}
 	}
-	a.say("dev: the flow may start %s; %s remembers that", strings.Join(lines, "; "), own)
+	a.say("dev: the flow may start %s; stored in %s", strings.Join(lines, "; "), own)
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (a *app) notOwn(cfg *config.Config, flow *plan.Flow) error {
 	}
 	named := namedCommands(cfg, flow)
 	if len(named) == 0 {
-		return usage.Errorf("-allow-commands needs -dev, and the flow names no commands")
+		return usage.Errorf("-allow-commands needs -dev, and the flow has no commands")
 	}
 	return usage.Errorf("-allow-commands needs -dev; for another worker set in its weft.yaml: %s", allowLine(named))
 }
@@ -234,7 +234,7 @@ func (a *app) sendSecrets(ctx context.Context) error {
 	}
 	if a.dev == nil || a.dev.Ready == "" {
 		return usage.Errorf("the document contains the secrets %s, and the worker of this task queue was not started by -dev; "+
-			"replace them by references and set the worker's settings as the warnings say, or stop that worker", strings.Join(names, ", "))
+			"replace them by references and configure the worker as the warnings say, or stop that worker", strings.Join(names, ", "))
 	}
 	if err := config.SendSecrets(ctx, a.dev.Ready+config.SecretsFile, a.secrets); err != nil {
 		return fmt.Errorf("send the secrets of the document to the worker: %w", err)

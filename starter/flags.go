@@ -81,7 +81,7 @@ func (f *flags) declareFlow() []cli.Flag {
 		listFlag("components", &f.Components, "`FILE` with components that the flow refers to"),
 		listFlag("component", &f.Component, "the component to use for an id: `ID=FILE#KEY`"),
 		fileFlag("script", &f.Script, "`FILE` with scripted answers, for a run without a model"),
-		nameFlag("model", &f.model, "`PROVIDER/MODEL`, or a comma-separated list, for nodes that name none (default: the worker's)"),
+		nameFlag("model", &f.model, "`PROVIDER/MODEL`, or a comma-separated list, for nodes that specify none (default: the worker's)"),
 		nameFlag("dialect", &f.dialect, "the flow's `DIALECT` (default: detected)"),
 		nameFlag("profile", &f.profile, "the dialect's `PROFILE` (default: default)"),
 	}
@@ -120,7 +120,7 @@ func (f *flags) declareCommon() []cli.Flag {
 		fileFlag("agents", &f.agents, "`FOLDER` with agents/ and flows (default: the setting flows.dir)"),
 		fileFlag("config", &f.config, "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if it exists)"),
 		boolFlag("dev", &f.dev, "use an embedded Temporal server and worker for the duration of this command"),
-		boolFlag("allow-commands", &f.allowCommands, "with -dev: allow the commands that the flow names, and remember them"),
+		boolFlag("allow-commands", &f.allowCommands, "with -dev: allow the commands in the flow, and remember them"),
 	}
 }
 

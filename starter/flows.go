@@ -74,7 +74,7 @@ func (a *app) schema(_ context.Context, args []string) error {
 		var names []string
 		i := slices.IndexFunc(specadapter.Dialects, func(d specadapter.Adapter) bool { names = append(names, d.Name()); return d.Name() == args[0] })
 		if i < 0 {
-			return usage.Errorf("schema: there is no schema of %q; there is one of %s and %s", args[0], strings.Join(names, ", "), config.DefaultFile)
+			return usage.Errorf("schema: no schema of %q; schemas: %s and %s", args[0], strings.Join(names, ", "), config.DefaultFile)
 		}
 		text, err = shape.Marshal(specadapter.Dialects[i].Schema())
 	}
@@ -194,7 +194,7 @@ func (a *app) init(_ context.Context, args []string) error {
 	if len(args) > 0 {
 		dialect = args[0]
 	} else if dialect = a.askDialect(); dialect == "" {
-		return usage.Errorf("missing the dialect, one of %s; usage: starter init DIALECT [FOLDER]", strings.Join(scaffold.Dialects, ", "))
+		return usage.Errorf("missing dialect, one of %s; usage: starter init DIALECT [FOLDER]", strings.Join(scaffold.Dialects, ", "))
 	}
 	names, err := scaffold.Write(dialect, dir)
 	if err != nil {
@@ -226,11 +226,11 @@ func (a *app) askDialect() string {
 func (a *app) graph(ctx context.Context, files []string) error {
 	switch {
 	case a.flags.id != "" && len(files) > 0:
-		return usage.Errorf("graph draws the flow of the run -id %s or that of the file %q; remove one of them", a.flags.id, files[0])
+		return usage.Errorf("-id %s and the file %q cannot be combined; remove one of them", a.flags.id, files[0])
 	case a.flags.id != "":
 		return a.graphOfRun(ctx, a.flags.id)
 	case len(files) == 0:
-		return usage.Errorf("graph wants a file, or -id with a run's id; usage: starter graph FILE|-id ID")
+		return usage.Errorf("missing file, or -id with a run's id; usage: starter graph FILE|-id ID")
 	}
 	res, err := a.compile(files[0], false)
 	if err != nil {
@@ -246,7 +246,7 @@ func (a *app) draw(f *plan.Flow, states drawing.States) error {
 	}
 	text, err := drawing.SVG(f, states)
 	if err != nil {
-		return fmt.Errorf("draw the flow %q: %w; without -svg it is drawn as Mermaid", f.Name, err)
+		return fmt.Errorf("draw the flow %q: %w; draw it as Mermaid, without -svg", f.Name, err)
 	}
 	fmt.Fprint(a.stdout, text)
 	return nil

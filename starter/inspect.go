@@ -55,7 +55,7 @@ func (a *app) standing(ctx context.Context, r *runs.Run) (*contract.Status, *tra
 	return st, read, err
 }
 
-func (a *app) sayFromHistory() { a.say("no worker answers for the run; this is from its history") }
+func (a *app) sayFromHistory() { a.say("no worker responds for the run; this is from its history") }
 
 func (a *app) state(ctx context.Context, r *runs.Run, _ []string) error {
 	values := map[string]json.RawMessage{}
@@ -85,7 +85,7 @@ func (a *app) transcript(ctx context.Context, r *runs.Run, args []string) error 
 		threads = threads[i : i+1]
 	}
 	for _, id := range read.Missing {
-		a.say("warning: the history of %s is gone; what it held is not shown", plaintext.Line(id, 200))
+		a.say("warning: the history of %s is no longer retained; its contents are not shown", plaintext.Line(id, 200))
 	}
 	emit(a, map[string]any{"threads": threads}, transcript.Lines(threads), func() { fmt.Fprint(a.stdout, transcript.Text(threads)) })
 	return nil
@@ -97,7 +97,7 @@ func (a *app) trace(ctx context.Context, r *runs.Run, _ []string) error {
 		return err
 	}
 	for _, id := range t.Missing {
-		a.say("warning: the history of %s is gone; what it held is not exported", plaintext.Line(id, 200))
+		a.say("warning: the history of %s is no longer retained; its contents are not exported", plaintext.Line(id, 200))
 	}
 	a.object(t)
 	return nil
@@ -120,7 +120,7 @@ func (a *app) why(ctx context.Context, r *runs.Run, args []string) error {
 	report := why.Explain(facts, t.Missing)
 	a.show(report, func() {
 		if report.FromHistory {
-			a.say("no worker answers for the run; this is from its history, which does not have nodes that make no calls")
+			a.say("no worker responds for the run; this is from its history, which lacks nodes that make no calls")
 		}
 		fmt.Fprint(a.stdout, why.Text(&report, len(args) > 0))
 	})
@@ -148,7 +148,7 @@ func addOpen(ctx context.Context, r *runs.Run, l *audit.Reader) {
 	}
 	st, err := r.Below(r.ID, r.RunID, r.Status).Reported(ctx)
 	if err != nil {
-		l.Lacks(fmt.Sprintf("no worker answers for the run %q: what it waits for itself and nobody has answered is not shown", r.ID))
+		l.Lacks(fmt.Sprintf("no worker responds for the run %q: its own unanswered requests are not shown", r.ID))
 		return
 	}
 	l.AddOpen(st)

@@ -153,7 +153,7 @@ func TestInterruptedBeforeTheRun(t *testing.T) {
 
 // Ctrl-C while -dev builds or starts its server leaves nothing that would have to be stopped.
 func TestInterruptedWhileDevStarts(t *testing.T) {
-	const ends = "starter: interrupted; what -dev has started ends by itself\r\n"
+	const ends = "starter: interrupted; what -dev has started stops by itself\r\n"
 	dir := t.TempDir()
 	put(t, dir+"/flow.json", echoFlow)
 	put(t, dir+"/go.mod", "module weft\n")
@@ -190,7 +190,7 @@ func TestEndToEndDetached(t *testing.T) {
 	}
 	const comeBack = "detached; the run continues; follow it with: starter follow capital\r\n"
 	keys, got, code := onTerminal(t, dir, base, "-flow", guess, "-model", "script", "-id", "capital")
-	got.wait(t, "type the answer here, in one line, or use the command")
+	got.wait(t, "type the answer here, on one line, or use the command")
 	typeOn(t, keys, "Ber"+ctrlC)
 	detached(t, got, code(), comeBack)
 	keys, got, code = onTerminal(t, dir, append(base, "TERM=dumb"), "follow", "capital")
@@ -199,7 +199,7 @@ func TestEndToEndDetached(t *testing.T) {
 	detached(t, got, code(), comeBack)
 	// The half answer was none, and somebody else can give a whole one.
 	keys, got, code = onTerminal(t, dir, base, "follow", "capital")
-	got.wait(t, "type the answer here, in one line, or use the command")
+	got.wait(t, "type the answer here, on one line, or use the command")
 	typeOn(t, keys, "Oslo\n")
 	if code() != exitOK {
 		t.Errorf("exit code %d", code())

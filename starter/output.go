@@ -108,7 +108,7 @@ func (a *app) conclude(ctx context.Context, r *runs.Run) error {
 		a.say("the result below comes from scripted answers, not from a model")
 	}
 	for _, m := range res.UnreadMessages {
-		a.say("unread: no model call has had the message %s", report.Unread(&m))
+		a.say("unread: no model call has included the message %s", report.Unread(&m))
 	}
 	if a.flags.asJSON() {
 		a.object(res)

@@ -75,7 +75,7 @@ func TestFollowsChildrenContinuationsAndLostConnections(t *testing.T) {
 	}
 	want := `    0.0s  left#1                    started
     0.2s  left#1                    model call 1: calls expert (12+3 tokens, 0.2 s)
-no contact with Temporal at here:1; trying again
+no connection to Temporal at here:1; retrying
     0.0s  left#1 › think#1          started
     0.2s  left#1 › think#1          model call 1: "hm" (12+3 tokens, 0.2 s)
     0.2s  left#1 › think#1          finished
@@ -120,7 +120,7 @@ func TestOutcomes(t *testing.T) {
 		"as JSON":         {run: fakeRun{result: contract.RunResult{Status: "completed", ResultText: &text, FlowHash: "h"}}, output: "json", wantStdout: "{\n  \"status\": \"completed\",\n  \"result_text\": \"# Title\",\n  \"exit_outputs\": null,\n  \"usage\": {\n    \"calls\": 0,\n    \"input_tokens\": 0,\n    \"output_tokens\": 0\n  },\n  \"flow_hash\": \"h\"\n}\n"},
 		"scripted answer": {run: fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}}, wantStdout: "# Title\n", wantStderr: "the result below comes from scripted answers, not from a model\n"},
 		"messages that nobody read": {run: fakeRun{result: contract.RunResult{ResultText: &text, UnreadMessages: []contract.Inbound{{Seq: 1, Text: "Leave May\nout.", Node: "n", Author: contract.Author{By: "kim"}}}}},
-			wantStdout: "# Title\n", wantStderr: "unread: no model call has had the message \"Leave May out.\" to n by kim\n"},
+			wantStdout: "# Title\n", wantStderr: "unread: no model call has included the message \"Leave May out.\" to n by kim\n"},
 		"a failure": {run: fakeRun{err: failure}, code: exitFailed, wantStderr: `starter: run root failed: no_exit_node_reached
   where:  node "pick", step 2, x.json:7
   what:   no exit node ran

@@ -53,9 +53,9 @@ func TestTestCommand(t *testing.T) {
 		"a line each":         {[]string{"test", "-output", "jsonl", other}, exitFailed, `"ok":false`, ""},
 		"no file":             {[]string{"test", "missing.yaml"}, exitBadInput, "", "read the recording: missing.yaml: no such file"},
 		"a script":            {[]string{"test", "../tests/examples/continuum/triage.script"}, exitBadInput, "", `has no field "recorded"`},
-		"of another version":  {[]string{"test", write("v.yaml", "version: 1", "version: 7")}, exitBadInput, "", "version is 7, this build plays 1"},
+		"of another version":  {[]string{"test", write("v.yaml", "version: 1", "version: 7")}, exitBadInput, "", "version is 7, but this build replays 1"},
 		"with a wrong field":  {[]string{"test", write("f.yaml", "kind: EvaluateCondition", "kidn: Judge")}, exitBadInput, "", `unknown field "kidn"`},
-		"a call twice":        {[]string{"test", write("t.yaml", "classify#1/judge/2\n      kind", "classify#1/judge/1\n      kind")}, exitBadInput, "", "is there already, in line"},
+		"a call twice":        {[]string{"test", write("t.yaml", "classify#1/judge/2\n      kind", "classify#1/judge/1\n      kind")}, exitBadInput, "", "duplicate call"},
 		"what is no YAML":     {[]string{"test", write("y.yaml", "rules:", "rules: [")}, exitBadInput, "", "y.yaml:"},
 		"a call without kind": {[]string{"test", write("k.yaml", "kind: EvaluateCondition\n", "tool: x\n")}, exitBadInput, "", "without at or kind"},
 	} {

@@ -66,7 +66,7 @@ func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 			return nil, usage.Error{Text: err.Error()}
 		}
 		if r.Run.Flow.Plan.Version > plan.Version {
-			return nil, usage.Errorf("%s: its plan is of version %d, this build supports %d; update starter", name, r.Run.Flow.Plan.Version, plan.Version)
+			return nil, usage.Errorf("%s: its plan has version %d, this build supports %d; update starter", name, r.Run.Flow.Plan.Version, plan.Version)
 		}
 		if flow != nil {
 			r.Run.Flow = *flow
@@ -89,7 +89,7 @@ func tested(r *rehearse.Report) string {
 	}
 	where += plaintext.If(d.Call != "", ", call %s", plaintext.Line(d.Call, 300))
 	text := fmt.Sprintf("FAIL  %s:%d: %s%s\n  expected: %s\n  got:      %s\n", plaintext.Line(d.File, 500), d.Line, d.What, where, plaintext.Line(d.Expected, 700), plaintext.Line(d.Got, 700))
-	text += plaintext.If(r.Others > 0, "  and %d more behind it\n", r.Others)
+	text += plaintext.If(r.Others > 0, "  and %d more after it\n", r.Others)
 	return text
 }
 
@@ -110,9 +110,9 @@ func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 func notClosed(ctx context.Context, r *runs.Run) error {
 	for e, err := range history.NewTail(r.Client, history.Run{Workflow: &history.Workflow{ID: r.ID}, RunID: r.RunID}).Events(ctx) {
 		if s, ok := e.Data.(*history.Started); err == nil && ok && s.IsSession() {
-			return usage.Errorf("the session %q is still open; a recording is made from a whole one: end it with starter stop %s, then record it", r.ID, r.Quoted())
+			return usage.Errorf("the session %q is still open; only closed sessions can be recorded: close it with starter stop %s, then record it", r.ID, r.Quoted())
 		}
 		break
 	}
-	return usage.Errorf("the run %q has not ended; a recording is made from a whole run: wait for it with starter follow %s, or end it with starter cancel %s", r.ID, r.Quoted(), r.Quoted())
+	return usage.Errorf("the run %q has not ended; only closed runs can be recorded: wait for it with starter follow %s, or cancel it with starter cancel %s", r.ID, r.Quoted(), r.Quoted())
 }

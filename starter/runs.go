@@ -177,7 +177,7 @@ func (a *app) list(ctx context.Context, _ []string) error {
 }
 
 func (a *app) sayMore() {
-	a.say("there are more; see them with: -limit %d, or -limit 0 for all", a.flags.limit*4)
+	a.say("there are more; list them with: -limit %d, or -limit 0 for all", a.flags.limit*4)
 }
 
 func (a *app) table(all []runs.Summary) {
@@ -223,10 +223,10 @@ func (a *app) waiting(ctx context.Context, c *runs.Connection, wanted runs.Filte
 		a.say("no answer: %s", plaintext.Line(s.Error, 1000))
 	}
 	if more {
-		a.say("only the %d youngest runs were asked; leave out -limit to ask all", wanted.Limit)
+		a.say("only the %d latest runs were queried; remove -limit to query all", wanted.Limit)
 	}
 	if len(box.Silent) > 0 {
-		a.say("starter: of %d open runs %d did not answer; what they wait for is not in the list", len(all), len(box.Silent))
+		a.say("starter: of %d open runs %d did not respond; their requests are not in the list", len(all), len(box.Silent))
 		return exitCode(exitFailed)
 	}
 	return nil

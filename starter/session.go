@@ -22,7 +22,7 @@ func (a *app) resume(ctx context.Context, args []string) error {
 		if a.flags.key == "" && len(a.flags.Images) == 0 && !a.flags.detach && a.canChat() {
 			return a.converse(ctx, args[0])
 		}
-		return usage.Errorf("resume wants a prompt; write -prompt TEXT; on a terminal, without -key, -image, -detach and -output, it asks for one after the other")
+		return usage.Errorf("missing prompt; use -prompt TEXT; on a terminal, without -key, -image, -detach and -output, resume prompts for them")
 	}
 	in, err := a.nextPrompt()
 	if err != nil {
@@ -123,7 +123,7 @@ func (f *follower) chat(ctx context.Context) {
 		return
 	case <-f.Asked():
 	}
-	f.Once("chat", "type the answer here, in one line, or use the command")
+	f.Once("chat", "type the answer here, on one line, or use the command")
 	lines := f.app.typedLines(ctx)
 	for {
 		select {
@@ -210,7 +210,7 @@ func (f *follower) toTurn(ctx context.Context, n int) error {
 	switch {
 	case turn != nil:
 		self, id := f.app.self(), f.run.Quoted()
-		f.app.say("the session is open; continue with: %sresume %s -prompt TEXT, or without -prompt on a terminal; end it with: %sstop %s", self, id, self, id)
+		f.app.say("the session is open; continue with: %sresume %s -prompt TEXT, or without -prompt on a terminal; close it with: %sstop %s", self, id, self, id)
 		return f.app.concludeTurn(f.run.ID, turn)
 	case ctx.Err() != nil:
 		return f.detached()

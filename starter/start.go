@@ -148,7 +148,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 	named := contract.FlowRef{Dialect: a.flags.dialect, Profile: a.flags.profile}
 	if cfg.Flows.Accept == config.AcceptNamed {
 		if len(a.flags.Components)+len(a.flags.Component) > 0 {
-			return nil, nil, usage.Errorf("-components and -component are of flows that are sent, but with flows.accept: named the workers have them; remove the flags")
+			return nil, nil, usage.Errorf("-components and -component apply to documents, but with flows.accept: named the workers have the flows; remove the flags")
 		}
 		var err error
 		if a.flags.Flow, named.Name, err = input.Named(cfg.Flows, a.flags.Flow); err != nil {
@@ -173,7 +173,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 		return nil, nil, flowErr
 	}
 	if a.flags.session && res.Flow.LoneAgent() == nil {
-		return nil, nil, usage.Errorf("the flow %q cannot be a session: it is not one agent alone; leave out -session", res.Flow.Name)
+		return nil, nil, usage.Errorf("the flow %q cannot be a session: it is not a single agent; remove -session", res.Flow.Name)
 	}
 	if err := given.Check(ctx, res.Flow); err != nil {
 		return nil, nil, a.mismatch(err)
@@ -197,9 +197,9 @@ func (a *app) mismatch(err error) error {
 	if !ok {
 		return usage.Error{Text: err.Error()}
 	}
-	lines := []string{fmt.Sprintf("what the run is given does not match the parameters_schema of %q; -param KEY=TEXT gives a text, KEY:=JSON any other value, -input the prompt", e.AgentName)}
+	lines := []string{fmt.Sprintf("the parameters do not match the parameters_schema of %q; -param KEY=TEXT sets a string, KEY:=JSON any other value, -input the prompt", e.AgentName)}
 	if e.Named {
-		lines[0] = fmt.Sprintf("what the run is given does not match the inputs of %q; -param KEY=TEXT or KEY:=JSON gives one", e.AgentName)
+		lines[0] = fmt.Sprintf("the inputs of the run do not match those of %q; -param KEY=TEXT or KEY:=JSON sets one", e.AgentName)
 	}
 	for _, p := range e.Errors {
 		lines = append(lines, "  "+p.Path+": "+p.Message)

@@ -84,7 +84,7 @@ func TestEndToEndRunsThatCannotGoOn(t *testing.T) {
 		"a worker that panics": {queue: "panics", before: contract.WorkflowFlow,
 			want: `^run-panics cannot continue: its workflow task has failed \d+ times \(task queue "panics", namespace default at 127\.0\.0\.1:\d+\): .*a page is missing.*; look into the worker's log; .*; waiting$`},
 		"somebody else's worker": {queue: "foreign", before: "Other",
-			want: `^run-foreign cannot continue: .*unable to find workflow type.*; the workers of this task queue are none of Weft's: choose another with -task-queue, or start bin/worker; waiting$`},
+			want: `^run-foreign cannot continue: .*unable to find workflow type.*; the workers of this task queue are not Weft workers: use another with -task-queue, or start bin/worker; waiting$`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -105,7 +105,7 @@ func TestEndToEndTalk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.wait(t, "session guide-1: 1 turn so far; type a prompt in one line; Ctrl-D leaves, and the session stays open\r\n> ")
+	s.wait(t, "session guide-1: 1 turn so far; type a prompt on one line; Ctrl-D exits, and the session stays open\r\n> ")
 	enter("A city?\n")
 	notify("A fine one is ", "Ber")
 	s.wait(t, "A fine one is Ber")
@@ -127,7 +127,7 @@ func TestEndToEndTalk(t *testing.T) {
 	if got := <-code; got != exitOK {
 		t.Errorf("exit code %d", got)
 	}
-	s.wait(t, "the session is open; continue with: starter resume guide-1; end it with: starter stop guide-1")
+	s.wait(t, "the session is open; continue with: starter resume guide-1; close it with: starter stop guide-1")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if strings.Contains(s.all.String(), "Old words") {

@@ -52,7 +52,7 @@ func TestExitCodes(t *testing.T) {
 		"help for a sweep":     {args: []string{"store", "sweep", "-h"}, code: 0, want: "-older-than AGE"},
 		"help for codec":       {args: []string{"codec", "-h"}, code: 0, want: "-listen HOST:PORT"},
 		"codec of more":        {args: []string{"codec", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
-		"codec for everybody":  {args: []string{"codec", "-listen", "0.0.0.0:0"}, code: 2, want: "set WEFT_CODEC_TOKENS to NAME:TOKEN, or listen at 127.0.0.1"},
+		"codec for everybody":  {args: []string{"codec", "-listen", "0.0.0.0:0"}, code: 2, want: "set WEFT_CODEC_TOKENS to NAME:TOKEN, or listen on 127.0.0.1"},
 		"codec at no address":  {args: []string{"codec", "-listen", "here"}, code: 2, want: `codec.listen is "here", want HOST:PORT`},
 		"health of nothing":    {args: []string{"health"}, code: 2, want: "the worker has no health endpoint; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"},
 		"health of more":       {args: []string{"health", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
@@ -180,7 +180,7 @@ func TestConfigSaysWhatAStartRefuses(t *testing.T) {
 			file: "connections: {web: {url: 'https://x.example', headers: {A: '${NOPE}'}}}\ntools: {search: nowhere}\nmodel: acme/m\nflows: {dir: none}\n" +
 				"budget: {cost_micros: 5}\nstore: {dir: taken/payloads}\nwebhooks: {ops: {url: 'ftp://x'}}\n",
 			want: []string{"weft.yaml:1:56: connections.web.headers.A: the environment variable NOPE is not set", "weft.yaml:2:17: tools.search: no connection \"nowhere\"",
-				`no provider "acme"`, "weft.yaml:4:14: flows.dir: stat none", "there are no prices to calculate it", "has a key of 10 bytes, want 32",
+				`no provider "acme"`, "weft.yaml:4:14: flows.dir: stat none", "no prices are set", "has a key of 10 bytes, want 32",
 				`store.dir "taken/payloads" cannot be created: `, `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc", want http/protobuf`, "webhooks.ops.url"},
 		},
 		"a bucket and a folder":  {file: "store: {dir: here, bucket: there}\n", want: []string{`store.dir is "here" and store.bucket "there"; set only one of them`}},

@@ -398,7 +398,7 @@ func TestAddressesThatAreTaken(t *testing.T) {
 		}
 		var stderr bytes.Buffer
 		code := host.Command(t.Context(), nil, io.Discard, &stderr)
-		if want := "worker: worker." + name + ": listen tcp " + l.Addr().String() + ": bind: address already in use; name another"; code != 2 || !strings.HasPrefix(stderr.String(), want) {
+		if want := "worker: worker." + name + ": listen tcp " + l.Addr().String() + ": bind: address already in use; set another"; code != 2 || !strings.HasPrefix(stderr.String(), want) {
 			t.Errorf("%s: exit code %d, %q", name, code, stderr.String())
 		}
 	}

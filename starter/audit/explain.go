@@ -78,7 +78,7 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 	kind := m.Name
 	raw, ok := m.JSON()
 	if !ok {
-		l.Lacks("an answer is encoded, and cannot be read here")
+		l.Lacks("an answer is encoded and cannot be decoded here")
 		return
 	}
 	var body struct {

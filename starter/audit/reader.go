@@ -58,7 +58,7 @@ func (l *Reader) Read(ctx context.Context, from history.Source, run string) erro
 			return err
 		}
 		if s, ok := e.Data.(*history.Started); ok && s.Parent != "" {
-			return usage.Errorf("%q is a part of another run, which has its requests; use: starter audit %s", l.out.Run, plaintext.ShellQuote(s.Parent))
+			return usage.Errorf("%q is part of another run, which has its requests; use: starter audit %s", l.out.Run, plaintext.ShellQuote(s.Parent))
 		}
 		l.event(&e)
 	}
@@ -69,7 +69,7 @@ func (l *Reader) event(e *history.Event) {
 	at := e.Time
 	switch d := e.Data.(type) {
 	case *history.Missing:
-		l.out.Incomplete = fmt.Sprintf("the history of the run's beginning is not kept any more: read the history of the run %q: %v", l.out.Run, d.Err)
+		l.out.Incomplete = fmt.Sprintf("the beginning of the run's history is no longer retained: read the history of the run %q: %v", l.out.Run, d.Err)
 	case *history.Started:
 		l.run, l.unsettled = e.Run.RunID, nil
 		l.out.Runs = append(l.out.Runs, l.run)
@@ -244,7 +244,7 @@ func (l *Reader) AddOpen(st *contract.Status) {
 		l.byID[q.ID].waits = true
 	}
 	if st.MoreRequests > 0 {
-		l.Lacks(fmt.Sprintf("the run waits for %d more than its worker lists at once: what it asked itself is not all shown", st.MoreRequests))
+		l.Lacks(fmt.Sprintf("the run waits for %d more requests than its worker lists at once; its own requests are not all shown", st.MoreRequests))
 	}
 }
 

@@ -211,7 +211,7 @@ func (a *Author) run(ctx context.Context, e *edited) error {
 		return err
 	}
 	if last == nil {
-		return errors.New("the flow has no run yet: start one, with what it shall be given, and the next save continues from it")
+		return errors.New("the flow has no run yet: start one with its input, and the next save continues from it")
 	}
 	tree, err := runtree.Read(ctx, history.From(a.Connection.Client), last.ID, last.RunID)
 	if err != nil {
@@ -238,7 +238,7 @@ func (a *Author) run(ctx context.Context, e *edited) error {
 	default:
 		in, err = fork.Input(ctx, last, tree, fork.Options{From: from, Flow: e.result, File: e.save.File, Script: e.script, Say: func(string, ...any) {}})
 		if e.save.From = from; err != nil {
-			e.save.Note, e.save.From = "it is started anew: "+err.Error(), ""
+			e.save.Note, e.save.From = "restarting: "+err.Error(), ""
 		}
 	}
 	if in == nil {
@@ -291,7 +291,7 @@ func (a *Author) younger(ctx context.Context, id string, listed *runs.Summary) s
 	return id
 }
 
-// first is the first execution of the last run whose node is another now; of an open run without one, what is under way.
+// first is the first execution of the last run whose node is another now; of an open run without one, what is running.
 // anew is set where the way from START is another.
 func (a *Author) first(ctx context.Context, last *runs.Run, root *runtree.Workflow, e *edited) (from string, anew bool, err error) {
 	flow := e.result.Flow
@@ -357,7 +357,7 @@ func (a *Author) tell(s Save) {
 	case s.Run != "" && s.From != "":
 		a.Say("dev: %s: %s continues from %s of %s", s.File, s.Run, s.From, s.Last)
 	case s.Run != "":
-		a.Say("dev: %s: %s begins anew; %s", s.File, s.Run, s.Note)
+		a.Say("dev: %s: %s restarts; %s", s.File, s.Run, s.Note)
 	case s.Note != "":
 		a.Say("dev: %s: %s", s.File, s.Note)
 	}

@@ -81,7 +81,7 @@ func (d *Dev) start(ctx context.Context, path, what, ready, log string, env []st
 		case <-ended:
 			return "", fmt.Errorf("%s exited before it was ready: %s; see %s", what, lastLine(log), log)
 		case <-ctx.Done():
-			return "", fmt.Errorf("%s did not answer within %v; its log is %s", what, serverTimeout, log)
+			return "", fmt.Errorf("%s did not respond within %v; its log is %s", what, serverTimeout, log)
 		case <-time.After(pollInterval):
 		}
 	}
@@ -99,7 +99,7 @@ func runningDev(ctx context.Context, dir, ready string) (string, error) {
 			return address, nil
 		}
 		if runs.Sleep(ctx, pollInterval) != nil {
-			return "", fmt.Errorf("another weft-devserver has locked the data in %s but does not answer; stop it", dir)
+			return "", fmt.Errorf("another weft-devserver has locked the data in %s but does not respond; stop it", dir)
 		}
 	}
 	return "", err

@@ -86,9 +86,9 @@ func (d *doctor) temporal(ctx context.Context, connect func(context.Context) (*r
 	pollers, err := c.Pollers(ctx, d.cfg.TaskQueue)
 	switch {
 	case err != nil:
-		d.missing("worker", "starter -dev with a command starts one", "the task queue %s cannot be looked at: %v", d.cfg.TaskQueue, err)
+		d.missing("worker", "starter -dev with a command starts one", "the task queue %s cannot be described: %v", d.cfg.TaskQueue, err)
 	case len(pollers) == 0:
-		d.missing("worker", "bin/worker, with the settings and keys in its environment; or starter -dev with a command", "none polls the task queue %s", d.cfg.TaskQueue)
+		d.missing("worker", "bin/worker, with the settings and keys in its environment; or starter -dev with a command", "no worker polls the task queue %s", d.cfg.TaskQueue)
 	default:
 		d.ok("worker", "%d on the task queue %s; keys and settings below are those of this shell, not theirs", len(pollers), d.cfg.TaskQueue)
 	}
@@ -99,12 +99,12 @@ func (d *doctor) models(ctx context.Context) {
 	defer cancel()
 	settings, err := d.cfg.LLM()
 	if err != nil {
-		d.failed("models", "correct the settings providers", err)
+		d.failed("models", "fix the settings providers", err)
 		return
 	}
 	models, err := llm.Open(settings)
 	if err != nil {
-		d.failed("models", "correct the settings providers", err)
+		d.failed("models", "fix the settings providers", err)
 		return
 	}
 	model, err := d.cfg.DefaultModel(ctx)
@@ -123,11 +123,11 @@ func (d *doctor) models(ctx context.Context) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		if err := models.Ready(name); err != nil {
-			d.failed("provider "+name, "correct providers."+name, err)
+			d.failed("provider "+name, "fix providers."+name, err)
 		} else if err := models.Reach(ctx, name); err != nil {
 			d.failed("provider "+name, "check the network, and providers."+name+".base_url", err)
 		} else {
-			d.ok("provider "+name, "has what it needs, and answers")
+			d.ok("provider "+name, "is configured and responds")
 		}
 	}
 }
@@ -135,12 +135,12 @@ func (d *doctor) models(ctx context.Context) {
 func (d *doctor) connections(ctx context.Context) {
 	settings, err := d.cfg.Tool()
 	if err != nil {
-		d.failed("connections", "correct the settings connections", err)
+		d.failed("connections", "fix the settings connections", err)
 		return
 	}
 	tools, err := tool.Open(settings)
 	if err != nil {
-		d.failed("connections", "correct the settings connections", err)
+		d.failed("connections", "fix the settings connections", err)
 		return
 	}
 	defer tools.Close()
@@ -152,7 +152,7 @@ func (d *doctor) connections(ctx context.Context) {
 			specs, err = tools.List(ctx, at)
 		}
 		if cancel(); err != nil {
-			d.failed("connection "+id, "correct connections."+id+", or start its server", err)
+			d.failed("connection "+id, "fix connections."+id+", or start its server", err)
 		} else {
 			d.ok("connection "+id, "%d tools", len(specs))
 		}
@@ -164,7 +164,7 @@ func (d *doctor) store(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := d.cfg.CheckStore(); err != nil {
-		d.failed("store", "correct the settings store in "+config.DefaultFile, err)
+		d.failed("store", "fix the settings store in "+config.DefaultFile, err)
 		return
 	}
 	s, err := d.cfg.OpenStore()
@@ -178,17 +178,17 @@ func (d *doctor) store(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		d.failed("store", "make it reachable, or correct the settings store in "+config.DefaultFile, err)
+		d.failed("store", "make it reachable, or fix the settings store in "+config.DefaultFile, err)
 		return
 	}
-	d.ok("store", "%s answers", s)
+	d.ok("store", "%s responds", s)
 }
 
 // port reports whether the HTTP server could listen.
 func (d *doctor) port() {
 	l, err := net.Listen("tcp", d.cfg.Serve.Listen)
 	if err != nil {
-		d.missing("port", "starter serve -listen 127.0.0.1:0, or end the program that listens there", "the HTTP server cannot listen: %v", err)
+		d.missing("port", "starter serve -listen 127.0.0.1:0, or stop the program listening there", "the HTTP server cannot listen: %v", err)
 		return
 	}
 	_ = l.Close()

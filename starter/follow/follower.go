@@ -35,7 +35,7 @@ type LostContactError struct {
 
 // Error says what happened and how to go on.
 func (l *LostContactError) Error() string {
-	return fmt.Sprintf("no contact with Temporal at %s for %v: %v; the run continues when it is back; follow it with: starter follow %s",
+	return fmt.Sprintf("no connection to Temporal at %s for %v: %v; the run continues once it is back; follow it with: starter follow %s",
 		l.Address, givesUp, l.Cause, plaintext.ShellQuote(l.ID))
 }
 
@@ -151,11 +151,11 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 		case err == nil:
 			return nil
 		case runs.Is[*serviceerror.NotFound](err):
-			return fmt.Errorf("there is no history of the run %q: %w", t.id, err)
+			return fmt.Errorf("no history of the run %q: %w", t.id, err)
 		}
 		if t.tail.Seen != before || away.IsZero() {
 			away = time.Now()
-			f.Once("away", "no contact with Temporal at %s; trying again", f.target.Address)
+			f.Once("away", "no connection to Temporal at %s; retrying", f.target.Address)
 		}
 		if time.Since(away) > givesUp {
 			return &LostContactError{f.target.ID, f.target.Address, err}

@@ -40,7 +40,7 @@ func TestNewEnd(t *testing.T) {
 	}
 }
 
-// pending is a run in which one call is under way, with the details of its heartbeat.
+// pending is a run in which one call is running, with the details of its heartbeat.
 func pending(t *testing.T, attempt int32, b contract.Heartbeat) *workflowservice.DescribeWorkflowExecutionResponse {
 	h := historytest.New(t)
 	p := &workflowpb.PendingActivityInfo{ActivityId: "tell#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: attempt, HeartbeatDetails: h.Payload(b)}

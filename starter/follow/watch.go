@@ -135,7 +135,7 @@ func (f *Follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 		return
 	}
 	c.reported = failed
-	next := "next one under way"
+	next := "next one running"
 	if wait := time.Until(p.GetScheduledTime().AsTime()); wait > 0 {
 		next = fmt.Sprintf("next one in %.0f s", wait.Seconds()+0.5)
 	}
@@ -149,7 +149,7 @@ func (f *Follower) stuck(t *track, failed int32) {
 	why, remedy := t.broken, t.remedy
 	f.mu.Unlock()
 	if why == "" {
-		why, remedy = "the worker gave no answer in time", brokenRemedy(enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED, "")
+		why, remedy = "the worker did not respond in time", brokenRemedy(enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED, "")
 	}
 	f.Once("stuck "+t.id, "%s cannot continue: its workflow task has failed %d times (task queue %q, namespace %s at %s): %s; %s; waiting",
 		plaintext.Line(t.id, 200), failed, f.target.Queue, f.target.Namespace, f.target.Address, why, remedy)
@@ -158,11 +158,11 @@ func (f *Follower) stuck(t *track, failed int32) {
 func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
 	switch {
 	case cause == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR:
-		return "start workers of the build that began the run, and stop the others"
+		return "start workers of the build that started the run, and stop the others"
 	case strings.Contains(text, "unable to find workflow type"):
-		return "the workers of this task queue are none of Weft's: choose another with -task-queue, or start bin/worker"
+		return "the workers of this task queue are not Weft workers: use another with -task-queue, or start bin/worker"
 	}
-	return "look into the worker's log; start workers of the build that began the run, or terminate it with: starter terminate"
+	return "check the worker's log; start workers of the build that started the run, or terminate it with: starter terminate"
 }
 
 // unclaimed says that no worker takes tasks, once until something happens again.

@@ -90,7 +90,7 @@ func (f *forking) set() (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	for _, p := range f.Set {
 		if contract.Reserved(p.Key) {
-			return nil, usage.Errorf("-set names %q; keys that begin with $ are the flow's own", p.Key)
+			return nil, usage.Errorf("-set has %q; keys that begin with $ are reserved", p.Key)
 		}
 		out[p.Key] = p.Raw
 	}
@@ -103,7 +103,7 @@ func (f *forking) fits(at contract.Execution, in *contract.RunInput) error {
 		return usage.Errorf("encode the run's input: %v", err)
 	}
 	if len(encoded) > f.run.MaxInput() {
-		return usage.Errorf("the run %q cannot be forked at %s: what comes before it is %d bytes, at most %d can be carried over; fork at an earlier node",
+		return usage.Errorf("the run %q cannot be forked at %s: the state before it has %d bytes, over the limit of %d; fork at an earlier node",
 			f.run.ID, history.Label(at), len(encoded), f.run.MaxInput())
 	}
 	return nil
@@ -113,9 +113,9 @@ func (f *forking) fits(at contract.Execution, in *contract.RunInput) error {
 func (f *forking) wholeTurn(at contract.Execution, past, set int) error {
 	switch {
 	case past > 0 || at.Step > 1:
-		return usage.Errorf("the run %q takes turns, and what its sessions know cannot be taken into another run at %s; fork it at %s#1, its beginning, or send it another prompt", f.run.ID, history.Label(at), at.Node)
+		return usage.Errorf("the run %q is a session, whose sub-sessions cannot be copied to another run at %s; fork it at %s#1, its beginning, or send it another prompt", f.run.ID, history.Label(at), at.Node)
 	case set > 0:
-		return usage.Errorf("-set needs a fork behind the first node; %q is restarted with its own input: remove it", f.run.ID)
+		return usage.Errorf("-set needs a fork after the first node; %q restarts with its own input: remove it", f.run.ID)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (f *forking) changed() (*contract.RunInput, error) {
 	case f.root.Branch || f.root.Input != nil && f.root.Input.Depth > 0:
 		return nil, usage.Errorf("%q belongs to another run; fork that run at the node that started it", f.run.ID)
 	case f.root.Input == nil || f.root.Flow == nil:
-		return nil, usage.Errorf("the run %q cannot be forked: its first history is gone, or it never had a plan", f.run.ID)
+		return nil, usage.Errorf("the run %q cannot be forked: its first history is no longer retained, or it never had a plan", f.run.ID)
 	}
 	in := *f.root.Input
 	in.Fork, in.Components, in.ComponentIDs = nil, nil, nil
@@ -174,7 +174,7 @@ func (f *forking) point(ctx context.Context) (contract.Execution, error) {
 	case 1:
 		return history.ExecutionOf(why.Escaped(labels[0])), nil
 	}
-	return none, usage.Errorf("%q ran %d times; say which with -from %s", f.From, len(labels), strings.Join(labels, " or "))
+	return none, usage.Errorf("%q ran %d times; specify which with -from %s", f.From, len(labels), strings.Join(labels, " or "))
 }
 
 // behind returns whether an execution must run again: the forked one, and what its node leads to behind it in any of the flows.
@@ -189,7 +189,7 @@ func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution
 // check refuses a flow without a place for what is recorded, and warns of edits before the fork.
 func (f *forking) check(flow *plan.Flow, at contract.Execution, past []runs.Record) error {
 	if flow.Node(at.Node) == nil {
-		return usage.Errorf("%s has no node %q, where the fork starts; keep it, or fork at another", f.File, at.Node)
+		return usage.Errorf("%s has no node %q, where the fork starts; keep it, or fork at another node", f.File, at.Node)
 	}
 	for i := range past {
 		if p := &past[i]; flow.Node(p.Node) == nil {
@@ -205,7 +205,7 @@ func (f *forking) check(flow *plan.Flow, at contract.Execution, past []runs.Reco
 		}
 		p.Taken = taken
 		if !warned[p.Node] && !impact.SameNode(f.root.Flow, flow, p.Node) {
-			f.Say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", plaintext.Line(p.Node, 200), f.File, history.Label(at))
+			f.Say("warning: the node %s differs in %s but ran before %s: its recorded result is used", plaintext.Line(p.Node, 200), f.File, history.Label(at))
 		}
 		warned[p.Node] = true
 	}
@@ -214,7 +214,7 @@ func (f *forking) check(flow *plan.Flow, at contract.Execution, past []runs.Reco
 
 func (f *forking) past(ctx context.Context) ([]runs.Record, error) {
 	if len(f.tree.Missing) > 0 {
-		return nil, usage.Errorf("the run %q cannot be forked: the history of %s is gone", f.run.ID, plaintext.Line(f.tree.Missing[0], 200))
+		return nil, usage.Errorf("the run %q cannot be forked: the history of %s is no longer retained", f.run.ID, plaintext.Line(f.tree.Missing[0], 200))
 	}
 	return f.run.Records(ctx, f.tree, "")
 }

@@ -30,7 +30,7 @@ func override(flow *plan.Flow, past []runs.Record, results []input.Param, at con
 			return nil, nil, usage.Errorf("%s: %v", r.From, err)
 		}
 		if p.Conversation != nil && len(p.Conversation.Messages) > 0 {
-			return nil, nil, usage.Errorf("%s: what %s said is a part of the conversation that later nodes go on with; fork at %s, or change its prompt there", r.From, history.Label(p.Execution), p.Node)
+			return nil, nil, usage.Errorf("%s: the messages of %s are part of the conversation that later nodes continue; fork at %s, or change its prompt there", r.From, history.Label(p.Execution), p.Node)
 		}
 		stored, err := settle(flow, p, v, r.From)
 		if err != nil {
@@ -53,11 +53,11 @@ func recordedOf(flow *plan.Flow, past []runs.Record, word string, at contract.Ex
 	}
 	switch len(found) {
 	case 0:
-		return nil, usage.Errorf("-override names %q, but no such node ran before %s; fork at what comes behind it", word, history.Label(at))
+		return nil, usage.Errorf("-override has %q, but no such node ran before %s; fork at a later node", word, history.Label(at))
 	case 1:
 		return found[0], nil
 	}
-	return nil, usage.Errorf("-override names %q, which ran %d times; say which: %s", word, len(found), strings.Join(labels, " or "))
+	return nil, usage.Errorf("-override has %q, which ran %d times; specify which: %s", word, len(found), strings.Join(labels, " or "))
 }
 
 func settle(flow *plan.Flow, p *runs.Record, v value.Value, from string) ([]json.RawMessage, error) {
@@ -108,7 +108,7 @@ func ported(node *plan.Node, v value.Value, from string) (value.Value, error) {
 	for _, o := range node.Ports.Out {
 		one, ok := v.Get(o.Name)
 		if !ok && len(node.Ports.Out) > 1 {
-			return all, usage.Errorf("%s has no %q; give an object with all outputs of the node", from, o.Name)
+			return all, usage.Errorf("%s has no %q; use an object with all outputs of the node", from, o.Name)
 		}
 		if !ok {
 			one = v

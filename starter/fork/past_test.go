@@ -15,8 +15,8 @@ func TestForksOfRunsThatTakeTurns(t *testing.T) {
 		want            string
 	}{
 		"from its beginning":   {step: 1},
-		"from a later turn":    {step: 2, want: `takes turns, and what its sessions know cannot be taken into another run at scout#2; fork it at scout#1`},
-		"behind another node":  {step: 1, past: 1, want: "takes turns"},
+		"from a later turn":    {step: 2, want: `is a session, whose sub-sessions cannot be copied to another run at scout#2; fork it at scout#1`},
+		"behind another node":  {step: 1, past: 1, want: "is a session"},
 		"with values of state": {step: 1, set: 1, want: "remove it"},
 	}
 	for name, tc := range tests {

@@ -140,11 +140,11 @@ func edgeChange(old, flow *plan.Flow, source *plan.Source, node string) string {
 	}
 	for _, e := range was {
 		if keptEdge(flow, e) == nil {
-			out = append(out, fmt.Sprintf("its edge to %s is gone", e.To))
+			out = append(out, fmt.Sprintf("its edge to %s was removed", e.To))
 		}
 	}
 	if len(out) == 0 {
-		return "the edges out of it come in another order"
+		return "its outgoing edges are in a different order"
 	}
 	return strings.Join(out, ", ")
 }
@@ -227,7 +227,7 @@ func agentChange(old, flow *plan.Flow, source *plan.Source, ids []string) string
 		seen[id] = true
 		switch {
 		case is == nil:
-			out = append(out, fmt.Sprintf("the agent %q is gone", id))
+			out = append(out, fmt.Sprintf("the agent %q was removed", id))
 		case !same(was, is):
 			out = append(out, fmt.Sprintf("the agent %q%s changed", id, agentPlace(was, is, source.Sub(id))))
 		}

@@ -23,7 +23,7 @@ const (
 	None = "untouched"
 	// Movable: what changed has not started, so that the run could go on with the new flow.
 	Movable = "movable"
-	// Pinned: what is another is under way, or what the run did is not in the new flow.
+	// Pinned: what is another is running, or what the run did is not in the new flow.
 	Pinned = "pinned"
 	// Unknown: the run's flow is not known.
 	Unknown = "unknown"
@@ -75,7 +75,7 @@ func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
 			pinned = append(pinned, c)
 		case runs && slices.ContainsFunc(f.Status.Running, func(x string) bool { return history.ExecutionOf(why.Escaped(x)).Node == c.Node }):
 			c.At, c.Execution = place(c.Node), exec
-			c.Text += ", and is under way"
+			c.Text += ", and is running"
 			pinned = append(pinned, c)
 		case within(c.Node):
 			c.At = place(c.Node)
@@ -152,9 +152,9 @@ func lostExecutions(f *why.Facts, old, flow *plan.Flow, place func(string) strin
 			text := ""
 			switch is := keptEdge(flow, *was); {
 			case is == nil:
-				text = fmt.Sprintf("it left by the edge to %s, which is gone", was.To)
+				text = fmt.Sprintf("it left by the edge to %s, which was removed", was.To)
 			case was.To != is.To:
-				text = fmt.Sprintf("it left by the edge to %s, which leads to %s now", was.To, is.To)
+				text = fmt.Sprintf("it left by the edge to %s, which now leads to %s", was.To, is.To)
 			default:
 				continue
 			}
@@ -167,7 +167,7 @@ func lostExecutions(f *why.Facts, old, flow *plan.Flow, place func(string) strin
 	for i := range f.Status.Executions {
 		x := &f.Status.Executions[i]
 		if flow.Node(x.Node) == nil {
-			out = append(out, Node{Node: x.Node, At: place(x.Node), Execution: history.Label(*x), Text: "it ran, and is gone"})
+			out = append(out, Node{Node: x.Node, At: place(x.Node), Execution: history.Label(*x), Text: "it ran and was removed"})
 			continue
 		}
 		ways(x, history.Label(*x))

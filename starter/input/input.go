@@ -125,7 +125,7 @@ func parseJSON(flag, name string, data []byte) (*source.Value, error) {
 // Images reads image files.
 func (r *Reader) Images(names []string) ([]contract.Image, error) {
 	if len(names) > contract.MaxImages {
-		return nil, usage.Errorf("-image is given %d times; at most %d images are supported", len(names), contract.MaxImages)
+		return nil, usage.Errorf("-image is set %d times; the limit is %d images", len(names), contract.MaxImages)
 	}
 	var out []contract.Image
 	for _, name := range names {
@@ -172,7 +172,7 @@ func Model(model string, scripted bool) (string, error) {
 	case model != "" && len(refs) == 0:
 		return "", usage.Errorf("the model %q has no name; use for example openai/gpt-5-mini", model)
 	case scripted && !llm.AsksScript(model):
-		return "", usage.Errorf("a script needs the model script, but the model is %q; leave out one of them", model)
+		return "", usage.Errorf("a script needs the model script, but the model is %q; remove one of them", model)
 	}
 	return model, nil
 }
@@ -261,7 +261,7 @@ func (r *Reader) components(o *specadapter.Options, f *Flags) error {
 		}
 		for _, c := range o.ComponentIDs {
 			if c.ID == id {
-				return usage.Errorf("-component gives the id %s twice: %s#%s and %s#%s; remove one of them", source.Quote(id), c.Name, c.Key, file, key)
+				return usage.Errorf("duplicate id %s of -component: %s#%s and %s#%s; remove one of them", source.Quote(id), c.Name, c.Key, file, key)
 			}
 		}
 		if err := r.component(o, "-component", file); err != nil {

@@ -45,7 +45,7 @@ func Named(f config.Flows, flow string) (file, name string, err error) {
 		file = filepath.Join(f.Dir, filepath.FromSlash(folder.Name))
 	}
 	if own, _ := os.Stat(file); byPath && (own == nil || !os.SameFile(given, own)) {
-		return "", "", usage.Errorf("%s is no flow of flows.dir (%s), and workers with flows.accept: named run those alone; put it there, and into that of the workers, or name one with -flow NAME; to send others set flows.accept: any, as the workers must", flow, f.Dir)
+		return "", "", usage.Errorf("%s is not a flow of flows.dir (%s), and workers with flows.accept: named only run those; add it there and on the workers, or use -flow NAME; to send documents set flows.accept: any, also on the workers", flow, f.Dir)
 	}
 	return file, name, nil
 }

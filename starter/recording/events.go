@@ -26,7 +26,7 @@ type recordedRun struct {
 
 func (r *recorder) event(e *history.Event) {
 	if _, missing := e.Data.(*history.Missing); missing {
-		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is not kept any more; its calls are not recorded", plaintext.Line(e.Run.ID, 200)))
+		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is no longer retained; its calls are not recorded", plaintext.Line(e.Run.ID, 200)))
 		return
 	}
 	c := r.runOf(e.Run)
@@ -55,7 +55,7 @@ func (r *recorder) event(e *history.Event) {
 	}
 }
 
-// callEvent takes what happens to a call, and what a node says.
+// callEvent takes what happens to a call, and the message of a node.
 func (c *recordedRun) callEvent(e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.Said:

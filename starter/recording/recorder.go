@@ -116,7 +116,7 @@ func (r *recorder) before(at, node string) string {
 
 func (r *recorder) done() ([]byte, error) {
 	if r.rec.Run.Flow.Plan == nil {
-		return nil, usage.Errorf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may not be kept any more, or be encrypted", r.root)
+		return nil, usage.Errorf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may no longer be retained, or may be encrypted", r.root)
 	}
 	r.placeMessages()
 	r.rec.Inbox = slices.DeleteFunc(r.rec.Inbox, func(d rehearse.Delivery) bool { return d.Empty() })
@@ -162,7 +162,7 @@ func (r *recorder) masked() (*rehearse.Recording, error) {
 	}
 	var out rehearse.Recording
 	if err := json.Unmarshal(masked, &out); err != nil {
-		return nil, fmt.Errorf("the recording has a secret where no text may stand: %w", err)
+		return nil, fmt.Errorf("the recording has a secret where no text is allowed: %w", err)
 	}
 	return &out, nil
 }

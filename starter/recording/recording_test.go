@@ -100,9 +100,9 @@ func TestRecordingsDiffer(t *testing.T) {
 		// what differs, at which call; line has the text of the file's line.
 		what, call, line string
 	}{
-		"an answer that leads elsewhere": {"loop", "yes: false", "yes: true", "a call that the recording does not have", "", ""},
+		"an answer that leads elsewhere": {"loop", "yes: false", "yes: true", "a call that is not in the recording", "", ""},
 		"what a model says last":         {"agent-condense", "say: done", "say: other", "the result's text", "", "status: "},
-		"what a node says":               {"example-agentspec-guess", "- It is not Bergen.", "- It is Bergen.", "what a node says", "", "status: "},
+		"the message of a node":          {"example-agentspec-guess", "- It is not Bergen.", "- It is Bergen.", "the message of a node", "", "status: "},
 		"the end":                        {"step-limit", "class: ", "class: not_", "the failure", "", "status: "},
 		"a call that is not made":        {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: CallModel}\n", "the call is not made", "z#9/model/1", "z#9"},
 		"a question":                     {"loop", "question: again?", "question: more?", "the question", "", "at: "},
@@ -113,17 +113,17 @@ func TestRecordingsDiffer(t *testing.T) {
 		"what a session's agent says":   {"session", "say: called back", "say: called off", "the result of turn 2", "", "n: 2"},
 		"what a session below says":     {"session", "kind: agent\n    say: help", "kind: agent\n    say: no help", "the result of turn 1 of the session boss#1:call_1", "", "session: boss#1:call_1"},
 		"what it says in the last turn": {"session", "say: second", "say: third", "the result of turn 3", "", "n: 3"},
-		"a turn too many":               {"session", "      - n: 3\n        status: completed\n        result_text: second\n", "", "a turn that the recording does not have", "", "n: 2"},
+		"a turn too many":               {"session", "      - n: 3\n        status: completed\n        result_text: second\n", "", "a turn that is not in the recording", "", "n: 2"},
 		"a turn too few": {"session", "        status: completed\n        result_text: second\n",
-			"        status: completed\n        result_text: second\n      - {n: 4, status: completed}\n", "a turn that the run does not take", "", "n: 4"},
+			"        status: completed\n        result_text: second\n      - {n: 4, status: completed}\n", "a turn that the run does not accept", "", "n: 4"},
 		"a turn of a session that was cancelled":     {"session-cancelled", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
 		"one that nobody asked for by Update":        {"session-cancelled", "say: first", "say: other", "the result of turn 1", "", "n: 1"},
 		"a turn of a session that was terminated":    {"session-terminated", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
-		"a turn that a cancelled session never took": {"session-cancelled", "n: 2\n", "n: 7\n", "a turn that the run does not take", "", "n: 7"},
+		"a turn that a cancelled session never took": {"session-cancelled", "n: 2\n", "n: 7\n", "a turn that the run does not accept", "", "n: 7"},
 		"another model that answers":                 {"failover", "class: unavailable", "class: timeout", "the models that could not answer", "ask#1/model/1", "at: ask"},
 		"a first model that answers":                 {"failover", "model: first/m\n    fail:", "model: third/m\n    fail:", "the models that could not answer", "ask#1/model/1", "at: ask"},
 		"a list that is another":                     {"failover", "model: first/m, second/n", "model: second/n", "the models that could not answer", "ask#1/model/1", "at: ask"},
-		"a list that ends before":                    {"failover", "model: first/m, second/n", "model: first/m", "the model does not answer", "ask#1/model/1", "at: ask"},
+		"a list that ends before":                    {"failover", "model: first/m, second/n", "model: first/m", "no answer of the model", "ask#1/model/1", "at: ask"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, err := k.record(t, tc.run)

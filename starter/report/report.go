@@ -64,7 +64,7 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 		line("unread", "%s", Unread(&st.Inbox[i]))
 	}
 	if st.Rejected > 0 {
-		line("rejected", "%d signals that answer nothing; the last:", st.Rejected)
+		line("rejected", "%d signals that match no request; the last:", st.Rejected)
 	}
 	for _, why := range st.RejectionReasons {
 		line("", "%s", plaintext.Line(why, 600))
@@ -89,7 +89,7 @@ func conversation(messages []contract.Message, line func(label, format string, a
 func executionText(e *contract.Execution) string {
 	return fmt.Sprintf("%s, step %d", e.Node, e.Step) +
 		plaintext.If(e.Occurrence > 1, ", execution %d", e.Occurrence) +
-		plaintext.If(e.NoRoute, ", all conditions said no") +
+		plaintext.If(e.NoRoute, ", no condition held") +
 		plaintext.If(e.Exhausted, ", its budget of tool calls was spent") +
 		plaintext.If(e.OmittedMessages > 0, ", %d early messages were no longer sent", e.OmittedMessages)
 }
@@ -106,7 +106,7 @@ func usageText(u contract.Usage) string {
 		cost += plaintext.If(u.Unpriced > 0, " without %d calls that have no price", u.Unpriced)
 	}
 	return fmt.Sprintf("%d model calls, %d input%s and %d output tokens%s", u.Calls, u.Input, cached, u.Output, cost) +
-		plaintext.If(u.Stopped > 0, "; %d more were stopped under way", u.Stopped) +
+		plaintext.If(u.Stopped > 0, "; %d more were interrupted", u.Stopped) +
 		plaintext.If(u.Cut > 0, "; the answers of %d more were cut", u.Cut)
 }
 
@@ -240,7 +240,7 @@ func Failure(id string, f *contract.Failure) []string {
 		add("", "%s: %s", plaintext.Line(e.Path, 200), plaintext.Line(e.Message, 500))
 	}
 	for _, n := range f.NoRoute {
-		add("", "%s: all conditions said no", plaintext.Line(n, 200))
+		add("", "%s: no condition held", plaintext.Line(n, 200))
 	}
 	for _, q := range f.Answers {
 		reason := plaintext.If(q.Reason != "", " (%s)", plaintext.Line(q.Reason, 300))

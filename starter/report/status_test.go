@@ -40,9 +40,9 @@ func TestStatusSaysWhichFlow(t *testing.T) {
 
 func TestStatusSaysWhatWasUsed(t *testing.T) {
 	for want, u := range map[string]contract.Usage{
-		"0 model calls, 0 input and 0 output tokens":                                                                                   {},
-		"3 model calls, 900 input (66 % of it from a provider's cache) and 80 output tokens, cost 0.000572":                            {Calls: 3, Input: 900, Output: 80, Cached: 600, Cost: 572},
-		"2 model calls, 10 input and 5 output tokens, cost 0.000001 without 1 calls that have no price; 1 more were stopped under way": {Calls: 2, Input: 10, Output: 5, Cost: 1, Unpriced: 1, Stopped: 1},
+		"0 model calls, 0 input and 0 output tokens":                                                                             {},
+		"3 model calls, 900 input (66 % of it from a provider's cache) and 80 output tokens, cost 0.000572":                      {Calls: 3, Input: 900, Output: 80, Cached: 600, Cost: 572},
+		"2 model calls, 10 input and 5 output tokens, cost 0.000001 without 1 calls that have no price; 1 more were interrupted": {Calls: 2, Input: 10, Output: 5, Cost: 1, Unpriced: 1, Stopped: 1},
 	} {
 		if got := usageText(u); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

@@ -34,7 +34,7 @@ func (r *Run) Graph(ctx context.Context) (*Graph, error) {
 	flow := &plan.Flow{}
 	if read != nil {
 		if flow = read.Root().Flow; flow == nil {
-			return nil, fmt.Errorf("the history of the run %q holds %w: it did not get so far, or its beginning is not read any more", r.ID, ErrNoPlan)
+			return nil, fmt.Errorf("the history of the run %q holds %w: it failed earlier, or its beginning is no longer readable", r.ID, ErrNoPlan)
 		}
 	} else if err := r.Query(ctx, contract.QueryPlan, flow); err != nil {
 		return nil, err

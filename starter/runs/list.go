@@ -234,6 +234,6 @@ func (c *Connection) tooBusy(err error, read int) error {
 	if !Unavailable(err) {
 		return err
 	}
-	return fmt.Errorf("%d runs were read, then Temporal at %s did not answer in time, though asked again (%w); it is busy or away: try later, or ask for less: starter list -limit 50, -name or -status",
+	return fmt.Errorf("%d runs were read, then Temporal at %s did not respond in time, even after retries (%w); it is busy or unavailable: try later, or list less: starter list -limit 50, -name or -status",
 		read, c.Address, err)
 }

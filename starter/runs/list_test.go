@@ -110,7 +110,7 @@ func TestListOfABusyServer(t *testing.T) {
 		"once":         {errs: []error{busy()}, calls: 2},
 		"exhausted":    {errs: []error{serviceerror.NewResourceExhausted(enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "too many")}, calls: 2},
 		"away":         {errs: []error{serviceerror.NewUnavailable("no route")}, calls: 2},
-		"all the time": {errs: []error{busy(), busy(), busy(), busy()}, calls: 3, want: "7 runs were read, then Temporal at here:1 did not answer in time"},
+		"all the time": {errs: []error{busy(), busy(), busy(), busy()}, calls: 3, want: "7 runs were read, then Temporal at here:1 did not respond in time"},
 		"wrong":        {errs: []error{serviceerror.NewInvalidArgument("no such field")}, calls: 1, want: "no such field"},
 	}
 	for name, tc := range tests {
@@ -129,7 +129,7 @@ func TestListOfABusyServer(t *testing.T) {
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("the error is %v, want %q", err, tc.want)
 			}
-			if remedy := err != nil && strings.Contains(err.Error(), "ask for less: starter list -limit 50"); remedy != (name == "all the time") {
+			if remedy := err != nil && strings.Contains(err.Error(), "list less: starter list -limit 50"); remedy != (name == "all the time") {
 				t.Errorf("the error is %v", err)
 			}
 		})

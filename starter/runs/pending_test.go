@@ -49,7 +49,7 @@ func TestPendingCalls(t *testing.T) {
 	if len(got) == 3 {
 		got[2], _, _ = strings.Cut(got[2], " in 3") // some seconds
 	}
-	const paused = "g#1/model/1: it is paused at Temporal by kim: too dear; it continues with: temporal activity unpause --workflow-id root --activity-id 'g#1/model/1'"
+	const paused = "g#1/model/1: it is paused at Temporal by kim: too dear; resume it with: temporal activity unpause --workflow-id root --activity-id 'g#1/model/1'"
 	if diff := cmp.Diff([]string{"a#1/model/1: " + turn, paused, "e#2/model/1: attempt 3"}, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}

@@ -32,7 +32,7 @@ func (n *NoAnswerError) Error() string { return n.Problem() + "; start one with:
 
 // Problem says who does not answer.
 func (n *NoAnswerError) Problem() string {
-	return fmt.Sprintf("the run %q is %s, but no worker answers for it on task queue %q, namespace %s at %s (%v)", n.ID, n.Status, n.Queue, n.Namespace, n.Address, n.Cause)
+	return fmt.Sprintf("the run %q is %s, but no worker responds for it on task queue %q, namespace %s at %s (%v)", n.ID, n.Status, n.Queue, n.Namespace, n.Address, n.Cause)
 }
 
 func (r *Run) noAnswer(cause error) error {
@@ -48,7 +48,7 @@ func (r *Run) Query(ctx context.Context, query string, out any, args ...any) err
 	value, err := r.Client.QueryWorkflow(ctx, r.ID, r.RunID, query, args...)
 	switch {
 	case Is[*serviceerror.QueryFailed](err) && len(args) == 0:
-		return usage.Errorf("the run %q answers no query %q: %v; is it a run of a flow?", r.ID, query, err)
+		return usage.Errorf("the run %q does not support the query %q: %v; is it a run of a flow?", r.ID, query, err)
 	case err != nil:
 		// The server may end the call a little before this side does, in various words.
 		if took := time.Since(asked); ctx.Err() != nil || Is[*serviceerror.DeadlineExceeded](err) || took > patience*9/10 {
@@ -142,7 +142,7 @@ func Paused(p *workflowpb.PendingActivityInfo, workflow string) string {
 		text += " by " + cmp.Or(plaintext.Line(m.GetIdentity(), 200), "-")
 		text += plaintext.If(m.GetReason() != "", ": %s", plaintext.Line(m.GetReason(), 300))
 	}
-	return fmt.Sprintf("%s; it continues with: temporal activity unpause --workflow-id %s --activity-id %s", text, plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
+	return fmt.Sprintf("%s; resume it with: temporal activity unpause --workflow-id %s --activity-id %s", text, plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
 }
 
 // PendingCalls describes the calls, of an open run and its branches, that wait for a limit or another attempt.

@@ -102,7 +102,7 @@ func (r *Run) StateOf(ctx context.Context, tree *runtree.Tree, execution string)
 	of := flowOf(tree, execution)
 	switch {
 	case of == nil:
-		return nil, usage.Errorf("the run %q keeps no state for %s; it is kept for the nodes of the flow and of sub-agents with a run of their own", r.ID, source.Quote(execution))
+		return nil, usage.Errorf("the run %q has no state for %s; state is kept for nodes of the flow and of sub-agents that are separate runs", r.ID, source.Quote(execution))
 	case of.Input != nil && of.Input.Session || of.Flow.StartsSessions():
 		return nil, usage.Errorf("%q takes turns, and the state between its nodes is not kept", of.ID)
 	}

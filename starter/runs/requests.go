@@ -57,15 +57,15 @@ func (r *Run) Choose(kind, word string, st *contract.Status) (string, error) {
 	case word == "" && len(found) == 0:
 		return "", usage.Errorf("the run %q has no open request of kind %s%s", r.ID, kind, r.Listing(open))
 	case word == "" && len(found) > 1:
-		return "", usage.Errorf("the run %q has %d open requests of kind %s; name one%s", r.ID, len(found), kind, r.Listing(open))
+		return "", usage.Errorf("the run %q has %d open requests of kind %s; specify one%s", r.ID, len(found), kind, r.Listing(open))
 	case len(found) == 0 && slices.ContainsFunc(st.Answered, func(x contract.Answered) bool { return x.ID == word }):
 		return word, nil // the run reports whether this is the same answer again
 	case len(found) == 0:
 		return "", usage.Errorf("the run %q has no open request %q%s", r.ID, word, r.Listing(open))
 	case len(found) > 1:
-		return "", usage.Errorf("%q matches %d open requests of the run %q; write more of it%s", word, len(found), r.ID, r.Listing(open))
+		return "", usage.Errorf("%q matches %d open requests of the run %q; use a longer prefix or suffix%s", word, len(found), r.ID, r.Listing(open))
 	case found[0].Kind != kind:
-		return "", usage.Errorf("the request %q is of kind %s, which %s does not answer; use: %s", found[0].ID, found[0].Kind, CommandOf(kind),
+		return "", usage.Errorf("the request %q is of kind %s, which %s cannot answer; use: %s", found[0].ID, found[0].Kind, CommandOf(kind),
 			strings.Join(r.Commands(found[0]), "\n  or: "))
 	}
 	return found[0].ID, nil

@@ -34,9 +34,9 @@ func TestRequestsAreChosen(t *testing.T) {
 		"none of its kind":                     {kind: contract.RequestConfirm, open: runstest.Requests()[2:3], err: "the run \"r\" has no open request of kind confirm; open:\n  retry  b#2/model/1~1-2222bbbb  (no[2J key)"},
 		"none at all":                          {kind: contract.RequestConfirm, err: `the run "r" has no open request of kind confirm; it has no open requests`},
 		"unknown":                              {kind: contract.RequestConfirm, word: "zzz", open: runstest.Requests(), err: `the run "r" has no open request "zzz"` + listing},
-		"not clear":                            {kind: contract.RequestConfirm, word: "aaaa", open: runstest.Requests(), err: `"aaaa" matches 2 open requests of the run "r"; write more of it` + listing},
+		"not clear":                            {kind: contract.RequestConfirm, word: "aaaa", open: runstest.Requests(), err: `"aaaa" matches 2 open requests of the run "r"; use a longer prefix or suffix` + listing},
 		"of another kind": {kind: contract.RequestConfirm, word: "2222bbbb", open: runstest.Requests(),
-			err: "the request \"b#2/model/1~1-2222bbbb\" is of kind retry, which confirm does not answer; use: starter retry r 'b#2/model/1~1-2222bbbb'\n  or: starter retry r 'b#2/model/1~1-2222bbbb' -give-up -reason TEXT"},
+			err: "the request \"b#2/model/1~1-2222bbbb\" is of kind retry, which confirm cannot answer; use: starter retry r 'b#2/model/1~1-2222bbbb'\n  or: starter retry r 'b#2/model/1~1-2222bbbb' -give-up -reason TEXT"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestWaiting(t *testing.T) {
 	if diff := cmp.Diff([]string{"many Triage a#1/confirm/1.1-0000aaaa", "many Triage a#1/client/1.2-1111aaaa", "listed  b#2/model/1~1-2222bbbb"}, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	want := []SilentRun{{Run: "silent", Flow: "S", Error: `the run "silent" is running, but no worker answers for it on task queue "q", namespace default at 127.0.0.1:7233 (nobody is there); start one with: bin/worker`}}
+	want := []SilentRun{{Run: "silent", Flow: "S", Error: `the run "silent" is running, but no worker responds for it on task queue "q", namespace default at 127.0.0.1:7233 (nobody is there); start one with: bin/worker`}}
 	if diff := cmp.Diff(want, box.Silent); diff != "" {
 		t.Errorf("silent runs (-want +got):\n%s", diff)
 	}

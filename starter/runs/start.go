@@ -42,7 +42,7 @@ func NewID(name string) string {
 // CheckID refuses what cannot be the id of a run.
 func CheckID(id string) error {
 	if strings.ContainsFunc(id, plaintext.Unprintable) || len(id) > MaxID {
-		return usage.Errorf("-id %.100q cannot be an id: want printable ASCII, at most %d bytes", id, MaxID)
+		return usage.Errorf("invalid -id %.100q: want printable ASCII, at most %d bytes", id, MaxID)
 	}
 	if err := contract.CheckRunID(id); err != nil {
 		return usage.Errorf("-id: %v", err)
@@ -73,7 +73,7 @@ func (c *Connection) checkSize(in *contract.RunInput) error {
 		return usage.Errorf("encode the run's input: %v", err)
 	}
 	if most := c.MaxInput(); len(encoded) > most {
-		how := "can be sent through Temporal; shorten the largest, or give workers and starter a store (store.dir)"
+		how := "can be sent through Temporal; shorten the largest, or configure a store (store.dir) for workers and starter"
 		if most > contract.MaxPayload {
 			how = "go into the store; shorten the largest, or raise store.max_payload"
 		}

@@ -95,7 +95,7 @@ func TestLargestInput(t *testing.T) {
 		want  string
 	}{
 		"without a store":          {bytes: 1 << 20},
-		"too large without one":    {bytes: 2 << 20, want: "give workers and starter a store (store.dir)"},
+		"too large without one":    {bytes: 2 << 20, want: "configure a store (store.dir) for workers and starter"},
 		"with a store":             {store: stored, bytes: 3 << 20},
 		"too large for that store": {store: stored, bytes: 5 << 20, want: "raise store.max_payload"},
 	}

@@ -62,7 +62,7 @@ func Write(dialect, dir string) ([]string, error) {
 	texts["README.md"] = []byte(strings.NewReplacer("FLOW", f.file, "GIVEN", f.given).Replace(string(texts["README.md"])))
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return nil, fmt.Errorf("%s is there already; choose another folder", filepath.Join(dir, name))
+			return nil, fmt.Errorf("%s already exists; use another folder", filepath.Join(dir, name))
 		}
 	}
 	for _, name := range names {

@@ -28,7 +28,7 @@ func TestWrite(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, "flow.script")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Write(dialect, dir); err == nil || !strings.Contains(err.Error(), "is there already") {
+		if _, err := Write(dialect, dir); err == nil || !strings.Contains(err.Error(), "already exists") {
 			t.Errorf("%s: over what is there: %v", dialect, err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "flow.script")); err == nil {

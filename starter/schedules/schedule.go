@@ -181,7 +181,7 @@ type Options struct {
 func CheckName(name string) error {
 	const most = runs.MaxID - 30
 	if name == "" || strings.ContainsFunc(name, plaintext.Unprintable) || len(name) > most {
-		return usage.Errorf("%.100q cannot be a schedule's name: want printable ASCII, from 1 to %d bytes", name, most)
+		return usage.Errorf("invalid schedule name %.100q: want printable ASCII, from 1 to %d bytes", name, most)
 	}
 	return nil
 }
@@ -199,10 +199,10 @@ func Create(ctx context.Context, c *runs.Connection, o Options) (*Schedule, erro
 		handle = c.Client.ScheduleClient().GetHandle(ctx, o.Name)
 		err = o.replace(ctx, c, handle, &spec)
 	case errors.Is(err, temporal.ErrScheduleAlreadyRunning):
-		return nil, usage.Errorf("there is a schedule %q already; update it with -replace, or choose another name", o.Name)
+		return nil, usage.Errorf("the schedule %q already exists; update it with -replace, or use another name", o.Name)
 	}
 	if runs.Is[*serviceerror.InvalidArgument](err) {
-		return nil, usage.Errorf("Temporal refuses the schedule %q: %v; fix the flags", o.Name, err)
+		return nil, usage.Errorf("Temporal rejected the schedule %q: %v; fix the flags", o.Name, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create the schedule %q: %w", o.Name, err)
@@ -242,7 +242,7 @@ func find(ctx context.Context, c *runs.Connection, handle client.ScheduleHandle)
 	defer cancel()
 	d, err := handle.Describe(ctx)
 	if runs.Is[*serviceerror.NotFound](err) {
-		return nil, usage.Errorf("there is no schedule %q in namespace %q at %s; list schedules with: starter schedule list", handle.GetID(), c.Namespace, c.Address)
+		return nil, usage.Errorf("no schedule %q in namespace %q at %s; list schedules with: starter schedule list", handle.GetID(), c.Namespace, c.Address)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("describe the schedule %q: %w", handle.GetID(), err)

@@ -104,14 +104,14 @@ func readCron(text string) (string, error) {
 	body = strings.TrimSpace(body)
 	fields := strings.Fields(body)
 	if len(fields) > 0 && strings.Contains(fields[0], "TZ=") {
-		return "", usage.Errorf("-cron %q names a time zone; write -timezone %s instead", text, fields[0][strings.Index(fields[0], "=")+1:])
+		return "", usage.Errorf("-cron %q has a time zone; use -timezone %s instead", text, fields[0][strings.Index(fields[0], "=")+1:])
 	}
 	whole := body + " # " + body + plaintext.If(strings.TrimSpace(comment) != "", ": %s", strings.TrimSpace(comment))
 	if len(fields) == 1 && slices.Contains(cronWords, body) {
 		return whole, nil
 	}
 	if strings.HasPrefix(body, "@") {
-		return "", usage.Errorf("-cron %q is none of %s; use -every for an interval", text, strings.Join(cronWords, ", "))
+		return "", usage.Errorf("-cron %q is not one of %s; use -every for an interval", text, strings.Join(cronWords, ", "))
 	}
 	first := 1
 	switch len(fields) {

@@ -18,7 +18,7 @@ func TestReadCron(t *testing.T) {
 		"too few":              {text: "0 9 * *", wrong: "has 4 fields, want 5"},
 		"none":                 {text: "", wrong: "has 0 fields"},
 		"an interval":          {text: "@every 5m", wrong: "use -every for an interval"},
-		"a zone":               {text: "CRON_TZ=Asia/Tokyo 0 9 * * *", wrong: "write -timezone Asia/Tokyo instead"},
+		"a zone":               {text: "CRON_TZ=Asia/Tokyo 0 9 * * *", wrong: "use -timezone Asia/Tokyo instead"},
 		"out of range":         {text: "60 9 * * *", wrong: "field 1 (minute): 60 is not within 0 to 59"},
 		"no word of the field": {text: "0 mon * * *", wrong: `field 2 (hour): "mon" is not a number`},
 		"a range backwards":    {text: "0 9 * * 5-1", wrong: "field 5 (day of the week): the range 5-1 ends before it starts"},

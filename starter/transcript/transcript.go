@@ -204,7 +204,7 @@ func Text(threads []Thread) string {
 
 func messageText(m *contract.Message) string {
 	if m == nil {
-		return "?\n  (a message that is not in the history, or that cannot be read here)\n"
+		return "?\n  (a message that is not in the history, or cannot be decoded here)\n"
 	}
 	var b strings.Builder
 	b.WriteString(plaintext.Line(m.Role, 20))

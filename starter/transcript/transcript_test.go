@@ -216,7 +216,7 @@ func TestTranscriptsGoThroughContinuations(t *testing.T) {
 	}{
 		"both runs are there": {first: first, want: "== input\nuser\n  go\n\n== n#1\nuser\n  go!\nassistant\n  one\ntool f\n  more\nassistant\n  two\n"},
 		"the first is gone": {gone: 1,
-			want: "== n#1\n" + strings.Repeat("?\n  (a message that is not in the history, or that cannot be read here)\n", 2) + "tool f\n  more\nassistant\n  two\n"},
+			want: "== n#1\n" + strings.Repeat("?\n  (a message that is not in the history, or cannot be decoded here)\n", 2) + "tool f\n  more\nassistant\n  two\n"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -245,9 +245,9 @@ func TestTranscriptOfStrangeHistories(t *testing.T) {
 	out := shownOf(t, h)
 	want := `== n#1
 ?
-  (a message that is not in the history, or that cannot be read here)
+  (a message that is not in the history, or cannot be decoded here)
 ?
-  (a message that is not in the history, or that cannot be read here)
+  (a message that is not in the history, or cannot be decoded here)
 assistant
   x[2Jy
 tool

@@ -51,11 +51,11 @@ func (f *Facts) node(n *plan.Node) Node {
 				Absent: f.absent(n, x, before), Left: f.left(x)}
 			switch in := f.Workflow.Input; {
 			case x.Recorded && in != nil && in.Fork != nil && slices.Contains(in.Fork.Replaced, history.Label(*x)):
-				e.Text = "given with the fork, in place of what the other run had"
+				e.Text = "set by the fork, replacing the other run's"
 			case x.Recorded:
-				e.Text = "taken from the run of which this one is a fork"
+				e.Text = "taken from the forked run"
 			case x.NoRoute:
-				e.Text = "all conditions said no: its branch ended here"
+				e.Text = "no condition held: its branch ended here"
 			case x.Exhausted:
 				e.Text = "its budget of tool calls was spent"
 			}
@@ -260,7 +260,7 @@ func (f *Facts) sources(i int) (out []Edge, ran bool) {
 	}
 	for k := range out {
 		if out[k].Result == Taken {
-			out[k].Text += "; but the run ended before this node began"
+			out[k].Text += "; but the run ended before this node started"
 		}
 	}
 	return out, len(out) > 0
@@ -268,7 +268,7 @@ func (f *Facts) sources(i int) (out []Edge, ran bool) {
 
 func (f *Facts) notYet(node string) string {
 	if node == plan.Start {
-		return "the edges out of START are not decided yet"
+		return "the edges out of START are not evaluated yet"
 	}
 	n := f.Workflow.Flow.Node(node)
 	if n == nil {

@@ -208,17 +208,17 @@ func (f *Facts) waitOf(c *PendingCall) Wait {
 	case c.Paused != "":
 		w.Kind, w.Next, w.Text = WaitPaused, nil, fmt.Sprintf("%s: %s", w.Call, c.Paused)
 	case c.Waiting != "":
-		w.Kind, w.Text = WaitLimit, fmt.Sprintf("%s, which has not begun: %s", w.Call, plaintext.Line(c.Waiting, 300))
+		w.Kind, w.Text = WaitLimit, fmt.Sprintf("%s, which has not started: %s", w.Call, plaintext.Line(c.Waiting, 300))
 	case c.Attempt > 1:
 		if w.Kind = WaitRetry; strings.HasPrefix(c.Failed, contract.ClassRateLimited+":") {
 			w.Kind = WaitLimit
 		}
-		what := cmp.Or(plaintext.If(!c.Started, "comes%s", later), "is under way")
-		w.Text = fmt.Sprintf("%s: attempt %d %s; the one before it failed: %s", w.Call, c.Attempt, what, cmp.Or(c.Failed, "an unknown failure"))
+		what := cmp.Or(plaintext.If(!c.Started, "comes%s", later), "is running")
+		w.Text = fmt.Sprintf("%s: attempt %d %s; the previous one failed: %s", w.Call, c.Attempt, what, cmp.Or(c.Failed, "an unknown failure"))
 	case c.Started:
-		w.Text = w.Call + ", which is under way"
+		w.Text = w.Call + ", which is running"
 	default:
-		w.Kind, w.Text = WaitWorker, w.Call+", which no worker has taken yet"
+		w.Kind, w.Text = WaitWorker, w.Call+", which no worker has picked up yet"
 	}
 	return w
 }

@@ -30,7 +30,7 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 			f = &Facts{Workflow: v, Calls: map[string][]PendingCall{}, Now: time.Now()}
 			byPlace[v.Place], out = f, append(out, f)
 			if v.Flow == nil && len(out) == 1 {
-				return nil, fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not kept any more", v.ID)
+				return nil, fmt.Errorf("the history of the run %q holds no plan: it failed earlier, or its beginning is no longer retained", v.ID)
 			}
 			if silent = silent || !f.askStatus(ctx, run); silent {
 				f.FromHistory, f.Status.Status, f.Status.Entry = true, history.StatusName(v.Status), v.Entry

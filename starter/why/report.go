@@ -125,7 +125,7 @@ func Text(r *Report, one bool) string {
 		nodeText(&b, &r.Nodes[i], one)
 	}
 	for _, id := range r.Gone {
-		fmt.Fprintf(&b, "the history of %s is not kept any more\n", plaintext.Lines(id))
+		fmt.Fprintf(&b, "the history of %s is no longer retained\n", plaintext.Lines(id))
 	}
 	for i := range r.SubAgents {
 		b.WriteByte('\n')

@@ -72,9 +72,9 @@ a ran (d.json:7)
 b waits (d.json)
   b#1 waits
     came by edge also from START: it has no condition
-    waits for model call 2: attempt 3 comes at 2026-01-02 03:04:09 (in 4 s); the one before it failed: unavailable: 503
-    waits for model call 3, which has not begun: requests per minute of openai
-    waits for tool call 1.1, which no worker has taken yet
+    waits for model call 2: attempt 3 comes at 2026-01-02 03:04:09 (in 4 s); the previous one failed: unavailable: 503
+    waits for model call 3, which has not started: requests per minute of openai
+    waits for tool call 1.1, which no worker has picked up yet
     waits for model call 4: it is paused at Temporal by kim
     waits for confirm: may it?
       answer with: starter confirm r q -yes

@@ -92,7 +92,7 @@ func (w *workerProcess) weigh() (heap, int, error) {
 	return h, resident, err
 }
 
-// allWait waits until the model call of every run is under way.
+// allWait waits until the model call of every run is running.
 func (b *bench) allWait(ctx context.Context, runs []client.WorkflowRun) error {
 	for _, run := range runs {
 		for {

@@ -114,7 +114,7 @@ func (s *site) fail(t *testing.T) {
 	}
 }
 
-// start starts the example and waits until the legal review is under way.
+// start starts the example and waits until the legal review is running.
 func (s *site) start(t *testing.T) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "held.script")

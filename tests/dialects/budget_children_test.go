@@ -221,7 +221,7 @@ func TestStoppedCallsAreCounted(t *testing.T) {
 	}
 }
 
-// collision lets the call of n1 fail once that of n2 is under way, which hears of nothing.
+// collision lets the call of n1 fail once that of n2 is running, which hears of nothing.
 type collision struct {
 	worker.ActivityRegistry
 	begun, end chan struct{}
@@ -314,7 +314,7 @@ func TestStoppedCallsOfTheHookBeforeARunAreCounted(t *testing.T) {
 	}
 }
 
-// cancelling cancels the run while a model's call is under way, which hears of nothing.
+// cancelling cancels the run while a model's call is running, which hears of nothing.
 type cancelling struct {
 	worker.ActivityRegistry
 	env *testsuite.TestWorkflowEnvironment

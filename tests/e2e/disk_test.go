@@ -44,7 +44,7 @@ func fill(t *testing.T, disk string) (room func()) {
 	}
 }
 
-// TestEndToEndDatabaseFull fills the disk of a laptop's database while a call is under way: starts
+// TestEndToEndDatabaseFull fills the disk of a laptop's database while a call is running: starts
 // are refused, and when there is room again the run goes on, with the call under its key.
 func TestEndToEndDatabaseFull(t *testing.T) {
 	t.Parallel()

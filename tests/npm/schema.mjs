@@ -84,7 +84,7 @@ for (const [i, [kind, name, text, want]] of cases.entries()) {
   }
 }
 const hovers = [
-  ["a value that is too small", 2, 4, "most activities that run at the same time"],
+  ["a value that is too small", 2, 4, "maximum concurrent activities"],
   ["a bound that is no number", 2, 6, "Most model calls of one execution"],
   ["a temperature that is too high", 5, 6, "Sampling temperature"],
   ["a flag that is a text", 4, 4, "Whether the agent may ask a person"],

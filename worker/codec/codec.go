@@ -49,7 +49,7 @@ type Key struct {
 
 // Settings say how payloads are encoded. The zero value leaves them as they are.
 type Settings struct {
-	// Compress compresses payloads with zlib where that makes them smaller.
+	// Compress compresses payloads with zlib if that makes them smaller.
 	Compress bool
 	// Encrypt is the id of the key that encrypts; empty: none does.
 	Encrypt string
@@ -86,7 +86,7 @@ func Open(s Settings) (*Codec, error) {
 			return nil, fmt.Errorf("the key %q has %d bytes, want %d", k.ID, len(k.Secret), KeyBytes)
 		}
 		if c.keys[k.ID] != nil {
-			return nil, fmt.Errorf("there are two keys %q", k.ID)
+			return nil, fmt.Errorf("duplicate key %q", k.ID)
 		}
 		block, err := aes.NewCipher(k.Secret)
 		if err != nil {
@@ -97,7 +97,7 @@ func Open(s Settings) (*Codec, error) {
 		}
 	}
 	if c.encrypt != "" && c.keys[c.encrypt] == nil {
-		return nil, fmt.Errorf("there is no key %q to encrypt with", c.encrypt)
+		return nil, fmt.Errorf("encryption key %q not found", c.encrypt)
 	}
 	return c, nil
 }
@@ -195,7 +195,7 @@ func (c *Codec) open(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if err != nil {
 		return nil, &contract.Failure{Class: contract.ClassPayloadKey,
 			Text:   fmt.Sprintf("a payload is encrypted with the key %s, but this process's key with that id does not decrypt it", short(id)),
-			Remedy: "in WEFT_CODEC_KEYS of every worker and starter, give the id the key that it had when the payload was written; use a new id for a new key"}
+			Remedy: "in WEFT_CODEC_KEYS of every worker and starter, restore the key that this id had when the payload was written; use a new id for a new key"}
 	}
 	out := &commonpb.Payload{}
 	if err := proto.Unmarshal(raw, out); err != nil {

@@ -166,8 +166,8 @@ func TestKeysThatCannotBe(t *testing.T) {
 		want string
 	}{
 		"short":   {Settings{Keys: []Key{secret}}, `the key "a" has 6 bytes, want 32`},
-		"twice":   {Settings{Keys: []Key{key("a"), key("a")}}, `there are two keys "a"`},
-		"missing": {Settings{Encrypt: "b", Keys: []Key{key("a")}}, `there is no key "b" to encrypt with`},
+		"twice":   {Settings{Keys: []Key{key("a"), key("a")}}, `duplicate key "a"`},
+		"missing": {Settings{Encrypt: "b", Keys: []Key{key("a")}}, `encryption key "b" not found`},
 	} {
 		if _, err := Open(tc.s); err == nil || err.Error() != tc.want {
 			t.Errorf("%s: the error is %v, want %s", name, err, tc.want)

@@ -55,7 +55,7 @@ func Error(cmd *cli.Command, err error) string {
 	if before, number, ok := strings.Cut(text, ": strconv."); ok {
 		text = before + number[strings.LastIndex(number, ": "):]
 	}
-	text = strings.Replace(text, "can't duplicate this flag", "the flag is given twice", 1)
+	text = strings.Replace(text, "can't duplicate this flag", "the flag is set twice", 1)
 	return textutil.Cut(text, maxError)
 }
 

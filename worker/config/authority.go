@@ -12,20 +12,20 @@ import (
 
 // Authority holds the settings of the keys that seal what runs may reach.
 type Authority struct {
-	KeysEnv string `mapstructure:"keys_env" default:"WEFT_SEAL_KEYS" doc:"variable, or NAME_FILE, with the keys that seal what runs may reach, the same on all workers: ID:KEY, separated by commas or line breaks; the first seals, the others are for runs that began before; a KEY is 32 bytes in base64"`
+	KeysEnv string `mapstructure:"keys_env" default:"WEFT_SEAL_KEYS" doc:"variable, or NAME_FILE, with the keys that seal what runs may reach, the same on all workers: ID:KEY, separated by commas or line breaks; the first seals, the others verify older runs; a KEY is 32 bytes in base64"`
 }
 
 // Policy is what the operator lets some runs reach; see [contract.Policy].
 type Policy struct {
-	Principals       []string `mapstructure:"principals" doc:"names of who starts the runs; * matches any characters, here and below; the first matching policy by NAME counts, and with policies a run without one is refused; default: all"`
+	Principals       []string `mapstructure:"principals" doc:"names of the principals that start the runs; * matches any characters, here and below; the first matching policy by NAME counts, and with policies a run without one is refused; default: all"`
 	Tenants          []string `mapstructure:"tenants" doc:"their tenants; default: all"`
-	Flows            []string `mapstructure:"flows" doc:"names of flows of flows.dir, not of those that clients bring; default: all"`
+	Flows            []string `mapstructure:"flows" doc:"names of flows in flows.dir, not of those that clients send; default: all"`
 	Connections      []string `mapstructure:"connections" doc:"ids of connections, or ID/TOOL, that the runs may use; tool:NAME is a tool without a connection; default: all"`
 	Hosts            []string `mapstructure:"hosts" doc:"hosts of URLs that their flows supply; default: all"`
-	Models           []string `mapstructure:"models" doc:"provider/model that they may ask; default: all"`
-	AgentConnections []string `mapstructure:"agent_connections" doc:"ids of connections that agents may bind which a model defines, besides those of the node that defines them; default: none"`
+	Models           []string `mapstructure:"models" doc:"provider/model that they may use; default: all"`
+	AgentConnections []string `mapstructure:"agent_connections" doc:"ids of additional connections that model-defined agents may bind, besides those of the node that defines them; default: none"`
 	AgentHosts       []string `mapstructure:"agent_hosts" doc:"hosts of URLs that such agents may supply; default: none"`
-	Clients          []string `mapstructure:"clients" oneof:"model,script,limits,state,connections" doc:"with flows.accept named: what clients may bring besides the name of a flow and its input; default: nothing"`
+	Clients          []string `mapstructure:"clients" oneof:"model,script,limits,state,connections" doc:"with flows.accept named: what clients may send besides the name of a flow and its input; default: nothing"`
 	Scripts          bool     `mapstructure:"scripts" default:"false" doc:"true: clients may script their models"`
 	Programs         bool     `mapstructure:"programs" default:"false" doc:"true: they may run programs of agents.trusted"`
 }
@@ -52,7 +52,7 @@ func (l *loader) checkPolicies() {
 			for _, id := range ids {
 				id, _, _ = strings.Cut(id, "/")
 				if _, ok := l.cfg.Connections[id]; !ok && !strings.Contains(id, "*") && !strings.HasPrefix(id, "tool:") {
-					l.check("policies.%s.%s: there is no connection %q; add it to connections, or name one of: %s", name, key, id, strings.Join(slices.Sorted(maps.Keys(l.cfg.Connections)), ", "))
+					l.check("policies.%s.%s: unknown connection %q; add it to connections, or use one of: %s", name, key, id, strings.Join(slices.Sorted(maps.Keys(l.cfg.Connections)), ", "))
 				}
 			}
 		}
@@ -68,12 +68,12 @@ func (c *Config) SealKeys() ([]contract.SealKey, error) {
 	var out []contract.SealKey
 	for _, k := range keys {
 		if slices.ContainsFunc(out, func(o contract.SealKey) bool { return o.ID == k.ID }) {
-			problems = append(problems, fmt.Sprintf("authority.keys_env: %s has two keys with the id %s; remove one", c.Authority.KeysEnv, k.ID))
+			problems = append(problems, fmt.Sprintf("authority.keys_env: %s has a duplicate key id %s; remove one", c.Authority.KeysEnv, k.ID))
 		}
 		out = append(out, contract.SealKey(k))
 	}
 	if len(out) == 0 && len(problems) == 0 {
-		problems = Problems{fmt.Sprintf("authority.keys_env: %s is not set, so nothing seals what runs may reach; set it, the same on all workers, to k1:KEY, with a KEY that openssl rand -base64 32 makes", c.Authority.KeysEnv)}
+		problems = Problems{fmt.Sprintf("authority.keys_env: %s is not set, so the grants of runs cannot be sealed; set it, the same on all workers, to k1:KEY, with a KEY from openssl rand -base64 32", c.Authority.KeysEnv)}
 	}
 	if len(problems) > 0 {
 		return nil, problems

@@ -40,7 +40,7 @@ func (c *Config) OpenCodec() (*codec.Codec, error) {
 	}
 	out, err := codec.Open(s)
 	if err != nil {
-		return nil, Problems{fmt.Sprintf("codec.key and %s: %v; write ID:KEY, with a KEY that openssl rand -base64 32 makes", c.Codec.KeysEnv, err)}
+		return nil, Problems{fmt.Sprintf("codec.key and %s: %v; use ID:KEY, with a KEY from openssl rand -base64 32", c.Codec.KeysEnv, err)}
 	}
 	return out, nil
 }
@@ -51,7 +51,7 @@ func (c *Config) codecKeys() ([]codec.Key, Problems) {
 
 // keys reads the keys of a variable, which the setting key names.
 func (c *Config) keys(key, variable string) ([]codec.Key, Problems) {
-	const form = "ID:KEY, with a KEY that openssl rand -base64 32 makes"
+	const form = "ID:KEY, with a KEY from openssl rand -base64 32"
 	return readEntries(c, key, variable, "key", form, func(id, text string) (codec.Key, string) {
 		secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 		switch {

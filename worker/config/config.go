@@ -75,7 +75,7 @@ type Config struct {
 	Warnings []string `mapstructure:"-"`
 
 	TaskQueue     string   `mapstructure:"task_queue" default:"weft" doc:"task queue where workers poll and runs are started"`
-	Model         string   `mapstructure:"model" doc:"provider/model of flows that name none; default: OpenAI's small one if its key is set, else a model of the Ollama that OLLAMA_HOST or OLLAMA_BASE_URL names"`
+	Model         string   `mapstructure:"model" doc:"provider/model of flows that specify none; default: OpenAI's small one if its key is set, else a model of the Ollama that OLLAMA_HOST or OLLAMA_BASE_URL names"`
 	AllowPrivate  bool     `mapstructure:"allow_private" default:"false" doc:"lets URLs that a flow supplies lead to private and link-local addresses"`
 	AllowLoopback bool     `mapstructure:"allow_loopback" default:"false" doc:"lets them lead to this machine's own addresses only; true for weft-devserver, which serves its author"`
 	AllowHosts    []string `mapstructure:"allow_hosts" doc:"hosts that URLs of flows may lead to, whatever their addresses"`

@@ -222,7 +222,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:1:1: unknown setting "task_que"; did you mean task_queue?`,
 				`weft.yaml:3:3: unknown setting "limits.max_step"; did you mean max_steps?`,
 				`weft.yaml:5:12: unknown setting "providers.openai.base_ur"; did you mean base_url?`,
-				`weft.yaml:6:1: unknown setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, allow_env, allow_dirs, authority, agents, flows, starter, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, activities, secrets, variables, webhooks, confirm, contexts, policies, principals, issuers, tools`,
+				`weft.yaml:6:1: unknown setting "zzz"; known settings: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, allow_env, allow_dirs, authority, agents, flows, starter, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, activities, secrets, variables, webhooks, confirm, contexts, policies, principals, issuers, tools`,
 			},
 		},
 		"values of the wrong kind": {
@@ -250,7 +250,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:4:16: allow_private is "maybe", want true or false`,
 				`-limits.max-depth: limits.max_depth is "1000", want a whole number from 1 to 100`,
 				`WEFT_CONNECTIONS_C_CONNECT_TIMEOUT: connections.c.connect_timeout is "x", want a duration from 0s to 24h, such as 90s or 10m`,
-				`WEFT_PROVIDERS_A_COLOUR: unknown setting of providers; known here: kind, base_url, api, key_env, headers, proxy, stream, region, compartment, auth, auth_file, auth_profile, requests_per_minute, tokens_per_minute, concurrent, prompt_cache, images, first_token_timeout, idle_timeout, cut_retries, max_body_bytes`,
+				`WEFT_PROVIDERS_A_COLOUR: unknown setting of providers; known settings: kind, base_url, api, key_env, headers, proxy, stream, region, compartment, auth, auth_file, auth_profile, requests_per_minute, tokens_per_minute, concurrent, prompt_cache, images, first_token_timeout, idle_timeout, cut_retries, max_body_bytes`,
 				`WEFT_WORKER_ACTIVITIES: worker.activities is "many", want a whole number from 1 to 100000`,
 			},
 		},
@@ -298,7 +298,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 
 func TestFileThatIsNotThere(t *testing.T) {
 	_, err := Load(Options{File: "no/such.yaml", Env: fakeEnv{}})
-	if want := "read the configuration: open no/such.yaml: no such file or directory; name another file with -config or WEFT_CONFIG"; err == nil || err.Error() != want {
+	if want := "read the configuration: open no/such.yaml: no such file or directory; use another file with -config or WEFT_CONFIG"; err == nil || err.Error() != want {
 		t.Errorf("Load() error is %v, want %s", err, want)
 	}
 }

@@ -38,7 +38,7 @@ func (l *loader) checkContexts() {
 			l.check("%s.model: is only used for summaries, but how is %q; remove it, or set how: %s", at, r.How, plan.ContextSummarise)
 		}
 		if slices.Contains(r.Flows, "") || slices.Contains(r.Agents, "") {
-			l.check("%s: empty pattern; write names, with * for any characters", at)
+			l.check("%s: empty pattern; use names, with * for any characters", at)
 		}
 	}
 }

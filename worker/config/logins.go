@@ -27,7 +27,7 @@ type logins struct {
 func (c *Config) logins() (*logins, error) {
 	keys, err := c.SealKeys()
 	if err == nil && c.Store.Dir == "" && c.Store.Bucket == "" {
-		err = errors.New("connections with oauth keep their tokens in the store, and there is none; set store.dir or store.bucket")
+		err = errors.New("connections with oauth need a store for their tokens; set store.dir or store.bucket")
 	}
 	return &logins{open: sync.OnceValues(c.OpenStore), keys: keys}, err
 }

@@ -4,26 +4,26 @@ import "time"
 
 // Provider configures one provider of models.
 type Provider struct {
-	Kind              string            `mapstructure:"kind" doc:"provider of the table that it is like; default: its name"`
+	Kind              string            `mapstructure:"kind" doc:"built-in provider that it behaves like; default: its name"`
 	BaseURL           string            `mapstructure:"base_url" kind:"url" doc:"URL of its API"`
-	API               string            `mapstructure:"api" doc:"chat or responses: OpenAI's protocol of its requests; default: responses for models of openai and azure that have it, else chat"`
+	API               string            `mapstructure:"api" doc:"chat or responses: OpenAI API to use; default: responses for models of openai and azure that have it, else chat"`
 	KeyEnv            string            `mapstructure:"key_env" doc:"variable, or NAME_FILE, with its key; default: that of its kind"`
 	Headers           map[string]string `mapstructure:"headers" doc:"headers of every call; ${NAME} is a variable"`
 	Proxy             string            `mapstructure:"proxy" kind:"url" doc:"URL of a proxy"`
 	Stream            bool              `mapstructure:"stream" default:"true" doc:"false: whole answers instead of streams"`
 	Region            string            `mapstructure:"region" doc:"OCI, Bedrock: region of the service, such as us-chicago-1; Bedrock's default: AWS_REGION"`
-	Compartment       string            `mapstructure:"compartment" doc:"OCI: OCID of the compartment that is charged"`
+	Compartment       string            `mapstructure:"compartment" doc:"OCI: OCID of the compartment to charge"`
 	Auth              string            `mapstructure:"auth" doc:"OCI: api_key (default), security_token, instance_principal or resource_principal"`
 	AuthFile          string            `mapstructure:"auth_file" doc:"OCI: file with keys and tokens; default: ~/.oci/config"`
 	AuthProfile       string            `mapstructure:"auth_profile" doc:"OCI: profile in that file; default: DEFAULT"`
-	RequestsPerMinute int               `mapstructure:"requests_per_minute" max:"1000000" doc:"most calls per minute with one key, per worker; further calls wait; 0: unlimited"`
-	TokensPerMinute   int               `mapstructure:"tokens_per_minute" max:"1000000000" doc:"most tokens per minute; 0: unlimited"`
-	Concurrent        int               `mapstructure:"concurrent" max:"100000" doc:"most calls at the same time; 0: unlimited"`
+	RequestsPerMinute int               `mapstructure:"requests_per_minute" max:"1000000" doc:"maximum calls per minute and key, per worker; further calls wait; 0: unlimited"`
+	TokensPerMinute   int               `mapstructure:"tokens_per_minute" max:"1000000000" doc:"maximum tokens per minute; 0: unlimited"`
+	Concurrent        int               `mapstructure:"concurrent" max:"100000" doc:"maximum concurrent calls; 0: unlimited"`
 	PromptCache       bool              `mapstructure:"prompt_cache" default:"true" doc:"false: no markers for the provider's prompt cache"`
-	Images            bool              `mapstructure:"images" default:"true" doc:"false: its models accept text only; images are described in words"`
+	Images            bool              `mapstructure:"images" default:"true" doc:"false: its models accept text only; images are replaced by a text"`
 	FirstTokenTimeout time.Duration     `mapstructure:"first_token_timeout" unit:"1s" doc:"timeout for the first part of an answer"`
 	IdleTimeout       time.Duration     `mapstructure:"idle_timeout" unit:"1s" doc:"timeout for each further part"`
-	CutRetries        int               `mapstructure:"cut_retries" default:"2" max:"100" doc:"how often a call is made again whose answer was cut; each attempt may be charged"`
+	CutRetries        int               `mapstructure:"cut_retries" default:"2" max:"100" doc:"maximum retries of a call whose answer was cut; each attempt may be charged"`
 	MaxBodyBytes      int               `mapstructure:"max_body_bytes" max:"1073741824" doc:"largest answer, in bytes"`
 }
 
@@ -50,18 +50,18 @@ type Connection struct {
 	Timeout        time.Duration     `mapstructure:"timeout" unit:"1s" doc:"timeout of one call"`
 	ConnectTimeout time.Duration     `mapstructure:"connect_timeout" unit:"1s" doc:"timeout for connecting and listing tools"`
 	Elicitation    time.Duration     `mapstructure:"elicitation_timeout" unit:"1s" max:"24h" doc:"how long, in all, a server (of a protocol up to 2025-11-25) that asks a person while it holds a call is left without answers; default: 10m"`
-	Retry          string            `mapstructure:"retry" oneof:"never,ask,always" doc:"a call whose outcome is unknown is repeated if the tool says that it is read-only or idempotent, and the model is told otherwise; always: it is repeated, because a second call does no harm or the server honours the idempotency key; never: it is not; ask: a person decides where it is not"`
-	Session        string            `mapstructure:"session" oneof:"run" doc:"run: each root run has a session of its own with the server; default: the runs of a tenant share one"`
+	Retry          string            `mapstructure:"retry" oneof:"never,ask,always" doc:"whether to repeat a call with an unknown outcome; default: if the tool is declared read-only or idempotent, else the model is notified; always: for tools that are safe to repeat or servers that honour the idempotency key; never; ask: a person decides where it would not be repeated"`
+	Session        string            `mapstructure:"session" oneof:"run" doc:"run: each root run has its own session with the server; default: the runs of a tenant share one"`
 	CAFile         string            `mapstructure:"ca_file" doc:"certificates to trust"`
 	CertFile       string            `mapstructure:"cert_file" doc:"certificate of this client"`
 	KeyFile        string            `mapstructure:"key_file" doc:"its key"`
 	Proxy          string            `mapstructure:"proxy" kind:"url" doc:"URL of a proxy"`
-	OAuth          string            `mapstructure:"oauth" oneof:"login,client" doc:"where tokens come from; login: of a person who runs worker login NAME once; client: the worker's own credentials at the authorization server"`
+	OAuth          string            `mapstructure:"oauth" oneof:"login,client" doc:"source of tokens; login: a person runs worker login NAME once; client: the worker's own credentials at the authorization server"`
 	ClientID       string            `mapstructure:"oauth_client_id" doc:"a client registered at the authorization server; default for a login: one is registered"`
 	ClientSecret   string            `mapstructure:"oauth_client_secret" kind:"secret" doc:"its secret; ${NAME} is a variable"`
 	ClientKeyFile  string            `mapstructure:"oauth_key_file" doc:"its private key, EC or RSA, instead of a secret"`
 	ClientURL      string            `mapstructure:"oauth_client_url" kind:"url" doc:"URL of a client's metadata, used where the authorization server allows it"`
-	Scopes         []string          `mapstructure:"oauth_scopes" doc:"scopes to ask for; default: those that the server names"`
+	Scopes         []string          `mapstructure:"oauth_scopes" doc:"scopes to request; default: those that the server names"`
 }
 
 // Activity configures a tool that is an activity of another worker.
@@ -72,8 +72,8 @@ type Activity struct {
 	Schema           string        `mapstructure:"schema" doc:"JSON Schema of its arguments object, as JSON; default: any object"`
 	StartTimeout     time.Duration `mapstructure:"start_timeout" unit:"1s" max:"277h" doc:"how long a call waits for a worker; default: 1m"`
 	Timeout          time.Duration `mapstructure:"timeout" unit:"1s" max:"277h" doc:"timeout of one attempt"`
-	HeartbeatTimeout time.Duration `mapstructure:"heartbeat_timeout" unit:"1s" max:"277h" doc:"heartbeat timeout; default: it sends no heartbeats"`
-	Attempts         int           `mapstructure:"attempts" max:"1000000" doc:"most attempts of one call; default: 3"`
+	HeartbeatTimeout time.Duration `mapstructure:"heartbeat_timeout" unit:"1s" max:"277h" doc:"heartbeat timeout; default: none"`
+	Attempts         int           `mapstructure:"attempts" max:"1000000" doc:"maximum attempts of one call; default: 3"`
 	Retry            string        `mapstructure:"retry" oneof:"never" doc:"never: a call whose outcome is unknown is not repeated"`
 	IdempotencyKey   bool          `mapstructure:"idempotency_key" default:"false" doc:"true: the call's idempotency key is the second argument, {\"idempotency_key\": ...}"`
 }
@@ -92,7 +92,7 @@ type Variable struct {
 // Webhook configures one receiver of events.
 type Webhook struct {
 	URL          string   `mapstructure:"url" kind:"url" doc:"URL that receives the events of runs"`
-	SecretEnv    string   `mapstructure:"secret_env" doc:"variable, or NAME_FILE, with the secret that signs them: whsec_ and base64; several, separated by blanks, while secrets are rotated"`
+	SecretEnv    string   `mapstructure:"secret_env" doc:"variable, or NAME_FILE, with the secret that signs them: whsec_ and base64; several, separated by spaces, while secrets are rotated"`
 	Events       []string `mapstructure:"events" doc:"request.opened, request.answered, turn.finished, run.finished; default: all"`
 	AllowPrivate bool     `mapstructure:"allow_private" default:"false" doc:"true: the url may lead to private and loopback addresses"`
 }
@@ -109,8 +109,8 @@ type ConfirmRule struct {
 type ContextRule struct {
 	How    string   `mapstructure:"how" doc:"what happens to a conversation beyond the threshold, or that a model rejects as too long: fail, truncate or summarise"`
 	Tokens int      `mapstructure:"tokens" doc:"the threshold; default: only what a model rejects"`
-	Keep   int      `mapstructure:"keep" doc:"how many of the last messages are always sent"`
+	Keep   int      `mapstructure:"keep" doc:"number of latest messages that are always sent"`
 	Model  string   `mapstructure:"model" doc:"provider/model of summaries; default: the agent's own"`
 	Flows  []string `mapstructure:"flows" doc:"names or ids of flows; * matches any characters; default: all"`
-	Agents []string `mapstructure:"agents" doc:"node ids of their agents; the first matching rule by NAME counts, and what a flow itself says comes first; default: all"`
+	Agents []string `mapstructure:"agents" doc:"node ids of their agents; the first matching rule by NAME counts, and a flow's own rules take precedence; default: all"`
 }

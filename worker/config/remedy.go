@@ -16,7 +16,7 @@ var remedies = []struct {
 	texts  []string
 	remedy string
 }{
-	{[]string{"connection refused"}, "nothing listens there: check host and port, and that Temporal's frontend is running"},
+	{[]string{"connection refused"}, "nothing is listening there: check host and port, and that Temporal's frontend is running"},
 	{[]string{"cannot resolve that host", "no such host", "server misbehaving"}, "check the host name, and that this machine can resolve it"},
 	{[]string{"no response within", "i/o timeout", "deadline exceeded", "no route to host", "network is unreachable"},
 		"check host and port, firewalls and network policies"},

@@ -27,7 +27,7 @@ func (c *Config) secret(name string) (string, error) {
 		return "", fmt.Errorf("read %s_FILE: %w", name, err)
 	}
 	if value = strings.TrimSpace(string(raw)); value == "" {
-		return "", fmt.Errorf("%s_FILE names %s, which is empty; write the value to it, or unset the variable", name, file)
+		return "", fmt.Errorf("%s_FILE refers to %s, which is empty; write the value to it, or unset the variable", name, file)
 	}
 	return value, nil
 }

@@ -42,13 +42,13 @@ const (
 
 // Principal is what the client of a token may do.
 type Principal struct {
-	Tenant  string   `mapstructure:"tenant" doc:"its tenant: with the scope administer it sees the runs of this one alone; default: none, and it sees all"`
-	Scopes  []string `mapstructure:"scopes" oneof:"start,read,answer,cancel,administer" doc:"what it may do: start runs, read, answer and cancel its own, administer all of its tenant and the agents; default: start, read, answer and cancel"`
-	Flows   []string `mapstructure:"flows" doc:"names of the flows and agents of flows.dir that it may start, and no others; * matches any characters; default: every flow"`
-	Starts  int      `mapstructure:"starts_per_minute" max:"1000000" default:"600" doc:"most runs, and turns of sessions, that it starts per minute; 0: unlimited"`
-	Streams int      `mapstructure:"event_streams" max:"500" default:"50" doc:"most event streams that it holds, requests with wait included; 0: unlimited"`
-	Open    int      `mapstructure:"open_runs" max:"1000" default:"0" doc:"most runs that it has open; 0: unlimited, and they are not counted"`
-	MaxBody int      `mapstructure:"max_body" min:"1024" max:"16777216" or:"0" default:"0" doc:"largest request body, in bytes; 0: serve.max_body, which is the limit of all"`
+	Tenant  string   `mapstructure:"tenant" doc:"its tenant; with the scope administer it sees only runs of this tenant; default: none, and it sees all"`
+	Scopes  []string `mapstructure:"scopes" oneof:"start,read,answer,cancel,administer" doc:"permissions: start runs; read, answer and cancel its own; administer all runs of its tenant and the agents; default: start, read, answer and cancel"`
+	Flows   []string `mapstructure:"flows" doc:"names of the only flows and agents of flows.dir that it may start; * matches any characters; default: every flow"`
+	Starts  int      `mapstructure:"starts_per_minute" max:"1000000" default:"600" doc:"maximum runs and session turns that it may start per minute; 0: unlimited"`
+	Streams int      `mapstructure:"event_streams" max:"500" default:"50" doc:"maximum open event streams, including requests with wait; 0: unlimited"`
+	Open    int      `mapstructure:"open_runs" max:"1000" default:"0" doc:"maximum open runs; 0: unlimited, and they are not counted"`
+	MaxBody int      `mapstructure:"max_body" min:"1024" max:"16777216" or:"0" default:"0" doc:"largest request body, in bytes; 0: serve.max_body, the limit for all clients"`
 }
 
 // withDefaults gives a principal scopes, if it has none.
@@ -61,12 +61,12 @@ func (p Principal) withDefaults() Principal {
 
 // Issuer is an OpenID Connect provider whose tokens starter serve takes beside its own.
 type Issuer struct {
-	URL         string `mapstructure:"url" kind:"url" doc:"the issuer, as the claim iss of its tokens has it: https, or http on this machine; its keys are found at /.well-known/openid-configuration below it"`
+	URL         string `mapstructure:"url" kind:"url" doc:"the issuer, as in the iss claim of its tokens: https, or http on this machine; its keys are discovered at /.well-known/openid-configuration below it"`
 	Audience    string `mapstructure:"audience" doc:"what the claim aud of its tokens must contain"`
-	NameClaim   string `mapstructure:"name_claim" default:"sub" doc:"claim with the name of who sends a token; a configured claim that a token lacks is an error"`
+	NameClaim   string `mapstructure:"name_claim" default:"sub" doc:"claim with the name of the principal; a configured claim missing from a token is an error"`
 	TenantClaim string `mapstructure:"tenant_claim" doc:"claim with the tenant; default: the tenant below"`
-	ScopesClaim string `mapstructure:"scopes_claim" doc:"claim with the scopes, as a list or separated by blanks, others in it have no effect; default: the scopes below"`
-	FlowsClaim  string `mapstructure:"flows_claim" doc:"claim with the flows, as a list or separated by blanks; default: the flows below"`
+	ScopesClaim string `mapstructure:"scopes_claim" doc:"claim with the scopes, as a list or separated by spaces, other values have no effect; default: the scopes below"`
+	FlowsClaim  string `mapstructure:"flows_claim" doc:"claim with the flows, as a list or separated by spaces; default: the flows below"`
 	Principal   `mapstructure:",squash"`
 }
 
@@ -87,18 +87,18 @@ func (l *loader) checkIssuers() {
 		of.Principal, of.NameClaim = of.withDefaults(), cmp.Or(of.NameClaim, "sub")
 		l.cfg.Issuers[name] = of
 		if !secureURL(of.URL) {
-			l.check("issuers.%s.url: %q cannot be an issuer; want https://HOST/PATH, as the claim iss has it", name, maskURL(of.URL))
+			l.check("issuers.%s.url: %q cannot be an issuer; want https://HOST/PATH, as in the iss claim", name, maskURL(of.URL))
 		}
 		if of.Audience == "" {
-			l.check("issuers.%s.audience: there is none, so that tokens for other services would be accepted; set it to what the claim aud contains", name)
+			l.check("issuers.%s.audience: not set, so tokens for other services would be accepted; set it to a value of the aud claim", name)
 		}
 		for _, other := range names[:i] {
 			o := l.cfg.Issuers[other]
 			if o.URL == of.URL {
-				l.check("issuers.%s.url: %s is that of issuers.%s; remove one of them", name, maskURL(of.URL), other)
+				l.check("issuers.%s.url: %s is also the url of issuers.%s; remove one of them", name, maskURL(of.URL), other)
 			}
 			if of.TenantClaim != "" || o.TenantClaim != "" || o.Tenant == of.Tenant {
-				l.check("issuers.%s: its principals may have the names of those of issuers.%s; give each a tenant of its own, without tenant_claim", name, other)
+				l.check("issuers.%s: its principals may share names with those of issuers.%s; set a separate tenant for each, without tenant_claim", name, other)
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func (c *Config) Tokens() ([]Token, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Principals)) {
 		if err == nil && !slices.ContainsFunc(out, func(t Token) bool { return t.Name == name }) {
-			return nil, c.Placed(Problems{fmt.Sprintf("principals.%s: %s has no token of that name; add %s:TOKEN, or remove it", name, c.Serve.TokensEnv, name)})
+			return nil, c.Placed(Problems{fmt.Sprintf("principals.%s: %s has no token with that name; add %s:TOKEN, or remove it", name, c.Serve.TokensEnv, name)})
 		}
 	}
 	return out, err

@@ -64,12 +64,12 @@ func TestPrincipalsAndIssuers(t *testing.T) {
 		"a scope of an issuer":    {issuer("scopes: [root]"), "weft.yaml:2:62: issuers.corp.scopes is an array, want a list of start, read, answer, cancel or administer, not \"root\""},
 		"a negative limit":        {"principals:\n  kim: {open_runs: -1}", "weft.yaml:2:20: principals.kim.open_runs is -1, want a whole number from 0 to 1000"},
 		"a body that is small":    {"principals:\n  kim: {max_body: 5}", "weft.yaml:2:19: principals.kim.max_body is 5, want 0, or a whole number from 1024 to 16777216"},
-		"no secure issuer":        {"issuers:\n  corp: {url: 'http://a.example', audience: weft}", "weft.yaml:2:15: issuers.corp.url: \"http://a.example\" cannot be an issuer; want https://HOST/PATH, as the claim iss has it"},
-		"no address":              {"issuers:\n  corp: {audience: weft}", "weft.yaml:2:3: issuers.corp.url: \"\" cannot be an issuer; want https://HOST/PATH, as the claim iss has it"},
-		"no audience":             {"issuers:\n  corp: {url: 'http://localhost:9/x'}", "weft.yaml:2:3: issuers.corp.audience: there is none, so that tokens for other services would be accepted; set it to what the claim aud contains"},
-		"two of one tenant":       {issuer("tenant: t") + "  more: {url: 'https://b.example', audience: weft, tenant: t}", "weft.yaml:3:3: issuers.more: its principals may have the names of those of issuers.corp; give each a tenant of its own, without tenant_claim"},
-		"two of any tenant":       {issuer("tenant_claim: org") + "  more: {url: 'https://b.example', audience: weft, tenant: t}", "weft.yaml:3:3: issuers.more: its principals may have the names of those of issuers.corp; give each a tenant of its own, without tenant_claim"},
-		"one twice":               {issuer("tenant: t") + "  more: {url: 'https://a.example/x', audience: weft}", "weft.yaml:3:15: issuers.more.url: https://a.example/x is that of issuers.corp; remove one of them"},
+		"no secure issuer":        {"issuers:\n  corp: {url: 'http://a.example', audience: weft}", "weft.yaml:2:15: issuers.corp.url: \"http://a.example\" cannot be an issuer; want https://HOST/PATH, as in the iss claim"},
+		"no address":              {"issuers:\n  corp: {audience: weft}", "weft.yaml:2:3: issuers.corp.url: \"\" cannot be an issuer; want https://HOST/PATH, as in the iss claim"},
+		"no audience":             {"issuers:\n  corp: {url: 'http://localhost:9/x'}", "weft.yaml:2:3: issuers.corp.audience: not set, so tokens for other services would be accepted; set it to a value of the aud claim"},
+		"two of one tenant":       {issuer("tenant: t") + "  more: {url: 'https://b.example', audience: weft, tenant: t}", "weft.yaml:3:3: issuers.more: its principals may share names with those of issuers.corp; set a separate tenant for each, without tenant_claim"},
+		"two of any tenant":       {issuer("tenant_claim: org") + "  more: {url: 'https://b.example', audience: weft, tenant: t}", "weft.yaml:3:3: issuers.more: its principals may share names with those of issuers.corp; set a separate tenant for each, without tenant_claim"},
+		"one twice":               {issuer("tenant: t") + "  more: {url: 'https://a.example/x', audience: weft}", "weft.yaml:3:15: issuers.more.url: https://a.example/x is also the url of issuers.corp; remove one of them"},
 		"two that are told apart": {issuer("tenant: t") + "  more: {url: 'https://b.example', audience: weft}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,14 +25,14 @@ type Agents struct {
 // Flows holds the settings of flows that a worker accepts.
 type Flows struct {
 	Dir     string `mapstructure:"dir" doc:"folder of the flows that clients start by name"`
-	Accept  string `mapstructure:"accept" oneof:"any,named" default:"any" doc:"any accepts every flow; named rejects documents and plans that runs supply, and has starter and starter serve send the names of flows of their flows.dir"`
+	Accept  string `mapstructure:"accept" oneof:"any,named" default:"any" doc:"any accepts every flow; named rejects documents and plans that runs supply, and makes starter and starter serve send names of flows in their flows.dir"`
 	Scripts bool   `mapstructure:"scripts" default:"false" doc:"lets clients start runs with the model script, whose answers they supply; true for weft-devserver, which serves its author"`
 }
 
 // Starter holds the settings of runs and schedules that starter starts.
 type Starter struct {
-	Principal string `mapstructure:"principal" doc:"name of who starts them, which policies and lists of runs use; default: the operating system's user"`
-	Tenant    string `mapstructure:"tenant" doc:"tenant of who starts them; default: none"`
+	Principal string `mapstructure:"principal" doc:"name of the principal that starts them, for policies and lists of runs; default: the operating system's user"`
+	Tenant    string `mapstructure:"tenant" doc:"tenant of the principal that starts them; default: none"`
 }
 
 // Serve holds the settings of starter serve.
@@ -48,13 +48,13 @@ type Serve struct {
 // Store holds the settings of the store for payloads that are too large for Temporal.
 type Store struct {
 	store.Settings `mapstructure:",squash"`
-	KeyEnv         string `mapstructure:"key_env" default:"AWS_ACCESS_KEY_ID" doc:"variable, or NAME_FILE, with the access key; if it is not set, the machine's own role signs requests"`
+	KeyEnv         string `mapstructure:"key_env" default:"AWS_ACCESS_KEY_ID" doc:"variable, or NAME_FILE, with the access key; if not set, the machine's role signs requests"`
 	SecretEnv      string `mapstructure:"secret_env" default:"AWS_SECRET_ACCESS_KEY" doc:"variable, or NAME_FILE, with the secret key"`
 }
 
 // Codec holds the settings of the payload codec and of the codec server.
 type Codec struct {
-	Compress  bool     `mapstructure:"compress" default:"false" doc:"compresses payloads with zlib where that makes them smaller"`
+	Compress  bool     `mapstructure:"compress" default:"false" doc:"compresses payloads with zlib if that makes them smaller"`
 	Key       string   `mapstructure:"key" doc:"id of the key that encrypts payloads; none: the keys only decrypt"`
 	KeysEnv   string   `mapstructure:"keys_env" default:"WEFT_CODEC_KEYS" doc:"variable, or NAME_FILE, with the keys: ID:KEY, separated by commas or line breaks; a KEY is 32 bytes in base64"`
 	Listen    string   `mapstructure:"listen" default:"127.0.0.1:8766" doc:"host:port of worker codec; an address other than this machine's own requires tokens"`
@@ -66,19 +66,19 @@ type Codec struct {
 type Limits struct {
 	MaxSteps      int `mapstructure:"max_steps" min:"0" max:"1000000" default:"0" doc:"highest step at which a node runs; 0: the flow's own limit, or 25 if its dialect has none"`
 	MaxStateBytes int `mapstructure:"max_state_bytes" min:"1" max:"1073741824" default:"1048576" doc:"largest state of a run: all keys and values together"`
-	MaxDepth      int `mapstructure:"max_depth" min:"1" max:"100" default:"5" doc:"how deep sub-agents nest"`
-	FilterBytes   int `mapstructure:"filter_bytes" min:"1" max:"1073741824" default:"4096" doc:"size from which set_state_filtered condenses a value"`
+	MaxDepth      int `mapstructure:"max_depth" min:"1" max:"100" default:"5" doc:"maximum nesting depth of sub-agents"`
+	FilterBytes   int `mapstructure:"filter_bytes" min:"1" max:"1073741824" default:"4096" doc:"size above which set_state_filtered condenses a value"`
 }
 
 // Budget limits what runs spend on models, and what models start; a zero field is no limit.
 type Budget struct {
-	Calls      int `mapstructure:"calls" min:"0" max:"1000000000" default:"10000" doc:"most model calls of a run, or of each turn of a session, including everything it starts; 0: unlimited"`
-	Tokens     int `mapstructure:"tokens" min:"0" max:"1000000000" default:"0" doc:"most tokens, input and output together; 0: unlimited"`
-	Runs       int `mapstructure:"runs" min:"0" max:"1000000" default:"1000" doc:"most runs that the models of a run start, at any depth; 0: unlimited"`
-	RunsAtOnce int `mapstructure:"runs_at_once" min:"0" max:"1000" default:"20" doc:"most of them under way at the same time; 0: unlimited"`
-	RunsPerSec int `mapstructure:"runs_per_second" min:"0" max:"1000" default:"20" doc:"most of them that start in a second; 0: unlimited"`
-	Declared   int `mapstructure:"declared_runs" min:"0" max:"1000000000" default:"100000" doc:"most runs that flows declare below a run, at any depth: branches, elements of maps, called flows; 0: unlimited"`
-	CostMicros int `mapstructure:"cost_micros" min:"0" max:"1000000000000" default:"0" doc:"highest cost by the table of prices, in millionths; 0: unlimited"`
+	Calls      int `mapstructure:"calls" min:"0" max:"1000000000" default:"10000" doc:"maximum model calls of a run, or of each turn of a session, including everything it starts; 0: unlimited"`
+	Tokens     int `mapstructure:"tokens" min:"0" max:"1000000000" default:"0" doc:"maximum tokens, input and output together; 0: unlimited"`
+	Runs       int `mapstructure:"runs" min:"0" max:"1000000" default:"1000" doc:"maximum runs that the models of a run start, at any depth; 0: unlimited"`
+	RunsAtOnce int `mapstructure:"runs_at_once" min:"0" max:"1000" default:"20" doc:"maximum of them running at the same time; 0: unlimited"`
+	RunsPerSec int `mapstructure:"runs_per_second" min:"0" max:"1000" default:"20" doc:"maximum of them started per second; 0: unlimited"`
+	Declared   int `mapstructure:"declared_runs" min:"0" max:"1000000000" default:"100000" doc:"maximum runs that flows declare below a run, at any depth: branches, elements of maps, called flows; 0: unlimited"`
+	CostMicros int `mapstructure:"cost_micros" min:"0" max:"1000000000000" default:"0" doc:"maximum cost according to prices, in millionths; 0: unlimited"`
 }
 
 // BudgetLimits returns the budget of runs of this worker.
@@ -106,17 +106,17 @@ func wholeSeconds(d time.Duration) int { return int(d / time.Second) }
 
 // Worker holds the settings of one worker process.
 type Worker struct {
-	Slots         string        `mapstructure:"slots" oneof:"fixed,resources" default:"fixed" doc:"fixed: the next two settings bound what runs at the same time; resources: they do, and CPU and memory must have room as well"`
-	Activities    int           `mapstructure:"activities" min:"1" max:"100000" default:"200" doc:"most activities that run at the same time"`
-	WorkflowTasks int           `mapstructure:"workflow_tasks" min:"2" max:"100000" default:"100" doc:"most workflow tasks that run at the same time"`
+	Slots         string        `mapstructure:"slots" oneof:"fixed,resources" default:"fixed" doc:"fixed: the next two settings limit concurrency; resources: CPU and memory limit it as well"`
+	Activities    int           `mapstructure:"activities" min:"1" max:"100000" default:"200" doc:"maximum concurrent activities"`
+	WorkflowTasks int           `mapstructure:"workflow_tasks" min:"2" max:"100000" default:"100" doc:"maximum concurrent workflow tasks"`
 	TargetCPU     int           `mapstructure:"target_cpu" min:"1" max:"100" default:"90" doc:"with slots resources: percentage of this process's CPU above which it takes no more tasks"`
 	TargetMemory  int           `mapstructure:"target_memory" min:"1" max:"100" default:"80" doc:"with slots resources: percentage of the memory above which it takes no more tasks"`
 	Memory        int           `mapstructure:"memory" min:"67108864" max:"1125899906842624" or:"0" default:"0" doc:"bytes of memory that this process may use; 0: the limit of its container, else the machine's memory"`
-	PollersMin    int           `mapstructure:"pollers_min" min:"2" max:"1000" default:"4" doc:"fewest pollers of each kind of task"`
-	PollersMax    int           `mapstructure:"pollers_max" min:"2" max:"1000" default:"32" doc:"most pollers of each kind of task; their number follows the load"`
-	StickyCache   int           `mapstructure:"sticky_cache" min:"1" max:"1000000" or:"0" default:"0" doc:"how many runs stay in memory between their tasks; 0: a quarter of the memory at 512 KiB each, 100 to 10000"`
+	PollersMin    int           `mapstructure:"pollers_min" min:"2" max:"1000" default:"4" doc:"minimum pollers of each kind of task"`
+	PollersMax    int           `mapstructure:"pollers_max" min:"2" max:"1000" default:"32" doc:"maximum pollers of each kind of task; their number follows the load"`
+	StickyCache   int           `mapstructure:"sticky_cache" min:"1" max:"1000000" or:"0" default:"0" doc:"number of runs cached in memory between their tasks; 0: a quarter of the memory at 512 KiB each, 100 to 10000"`
 	Versioning    string        `mapstructure:"versioning" oneof:"auto,off,auto_upgrade,pinned" default:"auto" doc:"what open runs do when a new build is deployed: auto_upgrade moves them to it, pinned keeps them on theirs; auto is auto_upgrade if TEMPORAL_DEPLOYMENT_NAME or TEMPORAL_WORKER_BUILD_ID is set, else off"`
-	Heartbeats    time.Duration `mapstructure:"heartbeats" min:"100ms" default:"300ms" doc:"shortest time between two heartbeats of a call that somebody watches, which carry the model's answer so far; otherwise it is a quarter of timeouts.heartbeat, at most 10s"`
+	Heartbeats    time.Duration `mapstructure:"heartbeats" min:"100ms" default:"300ms" doc:"minimum interval between heartbeats of a call that is being followed, which carry the model's answer so far; otherwise a quarter of timeouts.heartbeat, at most 10s"`
 	StopTimeout   time.Duration `mapstructure:"stop_timeout" default:"30s" doc:"how long running activities may continue after a signal to stop"`
 	HealthListen  string        `mapstructure:"health_listen" kind:"address" doc:"address of the HTTP server with /livez and /readyz, such as :8086"`
 	MetricsListen string        `mapstructure:"metrics_listen" kind:"address" doc:"address of the HTTP server with Prometheus metrics, /metrics; may be the same"`

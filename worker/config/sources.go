@@ -82,7 +82,7 @@ func (l *loader) readFile(name string) {
 		return
 	}
 	if err != nil {
-		l.problems = append(l.problems, problem{text: fmt.Sprintf("read the configuration: %v; name another file with -config or %s", err, fileVariable)})
+		l.problems = append(l.problems, problem{text: fmt.Sprintf("read the configuration: %v; use another file with -config or %s", err, fileVariable)})
 		return
 	}
 	l.cfg.File = name
@@ -139,7 +139,7 @@ func (l *loader) place(at source.Pos) string {
 }
 
 func (l *loader) unknown(at source.Pos, path, key string, names []string) {
-	hint := "known here: " + strings.Join(names, ", ")
+	hint := "known settings: " + strings.Join(names, ", ")
 	if near := source.NewSuggester(names).Nearest(key); near != "" {
 		hint = fmt.Sprintf("did you mean %s?", near)
 	}
@@ -201,7 +201,7 @@ func (l *loader) recordVariable(name, text string) bool {
 		field, end = fieldOf(record, rest)
 	}
 	if field == nil {
-		l.problems = append(l.problems, problem{text: fmt.Sprintf("%s: unknown setting of %s; known here: %s", name, record.name, strings.Join(record.each.names(), ", "))})
+		l.problems = append(l.problems, problem{text: fmt.Sprintf("%s: unknown setting of %s; known settings: %s", name, record.name, strings.Join(record.each.names(), ", "))})
 		return true
 	}
 	entry := match(entries, strings.TrimSuffix(rest, end))

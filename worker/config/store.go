@@ -61,7 +61,7 @@ func (c *Config) storeSettings() (store.Settings, error) {
 		}
 	}
 	if (s.AccessKey == "") != (s.SecretKey == "") && len(problems) == 0 {
-		problems = append(problems, fmt.Sprintf("store.bucket: only one of %s and %s is set; set both, or neither to use the machine's own role", c.Store.KeyEnv, c.Store.SecretEnv))
+		problems = append(problems, fmt.Sprintf("store.bucket: only one of %s and %s is set; set both, or neither to use the machine's role", c.Store.KeyEnv, c.Store.SecretEnv))
 	}
 	return s, problems.err()
 }

@@ -76,7 +76,7 @@ func TestWhatToCheckWithoutTemporal(t *testing.T) {
 		env     fakeEnv
 		want    string
 	}{
-		"nothing listens": {address: "127.0.0.1:1", want: "nothing listens there: check host and port, and that Temporal's frontend is running; in a container that address is the container itself; for development start one with: make dev"},
+		"nothing listens": {address: "127.0.0.1:1", want: "nothing is listening there: check host and port, and that Temporal's frontend is running; in a container that address is the container itself; for development start one with: make dev"},
 		"it hangs up":     {address: nobody, want: "that port may require TLS (TEMPORAL_TLS=true), or is not Temporal's frontend"},
 		"TLS where there is none": {address: listening(t, func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -94,7 +94,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	anyCommand := fs.Bool("allow-commands", false, "let flows start any commands; starter -dev asks for each instead")
 	fs.StringVar(&o.demo.flow, "demo", "", "run this flow `file` once with bin/starter, show the run, and stop")
 	fs.StringVar(&o.demo.input, "demo-input", "", "`file` with the demo's input text")
-	fs.StringVar(&o.demo.script, "demo-script", "", "`file` with scripted answers, used if the environment offers no model")
+	fs.StringVar(&o.demo.script, "demo-script", "", "`file` with scripted answers, used if the environment provides no model")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(stderr, "usage: weft-devserver [flags]\n\nFlags:")

@@ -76,7 +76,7 @@ func TestRunsSurviveKill(t *testing.T) {
 	refused := exec.Command(os.Args[0], args...)
 	refused.Env = append(programs.Clean(), runMain+"=1")
 	out, err := refused.CombinedOutput()
-	if want := fmt.Sprintf("weft-devserver: database %q is in use by another weft-devserver; stop that one, or name another file with -db\n", db); err == nil || string(out) != want {
+	if want := fmt.Sprintf("weft-devserver: database %q is in use by another weft-devserver; stop that one, or use another file with -db\n", db); err == nil || string(out) != want {
 		t.Errorf("a second server on the database: %v, %s; want %s", err, out, want)
 	}
 	if err := first.Process.Kill(); err != nil {
@@ -158,7 +158,7 @@ func TestForeignFileIsRefused(t *testing.T) {
 	if err := os.WriteFile(db, []byte("Dear reader, this is no database at all."), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStore(db); err == nil || !strings.Contains(err.Error(), "if the file is not a Temporal database, name another with -db") {
+	if _, err := openStore(db); err == nil || !strings.Contains(err.Error(), "if the file is not a Temporal database, use another with -db") {
 		t.Errorf("openStore() error is %v", err)
 	}
 	if raw, _ := os.ReadFile(db); !strings.HasPrefix(string(raw), "Dear reader") {

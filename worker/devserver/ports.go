@@ -46,7 +46,7 @@ func choosePort(flag string, want int, orAnother bool) (int, error) {
 			return want, l.Close()
 		}
 		if !orAnother {
-			return 0, fmt.Errorf("%s %d: %w; stop what listens there, or choose another with %s", flag, want, err, flag)
+			return 0, fmt.Errorf("%s %d: %w; stop the program listening there, or use another with %s", flag, want, err, flag)
 		}
 	}
 	ports, err := freePorts(1)

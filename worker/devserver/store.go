@@ -75,7 +75,7 @@ func openStore(db string) (*config.SQL, error) {
 }
 
 // noDatabase is the remedy for a file that is not a server's database.
-const noDatabase = "if the file is not a Temporal database, name another with -db"
+const noDatabase = "if the file is not a Temporal database, use another with -db"
 
 // unused selects visibility indexes that no query here uses. Every start and close of a run writes to
 // all 58 indexes of the server's schema.
@@ -158,7 +158,7 @@ func lock(db string) (*os.File, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("database %q is in use by another weft-devserver; stop that one, or name another file with -db", db)
+			return nil, fmt.Errorf("database %q is in use by another weft-devserver; stop that one, or use another file with -db", db)
 		}
 		return nil, fmt.Errorf("lock database %q: %w", db, err)
 	}

@@ -32,10 +32,10 @@ var extensions = []string{".json", ".yaml", ".yml"}
 func Named(f config.Flows, name string) (*specadapter.Folder, error) {
 	if f.Dir == "" {
 		return nil, invalidName("set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or send the document itself",
-			"the run names the flow %s, but flows.dir is not set", source.Quote(name))
+			"the run refers to the flow %s, but flows.dir is not set", source.Quote(name))
 	}
 	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") || len(name) > 200 {
-		return nil, invalidName("name a file of flows.dir, with or without its extension", "the flow name %s is not a plain file name", source.Quote(name))
+		return nil, invalidName("use the name of a file in flows.dir, with or without its extension", "the flow name %s is not a plain file name", source.Quote(name))
 	}
 	// A root prevents names and symbolic links from leading out of it.
 	root, err := os.OpenRoot(f.Dir)
@@ -85,14 +85,14 @@ func pick(root *os.Root, name string) (string, error) {
 	case 0:
 		return "", invalidName(near(root, name), "flow %s not found in flows.dir", source.Quote(name))
 	}
-	return "", invalidName("name one of them with its extension", "the flow name %s is ambiguous: %s", source.Quote(name), strings.Join(found, " and "))
+	return "", invalidName("use one of them, with its extension", "the flow name %s is ambiguous: %s", source.Quote(name), strings.Join(found, " and "))
 }
 
 // near is the remedy for a name that is not found.
 func near(root *os.Root, name string) string {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
-		return "name a file of flows.dir"
+		return "use the name of a file in flows.dir"
 	}
 	var names []string
 	for _, e := range entries {
@@ -103,7 +103,7 @@ func near(root *os.Root, name string) string {
 	if n := source.NewSuggester(names).Nearest(name); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
 	}
-	return fmt.Sprintf("name one of the %d flows there, with or without its extension", len(names))
+	return fmt.Sprintf("use one of the %d flows there, with or without its extension", len(names))
 }
 
 // readIn reads a file of the directory, at most one byte more than a document may have, so that the
@@ -114,7 +114,7 @@ func readIn(root *os.Root, file string) ([]byte, error) {
 		return nil, readFailure(file, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, invalidName("put the flow there as a file", "%s in flows.dir is not a file", source.Quote(file))
+		return nil, invalidName("replace it with a file", "%s in flows.dir is not a file", source.Quote(file))
 	}
 	f, err := root.Open(file)
 	if err != nil {
@@ -143,7 +143,7 @@ func readFailure(file string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		f.Class, f.Remedy = contract.ClassDenied, "make flows.dir readable"
 	case errors.Is(err, fs.ErrNotExist), strings.Contains(err.Error(), "escapes"):
-		f.Class, f.Remedy = contract.ClassInvalidFlow, "put the file itself into flows.dir; a link must not lead out of it"
+		f.Class, f.Remedy = contract.ClassInvalidFlow, "put the file itself into flows.dir; links must not lead out of it"
 	}
 	return f
 }

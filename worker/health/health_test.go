@@ -52,7 +52,7 @@ func TestReady(t *testing.T) {
 				both(h, nil)
 				call(h, "PollActivityTaskQueue", refused)
 				waits(h, "PollActivityTaskQueue", 0)
-			}, want: []string{"activity tasks: polling fails: rpc error: code = PermissionDenied desc = the key was revoked"}},
+			}, want: []string{"activity tasks: polling failed: rpc error: code = PermissionDenied desc = the key was revoked"}},
 		"polls that the worker gave up": {ask: func(context.Context) error { return nil },
 			prepare: func(h *Health) {
 				both(h, nil)
@@ -130,7 +130,7 @@ func TestTemporalIsNotAskedAllTheTime(t *testing.T) {
 func TestQueryOfWhatIsNoWorker(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	address := strings.TrimPrefix(srv.URL, "http://")
-	if _, err := Query(t.Context(), address, PathReady); err == nil || !strings.Contains(err.Error(), "404 Not Found, which is no worker's report") {
+	if _, err := Query(t.Context(), address, PathReady); err == nil || !strings.Contains(err.Error(), "404 Not Found, which is not a worker's report") {
 		t.Errorf("error is %v", err)
 	}
 	srv.Close()

@@ -78,7 +78,7 @@ func Query(ctx context.Context, listen, path string) (*Report, error) {
 	}
 	var r Report
 	if err := json.Unmarshal(raw, &r); err != nil || r.Version == "" {
-		return nil, fmt.Errorf("%s answers %s, which is no worker's report", req.URL, resp.Status)
+		return nil, fmt.Errorf("%s returns %s, which is not a worker's report", req.URL, resp.Status)
 	}
 	return &r, nil
 }

@@ -72,7 +72,7 @@ func (p *polls) checks(now time.Time) []Check {
 		switch {
 		case c.OK:
 		case err != nil:
-			c.Text = fmt.Sprintf("polling fails: %v", err)
+			c.Text = fmt.Sprintf("polling failed: %v", err)
 		default:
 			c.Text = "not polled yet"
 		}

@@ -31,7 +31,7 @@ func assemble(cfg *config.Config, model, why string, functions []tool.Function) 
 	add := func(err error) { problems = append(problems, split(err)...) }
 	add(checkFlows(cfg.Flows))
 	if cfg.Budget.CostMicros > 0 && len(cfg.Prices) == 0 {
-		add(config.Problems{"budget.cost_micros limits the cost of runs, but there are no prices to calculate it; set prices, or use budget.calls or budget.tokens"})
+		add(config.Problems{"budget.cost_micros limits the cost of runs, but no prices are set; set prices, or use budget.calls or budget.tokens"})
 	}
 	var err error
 	p.models, err = openModels(cfg, model, why)
@@ -81,7 +81,7 @@ func checkFlows(f config.Flows) error {
 	}
 	switch info, err := os.Stat(f.Dir); {
 	case err != nil:
-		return config.Problems{fmt.Sprintf("flows.dir: %v; name the directory of the flows, or leave it out", err)}
+		return config.Problems{fmt.Sprintf("flows.dir: %v; set the directory of the flows, or remove it", err)}
 	case !info.IsDir():
 		return config.Problems{fmt.Sprintf("flows.dir: %s is not a directory", f.Dir)}
 	}

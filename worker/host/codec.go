@@ -14,7 +14,7 @@ import (
 func (p *program) codecCommand() *cli.Command {
 	var listen string
 	return p.command("codec", "serve a codec server",
-		"Encodes and decodes payloads with the keys of codec.keys_env, for Temporal's Web UI, its CLI\n(--codec-endpoint) and clients in other languages: POST /encode and /decode. Payloads in the store\nare fetched. Anybody with access can read everything.",
+		"Encodes and decodes payloads with the keys of codec.keys_env, for Temporal's Web UI, its CLI\n(--codec-endpoint) and clients in other languages: POST /encode and /decode. Payloads in the store\nare fetched. Anyone with access can read everything.",
 		p.configured(func(ctx context.Context, cfg *config.Config) error { return p.serveCodec(ctx, cfg, listen) }),
 		&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` to listen on (default: codec.listen, 127.0.0.1:8766)", Destination: &listen})
 }
@@ -30,7 +30,7 @@ func (p *program) serveCodec(ctx context.Context, cfg *config.Config, listen str
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Codec.Listen)
 	if err != nil {
-		return config.Problems{fmt.Sprintf("listen at %s: %v; choose another address with -listen", cfg.Codec.Listen, err)}
+		return config.Problems{fmt.Sprintf("listen on %s: %v; use another address with -listen", cfg.Codec.Listen, err)}
 	}
 	fmt.Fprintf(p.stdout, "http://%s\n", l.Addr())
 	fmt.Fprintf(p.stderr, "worker: codec at %s for %s; press Ctrl-C to stop\n", l.Addr(), clients(len(access.Tokens)))
@@ -50,7 +50,7 @@ func codecAccess(cfg *config.Config) (own *codec.Codec, access codec.Access, err
 		return nil, access, err
 	}
 	if len(tokens) == 0 && !config.Loopback(cfg.Codec.Listen) {
-		return nil, access, config.Problems{fmt.Sprintf("the codec would listen at %s without tokens, and anybody could read all payloads; set %s to NAME:TOKEN, or listen at 127.0.0.1", cfg.Codec.Listen, cfg.Codec.TokensEnv)}
+		return nil, access, config.Problems{fmt.Sprintf("refusing to serve the codec on %s without tokens: anyone could read all payloads; set %s to NAME:TOKEN, or listen on 127.0.0.1", cfg.Codec.Listen, cfg.Codec.TokensEnv)}
 	}
 	payloads, err := cfg.OpenStore()
 	if err != nil {

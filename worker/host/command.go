@@ -64,7 +64,7 @@ type program struct {
 }
 
 func (p *program) commandLine() *cli.Command {
-	root := p.command("worker", "run flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233)", "", p.configured(p.work))
+	root := p.command("worker", "run flows on the Temporal server at TEMPORAL_ADDRESS (default 127.0.0.1:7233)", "", p.configured(p.work))
 	root.UsageText = "worker [flags]\nworker COMMAND [flags]"
 	root.EnableShellCompletion, root.HideHelpCommand = true, true
 	root.ConfigureShellCompletionCommand = func(c *cli.Command) { c.Hidden, c.OnUsageError = false, usageError }
@@ -72,7 +72,7 @@ func (p *program) commandLine() *cli.Command {
 	root.Flags = []cli.Flag{
 		&cli.StringFlag{Name: "config", Usage: "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if it exists)", Destination: &p.file, TakesFile: true},
 		&cli.StringFlag{Name: "task-queue", Usage: "task `QUEUE` to poll (default: weft)", Destination: &p.queue},
-		&cli.StringFlag{Name: "model", Usage: "`PROVIDER/MODEL` of flows that name none", Destination: &p.model},
+		&cli.StringFlag{Name: "model", Usage: "`PROVIDER/MODEL` of flows that specify none", Destination: &p.model},
 	}
 	store := p.command("store", "manage the payload store", "", nil)
 	store.Commands = []*cli.Command{p.sweepCommand()}
@@ -128,7 +128,7 @@ func (p *program) configured(do func(context.Context, *config.Config) error) fun
 
 func (p *program) configCommand() *cli.Command {
 	var reference bool
-	return p.command("config", "print the settings in force", "Prints each setting with its origin, secrets masked, and everything that would prevent a worker\nfrom starting with them.",
+	return p.command("config", "print the effective settings", "Prints each setting with its origin, secrets masked, and everything that would prevent a worker\nfrom starting with them.",
 		func(ctx context.Context) error {
 			if reference {
 				fmt.Fprint(p.stdout, config.Reference())

@@ -44,7 +44,7 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 		if dialect := res.Flow.Dialect; len(ref.Files) > 0 && !specadapter.TraitsOf(dialect).Files {
 			return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
 				Text:   fmt.Sprintf("the dialect %s does not support additional files, but flow.files has %q", dialect, ref.Files[0].Name),
-				Remedy: "leave flow.files out, or name another dialect in flow.dialect"}
+				Remedy: "remove flow.files, or set another dialect in flow.dialect"}
 		}
 		hash, err := res.Flow.Hash()
 		if err != nil {
@@ -68,7 +68,7 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 	case f.Accept == config.AcceptNamed:
 		return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
 			Text:   "the run supplies a document, but this worker only runs the flows of its flows.dir (flows.accept: named)",
-			Remedy: "start the run with the name of a flow instead; to allow it set in the worker's weft.yaml: flows: {accept: any}"}
+			Remedy: "start the run with the name of a flow; to allow documents set in the worker's weft.yaml: flows: {accept: any}"}
 	case ref.Name == "":
 		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
 	}
@@ -91,7 +91,7 @@ func Begin(ctx context.Context, f *plan.Flow, given activities.FlowInput) (*plan
 	if err == nil || ctx.Err() != nil {
 		return f, text, err
 	}
-	fail := &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "give the run the inputs that the flow declares"}
+	fail := &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "pass the inputs that the flow declares"}
 	var wrong *inputs.Invalid
 	if errors.As(err, &wrong) {
 		for _, e := range wrong.Errors {

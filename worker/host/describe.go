@@ -44,7 +44,7 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 		line("flows by name from %s, accept: %s", cfg.Flows.Dir, cfg.Flows.Accept)
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(cfg.Policies)), func(p config.Policy) bool { return len(p.Tenants) > 0 }) {
-		line("warning: policies name tenants, and Temporal does not tell whether it serves their tasks in turn: make sure that its dynamic configuration has matching.enableFairness: true")
+		line("warning: policies name tenants, and Temporal does not report whether task queue fairness is enabled: make sure that its dynamic configuration has matching.enableFairness: true")
 	}
 	if place := cmp.Or(cfg.Store.Dir, cfg.Store.Bucket); place != "" {
 		line("large payloads are stored in %s, at most %d bytes each", place, cfg.Store.MaxPayload)

@@ -302,7 +302,7 @@ func TestProblemsHavePlaces(t *testing.T) {
 		`weft.yaml:3:12: connections.a.url: "ftp://x" has scheme`, `weft.yaml:4:3: connections.b.url: is empty`,
 		`weft.yaml:5:44: connections.c.d.headers.A: the environment variable NOPE is not set`,
 		`weft.yaml:6:14: flows.dir: stat /no/such/folder`,
-		`providers.openai: OPENAI_API_KEY_FILE names ` + empty + `, which is empty`,
+		`providers.openai: OPENAI_API_KEY_FILE refers to ` + empty + `, which is empty`,
 	} {
 		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, want) }) {
 			t.Errorf("there is no problem %q in\n%s", want, strings.Join(problems, "\n"))

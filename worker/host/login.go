@@ -16,9 +16,9 @@ import (
 
 func (p *program) loginCommand() *cli.Command {
 	var listen, tenant string
-	c := p.command("login", "log in at a connection's server",
-		"Prints a page to open in a browser on this machine, and waits for its answer. The token is kept encrypted\nin the store, for all workers; runs that wait for it continue with: starter retry RUN",
-		nil, &cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` of this machine that the page answers to", Value: "127.0.0.1:0", Destination: &listen},
+	c := p.command("login", "log in to a connection's server",
+		"Prints a URL to open in a browser on this machine, and waits for the login. The token is kept encrypted\nin the store, for all workers; runs that wait for it continue with: starter retry RUN",
+		nil, &cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` on this machine that receives the answer", Value: "127.0.0.1:0", Destination: &listen},
 		&cli.StringFlag{Name: "tenant", Usage: "log in for the runs of `TENANT`; default: for those without one", Destination: &tenant})
 	c.ArgsUsage, c.UsageText = "CONNECTION", "worker login CONNECTION [flags]"
 	c.Action = func(ctx context.Context, cmd *cli.Command) error {
@@ -44,7 +44,7 @@ func (p *program) login(ctx context.Context, cfg *config.Config, id, listen stri
 	defer tools.Close()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return config.Problems{fmt.Sprintf("listen at %s: %v; choose another address with -listen", listen, err)}
+		return config.Problems{fmt.Sprintf("listen on %s: %v; use another address with -listen", listen, err)}
 	}
 	answers := make(chan url.Values, 1)
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,12 +56,12 @@ func (p *program) login(ctx context.Context, cfg *config.Config, id, listen stri
 		case answers <- r.URL.Query():
 		default:
 		}
-		fmt.Fprintln(w, "The terminal says whether the login succeeded. This page can be closed.")
+		fmt.Fprintln(w, "The terminal reports whether the login succeeded. You can close this page.")
 	})}
 	go func() { _ = server.Serve(l) }() // until it is closed
 	defer server.Close()
 	err = tools.Login(ctx, id, fmt.Sprintf("http://%s/callback", l.Addr()), func(ctx context.Context, page string) (url.Values, error) {
-		fmt.Fprintf(p.stdout, "Open this page to log in at %s:\n%s\n", id, page)
+		fmt.Fprintf(p.stdout, "Open this page to log in to %s:\n%s\n", id, page)
 		select {
 		case got := <-answers:
 			return got, nil
@@ -72,6 +72,6 @@ func (p *program) login(ctx context.Context, cfg *config.Config, id, listen stri
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Logged in at %s.\n", id)
+	fmt.Fprintf(p.stdout, "Logged in to %s.\n", id)
 	return nil
 }

@@ -90,7 +90,7 @@ func (w *monitoring) serve(ctx context.Context, key, address string, mux *http.S
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return config.Problems{fmt.Sprintf("%s: %v; name another address, or leave it out", key, err)}
+		return config.Problems{fmt.Sprintf("%s: %v; set another address, or remove it", key, err)}
 	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	w.servers = append(w.servers, srv)
@@ -138,7 +138,7 @@ func (w *monitoring) describe(c config.Worker) string {
 		fmt.Fprintf(&b, "worker: metrics on %s%s\n", c.MetricsListen, observe.PathMetrics)
 	}
 	if w.traces != nil {
-		b.WriteString("worker: traces are exported as OTEL_EXPORTER_OTLP_… says\n")
+		b.WriteString("worker: traces are exported, configured by OTEL_EXPORTER_OTLP_…\n")
 	}
 	return b.String()
 }

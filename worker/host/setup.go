@@ -87,7 +87,7 @@ func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, std
 		return err
 	}
 	if len(state.Wrong) > 0 {
-		return config.Problems{fmt.Sprintf("search attributes of another type than Keyword: %s; remove them with: temporal operator search-attribute remove", strings.Join(state.Wrong, ", "))}
+		return config.Problems{fmt.Sprintf("search attributes of a type other than Keyword: %s; remove them with: temporal operator search-attribute remove", strings.Join(state.Wrong, ", "))}
 	}
 	if len(state.Missing) > 0 {
 		if err := addAttributes(ctx, t.Client, t.Namespace, state.Missing); err != nil {

@@ -16,7 +16,7 @@ const minAge = time.Hour
 func (p *program) sweepCommand() *cli.Command {
 	var age time.Duration
 	return p.command("sweep", "remove old payloads from the store",
-		"Removes payloads that have not been stored for that long. Run it beside the workers, once a day.\nA run that still needs a removed payload fails.",
+		"Removes payloads that have not been stored for that long. Run it once a day.\nA run that still needs a removed payload fails.",
 		p.configured(func(ctx context.Context, cfg *config.Config) error { return p.sweep(ctx, cfg, age) }),
 		&cli.DurationFlag{Name: "older-than", Usage: "remove payloads of at least this `AGE`, such as 2160h: longer than the longest run plus the namespace's retention",
 			Destination: &age, HideDefault: true})

@@ -67,14 +67,14 @@ func (p *player) progress() int {
 func (p *player) noteWaiting(st *contract.Status) {
 	if len(st.Requests) > 0 {
 		q := &st.Requests[0]
-		p.note("", "what the run waits for", "an answer of the recording, or the run's end", fmt.Sprintf("%s: %s (request %s)", q.Kind, q.Text, q.ID))
+		p.note("", "what the run waits for", "a recorded answer, or the end of the run", fmt.Sprintf("%s: %s (request %s)", q.Kind, q.Text, q.ID))
 		return
 	}
 	if d, what := p.held(); d != nil {
 		p.noteAt(d.Line, "", "what comes next", what, "nothing more")
 		return
 	}
-	p.note("", "what the run waits for", "an answer of the recording, or the run's end", "something that the recording does not tell")
+	p.note("", "what the run waits for", "a recorded answer, or the end of the run", "something that is not in the recording")
 }
 
 // toBeCancelled reports whether the recorded run was ended from outside, and that all it did is done; or

@@ -40,7 +40,7 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	at := p.place(ctx)
 	c := p.byAt[at]
 	if c == nil || c.Kind != kind {
-		p.note(at, "a call that the recording does not have", "no such call", strings.TrimSpace(kind+" "+asked))
+		p.note(at, "a call that is not in the recording", "no such call", strings.TrimSpace(kind+" "+asked))
 		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "the recording has no call " + at}).Wire()
 	}
 	p.mu.Lock()
@@ -111,7 +111,7 @@ func answer[In, Out any](ctx context.Context, p *player, c *Call, in In, run fun
 	out, err := run(ctx, in)
 	if err != nil {
 		f := contract.FailureOf(err)
-		p.note(c.At, "the model does not answer", "an answer", f.Class+": "+f.Text)
+		p.note(c.At, "no answer of the model", "an answer", f.Class+": "+f.Text)
 		return nil, err
 	}
 	p.switches(c, switched(out))

@@ -136,7 +136,7 @@ func (p *player) turnsBefore(want []TurnOf) {
 	for i := range want {
 		k := slices.IndexFunc(have, func(t contract.Turn) bool { return t.N == want[i].N })
 		if k < 0 {
-			p.noteAt(want[i].Line, "", "a turn that the run does not take", want[i].String()+": "+want[i].Status, fmt.Sprintf("%d turns", p.took))
+			p.noteAt(want[i].Line, "", "a turn that the run does not accept", want[i].String()+": "+want[i].Status, fmt.Sprintf("%d turns", p.took))
 			return
 		}
 		got := NewTurnOf("", &have[k])
@@ -147,7 +147,7 @@ func (p *player) turnsBefore(want []TurnOf) {
 func (p *player) turns(want []TurnOf, have []contract.Turn) {
 	for i := range want {
 		if i >= len(have) {
-			p.noteAt(want[i].Line, "", "a turn that the run does not take", want[i].String()+": "+want[i].Status, fmt.Sprintf("%d turns", len(have)))
+			p.noteAt(want[i].Line, "", "a turn that the run does not accept", want[i].String()+": "+want[i].Status, fmt.Sprintf("%d turns", len(have)))
 			return
 		}
 		got := NewTurnOf("", &have[i])
@@ -159,6 +159,6 @@ func (p *player) turns(want []TurnOf, have []contract.Turn) {
 	}
 	if n := len(want); n > 0 && len(have) > n {
 		more := NewTurnOf("", &have[n])
-		p.noteAt(want[n-1].Line, "", "a turn that the recording does not have", fmt.Sprintf("%d turns", n), more.String()+": "+more.Status)
+		p.noteAt(want[n-1].Line, "", "a turn that is not in the recording", fmt.Sprintf("%d turns", n), more.String()+": "+more.Status)
 	}
 }

@@ -113,7 +113,7 @@ func Play(r *Recording) (rep *Report, err error) {
 	// The test environment panics where a run stands still.
 	defer func() {
 		if v := recover(); v != nil {
-			rep, err = nil, fmt.Errorf("%s: the run stood still: %.300v", r.Name, v)
+			rep, err = nil, fmt.Errorf("%s: the run did not progress: %.300v", r.Name, v)
 		}
 	}()
 	p.env.ExecuteWorkflow(contract.WorkflowFlow, in)
@@ -316,7 +316,7 @@ func (p *player) compareMessages(want []string) {
 	for _, text := range want {
 		i := slices.Index(rest, text)
 		if i < 0 {
-			p.note("", "what a node says", text, strings.Join(texts, " | "))
+			p.note("", "the message of a node", text, strings.Join(texts, " | "))
 			return
 		}
 		rest = rest[i+1:]

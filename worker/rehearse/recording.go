@@ -148,7 +148,7 @@ func Read(name string, data []byte) (*Recording, error) {
 	}
 	n := doc.Root.Get(llm.RecordedField)
 	if n == nil {
-		return nil, fmt.Errorf("%s:1: the script has no field %q, so there is nothing to compare with; make one with: starter record ID", name, llm.RecordedField)
+		return nil, fmt.Errorf("%s:1: the script has no field %q, so there is nothing to compare with; create one with: starter record ID", name, llm.RecordedField)
 	}
 	r := &Recording{Name: name, Script: script}
 	d := json.NewDecoder(bytes.NewReader(n.JSON()))
@@ -195,19 +195,19 @@ func items(n *source.Value, name string, decoded int) []*source.Value {
 func (r *Recording) check(line int) error {
 	switch {
 	case r.Version != Version:
-		return fmt.Errorf("%s:%d: version is %d, this build plays %d; record the run again", r.Name, line, r.Version, Version)
+		return fmt.Errorf("%s:%d: version is %d, but this build replays %d; record the run again", r.Name, line, r.Version, Version)
 	case r.ID == "":
 		return fmt.Errorf("%s:%d: id is empty, want the run's workflow id", r.Name, line)
 	case r.Run.Flow.Plan == nil:
-		return fmt.Errorf("%s:%d: run.flow.plan is absent, so there is nothing to run; record the run again", r.Name, line)
+		return fmt.Errorf("%s:%d: run.flow.plan is missing, so there is nothing to run; record the run again", r.Name, line)
 	}
 	seen := map[string]int{}
 	for _, c := range r.Calls {
 		if c.At == "" || c.Kind == "" {
-			return fmt.Errorf("%s:%d: a call without at or kind, want both", r.Name, c.Line)
+			return fmt.Errorf("%s:%d: a call without at or kind; set both", r.Name, c.Line)
 		}
 		if seen[c.At] > 0 {
-			return fmt.Errorf("%s:%d: the call %s is there already, in line %d; leave out one of them", r.Name, c.Line, c.At, seen[c.At])
+			return fmt.Errorf("%s:%d: duplicate call %s, first used at line %d; remove one of them", r.Name, c.Line, c.At, seen[c.At])
 		}
 		seen[c.At] = c.Line
 	}

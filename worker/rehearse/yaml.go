@@ -64,7 +64,7 @@ func (r *Recording) Write(w io.Writer, rules json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("encode the recording: %w", err)
 	}
-	n.HeadComment = "A recorded run. Play it again without network: starter test FILE"
+	n.HeadComment = "A recorded run. Replay it offline: starter test FILE"
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
 	if err := e.Encode(n); err != nil {

@@ -48,7 +48,7 @@ func omitAnswers(task *workflowservice.RespondWorkflowTaskCompletedRequest) {
 		if longest == "" {
 			return // the interpreter keeps everything else within bounds
 		}
-		text := fmt.Sprintf("the answer has %d bytes and does not fit into the workflow task with its commands; repeat the query", bytes)
+		text := fmt.Sprintf("the answer has %d bytes and does not fit into the workflow task with its commands; retry the query", bytes)
 		task.QueryResults[longest] = &querypb.WorkflowQueryResult{ResultType: enumspb.QUERY_RESULT_TYPE_FAILED, ErrorMessage: text,
 			Failure: &failurepb.Failure{Message: text, FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
 				ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: answerOmitted},

@@ -64,7 +64,7 @@ func TestBoundAnswers(t *testing.T) {
 				switch {
 				case q.GetResultType() == enumspb.QUERY_RESULT_TYPE_ANSWERED:
 					left++
-				case q.GetAnswer() != nil || !strings.Contains(q.GetErrorMessage(), "repeat the query") || q.GetFailure().GetApplicationFailureInfo().GetType() != answerOmitted:
+				case q.GetAnswer() != nil || !strings.Contains(q.GetErrorMessage(), "retry the query") || q.GetFailure().GetApplicationFailureInfo().GetType() != answerOmitted:
 					t.Errorf("an omitted one has %v", q)
 				}
 			}

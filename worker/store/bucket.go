@@ -39,7 +39,7 @@ func (b *bucket) open() error {
 	case err != nil:
 		return fmt.Errorf("store.bucket %q at %s cannot be used: %w; check store.endpoint, store.region and the keys", b.Bucket, b.service(), shorten(err))
 	case !exists:
-		return fmt.Errorf("store.bucket %q does not exist at %s; create it, or name another", b.Bucket, b.service())
+		return fmt.Errorf("store.bucket %q does not exist at %s; create it, or set another", b.Bucket, b.service())
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func newBucket(s Settings) (backend, error) {
 func serviceURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("store.endpoint is not the URL of a host; want for example https://minio.example.com:9000, without user and path")
+		return nil, errors.New("store.endpoint is not the URL of a host; use a URL such as https://minio.example.com:9000, without user and path")
 	}
 	return u, nil
 }

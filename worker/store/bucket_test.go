@@ -174,7 +174,7 @@ func TestBucketLosesPayloads(t *testing.T) {
 	}
 	service.objects[at(claims[0])] = object{[]byte("something else"), time.Now()}
 	delete(service.objects, at(claims[1]))
-	for i, want := range []string{"is damaged in bucket payloads/weft/default/", "is no longer in bucket payloads/weft/default/"} {
+	for i, want := range []string{"is corrupt in bucket payloads/weft/default/", "is no longer in bucket payloads/weft/default/"} {
 		back, err := fetch(s, claims[i])
 		if err != nil {
 			t.Fatal(err)

@@ -44,7 +44,7 @@ func (d *directory) check() error {
 		case errors.Is(err, fs.ErrPermission):
 			return d.unusable(err)
 		case err == nil && !info.IsDir():
-			return fmt.Errorf("store.dir %q cannot be created: %s is not a directory; name a directory that the worker can write", d.setting, at)
+			return fmt.Errorf("store.dir %q cannot be created: %s is not a directory; use a directory that the worker can write", d.setting, at)
 		case err == nil || at == filepath.Dir(at):
 			if _, err := d.readID(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return d.unusable(err)
@@ -58,7 +58,7 @@ func (d *directory) check() error {
 func (d *directory) open() error {
 	// Payloads are conversations: no other user of the machine may read them.
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
-		return fmt.Errorf("store.dir %q cannot be created: %w; name a directory that the worker can write", d.setting, err)
+		return fmt.Errorf("store.dir %q cannot be created: %w; use a directory that the worker can write", d.setting, err)
 	}
 	if err := d.identify(); err != nil {
 		return d.unusable(err)
@@ -67,7 +67,7 @@ func (d *directory) open() error {
 }
 
 func (d *directory) unusable(err error) error {
-	return fmt.Errorf("store.dir %q cannot be used: %w; name a directory that the worker can read and write", d.setting, err)
+	return fmt.Errorf("store.dir %q cannot be used: %w; use a directory that the worker can read and write", d.setting, err)
 }
 
 // identify reads the store's id, or creates it. Of several processes that do so at once one succeeds.
@@ -211,7 +211,7 @@ func (d *directory) get(_ context.Context, key string) ([]byte, error) {
 	case idErr != nil:
 		return nil, idErr
 	case id != d.name:
-		return nil, fmt.Errorf("%s was the store %s when this worker started and is another now", d.dir, d.name)
+		return nil, fmt.Errorf("%s was the store %s when this worker started and is a different one now", d.dir, d.name)
 	}
 	return nil, err
 }

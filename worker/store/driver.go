@@ -80,7 +80,7 @@ func (d *driver) put(ctx context.Context, p *commonpb.Payload) (converter.Storag
 	if err := d.backend.put(ctx, key, data); err != nil {
 		return converter.StorageDriverClaim{}, &contract.Failure{Class: contract.ClassUnavailable,
 			Text:   fmt.Sprintf("store payload %s of %d bytes in %s: %v", key, len(data), d.backend, err),
-			Remedy: "make it writable and free space there (worker store sweep removes old payloads); until then it is retried"}
+			Remedy: "make it writable and free space there (worker store sweep removes old payloads); retried until then"}
 	}
 	return converter.StorageDriverClaim{ClaimData: map[string]string{
 		claimKey: key, claimSize: strconv.Itoa(len(data)), claimStore: d.backend.id(),
@@ -123,18 +123,18 @@ func (d *driver) fetch(ctx context.Context, claim map[string]string) (*commonpb.
 	case claim[claimStore] != d.backend.id():
 		return nil, unavailable("is in the store %s, but %s is the store %s", quote(claim[claimStore]), d.backend, d.backend.id())
 	case !hexKey.MatchString(key):
-		return lost("a claim names the payload %s, which is not a SHA-256", quote(key))
+		return lost("a claim refers to the payload %s, which is not a SHA-256", quote(key))
 	}
 	data, err := d.read(ctx, key)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return lost("payload %s of %s bytes is no longer in %s", key, quote(claim[claimSize]), d.backend)
 	case errors.Is(err, errDamaged):
-		return lost("payload %s of %s bytes is damaged in %s: its %d bytes have another SHA-256", key, quote(claim[claimSize]), d.backend, len(data))
+		return lost("payload %s of %s bytes is corrupt in %s: its %d bytes have a different SHA-256", key, quote(claim[claimSize]), d.backend, len(data))
 	case err != nil:
 		return nil, &contract.Failure{Class: contract.ClassUnavailable,
 			Text:   fmt.Sprintf("read payload %s from %s: %v", key, d.backend, err),
-			Remedy: "make it readable for the worker; until then it is retried"}
+			Remedy: "make it readable for the worker; retried until then"}
 	}
 	p := &commonpb.Payload{}
 	if err := proto.Unmarshal(data, p); err != nil {
@@ -170,7 +170,7 @@ func (d *driver) read(ctx context.Context, key string) ([]byte, error) {
 // lost makes a payload that stands for a lost one. [payloads] returns its failure.
 func lost(format string, args ...any) (*commonpb.Payload, error) {
 	return contract.Unreadable(&contract.Failure{Class: contract.ClassPayloadLost, Text: fmt.Sprintf(format, args...),
-		Remedy: "restore the file from a backup before its run goes on, or start the run again; keep payloads longer than the namespace retains runs"})
+		Remedy: "restore the file from a backup before its run continues, or start the run again; keep payloads longer than the namespace retains runs"})
 }
 
 // quote is a claim's text for a message: a claim may be forged.

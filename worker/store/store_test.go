@@ -266,7 +266,7 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 	}
 	for dir, want := range map[string]string{file: "cannot be created", filepath.Join(file, "below"): "cannot be created", unnamed: "store.id is empty"} {
 		_, err := Open(Settings{Dir: dir})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "name a directory") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "use a directory") {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

@@ -46,7 +46,7 @@ func bound(messages []*protocolpb.Message) error {
 				Remedy: "store the data elsewhere and pass a reference to it"}
 		case total+n > maxUpdates:
 			why = &contract.Failure{Class: contract.ClassUnavailable,
-				Text:   fmt.Sprintf("%d bytes of Updates came together; a run accepts %d at a time", total+n, maxUpdates),
+				Text:   fmt.Sprintf("%d bytes of Updates arrived together; a run accepts %d at a time", total+n, maxUpdates),
 				Remedy: "send it again"}
 		default:
 			total += n
