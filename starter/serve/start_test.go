@@ -98,7 +98,7 @@ func TestStartsThatAreWrong(t *testing.T) {
 		"an agent that is wrong":     {`{"type": "start_session", "agent_name": "broken", "parameters": {}}`, nil, 422, "agents/broken/agent.json:1:1: "},
 		"a model without a provider": {`{"type": "start_session", "model": "gpt", "parameters": {}}`, nil, 422, "is not provider/model"},
 		"a script that is wrong":     {`{"type": "start_session", "script": "rules: [{sai: x}]", "parameters": {}}`, nil, 422, "body:1:37: the script: script:1:"},
-		"a script and a model":       {`{"type": "start_session", "model": "a/b", "script": "rules: [{say: x}]", "parameters": {}}`, nil, 422, "leave out one of them"},
+		"a script and a model":       {`{"type": "start_session", "model": "a/b", "script": "rules: [{say: x}]", "parameters": {}}`, nil, 422, "remove one of them"},
 		"id and key":                 {`{"type": "start_session", "id": "x", "parameters": {}}`, []string{"Idempotency-Key: k"}, 400, "which both name the run"},
 		"an id that is none":         {`{"type": "start_session", "id": "é", "parameters": {}}`, nil, 400, "printable ASCII"},
 		"an id of no address":        {`{"type": "start_session", "id": "..", "parameters": {}}`, nil, 400, "cannot be part of a URL"},

@@ -384,8 +384,8 @@ func TestEndToEndStorePayloadLost(t *testing.T) {
 		want string
 	}{
 		"gone":    {os.Remove, "is no longer in directory "},
-		"damaged": {func(file string) error { return os.WriteFile(file, []byte("something else"), 0o600) }, "is damaged in directory "},
-		"cut":     {func(file string) error { return os.Truncate(file, 100) }, "its 100 bytes have another SHA-256"},
+		"damaged": {func(file string) error { return os.WriteFile(file, []byte("something else"), 0o600) }, "is corrupt in directory "},
+		"cut":     {func(file string) error { return os.Truncate(file, 100) }, "its 100 bytes have a different SHA-256"},
 	}
 	for name, tc := range tests {
 		check := func(t *testing.T, v *storeEnv, run client.WorkflowRun) {

@@ -173,7 +173,7 @@ func TestPorts(t *testing.T) {
 	}
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
-	if _, err := choosePort("-port", taken, false); err == nil || !strings.Contains(err.Error(), "choose another with -port") {
+	if _, err := choosePort("-port", taken, false); err == nil || !strings.Contains(err.Error(), "use another with -port") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 	if got, err := choosePort("-port", taken, true); err != nil || got == taken || got == 0 {
