@@ -108,7 +108,7 @@ func TestAgentsThatAreNotSaved(t *testing.T) {
 		"a name that leads out":            {`{"name": "../x", "description": "x"}`, 422, `the name is \"../x\"`},
 		"a name without end":               {`{"name": "` + strings.Repeat("x", 61) + `", "description": "x"}`, 422, "at most 60"},
 		"a name that is hidden":            {`{"name": ".x", "description": "x"}`, 422, "the name is"},
-		"a procedural agent":               {`{"name": "x", "description": "x", "type": "procedural", "command": "rm"}`, 403, "the field command makes a procedural agent"},
+		"a procedural agent":               {`{"name": "x", "description": "x", "type": "procedural", "command": "rm"}`, 403, "the field command defines a procedural agent"},
 		"a procedural agent by its type":   {`{"name": "x", "description": "x", "type": "procedural"}`, 403, "procedural"},
 		"a script":                         {`{"name": "x", "description": "x", "script": "s"}`, 403, "the field script"},
 		"an unknown type":                  {`{"name": "x", "description": "x", "type": "auto"}`, 422, "agent-type"},

@@ -40,7 +40,7 @@ func answer(kind string) handler {
 func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 	o.checkFields(answerFields[kind]...)
 	if kind != contract.RequestMessage && o.text("id") == "" && len(o.problems) == 0 {
-		o.addProblem(o.Pos, "the body has no id; write that of the request, which GET /runs/ID/requests lists")
+		o.addProblem(o.Pos, "the body has no id; set it to the id of a request in GET /runs/ID/requests")
 	}
 	by := callerOf(r)
 	switch kind {
@@ -73,10 +73,10 @@ func readConfirm(o *object, by string) *contract.ConfirmAnswer {
 	a := decoded(o, &contract.ConfirmAnswer{Author: contract.Author{By: by}})
 	answered(by, &a.Author)
 	if a.Approve == nil && len(o.problems) == 0 {
-		o.addProblem(o.Pos, "the body has no approve; write \"approve\": true or false")
+		o.addProblem(o.Pos, "the body has no approve; set \"approve\" to true or false")
 	}
 	if v := o.Get("arguments"); v != nil && a.Approve != nil && !*a.Approve {
-		o.addProblem(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")
+		o.addProblem(v.Pos, "arguments require approve: true; remove arguments or set approve to true")
 	}
 	return a
 }

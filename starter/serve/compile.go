@@ -33,16 +33,16 @@ type unheeded struct {
 
 // withoutEffect are those that no run here can heed.
 var withoutEffect = []unheeded{
-	{"project_dir", source.String, "runs have no folder of their own"},
-	{"parent_session_id", source.String, "no run can be started for another session"},
-	{"additional_demands", source.Object, "any worker takes a run"},
+	{"project_dir", source.String, "runs have no working directory"},
+	{"parent_session_id", source.String, "a run cannot be started for another session"},
+	{"additional_demands", source.Object, "any worker may execute a run"},
 }
 
 // noEffect notes fields that cannot be heeded and are not empty.
 func (o *object) noEffect(fields []unheeded) {
 	for _, f := range fields {
 		if v := o.get(f.key, f.kind); v != nil && (v.Text != "" || len(v.Members) > 0) {
-			o.addProblem(v.Pos, "%s has no effect here: %s; leave it out", f.key, f.why)
+			o.addProblem(v.Pos, "%s has no effect here: %s; remove it", f.key, f.why)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (o *object) mode() {
 	switch mode := o.text("execution_mode"); mode {
 	case "", contract.ModeSync, contract.ModePoll:
 	case contract.ModeCallback:
-		o.addProblem(o.place("execution_mode"), "execution_mode is %q, but callbacks are not supported; write async_poll and ask for the run", mode)
+		o.addProblem(o.place("execution_mode"), "execution_mode is %q, but callbacks are not supported; use async_poll and poll the run", mode)
 	default:
 		o.addProblem(o.place("execution_mode"), "execution_mode is %s, want sync or async_poll", source.Quote(mode))
 	}
@@ -119,7 +119,7 @@ func (o *object) images() []contract.Image {
 func (o *object) session() (*contract.RunInput, error) {
 	o.checkFields(sessionFields...)
 	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
-		o.addProblem(o.place("type"), `type is %s, want "start_session" or "resume_session"; for a flow write "flow"`, source.Quote(kind))
+		o.addProblem(o.place("type"), `type is %s, want "start_session" or "resume_session"; for a flow set "flow"`, source.Quote(kind))
 	}
 	o.mode()
 	o.noEffect(withoutEffect)
@@ -181,7 +181,7 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 		return err
 	}
 	if dialect := in.Flow.Plan.Dialect; len(files) > 0 && !specadapter.TraitsOf(dialect).Files {
-		return NewProblem(InvalidBody, "leave flow.files out, or name another dialect in flow.dialect", "the dialect %s has no files beside a document, but flow.files has %q", dialect, files[0].Name)
+		return NewProblem(InvalidBody, "remove flow.files, or set another dialect in flow.dialect", "the dialect %s does not support additional files, but flow.files has %q", dialect, files[0].Name)
 	}
 	in.Components, in.ComponentIDs = nil, nil
 	s.Input = in
@@ -223,9 +223,9 @@ func (o *object) modelAndScript(in *contract.RunInput) {
 func (srv *Server) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name == "":
-		return nil, NewProblem(InvalidBody, `write "flow": {"text": DOCUMENT} or "flow": {"name": NAME}`, "the flow has neither text nor name")
+		return nil, NewProblem(InvalidBody, `use "flow": {"text": DOCUMENT} or "flow": {"name": NAME}`, "the flow has neither text nor name")
 	case ref.Text == "" && len(ref.Files) > 0:
-		return nil, NewProblem(InvalidBody, "send the document as text, or leave them out", "flow.files are of a document, but the flow is named")
+		return nil, NewProblem(InvalidBody, "send the document as flow.text, or remove flow.files", "flow.files require flow.text, but flow.name is set")
 	case ref.Text == "":
 		return srv.named(ref.Name)
 	case ref.Name == "":
@@ -280,7 +280,7 @@ func (srv *Server) mayStart(ctx context.Context, name string) error {
 	if err := mayStart(callerIn(ctx), name); err != nil || name != "" || srv.Flows.Accept != config.AcceptNamed {
 		return err
 	}
-	return NewProblem(Forbidden, "start a flow by its name, without components; to allow it set in weft.yaml: flows: {accept: any}", "only flows of the folder can be started (flows.accept: named)")
+	return NewProblem(Forbidden, "start a flow by name, without components; to allow documents set in weft.yaml: flows: {accept: any}", "only flows of flows.dir can be started (flows.accept: named)")
 }
 
 // accept checks what the run is given, which errors name as called, and gives it an id unless it has one. Named is the flow
@@ -304,7 +304,7 @@ func (srv *Server) accept(ctx context.Context, s *Start, named contract.FlowRef,
 func fits(in *contract.RunInput) error {
 	for i := range in.DataConnections {
 		if _, err := in.DataConnections[i].Connection(); err != nil {
-			return NewProblem(InvalidBody, "correct it", "%v", err)
+			return NewProblem(InvalidBody, "fix it", "%v", err)
 		}
 	}
 	raw, err := json.Marshal(in)
@@ -313,7 +313,7 @@ func fits(in *contract.RunInput) error {
 	}
 	var invalid *contract.Failure
 	if _, err := contract.ReadInput(raw); errors.As(err, &invalid) {
-		return NewProblem(InvalidBody, "correct it", "%s", strings.TrimPrefix(invalid.Text, "the run's input: "))
+		return NewProblem(InvalidBody, "fix it", "%s", strings.TrimPrefix(invalid.Text, "the run's input: "))
 	}
 	return nil
 }

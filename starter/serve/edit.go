@@ -117,7 +117,7 @@ func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) 
 	case name == "" && called != "":
 		name = called
 	case called != "" && name != called:
-		o.addProblem(o.place("name"), "the name is %s, but the address says %s", source.Quote(name), source.Quote(called))
+		o.addProblem(o.place("name"), "the name is %s, but the URL has %s", source.Quote(name), source.Quote(called))
 	case !agentName.MatchString(name):
 		o.addProblem(o.place("name"), "the name is %s, want letters, digits, _ and -, at most 60, a letter or digit first", source.Quote(name))
 	}
@@ -139,11 +139,11 @@ func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) 
 func (o *object) noProgram() error {
 	for _, key := range programs {
 		if v := o.Get(key); v != nil && v.Kind != source.Null {
-			return NewProblem(Forbidden, "create an autonomous agent", "the field %s makes a procedural agent, which is not created over HTTP", key)
+			return NewProblem(Forbidden, "create an autonomous agent", "the field %s defines a procedural agent, which cannot be created over HTTP", key)
 		}
 	}
 	if o.text("type") == "procedural" {
-		return NewProblem(Forbidden, "create an autonomous agent", "the agent is procedural, and such agents are not created over HTTP")
+		return NewProblem(Forbidden, "create an autonomous agent", "the agent is procedural; procedural agents cannot be created over HTTP")
 	}
 	return nil
 }
@@ -176,12 +176,12 @@ func (srv *Server) check(root *os.Root, a *draft) (*agent, error) {
 	main := path.Join(agentsDir, a.name, specadapter.FolderMain)
 	folder, err := specadapter.ReadFolder(newOverlay(root.FS(), path.Dir(main), a.files), main)
 	if err != nil {
-		return nil, NewProblem(InvalidAgent, "correct the agent", "%v", err)
+		return nil, NewProblem(InvalidAgent, "fix the agent", "%v", err)
 	}
 	out := &agent{name: a.name, folder: folder}
 	out.compile(srv.Reading(blueprint.Name, srv.Settings.Profile))
 	if !out.runs {
-		return nil, invalidDocument(InvalidAgent, "correct the agent; nothing was saved", out.diags)
+		return nil, invalidDocument(InvalidAgent, "fix the agent; nothing was saved", out.diags)
 	}
 	return out, nil
 }
@@ -214,9 +214,9 @@ func (a *draft) create(root *os.Root) error {
 func (a *draft) taken(root *os.Root) error {
 	dir := path.Join(agentsDir, a.name)
 	if _, err := root.Stat(path.Join(dir, specadapter.FolderMain)); errors.Is(err, fs.ErrNotExist) {
-		return NewProblem(AgentExists, "remove it, or choose another name", "the folder %s exists, but has no %s", dir, specadapter.FolderMain)
+		return NewProblem(AgentExists, "remove it, or use another name", "the folder %s exists, but has no %s", dir, specadapter.FolderMain)
 	}
-	return NewProblem(AgentExists, "change it with PUT, or choose another name", "agent %s already exists", source.Quote(a.name))
+	return NewProblem(AgentExists, "change it with PUT, or use another name", "agent %s already exists", source.Quote(a.name))
 }
 
 func (a *draft) replace(root *os.Root) error {

@@ -70,7 +70,7 @@ func (s *stream) keepAlive(ctx context.Context, cancel func()) {
 func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error) {
 	after := r.Header.Get("Last-Event-ID")
 	if strings.ContainsAny(after, " \t") {
-		return nil, NewProblem(BadRequest, "send the id of an event, or none", "invalid Last-Event-ID %.100q", after)
+		return nil, NewProblem(BadRequest, "send the id of an event, or omit it", "invalid Last-Event-ID %.100q", after)
 	}
 	run, err := srv.Runs.Find(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -165,7 +165,7 @@ func (srv *Server) hold(ctx context.Context) (ended func(), err error) {
 		return func() { <-srv.streams; own() }, nil
 	default:
 		own()
-		return nil, NewProblem(Busy, "close another stream, or ask again later", "%d event streams are open, the maximum", maxStreams)
+		return nil, NewProblem(Busy, "close another stream, or retry later", "%d event streams are open, which is the limit", maxStreams)
 	}
 }
 

@@ -93,7 +93,7 @@ func (*headOnly) Write(p []byte) (int, error) { return len(p), nil }
 func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem {
 	// Without tokens the host's name protects from web pages: other names may resolve to this machine.
 	if !srv.guarded() && !codec.LocalHost(r.Host) {
-		return NewProblem(Forbidden, "use localhost or 127.0.0.1, or configure tokens", "the request is for the host %s, which is not this machine's own name", source.Quote(r.Host))
+		return NewProblem(Forbidden, "use localhost or 127.0.0.1, or configure tokens", "the host %s of the request is not a loopback name", source.Quote(r.Host))
 	}
 	w.Header().Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
@@ -111,7 +111,7 @@ func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem 
 	if u, err := url.Parse(origin); err == nil && u.Host == r.Host {
 		return nil
 	}
-	return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {origins: ["+origin+"]}", "the origin %s may not use this server", source.Quote(origin))
+	return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {origins: ["+origin+"]}", "origin %s not allowed", source.Quote(origin))
 }
 
 // guarded reports whether clients need tokens.

@@ -33,11 +33,11 @@ func TestTokens(t *testing.T) {
 // TestPagesOfOthers plays web pages that a browser on this machine shows.
 func TestPagesOfOthers(t *testing.T) {
 	b := newBench(t)
-	b.call("GET", "/runs", "", "Host: evil.example").is(403, "not this machine's own name")
+	b.call("GET", "/runs", "", "Host: evil.example").is(403, "is not a loopback name")
 	b.call("GET", "/runs", "", "Host: localhost").is(200, "")
 	b.call("GET", "/runs", "", "Host: [::1]:8765").is(200, "")
-	b.call("POST", "/runs", documented, "Origin: https://evil.example").is(403, "may not use this server")
-	b.call("POST", "/runs", documented, "Origin: null").is(403, "may not use this server")
+	b.call("POST", "/runs", documented, "Origin: https://evil.example").is(403, "not allowed")
+	b.call("POST", "/runs", documented, "Origin: null").is(403, "not allowed")
 	b.call("POST", "/runs", documented, "Content-Type: text/plain").is(415, "")
 	b.call("POST", "/runs", documented, "Origin: http://127.0.0.1:8765").is(201, "")
 	b.call("OPTIONS", "/runs", "", "Origin: https://evil.example", "Access-Control-Request-Method: POST").is(403, "")
@@ -68,7 +68,7 @@ func TestAddressesThatAreNotThere(t *testing.T) {
 		t.Errorf("Allow is %q", got.Header().Get("Allow"))
 	}
 	for path, part := range map[string]string{
-		"/runs?limit=0": `the limit is \"0\"`, "/runs?limit=x": "ask for 1 to 200", "/runs?limit=1&limit=2": "is given 2 times", "/runs?statu=x": `unknown parameter \"statu\"`,
+		"/runs?limit=0": `the limit is \"0\"`, "/runs?limit=x": "use 1 to 200", "/runs?limit=1&limit=2": "is set 2 times", "/runs?statu=x": `unknown parameter \"statu\"`,
 		"/runs?status=x": "use one of: running", "/agents?page_token=!": "the page_token is", "/runs/x?wait=1h": "from 0s to 2m", "/runs/x?wait=30": "such as 30s",
 	} {
 		b.call("GET", path, "").is(400, part)
@@ -88,11 +88,11 @@ func TestTheServersOwnErrors(t *testing.T) {
 func TestFaultsOfThisSide(t *testing.T) {
 	b := newBench(t)
 	b.runs.err = errStrange
-	b.call("GET", "/runs", "").is(500, "look into the log")
+	b.call("GET", "/runs", "").is(500, "check the log")
 	if !strings.Contains(b.said(), "strange") {
 		t.Errorf("the log has %q", b.said())
 	}
-	b.runs.err = NewProblem(NoTemporal, "ask again later", "Temporal is away")
+	b.runs.err = NewProblem(NoTemporal, "retry later", "Temporal is away")
 	b.call("GET", "/health", "").is(503, "Temporal is away")
 	b.Runs = nil
 	b.call("GET", "/runs", "").is(500, "internal error")

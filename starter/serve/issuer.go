@@ -59,13 +59,13 @@ type slow struct{ limit *rate.Limiter }
 
 func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !s.limit.Allow() {
-		return nil, fmt.Errorf("more than %d requests at once", issuerBurst)
+		return nil, fmt.Errorf("over the limit of %d requests", issuerBurst)
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }
 
 // errIssuer is the error of an issuer that does not give its keys.
-var errIssuer = errors.New("the issuer gives no keys")
+var errIssuer = errors.New("the issuer returns no keys")
 
 // discover asks the issuer where its keys are, once.
 func (i *issuer) discover(ctx context.Context) (*oidc.RemoteKeySet, error) {
@@ -131,16 +131,16 @@ func (srv *Server) signed(ctx context.Context, i *issuer, raw string) (*config.T
 	switch {
 	case errors.Is(err, errIssuer):
 		i.logged.Do(func() { srv.Log("issuers.%s: %.500s", i.name, err) })
-		return nil, NewProblem(NoIssuer, "ask again later, or look into the log of this server", "the issuer %s of the token gives no keys to verify it", i.URL)
+		return nil, NewProblem(NoIssuer, "retry later, or check the log of this server", "the issuer %s of the token returns no keys to verify it", i.URL)
 	case err != nil:
 		return nil, invalidToken("get another token", "invalid token of issuers.%s: %s", i.name, strings.TrimPrefix(err.Error(), "oidc: "))
 	}
 	t, err := i.who(claims)
 	switch {
 	case err != nil:
-		return nil, invalidToken("have the issuer add it", "invalid token of issuers.%s: %v", i.name, err)
+		return nil, invalidToken("ask the issuer to add it", "invalid token of issuers.%s: %v", i.name, err)
 	case slices.ContainsFunc(srv.Tokens, func(own config.Token) bool { return own.Name == t.Name }):
-		return nil, NewProblem(Forbidden, "have the operator rename that token, or set name_claim", "a token of the server has the name %s, too, and only that client may use it", t.Name)
+		return nil, NewProblem(Forbidden, "ask the operator to rename that token, or to set name_claim", "the name %s is reserved for a token of the server", t.Name)
 	}
 	t.Expires = expires
 	return t, nil

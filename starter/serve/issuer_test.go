@@ -149,7 +149,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 		"a name with a line break":   {p.token(t, jose.RS256, nil, map[string]any{"sub": "a\nb"}), "r", 401, "the claim sub"},
 		"no tenant":                  {p.token(t, jose.RS256, nil, map[string]any{"org": nil}), "r", 401, "the claim org is missing"},
 		"no flows":                   {p.token(t, jose.RS256, nil, map[string]any{"flows": []string{}}), "r", 401, "the claim flows"},
-		"the name of a static token": {p.token(t, jose.RS256, nil, map[string]any{"sub": "static"}), "r", 403, "has the name static"},
+		"the name of a static token": {p.token(t, jose.RS256, nil, map[string]any{"sub": "static"}), "r", 403, "the name static is reserved"},
 		"no token":                   {"Authorization: Bearer a.b.c", "r", 401, "invalid token"},
 		"another scheme":             {strings.Replace(good, "Bearer", "Basic", 1), "r", 401, "invalid token"},
 	} {
@@ -181,12 +181,12 @@ func TestIssuerThatIsDown(t *testing.T) {
 	i.client.Timeout = 50 * time.Millisecond
 	good := p.token(t, jose.RS256, nil, nil)
 	p.fails.Store(hangs)
-	b.call("GET", "/runs", "", good).is(503, "gives no keys")
+	b.call("GET", "/runs", "", good).is(503, "returns no keys")
 	i.client.Timeout, i.until, i.logged = issuerTime, time.Time{}, rate.Sometimes{}
 	p.asked.Store(0)
 	p.fails.Store(500)
 	for range 3 {
-		if late := b.call("GET", "/runs", "", good).is(503, "gives no keys"); late.Header().Get("Retry-After") == "" {
+		if late := b.call("GET", "/runs", "", good).is(503, "returns no keys"); late.Header().Get("Retry-After") == "" {
 			t.Error("it is not said when to ask again")
 		}
 	}
@@ -195,7 +195,7 @@ func TestIssuerThatIsDown(t *testing.T) {
 	}
 	b.call("GET", "/runs", "", "Authorization: Bearer kimkimkimkimkimkim").is(200, "")
 	b.call("GET", "/health", "", good).is(200, "")
-	if !strings.Contains(b.said(), "issuers.corp: the issuer gives no keys: 500") {
+	if !strings.Contains(b.said(), "issuers.corp: the issuer returns no keys: 500") {
 		t.Errorf("the log has %s", b.said())
 	}
 	p.fails.Store(0)
@@ -205,7 +205,7 @@ func TestIssuerThatIsDown(t *testing.T) {
 	b.call("GET", "/runs", "", good).is(200, "") // its key is known
 	p.key = jose.JSONWebKey{Key: rsaKey(t), KeyID: "two"}
 	renewed := p.token(t, jose.RS256, nil, nil)
-	b.call("GET", "/runs", "", renewed).is(503, "gives no keys")
+	b.call("GET", "/runs", "", renewed).is(503, "returns no keys")
 	p.fails.Store(0)
 	// The library takes over the new keys, or that it may ask for them again, a moment after its answer.
 	for _, want := range []struct {

@@ -111,7 +111,7 @@ func TestAnswers(t *testing.T) {
 	for _, tc := range []struct{ kind, body, part string }{
 		{"message", `{}`, "no text"}, {"message", `{"text": 7}`, "body:1:10: text is a number"}, {"confirm", `{"id": "q"}`, "the body has no approve"},
 		{"confirm", `{"approve": true}`, "the body has no id"}, {"tool_result", `{"id": "q"}`, "exactly one"}, {"tool_result", `{"id": "q", "result": 1, "error": "x"}`, "exactly one"},
-		{"confirm", `{"id": "q", "approve": false, "arguments": {"to": "bob"}}`, "body:1:44: arguments are those of a call that is allowed, but approve is false"},
+		{"confirm", `{"id": "q", "approve": false, "arguments": {"to": "bob"}}`, "body:1:44: arguments require approve: true"},
 		{"retry", `{"id": "q", "giveup": true}`, `did you mean \"give_up\"?`},
 	} {
 		b.call("POST", at+tc.kind, tc.body, kim).is(422, tc.part)

@@ -124,14 +124,14 @@ func (x *executionView) spend(c *runtree.Cost, running bool) {
 func (srv *Server) getGraph(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	g, err := srv.Runs.Graph(r.Context(), run)
 	if errors.Is(err, runs.ErrNoPlan) {
-		return nil, NewProblem(NoPlan, "ask again when the run has started its first node", "%v", err)
+		return nil, NewProblem(NoPlan, "retry when the run has started its first node", "%v", err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	svg, err := drawing.SVG(g.Flow, g.States)
 	if err != nil {
-		return nil, NewProblem(TooLarge, "look at its executions instead", "the flow %q cannot be drawn: %v", g.Flow.Name, err)
+		return nil, NewProblem(TooLarge, "use its executions instead", "the flow %q cannot be drawn: %v", g.Flow.Name, err)
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
@@ -143,7 +143,7 @@ func (srv *Server) getGraph(w http.ResponseWriter, r *http.Request, run *Run) (a
 func (srv *Server) compareRuns(_ http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	with := r.URL.Query().Get("with")
 	if with == "" {
-		return nil, NewProblem(BadRequest, "name the other run: ?with=ID", "with is missing")
+		return nil, NewProblem(BadRequest, "set the other run: ?with=ID", "with is missing")
 	}
 	other, err := srv.Runs.Find(r.Context(), with)
 	if err != nil {
@@ -224,7 +224,7 @@ func (srv *Server) withPrompt(r *http.Request, run *Run, from, prompt string) (*
 	}
 	root := tree.Root()
 	if root.Flow == nil {
-		return nil, NewProblem(NoPlan, "ask again when the run has started its first node", "the run %q has no plan yet", run.ID)
+		return nil, NewProblem(NoPlan, "retry when the run has started its first node", "the run %q has no plan yet", run.ID)
 	}
 	flow := *root.Flow
 	flow.Nodes = slices.Clone(flow.Nodes)
@@ -234,7 +234,7 @@ func (srv *Server) withPrompt(r *http.Request, run *Run, from, prompt string) (*
 	}
 	i := slices.IndexFunc(flow.Nodes, func(n plan.Node) bool { return n.ID == id })
 	if i < 0 || flow.Nodes[i].Agent == nil || flow.Nodes[i].Agent.Prompt == "" || !strings.Contains(flow.Nodes[i].Agent.System, flow.Nodes[i].Agent.Prompt) {
-		return nil, NewProblem(InvalidBody, "leave the prompt out, or name a node that asks a model", "the node %s has no prompt that can be replaced", source.Quote(id))
+		return nil, NewProblem(InvalidBody, "remove the prompt, or use a node that calls a model", "the node %s has no prompt that can be replaced", source.Quote(id))
 	}
 	agent := *flow.Nodes[i].Agent
 	agent.System, agent.Prompt = strings.Replace(agent.System, agent.Prompt, prompt, 1), prompt

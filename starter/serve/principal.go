@@ -105,7 +105,7 @@ func (o owned) Start(ctx context.Context, s *Start) (*Run, bool, error) {
 		failed()
 	}
 	if existed && err == nil && !may(callerIn(ctx), run.Owner) {
-		return nil, false, NewProblem(RunExists, "choose another id", "the id %q is taken", s.ID)
+		return nil, false, NewProblem(RunExists, "use another id", "the id %q is already used", s.ID)
 	}
 	return run, existed, err
 }
@@ -182,14 +182,14 @@ func (l *limits) reserve(ctx context.Context, all Runs, caller *config.Token, id
 	case own.counting <- struct{}{}:
 		defer func() { <-own.counting }()
 	case <-ctx.Done():
-		return nil, NewProblem(Busy, "ask again later", "the open runs of %s could not be counted within %v", caller.Name, countTime)
+		return nil, NewProblem(Busy, "retry later", "the open runs of %s could not be counted within %v", caller.Name, countTime)
 	}
 	n, err := own.count(ctx, all, &of, caller.Open)
 	if err != nil {
 		return nil, err
 	}
 	if n >= caller.Open {
-		return nil, tooMany(caller, "wait until one has ended, or cancel one", "open_runs", "%s has %d open runs, the most that it may", caller.Name, n)
+		return nil, tooMany(caller, "wait until one has closed, or cancel one", "open_runs", "%s has %d open runs, which is its limit", caller.Name, n)
 	}
 	if own.fresh[id] {
 		return func() {}, nil // another start of the run counts it
@@ -268,7 +268,7 @@ func (l *limits) stream(caller *config.Token) (ended func(), err error) {
 	defer l.mu.Unlock()
 	who := principal(caller)
 	if l.streams[who] >= caller.Streams {
-		return nil, tooMany(caller, "close another stream", "event_streams", "%s holds %d event streams, the most that it may", caller.Name, caller.Streams)
+		return nil, tooMany(caller, "close another stream", "event_streams", "%s has %d open event streams, which is its limit", caller.Name, caller.Streams)
 	}
 	l.streams[who]++
 	return func() {

@@ -121,7 +121,7 @@ func TestOpenRuns(t *testing.T) {
 		b.call("POST", "/runs", start("next"), kim).is(201, "")
 		b.call("POST", "/runs", start("theirs"), ops).is(201, "") // the runs that it may see are not its own
 		b.call("POST", "/runs", `{"id": "x", "flow": {"name": "triage"}, "input": "`+strings.Repeat("x", 1024)+`"}`, kim).is(413, "exceeds 1024 bytes")
-		b.runs.err = NewProblem(NoTemporal, "ask again later", "Temporal does not answer")
+		b.runs.err = NewProblem(NoTemporal, "retry later", "Temporal does not answer")
 		b.call("POST", "/runs", start("none"), ops).is(503, "Temporal does not answer")
 		if b.runs.byID["none"] != nil {
 			t.Error("a run was started though nobody could count")
@@ -146,8 +146,8 @@ func TestLimitsOfTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.call("GET", "/runs/a/events", "", kim).is(429, "holds 1 event streams")
-	b.call("GET", "/runs/a?wait=1ms", "", kim).is(429, "holds 1 event streams") // to wait is to follow
+	b.call("GET", "/runs/a/events", "", kim).is(429, "has 1 open event streams")
+	b.call("GET", "/runs/a?wait=1ms", "", kim).is(429, "has 1 open event streams") // to wait is to follow
 	b.call("GET", "/runs/a", "", kim).is(200, "")
 	ended()
 	if again, err := b.limits.stream(&b.Tokens[0]); err != nil {

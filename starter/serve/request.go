@@ -159,15 +159,15 @@ const (
 func checkQuery(r *http.Request, known []string) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return NewProblem(BadRequest, "write each as NAME=VALUE, percent-encoded", "the query %s cannot be read: %v", source.Quote(r.URL.RawQuery), err)
+		return NewProblem(BadRequest, "use NAME=VALUE pairs, percent-encoded", "the query %s cannot be parsed: %v", source.Quote(r.URL.RawQuery), err)
 	}
 	for name, list := range values {
 		switch {
 		case !slices.Contains(known, name):
-			help := cmp.Or(plaintext.If(len(known) > 0, "known: %s", strings.Join(known, ", ")), "this address has none")
+			help := cmp.Or(plaintext.If(len(known) > 0, "known: %s", strings.Join(known, ", ")), "this endpoint has none")
 			return NewProblem(BadRequest, help, "unknown parameter %s", source.Quote(name))
 		case len(list) > 1:
-			return NewProblem(BadRequest, "leave out all but one", "the parameter %s is given %d times", name, len(list))
+			return NewProblem(BadRequest, "remove all but one", "the parameter %s is set %d times", name, len(list))
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func limitOf(r *http.Request) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxLimit {
-		return 0, NewProblem(BadRequest, fmt.Sprintf("ask for 1 to %d", maxLimit), "the limit is %s", source.Quote(text))
+		return 0, NewProblem(BadRequest, fmt.Sprintf("use 1 to %d", maxLimit), "the limit is %s", source.Quote(text))
 	}
 	return n, nil
 }
@@ -194,7 +194,7 @@ func waitOf(r *http.Request) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > maxWait {
-		return 0, NewProblem(BadRequest, "write a duration from 0s to 2m, such as 30s, and ask again as long as the run is open", "wait is %s", source.Quote(text))
+		return 0, NewProblem(BadRequest, "use a duration from 0s to 2m, such as 30s, and poll until the run is closed", "wait is %s", source.Quote(text))
 	}
 	return d, nil
 }
@@ -211,7 +211,7 @@ func page[T any](r *http.Request, list []T) (part []T, next string, err error) {
 			from, err = strconv.Atoi(string(raw))
 		}
 		if err != nil || from < 0 {
-			return nil, "", NewProblem(BadRequest, "take it from next_page_token of the page before", "the page_token is %s", source.Quote(token))
+			return nil, "", NewProblem(BadRequest, "use next_page_token of the previous page", "the page_token is %s", source.Quote(token))
 		}
 		from = min(from, len(list))
 	}
@@ -234,7 +234,7 @@ var (
 	BadRequest      = Kind{"bad-request", http.StatusBadRequest, "Bad request"}
 	Unauthorized    = Kind{"unauthorized", http.StatusUnauthorized, "Bearer token required"}
 	Forbidden       = Kind{"forbidden", http.StatusForbidden, "Forbidden"}
-	NotFound        = Kind{"not-found", http.StatusNotFound, "Address not found"}
+	NotFound        = Kind{"not-found", http.StatusNotFound, "Endpoint not found"}
 	UnknownRun      = Kind{"unknown-run", http.StatusNotFound, "Run not found"}
 	UnknownAgent    = Kind{"unknown-agent", http.StatusNotFound, "Agent not found"}
 	UnknownFlow     = Kind{"unknown-flow", http.StatusNotFound, "Flow not found"}
@@ -258,7 +258,7 @@ var (
 	KeyReused       = Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key already used for another request"}
 	Defect          = Kind{"defect", http.StatusInternalServerError, "Internal error"}
 	NoPlan          = Kind{"no-plan", http.StatusConflict, "The run has no plan yet"}
-	NoWorker        = Kind{"no-worker", http.StatusServiceUnavailable, "No worker answers"}
+	NoWorker        = Kind{"no-worker", http.StatusServiceUnavailable, "No worker responds"}
 	NoIssuer        = Kind{"no-issuer", http.StatusServiceUnavailable, "Issuer of the token unavailable"}
 	NoTemporal      = Kind{"no-temporal", http.StatusServiceUnavailable, "Temporal unavailable"}
 	TooMany         = Kind{"too-many", http.StatusTooManyRequests, "Too many requests of this client"}

@@ -129,7 +129,7 @@ func (srv *Server) Serve(ctx context.Context, l net.Listener) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), srv.times.close)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
-		return errors.Join(server.Close(), fmt.Errorf("requests were cut off after %v", srv.times.close))
+		return errors.Join(server.Close(), fmt.Errorf("requests were interrupted after %v", srv.times.close))
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (srv *Server) handle(rt route) http.HandlerFunc {
 			// Nobody reads to read an answer.
 		default:
 			srv.Log("%s %s: %v", r.Method, rt.path, err)
-			NewProblem(Defect, "look into the log of this server", "the request could not be answered").write(w)
+			NewProblem(Defect, "check the log of this server", "the request could not be processed").write(w)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 	}
 	params, images := o.parameters(), o.images()
 	if session == "" && len(o.problems) == 0 {
-		return nil, NewProblem(BadRequest, "name the session that a start gave", "session_id is required for resume_session")
+		return nil, NewProblem(BadRequest, "set it to the session_id of a started session", "session_id is required for resume_session")
 	}
 	if err := o.problem(); err != nil {
 		return nil, err
@@ -61,16 +61,16 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 		return nil, err
 	}
 	if !run.Kept {
-		return nil, NewProblem(NotResumable, "start another session", "the session %q takes no prompts: it was started as a run, is of a program, or of a flow that is no agent alone (procedural_agent_no_resume)", session)
+		return nil, NewProblem(NotResumable, "start another session", "the session %q accepts no prompts: it was started as a run, or its flow is not a single agent with a model (procedural_agent_no_resume)", session)
 	}
 	if agent != "" && agent != run.Flow {
-		return nil, NewProblem(InvalidBody, "leave agent_name out", "agent_name is %s, but the session %q is of the agent %s", source.Quote(agent), session, source.Quote(run.Flow))
+		return nil, NewProblem(InvalidBody, "remove agent_name", "agent_name is %s, but the session %q belongs to the agent %s", source.Quote(agent), session, source.Quote(run.Flow))
 	}
 	want := &plan.Inputs{Mode: plan.InputsMerged}
 	if srv.Settings.Profile == blueprint.ProfileDocumented { // as at the start
 		g, err := srv.Runs.Graph(r.Context(), run)
 		if errors.Is(err, runs.ErrNoPlan) {
-			return nil, NewProblem(NoPlan, "ask again when the session has begun", "%v", err)
+			return nil, NewProblem(NoPlan, "retry when the session has started", "%v", err)
 		} else if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, se
 	if err := srv.Runs.Resume(r.Context(), run, in); err != nil {
 		w.Header().Del("Idempotent-Replayed")
 		if p, ok := errors.AsType[*Problem](err); ok && key != "" && p.kind == AlreadyAnswered {
-			return nil, NewProblem(KeyReused, "send the same prompt as before, or another key", "the Idempotency-Key belongs to another prompt of the session %q", session)
+			return nil, NewProblem(KeyReused, "send the same prompt as before, or use another key", "the Idempotency-Key was already used for another prompt of the session %q", session)
 		}
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (srv *Server) getSessionResult(w http.ResponseWriter, r *http.Request) (any
 		return srv.resultAlone(w, r, run)
 	}
 	if len(turns) == 0 || !turns[len(turns)-1].Done() {
-		return nil, NewProblem(BadRequest, "ask again when its turn has ended", "Session not finished or idle")
+		return nil, NewProblem(BadRequest, "retry when its turn has ended", "Session not finished or idle")
 	}
 	last := turns[len(turns)-1]
 	if last.Failure != nil {
@@ -220,7 +220,7 @@ func (srv *Server) stopSession(w http.ResponseWriter, r *http.Request) (any, err
 		return nil, err
 	}
 	if !run.Kept {
-		return nil, NewProblem(NotResumable, "POST /runs/ID/cancel ends it", "the run %q is no session", run.ID)
+		return nil, NewProblem(NotResumable, "use POST /runs/ID/cancel", "the run %q is not a session", run.ID)
 	}
 	extend(w, answerTime)
 	if err := srv.Runs.Stop(r.Context(), run, callerOf(r)); err != nil {

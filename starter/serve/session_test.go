@@ -31,7 +31,7 @@ func TestSessions(t *testing.T) {
 	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`).is(201, "pending")
 	id, session := made.field("run_id").(string), made.field("session_id").(string)
 	if in := b.runs.inputs[id]; !in.Session {
-		t.Error("the run is no session")
+		t.Error("the run is not a session")
 	}
 	resume := `{"type": "resume_session", "session_id": "` + session + `", "parameters": `
 	b.call("POST", "/runs", resume+`{"prompt": "two"}}`).is(400, "not-resumable")
@@ -73,11 +73,11 @@ func TestSessions(t *testing.T) {
 	b.call("POST", "/runs", resume+`{"prompt": "x"}}`, "Idempotency-Key: "+strings.Repeat("k", 201)).is(400, "at most 200 bytes")
 	b.call("POST", "/runs", resume+`{"prompt": "x"}, "agent_name": "session", "execution_mode": "async_poll", "project_dir": ""}`).is(201, session)
 	for field, part := range map[string]string{
-		`"agent_name": "other"`:              `is of the agent \"session\"`,
+		`"agent_name": "other"`:              `belongs to the agent \"session\"`,
 		`"execution_mode": "async_callback"`: "callbacks are not supported",
 		`"execution_mode": "soon"`:           "want sync or async_poll",
 		`"project_dir": "/srv"`:              "project_dir has no effect here",
-		`"additional_demands": {"a": 1}`:     "any worker takes a run",
+		`"additional_demands": {"a": 1}`:     "any worker may execute a run",
 		`"model": "openai/x"`:                "the session has its model",
 		`"scope": {"a": "b"}`:                "the session has its scope",
 	} {

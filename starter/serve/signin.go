@@ -51,7 +51,7 @@ func (srv *Server) caller(r *http.Request) (*config.Token, *Problem) {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if c, err := r.Cookie(tokenCookie); err == nil && r.Header.Get("Authorization") == "" {
 		if http.NewCrossOriginProtection().Check(r) != nil {
-			return nil, NewProblem(Forbidden, "use the page of this server, or send Authorization: Bearer TOKEN", "a page of another origin sent the request")
+			return nil, NewProblem(Forbidden, "use the page of this server, or send Authorization: Bearer TOKEN", "the request has a foreign origin")
 		}
 		scheme, given = "Bearer", c.Value
 	}

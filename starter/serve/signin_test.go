@@ -42,8 +42,8 @@ func TestSignIn(t *testing.T) {
 	b.call("GET", "/runs", "", "Cookie: weft_token=wrong").is(401, "invalid token")
 	b.runs.add("r")
 	b.runs.byID["r"].Owner = contract.Principal{Name: "kim"}
-	b.call("POST", "/runs/r/cancel", "", cookie, "Origin: https://app.example").is(403, "a page of another origin")
-	b.call("POST", "/runs/r/cancel", "", cookie, "Sec-Fetch-Site: cross-site").is(403, "a page of another origin")
+	b.call("POST", "/runs/r/cancel", "", cookie, "Origin: https://app.example").is(403, "foreign origin")
+	b.call("POST", "/runs/r/cancel", "", cookie, "Sec-Fetch-Site: cross-site").is(403, "foreign origin")
 	b.call("POST", "/runs/r/cancel", "", "Authorization: Bearer kimkimkimkimkimkim", "Origin: https://app.example").is(202, "")
 	b.call("POST", "/runs/r/cancel", "", cookie, "Origin: http://127.0.0.1:8765", "Sec-Fetch-Site: same-origin").is(202, "")
 	if out := b.call("POST", "/sign-out", "").is(204, "").Header().Get("Set-Cookie"); !strings.Contains(out, "Max-Age=0") {

@@ -80,7 +80,7 @@ func (srv *Server) checkSession(ctx context.Context, s *Start) error {
 	run, err := srv.session(ctx, s.Session)
 	switch {
 	case err == nil:
-		return NewProblem(RunExists, "choose another session_id, or continue with resume_session", "the session %q already exists: run %q", s.Session, run.ID)
+		return NewProblem(RunExists, "use another session_id, or continue with resume_session", "the session %q already exists: run %q", s.Session, run.ID)
 	case isNotFound(err):
 		return nil
 	}
@@ -99,9 +99,9 @@ func again(w http.ResponseWriter, s *Start, run *Run, repeats string) (any, erro
 		w.Header().Set("Idempotent-Replayed", "true")
 		return created(w, run)
 	case repeats == byKey:
-		return nil, NewProblem(KeyReused, "send the same body as before, or another key", "the Idempotency-Key belongs to the run %q, which another body has started", run.ID)
+		return nil, NewProblem(KeyReused, "send the same body as before, or use another key", "the Idempotency-Key was already used for the run %q with a different body", run.ID)
 	}
-	return nil, NewProblem(RunExists, "choose another id, or look at the run", "the run %q already exists", run.ID)
+	return nil, NewProblem(RunExists, "use another id, or get the run", "the run %q already exists", run.ID)
 }
 
 // What makes a start repeatable.
@@ -145,15 +145,15 @@ func checkNames(key string, s *Start, o *object) error {
 	}
 	switch {
 	case strings.Contains(s.ID, ofTurn):
-		return NewProblem(BadRequest, "use another one", "id is %s, but with %s the id of a session's later turn is written", source.Quote(s.ID), ofTurn)
+		return NewProblem(BadRequest, "use another one", "id is %s, but %s is reserved for ids of a session's later turns", source.Quote(s.ID), ofTurn)
 	case contract.CheckRunID(s.ID) != nil:
 		return NewProblem(BadRequest, "use another one", "%v", contract.CheckRunID(s.ID))
 	case slices.Contains(inPaths, s.ID), slices.Contains(inPaths, s.Session):
-		return NewProblem(BadRequest, "use another one", `an id or a session_id of "." or ".." cannot be part of a URL`)
+		return NewProblem(BadRequest, "use another one", `an id or session_id of "." or ".." cannot be part of a URL`)
 	case s.ID != "" && key != "":
-		return NewProblem(BadRequest, "leave out one of them", "the request has an id and an Idempotency-Key, which both name the run")
+		return NewProblem(BadRequest, "remove one of them", "id and Idempotency-Key both identify the run")
 	case s.ID != "" && s.Session != "":
-		return NewProblem(BadRequest, "leave out one of them", "the body has an id and a session_id, which both name the run")
+		return NewProblem(BadRequest, "remove one of them", "id and session_id both identify the run")
 	}
 	return o.problem()
 }
@@ -204,15 +204,15 @@ func hashOf(v *source.Value) string {
 func checkInputs(ctx context.Context, s *Start, agent string) error {
 	flow := s.Input.Flow.Plan
 	if len(s.Input.Value) > 0 && !specadapter.TraitsOf(flow.Dialect).Values {
-		return NewProblem(InvalidBody, "give the text with input", "the body has a value, but no typed values flow in %q, of the dialect %s", flow.Name, flow.Dialect)
+		return NewProblem(InvalidBody, "use input for the text", "the body has a value, but the flow %q, of the dialect %s, has no typed values", flow.Name, flow.Dialect)
 	}
 	if flow.Inputs == nil {
 		if p := string(s.Input.Params); p != "" && p != "null" && p != "{}" {
-			return NewProblem(InvalidBody, "give the text with input, and values for the nodes with state",
+			return NewProblem(InvalidBody, "use input for the text, and state for values of nodes",
 				"the body has params, but the flow %q, of the dialect %s, declares no inputs", flow.Name, flow.Dialect)
 		}
 		if p := string(s.Input.Scope); p != "" && p != "null" {
-			return NewProblem(InvalidBody, "leave the scope out", "the body has a scope, but the flow %q, of the dialect %s, has no placeholders", flow.Name, flow.Dialect)
+			return NewProblem(InvalidBody, "remove the scope", "the body has a scope, but the flow %q, of the dialect %s, has no placeholders", flow.Name, flow.Dialect)
 		}
 		s.Input.Params, s.Input.Scope = nil, nil
 		return nil

@@ -99,7 +99,7 @@ func TestStartsThatAreWrong(t *testing.T) {
 		"a model without a provider": {`{"type": "start_session", "model": "gpt", "parameters": {}}`, nil, 422, "is not provider/model"},
 		"a script that is wrong":     {`{"type": "start_session", "script": "rules: [{sai: x}]", "parameters": {}}`, nil, 422, "body:1:37: the script: script:1:"},
 		"a script and a model":       {`{"type": "start_session", "model": "a/b", "script": "rules: [{say: x}]", "parameters": {}}`, nil, 422, "remove one of them"},
-		"id and key":                 {`{"type": "start_session", "id": "x", "parameters": {}}`, []string{"Idempotency-Key: k"}, 400, "which both name the run"},
+		"id and key":                 {`{"type": "start_session", "id": "x", "parameters": {}}`, []string{"Idempotency-Key: k"}, 400, "both identify the run"},
 		"an id that is none":         {`{"type": "start_session", "id": "é", "parameters": {}}`, nil, 400, "printable ASCII"},
 		"an id of no address":        {`{"type": "start_session", "id": "..", "parameters": {}}`, nil, 400, "cannot be part of a URL"},
 		"a session of no address":    {`{"type": "start_session", "session_id": ".", "parameters": {}}`, nil, 400, "cannot be part of a URL"},
@@ -113,7 +113,7 @@ func TestStartsThatAreWrong(t *testing.T) {
 		"a flow that is not there":   {`{"flow": {"name": "triag"}}`, nil, 404, `did you mean \"triage\"?`},
 		"a flow on a way out":        {`{"flow": {"name": "../triage"}}`, nil, 404, "not a plain file name"},
 		"params for no inputs":       {`{"flow": {"name": "triage"}, "params": {"a": 1}}`, nil, 422, "declares no inputs"},
-		"a value where none flows":   {`{"flow": {"name": "triage"}, "value": 42}`, nil, 422, "no typed values flow in"},
+		"a value where none flows":   {`{"flow": {"name": "triage"}, "value": 42}`, nil, 422, "has no typed values"},
 		"models of no provider":      {`{"flow": {"name": "triage"}, "model": "a/b,gpt"}`, nil, 422, `the model \"gpt\" is not provider/model`},
 		"what only the run may set":  {`{"flow": {"name": "triage"}, "depth": 1}`, nil, 422, `unknown field \"depth\"`},
 		"a field too many, inside":   {`{"flow": {"name": "triage"}, "history": [{"role": "user", "content": "x", "more": 1}]}`, nil, 422, `unknown field \"more\"`},
@@ -152,8 +152,8 @@ func TestStartOfAFlow(t *testing.T) {
 	if in := b.runs.inputs["writer-1"]; in.Flow.Plan.Nodes[0].Agent.System != "You write." || len(in.Flow.Files) > 0 {
 		t.Errorf("the run is started with %+v", in.Flow)
 	}
-	b.call("POST", "/runs", `{"flow": {"text": `+quoted(triage)+`, "files": [{"name": "x", "text": "y"}]}}`).is(422, `has no files beside a document, but flow.files has \"x\"`)
-	b.call("POST", "/runs", `{"flow": {"name": "triage", "files": [{"name": "x", "text": "y"}]}}`).is(422, "the flow is named")
+	b.call("POST", "/runs", `{"flow": {"text": `+quoted(triage)+`, "files": [{"name": "x", "text": "y"}]}}`).is(422, `does not support additional files, but flow.files has \"x\"`)
+	b.call("POST", "/runs", `{"flow": {"name": "triage", "files": [{"name": "x", "text": "y"}]}}`).is(422, "flow.files require flow.text")
 
 	named := newBench(t, func(o *Options) { o.Flows.Accept = config.AcceptNamed })
 	named.call("POST", "/runs", body).is(403, "flows.accept: named")

@@ -175,7 +175,7 @@ func (srv *Server) view(ctx context.Context, run *Run) (*runView, error) {
 
 func (srv *Server) getResult(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	if run.Closed == nil {
-		return nil, NewProblem(NoResult, "ask with GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
+		return nil, NewProblem(NoResult, "poll GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
 	}
 	return srv.resultAlone(w, r, run)
 }
@@ -244,7 +244,7 @@ func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Ru
 	if thread := r.FormValue("thread"); thread != "" {
 		lines = slices.DeleteFunc(lines, func(l transcript.Line) bool { return l.Thread != thread })
 		if len(lines) == 0 {
-			return nil, NewProblem(UnknownThread, "leave out thread to see all", "the run %q has no thread %s", run.ID, source.Quote(thread))
+			return nil, NewProblem(UnknownThread, "omit thread to get all", "the run %q has no thread %s", run.ID, source.Quote(thread))
 		}
 	}
 	out := transcriptPage{Gone: missing}

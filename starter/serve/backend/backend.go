@@ -37,13 +37,13 @@ type Backend struct {
 
 func problem(err error) error {
 	if silent, ok := errors.AsType[*runs.NoAnswerError](err); ok {
-		return serve.NewProblem(serve.NoWorker, "start a worker, and ask again", "%s", silent.Problem())
+		return serve.NewProblem(serve.NoWorker, "start a worker and retry", "%s", silent.Problem())
 	}
 	if input, ok := errors.AsType[usage.Error](err); ok {
 		return serve.NewProblem(serve.BadRequest, "", "%s", input.Text)
 	}
 	if runs.Unavailable(err) && !runs.Is[*serve.Problem](err) {
-		return serve.NewProblem(serve.NoTemporal, "ask again later", "Temporal does not answer: %v", err)
+		return serve.NewProblem(serve.NoTemporal, "retry later", "Temporal does not respond: %v", err)
 	}
 	return err
 }
@@ -77,13 +77,13 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 	case runs.Is[*serviceerror.WorkflowExecutionAlreadyStarted](err):
 		found, err := b.Find(ctx, wanted.ID)
 		if err != nil {
-			return nil, false, serve.NewProblem(serve.RunExists, "choose another id", "another workflow has the id %q", wanted.ID)
+			return nil, false, serve.NewProblem(serve.RunExists, "use another id", "another workflow has the id %q", wanted.ID)
 		}
 		return found, true, nil
 	case runs.Is[runs.TooLargeError](err):
 		return nil, false, serve.NewProblem(serve.TooLarge, "", "%v", err)
 	case runs.Is[*serviceerror.InvalidArgument](err):
-		return nil, false, serve.NewProblem(serve.BadRequest, "correct it", "Temporal refuses the run: %v", err)
+		return nil, false, serve.NewProblem(serve.BadRequest, "fix it", "Temporal rejected the run: %v", err)
 	case err != nil:
 		return nil, false, problem(fmt.Errorf("start the run %q: %w", wanted.ID, err))
 	}
@@ -139,7 +139,7 @@ func (b *Backend) List(ctx context.Context, wanted runs.Filter, token string) ([
 		page, next, err = b.Page(ctx, wanted, raw)
 	}
 	if runs.Is[*serviceerror.InvalidArgument](err) && token != "" || errors.Is(err, errToken) {
-		return nil, "", serve.NewProblem(serve.BadRequest, "take it from next_page_token of the page before", "the page_token is %.300q", token)
+		return nil, "", serve.NewProblem(serve.BadRequest, "use next_page_token of the previous page", "the page_token is %.300q", token)
 	}
 	out := []serve.Run{}
 	for i := range page {
@@ -293,11 +293,11 @@ func refusal(run *serve.Run, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, runs.ErrNoReceipt):
-		return serve.NewProblem(serve.NoWorker, "start a worker, and send the same answer again", "the run %q gave no receipt within %v", run.ID, runs.ReceiptTimeout)
+		return serve.NewProblem(serve.NoWorker, "start a worker and send the same answer again", "the run %q did not acknowledge the answer within %v", run.ID, runs.ReceiptTimeout)
 	case runs.Is[*serviceerror.NotFound](err):
 		return runEnded(run)
 	case runs.Is[*serviceerror.InvalidArgument](err):
-		return serve.NewProblem(serve.TooLarge, "shorten it", "Temporal refuses the answer: %v", err)
+		return serve.NewProblem(serve.TooLarge, "shorten it", "Temporal rejected the answer: %v", err)
 	case runs.Unavailable(err):
 		return problem(err)
 	}
@@ -326,7 +326,7 @@ func (b *Backend) Ready(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if _, err := b.Client.CheckHealth(limited, &client.CheckHealthRequest{}); err != nil {
-		return serve.NewProblem(serve.NoTemporal, "ask again later", "Temporal does not answer at %s: %v", b.Address, err)
+		return serve.NewProblem(serve.NoTemporal, "retry later", "Temporal at %s does not respond: %v", b.Address, err)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func turnNamed(turns []contract.Turn, id string) *contract.Turn {
 // turnStatuses are the states of turns that have ended as those of runs.
 var turnStatuses = map[string]string{contract.TurnCompleted: contract.StatusCompleted, contract.TurnFailed: contract.StatusFailed, contract.TurnStopped: contract.StatusCancelled}
 
-var errNoSession = errors.New("the run is no session")
+var errNoSession = errors.New("the run is not a session")
 
 // Turns asks an open session, or reads the result of a closed one.
 func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool, error) {
@@ -155,7 +155,7 @@ func (b *Backend) Stop(ctx context.Context, run *serve.Run, by string) error {
 // CheckEvent refuses an id that no event can have.
 func (b *Backend) CheckEvent(id string) error {
 	if _, err := follow.ParsePosition(id); err != nil {
-		return serve.NewProblem(serve.BadRequest, "send the id of an event of this run, or none", "invalid Last-Event-ID %.100q: %v", id, err)
+		return serve.NewProblem(serve.BadRequest, "send the id of an event of this run, or omit it", "invalid Last-Event-ID %.100q: %v", id, err)
 	}
 	return nil
 }
