@@ -36,7 +36,7 @@ func callsAsText(messages []contract.Message, offered map[string]bool) []contrac
 		}
 		switch {
 		case m.Role == contract.RoleTool && !offered[m.Name]:
-			late = append(late, contract.Message{Role: contract.RoleUser, Text: jsonPair("tool_name", m.Name, "tool_result", quoted(m.Text)), Images: m.Images})
+			late = append(late, contract.Message{Role: contract.RoleUser, Name: m.Name, Text: jsonPair("tool_name", m.Name, "tool_result", quoted(m.Text)), Media: m.Media})
 		case m.Role == contract.RoleAssistant && len(m.Calls) > 0:
 			out = append(out, splitCalls(m, offered)...)
 		default:

@@ -30,15 +30,15 @@ func TestCallsOfOtherTools(t *testing.T) {
 		{Role: contract.RoleAssistant, Text: "I look.\n" + `{"tool_name":"other","tool_args":{"q":"<ö>","n":1.0}}` + "\n" + `{"tool_name":"odd","tool_args":"not JSON"}`},
 		{Role: contract.RoleAssistant, Calls: talk[1].Calls[:1]},
 		talk[2],
-		{Role: contract.RoleUser, Text: `{"tool_name":"other","tool_result":"say \"two\""}`},
-		{Role: contract.RoleUser, Text: `{"tool_name":"odd","tool_result":"three"}`},
+		{Role: contract.RoleUser, Name: "other", Text: `{"tool_name":"other","tool_result":"say \"two\""}`},
+		{Role: contract.RoleUser, Name: "odd", Text: `{"tool_name":"odd","tool_result":"three"}`},
 		talk[5], talk[6],
 	}
 	if diff := cmp.Diff(want, callsAsText(talk, offeredTools(p, false))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	none := callsAsText(talk[5:], offeredTools(p, true))
-	want = []contract.Message{{Role: contract.RoleAssistant, Text: `{"tool_name":"end","tool_args":{}}`}, {Role: contract.RoleUser, Text: `{"tool_name":"end","tool_result":"{}"}`}}
+	want = []contract.Message{{Role: contract.RoleAssistant, Text: `{"tool_name":"end","tool_args":{}}`}, {Role: contract.RoleUser, Name: "end", Text: `{"tool_name":"end","tool_result":"{}"}`}}
 	if diff := cmp.Diff(want, none); diff != "" {
 		t.Errorf("no tools (-want +got):\n%s", diff)
 	}

@@ -57,7 +57,7 @@ func messagesSent(messages []contract.Message, s *contract.Sent) []contract.Mess
 	out := append([]contract.Message{}, messages...)
 	for _, t := range s.Texts {
 		if t.Index >= 0 && t.Index < len(out) {
-			out[t.Index].Text, out[t.Index].Images = t.Text, nil
+			out[t.Index].Text, out[t.Index].Media = t.Text, nil
 		}
 	}
 	if s.Skip == 0 {

@@ -187,7 +187,7 @@ func (a *Activities) toolMessage(ctx context.Context, in *contract.ToolInput, re
 	if err != nil {
 		return nil, err
 	}
-	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(result.Text), CallID: in.CallID, Name: in.As, Error: result.Failed, Images: result.Images}
+	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(result.Text), CallID: in.CallID, Name: in.As, Error: result.Failed, Media: result.Media}
 	out, err := a.toolResult(&m, result.Failed, in.MaxResultBytes)
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func conversation(ctx context.Context) string {
 	return info.WorkflowExecution.ID + "/" + exec
 }
 
-// toolResult is a tool's message as a result. Images that do not fit are dropped, the last ones first; the
+// toolResult is a tool's message as a result. Files that do not fit are dropped, the last ones first; the
 // text says so.
 func (a *Activities) toolResult(m *contract.Message, failed bool, room int) (*contract.ToolResult, error) {
 	text := m.Text
@@ -229,11 +229,11 @@ func (a *Activities) toolResult(m *contract.Message, failed bool, room int) (*co
 		}
 		out := &contract.ToolResult{Message: raw, Error: failed}
 		err = a.checkRoom("the result of "+m.Name, out, room)
-		if err == nil || len(m.Images) == 0 {
+		if err == nil || len(m.Media) == 0 {
 			return out, err
 		}
-		m.Images = m.Images[:len(m.Images)-1]
-		m.Text = fmt.Sprintf("%s\n(the last %d of its images are not shown: %s)", text, left+1, contract.FailureOf(err).Text)
+		m.Media = m.Media[:len(m.Media)-1]
+		m.Text = fmt.Sprintf("%s\n(the last %d of its files are not shown: %s)", text, left+1, contract.FailureOf(err).Text)
 	}
 }
 

@@ -10,24 +10,24 @@ import (
 // Images that do not fit into the result are left out from the end, and the model reads so; a text
 // that does not fit is an error as ever.
 func TestImagesThatDoNotFitAreLeftOut(t *testing.T) {
-	image := func(kib int) contract.Image {
-		return contract.Image{MediaType: "image/png", Data: strings.Repeat("A", kib<<10)}
+	image := func(kib int) contract.Media {
+		return contract.Media{MediaType: "image/png", Data: strings.Repeat("A", kib<<10)}
 	}
 	tests := map[string]struct {
 		payload int
-		images  []contract.Image
+		images  []contract.Media
 		shown   int
 		says    string
 	}{
-		"all fit":             {images: []contract.Image{image(600), image(600)}, shown: 2},
-		"the last does not":   {images: []contract.Image{image(600), image(600), image(1200)}, shown: 2, says: "(the last 1 of its images are not shown: "},
-		"none does":           {images: []contract.Image{image(2400), image(600)}, shown: 0, says: "(the last 2 of its images are not shown: "},
-		"the store takes all": {payload: 8 << 20, images: []contract.Image{image(2400), image(600)}, shown: 2},
+		"all fit":             {images: []contract.Media{image(600), image(600)}, shown: 2},
+		"the last does not":   {images: []contract.Media{image(600), image(600), image(1200)}, shown: 2, says: "(the last 1 of its files are not shown: "},
+		"none does":           {images: []contract.Media{image(2400), image(600)}, shown: 0, says: "(the last 2 of its files are not shown: "},
+		"the store takes all": {payload: 8 << 20, images: []contract.Media{image(2400), image(600)}, shown: 2},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			a := New(Deps{MaxPayload: tc.payload})
-			out, err := a.toolResult(&contract.Message{Role: contract.RoleTool, Name: "look", Text: "here", Images: tc.images}, false, 0)
+			out, err := a.toolResult(&contract.Message{Role: contract.RoleTool, Name: "look", Text: "here", Media: tc.images}, false, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,12 +35,12 @@ func TestImagesThatDoNotFitAreLeftOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(m.Images) != tc.shown || !strings.HasPrefix(m.Text, "here") || !strings.Contains(m.Text, tc.says) || tc.says == "" && m.Text != "here" {
-				t.Errorf("%d images, text %q", len(m.Images), m.Text)
+			if len(m.Media) != tc.shown || !strings.HasPrefix(m.Text, "here") || !strings.Contains(m.Text, tc.says) || tc.says == "" && m.Text != "here" {
+				t.Errorf("%d images, text %q", len(m.Media), m.Text)
 			}
 		})
 	}
-	_, err := New(Deps{}).toolResult(&contract.Message{Text: strings.Repeat("x", 3<<20), Images: []contract.Image{image(1)}}, false, 0)
+	_, err := New(Deps{}).toolResult(&contract.Message{Text: strings.Repeat("x", 3<<20), Media: []contract.Media{image(1)}}, false, 0)
 	if err == nil || contract.FailureOf(err).Class != contract.ClassTooLarge {
 		t.Errorf("a huge text gives %v", err)
 	}

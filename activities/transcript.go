@@ -184,7 +184,7 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte, runs [
 			return nil, err
 		}
 		m.Text += other.Text
-		m.Images = append(slices.Clip(m.Images), other.Images...)
+		m.Media = append(slices.Clip(m.Media), other.Media...)
 	}
 	m.Parts = nil
 	return m, nil

@@ -76,6 +76,8 @@ func (f *flags) declareFlow() []cli.Flag {
 		listFlag("param", &f.Param, "an input that the flow declares: `KEY=TEXT` or KEY:=JSON"),
 		textFlag("params", &f.Params, "an object with inputs that the flow declares: `JSON`, @FILE, or -"),
 		listFlag("image", &f.Images, "an image shown to the models with the input or the prompt: `FILE` (PNG, JPEG, GIF, WebP)"),
+		listFlag("document", &f.Documents, "a document given to the models with the input or the prompt: `FILE` (PDF)"),
+		listFlag("audio", &f.Audio, "a recording given to the models with the input or the prompt: `FILE` (WAV, MP3, FLAC, Ogg)"),
 		listFlag("scope", &f.Scope, "a value of the placeholder ${scope.KEY}, which models do not see: `KEY=TEXT` or KEY:=JSON"),
 		textFlag("state", &f.State, "an object with the initial values of the shared state: `JSON`, @FILE, or -"),
 		listFlag("components", &f.Components, "`FILE` with components that the flow refers to"),

@@ -59,11 +59,11 @@ func TestWhatARunIsGiven(t *testing.T) {
 		"content parts":                    {args: `-input-json [{"text":"look:"},` + gif + `,{"text":"and"}]`, text: "look:[image 1, image/gif, 6 bytes]and", images: 1},
 		"content parts where values flow":  {dialect: "koog", args: `-input-json [` + gif + `]`, text: "[image 1, image/gif, 6 bytes]", images: 1},
 		"texts alone are no content parts": {args: `-input-json [{"text":"a"}]`, text: `[{"text":"a"}]`},
-		"images in two places":             {args: `-input-json [` + gif + `] -image ` + picture, err: "-input-json already has images; remove -image"},
+		"images in two places":             {args: `-input-json [` + gif + `] -image ` + picture, err: "-input-json already has images, documents or audio; remove -image"},
 		"an image of another type":         {args: `-input-json [{"image":{"media_type":"image/png","data":"R0lGODlh"}}]`, err: `-input-json: images[0].media_type is "image/png", but data is image/gif`},
 		"an image that is no base64":       {args: `-input-json [{"image":{"media_type":"image/png","data":"?"}}]`, err: `-input-json: images[0].data is no base64`},
 		"an image by its address":          {args: `-input-json [{"image":{"url":"https://x.test/a.png"}}]`, err: `-input-json: invalid content part: json: unknown field "url"`},
-		"a file that is no image":          {args: "-image " + file, err: "-image " + file + ": it begins like no PNG, JPEG, GIF or WebP"},
+		"a file that is no image":          {args: "-image " + file, err: "-image " + file + ": it begins like no PNG, JPEG, GIF, WebP, PDF"},
 		"values for the state":             {args: `-state {"k":[1]}`, state: "[1]"},
 		"inputs that no flow declares":     {dialect: "continuum", args: "-param a=1", err: "-param a: a flow of the dialect continuum declares no inputs; use -input for text"},
 		"the same, all at once":            {dialect: "continuum", args: `-params {"a":1}`, err: "-params: a flow of the dialect continuum declares no inputs"},
@@ -99,8 +99,8 @@ func TestWhatARunIsGiven(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(g.Images) != tc.images {
-				t.Errorf("%d images, want %d", len(g.Images), tc.images)
+			if len(g.Media) != tc.images {
+				t.Errorf("%d images, want %d", len(g.Media), tc.images)
 			}
 			if string(g.Value) != tc.value {
 				t.Errorf("value is %s, want %s", g.Value, tc.value)

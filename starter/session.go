@@ -19,7 +19,7 @@ import (
 // resume sends a session its next prompt and waits for the result; without a prompt it chats on a terminal.
 func (a *app) resume(ctx context.Context, args []string) error {
 	if !a.flags.has("prompt") {
-		if a.flags.key == "" && len(a.flags.Images) == 0 && !a.flags.detach && a.canChat() {
+		if a.flags.key == "" && len(a.flags.Images)+len(a.flags.Documents)+len(a.flags.Audio) == 0 && !a.flags.detach && a.canChat() {
 			return a.converse(ctx, args[0])
 		}
 		return usage.Errorf("missing prompt; use -prompt TEXT; on a terminal, without -key, -image, -detach and -output, resume prompts for them")
@@ -60,7 +60,7 @@ func (a *app) nextPrompt() (in contract.PromptInput, err error) {
 	if in.Prompt == "" {
 		return in, usage.Errorf("-prompt is empty, want a text")
 	}
-	in.Images, err = a.reader().Images(a.flags.Images)
+	in.Media, err = a.reader().Media(&a.flags.Flags)
 	return in, err
 }
 

@@ -179,7 +179,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 		return nil, nil, a.mismatch(err)
 	}
 	in := &contract.RunInput{
-		V: contract.Version, Input: given.Text, Images: given.Images, Params: given.Params, Scope: given.Scope, Value: given.Value, State: given.State,
+		V: contract.Version, Input: given.Text, Media: given.Media, Params: given.Params, Scope: given.Scope, Value: given.Value, State: given.State,
 		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: cmp.Or(a.flags.onError, plaintext.If(a.flags.dev, contract.OnErrorFail)), Session: a.flags.session,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}

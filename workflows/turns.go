@@ -22,11 +22,11 @@ func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 	f.trace, f.answers, f.conflicts, f.rest = nil, nil, nil, nil
 	f.sched.Reset()
 	f.entry = &contract.EntryState{View: view}
-	return f.setInput(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Images)
+	return f.setInput(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Media)
 }
 
 // setInput makes a text the run's input, under a thread's name. What has images is read by reference.
-func (f *flowRun) setInput(thread, prompt string, images []contract.Image) error {
+func (f *flowRun) setInput(thread, prompt string, images []contract.Media) error {
 	m := &contract.Message{Role: contract.RoleUser, Text: prompt}
 	if len(images) > 0 {
 		m = contract.InputMessage(prompt, images)
@@ -77,7 +77,7 @@ func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) err
 	if prompt != nil {
 		text, err := f.hook.beforeTurn(ctx, n, prompt.Text)
 		if err == nil && text != prompt.Text {
-			err = f.setInput(fmt.Sprintf("input~%d/hook", n), text, prompt.Images)
+			err = f.setInput(fmt.Sprintf("input~%d/hook", n), text, prompt.Media)
 		}
 		if err != nil {
 			return err

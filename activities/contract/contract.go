@@ -103,8 +103,8 @@ type RunInput struct {
 	Flow FlowRef `json:"flow"`
 	// Input is the text given to the flow.
 	Input string `json:"input,omitempty"`
-	// Images are shown to the models with the input, whatever form that has.
-	Images []Image `json:"images,omitempty"`
+	// Media are files that the models get with the input, whatever form that has: images, documents, recordings.
+	Media []Media `json:"images,omitempty"`
 	// Params is a JSON object with the inputs that the flow declares, in the client's order.
 	// A flow that declares none is refused with any.
 	Params json.RawMessage `json:"params,omitempty"`

@@ -176,7 +176,7 @@ func (in *RunInput) check() error {
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}
-	return cmp.Or(in.Budget.check(), in.checkComponents(), in.Flow.checkFiles(), in.checkGiven(), in.Fork.check(), CheckImages(in.Images))
+	return cmp.Or(in.Budget.check(), in.checkComponents(), in.Flow.checkFiles(), in.checkGiven(), in.Fork.check(), CheckMedia(in.Media))
 }
 
 // BringsFlow is what [RunInput.Brings] says of a document, a plan or a fork.

@@ -27,7 +27,8 @@ type Message struct {
 	Parts []Part `json:"parts,omitempty"`
 	// Calls are the tool calls of an assistant's message, in order.
 	Calls []ToolCall `json:"calls,omitempty"`
-	// CallID is the call that a tool's message answers; Name is that tool's name.
+	// CallID is the call that a tool's message answers; Name is that tool's name. A user's message with a name tells of that
+	// tool's result.
 	CallID string `json:"call_id,omitempty"`
 	Name   string `json:"name,omitempty"`
 	// Error marks a tool's message that reports an error.
@@ -40,8 +41,8 @@ type Message struct {
 	// other.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Images are what a model sees behind the text, which has an [Image.Note] for each.
-	Images []Image `json:"images,omitempty"`
+	// Media are the files that a model gets behind the text, which has a [Media.Note] for each: images, documents, recordings.
+	Media []Media `json:"images,omitempty"`
 }
 
 // ConversationThread is the name of the thread of a flow's conversation.

@@ -26,17 +26,17 @@ type PromptInput struct {
 	ID string `json:"id,omitempty"`
 	// Prompt is at least one character.
 	Prompt string `json:"prompt"`
-	// Images are shown to the model with the prompt, as a run's are with its input.
-	Images []Image `json:"images,omitempty"`
+	// Media are shown to the model with the prompt, as a run's are with its input.
+	Media []Media `json:"images,omitempty"`
 	// By is who sent it.
 	By string `json:"by,omitempty"`
 }
 
-// Hash distinguishes prompts: by its text, and by its images where it has some.
+// Hash distinguishes prompts: by its text, and by its files where it has some.
 func (r *PromptInput) Hash() string {
 	hash := SHA([]byte(r.Prompt))
-	for i := range r.Images {
-		hash = Chain(hash, SHA([]byte(r.Images[i].Data)))
+	for i := range r.Media {
+		hash = Chain(hash, SHA([]byte(r.Media[i].Data)))
 	}
 	return hash
 }
@@ -91,15 +91,15 @@ type Prompt struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
 	Hash string `json:"hash"`
-	// Images are those of the [PromptInput].
-	Images []Image `json:"images,omitempty"`
+	// Media are those of the [PromptInput].
+	Media []Media `json:"images,omitempty"`
 }
 
 // Size is how many bytes of a snapshot the prompt takes, about.
 func (p *Prompt) Size() int {
 	n := len(p.Text)
-	for i := range p.Images {
-		n += len(p.Images[i].Data)
+	for i := range p.Media {
+		n += len(p.Media[i].Data)
 	}
 	return n
 }

@@ -108,8 +108,8 @@ func joinParts(m *contract.Message) error {
 		m.Text += p.Text
 	}
 	m.Parts = nil
-	for i := range m.Images {
-		if _, err := m.Images[i].File(); err != nil {
+	for i := range m.Media {
+		if _, err := m.Media[i].File(); err != nil {
 			return fmt.Errorf("image %d: %w", i+1, err)
 		}
 	}

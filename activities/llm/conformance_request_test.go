@@ -164,7 +164,7 @@ func (b bench) schemaModel() string {
 
 func conformImages(t *testing.T, b bench) string {
 	e, m := b.at(t, says("a cat"), nil)
-	e.one(t, m, &Call{}, transcriptOf("", contract.Message{Role: "user", Text: "look", Images: []contract.Image{
+	e.one(t, m, &Call{}, transcriptOf("", contract.Message{Role: "user", Text: "look", Media: []contract.Media{
 		{MediaType: "image/png", Data: "cG5n"}, {MediaType: "image/gif", Data: "Z2lm"}}}))
 	turn := e.got(t).turns[0]
 	same(t, "text", turn.text, "look")
@@ -175,12 +175,12 @@ func conformImages(t *testing.T, b bench) string {
 // conformResultImages has tools answer with images: two results of one turn, one with an image
 // and one with two.
 func conformResultImages(t *testing.T, b bench) string {
-	images := []contract.Image{{MediaType: "image/png", Data: "cG5n"}, {MediaType: "image/gif", Data: "Z2lm"}, {MediaType: "image/webp", Data: "d2Vi"}}
+	images := []contract.Media{{MediaType: "image/png", Data: "cG5n"}, {MediaType: "image/gif", Data: "Z2lm"}, {MediaType: "image/webp", Data: "d2Vi"}}
 	calls := []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: "{}"}, {ID: "call_2", Name: "put", Arguments: "{}"}}
 	conversation := func(t *testing.T, signed *contract.Message) wire.Request {
 		return transcriptOf("", user("go"), *signed,
-			contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "a cat", Images: images[:1]},
-			contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "two dogs", Error: true, Images: images[1:]}, user("and now?"))
+			contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "a cat", Media: images[:1]},
+			contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "two dogs", Error: true, Media: images[1:]}, user("and now?"))
 	}
 	e, m := b.at(t, said{calls: calls, stop: "tool_calls"}, nil)
 	a := e.one(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
@@ -205,7 +205,7 @@ func conformResultImages(t *testing.T, b bench) string {
 	if len(shown) > 0 || len(results) != 2 || len(results[0].images)+len(results[1].images) > 0 || !strings.Contains(results[0].text, "a cat") || !strings.Contains(results[0].text, "(this model is shown no images)") {
 		t.Errorf("without images: %+v, %v", results, shown)
 	}
-	e.one(t, m, &Call{}, transcriptOf("", contract.Message{Role: "user", Text: "look", Images: images}))
+	e.one(t, m, &Call{}, transcriptOf("", contract.Message{Role: "user", Text: "look", Media: images}))
 	if turn := e.got(t).turns[0]; len(turn.images) > 0 || turn.text != "look\n"+"(this model is shown no images)" {
 		t.Errorf("without images: %+v", turn)
 	}

@@ -138,15 +138,15 @@ func (l *limiter) settle(a *wire.Answer, guess int) {
 	l.tokens.ReserveN(time.Now(), min(more, l.tokens.Burst()))
 }
 
-// size is how much of a request counts: an image is far longer as text than it is in tokens.
+// size is how much of a request counts: a file is far longer as text than it is in tokens.
 func (x *exchange) size(body []byte) int {
 	n := len(body)
 	if x.NoImages {
 		return n // it has none
 	}
 	for i := range x.call.Messages {
-		for _, image := range x.call.Messages[i].Images {
-			n += min(0, contract.ImageText-len(image.Data))
+		for _, file := range x.call.Messages[i].Media {
+			n += min(0, file.TextSize()-len(file.Data))
 		}
 	}
 	return max(0, n)

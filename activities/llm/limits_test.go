@@ -95,7 +95,7 @@ func TestImagesAreNotCountedAsText(t *testing.T) {
 	m, s := limited(t, answer(200, silent), ProviderSettings{TokensPerMinute: 6000})
 	ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 	defer cancel()
-	in := transcriptOf("", contract.Message{Role: "user", Text: "What is this?", Images: []contract.Image{{
+	in := transcriptOf("", contract.Message{Role: "user", Text: "What is this?", Media: []contract.Media{{
 		MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(make([]byte, 400_000))}}})
 	for range 3 {
 		if _, err := m.Ask(ctx, "fake/m", callOf(&Call{}, in, nil)); err != nil {

@@ -43,6 +43,9 @@ const (
 // alwaysTaken are the parameters that every provider takes.
 var alwaysTaken = []string{"temperature", "top_p", "max_tokens", "stop"}
 
+// anyModel is what [wire.Server.Documents] and Audio have where models of every name may take such files.
+var anyModel = []string{""}
+
 // What servers of OpenAI's protocol take: OpenAI itself, the least, and most others.
 var (
 	openAIParams = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort}
@@ -57,7 +60,8 @@ var completionTokens = map[string]string{"max_tokens": "max_completion_tokens"}
 var (
 	openAIServer = wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true,
 		StreamUsage: true, Words: completionTokens, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true,
-		CallIDs: wire.IDsMax40, Responses: []string{"gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "codex", "computer-use"}}
+		CallIDs: wire.IDsMax40, Responses: []string{"gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "codex", "computer-use"},
+		Documents: anyModel, Audio: []string{"audio"}}
 	plainChat = wire.Server{ToolChoice: true, StreamUsage: true}
 )
 
@@ -71,41 +75,47 @@ var Providers = []Provider{
 	{Name: "anthropic", BaseURL: "https://api.anthropic.com/v1", KeyName: "ANTHROPIC_API_KEY", NeedsKey: true,
 		Params: []string{paramTopK, paramParallel, paramEffort},
 		Server: wire.Server{Protocol: wire.Claude, Schema: true, FormatWithTools: true, ToolChoice: true, ResultImages: true,
-			CallIDs: wire.IDsWord}},
+			ResultDocuments: true, Documents: anyModel, CallIDs: wire.IDsWord}},
 	{Name: "google", System: "gcp.gemini", BaseURL: "https://generativelanguage.googleapis.com/v1beta",
 		KeyName: "GEMINI_API_KEY", OtherKeyName: "GOOGLE_API_KEY", NeedsKey: true,
 		Params: []string{paramTopK, paramSeed, paramFrequency, paramPresence, paramEffort},
-		Server: wire.Server{Protocol: wire.Gemini, Schema: true, JSON: true, ToolChoice: true}},
+		Server: wire.Server{Protocol: wire.Gemini, Schema: true, JSON: true, ToolChoice: true, Documents: anyModel, Audio: anyModel}},
 	{Name: "oci", Example: "https://inference.generativeai.REGION.oci.oraclecloud.com",
 		Params: append([]string{paramTopK}, openAIParams...),
 		Server: wire.Server{Protocol: wire.OCI, Schema: true, JSON: true, ToolChoice: true,
-			NoSampling: []string{"openai.o1", "openai.o3", "openai.o4", "openai.gpt-5"}, Reasoning: "reasoningContent"}},
+			NoSampling: []string{"openai.o1", "openai.o3", "openai.o4", "openai.gpt-5"}, Reasoning: "reasoningContent",
+			Documents: []string{"google."}, Audio: []string{"google."}}},
 	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
 		Params: chatParams, Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true,
 			NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"}, Reasoning: "reasoning",
-			Words: map[string]string{"reasoning_effort": "reasoning.effort"}, CacheMark: "anthropic/", CallIDs: wire.IDsMax40}},
+			Words: map[string]string{"reasoning_effort": "reasoning.effort"}, CacheMark: "anthropic/", CallIDs: wire.IDsMax40,
+			Documents: anyModel, Audio: anyModel}},
 	{Name: "mistral", System: "mistral_ai", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramParallel},
 		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, Words: map[string]string{"seed": "random_seed"},
-			CallIDs: wire.IDsNine, ResultImages: true, BridgeResults: true, ToolName: true, Reasoning: wire.InContent}},
+			CallIDs: wire.IDsNine, ResultImages: true, BridgeResults: true, ToolName: true, Reasoning: wire.InContent,
+			MediaForm: wire.MediaMistral, Documents: anyModel, Audio: []string{"voxtral"}}},
 	{Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY", Params: chatParams, FirstByte: 10 * time.Minute,
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning"}},
+		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning", Audio: anyModel}},
 	{Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
 		Server: wire.Server{Schema: true, JSON: true, UnaryTools: true, StreamUsage: true, Reasoning: "reasoning"}},
-	{Name: "compatible", Params: chatParams, Example: "https://host/v1", Server: wire.Server{ToolChoice: true, StreamUsage: true, Unfinished: true, Reasoning: wire.AsItCame}},
+	{Name: "compatible", Params: chatParams, Example: "https://host/v1", Server: wire.Server{ToolChoice: true, StreamUsage: true, Unfinished: true, Reasoning: wire.AsItCame,
+		Documents: anyModel, Audio: anyModel}},
 	{Name: "azure", System: "azure.ai.openai", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true,
 		Example: "https://RESOURCE.openai.azure.com/openai/v1", Params: openAIParams,
 		Server: openAIServer},
 	{Name: "bedrock", System: "aws.bedrock", KeyName: "AWS_BEARER_TOKEN_BEDROCK", NeedsKey: true,
 		Example: "https://bedrock-runtime.REGION.amazonaws.com", Params: []string{paramEffort},
-		Server: wire.Server{Protocol: wire.Converse, Schema: true, FormatWithTools: true, ToolChoice: true, ResultImages: true, CallIDs: wire.IDsWord}},
+		Server: wire.Server{Protocol: wire.Converse, Schema: true, FormatWithTools: true, ToolChoice: true, ResultImages: true, ResultDocuments: true, Documents: anyModel,
+			CallIDs: wire.IDsWord}},
 	{Name: "cohere", BaseURL: "https://api.cohere.com/v2", KeyName: "COHERE_API_KEY", NeedsKey: true,
 		Params: []string{paramTopK, paramSeed, paramFrequency, paramPresence, paramEffort},
 		Server: wire.Server{Protocol: wire.Cohere, Schema: true, JSON: true, ToolChoice: true, Reasoning: "thinking"}},
 	{Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", KeyName: "DASHSCOPE_API_KEY",
 		NeedsKey: true, Params: []string{paramSeed, paramPresence, paramParallel, paramTopK},
-		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content"}},
+		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content",
+			MediaForm: wire.MediaDataURL, Audio: []string{"omni", "audio"}}},
 	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyName: "GROQ_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramParallel, paramEffort},
 		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Words: completionTokens, Reasoning: "reasoning"}},

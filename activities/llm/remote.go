@@ -340,10 +340,46 @@ func (p *provider) supported(call *Call) error {
 	if len(here) > 0 {
 		return failf(contract.ClassBadRequest, "", "model %q: %s takes no %s; leave it out, or choose a model of another provider", p.Ref(), p.row.Name, strings.Join(here, ", "))
 	}
+	if kind := p.refused(call); kind != "" {
+		return failf(contract.ClassBadRequest, "choose a model that takes it: "+takers(kind), "model %q: it takes no %s", p.Ref(), plural(kind))
+	}
 	if len(call.Schema) > 0 && !json.Valid(call.Schema) {
 		return failf(contract.ClassBadRequest, "", "model %q: the schema of the answer is not JSON", p.Ref())
 	}
 	return nil
+}
+
+// refused is the kind of a file that a run was given and that the model does not take. Files of tools' results are left
+// out instead, and so is what a provider is not sent by its setting images.
+func (p *provider) refused(call *Call) string {
+	for i := range call.Messages {
+		m := &call.Messages[i]
+		for k := range m.Media {
+			if kind := m.Media[k].Kind(); m.Role == contract.RoleUser && m.Name == "" && !p.NoImages && !p.Takes(kind) {
+				return kind
+			}
+		}
+	}
+	return ""
+}
+
+// plural is a kind of files in a message.
+func plural(kind string) string {
+	if kind == contract.KindAudio {
+		return kind
+	}
+	return kind + "s"
+}
+
+// takers lists the kinds of providers that have models for files of a kind.
+func takers(kind string) string {
+	var out []string
+	for i := range Providers {
+		if s := &Providers[i].Server; kind == contract.KindDocument && s.Documents != nil || kind == contract.KindAudio && s.Audio != nil {
+			out = append(out, Providers[i].Name)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // Servers support different parts of JSON Schema. The prompt contains the schema too, and the caller checks

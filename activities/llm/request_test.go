@@ -197,7 +197,7 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 		"an answer's schema that is not JSON": {call: Call{Request: wire.Request{Schema: json.RawMessage(`{`)}}, says: "schema of the answer"},
 		"a parameter that would be dropped":   {opts: []llms.CallOption{llms.WithTopK(3)}, says: "top_k"},
 		"a role that is unknown":              {in: []contract.Message{{Role: "function"}}, says: `"function"`},
-		"an image that is no base64":          {in: []contract.Message{{Role: "user", Images: []contract.Image{{MediaType: "image/png", Data: "?"}}}}, says: "image 1"},
+		"an image that is no base64":          {in: []contract.Message{{Role: "user", Media: []contract.Media{{MediaType: "image/png", Data: "?"}}}}, says: "image 1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 
 func TestImagesAreSent(t *testing.T) {
 	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
-	in := transcriptOf("", contract.Message{Role: "user", Text: "look", Images: []contract.Image{{MediaType: "image/png", Data: "eA=="}}})
+	in := transcriptOf("", contract.Message{Role: "user", Text: "look", Media: []contract.Media{{MediaType: "image/png", Data: "eA=="}}})
 	if _, err := generate(t.Context(), modelOf(t, "openai", s.URL), callOf(&Call{}, in, nil)); err != nil {
 		t.Fatal(err)
 	}

@@ -92,12 +92,12 @@ func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (
 		}
 		return reply{text: text, isError: r.IsError}, nil
 	}
-	parts, texts, images, err := s.contents(name, &r)
+	parts, texts, files, err := s.contents(name, &r)
 	if err != nil {
 		return reply{}, err
 	}
 	if len(outputs) > 1 && !r.IsError {
-		return reply{text: byPosition(&r, texts, outputs), images: images}, nil
+		return reply{text: byPosition(&r, texts, outputs), media: files}, nil
 	}
 	if more := textutil.Beyond(r.Structured, texts); more != "" {
 		if strings.Join(parts, "") == "" {
@@ -105,7 +105,7 @@ func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (
 		}
 		parts = append(parts, more)
 	}
-	return reply{text: strings.Join(parts, "\n"), images: images, isError: r.IsError}, nil
+	return reply{text: strings.Join(parts, "\n"), media: files, isError: r.IsError}, nil
 }
 
 // byPosition is a result as an object of named values: itself if it is one with any of the names, else its texts in their order.
@@ -130,7 +130,7 @@ func byPosition(r *toolResult, texts, names []string) string {
 }
 
 // contents renders a result's parts. texts are those that are texts.
-func (s *session) contents(name string, r *toolResult) (parts, texts []string, images []contract.Image, err error) {
+func (s *session) contents(name string, r *toolResult) (parts, texts []string, files []contract.Media, err error) {
 	for i, part := range r.Content {
 		var c content
 		if err := json.Unmarshal(part, &c); err != nil {
@@ -139,34 +139,34 @@ func (s *session) contents(name string, r *toolResult) (parts, texts []string, i
 		if c.Type == "text" {
 			texts = append(texts, c.Text)
 		}
-		if image, ok := c.image(); ok && len(images) < contract.MaxImages {
-			images = append(images, image)
-			parts = append(parts, image.Note(len(images)))
+		if file, ok := c.media(); ok && len(files) < contract.MaxMedia {
+			files = append(files, file)
+			parts = append(parts, file.Note(len(files)))
 			continue
 		}
 		parts = append(parts, c.render(len(part)))
 	}
-	return parts, texts, images, nil
+	return parts, texts, files, nil
 }
 
-// image is a part that is an image, or an embedded image. Its type is the file's own.
-func (c content) image() (contract.Image, bool) {
-	data := ""
+// media is a part that is an image or a recording, or an embedded file that models take. Its type is the file's own.
+func (c content) media() (contract.Media, bool) {
+	data, name := "", ""
 	switch {
-	case c.Type == "image":
+	case c.Type == contract.KindImage || c.Type == contract.KindAudio:
 		data = c.Data
 	case c.Type == "resource" && c.Resource != nil && c.Resource.Text == nil:
-		data = c.Resource.Blob
+		data, name = c.Resource.Blob, c.Resource.URI
 	}
-	if data == "" || decodedSize(data) > contract.MaxImageBytes {
-		return contract.Image{}, false
+	if data == "" || decodedSize(data) > contract.MaxFileBytes {
+		return contract.Media{}, false
 	}
 	file, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		return contract.Image{}, false
+		return contract.Media{}, false
 	}
-	image, err := contract.NewImage(file)
-	return image, err == nil
+	out, err := contract.NewMedia(file, name)
+	return out, err == nil
 }
 
 // render is a part as text; size is what its JSON has.
@@ -174,7 +174,7 @@ func (c content) render(size int) string {
 	switch c.Type {
 	case "text":
 		return c.Text
-	case "image", "audio":
+	case contract.KindImage, contract.KindAudio:
 		return placeholder(c.Type, c.MIMEType, decodedSize(c.Data))
 	case "resource_link":
 		text := fmt.Sprintf("[resource link %s", c.URI)

@@ -91,9 +91,9 @@ func (t *Tools) List(ctx context.Context, c plan.Connection) ([]contract.ToolSpe
 
 // Result is what a tool says.
 type Result struct {
-	// Text is the whole result; it has a note for each of Images, which are what a model sees.
-	Text   string
-	Images []contract.Image
+	// Text is the whole result; it has a note for each of Media, the files that a model gets beside it.
+	Text  string
+	Media []contract.Media
 	// Failed means that Text is an error of the tool for the model, such as an unknown tool or wrong
 	// arguments.
 	Failed bool
@@ -168,7 +168,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			Remedy: "have the tool return less, page its result, or " + t.settings.larger(),
 		}
 	}
-	return Result{text, r.images, r.isError, served, r.input, r.task}, nil
+	return Result{text, r.media, r.isError, served, r.input, r.task}, nil
 }
 
 // within runs f on the session of a target, once more if the server did not know the session.
@@ -291,8 +291,8 @@ type remote interface {
 // reply is the outcome of a call that the server answered.
 type reply struct {
 	text string
-	// images have a note each in the text.
-	images  []contract.Image
+	// media have a note each in the text.
+	media   []contract.Media
 	isError bool
 	// input is what the server needs before it answers, task what it goes on with.
 	input *contract.InputRequired

@@ -383,15 +383,15 @@ func TestImagesOfAReply(t *testing.T) {
 	}
 	tests := map[string]struct {
 		raw, text string
-		images    []contract.Image
+		images    []contract.Media
 	}{
 		"in order": {
 			raw:  `{"content":[{"type":"text","text":"a"},` + part("image/png", png) + `,{"type":"text","text":"b"},` + part("image/png", gif) + `]}`,
-			text: "a\n[image 1, image/png, 12 bytes]\nb\n[image 2, image/gif, 6 bytes]", images: []contract.Image{{MediaType: "image/png", Data: png}, {MediaType: "image/gif", Data: gif}},
+			text: "a\n[image 1, image/png, 12 bytes]\nb\n[image 2, image/gif, 6 bytes]", images: []contract.Media{{MediaType: "image/png", Data: png}, {MediaType: "image/gif", Data: gif}},
 		},
 		"a resource": {
 			raw:  `{"content":[{"type":"resource","resource":{"uri":"f:/a","mimeType":"image/png","blob":"` + png + `"}}]}`,
-			text: "[image 1, image/png, 12 bytes]", images: []contract.Image{{MediaType: "image/png", Data: png}},
+			text: "[image 1, image/png, 12 bytes]", images: []contract.Media{{MediaType: "image/png", Data: png}},
 		},
 		"no base64":      {raw: `{"content":[` + part("image/png", "!!!") + `]}`, text: "[image, image/png, 2 bytes]"},
 		"another format": {raw: `{"content":[` + part("image/tiff", "SUkqAA==") + `]}`, text: "[image, image/tiff, 4 bytes]"},
@@ -400,16 +400,16 @@ func TestImagesOfAReply(t *testing.T) {
 			text: fmt.Sprintf("[image, image/png, %d bytes]", 12+contract.MaxImageBytes),
 		},
 		"many": {
-			raw:    `{"content":[` + strings.Repeat(part("image/gif", gif)+",", contract.MaxImages) + part("image/gif", gif) + `]}`,
-			images: slices.Repeat([]contract.Image{{MediaType: "image/gif", Data: gif}}, contract.MaxImages),
+			raw:    `{"content":[` + strings.Repeat(part("image/gif", gif)+",", contract.MaxMedia) + part("image/gif", gif) + `]}`,
+			images: slices.Repeat([]contract.Media{{MediaType: "image/gif", Data: gif}}, contract.MaxMedia),
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x"}}
 			got, err := s.reply("t", []byte(tc.raw), false, nil)
-			if err != nil || !slices.Equal(got.images, tc.images) {
-				t.Errorf("%d images, %v", len(got.images), err)
+			if err != nil || !slices.Equal(got.media, tc.images) {
+				t.Errorf("%d images, %v", len(got.media), err)
 			}
 			if tc.text != "" && got.text != tc.text {
 				t.Errorf("text %q, want %q", got.text, tc.text)

@@ -22,7 +22,7 @@ import (
 // Flags are the values of the flags that say what a run is given.
 type Flags struct {
 	Flow, Input, InputJSON, Params, State, Script string
-	Param, Scope, Images                          []string
+	Param, Scope, Images, Documents, Audio        []string
 	Components, Component                         []string
 }
 
@@ -34,9 +34,9 @@ type Given struct {
 	Scope json.RawMessage
 	// Value is the typed input of a flow with typed values.
 	Value json.RawMessage
-	// Images are shown with the text.
-	Images []contract.Image
-	State  map[string]json.RawMessage
+	// Media are the files that models get with the text.
+	Media []contract.Media
+	State map[string]json.RawMessage
 }
 
 // Given reads all flags that say what a run is given. The dialect is "" if the flow does not compile:
@@ -46,14 +46,14 @@ func (r *Reader) Given(f *Flags, hasInput bool, dialect string) (*Given, error) 
 		return nil, err
 	}
 	g := &Given{}
-	var textErr, imagesErr, stateErr error
+	var textErr, mediaErr, stateErr error
 	g.Text, textErr = r.Text("-input", f.Input)
 	typed, typedErr := r.JSON("-input-json", f.InputJSON)
 	params, paramsErr := r.params(f)
 	g.State, stateErr = r.state(f)
 	scope, scopeErr := Pairs("-scope", f.Scope)
-	g.Images, imagesErr = r.Images(f.Images)
-	if err := errors.Join(textErr, typedErr, paramsErr, stateErr, scopeErr, imagesErr); err != nil {
+	g.Media, mediaErr = r.Media(f)
+	if err := errors.Join(textErr, typedErr, paramsErr, stateErr, scopeErr, mediaErr); err != nil {
 		return nil, err
 	}
 	if len(scope) > 0 {
@@ -112,43 +112,53 @@ func (f *Flags) oneReader() error {
 	return nil
 }
 
-// contentParts reads an array of texts and images, and reports whether the JSON is one.
+// contentParts reads an array of texts and files, and reports whether the JSON is one.
 func (g *Given) contentParts(v *source.Value) (bool, error) {
 	var raw []map[string]json.RawMessage
 	if v.Kind != source.Array || json.Unmarshal(v.JSON(), &raw) != nil {
 		return false, nil
 	}
-	other := func(part map[string]json.RawMessage) bool {
-		return len(part) != 1 || part["text"] == nil && part["image"] == nil
+	file := func(part map[string]json.RawMessage) bool {
+		return part[contract.KindImage] != nil || part[contract.KindDocument] != nil || part[contract.KindAudio] != nil
 	}
-	image := func(part map[string]json.RawMessage) bool { return part["image"] != nil }
-	if slices.ContainsFunc(raw, other) || !slices.ContainsFunc(raw, image) {
+	other := func(part map[string]json.RawMessage) bool {
+		return len(part) != 1 || part["text"] == nil && !file(part)
+	}
+	if slices.ContainsFunc(raw, other) || !slices.ContainsFunc(raw, file) {
 		return false, nil
 	}
 	var parts []struct {
-		Text  *string         `json:"text"`
-		Image *contract.Image `json:"image"`
+		Text     *string         `json:"text"`
+		Image    *contract.Media `json:"image"`
+		Document *contract.Media `json:"document"`
+		Audio    *contract.Media `json:"audio"`
 	}
 	d := json.NewDecoder(bytes.NewReader(v.JSON()))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&parts); err != nil {
 		return true, usage.Errorf("-input-json: invalid content part: %v; want {\"text\": TEXT} or {\"image\": {\"media_type\": \"image/png\", \"data\": BASE64}}", err)
 	}
-	if len(g.Images) > 0 {
-		return true, usage.Errorf("-input-json already has images; remove -image")
+	if len(g.Media) > 0 {
+		return true, usage.Errorf("-input-json already has images, documents or audio; remove -%s", g.Media[0].Kind())
 	}
 	var text strings.Builder
 	for _, p := range parts {
 		if p.Text != nil {
 			text.WriteString(*p.Text)
 		}
-		if p.Image != nil {
-			g.Images = append(g.Images, *p.Image)
-			text.WriteString(p.Image.Note(len(g.Images)))
+		for kind, file := range map[string]*contract.Media{contract.KindImage: p.Image, contract.KindDocument: p.Document, contract.KindAudio: p.Audio} {
+			if file == nil {
+				continue
+			}
+			if file.Kind() != kind {
+				return true, usage.Errorf("-input-json: %q has the media_type %.100q; write {%q: …}", kind, file.MediaType, file.Kind())
+			}
+			g.Media = append(g.Media, *file)
+			text.WriteString(file.Note(len(g.Media)))
 		}
 	}
 	g.Text = text.String()
-	if err := contract.CheckImages(g.Images); err != nil {
+	if err := contract.CheckMedia(g.Media); err != nil {
 		return true, usage.Errorf("-input-json: %v", err)
 	}
 	return true, nil

@@ -122,22 +122,31 @@ func parseJSON(flag, name string, data []byte) (*source.Value, error) {
 	return nil, usage.Errorf("%s", strings.Join(lines, "\n"))
 }
 
-// Images reads image files.
-func (r *Reader) Images(names []string) ([]contract.Image, error) {
-	if len(names) > contract.MaxImages {
-		return nil, usage.Errorf("-image is set %d times; the limit is %d images", len(names), contract.MaxImages)
+// Media reads the files that models get: images, then documents, then recordings.
+func (r *Reader) Media(f *Flags) ([]contract.Media, error) {
+	if n := len(f.Images) + len(f.Documents) + len(f.Audio); n > contract.MaxMedia {
+		return nil, usage.Errorf("-image, -document and -audio are set %d times; the limit is %d files", n, contract.MaxMedia)
 	}
-	var out []contract.Image
-	for _, name := range names {
-		data, err := r.File("-image", name)
-		if err != nil {
-			return nil, err
+	var out []contract.Media
+	for _, given := range []struct {
+		kind  string
+		names []string
+	}{{contract.KindImage, f.Images}, {contract.KindDocument, f.Documents}, {contract.KindAudio, f.Audio}} {
+		for _, name := range given.names {
+			flag := "-" + given.kind
+			data, err := r.File(flag, name)
+			if err != nil {
+				return nil, err
+			}
+			file, err := contract.NewMedia(data, name)
+			if err == nil && file.Kind() != given.kind {
+				err = fmt.Errorf("it is %s; use -%s", file.MediaType, file.Kind())
+			}
+			if err != nil {
+				return nil, usage.Errorf("%s %s: %v", flag, name, err)
+			}
+			out = append(out, file)
 		}
-		image, err := contract.NewImage(data)
-		if err != nil {
-			return nil, usage.Errorf("-image %s: %v", name, err)
-		}
-		out = append(out, image)
 	}
 	return out, nil
 }

@@ -212,7 +212,7 @@ func (c *recordedRun) answered(x *rehearse.Call, out *contract.ToolResult) {
 	c.content[contract.SHA(out.Message)] = out.Message
 	x.Error = out.Error
 	m, err := contract.DecodeMessage(out.Message)
-	if err != nil || len(m.Parts)+len(m.Images) > 0 || m.Reasoning != "" || len(m.Provider) > 0 || m.Error != out.Error || m.From+m.To != "" {
+	if err != nil || len(m.Parts)+len(m.Media) > 0 || m.Reasoning != "" || len(m.Provider) > 0 || m.Error != out.Error || m.From+m.To != "" {
 		x.Data = out.Message
 		return
 	}

@@ -135,7 +135,7 @@ func (b *mailbox) asked(to *rehearse.Delivery, m *history.Message) {
 			return // the same again
 		}
 		b.r.prompted[key] = true
-		q := rehearse.Prompt{ID: id, Prompt: in.Prompt, Images: in.Images}
+		q := rehearse.Prompt{ID: id, Prompt: in.Prompt, Media: in.Media}
 		if raw, err := q.Stored(); err == nil {
 			b.r.content[contract.SHA(raw)] = raw
 		}

@@ -97,23 +97,23 @@ func (o *object) parameters() *source.Value {
 	return v
 }
 
-func (o *object) images() []contract.Image {
+func (o *object) media() []contract.Media {
 	v := o.get("images", source.Array)
 	if v == nil {
 		return nil
 	}
 	var in struct {
-		Images []contract.Image `json:"images"`
+		Media []contract.Media `json:"images"`
 	}
 	plain := &object{Value: &source.Value{Kind: source.Object, Pos: o.Pos, Members: []source.Member{{Key: "images", Value: v}}}}
 	plain.decode(&in)
 	if o.problems = append(o.problems, plain.problems...); len(plain.problems) > 0 {
 		return nil
 	}
-	if err := contract.CheckImages(in.Images); err != nil {
+	if err := contract.CheckMedia(in.Media); err != nil {
 		o.addProblem(v.Pos, "%v", err)
 	}
-	return in.Images
+	return in.Media
 }
 
 func (o *object) session() (*contract.RunInput, error) {
@@ -124,7 +124,7 @@ func (o *object) session() (*contract.RunInput, error) {
 	o.mode()
 	o.noEffect(withoutEffect)
 	params := o.parameters()
-	in := &contract.RunInput{V: contract.Version, Images: o.images()}
+	in := &contract.RunInput{V: contract.Version, Media: o.media()}
 	o.modelAndScript(in)
 	o.text("agent_name")
 	o.get("scope", source.Object)

@@ -68,7 +68,7 @@ func described(t *testing.T) map[string]any {
 		}
 		for _, part := range reached(root, parts) {
 			// Answers stand in a status as they are sent.
-			if part == "Image" && all[part] != nil {
+			if part == "Media" && all[part] != nil {
 				continue // it stands in messages as it is sent
 			}
 			if part != title && !slices.Contains(answerTitles, part) {

@@ -49,7 +49,7 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 	if err := checkNames(r.Header.Get("Idempotency-Key"), &Start{}, &object{Value: o.Value}); err != nil {
 		return nil, err
 	}
-	params, images := o.parameters(), o.images()
+	params, media := o.parameters(), o.media()
 	if session == "" && len(o.problems) == 0 {
 		return nil, NewProblem(BadRequest, "set it to the session_id of a started session", "session_id is required for resume_session")
 	}
@@ -82,7 +82,7 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 	if err != nil {
 		return nil, err
 	}
-	return srv.nextTurn(w, r, run, session, contract.PromptInput{Prompt: given, Images: images, By: callerOf(r)})
+	return srv.nextTurn(w, r, run, session, contract.PromptInput{Prompt: given, Media: media, By: callerOf(r)})
 }
 
 // nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.

@@ -104,13 +104,13 @@ func TestSessionsTakeImages(t *testing.T) {
 	b := newBench(t)
 	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}, "images": [`+dot+`]}`).is(201, "pending")
 	id := made.field("run_id").(string)
-	if in := b.runs.inputs[id]; len(in.Images) != 1 || in.Images[0].MediaType != "image/gif" {
-		t.Errorf("the run is given %v", in.Images)
+	if in := b.runs.inputs[id]; len(in.Media) != 1 || in.Media[0].MediaType != "image/gif" {
+		t.Errorf("the run is given %v", in.Media)
 	}
 	b.runs.byID[id].Kept = true
 	resume := `{"type": "resume_session", "session_id": "` + made.field("session_id").(string) + `", "parameters": {"prompt": "two"}, "images": `
 	b.call("POST", "/runs", resume+`[`+dot+`, `+dot+`]}`).is(201, "pending")
-	if in := b.runs.answers[0].(contract.PromptInput); len(in.Images) != 2 || in.Prompt != "two" {
+	if in := b.runs.answers[0].(contract.PromptInput); len(in.Media) != 2 || in.Prompt != "two" {
 		t.Errorf("the session is given %+v", in)
 	}
 	for images, part := range map[string]string{

@@ -66,7 +66,7 @@ func TestTranscriptShowsWhatParametersMake(t *testing.T) {
 // images.
 func TestTranscriptShowsPromptsOfSessions(t *testing.T) {
 	long := contract.PromptInput{Prompt: strings.Repeat("tea ", 1000)}
-	shown := contract.PromptInput{Prompt: "And this?", Images: []contract.Image{{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}}}
+	shown := contract.PromptInput{Prompt: "And this?", Media: []contract.Media{{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}}}
 	h := historytest.New(t)
 	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, &historypb.WorkflowExecutionUpdateAcceptedEventAttributes{
 		AcceptedRequest: &updatepb.Request{Input: &updatepb.Input{Name: contract.UpdatePrompt, Args: h.Payload(long)}}})
@@ -75,7 +75,7 @@ func TestTranscriptShowsPromptsOfSessions(t *testing.T) {
 	want := "== n#1\n"
 	var tail []contract.TailEntry
 	for _, in := range []contract.PromptInput{long, shown} {
-		m := contract.InputMessage(in.Prompt, in.Images)
+		m := contract.InputMessage(in.Prompt, in.Media)
 		asked := h.Message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(h.Message(*m))}}}})
 		tail = append(tail, contract.TailEntry{SHA: contract.SHA(asked), Message: asked})
 		want += strings.TrimRight(messageText(m), "\n") + "\n"

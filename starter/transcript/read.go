@@ -13,7 +13,7 @@ import (
 // Read reads the transcript of a run.
 func Read(ctx context.Context, from history.Source, id, run string) (*Transcript, error) {
 	r := &reader{Transcript: &Transcript{Tree: runtree.New(id, run), content: map[string]json.RawMessage{}, switched: map[string][]contract.Fallback{}},
-		images: map[*history.Workflow][]contract.Image{}, calls: map[*history.Call]slot{}}
+		media: map[*history.Workflow][]contract.Media{}, calls: map[*history.Call]slot{}}
 	for e, err := range history.Read(ctx, from, id, run) {
 		if err != nil {
 			return nil, err
@@ -26,8 +26,8 @@ func Read(ctx context.Context, from history.Source, id, run string) (*Transcript
 
 type reader struct {
 	*Transcript
-	// images are those that workflows were given.
-	images map[*history.Workflow][]contract.Image
+	// media are those that workflows were given.
+	media map[*history.Workflow][]contract.Media
 	// calls are the places of the results of calls under way.
 	calls map[*history.Call]slot
 }
@@ -53,7 +53,7 @@ func (r *reader) event(e *history.Event) {
 	case *history.Message:
 		if in, ok := d.Body.(*contract.PromptInput); ok && in.Prompt != "" {
 			// Messages refer to a prompt that is long or has images.
-			if raw, err := contract.InputMessage(in.Prompt, in.Images).Encode(); err == nil {
+			if raw, err := contract.InputMessage(in.Prompt, in.Media).Encode(); err == nil {
 				r.keep(raw)
 			}
 		}
@@ -83,10 +83,10 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 		}
 		return
 	}
-	r.images[w] = in.Images
+	r.media[w] = in.Media
 	// The text that parameters make is in the result of a later call, or in the nodes' threads.
-	if in.Input != "" || len(in.Images) > 0 || !isSet(in.Params) && !isSet(in.Value) {
-		r.write(w, "input", contract.InputMessage(in.Input, in.Images))
+	if in.Input != "" || len(in.Media) > 0 || !isSet(in.Params) && !isSet(in.Value) {
+		r.write(w, "input", contract.InputMessage(in.Input, in.Media))
 	}
 	if len(in.History) > 0 {
 		if chat, err := json.Marshal(in.History); err == nil {
@@ -159,7 +159,7 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 	switch out := c.Result.(type) {
 	case *contract.CompileFlowResult:
 		if out.Input != nil { // the text that the run's parameters make
-			r.write(w, "input", contract.InputMessage(*out.Input, r.images[w]))
+			r.write(w, "input", contract.InputMessage(*out.Input, r.media[w]))
 		}
 	case *contract.ToolResult:
 		hash := r.keep(out.Message)

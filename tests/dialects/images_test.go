@@ -120,11 +120,11 @@ func TestModelsSeeImages(t *testing.T) {
 				Document: harness.OneNode(harness.SearchTool), Input: "What is this?", Models: models, Pictures: map[string][]byte{"search": found},
 				Tools: map[string]func(string) (string, bool){"search": func(string) (string, bool) { return "here:", false }},
 				SetInput: func(in *contract.RunInput) {
-					shown, err := contract.NewImage(given)
+					shown, err := contract.NewMedia(given, "")
 					if err != nil {
 						t.Fatal(err)
 					}
-					in.Model, in.Images = "eyes/m", []contract.Image{shown}
+					in.Model, in.Media = "eyes/m", []contract.Media{shown}
 				},
 			}.Execute(t)
 			if p.Err != nil {
@@ -168,7 +168,7 @@ func TestSessionsSeeImages(t *testing.T) {
 	prompt := func(id, text string, files ...[]byte) string {
 		in := contract.PromptInput{ID: id, Prompt: text}
 		for _, f := range files {
-			in.Images = append(in.Images, contract.Image{MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(f)})
+			in.Media = append(in.Media, contract.Media{MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(f)})
 		}
 		raw, err := json.Marshal(in)
 		if err != nil {
@@ -178,16 +178,16 @@ func TestSessionsSeeImages(t *testing.T) {
 	}
 	var second, again, other, wrong, third *reply
 	stores := []*contract.Message{
-		contract.InputMessage("one", []contract.Image{{MediaType: "image/gif", Data: base64.StdEncoding.EncodeToString(first)}}),
-		contract.InputMessage("two", []contract.Image{{MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(shown)}}),
+		contract.InputMessage("one", []contract.Media{{MediaType: "image/gif", Data: base64.StdEncoding.EncodeToString(first)}}),
+		contract.InputMessage("two", []contract.Media{{MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(shown)}}),
 	}
 	r := harness.TestRun{Models: models, Stores: stores, SetInput: func(in *contract.RunInput) {
-		given, err := contract.NewImage(first)
+		given, err := contract.NewMedia(first, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		in.Flow, in.Params, in.Session = contract.FlowRef{Plan: harness.AgentFlow("talker")}, json.RawMessage(`{"prompt":"one"}`), true
-		in.Model, in.Images = "eyes/m", []contract.Image{given}
+		in.Model, in.Media = "eyes/m", []contract.Media{given}
 	}}
 	r.Started = func(env harness.Outcome) {
 		for i, step := range []func(){
@@ -233,5 +233,53 @@ func TestSessionsSeeImages(t *testing.T) {
 		if n := strings.Count(string(whole), dataURL(kind, file)); n != 1 {
 			t.Errorf("the third turn sees the %s %d times", kind, n)
 		}
+	}
+}
+
+// A document that a run is given goes to models that take it; another fails at once and says which do. Of a document in a
+// tool's result such a model is told.
+func TestModelsReadDocuments(t *testing.T) {
+	t.Parallel()
+	pdf := []byte("%PDF-1.7\nx")
+	for kind, given := range map[string]bool{"compatible": true, "groq": true, "ollama": false} {
+		t.Run(fmt.Sprintf("%s %v", kind, given), func(t *testing.T) {
+			server := newImageServer(t)
+			models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{"p": {Kind: kind, BaseURL: server.URL, Key: "k", Unary: true}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := harness.TestRun{
+				Document: harness.OneNode(harness.SearchTool), Input: "Read.", Models: models, Pictures: map[string][]byte{"search": pdf},
+				Tools: map[string]func(string) (string, bool){"search": func(string) (string, bool) { return "here:", false }},
+				SetInput: func(in *contract.RunInput) {
+					in.Model, in.OnError = "p/m", contract.OnErrorFail
+					file, err := contract.NewMedia(pdf, "q3.pdf")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if given {
+						in.Media = []contract.Media{file}
+					}
+				},
+			}.Execute(t)
+			if kind == "groq" {
+				if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Error(), "takes no documents") {
+					t.Errorf("the run ends with %v", p.Err)
+				}
+				return
+			}
+			if p.Err != nil {
+				t.Fatal(p.Err)
+			}
+			server.mu.Lock()
+			defer server.mu.Unlock()
+			first, second := string(harness.EncodeJSON(t, server.asks[0])), string(harness.EncodeJSON(t, server.asks[1]))
+			if sent := strings.Count(first, "file_data"); given && (sent != 1 || !strings.Contains(first, "[document 1, q3.pdf, application/pdf, 10 bytes]")) {
+				t.Errorf("it is sent %s", first)
+			}
+			if kind == "ollama" && (strings.Contains(second, "file_data") || !strings.Contains(second, "this model is shown no documents")) {
+				t.Errorf("of the result it is told %s", second)
+			}
+		})
 	}
 }

@@ -24,13 +24,13 @@ func (h *Worker) StartSession(t *testing.T, f *plan.Flow, text string, maxEvents
 
 // Prompt gives a session a prompt and waits for its turn, as long as it takes: where the
 // session continues as new, the same prompt is asked about again.
-func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract.Image) contract.Turn {
+func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract.Media) contract.Turn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
 		u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdatePrompt,
-			Args: []any{contract.PromptInput{ID: key, Prompt: prompt, Images: images}}, WaitForStage: client.WorkflowUpdateStageCompleted})
+			Args: []any{contract.PromptInput{ID: key, Prompt: prompt, Media: images}}, WaitForStage: client.WorkflowUpdateStageCompleted})
 		var out contract.Turn
 		if err == nil {
 			err = u.Get(ctx, &out)

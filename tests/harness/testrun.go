@@ -179,7 +179,7 @@ func (k FixedSource) Content(_ context.Context, _, _ string, q contract.ContentQ
 
 // sourceOf is what a run with this input stores of it, as it is after a journey through a payload.
 func sourceOf(t *testing.T, in *contract.RunInput, stores ...*contract.Message) FixedSource {
-	values := []any{contract.InputMessage(in.Input, in.Images), contract.Message{Role: contract.RoleUser, Text: string(EncodeJSON(t, in.History))}}
+	values := []any{contract.InputMessage(in.Input, in.Media), contract.Message{Role: contract.RoleUser, Text: string(EncodeJSON(t, in.History))}}
 	for _, m := range stores {
 		values = append(values, m)
 	}

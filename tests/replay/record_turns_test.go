@@ -85,13 +85,13 @@ func TestEndToEndRecordSessionAgain(t *testing.T) {
 // first.
 func TestEndToEndRecordEndedSessions(t *testing.T) {
 	t.Parallel()
-	dot := contract.Image{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}
+	dot := contract.Media{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}
 	for how, tc := range map[string]struct {
 		events int
-		images []contract.Image
+		images []contract.Media
 		end    func(c client.Client, id string) error
 	}{
-		"cancelled":  {1, []contract.Image{dot}, func(c client.Client, id string) error { return c.CancelWorkflow(t.Context(), id, "") }},
+		"cancelled":  {1, []contract.Media{dot}, func(c client.Client, id string) error { return c.CancelWorkflow(t.Context(), id, "") }},
 		"terminated": {0, nil, func(c client.Client, id string) error { return c.TerminateWorkflow(t.Context(), id, "", "test") }},
 	} {
 		t.Run(how, func(t *testing.T) {

@@ -138,7 +138,7 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 		if raw, err := q.Stored(); err == nil {
 			g.p.keep(raw)
 		}
-		g.signal(ctx, contract.UpdatePrompt, contract.PromptInput{ID: q.ID, Prompt: q.Prompt, Images: q.Images})
+		g.signal(ctx, contract.UpdatePrompt, contract.PromptInput{ID: q.ID, Prompt: q.Prompt, Media: q.Media})
 	}
 	if d.Stop != nil {
 		g.signal(ctx, contract.UpdateCloseSession, d.Stop)

@@ -50,12 +50,12 @@ type Prompt struct {
 	ID     string `json:"id,omitempty"`
 	Prompt string `json:"prompt"`
 	// Images are shown to the model with it.
-	Images []contract.Image `json:"images,omitempty"`
+	Media []contract.Media `json:"images,omitempty"`
 }
 
 // Stored is the message that the run stores of it, to which calls may refer.
 func (q *Prompt) Stored() (json.RawMessage, error) {
-	return contract.InputMessage(q.Prompt, q.Images).Encode()
+	return contract.InputMessage(q.Prompt, q.Media).Encode()
 }
 
 // TurnOf is how a turn of a session stood.

@@ -135,7 +135,7 @@ func (p *player) input() (*contract.RunInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range []*contract.Message{contract.InputMessage(in.Input, in.Images), {Role: contract.RoleUser, Text: string(chat)}} {
+	for _, m := range []*contract.Message{contract.InputMessage(in.Input, in.Media), {Role: contract.RoleUser, Text: string(chat)}} {
 		if err := p.keepValue(m); err != nil {
 			return nil, err
 		}

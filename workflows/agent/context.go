@@ -153,7 +153,10 @@ func (w contextWindow) size(s *contract.Sent, i int, measure func(string) int) i
 	if k := slices.IndexFunc(s.Texts, func(t contract.SentText) bool { return t.Index == i }); k >= 0 {
 		n = measure(s.Texts[k].Text)
 	} else {
-		n = w.textSize(m, measure) + len(m.Images)*contract.ImageText
+		n = w.textSize(m, measure)
+		for k := range m.Media {
+			n += m.Media[k].TextSize()
+		}
 	}
 	for _, c := range m.Calls {
 		n += measure(c.Name) + measure(c.Arguments)

@@ -31,10 +31,10 @@ func (p *Preparation) beginNamed(first *contract.View, in *contract.RunInput) er
 		p.Run.Conversation.Add(in.Conversation.Messages)
 		p.Run.Conversation.Inherited = len(in.Conversation.Messages)
 	}
-	if in.Input == "" && len(in.Images) == 0 {
+	if in.Input == "" && len(in.Media) == 0 {
 		return nil
 	}
-	_, err := p.Run.Transcript.Write(p.Run.Conversation.Open(), contract.InputMessage(in.Input, in.Images))
+	_, err := p.Run.Transcript.Write(p.Run.Conversation.Open(), contract.InputMessage(in.Input, in.Media))
 	return err
 }
 

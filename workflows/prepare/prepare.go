@@ -370,12 +370,12 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := contract.InputMessage(text, in.Images)
+	m := contract.InputMessage(text, in.Media)
 	if p.Run.Shared.Input, err = p.Run.Transcript.Write(p.Run.Transcript.Open("input"), m); err != nil {
 		return nil, err
 	}
 	p.Run.Shared.MaxEvents = in.MaxEvents
-	if len(m.Text) <= runtime.MaxInline && len(m.Images) == 0 {
+	if len(m.Text) <= runtime.MaxInline && len(m.Media) == 0 {
 		p.Run.Shared.Text = m.Text
 	}
 	if err := p.remember(in.History); err != nil {

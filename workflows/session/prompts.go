@@ -137,10 +137,10 @@ func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	case len(in.ID) > runtime.MaxName || len(in.By) > runtime.MaxName:
 		return nil, bad(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", runtime.MaxName)
 	}
-	if err := contract.CheckImages(in.Images); err != nil {
+	if err := contract.CheckMedia(in.Media); err != nil {
 		return nil, bad(contract.ClassBadRequest, "send PNG, JPEG, GIF or WebP files in base64", "the prompt: %v", err)
 	}
-	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: in.Hash(), Images: in.Images}
+	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: in.Hash(), Media: in.Media}
 	return p, s.takes(p)
 }
 

@@ -71,10 +71,10 @@ func (m *Model) format(q *Request) object {
 	return nil
 }
 
-// mentionsJSON reports whether a text without images has the word: json_object is refused without it.
+// mentionsJSON reports whether a text without files has the word: json_object is refused without it.
 func (q *Request) mentionsJSON() bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), "json") }
-	return has(q.System) || slices.ContainsFunc(q.Messages, func(m contract.Message) bool { return len(m.Images) == 0 && has(m.Text) })
+	return has(q.System) || slices.ContainsFunc(q.Messages, func(m contract.Message) bool { return len(m.Media) == 0 && has(m.Text) })
 }
 
 func (m *Model) chatMessages(q *Request) []any {
@@ -94,10 +94,10 @@ func (m *Model) chatMessages(q *Request) []any {
 
 func (m *Model) chatMessage(in *contract.Message) object {
 	out := object{"role": in.Role, "content": in.Text}
-	if len(in.Images) > 0 {
+	if len(in.Media) > 0 {
 		parts := []any{object{"type": "text", "text": in.Text}}
-		for i := range in.Images {
-			parts = append(parts, object{"type": "image_url", "image_url": object{"url": dataURL(&in.Images[i])}})
+		for i := range in.Media {
+			parts = append(parts, m.chatPart(&in.Media[i]))
 		}
 		out["content"] = parts
 	}

@@ -120,15 +120,20 @@ func (m *Model) claudeContent(in *contract.Message) []any {
 	if strings.TrimSpace(in.Text) != "" {
 		out = append(out, object{"type": "text", "text": in.Text})
 	}
-	for i := range in.Images {
-		out = append(out, object{"type": "image", "source": object{"type": "base64", "media_type": in.Images[i].MediaType, "data": in.Images[i].Data}})
+	for i := range in.Media {
+		file := &in.Media[i]
+		block := object{"type": file.Kind(), "source": object{"type": "base64", "media_type": file.MediaType, "data": file.Data}}
+		if file.Name != "" {
+			block["title"] = file.Name
+		}
+		out = append(out, block)
 	}
 	if in.Role != contract.RoleTool {
 		return out
 	}
 	result := object{"type": "tool_result", "tool_use_id": m.callID(in.CallID)}
 	switch {
-	case len(in.Images) > 0:
+	case len(in.Media) > 0:
 		result["content"] = out
 	case in.Error && len(out) == 0:
 		result["content"] = emptyText // an error needs a text

@@ -22,7 +22,7 @@ func encodeConverse(m *Model, q *Request) (*Outgoing, error) {
 	if err := m.setConverseEffort(config, fields, q); err != nil {
 		return nil, err
 	}
-	messages := turns(q.Messages, "assistant", "content", m.converseContent, object{"text": emptyText})
+	messages := turns(numberDocuments(q.Messages), "assistant", "content", m.converseContent, object{"text": emptyText})
 	if strings.TrimSpace(q.System) != "" {
 		b["system"] = []any{object{"text": q.System}}
 	}
@@ -152,9 +152,13 @@ func (m *Model) converseContent(in *contract.Message) []any {
 	if strings.TrimSpace(in.Text) != "" {
 		out = append(out, object{"text": in.Text})
 	}
-	for i := range in.Images {
-		image := &in.Images[i]
-		out = append(out, object{"image": object{"format": strings.TrimPrefix(image.MediaType, "image/"), "source": object{"bytes": image.Data}}})
+	for i := range in.Media {
+		file := &in.Media[i]
+		block := object{"format": file.Format(), "source": object{"bytes": file.Data}}
+		if file.Kind() == contract.KindDocument {
+			block["name"] = file.Name
+		}
+		out = append(out, object{file.Kind(): block})
 	}
 	if in.Role != contract.RoleTool {
 		return out

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -198,49 +197,6 @@ func merged(path string, into, from json.RawMessage) (json.RawMessage, error) {
 	}
 	return textutil.JSON(have)
 }
-
-// imagesOmitted replaces the images of a message; the text has a note of each, with type and size.
-const imagesOmitted = "(this model is shown no images)"
-
-// placeImages puts images where the server takes them: those of results into a user's message behind all results of an
-// answer. A model without images is told of them.
-func (m *Model) placeImages(in []contract.Message) []contract.Message {
-	if m.ResultImages && !m.NoImages {
-		return in
-	}
-	out := make([]contract.Message, 0, len(in)+1)
-	behind := contract.Message{Role: contract.RoleUser}
-	flush := func() {
-		if len(behind.Images) > 0 {
-			out, behind = append(out, behind), contract.Message{Role: contract.RoleUser}
-		}
-	}
-	for _, msg := range in {
-		if msg.Role != contract.RoleTool {
-			flush()
-		}
-		switch {
-		case len(msg.Images) == 0:
-		case m.NoImages && msg.Role == contract.RoleTool:
-			msg.Text, msg.Images = strings.TrimLeft(msg.Text+"\n"+imagesOmitted, "\n"), nil
-		case m.NoImages:
-			msg.Text, msg.Images = msg.Text+"\n"+imagesOmitted, nil
-		case msg.Role == contract.RoleTool:
-			if behind.Text != "" {
-				behind.Text += "\n"
-			}
-			behind.Text += fmt.Sprintf("The images of the result of %s (call %s), %d:", msg.Name, msg.CallID, len(msg.Images))
-			behind.Images = append(behind.Images, msg.Images...)
-			msg.Images = nil
-		}
-		out = append(out, msg)
-	}
-	flush()
-	return out
-}
-
-// dataURL is an image as a URL.
-func dataURL(i *contract.Image) string { return "data:" + i.MediaType + ";base64," + i.Data }
 
 // IDRule says which ids of tool calls a server accepts.
 type IDRule int

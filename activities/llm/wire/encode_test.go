@@ -127,15 +127,15 @@ func TestGeminiTakesCallsOfOthers(t *testing.T) {
 }
 
 func TestImagesAreSentWhereTheServerTakesThem(t *testing.T) {
-	image := func(data string) contract.Image { return contract.Image{MediaType: "image/png", Data: data} }
+	image := func(data string) contract.Media { return contract.Media{MediaType: "image/png", Data: data} }
 	one, two := result("a", "a cat"), result("b", "two dogs")
-	one.Images, two.Images = []contract.Image{image("1")}, []contract.Image{image("2"), image("3")}
+	one.Media, two.Media = []contract.Media{image("1")}, []contract.Media{image("2"), image("3")}
 	in := []contract.Message{user("go"), called("a", "b"), one, two, user("and now?")}
 	plain := func(m contract.Message, note string) contract.Message {
-		m.Images, m.Text = nil, m.Text+note
+		m.Media, m.Text = nil, m.Text+note
 		return m
 	}
-	behind := contract.Message{Role: "user", Images: []contract.Image{image("1"), image("2"), image("3")},
+	behind := contract.Message{Role: "user", Media: []contract.Media{image("1"), image("2"), image("3")},
 		Text: "The images of the result of get (call a), 1:\nThe images of the result of get (call b), 2:"}
 	for name, tc := range map[string]struct {
 		model Model
@@ -143,9 +143,9 @@ func TestImagesAreSentWhereTheServerTakesThem(t *testing.T) {
 	}{
 		"in results":  {Model{Server: Server{ResultImages: true}}, in},
 		"behind them": {Model{}, []contract.Message{in[0], in[1], plain(one, ""), plain(two, ""), behind, in[4]}},
-		"nowhere":     {Model{NoImages: true}, []contract.Message{in[0], in[1], plain(one, "\n"+imagesOmitted), plain(two, "\n"+imagesOmitted), in[4]}},
+		"nowhere":     {Model{NoImages: true}, []contract.Message{in[0], in[1], plain(one, "\n"+"(this model is shown no images)"), plain(two, "\n"+"(this model is shown no images)"), in[4]}},
 	} {
-		if diff := cmp.Diff(tc.want, tc.model.placeImages(in)); diff != "" {
+		if diff := cmp.Diff(tc.want, tc.model.placeMedia(in)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

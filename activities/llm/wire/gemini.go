@@ -121,8 +121,12 @@ func geminiParts(in *contract.Message, names map[string]string) []any {
 	if in.Text != "" {
 		out = append(out, object{"text": in.Text})
 	}
-	for _, image := range in.Images {
-		out = append(out, object{"inlineData": object{"mimeType": image.MediaType, "data": image.Data}})
+	for _, file := range in.Media {
+		media := file.MediaType
+		if file.Kind() == contract.KindAudio {
+			media = "audio/" + file.Format() // its word for MP3
+		}
+		out = append(out, object{"inlineData": object{"mimeType": media, "data": file.Data}})
 	}
 	return out
 }

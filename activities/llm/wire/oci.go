@@ -167,15 +167,19 @@ func (m *Model) ociMessage(in *contract.Message, cohere bool) object {
 	switch { // the service fails without any content
 	case in.Text != "":
 		content = append(content, ociText(in.Text))
-	case len(in.Images) > 0:
+	case len(in.Media) > 0:
 	case in.Role == contract.RoleAssistant:
 		content = append(content, ociText("."))
 	default:
 		content = append(content, ociText(emptyText))
 	}
-	image := map[bool]string{false: "IMAGE", true: "IMAGE_URL"}[cohere]
-	for i := range in.Images {
-		content = append(content, object{"type": image, "imageUrl": object{"url": dataURL(&in.Images[i])}})
+	for i := range in.Media {
+		kind := in.Media[i].Kind()
+		name := strings.ToUpper(kind)
+		if cohere {
+			name += "_URL"
+		}
+		content = append(content, object{"type": name, kind + "Url": object{"url": dataURL(&in.Media[i])}})
 	}
 	out["content"] = content
 	var calls []any

@@ -131,17 +131,21 @@ func (m *Model) responsesInput(in []contract.Message) []any {
 	return out
 }
 
-// responsesContent is a text or, with images, a list.
+// responsesContent is a text or, with files, a list.
 func responsesContent(in *contract.Message) any {
-	if len(in.Images) == 0 {
+	if len(in.Media) == 0 {
 		return in.Text
 	}
 	var out []any
 	if in.Text != "" {
 		out = append(out, object{"type": "input_text", "text": in.Text})
 	}
-	for i := range in.Images {
-		out = append(out, object{"type": "input_image", "image_url": dataURL(&in.Images[i])})
+	for i := range in.Media {
+		if file := &in.Media[i]; file.Kind() == contract.KindDocument {
+			out = append(out, object{"type": "input_file", "filename": documentName(file), "file_data": dataURL(file)})
+		} else {
+			out = append(out, object{"type": "input_image", "image_url": dataURL(file)})
+		}
 	}
 	return out
 }

@@ -82,6 +82,13 @@ type Server struct {
 	RawArguments bool
 	// ResultImages: results of tools can have images. For others a user message after the results has them.
 	ResultImages bool
+	// ResultDocuments: they can have documents.
+	ResultDocuments bool
+	// Documents and Audio are parts of the names of models that take PDF documents, recordings; an empty part is in every
+	// name.
+	Documents, Audio []string
+	// MediaForm is one of the constants; empty is OpenAI's form.
+	MediaForm string
 	// BridgeResults means that no user's message may follow on results: the assistant speaks first.
 	BridgeResults bool
 	// CallIDs says which ids of tool calls the server accepts.
@@ -104,7 +111,7 @@ type Model struct {
 	// API is by which of OpenAI's protocols a server of chat completions is asked: APIChat, APIResponses, or empty.
 	API string
 	// Unary switches streaming off, NoCache the marks for the provider's cache of prompts; NoImages means that the model
-	// gets a text instead of images.
+	// gets a text instead of images, documents and recordings.
 	Unary    bool
 	NoCache  bool
 	NoImages bool
@@ -200,11 +207,11 @@ func (m *Model) Encode(q *Request) (*Outgoing, error) {
 		if m.Protocol == OCI {
 			other.Base += ociOpenAI
 		}
-		other.Protocol, other.ResultImages, other.CallIDs = Responses, true, cmp.Or(m.CallIDs, IDsMax40)
+		other.Protocol, other.ResultImages, other.ResultDocuments, other.CallIDs = Responses, true, true, cmp.Or(m.CallIDs, IDsMax40)
 		m = &other
 	}
 	placed := *q
-	placed.Messages = m.placeImages(q.Messages)
+	placed.Messages = m.placeMedia(q.Messages)
 	return protocols[m.Protocol](m, &placed)
 }
 
