@@ -85,6 +85,9 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	if out.Resolved, err = a.deps.Tools.Resolve(in.Connection, first); err != nil {
 		return nil, err
 	}
+	if in.Connection.Kind == plan.ConnectionDatabase {
+		return a.deps.Tools.Operations(ctx, out.Resolved)
+	}
 	if in.Connection.Kind != plan.ConnectionHTTP {
 		if out.Resolved.Kind == plan.ConnectionActivity {
 			how, spec, err := a.deps.Tools.ExternalActivity(first)

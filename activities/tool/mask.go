@@ -20,7 +20,7 @@ type secrets struct {
 }
 
 func newSecrets(c Connection) secrets {
-	all := append([]string{proxyPassword(c), c.OAuthClientSecret}, c.named...)
+	all := append([]string{proxyPassword(c), c.OAuthClientSecret, c.Password}, c.named...)
 	named := append(slices.Clone(all), c.OAuthClientSecret)
 	c.eachValue(func(name, value string) {
 		all = append(all, value)
@@ -65,7 +65,7 @@ func (s Settings) Known() []string {
 	for _, c := range s.Connections {
 		c.eachValue(func(name, value string) { out = append(out, mask.Named(name, value)) })
 		key, _ := textutil.PEM(c.KeyFile) // an unreadable file has no secret
-		out = append(out, proxyPassword(c), string(key))
+		out = append(out, proxyPassword(c), c.Password, string(key))
 	}
 	for _, secret := range s.Secrets {
 		if _, err := os.Stat(secret.Value); err == nil {

@@ -63,6 +63,9 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	if c.Kind == plan.ConnectionA2A {
 		return t.resolveAgent(c)
 	}
+	if c.Kind == plan.ConnectionDatabase {
+		return c, t.checkDatabase(c)
+	}
 	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
 		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description, Retry: c.Retry, WholeResults: c.WholeResults}, nil
 	}
@@ -256,8 +259,11 @@ func (t *target) malformed(format string, args ...any) *contract.Failure {
 
 // kind is the kind of one of the worker's connections.
 func (c Connection) kind() string {
-	if c.Transport == TransportLocal {
+	switch c.Transport {
+	case TransportLocal:
 		return plan.ConnectionLocal
+	case TransportPostgres:
+		return plan.ConnectionDatabase
 	}
 	return plan.ConnectionMCP
 }

@@ -42,6 +42,8 @@ const (
 	TransportStdio = "stdio"
 	// TransportLocal has the worker's own functions.
 	TransportLocal = "local"
+	// TransportPostgres is a database of PostgreSQL.
+	TransportPostgres = "postgres"
 )
 
 // What is done with a call whose outcome is unknown, by [Connection.Retry].
@@ -120,6 +122,8 @@ type Connection struct {
 	Transport string
 	// URL is the server's, for http and sse. It is not subject to the policy.
 	URL string
+	// Password is a database's user's, a secret.
+	Password string
 	// Headers go with every request; their values are secrets.
 	Headers map[string]string
 	// Command, with Args, is started for stdio: a path, or a name that is looked up in PATH.
@@ -280,8 +284,12 @@ func (c Connection) check(p *problems, at string) {
 		if c.hasAddress() || c.hasCommand() {
 			p.add("%s: transport local is the worker's own functions; of the other settings only timeout and retry belong to it", at)
 		}
+	case TransportPostgres:
+		if err := c.database(1).Check(); err != nil {
+			p.add("%s.url: %v", at, err)
+		}
 	default:
-		p.add("%s.transport: %q is not a transport; use http, sse, stdio or local", at, c.Transport)
+		p.add("%s.transport: %q is not a transport; use http, sse, stdio, local or postgres", at, c.Transport)
 	}
 }
 

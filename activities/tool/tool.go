@@ -276,6 +276,7 @@ var kinds = map[string]func(ctx context.Context, at *target) (remote, error){
 	plan.ConnectionActivity: dialExternalActivity, // an activity on another task queue, which the run calls itself
 	plan.ConnectionHTTP:     dialRequests,         // HTTP requests that a flow describes
 	plan.ConnectionA2A:      dialA2A,              // an agent that speaks the Agent2Agent protocol; it has no tools
+	plan.ConnectionDatabase: dialDatabase,         // a database, with the operations that a flow describes
 }
 
 // remote is a session with one server. Its methods may be called concurrently. Errors are a *contract.Failure,

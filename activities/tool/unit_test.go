@@ -274,7 +274,7 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 		AllowHosts: []string{"http://x"},
 	})
 	f := fails(t, err, contract.ClassConnection,
-		`connections.a.transport: "pigeon" is not a transport; use http, sse, stdio or local`,
+		`connections.a.transport: "pigeon" is not a transport; use http, sse, stdio, local or postgres`,
 		"connections.b.command: is empty", "connections.b: url, headers",
 		`connections.c.url: "ftp://x" has scheme "ftp"`,
 		`"Accept" is set by the protocol`, `"bad name" is not the name`, `"X-A" has a line break`,

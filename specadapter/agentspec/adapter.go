@@ -80,6 +80,8 @@ const (
 	CodeUnknownTool = "unknown-tool"
 	// CodeOAuth is a warning: a server wants a login, and the host has no connection of its name.
 	CodeOAuth = "oauth"
+	// CodeDatastore is a warning: a datastore that the host has no connection to.
+	CodeDatastore = "datastore"
 	// CodeTooManyNodes is an error: subflows repeat so often that the plan grows too large.
 	CodeTooManyNodes = "too-many-nodes"
 )
@@ -100,6 +102,8 @@ var runs = map[string]bool{
 	"OciClientConfigWithResourcePrincipal": true,
 	"PluginRegexNode":                      true, "PluginTemplateNode": true, "PluginReadVariableNode": true, "PluginWriteVariableNode": true, "PluginVariableNode": true,
 	"PluginCatchExceptionNode": true, "ExtendedMapNode": true,
+	"PostgresDatabaseDatastore": true, "TlsPostgresDatabaseConnectionConfig": true,
+	"PluginDatastoreListNode": true, "PluginDatastoreCreateNode": true, "PluginDatastoreUpdateNode": true, "PluginDatastoreDeleteNode": true, "PluginDatastoreQueryNode": true,
 }
 
 // Runs reports whether a component of a type can be part of a run.

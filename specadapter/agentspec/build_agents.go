@@ -309,13 +309,3 @@ func (b *builder) summary(t *model.Component, instructions, template string) *pl
 	}
 	return s
 }
-
-// datastore refuses a store that nothing can use.
-func (b *builder) datastore(c *model.Component, f *model.Field) {
-	for _, store := range f.Components {
-		if store.Type.Acts() != "InMemoryCollectionDatastore" {
-			b.Errorf(f.At, CodeNotYet, "remove datastore or use an InMemoryCollectionDatastore: summaries are stored with the run",
-				"%s stores summaries in %s, which is not supported yet", c, store)
-		}
-	}
-}

@@ -51,6 +51,8 @@ func (s *layer) node(c *model.Component) *way {
 		w.exits = s.branches(c, n.ID)
 	case "PluginRegexNode", "PluginTemplateNode", "PluginReadVariableNode", "PluginWriteVariableNode", "PluginVariableNode":
 		n.Kind, n.Pass = plan.KindPass, s.passOf(c, &n, w)
+	case "PluginDatastoreListNode", "PluginDatastoreCreateNode", "PluginDatastoreUpdateNode", "PluginDatastoreDeleteNode", "PluginDatastoreQueryNode":
+		n.Kind, n.Tool = plan.KindTool, s.b.operation(c, n.Name)
 	default:
 		s.calling(c, &n, w)
 	}

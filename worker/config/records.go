@@ -40,8 +40,9 @@ type Price struct {
 
 // Connection configures one MCP server.
 type Connection struct {
-	Transport      string            `mapstructure:"transport" doc:"http, sse, stdio, or local: Go functions of the worker"`
-	URL            string            `mapstructure:"url" kind:"url" doc:"URL of an MCP server"`
+	Transport      string            `mapstructure:"transport" doc:"http, sse, stdio, local: Go functions of the worker, or postgres: a database"`
+	URL            string            `mapstructure:"url" kind:"url" doc:"URL of an MCP server, or postgres://USER@HOST:PORT/DATABASE; a database's certificate is verified unless the URL has another sslmode"`
+	Password       string            `mapstructure:"password" kind:"secret" doc:"password of a database's user; ${NAME} is a variable"`
 	Headers        map[string]string `mapstructure:"headers" doc:"headers of every call; ${NAME} is a variable"`
 	Command        string            `mapstructure:"command" doc:"program of a stdio server"`
 	Args           []string          `mapstructure:"args" doc:"its arguments"`

@@ -33,11 +33,11 @@ func (a *agentRun) fill() error {
 // withValues is an agent with values in its texts.
 func withValues(a *plan.Agent, in value.Value) *plan.Agent {
 	own := *a
-	own.System = values.FillIn(own.System, in)
+	own.System = value.FillIn(own.System, in)
 	own.Opening = nil
 	for _, p := range a.Opening {
 		if p.From == "" {
-			p.Text = values.FillIn(p.Text, in)
+			p.Text = value.FillIn(p.Text, in)
 		}
 		own.Opening = append(own.Opening, p)
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"go.temporal.io/sdk/workflow"
+	"weft/workflows/plan/value"
 
 	"weft/activities/contract"
 	"weft/workflows/runtime"
@@ -18,7 +19,7 @@ func (askKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution)
 		if err != nil {
 			return runtime.Outcome{}, err
 		}
-		question = values.FillIn(question, in)
+		question = value.FillIn(question, in)
 	}
 	reply, err := r.Requests.Ask(ctx, x, contract.Request{
 		ID: x.ID + "/ask", Kind: contract.RequestMessage, Text: question,

@@ -24,7 +24,7 @@ func (passKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) 
 	p := x.Node.Pass
 	switch {
 	case p.Text != nil:
-		in = values.Object(x.Node.Ports.Out[0].Name, value.Of(values.FillIn(*p.Text, in)))
+		in = values.Object(x.Node.Ports.Out[0].Name, value.Of(value.FillIn(*p.Text, in)))
 	case p.Match != nil:
 		found, ok, err := matches(p.Match, in.Members[0].Value.Spaced())
 		if err != nil {
@@ -94,7 +94,7 @@ func (sayKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution)
 	if err != nil {
 		return runtime.Outcome{}, err
 	}
-	text := values.FillIn(x.Node.Say.Text, in)
+	text := value.FillIn(x.Node.Say.Text, in)
 	ref, err := r.Transcript.Write(r.Conversation.Open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
 	if err != nil {
 		return runtime.Outcome{}, err

@@ -323,6 +323,9 @@ type Connection struct {
 	Tools []ClientTool `json:"tools,omitempty"`
 	// Requests are the tools of a connection of kind http.
 	Requests []Request `json:"requests,omitempty"`
+	// Operations are the tools of a connection of kind database, Collections what they work on.
+	Operations  []Operation  `json:"operations,omitempty"`
+	Collections []Collection `json:"collections,omitempty"`
 }
 
 // ClientTool is a tool that a client of the run executes: a call opens a request, and the

@@ -2,7 +2,6 @@ package values
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -164,20 +163,6 @@ func forget(x *runtime.Execution, prefix string) {
 // Object is an object with one member.
 func Object(key string, v value.Value) value.Value {
 	return value.Value{Kind: value.Object, Members: []value.Member{{Key: key, Value: v}}}
-}
-
-// placeholder is what a value replaces in a text.
-var placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
-
-// FillIn is a text with its placeholders replaced, each once: what a value holds stays as it
-// is. A name without a value stays too.
-func FillIn(text string, in value.Value) string {
-	return placeholder.ReplaceAllStringFunc(text, func(m string) string {
-		if v, ok := in.Get(placeholder.FindStringSubmatch(m)[1]); ok {
-			return v.Spaced()
-		}
-		return m
-	})
 }
 
 // Wanted are those of some values that a flow takes.

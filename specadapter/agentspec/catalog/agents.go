@@ -75,8 +75,8 @@ var agentTypes = []Type{
 		}},
 }
 
-// noStore says why a datastore is of no use.
-const noStore = "flows keep their state in the workflow; datastores are not used"
+// noStore says what to use instead of a datastore that nothing can use.
+const noStore = "use a PostgresDatabaseDatastore; databases of Oracle are not supported yet"
 
 // storeSchema describes the collections of a datastore.
 var storeSchema = FieldSpec{Name: "datastore_schema", Kind: Schemas, Required: true}
@@ -116,7 +116,7 @@ var storeTypes = []Type{
 		Fields: []FieldSpec{storeSchema}},
 	{Name: "OracleDatabaseDatastore", Is: []string{"RelationalDatastore", "Datastore"}, Since: V2612, Unsupported: noStore,
 		Fields: []FieldSpec{storeSchema, {Name: "connection_config", Kind: One, Of: "OracleDatabaseConnectionConfig", Required: true}}},
-	{Name: "PostgresDatabaseDatastore", Is: []string{"RelationalDatastore", "Datastore"}, Since: V2612, Unsupported: noStore,
+	{Name: "PostgresDatabaseDatastore", Is: []string{"RelationalDatastore", "Datastore"}, Since: V2612,
 		Fields: []FieldSpec{storeSchema, {Name: "connection_config", Kind: One, Of: "PostgresDatabaseConnectionConfig", Required: true}}},
 	{Name: "TlsOracleDatabaseConnectionConfig", Is: []string{"OracleDatabaseConnectionConfig"}, Since: V2612, Fields: oracleFields},
 	{Name: "MTlsOracleDatabaseConnectionConfig", Is: []string{"OracleDatabaseConnectionConfig"}, Since: V2612,

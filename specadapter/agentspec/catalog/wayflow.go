@@ -59,6 +59,19 @@ var WayFlow = []Type{
 		FieldSpec{Name: "catch_all_exceptions", Kind: Flag, Default: "false"}),
 	pluginNode("ExtendedMapNode", flowOf, FieldSpec{Name: "unpack_input", Kind: TextMap},
 		FieldSpec{Name: "parallel_execution", Kind: Flag, Default: "false"}, FieldSpec{Name: "max_workers", Kind: Whole}),
+	storeNode("PluginDatastoreListNode", "Datastore", collectionName, whereField, FieldSpec{Name: "limit", Kind: Whole},
+		FieldSpec{Name: "unpack_single_entity_from_list", Kind: Flag, Default: "false"}, named("ENTITIES", "entities")),
+	storeNode("PluginDatastoreCreateNode", "Datastore", collectionName, named("ENTITY", "entity"), named("CREATED_ENTITY", "created_entity")),
+	storeNode("PluginDatastoreUpdateNode", "Datastore", collectionName, whereField, named("ENTITIES", "entities"), named("UPDATE", "update")),
+	storeNode("PluginDatastoreDeleteNode", "Datastore", collectionName, whereField),
+	storeNode("PluginDatastoreQueryNode", "RelationalDatastore", FieldSpec{Name: "query", Kind: Text, Required: true}, named("RESULT", "result")),
+	{Name: "PluginInMemoryDatastore", Like: "InMemoryCollectionDatastore"},
+	{Name: "PluginPostgresDatabaseDatastore", Like: "PostgresDatabaseDatastore"},
+	{Name: "PluginTlsPostgresDatabaseConnectionConfig", Like: "TlsPostgresDatabaseConnectionConfig",
+		Fields: eachNamed(FieldSpec{Kind: Text, Sensitive: true}, "url", "sslcert", "sslkey", "sslrootcert", "sslcrl")},
+	{Name: "PluginOracleDatabaseDatastore", Like: "OracleDatabaseDatastore", Unsupported: noStore},
+	{Name: "PluginTlsOracleDatabaseConnectionConfig", Like: "TlsOracleDatabaseConnectionConfig"},
+	{Name: "PluginMTlsOracleDatabaseConnectionConfig", Like: "MTlsOracleDatabaseConnectionConfig"},
 	{Name: "PluginMCPTool", Like: "MCPTool"},
 	{Name: "PluginMCPToolSpec", Like: "MCPToolSpec"},
 	{Name: "PluginMCPToolBox", Like: "MCPToolBox"},
@@ -74,6 +87,21 @@ var WayFlow = []Type{
 	{Name: "PluginLlamaMergeToolRequestAndCallsTransform", Open: true},
 	{Name: "PluginJsonToolOutputParser", Open: true},
 }
+
+// storeNode is a node that works on a datastore.
+func storeNode(name, of string, fields ...FieldSpec) Type {
+	return pluginNode(name, append(fields, FieldSpec{Name: "datastore", Kind: One, Of: of, Required: true})...)
+}
+
+// named is a field that holds the name of an input or an output, which is always the same.
+func named(field, name string) FieldSpec {
+	return FieldSpec{Name: field, Kind: Text, Default: name, Enum: []string{name}}
+}
+
+var (
+	collectionName = FieldSpec{Name: "collection_name", Kind: Text, Required: true, Template: true}
+	whereField     = FieldSpec{Name: "where", Kind: Object, Template: true}
+)
 
 // caFile is the field of that name, with its name in WayFlow.
 var caFile = FieldSpec{Name: "ca_file", Kind: Text, Required: true, Sensitive: true, Also: []string{"ssl_ca_cert"}}

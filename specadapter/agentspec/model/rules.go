@@ -66,6 +66,11 @@ func typeRules() map[string]rules {
 		"PluginVariableNode":                 {infer: inferVariables},
 		"PluginCatchExceptionNode":           {infer: inferParts(ofException, "subflow"), branches: exceptionBranches, check: checkException, yields: yieldsInner("subflow")},
 		"ExtendedMapNode":                    {infer: inferParts(ofExtendedMap, "subflow"), check: checkExtendedMap, yields: yieldsInner("subflow")},
+		"PluginDatastoreListNode":            {infer: inferStore("", "entities"), check: checkStoreNode},
+		"PluginDatastoreCreateNode":          {infer: inferStore("entity", "created_entity"), check: checkStoreNode},
+		"PluginDatastoreUpdateNode":          {infer: inferStore("update", "entities"), check: checkStoreNode},
+		"PluginDatastoreDeleteNode":          {infer: inferStore("", ""), check: checkStoreNode},
+		"PluginDatastoreQueryNode":           {infer: inferStore("bind_variables", "result"), check: checkStoreNode},
 		"LlmConfig":                          {check: checkModel},
 		"MessageSummarizationTransform":      {check: bounded("max_message_size")},
 		"ConversationSummarizationTransform": {check: checkConversationSummary},
@@ -192,7 +197,7 @@ func checkStore(l *loader, c *Component) {
 			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, want a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
 			continue
 		}
-		if shape, ok := l.schema(m.Value, what); ok && shape.Kind != ObjectShape {
+		if shape, ok := l.schema(m.Value, what); ok && shape.Kind != ObjectShape && (shape.Kind != AnyShape || m.Value.Get("properties") == nil) {
 			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, want object", source.Quote(m.Key), what, shape)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -298,4 +299,18 @@ func (v Value) Words() string {
 		return v.Text
 	}
 	return string(v.JSON())
+}
+
+// placeholder is what a value replaces in a text.
+var placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+
+// FillIn is a text with its placeholders replaced, each once: what a value holds stays as it
+// is. A name without a value stays too.
+func FillIn(text string, in Value) string {
+	return placeholder.ReplaceAllStringFunc(text, func(m string) string {
+		if v, ok := in.Get(placeholder.FindStringSubmatch(m)[1]); ok {
+			return v.Spaced()
+		}
+		return m
+	})
 }

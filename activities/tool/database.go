@@ -1,0 +1,97 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weft/activities/contract"
+	"weft/activities/datastore"
+	"weft/activities/tool/delivery"
+	"weft/workflows/plan"
+	"weft/workflows/plan/collection"
+	"weft/workflows/plan/value"
+)
+
+// database makes the operations that flows describe.
+type database struct {
+	*datastore.DB
+	at *target
+}
+
+func (c Connection) database(maxBytes int) datastore.Settings {
+	return datastore.Settings{URL: c.URL, Password: c.Password, MaxBytes: maxBytes}
+}
+
+func dialDatabase(ctx context.Context, at *target) (remote, error) {
+	s := at.conn.database(at.settings.MaxResultBytes)
+	var err error
+	if s.TLS, err = tlsConfig(at.conn); err != nil {
+		return nil, connectionFailure(fmt.Sprintf("connection %q: %v", at.id, err), "correct the certificate")
+	}
+	db, err := datastore.Open(ctx, s)
+	if err != nil {
+		return nil, at.named(err)
+	}
+	return &database{db, at}, nil
+}
+
+// named is an error of the database with the target's name.
+func (t *target) named(err error) error {
+	var f *contract.Failure
+	if errors.As(err, &f) {
+		return t.failure(f.Class, f.Text, f.Remedy)
+	}
+	return err
+}
+
+// checkDatabase refuses a connection that the operator has not made a database.
+func (t *Tools) checkDatabase(c plan.Connection) error {
+	if own, ok := t.settings.Connections[c.ID]; ok && own.Transport == TransportPostgres {
+		return nil
+	}
+	return connectionFailure(fmt.Sprintf("connection %q is not one to a database; known: %s", c.ID, t.settings.known()),
+		allowRemedy(fmt.Sprintf("%s: {%q: {transport: %s, url: \"postgres://USER@HOST:5432/DATABASE\", password: \"${PASSWORD}\"}}", SettingConnections, c.ID, TransportPostgres)))
+}
+
+// Operations are those of a database's connection, once its tables are looked at. A change may be repeated where the
+// database keeps what was made under which idempotency key.
+func (t *Tools) Operations(ctx context.Context, c plan.Connection) ([]contract.ToolSpec, error) {
+	at, err := t.locate(c, "")
+	if err != nil {
+		return nil, err
+	}
+	var specs []contract.ToolSpec
+	err = t.within(ctx, at, func(ctx context.Context, e *entry) error {
+		keys, err := e.server.(*database).Verify(ctx, c.Collections)
+		for i := range c.Operations {
+			o := &c.Operations[i]
+			specs = append(specs, contract.ToolSpec{Name: o.Name, Schema: []byte(`{"type":"object"}`), Repeatable: keys || !o.Changes()})
+		}
+		return at.named(err)
+	})
+	return specs, err
+}
+
+func (d *database) list(context.Context) ([]contract.ToolSpec, error) { return nil, nil }
+
+func (d *database) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
+	args, err := value.Parse(in.Arguments)
+	if err != nil {
+		return reply{}, err
+	}
+	c, err := collection.Fill(&in.Connection, in.Name, args)
+	if err != nil {
+		return reply{text: err.Error(), isError: true}, nil
+	}
+	text, err := d.Do(ctx, c, m.IdempotencyKey, func() { delivery.MarkSent(ctx, true) })
+	var invalid datastore.Invalid
+	if errors.As(err, &invalid) {
+		return reply{text: string(invalid), isError: true}, nil
+	}
+	return reply{text: text}, d.at.named(err)
+}
+
+func (d *database) usable(bool) bool { return true }
+
+func (d *database) close() { d.Close() }

@@ -1,0 +1,60 @@
+package dialects
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/tests/harness"
+)
+
+const storeFlow = `
+flow:
+  nodes:
+    s: {component_type: StartNode, inputs: [{title: product, type: object, additionalProperties: {}}, {title: name, type: string}]}
+    add: {component_type: PluginDatastoreCreateNode, datastore: "@shop", collection_name: products, input_mapping: {entity: product}, output_mapping: {created_entity: made}}
+    set: {component_type: PluginDatastoreUpdateNode, datastore: "@shop", collection_name: products, where: {title: '{{wanted}}'}, input_mapping: {wanted: name}, inputs: [{title: name, type: string}, {title: update, type: object, additionalProperties: {}, default: {price: 4}}]}
+    list: {component_type: PluginDatastoreListNode, datastore: "@shop", collection_name: products, where: {title: '{{wanted}}'}, limit: 1, unpack_single_entity_from_list: true, input_mapping: {wanted: name}, output_mapping: {entities: found}}
+    ask: {component_type: PluginDatastoreQueryNode, datastore: "@shop", query: 'SELECT count(*) AS n FROM products WHERE price > :least', inputs: [{title: bind_variables, type: object, additionalProperties: {}, default: {least: 3}}]}
+    drop: {component_type: PluginDatastoreDeleteNode, datastore: "@shop", collection_name: products, where: {}}
+    e: {component_type: EndNode, outputs: [{title: made, type: object, additionalProperties: {}}, {title: found, type: object, additionalProperties: {}}, {title: result, type: array, items: {type: object, additionalProperties: {}}}]}
+  go: ["s > add > set > list > ask > drop > e"]
+  data: [s.product > add.product, s.name > set.name, s.name > list.name, add.made > e.made, list.found > e.found, ask.result > e.result]
+shop: {component_type: PluginPostgresDatabaseDatastore, name: shop, datastore_schema: {products: {properties: {ID: {type: integer}, title: {type: string}, price: {type: number}}}},
+  connection_config: {component_type: PluginTlsPostgresDatabaseConnectionConfig, name: c, user: {$component_ref: c.user}, password: {$component_ref: c.password}, url: {$component_ref: c.url}}}
+`
+
+// TestDatastoreNodes runs nodes on a datastore in a real server of PostgreSQL, by the worker's connection of its name.
+func TestDatastoreNodes(t *testing.T) {
+	t.Parallel()
+	ctx, url := context.Background(), harness.Postgres(t)
+	admin, err := pgx.Connect(ctx, strings.Replace(url, "shop@", "shop:secret@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(ctx)
+	if _, err := admin.Exec(ctx, "CREATE TABLE products (id serial PRIMARY KEY, title text NOT NULL, price float8 DEFAULT 0.5)"); err != nil {
+		t.Fatal(err)
+	}
+	run := func(connections map[string]tool.Connection, params string) harness.Outcome {
+		return harness.TestRun{Document: specDoc(t, storeFlow), ToolSettings: tool.Settings{Connections: connections},
+			SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(params) }}.Execute(t)
+	}
+	shop := map[string]tool.Connection{"shop": {Transport: tool.TransportPostgres, URL: url, Password: "secret"}}
+	p := run(shop, `{"product": {"title": "tea"}, "name": "tea"}`)
+	const want = `{"made":{"ID":1,"price":0.5,"title":"tea"},"found":{"ID":1,"price":4,"title":"tea"},"result":[{"n":1}]}`
+	if p.Err != nil || string(p.Result.ResultData) != want {
+		t.Errorf("%+v, %v", p.Result, p.Err)
+	}
+	if p := run(shop, `{"product": {"price": 1}, "name": "tea"}`); p.Err == nil || p.Err.Class != contract.ClassToolErrors || !strings.Contains(p.Err.Text, "null value in column") {
+		t.Errorf("%v", p.Err)
+	}
+	if p := run(nil, `{"product": {}, "name": ""}`); p.Err == nil || p.Err.Class != contract.ClassConnection || !strings.Contains(p.Err.Error(), `connections: {"shop": {transport: postgres`) {
+		t.Errorf("%v", p.Err)
+	}
+}

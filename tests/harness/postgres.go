@@ -1,0 +1,63 @@
+package harness
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Postgres starts a server of PostgreSQL with the database and the user shop, whose password is "secret", and gives its URL.
+// The test is skipped where there is no PostgreSQL.
+func Postgres(t testing.TB) (url string) {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is valid
+	if len(found) == 0 {
+		t.Skip("no PostgreSQL in /usr/lib/postgresql: apt-get install postgresql")
+	}
+	bin := filepath.Dir(found[len(found)-1])
+	dir, err := os.MkdirTemp("", "weft-pg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	var as []string
+	if os.Geteuid() == 0 { // PostgreSQL does not run as root
+		as = []string{"runuser", "-u", "postgres", "--"}
+		if out, err := exec.Command("chown", "postgres", dir).CombinedOutput(); err != nil {
+			t.Skipf("no user postgres: %s", out)
+		}
+	}
+	run := func(stdin string, command ...string) {
+		t.Helper()
+		command = append(slices.Clone(as), command...)
+		cmd := exec.Command(command[0], command[1:]...)
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+		log, err := os.Create(filepath.Join(dir, "output"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		cmd.Stdout, cmd.Stderr = log, log // a pipe would be held open by the server
+		if err := cmd.Run(); err != nil {
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("%v: %v\n%s", command, err, text)
+		}
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	free.Close()
+	data := filepath.Join(dir, "data")
+	run("", bin+"/initdb", "-D", data, "--auth-local=trust", "--auth-host=scram-sha-256", "-U", "postgres", "--no-sync")
+	run("", bin+"/pg_ctl", "-D", data, "-l", filepath.Join(dir, "log"), "-w", "-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c fsync=off -p %d -k %s", port, dir), "start")
+	t.Cleanup(func() { run("", bin+"/pg_ctl", "-D", data, "-m", "immediate", "-w", "stop") })
+	run("CREATE ROLE shop LOGIN PASSWORD 'secret'; CREATE DATABASE shop OWNER shop;", bin+"/psql", "-h", dir, "-p", fmt.Sprint(port), "-U", "postgres", "-v", "ON_ERROR_STOP=1")
+	return fmt.Sprintf("postgres://shop@127.0.0.1:%d/shop?sslmode=disable", port)
+}
