@@ -57,13 +57,12 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	if hasAddressTemplate(c) {
 		return c, nil // by the arguments of each call
 	}
-	if c.Kind == plan.ConnectionHTTP {
+	switch c.Kind {
+	case plan.ConnectionHTTP:
 		return c, t.checkSupplied(plan.Connection{ID: c.ID, URL: c.URL, Secrets: c.Secrets, TLS: c.TLS})
-	}
-	if c.Kind == plan.ConnectionA2A {
+	case plan.ConnectionA2A:
 		return t.resolveAgent(c)
-	}
-	if c.Kind == plan.ConnectionDatabase {
+	case plan.ConnectionDatabase:
 		return c, t.checkDatabase(c)
 	}
 	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {

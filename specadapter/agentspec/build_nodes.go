@@ -51,8 +51,6 @@ func (s *layer) node(c *model.Component) *way {
 		w.exits = s.branches(c, n.ID)
 	case "PluginRegexNode", "PluginTemplateNode", "PluginReadVariableNode", "PluginWriteVariableNode", "PluginVariableNode":
 		n.Kind, n.Pass = plan.KindPass, s.passOf(c, &n, w)
-	case "PluginDatastoreListNode", "PluginDatastoreCreateNode", "PluginDatastoreUpdateNode", "PluginDatastoreDeleteNode", "PluginDatastoreQueryNode":
-		n.Kind, n.Tool = plan.KindTool, s.b.operation(c, n.Name)
 	default:
 		s.calling(c, &n, w)
 	}
@@ -63,9 +61,11 @@ func (s *layer) node(c *model.Component) *way {
 	return w
 }
 
-// calling configures a node whose subflows are runs of their own.
+// calling configures a node whose subflows are runs of their own, or that works on a datastore.
 func (s *layer) calling(c *model.Component, n *plan.Node, w *way) {
 	switch c.Type.Acts() {
+	case "PluginDatastoreListNode", "PluginDatastoreCreateNode", "PluginDatastoreUpdateNode", "PluginDatastoreDeleteNode", "PluginDatastoreQueryNode":
+		n.Kind, n.Tool = plan.KindTool, s.b.operation(c, n.Name)
 	case "MapNode", "ParallelMapNode":
 		n.Kind, n.Call = plan.KindCall, s.mapped(c, n)
 	case "ExtendedMapNode":

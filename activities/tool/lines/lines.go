@@ -16,9 +16,10 @@ import (
 )
 
 var (
-	// ErrBacklog: too much waits for the command. ErrEnded: it is gone.
+	// ErrBacklog means that too much waits for the command.
 	ErrBacklog = errors.New("the command does not read its input")
-	ErrEnded   = errors.New("the command has ended")
+	// ErrEnded means that the command is gone.
+	ErrEnded = errors.New("the command has ended")
 
 	errTooLong = errors.New("the line is too long")
 )
@@ -40,6 +41,7 @@ type Queue struct {
 // maxQueued bounds how many messages wait, however short.
 const maxQueued = 10_000
 
+// NewQueue returns a queue to a command whose messages together have at most limit bytes.
 func NewQueue(file io.WriteCloser, limit int) *Queue {
 	q := &Queue{file: file, limit: int64(limit), messages: make(chan []byte, maxQueued)}
 	q.life, q.end = context.WithCancel(context.Background())
@@ -93,6 +95,7 @@ type Reader struct {
 	Over   atomic.Bool // the session ended because of a message that was too long
 }
 
+// NewReader returns a reader of lines of at most limit bytes. Lost is called once, at their end.
 func NewReader(file *os.File, limit int, lost func()) *Reader {
 	finish := sync.OnceFunc(func() {
 		lost()
