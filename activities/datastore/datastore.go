@@ -128,6 +128,35 @@ func (d *DB) Verify(ctx context.Context, list []plan.Collection) (keys bool, err
 	return keys, err
 }
 
+// Specs are the operations of a connection, once its tables are looked at. A change may be repeated where it is kept by key.
+func (d *DB) Specs(ctx context.Context, c *plan.Connection) ([]contract.ToolSpec, error) {
+	keys, err := d.Verify(ctx, c.Collections)
+	var specs []contract.ToolSpec
+	for i := range c.Operations {
+		o := &c.Operations[i]
+		specs = append(specs, contract.ToolSpec{Name: o.Name, Schema: []byte(`{"type":"object"}`), Repeatable: keys || !o.Changes()})
+	}
+	return specs, err
+}
+
+// Call makes an operation of a connection with arguments. Failed reports whether the text is an error for whoever gave them.
+func (d *DB) Call(ctx context.Context, conn *plan.Connection, name string, args []byte, key string, commit func()) (text string, failed bool, err error) {
+	v, err := value.Parse(args)
+	if err != nil {
+		return err.Error(), true, nil
+	}
+	c, err := collection.Fill(conn, name, v)
+	if err != nil {
+		return err.Error(), true, nil
+	}
+	text, err = d.Do(ctx, c, key, commit)
+	var invalid Invalid
+	if errors.As(err, &invalid) {
+		return string(invalid), true, nil
+	}
+	return text, false, err
+}
+
 // tx is a transaction.
 type tx struct {
 	ctx context.Context

@@ -9,8 +9,6 @@ import (
 	"weft/activities/datastore"
 	"weft/activities/tool/delivery"
 	"weft/workflows/plan"
-	"weft/workflows/plan/collection"
-	"weft/workflows/plan/value"
 )
 
 // database makes the operations that flows describe.
@@ -30,10 +28,7 @@ func dialDatabase(ctx context.Context, at *target) (remote, error) {
 		return nil, connectionFailure(fmt.Sprintf("connection %q: %v", at.id, err), "correct the certificate")
 	}
 	db, err := datastore.Open(ctx, s)
-	if err != nil {
-		return nil, at.named(err)
-	}
-	return &database{db, at}, nil
+	return &database{db, at}, at.named(err)
 }
 
 // named is an error of the database with the target's name.
@@ -62,36 +57,18 @@ func (t *Tools) Operations(ctx context.Context, c plan.Connection) ([]contract.T
 		return nil, err
 	}
 	var specs []contract.ToolSpec
-	err = t.within(ctx, at, func(ctx context.Context, e *entry) error {
-		keys, err := e.server.(*database).Verify(ctx, c.Collections)
-		for i := range c.Operations {
-			o := &c.Operations[i]
-			specs = append(specs, contract.ToolSpec{Name: o.Name, Schema: []byte(`{"type":"object"}`), Repeatable: keys || !o.Changes()})
-		}
+	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
+		specs, err = e.server.(*database).Specs(ctx, &c)
 		return at.named(err)
 	})
 	return specs, err
 }
 
-func (d *database) list(context.Context) ([]contract.ToolSpec, error) { return nil, nil }
-
+func (*database) list(context.Context) ([]contract.ToolSpec, error) { return nil, nil }
 func (d *database) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
-	args, err := value.Parse(in.Arguments)
-	if err != nil {
-		return reply{}, err
-	}
-	c, err := collection.Fill(&in.Connection, in.Name, args)
-	if err != nil {
-		return reply{text: err.Error(), isError: true}, nil
-	}
-	text, err := d.Do(ctx, c, m.IdempotencyKey, func() { delivery.MarkSent(ctx, true) })
-	var invalid datastore.Invalid
-	if errors.As(err, &invalid) {
-		return reply{text: string(invalid), isError: true}, nil
-	}
-	return reply{text: text}, d.at.named(err)
+	text, failed, err := d.Call(ctx, &in.Connection, in.Name, in.Arguments, m.IdempotencyKey, func() { delivery.MarkSent(ctx, true) })
+	return reply{text: text, isError: failed}, d.at.named(err)
 }
 
-func (d *database) usable(bool) bool { return true }
-
-func (d *database) close() { d.Close() }
+func (*database) usable(bool) bool { return true }
+func (d *database) close()         { d.Close() }
