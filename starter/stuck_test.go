@@ -82,7 +82,7 @@ func TestEndToEndRunsThatCannotGoOn(t *testing.T) {
 	}{
 		"nobody polls": {queue: "nobody", want: `^no worker polls task queue "nobody", namespace default at 127\.0\.0\.1:\d+; start one with: bin/worker or make dev; waiting$`},
 		"a worker that panics": {queue: "panics", before: contract.WorkflowFlow,
-			want: `^run-panics cannot continue: its workflow task has failed \d+ times \(task queue "panics", namespace default at 127\.0\.0\.1:\d+\): .*a page is missing.*; look into the worker's log; .*; waiting$`},
+			want: `^run-panics cannot continue: its workflow task has failed \d+ times \(task queue "panics", namespace default at 127\.0\.0\.1:\d+\): .*a page is missing.*; check the worker's log; .*; waiting$`},
 		"somebody else's worker": {queue: "foreign", before: "Other",
 			want: `^run-foreign cannot continue: .*unable to find workflow type.*; the workers of this task queue are not Weft workers: use another with -task-queue, or start bin/worker; waiting$`},
 	}

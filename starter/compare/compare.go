@@ -141,7 +141,7 @@ func Text(v *Table) string {
 			case s == nil:
 				line(side, "did not run")
 			case s.Given:
-				line(side, "replaced the other run's   %s", plaintext.Line(s.Text, 200))
+				line(side, "set by the fork: %s", plaintext.Line(s.Text, 200))
 			case s.Recorded:
 				line(side, "taken from the other run")
 			default:
