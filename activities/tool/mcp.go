@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -243,7 +244,7 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) (*a
 	case err == nil:
 		err = errNoResult
 	case ctx.Err() != nil:
-		if context.Cause(ctx) == context.DeadlineExceeded {
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			s.timeouts.Add(1)
 		}
 		return nil, ctx.Err()

@@ -131,12 +131,6 @@ func (m *Model) chatAssistant(out object, in *contract.Message) {
 				calls[c.Index]["extra_content"] = c.Extra
 			}
 		}
-		if field := m.reasoningField(own); in.Reasoning != "" && field != "" {
-			out[field] = in.Reasoning
-		}
-		if own.Details != nil && m.Reasoning == "reasoning" {
-			out["reasoning_details"] = own.Details
-		}
 	}
 	if len(calls) > 0 {
 		out["tool_calls"] = calls
@@ -144,7 +138,23 @@ func (m *Model) chatAssistant(out object, in *contract.Message) {
 			out["content"] = nil
 		}
 	}
-	if own != nil && in.Reasoning != "" && m.Reasoning == InContent {
+	if own != nil {
+		m.chatReasoning(out, own, in)
+	}
+}
+
+// chatReasoning adds the reasoning that came with a message, in the form in which its provider takes it back.
+func (m *Model) chatReasoning(out object, own *providerState, in *contract.Message) {
+	if own.Details != nil && m.Reasoning == "reasoning" {
+		out["reasoning_details"] = own.Details
+	}
+	if in.Reasoning == "" {
+		return
+	}
+	if field := m.reasoningField(own); field != "" {
+		out[field] = in.Reasoning
+	}
+	if m.Reasoning == InContent {
 		parts := []any{object{"type": "thinking", "thinking": []any{object{"type": "text", "text": in.Reasoning}}}}
 		if in.Text != "" {
 			parts = append(parts, object{"type": "text", "text": in.Text})
