@@ -12,6 +12,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
@@ -145,7 +146,7 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 	case contract.ActivityCallTool:
 		c.what = "tool"
 		if in, ok := of.Input.(*contract.ToolInput); ok {
-			c.what = plaintext.If(in.TaskID != "", "task of ") + fmt.Sprintf("tool %s %s", plaintext.Line(in.As, 64), plaintext.Line(string(in.Arguments), 80))
+			c.what = plaintext.If(in.TaskID != "", "task of ") + fmt.Sprintf("tool %s %s", plaintext.Line(in.As, 64), plaintext.Line(string(textutil.Unescape(in.Arguments)), 80))
 		}
 	case contract.ActivityEvaluateCondition:
 		c.what = "judge"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/starter/runs"
@@ -170,7 +171,7 @@ func Request(out io.Writer, q *runs.Request) {
 	}
 	switch {
 	case len(q.Arguments) > 0:
-		line("arguments", "%s", plaintext.Line(string(q.Arguments), 4000))
+		line("arguments", "%s", plaintext.Line(string(textutil.Unescape(q.Arguments)), 4000))
 	case q.Call != nil:
 		line("arguments", "long; they are in: starter transcript %s", plaintext.ShellQuote(q.Of))
 	}

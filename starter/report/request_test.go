@@ -29,7 +29,7 @@ func TestRequestsAsText(t *testing.T) {
   node      a, step 1, x.json:7
   asked     a wants to call pay
   tool      pay, of connection crm
-  arguments {"amount": 30}
+  arguments {"to": "A&B"}
   answer    starter -dev confirm run-1 'a#1/confirm/1.1-0000aaaa' -yes
   or        starter -dev confirm run-1 'a#1/confirm/1.1-0000aaaa' -no -reason TEXT
 tool_result  a#1/client/1.2-1111aaaa

@@ -38,7 +38,7 @@ func BenchmarkReplay(b *testing.B) {
 				}
 			}
 			n := float64(b.N * len(h.Events))
-			b.ReportMetric(float64((cpuOf(os.Getpid()) - used).Nanoseconds())/n, "cpu-ns/event")
+			b.ReportMetric(float64((cpuOf(os.Getpid())-used).Nanoseconds())/n, "cpu-ns/event")
 			b.ReportMetric((allocations()-before)/n, "allocs/event")
 			b.ReportMetric(float64(len(h.Events)), "events")
 		})

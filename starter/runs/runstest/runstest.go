@@ -28,7 +28,7 @@ func Requests() []contract.Request {
 	due := at.Add(time.Hour)
 	return []contract.Request{
 		{ID: "a#1/confirm/1.1-0000aaaa", Kind: contract.RequestConfirm, Node: "a", Step: 1, Execution: "a#1", At: "x.json:7", Text: "a wants to call pay", Tool: "pay",
-			Connection: "crm", Arguments: json.RawMessage(`{"amount": 30}`), OpenedAt: at, DueAt: &due},
+			Connection: "crm", Arguments: json.RawMessage(`{"to": "A\u0026B"}`), OpenedAt: at, DueAt: &due},
 		{ID: "a#1/client/1.2-1111aaaa", Kind: contract.RequestToolResult, Node: "a", Step: 1, Execution: "a#1", Text: "run look_up", Tool: "look_up",
 			Call: &contract.ContentRef{SHA: "s"}, OpenedAt: at.Add(time.Minute)},
 		{ID: "b#2/model/1~1-2222bbbb", Kind: contract.RequestRetry, Node: "b", Step: 2, Execution: "b#2", Text: "no\x1b[2J key", OpenedAt: at.Add(2 * time.Minute)},
