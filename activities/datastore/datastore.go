@@ -191,7 +191,7 @@ func (d *DB) within(ctx context.Context, o pgx.TxOptions, f func(*tx) error) err
 // Do makes a call. An Invalid error is one of the call itself, for whoever made it; any other is a *[contract.Failure]. Commit
 // is called when the change may take effect from then on.
 func (d *DB) Do(ctx context.Context, c *collection.Call, key string, commit func()) (text string, err error) {
-	if !c.Changes() {
+	if !c.Operation.Changes() {
 		err = d.within(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(t *tx) error {
 			text, err = t.run(c)
 			return err
@@ -317,7 +317,7 @@ func (s *statement) value(v value.Value) string {
 
 func (t *tx) statement(c *collection.Call) (*statement, error) {
 	s := &statement{}
-	if c.Do == plan.DoQuery {
+	if c.Operation.Do == plan.DoQuery {
 		return s, s.query(c)
 	}
 	tab, err := t.table(c.Collection)
@@ -332,7 +332,7 @@ func (t *tx) statement(c *collection.Call) (*statement, error) {
 	for _, m := range c.Members {
 		all = append(all, tab.columns[m]+" AS "+quote(m))
 	}
-	switch c.Do {
+	switch c.Operation.Do {
 	case plan.DoList:
 		s.add("SELECT ", strings.Join(all, ", "), " FROM ", tab.name)
 	case plan.DoCreate:
@@ -347,7 +347,7 @@ func (t *tx) statement(c *collection.Call) (*statement, error) {
 	case plan.DoDelete:
 		s.add("DELETE FROM ", tab.name)
 	default:
-		return nil, Invalid(fmt.Sprintf("unknown operation %q", c.Do))
+		return nil, Invalid(fmt.Sprintf("unknown operation %q", c.Operation.Do))
 	}
 	for i, m := range c.Where {
 		s.add([]string{" WHERE ", " AND "}[min(i, 1)], tab.columns[m.Key])
@@ -358,10 +358,10 @@ func (t *tx) statement(c *collection.Call) (*statement, error) {
 		}
 	}
 	switch {
-	case c.Do == plan.DoCreate, c.Do == plan.DoUpdate:
+	case c.Operation.Do == plan.DoCreate, c.Operation.Do == plan.DoUpdate:
 		s.add(" RETURNING ", strings.Join(all, ", "))
-	case c.Do == plan.DoList && c.Limit > 0:
-		s.add(fmt.Sprintf(" LIMIT %d", c.Limit))
+	case c.Operation.Do == plan.DoList && c.Operation.Limit > 0:
+		s.add(fmt.Sprintf(" LIMIT %d", c.Operation.Limit))
 	}
 	return s, nil
 }
@@ -372,7 +372,7 @@ var bound = regexp.MustCompile(`(?s)[eE]'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|--[^\n
 // query puts the values of a query in their places.
 func (s *statement) query(c *collection.Call) error {
 	places, unknown := map[string]string{}, ""
-	s.add(bound.ReplaceAllStringFunc(c.Query, func(m string) string {
+	s.add(bound.ReplaceAllStringFunc(c.Operation.Query, func(m string) string {
 		name := bound.FindStringSubmatch(m)[1]
 		if name == "" {
 			return m

@@ -17,12 +17,8 @@ type database struct {
 	at *target
 }
 
-func (c Connection) database(maxBytes int) datastore.Settings {
-	return datastore.Settings{URL: c.URL, Password: c.Password, MaxBytes: maxBytes}
-}
-
 func dialDatabase(ctx context.Context, at *target) (remote, error) {
-	s := at.conn.database(at.settings.MaxResultBytes)
+	s := datastore.Settings{URL: at.conn.URL, Password: at.conn.Password, MaxBytes: at.settings.MaxResultBytes}
 	var err error
 	if s.TLS, err = tlsConfig(at.conn); err != nil {
 		return nil, connectionFailure(fmt.Sprintf("connection %q: %v", at.id, err), "correct the certificate")

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/datastore"
 	"weft/activities/mask"
 	"weft/activities/oauth"
 	"weft/activities/program"
@@ -285,7 +286,7 @@ func (c Connection) check(p *problems, at string) {
 			p.add("%s: transport local is the worker's own functions; of the other settings only timeout and retry belong to it", at)
 		}
 	case TransportPostgres:
-		if err := c.database(1).Check(); err != nil {
+		if err := (datastore.Settings{URL: c.URL}).Check(); err != nil {
 			p.add("%s.url: %v", at, err)
 		}
 	default:

@@ -523,7 +523,7 @@ func (c *toolCall) answer(ctx workflow.Context, t *plan.Tool, in *contract.Input
 		if round == 0 {
 			id = c.id("input") + "~" + questionID(q)
 		}
-		req, err := c.question(t, q, args, id)
+		req, err := question(c, t, q, args, id)
 		if err != nil {
 			return nil, err
 		}
@@ -536,32 +536,6 @@ func (c *toolCall) answer(ctx workflow.Context, t *plan.Tool, in *contract.Input
 		})
 	}
 	return out, g.Wait()
-}
-
-// question is the request of a question.
-func (c *toolCall) question(t *plan.Tool, q *contract.ToolQuestion, args json.RawMessage, id string) (contract.Request, error) {
-	raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: t.Name, Result: q.Schema}}})
-	if err != nil {
-		return contract.Request{}, err
-	}
-	spec := c.agentRun.run.Transcript.Keep(raw)
-	req := contract.Request{ID: id, Kind: contract.RequestToolResult, Hash: contract.SHA(raw),
-		Text: strings.TrimSpace(t.As + " asks: " + q.Text + " " + q.URL), Catalogue: &spec}
-	c.describeCall(&req, t, args)
-	return req, nil
-}
-
-// elicited is an answer as a result of elicitation/create, with the defaults of the question's schema.
-func elicited(q *contract.ToolQuestion, given *contract.ToolResultAnswer) json.RawMessage {
-	switch {
-	case given == nil:
-		return json.RawMessage(`{"action":"cancel"}`)
-	case given.Error != "":
-		return json.RawMessage(`{"action":"decline"}`)
-	case q.URL != "":
-		return json.RawMessage(`{"action":"accept"}`)
-	}
-	return json.RawMessage(`{"action":"accept","content":` + string(value.Complete(q.Schema, given.Result)) + `}`)
 }
 
 // toolStep makes a call of a tool as a step.

@@ -123,8 +123,8 @@ func (s *Server) Answer(ctx context.Context, r *Request) []byte {
 	if text == "" {
 		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, result)
 	}
-	said, _ := json.Marshal(text) // a text
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, r.ID, code, said)
+	encoded, _ := json.Marshal(text) // a text
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, r.ID, code, encoded)
 }
 
 // begin opens a request. ctx is nil where too many are open.

@@ -27,7 +27,7 @@ const (
 
 // Call is an operation with the arguments of a call.
 type Call struct {
-	*plan.Operation
+	Operation *plan.Operation
 	// Collection is the one worked on, and Members are those that its objects may have; nil for a query.
 	Collection *plan.Collection
 	Members    []string
@@ -44,7 +44,7 @@ func Fill(conn *plan.Connection, name string, args value.Value) (*Call, error) {
 		return nil, fmt.Errorf("there is no operation %q", name)
 	}
 	c := &Call{Operation: &conn.Operations[i]}
-	given := map[string]string{plan.DoCreate: Entity, plan.DoUpdate: Update, plan.DoQuery: Bind}[c.Do]
+	given := map[string]string{plan.DoCreate: Entity, plan.DoUpdate: Update, plan.DoQuery: Bind}[c.Operation.Do]
 	if given != "" {
 		v, _ := args.Get(given)
 		if v.Kind != value.Object {
@@ -52,7 +52,7 @@ func Fill(conn *plan.Connection, name string, args value.Value) (*Call, error) {
 		}
 		c.Values = v.Members
 	}
-	if c.Do == plan.DoQuery {
+	if c.Operation.Do == plan.DoQuery {
 		return c, nil
 	}
 	if err := c.find(conn, args); err != nil {
@@ -63,7 +63,7 @@ func Fill(conn *plan.Connection, name string, args value.Value) (*Call, error) {
 			return nil, err
 		}
 	}
-	if c.Do == plan.DoUpdate && len(c.Values) == 0 {
+	if c.Operation.Do == plan.DoUpdate && len(c.Values) == 0 {
 		return nil, errors.New("update has no members, so there is nothing to change")
 	}
 	return c, c.where(args)
@@ -137,15 +137,15 @@ func (c *Call) where(args value.Value) error {
 // Results is the result of a call that gives objects, each as JSON.
 func (c *Call) Results(objects []value.Value) (value.Value, error) {
 	switch {
-	case c.Do == plan.DoDelete:
+	case c.Operation.Do == plan.DoDelete:
 		return value.Value{Kind: value.Object}, nil
-	case c.Do == plan.DoQuery:
+	case c.Operation.Do == plan.DoQuery:
 		return named(Result, value.Of(objects)), nil
-	case c.Do != plan.DoCreate && !c.One:
+	case c.Operation.Do != plan.DoCreate && !c.Operation.One:
 		return named(Entities, value.Of(objects)), nil
 	case len(objects) == 0:
 		return value.Value{}, fmt.Errorf("no object of the collection %q is as wanted", c.Collection.Name)
-	case c.One:
+	case c.Operation.One:
 		return named(Entities, objects[0]), nil
 	}
 	return named(Created, objects[0]), nil
