@@ -79,9 +79,6 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		return c, connectionFailure(fmt.Sprintf("no connection %q; known: %s", c.ID, t.settings.known()),
 			allowRemedy(connectionLine(c.ID, exampleURL))+"; or give the connection a url in the flow")
 	}
-	if c.Kind == plan.ConnectionLocal || c.Kind == plan.ConnectionActivity {
-		return c, nil // resolved before, perhaps by another worker
-	}
 	return t.resolveName(c, toolName)
 }
 
@@ -103,6 +100,9 @@ func (t *Tools) Named(c plan.Connection, toolName string) []plan.Reach {
 
 // resolveName is [Tools.Resolve] for a tool that is bound to no connection.
 func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection, error) {
+	if c.Kind == plan.ConnectionLocal || c.Kind == plan.ConnectionActivity {
+		return c, nil // resolved before, perhaps by another worker
+	}
 	if id, ok := t.settings.Tools[toolName]; ok && toolName != "" {
 		return plan.Connection{ID: id, Kind: t.settings.Connections[id].kind()}, nil
 	}

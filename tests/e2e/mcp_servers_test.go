@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -217,12 +218,16 @@ func (h *npmRun) start(t *testing.T) map[string]any {
 		}
 		return map[string]any{"transport": "stdio", "command": command, "args": args, "env": env}
 	}
-	l, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	// Below the range of outgoing connections: the port must still be free when the server starts again.
+	port := ""
+	harness.WaitFor(t, "a free port", func() bool {
+		port = strconv.Itoa(10_000 + rand.IntN(10_000))
+		l, err := net.Listen("tcp", net.JoinHostPort("localhost", port))
+		if err == nil {
+			l.Close()
+		}
+		return err == nil
+	})
 	address := net.JoinHostPort("localhost", port)
 	args, env := h.port(port)
 	h.listen = func() *exec.Cmd {
