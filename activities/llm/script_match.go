@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // conversation is what rules look at in a conversation.
@@ -111,7 +112,7 @@ func sampleAction(call *Call, t *conversation) *Action {
 	if value == nil {
 		value = map[string]any{"script": label}
 	}
-	raw, _ := json.Marshal(value) // what was decoded can be encoded
+	raw, _ := textutil.JSON(value) // what was decoded can be encoded
 	return &Action{JSON: raw}
 }
 
@@ -126,7 +127,7 @@ func sampleArguments(parameters any, label string) json.RawMessage {
 	if err != nil || !ok {
 		return json.RawMessage(`{}`)
 	}
-	raw, _ = json.Marshal(value) // what was decoded can be encoded
+	raw, _ = textutil.JSON(value) // what was decoded can be encoded
 	return raw
 }
 

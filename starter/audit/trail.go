@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/activities/textutil"
 	"weft/starter/plaintext"
 )
 
@@ -134,7 +135,7 @@ func requestText(b *strings.Builder, r *Request) {
 	if r.Outcome != Sent {
 		line("asked", "%s: %s", stamp(r.AskedAt), cmp.Or(plaintext.Line(r.Asked, 2000), "not in the history"))
 		if len(r.Arguments) > 0 {
-			line("arguments", "%s", plaintext.Line(string(r.Arguments), 4000))
+			line("arguments", "%s", plaintext.Line(string(textutil.Unescape(r.Arguments)), 4000))
 		}
 		switch {
 		case r.Bound:
@@ -147,7 +148,7 @@ func requestText(b *strings.Builder, r *Request) {
 		x := &r.Answers[i]
 		by := cmp.Or(plaintext.Line(x.By, 200), "-") + plaintext.If(x.OnBehalfOf != "", " on behalf of %s", plaintext.Line(x.OnBehalfOf, 200))
 		line("answer", "%s by %s (%s, %s): %s", stamp(&x.Time), by, plaintext.Line(x.Identity, 200), x.Via, x.Status)
-		line("", "%s", plaintext.Line(string(withoutMetadata(x.Answer)), 4000))
+		line("", "%s", plaintext.Line(string(textutil.Unescape(withoutMetadata(x.Answer))), 4000))
 		line("", "hash %s", x.Hash)
 		if x.Refusal != "" {
 			line("", "refused: %s", plaintext.Line(x.Refusal, 500))

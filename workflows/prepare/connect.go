@@ -45,7 +45,7 @@ func (p *Preparation) Connect(ctx workflow.Context) error {
 		}
 		calls.Start(func(ctx workflow.Context) error {
 			failed[i] = p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
-				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: p.Run.Options(p.Run.Flow.Policy.ToolSeconds),
+				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: runtime.Retrying(p.Run.Options(p.Run.Flow.Policy.ToolSeconds), w.bound.Connection.Retry),
 				Result: runtime.ResultSize{Together: len(wants), Share: &request.MaxResultBytes}, Local: local, Out: &results[i]})
 			return nil
 		})
