@@ -85,10 +85,10 @@ for (const [i, [kind, name, text, want]] of cases.entries()) {
 }
 const hovers = [
   ["a value that is too small", 2, 4, "maximum concurrent activities"],
-  ["a bound that is no number", 2, 6, "Most model calls of one execution"],
+  ["a bound that is no number", 2, 6, "Maximum number of model calls per execution"],
   ["a temperature that is too high", 5, 6, "Sampling temperature"],
   ["a flag that is a text", 4, 4, "Whether the agent may ask a person"],
-  ["a timeout that is too long", 4, 8, "Longest time of the hook"],
+  ["a timeout that is too long", 4, 8, "Timeout of the hook"],
 ];
 for (const [name, line, character, want] of hovers) {
   const uri = address(cases.findIndex((c) => c[1] === name));
