@@ -62,16 +62,16 @@ change(flow, 2, graph("max_iterations").slice(0, 160));
 await seen("a text that is cut off", flow, [[1, 49, 49, 1, "syntax"]], 2);
 change(flow, 3, graph("max_iterations"));
 await seen("a flow without a mistake", flow, [], 3);
-check("hover of a key", await hover(flow, 1, 55), ["**is_exit_node**: true: the node gives the flow's result, in the response format.", 1, 52, 66]);
-check("hover of a value", await hover(flow, 2, 35), ["**source**: Id of the node that it leaves, or START.", 2, 23, 31]);
+check("hover of a key", await hover(flow, 1, 55), ["**is_exit_node**: true: the node produces the flow's result, in the response format.", 1, 52, 66]);
+check("hover of a value", await hover(flow, 2, 35), ["**source**: Id of the source node, or START.", 2, 23, 31]);
 check("hover where nothing is", await hover(address("none.json"), 0, 0), null);
 
 // YAML, with fields by the type of an agent.
 const koog = address("flow.yaml");
 open(koog, "yaml", "id: a\nversion: '1'\nagents:\n- name: x\n  type: task\n  params:\n    task: Say hello.\n- name: y\n  type: transform\n  params: {transformations: []}\n");
 await seen("a flow in YAML", koog, [], 1);
-check("hover by the type of an agent", await hover(koog, 6, 6), ["**task**: What the agent is to do.", 6, 4, 8]);
-check("hover of another type", await hover(koog, 9, 14), ["**transformations**: One selection at most. Missing or []: the value as it is.", 9, 11, 26]);
+check("hover by the type of an agent", await hover(koog, 6, 6), ["**task**: What the agent should do.", 6, 4, 8]);
+check("hover of another type", await hover(koog, 9, 14), ["**transformations**: At most one selection. Default or []: the whole value.", 9, 11, 26]);
 
 // Open Agent Spec: a field by the type of a component.
 const spec = address("spec.yaml");
