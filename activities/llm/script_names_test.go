@@ -51,3 +51,11 @@ rules:
 		mentions(t, failureOf(t, err).Text, says)
 	}
 }
+
+// TestSampleArgumentsHaveNoEscapes keeps the characters that only HTML escapes.
+func TestSampleArgumentsHaveNoEscapes(t *testing.T) {
+	schema := map[string]any{"type": "object", "required": []any{"q"}, "properties": map[string]any{"q": map[string]any{"enum": []any{"<a> & b"}}}}
+	if got, want := string(sampleArguments(schema, "x")), `{"q":"<a> & b"}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
