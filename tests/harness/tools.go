@@ -19,8 +19,8 @@ import (
 	"weft/activities/tool"
 )
 
-// OpenTools offers the run's tools over MCP and returns how to reach them.
-func (r TestRun) OpenTools(t *testing.T) *tool.Tools {
+// URL offers the run's tools over MCP.
+func (r TestRun) URL(t *testing.T) string {
 	t.Helper()
 	mcpServer := server.NewMCPServer("web", "1", server.WithToolCapabilities(false))
 	for name, fn := range r.Tools {
@@ -49,9 +49,15 @@ func (r TestRun) OpenTools(t *testing.T) *tool.Tools {
 		handler.ServeHTTP(w, q)
 	}))
 	t.Cleanup(web.Close)
+	return web.URL
+}
+
+// OpenTools offers the run's tools over MCP and returns how to reach them.
+func (r TestRun) OpenTools(t *testing.T) *tool.Tools {
+	t.Helper()
 	settings := r.ToolSettings
 	settings.Functions, settings.MaxResultBytes = r.Functions, cmp.Or(settings.MaxResultBytes, 10_000)
-	settings.Connections = map[string]tool.Connection{"web": {URL: web.URL}}
+	settings.Connections = map[string]tool.Connection{"web": {URL: r.URL(t)}}
 	maps.Copy(settings.Connections, r.ToolSettings.Connections)
 	tools, err := tool.Open(settings)
 	if err != nil {

@@ -28,46 +28,91 @@ type want struct {
 	all              bool
 	boxedAt, problem string
 	offered          []string
+	// node is the first that needs the connection.
+	node *plan.Node
+	// listed is what the connection's list gave, failed why there is none.
+	listed contract.CatalogueResult
+	failed error
+}
+
+// loginAtStart is the version of a run that waits where a connection has no valid login when its tools are listed.
+const loginAtStart = "login-at-start"
+
+// needsLogin reports whether a connection refuses the worker's credentials.
+func (w *want) needsLogin() bool {
+	return w.failed != nil && !contract.Cancelled(w.failed) && contract.FailureOf(w.failed).Class == contract.ClassDenied
 }
 
 // Connect finds the connections that the flow's tools need and lists their tools, once per
 // run. Everything that is missing is reported together.
 func (p *Preparation) Connect(ctx workflow.Context) error {
 	wants := p.withToolboxes(p.wanted())
-	results := make([]contract.CatalogueResult, len(wants))
-	failed := make([]error, len(wants))
-	calls := group.New(ctx)
-	for i, w := range wants {
-		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
-		local := 0
-		if w.bound.Connection.ID == "" || w.bound.Connection.Kind != plan.ConnectionMCP {
-			local = runtime.LocalBytes // no server lists them
+	nodes := p.Run.Flow.Nodes
+	problems, err := p.listAll(ctx, wants, func(ctx workflow.Context, w *want) {
+		p.listTools(ctx, w, len(wants), nil)
+		if len(w.names) > 0 {
+			p.awaitLogin(ctx, w, len(wants))
 		}
-		calls.Start(func(ctx workflow.Context) error {
-			failed[i] = p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
-				ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: runtime.Retrying(p.Run.Options(p.Run.Flow.Policy.ToolSeconds), w.bound.Connection.Retry),
-				Result: runtime.ResultSize{Together: len(wants), Share: &request.MaxResultBytes}, Local: local, Out: &results[i]})
-			return nil
-		})
+	})
+	if err == nil && len(problems) > 0 && slices.ContainsFunc(wants, func(w want) bool { return w.needsLogin() }) {
+		// Boxes may have what is missing.
+		p.Run.Flow.Nodes = nodes
+		problems, err = p.listAll(ctx, wants, func(ctx workflow.Context, w *want) { p.awaitLogin(ctx, w, len(wants)) })
 	}
-	if err := calls.Wait(); err != nil {
+	if err != nil {
 		return err
 	}
-	var problems []string
-	for i := range wants {
-		found, err := p.list(&wants[i], &results[i], failed[i])
-		if err != nil {
-			return err
-		}
-		problems = append(problems, found...)
-		p.Run.Shared.Connections = append(p.Run.Shared.Connections, wants[i].bound)
-	}
-	problems = append(problems, p.expandToolboxes(wants)...)
 	if len(problems) > 0 {
 		return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(problems, "; "), Diagnostics: problems,
 			Remedy: "bind the tools to connections that have them, or configure the connections on the worker"}
 	}
 	return nil
+}
+
+// listAll lists the tools of all connections, and takes over what they have. What is missing is returned as problems.
+func (p *Preparation) listAll(ctx workflow.Context, wants []want, list func(workflow.Context, *want)) (problems []string, _ error) {
+	calls := group.New(ctx)
+	for i := range wants {
+		calls.Start(func(ctx workflow.Context) error {
+			list(ctx, &wants[i])
+			return nil
+		})
+	}
+	if err := calls.Wait(); err != nil {
+		return nil, err
+	}
+	p.Run.Shared.Connections = nil
+	for i := range wants {
+		found, err := p.takeOver(&wants[i])
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, found...)
+		p.Run.Shared.Connections = append(p.Run.Shared.Connections, wants[i].bound)
+	}
+	return append(problems, p.expandToolboxes(wants)...), nil
+}
+
+// listTools lists the tools of a connection, one of several. waiting, if not nil, is what an operator is asked about.
+func (p *Preparation) listTools(ctx workflow.Context, w *want, several int, waiting *contract.JournalStep) {
+	w.listed = contract.CatalogueResult{}
+	request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
+	local := 0
+	if w.bound.Connection.ID == "" || w.bound.Connection.Kind != plan.ConnectionMCP {
+		local = runtime.LocalBytes // no server lists them
+	}
+	w.failed = p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
+		ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: runtime.Retrying(p.Run.Options(p.Run.Flow.Policy.ToolSeconds), w.bound.Connection.Retry),
+		At: &runtime.Execution{Run: p.Run, Node: w.node, ID: w.node.ID}, Waiting: waiting,
+		Result: runtime.ResultSize{Together: several, Share: &request.MaxResultBytes}, Local: local, Out: &w.listed})
+}
+
+// awaitLogin waits for an operator where a connection refuses the worker's credentials, and lists its tools then. The run
+// does not yield meanwhile: it has done nothing yet that it could go on with.
+func (p *Preparation) awaitLogin(ctx workflow.Context, w *want, several int) {
+	if w.needsLogin() && p.Run.Shared.OnError != contract.OnErrorFail && workflow.GetVersion(ctx, loginAtStart, workflow.DefaultVersion, 1) == 1 {
+		p.listTools(ctx, w, several, &contract.JournalStep{Attempts: 1, Failure: contract.FailureOf(w.failed)})
+	}
 }
 
 // wanted lists the connections that the flow's tools name, in order.
@@ -81,7 +126,7 @@ func (p *Preparation) wanted() []want {
 			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
 			if k < 0 {
 				k = len(out)
-				out = append(out, want{bound: contract.ResolvedConnection{ID: id, Connection: p.connection(tool.Connection)}})
+				out = append(out, want{node: n, bound: contract.ResolvedConnection{ID: id, Connection: p.connection(tool.Connection)}})
 			}
 			if len(tool.ArgumentsSchema) > 0 && tool.Connection != "" {
 				if out[k].takes == nil {
@@ -109,9 +154,10 @@ func (p *Preparation) connection(id string) plan.Connection {
 	return plan.Connection{ID: id, Kind: plan.ConnectionMCP}
 }
 
-// list takes over a connection's catalogue, or why there is none. What is wrong with the connection or its
+// takeOver takes over a connection's catalogue, or why there is none. What is wrong with the connection or its
 // tools is returned as problems, with places.
-func (p *Preparation) list(w *want, out *contract.CatalogueResult, err error) (problems []string, _ error) {
+func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
+	out, err := &w.listed, w.failed
 	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.Run.Flow.SubFlow(c.Agent) == nil {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
 	}
@@ -130,6 +176,7 @@ func (p *Preparation) list(w *want, out *contract.CatalogueResult, err error) (p
 		fail.At = w.at[0]
 		return nil, fail
 	}
+	w.problem = ""
 	w.bound.Connection, w.bound.CallRules = out.Resolved, out.CallRules
 	if sessions, server := p.Run.Shared.Sessions(), w.bound.Server(); out.Queue != "" && sessions[server].Queue == "" {
 		sessions[server] = contract.ServerSession{Queue: out.Queue}

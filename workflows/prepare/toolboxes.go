@@ -25,7 +25,7 @@ func (p *Preparation) withToolboxes(wants []want) []want {
 				k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
 				if k < 0 {
 					k = len(wants)
-					wants = append(wants, want{bound: contract.ResolvedConnection{ID: id, Connection: p.connection(id)}})
+					wants = append(wants, want{node: &p.Run.Flow.Nodes[i], bound: contract.ResolvedConnection{ID: id, Connection: p.connection(id)}})
 				}
 				wants[k].all = true
 				wants[k].boxedAt = p.Run.Source.At(plan.NodePath(s.ID))
