@@ -9,22 +9,49 @@ import (
 )
 
 // Beyond is what structured content says that texts do not: empty if one of them, or all, is the same, and without
-// the members of an object that are the same.
+// the members of an object that are the same. Each text stands for one member.
 func Beyond(structured json.RawMessage, texts []string) string {
+	parts := texts
 	if len(texts) > 1 {
-		texts = append(texts, strings.Join(texts, "\n"))
+		texts = append(slices.Clip(texts), strings.Join(texts, "\n"))
 	}
+	said := map[int]bool{}
 	repeats := func(v json.RawMessage) bool {
-		var own string
-		isText := json.Unmarshal(v, &own) == nil
-		return slices.ContainsFunc(texts, func(text string) bool {
-			return isText && own != "" && own == text || sameJSON([]byte(text), v)
-		})
+		for i, text := range texts {
+			if !said[i] && same(text, v) {
+				said[i] = true
+				return true
+			}
+		}
+		return sameList(parts, v)
 	}
 	if len(structured) == 0 || string(structured) == "null" || repeats(structured) {
 		return ""
 	}
 	return members(Compact(structured), func(v json.RawMessage) bool { return !repeats(v) })
+}
+
+// same reports whether a text is the same as a value: its text, its JSON, or the JSON that is its text.
+func same(text string, v json.RawMessage) bool {
+	var own string
+	if json.Unmarshal(v, &own) != nil {
+		return sameJSON([]byte(text), v)
+	}
+	return own != "" && (own == text || sameJSON([]byte(text), []byte(own))) || sameJSON([]byte(text), v)
+}
+
+// sameList reports whether a value is a list of what several texts say, one each.
+func sameList(texts []string, v json.RawMessage) bool {
+	var list []json.RawMessage
+	if len(texts) < 2 || json.Unmarshal(v, &list) != nil || len(list) != len(texts) {
+		return false
+	}
+	for i := range list {
+		if !same(texts[i], list[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // members are the members of an object that keep returns true for, as they are written: empty if there are none left.
