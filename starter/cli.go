@@ -164,8 +164,8 @@ func helpText(name string) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-const exitCodes = `Exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal,
-            4 cancelled or terminated, 70 a defect of starter, 130 ended by Ctrl-C`
+const exitCodes = `Exit codes: 0 completed, 1 failed, 2 bad input, 3 no connection to Temporal,
+            4 cancelled or terminated, 70 internal error, 130 interrupted by Ctrl-C`
 
 func (a *app) help(_ context.Context, args []string) error {
 	if root := a.commandLine(nil); len(args) > 0 && args[0] != "completion" && root.Command(args[0]) == nil {
@@ -244,20 +244,20 @@ func commands() []command {
 		{"audit", "Requests", "ID", "print the requests of a run and who answered them", 1, 1, outputFlags, onRun((*app).audit)},
 		{"resume", "Sessions", "ID [-prompt TEXT|@FILE|-]", "send a prompt to a session and wait for the result", 1, 1, with(outputFlags, "prompt", "image", "document", "audio", "key", "by", "detach"), (*app).resume},
 		{"stop", "Sessions", "ID", "close a session and cancel its running turn", 1, 1, with(outputFlags, "reason", "by"), onOpenRun((*app).stop)},
-		{"init", "Flows", "DIALECT [FOLDER]", "write a first flow with its script, recording and settings", 0, 2, nil, (*app).init},
+		{"init", "Flows", "DIALECT [FOLDER]", "create a first flow, with its script, recording and settings", 0, 2, nil, (*app).init},
 		{"validate", "Flows", "FILE|FOLDER...", "check flows and print their diagnostics", 1, -1, with(readFlags, "output"), (*app).validate},
 		{"agents", "Flows", "FOLDER", "list the agents of a folder, with schemas and diagnostics", 1, 1, []string{"profile", "config", "output"}, (*app).agents},
 		{"graph", "Flows", "FILE|-id ID", "draw a flow, or the progress of a run", 0, 1, with(readFlags, "svg", "id", "dev"), (*app).graph},
 		{"impact", "Flows", "-flow FILE", "show what an edited flow would change for open runs", 0, 0, with(readFlags, "flow", "name", "output", "dev"), (*app).impact},
 		{"schema", "Flows", "KIND", "print the JSON Schema of a kind of file, for editors", 1, 1, nil, (*app).schema},
-		{"lsp", "Flows", "", "serve diagnostics and hover to an editor, over standard input and output", 0, 0, []string{"dialect", "profile", "config"}, (*app).lsp},
+		{"lsp", "Flows", "", "run a language server for editors, over standard input and output", 0, 0, []string{"dialect", "profile", "config"}, (*app).lsp},
 		{"record", "Flows", "ID", "record a closed run as a test", 1, 1, remoteFlags, onRun((*app).record)},
 		{"test", "Flows", "FILE...", "replay recorded runs offline and report the first difference", 1, -1, with(readFlags, "flow", "output"), (*app).test},
 		{"schedule create", "Services", "NAME -flow FILE -cron EXPRESSION|-every INTERVAL", "create or replace a schedule that starts runs of a flow", 1, 1, createFlags, (*app).createSchedule},
 		{"schedule list", "Services", "", "list the schedules that start flows", 0, 0, with(outputFlags, "limit"), (*app).listSchedules},
 		{"serve", "Services", "", "serve the HTTP API", 0, 0, with(remoteFlags, "listen", "agents", "task-queue"), (*app).serve},
-		{"dev", "Services", "[FOLDER]", "watch a folder and run its flows again at each save, with a page", 0, 1, with(readFlags, "listen", "agents", "task-queue", "dev"), (*app).author},
-		{"doctor", "Other", "", "check what runs need here, with commands that provide what is missing", 0, 0, outputFlags, (*app).doctor},
+		{"dev", "Services", "[FOLDER]", "watch a folder, run its flows again at each save, and serve a page", 0, 1, with(readFlags, "listen", "agents", "task-queue", "dev"), (*app).author},
+		{"doctor", "Other", "", "check this machine for everything that runs need, and print how to fix problems", 0, 0, outputFlags, (*app).doctor},
 		{"man", "Other", "", "print the manual page", 0, 0, nil, (*app).man},
 		{"version", "Other", "", "print the version", 0, 0, nil, (*app).version},
 		{"help", "Other", "[COMMAND]", "show the help of all commands, or of one", 0, 2, nil, (*app).help},
@@ -283,7 +283,7 @@ func (do runCommand) with(find func(*app, context.Context, string) (*runs.Run, e
 	}
 }
 
-// groups are the commands that have commands of their own, with what the help says about them.
+// groups are the commands that have subcommands, with their short descriptions.
 var groups = map[string]string{"schedule": "start runs of a flow on a schedule"}
 
 func (c *command) usage() string { return strings.TrimSpace("starter " + c.name + " " + c.args) }

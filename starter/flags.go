@@ -78,7 +78,7 @@ func (f *flags) declareFlow() []cli.Flag {
 		listFlag("image", &f.Images, "an image shown to the models with the input or the prompt: `FILE` (PNG, JPEG, GIF, WebP)"),
 		listFlag("document", &f.Documents, "a document given to the models with the input or the prompt: `FILE` (PDF)"),
 		listFlag("audio", &f.Audio, "a recording given to the models with the input or the prompt: `FILE` (WAV, MP3, FLAC, Ogg)"),
-		listFlag("scope", &f.Scope, "a value of the placeholder ${scope.KEY}, which models do not see: `KEY=TEXT` or KEY:=JSON"),
+		listFlag("scope", &f.Scope, "the value of the placeholder ${scope.KEY}, which models do not see: `KEY=TEXT` or KEY:=JSON"),
 		textFlag("state", &f.State, "an object with the initial values of the shared state: `JSON`, @FILE, or -"),
 		listFlag("components", &f.Components, "`FILE` with components that the flow refers to"),
 		listFlag("component", &f.Component, "the component to use for an id: `ID=FILE#KEY`"),
@@ -92,16 +92,16 @@ func (f *flags) declareFlow() []cli.Flag {
 func (f *flags) declareRun() []cli.Flag {
 	return []cli.Flag{
 		nameFlag("id", &f.id, "the run's workflow `ID` (default: the flow's name and 8 random characters)"),
-		boolFlag("detach", &f.detach, "print the run's id and exit"),
+		boolFlag("detach", &f.detach, "print the run's id and exit without waiting"),
 		boolFlag("session", &f.session, "keep the run open for further prompts: starter resume ID -prompt TEXT"),
 		textFlag("prompt", &f.prompt, "the session's next prompt: `TEXT`, @FILE, or - for standard input"),
-		choiceFlag("on-error", &f.onError, onErrors(), "`wait|fail`: what a run does when an operator must fix something (default: wait; with -dev: fail)"),
+		choiceFlag("on-error", &f.onError, onErrors(), "`wait|fail`: what a run does if an operator must fix something (default: wait; with -dev: fail)"),
 		nameFlag("task-queue", &f.taskQueue, "the workers' task `QUEUE` (default: weft)"),
 		intFlag("max-steps", &f.maxSteps, 0, 1, 0, "run at most `N` steps (default: the flow's, 25)"),
 		&cli.GenericFlag{Name: "budget", Value: &f.budget, Usage: "limit what the run may spend on models: `KIND=N`, KIND is calls, tokens or cost; can be repeated"},
 		nameFlag("from", &f.from, "the `NODE` that a fork starts from: its id, its name, or node#step"),
-		listFlag("set", &f.sets, "a value of the state that the node sees: `KEY=TEXT` or KEY:=JSON"),
-		listFlag("override", &f.overrides, "replaces the recorded result of a node before the fork: `NODE=TEXT` or NODE:=JSON"),
+		listFlag("set", &f.sets, "set a state value for the node: `KEY=TEXT` or KEY:=JSON"),
+		listFlag("override", &f.overrides, "replace the recorded result of a node before the fork: `NODE=TEXT` or NODE:=JSON"),
 		boolFlag("all", &f.all, "also list closed runs"),
 		intFlag("limit", &f.limit, 50, 0, 0, "list at most `N`; 0 lists all"),
 		nameFlag("name", &f.name, "only runs of the flow with this `NAME`"),
@@ -109,7 +109,7 @@ func (f *flags) declareRun() []cli.Flag {
 		boolFlag("waiting", &f.waiting, "list the requests that open runs wait for"),
 		boolFlag("svg", &f.svg, "draw SVG instead of Mermaid"),
 		choiceFlag("format", &f.format, []string{"agentspec"}, "the `FORMAT` of the trace: agentspec, Agent Spec Tracing (the default)"),
-		boolFlag("content", &f.content, "export prompts, answers, arguments, results and texts of errors, which are masked otherwise"),
+		boolFlag("content", &f.content, "export prompts, answers, arguments, results and error texts, which are masked by default"),
 		textFlag("reason", &f.reason, "the reason, as `TEXT`"),
 	}
 }
@@ -120,7 +120,7 @@ func (f *flags) declareCommon() []cli.Flag {
 			Value: outputText, Destination: &f.output, OnlyOnce: true, HideDefault: true},
 		nameFlag("listen", &f.listen, "`HOST:PORT` to listen on (default: 127.0.0.1:8765)"),
 		fileFlag("agents", &f.agents, "`FOLDER` with agents/ and flows (default: the setting flows.dir)"),
-		fileFlag("config", &f.config, "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if it exists)"),
+		fileFlag("config", &f.config, "settings `FILE` (default: WEFT_CONFIG, or weft.yaml if it exists)"),
 		boolFlag("dev", &f.dev, "use an embedded Temporal server and worker for the duration of this command"),
 		boolFlag("allow-commands", &f.allowCommands, "with -dev: allow the commands in the flow, and remember them"),
 	}
@@ -135,11 +135,11 @@ func (f *answerFlags) declare() []cli.Flag {
 		textFlag("result", &f.result, "the tool's result: `JSON|@FILE|-`, - for standard input"),
 		textFlag("error", &f.toolError, "the tool's error for the model, as `TEXT`"),
 		boolFlag("give-up", &f.giveUp, "do not retry: fail the node"),
-		textFlag("by", &f.by, "`NAME` of who answers (default: user@host)"),
-		boolFlag("signal", &f.signal, "send a signal and do not wait for the answer to be accepted"),
+		textFlag("by", &f.by, "`NAME` of the person who answers (default: user@host)"),
+		boolFlag("signal", &f.signal, "send a signal, without waiting for the answer to be accepted"),
 		textFlag("node", &f.node, "id of the `NODE` that gets the message"),
 		textFlag("request", &f.request, "the `REQUEST` that the message answers: its id, or an unambiguous prefix or suffix"),
-		textFlag("key", &f.key, "idempotency `KEY`: sent twice, it counts once"),
+		textFlag("key", &f.key, "idempotency `KEY`: a second send with the same key is ignored"),
 	}
 }
 
@@ -150,7 +150,7 @@ func (f *flags) declareSchedule() []cli.Flag {
 		nameFlag("timezone", &f.Timezone, "time `ZONE` of -cron, such as Europe/Berlin (default: UTC)"),
 		choiceFlag("overlap", &f.Overlap, schedules.OverlapNames(), "what to do while a run of the schedule is open: `POLICY` is "+strings.Join(schedules.OverlapNames(), ", ")+" (default: skip)"),
 		durationFlag("jitter", &f.Jitter, 0, "delay each start by a random time up to `DURATION`, such as 5m"),
-		durationFlag("catchup", &f.Catchup, schedules.MinCatchup, "catch up on starts missed within `DURATION`, at least 10s (default: Temporal's, a year)"),
+		durationFlag("catchup", &f.Catchup, schedules.MinCatchup, "make up for starts missed within `DURATION`, at least 10s (default: Temporal's, a year)"),
 		boolFlag("paused", &f.paused, "create the schedule paused"),
 		boolFlag("replace", &f.replace, "update an existing schedule"),
 	}
