@@ -13,6 +13,7 @@ import (
 	"weft/activities/textutil"
 	"weft/starter/history"
 	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 )
 
 func (l *Reader) request(id, kind string) *Request {
@@ -111,7 +112,7 @@ func (l *Reader) Trail() *Trail {
 		l.out.Flow = cmp.Or(l.flow.Name, l.out.Flow)
 	}
 	for _, r := range l.out.Requests {
-		if r.Asked == "" && r.Outcome != Sent {
+		if !r.Bound && r.Outcome != Sent {
 			l.explain(r)
 		}
 		for i := range r.Answers {
@@ -148,8 +149,8 @@ func (l *Reader) explain(r *Request) {
 	}
 	exec, rest, _ := strings.Cut(m[1], "/")
 	r.Kind = cmp.Or(r.Kind, kindOf(rest))
-	r.Execution, r.Workflow = exec, l.out.Run
-	if l.flow != nil && l.flow.Node(history.ExecutionOf(exec).Node) != nil {
+	r.Execution, r.Workflow = cmp.Or(r.Execution, exec), cmp.Or(r.Workflow, l.out.Run)
+	if r.At == "" && l.flow != nil && l.flow.Node(history.ExecutionOf(exec).Node) != nil {
 		r.At = l.source.At(plan.NodePath(history.ExecutionOf(exec).Node))
 	}
 	switch r.Kind {
@@ -161,9 +162,7 @@ func (l *Reader) explain(r *Request) {
 		if f, ok := l.failed[id]; ok && r.bind([]string{f.failure.Class + f.failure.Text}) {
 			r.Asked, r.AskedAt = f.failure.Error(), f.at
 		}
-	case contract.RequestMessage:
-		l.question(r, history.ExecutionOf(exec).Node)
-	default:
+	case contract.RequestConfirm, contract.RequestToolResult:
 		for i := range l.messages {
 			for j := range l.messages[i].message.Calls {
 				if l.messages[i].exec == exec && l.called(r, &l.messages[i], j) {
@@ -186,25 +185,10 @@ func kindOf(rest string) string {
 	return contract.RequestMessage
 }
 
-func (l *Reader) question(r *Request, node string) {
-	if l.flow != nil {
-		if n := l.flow.Node(node); n != nil && n.Ask != nil && r.bind([]string{n.Ask.Text}) {
-			r.Asked = n.Ask.Text
-			return
-		}
-	}
-	for _, s := range l.messages {
-		if r.bind([]string{s.message.Text}) {
-			r.Asked, r.AskedAt = s.message.Text, s.at
-			return
-		}
-	}
-}
-
 // called reports whether a request is about a call, with the model's or a person's arguments, and describes it.
 func (l *Reader) called(r *Request, s *agentMessage, at int) bool {
 	call := s.message.Calls[at]
-	args := []json.RawMessage{json.RawMessage(call.Arguments)}
+	args := []json.RawMessage{argumentsOf(&call)}
 	for _, other := range l.out.Requests {
 		for _, x := range other.Answers {
 			var c contract.ConfirmAnswer
@@ -216,16 +200,24 @@ func (l *Reader) called(r *Request, s *agentMessage, at int) bool {
 	tools := l.tools(call.Name)
 	for _, raw := range args {
 		for _, t := range tools {
-			for _, way := range encodings(raw) {
+			for _, way := range encodings(value.Complete(t.ArgumentsSchema, raw)) {
 				if r.bind([]string{t.Name + "\n" + way}) {
-					r.Tool, r.Name, r.Connection, r.Arguments, r.AskedAt = t.As, t.Name, t.Connection, raw, s.at
-					r.Asked = map[string]string{contract.RequestConfirm: "may it be called: ", contract.RequestToolResult: "run "}[r.Kind] + t.As
+					r.Tool, r.Name, r.Connection, r.Arguments, r.AskedAt = t.As, t.Name, t.Connection, json.RawMessage(way), cmp.Or(r.AskedAt, s.at)
+					r.Asked = cmp.Or(r.Asked, map[string]string{contract.RequestConfirm: "may it be called: ", contract.RequestToolResult: "run "}[r.Kind]+t.As)
 					return true
 				}
 			}
 		}
 	}
 	return false
+}
+
+// argumentsOf are a call's arguments as its agent reads them: a model may leave them out.
+func argumentsOf(call *contract.ToolCall) json.RawMessage {
+	if text := strings.TrimSpace(call.Arguments); text != "" && text != "null" {
+		return json.RawMessage(text)
+	}
+	return json.RawMessage("{}")
 }
 
 // tools are the flow's tools that a model knows by a name, and one of that name itself.
@@ -270,7 +262,11 @@ func (l *Reader) remembered(r *Request, s *agentMessage) {
 		if call.Name != r.Tool || slices.ContainsFunc(l.out.Requests, asked) {
 			continue
 		}
-		hash := contract.SHA([]byte(contract.RequestConfirm + "\n" + name + "\n" + contract.SHA([]byte(r.Name+"\n"+call.Arguments))))
+		args := argumentsOf(&call)
+		if i := slices.IndexFunc(l.tools(call.Name), func(t plan.Tool) bool { return t.Name == r.Name }); i >= 0 {
+			args = value.Complete(l.tools(call.Name)[i].ArgumentsSchema, args)
+		}
+		hash := contract.SHA([]byte(contract.RequestConfirm + "\n" + name + "\n" + contract.SHA([]byte(r.Name+"\n"+string(args)))))
 		o := l.request(name+"-"+hash[:8], contract.RequestConfirm)
 		o.Outcome, o.AskedAt, o.EndedAt = Remembered, s.at, s.at
 		l.explain(o)

@@ -17,7 +17,7 @@ import (
 
 // Reader reads the histories of the run at the root of a tree, which owns the requests of the
 // whole tree: every answer is an event there, and so is every request of a branch or of a
-// sub-agent. What the root itself asked leaves no event; [Reader.explain] finds it by its hash.
+// sub-agent. What the root itself asked is in its memo; [Reader.explain] finds by its hash what the memo had no room for.
 type Reader struct {
 	// Ended reports whether the run has ended: nobody waits for what is open.
 	Ended bool
@@ -29,6 +29,9 @@ type Reader struct {
 	// messages are those of the root's own agents, failed its calls that failed.
 	messages []agentMessage
 	failed   map[string]failedCall
+	// listed are the requests that the memo names last, more those for which it has no room.
+	listed []contract.Request
+	more   int
 
 	// run is the run that is read; unsettled are times that its next workflow task sets.
 	run       string
@@ -93,6 +96,8 @@ func (l *Reader) event(e *history.Event) {
 		if r := l.request(d.ID, ""); r.Outcome == Open {
 			r.Outcome, r.EndedAt = Expired, &at
 		}
+	case *history.Listed:
+		l.lists(d, at)
 	case *history.ReplySent:
 		l.replied(&d.Reply, at)
 	case *history.Message:
@@ -100,6 +105,22 @@ func (l *Reader) event(e *history.Event) {
 	case *history.UpdateCompleted:
 		l.updated(d, at)
 	}
+}
+
+// lists takes the requests that are open by now. Those that were and that have no answer are not waited for any more.
+func (l *Reader) lists(d *history.Listed, at time.Time) {
+	for i := range d.Requests {
+		q := &d.Requests[i]
+		l.announced(q, q.OpenedAt)
+	}
+	for i := range l.listed {
+		id := l.listed[i].ID
+		open := d.More > 0 || slices.ContainsFunc(d.Requests, func(q contract.Request) bool { return q.ID == id })
+		if r := l.byID[id]; !open && r.Outcome == Open && len(r.Answers) == 0 {
+			r.Outcome, r.EndedAt = Closed, &at
+		}
+	}
+	l.listed, l.more = d.Requests, d.More
 }
 
 // nextTask is a time that the next workflow task sets: when the run saw what an event brought.

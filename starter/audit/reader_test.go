@@ -2,10 +2,17 @@ package audit
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+
 	"weft/activities/contract"
+	"weft/activities/textutil"
+	"weft/starter/history/historytest"
 )
 
 // The hash of a request is of a text that the trail has, so that others can compute it: these
@@ -31,5 +38,49 @@ func TestHashesOfTheTrailCanBeComputed(t *testing.T) {
 				t.Errorf("the request is %+v", r)
 			}
 		})
+	}
+}
+
+// What the run at the root asked is what its memo names, whatever became of the text and the arguments in the flow: defaults
+// filled in, placeholders filled. A request that the memo names no more, and that nobody answered, is closed.
+func TestRequestsOfTheRoot(t *testing.T) {
+	asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	request := func(id, kind, text, args string) contract.Request {
+		q := contract.Request{Kind: kind, Text: text, OpenedAt: asked, Execution: id[:strings.Index(id, "/")]}
+		content := text
+		if args != "" {
+			q.Tool, q.Name, q.Arguments = "send", "send", json.RawMessage(args)
+			content = "send\n" + args
+		}
+		q.Hash = contract.SHA([]byte(kind + "\n" + id + "\n" + contract.SHA([]byte(content))))
+		q.ID = id + "-" + q.Hash[:8]
+		return q
+	}
+	filled := request("mail#1/confirm/1.1", contract.RequestConfirm, "mail wants to call send", `{"to":"a","cc":"<none>"}`)
+	question := request("ask#2/ask", contract.RequestMessage, "Which month, Ann?", "")
+	withdrawn := request("ask#3/ask", contract.RequestMessage, "And the year?", "")
+	h := historytest.New(t)
+	h.Begin("", contract.RunInput{})
+	h.Call("mail#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "", "send"))
+	h.Open(filled, withdrawn)
+	h.Open(filled)
+	h.Signalled(contract.RequestConfirm, contract.ConfirmAnswer{ID: filled.ID})
+	h.Open(question)
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, &historypb.WorkflowExecutionCanceledEventAttributes{})
+	l := NewReader("r")
+	if err := l.Read(t.Context(), historytest.Source(map[string]*historytest.History{"r": h}), "r"); err != nil {
+		t.Fatal(err)
+	}
+	l.Ended = true
+	var got []string
+	for _, r := range l.Trail().Requests {
+		if !r.Bound || !r.AskedAt.Equal(asked) || r.Execution == "" {
+			t.Errorf("the request is %+v", r)
+		}
+		got = append(got, r.ID[:strings.LastIndex(r.ID, "-")]+" "+r.Outcome+" "+r.Asked+string(textutil.Unescape(r.Arguments)))
+	}
+	want := []string{`mail#1/confirm/1.1 answered mail wants to call send{"to":"a","cc":"<none>"}`, "ask#3/ask closed And the year?", "ask#2/ask closed Which month, Ann?"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -106,6 +106,12 @@ func (d *decoder) task(e *historypb.HistoryEvent) any {
 			}
 			return s
 		}
+	case enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+		if p := e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo().GetFields()[contract.MemoRequests]; p != nil {
+			if open := decodedAs[contract.OpenRequests](&commonpb.Payloads{Payloads: []*commonpb.Payload{p}}); open != nil {
+				return &Listed{*open}
+			}
+		}
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		d.timers[e.GetEventId()] = Text(e.GetUserMetadata().GetSummary())
 	case enumspb.EVENT_TYPE_TIMER_FIRED:

@@ -168,6 +168,9 @@ func (m *Message) JSON() (raw json.RawMessage, ok bool) {
 	return raw, ok
 }
 
+// Listed are the requests that a run at the root of a tree waits for, its own and those below it: written when they change.
+type Listed struct{ contract.OpenRequests }
+
 // UpdateCompleted is the outcome of an Update.
 type UpdateCompleted struct {
 	UpdateID string
