@@ -19,7 +19,7 @@ import (
 	"weft/worker/config"
 )
 
-// TestAuditOfWhatWaits has what history tells of a run, and what its worker says is open: each
+// TestAuditOfWhatWaits has what history tells of a run, and what its worker says is open, which the memo has no room for: each
 // request is there once, and what the worker says counts.
 func TestAuditOfWhatWaits(t *testing.T) {
 	asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -31,6 +31,7 @@ func TestAuditOfWhatWaits(t *testing.T) {
 	h := historytest.New(t)
 	h.Begin("", contract.RunInput{})
 	h.Signalled(contract.SignalRequest, fromBoth)
+	h.Open(2, fromBoth)
 	// A signal that the run did not accept: it is unconfirmed, and the request is still open.
 	h.Signalled(contract.RequestConfirm, contract.ConfirmAnswer{ID: signalled.ID})
 	tests := map[string]struct {

@@ -143,12 +143,12 @@ func (a *app) audit(ctx context.Context, r *runs.Run, _ []string) error {
 }
 
 func addOpen(ctx context.Context, r *runs.Run, l *audit.Reader) {
-	if l.Ended = !r.Open(); l.Ended {
+	if l.Ended = !r.Open(); l.Ended || l.Whole() {
 		return
 	}
 	st, err := r.Below(r.ID, r.RunID, r.Status).Reported(ctx)
 	if err != nil {
-		l.Lacks(fmt.Sprintf("no worker responds for the run %q: its own unanswered requests are not shown", r.ID))
+		l.Lacks(fmt.Sprintf("no worker responds for the run %q, and its memo names the oldest unanswered requests alone", r.ID))
 		return
 	}
 	l.AddOpen(st)

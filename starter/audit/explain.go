@@ -115,8 +115,9 @@ func (l *Reader) Trail() *Trail {
 		if !r.Bound && r.Outcome != Sent {
 			l.explain(r)
 		}
+		waits := !l.Ended && slices.ContainsFunc(l.listed, func(q contract.Request) bool { return q.ID == r.ID })
 		for i := range r.Answers {
-			if r.Outcome == Open && !r.waits && r.Answers[i].Status == Unconfirmed {
+			if r.Outcome == Open && !waits && r.Answers[i].Status == Unconfirmed {
 				r.Outcome = Answered
 			}
 		}

@@ -123,6 +123,9 @@ func (l *Reader) lists(d *history.Listed, at time.Time) {
 	l.listed, l.more = d.Requests, d.More
 }
 
+// Whole reports whether the memo names all requests that are open.
+func (l *Reader) Whole() bool { return l.more == 0 }
+
 // nextTask is a time that the next workflow task sets: when the run saw what an event brought.
 func (l *Reader) nextTask() *time.Time {
 	t := &time.Time{}
@@ -257,13 +260,13 @@ func (l *Reader) settled(r *Request, x *Answer, taken bool, at time.Time) {
 	}
 }
 
-// AddOpen adds the open requests that the run's worker reports: the root's own are in its memory alone.
+// AddOpen adds the open requests that the run's worker reports, where the memo has no room for all.
 func (l *Reader) AddOpen(st *contract.Status) {
 	for i := range st.Requests {
 		q := &st.Requests[i]
 		l.announced(q, q.OpenedAt)
-		l.byID[q.ID].waits = true
 	}
+	l.listed = st.Requests
 	if st.MoreRequests > 0 {
 		l.Lacks(fmt.Sprintf("the run waits for %d more requests than its worker lists at once; its own requests are not all shown", st.MoreRequests))
 	}

@@ -62,10 +62,10 @@ func TestRequestsOfTheRoot(t *testing.T) {
 	h := historytest.New(t)
 	h.Begin("", contract.RunInput{})
 	h.Call("mail#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "", "send"))
-	h.Open(filled, withdrawn)
-	h.Open(filled)
+	h.Open(0, filled, withdrawn)
+	h.Open(0, filled)
 	h.Signalled(contract.RequestConfirm, contract.ConfirmAnswer{ID: filled.ID})
-	h.Open(question)
+	h.Open(0, question)
 	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, &historypb.WorkflowExecutionCanceledEventAttributes{})
 	l := NewReader("r")
 	if err := l.Read(t.Context(), historytest.Source(map[string]*historytest.History{"r": h}), "r"); err != nil {

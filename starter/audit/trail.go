@@ -75,9 +75,6 @@ type Request struct {
 	EndedAt  *time.Time `json:"ended_at,omitempty"`
 	// Answers are all that were sent, those that were not taken too.
 	Answers []Answer `json:"answers"`
-
-	// waits reports whether the run's worker says that it is open.
-	waits bool
 }
 
 // Answer is an answer as it was sent.

@@ -77,10 +77,10 @@ func (h *History) Signalled(name string, arg any) {
 		SignalName: name, Input: h.Payload(arg)})
 }
 
-// Open adds the requests that a root run notes in its memo.
-func (h *History) Open(open ...contract.Request) {
+// Open adds the requests that a root run notes in its memo, and how many more there are.
+func (h *History) Open(more int, open ...contract.Request) {
 	h.Add(enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED, &historypb.WorkflowPropertiesModifiedEventAttributes{UpsertedMemo: &commonpb.Memo{
-		Fields: map[string]*commonpb.Payload{contract.MemoRequests: h.Payload(contract.OpenRequests{Requests: open}).Payloads[0]}}})
+		Fields: map[string]*commonpb.Payload{contract.MemoRequests: h.Payload(contract.OpenRequests{Requests: open, More: more}).Payloads[0]}}})
 }
 
 // Scheduled adds the scheduling of an activity.
