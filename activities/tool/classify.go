@@ -198,13 +198,16 @@ func (t *target) setting(name string) string {
 	return fmt.Sprintf("%s.%s.%s in weft.yaml", SettingConnections, t.id, name)
 }
 
-// timeoutField is what the timeout of a call is called where it is written: MCP connections of flows with one are Agent
-// Spec's.
-func (t *target) timeoutField() string {
-	if t.supplied && t.kind == plan.ConnectionMCP {
-		return "session_parameters.read_timeout_seconds"
+// slowStart says how a session may take longer to start.
+func (t *target) slowStart() string {
+	if !t.supplied {
+		return fmt.Sprintf("raise %s.%s.connect_timeout", SettingConnections, t.id)
 	}
-	return "timeout"
+	address := fmt.Sprintf("url: %q", redactURL(t.conn.URL))
+	if t.conn.Command != "" {
+		address = fmt.Sprintf("command: %q", t.conn.Command)
+	}
+	return fmt.Sprintf("set in weft.yaml: %s: {%q: {%s, connect_timeout: 2m}}", SettingConnections, t.id, address)
 }
 
 // hostCheck recognizes how servers refuse a Host or Origin header that they do not know.

@@ -83,15 +83,45 @@ func TestFailingRequests(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfAFlow names the field where a flow says how long a call may take.
-func TestTimeoutOfAFlow(t *testing.T) {
+// TestTimeoutsNameTheirPlace names where it is said how long a call may take.
+func TestTimeoutsNameTheirPlace(t *testing.T) {
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	}))
-	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
-	_, err := tools.List(soon(t, time.Minute), plan.Connection{ID: "theirs", Kind: plan.ConnectionMCP, URL: web.URL, Transport: TransportHTTP, TimeoutSeconds: 1})
-	fails(t, err, contract.ClassTimeout, `raise session_parameters.read_timeout_seconds of the connection "theirs" in the flow`)
+	const field, policy = "session_parameters.read_timeout_seconds (flow.yaml:7)", "retry_policy.request_timeout (flow.yaml:9)"
+	theirs := plan.Connection{ID: "theirs", Kind: plan.ConnectionMCP, URL: web.URL, Transport: TransportHTTP}
+	for name, tc := range map[string]struct {
+		own, seconds int
+		millis       int64
+		retry        *plan.Retry
+		supplied     bool
+		want         string
+	}{
+		"the flow's connection":      {supplied: true, seconds: 1, want: "raise " + field},
+		"the flow's retry policy":    {supplied: true, seconds: 9, millis: 1000, retry: &plan.Retry{TimeoutMillis: 1000, TimeoutAt: policy}, want: "raise " + policy},
+		"the connection, a policy":   {supplied: true, seconds: 1, millis: 9000, retry: &plan.Retry{TimeoutMillis: 9000, TimeoutAt: policy}, want: "raise " + field},
+		"the worker's limit":         {supplied: true, millis: 1000, want: "raise timeouts.tool in weft.yaml"},
+		"the worker's connection":    {own: 1, want: "raise connections.ours.timeout in weft.yaml"},
+		"the worker's limit for its": {own: 9, millis: 1000, want: "raise timeouts.tool in weft.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := theirs
+			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {
+				s.AllowLoopback, s.Connections["ours"] = true, Connection{URL: web.URL, TimeoutSeconds: tc.own}
+			})
+			c.TimeoutSeconds, c.Retry = tc.seconds, tc.retry
+			if c.TimeoutSeconds > 0 {
+				c.TimeoutAt = field
+			}
+			if !tc.supplied {
+				c = plan.Connection{ID: "ours", Kind: plan.ConnectionMCP}
+			}
+			_, err := tools.Call(soon(t, time.Minute), contract.ToolInput{Connection: c, Name: "x", TimeoutMillis: tc.millis}, Meta{})
+			fails(t, err, contract.ClassTimeout, tc.want)
+		})
+	}
 }
 
 // halfAnAnswer breaks the connection behind a part of the answer.

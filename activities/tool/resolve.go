@@ -33,8 +33,9 @@ type target struct {
 	tenant  string
 	secrets secrets
 	key     string
-	// limit bounds a call beside the connection's timeout; 0: it does not.
-	limit time.Duration
+	// limit bounds a call beside the connection's timeout; 0: it does not. ownTimeout and callTimeout say where the two are set.
+	limit                   time.Duration
+	ownTimeout, callTimeout string
 	// session is the one to continue, if there is one.
 	session SessionRef
 	// probe, if set, is told of refusals, and no token is sent.
@@ -213,7 +214,10 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		}
 		at.restricted, at.id = !t.isConfigured(c.URL), cmp.Or(at.id, redactURL(c.URL))
 	}
-	at.secrets = newSecrets(at.conn)
+	at.secrets, at.ownTimeout, at.callTimeout = newSecrets(at.conn), cmp.Or(c.TimeoutAt, at.setting("timeout")), "timeouts.tool in weft.yaml"
+	if c.Retry != nil && c.Retry.TimeoutMillis > 0 {
+		at.callTimeout = cmp.Or(c.Retry.TimeoutAt, "the timeout of the connection's retry policy in the flow")
+	}
 	at.key, err = at.identity()
 	return at, err
 }

@@ -173,9 +173,9 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 
 // within runs f on the session of a target, once more if the server did not know the session.
 func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, *entry) error) error {
-	own, remedy := time.Duration(at.conn.TimeoutSeconds)*time.Second, "if the tool needs longer raise "+at.setting(at.timeoutField())
+	own, setting := time.Duration(at.conn.TimeoutSeconds)*time.Second, at.ownTimeout
 	if own == 0 || at.limit > 0 && at.limit < own {
-		own, remedy = at.limit, "if the tool needs longer raise the flow's timeout of tools"
+		own, setting = at.limit, at.callTimeout
 	}
 	run, cancel := questions.WithClock(ctx, own, time.Duration(at.conn.ElicitationSeconds)*time.Second)
 	defer cancel()
@@ -191,7 +191,7 @@ func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, 
 		return ctx.Err()
 	}
 	if run.Err() != nil {
-		return at.failure(contract.ClassTimeout, fmt.Sprintf("no answer within %g s", own.Seconds()), remedy)
+		return at.failure(contract.ClassTimeout, fmt.Sprintf("no answer within %g s", own.Seconds()), "if the tool needs longer raise "+setting)
 	}
 	return classify(at, err)
 }
@@ -312,7 +312,7 @@ func dial(ctx context.Context, at *target) (remote, error) {
 	if ctx.Err() == context.DeadlineExceeded {
 		return nil, at.failure(contract.ClassTimeout,
 			fmt.Sprintf("no session within %d s: %v", at.conn.ConnectSeconds, textutil.ErrorText(err)),
-			fmt.Sprintf("check that the server is up; raise %s.%s.connect_timeout if it starts slowly", SettingConnections, at.id))
+			"check that the server is up; if it starts slowly "+at.slowStart())
 	}
 	return nil, err
 }

@@ -94,8 +94,18 @@ func (b *builder) server(c *model.Component) plan.Connection {
 	// Without a word of the author's, the worker's own limit holds.
 	if f := c.Field("session_parameters"); f != nil && f.Fields["read_timeout_seconds"] != nil {
 		conn.TimeoutSeconds = int(math.Ceil(min(max(f.Number("read_timeout_seconds"), 0), 1e6)))
+		conn.TimeoutAt = fieldAt(f, "session_parameters", "read_timeout_seconds")
+	}
+	if f := c.Field("retry_policy"); conn.Retry != nil && f.Fields["request_timeout"] != nil {
+		conn.Retry.TimeoutAt = fieldAt(f, "retry_policy", "request_timeout")
 	}
 	return conn
+}
+
+// fieldAt names a part of a field, and its place.
+func fieldAt(f *model.Field, name, part string) string {
+	at := f.Fields[part].At
+	return fmt.Sprintf("%s.%s (%s:%d)", name, part, at.File, at.Line)
 }
 
 // login says how a worker gets the login that a server wants: credentials belong to the worker's connection of this name.

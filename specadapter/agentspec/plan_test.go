@@ -105,6 +105,23 @@ func TestStdio(t *testing.T) {
 	}
 }
 
+// TestTimeoutAt has a connection say where its document bounds a call.
+func TestTimeoutAt(t *testing.T) {
+	doc := oneNodeFlow("{\"component_type\":\"ToolNode\",\"name\":\"n\",\"tool\":{\"component_type\":\"MCPTool\",\"name\":\"t\",\"client_transport\":{\"component_type\":\"StreamableHTTPTransport\",\"name\":\"c\",\"url\":\"https://mcp.example.com\",\n\"session_parameters\":{\n\"read_timeout_seconds\":5},\n\"retry_policy\":{\"max_attempts\":2,\n\"request_timeout\":7}}}}", "")
+	res, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{})
+	if res == nil {
+		t.Fatal(diags)
+	}
+	line := 1 + strings.Count(doc[:strings.Index(doc, `"read_timeout_seconds"`)], "\n")
+	c := res.Flow.Connections[0]
+	if want := fmt.Sprintf("session_parameters.read_timeout_seconds (f.json:%d)", line); c.TimeoutSeconds != 5 || c.TimeoutAt != want {
+		t.Errorf("the timeout of %d s is at %q, want %q", c.TimeoutSeconds, c.TimeoutAt, want)
+	}
+	if want := fmt.Sprintf("retry_policy.request_timeout (f.json:%d)", line+2); c.Retry.TimeoutMillis != 7000 || c.Retry.TimeoutAt != want {
+		t.Errorf("the timeout of %d ms is at %q, want %q", c.Retry.TimeoutMillis, c.Retry.TimeoutAt, want)
+	}
+}
+
 // Subflows that double with each level would make a plan without an end.
 func TestDoublingFlows(t *testing.T) {
 	var more strings.Builder

@@ -304,8 +304,9 @@ type Connection struct {
 	TLS     *TLS     `json:"tls,omitempty"`
 	// Retry, if set, says how calls of the connection's tools are repeated.
 	Retry *Retry `json:"retry,omitempty"`
-	// TimeoutSeconds, if positive, bounds one attempt of a call.
-	TimeoutSeconds int `json:"timeout_seconds,omitempty"`
+	// TimeoutSeconds, if positive, bounds one attempt of a call. TimeoutAt is the place of the document that says so, for messages.
+	TimeoutSeconds int    `json:"timeout_seconds,omitempty"`
+	TimeoutAt      string `json:"timeout_at,omitempty"`
 	// Command, with Args, is started for the transport stdio, where the worker's operator
 	// allows it.
 	Command string   `json:"command,omitempty"`

@@ -15,8 +15,10 @@ type TLS struct {
 type Retry struct {
 	// Attempts is how many there are after the first; 0 is none.
 	Attempts int `json:"attempts"`
-	// TimeoutMillis, if positive, bounds one attempt.
-	TimeoutMillis int `json:"timeout_millis,omitempty"`
+	// TimeoutMillis, if positive, bounds one attempt. TimeoutAt is the place of the document that says so of calls of tools, for
+	// messages.
+	TimeoutMillis int    `json:"timeout_millis,omitempty"`
+	TimeoutAt     string `json:"timeout_at,omitempty"`
 	// FirstMillis is the pause before the second attempt; each one after it is Factor times
 	// as long, MostMillis at most.
 	FirstMillis int     `json:"first_millis"`
