@@ -1,7 +1,7 @@
 // Command worker runs flows: it polls a task queue of any Temporal cluster for workflow
 // and activity tasks until it is stopped.
 //
-// It starts no server and no run. Where Temporal is, Temporal's own settings say
+// It starts no server and no run. The connection to Temporal uses Temporal's own settings
 // (TEMPORAL_ADDRESS and others); everything else is in weft.yaml, see worker/config.
 //
 // Start at [host.Main]; a worker with Go functions as tools calls it with them, see

@@ -12,22 +12,22 @@ import (
 
 // Authority holds the settings of the keys that seal what runs may reach.
 type Authority struct {
-	KeysEnv string `mapstructure:"keys_env" default:"WEFT_SEAL_KEYS" doc:"variable, or NAME_FILE, with the keys that seal what runs may reach, the same on all workers: ID:KEY, separated by commas or line breaks; the first seals, the others verify older runs; a KEY is 32 bytes in base64"`
+	KeysEnv string `mapstructure:"keys_env" default:"WEFT_SEAL_KEYS" doc:"variable, or NAME_FILE, with the keys that seal the grants of runs, the same on all workers: ID:KEY, separated by commas or line breaks; the first seals, the others verify older runs; a KEY is 32 bytes in base64"`
 }
 
 // Policy is what the operator lets some runs reach; see [contract.Policy].
 type Policy struct {
-	Principals       []string `mapstructure:"principals" doc:"names of the principals that start the runs; * matches any characters, here and below; the first matching policy by NAME counts, and with policies a run without one is refused; default: all"`
-	Tenants          []string `mapstructure:"tenants" doc:"their tenants; default: all"`
+	Principals       []string `mapstructure:"principals" doc:"names of the principals that start the runs; * matches any characters, here and below; the first matching policy in the order of NAME applies, and if there are policies, a run that matches none is refused; default: all"`
+	Tenants          []string `mapstructure:"tenants" doc:"tenants of those principals; default: all"`
 	Flows            []string `mapstructure:"flows" doc:"names of flows in flows.dir, not of those that clients send; default: all"`
 	Connections      []string `mapstructure:"connections" doc:"ids of connections, or ID/TOOL, that the runs may use; tool:NAME is a tool without a connection; default: all"`
-	Hosts            []string `mapstructure:"hosts" doc:"hosts of URLs that their flows supply; default: all"`
-	Models           []string `mapstructure:"models" doc:"provider/model that they may use; default: all"`
-	AgentConnections []string `mapstructure:"agent_connections" doc:"ids of additional connections that model-defined agents may bind, besides those of the node that defines them; default: none"`
+	Hosts            []string `mapstructure:"hosts" doc:"hosts of URLs that flows may supply; default: all"`
+	Models           []string `mapstructure:"models" doc:"provider/model that the runs may use; default: all"`
+	AgentConnections []string `mapstructure:"agent_connections" doc:"ids of connections that agents defined by models may bind, in addition to those of the node that defines them; default: none"`
 	AgentHosts       []string `mapstructure:"agent_hosts" doc:"hosts of URLs that such agents may supply; default: none"`
-	Clients          []string `mapstructure:"clients" oneof:"model,script,limits,state,connections" doc:"with flows.accept named: what clients may send besides the name of a flow and its input; default: nothing"`
-	Scripts          bool     `mapstructure:"scripts" default:"false" doc:"true: clients may script their models"`
-	Programs         bool     `mapstructure:"programs" default:"false" doc:"true: they may run programs of agents.trusted"`
+	Clients          []string `mapstructure:"clients" oneof:"model,script,limits,state,connections" doc:"with flows.accept named: what clients may send in addition to the name of a flow and its input; default: nothing"`
+	Scripts          bool     `mapstructure:"scripts" default:"false" doc:"true: clients may supply scripts for the model script"`
+	Programs         bool     `mapstructure:"programs" default:"false" doc:"true: the runs may start programs of agents.trusted"`
 }
 
 // PolicyList lists the policies, sorted by name.

@@ -74,14 +74,14 @@ type Config struct {
 	// Warnings are about probable mistakes that are not errors.
 	Warnings []string `mapstructure:"-"`
 
-	TaskQueue     string   `mapstructure:"task_queue" default:"weft" doc:"task queue where workers poll and runs are started"`
-	Model         string   `mapstructure:"model" doc:"provider/model of flows that specify none; default: OpenAI's small one if its key is set, else a model of the Ollama that OLLAMA_HOST or OLLAMA_BASE_URL names"`
-	AllowPrivate  bool     `mapstructure:"allow_private" default:"false" doc:"lets URLs that a flow supplies lead to private and link-local addresses"`
-	AllowLoopback bool     `mapstructure:"allow_loopback" default:"false" doc:"lets them lead to this machine's own addresses only; true for weft-devserver, which serves its author"`
-	AllowHosts    []string `mapstructure:"allow_hosts" doc:"hosts that URLs of flows may lead to, whatever their addresses"`
-	AllowCommands []string `mapstructure:"allow_commands" doc:"commands that flows may start as MCP servers, as they write them; * is any"`
-	AllowEnv      []string `mapstructure:"allow_env" doc:"names of variables that flows may set for such commands; * is any"`
-	AllowDirs     []string `mapstructure:"allow_dirs" doc:"absolute paths of folders in and below which flows may start such commands"`
+	TaskQueue     string   `mapstructure:"task_queue" default:"weft" doc:"task queue that workers poll and on which runs are started"`
+	Model         string   `mapstructure:"model" doc:"provider/model for flows that specify none; default: OpenAI's small model if its key is set, otherwise a model of the Ollama server at OLLAMA_HOST or OLLAMA_BASE_URL"`
+	AllowPrivate  bool     `mapstructure:"allow_private" default:"false" doc:"allows URLs supplied by flows to reach private and link-local addresses"`
+	AllowLoopback bool     `mapstructure:"allow_loopback" default:"false" doc:"allows them to reach only this machine's own addresses; true for weft-devserver, whose user writes the flows"`
+	AllowHosts    []string `mapstructure:"allow_hosts" doc:"hosts that URLs supplied by flows may reach, whatever their addresses"`
+	AllowCommands []string `mapstructure:"allow_commands" doc:"commands that flows may start as MCP servers, exactly as the flows write them; * allows any"`
+	AllowEnv      []string `mapstructure:"allow_env" doc:"names of variables that flows may set for such commands; * allows any"`
+	AllowDirs     []string `mapstructure:"allow_dirs" doc:"absolute paths of folders in or below which flows may start such commands"`
 
 	Authority Authority `mapstructure:"authority"`
 	Agents    Agents    `mapstructure:"agents"`
@@ -107,7 +107,7 @@ type Config struct {
 	Policies    map[string]Policy      `mapstructure:"policies"`
 	Principals  map[string]Principal   `mapstructure:"principals"`
 	Issuers     map[string]Issuer      `mapstructure:"issuers"`
-	Tools       map[string]string      `mapstructure:"tools" kind:"connection" doc:"connection that has the tool NAME, if the flow names none"`
+	Tools       map[string]string      `mapstructure:"tools" kind:"connection" doc:"connection of the tool NAME for flows that specify none"`
 
 	env      Env
 	identity string

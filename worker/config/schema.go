@@ -185,7 +185,7 @@ func Reference() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", n.key, variable, n.setting.want(), def, n.setting.doc)
 	}
-	b.WriteString("\nKeys of providers, each as the variable or as a file that NAME_FILE names:")
+	b.WriteString("\nAPI keys of providers, each as the variable or as a file given by NAME_FILE:")
 	for _, p := range llm.Providers {
 		for _, name := range []string{p.KeyName, p.OtherKeyName} {
 			if name != "" {

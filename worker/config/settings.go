@@ -25,23 +25,23 @@ type Agents struct {
 // Flows holds the settings of flows that a worker accepts.
 type Flows struct {
 	Dir     string `mapstructure:"dir" doc:"folder of the flows that clients start by name"`
-	Accept  string `mapstructure:"accept" oneof:"any,named" default:"any" doc:"any accepts every flow; named rejects documents and plans that runs supply, and makes starter and starter serve send names of flows in their flows.dir"`
-	Scripts bool   `mapstructure:"scripts" default:"false" doc:"lets clients start runs with the model script, whose answers they supply; true for weft-devserver, which serves its author"`
+	Accept  string `mapstructure:"accept" oneof:"any,named" default:"any" doc:"any: accept every flow; named: reject documents and plans supplied with a run, and make starter and starter serve send the names of flows in their flows.dir"`
+	Scripts bool   `mapstructure:"scripts" default:"false" doc:"allows clients to start runs with the model script, whose answers they supply; true for weft-devserver, whose user writes the flows"`
 }
 
 // Starter holds the settings of runs and schedules that starter starts.
 type Starter struct {
-	Principal string `mapstructure:"principal" doc:"name of the principal that starts them, for policies and lists of runs; default: the operating system's user"`
-	Tenant    string `mapstructure:"tenant" doc:"tenant of the principal that starts them; default: none"`
+	Principal string `mapstructure:"principal" doc:"name of the principal that starts runs, for policies and lists of runs; default: the operating system's user"`
+	Tenant    string `mapstructure:"tenant" doc:"tenant of that principal; default: none"`
 }
 
 // Serve holds the settings of starter serve.
 type Serve struct {
 	Listen     string   `mapstructure:"listen" default:"127.0.0.1:8765" doc:"host:port of starter serve; an address other than this machine's own requires tokens"`
 	TokensEnv  string   `mapstructure:"tokens_env" default:"WEFT_SERVE_TOKENS" doc:"variable, or NAME_FILE, with the tokens of starter serve: NAME:TOKEN, separated by commas or line breaks"`
-	Origins    []string `mapstructure:"origins" doc:"origins whose pages may use starter serve; * is any"`
-	EditAgents bool     `mapstructure:"edit_agents" default:"false" doc:"lets clients of starter serve create, replace and delete agents"`
-	Profile    string   `mapstructure:"profile" oneof:"default,authoritative,documented" default:"default" doc:"how starter serve reads agents: see specadapter/blueprint/README.md"`
+	Origins    []string `mapstructure:"origins" doc:"origins whose pages may use starter serve; * allows any"`
+	EditAgents bool     `mapstructure:"edit_agents" default:"false" doc:"allows clients of starter serve to create, replace and delete agents"`
+	Profile    string   `mapstructure:"profile" oneof:"default,authoritative,documented" default:"default" doc:"profile with which starter serve reads agents; see specadapter/blueprint/README.md"`
 	MaxBody    int      `mapstructure:"max_body" min:"1024" max:"16777216" default:"2097152" doc:"largest request body, in bytes"`
 }
 
@@ -64,7 +64,7 @@ type Codec struct {
 
 // Limits holds the limits of runs; see [plan.Limits].
 type Limits struct {
-	MaxSteps      int `mapstructure:"max_steps" min:"0" max:"1000000" default:"0" doc:"highest step at which a node runs; 0: the flow's own limit, or 25 if its dialect has none"`
+	MaxSteps      int `mapstructure:"max_steps" min:"0" max:"1000000" default:"0" doc:"maximum step at which a node runs; 0: the flow's own limit, or 25 if its dialect has none"`
 	MaxStateBytes int `mapstructure:"max_state_bytes" min:"1" max:"1073741824" default:"1048576" doc:"largest state of a run: all keys and values together"`
 	MaxDepth      int `mapstructure:"max_depth" min:"1" max:"100" default:"5" doc:"maximum nesting depth of sub-agents"`
 	FilterBytes   int `mapstructure:"filter_bytes" min:"1" max:"1073741824" default:"4096" doc:"size above which set_state_filtered condenses a value"`
@@ -75,8 +75,8 @@ type Budget struct {
 	Calls      int `mapstructure:"calls" min:"0" max:"1000000000" default:"10000" doc:"maximum model calls of a run, or of each turn of a session, including everything it starts; 0: unlimited"`
 	Tokens     int `mapstructure:"tokens" min:"0" max:"1000000000" default:"0" doc:"maximum tokens, input and output together; 0: unlimited"`
 	Runs       int `mapstructure:"runs" min:"0" max:"1000000" default:"1000" doc:"maximum runs that the models of a run start, at any depth; 0: unlimited"`
-	RunsAtOnce int `mapstructure:"runs_at_once" min:"0" max:"1000" default:"20" doc:"maximum of them running at the same time; 0: unlimited"`
-	RunsPerSec int `mapstructure:"runs_per_second" min:"0" max:"1000" default:"20" doc:"maximum of them started per second; 0: unlimited"`
+	RunsAtOnce int `mapstructure:"runs_at_once" min:"0" max:"1000" default:"20" doc:"maximum number of such runs at the same time; 0: unlimited"`
+	RunsPerSec int `mapstructure:"runs_per_second" min:"0" max:"1000" default:"20" doc:"maximum number of such runs started per second; 0: unlimited"`
 	Declared   int `mapstructure:"declared_runs" min:"0" max:"1000000000" default:"100000" doc:"maximum runs that flows declare below a run, at any depth: branches, elements of maps, called flows; 0: unlimited"`
 	CostMicros int `mapstructure:"cost_micros" min:"0" max:"1000000000000" default:"0" doc:"maximum cost according to prices, in millionths; 0: unlimited"`
 }
@@ -110,16 +110,16 @@ type Worker struct {
 	Activities    int           `mapstructure:"activities" min:"1" max:"100000" default:"200" doc:"maximum concurrent activities"`
 	WorkflowTasks int           `mapstructure:"workflow_tasks" min:"2" max:"100000" default:"100" doc:"maximum concurrent workflow tasks"`
 	TargetCPU     int           `mapstructure:"target_cpu" min:"1" max:"100" default:"90" doc:"with slots resources: percentage of this process's CPU above which it takes no more tasks"`
-	TargetMemory  int           `mapstructure:"target_memory" min:"1" max:"100" default:"80" doc:"with slots resources: percentage of the memory above which it takes no more tasks"`
-	Memory        int           `mapstructure:"memory" min:"67108864" max:"1125899906842624" or:"0" default:"0" doc:"bytes of memory that this process may use; 0: the limit of its container, else the machine's memory"`
+	TargetMemory  int           `mapstructure:"target_memory" min:"1" max:"100" default:"80" doc:"with slots resources: percentage of its memory above which it takes no more tasks"`
+	Memory        int           `mapstructure:"memory" min:"67108864" max:"1125899906842624" or:"0" default:"0" doc:"bytes of memory that this process may use; 0: the limit of its container, or the machine's memory if there is none"`
 	PollersMin    int           `mapstructure:"pollers_min" min:"2" max:"1000" default:"4" doc:"minimum pollers of each kind of task"`
 	PollersMax    int           `mapstructure:"pollers_max" min:"2" max:"1000" default:"32" doc:"maximum pollers of each kind of task; their number follows the load"`
 	StickyCache   int           `mapstructure:"sticky_cache" min:"1" max:"1000000" or:"0" default:"0" doc:"number of runs cached in memory between their tasks; 0: a quarter of the memory at 512 KiB each, 100 to 10000"`
-	Versioning    string        `mapstructure:"versioning" oneof:"auto,off,auto_upgrade,pinned" default:"auto" doc:"what open runs do when a new build is deployed: auto_upgrade moves them to it, pinned keeps them on theirs; auto is auto_upgrade if TEMPORAL_DEPLOYMENT_NAME or TEMPORAL_WORKER_BUILD_ID is set, else off"`
-	Heartbeats    time.Duration `mapstructure:"heartbeats" min:"100ms" default:"300ms" doc:"minimum interval between heartbeats of a call that is being followed, which carry the model's answer so far; otherwise a quarter of timeouts.heartbeat, at most 10s"`
-	StopTimeout   time.Duration `mapstructure:"stop_timeout" default:"30s" doc:"how long running activities may continue after a signal to stop"`
+	Versioning    string        `mapstructure:"versioning" oneof:"auto,off,auto_upgrade,pinned" default:"auto" doc:"what open runs do when a new build is deployed: auto_upgrade moves them to it, pinned keeps them on theirs; auto is auto_upgrade if TEMPORAL_DEPLOYMENT_NAME or TEMPORAL_WORKER_BUILD_ID is set, off otherwise"`
+	Heartbeats    time.Duration `mapstructure:"heartbeats" min:"100ms" default:"300ms" doc:"minimum interval between the heartbeats of a followed call, which carry the model's answer so far; without followers it is a quarter of timeouts.heartbeat, at most 10s"`
+	StopTimeout   time.Duration `mapstructure:"stop_timeout" default:"30s" doc:"how long running activities may continue after the worker receives a signal to stop"`
 	HealthListen  string        `mapstructure:"health_listen" kind:"address" doc:"address of the HTTP server with /livez and /readyz, such as :8086"`
-	MetricsListen string        `mapstructure:"metrics_listen" kind:"address" doc:"address of the HTTP server with Prometheus metrics, /metrics; may be the same"`
+	MetricsListen string        `mapstructure:"metrics_listen" kind:"address" doc:"address of the HTTP server with Prometheus metrics at /metrics; may be the same as worker.health_listen"`
 	Log           string        `mapstructure:"log" oneof:"text,json" default:"text" doc:"format of the log"`
 	LogLevel      string        `mapstructure:"log_level" oneof:"warn,error,info,debug" default:"warn" doc:"lowest level that is logged"`
 }

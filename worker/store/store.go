@@ -28,7 +28,7 @@ type Settings struct {
 	Endpoint    string `mapstructure:"endpoint" doc:"URL of the service; default: Amazon S3"`
 	Region      string `mapstructure:"region" doc:"region of the bucket; default: us-east-1"`
 	Prefix      string `mapstructure:"prefix" doc:"prefix of all object names; the namespace follows it"`
-	VirtualHost bool   `mapstructure:"virtual_host" default:"false" doc:"true: the bucket's name is part of the host, not of the path"`
+	VirtualHost bool   `mapstructure:"virtual_host" default:"false" doc:"true: the bucket's name is part of the host instead of the path"`
 	Threshold   int    `mapstructure:"threshold" min:"1024" max:"2011136" default:"131072" doc:"size in bytes above which payloads that only workers read are also stored"`
 	MaxPayload  int    `mapstructure:"max_payload" min:"2097152" max:"1073741824" default:"67108864" doc:"largest stored payload, in bytes"`
 	// Namespace follows the prefix, so that several namespaces can share a bucket.
