@@ -28,7 +28,7 @@ func TestFailuresAreProved(t *testing.T) {
 		atLeast      int
 	}{
 		{"../../docker/FAILURES.md", "| Part | Fault | What happens | Repeated | Lost | Reported to | Proof |\n", 80},
-		{"../../docker/SECURITY.md", "| Attacker | With | What happens | Proof |\n", 40},
+		{"../../docker/SECURITY.md", "| Attacker | Attack | What happens | Proof |\n", 40},
 	} {
 		raw, err := os.ReadFile(doc.file)
 		if err != nil {
