@@ -56,7 +56,7 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 	}
 	out := &contract.ModelResult{
 		Model: answer.Model, Stop: answer.Stop, Usage: answer.Usage,
-		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt, Fallbacks: answer.Fallbacks,
+		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt, Fallbacks: answer.Fallbacks, Context: answer.Context,
 	}
 	if profile.Output != nil && (len(answer.Message.Calls) == 0 || in.NoTools) {
 		if out.Checked, err = checkLone(ctx, profile.Output, answer.Message.Text); err != nil {
@@ -85,7 +85,7 @@ func baseRun(ctx context.Context, in *contract.ModelInput) contract.Run {
 func newCall(ctx context.Context, kind, key, node string, step, turn int, beats *heartbeats) *llm.Call {
 	return &llm.Call{
 		IdempotencyKey: key, Attempt: activity.GetInfo(ctx).Attempt, Kind: kind,
-		Node: node, Step: step, Turn: turn, Partial: beats.progress, Waiting: beats.waiting, Request: wire.Request{Options: llm.Options()},
+		Node: node, Step: step, Turn: turn, Partial: beats.progress, Waiting: beats.waiting, Loading: beats.waiting, Request: wire.Request{Options: llm.Options()},
 	}
 }
 

@@ -115,6 +115,8 @@ type Sent struct {
 	Key     string `json:"key,omitempty"`
 	Tokens  int    `json:"tokens,omitempty"`
 	Counted int    `json:"counted,omitempty"`
+	// Context is [ModelResult]'s, of the last answer that had one.
+	Context int `json:"context,omitempty"`
 }
 
 // SentText stands for the text of one message.
@@ -164,6 +166,8 @@ type ModelResult struct {
 	Usage     Usage    `json:"usage"`
 	LatencyMS int64    `json:"latency_ms,omitempty"`
 	Attempt   int32    `json:"attempt,omitempty"`
+	// Context is how many tokens the model takes, the answer included, as its server says; absent: it does not.
+	Context int `json:"context_tokens,omitempty"`
 	// Asks means that a remote agent cannot go on without a person's answer.
 	Asks bool `json:"asks,omitempty"`
 	// Fallbacks are the models that were asked before the one that answered.

@@ -221,6 +221,10 @@ func TestReasoningGoesBackAsItCame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, nil)
 			s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					http.NotFound(w, r) // it says nothing of its models
+					return
+				}
 				raw, _ := io.ReadAll(r.Body)
 				s.mu.Lock()
 				s.bodies = append(s.bodies, string(raw))

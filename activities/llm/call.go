@@ -49,6 +49,8 @@ type Call struct {
 	Partial func(text string)
 	// Waiting, if set, gets what the call waits for before it starts, and "" when it starts.
 	Waiting func(what string)
+	// Loading, if set, gets what the call waits for while the server loads the model, and "" when it does no longer.
+	Loading func(what string)
 	// Observe, if set, is called in the calling goroutine before each model of a list is called, with the
 	// context that it returns; the outcome goes to the function.
 	Observe func(ctx context.Context, r Request) (context.Context, func(*Answer, error))

@@ -32,6 +32,9 @@ var chatFields = map[string]string{
 	"cloudflare":  "max_tokens seed stream_options frequency_penalty presence_penalty tool_choice",
 	"ernie":       "max_tokens seed stream_options frequency_penalty presence_penalty tool_choice",
 	"llamafile":   "max_tokens seed stream_options frequency_penalty presence_penalty top_k tool_choice",
+	"llamacpp":    "max_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty top_k response_format tool_choice",
+	"lmstudio":    "max_tokens seed stream_options frequency_penalty presence_penalty top_k response_format tool_choice",
+	"localai":     "max_tokens seed stream_options frequency_penalty presence_penalty top_k response_format tool_choice",
 	"maritaca":    "max_tokens stream_options tool_choice",
 	"xai":         "max_tokens seed stream_options parallel_tool_calls reasoning_effort response_format tool_choice",
 }
@@ -144,7 +147,13 @@ func (f fakeChat) tools(out *seen, q *chatRequest) error {
 		Type     string
 		Function struct{ Name string }
 	}
-	if json.Unmarshal(q.ToolChoice, &out.choice) != nil {
+	words := f.kind == "llamacpp" || f.kind == "lmstudio" // they take no object, so that there is no other way to name a tool
+	switch isWord := json.Unmarshal(q.ToolChoice, &out.choice) == nil; {
+	case words && !isWord:
+		return fmt.Errorf("invalid tool_choice type: 'object'")
+	case words && out.choice == "required" && len(out.tools) == 1:
+		out.choice = "tool " + out.tools[0].name
+	case !isWord:
 		if err := json.Unmarshal(q.ToolChoice, &named); err != nil || named.Type != "function" {
 			return fmt.Errorf("tool_choice is %s", q.ToolChoice)
 		}

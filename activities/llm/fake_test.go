@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,10 @@ func serve(t *testing.T, handle http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && slices.Contains([]string{"/props", "/v1/models", "/api/v0/models", "/api/ps"}, r.URL.Path) {
+			http.NotFound(w, r) // it says nothing of its models
+			return
+		}
 		b, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		s.bodies, s.headers = append(s.bodies, string(b)), append(s.headers, r.Header.Clone())

@@ -105,6 +105,8 @@ type ProviderSettings struct {
 	FirstByte, Idle time.Duration
 	// MaxBodyBytes bounds one answer; 0 means 32 MiB.
 	MaxBodyBytes int64
+	// TextCalls reads calls of tools that the server left in the text of an answer.
+	TextCalls bool
 	// CutRetries is how often a call is made again whose answer was cut; nil means 2.
 	CutRetries *int
 }
@@ -146,6 +148,8 @@ type provider struct {
 	region string
 	limits *limiter
 	mask   *mask.Mask
+	// states are what a server of local models has said of them, a keptState by the model's name; nil for other servers.
+	states *sync.Map
 }
 
 // Open checks settings and opens no connection. Its error is a [contract.Failure] of class connection that

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -26,6 +27,8 @@ type Provider struct {
 	Params []string
 	// FirstByte and Idle are defaults, see [ProviderSettings]; 0 means five and two minutes.
 	FirstByte, Idle time.Duration
+	// look asks a server of local models about one; nil for other servers.
+	look func(context.Context, *provider) serverState
 	// Script marks the built-in scripted model, which calls nobody.
 	Script bool
 }
@@ -50,6 +53,7 @@ var anyModel = []string{""}
 var (
 	openAIParams = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort}
 	plainParams  = []string{paramSeed, paramFrequency, paramPresence}
+	localParams  = []string{paramSeed, paramFrequency, paramPresence, paramTopK}
 	chatParams   = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort, paramTopK}
 )
 
@@ -96,10 +100,17 @@ var Providers = []Provider{
 			CallIDs: wire.IDsNine, ResultImages: true, BridgeResults: true, ToolName: true, Reasoning: wire.InContent,
 			MediaForm: wire.MediaMistral, Documents: anyModel, Audio: []string{"voxtral"}}},
 	{Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY", Params: chatParams, FirstByte: 10 * time.Minute,
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning", Audio: anyModel}},
+		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning", Audio: anyModel}, look: lookVLLM},
 	{Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
-		Server: wire.Server{Schema: true, JSON: true, UnaryTools: true, StreamUsage: true, Reasoning: "reasoning"}},
+		Server: wire.Server{Schema: true, JSON: true, UnaryTools: true, StreamUsage: true, Reasoning: "reasoning"}, look: lookOllama},
+	{Name: "llamacpp", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LLAMA_API_KEY", Params: chatParams, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
+		Server: wire.Server{Schema: true, PlainSchema: true, JSON: true, ToolChoice: true, ChoiceWords: true, StreamUsage: true,
+			Reasoning: "reasoning_content", Audio: anyModel}, look: lookLlamaCpp},
+	{Name: "lmstudio", BaseURL: "http://127.0.0.1:1234/v1", KeyName: "LM_API_TOKEN", Params: localParams, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
+		Server: wire.Server{Schema: true, ToolChoice: true, ChoiceWords: true, StreamUsage: true, Reasoning: wire.AsItCame}, look: lookLMStudio},
+	{Name: "localai", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LOCALAI_API_KEY", Params: localParams, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
+		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: wire.AsItCame}},
 	{Name: "compatible", Params: chatParams, Example: "https://host/v1", Server: wire.Server{ToolChoice: true, StreamUsage: true, Unfinished: true, Reasoning: wire.AsItCame,
 		Documents: anyModel, Audio: anyModel}},
 	{Name: "azure", System: "azure.ai.openai", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true,
@@ -129,8 +140,8 @@ var Providers = []Provider{
 	{Name: "ernie", BaseURL: "https://qianfan.baidubce.com/v2", KeyName: "QIANFAN_API_KEY", NeedsKey: true, Params: plainParams,
 		Server: plainChat},
 	{Name: "llamafile", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LLAMAFILE_API_KEY",
-		Params: []string{paramSeed, paramFrequency, paramPresence, paramTopK}, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
-		Server: plainChat},
+		Params: localParams, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
+		Server: plainChat, look: lookLlamaCpp},
 	{Name: "maritaca", BaseURL: "https://chat.maritaca.ai/api", KeyName: "MARITACA_API_KEY", NeedsKey: true, Server: plainChat},
 	{Name: ScriptModel, Script: true},
 }

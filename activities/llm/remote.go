@@ -32,6 +32,8 @@ type exchange struct {
 	partial bool
 	// before is the text of the answer before the provider paused it.
 	before string
+	// unloaded: the request was refused because the model is being loaded. loading: the caller knows that the call waits for that.
+	unloaded, loading bool
 }
 
 // answer makes one request. Unsupported parameters fail with bad_request. Its errors are [contract.Failure]s, or the
@@ -48,13 +50,26 @@ func (p *provider) answer(ctx context.Context, call *Call) (*wire.Answer, error)
 	if err != nil {
 		return nil, p.toFailure(ctx, err)
 	}
+	if p.state(ctx, false).loading {
+		x.reportLoading()
+	}
+	defer x.loaded()
+	a, err := x.complete(out)
+	if err == nil {
+		a.Context = p.state(ctx, true).context
+	}
+	return a, err
+}
+
+// complete makes a request, and those that its answer calls for.
+func (x *exchange) complete(out *wire.Outgoing) (*wire.Answer, error) {
 	a, err := x.ask(out)
 	if err == nil && a.Stop == wire.Paused {
 		return x.resume(a)
 	}
 	if less := x.without(err); less != nil {
 		x.call = less
-		plain, wrong := p.Encode(&x.call.Request)
+		plain, wrong := x.Encode(&x.call.Request)
 		if wrong != nil || plain.Then != nil || bytes.Equal(plain.Body, out.Body) {
 			return nil, err
 		}
@@ -102,12 +117,13 @@ func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
 		return nil, x.toFailure(x.ctx, err)
 	}
 	var a *wire.Answer
-	x.partial = false
-	err = x.roundTrip(out, func() (err error) {
-		if err = x.read(out.Answer); err == nil {
-			a, err = out.Answer.Result()
-		}
-		return err
+	err = x.awaitLoading(func() error {
+		return x.roundTrip(out, func() (err error) {
+			if err = x.read(out.Answer); err == nil {
+				a, err = out.Answer.Result()
+			}
+			return err
+		})
 	})
 	done(a)
 	if err != nil && x.partial {
@@ -179,7 +195,9 @@ func (x *exchange) send(out *wire.Outgoing) error {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// An error whose text is lost on the way is still the error of its status.
 		text, _ := io.ReadAll(io.LimitReader(x.watch, 64<<10))
-		return x.reported(newReport(resp.StatusCode, resp.Header, text, time.Now()))
+		r := newReport(resp.StatusCode, resp.Header, text, time.Now())
+		x.unloaded = r.loads()
+		return x.reported(r)
 	}
 	return nil
 }
@@ -236,6 +254,7 @@ func (x *exchange) request(out *wire.Outgoing) (*http.Request, error) {
 func (x *exchange) read(to wire.Reader) error {
 	r := bufio.NewReaderSize(x.watch, 32<<10)
 	first, err := skipSpace(r)
+	x.loaded()
 	switch {
 	case errors.Is(err, io.EOF):
 		return wire.Invalidf("the answer is empty")

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"weft/activities/llm/wire"
@@ -45,7 +46,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 		o.problem("providers.%s.kind: %q is not a kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kindNames())
 	}
 	p := &provider{
-		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, API: s.API, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages},
+		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, API: s.API, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages, TextCalls: s.TextCalls},
 		row:   row, aws: s.AWS, region: s.Region, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, row.KeyName, "the provider's key"),
 		client: o.shared, mask: o.mask, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody), cutRetries: defaultCutRetries,
 		first: cmp.Or(s.FirstByte, row.FirstByte, 5*time.Minute), idle: cmp.Or(s.Idle, row.Idle, 2*time.Minute),
@@ -53,18 +54,13 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	if s.CutRetries != nil {
 		p.cutRetries = *s.CutRetries
 	}
+	if row.look != nil {
+		p.states = &sync.Map{}
+	}
 	if row.Protocol == wire.Converse && p.keyName == row.KeyName {
 		p.keyName += ", or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 	}
-	switch s.API {
-	case "":
-	case wire.APIChat, wire.APIResponses:
-		if row.Protocol != wire.Chat && row.Protocol != wire.OCI {
-			o.problem("providers.%s.api: only providers that speak OpenAI's protocols have it; leave it out", name)
-		}
-	default:
-		o.problem("providers.%s.api: %q is none of OpenAI's protocols; want %s or %s, or leave it out", name, textutil.Truncate(s.API, 60), wire.APIChat, wire.APIResponses)
-	}
+	o.checkProtocol(name, s, row.Protocol)
 	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
 		o.problem("providers.%s: the value of %s has a blank, line break or other character at byte %d that no key has; check how it is set", name, p.keyName, i+1)
 	}
@@ -78,6 +74,22 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 		p.client = o.proxyClient(name, s.Proxy)
 	}
 	return p
+}
+
+// checkProtocol checks settings that only some protocols have.
+func (o *opener) checkProtocol(name string, s ProviderSettings, protocol string) {
+	if s.TextCalls && protocol != wire.Chat {
+		o.problem("providers.%s.text_calls: only providers that speak chat completions have it; leave it out", name)
+	}
+	switch s.API {
+	case "":
+	case wire.APIChat, wire.APIResponses:
+		if protocol != wire.Chat && protocol != wire.OCI {
+			o.problem("providers.%s.api: only providers that speak OpenAI's protocols have it; leave it out", name)
+		}
+	default:
+		o.problem("providers.%s.api: %q is none of OpenAI's protocols; want %s or %s, or leave it out", name, textutil.Truncate(s.API, 60), wire.APIChat, wire.APIResponses)
+	}
 }
 
 // openOCI settles what only OCI has; elsewhere it is a mistake.

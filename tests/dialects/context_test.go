@@ -21,6 +21,8 @@ type sentTo struct {
 	calls     []contract.ModelInput
 	summaries []contract.SummariseInput
 	refuse    int
+	// size is what the model's server says of its context.
+	size int
 }
 
 func (s *sentTo) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
@@ -32,7 +34,11 @@ func (s *sentTo) RegisterActivityWithOptions(fn any, o activity.RegisterOptions)
 				s.refuse--
 				return nil, (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).Wire()
 			}
-			return real(ctx, in, g)
+			out, err := real(ctx, in, g)
+			if err == nil {
+				out.Context = s.size
+			}
+			return out, err
 		}
 	case func(context.Context, contract.SummariseInput, *contract.Grant) (*contract.SummariseResult, error):
 		fn = func(ctx context.Context, in contract.SummariseInput, g *contract.Grant) (*contract.SummariseResult, error) {
@@ -57,6 +63,7 @@ func TestContextPolicies(t *testing.T) {
 	tests := map[string]struct {
 		context   *plan.Context
 		refuse    int
+		size      int
 		skips     []int
 		summaries [][2]int
 		class     string
@@ -67,6 +74,10 @@ func TestContextPolicies(t *testing.T) {
 		"fail, refused":          {context: &plan.Context{How: plan.ContextFail}, refuse: 1, skips: []int{0, 0, 0, 0}, class: contract.ClassContextLength},
 		"truncate":               {context: &plan.Context{How: plan.ContextTruncate, Messages: 4, Keep: 2}, skips: []int{0, 0, 3, 6, 8}},
 		"truncate by tokens":     {context: &plan.Context{How: plan.ContextTruncate, Tokens: 120}, skips: []int{0, 0, 3, 6, 6}},
+		"truncate by the size":   {context: &plan.Context{How: plan.ContextTruncate}, size: 160, skips: []int{0, 0, 3, 6, 6}},
+		"less than the policy":   {context: &plan.Context{How: plan.ContextTruncate, Tokens: 1000}, size: 160, skips: []int{0, 0, 3, 6, 6}},
+		"more than the policy":   {context: &plan.Context{How: plan.ContextTruncate, Tokens: 120}, size: 8192, skips: []int{0, 0, 3, 6, 6}},
+		"no policy for the size": {size: 160, skips: []int{0, 0, 0, 0, 0}},
 		"truncate by characters": {context: &plan.Context{How: plan.ContextTruncate, Characters: 700, Keep: 2}, skips: []int{0, 0, 0, 6, 6}},
 		"refused once":           {context: &plan.Context{How: plan.ContextTruncate}, refuse: 1, skips: []int{0, 0, 0, 0, 6, 6}},
 		"refused twice":          {context: &plan.Context{How: plan.ContextTruncate}, refuse: 2, skips: []int{0, 0, 0, 0, 6}, class: contract.ClassContextLength},
@@ -82,7 +93,7 @@ func TestContextPolicies(t *testing.T) {
 			}
 			p := harness.TestRun{Script: strings.ReplaceAll(harness.TalkerScript, "WORD", strings.Repeat("word ", 30)), SetInput: func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: f} },
 				Wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
-					s = &sentTo{ActivityRegistry: r, refuse: tc.refuse}
+					s = &sentTo{ActivityRegistry: r, refuse: tc.refuse, size: tc.size}
 					return s
 				}}.Execute(t)
 			var skips []int

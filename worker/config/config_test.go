@@ -250,7 +250,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:4:16: allow_private is "maybe", want true or false`,
 				`-limits.max-depth: limits.max_depth is "1000", want a whole number from 1 to 100`,
 				`WEFT_CONNECTIONS_C_CONNECT_TIMEOUT: connections.c.connect_timeout is "x", want a duration from 0s to 24h, such as 90s or 10m`,
-				`WEFT_PROVIDERS_A_COLOUR: unknown setting of providers; known settings: kind, base_url, api, key_env, headers, proxy, stream, region, compartment, auth, auth_file, auth_profile, requests_per_minute, tokens_per_minute, concurrent, prompt_cache, images, first_token_timeout, idle_timeout, cut_retries, max_body_bytes`,
+				`WEFT_PROVIDERS_A_COLOUR: unknown setting of providers; known settings: kind, base_url, api, key_env, headers, proxy, stream, region, compartment, auth, auth_file, auth_profile, requests_per_minute, tokens_per_minute, concurrent, prompt_cache, images, text_calls, first_token_timeout, idle_timeout, cut_retries, max_body_bytes`,
 				`WEFT_WORKER_ACTIVITIES: worker.activities is "many", want a whole number from 1 to 100000`,
 			},
 		},

@@ -21,6 +21,7 @@ type Provider struct {
 	Concurrent        int               `mapstructure:"concurrent" max:"100000" doc:"maximum concurrent calls; 0: unlimited"`
 	PromptCache       bool              `mapstructure:"prompt_cache" default:"true" doc:"false: send no markers for the provider's prompt cache"`
 	Images            bool              `mapstructure:"images" default:"true" doc:"false: its models accept only text; images are replaced by a text"`
+	TextCalls         bool              `mapstructure:"text_calls" default:"false" doc:"true: read tool calls that a server without a parser for its model leaves in the text"`
 	FirstTokenTimeout time.Duration     `mapstructure:"first_token_timeout" unit:"1s" doc:"timeout for the first part of an answer"`
 	IdleTimeout       time.Duration     `mapstructure:"idle_timeout" unit:"1s" doc:"timeout for each subsequent part"`
 	CutRetries        int               `mapstructure:"cut_retries" default:"2" max:"100" doc:"maximum retries of a call whose answer was cut off; each attempt may be charged"`
@@ -109,7 +110,7 @@ type ConfirmRule struct {
 // ContextRule says what agents send of conversations that are too long; see [plan.Context].
 type ContextRule struct {
 	How    string   `mapstructure:"how" doc:"what happens if a conversation exceeds the threshold or a model rejects it as too long: fail, truncate or summarise"`
-	Tokens int      `mapstructure:"tokens" doc:"the threshold; default: none, and only conversations that a model rejects are handled"`
+	Tokens int      `mapstructure:"tokens" doc:"the threshold; at most three quarters of the context that a local model's server reports; default: only that, and conversations that a model rejects"`
 	Keep   int      `mapstructure:"keep" doc:"number of most recent messages that are always sent"`
 	Model  string   `mapstructure:"model" doc:"provider/model that writes summaries; default: the agent's own"`
 	Flows  []string `mapstructure:"flows" doc:"names or ids of flows; * matches any characters; default: all"`

@@ -278,7 +278,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	}
 	sha := a.run.Transcript.Record(a.thread, res.Message)
 	a.thread.Mark()
-	a.window().counted(res.Usage)
+	a.window().counted(res)
 	return res, msg, sha, nil
 }
 

@@ -34,7 +34,7 @@ func (w contextWindow) shown() *contract.Sent {
 		return nil
 	}
 	s := *w.a.thread.SentBy(w.a.cfg)
-	s.Key, s.Tokens, s.Counted = "", 0, 0
+	s.Key, s.Tokens, s.Counted, s.Context = "", 0, 0, 0
 	if s.Skip == 0 && s.Texts == nil {
 		return nil
 	}
@@ -42,13 +42,26 @@ func (w contextWindow) shown() *contract.Sent {
 	return &s
 }
 
-// counted notes what a model counted.
-func (w contextWindow) counted(u contract.Usage) {
-	if w.a.cfg.Context == nil || w.a.cfg.Context.Tokens == 0 || u.Input == 0 {
+// counted notes what a model counted, and how much it takes.
+func (w contextWindow) counted(res *contract.ModelResult) {
+	if w.a.cfg.Context == nil || w.a.cfg.Context.Tokens == 0 && res.Context == 0 {
 		return
 	}
 	s := w.a.thread.SentBy(w.a.cfg)
-	s.Tokens, s.Counted = u.Input+u.Output, len(w.a.thread.Entries)
+	s.Context = cmp.Or(res.Context, s.Context)
+	if res.Usage.Input > 0 {
+		s.Tokens, s.Counted = res.Usage.Input+res.Usage.Output, len(w.a.thread.Entries)
+	}
+}
+
+// limit is how many tokens are sent at most; 0 is any number. A policy that shortens leaves a quarter of the context that a server
+// has to the answer.
+func (w contextWindow) limit(c *plan.Context, s *contract.Sent) int {
+	room := s.Context - s.Context/4
+	if room > 0 && c.How != plan.ContextFail && (c.Tokens == 0 || c.Tokens > room) {
+		return room
+	}
+	return c.Tokens
 }
 
 // leftOut is how many messages of the conversation the model no longer gets.
@@ -118,7 +131,13 @@ func (w contextWindow) over(c *plan.Context, s *contract.Sent) bool {
 		messages++
 	}
 	return c.Messages > 0 && messages > c.Messages || c.Characters > 0 && w.characters(s, s.Skip)+utf8.RuneCountInString(s.Note) > c.Characters ||
-		c.Tokens > 0 && w.tokens(s) > c.Tokens
+		w.tooMany(c, s)
+}
+
+// tooMany reports whether there are more tokens than are sent.
+func (w contextWindow) tooMany(c *plan.Context, s *contract.Sent) bool {
+	limit := w.limit(c, s)
+	return limit > 0 && w.tokens(s) > limit
 }
 
 // tokens estimates what would be sent: what the model counted last, and what came since.
@@ -185,7 +204,7 @@ func (w contextWindow) textSize(m *contract.Message, measure func(string) int) i
 func (w contextWindow) cutAt(c *plan.Context, s *contract.Sent, refused bool) int {
 	n := len(w.a.thread.Entries)
 	at := n - max(c.Keep, 1)
-	tight := refused || c.Tokens > 0 && w.tokens(s) > c.Tokens
+	tight := refused || w.tooMany(c, s)
 	if tight {
 		at = w.roomFrom(c, s, at, refused)
 	}
@@ -210,7 +229,7 @@ func (w contextWindow) cutAt(c *plan.Context, s *contract.Sent, refused bool) in
 // roomFrom is where what is sent may begin for half of it to have room.
 func (w contextWindow) roomFrom(c *plan.Context, s *contract.Sent, at int, refused bool) int {
 	bytes := func(i int) int { return w.size(s, i, func(text string) int { return len(text) }) }
-	room := c.Tokens / 2 * bytesPerToken
+	room := w.limit(c, s) / 2 * bytesPerToken
 	if refused || room == 0 {
 		all := 0
 		for i := s.Skip; i < len(w.a.thread.Entries); i++ {

@@ -28,7 +28,11 @@ func encodeChat(m *Model, q *Request) (*Outgoing, error) {
 		// The server applies one mark to the last message, and finds what an earlier request stored.
 		b["cache_control"] = cacheMark
 	}
-	return m.send("/chat/completions", b, q.Extra, &chatReader{draft: draft{m: m}})
+	answer := &chatReader{draft: draft{m: m}}
+	if m.TextCalls && calls {
+		answer.offered = q.Options.Tools
+	}
+	return m.send("/chat/completions", b, q.Extra, answer)
 }
 
 // chatTools lists the tools and says which may be called; it reports whether any may. Where tool_choice is not obeyed,
@@ -39,10 +43,14 @@ func (m *Model) chatTools(b object, q *Request) (bool, error) {
 		delete(b, "parallel_tool_calls")
 		return false, err
 	}
-	b["tools"] = o.tools
-	if m.ToolChoice && q.Options.ToolChoice != nil {
+	switch {
+	case m.ChoiceWords && o.tool != "":
+		o.only()
+		b["tool_choice"] = choiceRequired
+	case m.ToolChoice && q.Options.ToolChoice != nil:
 		b["tool_choice"] = q.Options.ToolChoice
 	}
+	b["tools"] = o.tools
 	return o.mode != choiceNone, err
 }
 
@@ -52,7 +60,11 @@ func (m *Model) chatFormat(b object, q *Request) {
 	case f == nil:
 	case f["type"] == formatSchema:
 		delete(f, "type")
-		b["response_format"] = object{"type": formatSchema, formatSchema: f}
+		format := object{"type": formatSchema, formatSchema: f}
+		if m.PlainSchema {
+			format["schema"] = f["schema"]
+		}
+		b["response_format"] = format
 	default:
 		b["response_format"] = f
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tmc/langchaingo/llms"
+
 	"weft/activities/contract"
 )
 
@@ -100,6 +102,8 @@ type chatReader struct {
 	whole bool
 	// choice is the index of the choice that is read, the first one.
 	choice LooseText
+	// offered are the tools whose calls may be in the text.
+	offered []llms.Tool
 }
 
 // End is called where the server has closed the stream with [DONE].
@@ -319,6 +323,12 @@ func (r *chatReader) Result() (*Answer, error) {
 		if r.finish = "stop"; len(r.calls) > 0 {
 			r.finish = "tool_calls"
 		}
+	}
+	if finish := stopReasons[strings.ToLower(r.finish)]; len(r.calls) == 0 && len(r.offered) > 0 && (finish == "stop" || finish == "tool_calls") {
+		calls, rest := callsInText(r.text.String(), r.offered)
+		r.calls = calls
+		r.text.Reset()
+		r.text.WriteString(rest)
 	}
 	if len(r.details) > 0 {
 		r.state.Details, _ = json.Marshal(r.details) // what was decoded can be encoded

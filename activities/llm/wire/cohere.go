@@ -59,7 +59,7 @@ func cohereTools(b object, choice string, q *Request, wrap func(tool object) any
 	o, err := q.offer("parameters", wrap)
 	if o.tool != "" {
 		o.mode = choiceRequired
-		o.tools = slices.DeleteFunc(o.tools, func(t any) bool { return t.(object)["function"].(object)["name"] != o.tool })
+		o.only()
 	}
 	if err != nil || len(o.tools) == 0 {
 		return false, err

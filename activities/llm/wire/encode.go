@@ -97,6 +97,11 @@ func (q *Request) offer(schemaField string, wrap func(tool object) any) (offer, 
 	return out, nil
 }
 
+// only leaves the one tool that must be called. Tools are functions of chat completions.
+func (o *offer) only() {
+	o.tools = slices.DeleteFunc(o.tools, func(t any) bool { return t.(object)["function"].(object)["name"] != o.tool })
+}
+
 // describe is a tool under the names that most protocols have. One without a schema takes any object.
 func describe(t llms.Tool, schemaField string) (object, error) {
 	if t.Function == nil || t.Function.Name == "" {

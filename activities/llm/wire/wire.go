@@ -57,12 +57,16 @@ type Server struct {
 	// Schema, JSON: the server takes response_format json_schema, json_object.
 	Schema bool
 	JSON   bool
+	// PlainSchema: response_format has the schema itself beside json_schema.
+	PlainSchema bool
 	// StrictSchema: a schema must be of an object, and can be enforced strictly.
 	StrictSchema bool
 	// FormatWithTools: response_format can be sent with tools. Others refuse it or stop calling tools.
 	FormatWithTools bool
 	// ToolChoice means that tool_choice is obeyed. Elsewhere "none" sends no tools.
 	ToolChoice bool
+	// ChoiceWords: tool_choice is a word. A tool that must be called is the only one sent.
+	ChoiceWords bool
 	// UnaryTools: requests with tools are not streamed, because the server's streams lose calls.
 	UnaryTools bool
 	// StreamUsage means that a stream has usage only when asked for by stream_options.
@@ -115,6 +119,8 @@ type Model struct {
 	Unary    bool
 	NoCache  bool
 	NoImages bool
+	// TextCalls: calls of tools that the server left in an answer's text are read, see [callsInText].
+	TextCalls bool
 }
 
 // Ref is how a flow names the model.
@@ -177,6 +183,8 @@ type Answer struct {
 	Refusal string
 	// Usage counts one call.
 	Usage contract.Usage
+	// Context is how many tokens the model takes, by its server; 0 if that does not say so.
+	Context int
 }
 
 // Error is why a request cannot be sent, or an answer not be used.
