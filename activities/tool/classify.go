@@ -210,8 +210,20 @@ func (t *target) slowStart() string {
 	return fmt.Sprintf("set in weft.yaml: %s: {%q: {%s, connect_timeout: 2m}}", SettingConnections, t.id, address)
 }
 
-// hostCheck recognizes how servers refuse a Host or Origin header that they do not know.
-var hostCheck = regexp.MustCompile(`(?i)\bhost(name)?\b|\borigin\b|only allowed at`)
+// hostCheck recognizes how servers refuse a Host or Origin header that they do not know; some name a host that they allow.
+var hostCheck = regexp.MustCompile(`(?i)only allowed at\s+([\w.:\[\]-]*\w)?` +
+	`|\b(?:invalid|missing|unknown|bad|disallowed|unexpected)\s+(?:host|origin)\b|\b(?:host|origin)\b[^\n]{0,80}\b(?:not|never)\s+(?:be\s+)?(?:allowed|permitted|trusted|valid)`)
+
+// wrongHost is how to reach a server that refuses the name under which it is reached.
+func (t *target) wrongHost(body string) string {
+	allow := fmt.Sprintf("have the server allow the host %s, by its own settings such as --allowed-hosts", hostOf(t.conn.URL))
+	u, err := url.Parse(redactURL(t.conn.URL))
+	if named := hostCheck.FindStringSubmatch(body)[1]; named != "" && err == nil {
+		u.Host = named
+		return fmt.Sprintf("reach it under the name that it allows: set %s to %s; or %s", t.setting("url"), u, allow)
+	}
+	return allow + "; or reach it under a name that it allows: set " + t.setting("url")
+}
 
 // credentials says where credentials for the target are configured.
 func (t *target) credentials() string {
@@ -230,8 +242,8 @@ func classifyStatus(at *target, se *statusError) error {
 	switch {
 	case se.transient:
 		class = contract.ClassUnavailable
-	case se.status == http.StatusForbidden && hostCheck.MatchString(se.body):
-		class, remedy = contract.ClassConnection, fmt.Sprintf("have the server allow the host %s, or reach it under a name that it allows", hostOf(at.conn.URL))
+	case (se.status == http.StatusForbidden || se.status == http.StatusMisdirectedRequest) && hostCheck.MatchString(se.body):
+		class, remedy = contract.ClassConnection, at.wrongHost(se.body)
 	case se.status == http.StatusUnauthorized, se.status == http.StatusForbidden, se.status == http.StatusProxyAuthRequired:
 		class, remedy = contract.ClassDenied, at.credentials()
 	case se.status == http.StatusPaymentRequired:

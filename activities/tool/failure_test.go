@@ -65,15 +65,42 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestHostCheck refuses the name under which the server is reached, as servers do against DNS rebinding.
+// TestHostCheck refuses the name under which the server is reached, as servers do against DNS rebinding. Other refusals
+// that mention a host are about credentials.
 func TestHostCheck(t *testing.T) {
-	for _, body := range []string{"Access is only allowed at localhost:8931", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Invalid Host header: x"},"id":null}`, "Invalid Origin header"} {
+	json := func(text string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","error":{"code":-32000,"message":%q},"id":null}`, text)
+	}
+	for body, tc := range map[string]struct {
+		status int
+		named  string
+	}{
+		"Access is only allowed at localhost:8931": {403, "localhost:8931"}, "Access is only allowed at a.example:80, b.example:80": {403, "a.example:80"},
+		json("Invalid Host header: x"): {status: 403}, json("Invalid Host: 127.0.0.1:3000"): {status: 403}, "Invalid Origin header": {status: 403}, json("Missing Host header"): {status: 403},
+		"Invalid Host header": {status: 421}, "Forbidden: Host header is not allowed": {status: 403}, "Origin not allowed": {status: 403},
+		`Blocked request. This host ("x.example") is not allowed.`: {status: 403},
+	} {
+		for _, supplied := range []bool{false, true} {
+			web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, tc.status) }))
+			own, host := Connection{URL: web.URL + "/mcp"}, strings.TrimPrefix(web.URL, "http://")
+			c, url := plan.Connection{ID: connection}, "connections."+connection+".url in weft.yaml"
+			if supplied {
+				c, url = plan.Connection{ID: "theirs", URL: own.URL}, `url of the connection "theirs" in the flow`
+			}
+			_, err := open(t, own).List(soon(t, time.Minute), c)
+			f := fails(t, err, contract.ClassConnection, "have the server allow the host "+host)
+			if strings.Contains(f.Remedy, "credentials") {
+				t.Errorf("the remedy is %q", f.Remedy)
+			}
+			if want := fmt.Sprintf("set %s to http://%s/mcp", url, tc.named); tc.named != "" && !strings.Contains(f.Remedy, want) {
+				t.Errorf("the remedy is %q, want %q", f.Remedy, want)
+			}
+		}
+	}
+	for _, body := range []string{"", "host your own server", "<!doctype html><title>403</title><p>Ask the host of this site for access", "API key is missing for host web.example"} {
 		web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, http.StatusForbidden) }))
 		_, err := open(t, Connection{URL: web.URL}).List(soon(t, time.Minute), plan.Connection{ID: connection})
-		f := fails(t, err, contract.ClassConnection, "have the server allow the host "+strings.TrimPrefix(web.URL, "http://"))
-		if strings.Contains(f.Remedy, "credentials") {
-			t.Errorf("the remedy is %q", f.Remedy)
-		}
+		fails(t, err, contract.ClassDenied, "set the credentials")
 	}
 }
 
