@@ -146,6 +146,6 @@ func (c *chain) result(s *stop, spent int) *contract.BranchResult {
 	if conversation != nil {
 		conversation.Spent -= spent
 	}
-	return &contract.BranchResult{ServerSessions: c.run.Shared.ServerSessions, Executions: c.done, View: schedule.Since(c.view, c.strand), Usage: c.run.Budget.Usage, Yielded: s.yielded,
+	return &contract.BranchResult{ServerSessions: c.run.Shared.ServerSessions, NodeSessions: c.run.Shared.NodeSessions, Executions: c.done, View: schedule.Since(c.view, c.strand), Usage: c.run.Budget.Usage, Yielded: s.yielded,
 		Edges: slices.Clone(s.edges), Conversation: conversation}
 }

@@ -390,6 +390,9 @@ func (f *flowRun) finishBranch(ctx workflow.Context, b *branchRun) error {
 	f.run.Conversation.Merge(out.Conversation)
 	maps.Copy(f.run.Shared.Sessions(), out.ServerSessions)
 	for _, e := range out.Executions {
+		if served := out.NodeSessions[e.Node]; served != nil {
+			f.run.Shared.NodeSessions[e.Node] = served
+		}
 		if e.Node != f.run.Flow.Nodes[x.Node].ID || e.Step != x.Step {
 			f.sched.CountRan(f.run.Graph.Index(e.Node), e.Step)
 		}

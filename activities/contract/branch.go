@@ -84,6 +84,9 @@ type Shared struct {
 	Connections []ResolvedConnection `json:"connections,omitempty"`
 	// ServerSessions are those of the tree's servers, by [ResolvedConnection.Server].
 	ServerSessions map[string]ServerSession `json:"server_sessions,omitempty"`
+	// NodeSessions are those that have served the agents of the flow's nodes, by node, then by agent and server: a node that
+	// runs again hears of a loss that others were told of.
+	NodeSessions map[string]map[string]ServerSession `json:"node_sessions,omitempty"`
 }
 
 // InputPart is the run's input as part of a message: itself where it is short, so that no
@@ -95,10 +98,13 @@ func (s *Shared) InputPart() Part {
 	return Part{Ref: &ContentRef{SHA: s.Input.SHA}}
 }
 
-// Sessions are ServerSessions, to be changed: one map for all that runs in one run.
+// Sessions are ServerSessions, to be changed: one map for all that runs in one run, as NodeSessions.
 func (s *Shared) Sessions() map[string]ServerSession {
 	if s.ServerSessions == nil {
 		s.ServerSessions = map[string]ServerSession{}
+	}
+	if s.NodeSessions == nil {
+		s.NodeSessions = map[string]map[string]ServerSession{}
 	}
 	return s.ServerSessions
 }
@@ -214,8 +220,9 @@ type BranchResult struct {
 	Yielded *ExecutionState `json:"yielded,omitempty"`
 	// Unread are the messages that no model call has had, by their Seq alone.
 	UnreadMessages []Inbound `json:"unread_messages,omitempty"`
-	// ServerSessions are those of [Shared] as the chain leaves them.
-	ServerSessions map[string]ServerSession `json:"server_sessions,omitempty"`
+	// ServerSessions and NodeSessions are those of [Shared] as the chain leaves them.
+	ServerSessions map[string]ServerSession            `json:"server_sessions,omitempty"`
+	NodeSessions   map[string]map[string]ServerSession `json:"node_sessions,omitempty"`
 	// Conversation is what the chain adds to the conversation and to the meter.
 	Conversation *Conversation `json:"conversation,omitempty"`
 	Usage        Usage         `json:"usage"`

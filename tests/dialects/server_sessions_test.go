@@ -89,3 +89,47 @@ func TestServerSessionsOfATree(t *testing.T) {
 		})
 	}
 }
+
+// TestServerSessionsOfALoop has a node that runs again go on with the session that served it before, whatever has served others
+// since: its model is told where that is gone.
+func TestServerSessionsOfALoop(t *testing.T) {
+	const node = `{"id":"ID","name":"ID","prompt":"p"` + harness.SearchTool + `}`
+	nodes := func(ids ...string) (out string) {
+		for _, id := range ids {
+			out += strings.ReplaceAll(node, "ID", id) + ","
+		}
+		return out
+	}
+	const ends = `{"id":"again","source":"b","target":"a","condition_prompt":"again?"},{"id":"out","source":"b","target":"x","condition_prompt":"done?"},{"id":"end","source":"x","target":"END"}]}`
+	loop := `{"name":"loop","nodes":[` + nodes("a", "b") + `{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"b"},` + ends
+	// The first time a runs in a branch, then beside nothing.
+	branch := `{"name":"loop","nodes":[` + nodes("a", "b") + `{"id":"c","name":"C","prompt":"p"},{"id":"j","name":"J","prompt":"p","defer":true},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"START","target":"c"},{"id":"e3","source":"a","target":"j"},{"id":"e4","source":"c","target":"j"},{"id":"e5","source":"j","target":"b"},` + ends
+	script := func(last string) string {
+		return "rules:\n- {question: \"again?\", step: " + last + ", yes: false}\n- {question: \"done?\", step: " + last + ", yes: true}\n- {question: \"again?\", yes: true}\n- {question: \"done?\", yes: false}\n" +
+			"- {node: a, turn: 1, call: [{tool: search}]}\n- {node: b, turn: 1, call: [{tool: search}]}\n- {say: done}"
+	}
+	for name, tc := range map[string]struct{ document, last string }{
+		"a loop":            {loop, "4"},
+		"first in a branch": {branch, "6"},
+		"first in a child":  {strings.ReplaceAll(branch, `"prompt":`, `"max_iterations":100,"prompt":`), "6"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &servedBy{}
+			p := harness.TestRun{Document: tc.document, Script: script(tc.last),
+				Tools: map[string]func(string) (string, bool){"search": func(string) (string, bool) { return "found", false }},
+				Wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
+					s.ActivityRegistry = r
+					return s
+				}}.Execute(t)
+			if p.Err != nil {
+				t.Fatal(p.Err, p.Err.Diagnostics)
+			}
+			// b's first call goes on with what served a; then each goes on with its own.
+			if diff := cmp.Diff([]string{"1@one1", "1@one1", "2@one2"}, s.before[1:]); diff != "" {
+				t.Errorf("the calls go on with other sessions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

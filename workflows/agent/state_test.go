@@ -37,7 +37,7 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
 		agent := func() *agentRun {
 			r := runtime.New(ctx)
-			a := &agentRun{run: r, execution: &runtime.Execution{ID: "a#1", Journal: runtime.NewJournal(nil, nil), View: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
+			a := &agentRun{run: r, execution: &runtime.Execution{Node: &plan.Node{ID: "a"}, ID: "a#1", Journal: runtime.NewJournal(nil, nil), View: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
 			return a
 		}
 		old, again := agent(), agent()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -464,10 +465,7 @@ func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 // invocation is the activity that makes a call of a tool.
 func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolInput, id string, out *contract.ToolResult) *runtime.Call {
 	run, x := c.agentRun.run, c.agentRun.execution
-	session, ok := c.agentRun.state.Served[b.Server()]
-	if !ok {
-		session = run.Shared.Sessions()[b.Server()]
-	}
+	session := c.agentRun.servedBy(b)
 	in.Session = session.Sealed
 	call := &runtime.Call{
 		Activity: contract.ActivityCallTool, Args: []any{in}, What: "the call of " + c.call.Name, At: x, ID: id,
@@ -504,6 +502,41 @@ func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession
 		a.state.Served = map[string]contract.ServerSession{}
 	}
 	a.state.Served[b.Server()] = s
+	a.noteServed()
+}
+
+// servedBy is the session with which the agent's next call goes on: its own, that of its node's last execution, or the one
+// that served anybody's call.
+func (a *agentRun) servedBy(b *contract.ResolvedConnection) contract.ServerSession {
+	if s, ok := a.state.Served[b.Server()]; ok {
+		return s
+	}
+	anybody := a.run.Shared.Sessions()[b.Server()]
+	node, agent := a.reader()
+	return cmp.Or(a.run.Shared.NodeSessions[node][agent+b.Server()], anybody)
+}
+
+// noteServed has the node's next execution go on with the agent's sessions.
+func (a *agentRun) noteServed() {
+	if len(a.state.Served) == 0 || a.execution.Node.Tool != nil {
+		return // a tool's node has no model to tell
+	}
+	node, agent := a.reader()
+	a.run.Shared.Sessions()
+	if a.run.Shared.NodeSessions[node] == nil {
+		a.run.Shared.NodeSessions[node] = map[string]contract.ServerSession{}
+	}
+	for _, server := range workflow.DeterministicKeys(a.state.Served) {
+		a.run.Shared.NodeSessions[node][agent+server] = a.state.Served[server]
+	}
+}
+
+// reader names the agent: its node, and which of the node's agents it is.
+func (a *agentRun) reader() (node, agent string) {
+	if a.team != nil {
+		return a.team.node, a.execution.Node.ID + " "
+	}
+	return a.execution.Node.ID, ""
 }
 
 // maxRounds is how often the server of a tool may ask for input before it answers a call.
