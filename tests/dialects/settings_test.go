@@ -1,6 +1,7 @@
 package dialects
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -21,9 +22,10 @@ var (
 	ofReference   = regexp.MustCompile("(?m)^\\| `([a-z_.A-Z]+)` \\|")
 	variableNamed = regexp.MustCompile(`\bWEFT_[A-Z0-9_]*[A-Z0-9]\b`)
 	verbNamed     = regexp.MustCompile(`\b(?:[Ss]et|[Rr]aise|[Ll]ower|weft\.yaml:) ` + "`?" + `([a-z]+(?:_[a-z]+)+)\b`)
+	snakeWord     = regexp.MustCompile(`\b[a-z]+(?:_[a-z]+)+\b`)
 	lineKey       = regexp.MustCompile(`[{,] ?([a-z_]+): `)
 	// otherNames are files, hosts, values of the chart, fields of documents, and a variable of the Compose file.
-	otherNames = regexp.MustCompile(`^(codec\.mjs|store\.id|tools\.example\..*|agents\.a1b2c.*|serve\.(enabled|ingress\..*|tokens\..*)|store\.claim|max_iterations|max_num_messages|WEFT_TOKEN)$`)
+	otherNames = regexp.MustCompile(`^(codec\.mjs|store\.id|tools\.example\..*|agents\.a1b2c.*|serve\.(enabled|ingress\..*|tokens\..*)|store\.claim|max_iterations|max_num_messages|data_connections|tool_type|WEFT_TOKEN)$`)
 )
 
 // reference is what worker config -reference has.
@@ -64,7 +66,7 @@ func (r *reference) has(path []string) bool {
 			switch {
 			case i == len(key):
 				return key[i-1] == "headers" || key[i-1] == "env"
-			case key[i] != part && key[i] != "NAME" && part[0] != '%':
+			case key[i] != part && key[i] != "NAME" && part != "NAME" && part[0] != '%':
 				return false
 			}
 		}
@@ -96,6 +98,13 @@ func (r *reference) unknown(text string, defined map[string]bool) (out []string)
 			out = append(out, m[1])
 		}
 	}
+	if strings.Contains(text, "weft.yaml") && len(text) < 1000 {
+		for _, m := range snakeWord.FindAllString(text, -1) {
+			if !r.hasWord("", m) {
+				out = append(out, m)
+			}
+		}
+	}
 	for _, m := range variableNamed.FindAllString(text, -1) {
 		if !defined[m] && !slices.ContainsFunc(r.variables, func(v *regexp.Regexp) bool { return v.MatchString(m) }) {
 			out = append(out, m)
@@ -104,10 +113,69 @@ func (r *reference) unknown(text string, defined map[string]bool) (out []string)
 	return slices.DeleteFunc(out, otherNames.MatchString)
 }
 
+// constants are the names of settings that the code has as constants.
+type constants map[string]string
+
+func (c constants) collect(n ast.Node) bool {
+	spec, ok := n.(*ast.ValueSpec)
+	if !ok || len(spec.Names) != len(spec.Values) {
+		return true
+	}
+	for i, name := range spec.Names {
+		if settingConst.MatchString(name.Name) {
+			c[name.Name] = constants{}.text(spec.Values[i])
+		}
+	}
+	return true
+}
+
+var (
+	settingConst = regexp.MustCompile(`^Setting[A-Z]`)
+	// verbs are those of package fmt.
+	verbs = regexp.MustCompile(`%[-+# 0-9.]*[a-z]`)
+)
+
+// text is what an expression says as far as the code alone tells, with NAME for all else: of literals, constants, sums and
+// formats. It is empty where the code tells nothing.
+func (c constants) text(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			text, _ := strconv.Unquote(e.Value)
+			return text
+		}
+	case *ast.Ident:
+		return c[e.Name]
+	case *ast.SelectorExpr:
+		return c[e.Sel.Name]
+	case *ast.BinaryExpr:
+		if left, right := c.text(e.X), c.text(e.Y); e.Op == token.ADD && left+right != "" {
+			return cmp.Or(left, "NAME") + cmp.Or(right, "NAME")
+		}
+	case *ast.CallExpr:
+		if f, ok := e.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "setting" && len(e.Args) == 1 { // of a connection
+			return "connections.NAME." + c.text(e.Args[0])
+		}
+		for i, arg := range e.Args {
+			if lit, ok := arg.(*ast.BasicLit); ok && lit.Kind == token.STRING && strings.Contains(lit.Value, "%") {
+				next := i
+				return verbs.ReplaceAllStringFunc(c.text(lit), func(verb string) string {
+					if next++; next < len(e.Args) {
+						return cmp.Or(c.text(e.Args[next]), "NAME")
+					}
+					return "NAME"
+				})
+			}
+		}
+	}
+	return ""
+}
+
 // textsOf are the texts of the repository: of the messages and READMEs, and in the code of tests too.
 func textsOf(t *testing.T) (named, all map[string][]string) {
 	t.Helper()
 	named, all = map[string][]string{}, map[string][]string{}
+	files, consts := map[string]*ast.File{}, constants{}
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -122,21 +190,26 @@ func textsOf(t *testing.T) (named, all map[string][]string) {
 			if parsed, err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution); err != nil {
 				return err
 			}
-			ast.Inspect(parsed, func(n ast.Node) bool {
-				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					s, _ := strconv.Unquote(lit.Value)
-					all[path] = append(all[path], s)
-				}
-				return true
-			})
-			if !strings.HasSuffix(path, "_test.go") {
-				named[path] = all[path]
-			}
+			files[path] = parsed
+			ast.Inspect(parsed, consts.collect)
 		}
 		return err
 	})
-	if err != nil || len(all) < 300 {
-		t.Fatalf("%d files, %v", len(all), err)
+	if err != nil || len(files) < 300 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for path, parsed := range files {
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if e, ok := n.(ast.Expr); ok {
+				if text := consts.text(e); text != "" {
+					all[path] = append(all[path], text)
+				}
+			}
+			return true
+		})
+		if !strings.HasSuffix(path, "_test.go") {
+			named[path] = all[path]
+		}
 	}
 	return named, all
 }
@@ -164,6 +237,19 @@ func TestSettingsThatTextsName(t *testing.T) {
 	} {
 		if got := strings.Join(r.unknown(text, nil), " "); got != want {
 			t.Errorf("%q names %q, want %q", text, got, want)
+		}
+	}
+	consts := constants{"SettingConnections": "connections"}
+	for code, want := range map[string]string{
+		`fmt.Sprintf("set %s.%q.urls", tool.SettingConnections, id)`: "connections.NAME.urls", `"connections." + id + ".ulr"`: "connections.NAME.ulr", `t.setting("time_out")`: "connections.NAME.time_out",
+		`"give " + name + " a max_paylod in weft.yaml"`: "max_paylod", `add("%d: %s.%s", line, SettingConnections, key)`: "",
+	} {
+		e, err := parser.ParseExpr(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(r.unknown(consts.text(e), nil), " "); got != want {
+			t.Errorf("%s says %q, which names %q, want %q", code, consts.text(e), got, want)
 		}
 	}
 }
