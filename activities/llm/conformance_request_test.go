@@ -190,11 +190,11 @@ func conformResultImages(t *testing.T, b bench) string {
 		t.Fatalf("results %+v, then %q", results, text)
 	}
 	want := []string{"image/png cG5n", "image/gif Z2lm", "image/webp d2Vi"}
-	in := "behind them"
+	in := "in a message after them"
 	if b.row.ResultImages {
 		in, shown = "yes", append(append(shown, results[0].images...), results[1].images...)
 	} else if !strings.Contains(text, "The images of the result of get") || !strings.Contains(text, "The images of the result of put") {
-		t.Errorf("whose images these are is not said: %q", text)
+		t.Errorf("the tools of the images are not named: %q", text)
 	}
 	same(t, "images", shown, want)
 

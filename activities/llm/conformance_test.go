@@ -249,8 +249,8 @@ type feature struct {
 
 var features = []feature{
 	{"sign-in", conformSignIn}, {"text", conformText}, {"streams", conformStreams}, {"parallel calls", conformCalls}, {"tool schemas", conformToolSchemas},
-	{"tool choice", conformChoice}, {"JSON schema", conformSchema}, {"images", conformImages}, {"images of tools", conformResultImages}, {"parameters", conformParameters}, {"seed", conformSeed},
-	{"reasoning goes back", conformReasoning}, {"usage", conformUsage}, {"cached tokens", conformCached}, {"stop reasons", conformStops},
+	{"tool choice", conformChoice}, {"JSON schema", conformSchema}, {"images", conformImages}, {"images in results", conformResultImages}, {"parameters", conformParameters}, {"seed", conformSeed},
+	{"reasoning sent back", conformReasoning}, {"usage", conformUsage}, {"cached tokens", conformCached}, {"stop reasons", conformStops},
 	{"broken streams", conformBrokenStreams}, {"errors", conformErrors}, {"time and size", conformBounds},
 }
 

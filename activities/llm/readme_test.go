@@ -41,7 +41,7 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 		return "`" + s + "`"
 	}
 	var b strings.Builder
-	b.WriteString("| kind | address | key | json_schema | json_object | ... beside tools | `tool_choice: none` | calls with tools | reasoning goes back as | images of tools go | arguments that are no JSON | further parameters |\n")
+	b.WriteString("| kind | address | key | json_schema | json_object | ... with tools | `tool_choice: none` | calls with tools | reasoning is sent back as | images in tool results are sent | invalid JSON arguments are sent | further parameters |\n")
 	b.WriteString(strings.Repeat("| --- ", 12) + "|\n")
 	for _, p := range Providers {
 		if p.Script {
@@ -66,7 +66,7 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 		b.WriteString("| " + strings.Join([]string{
 			code(p.Name), address, key, tick(p.Schema), tick(p.JSON), tick(p.FormatWithTools),
 			map[bool]string{true: "sent", false: "no tools sent"}[p.ToolChoice], map[bool]string{true: "unary", false: "streamed"}[p.UnaryTools],
-			reasoning, map[bool]string{true: "in results", false: "behind them"}[p.ResultImages], map[bool]string{true: "as written", false: "wrapped"}[p.RawArguments], params,
+			reasoning, map[bool]string{true: "in results", false: "in a message after them"}[p.ResultImages], map[bool]string{true: "as written", false: "wrapped"}[p.RawArguments], params,
 		}, " | ") + " |\n")
 	}
 	inReadme(t, "providers", b.String())
@@ -74,11 +74,11 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, quirks, _ := strings.Cut(string(raw), "| kind | settings of its own")
+	_, quirks, _ := strings.Cut(string(raw), "| kind | specific settings")
 	quirks, _, _ = strings.Cut(quirks, "\n\n")
 	for _, p := range Providers {
 		if !p.Script && !strings.Contains(quirks, "\n| `"+p.Name+"` |") {
-			t.Errorf("README.md does not say what to know of %s", p.Name)
+			t.Errorf("README.md has no notes on %s", p.Name)
 		}
 	}
 }
