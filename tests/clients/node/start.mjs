@@ -24,7 +24,7 @@ try {
   console.error(`${status.status}: ${status.executions.map((e) => `${e.node}#${e.step}`).join(', ')}`);
 } catch (err) {
   if (!(err instanceof WorkflowFailedError)) throw err;
-  // The cause's type is the class; its first detail says what, where and what to do.
+  // The cause's type is the failure's class; its first detail has the text, place and remedy.
   const failure = err.cause?.details?.[0] ?? { class: err.cause?.type ?? 'cancelled', text: err.cause?.message };
   console.error(`${failure.class}: ${failure.text}\nat ${failure.node ?? '-'} (${failure.at ?? '-'})\n${failure.remedy ?? ''}`);
   process.exitCode = 1;

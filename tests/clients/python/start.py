@@ -25,7 +25,7 @@ async def main(file: pathlib.Path, text: str) -> int:
     except WorkflowFailureError as err:
         if not isinstance(err.cause, ApplicationError):
             raise
-        # The cause's type is the class; its first detail says what, where and what to do.
+        # The cause's type is the failure's class; its first detail has the text, place and remedy.
         failure = err.cause.details[0]
         print(failure["class"], failure["text"], failure.get("at"), failure.get("remedy"), file=sys.stderr)
         return 1
