@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -56,12 +57,14 @@ func details(f *flowRun) string {
 	if f.run.Flow == nil || f.sched == nil {
 		return "" // nothing is known yet
 	}
-	var b strings.Builder
-	heading(f, &b)
+	b := &f.details // its memory serves each time
+	b.Reset()
+	heading(f, b)
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
 		rows++
-		for _, part := range [...]string{"| ", code(runtime.Cut(id, 80)), " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n"} {
+		tick, id := codeParts(runtime.Cut(id, 80))
+		for _, part := range [...]string{"| ", tick, id, tick, " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n"} {
 			b.WriteString(part)
 		}
 	}
@@ -92,15 +95,15 @@ func details(f *flowRun) string {
 		}
 	}
 	if left := finished + f.dropped + live - rows; left > 0 {
-		fmt.Fprintf(&b, "\n%d more\n", left)
+		fmt.Fprintf(b, "\n%d more\n", left)
 	}
-	fallbacksTable(f, &b)
-	requestsTable(f, &b)
+	fallbacksTable(f, b)
+	requestsTable(f, b)
 	return b.String()
 }
 
 // heading says which flow runs, and what it has used.
-func heading(f *flowRun, b *strings.Builder) {
+func heading(f *flowRun, b *bytes.Buffer) {
 	name, between := f.run.Flow.Name, " · "
 	if f.run.Flow.Revision != "" {
 		name += " " + f.run.Flow.Revision
@@ -124,7 +127,7 @@ func asking(f *flowRun) map[string]string {
 }
 
 // fallbacksTable lists which models could not answer, and which were asked instead.
-func fallbacksTable(f *flowRun, b *strings.Builder) {
+func fallbacksTable(f *flowRun, b *bytes.Buffer) {
 	for i := range f.run.Budget.Usage.Fallbacks {
 		s := &f.run.Budget.Usage.Fallbacks[i]
 		if i == 0 {
@@ -149,7 +152,7 @@ func doneState(e *contract.Execution) string {
 
 // requestsTable lists what the run waits for, each with what to send as an Update or a signal of the
 // kind's name.
-func requestsTable(f *flowRun, b *strings.Builder) {
+func requestsTable(f *flowRun, b *bytes.Buffer) {
 	if f.inbox == nil || len(f.inbox.Requests) == 0 {
 		return
 	}
@@ -184,10 +187,16 @@ func cell(s string) string {
 
 // code is text in a fixed font, where no sign has a meaning. A bar or a backtick would end it.
 func code(s string) string {
+	tick, s := codeParts(s)
+	return tick + s + tick
+}
+
+// codeParts is what stands before and behind text in a fixed font, and the text.
+func codeParts(s string) (tick, text string) {
 	if s == "" || strings.ContainsAny(s, "|`\r\n") {
-		return inCell.Replace(s)
+		return "", inCell.Replace(s)
 	}
-	return "`" + s + "`"
+	return "`", s
 }
 
 // Made once: making them costs more than the whole table. A carriage return ends a line of

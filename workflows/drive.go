@@ -20,7 +20,8 @@ import (
 // others, each runs as a child.
 func (f *flowRun) drive(ctx workflow.Context) error {
 	ctx, cancel := workflow.WithCancel(ctx)
-	var order []*branchRun
+	// Waits outlive a cancellation: children end by themselves after one, and it must not hide how.
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var failed error
 	note := func(err error) {
 		if err != nil && failed == nil {
@@ -35,10 +36,10 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if note(err); due && failed == nil && !f.sched.Finished() {
 			f.sched.Requeue(queued...)
 			ready, queued = nil, nil
-			if len(order) == 0 {
+			if len(f.live) == 0 {
 				return f.ContinueAsNew(ctx)
 			}
-			askToYield(ctx, f, order)
+			askToYield(ctx, f)
 		} else if failed == nil {
 			fresh, err := freshly(f)
 			note(err)
@@ -47,26 +48,23 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if failed != nil {
 			ready = nil
 		}
-		if len(order) == 0 && runsHere(ready) {
+		if len(f.live) == 0 && runsHere(ready) {
 			f.show(ctx)
 			note(f.runHere(ctx, ready[0]))
 			continue
 		}
-		free := max(0, min(len(ready), maxChildren-len(order), maxStarting-starting(order)))
+		free := max(0, min(len(ready), maxChildren-len(f.live), maxStarting-f.starting()))
 		ready, queued = ready[:free], ready[free:]
-		started, later, err := f.startBranches(ctx, ready, len(queued), len(order) > 0)
+		later, err := f.startBranches(ctx, ready, len(queued))
 		note(err)
 		queued = append(later, queued...)
-		order = append(order, started...)
-		if len(order) == 0 {
+		if len(f.live) == 0 {
 			f.show(ctx)
 			return stuck(f, failed)
 		}
-		if b := f.first(ctx, order, failed == nil, len(queued) > 0); b != nil {
-			if f.fetchHeld(ctx, b) {
-				continue
-			}
-			order = slices.DeleteFunc(order, func(o *branchRun) bool { return o == b })
+		b, err := f.first(ctx, quiet, failed == nil, len(queued) > 0)
+		note(err)
+		if b != nil && !f.fetchHeld(quiet, b) {
 			note(f.finishBranch(ctx, b))
 		}
 	}
@@ -82,8 +80,8 @@ func (f *flowRun) shouldStop(ctx workflow.Context) (bool, error) {
 }
 
 // askToYield asks the chains that run as children to come back.
-func askToYield(ctx workflow.Context, f *flowRun, order []*branchRun) {
-	for _, b := range order {
+func askToYield(ctx workflow.Context, f *flowRun) {
+	for _, b := range f.live {
 		if b.child != nil && !b.isReady() {
 			f.run.AskToYield(ctx, b.child)
 		}
@@ -119,27 +117,42 @@ func stuck(f *flowRun, failed error) error {
 		Remedy: "this is a defect of the interpreter: please report the flow", Answers: allAnswers(f)}
 }
 
-// first waits until one of the branches has ended. It returns nil where the run wants to
-// continue as new and has not asked them yet, and where more may start of those that are queued.
-func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk, queued bool) *branchRun {
-	queued = queued && len(order) < maxChildren && starting(order) >= maxStarting
-	unasked := mayAsk && slices.ContainsFunc(order, (*branchRun).mayBeAsked)
-	ended := func() int { return slices.IndexFunc(order, (*branchRun).isReady) }
-	if ended() < 0 {
-		f.show(ctx) // nobody reads what stands only until the next child is taken over
-	}
-	// The wait must outlive a cancellation: children end by themselves after one.
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
+// first waits until one of the branches has ended that has not been taken over. It returns nil where the run wants to
+// continue as new and has not asked them yet, and where more may start, of those that are queued or behind chains that
+// were taken over. The error is one of these.
+func (f *flowRun) first(ctx, quiet workflow.Context, mayAsk, queued bool) (*branchRun, error) {
+	full := queued && len(f.live) < maxChildren && f.starting() >= maxStarting
+	unasked := mayAsk && slices.ContainsFunc(f.live, (*branchRun).mayBeAsked)
 	first := -1
+	f.idle, f.stale = !queued, true
 	err := workflow.Await(quiet, func() bool {
-		first = ended()
-		return first >= 0 || queued && starting(order) <= maxStarting/2 ||
-			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0)
+		first = slices.IndexFunc(f.live, (*branchRun).isReady)
+		if first >= 0 || !queued && !f.idle || full && f.starting() <= maxStarting/2 ||
+			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
+			return true
+		}
+		if f.stale {
+			f.show(ctx) // nobody reads what stands only until the next branch is taken over
+		}
+		f.stale = false
+		return false
 	})
-	if err != nil || first < 0 {
-		return nil
+	err = cmp.Or(err, f.takenOver)
+	f.idle, f.takenOver = false, nil
+	if first < 0 {
+		return nil, err
 	}
-	return order[first]
+	return f.live[first], err
+}
+
+// ended is called by a chain that ran in place, in its own coroutine. What it came back with is taken over at once where
+// drive has nothing to do then: to wake it takes one more pass over all branches that wait.
+func (f *flowRun) ended(ctx workflow.Context, b *branchRun) {
+	b.ended, f.stale = true, true
+	if f.idle = f.idle && b.err == nil; f.idle {
+		f.takenOver = f.finishBranch(ctx, b)
+		f.idle = f.takenOver == nil && len(f.live) > 0 && !f.sched.CanStart()
+	}
 }
 
 // mayBeAsked reports whether a child has not been asked to yield.
@@ -179,9 +192,7 @@ func (f *flowRun) fetchHeld(ctx workflow.Context, b *branchRun) bool {
 	if b.held != nil || b.chain != nil {
 		return false
 	}
-	// The child has ended; a cancellation must not hide how.
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	if b.err = b.child.Future.Get(quiet, &b.out); b.err != nil || b.out.Held == nil {
+	if b.err = b.child.Future.Get(ctx, &b.out); b.err != nil || b.out.Held == nil {
 		return false
 	}
 	b.release()
@@ -208,9 +219,9 @@ const (
 )
 
 // starting counts the children that the server has not started yet.
-func starting(order []*branchRun) int {
+func (f *flowRun) starting() int {
 	n := 0
-	for _, b := range order {
+	for _, b := range f.live {
 		if b.child != nil && !b.child.Future.GetChildWorkflowExecution().IsReady() {
 			n++
 		}
@@ -293,22 +304,20 @@ func (f *flowRun) beyond(err error) error {
 // startBranches starts chains, those behind one that cannot start included: it has failed the
 // run, but not them. They share the budget with those that are queued behind them. Those for which the history has no
 // room while others are at work come later: when those have ended, the run goes on in a new one.
-func (f *flowRun) startBranches(ctx workflow.Context, ready []*schedule.Execution, queued int, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
+func (f *flowRun) startBranches(ctx workflow.Context, ready []*schedule.Execution, queued int) (later []*schedule.Execution, failed error) {
 	for i, x := range ready {
-		if (others || len(started) > 0) && !f.run.Sizes.HasRoom(ctx) {
-			return started, ready[i:], failed
+		if len(f.live) > 0 && !f.run.Sizes.HasRoom(ctx) {
+			return ready[i:], failed
 		}
 		b, err := f.startBranch(ctx, x, len(ready)-i+queued, len(ready))
 		if err != nil {
 			f.sched.End(x)
-			if failed == nil {
-				failed = err
-			}
+			failed = cmp.Or(failed, err)
 			continue
 		}
-		started = append(started, b)
+		f.live = append(f.live, b)
 	}
-	return started, nil, failed
+	return nil, failed
 }
 
 // startBranch starts the chain that begins with x, one of n that share what is left
@@ -367,6 +376,7 @@ func (f *flowRun) startChild(ctx workflow.Context, b *branchRun, view *contract.
 
 // finishBranch takes over what a chain came back with.
 func (f *flowRun) finishBranch(ctx workflow.Context, b *branchRun) error {
+	f.live = slices.DeleteFunc(f.live, func(o *branchRun) bool { return o == b })
 	x, out, err := b.x, &b.out, b.err
 	if b.held != nil {
 		if err = b.fetched.Get(ctx, nil); errors.Is(err, runtime.ErrYield) {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -198,7 +199,13 @@ type flowRun struct {
 	conflicts []contract.Conflict
 	// branches are the executions whose chains run as children.
 	branches map[*schedule.Execution]*branchRun
-	runner   *node.Runner
+	// live are those under way, in the order of their starts. idle says that drive waits for them and has nothing to start;
+	// takenOver is the error of a chain that was taken over meanwhile, stale that what is shown is old.
+	live        []*branchRun
+	idle, stale bool
+	takenOver   error
+	details     bytes.Buffer
+	runner      *node.Runner
 	// inbox is nil where another run owns the requests of this one.
 	inbox *inbox.Inbox
 	// dropped counts executions that the trace no longer holds; runs, how often the run has

@@ -82,7 +82,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 	c := newChain(r, x.Node, x.Step, x.Occurrence, others)
 	nodes, _ := f.run.Graph.Part(x.Node, others)
 	c.view, c.lineage, c.suspended, c.ran, c.exits = &x.Arrivals[0].View, x.Lineage, x.Suspended, f.sched.Ran(nodes, x.Step), hasExits(f)
-	c.moved = func() { f.show(ctx) }
+	c.moved = func() { f.stale = true }
 	b.chain, b.ended, b.err, b.out = c, false, nil, contract.BranchResult{}
 	f.run.Sizes.InPlace++
 	f.run.Sizes.CallsInPlace += calls
@@ -98,7 +98,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 		} else {
 			b.out = *c.result(s, spent)
 		}
-		b.ended = true
+		f.ended(ctx, b)
 	})
 }
 

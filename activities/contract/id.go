@@ -57,9 +57,12 @@ func CheckRunID(id string) error {
 // / # ~ : [ ]. Only ASCII is left: the ids travel in headers too, and a run whose id has
 // other characters would never be answered.
 func EscapeID(id string) string {
+	if !strings.ContainsFunc(id, isEscaped) {
+		return BoundID(id)
+	}
 	var b strings.Builder
 	for i := 0; i < len(id); i++ {
-		if c := id[i]; c < ' ' || c >= 0x7f || strings.IndexByte("/#~:[]%", c) >= 0 {
+		if c := id[i]; isEscaped(rune(c)) {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
@@ -67,6 +70,8 @@ func EscapeID(id string) string {
 	}
 	return BoundID(b.String())
 }
+
+func isEscaped(c rune) bool { return c < ' ' || c >= 0x7f || strings.ContainsRune("/#~:[]%", c) }
 
 // BoundID keeps an id within MaxIDBytes: a longer one becomes a prefix and a hash of the whole.
 func BoundID(id string) string {

@@ -133,12 +133,17 @@ type Head struct {
 // SHA is the SHA-256 of stored bytes, in hexadecimal.
 func SHA(b []byte) string {
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	var text [2 * sha256.Size]byte
+	hex.Encode(text[:], sum[:])
+	return string(text[:])
 }
 
 // Chain is the hash of a thread that ends with a message of hash sha behind a prefix of
 // hash head.
-func Chain(head, sha string) string { return SHA([]byte(head + sha)) }
+func Chain(head, sha string) string {
+	var both [4 * sha256.Size]byte
+	return SHA(append(append(both[:0], head...), sha...))
+}
 
 // TranscriptQuery asks for messages From (0-based) to Upto (excluded; 0 means all) of a
 // thread.

@@ -303,7 +303,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		return nil // people talk with the node, not with whom it asks
 	}
 	var messages []contract.Inbound
-	err := a.run.RunStep(ctx, a.execution.Journal, fmt.Sprintf("%s/messages/%d", a.execution.ID, a.state.Turn), "", &messages, func(*runtime.JournalStep) error {
+	err := a.run.RunStep(ctx, a.execution.Journal, a.execution.ID+"/messages/"+strconv.Itoa(a.state.Turn), "", &messages, func(*runtime.JournalStep) error {
 		messages = a.run.Requests.Asker.Messages(a.execution.Node.ID)
 		return nil
 	})

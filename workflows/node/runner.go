@@ -248,7 +248,7 @@ type Executed struct {
 
 // visit runs one node.
 func (n *Runner) visit(ctx workflow.Context, x *runtime.Execution) (runtime.Outcome, error) {
-	k := n.kinds[x.Node.Kind]
+	k := n.kind(x.Node.Kind)
 	if k == nil {
 		return runtime.Outcome{}, n.run.Fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.Node.Kind)
 	}
@@ -268,8 +268,9 @@ func (n *Runner) account(x *runtime.Execution, out *runtime.Outcome) error {
 
 // Runner runs executions of nodes, and decides which edges are taken behind them.
 type Runner struct {
-	run   *runtime.Run
-	kinds map[plan.Kind]Kind
+	run           *runtime.Run
+	agents, tools Kind
+	flows         Flows
 }
 
 // Kind runs the nodes of a kind.
@@ -279,7 +280,32 @@ type Kind interface {
 
 // New returns a runner; agents and tools run the nodes of kinds agent and tool, and flows those of maps.
 func New(r *runtime.Run, agents, tools Kind, flows Flows) *Runner {
-	return &Runner{run: r, kinds: map[plan.Kind]Kind{plan.KindAgent: agents, plan.KindTool: tools, plan.KindAsk: askKind{},
-		plan.KindTransform: transformKind{}, plan.KindMerge: mergeKind{}, plan.KindPass: passKind{}, plan.KindBranch: branchKind{},
-		plan.KindSay: sayKind{}, plan.KindCall: callKind{flows}, plan.KindProgram: programKind{}}}
+	return &Runner{r, agents, tools, flows}
+}
+
+// kind returns what runs the nodes of a kind, nil for one that is unknown.
+func (n *Runner) kind(k plan.Kind) Kind {
+	switch k {
+	case plan.KindAgent:
+		return n.agents
+	case plan.KindTool:
+		return n.tools
+	case plan.KindAsk:
+		return askKind{}
+	case plan.KindTransform:
+		return transformKind{}
+	case plan.KindMerge:
+		return mergeKind{}
+	case plan.KindPass:
+		return passKind{}
+	case plan.KindBranch:
+		return branchKind{}
+	case plan.KindSay:
+		return sayKind{}
+	case plan.KindCall:
+		return callKind{n.flows}
+	case plan.KindProgram:
+		return programKind{}
+	}
+	return nil
 }

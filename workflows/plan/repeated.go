@@ -23,7 +23,7 @@ func Repeated(raw []byte) (path string, at int) {
 		}
 		switch top := len(open) - 1; sign {
 		case '{', '[':
-			open, wantsName = append(open, container{object: sign == '{'}), sign == '{'
+			open, wantsName = opened(open, sign == '{'), sign == '{'
 		case '}', ']':
 			open, wantsName = open[:top], false
 		case ',':
@@ -63,6 +63,17 @@ type container struct {
 	all  map[string]bool
 	// n is the index in a list.
 	n int
+}
+
+// opened returns the containers that are open with one more, which takes the memory of one that was closed.
+func opened(open []container, object bool) []container {
+	if len(open) == cap(open) {
+		return append(open, container{object: object})
+	}
+	open = open[:len(open)+1]
+	c := &open[len(open)-1]
+	*c = container{object: object, keys: c.keys[:0]}
+	return open
 }
 
 // manyNames is how many names of an object are compared one by one.

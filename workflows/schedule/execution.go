@@ -21,6 +21,8 @@ type Execution struct {
 	// looked at, and does so while it is alive.
 	alive   bool
 	blocker *Execution
+	// id is the execution's, once it has been asked for.
+	id string
 	// recorded is the log's entry of an execution that is replayed.
 	recorded *contract.ExecutionRecord
 }

@@ -28,7 +28,14 @@ func (s *Scheduler) Ended() []Arrival { return s.ended }
 
 // ID returns an execution's id.
 func (s *Scheduler) ID(x *Execution) string {
-	return contract.ExecutionID(s.g.flow.Nodes[x.Node].ID, x.Step, x.Occurrence)
+	if x.id != "" {
+		return x.id
+	}
+	id := contract.ExecutionID(s.g.flow.Nodes[x.Node].ID, x.Step, x.Occurrence)
+	if x.Occurrence > 0 {
+		x.id = id
+	}
+	return id
 }
 
 // IDs returns the ids of a list of executions.

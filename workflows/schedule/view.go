@@ -77,7 +77,15 @@ func ForgetVersions(v *contract.View) {
 // Clone copies a view, so that a branch can write to its own. Values are shared: they are never
 // changed in place.
 func Clone(v *contract.View) contract.View {
-	return contract.View{State: slices.Clone(v.State), Outputs: slices.Clone(v.Outputs), Versions: slices.Clone(v.Versions)}
+	return contract.View{State: copied(v.State), Outputs: copied(v.Outputs), Versions: copied(v.Versions)}
+}
+
+// copied copies a list, with room for the entry that an execution adds.
+func copied[E any](list []E) []E {
+	if list == nil {
+		return nil
+	}
+	return append(make([]E, 0, len(list)+1), list...)
 }
 
 // Since returns what of a view was made by one strand.
