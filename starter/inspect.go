@@ -92,9 +92,12 @@ func (a *app) transcript(ctx context.Context, r *runs.Run, args []string) error 
 }
 
 func (a *app) trace(ctx context.Context, r *runs.Run, _ []string) error {
-	t, err := trace.Read(ctx, history.From(r.Client), r.ID, r.RunID, trace.Options{Content: a.flags.content})
+	t, err := trace.Read(ctx, history.From(r.Client), r.ID, r.RunID, trace.Options{Content: a.flags.content, NodeRuns: r.NodeRuns})
 	if err != nil {
 		return err
+	}
+	if t.FromHistory {
+		a.say("no worker responds for the run; this is from its history, which may lack nodes that make no calls")
 	}
 	for _, id := range t.Missing {
 		a.say("warning: the history of %s is no longer retained; its contents are not exported", plaintext.Line(id, 200))

@@ -89,9 +89,7 @@ func (l *Reader) event(e *history.Event) {
 	case *history.CallCompleted:
 		l.completed(d)
 	case *history.CallFailed:
-		if !d.TimedOut {
-			l.failed[d.ID] = failedCall{history.FailureOf(d.Failure), l.nextTask()}
-		}
+		l.callFailed(d)
 	case *history.RequestExpired:
 		if r := l.request(d.ID, ""); r.Outcome == Open {
 			r.Outcome, r.EndedAt = Expired, &at
@@ -111,7 +109,7 @@ func (l *Reader) event(e *history.Event) {
 func (l *Reader) lists(d *history.Listed, at time.Time) {
 	for i := range d.Requests {
 		q := &d.Requests[i]
-		l.announced(q, q.OpenedAt)
+		l.announced(q, at)
 	}
 	for i := range l.listed {
 		id := l.listed[i].ID
@@ -184,6 +182,12 @@ func (l *Reader) completed(c *history.CallCompleted) {
 			l.flow, l.out.FlowHash = out.Plan, cmp.Or(out.Hash, l.out.FlowHash)
 			l.source = out.Source
 		}
+	}
+}
+
+func (l *Reader) callFailed(c *history.CallFailed) {
+	if !c.TimedOut {
+		l.failed[c.ID] = failedCall{history.FailureOf(c.Failure), l.nextTask()}
 	}
 }
 

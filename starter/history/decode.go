@@ -107,17 +107,24 @@ func (d *decoder) task(e *historypb.HistoryEvent) any {
 			return s
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
-		if p := e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo().GetFields()[contract.MemoRequests]; p != nil {
-			if open := decodedAs[contract.OpenRequests](&commonpb.Payloads{Payloads: []*commonpb.Payload{p}}); open != nil {
-				return &Listed{*open}
-			}
-		}
+		return listed(e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo())
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		d.timers[e.GetEventId()] = Text(e.GetUserMetadata().GetSummary())
 	case enumspb.EVENT_TYPE_TIMER_FIRED:
 		if id, ok := strings.CutPrefix(d.timers[e.GetTimerFiredEventAttributes().GetStartedEventId()], limitSummary); ok {
 			return &RequestExpired{id}
 		}
+	}
+	return nil
+}
+
+func listed(memo *commonpb.Memo) any {
+	p := memo.GetFields()[contract.MemoRequests]
+	if p == nil {
+		return nil
+	}
+	if open := decodedAs[contract.OpenRequests](&commonpb.Payloads{Payloads: []*commonpb.Payload{p}}); open != nil {
+		return &Listed{*open}
 	}
 	return nil
 }

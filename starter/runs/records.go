@@ -138,10 +138,22 @@ func flowOf(tree *runtree.Tree, execution string) *runtree.Workflow {
 	return nil
 }
 
-// viewsOf replays records and returns what an execution knew at its start and at its end, nil where it did not start or end.
+// viewsOf returns what an execution knew at its start and at its end, nil where it did not start or end.
 func viewsOf(of *runtree.Workflow, entry *contract.Execution, records []Record, execution string) (before, after *contract.View, err error) {
+	err = replay(of, entry, records, contract.View{}, func(x *contract.Execution, began, ended *contract.View) error {
+		if history.Label(*x) == execution {
+			before, after = began, ended
+		}
+		return nil
+	})
+	return before, after, err
+}
+
+// replay schedules again what records tell, from what the flow began with on. It calls visit for each execution, with what it knew at its start and at its
+// end, which is nil for one in progress.
+func replay(of *runtree.Workflow, entry *contract.Execution, records []Record, first contract.View, visit func(x *contract.Execution, before, after *contract.View) error) error {
 	if entry == nil {
-		return nil, nil, nil
+		return nil
 	}
 	g := schedule.NewGraph(of.Flow)
 	var starts []int
@@ -151,31 +163,25 @@ func viewsOf(of *runtree.Workflow, entry *contract.Execution, records []Record, 
 		}
 	}
 	s := schedule.New(g)
-	if err := s.Arrive(starts, 1, "", contract.View{}); err != nil {
-		return nil, nil, err
+	if err := s.Arrive(starts, 1, "", first); err != nil {
+		return err
 	}
 	entries := make([]contract.ExecutionRecord, len(records))
 	for i := range records {
 		entries[i] = records[i].ExecutionRecord
 	}
-	isIt := func(x *schedule.Execution) bool {
-		return history.Label(contract.Execution{Node: of.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence}) == execution
-	}
 	left, err := s.Replay(schedule.NewLog(entries), func(r *schedule.Replayed) error {
-		if isIt(r.Execution) {
-			began, _ := schedule.Join(r.Execution.Arrivals)
-			ended := schedule.Clone(&r.View)
-			before, after = &began, &ended
-		}
-		return nil
+		began, _ := schedule.Join(r.Execution.Arrivals)
+		ended := schedule.Clone(&r.View)
+		return visit(&r.Entry.Execution, &began, &ended)
 	})
 	for _, x := range left {
-		if isIt(x) {
-			began, _ := schedule.Join(x.Arrivals)
-			before = &began
+		began, _ := schedule.Join(x.Arrivals)
+		if err == nil {
+			err = visit(&contract.Execution{Node: of.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence}, &began, nil)
 		}
 	}
-	return before, after, err
+	return err
 }
 
 // stateValues fills in values that are stored by their hash.

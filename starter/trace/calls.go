@@ -8,10 +8,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
-	"weft/starter/audit"
 	"weft/starter/history"
-	"weft/starter/runtree"
-	"weft/workflows/plan"
 )
 
 var modelCalls = []string{contract.ActivityCallModel, contract.ActivityEvaluateCondition, contract.ActivityCondenseValue, contract.ActivitySummariseConversation}
@@ -34,13 +31,12 @@ func (r *reader) scheduled(e *history.Event, c *history.Call) {
 		}
 		s.add("ToolExecutionRequest", e.Time, Object{"tool": s.Tool, "request_id": c.ID, "inputs": r.sensitive(arguments)})
 	case *contract.ModelInput:
-		thread := r.threads[place+in.Base.Thread]
-		r.model(c, place, node, e.Time, thread[:min(in.Base.Len+len(in.Tail), len(thread))])
+		r.generation(c, in, place, node, e.Time)
 	case *contract.JudgeInput:
-		r.model(c, place, node, e.Time, []*contract.Message{{Role: contract.RoleUser, Text: in.Question}})
+		r.model(c, place, node, e.Time, []*contract.Message{{Role: contract.RoleUser, Text: in.Question}}, nil)
 	default:
 		if slices.Contains(modelCalls, c.Kind) {
-			r.model(c, place, node, e.Time, nil)
+			r.model(c, place, node, e.Time, nil, nil)
 		} else if strings.Contains(c.ID, "/tool/") { // an activity of another worker
 			s := r.call(c, "ToolExecutionSpan", "ToolExecution", place, node, e.Time)
 			s.Tool = component("Tool", c.Kind, c.Kind, "")
@@ -55,8 +51,40 @@ func (r *reader) call(c *history.Call, kind, name, place string, node *Span, at 
 	return s
 }
 
+// generation begins the span of a call of an agent's model.
+func (r *reader) generation(c *history.Call, in *contract.ModelInput, place string, node *Span, at time.Time) {
+	if in.Profile.Body != nil {
+		p := &contract.Profile{}
+		if json.Unmarshal(in.Profile.Body, p) == nil {
+			r.profiles[in.Profile.SHA] = p
+		}
+	}
+	p := r.profiles[in.Profile.SHA]
+	thread := r.threads[place+in.Base.Thread]
+	thread = slices.Clone(thread[:min(in.Base.Len+len(in.Tail), len(thread))])
+	if sent := in.Sent; sent != nil {
+		for _, t := range sent.Texts {
+			if t.Index < len(thread) && thread[t.Index] != nil {
+				m := *thread[t.Index]
+				m.Text, m.Parts = t.Text, nil
+				thread[t.Index] = &m
+			}
+		}
+		if thread = thread[min(sent.Skip, len(thread)):]; sent.Note != "" {
+			thread = slices.Insert(thread, 0, &contract.Message{Role: contract.RoleUser, Text: sent.Note})
+		}
+	}
+	if p != nil && p.System != "" {
+		thread = slices.Insert(thread, 0, &contract.Message{Role: "system", Text: p.System})
+	}
+	s := r.model(c, place, node, at, thread, p)
+	if in.NoTools {
+		s.Events[0]["tools"] = []Object{}
+	}
+}
+
 // model begins the span of a call of a model, which is known when it answers.
-func (r *reader) model(c *history.Call, place string, node *Span, at time.Time, prompt []*contract.Message) {
+func (r *reader) model(c *history.Call, place string, node *Span, at time.Time, prompt []*contract.Message, p *contract.Profile) *Span {
 	s := r.call(c, "LlmGenerationSpan", "LlmGeneration", place, node, at)
 	s.LLMConfig = llmConfig(r.tree.Root().Model)
 	messages := []Object{}
@@ -65,7 +93,35 @@ func (r *reader) model(c *history.Call, place string, node *Span, at time.Time, 
 			messages = append(messages, messageOf(m))
 		}
 	}
-	s.add("LlmGenerationRequest", at, Object{"llm_config": s.LLMConfig, "request_id": c.ID, "llm_generation_config": nil, "prompt": r.sensitive(messages), "tools": nil})
+	e := Object{"llm_config": s.LLMConfig, "request_id": c.ID, "llm_generation_config": nil, "prompt": r.sensitive(messages), "tools": []Object{}}
+	if p != nil {
+		s.LLMConfig = llmConfig(cmp.Or(p.Model, r.tree.Root().Model))
+		e["llm_config"], e["tools"] = s.LLMConfig, toolsOf(p)
+		if p.Params != nil {
+			e["llm_generation_config"] = p.Params
+		}
+	}
+	s.add("LlmGenerationRequest", at, e)
+	return s
+}
+
+// toolsOf are the tools that a model is offered, in their order.
+func toolsOf(p *contract.Profile) []Object {
+	out := []Object{}
+	add := func(name, description string) { out = append(out, component("Tool", name, name, description)) }
+	for _, name := range p.Builtins {
+		add(name, "")
+	}
+	for i := range p.Tools {
+		add(p.Tools[i].As, p.Tools[i].Description)
+	}
+	for i := range p.Contacts {
+		add(p.Contacts[i].Name, p.Contacts[i].Description)
+	}
+	if p.Finish != nil {
+		add(p.Finish.Name, p.Finish.Description)
+	}
+	return out
 }
 
 // llmConfig is the component of a model: provider/model.
@@ -92,10 +148,7 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 	if s == nil {
 		return
 	}
-	s.end(at)
-	if node := r.byID[*s.ParentID]; node != nil {
-		node.end(at)
-	}
+	r.over(s, at)
 	used := c.Usage()
 	if used != nil && used.Model != "" {
 		s.LLMConfig = llmConfig(used.Model)
@@ -115,6 +168,9 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 	case *contract.ModelResult:
 		if m, err := contract.DecodeMessage(out.Message); err == nil {
 			content = m.AllText()
+			if node := r.spans[*s.ParentID]; content != "" && len(m.Calls) == 0 {
+				node.text = content
+			}
 			for _, call := range m.Calls {
 				calls = append(calls, Object{"call_id": call.ID, "tool_name": call.Name, "arguments": call.Arguments})
 			}
@@ -130,174 +186,4 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 		e["input_tokens"], e["output_tokens"] = used.Input, used.Output
 	}
 	s.add("LlmGenerationResponse", at, e)
-}
-
-// workflow describes the flow of a workflow and its executions, and adds those that made no calls: they took no time.
-func (r *reader) workflow(w *runtree.Workflow) {
-	flow := r.byID[flowID(w.Place)]
-	if flow == nil {
-		return
-	}
-	if w.Flow != nil && flow.Flow == nil && flow.Agent == nil && !w.Branch {
-		r.names(flow, w.Flow)
-	}
-	for _, c := range w.Costs {
-		if s := r.byID[w.Place+c.Execution]; s != nil {
-			s.text = c.Text
-		}
-	}
-	if w.Flow != nil {
-		r.flows[w.Place] = w.Flow
-	}
-	last := w.StartedAt
-	for i := range w.Executions {
-		s := r.node(w.Place, history.Label(w.Executions[i]), last)
-		if s.EndTime == nil {
-			s.end(time.Unix(0, s.StartTime))
-		}
-		last = time.Unix(0, *s.EndTime)
-		if s.Node == nil {
-			r.describe(s, &w.Executions[i])
-		}
-	}
-}
-
-// describe says which node the span of an execution is of, and what it gave.
-func (r *reader) describe(s *Span, x *contract.Execution) {
-	id := history.ExecutionOf(s.exec).Node
-	s.Node = component("Node", id, id, "")
-	if f := r.flows[s.place]; f != nil && f.Node(id) != nil {
-		n := f.Node(id)
-		s.Node = component(componentType(n), n.ID, n.Name, "")
-		if s.Node["component_type"] == "AgentNode" {
-			r.agent(s, n)
-		}
-	}
-	s.Events[0]["node"] = s.Node
-	if s.EndTime == nil {
-		return
-	}
-	gives, branch := values("output", nil, nil), nextBranch
-	if s.text != "" {
-		gives = values("output", &s.text, nil)
-	}
-	if x != nil {
-		branch = cmp.Or(x.Branch, nextBranch)
-		if x.Text != nil || len(x.Data) > 0 {
-			gives = values("output", x.Text, x.Data)
-		}
-	}
-	s.add("NodeExecutionEnd", time.Unix(0, *s.EndTime), Object{"node": s.Node, "outputs": r.sensitive(gives), "branch_selected": branch})
-}
-
-// agent puts a span of the agent between that of a node and those of the agent's calls.
-func (r *reader) agent(s *Span, n *plan.Node) {
-	inner, _ := r.span("AgentExecutionSpan", s.ID+"/agent", s.ID, "AgentExecution", time.Unix(0, s.StartTime))
-	inner.Agent, inner.EndTime = component("Agent", n.ID, n.Name, ""), s.EndTime
-	inner.add("AgentExecutionStart", time.Unix(0, s.StartTime), Object{"agent": inner.Agent, "inputs": r.sensitive(Object{})})
-	if s.EndTime != nil {
-		inner.add("AgentExecutionEnd", time.Unix(0, *s.EndTime), Object{"agent": inner.Agent, "outputs": r.sensitive(values("output", &s.text, nil))})
-	}
-	for _, call := range r.made[s.ID] {
-		if !strings.Contains(call.ID, "/judge/") {
-			call.ParentID = &inner.ID
-		}
-	}
-}
-
-// names says which flow a span is of. A flow of one agent alone is that agent.
-func (r *reader) names(s *Span, f *plan.Flow) {
-	kind, key := "Flow", "flow"
-	if f.LoneAgent() != nil {
-		kind, key = "Agent", "agent"
-		s.Type, s.Name = "AgentExecutionSpan", "AgentExecution"
-	}
-	c := component(kind, cmp.Or(f.ID, f.Name), f.Name, f.Description)
-	if key == "flow" {
-		s.Flow = c
-	} else {
-		s.Agent = c
-	}
-	for _, e := range s.Events {
-		switch e["type"] {
-		case "FlowExecutionStart", "FlowExecutionEnd":
-			e["type"] = kind + strings.TrimPrefix(e["type"].(string), "Flow")
-			e["name"], e[key] = e["type"], c
-			if kind == "Agent" {
-				delete(e, "branch_selected")
-			}
-		}
-	}
-}
-
-// componentType is the type of component that a node of a plan is most like.
-func componentType(n *plan.Node) string {
-	switch n.Kind {
-	case plan.KindAgent:
-		if a := n.Agent; a != nil && len(a.Tools) == 0 && a.Toolboxes == nil && len(a.Builtins) == 0 {
-			return "LlmNode"
-		}
-		return "AgentNode"
-	case plan.KindAsk:
-		return "InputMessageNode"
-	case plan.KindSay:
-		return "OutputMessageNode"
-	case plan.KindTool:
-		return "ToolNode"
-	case plan.KindBranch:
-		return "BranchingNode"
-	case plan.KindCall:
-		if n.Call != nil && n.Call.Map {
-			return "MapNode"
-		}
-		return "FlowNode"
-	}
-	return "Node"
-}
-
-// request adds what a run asked of people, and what they answered, to the span of the node that asked.
-func (r *reader) request(q *audit.Request) {
-	s := r.byID[""]
-	if s == nil || q.AskedAt == nil {
-		return
-	}
-	if q.Execution != "" {
-		place, exec, below := history.CutLast(q.Execution, "/")
-		if !below {
-			place, exec = "", q.Execution
-		} else {
-			place = strings.ReplaceAll(place, "/", " › ") + " › "
-		}
-		s = r.node(place, exec, *q.AskedAt)
-	}
-	tool := component("Tool", q.Connection+"/"+q.Tool, q.Tool, "")
-	of := func(kind string, at time.Time, name string, content Object) {
-		e := Object{"request_id": q.ID}
-		switch q.Kind {
-		case contract.RequestConfirm:
-			kind = "ToolConfirmation" + kind
-			e["tool"], e["tool_execution_request_id"] = tool, q.ID
-			if kind == "ToolConfirmationResponse" {
-				e["execution_confirmed"] = content["approve"] == true
-			}
-		case contract.RequestToolResult: // of a tool that a client executes
-			kind = "ToolExecution" + kind
-			e["tool"], e[name] = tool, r.sensitive(content)
-		default:
-			kind = "HumanInTheLoop" + kind
-			e["content"] = r.sensitive(content)
-		}
-		s.add(kind, at, e)
-	}
-	asked := Object{"kind": q.Kind, "text": q.Asked}
-	if q.Kind == contract.RequestToolResult {
-		asked = values("arguments", nil, q.Arguments)
-	}
-	of("Request", *q.AskedAt, "inputs", asked)
-	for i := range q.Answers {
-		if a := &q.Answers[i]; a.Status == audit.Accepted || a.Status == audit.Unconfirmed {
-			of("Response", a.Time, "output", values("answer", nil, a.Answer))
-			s.end(a.Time)
-		}
-	}
 }

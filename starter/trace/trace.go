@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/audit"
 	"weft/starter/history"
+	"weft/starter/runs"
 	"weft/starter/runtree"
 	"weft/starter/transcript"
 	"weft/workflows/plan"
@@ -35,6 +37,8 @@ type Trace struct {
 	Spans []*Span `json:"spans"`
 	// Missing are the ids of workflows whose histories are not kept any more.
 	Missing []string `json:"-"`
+	// FromHistory reports whether no worker has told of nodes that make no calls.
+	FromHistory bool `json:"-"`
 }
 
 // Object is an object of the extension: an event, or a component that runs.
@@ -53,18 +57,28 @@ type Span struct {
 	EndTime   *int64   `json:"end_time"`
 	Events    []Object `json:"events"`
 	// One of these is what runs.
-	Flow      Object `json:"flow,omitempty"`
-	Agent     Object `json:"agent,omitempty"`
-	Node      Object `json:"node,omitempty"`
-	LLMConfig Object `json:"llm_config,omitempty"`
-	Tool      Object `json:"tool,omitempty"`
+	Flow           Object `json:"flow,omitempty"`
+	Agent          Object `json:"agent,omitempty"`
+	Swarm          Object `json:"swarm,omitempty"`
+	ManagerWorkers Object `json:"managerworkers,omitempty"`
+	Node           Object `json:"node,omitempty"`
+	LLMConfig      Object `json:"llm_config,omitempty"`
+	Tool           Object `json:"tool,omitempty"`
 
 	// place is that of the flow, exec the execution of a node.
 	place, exec string
-	// inside reports whether a flow runs inside the run of a node, as an element of a map.
-	inside bool
+	// runs reports whether the span is of a flow with a run of its own, inside whether a flow runs inside the run of a node,
+	// as an element of a map.
+	runs, inside bool
 	// text is the last text that a model gave.
 	text string
+	// timed reports whether history has a time of the execution, ended whether it has ended as nodes do.
+	timed, ended bool
+	// described reports whether the nodes of a flow are.
+	described bool
+	// done is how it ended, inputs and outputs are its values, where that is known.
+	done            *contract.Execution
+	inputs, outputs Object
 }
 
 // nextBranch is the branch of nodes and flows that have one.
@@ -77,6 +91,9 @@ const Masked = "** MASKED **"
 type Options struct {
 	// Content exports prompts, answers, arguments, results, inputs, outputs and texts of errors, which are masked otherwise.
 	Content bool
+	// NodeRuns, if set, returns what the workers know of the executions of a flow, with their values if wanted. What they do
+	// not tell is concluded from history, which has no event of a node that makes no call.
+	NodeRuns func(ctx context.Context, tree *runtree.Tree, of *runtree.Workflow, values bool) ([]runs.NodeRun, error)
 }
 
 // Read makes the trace of a run from its histories and those of all below it.
@@ -90,7 +107,7 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 	if err := asked.Read(ctx, from, run); err != nil {
 		return nil, err
 	}
-	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, flows: map[string]*plan.Flow{}}
+	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, profiles: map[string]*contract.Profile{}, started: map[*history.Workflow]bool{}}
 	for _, t := range conversations.Threads() {
 		r.threads[t.Thread] = t.Messages
 	}
@@ -104,21 +121,8 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 	for _, q := range asked.Trail().Requests {
 		r.request(q)
 	}
-	for _, w := range r.tree.Workflows {
-		r.workflow(w)
-	}
-	for _, s := range r.out.Spans {
-		if s.exec != "" && s.Node == nil {
-			r.describe(s, nil)
-		}
-	}
-	r.close()
-	slices.SortStableFunc(r.out.Spans, func(a, b *Span) int {
-		return cmp.Or(cmp.Compare(a.StartTime, b.StartTime), cmp.Compare(r.depth(a), r.depth(b)))
-	})
-	for _, s := range r.out.Spans {
-		slices.SortStableFunc(s.Events, func(a, b Object) int { return cmp.Compare(a["timestamp"].(int64), b["timestamp"].(int64)) })
-	}
+	r.executions(ctx)
+	r.settle()
 	r.out.Missing = r.tree.Missing
 	if f := r.tree.Root().Flow; f != nil {
 		r.out.Name = f.Name
@@ -136,10 +140,40 @@ type reader struct {
 	calls map[*history.Call]*Span
 	// made are the spans of the calls of each node, and of the flows that it called, by the node's id.
 	made map[string][]*Span
-	// threads are the conversations by their names.
-	threads map[string][]*contract.Message
-	// flows are the plans by their places.
-	flows map[string]*plan.Flow
+	// threads are the conversations by their names, profiles what calls of models repeat by its hash.
+	threads  map[string][]*contract.Message
+	profiles map[string]*contract.Profile
+	// started are the workflows that are flows.
+	started map[*history.Workflow]bool
+}
+
+// settle brings spans and events into order.
+func (r *reader) settle() {
+	slices.SortStableFunc(r.out.Spans, func(a, b *Span) int {
+		return cmp.Or(cmp.Compare(a.StartTime, b.StartTime), cmp.Compare(r.depth(a), r.depth(b)), cmp.Compare(a.of().Step, b.of().Step))
+	})
+	// The first event of a span begins it, the last one ends it.
+	rank := func(e Object) int {
+		switch kind := e["type"].(string); {
+		case strings.HasSuffix(kind, "ExecutionStart"):
+			return -1
+		case strings.HasSuffix(kind, "ExecutionEnd"):
+			return 1
+		}
+		return 0
+	}
+	for _, s := range r.out.Spans {
+		for around := s; s.EndTime == nil && !s.runs && around.ParentID != nil; {
+			around = r.spans[*around.ParentID]
+			s.EndTime = around.EndTime // a call that was under way when its run ended
+		}
+		slices.SortStableFunc(s.Events, func(a, b Object) int {
+			return cmp.Or(cmp.Compare(a["timestamp"].(int64), b["timestamp"].(int64)), cmp.Compare(rank(a), rank(b)))
+		})
+		for i, e := range s.Events {
+			e["id"] = fmt.Sprintf("%s/%d", s.ID, i)
+		}
+	}
 }
 
 func (r *reader) depth(s *Span) int {
@@ -148,30 +182,6 @@ func (r *reader) depth(s *Span) int {
 		s = r.spans[*s.ParentID]
 	}
 	return n
-}
-
-// close ends the spans of flows that run inside the run of a node: each with its last node.
-func (r *reader) close() {
-	for _, s := range r.out.Spans {
-		if s.exec == "" || s.place == "" || s.EndTime == nil {
-			continue
-		}
-		if flow := r.byID[flowID(s.place)]; flow.inside {
-			flow.end(time.Unix(0, *s.EndTime))
-		}
-	}
-	for _, s := range r.out.Spans {
-		if !s.inside {
-			continue
-		}
-		if s.Flow == nil {
-			s.Flow = component("Flow", s.ID, s.ID, "")
-			s.Events[0]["flow"] = s.Flow
-		}
-		if s.EndTime != nil {
-			s.add("FlowExecutionEnd", time.Unix(0, *s.EndTime), Object{"flow": s.Flow, "outputs": r.sensitive(Object{}), "branch_selected": nextBranch})
-		}
-	}
 }
 
 // sensitive is a value, or what stands for it.
@@ -206,7 +216,7 @@ func (s *Span) end(at time.Time) {
 
 // add adds an event with its attributes, and those of what runs.
 func (s *Span) add(kind string, at time.Time, attributes Object) {
-	e := Object{"id": fmt.Sprintf("%s/%d", s.ID, len(s.Events)), "type": kind, "name": kind, "description": "", "metadata": map[string]any{}, "timestamp": at.UnixNano()}
+	e := Object{"type": kind, "name": kind, "description": "", "metadata": map[string]any{}, "timestamp": at.UnixNano()}
 	maps.Copy(e, attributes)
 	s.Events = append(s.Events, e)
 }
@@ -218,7 +228,8 @@ func component(kind, id, name, description string) Object {
 func (r *reader) event(e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.Started:
-		if d.Branch == nil {
+		if d.Type == contract.WorkflowFlow {
+			r.started[e.Run.Workflow] = true
 			r.flow(e.Run.Place, e.Time, d.Input)
 		}
 	case *history.Ended:
@@ -232,20 +243,34 @@ func (r *reader) event(e *history.Event) {
 	case *history.CallFailed:
 		if s := r.calls[d.Call]; s != nil {
 			r.raised(s, e.Time, d.Failure)
-			s.end(e.Time)
+			r.over(s, e.Time)
 		}
 	case *history.CallCancelled:
 		if s := r.calls[d.Call]; s != nil {
-			s.end(e.Time)
+			r.over(s, e.Time)
 		}
 	case *history.Said:
-		r.added(e.Time, d)
+		r.added(e, d)
 	}
 }
 
-// added adds the messages of a conversation that its history has.
-func (r *reader) added(at time.Time, d *history.Said) {
-	s := r.byID[flowID(d.Place)]
+// over notes that a span is over, and that what it is in was under way until then: all but flows with an end of their own.
+func (r *reader) over(s *Span, at time.Time) {
+	for s.end(at); s.ParentID != nil; {
+		if s = r.spans[*s.ParentID]; s.exec == "" && !s.inside {
+			return
+		}
+		s.end(at)
+	}
+}
+
+// added adds the messages of a conversation that its history has to the node that said them.
+func (r *reader) added(e *history.Event, d *history.Said) {
+	at, s := e.Time, r.byID[flowID(e.Run.Place)]
+	if strings.Contains(d.Execution, "#") {
+		s = r.node(e.Run.Place, d.Execution, at)
+		r.over(s, at)
+	}
 	if s == nil {
 		return
 	}
@@ -276,53 +301,65 @@ func (r *reader) flow(place string, at time.Time, in *contract.RunInput) {
 	s, isNew := r.span("FlowExecutionSpan", id, parent, "FlowExecution", at)
 	if isNew {
 		r.made[parent] = append(r.made[parent], s)
-		inputs := Object{}
-		if in != nil {
-			inputs = values("input", &in.Input, in.Params)
+		if s.runs = in != nil; s.runs {
+			s.inputs = values("input", &in.Input, in.Params)
 		}
-		s.add("FlowExecutionStart", at, Object{"inputs": r.sensitive(inputs)})
 	}
 }
 
-// node returns the span of an execution of a node.
+// node returns the span of an execution of a node, with a time at which it was under way, or without one.
 func (r *reader) node(place, exec string, at time.Time) *Span {
+	first, rest, inner := strings.Cut(exec, ":")
+	if exec = history.Label(history.ExecutionOf(first)); inner {
+		exec += ":" + rest
+	}
 	if flow := flowID(place); r.byID[flow] == nil {
 		r.flow(place, at, nil)
 		r.byID[flow].inside = flow != ""
 	}
 	s, isNew := r.span("NodeExecutionSpan", place+exec, flowID(place), "NodeExecution", at)
-	if isNew {
+	switch n := at.UnixNano(); {
+	case isNew:
 		s.place, s.exec = place, exec
-		s.add("NodeExecutionStart", at, Object{"inputs": r.sensitive(Object{})})
-	} else if n := at.UnixNano(); n < s.StartTime { // a person was asked before the first call
-		s.StartTime, s.Events[0]["timestamp"] = n, n
+	case !at.IsZero() && (!s.timed || n < s.StartTime): // a person was asked before the first call
+		s.StartTime = n
 	}
+	s.timed = s.timed || !at.IsZero()
 	return s
 }
 
 // endsFlow reports whether an end is that of a flow, and not of a branch, or of a run that continues as another.
 func (r *reader) endsFlow(e *history.Event, d *history.Ended) bool {
+	return (e.Run.Root || r.started[e.Run.Workflow]) && d.ContinuedAs == ""
+}
+
+// plan returns the flow of a place, nil where it is not known.
+func (r *reader) plan(place string) *plan.Flow {
 	for _, w := range r.tree.Workflows {
-		if w.ID == e.Run.ID {
-			return !w.Branch && d.ContinuedAs == ""
+		if w.Place == place && !w.Branch {
+			return w.Flow
 		}
 	}
-	return false
+	return nil
 }
 
 func (r *reader) ended(s *Span, e *history.Event, d *history.Ended) {
-	at := e.Time
-	s.end(at)
-	for _, node := range r.out.Spans {
-		if node.exec != "" && node.EndTime == nil && strings.HasPrefix(node.place, e.Run.Place) {
-			node.end(at)
-		}
-	}
+	r.over(s, e.Time)
 	switch {
 	case d.Failure != nil:
-		r.raised(s, at, d.Failure)
+		r.raised(s, e.Time, d.Failure)
+		if f, flow := history.FailureOf(d.Failure), r.plan(e.Run.Place); f.Step > 0 && flow != nil && flow.Node(f.Node) != nil {
+			node := r.node(e.Run.Place, f.Node+"#"+strconv.Itoa(f.Step), e.Time)
+			r.raised(node, e.Time, d.Failure)
+		}
 	case d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED && d.Result != nil:
-		s.add("FlowExecutionEnd", at, Object{"outputs": r.sensitive(values("output", d.Result.ResultText, d.Result.ResultData)), "branch_selected": nextBranch})
+		s.ended = true
+		for _, x := range d.Result.ExitOutputs {
+			done := contract.Execution{Node: x.Node, Step: x.Step, Text: &x.Text, Data: x.Data}
+			r.node(e.Run.Place, history.Label(done), time.Time{}).done = &done
+		}
+		s.outputs = values("output", d.Result.ResultText, d.Result.ResultData)
+		s.done = &contract.Execution{Node: d.Result.ResultNode}
 	}
 }
 

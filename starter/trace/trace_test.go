@@ -2,7 +2,9 @@ package trace_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,7 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"weft/activities/contract"
 	"weft/starter/history/historytest"
+	"weft/starter/runs"
+	"weft/starter/runtree"
 	"weft/starter/trace"
 )
 
@@ -75,15 +80,15 @@ func TestRead(t *testing.T) {
 // check holds a trace to the rules of the extension.
 func check(t *testing.T, out *trace.Trace) {
 	t.Helper()
-	ids := map[string]bool{}
+	spans := map[string]*trace.Span{}
 	for _, s := range out.Spans {
-		if ids[s.ID] {
+		if spans[s.ID] != nil {
 			t.Errorf("two spans have the id %s", s.ID)
 		}
-		ids[s.ID] = true
+		spans[s.ID] = s
 	}
 	for _, s := range out.Spans {
-		if s.ParentID == nil != (s.ID == out.ID) || s.ParentID != nil && !ids[*s.ParentID] {
+		if s.ParentID == nil != (s.ID == out.ID) || s.ParentID != nil && spans[*s.ParentID] == nil {
 			t.Errorf("the span %s is in none", s.ID)
 		}
 		last := s.StartTime
@@ -94,13 +99,39 @@ func check(t *testing.T, out *trace.Trace) {
 			}
 			last = at
 		}
-		if components := []trace.Object{s.Flow, s.Agent, s.Node, s.LLMConfig, s.Tool}; len(slices.DeleteFunc(components, func(o trace.Object) bool { return o == nil })) != 1 {
+		components := slices.DeleteFunc([]trace.Object{s.Flow, s.Agent, s.Swarm, s.ManagerWorkers, s.Node, s.LLMConfig, s.Tool}, func(o trace.Object) bool { return o == nil })
+		if len(components) != 1 {
 			t.Errorf("the span %s is of %d components", s.ID, len(components))
+		}
+		begins, ends := s.Events[0]["type"].(string), s.Events[len(s.Events)-1]["type"].(string)
+		kind := strings.TrimSuffix(s.Type, "Span")
+		if begins != kind+"Start" && begins != kind+"Request" {
+			t.Errorf("the span %s begins with %s", s.ID, begins)
+		}
+		if s.Node != nil && ended(spans[*s.ParentID]) && ends != kind+"End" && ends != "ExceptionRaised" {
+			t.Errorf("the span %s ends with %s", s.ID, ends)
+		}
+		if s.ParentID != nil {
+			if parent := spans[*s.ParentID]; parent.StartTime > s.StartTime || parent.EndTime != nil && (s.EndTime == nil || *parent.EndTime < *s.EndTime) {
+				t.Errorf("the span %s is not within %s: %d to %v, %d to %v", s.ID, parent.ID, s.StartTime, value(s.EndTime), parent.StartTime, value(parent.EndTime))
+			}
 		}
 	}
 	if raw, err := json.Marshal(out); err != nil || !json.Valid(raw) {
 		t.Errorf("%s, %v", raw, err)
 	}
+}
+
+// ended reports whether a span has an event that ends it, so that all in it have.
+func ended(s *trace.Span) bool {
+	return strings.HasSuffix(s.Events[len(s.Events)-1]["type"].(string), "ExecutionEnd")
+}
+
+func value(at *int64) int64 {
+	if at == nil {
+		return -1
+	}
+	return *at
 }
 
 // sensitive looks for what must be masked.
@@ -133,4 +164,84 @@ func outline(out *trace.Trace) string {
 		fmt.Fprintf(&b, "%s%s %s: %s\n", strings.Repeat("  ", depth[s.ID]), s.Type, s.ID, strings.Join(events, ", "))
 	}
 	return b.String()
+}
+
+// What workers tell of a flow's nodes counts before what its history implies: executions that make no call, their values, and
+// which have ended.
+func TestNodeRuns(t *testing.T) {
+	source := historytest.RecordedTree(t, root, "agentspec-loop")
+	told := func(_ context.Context, _ *runtree.Tree, of *runtree.Workflow, values bool) ([]runs.NodeRun, error) {
+		if !values || of.Flow.Name != "loop" {
+			t.Errorf("asked for %s, with values %v", of.Flow.Name, values)
+		}
+		return []runs.NodeRun{
+			{Execution: contract.Execution{Node: "start", Step: 1}, Ended: true, Inputs: map[string]json.RawMessage{"n": json.RawMessage("3")}, Outputs: map[string]json.RawMessage{"n": json.RawMessage("4")}},
+			{Execution: contract.Execution{Node: "enough", Step: 3, Branch: "again"}, Ended: true},
+			{Execution: contract.Execution{Node: "step", Step: 4}},
+		}, nil
+	}
+	out, err := trace.Read(t.Context(), source, "root", "r", trace.Options{Content: true, NodeRuns: told})
+	if err != nil || out.FromHistory {
+		t.Fatal(err, out.FromHistory)
+	}
+	var got []string
+	for _, s := range out.Spans {
+		if s.Node == nil {
+			continue
+		}
+		line := s.ID
+		for _, e := range s.Events {
+			raw, err := json.Marshal([]any{e["inputs"], e["outputs"], e["branch_selected"]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			line += " " + string(raw)
+		}
+		got = append(got, line)
+	}
+	want := []string{`start#1 [{"n":3},null,null] [null,{"n":4},"next"]`, `enough#3 [{},null,null] [null,{},"again"]`, `step#4 [{},null,null]`}
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("%s is missing in\n%s", line, strings.Join(got, "\n"))
+		}
+	}
+	silent := func(context.Context, *runtree.Tree, *runtree.Workflow, bool) ([]runs.NodeRun, error) {
+		return nil, errors.New("no worker")
+	}
+	if out, err = trace.Read(t.Context(), source, "root", "r", trace.Options{NodeRuns: silent}); err != nil || !out.FromHistory || len(out.Spans) < 8 {
+		t.Errorf("%v, %+v", err, out)
+	}
+}
+
+// The nodes of a FlowNode's flow are in a span of that flow, and each node has the type of its component. An agent, a Swarm
+// and a ManagerWorkers alone are no flow, and have no nodes.
+func TestComponents(t *testing.T) {
+	tests := map[string][]string{
+		"agentspec-outer": {"outer Flow", "start StartNode", "pick BranchingNode", "inner FlowNode", "inner Flow", "o1 StartNode", "greet LlmNode", "o2 EndNode", "each MapNode", "end EndNode"},
+		"agentspec-talk":  {"talk Flow", "start StartNode", "greet OutputMessageNode", "last AgentNode", "last Agent", "end EndNode"},
+		"agentspec-team":  {"team ManagerWorkers", "library Agent", "counter Agent"},
+		"agentspec-apart": {"alone AgentNode"},
+		"agent-tools":     {"one Agent"},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			out, err := trace.Read(t.Context(), historytest.RecordedTree(t, root, name, recorded(t)[name]...), "root", "r", trace.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]bool{}
+			for _, s := range out.Spans {
+				for _, c := range []trace.Object{s.Flow, s.Agent, s.Swarm, s.ManagerWorkers, s.Node} {
+					if c != nil {
+						got[c["name"].(string)+" "+c["component_type"].(string)] = true
+					}
+				}
+			}
+			for _, c := range want {
+				if !got[c] {
+					t.Errorf("no span is of %s; there are %v", c, slices.Sorted(maps.Keys(got)))
+				}
+			}
+		})
+	}
 }

@@ -1,0 +1,409 @@
+package trace
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/runtree"
+	"weft/workflows/plan"
+)
+
+// executions adds the nodes of each flow that made no call, says how the others ended, and describes them all. A flow comes
+// before those that its nodes run.
+func (r *reader) executions(ctx context.Context) {
+	for _, w := range r.tree.Workflows {
+		flow := r.byID[flowID(w.Place)]
+		if flow == nil || w.Branch || flow.described {
+			continue
+		}
+		if flow.described = true; flow.inside { // an element of a map ends with its node at the latest
+			flow.ended = r.spans[*flow.ParentID].ended
+		}
+		if w.Flow == nil {
+			r.frame(flow, "Flow", component("Flow", flow.ID, flow.ID, ""))
+			continue
+		}
+		if !r.told(ctx, w) {
+			r.concluded(w, flow)
+		}
+		nodes := r.nodesIn(w.Place)
+		r.schedule(w.Flow, flow, nodes)
+		for _, s := range nodes {
+			r.describe(s, w.Flow)
+		}
+		r.subflows(w, flow, nodes)
+		r.describeFlow(flow, w, nodes)
+	}
+}
+
+// nodesIn are the executions of a flow's nodes, by step.
+func (r *reader) nodesIn(place string) []*Span {
+	var out []*Span
+	for _, s := range r.out.Spans {
+		if s.exec != "" && s.place == place {
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Span) int {
+		return cmp.Or(cmp.Compare(a.of().Step, b.of().Step), cmp.Compare(len(a.exec), len(b.exec)))
+	})
+	return out
+}
+
+// of is the execution of a node that a span is of, also where the span is of an agent inside it.
+func (s *Span) of() contract.Execution {
+	exec, _, _ := strings.Cut(s.exec, ":")
+	return history.ExecutionOf(exec)
+}
+
+// isMember reports whether a span is of an agent that another agent of its node has asked.
+func (s *Span) isMember() bool { return strings.Contains(s.exec, ":") }
+
+// told takes what workers tell of a flow's executions, and reports whether they do.
+func (r *reader) told(ctx context.Context, w *runtree.Workflow) bool {
+	if r.NodeRuns == nil || w.Input == nil || loneAgent(w.Flow) != nil || r.out.FromHistory {
+		return false
+	}
+	all, err := r.NodeRuns(ctx, r.tree, w, r.Content)
+	if err != nil {
+		r.out.FromHistory = true
+		return false
+	}
+	for i := range all {
+		x := &all[i]
+		s := r.node(w.Place, history.Label(x.Execution), time.Time{})
+		if s.ended = x.Ended; x.Ended {
+			done := x.Execution
+			if s.done != nil { // as an exit, with its output
+				done.Text, done.Data = s.done.Text, s.done.Data
+			}
+			s.done = &done
+		}
+		s.inputs, s.outputs = objectOf(x.Inputs), objectOf(x.Outputs)
+	}
+	return true
+}
+
+func objectOf(values map[string]json.RawMessage) Object {
+	out := Object{}
+	for name, v := range values {
+		out[name] = v
+	}
+	return out
+}
+
+// concluded adds the executions that history has: outcomes of branches, and what follows from the edges.
+func (r *reader) concluded(w *runtree.Workflow, flow *Span) {
+	var fork []contract.ExecutionRecord
+	if w.Input != nil && w.Input.Fork != nil {
+		fork = w.Input.Fork.Executions
+	}
+	for i := range w.Executions {
+		x := &w.Executions[i]
+		if !slices.ContainsFunc(fork, func(p contract.ExecutionRecord) bool { return history.Label(p.Execution) == history.Label(*x) }) {
+			s := r.node(w.Place, history.Label(*x), time.Time{})
+			s.done, s.ended = x, true
+		}
+	}
+	c := conclusion{r, w.Flow, w.Place, flow, r.nodesIn(w.Place), len(w.Flow.Nodes) + 1}
+	if loneAgent(w.Flow) == nil && fork == nil {
+		c.draw()
+		return
+	}
+	for _, s := range c.left {
+		s.ended = s.ended || flow.ended
+	}
+}
+
+func edges(f *plan.Flow, want func(*plan.Edge) bool) []*plan.Edge {
+	var out []*plan.Edge
+	for i := range f.Edges {
+		if want(&f.Edges[i]) {
+			out = append(out, &f.Edges[i])
+		}
+	}
+	return out
+}
+
+// certain reports whether an edge is taken whenever its node ends.
+func certain(e *plan.Edge) bool { return e.Question == "" && e.Compare == nil && e.Branch == "" }
+
+// conclusion draws conclusions from the edges of a flow: an edge without a condition is always taken, and a node with one edge
+// into it ran one step before the node behind it.
+type conclusion struct {
+	*reader
+	flow  *plan.Flow
+	place string
+	whole *Span
+	// left are the executions that are still to be looked at, last is the last step that can be.
+	left []*Span
+	last int
+}
+
+func (c *conclusion) draw() {
+	for _, s := range c.left {
+		c.last = max(c.last, s.of().Step+len(c.flow.Nodes))
+	}
+	for _, e := range edges(c.flow, func(e *plan.Edge) bool { return e.From == plan.Start && certain(e) }) {
+		c.ran(e.To, 1, "")
+	}
+	for len(c.left) > 0 {
+		s := c.left[0]
+		if c.left = c.left[1:]; c.flow.Node(s.of().Node) != nil && !s.isMember() {
+			c.around(s)
+		}
+	}
+}
+
+// around looks before and behind an execution.
+func (c *conclusion) around(s *Span) {
+	x := s.of()
+	into := edges(c.flow, func(e *plan.Edge) bool { return e.To == x.Node })
+	if len(into) == 1 && !c.flow.Node(x.Node).Deferred {
+		c.ran(into[0].From, x.Step-1, into[0].Branch)
+	}
+	if s.ended = s.ended || c.whole.ended || c.passed(s); !s.ended {
+		return
+	}
+	for _, e := range edges(c.flow, func(e *plan.Edge) bool { return e.From == x.Node && certain(e) }) {
+		c.ran(e.To, x.Step+1, "")
+	}
+}
+
+// ran adds an execution, unless it is known or may be another step's.
+func (c *conclusion) ran(node string, step int, branch string) {
+	if n := c.flow.Node(node); n == nil || n.Deferred || step < 1 || step > c.last {
+		return
+	}
+	label := history.Label(contract.Execution{Node: node, Step: step})
+	s := c.byID[c.place+label]
+	if s == nil {
+		s = c.node(c.place, label, time.Time{})
+		c.left = append(c.left, s)
+	}
+	if branch != "" && s.done == nil {
+		s.done = &contract.Execution{Branch: branch}
+	}
+}
+
+// passed reports whether a node that is not known to have ended has: it makes no call, or another one ran after it.
+func (c *conclusion) passed(s *Span) bool {
+	x := s.of()
+	if n := c.flow.Node(x.Node); n.Kind == plan.KindPass || n.Kind == plan.KindSay || n.Kind == plan.KindBranch {
+		return true
+	}
+	return len(edges(c.flow, func(e *plan.Edge) bool {
+		return e.From == x.Node && c.byID[c.place+history.Label(contract.Execution{Node: e.To, Step: x.Step + 1})] != nil
+	})) > 0
+}
+
+// schedule gives times to nodes of which history has none: they took none, behind those that led to them. A node that has
+// not ended ends with its flow.
+func (r *reader) schedule(f *plan.Flow, flow *Span, nodes []*Span) {
+	leads := map[string][]string{}
+	for i := range f.Edges {
+		leads[f.Edges[i].To] = append(leads[f.Edges[i].To], f.Edges[i].From)
+	}
+	// ends are the ends of nodes in earlier steps, done is how many of the executions they are of.
+	ends, done := map[string]int64{}, 0
+	for _, s := range nodes {
+		x := s.of()
+		for ; nodes[done].of().Step < x.Step; done++ {
+			if end := nodes[done].EndTime; end != nil && !nodes[done].isMember() {
+				ends[nodes[done].of().Node] = *end
+			}
+		}
+		if !s.timed {
+			s.StartTime = flow.StartTime
+			for _, before := range leads[x.Node] {
+				s.StartTime = max(s.StartTime, ends[before])
+			}
+		}
+		switch {
+		case s.isMember():
+			node := r.byID[s.place+history.Label(x)]
+			s.ended = node != nil && node.ended
+		case s.ended && s.EndTime == nil:
+			s.end(time.Unix(0, s.StartTime))
+		case !s.ended:
+			s.EndTime = flow.EndTime
+		}
+	}
+}
+
+// loneAgent is the node of a flow that is one agent alone, and no flow in its document, or nil.
+func loneAgent(f *plan.Flow) *plan.Node {
+	if len(f.Nodes) != 1 || f.Nodes[0].Agent == nil {
+		return nil
+	}
+	return &f.Nodes[0]
+}
+
+// describe says which node the span of an execution is of, what it took, and what it gave.
+func (r *reader) describe(s *Span, f *plan.Flow) {
+	x := s.of()
+	n := f.Node(x.Node)
+	switch {
+	case s.isMember():
+		_, name, _ := history.CutLast(s.exec, ">")
+		name, _, _ = strings.Cut(name, "~")
+		s.Type, s.Name = "AgentExecutionSpan", "AgentExecution"
+		if s.outputs == nil && s.text != "" {
+			s.outputs = values("output", &s.text, nil)
+		}
+		r.frame(s, "Agent", component("Agent", name, name, ""))
+		if team := r.byID[s.place+history.Label(x)+"/agent"]; team != nil {
+			s.ParentID = &team.ID
+		}
+		return
+	case n == nil:
+		n = &plan.Node{ID: x.Node, Name: x.Node}
+	}
+	if len(s.outputs) == 0 {
+		s.outputs = r.gave(s, n)
+	}
+	kind := componentType(f, n)
+	if kind == "EndNode" && n.Pass.Branch != "" {
+		s.done = &contract.Execution{Branch: n.Pass.Branch}
+	}
+	r.frame(s, "Node", component(kind, n.ID, n.Name, ""))
+	if kind == "AgentNode" && n.Agent != nil {
+		r.agent(s, n)
+	}
+}
+
+// gave is what a node gave as far as history tells, by the name of its one output.
+func (r *reader) gave(s *Span, n *plan.Node) Object {
+	name := "output"
+	switch {
+	case n.Ports != nil && len(n.Ports.Out) == 0:
+		return nil
+	case n.Ports != nil && len(n.Ports.Out) == 1:
+		name = n.Ports.Out[0].Name
+	}
+	switch {
+	case s.done != nil && (s.done.Text != nil && *s.done.Text != "" || len(s.done.Data) > 0):
+		return values(name, s.done.Text, s.done.Data)
+	case s.text != "":
+		return values(name, &s.text, nil)
+	}
+	return nil
+}
+
+// frame sets what a span is of, and adds the events with which it begins and ends.
+func (r *reader) frame(s *Span, kind string, c Object) {
+	key := strings.ToLower(kind)
+	*map[string]*Object{"Flow": &s.Flow, "Agent": &s.Agent, "Swarm": &s.Swarm, "ManagerWorkers": &s.ManagerWorkers, "Node": &s.Node}[kind] = c
+	given := func(o Object) any {
+		if o == nil {
+			o = Object{}
+		}
+		return r.sensitive(o)
+	}
+	s.add(kind+"ExecutionStart", time.Unix(0, s.StartTime), Object{key: c, "inputs": given(s.inputs)})
+	if !s.ended || s.EndTime == nil {
+		return
+	}
+	end := Object{key: c, "outputs": given(s.outputs)}
+	if kind == "Flow" || kind == "Node" {
+		end["branch_selected"] = nextBranch
+		if s.done != nil && s.done.Branch != "" {
+			end["branch_selected"] = s.done.Branch
+		}
+	}
+	s.add(kind+"ExecutionEnd", time.Unix(0, *s.EndTime), end)
+}
+
+// agentKind is the component that an agent with others is most like.
+func agentKind(a *plan.Agent) string {
+	switch {
+	case a.Handoff != nil || slices.ContainsFunc(a.Members, func(m plan.Member) bool { return strings.Contains(m.ID, "/asked") }):
+		return "Swarm"
+	case a.Ask != nil:
+		return "ManagerWorkers"
+	}
+	return "Agent"
+}
+
+// agent puts a span of the agent between that of a node and those of the agent's calls, with what the agent was asked and told.
+func (r *reader) agent(s *Span, n *plan.Node) {
+	kind := agentKind(n.Agent)
+	inner, _ := r.span(kind+"ExecutionSpan", s.ID+"/agent", s.ID, kind+"Execution", time.Unix(0, s.StartTime))
+	inner.EndTime, inner.ended, inner.inputs, inner.outputs = s.EndTime, s.ended, s.inputs, s.outputs
+	r.frame(inner, kind, component(kind, n.ID, n.Name, ""))
+	r.into(inner, s)
+}
+
+// into moves what happened in a node's span to another one: all but its beginning and its end, and the calls of models to
+// decide on edges.
+func (r *reader) into(to, s *Span) {
+	s.Events = slices.DeleteFunc(s.Events, func(e Object) bool {
+		kind := e["type"].(string)
+		if strings.HasPrefix(kind, "NodeExecution") || kind == "ExceptionRaised" && to.Type != s.Type && to.ParentID != nil && *to.ParentID == s.ID {
+			return false
+		}
+		to.Events = append(to.Events, e)
+		return true
+	})
+	for _, call := range r.made[s.ID] {
+		if !strings.Contains(call.ID, "/judge/") {
+			call.ParentID = &to.ID
+		}
+	}
+}
+
+// describeFlow says which flow a span is of. A flow of one agent alone is that agent: it has no nodes.
+func (r *reader) describeFlow(s *Span, w *runtree.Workflow, nodes []*Span) {
+	if s.inside {
+		for _, n := range nodes {
+			if n.EndTime != nil {
+				s.end(time.Unix(0, *n.EndTime))
+			}
+		}
+	}
+	n := loneAgent(w.Flow)
+	if n == nil {
+		if s.done != nil {
+			if exit := w.Flow.Node(s.done.Node); exit != nil && exit.Pass != nil {
+				s.done = &contract.Execution{Branch: exit.Pass.Branch}
+			}
+		}
+		r.frame(s, "Flow", component("Flow", cmp.Or(w.Flow.ID, w.Flow.Name), w.Flow.Name, w.Flow.Description))
+		return
+	}
+	kind := agentKind(n.Agent)
+	s.Type, s.Name = kind+"ExecutionSpan", kind+"Execution"
+	r.frame(s, kind, component(kind, cmp.Or(w.Flow.ID, w.Flow.Name), w.Flow.Name, w.Flow.Description))
+	for _, node := range nodes {
+		if node.isMember() {
+			node.ParentID = &s.ID
+			continue
+		}
+		r.into(s, node)
+		if inner := r.spans[node.ID+"/agent"]; inner != nil {
+			r.lift(inner, s)
+		}
+		r.lift(node, s)
+	}
+}
+
+// lift takes a span away and leaves those inside it, and what happened in it, to another one.
+func (r *reader) lift(s, to *Span) {
+	for _, e := range s.Events {
+		if kind := e["type"].(string); !strings.HasSuffix(kind, "ExecutionStart") && !strings.HasSuffix(kind, "ExecutionEnd") && kind != "ExceptionRaised" {
+			to.Events = append(to.Events, e)
+		}
+	}
+	for _, inside := range r.out.Spans {
+		if inside.ParentID != nil && *inside.ParentID == s.ID {
+			inside.ParentID = &to.ID
+		}
+	}
+	r.out.Spans = slices.DeleteFunc(r.out.Spans, func(o *Span) bool { return o == s })
+}

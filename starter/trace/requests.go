@@ -1,0 +1,74 @@
+package trace
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/starter/audit"
+	"weft/starter/history"
+)
+
+// executes are the parts of the id of a request that name the call of a tool which it is about.
+var executes = regexp.MustCompile(`/(confirm|client)/(\d+\.\d+)-[0-9a-f]{8}$`)
+
+// request adds what a run asked of people, and what they answered, to the span of the node that asked.
+func (r *reader) request(q *audit.Request) {
+	s := r.byID[""]
+	if s == nil || q.AskedAt == nil {
+		return
+	}
+	if q.Execution != "" {
+		place, exec, below := history.CutLast(q.Execution, "/")
+		if !below {
+			place, exec = "", q.Execution
+		} else {
+			place = strings.ReplaceAll(place, "/", " › ") + " › "
+		}
+		s = r.node(place, exec, *q.AskedAt)
+	}
+	tool := component("Tool", q.Connection+"/"+q.Tool, q.Tool, "")
+	of := func(kind string, at time.Time, name string, content Object) {
+		e, execution := Object{"request_id": q.ID}, executes.ReplaceAllString(q.ID, "/tool/$2")
+		switch q.Kind {
+		case contract.RequestConfirm:
+			kind = "ToolConfirmation" + kind
+			e["tool"], e["tool_execution_request_id"] = tool, execution
+			if kind == "ToolConfirmationResponse" {
+				e["execution_confirmed"] = content["approve"] == true
+			}
+		case contract.RequestToolResult: // of a tool that a client executes
+			kind = "ToolExecution" + kind
+			e["tool"], e["request_id"], e[name] = tool, execution, r.sensitive(content)
+		default:
+			kind = "HumanInTheLoop" + kind
+			e["content"] = r.sensitive(content)
+		}
+		s.add(kind, at, e)
+	}
+	asked := Object{"kind": q.Kind, "text": q.Asked}
+	if q.Kind == contract.RequestToolResult {
+		asked = values("arguments", nil, q.Arguments)
+	}
+	of("Request", *q.AskedAt, "inputs", asked)
+	taken := slices.IndexFunc(q.Answers, func(a audit.Answer) bool { return a.Status == audit.Accepted })
+	if taken < 0 { // a signal leaves no word of what became of it
+		taken = slices.IndexFunc(q.Answers, func(a audit.Answer) bool { return a.Status == audit.Unconfirmed })
+	}
+	if taken >= 0 {
+		a := &q.Answers[taken]
+		given := values("answer", nil, a.Answer)
+		if delete(given, "id"); q.Kind == contract.RequestToolResult {
+			delete(given, "by")
+			if result, ok := given["result"]; ok {
+				raw, _ := json.Marshal(result) // it was read from JSON
+				given = values("output", nil, raw)
+			}
+		}
+		of("Response", a.Time, "output", given)
+		r.over(s, a.Time)
+	}
+}

@@ -1,0 +1,142 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/runtree"
+	"weft/workflows/plan"
+)
+
+// agentSpec is the dialect whose plans have the nodes of a FlowNode's flow among those of the flow around it: the id of such
+// a node begins with that of its FlowNode and a slash.
+const agentSpec = "agentspec"
+
+// within is the FlowNode in whose flow a node is, "" for a node of the flow itself.
+func within(id string) string {
+	node, _, below := history.CutLast(id, "/")
+	if !below {
+		return ""
+	}
+	return node
+}
+
+// enters reports whether an edge leads into the flow of a FlowNode, leaves whether it leads out of one.
+func enters(e *plan.Edge, node string) bool {
+	return strings.HasPrefix(e.To, node+"/") && !strings.HasPrefix(e.From, node+"/")
+}
+
+func leaves(e *plan.Edge, node string) bool {
+	return strings.HasPrefix(e.From, node+"/") && !strings.HasPrefix(e.To, node+"/")
+}
+
+// isStart and isEnd report whether a node is the StartNode of its flow, or an EndNode.
+func isStart(f *plan.Flow, id string) bool {
+	in := within(id)
+	return len(edges(f, func(e *plan.Edge) bool {
+		return e.To == id && (in == "" && e.From == plan.Start || in != "" && enters(e, in))
+	})) > 0
+}
+
+func isEnd(f *plan.Flow, id string) bool {
+	in := within(id)
+	return len(edges(f, func(e *plan.Edge) bool { return e.From == id && e.To != plan.End && (in == "" || !leaves(e, in)) })) == 0
+}
+
+// subflows puts the nodes of FlowNodes' flows into spans of these nodes and of their flows.
+func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
+	if w.Flow.Dialect != agentSpec {
+		return
+	}
+	// current are the flows of FlowNodes that the next nodes belong to.
+	current, begun := map[string]*Span{}, []*Span{}
+	for _, s := range nodes {
+		if s.isMember() {
+			continue
+		}
+		id, around := s.of().Node, flow
+		var path []string
+		for in := within(id); in != ""; in = within(in) {
+			path = append(path, in)
+		}
+		for _, in := range slices.Backward(path) {
+			if current[in] == nil || within(id) == in && isStart(w.Flow, id) {
+				current[in] = r.flowNode(w.Place+history.Label(contract.Execution{Node: in, Step: s.of().Step}), s, around)
+				begun = append(begun, current[in])
+			}
+			if around = current[in]; s.EndTime != nil {
+				around.end(time.Unix(0, *s.EndTime))
+			}
+		}
+		if s.ParentID = &around.ID; around != flow && s.ended && isEnd(w.Flow, id) {
+			around.ended, around.outputs, around.done = true, s.outputs, s.done
+		}
+	}
+	for _, s := range begun {
+		node := r.spans[*s.ParentID]
+		node.EndTime, node.ended, node.inputs, node.outputs, node.done = s.EndTime, s.ended, s.inputs, s.outputs, s.done
+		id := history.ExecutionOf(strings.TrimPrefix(node.ID, w.Place)).Node
+		_, name, _ := history.CutLast("/"+id, "/")
+		r.frame(node, "Node", component("FlowNode", id, name, ""))
+		r.frame(s, "Flow", component("Flow", id, name, ""))
+	}
+}
+
+// flowNode begins the span of a FlowNode, and that of its flow inside, which it returns.
+func (r *reader) flowNode(id string, first, around *Span) *Span {
+	node, _ := r.span("NodeExecutionSpan", id, "", "NodeExecution", time.Unix(0, first.StartTime))
+	node.ParentID = &around.ID
+	s, _ := r.span("FlowExecutionSpan", id+"/flow", id, "FlowExecution", time.Unix(0, first.StartTime))
+	s.inputs = first.inputs
+	return s
+}
+
+var componentTypes = map[plan.Kind]string{plan.KindAsk: "InputMessageNode", plan.KindSay: "OutputMessageNode", plan.KindTool: "ToolNode", plan.KindBranch: "BranchingNode"}
+
+// componentType is the type of component that a node of a plan is most like.
+func componentType(f *plan.Flow, n *plan.Node) string {
+	switch {
+	case n.Kind == plan.KindAgent && f.Dialect == agentSpec && n.Agent.Conversation == "",
+		n.Kind == plan.KindAgent && f.Dialect != agentSpec && len(n.Agent.Tools) == 0 && n.Agent.Toolboxes == nil && len(n.Agent.Builtins) == 0:
+		return "LlmNode"
+	case n.Kind == plan.KindAgent:
+		return "AgentNode"
+	case n.Kind == plan.KindCall:
+		return callType(n.Call)
+	case n.Kind == plan.KindPass:
+		return passType(f, n)
+	}
+	return cmp.Or(componentTypes[n.Kind], "Node")
+}
+
+func passType(f *plan.Flow, n *plan.Node) string {
+	switch {
+	case n.Pass.Text != nil:
+		return "PluginTemplateNode"
+	case n.Pass.Match != nil:
+		return "PluginRegexNode"
+	case isStart(f, n.ID):
+		return "StartNode"
+	case isEnd(f, n.ID):
+		return "EndNode"
+	}
+	return "Node"
+}
+
+func callType(c *plan.Call) string {
+	switch {
+	case c.Map && c.AtOnce > 1:
+		return "ParallelMapNode"
+	case c.Map:
+		return "MapNode"
+	case c.Catch != nil:
+		return "CatchExceptionNode"
+	case c.Apart:
+		return "AgentNode"
+	}
+	return "ParallelFlowNode"
+}
