@@ -31,6 +31,10 @@ var builtins = map[string]struct {
 		"Run another agent, which you define, on a question, and get its final answer.",
 		`{"type":"object","properties":{"user_question":{"type":"string"},"agent_def":{"type":"object","description":"a whole agent definition: name, nodes, edges"}},"required":["user_question","agent_def"]}`,
 	},
+	plan.BuiltinReadResource: {
+		"Read a resource that the result of an earlier tool call links to.",
+		`{"type":"object","properties":{"uri":{"type":"string","description":"the URI of the link, as the result has it"}},"required":["uri"]}`,
+	},
 	plan.SessionAgents: {"List the agents that can be started, with the schemas of their parameters.", noArguments},
 	plan.SessionList:   {"List the sessions that you have started, with their status.", noArguments},
 	plan.SessionStart: {

@@ -191,6 +191,11 @@ func (a *Activities) toolMessage(ctx context.Context, in *contract.ToolInput, re
 		return nil, err
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(result.Text), CallID: in.CallID, Name: in.As, Error: result.Failed, Media: result.Media}
+	for _, uri := range result.Links {
+		if a.deps.Mask.Text(uri) == uri {
+			m.Links = append(m.Links, uri)
+		}
+	}
 	out, err := a.toolResult(&m, result.Failed, in.MaxResultBytes)
 	if err != nil {
 		return nil, err

@@ -132,6 +132,8 @@ type CallRules struct {
 	AsTasks []string `json:"as_tasks,omitempty"`
 	// HoldSeconds is how long, in all, a server can be left without answers that asks while it holds a call; 0: it cannot ask.
 	HoldSeconds int `json:"hold_seconds,omitempty"`
+	// Resources: models may read the resources that results of the tools link to.
+	Resources bool `json:"resources,omitempty"`
 	// AskUnknown: a person decides whether a call of another tool is repeated then.
 	AskUnknown bool `json:"ask_unknown,omitempty"`
 	// Confirm are the tools whose calls need a person's yes.

@@ -326,6 +326,8 @@ type ToolInput struct {
 	AsTask     bool   `json:"as_task,omitempty"`
 	TaskID     string `json:"task_id,omitempty"`
 	CancelTask bool   `json:"cancel_task,omitempty"`
+	// Resource, if set, is the URI of a resource to read from the tool's server, instead of a call of the tool.
+	Resource string `json:"resource,omitempty"`
 	// TimeoutMillis bounds an attempt without the time in which the server waits for an answer; 0: the activity's own
 	// timeout does.
 	TimeoutMillis int64 `json:"timeout_millis,omitempty"`

@@ -43,6 +43,8 @@ type Message struct {
 	To   string `json:"to,omitempty"`
 	// Media are the files that a model gets behind the text, which has a [Media.Note] for each: images, documents, recordings.
 	Media []Media `json:"images,omitempty"`
+	// Links are the resources of a tool's server that its message links to and that the model may read, by URI.
+	Links []string `json:"links,omitempty"`
 }
 
 // ConversationThread is the name of the thread of a flow's conversation.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -17,12 +18,6 @@ import (
 
 // maxPages bounds a listing that never ends.
 const maxPages = 1000
-
-// toolsPage is a page of tools/list in the server's own bytes.
-type toolsPage struct {
-	Tools      []listedTool `json:"tools"`
-	NextCursor string       `json:"nextCursor"`
-}
 
 type listedTool struct {
 	Name        string          `json:"name"`
@@ -40,91 +35,104 @@ type listedTool struct {
 
 // list returns all tools, page by page. A tool that a page repeats is taken once.
 func (s *session) list(ctx context.Context) ([]contract.ToolSpec, error) {
-	var (
-		specs  []contract.ToolSpec
-		bytes  int
-		req    mcp.ListToolsRequest
-		seen   = map[string]bool{}
-		cursor = map[mcp.Cursor]bool{"": true}
-	)
-	for range maxPages {
-		page, err := s.page(ctx, req)
-		if err != nil {
-			return nil, err
+	var specs []contract.ToolSpec
+	seen := map[string]bool{}
+	var kept *mcp.ListToolsResult // says which tools the protocol has a client ignore
+	err := s.pages(ctx, mcp.MethodToolsList, func(ctx context.Context, p mcp.PaginatedRequest) (err error) {
+		kept, err = s.client.ListToolsByPage(ctx, mcp.ListToolsRequest{PaginatedRequest: p})
+		return err
+	}, func(raw []byte) (bytes int, _ error) {
+		var page struct {
+			Tools []listedTool `json:"tools"`
 		}
-		for _, raw := range page.Tools {
-			spec, err := s.spec(raw)
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return 0, s.at.malformed("tools/list: %v", err)
+		}
+		for _, t := range page.Tools {
+			spec, err := s.spec(t)
 			if err != nil {
-				return nil, err
+				return 0, err
 			}
-			if seen[spec.Name] {
+			if seen[spec.Name] || kept != nil && !slices.ContainsFunc(kept.Tools, func(k mcp.Tool) bool { return k.Name == t.Name }) {
 				continue
 			}
 			seen[spec.Name] = true
 			specs = append(specs, spec)
 			bytes += len(spec.Name) + len(spec.Description) + len(spec.Schema)
 		}
-		if bytes > s.at.settings.MaxResultBytes {
-			return nil, s.at.failure(contract.ClassTooLarge,
-				fmt.Sprintf("its tools have more than %d bytes of names, descriptions and schemas", s.at.settings.MaxResultBytes),
-				"split the server, or have it list fewer tools")
-		}
-		next := mcp.Cursor(page.NextCursor)
-		if next == "" {
-			s.isConfigured.Store(true)
-			sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
-			return specs, nil
-		}
-		if cursor[next] {
-			return nil, s.at.malformed("tools/list repeats the cursor %q", next)
-		}
-		cursor[next] = true
-		req.Params.Cursor = next
-	}
-	return nil, s.at.failure(contract.ClassTooLarge, fmt.Sprintf("tools/list has more than %d pages", maxPages), "report it to the server's author")
-}
-
-// page requests one page. The library's result only says which tools the protocol has a client ignore.
-func (s *session) page(ctx context.Context, req mcp.ListToolsRequest) (*toolsPage, error) {
-	var kept *mcp.ListToolsResult
-	a, err := s.ask(ctx, func(ctx context.Context) (err error) {
-		kept, err = s.client.ListToolsByPage(ctx, req)
-		return err
+		return bytes, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if a.problem != nil {
-		return nil, s.listProblem(a.problem)
-	}
-	var page toolsPage
-	if err := json.Unmarshal(a.result, &page); err != nil {
-		return nil, s.at.malformed("tools/list: %v", err)
-	}
-	if kept == nil || len(kept.Tools) == len(page.Tools) {
-		return &page, nil
-	}
-	names := map[string]bool{}
-	for _, t := range kept.Tools {
-		names[t.Name] = true
-	}
-	page.Tools = slices.DeleteFunc(page.Tools, func(t listedTool) bool { return !names[t.Name] })
-	return &page, nil
+	s.isConfigured.Store(true)
+	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
+	return specs, nil
 }
 
-func (s *session) listProblem(p *mcp.JSONRPCErrorDetails) error {
+// pages requests a list page by page. take reads a page in the server's own bytes, and says how much of it is kept.
+func (s *session) pages(ctx context.Context, method mcp.MCPMethod, request func(context.Context, mcp.PaginatedRequest) error, take func(raw []byte) (bytes int, _ error)) error {
+	var page mcp.PaginatedRequest
+	bytes, seen := 0, map[mcp.Cursor]bool{"": true}
+	for range maxPages {
+		a, err := s.ask(ctx, func(ctx context.Context) error { return request(ctx, page) })
+		if err != nil {
+			return err
+		}
+		if a.problem != nil {
+			return s.listProblem(method, a.problem)
+		}
+		n, err := take(a.result)
+		if err != nil {
+			return err
+		}
+		if bytes += n; bytes > s.at.settings.MaxResultBytes {
+			return s.at.failure(contract.ClassTooLarge, fmt.Sprintf("%s has more than %d bytes of names, descriptions and schemas", method, s.at.settings.MaxResultBytes),
+				"split the server, or have it list less")
+		}
+		var rest struct {
+			NextCursor mcp.Cursor `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(a.result, &rest); err != nil {
+			return s.at.malformed("%s: %v", method, err)
+		}
+		if rest.NextCursor == "" {
+			return nil
+		}
+		if seen[rest.NextCursor] {
+			return s.at.malformed("%s repeats the cursor %q", method, rest.NextCursor)
+		}
+		seen[rest.NextCursor], page.Params.Cursor = true, rest.NextCursor
+	}
+	return s.at.failure(contract.ClassTooLarge, fmt.Sprintf("%s has more than %d pages", method, maxPages), "report it to the server's author")
+}
+
+// errNotOffered: the server does not have a kind of things to list.
+var errNotOffered = errors.New("the server does not have the method")
+
+// methodUnknown reports whether a server of the newest protocol does not have a method, which it says with 404.
+func methodUnknown(err error) bool {
+	var se *statusError
+	var body struct{ Error *mcp.JSONRPCErrorDetails }
+	return errors.As(err, &se) && json.Unmarshal([]byte(se.body), &body) == nil && body.Error != nil && body.Error.Code == mcp.METHOD_NOT_FOUND
+}
+
+func (s *session) listProblem(method mcp.MCPMethod, p *mcp.JSONRPCErrorDetails) error {
 	class, remedy := contract.ClassBadRequest, ""
 	switch p.Code {
 	case mcp.UNSUPPORTED_PROTOCOL_VERSION:
 		return fmt.Errorf("%w: %s", errSessionUnknown, p.Message)
 	case mcp.METHOD_NOT_FOUND:
+		if method != mcp.MethodToolsList {
+			return errNotOffered
+		}
 		class, remedy = contract.ClassConnection, "is it an MCP server with tools?"
 	case mcp.INTERNAL_ERROR:
 		class = contract.ClassUnavailable
 	case lines.CodeTooLarge:
 		return s.at.tooLarge()
 	}
-	return s.at.failure(class, fmt.Sprintf("tools/list (%d): %s", p.Code, p.Message), remedy)
+	return s.at.failure(class, fmt.Sprintf("%s (%d): %s", method, p.Code, p.Message), remedy)
 }
 
 // spec checks a listed tool. The schema keeps the server's text and order, without white space.

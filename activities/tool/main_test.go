@@ -51,6 +51,8 @@ func helper(mode string) {
 		if err := server.ServeStdio(newServer(nil)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
+	case "library":
+		_ = server.ServeStdio(library())
 	case "crash":
 		fmt.Fprintln(os.Stderr, "no such key:", os.Getenv("API_KEY"))
 		os.Exit(3)

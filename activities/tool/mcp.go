@@ -167,8 +167,11 @@ func (s *session) close() {
 // call makes one call. A server that wants parameters in headers refuses it, unexecuted, until its tools were
 // listed.
 func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
-	if in.TaskID != "" {
+	switch {
+	case in.TaskID != "":
 		return s.task(ctx, &in)
+	case in.Resource != "":
+		return s.resource(ctx, in.Resource)
 	}
 	a, notes, err := s.callOnce(ctx, in, m)
 	if err == nil && a.problem != nil && a.problem.Code == mcp.HEADER_MISMATCH && !s.isConfigured.Load() {

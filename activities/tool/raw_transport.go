@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -84,7 +85,7 @@ func (t rawSSETransport) SendRequest(ctx context.Context, req transport.JSONRPCR
 // notifyCancelled notifies a server of a cancelled call, which the library does for commands only. It does not
 // block.
 func notifyCancelled(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) {
-	if ctx.Err() == nil || req.Method != string(mcp.MethodToolsCall) {
+	if ctx.Err() == nil || req.Method != string(mcp.MethodToolsCall) && req.Method != string(mcp.MethodResourcesRead) {
 		return
 	}
 	note := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
@@ -110,6 +111,9 @@ func (t rawTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequ
 	}
 	return resp, err
 }
+
+// asked are the methods whose answers are kept, but not those that begin a session.
+var asked = regexp.MustCompile(`^(tools|tasks|prompts|resources)/`)
 
 var errNoResult = errors.New("the answer has neither a result nor an error")
 
@@ -155,7 +159,7 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 
 // keepAnswer keeps an answer for whoever asked with [withAnswer].
 func keepAnswer(ctx context.Context, method string, resp *transport.JSONRPCResponse) {
-	if a, ok := ctx.Value(answerKey{}).(*answer); ok && (strings.HasPrefix(method, "tools/") || strings.HasPrefix(method, "tasks/")) {
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok && asked.MatchString(method) {
 		a.set(resp)
 	}
 }

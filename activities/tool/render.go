@@ -63,7 +63,7 @@ func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (
 	if t := tasks.Created(raw); t != nil {
 		return s.working(name, t), nil
 	}
-	out, err := reply{isError: r.IsError}, error(nil)
+	out, err := reply{isError: r.IsError, links: r.Links()}, error(nil)
 	if whole {
 		out.text, err = render.Whole(raw)
 	} else {

@@ -226,7 +226,7 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 // command belongs to its connection alone.
 func (t *target) identity() (string, error) {
 	conn := t.conn
-	conn.TimeoutSeconds, conn.ElicitationSeconds, conn.Retry = 0, 0, ""
+	conn.TimeoutSeconds, conn.ElicitationSeconds, conn.Retry, conn.Resources = 0, 0, "", false
 	id := ""
 	if conn.Transport == TransportStdio || conn.Transport == TransportLocal || t.kind == plan.ConnectionActivity {
 		id = t.id

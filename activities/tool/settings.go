@@ -147,6 +147,8 @@ type Connection struct {
 	Retry string
 	// Session is empty or [SessionOfRun]: each run has a session of its own; else those of a tenant share one.
 	Session string
+	// Resources lets models read the resources that results of the tools link to.
+	Resources bool
 	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are for mutual TLS. They are
 	// PEM or paths of PEM files, read when a session starts.
 	CAFile, CertFile, KeyFile string

@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weft/activities/contract"
@@ -94,6 +95,8 @@ type Result struct {
 	// Text is the whole result; it has a note for each of Media, the files that a model gets beside it.
 	Text  string
 	Media []contract.Media
+	// Links are the resources that a model may read.
+	Links []string
 	// Failed means that Text is an error of the tool for the model, such as an unknown tool or wrong
 	// arguments.
 	Failed bool
@@ -168,7 +171,11 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			Remedy: "have the tool return less, page its result, or " + t.settings.larger(),
 		}
 	}
-	return Result{text, r.media, r.isError, served, r.input, r.task}, nil
+	out := Result{Text: text, Media: r.media, Failed: r.isError, Session: served, Input: r.input, Task: r.task}
+	if at.conn.Resources {
+		out.Links = r.links
+	}
+	return out, nil
 }
 
 // within runs f on the session of a target, once more if the server did not know the session.
@@ -222,6 +229,9 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		retry = t.settings.Connections[c.ID].Retry
 	}
 	out.AskUnknown = retry == retryAsk
+	if out.Resources = t.ofOperator(c) && t.settings.Connections[c.ID].Resources; out.Resources {
+		tools = append(slices.Clip(tools), contract.ToolSpec{Name: plan.BuiltinReadResource, Repeatable: true})
+	}
 	for i := range tools {
 		name := tools[i].Name
 		if limit, ok := t.confirm(c, name); ok {
@@ -292,8 +302,9 @@ type remote interface {
 // reply is the outcome of a call that the server answered.
 type reply struct {
 	text string
-	// media have a note each in the text.
+	// media have a note each in the text; links are URIs of resources.
 	media   []contract.Media
+	links   []string
 	isError bool
 	// input is what the server needs before it answers, task what it goes on with.
 	input *contract.InputRequired

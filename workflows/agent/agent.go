@@ -186,7 +186,7 @@ func modelRef(a *agentRun) string {
 func (a *agentRun) describe() error {
 	p := contract.Profile{
 		Model: modelRef(a), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
-		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.run.Shared.Script, Home: a.run.Home(),
+		Builtins: a.builtins(), Output: a.cfg.Output, Script: a.run.Shared.Script, Home: a.run.Home(),
 		CallsAsText: a.cfg.CallsAsText, Contacts: Contacts(a.cfg), Signed: a.team != nil,
 	}
 	if r := a.cfg.Remote; r != nil {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -152,6 +151,8 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (contrac
 		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.ask(ctx, args) }
 	case c.agentRun.cfg.Handoff != nil && c.call.Name == c.agentRun.cfg.Handoff.Name:
 		return nil
+	case c.call.Name == plan.BuiltinReadResource && slices.Contains(c.agentRun.builtins(), c.call.Name):
+		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.readResource(ctx, args) }
 	case slices.Contains(c.agentRun.cfg.Builtins, c.call.Name):
 		return c.builtin(args)
 	case c.agentRun.cfg.NoTool != "":
@@ -393,7 +394,7 @@ func (a *agentRun) note(c *contract.ToolCall, reply contract.ToolReply) error {
 
 // offered lists the names of the node's tools.
 func offered(a *agentRun) []string {
-	names := append([]string{}, a.cfg.Builtins...)
+	names := append([]string{}, a.builtins()...)
 	for i := range a.cfg.Tools {
 		names = append(names, a.cfg.Tools[i].As)
 	}
@@ -482,61 +483,6 @@ func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolI
 		call.Options.ScheduleToCloseTimeout += hold
 	}
 	return call
-}
-
-// replied is the reply that a call got. The first call of another agent goes on with the session that served it.
-func replied(a *agentRun, b *contract.ResolvedConnection, out *contract.ToolResult) contract.ToolReply {
-	if out.Session != (contract.ServerSession{}) {
-		a.run.Shared.Sessions()[b.Server()] = out.Session
-	}
-	serve(a, b, out.Session)
-	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task, Session: out.Session}
-}
-
-// serve has the agent's next call go on with a session, so that its model is told where that is gone, whatever others use.
-func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession) {
-	if s == (contract.ServerSession{}) {
-		return
-	}
-	if a.state.Served == nil {
-		a.state.Served = map[string]contract.ServerSession{}
-	}
-	a.state.Served[b.Server()] = s
-	a.noteServed()
-}
-
-// servedBy is the session with which the agent's next call goes on: its own, that of its node's last execution, or the one
-// that served anybody's call.
-func (a *agentRun) servedBy(b *contract.ResolvedConnection) contract.ServerSession {
-	if s, ok := a.state.Served[b.Server()]; ok {
-		return s
-	}
-	anybody := a.run.Shared.Sessions()[b.Server()]
-	node, agent := a.reader()
-	return cmp.Or(a.run.Shared.NodeSessions[node][agent+b.Server()], anybody)
-}
-
-// noteServed has the node's next execution go on with the agent's sessions.
-func (a *agentRun) noteServed() {
-	if len(a.state.Served) == 0 || a.execution.Node.Tool != nil {
-		return // a tool's node has no model to tell
-	}
-	node, agent := a.reader()
-	a.run.Shared.Sessions()
-	if a.run.Shared.NodeSessions[node] == nil {
-		a.run.Shared.NodeSessions[node] = map[string]contract.ServerSession{}
-	}
-	for _, server := range workflow.DeterministicKeys(a.state.Served) {
-		a.run.Shared.NodeSessions[node][agent+server] = a.state.Served[server]
-	}
-}
-
-// reader names the agent: its node, and which of the node's agents it is.
-func (a *agentRun) reader() (node, agent string) {
-	if a.team != nil {
-		return a.team.node, a.execution.Node.ID + " "
-	}
-	return a.execution.Node.ID, ""
 }
 
 // maxRounds is how often the server of a tool may ask for input before it answers a call.

@@ -212,6 +212,8 @@ const (
 	BuiltinListStateKeys    = "list_state_keys"
 	BuiltinGetChatHistory   = "get_chat_history"
 	BuiltinCallSubAgent     = "call_sub_agent"
+	// BuiltinReadResource is offered where the worker's settings of a connection allow it, and by no flow.
+	BuiltinReadResource = "read_resource"
 )
 
 // Builtins are all names of tools that the interpreter offers, in the order in which

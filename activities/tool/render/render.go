@@ -37,6 +37,42 @@ func (r *Result) Text(outputs []string) (text string, files []contract.Media, er
 	return strings.Join(parts, "\n"), files, nil
 }
 
+// maxLinks bounds the links of a result that can be read, maxURI each of them.
+const (
+	maxLinks = 100
+	maxURI   = 2 << 10
+)
+
+// Links are the resources that a result links to, by URI.
+func (r *Result) Links() (out []string) {
+	for _, part := range r.Content {
+		var c content
+		if json.Unmarshal(part, &c) == nil && c.Type == "resource_link" && c.URI != "" && len(c.URI) <= maxURI && len(out) < maxLinks {
+			out = append(out, c.URI)
+		}
+	}
+	return out
+}
+
+// Resource makes a result of one of resources/read, with its contents as embedded resources.
+func Resource(raw []byte) (*Result, error) {
+	var read struct {
+		Contents []json.RawMessage `json:"contents"`
+	}
+	if err := json.Unmarshal(raw, &read); err != nil {
+		return nil, err
+	}
+	out := &Result{}
+	for _, c := range read.Contents {
+		part, err := textutil.JSON(map[string]any{"type": "resource", "resource": c})
+		if err != nil {
+			return nil, err
+		}
+		out.Content = append(out.Content, part)
+	}
+	return out, nil
+}
+
 // byPosition is a result as an object of named values: itself if it is one with any of the names, else its texts in their order.
 func (r *Result) byPosition(texts, names []string) string {
 	whole := r.Structured

@@ -1,0 +1,140 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"weft/activities/contract"
+	"weft/activities/tool/render"
+	"weft/workflows/plan"
+)
+
+// Offer is what a connection has, for people. Prompts and resources are those of MCP servers; runs use tools alone.
+type Offer struct {
+	Tools     []contract.ToolSpec `json:"tools"`
+	Prompts   []Prompt            `json:"prompts"`
+	Resources []Resource          `json:"resources"`
+	Templates []Resource          `json:"resource_templates"`
+}
+
+// Prompt is a prompt of a server.
+type Prompt struct {
+	Name        string     `json:"name"`
+	Title       string     `json:"title,omitempty"`
+	Description string     `json:"description,omitempty"`
+	Arguments   []Argument `json:"arguments,omitempty"`
+}
+
+// Argument is one of a prompt.
+type Argument struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Required    bool   `json:"required,omitempty"`
+}
+
+// Resource is a resource of a server, or a template of URIs.
+type Resource struct {
+	URI         string `json:"uri,omitempty"`
+	URITemplate string `json:"uriTemplate,omitempty"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	MIMEType    string `json:"mimeType,omitempty"`
+	Size        *int64 `json:"size,omitempty"`
+}
+
+// Offer lists what a resolved connection has, in the server's order but for the tools. Errors are as those of [Tools.List].
+func (t *Tools) Offer(ctx context.Context, c plan.Connection) (*Offer, error) {
+	at, err := t.locate(c, "")
+	if err != nil {
+		return nil, err
+	}
+	out := &Offer{Prompts: []Prompt{}, Resources: []Resource{}, Templates: []Resource{}}
+	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
+		if out.Tools, err = e.server.list(ctx); err != nil {
+			return err
+		}
+		if s, ok := e.server.(*session); ok {
+			return s.offer(ctx, out)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (s *session) offer(ctx context.Context, out *Offer) error {
+	for _, of := range []struct {
+		method  mcp.MCPMethod
+		request func(context.Context, mcp.PaginatedRequest) error
+		into    func([]byte) error
+	}{
+		{mcp.MethodPromptsList, func(ctx context.Context, p mcp.PaginatedRequest) error {
+			_, err := s.client.ListPromptsByPage(ctx, mcp.ListPromptsRequest{PaginatedRequest: p})
+			return err
+		}, func(raw []byte) error { return listed(s, raw, "prompts", &out.Prompts) }},
+		{mcp.MethodResourcesList, func(ctx context.Context, p mcp.PaginatedRequest) error {
+			_, err := s.client.ListResourcesByPage(ctx, mcp.ListResourcesRequest{PaginatedRequest: p})
+			return err
+		}, func(raw []byte) error { return listed(s, raw, "resources", &out.Resources) }},
+		{mcp.MethodResourcesTemplatesList, func(ctx context.Context, p mcp.PaginatedRequest) error {
+			_, err := s.client.ListResourceTemplatesByPage(ctx, mcp.ListResourceTemplatesRequest{PaginatedRequest: p})
+			return err
+		}, func(raw []byte) error { return listed(s, raw, "resourceTemplates", &out.Templates) }},
+	} {
+		err := s.pages(ctx, of.method, of.request, func(raw []byte) (int, error) { return len(raw), of.into(raw) })
+		if err != nil && !errors.Is(err, errNotOffered) && !methodUnknown(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed appends the entries of a page to a list, without the connection's secrets.
+func listed[T any](s *session, raw []byte, field string, list *[]T) error {
+	var page map[string]json.RawMessage
+	var more []T
+	err := json.Unmarshal(raw, &page)
+	if err == nil && page[field] != nil {
+		err = json.Unmarshal([]byte(s.at.secrets.result(string(page[field]))), &more)
+	}
+	if err != nil {
+		return s.at.malformed("the list of %s: %v", field, err)
+	}
+	*list = append(*list, more...)
+	return nil
+}
+
+// resource reads a resource of the server.
+func (s *session) resource(ctx context.Context, uri string) (reply, error) {
+	if !s.at.conn.Resources {
+		return reply{text: fmt.Sprintf("resources of %s are not read: its settings do not allow it", s.at.name()), isError: true}, nil
+	}
+	a, err := s.ask(ctx, func(ctx context.Context) error {
+		_, err := s.client.ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}})
+		return err
+	})
+	switch {
+	case methodUnknown(err):
+		return reply{text: fmt.Sprintf("the server of %s has no resources", s.at.name()), isError: true}, nil
+	case err != nil:
+		return reply{}, err
+	case a.problem != nil:
+		return s.problem(a.problem)
+	}
+	r, err := render.Resource(a.result)
+	var out reply
+	if err == nil {
+		out.text, out.media, err = r.Text(nil)
+	}
+	switch {
+	case err != nil:
+		return reply{}, s.at.malformed("resource %q: %v", short(uri), err)
+	case len(r.Content) == 0:
+		return reply{text: "the server gave no contents of the resource " + uri, isError: true}, nil
+	}
+	return out, nil
+}
