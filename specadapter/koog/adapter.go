@@ -94,12 +94,16 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	}
 	d := a.document(doc.Root)
 	a.ReportUnknown()
+	b := &builder{adaptation: a, doc: d}
+	if d.partial {
+		b.checkParts()
+		return nil, src, a.Diags
+	}
+	flow := b.build()
+	src.Positions = b.positions
 	if a.Errors > 0 {
 		return nil, src, a.Diags
 	}
-	b := &builder{adaptation: a, doc: d}
-	flow := b.build()
-	src.Positions = b.positions
 	return flow, src, a.Diags
 }
 

@@ -37,6 +37,8 @@ type agent struct {
 	// oldInput reports whether the agent has the field input, of drafts of the protocol.
 	oldInput    bool
 	paramsValue *source.Fields
+	// wrong reports whether the agent has errors, so that nothing is known of its value.
+	wrong bool
 }
 
 type step struct {
@@ -52,7 +54,7 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 	if !o.OK {
 		return nil
 	}
-	known := agentShape.Names()
+	before, known := a.Errors, agentShape.Names()
 	if a.mode != meant {
 		known = slices.DeleteFunc(known, func(name string) bool { return name == oldInputName })
 	}
@@ -73,6 +75,7 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 	ag.paramsValue = o.Inner("params", o.Name)
 	a.agentParams(ag)
 	a.oldInput(o, ag)
+	ag.wrong = a.Errors > before
 	return ag
 }
 

@@ -9,7 +9,7 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// builder makes the plan of a document without errors.
+// builder makes the plan of a document. That of a document with errors is for its diagnostics alone.
 type builder struct {
 	*adaptation
 	doc   *document

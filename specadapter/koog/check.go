@@ -14,13 +14,29 @@ import (
 
 // check reports unreachable agents and ends, transitions that are never taken, and trivial conditions.
 func (b *builder) check() {
-	dead := map[*transition]bool{}
-	if b.mode == meant {
-		for _, ag := range b.doc.agents {
-			b.checkAgent(ag, b.from(ag.name), dead)
+	b.checkReach(b.checkAgents())
+}
+
+// checkParts reports what can be said of a document whose graph is not known.
+func (b *builder) checkParts() {
+	for _, ag := range b.doc.agents {
+		if b.mode == meant && len(ag.children) > 0 {
+			b.merge(ag, &plan.Merge{}, make([]int, len(ag.children)))
 		}
 	}
-	b.checkReach(dead)
+	b.checkAgents()
+}
+
+// checkAgents checks the transitions out of each agent. It returns those that are never taken.
+func (b *builder) checkAgents() map[*transition]bool {
+	dead := map[*transition]bool{}
+	if b.mode != meant {
+		return dead
+	}
+	for _, ag := range b.doc.agents {
+		b.checkAgent(ag, b.from(ag.name), dead)
+	}
+	return dead
 }
 
 // from are the transitions out of an agent, in order.
@@ -40,6 +56,7 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 	given := b.typeOf(ag)
 	parts := samplesOf(out[:min(len(out), maxCompared)], given)
 	var full []int // the transitions that together take whatever the value is
+	partial := b.doc.partial
 	never := func(t *transition, help string, before []int) {
 		text := fmt.Sprintf("the one at line %d comes first and holds whenever it does", out[before[0]].at.Line)
 		if len(before) > 1 {
@@ -54,6 +71,9 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 	}
 	for i, t := range out {
 		switch {
+		case t.wrong:
+			partial = true
+			continue
 		case full != nil:
 			never(t, "move it before the others or change a condition", full)
 			continue
@@ -79,7 +99,7 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 			full = unique(s.taken)
 		}
 	}
-	if len(out) > 0 && full == nil && !slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted) {
+	if len(out) > 0 && full == nil && !partial && !slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted) {
 		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
 			"all transitions from %s are conditional; a run fails if none of the conditions holds", source.Quote(ag.name))
 	}
@@ -88,7 +108,7 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 // failsAlways reports a condition on a part that a verification's result does not have.
 func (b *builder) failsAlways(ag *agent, t *transition, g given) bool {
 	field := t.compare.Path[0]
-	if !g.critique || field == "input" || critiqueField(field).known {
+	if !g.critique || field == "input" || g.part(field).known {
 		return false
 	}
 	b.Warnf(t.variableAt, CodeNever, "use input.success or input.feedback",
@@ -134,31 +154,48 @@ func samplesOf(out []*transition, g given) map[string]*samples {
 	return parts
 }
 
-// sampled are the values that conditions with these constants can tell from each other.
+// sampled are values of every type, so many that conditions with these constants cannot tell any other value from all of them.
 func sampled(constants []value.Value) []value.Value {
-	out := []value.Value{value.Of(true), value.Of(false), {Kind: value.Array}, value.Of("")}
-	var numbers []float64
+	out := []value.Value{{}, value.Of(true), value.Of(false), {Kind: value.Array}, {Kind: value.Object}, value.Of("")}
+	doubles := []float64{math.Inf(-1), 0.5, math.Inf(1)}
 	for _, v := range constants {
-		switch v.Kind {
-		case value.Int:
-			numbers = append(numbers, float64(v.Int))
-		case value.Double:
-			numbers = append(numbers, v.Float)
-		case value.String:
-			out = append(out, v, value.Of(v.Text+"\x00")) // no text lies between these two
+		switch {
+		case v.IsNumber():
+			doubles = append(doubles, v.Float, math.Nextafter(v.Float, math.Inf(-1)), math.Nextafter(v.Float, math.Inf(1)))
+			out = append(out, v)
+			out = append(out, integersAt(v)...)
+		case v.Kind == value.String:
+			// No text lies between the first two. Orders ignore case.
+			out = append(out, v, value.Of(v.Text+"\x00"), value.Of(strings.ToUpper(v.Text)), value.Of(strings.ToLower(v.Text)))
 		}
 	}
-	slices.Sort(numbers)
-	if len(numbers) == 0 {
-		numbers = []float64{0.5}
+	slices.Sort(doubles)
+	for i, n := range doubles {
+		if i > 0 && !math.IsInf(doubles[i-1]/2+n/2, 0) {
+			out = append(out, value.Of(doubles[i-1]/2+n/2))
+		}
+		out = append(out, value.Of(n))
 	}
-	last := math.Nextafter(numbers[0], math.Inf(-1))
-	out = append(out, value.Of(last))
-	for _, n := range numbers {
-		out = append(out, value.Of(last/2+n/2), value.Of(n))
-		last = n
+	return append(out, value.Of(math.MinInt64), value.Of(math.MaxInt64))
+}
+
+// integersAt are the integers at a number, below and above it.
+func integersAt(v value.Value) []value.Value {
+	n := v.Int
+	if v.Kind == value.Double {
+		// Beyond 64 bits there are none.
+		if math.Abs(v.Float) >= -math.MinInt64 {
+			return nil
+		}
+		n = int64(math.Floor(v.Float))
 	}
-	return append(out, value.Of(math.Nextafter(last, math.Inf(1))))
+	var out []value.Value
+	for _, d := range []int64{-1, 0, 1} {
+		if sum := n + d; (sum < n) == (d < 0) {
+			out = append(out, value.Of(sum))
+		}
+	}
+	return out
 }
 
 // take notes what a transition takes. held is for how many samples its condition holds; before are the
@@ -213,6 +250,9 @@ type given struct {
 
 // typeOf says what an agent's value will be, as far as the document says it.
 func (b *builder) typeOf(ag *agent) given {
+	if ag.wrong {
+		return given{}
+	}
 	switch ag.kind {
 	case kindVerify:
 		return given{kind: value.Object, known: true, critique: true}
@@ -223,13 +263,10 @@ func (b *builder) typeOf(ag *agent) given {
 			return given{kind: value.Array, known: true}
 		}
 	case kindTransform:
-		if len(ag.steps) == 1 {
-			_, path := segments(ag.steps[0].text)
-			return critiqueField(path[len(path)-1])
+		if t := b.transform(ag); t.Select != nil {
+			return b.typeIn(ag).selected(t.Select.Path)
 		}
-		if len(ag.steps) == 0 {
-			return b.typeIn(ag)
-		}
+		return b.typeIn(ag)
 	case kindTask:
 		return schemaType(ag.schema)
 	}
@@ -245,7 +282,7 @@ func critiqueField(name string) given { return critiqueFields[name] }
 var schemaTypes = map[string]given{
 	"string":  {kind: value.String, known: true},
 	"boolean": {kind: value.Bool, known: true},
-	"integer": {kind: value.Double, known: true, numeric: true},
+	"integer": {kind: value.Int, known: true, numeric: true},
 	"number":  {kind: value.Double, known: true, numeric: true},
 	"array":   {kind: value.Array, known: true},
 }
@@ -259,10 +296,18 @@ func schemaType(schema *source.Value) given {
 
 // part is what is known of a part of the value.
 func (g given) part(name string) given {
-	if g.critique {
+	if g.critique && name != "data" {
 		return critiqueField(name)
 	}
 	return g
+}
+
+// selected is what is known of the part that a transformation takes.
+func (g given) selected(path []string) given {
+	if len(path) > 1 || !g.known {
+		return given{}
+	}
+	return g.part(path[0])
 }
 
 func (g given) describe(ag *agent) string {
@@ -276,7 +321,10 @@ func (g given) describe(ag *agent) string {
 }
 
 func (g given) fits(v value.Value) bool {
-	return g.kind == v.Kind || g.numeric && v.IsNumber()
+	if g.numeric {
+		return v.Kind == value.Int || v.Kind == value.Double && (g.kind == value.Double || v.Float == math.Trunc(v.Float) && !math.IsInf(v.Float, 0))
+	}
+	return g.kind == v.Kind
 }
 
 // typeIn returns the type of the value that comes to an agent, if all transitions to it agree.
@@ -291,14 +339,17 @@ func (b *builder) typeIn(ag *agent) given {
 		}
 	}
 	b.types[ag.name] = given{} // what a loop brings back is not known yet
-	if ag == b.first || ag.inParallel {
+	if ag == b.first || ag.inParallel || b.doc.partial {
 		return given{}
 	}
 	var out given
 	for i, t := range b.leadsTo[ag.name] {
 		g := b.typeOf(b.doc.byName[t.from])
 		if t.pass != nil {
-			g = critiqueField(t.pass.Path[len(t.pass.Path)-1])
+			g = g.selected(t.pass.Path)
+		}
+		if t.wrong {
+			return given{}
 		}
 		if i > 0 && g != out {
 			return given{}

@@ -17,6 +17,8 @@ type document struct {
 	names                            []string
 	tools                            []*toolDecl
 	transitions                      []*transition
+	// partial reports whether agents, or transitions between agents, could not be read: nothing can be said of the graph.
+	partial bool
 }
 
 // The agent types.
@@ -50,6 +52,7 @@ func (a *adaptation) document(root *source.Value) *document {
 	if len(agents) > plan.MaxNodes/4 || len(transitions) > plan.MaxEdges/4 {
 		a.Errorf(o.Pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions; the limits are %d and %d",
 			len(agents), len(transitions), plan.MaxNodes/4, plan.MaxEdges/4)
+		d.partial = true
 		return d
 	}
 	for i, v := range o.List("tools") {
@@ -59,8 +62,10 @@ func (a *adaptation) document(root *source.Value) *document {
 	}
 	a.duplicateTools(d)
 	for i, v := range agents {
-		if ag := a.agent(i, v); ag != nil {
+		if ag := a.agent(i, v); ag != nil && ag.name != "" {
 			a.register(d, ag)
+		} else {
+			d.partial = true
 		}
 	}
 	if v := d.root.Get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
@@ -73,9 +78,12 @@ func (a *adaptation) document(root *source.Value) *document {
 	for i, v := range transitions {
 		if t := a.transition(d, i, v); t != nil {
 			d.transitions = append(d.transitions, t)
+		} else {
+			d.partial = true
 		}
 	}
 	a.references(d)
+	d.partial = d.partial || len(d.agents) == 0
 	return d
 }
 
@@ -95,12 +103,13 @@ func (a *adaptation) version(o *source.Fields) string {
 
 // register notes an agent by its name, which must be its own.
 func (a *adaptation) register(d *document, ag *agent) {
-	if first, double := d.byName[ag.name]; double && ag.name != "" {
+	if first, double := d.byName[ag.name]; double {
 		if a.mode != meant {
 			a.Warnf(ag.nameAt, CodeDuplicate, "rename it", "duplicate agent name %s, first used at line %d; this agent never runs", source.Quote(ag.name), first.at.Line)
 			return
 		}
 		a.Errorf(ag.nameAt, CodeDuplicate, "rename it", "duplicate agent name %s, first used at line %d", source.Quote(ag.name), first.at.Line)
+		first.wrong = true
 		return
 	}
 	switch ag.name {
@@ -114,7 +123,9 @@ func (a *adaptation) register(d *document, ag *agent) {
 
 // references judges the names that agents use of each other and of tools.
 func (a *adaptation) references(d *document) {
+	before := a.Errors
 	for _, ag := range d.agents {
+		d.partial = d.partial || ag.kind == kindParallel && len(ag.children) == 0
 		for i, name := range ag.children {
 			child := d.byName[name]
 			at := ag.childPos[i]
@@ -132,9 +143,11 @@ func (a *adaptation) references(d *document) {
 	}
 	if a.mode != meant {
 		a.nesting(d)
-		return
 	}
-	a.toolNames(d)
+	d.partial = d.partial || a.Errors > before
+	if a.mode == meant {
+		a.toolNames(d)
+	}
 }
 
 // segments splits input.x or output.x.y into the prefix, if it is one of the two, and the path.

@@ -160,8 +160,8 @@ func TestHeadersThatAreNoTexts(t *testing.T) {
 		{`"7"`, "7", "warning not-exhaustive", "", ""},
 		{`42.50`, "42.50", "warning wrong-type, warning not-exhaustive", "", "error wrong-type"},
 		{`true`, "true", "warning wrong-type, warning not-exhaustive", "", "error wrong-type"},
-		{`null`, "", "error wrong-type", "error wrong-type", "error wrong-type"},
-		{`["x"]`, "", "error wrong-type", "error wrong-type", "error wrong-type"},
+		{`null`, "", "error wrong-type, warning not-exhaustive", "error wrong-type", "error wrong-type"},
+		{`["x"]`, "", "error wrong-type, warning not-exhaustive", "error wrong-type", "error wrong-type"},
 	} {
 		res, diags := specadapter.Load("f.json", doc(tc.value, "input.data"), specadapter.Options{})
 		if codes(diags) != tc.meant {

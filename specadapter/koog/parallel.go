@@ -112,6 +112,9 @@ func (b *builder) merge(ag *agent, m *plan.Merge, at []int) {
 		}
 		return
 	}
+	if ag.wrong {
+		return
+	}
 	index, field, path, problem := mergeVariable(ag.merge.variable, len(at))
 	op := strings.ToLower(ag.merge.op)
 	if problem == "" && !value.Known(op) {

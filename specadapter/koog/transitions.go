@@ -20,6 +20,8 @@ type transition struct {
 	valueAt    source.Pos
 	pass       *plan.Select
 	passAt     source.Pos
+	// wrong reports whether the transition has errors: it counts as taken by no value.
+	wrong bool
 }
 
 // transition reads one transition; nil if its ends are unknown.
@@ -29,6 +31,7 @@ func (a *adaptation) transition(d *document, i int, v *source.Value) *transition
 		return nil
 	}
 	o.Only(transitionShape.Names()...)
+	before := a.Errors
 	t := &transition{at: v.Pos, from: o.Required("from"), to: o.Required("to")}
 	known := a.end(d, o, "from", t.from, t) && a.end(d, o, "to", t.to, t)
 	if t.from != "" && t.to != "" {
@@ -41,6 +44,7 @@ func (a *adaptation) transition(d *document, i int, v *source.Value) *transition
 	if !known {
 		return nil
 	}
+	t.wrong = a.Errors > before
 	return t
 }
 
