@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"regexp"
-	"regexp/syntax"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
@@ -108,8 +104,8 @@ func sampleAction(call *Call, t *conversation) *Action {
 	}
 	var schema any
 	_ = json.Unmarshal(call.Schema, &schema) // without one it is any object
-	value := sample(schema, label)
-	if value == nil {
+	value, ok := sample(schema, label)
+	if !ok || schema == nil {
 		value = map[string]any{"script": label}
 	}
 	raw, _ := textutil.JSON(value) // what was decoded can be encoded
@@ -123,8 +119,8 @@ func sampleArguments(parameters any, label string) json.RawMessage {
 	if err == nil {
 		err = json.Unmarshal(raw, &schema)
 	}
-	value, ok := sample(schema, label).(map[string]any)
-	if err != nil || !ok {
+	value, _ := sample(schema, label)
+	if _, ok := value.(map[string]any); err != nil || !ok {
 		return json.RawMessage(`{}`)
 	}
 	raw, _ = textutil.JSON(value) // what was decoded can be encoded
@@ -139,163 +135,4 @@ func firstRunes(s string, n int) string {
 		}
 	}
 	return s
-}
-
-// maxSample bounds how deep a sample goes: schemas can be recursive.
-const maxSample = 8
-
-// sampler makes values of the shape of a JSON Schema.
-type sampler struct {
-	// root is the schema that references point into.
-	root  any
-	label string
-}
-
-// sample makes a value of the shape of a schema.
-func sample(schema any, label string) any {
-	p := &sampler{schema, label}
-	return p.value(schema, 0)
-}
-
-func (p *sampler) value(schema any, depth int) any {
-	s, ok := schema.(map[string]any)
-	if !ok || depth > maxSample {
-		return nil
-	}
-	if v, ok := s["const"]; ok {
-		return v
-	}
-	if to, ok := s["$ref"].(string); ok {
-		return p.value(p.target(to), depth+1)
-	}
-	for i, list := range []string{"enum", "examples", "anyOf", "oneOf", "allOf"} {
-		l, _ := s[list].([]any)
-		switch {
-		case len(l) == 0:
-		case i < 2:
-			return l[0]
-		default:
-			return p.value(l[0], depth+1)
-		}
-	}
-	return p.typed(s, depth)
-}
-
-// typed makes a value of a schema's type.
-func (p *sampler) typed(s map[string]any, depth int) any {
-	switch typeOf(s) {
-	case "object":
-		out := map[string]any{}
-		properties, _ := s["properties"].(map[string]any)
-		for name, property := range properties {
-			out[name] = p.value(property, depth+1)
-		}
-		required, _ := s["required"].([]any)
-		for _, name := range required {
-			if name, ok := name.(string); ok && properties[name] == nil {
-				out[name] = p.label
-			}
-		}
-		return out
-	case "array":
-		n := min(max(1, number(s["minItems"])), 10)
-		return slices.Repeat([]any{p.value(s["items"], depth+1)}, n)
-	case "string":
-		return p.text(s)
-	case "integer", "number":
-		return least(s)
-	case "boolean":
-		return true
-	case "":
-		return p.label // any value will do
-	}
-	return nil
-}
-
-// target is what a reference inside the schema points to, or nil.
-func (p *sampler) target(ref string) any {
-	at := p.root
-	path, inside := strings.CutPrefix(ref, "#")
-	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step); step != "" {
-			o, _ := at.(map[string]any)
-			at = o[step]
-		}
-	}
-	if !inside {
-		return nil
-	}
-	return at
-}
-
-// text is the label, within the schema's bounds.
-func (p *sampler) text(s map[string]any) string {
-	if pattern, ok := s["pattern"].(string); ok {
-		if parsed, err := syntax.Parse(pattern, syntax.Perl); err == nil {
-			return matching(parsed.Simplify())
-		}
-	}
-	text := p.label + strings.Repeat(".", max(0, min(number(s["minLength"]), 1000)-utf8.RuneCountInString(p.label)))
-	if _, ok := s["maxLength"]; ok {
-		text = string([]rune(text)[:min(number(s["maxLength"]), utf8.RuneCountInString(text))])
-	}
-	return text
-}
-
-// matching is a short text that a regular expression matches.
-func matching(r *syntax.Regexp) string {
-	text := ""
-	switch r.Op {
-	case syntax.OpLiteral:
-		return string(r.Rune)
-	case syntax.OpCharClass:
-		if len(r.Rune) > 0 {
-			return string(r.Rune[len(r.Rune)-2]) // the last range: letters after digits
-		}
-	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		return "x"
-	case syntax.OpCapture, syntax.OpPlus, syntax.OpAlternate:
-		return matching(r.Sub[0])
-	case syntax.OpRepeat:
-		return strings.Repeat(matching(r.Sub[0]), min(r.Min, 1000))
-	case syntax.OpConcat:
-		for _, part := range r.Sub {
-			text += matching(part)
-		}
-	}
-	return text
-}
-
-// typeOf is a schema's type, the first one where it lists several.
-func typeOf(s map[string]any) string {
-	switch t := s["type"].(type) {
-	case string:
-		return t
-	case []any:
-		if len(t) > 0 {
-			first, _ := t[0].(string)
-			return first
-		}
-	}
-	if s["properties"] != nil {
-		return "object"
-	}
-	return ""
-}
-
-// least is the least number from 0 on that a schema takes, or the greatest below.
-func least(s map[string]any) any {
-	if most, ok := s["maximum"].(float64); ok && most < 0 {
-		return most
-	}
-	n := number(s["minimum"])
-	if above, ok := s["exclusiveMinimum"].(float64); ok && above >= float64(n) {
-		n = number(math.Floor(above) + 1)
-	}
-	return n
-}
-
-func number(v any) int {
-	n, _ := v.(float64)
-	return int(min(max(0, n), math.MaxInt32))
 }
