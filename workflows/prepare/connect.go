@@ -102,9 +102,23 @@ func (p *Preparation) listTools(ctx workflow.Context, w *want, several int, wait
 		local = runtime.LocalBytes // no server lists them
 	}
 	w.failed = p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
-		ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: runtime.Retrying(p.Run.Options(p.Run.Flow.Policy.ToolSeconds), w.bound.Connection.Retry),
+		ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: p.listOptions(w.bound.Connection.Retry),
 		At: &runtime.Execution{Run: p.Run, Node: w.node, ID: w.node.ID}, Waiting: waiting,
 		Result: runtime.ResultSize{Together: several, Share: &request.MaxResultBytes}, Local: local, Out: &w.listed})
+}
+
+// listAttempts is how often tools are listed, within about half a minute, where nobody is to bring the server up: the run has
+// done nothing yet that its failure could lose.
+const listAttempts = 7
+
+// listOptions are those of listing tools: repeated as the connection's author wants, else like any call, but that a run that
+// fails instead of waiting for an operator fails soon.
+func (p *Preparation) listOptions(retry *plan.Retry) workflow.ActivityOptions {
+	o := runtime.Retrying(p.Run.Options(p.Run.Flow.Policy.ToolSeconds), retry)
+	if retry == nil && p.Run.Shared.OnError == contract.OnErrorFail {
+		o.RetryPolicy.MaximumAttempts = listAttempts
+	}
+	return o
 }
 
 // awaitLogin waits for an operator where a connection refuses the worker's credentials, and lists its tools then. The run

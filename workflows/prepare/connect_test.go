@@ -1,0 +1,65 @@
+package prepare
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/runtime"
+	"weft/workflows/workflowtest"
+)
+
+// TestListingIsRepeated lists tools of a server that is down: as often as the connection's retry policy says, else for as long as
+// any call is repeated, or a short time where the run fails instead of waiting for an operator.
+func TestListingIsRepeated(t *testing.T) {
+	tests := map[string]struct {
+		retry   *plan.Retry
+		onError string
+		// up is the attempt at which the server is up, 0 if it never is.
+		up, attempts int
+		within       time.Duration
+	}{
+		"a policy":                       {retry: &plan.Retry{Attempts: 2, FirstMillis: 10, Factor: 2, MostMillis: 100}, attempts: 3, within: time.Second},
+		"a policy of a run that fails":   {retry: &plan.Retry{Attempts: 11, FirstMillis: 10, Factor: 1, MostMillis: 10}, onError: contract.OnErrorFail, attempts: 12, within: time.Second},
+		"no repetition":                  {retry: &plan.Retry{Factor: 1}, attempts: 1, within: time.Second},
+		"no policy":                      {up: 9, attempts: 9, within: time.Hour},
+		"no policy of a run that fails":  {onError: contract.OnErrorFail, attempts: listAttempts, within: time.Minute},
+		"no policy, and the server soon": {onError: contract.OnErrorFail, up: 4, attempts: 4, within: time.Minute},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			env := workflowtest.Env()
+			attempts := 0
+			env.RegisterActivityWithOptions(func(context.Context, contract.CatalogueInput) (*contract.CatalogueResult, error) {
+				if attempts++; attempts == tc.up {
+					return &contract.CatalogueResult{}, nil
+				}
+				return nil, (&contract.Failure{Class: contract.ClassUnavailable, Text: "connection refused"}).Wire()
+			}, activity.RegisterOptions{Name: contract.ActivityListTools})
+			var err error
+			var took time.Duration
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				p := &Preparation{Run: runtime.New(ctx)}
+				p.Run.Shared.OnError = tc.onError
+				p.Run.Flow = &plan.Flow{Policy: plan.DefaultPolicy, Connections: []plan.Connection{{ID: "web", Kind: plan.ConnectionMCP, Retry: tc.retry}},
+					Nodes: []plan.Node{{ID: "n", Kind: plan.KindTool, Tool: &plan.Tool{Name: "find", As: "find", Connection: "web"}}}}
+				began := workflow.Now(ctx)
+				err = p.Connect(ctx)
+				took = workflow.Now(ctx).Sub(began)
+				return nil
+			})
+			if env.GetWorkflowError() != nil {
+				t.Fatal(env.GetWorkflowError())
+			}
+			if attempts != tc.attempts || took > tc.within || tc.up > 0 != (err == nil) || err != nil && !strings.Contains(err.Error(), "connection refused") {
+				t.Errorf("%d attempts in %s, want %d: %v", attempts, took, tc.attempts, err)
+			}
+		})
+	}
+}
