@@ -238,7 +238,7 @@ func waitingBeatFor(t *testing.T, timeout time.Duration, work func(tell, waits f
 
 // watchedFor is waitingBeatFor for work that looks at its heartbeats so far, and that somebody watches or
 // nobody does.
-func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, work func(tell, waits func(string), seen func() []contract.Heartbeat)) []contract.Heartbeat {
+func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, work func(tell, waits func(string), seen func() []contract.Heartbeat), first ...func(*heartbeats)) []contract.Heartbeat {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
@@ -251,6 +251,9 @@ func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, 
 		h := a.heartbeat(ctx)
 		tell, waits, stop := h.progress, h.waiting, h.stop
 		defer stop()
+		for _, f := range first {
+			f(h)
+		}
 		work(tell, waits, b.all)
 		return nil
 	}, activity.RegisterOptions{Name: "work"})

@@ -31,6 +31,8 @@ type heartbeats struct {
 	unsent atomic.Bool
 	// spent is what this and earlier attempts took whose answers were cut.
 	spent atomic.Pointer[contract.Usage]
+	// underWay is what the answer under way has taken so far: the attempt may end without a word of it.
+	underWay atomic.Pointer[contract.Usage]
 }
 
 // progress replaces the text of the next heartbeats. Where somebody may be watching, it is sent soon.
@@ -42,15 +44,39 @@ func (h *heartbeats) waiting(reason string) { replace(h.reasons, reason) }
 // task sets the id of a remote task, from which a later attempt continues.
 func (h *heartbeats) task(id string) { replace(h.tasks, id) }
 
+// taking sets what the answer under way has taken so far.
+func (h *heartbeats) taking(u contract.Usage) { h.underWay.Store(&u) }
+
+// taken is what a later attempt has to know of: nil is nothing.
+func (h *heartbeats) taken() *contract.Usage {
+	now := h.underWay.Load()
+	if now == nil {
+		return h.spent.Load()
+	}
+	out := h.cutBefore()
+	out.Add(*now)
+	return &out
+}
+
+// settled ends an answer: spent is what was taken for nothing until now.
+func (h *heartbeats) settled(spent *contract.Usage) {
+	h.underWay.Store(nil)
+	h.spent.Store(spent)
+}
+
 // cut is an error of a call, with what attempts took whose answers were cut: this one and those before it.
 func (h *heartbeats) cut(err error) error {
 	var f *contract.Failure
+	if !errors.As(err, &f) {
+		return err
+	}
 	before := h.spent.Load()
-	if !errors.As(err, &f) || before == nil && (f.Usage == nil || f.Usage.Cut == 0) {
+	if before == nil && (f.Usage == nil || f.Usage.Cut == 0) {
+		h.settled(nil)
 		return err
 	}
 	out := contract.Spent(f, h.cutBefore())
-	h.spent.Store(out.Usage)
+	h.settled(out.Usage)
 	return out
 }
 
@@ -98,7 +124,7 @@ func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
 	for {
 		select {
 		case <-h.done:
-			if b.Spent = h.spent.Load(); h.unsent.Load() {
+			if b.Spent = h.taken(); h.unsent.Load() {
 				b.Unsent = info.Attempt
 			}
 			if b.Unsent > 0 || b.Spent != before {
@@ -114,7 +140,7 @@ func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
 		case now := <-t.C:
 			if now.Sub(last) >= interval || text != sent && a.deps.Watched(info.WorkflowExecution.RunID) {
 				last, sent = now, text
-				b.Text = a.deps.Mask.Tail(text, maxHeartbeat)
+				b.Text, b.Spent = a.deps.Mask.Tail(text, maxHeartbeat), h.taken()
 				activity.RecordHeartbeat(ctx, truncateText(b))
 			}
 		}

@@ -85,7 +85,7 @@ func baseRun(ctx context.Context, in *contract.ModelInput) contract.Run {
 func newCall(ctx context.Context, kind, key, node string, step, turn int, beats *heartbeats) *llm.Call {
 	return &llm.Call{
 		IdempotencyKey: key, Attempt: activity.GetInfo(ctx).Attempt, Kind: kind,
-		Node: node, Step: step, Turn: turn, Partial: beats.progress, Waiting: beats.waiting, Loading: beats.waiting, Request: wire.Request{Options: llm.Options()},
+		Node: node, Step: step, Turn: turn, Partial: beats.progress, Waiting: beats.waiting, Loading: beats.waiting, Spent: beats.taking, Request: wire.Request{Options: llm.Options()},
 	}
 }
 
@@ -189,7 +189,7 @@ func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, er
 	a.maskAnswer(answer)
 	measureAnswer(ctx, answer.Model, time.Since(began), answer.Usage)
 	answer.Usage.Add(before)
-	q.beats.spent.Store(nil)
+	q.beats.settled(nil)
 	for _, s := range answer.Fallbacks {
 		activity.GetLogger(ctx).Warn("model switched", "model", s.Model, "class", s.Class, "text", s.Text, "to", answer.Model)
 	}

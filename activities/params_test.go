@@ -106,6 +106,25 @@ func TestParametersReachTheModel(t *testing.T) {
 	}
 }
 
+// An OpenAiAgent of Agent Spec is asked by the Responses API, whatever the model, with the prompt that OpenAI has stored for it.
+func TestStoredPrompts(t *testing.T) {
+	server := serveModel(t, 200, `{"status":"completed","model":"gpt-5","output":[{"type":"message","content":[{"type":"output_text","text":"stored"}]}],"usage":{"input_tokens":9,"output_tokens":2}}`)
+	models := modelsOf(t, llm.Settings{Providers: map[string]llm.ProviderSettings{"openai": {BaseURL: server.URL, Key: "k"}}})
+	r := newFakeRun()
+	r.say(t, "t", 1)
+	_, env := bench(t, Deps{Source: r, Models: models})
+	in := r.call("t", 0, 1)
+	in.Profile = profileOf(t, r, contract.Profile{Model: "openai/m", Node: "n", Params: &plan.Params{API: "responses", Extra: json.RawMessage(`{"prompt":{"id":"pmpt_1"}}`)}})
+	out, f := perform[contract.ModelResult](t, env, contract.ActivityCallModel, in)
+	if f != nil {
+		t.Fatal(f)
+	}
+	got := server.seen[0]
+	if string(got["prompt"]) != `{"id":"pmpt_1"}` || got["input"] == nil || got["messages"] != nil || out.Usage.Input != 9 || !strings.Contains(string(out.Message), "stored") {
+		t.Errorf("sent %s, result %+v", got, out)
+	}
+}
+
 func TestASwitchIsRecorded(t *testing.T) {
 	down, up := serveModel(t, 503, `{"error":{"message":"gone fishing"}}`), serveModel(t, 200, fine)
 	models := modelsOf(t, llm.Settings{

@@ -250,6 +250,9 @@ func FailureOf(err error) *Failure {
 		return &Failure{Class: ClassCancelled, Text: "cancelled"}
 	case errors.As(err, &late):
 		f := &Failure{Class: ClassTimeout, Text: late.Error(), OutcomeUnknown: errors.As(err, &call)}
+		if last := (Heartbeat{}); late.HasLastHeartbeatDetails() && late.LastHeartbeatDetails(&last) == nil {
+			f.Usage = last.Spent
+		}
 		if NotStarted(err) {
 			// The cause is how the attempt before ended.
 			if f.OutcomeUnknown = f.OutcomeUnknown && late.Unwrap() != nil; f.OutcomeUnknown {

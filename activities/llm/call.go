@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,6 +52,8 @@ type Call struct {
 	Waiting func(what string)
 	// Loading, if set, gets what the call waits for while the server loads the model, and "" when it does no longer.
 	Loading func(what string)
+	// Spent, if set, gets what the answer that is under way has taken so far, from the calling goroutine.
+	Spent func(u contract.Usage)
 	// Observe, if set, is called in the calling goroutine before each model of a list is called, with the
 	// context that it returns; the outcome goes to the function.
 	Observe func(ctx context.Context, r Request) (context.Context, func(*Answer, error))
@@ -146,10 +149,13 @@ func generate(ctx context.Context, m model, call *Call) (*Answer, error) {
 	}
 	a, err := m.answer(ctx, call)
 	// First, even without an error: a stream that the context cut can look like success.
-	if ctx.Err() != nil {
+	var late *ended
+	switch {
+	case errors.As(err, &late):
+		return nil, late
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	}
-	if err != nil {
+	case err != nil:
 		return nil, contract.FailureOf(err)
 	}
 	why := ""

@@ -1,11 +1,16 @@
 package llm
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"weft/activities/contract"
+	"weft/activities/llm/wire"
 )
 
 // counted is an event that says what the answer takes.
@@ -61,5 +66,184 @@ func TestCutThenAnotherModel(t *testing.T) {
 	}
 	if d := got.Usage.Less(alone.Usage); d.Cut != 1 || d.Input != 7 || d.Output != 5 || d.Calls != 0 {
 		t.Errorf("beside the answer: %+v", d)
+	}
+}
+
+// reportedAt is what a stream of each protocol has said of tokens after a number of its events, of all that it says.
+var reportedAt = map[string]func(sent, all int, u contract.Usage) contract.Usage{
+	// The first event counts the input, the last but one the rest.
+	wire.Claude: func(sent, all int, u contract.Usage) contract.Usage {
+		switch {
+		case sent == 0:
+			return contract.Usage{}
+		case sent < all-1:
+			u.Output = 1
+		}
+		return u
+	},
+	// Every event counts the input, the last one the answer.
+	wire.Gemini: func(sent, _ int, u contract.Usage) contract.Usage {
+		return contract.Usage{Input: min(sent, 1) * u.Input}
+	},
+}
+
+// TestCutStreams ends the streams of all providers after each of their events and in the middle of each: an answer that has begun is
+// cut, with what was reported of tokens until then, and is asked for again at most twice.
+func TestCutStreams(t *testing.T) {
+	usage := contract.Usage{Input: 70, Output: 9}
+	for _, b := range benches() {
+		if b.row.UnaryTools {
+			b.row.UnaryTools = false
+		}
+		t.Run(strings.Trim(b.name, "`"), func(t *testing.T) {
+			events := b.vendor.events(said{pieces: []string{"one ", "two ", "three "}, stop: "stop", usage: usage})
+			var cut int
+			handle := func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, strings.Join(events[:cut], "")+events[cut][:len(events[cut])/2])
+			}
+			_, m := b.at(t, said{}, handle)
+			whole := 0
+			for cut = range events {
+				var told contract.Usage
+				call := &Call{Cut: 1, Spent: func(u contract.Usage) { told = u }}
+				_, err := ask(t, m, call)
+				if err == nil {
+					whole++ // it has its stop reason, and lacks its usage at most
+					continue
+				}
+				f := failureOf(t, err)
+				var got contract.Usage
+				if f.Usage != nil {
+					got = *f.Usage
+				}
+				want := contract.Usage{}
+				if at := reportedAt[b.row.Protocol]; at != nil {
+					want = at(cut, len(events), usage)
+				}
+				if want.Cut = min(cut, 1); f.Class != contract.ClassUnavailable || f.Final || got.Cut != want.Cut || got.Input != want.Input || got.Output != want.Output || got.Calls != 0 {
+					t.Errorf("after %d of %d events: %+v, usage %+v, want %+v", cut, len(events), f, got, want)
+				}
+				same(t, "what the caller was told", told, got)
+				call.Cut = 2
+				if _, err = ask(t, m, call); failureOf(t, err).Final != (cut > 0) {
+					t.Errorf("after %d events of the third answer: %v", cut, err)
+				}
+			}
+			if whole == len(events) {
+				t.Error("no answer was cut")
+			}
+		})
+	}
+}
+
+// TestCutByAnotherClass counts answers that an error of another class ends, and ends their retries, too.
+func TestCutByAnotherClass(t *testing.T) {
+	for class, last := range map[string]string{
+		contract.ClassRateLimited:   `{"error":{"message":"slow down","code":429}}`,
+		contract.ClassContextLength: `{"error":{"message":"the maximum context length is exceeded","code":400}}`,
+	} {
+		m, _, _ := pair(t, sse(text("half"), counted, last), good)
+		_, err := m.Ask(t.Context(), "a/x", callOf(&Call{Cut: 2}, hello(), nil))
+		f := failureOf(t, err)
+		if f.Class != class || f.Usage == nil || f.Usage.Cut != 1 || f.Usage.Input != 7 || f.Final != contract.Retryable(class) {
+			t.Errorf("%+v, usage %+v", f, f.Usage)
+		}
+	}
+}
+
+// TestTooLong counts what an answer took that is longer than its bound.
+func TestTooLong(t *testing.T) {
+	s := serve(t, sse(counted, text(strings.Repeat("x", 2000))))
+	_, err := ask(t, modelOf(t, "openai", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = 1000 }), &Call{})
+	if f := failureOf(t, err); f.Class != contract.ClassTooLarge || f.Usage == nil || f.Usage.Input != 7 || f.Usage.Cut != 1 {
+		t.Errorf("%+v, usage %+v", f, f.Usage)
+	}
+}
+
+// TestWithheldAnswers bounds the attempts after an invalid answer that the provider withholds: each may be charged.
+func TestWithheldAnswers(t *testing.T) {
+	groq := `{"error":{"message":"Failed to call a function. Please adjust your prompt.","type":"invalid_request_error","code":"CODE","failed_generation":"<function=x>"}}`
+	google := `{"candidates":[{"content":{"parts":[]},"finishReason":"MALFORMED_FUNCTION_CALL","index":0}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":5}}`
+	for name, tt := range map[string]struct {
+		kind  string
+		serve http.HandlerFunc
+		input int
+	}{
+		"Groq, a call":     {"groq", answer(400, strings.Replace(groq, "CODE", "tool_use_failed", 1)), 0},
+		"Groq, JSON":       {"groq", answer(400, strings.Replace(groq, "CODE", "json_validate_failed", 1)), 0},
+		"Groq, a stream":   {"groq", sse(text("half"), `{"choices":[],"x_groq":`+strings.Replace(groq[:len(groq)-1], "CODE", "tool_use_failed", 1)+`,"usage":{"prompt_tokens":7,"completion_tokens":5}}}`), 7},
+		"Google":           {"google", answer(200, google), 7},
+		"Google, a stream": {"google", sse(google), 7},
+		"Bedrock":          {"bedrock", answer(200, `{"output":{"message":{"role":"assistant","content":[]}},"stopReason":"malformed_tool_use","usage":{"inputTokens":7,"outputTokens":5,"totalTokens":12}}`), 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := modelOf(t, tt.kind, serve(t, tt.serve).URL)
+			for before := range 4 {
+				_, err := ask(t, m, &Call{Cut: before})
+				f := failureOf(t, err)
+				if f.Class != contract.ClassUnavailable || f.Usage == nil || f.Usage.Cut != 1 || f.Usage.Input != tt.input || f.Final != (before >= 2) {
+					t.Errorf("after %d: %+v, usage %+v", before, f, f.Usage)
+				}
+			}
+		})
+	}
+}
+
+// TestShareOfTimeKeepsUsage counts what the first of two models took whose share of the time ended in the middle of its answer, and
+// what one took when the whole time ends.
+func TestShareOfTimeKeepsUsage(t *testing.T) {
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		sse(counted, text("half"))(w, r)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}
+	m, _, _ := pair(t, slow, good)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	got, err := m.Ask(ctx, "a/x, b/y", callOf(&Call{}, hello(), nil))
+	if err != nil || got.Usage.Cut != 1 || got.Usage.Input < 7 || got.Fallbacks[0].Class != contract.ClassUnavailable {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	m, _, _ = pair(t, sse(counted, text("half")), slow)
+	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var told contract.Usage
+	_, err = m.Ask(ctx, "a/x, b/y", callOf(&Call{Spent: func(u contract.Usage) { told = u }}, hello(), nil))
+	var late *ended
+	if !errors.As(err, &late) || !errors.Is(err, context.DeadlineExceeded) || late.usage.Cut != 2 || late.usage.Input != 14 {
+		t.Fatalf("%+v, %v", late, err)
+	}
+	same(t, "what the caller was told", told, late.usage)
+}
+
+// TestDeepAnswers fails once what nests deeper than JSON can be read: another answer would cost as much. Arguments that are a text
+// are the tool's to refuse.
+func TestDeepAnswers(t *testing.T) {
+	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
+	for name, tt := range map[string]struct {
+		kind, body string
+		stream     bool
+	}{
+		"anthropic":         {"anthropic", `{"type":"message","content":[{"type":"tool_use","id":"a","name":"get","input":{"a":` + deep + `}}],"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":1}}`, false},
+		"anthropic, stream": {"anthropic", `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"get","input":{"a":` + deep + `}}}`, true},
+		"google":            {"google", `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"get","args":{"a":` + deep + `}}}]},"finishReason":"STOP"}]}`, false},
+		"google, stream":    {"google", `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"get","args":{"a":` + deep + `}}}]},"finishReason":"STOP"}]}`, true},
+		"bedrock":           {"bedrock", `{"output":{"message":{"content":[{"toolUse":{"toolUseId":"a","name":"get","input":{"a":` + deep + `}}}]}},"stopReason":"tool_use"}`, false},
+		"openai":            {"openai", `{"choices":[{"message":{"content":` + deep + `},"finish_reason":"stop"}]}`, false},
+		"openai, stream":    {"openai", `{"choices":[{"delta":{"content":` + deep + `}}]}`, true},
+		"cohere":            {"cohere", `{"finish_reason":"COMPLETE","message":{"content":` + deep + `}}`, false},
+		"responses":         {"azure", `{"status":"completed","output":` + deep + `}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handle := answer(200, tt.body)
+			if tt.stream {
+				handle = sse(tt.body)
+			}
+			_, err := ask(t, modelOf(t, tt.kind, serve(t, handle).URL), &Call{})
+			if f := failureOf(t, err); f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "deep") {
+				t.Errorf("%+v", f)
+			}
+		})
 	}
 }

@@ -49,20 +49,28 @@ func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, err
 	}
 	var tried []attempt
 	for i, ref := range refs {
+		ask := *call
+		if call.Spent != nil {
+			before := spentBy(tried)
+			ask.Spent = func(u contract.Usage) {
+				u.Add(before)
+				call.Spent(u)
+			}
+		}
 		if left := m.remaining(ref); left > 0 && i < len(refs)-1 {
 			f := failf(contract.ClassRateLimited, "", "model %q: its provider asked to wait, for another %s", ref, left.Round(time.Second))
 			f.After = left
 			tried = append(tried, attempt{ref, f})
 			continue
 		}
-		answer, err := m.askWithin(ctx, ref, len(refs)-i, call)
+		answer, err := m.askWithin(ctx, ref, len(refs)-i, &ask)
 		if err == nil {
 			answer.Fallbacks = fallbacks(append(tried, attempt{ref: ref}))
 			answer.Usage.Add(spentBy(tried))
 			return answer, nil
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, spentOn(err, spentBy(tried))
 		}
 		f := contract.FailureOf(err)
 		if f.After > 0 && !m.settings.Scripted && !m.script(ref) {
@@ -136,16 +144,26 @@ func (m *Models) askOne(ctx context.Context, ref string, call *Call) (answer *An
 	if err != nil {
 		return nil, err
 	}
-	answer, err = generate(ctx, model, call)
-	if err == nil {
-		m.price(ref, &answer.Usage)
-		return answer, nil
+	if told := call.Spent; told != nil {
+		priced := *call
+		priced.Spent = func(u contract.Usage) {
+			m.price(ref, &u)
+			told(u)
+		}
+		call = &priced
 	}
+	answer, err = generate(ctx, model, call)
 	var f *contract.Failure
-	if errors.As(err, &f) && f.Usage != nil {
+	var late *ended
+	switch {
+	case err == nil:
+		m.price(ref, &answer.Usage)
+	case errors.As(err, &late):
+		m.price(ref, &late.usage)
+	case errors.As(err, &f) && f.Usage != nil:
 		m.price(ref, f.Usage)
 	}
-	return nil, err
+	return answer, err
 }
 
 // request describes a call of a model to observers.
@@ -181,7 +199,11 @@ func (m *Models) askWithin(ctx context.Context, ref string, left int, call *Call
 	defer cancel()
 	answer, err := m.askOne(part, ref, call)
 	if err != nil && part.Err() != nil && ctx.Err() == nil {
-		return nil, failf(contract.ClassUnavailable, "", "model %q: no complete answer within %s, its share of the call's timeout", textutil.Truncate(ref, 200), share.Round(time.Millisecond))
+		f := failf(contract.ClassUnavailable, "", "model %q: no complete answer within %s, its share of the call's timeout", textutil.Truncate(ref, 200), share.Round(time.Millisecond))
+		if late := (*ended)(nil); errors.As(err, &late) {
+			f.Usage = &late.usage
+		}
+		return nil, f
 	}
 	return answer, err
 }

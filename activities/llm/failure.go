@@ -50,7 +50,15 @@ var wordings = []struct {
 		"safety system", "content exists risk", "violates usage guidelines", "inappropriate content",
 	}},
 	// The model's answer was invalid and withheld: another attempt may succeed.
-	{class: contract.ClassUnavailable, codes: []string{"tool_use_failed", "json_validate_failed", "output_parse_failed"}},
+	{class: contract.ClassUnavailable, codes: withheldCodes},
+}
+
+// withheldCodes are of Groq's errors for an answer that it does not give because it is invalid.
+var withheldCodes = []string{"tool_use_failed", "json_validate_failed", "output_parse_failed"}
+
+// withholds reports whether there is an answer that the provider does not give.
+func (r *report) withholds() bool {
+	return slices.ContainsFunc(r.codes, func(code string) bool { return slices.Contains(withheldCodes, code) })
 }
 
 // statusOfCode gives the HTTP status that a code means, for errors inside a 200 answer.

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ type exchange struct {
 	shown int
 	// partial reports whether a part of an answer could be read.
 	partial bool
+	// counted is the usage that [Call].Spent got last.
+	counted contract.Usage
 	// before is the text of the answer before the provider paused it.
 	before string
 	// unloaded: the request was refused because the model is being loaded. loading: the caller knows that the call waits for that.
@@ -97,10 +100,8 @@ func (x *exchange) resume(a *wire.Answer) (*wire.Answer, error) {
 			a, err = wire.Joined(a, next)
 		}
 		switch {
-		case x.ctx.Err() != nil:
-			return nil, x.ctx.Err()
 		case err != nil:
-			return nil, contract.Spent(err, a.Usage)
+			return nil, spentOn(err, a.Usage)
 		case a.Stop != wire.Paused:
 			return a, nil
 		}
@@ -132,15 +133,37 @@ func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
 	return a, err
 }
 
+// ended is the end of the time of a call, with what its answer has taken until then.
+type ended struct {
+	error
+	usage contract.Usage
+}
+
+func (e *ended) Unwrap() error { return e.error }
+
+// spentOn is an error with what was taken before it.
+func spentOn(err error, u contract.Usage) error {
+	var e *ended
+	switch {
+	case errors.As(err, &e):
+		u.Add(e.usage)
+		return &ended{e.error, u}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &ended{err, u}
+	}
+	return contract.Spent(err, u)
+}
+
 // cut is the failure of a call whose answer ended after a part of it: the provider may charge for that part.
 func (x *exchange) cut(err error, spent contract.Usage) error {
-	f := &contract.Failure{}
-	if !errors.As(err, &f) || f.Class != contract.ClassUnavailable {
-		return err
-	}
 	spent.Cut = 1
+	f := &contract.Failure{}
+	if !errors.As(err, &f) {
+		return &ended{err, spent}
+	}
 	out := contract.Spent(f, spent)
-	if out.Final = x.call.Cut >= x.cutRetries; out.Final {
+	if contract.Retryable(f.Class) && x.call.Cut >= x.cutRetries {
+		out.Final = true
 		out.Text += fmt.Sprintf(" (the answers of %d attempts were cut)", x.call.Cut+1)
 		out.Remedy = fmt.Sprintf("ask for a shorter answer, or raise providers.%s.cut_retries", x.Provider)
 	}
@@ -174,7 +197,7 @@ func (x *exchange) roundTrip(out *wire.Outgoing, read func() error) error {
 	case err == nil && x.ctx.Err() == nil:
 		return nil
 	case errors.As(err, &own) && own.Reported != nil: // an error object in an answer that has status 200, or in an event of it
-		err = x.reported(newReport(http.StatusOK, x.watch.header, own.Reported, time.Now()))
+		err = x.refusal(newReport(http.StatusOK, x.watch.header, own.Reported, time.Now()))
 	case !errors.As(err, &failure):
 		err = x.watch.cause(err)
 	}
@@ -195,11 +218,15 @@ func (x *exchange) send(out *wire.Outgoing) error {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// An error whose text is lost on the way is still the error of its status.
 		text, _ := io.ReadAll(io.LimitReader(x.watch, 64<<10))
-		r := newReport(resp.StatusCode, resp.Header, text, time.Now())
-		x.unloaded = r.loads()
-		return x.reported(r)
+		return x.refusal(newReport(resp.StatusCode, resp.Header, text, time.Now()))
 	}
 	return nil
+}
+
+// refusal is the failure of what the provider reports. An answer that it withholds has been made, and may be charged.
+func (x *exchange) refusal(r *report) error {
+	x.unloaded, x.partial = r.loads(), x.partial || r.withholds()
+	return x.reported(r)
 }
 
 // keyHeaders are the headers of keys, and what stands before the key.
@@ -292,6 +319,9 @@ func (x *exchange) readWhole(to wire.Reader, r io.Reader) error {
 		return err
 	}
 	if !json.Valid(raw) {
+		if tooDeep(raw) {
+			return errTooDeep
+		}
 		return wire.Invalidf("the answer is not JSON: %s", raw[:min(len(raw), 100)])
 	}
 	if _, err = to.Read(raw, false); err != nil {
@@ -316,7 +346,11 @@ func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) e
 		}
 		if err == nil && !done && len(bytes.TrimSpace(data)) > 0 {
 			done, err = to.Read(data, true)
-			x.readPart(err)
+			if err != nil && tooDeep(data) {
+				err = errTooDeep
+			}
+			x.partial = x.partial || err == nil
+			x.count(to.Spent())
 		}
 		var own *wire.Error
 		if err != nil && to.Complete() && !(errors.As(err, &own) && own.Reported != nil) {
@@ -336,8 +370,22 @@ func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) e
 	return nil
 }
 
-// readPart notes that a part of the answer could be read, if there is no error.
-func (x *exchange) readPart(err error) { x.partial = x.partial || err == nil }
+// errTooDeep is an answer that nests deeper than JSON is read. Another one would be no less deep.
+var errTooDeep = &wire.Error{Class: contract.ClassTooLarge, Text: "the answer nests deeper than JSON is read"}
+
+// tooDeep reports whether it is for its depth that JSON cannot be read.
+func tooDeep(raw []byte) bool {
+	var wrong *json.SyntaxError
+	return errors.As(json.Unmarshal(raw, new(json.RawMessage)), &wrong) && strings.Contains(wrong.Error(), "max depth")
+}
+
+// count tells the caller what the answer under way has taken so far.
+func (x *exchange) count(spent contract.Usage) {
+	if spent.Cut = 1; x.partial && x.call.Spent != nil && !reflect.DeepEqual(x.counted, spent) {
+		x.counted = spent
+		x.call.Spent(spent)
+	}
+}
 
 // show hands the text to whoever watches, if it has grown.
 func (x *exchange) show(to wire.Reader) {

@@ -124,6 +124,7 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 		}
 		return false, &Error{Reported: raw}
 	}
+	r.count(&ch)
 	if problem := ch.problem(raw); isSet(problem) && stopReasons[strings.ToLower(r.finish)] != "length" {
 		if !strings.Contains(strings.ToLower(string(problem)), tokenLimit) {
 			return false, &Error{Reported: problem} // behind the reason length an error says the same once more
@@ -134,7 +135,6 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 	if !streamed && len(ch.Choices) == 0 {
 		return false, Invalidf("the answer has no choices: %s", excerpt(raw))
 	}
-	r.count(&ch)
 	r.model = cmp.Or(string(ch.Model), r.model)
 	for i := range ch.Choices {
 		if err := r.addChoice(&ch.Choices[i], streamed); err != nil {

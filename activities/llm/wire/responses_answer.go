@@ -111,17 +111,25 @@ func (r *responsesReader) Read(raw []byte, streamed bool) (bool, error) {
 	case "response.output_item.done":
 		r.items = append(r.items, e.Item)
 	}
+	if e.Response != nil {
+		r.count(e.Response.Usage.is)
+	}
 	if e.Response == nil || slices.Contains([]LooseText{"", "queued", "in_progress"}, e.Response.Status) {
 		return false, nil
 	}
 	return true, r.end(e.Response)
 }
 
-// end takes a whole answer.
-func (r *responsesReader) end(a *responsesAnswer) error {
-	if u := a.Usage.is; u != nil {
+// count keeps the newest numbers.
+func (r *responsesReader) count(u *responsesUsage) {
+	if u != nil {
 		r.usage = contract.Usage{Input: int(u.Input), Output: int(u.Output), Cached: int(u.In.Cached), CacheWrite: int(u.In.Written), Reasoning: int(u.Out.Reasoning)}
 	}
+}
+
+// end takes a whole answer.
+func (r *responsesReader) end(a *responsesAnswer) error {
+	r.count(a.Usage.is)
 	if isSet(a.Error) {
 		return &Error{Reported: a.Error}
 	}
