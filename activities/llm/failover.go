@@ -38,6 +38,15 @@ func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, err
 	if len(refs) == 0 {
 		refs = []string{""}
 	}
+	answer, err := m.askAny(ctx, refs, call)
+	if late := (*ended)(nil); errors.As(err, &late) {
+		return nil, late.error
+	}
+	return answer, err
+}
+
+// askAny is Ask, whose error where the time of the call ends is [ended].
+func (m *Models) askAny(ctx context.Context, refs []string, call *Call) (*Answer, error) {
 	if len(refs) == 1 {
 		return m.askOne(ctx, refs[0], call)
 	}
@@ -144,11 +153,11 @@ func (m *Models) askOne(ctx context.Context, ref string, call *Call) (answer *An
 	if err != nil {
 		return nil, err
 	}
-	if told := call.Spent; told != nil {
+	if notify := call.Spent; notify != nil {
 		priced := *call
 		priced.Spent = func(u contract.Usage) {
 			m.price(ref, &u)
-			told(u)
+			notify(u)
 		}
 		call = &priced
 	}

@@ -180,16 +180,16 @@ var ollamaLength = regexp.MustCompile(`(?m)^num_ctx\s+(\d+)\s*$`)
 // lookOllama asks Ollama, which loads a model when it is asked, with a context of the server's choice.
 func lookOllama(ctx context.Context, p *provider) serverState {
 	var running struct {
-		Models []struct {
+		Models *[]struct {
 			Name    string `json:"name"`
 			Model   string `json:"model"`
 			Context int    `json:"context_length"`
 		} `json:"models"`
 	}
-	if p.fetch(ctx, http.MethodGet, "/api/ps", nil, &running) != http.StatusOK {
+	if p.fetch(ctx, http.MethodGet, "/api/ps", nil, &running) != http.StatusOK || running.Models == nil {
 		return serverState{}
 	}
-	for _, m := range running.Models {
+	for _, m := range *running.Models {
 		if slices.Contains([]string{p.Name, p.Name + ":latest"}, cmp.Or(m.Model, m.Name)) {
 			return serverState{context: cmp.Or(m.Context, p.ollamaSetting(ctx))}
 		}

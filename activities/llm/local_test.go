@@ -132,7 +132,7 @@ func TestContextOfLocalServers(t *testing.T) {
 
 // TestSilentServers are as usable as before: a question about a model's state never fails a call.
 func TestSilentServers(t *testing.T) {
-	for name, state := range map[string]string{"no JSON": "<html>", "another form": `{"data":[1],"models":"x","default_generation_settings":[]}`, "nothing": ""} {
+	for name, state := range map[string]string{"no JSON": "<html>", "another form": `{"data":[1],"models":"x","default_generation_settings":[]}`, "nothing": "", "an answer": whole(`{"content":"fine"}`, "stop")} {
 		for _, kind := range []string{"llamacpp", "vllm", "lmstudio", "ollama"} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -143,8 +143,9 @@ func TestSilentServers(t *testing.T) {
 					_, _ = io.WriteString(w, state)
 				}))
 				defer h.Close()
-				a, err := ask(t, modelOf(t, kind, h.URL, unary), &Call{})
-				if err != nil || a.Message.Text != "fine" || a.Context != 0 {
+				var waits []string
+				a, err := ask(t, modelOf(t, kind, h.URL, unary), &Call{Loading: func(what string) { waits = append(waits, what) }})
+				if err != nil || a.Message.Text != "fine" || a.Context != 0 || waits != nil {
 					t.Errorf("%+v, %v", a, err)
 				}
 			})

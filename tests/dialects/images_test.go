@@ -52,6 +52,10 @@ func newImageServer(t *testing.T) *imageServer {
 		raw, _ := io.ReadAll(r.Body)
 		var ask imageRequest
 		_ = json.Unmarshal(raw, &ask)
+		if ask.Messages == nil {
+			http.NotFound(w, r) // it says nothing of its models
+			return
+		}
 		s.mu.Lock()
 		s.asks = append(s.asks, ask)
 		s.mu.Unlock()
