@@ -129,7 +129,7 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 		if !strings.Contains(strings.ToLower(string(problem)), tokenLimit) {
 			return false, &Error{Reported: problem} // behind the reason length an error says the same once more
 		}
-		r.finish = "length"
+		defer func() { r.finish = "length" }() // whatever reason is beside the error
 	}
 	r.whole = r.whole || !streamed
 	if !streamed && len(ch.Choices) == 0 {
