@@ -46,6 +46,15 @@ func meter(ctx context.Context, labels map[string]string) client.MetricsHandler 
 // measureAnswer counts one answer of a model and logs it.
 func measureAnswer(ctx context.Context, model string, took time.Duration, u contract.Usage) {
 	meter(ctx, map[string]string{"model": model}).Timer(metricLatency).Record(took)
+	measureUsage(ctx, model, u)
+	if activity.IsActivity(ctx) {
+		activity.GetLogger(ctx).Info("A model has answered.", "Model", model,
+			"Seconds", took.Seconds(), "InputTokens", u.Input, "OutputTokens", u.Output)
+	}
+}
+
+// measureUsage counts what a model took, whether there is a whole answer or not.
+func measureUsage(ctx context.Context, model string, u contract.Usage) {
 	for _, t := range []struct {
 		kind string
 		n    int
@@ -56,10 +65,6 @@ func measureAnswer(ctx context.Context, model string, took time.Duration, u cont
 	}
 	if u.Cost > 0 {
 		meter(ctx, map[string]string{"model": model}).Counter(metricCost).Inc(u.Cost)
-	}
-	if activity.IsActivity(ctx) {
-		activity.GetLogger(ctx).Info("A model has answered.", "Model", model,
-			"Seconds", took.Seconds(), "InputTokens", u.Input, "OutputTokens", u.Output)
 	}
 }
 

@@ -99,3 +99,28 @@ func TestMeasures(t *testing.T) {
 		t.Errorf("measures (-want +got):\n%s", diff)
 	}
 }
+
+// What an answer took counts also where it was cut.
+func TestMeasuresOfCutAnswers(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	m := meters{&sync.Mutex{}, map[string]string{}, map[string]int64{}}
+	suite.SetMetricsHandler(m)
+	env := suite.NewTestActivityEnvironment()
+	server := serveModel(t, 200, "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":5}}\n\n")
+	models := modelsOf(t, llm.Settings{Prices: map[string]llm.Price{"here/*": {Input: 2, Output: 10}}, Providers: map[string]llm.ProviderSettings{"here": {Kind: "compatible", BaseURL: server.URL}}})
+	run := newFakeRun()
+	run.say(t, "t", 1)
+	New(Deps{Models: models, Source: run}).Register(env)
+	in := run.call("t", 0, 1)
+	in.Profile = profileOf(t, run, contract.Profile{Model: "here/m", Node: "n"})
+	_, f := perform[contract.ModelResult](t, env, contract.ActivityCallModel, in)
+	if f == nil || f.Usage == nil || f.Usage.Cut != 1 || f.Usage.Cost != 250 {
+		t.Fatalf("%+v", f)
+	}
+	for name, want := range map[string]int64{"weft_model_tokens kind=input model=here/m": 100, "weft_model_tokens kind=output model=here/m": 5, "weft_model_cost model=here/m": 250, "weft_model_latency model=here/m": 0} {
+		if m.sums[name] != want {
+			t.Errorf("%s is %d, want %d", name, m.sums[name], want)
+		}
+	}
+}

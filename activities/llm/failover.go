@@ -156,7 +156,7 @@ func (m *Models) askOne(ctx context.Context, ref string, call *Call) (answer *An
 	if notify := call.Spent; notify != nil {
 		priced := *call
 		priced.Spent = func(u contract.Usage) {
-			m.price(ref, &u)
+			m.price(ref, call, &u)
 			notify(u)
 		}
 		call = &priced
@@ -166,11 +166,11 @@ func (m *Models) askOne(ctx context.Context, ref string, call *Call) (answer *An
 	var late *ended
 	switch {
 	case err == nil:
-		m.price(ref, &answer.Usage)
+		m.price(ref, call, &answer.Usage)
 	case errors.As(err, &late):
-		m.price(ref, &late.usage)
+		m.price(ref, call, &late.usage)
 	case errors.As(err, &f) && f.Usage != nil:
-		m.price(ref, f.Usage)
+		m.price(ref, call, f.Usage)
 	}
 	return answer, err
 }

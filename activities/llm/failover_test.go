@@ -167,6 +167,33 @@ func TestPrices(t *testing.T) {
 	}
 }
 
+// TestPricesOfThoughtsAndImages charges thoughts at their own price, and each image that the model is shown.
+func TestPricesOfThoughtsAndImages(t *testing.T) {
+	dear := 40.0
+	_, err := Open(Settings{Prices: map[string]Price{"a/b": {Image: -1, Reasoning: &dear}}})
+	mentions(t, failureOf(t, err).Text, "prices.a/b: -1 is not a price")
+	usage := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100,"completion_tokens_details":{"reasoning_tokens":60}}}`
+	s := serve(t, answer(200, usage))
+	models, err := Open(Settings{Prices: map[string]Price{"a/*": {Input: 1, Output: 10, Reasoning: &dear, Image: 0.002}, "a/plain": {Input: 1, Output: 10}, "blind/*": {Input: 1, Output: 10, Image: 0.002}},
+		Providers: map[string]ProviderSettings{"a": {Kind: "compatible", BaseURL: s.URL}, "blind": {Kind: "compatible", BaseURL: s.URL, NoImages: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, _ := contract.NewMedia([]byte("GIF89a"), "x.gif")
+	seen := user("see")
+	seen.Media = []contract.Media{image, image}
+	for ref, want := range map[string]int64{
+		"a/m":     1000 + 40*10 + 60*40 + 2*2000,
+		"a/plain": 1000 + 100*10,
+		"blind/m": 1000 + 100*10,
+	} {
+		got, err := models.Ask(t.Context(), ref, callOf(&Call{}, transcriptOf("", seen), nil))
+		if err != nil || got.Usage.Cost != want {
+			t.Errorf("%s: %+v, want the cost %d (%v)", ref, got, want, err)
+		}
+	}
+}
+
 func TestAParameterThatOneOfAListLacksIsSaidAtOnce(t *testing.T) {
 	first := serve(t, good)
 	m, err := Open(Settings{Providers: map[string]ProviderSettings{"a": {Kind: "compatible", BaseURL: first.URL}, "anthropic": {Key: "k"}}})

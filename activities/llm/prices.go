@@ -12,10 +12,13 @@ import (
 )
 
 // Price is the price of a million tokens, in any currency. Cached and CacheWrite are of input that is read
-// from or written to the provider's cache; nil means Input's price.
+// from or written to the provider's cache; nil means Input's price. Reasoning is of output that is thoughts; nil means
+// Output's price. Image is the price of each image of a request, beside its tokens.
 type Price struct {
 	Input, Output      float64
 	Cached, CacheWrite *float64
+	Reasoning          *float64
+	Image              float64
 }
 
 // priceRow is a row of the price table.
@@ -33,9 +36,9 @@ func (o *opener) pricesOf(in map[string]Price) []priceRow {
 		if !strings.Contains(key, "/") {
 			o.problem("prices.%s: the key is not provider/model; want for example openai/gpt-5*", textutil.Truncate(key, 100))
 		}
-		for _, v := range []*float64{&p.Input, &p.Output, p.Cached, p.CacheWrite} {
+		for _, v := range []*float64{&p.Input, &p.Output, p.Cached, p.CacheWrite, p.Reasoning, &p.Image} {
 			if v != nil && (math.IsNaN(*v) || *v < 0 || *v > 1e6) {
-				o.problem("prices.%s: %v is not a price of a million tokens; want 0 to 1000000", textutil.Truncate(key, 100), *v)
+				o.problem("prices.%s: %v is not a price; want 0 to 1000000", textutil.Truncate(key, 100), *v)
 			}
 		}
 		model, prefix := strings.CutSuffix(key, "*")
@@ -45,9 +48,25 @@ func (o *opener) pricesOf(in map[string]Price) []priceRow {
 	return out
 }
 
-// price sets the cost of a usage, in millionths, and counts calls of models without a price. The scripted
+// images counts those that a call shows its model.
+func (m *Models) images(ref string, call *Call) int {
+	n := 0
+	if p := m.providers[strings.Split(ref, "/")[0]]; p != nil && p.NoImages {
+		return 0
+	}
+	for i := range call.Messages {
+		for k := range call.Messages[i].Media {
+			if call.Messages[i].Media[k].Kind() == contract.KindImage {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// price sets the cost of the usage of a call, in millionths, and counts calls of models without a price. The scripted
 // model is free unless it has one.
-func (m *Models) price(ref string, u *contract.Usage) {
+func (m *Models) price(ref string, call *Call, u *contract.Usage) {
 	if len(m.prices) == 0 {
 		return
 	}
@@ -62,6 +81,11 @@ func (m *Models) price(ref string, u *contract.Usage) {
 	}
 	p := m.prices[i]
 	plain := max(0, u.Input-u.Cached-u.CacheWrite)
-	cost := float64(plain)*p.Input + float64(u.Cached)**cmp.Or(p.Cached, &p.Input) + float64(u.CacheWrite)**cmp.Or(p.CacheWrite, &p.Input) + float64(u.Output)*p.Output
+	thoughts := min(u.Reasoning, u.Output)
+	cost := float64(plain)*p.Input + float64(u.Cached)**cmp.Or(p.Cached, &p.Input) + float64(u.CacheWrite)**cmp.Or(p.CacheWrite, &p.Input) +
+		float64(u.Output-thoughts)*p.Output + float64(thoughts)**cmp.Or(p.Reasoning, &p.Output)
+	if p.Image > 0 && u.Input > 0 {
+		cost += p.Image * 1e6 * float64(m.images(ref, call)*u.Made())
+	}
 	u.Cost = int64(math.Round(cost))
 }

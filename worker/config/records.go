@@ -37,6 +37,8 @@ type Price struct {
 	Output     float64  `mapstructure:"output" doc:"price of a million output tokens"`
 	Cached     *float64 `mapstructure:"cached" doc:"price of a million input tokens read from the provider's cache; default: as input"`
 	CacheWrite *float64 `mapstructure:"cache_write" doc:"price of a million input tokens written to that cache; default: as input"`
+	Reasoning  *float64 `mapstructure:"reasoning" doc:"price of a million output tokens that are reasoning; default: as output"`
+	Image      float64  `mapstructure:"image" doc:"price of each image in a request, beside its tokens"`
 }
 
 // Connection configures one MCP server.
