@@ -258,6 +258,7 @@ func commands() []command {
 		{"serve", "Services", "", "serve the HTTP API", 0, 0, with(remoteFlags, "listen", "agents", "task-queue"), (*app).serve},
 		{"dev", "Services", "[FOLDER]", "watch a folder, run its flows again at each save, and serve a page", 0, 1, with(readFlags, "listen", "agents", "task-queue", "dev"), (*app).author},
 		{"doctor", "Other", "", "check this machine for everything that runs need, and print how to fix problems", 0, 0, outputFlags, (*app).doctor},
+		{"connection", "Other", "CONNECTION", "list the tools, prompts and resources of a connection of the settings", 1, 1, outputFlags, (*app).connection},
 		{"man", "Other", "", "print the manual page", 0, 0, nil, (*app).man},
 		{"version", "Other", "", "print the version", 0, 0, nil, (*app).version},
 		{"help", "Other", "[COMMAND]", "show the help of all commands, or of one", 0, 2, nil, (*app).help},

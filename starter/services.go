@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"weft/activities/contract"
 	"weft/starter/author"
@@ -121,6 +122,40 @@ func (a *app) doctor(ctx context.Context, _ []string) error {
 	if missing > 0 {
 		return exitCode(exitFailed)
 	}
+	return nil
+}
+
+// connection prints what a connection of the settings has.
+func (a *app) connection(ctx context.Context, args []string) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	offer, err := doctor.Offer(ctx, cfg, args[0])
+	if err != nil {
+		return err
+	}
+	a.show(offer, func() {
+		row := func(kind, name, more, text string) {
+			fmt.Fprintf(a.stdout, "%-9s %-32s %s\n", kind, plaintext.Line(name, 2000), plaintext.Line(strings.TrimSpace(more+" "+text), 200))
+		}
+		for _, t := range offer.Tools {
+			row("tool", t.Name, "", t.Description)
+		}
+		for _, p := range offer.Prompts {
+			var args []string
+			for _, arg := range p.Arguments {
+				args = append(args, arg.Name)
+			}
+			row("prompt", p.Name, "("+strings.Join(args, ", ")+")", cmp.Or(p.Description, p.Title))
+		}
+		for _, r := range offer.Resources {
+			row("resource", r.URI, r.MIMEType, cmp.Or(r.Description, r.Title, r.Name))
+		}
+		for _, r := range offer.Templates {
+			row("template", r.URITemplate, r.MIMEType, cmp.Or(r.Description, r.Title, r.Name))
+		}
+	})
 	return nil
 }
 

@@ -159,6 +159,24 @@ func (d *doctor) connections(ctx context.Context) {
 	}
 }
 
+// Offer lists what a connection of the settings has.
+func Offer(ctx context.Context, cfg *config.Config, id string) (*tool.Offer, error) {
+	settings, err := cfg.Tool()
+	if err != nil {
+		return nil, err
+	}
+	tools, err := tool.Open(settings)
+	if err != nil {
+		return nil, err
+	}
+	defer tools.Close()
+	at, err := tools.Resolve(plan.Connection{ID: id, Kind: plan.ConnectionMCP}, "")
+	if err != nil {
+		return nil, err
+	}
+	return tools.Offer(ctx, at)
+}
+
 // store reports whether payloads that are too large for Temporal could be read from the store.
 func (d *doctor) store(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
