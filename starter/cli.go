@@ -242,7 +242,7 @@ func commands() []command {
 		{"retry", "Requests", "ID [REQUEST]", "retry a call after its cause is fixed", 1, 2, with(answerSet, "give-up", "reason"), (*app).retry},
 		{"message", "Requests", "ID [TEXT|@FILE|-]", "answer a question of a run, or send a message to an agent", 1, 2, with(answerSet, "node", "request", "key"), (*app).message},
 		{"audit", "Requests", "ID", "print the requests of a run and who answered them", 1, 1, outputFlags, onRun((*app).audit)},
-		{"resume", "Sessions", "ID [-prompt TEXT|@FILE|-]", "send a prompt to a session and wait for the result", 1, 1, with(outputFlags, "prompt", "image", "document", "audio", "key", "by", "detach"), (*app).resume},
+		{"resume", "Sessions", "ID [-prompt TEXT|@FILE|-]", "send a prompt to a session and wait for the result", 1, 1, with(outputFlags, "prompt", "param", "params", "image", "document", "audio", "key", "by", "detach"), (*app).resume},
 		{"stop", "Sessions", "ID", "close a session and cancel its running turn", 1, 1, with(outputFlags, "reason", "by"), onOpenRun((*app).stop)},
 		{"init", "Flows", "DIALECT [FOLDER]", "create a first flow, with its script, recording and settings", 0, 2, nil, (*app).init},
 		{"validate", "Flows", "FILE|FOLDER...", "check flows and print their diagnostics", 1, -1, with(readFlags, "output"), (*app).validate},

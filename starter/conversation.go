@@ -122,6 +122,11 @@ func (t *conversation) converse(ctx context.Context) error {
 
 // turn sends a prompt and waits for its turn. Lines typed meanwhile answer the turn's questions.
 func (t *conversation) turn(ctx context.Context, prompt string) error {
+	prompt, err := t.app.promptOf(ctx, t.run, nil, prompt)
+	if err != nil {
+		t.app.say("starter: %v", err)
+		return nil // the session is still there
+	}
 	in := contract.PromptInput{ID: newTurnID(), Prompt: prompt, By: t.app.by()}
 	type outcome struct {
 		turn *contract.Turn

@@ -5,31 +5,37 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"os"
 	"strings"
 
 	"weft/activities/contract"
+	"weft/specadapter/inputs"
 	"weft/starter/follow"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/starter/runs"
 	"weft/starter/usage"
+	"weft/workflows/plan"
 )
 
 // resume sends a session its next prompt and waits for the result; without a prompt it chats on a terminal.
 func (a *app) resume(ctx context.Context, args []string) error {
-	if !a.flags.has("prompt") {
+	if !a.flags.has("prompt") && len(a.flags.Param) == 0 && a.flags.Params == "" {
 		if a.flags.key == "" && len(a.flags.Images)+len(a.flags.Documents)+len(a.flags.Audio) == 0 && !a.flags.detach && a.canChat() {
 			return a.converse(ctx, args[0])
 		}
 		return usage.Errorf("missing prompt; use -prompt TEXT; on a terminal, without -key, -image, -detach and -output, resume prompts for them")
 	}
-	in, err := a.nextPrompt()
+	in, params, err := a.nextPrompt()
 	if err != nil {
 		return err
 	}
 	r, err := a.findOpen(ctx, args[0])
 	if err != nil {
+		return err
+	}
+	if in.Prompt, err = a.promptOf(ctx, r, params, in.Prompt); err != nil {
 		return err
 	}
 	ctx, stop := a.interruptible(ctx)
@@ -52,16 +58,47 @@ func (a *app) resume(ctx context.Context, args []string) error {
 
 func newTurnID() string { return "turn-" + strings.ToLower(rand.Text()[:12]) }
 
-func (a *app) nextPrompt() (in contract.PromptInput, err error) {
+func (a *app) nextPrompt() (in contract.PromptInput, params json.RawMessage, err error) {
 	in = contract.PromptInput{ID: cmp.Or(a.flags.key, newTurnID()), By: a.by()}
-	if in.Prompt, err = a.reader().Text("-prompt", a.flags.prompt); err != nil {
-		return in, err
+	if a.flags.prompt == "-" && a.flags.Params == "-" {
+		return in, nil, usage.Errorf("-prompt and -params cannot both read standard input; use a file for one of them")
 	}
-	if in.Prompt == "" {
-		return in, usage.Errorf("-prompt is empty, want a text")
+	if in.Prompt, err = a.reader().Text("-prompt", a.flags.prompt); err != nil {
+		return in, nil, err
+	}
+	if params, err = a.reader().Params(&a.flags.Flags); err != nil {
+		return in, nil, err
+	}
+	if in.Prompt == "" && a.flags.has("prompt") {
+		return in, nil, usage.Errorf("-prompt is empty, want a text")
 	}
 	in.Media, err = a.reader().Media(&a.flags.Flags)
-	return in, err
+	return in, params, err
+}
+
+// promptOf makes the text of a session's next prompt of what is given, which must be what the session takes: a prompt, or the
+// parameters of a start where it was started with the profile documented.
+func (a *app) promptOf(ctx context.Context, r *runs.Run, params json.RawMessage, text string) (string, error) {
+	asked := *r
+	asked.Patience = runs.ReceiptTimeout
+	flow, err := asked.Plan(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case flow.Inputs == nil && params == nil:
+		return text, nil
+	case flow.Inputs == nil:
+		return "", usage.Errorf("the flow of the run %q declares no inputs; remove -param and -params", r.ID)
+	}
+	want := inputs.OfTurn(flow.Inputs)
+	given, err := inputs.For(want, params, text)
+	if err == nil {
+		_, text, err = inputs.Start(ctx, &plan.Flow{Name: flow.Name, Inputs: want}, inputs.Values{Params: given})
+	}
+	if err != nil {
+		return "", a.mismatch(err, "-prompt")
+	}
+	return text, nil
 }
 
 func (a *app) stop(ctx context.Context, r *runs.Run, _ []string) error {

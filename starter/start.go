@@ -176,7 +176,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 		return nil, nil, usage.Errorf("the flow %q cannot be a session: it is not a single agent; remove -session", res.Flow.Name)
 	}
 	if err := given.Check(ctx, res.Flow); err != nil {
-		return nil, nil, a.mismatch(err)
+		return nil, nil, a.mismatch(err, "-input")
 	}
 	in := &contract.RunInput{
 		V: contract.Version, Input: given.Text, Media: given.Media, Params: given.Params, Scope: given.Scope, Value: given.Value, State: given.State,
@@ -189,7 +189,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 	return res.Flow, in, nil
 }
 
-func (a *app) mismatch(err error) error {
+func (a *app) mismatch(err error, prompt string) error {
 	e, ok := errors.AsType[*inputs.Invalid](err)
 	if a.flags.asJSON() && (ok || runs.Is[*inputs.MissingConfig](err)) {
 		a.object(err)
@@ -197,7 +197,7 @@ func (a *app) mismatch(err error) error {
 	if !ok {
 		return usage.Error{Text: err.Error()}
 	}
-	lines := []string{fmt.Sprintf("the parameters do not match the parameters_schema of %q; -param KEY=TEXT sets a string, KEY:=JSON any other value, -input the prompt", e.AgentName)}
+	lines := []string{fmt.Sprintf("the parameters do not match the parameters_schema of %q; -param KEY=TEXT sets a string, KEY:=JSON any other value, %s the prompt", e.AgentName, prompt)}
 	if e.Named {
 		lines[0] = fmt.Sprintf("the inputs of the run do not match those of %q; -param KEY=TEXT or KEY:=JSON sets one", e.AgentName)
 	}

@@ -117,6 +117,15 @@ func Given(params json.RawMessage, text string) (*Params, error) {
 	return p, nil
 }
 
+// OfTurn is what a session of a flow is given with a further prompt: the prompt alone, or, as the dialect's documentation
+// has it, the parameters of a start.
+func OfTurn(in *plan.Inputs) *plan.Inputs {
+	if in != nil && in.Style == plan.StyleDocumented {
+		return in
+	}
+	return &plan.Inputs{Mode: plan.InputsMerged}
+}
+
 // For makes parameters of what a run of a flow is given. Where they are named values, the text is
 // none of them but what a person says first.
 func For(in *plan.Inputs, params json.RawMessage, text string) (*Params, error) {

@@ -197,6 +197,15 @@ func (g *Given) Check(ctx context.Context, f *plan.Flow) error {
 	return err
 }
 
+// Params reads the flags that give parameters by name; nil where none does.
+func (r *Reader) Params(f *Flags) (json.RawMessage, error) {
+	params, err := r.params(f)
+	if err != nil || len(params) == 0 {
+		return nil, err
+	}
+	return object(params), nil
+}
+
 // Param is a value with a name.
 type Param struct {
 	Key string

@@ -18,6 +18,7 @@ import (
 	"weft/starter/plaintext"
 	"weft/starter/transcript"
 	"weft/starter/usage"
+	"weft/workflows/plan"
 )
 
 // NoAnswerError is the error of a question that no worker answers.
@@ -223,6 +224,18 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(d, cancel)
 	return ctx, func() { timer.Stop(); cancel() }
+}
+
+// Plan asks a worker for the run's flow.
+func (r *Run) Plan(ctx context.Context) (*plan.Flow, error) {
+	flow := &plan.Flow{}
+	if err := r.Query(ctx, contract.QueryPlan, flow); err != nil {
+		return nil, err
+	}
+	if len(flow.Nodes) == 0 {
+		return nil, fmt.Errorf("the run %q has %w yet; try again when it has started its first node", r.ID, ErrNoPlan)
+	}
+	return flow, nil
 }
 
 // Resume sends a prompt to a session, again if it continues as new, and waits for its turn, or with detach until it is accepted.

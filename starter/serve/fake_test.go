@@ -165,6 +165,13 @@ func (f *fakeRuns) Graph(context.Context, *Run) (*runs.Graph, error) {
 	return &runs.Graph{Flow: f.tree.Root().Flow, States: drawing.States{"a": {State: drawing.Done, Runs: 1}}}, nil
 }
 
+func (f *fakeRuns) Inputs(context.Context, *Run) (*plan.Inputs, error) {
+	if f.flow == nil {
+		return nil, f.err
+	}
+	return f.flow.Inputs, f.err
+}
+
 func (f *fakeRuns) Tree(context.Context, *Run) (*runtree.Tree, error) { return f.tree, f.err }
 
 func (f *fakeRuns) StateOf(_ context.Context, _ *Run, execution string) (*runs.StateChange, error) {

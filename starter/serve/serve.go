@@ -30,6 +30,7 @@ import (
 	"weft/worker/config"
 
 	"golang.org/x/time/rate"
+	"weft/workflows/plan"
 )
 
 // Options are those of a server.
@@ -277,6 +278,8 @@ type Runs interface {
 	// Answer sends an answer, or a message without a request.
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
 	Cancel(ctx context.Context, run *Run) error
+	// Inputs returns what the flow of a run is given, nil for text alone, or [runs.ErrNoPlan].
+	Inputs(ctx context.Context, run *Run) (*plan.Inputs, error)
 	// Resume gives a session its next prompt and returns when that is taken.
 	Resume(ctx context.Context, run *Run, in contract.PromptInput) error
 	// Stop ends a session.

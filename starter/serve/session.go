@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"weft/activities/contract"
-	"weft/specadapter/blueprint"
 	"weft/specadapter/inputs"
 	"weft/specadapter/source"
 	"weft/starter/runs"
@@ -66,19 +65,13 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 	if agent != "" && agent != run.Flow {
 		return nil, NewProblem(InvalidBody, "remove agent_name", "agent_name is %s, but the session %q belongs to the agent %s", source.Quote(agent), session, source.Quote(run.Flow))
 	}
-	want := &plan.Inputs{Mode: plan.InputsMerged}
-	if srv.Settings.Profile == blueprint.ProfileDocumented { // as at the start
-		g, err := srv.Runs.Graph(r.Context(), run)
-		if errors.Is(err, runs.ErrNoPlan) {
-			return nil, NewProblem(NoPlan, "retry when the session has started", "%v", err)
-		} else if err != nil {
-			return nil, err
-		}
-		if g.Flow.Inputs != nil {
-			want = g.Flow.Inputs
-		}
+	declared, err := srv.Runs.Inputs(r.Context(), run)
+	if errors.Is(err, runs.ErrNoPlan) {
+		return nil, NewProblem(NoPlan, "retry when the session has started", "%v", err)
+	} else if err != nil {
+		return nil, err
 	}
-	given, err := prompt(r.Context(), params.JSON(), run.Flow, want)
+	given, err := prompt(r.Context(), params.JSON(), run.Flow, inputs.OfTurn(declared))
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,10 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestResumeAsDocumented resumes a session with the parameters of its start.
+// TestResumeAsDocumented resumes a session with the parameters of its start, if it was started so: the server's own profile is
+// that of later starts.
 func TestResumeAsDocumented(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Settings.Profile = "documented" })
+	b := newBench(t)
 	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`).is(201, "pending")
 	id, session := made.field("run_id").(string), made.field("session_id").(string)
 	b.runs.byID[id].Kept = true
@@ -24,6 +25,14 @@ func TestResumeAsDocumented(t *testing.T) {
 	if text := b.runs.answers[0].(contract.PromptInput).Prompt; text != "<inputs>\ntopic: AI\nn: None\n</inputs>\n\ntwo" {
 		t.Errorf("the prompt is %q", text)
 	}
+	b = newBench(t, func(o *Options) { o.Settings.Profile = "documented" })
+	made = b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`).is(201, "pending")
+	id, session = made.field("run_id").(string), made.field("session_id").(string)
+	b.runs.byID[id].Kept = true
+	b.runs.flow = &plan.Flow{Name: "session", Inputs: &plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(`{"type":"object","required":["topic"]}`)}}
+	resume = `{"type": "resume_session", "session_id": "` + session + `", "parameters": `
+	b.call("POST", "/runs", resume+`{"prompt": "two", "topic": "AI"}}`).is(400, `('topic' was unexpected)`)
+	b.call("POST", "/runs", resume+`{"prompt": "two"}}`).is(201, session)
 }
 
 func TestSessions(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"weft/starter/serve"
 	"weft/starter/transcript"
 	"weft/starter/usage"
+	"weft/workflows/plan"
 )
 
 const memoRequest = "request_hash"
@@ -240,6 +241,15 @@ func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]transcript.
 func (b *Backend) Graph(ctx context.Context, run *serve.Run) (*runs.Graph, error) {
 	g, err := b.of(run).Graph(ctx)
 	return g, problem(err)
+}
+
+// Inputs asks the run's worker.
+func (b *Backend) Inputs(ctx context.Context, run *serve.Run) (*plan.Inputs, error) {
+	flow, err := b.of(run).Plan(ctx)
+	if err != nil {
+		return nil, problem(err)
+	}
+	return flow.Inputs, nil
 }
 
 // Tree reads the histories of a run and of all below it.
