@@ -1,7 +1,7 @@
 // Package activities does a flow's I/O: model calls, tool calls, compiling a document.
 //
-// Activities decide nothing about a flow; package workflows does. Each one is idempotent
-// or carries a key by which its receiver can make it so; retries belong to Temporal alone;
+// Activities make no decisions about a flow; package workflows does. Each one is idempotent
+// or carries a key by which its receiver can make it so; only Temporal retries;
 // every error that an activity returns is a [contract.Failure]. The package imports neither
 // workflows nor a dialect.
 //

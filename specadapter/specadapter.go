@@ -1,7 +1,7 @@
 // Package specadapter turns documents in any dialect into plans.
 //
-// It reads text and makes data: it never runs a flow, calls a network, reads the
-// environment or imports Temporal. What it reads is untrusted.
+// It only converts text to data: it never runs a flow, accesses a network, reads the
+// environment or imports Temporal. Documents are untrusted.
 //
 // Start at [Load], then [Dialects]: a new dialect is a package and one row there.
 package specadapter

@@ -1,11 +1,11 @@
 // Command starter checks flows, starts their runs and follows them.
 //
-// It compiles a flow itself, so that bad input is refused without a server, and hands the
-// plan to whatever workers poll the task queue. It calls no model and runs no node. The
-// result alone goes to standard output; everything else goes to standard error.
+// It compiles a flow itself, so that invalid input is rejected without a server, and sends the
+// plan to the workers that poll the task queue. It calls no model and runs no node. Only the
+// result goes to standard output; everything else goes to standard error.
 //
-// Start at [commands], the table of all commands. This package has their flags and exit codes; what they
-// do is in the packages below it: runs asks Temporal and workers, history reads histories, report prints.
+// Start at [commands], the table of all commands. This package has their flags and exit codes; they are
+// implemented in the packages below it: runs queries Temporal and workers, history reads histories, report prints.
 package main
 
 import (

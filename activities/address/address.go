@@ -1,5 +1,5 @@
-// Package address is the policy of where URLs may lead that flows and runs supply: to the public internet, and where an operator
-// allows it.
+// Package address implements the policy for URLs supplied by flows and runs: they may reach public addresses, and those that an operator
+// allows.
 package address
 
 import (

@@ -1,4 +1,4 @@
-// Package contract holds what crosses the boundary between workflows, activities and
+// Package contract defines what crosses the boundary between workflows, activities and
 // clients: names, wire types and error classes.
 //
 // Everything here can be in a history that is years old: fields are added, never

@@ -1,8 +1,8 @@
 // Package datastore reads and changes tables of PostgreSQL.
 //
-// What a flow or a model supplies is a value of a statement, never a part of it; names of tables and columns are those of
-// the flow's schema, quoted. Every operation is one transaction. One that changes something is kept under its
-// idempotency key where the database has the table [KeyTable]: made again it gives the first result.
+// Input from a flow or a model is passed as a value of a statement, never as part of its text; names of tables and columns are
+// those of the flow's schema, quoted. Every operation is one transaction. If the database has the table [KeyTable], a change is
+// recorded under its idempotency key: repeating it returns the first result.
 //
 // Start at [Open], then [DB.Do].
 package datastore

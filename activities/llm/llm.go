@@ -1,8 +1,8 @@
 // Package llm calls language models, with the tools and options of langchaingo, and classifies the failures of
-// providers. Package wire beneath it speaks their protocols.
+// providers. Package wire below it implements their protocols.
 //
 // It never retries, reads the environment or follows redirects, and never writes a key into an error or a log:
-// settings are plain data, keys leave in headers alone.
+// settings are plain data, and keys are sent only in headers.
 //
 // Start at [Open], [Models.Ask] and [Generate], then look at the table [Providers].
 package llm

@@ -1,8 +1,8 @@
-// Package mask keeps a worker's secrets out of the texts that leave it.
+// Package mask removes a worker's secrets from the texts that leave it.
 //
-// Whoever gets a secret can repeat it: a provider in an error, a tool in a result, a model. A [Mask]
-// replaces the values by [Hidden] before a text reaches history, a heartbeat or a log. It finds a
-// value as it is, in JSON whatever its escapes, and in URLs, but not in other encodings or in pieces.
+// The recipient of a secret can return it: a provider in an error, a tool in a result, a model in an answer. A [Mask]
+// replaces the values with [Hidden] before a text reaches history, a heartbeat or a log. It finds a
+// value in plain text, in JSON regardless of its escapes, and in URLs, but not in other encodings or in parts.
 //
 // Start at [New] and [Mask.Text].
 package mask

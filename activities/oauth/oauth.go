@@ -1,5 +1,5 @@
-// Package oauth gets tokens of authorization servers for connections to tool servers: by a login of a person's, or by
-// credentials of the worker's own. It renews them for all workers.
+// Package oauth gets tokens from authorization servers for connections to tool servers, by a person's login or with the
+// worker's own credentials, and renews them for all workers.
 package oauth
 
 import (

@@ -1,4 +1,4 @@
-// Package program runs programs of folders that a worker's operator trusts, and has what other commands of a worker need.
+// Package program runs programs from folders that a worker's operator trusts, and provides helpers for other commands of a worker.
 package program
 
 import (

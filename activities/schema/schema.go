@@ -1,8 +1,8 @@
-// Package schema checks values against JSON Schemas that authors bring, and words what is
-// wrong as Python's validator does, which the blueprint dialect's framework uses.
+// Package schema validates values against JSON Schemas that authors supply, with the messages of
+// Python's validator, which the blueprint dialect's framework uses.
 //
-// A schema and a value are untrusted: size, depth, steps and time are bounded, and nothing
-// outside the schema is ever loaded. It knows no dialect, and neither Temporal nor the disk.
+// Schemas and values are untrusted: size, depth, steps and time are bounded, and nothing
+// outside the schema is ever loaded. The package depends on no dialect, on Temporal or on the disk.
 //
 // Start at [Check].
 package schema

@@ -8,7 +8,7 @@
 // The package never retries a call that a server may have executed, never reads the environment, never follows
 // a redirect, and never writes a credential into an error.
 //
-// Start at [Open], then [Tools.Call]; a new kind of connection is a row of kinds. For functions of your own
+// Start at [Open], then [Tools.Call]; a new kind of connection is a row of kinds. For your own functions,
 // start at [Func].
 package tool
 

@@ -1,5 +1,5 @@
-// Package webhook delivers events to the receivers that the worker's configuration names, signed
-// as Standard Webhooks (standardwebhooks.com): webhook-id, webhook-timestamp and
+// Package webhook delivers events to the receivers in the worker's configuration, signed
+// according to Standard Webhooks (standardwebhooks.com): webhook-id, webhook-timestamp and
 // webhook-signature over id, time and body.
 //
 // It never retries, follows no redirect, and connects to private addresses only if the operator allows

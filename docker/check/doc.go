@@ -1,4 +1,4 @@
-// Package check holds the tests of what stands in this folder: the chart, the compose file and
-// the images. It is a module of its own, because Helm and Kubernetes bring more modules than
-// the engine has.
+// Package check contains the tests of the docker folder: the chart, the Compose file and
+// the images. It is a separate module, because Helm and Kubernetes require more modules than
+// the engine.
 package check

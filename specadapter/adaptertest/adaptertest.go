@@ -1,7 +1,7 @@
 // Package adaptertest drives the golden tests of a dialect: archives with a document, the
-// plan and the diagnostics that must come out.
+// expected plan and the expected diagnostics.
 //
-// It is for tests alone. It compares bytes and judges nothing itself.
+// It is only for tests, and only compares bytes.
 //
 // Start at [Golden].
 package adaptertest

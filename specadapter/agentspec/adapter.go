@@ -1,7 +1,7 @@
 // Package agentspec adapts Open Agent Spec to plans.
 //
-// Package model reads and checks a document; this one makes the plan of its main component, a
-// Flow or an Agent. What a run cannot do is an error, and what a run does differently a warning.
+// Package model reads and validates a document; this package compiles its main component, a
+// Flow or an Agent, to a plan. What a run does not support is an error; a difference in behaviour is a warning.
 //
 // Start at [Adapter.Adapt].
 package agentspec

@@ -1,11 +1,11 @@
 // Package blueprint adapts agent blueprints of the Agent Orchestrator Framework to plans.
 //
 // A blueprint is a folder: agent.json, agent.system-prompt.md, agent.mcp.json, with
-// capabilities, MCP servers and scripts in registries beside. The adapter gets all of them as
-// texts and never touches the disk; [Collect] finds what belongs to one. What a run cannot do
-// yet is an error and never left out in silence; README.md has the table.
+// capabilities, MCP servers and scripts in registries beside it. The adapter gets all of them as
+// texts and never accesses the disk; [Collect] finds the files of a blueprint. Unsupported parts
+// are errors and never silently ignored; README.md has the table.
 //
-// Start at [Adapter.Adapt]; agent.go reads one agent, plan.go makes its plan.
+// Start at [Adapter.Adapt]; agent.go reads one agent, plan.go compiles its plan.
 package blueprint
 
 import (

@@ -1,9 +1,9 @@
 // Package continuum adapts Continuum Agent JSON to plans.
 //
-// It takes both sides where the dialect's texts contradict each other, see README.md. It
-// never guesses silently: what it fills in or leaves out is a diagnostic.
+// It accepts both variants if the dialect's texts contradict each other, see README.md. It
+// never guesses silently: every default and every omission is reported as a diagnostic.
 //
-// Start at [Adapter.Adapt]; graph.go reads one graph, check.go judges it.
+// Start at [Adapter.Adapt]; graph.go reads one graph, check.go validates it.
 package continuum
 
 import (

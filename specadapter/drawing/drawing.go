@@ -1,7 +1,7 @@
-// Package drawing draws flows, as Mermaid and as SVG, and how far a run of one has come.
+// Package drawing draws flows, and the progress of their runs, as Mermaid and as SVG.
 //
-// It reads plans alone. What an author wrote is untrusted and always escaped. The same
-// flow gives the same bytes.
+// It reads only plans. Text written by an author is untrusted and always escaped. The output
+// is deterministic.
 //
 // Start at [Mermaid] and [SVG].
 package drawing

@@ -1,9 +1,9 @@
-// Package inputs checks the parameters of a run and makes the text of them that a flow is
-// given.
+// Package inputs validates the parameters of a run and formats them as the text that a flow
+// receives.
 //
-// The starter uses it before a start and the worker where it compiles a document, so that
-// wrong parameters cost nothing. It is pure: no disk, no environment, no clock but the bound
-// of a check. Texts and errors are those of the blueprint dialect's framework, byte for byte.
+// The starter uses it before a start and the worker when it compiles a document, so that
+// invalid parameters are rejected early. It is pure: no disk, no environment, and no clock except for the
+// timeout of a check. Texts and errors are those of the blueprint dialect's framework, byte for byte.
 //
 // Start at [Read], then [Start].
 package inputs

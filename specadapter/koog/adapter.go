@@ -1,13 +1,13 @@
 // Package koog adapts flows of Koog's agents-protocol to plans.
 //
-// The profile default reads a document as its authors meant it, and so does strict, but for numbers of two
-// types, which are not equal; the profile koog does what the
-// protocol's published code does, its mistakes included, see README.md. All write ordinary
-// plans: the interpreter knows no dialect. What the adapter fills in or leaves out is a
+// The profile default reads a document as its authors intended, and so does strict, except that numbers of
+// different types are not equal; the profile koog behaves like the
+// protocol's published code, including its bugs, see README.md. All produce ordinary
+// plans: the interpreter knows no dialect. Every default and every omission is reported as a
 // diagnostic.
 //
-// Start at [Adapter.Adapt]; document.go reads the parts, build.go makes the plan of them,
-// check.go judges the graph.
+// Start at [Adapter.Adapt]; document.go reads the parts, build.go compiles them to a plan,
+// check.go validates the graph.
 package koog
 
 import (

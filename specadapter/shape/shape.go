@@ -1,5 +1,5 @@
-// Package shape describes the objects of a dialect. Readers know the fields of an object by it, and the JSON
-// Schema that editors use is made of it.
+// Package shape describes the objects of a dialect. The parsers use it to recognize the fields of an object, and
+// the JSON Schema for editors is generated from it.
 //
 // Start at [Object], then [Document].
 package shape

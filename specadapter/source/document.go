@@ -1,9 +1,9 @@
-// Package source is a parsed document whose every part knows where it was written, the
-// diagnostics about it, and the check of JSON Schemas in it.
+// Package source parses documents into nodes with their positions, and provides the
+// diagnostics about them and the validation of JSON Schemas in them.
 //
-// It reads JSON, JSON5 and YAML into one model. It keeps the order of members and the exact
-// text of numbers, and refuses what it cannot keep. It never executes, fetches or follows
-// anything that a document names, and it knows no dialect.
+// It reads JSON, JSON5 and YAML into one model. It preserves the order of members and the exact
+// text of numbers, and rejects what it cannot preserve. It never executes, fetches or follows
+// anything that a document refers to, and it knows no dialect.
 //
 // Start at [Parse].
 package source

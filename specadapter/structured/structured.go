@@ -1,7 +1,7 @@
 // Package structured writes the part of a system prompt that asks a model for JSON.
 //
-// Dialects with structured answers share its exact texts, which models and their authors
-// know from the Agent Orchestrator Framework. It only makes text: it neither calls a model
+// Dialects with structured answers share its exact texts, which are those of the
+// Agent Orchestrator Framework. It only produces text: it neither calls a model
 // nor reads an answer.
 //
 // Start at [Enrich].

@@ -1,4 +1,4 @@
-// Package audit makes the audit trail of a run from its histories: what it asked, and who answered what.
+// Package audit reads the audit trail of a run from its histories: its requests, and who answered them and how.
 package audit
 
 import (

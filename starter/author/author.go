@@ -1,5 +1,5 @@
-// Package author runs a flow again each time its author saves one of its files: from the first node that changed, with
-// what came before it taken from the last run.
+// Package author runs a flow again each time one of its files is saved: from the first node that changed, reusing
+// everything before it from the last run.
 package author
 
 import (
@@ -30,17 +30,18 @@ import (
 	"weft/workflows/plan"
 )
 
-// Save is what became of a save, of one flow.
+// Save is the result of a save for one flow.
 type Save struct {
 	File string `json:"file"`
 	Flow string `json:"flow,omitempty"`
-	// Diagnostics are why it cannot be run, or what is worth knowing.
+	// Diagnostics are the flow's errors and warnings.
 	Diagnostics []string `json:"diagnostics,omitempty"`
-	// Run is the run that was started, Last the one from which it was forked, at the execution From; empty: it began anew.
+	// Run is the id of the run that was started, and Last that of the run from which it was forked, at the execution
+	// From. If From is empty, the run started from the beginning.
 	Run  string `json:"run_id,omitempty"`
 	Last string `json:"last_run_id,omitempty"`
 	From string `json:"from,omitempty"`
-	// Note is why nothing was run, or why not from a node.
+	// Note is the reason why nothing was run, or why the run started from the beginning.
 	Note string `json:"note,omitempty"`
 }
 
@@ -67,10 +68,10 @@ type flowFile struct {
 	hash, script string
 }
 
-// settle is how long a file must be left alone: editors write in several steps.
+// settle is how long a file must be unchanged before it is read: editors write in several steps.
 const settle = 40 * time.Millisecond
 
-// Open reads the flows of the folder: what is saved from then on is noticed. [Author.Watch] must follow.
+// Open reads the flows of the folder and detects changes from then on. The caller must call [Author.Watch] next.
 func (a *Author) Open() error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -120,7 +121,7 @@ func (a *Author) Watch(ctx context.Context) error {
 	}
 }
 
-// add watches a folder and those in it, but hidden ones.
+// add watches a folder and its subfolders, except hidden ones.
 func add(w *fsnotify.Watcher, dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -138,14 +139,14 @@ func add(w *fsnotify.Watcher, dir string) error {
 	})
 }
 
-// edited is a flow that is another than at the last save.
+// edited is a flow that has changed since the last save.
 type edited struct {
 	save   Save
 	result *specadapter.Result
 	script []byte
 }
 
-// saved runs what has changed.
+// saved runs the flows that have changed.
 func (a *Author) saved(ctx context.Context) {
 	all, err := a.changed()
 	if err != nil {
@@ -162,7 +163,7 @@ func (a *Author) saved(ctx context.Context) {
 	}
 }
 
-// changed reads the flows of the folder, and returns those that are others than before, and those that cannot be run.
+// changed reads the flows of the folder, and returns those that have changed, including those that cannot be run.
 func (a *Author) changed() ([]edited, error) {
 	files, found, err := validate.Files([]string{a.Dir})
 	if err != nil {
@@ -204,7 +205,7 @@ func (a *Author) changed() ([]edited, error) {
 	return out, nil
 }
 
-// run forks the flow's last run at the first node that changed, or starts it anew where its start did.
+// run forks the flow's last run at the first node that changed, or runs it from the beginning if the edges from START changed.
 func (a *Author) run(ctx context.Context, e *edited) error {
 	last, err := a.last(ctx, e.result.Flow.Name)
 	if err != nil {
@@ -222,7 +223,7 @@ func (a *Author) run(ctx context.Context, e *edited) error {
 		return fmt.Errorf("the run %q has no plan", last.ID)
 	}
 	if len(root.Input.Script) == 0 {
-		e.script = nil // it was run with a model
+		e.script = nil // the last run used a model
 	}
 	e.save.Last = last.ID
 	from, anew, err := a.first(ctx, last, root, e)
@@ -260,7 +261,7 @@ func (a *Author) run(ctx context.Context, e *edited) error {
 	return nil
 }
 
-// last is the youngest run of a flow, nil where there is none.
+// last returns the latest run of a flow, nil if there is none.
 func (a *Author) last(ctx context.Context, flow string) (*runs.Run, error) {
 	page, _, err := a.Connection.Page(ctx, runs.Filter{Flow: flow, Closed: true, Limit: 1}, nil)
 	if err != nil {
@@ -279,7 +280,7 @@ func (a *Author) last(ctx context.Context, flow string) (*runs.Run, error) {
 	return a.Connection.Find(ctx, id)
 }
 
-// younger is the run that began later: its own last one, or one of a list.
+// younger returns the id of the run that was started later: the Author's own last one, or a listed one.
 func (a *Author) younger(ctx context.Context, id string, listed *runs.Summary) string {
 	if id == "" {
 		return listed.ID
@@ -291,8 +292,8 @@ func (a *Author) younger(ctx context.Context, id string, listed *runs.Summary) s
 	return id
 }
 
-// first is the first execution of the last run whose node is another now; of an open run without one, what is running.
-// anew is set where the way from START is another.
+// first returns the first execution of the last run whose node has changed or, for an open run without one, the execution
+// that is running. anew reports whether the edges from START have changed.
 func (a *Author) first(ctx context.Context, last *runs.Run, root *runtree.Workflow, e *edited) (from string, anew bool, err error) {
 	flow := e.result.Flow
 	if !impact.SameNode(root.Flow, flow, plan.Start) {
@@ -320,7 +321,7 @@ func (a *Author) first(ctx context.Context, last *runs.Run, root *runtree.Workfl
 	return "", false, nil
 }
 
-// changedRules returns a function that reports whether what a script answers a node may be another.
+// changedRules returns a function that reports whether a script's answers for a node may have changed.
 func changedRules(old, now json.RawMessage) func(node string) bool {
 	if now == nil {
 		return func(string) bool { return false }
@@ -348,7 +349,7 @@ func changedRules(old, now json.RawMessage) func(node string) bool {
 	return func(node string) bool { return nodes[""] || nodes[node] }
 }
 
-// tell says what became of a save, in words and to all that listen.
+// tell prints the result of a save and sends it to all listeners.
 func (a *Author) tell(s Save) {
 	for _, d := range s.Diagnostics {
 		a.Say("%s", d)
@@ -366,12 +367,12 @@ func (a *Author) tell(s Save) {
 	for c := range a.listeners {
 		select {
 		case c <- s:
-		default: // whoever is that slow reads the list of runs
+		default: // a listener that is too slow can read the list of runs
 		}
 	}
 }
 
-// Listen returns a channel of what becomes of saves from now on, and how to end that.
+// Listen returns a channel that receives the results of saves from now on, and a function that stops it.
 func (a *Author) Listen() (saves <-chan any, end func()) {
 	c := make(chan any, 16)
 	a.mu.Lock()

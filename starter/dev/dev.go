@@ -1,8 +1,8 @@
-// Package dev provides -dev: an embedded Temporal with a worker, or the Temporal that runs on this
-// machine already, with a worker if none polls there.
+// Package dev implements -dev: an embedded Temporal server with a worker, or the Temporal server that already runs on this
+// machine, with a worker if none polls there.
 //
-// What it starts ends by itself when the last command that uses it has left, however that ends: each
-// holds a shared lock on one file for as long as it lives.
+// The processes that it starts exit when the last command that uses them has exited, even after a crash: each
+// command holds a shared lock on one file while it runs.
 package dev
 
 import (

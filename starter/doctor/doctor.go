@@ -1,4 +1,4 @@
-// Package doctor checks what runs of flows need on this machine, and says how to get what is missing.
+// Package doctor checks this machine for everything that runs of flows need, and reports how to fix problems.
 package doctor
 
 import (
@@ -26,16 +26,16 @@ const (
 	Missing = "missing"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 	Text  string `json:"text,omitempty"`
-	// Remedy is the command or the setting that gives what is missing.
+	// Remedy is the command or the setting that fixes the problem.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// patience bounds a check of something elsewhere.
+// patience is the timeout of a check that makes requests.
 const patience = 10 * time.Second
 
 type doctor struct {
@@ -51,7 +51,7 @@ func (d *doctor) missing(name, remedy, format string, args ...any) {
 	d.checks = append(d.checks, Check{Name: name, State: Missing, Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// failed notes an error, with the remedy that it has, or else another one.
+// failed adds an error, with its own remedy if it has one, otherwise with remedy.
 func (d *doctor) failed(name, remedy string, err error) {
 	if f := contract.FailureOf(err); f.Class != "" && f.Remedy != "" {
 		d.missing(name, f.Remedy, "%s", f.Text)
@@ -60,7 +60,7 @@ func (d *doctor) failed(name, remedy string, err error) {
 	d.missing(name, remedy, "%v", err)
 }
 
-// Examine looks at the settings, Temporal, its workers, models, connections, the store and the port of the HTTP server.
+// Examine checks the settings, Temporal, its workers, models, connections, the store and the port of the HTTP server.
 func Examine(ctx context.Context, cfg *config.Config, connect func(context.Context) (*runs.Connection, error)) []Check {
 	d := &doctor{cfg: cfg}
 	if d.ok("settings", "%s", cfg.File); cfg.File == "" {

@@ -1,5 +1,5 @@
-// Package fork makes the input of a run that continues from a node of another run: what came before
-// that node is taken from there, and is not run again.
+// Package fork builds the input of a run that continues from a node of another run: everything before
+// that node is reused, and not run again.
 package fork
 
 import (

@@ -1,4 +1,4 @@
-// Package impact says what an edited flow means to runs of the flow.
+// Package impact determines what an edited flow would change for open runs of the flow.
 package impact
 
 import (

@@ -1,6 +1,6 @@
-// Package lsp is a language server for flows: diagnostics as they are written, and what a field does.
+// Package lsp is a language server for flows: diagnostics as they are edited, and descriptions of fields.
 //
-// It speaks the Language Server Protocol 3.17 over a stream. Start at [Server.Serve].
+// It implements the Language Server Protocol 3.17 over a stream. Start at [Server.Serve].
 package lsp
 
 import (

@@ -1,4 +1,4 @@
-// Package progress shows what happens in a run while it happens.
+// Package progress prints the events of a run as they happen.
 package progress
 
 import (

@@ -1,4 +1,4 @@
-// Package runs finds, lists, starts, asks and answers the runs of flows at Temporal. It prints nothing.
+// Package runs finds, lists, starts, queries and answers runs of flows through Temporal. It prints nothing.
 package runs
 
 import (

@@ -1,4 +1,4 @@
-// Package runtree reads from histories what a run's nodes and edges did, and what its calls used.
+// Package runtree reads the executions, edges and usage of a run and its children from histories.
 package runtree
 
 import (

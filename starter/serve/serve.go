@@ -1,8 +1,8 @@
-// Package serve is the HTTP API of runs of flows, for clients that know nothing of Temporal: it starts
-// runs, shows them, passes on answers, and keeps the agents of a folder.
+// Package serve is the HTTP API for runs of flows, for clients without Temporal: it starts
+// runs, shows them, forwards answers, and manages the agents of a folder.
 //
-// It holds no state: what it answers it has asked of [Runs] or read from the folder, so that any number
-// of servers may run side by side. What clients may rely on is in openapi.json, which it serves.
+// It holds no state: its responses come from [Runs] or from the folder, so that any number
+// of servers can run side by side. The API is specified in openapi.json, which it serves.
 //
 // Start at [New], then [routes].
 package serve

@@ -1,7 +1,7 @@
-// Package trace makes of a run's history a trace of Agent Spec Tracing, the extension of Open Agent Spec.
+// Package trace converts a run's history to a trace of Agent Spec Tracing, the extension of Open Agent Spec.
 //
-// The extension defines the types of spans and events, their attributes, and which of these are sensitive; it leaves open how a trace is
-// written. Here it is one object with all spans in the order in which they began, each with the id of the span around it.
+// The extension defines the types of spans and events, their attributes, and which of these are sensitive, but no file format
+// for traces. Here a trace is one object with all spans in the order in which they started, each with the id of its parent span.
 //
 // Start at [Read].
 package trace

@@ -1,4 +1,4 @@
-// Package usage has the error of what the caller gave: a flag, a file, a document or an id.
+// Package usage has the error type for invalid input of the caller: a flag, a file, a document or an id.
 package usage
 
 import "fmt"

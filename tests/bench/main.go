@@ -1,10 +1,10 @@
-// Command bench measures what interpreting a flow costs beside a workflow written by hand.
+// Command bench measures what interpreting a flow costs in comparison with a hand-written workflow.
 //
 // It starts the embedded server as a process and prints one table: each workload runs as a
-// plan and as its twin, a hand-written Go workflow of the same shape that calls the same
-// activities with the same inputs, by turns, and what counts is the ratio. It asserts no
-// timing, uses no network but the loopback and no model but the scripted one. README.md
-// beside it says what each row means.
+// plan and as its twin, a hand-written Go workflow of the same structure that calls the same
+// activities with the same inputs, alternately; the ratio is the result. It asserts no
+// times, and uses only the loopback interface and the scripted model. README.md
+// explains each row.
 //
 // Start at [sections]. The twins are in twin.go, the workloads of both sides in workloads.go.
 package main

@@ -1,4 +1,4 @@
-// Package programs starts the project's programs for tests, and reads what they say when they are
+// Package programs starts the project's programs for tests, and reads what they print when they are
 // ready.
 package programs
 

@@ -1,10 +1,10 @@
-// Package build says which build a program is: the same for worker and starter.
+// Package build identifies the build of a program, for both worker and starter.
 //
 // A release stamps both values:
 //
 //	go build -ldflags "-X weft/worker/build.version=v1.2.0 -X weft/worker/build.revision=0123abc" ./worker
 //
-// Otherwise they are what the Go toolchain knows.
+// Otherwise they come from the Go toolchain.
 package build
 
 import (

@@ -6,7 +6,7 @@
 // and each variable NAME can be given as a file NAME_FILE instead. Apart from the commands, no other
 // package reads the environment.
 //
-// Start at [Load]; the settings are the fields of [Config]; schema.go says what their tags mean.
+// Start at [Load]; the settings are the fields of [Config]; schema.go documents their tags.
 package config
 
 import (

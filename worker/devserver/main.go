@@ -5,7 +5,7 @@
 // listens only on 127.0.0.1, because the server has no authentication. It is not for
 // production. It is a separate module: the server requires some 450 modules that the
 // engine does not need. Two of them, with which a server starts workers in clouds and archives to
-// Google, stand here as modules without content, in autoscaling and gcs: a development server never
+// Google, are replaced by empty modules, in autoscaling and gcs: a development server never
 // uses them, and without them a quarter of its packages need not be built.
 //
 // Start at [serve]; the server is in server.go, the demo in demo.go.

@@ -1,7 +1,7 @@
 // Package flows reads flows by name from a directory: clients of a worker and of the HTTP server
 // start them without sending a document.
 //
-// Names come from clients: whatever a name is, nothing outside the directory is read. Start at
+// Names come from clients and are untrusted: nothing outside the directory is ever read. Start at
 // [Named].
 package flows
 

@@ -3,8 +3,8 @@
 // It is the only package that registers workflows and activities, and the only one that
 // connects dialects to activities: they get the compiler of documents as a function.
 //
-// Start at [New]. For a worker with Go functions as tools start at [Main], the worker command as a
-// function; nothing else here reads the environment or makes a client.
+// Start at [New]. For a worker with Go functions as tools, start at [Main], the worker command as a
+// function; nothing else in this package reads the environment or makes a client.
 package host
 
 import (

@@ -1,8 +1,8 @@
-// Package wire speaks the protocols of language models: it writes a [Request] as the bytes of an HTTP request and reads
-// the bytes of an answer, whole or streamed, into an [Answer]. It does no I/O, knows no key, and classifies no error that
-// a provider reports.
+// Package wire implements the protocols of language models: it encodes a [Request] as the body of an HTTP request and decodes
+// a response, complete or streamed, to an [Answer]. It does no I/O, has no keys, and does not classify errors that a
+// provider reports.
 //
-// Start at [Model.Encode], then read chat.go; the other protocols have the same form.
+// Start at [Model.Encode], then read chat.go; the other protocols have the same structure.
 package wire
 
 import (

@@ -1,5 +1,5 @@
-// Package lines carries messages to and from a command, one a line: neither a command that does not read nor a line that is too
-// long blocks anything else.
+// Package lines exchanges messages with a command, one per line. Neither a command that does not read nor a line that is too
+// long blocks other messages.
 package lines
 
 import (

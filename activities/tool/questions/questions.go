@@ -1,4 +1,4 @@
-// Package questions answers what servers ask their client while they hold a call, as they can up to 2025-11-25.
+// Package questions answers the requests that servers send to their client during a call, in protocol versions up to 2025-11-25.
 package questions
 
 import (

@@ -1,4 +1,4 @@
-// Package render makes texts for models of what MCP servers answer.
+// Package render converts the results of MCP servers to text for models.
 package render
 
 import (

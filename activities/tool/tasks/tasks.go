@@ -1,7 +1,7 @@
-// Package tasks reads what MCP servers say of tasks: calls that a server goes on with by itself, for days if need be.
+// Package tasks parses the messages of MCP servers about tasks: calls that a server continues by itself, for days if necessary.
 //
-// There are two generations. Up to 2025-11-25 the client asks for a task, and fetches its result with tasks/result. From
-// 2026-07-28 on they are an extension: the server makes a task where it wants to, and tasks/get has the result.
+// There are two generations. Up to 2025-11-25, the client requests a task, and fetches its result with tasks/result. From
+// 2026-07-28 on, tasks are an extension: the server decides to create one, and tasks/get returns the result.
 package tasks
 
 import (

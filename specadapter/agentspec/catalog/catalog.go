@@ -1,5 +1,5 @@
-// Package catalog lists the component types of Open Agent Spec: their fields, what these may hold, and
-// since which version. It is data alone; package model reads documents by it.
+// Package catalog lists the component types of Open Agent Spec: their fields, the values of these, and
+// the versions that introduced them. It contains only data, with which package model reads documents.
 //
 // Start at [Type] and [Types].
 package catalog

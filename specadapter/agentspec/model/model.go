@@ -1,9 +1,9 @@
-// Package model reads Open Agent Spec: documents in, a typed and checked model of components
-// out, with everything that is wrong with them.
+// Package model reads documents of Open Agent Spec into a typed and validated model of components,
+// and reports all their errors.
 //
-// It reads no file, fetches nothing that a document names and holds no secret but in
-// development. What it reads is untrusted: time and memory are bounded whatever a document
-// contains.
+// It reads no files, fetches nothing that a document refers to, and holds no secrets except in
+// development. Documents are untrusted: time and memory are bounded regardless of their
+// content.
 //
 // Start at [Read]; package catalog lists what a document may contain.
 package model

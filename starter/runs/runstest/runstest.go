@@ -1,4 +1,4 @@
-// Package runstest has what a server and a worker say of runs, for tests.
+// Package runstest has fake responses of a server and a worker about runs, for tests.
 package runstest
 
 import (

@@ -1,4 +1,4 @@
-// Package backend answers for the HTTP server of package serve with the runs at Temporal.
+// Package backend implements the runs of the HTTP server of package serve with Temporal.
 package backend
 
 import (

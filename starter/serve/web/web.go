@@ -1,5 +1,5 @@
-// Package web has the page that the HTTP server shows people: one document, one script and one style sheet. All that
-// they show comes from the API that other clients have.
+// Package web has the web page of the HTTP server: one document, one script and one style sheet. They use
+// only the API that other clients use.
 package web
 
 import (

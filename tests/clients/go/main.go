@@ -1,9 +1,9 @@
-// Command embed starts a run of a flow from a Go program of one's own and prints its result:
+// Command embed starts a run of a flow from your own Go program and prints its result:
 // embed FLOW [INPUT].
 //
-// It compiles the flow itself, with specadapter.Load, so that what is wrong with it is known
-// before anything starts; it runs no worker. A program that need not know hands the document
-// over instead, as the programs beside this one do.
+// It compiles the flow itself, with specadapter.Load, so that its errors are reported
+// before anything starts; it runs no worker. Alternatively, a program can send the document,
+// as the programs beside this one do.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command elsewhere is a worker that knows nothing of Weft: two activities on a task queue of
-// their own. weft.yml beside it makes tools of them, which stock.json binds by their names.
+// Command elsewhere is a worker without Weft's code: two activities on their own task queue.
+// weft.yml beside it configures them as tools, which stock.json binds by their names.
 package main
 
 import (

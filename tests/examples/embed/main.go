@@ -1,5 +1,5 @@
-// Command embed is a worker of one's own: all that bin/worker is, with the same settings, and
-// two Go functions as tools, which flows bind by their names. picnic.json beside it does.
+// Command embed is a custom worker: bin/worker, with the same settings, and
+// two Go functions as tools, which flows bind by their names, such as picnic.json beside it.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command mail is a tool server that flows can use: it speaks MCP over stdio and has one tool,
+// Command mail is a tool server for flows: it implements MCP over stdio and has one tool,
 // send_mail, which appends to a file instead of sending. bin/mail FILE
 package main
 

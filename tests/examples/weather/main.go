@@ -1,6 +1,6 @@
-// Command weather is one tool in every form that a flow can reach: an MCP server over stdio; with
-// -http one over streamable HTTP (/mcp) and SSE (/sse), which answers plain requests, too
-// (/weather/CITY); with -task-queue an activity that knows nothing of Weft.
+// Command weather provides one tool in every form that a flow can use: an MCP server over stdio; with
+// -http, one over streamable HTTP (/mcp) and SSE (/sse), which also answers plain requests
+// (/weather/CITY); with -task-queue, an activity without Weft's code.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package storage stands in for the client of Google Cloud Storage, to which a server can archive histories. The embedded
+// Package storage replaces the client of Google Cloud Storage, to which a server can archive histories. The embedded
 // server archives nothing; without the client it is built from some 210 packages less. No client can be made.
 package storage
 

@@ -1,4 +1,4 @@
-// Package client stands in for the server's client of worker controllers, which start workers on Kubernetes, AWS and
+// Package client replaces the server's client of worker controllers, which start workers on Kubernetes, AWS and
 // Google Cloud. Without them the embedded server is built from some 350 packages less. Its setting
 // workercontroller.enabled is off by default, and only a deployment version with a compute configuration needs them:
 // that is refused.

@@ -1,4 +1,4 @@
-// Package workercomponent stands in for the system workflow of worker controllers.
+// Package workercomponent replaces the system workflow of worker controllers.
 package workercomponent
 
 import "go.uber.org/fx"
