@@ -40,11 +40,14 @@ type builder struct {
 	outer []*model.Property
 	// outers are those of the flows that are made.
 	outers map[string][]*model.Property
+	// keeps reports whether the flow that is being made works on collections of the run, and keepers those that were made.
+	keeps   bool
+	keepers map[string]bool
 }
 
 func newBuilder(file string, host source.Host) *builder {
 	return &builder{file: file, host: host, looked: map[*model.Component]bool{}, warned: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
-		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]*model.Property{}}
+		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]*model.Property{}, keepers: map[string]bool{}}
 }
 
 // root makes the plan of the main component.
@@ -77,13 +80,13 @@ func (b *builder) called(c *model.Component) string {
 	}
 	id := unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID)))
 	b.agentIDs[c] = id
-	flow, taken, at, outer := b.flow, b.taken, b.at, b.outer
+	flow, taken, at, outer, keeps := b.flow, b.taken, b.at, b.outer, b.keeps
 	b.begin(c, id, plan.AgentPath(id))
-	b.outer = nil
+	b.outer, b.keeps = nil, false
 	b.rootFlow(c)
 	b.agents = append(b.agents, *b.flow)
-	b.outers[id] = b.outer
-	b.flow, b.taken, b.at, b.outer = flow, taken, at, outer
+	b.outers[id], b.keepers[id] = b.outer, b.keeps
+	b.flow, b.taken, b.at, b.outer, b.keeps = flow, taken, at, outer, keeps
 	return id
 }
 
@@ -97,6 +100,9 @@ func (b *builder) through(n *plan.Node) {
 			}
 		}
 	}
+	if slices.ContainsFunc(n.Call.Flows, func(id string) bool { return b.keepers[id] }) {
+		b.keep(n)
+	}
 }
 
 // rootFlow makes nodes of a flow that begins with the run's inputs and ends with its outputs.
@@ -108,7 +114,12 @@ func (b *builder) rootFlow(c *model.Component) {
 	}
 	b.edge(plan.Edge{From: plan.Start, To: entry}, c.At)
 	for _, e := range ends {
-		b.flow.Node(e.id).Exit = true
+		n := b.flow.Node(e.id)
+		n.Exit = true
+		if b.keeps && b.at != "" {
+			n.Ports.In = append(n.Ports.In, changesIn)
+			n.Ports.Out = append(n.Ports.Out, plan.Out{Name: plan.ChangesPort})
+		}
 		b.edge(plan.Edge{From: e.id, To: plan.End}, e.at)
 	}
 }

@@ -135,7 +135,9 @@ func (b *builder) flowTool(c *model.Component, taken map[string]bool) plan.Tool 
 	t.Connection = b.connect(c, func(c *model.Component) plan.Connection {
 		return plan.Connection{ID: unique(b.ids, "flow:"+model.SafeID(name)), Name: name, Kind: plan.ConnectionAgent, Agent: b.called(c)}
 	})
-	t.ArgumentsSchema = objectOf(model.Merge(c.Inputs, b.outers[b.called(c)]))
+	id := b.called(c)
+	b.alone(c, id)
+	t.ArgumentsSchema = objectOf(model.Merge(c.Inputs, b.outers[id]))
 	return t
 }
 

@@ -65,7 +65,7 @@ func (s *layer) node(c *model.Component) *way {
 func (s *layer) calling(c *model.Component, n *plan.Node, w *way) {
 	switch c.Type.Acts() {
 	case "PluginDatastoreListNode", "PluginDatastoreCreateNode", "PluginDatastoreUpdateNode", "PluginDatastoreDeleteNode", "PluginDatastoreQueryNode":
-		n.Kind, n.Tool = plan.KindTool, s.b.operation(c, n.Name)
+		s.b.works(c, n)
 	case "MapNode", "ParallelMapNode":
 		n.Kind, n.Call = plan.KindCall, s.mapped(c, n)
 	case "ExtendedMapNode":

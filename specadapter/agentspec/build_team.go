@@ -229,6 +229,7 @@ func (t *crew) recipient(team, from, to *model.Component, make func(id string) p
 // flow is a Flow that another agent asks. It is run anew for each question.
 func (t *crew) flow(c *model.Component) recipient {
 	id := t.called(c)
+	t.alone(c, id)
 	if !slices.Contains(t.inside, c) {
 		t.inside = append(t.inside, c, &model.Component{Inputs: t.outers[id]})
 	}

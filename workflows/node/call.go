@@ -12,6 +12,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/group"
 	"weft/workflows/plan"
+	"weft/workflows/plan/collection"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
 	"weft/workflows/values"
@@ -71,6 +72,9 @@ type callRun struct {
 	next      int
 	// flows runs them in this run; nil where each is a child.
 	flows Flows
+	// stores are the collections of the run, with what the flows that were heard of have changed; changes are those of this
+	// run so far.
+	stores, changes value.Value
 }
 
 // calledFlow is one run of a flow.
@@ -78,10 +82,14 @@ type calledFlow struct {
 	outcome contract.FlowOutcome
 	flow    string
 	params  value.Value
+	// heard reports whether the node has taken over what the flow said and changed.
+	heard bool
 }
 
 // divide makes the runs of what the node was given.
 func (c *callRun) divide(in value.Value) error {
+	c.stores, _ = in.Get(plan.StoresPort)
+	c.changes, _ = in.Get(plan.ChangesPort)
 	if !c.cfg.Map {
 		for _, id := range c.cfg.Flows {
 			c.jobs = append(c.jobs, &calledFlow{flow: id, params: values.Wanted(c.run.Flow.SubFlow(id), in)})
@@ -166,7 +174,12 @@ func (c *callRun) all(ctx workflow.Context) error {
 func (c *callRun) one(ctx workflow.Context, i int) error {
 	j := c.jobs[i]
 	if j.outcome.Done {
-		return nil
+		return c.heardInTurn(j)
+	}
+	for k := range j.params.Members {
+		if m := &j.params.Members[k]; m.Key == plan.StoresPort {
+			m.Value = c.stores
+		}
 	}
 	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, i+1)
 	var out contract.RunResult
@@ -187,12 +200,18 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 		if c.cfg.Apart {
 			j.outcome.Conversation = nil
 		}
-		if c.cfg.AtOnce == 1 {
-			c.heardOf(j)
-		}
 	}
+	err = c.heardInTurn(j)
 	c.execution.Journal.Grow(j.weight())
-	return nil
+	return err
+}
+
+// heardInTurn is heardOf where flows run one after the other.
+func (c *callRun) heardInTurn(j *calledFlow) error {
+	if c.cfg.AtOnce > 1 {
+		return nil
+	}
+	return c.heardOf(j)
 }
 
 // collected is what the node uses of the values that a flow left: of a map, those that it reduces.
@@ -205,7 +224,7 @@ func (c *callRun) collected(data json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	v.Members = slices.DeleteFunc(v.Members, func(m value.Member) bool {
-		return !slices.ContainsFunc(c.cfg.Reduce, func(r plan.Reduce) bool { return r.Name == m.Key })
+		return m.Key != plan.ChangesPort && !slices.ContainsFunc(c.cfg.Reduce, func(r plan.Reduce) bool { return r.Name == m.Key })
 	})
 	return v.JSON(), nil
 }
@@ -235,12 +254,26 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 	return c.run.AwaitFlow(ctx, k, in, "the flow "+j.flow, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.Journal)
 }
 
-// heardOf takes what was said in a flow into the conversation.
-func (c *callRun) heardOf(j *calledFlow) {
+// heardOf takes what was said in a flow into the conversation, and makes its changes to the collections of the run.
+func (c *callRun) heardOf(j *calledFlow) error {
 	if j.outcome.Conversation != nil {
 		c.run.Conversation.Add(j.outcome.Conversation.Messages)
 		j.outcome.Conversation = nil
 	}
+	if j.heard || len(j.outcome.Data) == 0 {
+		return nil
+	}
+	j.heard = true
+	v, err := value.Parse(j.outcome.Data)
+	if err != nil {
+		return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
+	}
+	made, _ := v.Get(plan.ChangesPort)
+	for _, change := range made.Items {
+		c.stores, _ = collection.Apply(c.stores, change)
+	}
+	c.changes.Items = append(slices.Clip(c.changes.Items), made.Items...)
+	return nil
 }
 
 // input is what a flow's run is started with.
@@ -295,7 +328,9 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 	all := value.Value{Kind: value.Object}
 	lists := map[string][]value.Value{}
 	for _, j := range c.jobs {
-		c.heardOf(j)
+		if err := c.heardOf(j); err != nil {
+			return out, err
+		}
 		out.Branch = j.outcome.Branch
 		if j.outcome.Data == nil {
 			continue
@@ -306,7 +341,7 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 		}
 		for _, m := range v.Members {
 			lists[m.Key] = append(lists[m.Key], m.Value)
-			if !c.cfg.Map {
+			if !c.cfg.Map && m.Key != plan.ChangesPort {
 				all.Members = append(all.Members, m)
 			}
 		}
@@ -330,6 +365,7 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 	if c.cfg.Map || c.cfg.Apart || len(c.cfg.Flows) > 1 {
 		out.Branch = ""
 	}
+	all.Members = append(all.Members, value.Member{Key: plan.StoresPort, Value: c.stores}, value.Member{Key: plan.ChangesPort, Value: c.changes})
 	out.Value = &all
 	return out, nil
 }

@@ -2,15 +2,16 @@ package node
 
 import (
 	"regexp"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/plan/collection"
 	"weft/workflows/plan/value"
-
 	"weft/workflows/runtime"
 	"weft/workflows/values"
-
-	"go.temporal.io/sdk/workflow"
 )
 
 type passKind struct{}
@@ -23,6 +24,10 @@ func (passKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) 
 	}
 	p := x.Node.Pass
 	switch {
+	case p.Store != nil:
+		if in, err = stored(p.Store, in); err != nil {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given, and at datastore_schema", "the datastore %q: %v", p.Store.Name, err)
+		}
 	case p.Text != nil:
 		in = values.Object(x.Node.Ports.Out[0].Name, value.Of(value.FillIn(*p.Text, in)))
 	case p.Match != nil:
@@ -35,6 +40,33 @@ func (passKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) 
 		}
 	}
 	return runtime.Outcome{Value: &in}, nil
+}
+
+// stored makes an operation on collections of the run. It returns what the operation gives, and the collections and the list of
+// changes as they are then.
+func stored(conn *plan.Connection, in value.Value) (out value.Value, err error) {
+	stores, _ := in.Get(plan.StoresPort)
+	changes, _ := in.Get(plan.ChangesPort)
+	c, err := collection.Fill(conn, conn.Operations[0].Name, in)
+	if err == nil {
+		err = c.Complete()
+	}
+	if err != nil {
+		return out, err
+	}
+	objects := []value.Value{}
+	if c.Operation.Changes() {
+		change := c.Change(conn)
+		stores, objects = collection.Apply(stores, change)
+		changes.Items = append(slices.Clip(changes.Items), change)
+	} else {
+		objects = c.Find(conn, stores)
+	}
+	if out, err = c.Results(objects); err != nil {
+		return out, err
+	}
+	out.Members = append(out.Members, value.Member{Key: plan.StoresPort, Value: stores}, value.Member{Key: plan.ChangesPort, Value: changes})
+	return out, nil
 }
 
 // matches returns what m finds in a text; ok is false where one match is wanted and there is none.

@@ -20,7 +20,17 @@ type Pass struct {
 	Text *string `json:"text,omitempty"`
 	// Match, if set, gives the node's one output: what it finds in the node's one value.
 	Match *Match `json:"match,omitempty"`
+	// Store, if set, makes its one operation, with the values that the node takes, on collections that the run has in its
+	// state, see [StoresPort].
+	Store *Connection `json:"store,omitempty"`
 }
+
+// Ports whose names begin with a point are no outputs of their nodes but at a flow's exit. StoresPort has the collections of
+// a run, and ChangesPort what a flow that another one calls has changed of them since it began.
+const (
+	StoresPort  = ".stores"
+	ChangesPort = ".changes"
+)
 
 // Match finds the matches of a regular expression in a text. A match is the text of the expression's group, a list of texts
 // with several groups, or the whole text without any. Empty matches do not count.
@@ -39,6 +49,9 @@ func (c *checker) passes(n *Node) {
 	p := n.Pass
 	if (p.Text != nil || p.Match != nil) && len(n.Ports.Out) != 1 {
 		c.add("node %q makes one value, but has %d outputs", n.ID, len(n.Ports.Out))
+	}
+	if p.Store != nil && len(p.Store.Operations) != 1 {
+		c.add("node %q has %d operations on collections, want one", n.ID, len(p.Store.Operations))
 	}
 	if p.Match == nil {
 		return

@@ -72,7 +72,9 @@ func settlePorts(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) err
 				return err
 			}
 		}
-		all.Members = append(all.Members, value.Member{Key: o.Name, Value: v})
+		if o.Name[0] != '.' || x.Node.Exit {
+			all.Members = append(all.Members, value.Member{Key: o.Name, Value: v})
+		}
 	}
 	if len(all.Members) == 0 && out.Value == nil {
 		return nil
