@@ -3,32 +3,32 @@
 // # Concepts
 //
 //   - Run: one workflow run of type [Settings.Flow], which interprets a flow, or of type [Settings.Branch], a
-//     chain of its nodes that runs beside others (flow.go, chain.go, branch.go). What both work with is a [runtime.Run].
-//   - Execution: one time that a node runs, at a step, with what its causal ancestors wrote. Package node runs
-//     executions; a kind of node is a small type with one method there, agents have package agent.
-//   - Scheduler: decides which executions there are and when each starts; package schedule. A chain of nodes beside
-//     others runs in place, as a coroutine, where it makes few calls (inplace.go), else as a child workflow (drive.go). So
-//     does the flow of a map's element (nested.go).
+//     chain of its nodes that runs in parallel with others (flow.go, chain.go, branch.go). Both use a [runtime.Run].
+//   - Execution: one execution of a node, at a step, with the state written by its causal ancestors. Package node runs
+//     executions; each kind of node is a small type with one method there, agents have package agent.
+//   - Scheduler: decides which executions there are and when each starts; package schedule. A parallel chain of nodes
+//     runs in place, as a coroutine, if it makes few calls (inplace.go), otherwise as a child workflow (drive.go). The
+//     same applies to the flow of a map's element (nested.go).
 //   - Call: an activity. Budget, waiting for an operator, sizes, usage and cancellation are steps around it
-//     (package runtime). Children, signals and timers have one place each, too.
-//   - Boundary and journal: an execution that stops in its middle goes on in another run from its last
-//     boundary; the steps made since are answered from its journal.
-//   - Snapshot: what a run carries when it continues as new, between boundaries and never with a live
+//     (package runtime). Children, signals and timers are also implemented in one place each.
+//   - Boundary and journal: an execution that is interrupted continues in another run from its last
+//     boundary; the steps made since are replayed from its journal.
+//   - Snapshot: the state with which a run continues as new, between boundaries and never with a running
 //     child (continue.go).
-//   - Transcript: each message enters history once; activities ask for what their input refers to by query.
-//   - Inbox: the run at the root of a tree owns its requests, takes the answers and relays them (package inbox).
-//   - Session: a run that takes turns, the flow once more for each prompt (package session).
-//   - Log: what executions did, for a fork that begins in the middle of another run (fork.go).
+//   - Transcript: each message enters history once; activities query their run for the content to which their input refers.
+//   - Inbox: the run at the root of a tree owns the tree's requests, accepts the answers and relays them (package inbox).
+//   - Session: a run with several turns, each of which executes the flow for a prompt (package session).
+//   - Log: the results of executions, for a fork that starts in the middle of another run (fork.go).
 //
 // # Packages
 //
-// plan, schedule, watch, argument, held, runtime and values come first; inbox, agent, node, prepare, publish and session stand beside each
-// other and do not know each other; workflows puts them together. An interface belongs to its consumer: [runtime.Asker],
+// plan, schedule, watch, argument, held, runtime and values are the lower packages; inbox, agent, node, prepare, publish and session
+// are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
 // [inbox.Host], [session.Turns], [agent.Sessions], [node.Kind] and [node.Flows].
 //
 // # Determinism
 //
 // The packages never do I/O, read no clock, environment or randomness, start no goroutine and never range over a
-// map. They import neither activities nor a dialect. A change that a running workflow could meet needs
+// map. They import neither activities nor a dialect. A change that affects a running workflow requires
 // workflow.GetVersion and a recorded history under tests/testdata/history.
 package workflows

@@ -1,6 +1,6 @@
-// Package rehearse plays a recorded run again: the interpreter and the real activities in Temporal's
-// test environment inside this process, the models from the recording's script, the tools from
-// what they answered then. No server, no network and no model is needed, and time is virtual:
+// Package rehearse replays a recorded run: the interpreter and the real activities run in Temporal's
+// test environment inside this process, with model answers from the recording's script and the
+// recorded results of tools. No server, network or model is needed, and time is virtual:
 // a run that waited a week for an answer takes milliseconds.
 //
 // Start at [Play]. A recording is made by starter record; its format is [Recording].

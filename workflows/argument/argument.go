@@ -1,4 +1,4 @@
-// Package argument decodes what clients send to runs: inputs, and arguments of Updates and signals.
+// Package argument decodes input from clients: the inputs of runs, and the arguments of Updates and signals.
 package argument
 
 import (

@@ -1,4 +1,4 @@
-// Package group has calls that are under way beside each other.
+// Package group runs calls in parallel.
 package group
 
 import (

@@ -1,7 +1,7 @@
-// Package held has runs answer what servers ask while activities hold their calls.
+// Package held answers the requests that servers send during a call, while the activity holds the call open.
 //
-// An activity that holds a call sends its run an Update with what the server asks, and waits for its result. What is open
-// ends with the call, however that ends, and with the attempt of the activity that asked.
+// The activity sends its run an Update with the server's request, and waits for the result. An open request
+// is closed when the call ends for any reason, and when the attempt of the activity that sent it ends.
 package held
 
 import (

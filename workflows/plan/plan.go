@@ -1,11 +1,11 @@
-// Package plan is the intermediate representation of a flow: what adapters make
-// and what the interpreter runs.
+// Package plan is the intermediate representation of a flow: adapters produce it
+// and the interpreter runs it.
 //
 // A plan is data: JSON in, JSON out, no reference to a source file, the
 // environment or a default that code decides later. It is the workflow's input,
-// so it stays in event history for ever. It never holds a secret, only names that
-// activities resolve. The package imports the standard library alone, so that
-// adapters need no Temporal.
+// so it stays in event history permanently. It never holds a secret, only names that
+// activities resolve. The package imports only the standard library, so that
+// adapters do not depend on Temporal.
 //
 // Start at [Flow].
 package plan

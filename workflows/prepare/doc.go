@@ -1,3 +1,3 @@
-// Package prepare settles what a run needs before its entry: plan and model, inputs, the state with which it begins, and
+// Package prepare determines what a run needs before its first node: plan and model, inputs, the initial state, and
 // the tools that its connections offer.
 package prepare

@@ -1,4 +1,4 @@
-// Package publish tells others how a run stands: lists by search attributes and a memo, webhooks by events.
+// Package publish publishes the status of a run: to lists by search attributes and a memo, to webhooks by events.
 package publish
 
 import (

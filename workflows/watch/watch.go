@@ -1,4 +1,4 @@
-// Package watch lets interceptors see what runs do, for metrics and traces.
+// Package watch lets interceptors observe runs, for metrics and traces.
 package watch
 
 import (

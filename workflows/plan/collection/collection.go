@@ -1,5 +1,5 @@
-// Package collection says what an operation on a collection means with the arguments of a call, whatever holds the
-// collection.
+// Package collection combines an operation on a collection with the arguments of a call, independently of the datastore
+// that holds the collection.
 //
 // Start at [Fill].
 package collection

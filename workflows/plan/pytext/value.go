@@ -1,8 +1,8 @@
 // Package pytext writes JSON values as Python does: json.dumps, str and repr.
 //
-// Models and their authors know these texts from frameworks written in Python, so they are
-// kept byte for byte. It only makes text, imports the standard library only and knows
-// neither clock nor map order, so that workflow code may use it.
+// Models and authors expect these texts from frameworks written in Python, so they are
+// reproduced byte for byte. The package only produces text, imports only the standard library and
+// depends on neither the clock nor map order, so that workflow code may use it.
 //
 // Start at [Parse].
 package pytext

@@ -1,8 +1,8 @@
-// Package session holds what sessions of the blueprint dialect tell each other: the callback
-// of a child's result to its parent, and the verdict of a hook on a run.
+// Package session formats and parses the messages between sessions of the blueprint dialect: the callback
+// with a child's result to its parent, and the result of a hook for a run.
 //
 // The texts are those of the Agent Orchestrator Framework, byte for byte. It is pure and
-// imports no more than Python's way of writing JSON, so that workflow code may use it.
+// imports only package pytext, so that workflow code may use it.
 //
 // Start at [Callback] and [ReadVerdict].
 package session

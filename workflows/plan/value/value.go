@@ -1,9 +1,9 @@
-// Package value holds the typed values that flow between nodes: how they are read, compared,
-// taken apart and written.
+// Package value implements the typed values that are passed between nodes: parsing, comparing,
+// selecting and formatting.
 //
-// A value is JSON in which the spelling of a number is its type: 42 is an integer, 42.0 a
-// double. It survives a run's state, so nothing else carries types. The package is pure and
-// imports the standard library alone, so that adapters and workflow code share it.
+// A value is JSON in which the notation of a number determines its type: 42 is an integer, 42.0 a
+// double. A run's state preserves it, so nothing else carries types. The package is pure and
+// imports only the standard library, so that adapters and workflow code can share it.
 //
 // Start at [Parse], then [Holds].
 package value
