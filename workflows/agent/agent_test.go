@@ -65,7 +65,7 @@ func TestSetState(t *testing.T) {
 				if err := json.Unmarshal([]byte(raw), &args); err != nil {
 					t.Fatal(err)
 				}
-				if r := a.setState(&args, args.Value); r.Failed {
+				if r := setState(a.run, a.execution, &args); r.Failed {
 					failed = r.Text
 				} else if r.Text != "ok" {
 					t.Errorf("it says %q", r.Text)
@@ -100,7 +100,7 @@ func TestGetState(t *testing.T) {
 			if err := json.Unmarshal([]byte(tc.args), &args); err != nil {
 				t.Fatal(err)
 			}
-			r := a.getState(&args)
+			r := getState(a.execution.View, &args)
 			got := r.Text
 			if r.Failed {
 				got = "!" + got

@@ -58,11 +58,11 @@ func (c *toolCall) effect() contract.ToolReply {
 	}
 	switch c.call.Name {
 	case plan.BuiltinGetState:
-		return c.agentRun.getState(&c.args)
+		return getState(c.agentRun.execution.View, &c.args)
 	case plan.BuiltinSetState, plan.BuiltinSetStateFiltered:
-		return c.agentRun.setState(&c.args, c.args.Value)
+		return setState(c.agentRun.run, c.agentRun.execution, &c.args)
 	case plan.BuiltinListStateKeys:
-		return c.agentRun.listKeys()
+		return listKeys(c.agentRun.execution.View)
 	case plan.BuiltinGetChatHistory:
 		if c.agentRun.run.Shared.Chat == nil {
 			return contract.ToolReply{Text: "[]"}
@@ -73,7 +73,7 @@ func (c *toolCall) effect() contract.ToolReply {
 }
 
 // getState reads keys; one string is one key. A key that nobody wrote is null.
-func (a *agentRun) getState(args *builtinArgs) contract.ToolReply {
+func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 	var names []string
 	var one string
 	switch {
@@ -100,7 +100,7 @@ func (a *agentRun) getState(args *builtinArgs) contract.ToolReply {
 			return contract.ToolReply{Text: err.Error(), Failed: true}
 		}
 		text += string(textutil.Unescape(key)) + ":"
-		e, ok := schedule.Entry(a.execution.View, name)
+		e, ok := schedule.Entry(v, name)
 		switch {
 		case !ok:
 			text += "null"
@@ -119,30 +119,30 @@ func (a *agentRun) getState(args *builtinArgs) contract.ToolReply {
 }
 
 // setState writes a key, within the state's bound.
-func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) contract.ToolReply {
-	if args.Key == nil || *args.Key == "" || len(value) == 0 {
+func setState(r *runtime.Run, x *runtime.Execution, args *builtinArgs) contract.ToolReply {
+	if args.Key == nil || *args.Key == "" || len(args.Value) == 0 {
 		return contract.ToolReply{Text: `wants {"key": "name", "value": any JSON}`, Failed: true}
 	}
 	if contract.Reserved(*args.Key) {
 		return contract.ToolReply{Text: "keys that begin with $ are the flow's own; use another name", Failed: true}
 	}
-	if d := plan.Depth(value); d > runtime.MaxDepth {
+	if d := plan.Depth(args.Value); d > runtime.MaxDepth {
 		return contract.ToolReply{Text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, runtime.MaxDepth), Failed: true}
 	}
-	e, err := a.run.Transcript.Value(*args.Key, value, contract.Stamp{})
+	e, err := r.Transcript.Value(*args.Key, args.Value, contract.Stamp{})
 	if err != nil {
 		return contract.ToolReply{Text: "value: " + err.Error(), Failed: true}
 	}
-	grown := schedule.StateBytes(a.execution.View) + schedule.EntryBytes(&e)
-	if old, ok := schedule.Entry(a.execution.View, *args.Key); ok {
+	grown := schedule.StateBytes(x.View) + schedule.EntryBytes(&e)
+	if old, ok := schedule.Entry(x.View, *args.Key); ok {
 		grown -= schedule.EntryBytes(&old)
 	}
-	if limit := a.run.Flow.Limits.MaxStateBytes; grown > limit {
+	if limit := r.Flow.Limits.MaxStateBytes; grown > limit {
 		return contract.ToolReply{Failed: true, Text: fmt.Sprintf(
 			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}
 	}
-	e.By = schedule.NextStamp(a.execution.View, a.execution.Strand, a.execution.ID, a.execution.Step)
-	schedule.SetEntry(a.execution.View, e)
+	e.By = schedule.NextStamp(x.View, x.Strand, x.ID, x.Step)
+	schedule.SetEntry(x.View, e)
 	return contract.ToolReply{Text: "ok"}
 }
 
@@ -166,9 +166,9 @@ func (c *toolCall) condense(ctx workflow.Context) (contract.ToolReply, error) {
 }
 
 // listKeys lists the state's keys, which are kept sorted.
-func (a *agentRun) listKeys() contract.ToolReply {
+func listKeys(v *contract.View) contract.ToolReply {
 	names := []string{}
-	for _, e := range a.execution.View.State {
+	for _, e := range v.State {
 		if !contract.Reserved(e.Key) {
 			names = append(names, e.Key)
 		}

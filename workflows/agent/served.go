@@ -26,7 +26,7 @@ func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession
 		a.state.Served = map[string]contract.ServerSession{}
 	}
 	a.state.Served[b.Server()] = s
-	a.noteServed()
+	noteServed(a)
 }
 
 // servedBy is the session with which the agent's next call goes on: its own, that of its node's last execution, or the one
@@ -36,16 +36,16 @@ func (a *agentRun) servedBy(b *contract.ResolvedConnection) contract.ServerSessi
 		return s
 	}
 	anybody := a.run.Shared.Sessions()[b.Server()]
-	node, agent := a.reader()
+	node, agent := reader(a)
 	return cmp.Or(a.run.Shared.NodeSessions[node][agent+b.Server()], anybody)
 }
 
 // noteServed has the node's next execution go on with the agent's sessions.
-func (a *agentRun) noteServed() {
+func noteServed(a *agentRun) {
 	if len(a.state.Served) == 0 || a.execution.Node.Tool != nil {
 		return // a tool's node has no model to tell
 	}
-	node, agent := a.reader()
+	node, agent := reader(a)
 	a.run.Shared.Sessions()
 	if a.run.Shared.NodeSessions[node] == nil {
 		a.run.Shared.NodeSessions[node] = map[string]contract.ServerSession{}
@@ -56,7 +56,7 @@ func (a *agentRun) noteServed() {
 }
 
 // reader names the agent: its node, and which of the node's agents it is.
-func (a *agentRun) reader() (node, agent string) {
+func reader(a *agentRun) (node, agent string) {
 	if a.team != nil {
 		return a.team.node, a.execution.Node.ID + " "
 	}

@@ -104,7 +104,7 @@ func (a *agentRun) restore(s *contract.AgentState) {
 		a.team.catchUp(a.run, s.Conversations)
 		a.speakAs(s.Active)
 	}
-	a.noteServed()
+	noteServed(a)
 	a.takeMark()
 	a.execution.Journal.Grow(a.bulk())
 }
