@@ -39,7 +39,7 @@ func (c *toolCall) readResource(ctx workflow.Context, args json.RawMessage) (con
 	if json.Unmarshal(args, &asked) != nil || asked.URI == "" {
 		return contract.ToolReply{Text: `read_resource wants {"uri": "the URI of a link"}`, Failed: true}, nil
 	}
-	from := c.linking(asked.URI)
+	from := linking(c.agentRun, asked.URI)
 	if from == nil {
 		return contract.ToolReply{Text: "no result in this conversation links to the resource " + asked.URI + "; read links as results have them", Failed: true}, nil
 	}
@@ -48,7 +48,7 @@ func (c *toolCall) readResource(ctx workflow.Context, args json.RawMessage) (con
 	if err != nil || refused != nil {
 		return orEmpty(refused), err
 	}
-	if json.Unmarshal(args, &asked) != nil || c.linking(asked.URI) != from {
+	if json.Unmarshal(args, &asked) != nil || linking(c.agentRun, asked.URI) != from {
 		return contract.ToolReply{Text: note + "this is no link of the tool " + from.As, Failed: true}, nil
 	}
 	// It is read under the name of the tool that gave the link, which the run may call.
@@ -58,16 +58,16 @@ func (c *toolCall) readResource(ctx workflow.Context, args json.RawMessage) (con
 }
 
 // linking is the agent's tool whose last result with a link to a resource is in its conversation, or nil.
-func (c *toolCall) linking(uri string) *plan.Tool {
-	entries := c.agentRun.thread.Entries
+func linking(a *agentRun, uri string) *plan.Tool {
+	entries := a.thread.Entries
 	for i := len(entries) - 1; i >= 0; i-- {
 		m, err := contract.DecodeMessage(entries[i].Raw)
 		if err != nil || m.Role != contract.RoleTool || !slices.Contains(m.Links, uri) {
 			continue
 		}
-		for t := range c.agentRun.cfg.Tools {
-			tool := &c.agentRun.cfg.Tools[t]
-			if b := resolvedConnection(c.agentRun.run, tool); tool.As == m.Name && b != nil && b.Resources {
+		for t := range a.cfg.Tools {
+			tool := &a.cfg.Tools[t]
+			if b := resolvedConnection(a.run, tool); tool.As == m.Name && b != nil && b.Resources {
 				return tool
 			}
 		}
