@@ -3,13 +3,14 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
-	"weft/activities/tool"
+	"weft/activities/tool/a2a"
 )
 
 // remote sends a remote agent what users wrote since its last message. A later attempt continues the task of
@@ -18,7 +19,7 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 	if err := a.mayCall(ctx, p.Remote.Connection, "", ""); err != nil {
 		return nil, err
 	}
-	turn := tool.Turn{Key: in.IdempotencyKey, Started: beats.task, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
+	turn := a2a.Turn{Key: in.IdempotencyKey, Started: beats.task, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
 	turn.Text, turn.Session = messagesSince(messages, p.Remote.Connection.URL)
 	if activity.HasHeartbeatDetails(ctx) {
 		var b contract.Heartbeat
@@ -26,11 +27,12 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 			turn.Task = b.Task
 		}
 	}
-	if turn.Task == "" && earlierSent(ctx) {
-		return nil, lostAttempt(ctx, "the message to the agent")
-	}
+	turn.Lost, turn.Again = earlierSent(ctx), a2a.IsRetry(activity.GetInfo(ctx).ActivityID)
 	start := time.Now()
 	answer, err := a.deps.Tools.Converse(ctx, p.Remote.Connection, turn)
+	if errors.Is(err, a2a.ErrNoTask) {
+		return nil, lostAttempt(ctx, "the message to the agent")
+	}
 	if err != nil {
 		return nil, beats.outcome(err, false)
 	}
@@ -52,7 +54,7 @@ func messagesSince(messages []contract.Message, address string) (string, json.Ra
 	var session json.RawMessage
 	for i := len(messages) - 1; i >= 0; i-- {
 		m := &messages[i]
-		if m.Role == contract.RoleAssistant && session == nil && tool.Spoke(m.Provider, address) {
+		if m.Role == contract.RoleAssistant && session == nil && a2a.Spoke(m.Provider, address) {
 			session = m.Provider
 			if len(texts) > 0 {
 				return strings.Join(texts, "\n\n"), session

@@ -35,6 +35,13 @@ func MarkSent(ctx context.Context, sent bool) {
 	}
 }
 
+// MaySent reports whether the server may have the request of a call that failed.
+func MaySent(ctx context.Context, err error) bool {
+	var f *contract.Failure
+	d, _ := ctx.Value(deliveryKey{}).(*Delivery)
+	return d != nil && errors.As(d.Judge(err), &f) && f.OutcomeUnknown
+}
+
 // Traced returns a request that is marked as sent once its headers are written: a part of them has no effect.
 func Traced(req *http.Request) *http.Request {
 	ctx := req.Context()
