@@ -39,7 +39,7 @@ type Adapter interface {
 // Traits are what documents of a dialect may have beyond a graph.
 type Traits = source.Traits
 
-// TraitsOf gives the traits of a dialect by its name.
+// TraitsOf returns the traits of a dialect by its name.
 func TraitsOf(dialect string) Traits {
 	for _, a := range Dialects {
 		if a.Name() == dialect {

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Begin makes the run begin at START again, with another input in the same conversation.
+// Begin starts the run again at START, with another input in the same conversation.
 func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 	if err := mendThread(f); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 // Name is the dialect's name.
 const Name = "agentspec"
 
-// Adapter makes plans of documents.
+// Adapter compiles documents to plans.
 type Adapter struct{}
 
 // Name is "agentspec".
@@ -40,7 +40,7 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 		`an object with "component_type", "agentspec_version" or "$referenced_components"`
 }
 
-// Adapt makes the plan of the main component: a Flow, or an Agent.
+// Adapt compiles the main component, a Flow or an Agent, to a plan.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
 	o := model.Options{Profile: profile, Plugins: catalog.WayFlow, Named: map[string]string{}, InlineSecrets: host.PassSecret != nil}
 	for _, c := range host.Components {

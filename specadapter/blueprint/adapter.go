@@ -22,7 +22,7 @@ const Name = "blueprint"
 const (
 	// ProfileDefault wants a prompt beside an agent's own parameters.
 	ProfileDefault = "default"
-	// ProfileAuthoritative takes an agent's parameters_schema as it is written.
+	// ProfileAuthoritative uses an agent's parameters_schema as written.
 	ProfileAuthoritative = "authoritative"
 	// ProfileDocumented is default, with errors of parameters and answers as the documentation shows them.
 	ProfileDocumented = "documented"
@@ -60,7 +60,7 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 	return doc.Root.FirstOf("description", "parameters_schema", "output_schema", "system_prompt", "mcp_servers", "capabilities", "hooks", "command") != "", looked
 }
 
-// Adapt makes the plan of an agent: one node that gives the result.
+// Adapt compiles an agent to a plan with one node, which produces the result.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
 	return newAdaptation(doc, profile, host).adapt(doc)
 }

@@ -14,7 +14,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// State says how far a run has come with a node.
+// State is the progress of a run at a node.
 type State string
 
 // The states. A node that a run has not come to has none.

@@ -18,7 +18,7 @@ type MissingConfig struct {
 	Fields  []string `json:"missing_fields"`
 }
 
-// Error says which values are missing, on one line.
+// Error returns the missing values, on one line.
 func (e *MissingConfig) Error() string { return e.Message }
 
 // UnknownServer is the error of an agent that refers to an MCP server which is not there. As JSON

@@ -90,7 +90,7 @@ func uncountable(v *source.Value) *source.Value {
 	return nil
 }
 
-// FromText makes parameters of a text: the prompt alone.
+// FromText returns the parameters for a text: only the prompt.
 func FromText(text string) *Params {
 	return &Params{object: &pytext.Value{Kind: pytext.Object, Members: []pytext.Member{{Key: prompt, Value: &pytext.Value{Kind: pytext.String, Text: text}}}}}
 }

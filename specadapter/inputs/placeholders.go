@@ -21,7 +21,7 @@ type Values struct {
 	Env map[string]string
 	// RunID and SessionID are ${runtime.run_id} and ${runtime.session_id}.
 	RunID, SessionID string
-	// Unchecked takes the parameters as they are; Replaced leaves placeholders as they are.
+	// Unchecked skips validation of the parameters; Replaced skips replacement of placeholders.
 	Unchecked, Replaced bool
 }
 

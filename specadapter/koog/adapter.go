@@ -72,7 +72,7 @@ const (
 	later
 )
 
-// Adapt makes the plan of a flow.
+// Adapt compiles a flow to a plan.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
 	a := &adaptation{host: host, exact: profile == ProfileStrict}
 	if profile == ProfileKoog {

@@ -142,7 +142,7 @@ func Document(title string, root *Object, definitions ...*Object) Schema {
 	return Complete(out, title, defs)
 }
 
-// Complete makes the schema of a document of that of its object.
+// Complete returns the schema of a document, given that of its object.
 func Complete(root Schema, title string, definitions Schema) Schema {
 	root[Key], root["title"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", title, definitions
 	root["properties"].(Schema)[Key] = Schema{"type": "string", "description": "schema of this document, for editors"}

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Severity says what a diagnostic means for the document.
+// Severity is the effect of a diagnostic on the document.
 type Severity uint8
 
 // The severities.
@@ -38,9 +38,9 @@ type Diagnostic struct {
 	Line     int      `json:"line"`
 	Col      int      `json:"col"`
 	Severity Severity `json:"severity"`
-	// Text says what is wrong, with the offending value.
+	// Text describes the problem, with the offending value.
 	Text string `json:"text"`
-	// Help says what to do; may be empty.
+	// Help describes how to fix it; may be empty.
 	Help string `json:"help,omitempty"`
 	// Code is the rule, such as "V2", "L1" or "duplicate-key".
 	Code string `json:"code"`

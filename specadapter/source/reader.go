@@ -15,14 +15,14 @@ type Reader struct {
 	Reporter
 	// Codes are those of the reader's diagnostics.
 	Codes Codes
-	// Group makes one warning of all unknown fields, made by [Reader.ReportUnknown].
+	// Group combines all unknown fields in one warning, reported by [Reader.ReportUnknown].
 	Group bool
 	// UnknownHelp is the help for an unknown field that resembles no known one.
 	UnknownHelp string
 	// KeepsNull reports whether null in a field is a value; nil means that it stands for an
 	// absent field everywhere.
 	KeepsNull func(key string) bool
-	// Scalars says what happens to a number or boolean where a string is wanted.
+	// Scalars defines how a number or boolean in place of a string is handled.
 	Scalars Scalars
 
 	unknown map[string]*unknownField
@@ -38,12 +38,12 @@ const (
 	CodeUnknown   = "unknown-field"
 )
 
-// NewReader makes a reader with the codes of most dialects.
+// NewReader returns a reader with the codes of most dialects.
 func NewReader() *Reader {
 	return &Reader{Codes: Codes{Type: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown}, UnknownHelp: "unknown fields have no effect"}
 }
 
-// Scalars says what happens to a number or boolean where a string is wanted.
+// Scalars defines how a number or boolean in place of a string is handled.
 type Scalars uint8
 
 // Numbers and booleans are refused, taken as their text with a warning, or taken silently.
@@ -264,7 +264,7 @@ func (r *Reader) group(path string, m Member, known []string) {
 	u.count++
 }
 
-// ReportUnknown makes one warning of all unknown fields.
+// ReportUnknown reports all unknown fields in one warning.
 func (r *Reader) ReportUnknown() {
 	if len(r.unknown) == 0 {
 		return

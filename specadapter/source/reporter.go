@@ -10,7 +10,7 @@ import (
 // Reporter collects what is wrong with a document and the files around it. The zero value is ready
 // to use.
 type Reporter struct {
-	// Strict makes errors of what [Reporter.Strictf] reports.
+	// Strict makes the diagnostics of [Reporter.Strictf] errors.
 	Strict bool
 	// Diags are the diagnostics in the order in which they were reported, each once.
 	Diags []Diagnostic
@@ -44,7 +44,7 @@ func (r *Reporter) Report(d Diagnostic) {
 	r.Diags = append(r.Diags, d)
 }
 
-// At makes a diagnostic about a place.
+// At returns a diagnostic at a position.
 func (s Severity) At(at Pos, code, help, format string, args ...any) Diagnostic {
 	return Diagnostic{File: at.File, Line: at.Line, Col: at.Col, Severity: s, Code: code, Help: help, Text: fmt.Sprintf(format, args...)}
 }

@@ -42,7 +42,7 @@ type Trail struct {
 	Status    string     `json:"status"`
 	StartedAt time.Time  `json:"started_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	// Incomplete says what the trail lacks, "" where it is whole.
+	// Incomplete describes what the trail lacks; "" if it is complete.
 	Incomplete string     `json:"incomplete,omitempty"`
 	Requests   []*Request `json:"requests"`
 }
@@ -55,7 +55,7 @@ type Request struct {
 	// time), closed (nobody waits for it any more), open, or sent, of a message without a request.
 	Outcome string `json:"outcome"`
 	// Hash is the SHA-256 of what was asked, of which the id ends with the first 8 digits.
-	// Bound says that it was computed again from the text or call shown here, and is the same.
+	// Bound reports whether the hash recomputed from the text or call shown here is the same.
 	Hash  string `json:"hash,omitempty"`
 	Bound bool   `json:"bound"`
 	// Hashed is the very text that was bound, so that others can compute Hash: it is the SHA-256 of
@@ -95,7 +95,7 @@ type Answer struct {
 	// Answer is what was sent, Hash its SHA-256.
 	Answer json.RawMessage `json:"answer"`
 	Hash   string          `json:"hash"`
-	// Refusal says why it was refused.
+	// Refusal is the reason why it was refused.
 	Refusal string `json:"refusal,omitempty"`
 
 	update string

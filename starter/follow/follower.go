@@ -33,7 +33,7 @@ type LostContactError struct {
 	Cause       error
 }
 
-// Error says what happened and how to go on.
+// Error returns what happened and how to continue.
 func (l *LostContactError) Error() string {
 	return fmt.Sprintf("no connection to Temporal at %s for %v: %v; the run continues once it is back; follow it with: starter follow %s",
 		l.Address, givesUp, l.Cause, plaintext.ShellQuote(l.ID))
@@ -77,7 +77,7 @@ func New(target *runs.Run, report progress.Report) *Follower {
 	return f
 }
 
-// Resume makes the follower go on behind a position.
+// Resume makes the follower continue after a position.
 func (f *Follower) Resume(from Position) { f.marks = newMarks(f.target.ID, from) }
 
 // Position returns that of the event that is reported, for [ParsePosition]; "" if it would be too long.

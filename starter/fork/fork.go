@@ -45,7 +45,7 @@ type forking struct {
 	root *runtree.Workflow
 }
 
-// Input makes the input of a fork of a run, whose tree was read.
+// Input builds the input of a fork of a run from the run's tree.
 func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*contract.RunInput, error) {
 	f := &forking{&o, run, tree, tree.Workflows[0]}
 	set, err := f.set()

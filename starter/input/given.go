@@ -210,7 +210,7 @@ func (r *Reader) Params(f *Flags) (json.RawMessage, error) {
 type Param struct {
 	Key string
 	Raw json.RawMessage
-	// From says where it was given.
+	// From is the place where it was given.
 	From string
 }
 

@@ -137,7 +137,7 @@ func (l *Live) Count(t Total) {
 	l.total = t
 }
 
-// Entered takes note of a line that was typed: the terminal has shown it below the table.
+// Entered records that a line was typed, which the terminal has shown below the table.
 func (l *Live) Entered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,11 +50,11 @@ type Notice struct {
 	Commands []string          `json:"commands,omitempty"`
 	// Message is one that was added to a conversation.
 	Message *contract.Message `json:"message,omitempty"`
-	// Skipped says that some text before Text has passed by unseen; of partial answers alone.
+	// Skipped reports whether some text before Text was missed; only for partial answers.
 	Skipped bool   `json:"skipped,omitempty"`
 	Text    string `json:"text"`
 
-	// Untimed says that the text belongs to the follower, not to the run.
+	// Untimed reports whether the text belongs to the follower instead of the run.
 	Untimed bool `json:"-"`
 	// Whole is the end of a partial answer, with what was shown before.
 	Whole string `json:"-"`
@@ -80,7 +80,7 @@ func ModelLabel(model string) string {
 // Total is how many nodes a run will run.
 type Total struct {
 	Nodes int
-	// AtMost says that conditions may keep the run from some of them.
+	// AtMost reports whether conditions may prevent the run from reaching some of them.
 	AtMost bool
 }
 

@@ -56,7 +56,7 @@ func newRecorder(root string) *recorder {
 	return r
 }
 
-// Record makes a recording of a run: a script, and what else is needed to play it again. hide knows the
+// Record returns a recording of a run: a script, and everything else that is needed to replay it. hide knows the
 // secrets of the settings; nil: there are none. The warnings say what the recording lacks.
 func Record(ctx context.Context, from history.Source, id, run string, hide *mask.Mask) (raw []byte, warnings []string, err error) {
 	r := newRecorder(id)

@@ -207,7 +207,7 @@ func Runs(out io.Writer, all []runs.Summary) {
 	plaintext.Table(out, []string{"ID", "FLOW", "STATUS", "STARTED", "TOOK"}, rows)
 }
 
-// Failure says why a run failed: class, place, text, what led there, what to do.
+// Failure prints why a run failed: class, place, text, the path to it, and the remedy.
 func Failure(id string, f *contract.Failure) []string {
 	out := []string{fmt.Sprintf("starter: run %s failed: %s", id, f.Class)}
 	add := func(label, format string, args ...any) {

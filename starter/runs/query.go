@@ -28,10 +28,10 @@ type NoAnswerError struct {
 	Cause              error
 }
 
-// Error says who does not answer and what to do.
+// Error returns who does not answer, and the remedy.
 func (n *NoAnswerError) Error() string { return n.Problem() + "; start one with: bin/worker" }
 
-// Problem says who does not answer.
+// Problem returns who does not answer.
 func (n *NoAnswerError) Problem() string {
 	return fmt.Sprintf("the run %q is %s, but no worker responds for it on task queue %q, namespace %s at %s (%v)", n.ID, n.Status, n.Queue, n.Namespace, n.Address, n.Cause)
 }
@@ -133,7 +133,7 @@ func (r *Run) AddBranches(ctx context.Context, st *contract.Status) {
 	st.Running = running
 }
 
-// Paused says who has paused a call of a workflow at Temporal, and how it goes on; "" if it is not.
+// Paused returns who has paused a call of a workflow in Temporal, and how to continue it; "" if it is not paused.
 func Paused(p *workflowpb.PendingActivityInfo, workflow string) string {
 	if !p.GetPaused() {
 		return ""

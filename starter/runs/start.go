@@ -31,7 +31,7 @@ const (
 	maxDescription = 10_000
 )
 
-// NewID makes a workflow id of a flow's name: its letters and digits, and 8 random characters.
+// NewID returns a workflow id for a flow's name: its letters and digits, and 8 random characters.
 func NewID(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	slug := strings.Join(words, "-")

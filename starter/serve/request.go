@@ -270,9 +270,9 @@ type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
-	// Detail says what is wrong this time, with the value.
+	// Detail describes this occurrence of the problem, with the value.
 	Detail string `json:"detail"`
-	// Remedy says what to do; may be empty.
+	// Remedy describes how to fix the problem; may be empty.
 	Remedy string `json:"remedy,omitempty"`
 	// Diagnostics are those of a document or a body, each with its place.
 	Diagnostics []string `json:"diagnostics,omitempty"`
@@ -283,7 +283,7 @@ type Problem struct {
 	header map[string]string
 }
 
-// NewProblem makes a problem of a kind.
+// NewProblem returns a problem of a kind.
 func NewProblem(k Kind, remedy, format string, args ...any) *Problem {
 	p := &Problem{kind: k, Type: "urn:weft:problem:" + k.Name, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
 	if k.status == http.StatusServiceUnavailable {

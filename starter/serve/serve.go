@@ -38,7 +38,7 @@ type Options struct {
 	Runs Runs
 	// Flows is the folder of flows and agents, and whether clients may bring others.
 	Flows config.Flows
-	// Reading gives the options with which documents are read.
+	// Reading returns the options with which documents are read.
 	Reading func(dialect, profile string) specadapter.Options
 	NewID   func(flow string) string
 	// Settings are the operator's. Without Tokens and Issuers, by name, only programs of this machine are served.
@@ -49,7 +49,7 @@ type Options struct {
 	Mask *mask.Mask
 	// Saves returns a channel of what becomes of files that an author saves, and how to end that; nil: nobody watches them.
 	Saves func() (saves <-chan any, end func())
-	// Log takes a line about what went wrong on this side.
+	// Log logs a line about an error of the server.
 	Log func(format string, args ...any)
 }
 
@@ -273,14 +273,14 @@ type Runs interface {
 	Tree(ctx context.Context, run *Run) (*runtree.Tree, error)
 	// StateOf returns the state before and after an execution, its place and node#step.
 	StateOf(ctx context.Context, run *Run, execution string) (*runs.StateChange, error)
-	// Fork makes the input of a run that continues from a node of a run. What cannot be done is a problem.
+	// Fork builds the input of a run that continues from a node of a run. An unsupported fork is a problem.
 	Fork(ctx context.Context, run *Run, o fork.Options) (*contract.RunInput, error)
 	// Answer sends an answer, or a message without a request.
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
 	Cancel(ctx context.Context, run *Run) error
 	// Inputs returns what the flow of a run is given, nil for text alone, or [runs.ErrNoPlan].
 	Inputs(ctx context.Context, run *Run) (*plan.Inputs, error)
-	// Resume gives a session its next prompt and returns when that is taken.
+	// Resume sends a session its next prompt and returns when the prompt is accepted.
 	Resume(ctx context.Context, run *Run, in contract.PromptInput) error
 	// Stop ends a session.
 	Stop(ctx context.Context, run *Run, by string) error
@@ -341,7 +341,7 @@ type Event struct {
 	Model   string            `json:"model,omitempty"`
 	Usage   *contract.Usage   `json:"usage,omitempty"`
 	Request *contract.Request `json:"request,omitempty"`
-	// Skipped says that some of an answer before Text has passed by unseen; of partial answers alone.
+	// Skipped reports whether some of an answer before Text was missed; only for partial answers.
 	Skipped bool   `json:"skipped,omitempty"`
 	Text    string `json:"text"`
 }

@@ -104,7 +104,7 @@ func again(w http.ResponseWriter, s *Start, run *Run, repeats string) (any, erro
 	return nil, NewProblem(RunExists, "use another id, or get the run", "the run %q already exists", run.ID)
 }
 
-// What makes a start repeatable.
+// What makes a start idempotent.
 const (
 	byKey = "Idempotency-Key"
 	byID  = "id"

@@ -84,7 +84,7 @@ type Span struct {
 // nextBranch is the branch of nodes and flows that have one.
 const nextBranch = "next"
 
-// Masked stands for what is sensitive.
+// Masked replaces sensitive content.
 const Masked = "** MASKED **"
 
 // Options say what to export.
@@ -96,7 +96,7 @@ type Options struct {
 	NodeRuns func(ctx context.Context, tree *runtree.Tree, of *runtree.Workflow, values bool) ([]runs.NodeRun, error)
 }
 
-// Read makes the trace of a run from its histories and those of all below it.
+// Read builds the trace of a run from its histories and those of its descendants.
 func Read(ctx context.Context, from history.Source, id, run string, o Options) (*Trace, error) {
 	from = history.Once(from)
 	conversations, err := transcript.Read(ctx, from, id, run)

@@ -95,7 +95,7 @@ type Thread struct {
 	Fallbacks []Switch `json:"fallbacks,omitempty"`
 }
 
-// Switch says for which message, counted from 0, another model was called first.
+// Switch records for which message, counted from 0, another model was called first.
 type Switch struct {
 	N int `json:"n"`
 	contract.Fallback

@@ -3,7 +3,7 @@ package usage
 
 import "fmt"
 
-// Error says what is wrong, where, and what to do. A command that returns it exits with code 2.
+// Error describes invalid input, its place, and the remedy. A command that returns it exits with code 2.
 type Error struct{ Text string }
 
 // Error returns the text.

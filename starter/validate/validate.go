@@ -29,7 +29,7 @@ const codeUnreadable = "unreadable"
 // File is the report on one file.
 type File struct {
 	File string `json:"file"`
-	// OK says that the flow can be run; Skipped, that a folder's file is no flow.
+	// OK reports whether the flow can be run; Skipped, whether a file in a folder is not a flow.
 	OK      bool   `json:"ok"`
 	Skipped bool   `json:"skipped,omitempty"`
 	Name    string `json:"name,omitempty"`

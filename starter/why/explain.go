@@ -290,7 +290,7 @@ func (f *Facts) notYet(node string) string {
 	}
 }
 
-// Explain makes the report of a tree: the first flow's, with those below it in it.
+// Explain returns the report of a tree: that of the root flow, containing those of its descendants.
 func Explain(all []*Facts, missing []string) Report {
 	report := all[0].Report()
 	for _, f := range all[1:] {

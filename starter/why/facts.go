@@ -49,7 +49,7 @@ type PendingCall struct {
 	Next                    time.Time
 }
 
-// AddBranch takes what a branch in progress says of itself.
+// AddBranch adds the status that a branch in progress reports.
 func (f *Facts) AddBranch(v *runtree.Workflow, st *contract.Status) {
 	if f.inner == nil {
 		f.inner = map[string][]string{}
@@ -58,7 +58,7 @@ func (f *Facts) AddBranch(v *runtree.Workflow, st *contract.Status) {
 	f.inner[history.Label(v.First)] = st.Running
 }
 
-// Settle makes one list of what has run and one of what runs.
+// Settle builds the lists of finished and running executions.
 func (f *Facts) Settle() {
 	f.Failure = history.FailureOf(f.Workflow.Failure)
 	if f.FromHistory && f.Workflow.Flow != nil { // a run below may have failed before it had a plan

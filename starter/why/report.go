@@ -19,7 +19,7 @@ type Report struct {
 	Status string `json:"status"`
 	// Failure is that of a run that failed.
 	Failure *contract.Failure `json:"failure,omitempty"`
-	// FromHistory says that no worker answered: nodes that make no calls may be missing.
+	// FromHistory reports whether no worker answered: nodes that make no calls may then be missing.
 	FromHistory bool   `json:"from_history,omitempty"`
 	Nodes       []Node `json:"nodes"`
 	// SubAgents are the runs below it.
@@ -51,7 +51,7 @@ type Execution struct {
 	Absent []string `json:"absent,omitempty"`
 	Left   []Edge   `json:"left,omitempty"`
 	Waits  []Wait   `json:"waits,omitempty"`
-	// Text says what else is known of it.
+	// Text has further information about it.
 	Text string `json:"text,omitempty"`
 }
 
@@ -74,7 +74,7 @@ type Edge struct {
 	Question string `json:"question,omitempty"`
 	Answer   *bool  `json:"answer,omitempty"`
 	Reason   string `json:"reason,omitempty"`
-	// Text says why in words.
+	// Text explains why.
 	Text string `json:"text"`
 }
 

@@ -72,7 +72,7 @@ type Codec struct {
 
 var _ converter.PayloadCodec = (*Codec)(nil)
 
-// Open makes a codec. The error names an invalid key and never contains its secret.
+// Open returns a codec. The error names an invalid key and never contains its secret.
 func Open(s Settings) (*Codec, error) {
 	c := &Codec{encrypt: s.Encrypt, keys: map[string]cipher.AEAD{}, most: DefaultMaxBytes}
 	if s.MaxBytes > 0 {

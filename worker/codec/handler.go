@@ -19,7 +19,7 @@ import (
 	"weft/activities/contract"
 )
 
-// Access says who may use a [Codec.Handler].
+// Access defines who may use a [Codec.Handler].
 type Access struct {
 	// Origins are those whose pages may use it, such as http://127.0.0.1:8233, that of the Web UI.
 	Origins []string

@@ -25,7 +25,7 @@ func isSecret(name string) bool {
 // keyID is the syntax of a key's id, which is stored in plain text with each payload.
 var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// OpenCodec makes the codec of the settings; without settings it changes nothing. The error is [Problems]
+// OpenCodec returns the codec of the settings; without settings, it changes nothing. The error is [Problems]
 // and contains no key.
 func (c *Config) OpenCodec() (*codec.Codec, error) {
 	keys, problems := c.codecKeys()

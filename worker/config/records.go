@@ -102,7 +102,7 @@ type Webhook struct {
 	AllowPrivate bool     `mapstructure:"allow_private" default:"false" doc:"true: the URL may be a private or loopback address"`
 }
 
-// ConfirmRule says which tools need a person's confirmation.
+// ConfirmRule defines which tools need a person's confirmation.
 type ConfirmRule struct {
 	Tools       []string      `mapstructure:"tools" doc:"names of tools whose calls need a person's confirmation; * matches any characters"`
 	Connections []string      `mapstructure:"connections" doc:"ids of the connections of these tools; default: all"`
@@ -110,7 +110,7 @@ type ConfirmRule struct {
 	Never       bool          `mapstructure:"never" default:"false" doc:"true: these tools need no confirmation, whatever other rules say"`
 }
 
-// ContextRule says what agents send of conversations that are too long; see [plan.Context].
+// ContextRule defines what agents send of conversations that are too long; see [plan.Context].
 type ContextRule struct {
 	How    string   `mapstructure:"how" doc:"what happens if a conversation exceeds the threshold or a model rejects it as too long: fail, truncate or summarise"`
 	Tokens int      `mapstructure:"tokens" doc:"the threshold; at most three quarters of the context that a local model's server reports; default: only that, and conversations that a model rejects"`

@@ -125,7 +125,7 @@ type queryRetrier struct {
 	interceptor.ClientOutboundInterceptorBase
 }
 
-// QueryWorkflow makes a query until it is answered or fails for another reason.
+// QueryWorkflow repeats a query until it is answered or fails for another reason.
 func (q *queryRetrier) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
 	for attempt := 1; ; attempt++ {
 		v, err := q.Next.QueryWorkflow(ctx, in)

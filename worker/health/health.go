@@ -59,7 +59,7 @@ func (h *Health) Connected(ping Ping) {
 	h.ping = ping
 }
 
-// Stopping makes the worker not ready for good, for a reason.
+// Stopping marks the worker as permanently not ready, with a reason.
 func (h *Health) Stopping(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -47,7 +47,7 @@ type Host struct {
 	attributes *activities.Attributes
 }
 
-// New makes a worker for the configured task queue, with functions as tools. It asks a local Ollama
+// New returns a worker for the configured task queue, with functions as tools. It asks a local Ollama
 // for its models if that decides the default; otherwise it uses no network. The error lists everything
 // that is wrong with the settings.
 func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...tool.Function) (*Host, error) {

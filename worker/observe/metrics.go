@@ -34,7 +34,7 @@ type Metrics struct {
 	visible  *visible
 }
 
-// NewMetrics makes a worker's metrics.
+// NewMetrics returns a worker's metrics.
 func NewMetrics() (*Metrics, error) {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	exp, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())

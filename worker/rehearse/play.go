@@ -168,7 +168,7 @@ func (p *player) Transcript(ctx context.Context, id, _ string, q contract.Transc
 	return &page, p.ask(ctx, id, contract.QueryTranscript, q, &page)
 }
 
-// Content gives stored bytes: known ones, or those of a run.
+// Content returns stored bytes: known ones, or those of a run.
 func (p *player) Content(ctx context.Context, id, _ string, q contract.ContentQuery) (*contract.ContentPage, error) {
 	if raw := p.stored(q.SHA); raw != nil && q.Offset <= len(raw) {
 		return &contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil

@@ -43,7 +43,7 @@ func (b *Budget) Bound(m *contract.BudgetLimits) error {
 	return nil
 }
 
-// BeginTurn gives a session's next turn the calls that the worker allows it.
+// BeginTurn sets the budget of calls for a session's next turn.
 func (b *Budget) BeginTurn() {
 	if s := &b.run.Shared; s.TurnCalls > 0 {
 		s.Budget = s.Budget.Within(contract.Budget{Calls: s.TurnCalls})

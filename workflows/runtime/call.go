@@ -26,7 +26,7 @@ type Call struct {
 	At *Execution
 	// Model is set where the call asks a model.
 	Model *ModelCall
-	// Result says how much the call may add to the history.
+	// Result is how much the call may add to the history.
 	Result ResultSize
 	// Waiting is the call's step in journal, where the call may wait for an operator; nil where a failure
 	// is the call's outcome.

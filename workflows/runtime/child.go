@@ -159,7 +159,7 @@ func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapsh
 	return r.FinishFlow(from, out, s, err)
 }
 
-// FinishFlow takes over how a flow below this one ended.
+// FinishFlow records how a child flow ended.
 func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *JournalStep, err error) error {
 	r.Budget.Charge(from, out, err)
 	maps.Copy(r.Shared.Sessions(), out.ServerSessions)

@@ -103,7 +103,7 @@ func (j *Journal) Weight() int {
 	return j.bytes
 }
 
-// Snapshot gives the steps that are done, failed, waiting or suspended.
+// Snapshot returns the steps that are done, failed, waiting or suspended.
 func (j *Journal) Snapshot() ([]contract.JournalStep, error) {
 	var out []contract.JournalStep
 	for _, s := range j.steps {
@@ -162,7 +162,7 @@ func (r *Run) RunStep(ctx workflow.Context, j *Journal, id, hash string, out any
 	return err
 }
 
-// CallStep makes an activity call as a step. hash is that of what is asked.
+// CallStep makes an activity call as a step. hash is the hash of the request.
 func (r *Run) CallStep(ctx workflow.Context, j *Journal, hash string, c *Call) error {
 	return r.RunStep(ctx, j, c.ID, hash, c.Out, func(s *JournalStep) error {
 		if s.Held != nil {
@@ -185,7 +185,7 @@ func weightOf(out any) int {
 	return n
 }
 
-// HashOf tells what was asked from anything else that could be asked in its place.
+// HashOf returns a hash that distinguishes a request from any other request in its place.
 func HashOf(parts ...string) string {
 	sum := ""
 	for _, p := range parts {

@@ -18,7 +18,7 @@ type ExecutionLog struct {
 // ConversationMark is how much a run has said before an execution.
 type ConversationMark struct{ messages, forks, spent int }
 
-// Mark says how much has been said.
+// Mark records how much of the log has been sent.
 func (c *Conversation) Mark() ConversationMark {
 	m := ConversationMark{forks: len(c.Forks), spent: c.Spent}
 	if c.Thread != nil {

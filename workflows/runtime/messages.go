@@ -20,13 +20,13 @@ type Message struct {
 	Handler MessageHandler
 }
 
-// MessageHandler takes messages of a kind.
+// MessageHandler handles messages of a kind.
 type MessageHandler interface {
 	// Admit refuses what is not taken now. It changes nothing.
 	Admit(raw json.RawMessage) error
-	// Take takes what came by Update and was admitted. It gives the Update's result.
+	// Take handles an admitted Update and returns its result.
 	Take(ctx workflow.Context, raw json.RawMessage) (any, error)
-	// Signalled takes what came by signal.
+	// Signalled handles a signal.
 	Signalled(ctx workflow.Context, raw json.RawMessage) error
 	// Refused is called with what is wrong with a signal.
 	Refused(ctx workflow.Context, err error)
@@ -79,7 +79,7 @@ func (q *Requests) ReceiveHeld(ctx workflow.Context) error {
 	return q.Receive(ctx, Message{Name: contract.UpdateServerAsks, Shape: held.Shape, Handler: &q.Held})
 }
 
-// Drain takes in all messages that have come by signal.
+// Drain processes all signals that have been received.
 func (q *Requests) Drain(ctx workflow.Context) {
 	for _, r := range q.receivers {
 		var raw converter.RawValue

@@ -21,7 +21,7 @@ const (
 	manySignals = 8_000
 )
 
-// ContinuePolicy says when a run must stop and go on in a new one.
+// ContinuePolicy determines when a run must continue as new.
 type ContinuePolicy struct {
 	run   *Run
 	Limit int

@@ -25,7 +25,7 @@ import (
 // Requests are what the executions of one run wait for.
 type Requests struct {
 	run *Run
-	// Asker tells the owner; owner is set at the owner itself.
+	// Asker forwards requests to the owner; owner is set only in the owner itself.
 	Asker   Asker
 	Owner   bool
 	waiting map[string]*pendingRequest
@@ -54,15 +54,15 @@ type pendingRequest struct {
 	reply *contract.Reply
 }
 
-// Asker tells the run that owns the requests of a tree what this run asks.
+// Asker sends this run's requests to the run that owns the requests of the tree.
 type Asker interface {
 	// Open shows a request. It is told again after every resumption, and shows the request once.
 	Open(ctx workflow.Context, req *contract.Request) error
-	// Close says that the answer of a request was taken, or that nobody waits for it.
+	// Close reports that the answer to a request was received, or that nothing waits for it any more.
 	Close(ctx workflow.Context, id string)
-	// Disown says that a run below was terminated: nobody else closes its requests.
+	// Disown reports that a descendant was terminated: nothing else closes its requests.
 	Disown(ctx workflow.Context, child string)
-	// Messages takes the messages that the next model call of a node is to have.
+	// Messages returns the messages for the next model call of a node.
 	Messages(node string) []contract.Inbound
 }
 
@@ -201,7 +201,7 @@ func (q *Requests) Refuse(name string, err error) {
 	q.RejectionReasons = q.RejectionReasons[max(0, len(q.RejectionReasons)-maxRejects):]
 }
 
-// Deliver hands an answer to the execution that waits for it.
+// Deliver passes an answer to the execution that waits for it.
 func (q *Requests) Deliver(reply *contract.Reply) {
 	if t := q.waiting[reply.ID]; t != nil && t.reply == nil && answers(t.kind, reply) {
 		t.reply = reply
@@ -266,7 +266,7 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	return t.reply, nil
 }
 
-// Complete gives a request its id, and says who waits.
+// Complete sets a request's id and the execution that waits for it.
 func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request {
 	req.Text = Cut(req.Text, MaxAsked)
 	r := q.run
@@ -338,7 +338,7 @@ func (q *Requests) send(ctx workflow.Context, to, signal string, arg any) {
 	q.Unacknowledged = append(slices.DeleteFunc(q.Unacknowledged, workflow.Future.IsReady), q.run.Signal(ctx, to, signal, arg))
 }
 
-// Disown tells the owner where a run below this one was terminated.
+// Disown reports to the owner that a descendant was terminated.
 func (q *Requests) Disown(ctx workflow.Context, child string, err error) {
 	var terminated *temporal.TerminatedError
 	if errors.As(err, &terminated) {

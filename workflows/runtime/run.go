@@ -115,7 +115,7 @@ func (r *Run) planAnswer() (*plan.Flow, error) {
 	return r.Flow, nil
 }
 
-// Fail makes a failure at the execution's node.
+// Fail returns a failure at the execution's node.
 func (r *Run) Fail(x *Execution, class, remedy, format string, args ...any) *contract.Failure {
 	return &contract.Failure{
 		Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy,

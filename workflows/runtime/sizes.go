@@ -77,7 +77,7 @@ func (s *Sizes) free(ctx workflow.Context) int {
 // HasRoom reports whether a quarter of the history is free.
 func (s *Sizes) HasRoom(ctx workflow.Context) bool { return s.free(ctx) >= MaxHistory/4 }
 
-// ResultSize says how much of the history is reserved for a call's result. The zero value reserves nothing.
+// ResultSize is how much of the history is reserved for a call's result. The zero value reserves nothing.
 type ResultSize struct {
 	// Bytes is the largest result, where that is known.
 	Bytes int

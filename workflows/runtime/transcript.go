@@ -44,7 +44,7 @@ func (s *Transcript) Keep(raw json.RawMessage) contract.ContentRef {
 	return contract.ContentRef{Workflow: s.Workflow, Run: s.Run, SHA: sha}
 }
 
-// Value makes a state entry of a value: a long one is stored, and named by its hash.
+// Value returns the state entry of a value; a long value is stored, and referred to by its hash.
 func (s *Transcript) Value(key string, value json.RawMessage, by contract.Stamp) (contract.StateEntry, error) {
 	e := contract.StateEntry{Key: key, By: by}
 	// As it will stand in a payload, so that its size is the one that counts there.

@@ -51,7 +51,7 @@ func Of(ctx workflow.Context) Watchers {
 	return all[:len(all):len(all)]
 }
 
-// Enter tells that an execution begins. The last watcher's context is inside the others'.
+// Enter reports that an execution starts. The last watcher's context is inside the others'.
 func (w Watchers) Enter(ctx workflow.Context, at Visit) (inside workflow.Context, leave func(yielded bool, err error)) {
 	outside, leaves := ctx, make([]func(workflow.Context, bool, error), len(w))
 	for i := range w {
@@ -64,14 +64,14 @@ func (w Watchers) Enter(ctx workflow.Context, at Visit) (inside workflow.Context
 	}
 }
 
-// Open tells that a request begins to wait.
+// Open reports that a request starts to wait.
 func (w Watchers) Open(ctx workflow.Context, req *contract.Request) {
 	for i := range w {
 		w[i].Open(ctx, req)
 	}
 }
 
-// Close tells that a request waits no more.
+// Close reports that a request no longer waits.
 func (w Watchers) Close(ctx workflow.Context, req *contract.Request, answered bool) {
 	for i := range w {
 		w[i].Close(ctx, req, answered)

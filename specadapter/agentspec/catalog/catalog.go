@@ -30,7 +30,7 @@ type Type struct {
 	Like string
 	// Open keeps fields that the row does not list, without a look at them.
 	Open bool
-	// Unsupported says why nothing can run the component; empty for all others.
+	// Unsupported is the reason why the component cannot run; empty for all others.
 	Unsupported string
 
 	// Unknown types are those that no row describes.

@@ -220,7 +220,7 @@ var docs = map[string]string{
 	"tool":                             "The tool.",
 }
 
-// Doc says what a component is for, or one of its fields.
+// Doc describes a component, or one of its fields.
 func Doc(component, field string) string {
 	if field == "" {
 		return docs[component]
