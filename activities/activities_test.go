@@ -267,7 +267,7 @@ func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, 
 	return b.all()
 }
 
-func TestBeatTellsTheLatestText(t *testing.T) {
+func TestHeartbeatHasTheLatestText(t *testing.T) {
 	long := strings.Repeat("x", 10) + strings.Repeat("y", maxHeartbeat)
 	watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Heartbeat) {
 		began := time.Now()
@@ -291,7 +291,7 @@ func TestBeatTellsTheLatestText(t *testing.T) {
 	})
 }
 
-func TestBeatsAreBounded(t *testing.T) {
+func TestHeartbeatsAreBounded(t *testing.T) {
 	for name, text := range map[string]string{
 		"short": "a story", "plain": strings.Repeat("x", maxHeartbeat), "quotes and lines": strings.Repeat("\"\n", maxHeartbeat/2),
 		"marks": strings.Repeat("<b>", maxHeartbeat), "of several bytes": strings.Repeat("日本", maxHeartbeat), "no text": strings.Repeat("\x00\xff", maxHeartbeat),
@@ -311,7 +311,7 @@ func TestBeatsAreBounded(t *testing.T) {
 
 // Where nobody watches, new text waits for the call's next sign of life; of a watcher who comes it is
 // known at once.
-func TestBeatWhereNobodyWatches(t *testing.T) {
+func TestHeartbeatWithoutFollowers(t *testing.T) {
 	const timeout = time.Hour // its quarter is more than slowest
 	var watched atomic.Bool
 	watchedFor(t, timeout, func(run string) bool { return run != "" && watched.Load() }, func(tell, _ func(string), seen func() []contract.Heartbeat) {
@@ -333,8 +333,8 @@ func TestBeatWhereNobodyWatches(t *testing.T) {
 	})
 }
 
-// TestNoBeatOfAQuickCall makes three calls, for the machine may be busy for a while.
-func TestNoBeatOfAQuickCall(t *testing.T) {
+// TestNoHeartbeatOfAQuickCall makes three calls, for the machine may be busy for a while.
+func TestNoHeartbeatOfAQuickCall(t *testing.T) {
 	for range 3 {
 		if len(beatFor(t, time.Second, func(tell func(string)) { tell("x") })) == 0 {
 			return
@@ -343,7 +343,7 @@ func TestNoBeatOfAQuickCall(t *testing.T) {
 	t.Error("calls that end at once send heartbeats")
 }
 
-func TestNoBeatWithoutATimeout(t *testing.T) {
+func TestNoHeartbeatWithoutATimeout(t *testing.T) {
 	if seen := beatFor(t, 0, func(tell func(string)) { tell("x") }); len(seen) != 0 {
 		t.Errorf("heartbeats are %v", seen)
 	}

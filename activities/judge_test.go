@@ -105,7 +105,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestJudgeWhoseMaterialIsGone(t *testing.T) {
+func TestJudgeWithoutItsTranscript(t *testing.T) {
 	_, env := bench(t, Deps{Source: newFakeRun()})
 	_, f := perform[contract.JudgeResult](t, env, contract.ActivityEvaluateCondition, contract.JudgeInput{
 		Model: "script", Question: "Is it?", Input: contract.Part{Text: "x"}, Output: &contract.ContentRef{SHA: "gone"},

@@ -43,7 +43,7 @@ func withOther(t *testing.T) *source.Host {
 	return given
 }
 
-func TestDialectsAreToldApart(t *testing.T) {
+func TestDialectsAreDistinguished(t *testing.T) {
 	withOther(t)
 	tests := map[string]struct {
 		text, dialect string

@@ -24,7 +24,7 @@ func parse(a *app, args ...string) (got *command, rest []string, err error) {
 
 // Every flag of every command is read with one dash or two, before the command, behind it
 // and behind its arguments, with = or without.
-func TestFlagsStandAnywhere(t *testing.T) {
+func TestFlagsCanBeAnywhere(t *testing.T) {
 	values := map[string]string{"status": "running", "on-error": "fail", "output": "json", "format": "agentspec", "limit": "7", "max-steps": "7", "budget": "calls=7",
 		"priority": "1", "fairness-key": "acme", "fairness-weight": "2", "jitter": "1s", "catchup": "1m", "overlap": "skip"}
 	takesValue := map[string]bool{}

@@ -58,7 +58,7 @@ func validated(t *testing.T, files map[string]string, args ...string) string {
 	return stdout.String()
 }
 
-func TestSARIFIsWhatItsSchemaSays(t *testing.T) {
+func TestSARIFMatchesItsSchema(t *testing.T) {
 	schema := sarifSchema(t)
 	got := validated(t, map[string]string{
 		"a b/ü.json": `{"name": "ü", "nodes": [{"id": "ä", "name": "A", "prompt": "p", "is_exit_node": true, "max_iterations": -3}],

@@ -13,7 +13,7 @@ import (
 )
 
 // A command that has read the settings says nothing of their secrets, whatever an error repeats.
-func TestNothingIsSaidOfSecrets(t *testing.T) {
+func TestSecretsAreNotPrinted(t *testing.T) {
 	const key = "canary-4f0c9a7712"
 	file := filepath.Join(t.TempDir(), "weft.yaml")
 	if err := os.WriteFile(file, []byte("task_queue: weft\n"), 0o600); err != nil {

@@ -86,7 +86,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 // A wrong flag is said once, without the help of all that is right.
-func TestAWrongFlag(t *testing.T) {
+func TestAnInvalidFlag(t *testing.T) {
 	alone(t, "127.0.0.1:1")
 	for _, command := range []string{"worker", "worker config", "worker store sweep", "worker codec", "worker health", "worker setup", "worker deployment"} {
 		var stderr bytes.Buffer
@@ -167,9 +167,9 @@ tools: {search: web}
 	}
 }
 
-// TestConfigSaysWhatAStartRefuses shows settings that are wrong, and starts a worker with them: both
+// TestConfigReportsWhatAStartRejects shows settings that are wrong, and starts a worker with them: both
 // say the same, all of it at once, and leave the disk as it is.
-func TestConfigSaysWhatAStartRefuses(t *testing.T) {
+func TestConfigReportsWhatAStartRejects(t *testing.T) {
 	tests := map[string]struct {
 		env  map[string]string
 		file string

@@ -24,8 +24,8 @@ const (
 	noneNow  = "nothing of it is under way where a run continues as new"
 )
 
-// TestRunIsCarriedWhole carries a run with a session, executions in all states and an inbox.
-func TestRunIsCarriedWhole(t *testing.T) {
+// TestSnapshotHasTheWholeRun carries a run with a session, executions in all states and an inbox.
+func TestSnapshotHasTheWholeRun(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	view := contract.View{State: []contract.StateEntry{{Key: "k", Value: json.RawMessage("1")}}}
 	workflowtest.Run(t, func(ctx workflow.Context) {

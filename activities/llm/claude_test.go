@@ -190,7 +190,7 @@ func TestClaudesCitationsGoBack(t *testing.T) {
 	}
 }
 
-func TestClaudeSaysWhyItRefuses(t *testing.T) {
+func TestClaudeReportsWhyItRefuses(t *testing.T) {
 	_, m := claudeBench().at(t, said{}, answer(200, `{"type":"message","model":"claude-x","stop_reason":"refusal","stop_details":{"explanation":"not this"},"content":[],"usage":{}}`))
 	_, err := ask(t, m, &Call{})
 	f := failureOf(t, err)

@@ -58,7 +58,7 @@ func TestAnotherModelAnswers(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongForAllIsNotHidden(t *testing.T) {
+func TestErrorsOfAllModelsAreNotHidden(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first http.HandlerFunc
 		class string
@@ -194,7 +194,7 @@ func TestPricesOfThoughtsAndImages(t *testing.T) {
 	}
 }
 
-func TestAParameterThatOneOfAListLacksIsSaidAtOnce(t *testing.T) {
+func TestAParameterThatOneOfAListLacksIsReportedAtOnce(t *testing.T) {
 	first := serve(t, good)
 	m, err := Open(Settings{Providers: map[string]ProviderSettings{"a": {Kind: "compatible", BaseURL: first.URL}, "anthropic": {Key: "k"}}})
 	if err != nil {

@@ -179,7 +179,7 @@ func TestUnaryAnswersStall(t *testing.T) {
 	}
 }
 
-func TestSlowButLivingAnswersAreNotCut(t *testing.T) {
+func TestSlowAnswersAreNotCut(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		for range 8 {
 			_, _ = io.WriteString(w, " \n")

@@ -9,7 +9,7 @@ import (
 )
 
 // Of a list each model that is asked is told, with what came of it.
-func TestEachModelThatIsAskedIsTold(t *testing.T) {
+func TestEachCalledModelIsObserved(t *testing.T) {
 	m, _, _ := pair(t, answer(503, `{"error":{"message":"down"}}`), good)
 	var got []string
 	type key struct{}

@@ -29,7 +29,7 @@ func TestOCIServesOnDemandAndDedicated(t *testing.T) {
 	}
 }
 
-func TestOCISaysWhatToDo(t *testing.T) {
+func TestOCIHasRemedies(t *testing.T) {
 	for status, says := range map[int]string{401: "providers.fake.auth", 404: "providers.fake.region and compartment"} {
 		_, m := ociBench().at(t, said{}, answer(status, fakeOCI{}.cause(status, faultPlain, "Authorization failed or requested resource not found."), "Opc-Request-Id", "opc-42"))
 		_, err := ask(t, m, &Call{})

@@ -231,7 +231,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-func TestWrongTransport(t *testing.T) {
+func TestInvalidTransport(t *testing.T) {
 	sse := overSSE(t, nil)
 	sse.Transport = TransportHTTP
 	_, _, err := said(open(t, sse).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
@@ -279,7 +279,7 @@ func TestUntrustedAnswers(t *testing.T) {
 	}
 }
 
-func TestOddSchemasSurvive(t *testing.T) {
+func TestUnusualSchemasAreKept(t *testing.T) {
 	l := &legacy{list: `{"tools":[{"name":"b","title":"B","inputSchema":{"type":"object", "properties":[]}},{"name":"a"},{"name":"b"}]}`}
 	specs, err := open(t, Connection{URL: start(t, l).URL}).List(soon(t, time.Minute), plan.Connection{ID: connection})
 	if err != nil {

@@ -94,7 +94,7 @@ type odd struct {
 }
 
 // What the schema allows, the type takes: of types whose JSON is not what their kind says.
-func TestSchemasOfOddTypes(t *testing.T) {
+func TestSchemasOfUnusualTypes(t *testing.T) {
 	tools := functions(t, Func("f", "", func(_ context.Context, in *odd) (string, error) {
 		return fmt.Sprintf("%d %s %s %s %s %s %v", in.When.Year(), in.Addr, *in.Raw, in.Bytes, in.Exact, in.Word[0].s, in.More["x"]), nil
 	}))
@@ -332,7 +332,7 @@ type node struct {
 	Next *node `json:"next"`
 }
 
-func TestOpenNamesWhatIsWrongWithFunctions(t *testing.T) {
+func TestOpenReportsErrorsOfFunctions(t *testing.T) {
 	good := func(context.Context, place) (string, error) { return "", nil }
 	_, err := Open(Settings{
 		Connections: map[string]Connection{"here": {Transport: TransportLocal, URL: "http://x", Retry: "never"}},

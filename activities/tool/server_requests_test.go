@@ -110,7 +110,7 @@ func TestQuestionsInAStream(t *testing.T) {
 
 // A stream that does not begin as it should is told at once, and not after all the time that a
 // session may take to begin.
-func TestStreamsThatBeginWrong(t *testing.T) {
+func TestStreamsWithAnInvalidStart(t *testing.T) {
 	for name, tc := range map[string]struct{ first, class, says string }{
 		"another server":   {"event: endpoint\ndata: http://internal.example:8000/messages?id=1\n\n", contract.ClassConnection, "endpoint is on another server: http://internal.example:8000/messages"},
 		"another scheme":   {"event: endpoint\ndata: https://HOST/messages?id=1\n\n", contract.ClassConnection, "https://127.0.0.1:"},

@@ -12,7 +12,7 @@ import (
 )
 
 // A model whose server has lost the session hears of it, once; who had no part in the session does not.
-func TestLossIsToldToTheModel(t *testing.T) {
+func TestLossIsReportedToTheModel(t *testing.T) {
 	l := &legacy{}
 	tools := open(t, Connection{URL: start(t, l).URL})
 	ask := func(caller string) (string, bool) {
@@ -132,8 +132,8 @@ func TestSessionsContinue(t *testing.T) {
 	}
 }
 
-// TestProcessesThatAreGone makes the calls of a run at a command of one worker, then of another.
-func TestProcessesThatAreGone(t *testing.T) {
+// TestLostProcesses makes the calls of a run at a command of one worker, then of another.
+func TestLostProcesses(t *testing.T) {
 	var s SessionRef
 	for i, want := range []bool{false, true, false} {
 		tools := open(t, overStdio(t, "serve"))

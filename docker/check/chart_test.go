@@ -346,7 +346,7 @@ func mounted(t *testing.T, pod *corev1.PodSpec) {
 	}
 }
 
-func TestChartRefusesWrongValues(t *testing.T) {
+func TestChartRejectsInvalidValues(t *testing.T) {
 	tests := map[string]struct{ values, want string }{
 		"no address":                    {"{}", "set temporal.address to host:port of Temporal's frontend"},
 		"an address that is a URL":      {"temporal: {address: 'https://t:7233'}", "/temporal/address"},

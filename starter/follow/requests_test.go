@@ -12,8 +12,8 @@ import (
 	"weft/starter/runs/runstest"
 )
 
-// TestFollowerTellsOfRequests gives the follower one status after another.
-func TestFollowerTellsOfRequests(t *testing.T) {
+// TestFollowerReportsRequests gives the follower one status after another.
+func TestFollowerReportsRequests(t *testing.T) {
 	zone := time.Local
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = zone })
@@ -51,8 +51,8 @@ func TestFollowerTellsOfRequests(t *testing.T) {
 	}
 }
 
-// TestFollowerTellsOfRequestsAgain gives the follower a request that is asked anew.
-func TestFollowerTellsOfRequestsAgain(t *testing.T) {
+// TestFollowerReportsReopenedRequests gives the follower a request that is asked anew.
+func TestFollowerReportsReopenedRequests(t *testing.T) {
 	var out bytes.Buffer
 	f := New(target("r", "", nil), lines{&out})
 	open := runstest.Requests()[:1]

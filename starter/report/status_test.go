@@ -11,7 +11,7 @@ import (
 )
 
 // A status begins with what the flow's document says of itself.
-func TestStatusSaysWhichFlow(t *testing.T) {
+func TestStatusNamesTheFlow(t *testing.T) {
 	long := strings.Repeat("x", 2500)
 	for name, tc := range map[string]struct {
 		flow *plan.Flow
@@ -38,7 +38,7 @@ func TestStatusSaysWhichFlow(t *testing.T) {
 	}
 }
 
-func TestStatusSaysWhatWasUsed(t *testing.T) {
+func TestStatusShowsUsage(t *testing.T) {
 	for want, u := range map[string]contract.Usage{
 		"0 model calls, 0 input and 0 output tokens":                                                                             {},
 		"3 model calls, 900 input (66 % of it from a provider's cache) and 80 output tokens, cost 0.000572":                      {Calls: 3, Input: 900, Output: 80, Cached: 600, Cost: 572},

@@ -19,8 +19,8 @@ import (
 	"weft/worker/config"
 )
 
-// TestBranchesSayHowFarTheyAre draws a branch at the node where it is, not where it began.
-func TestBranchesSayHowFarTheyAre(t *testing.T) {
+// TestBranchesReportTheirProgress draws a branch at the node where it is, not where it began.
+func TestBranchesReportTheirProgress(t *testing.T) {
 	c := &mocks.Client{}
 	c.On("DescribeWorkflowExecution", mock.Anything, "root", "r").Return(&workflowservice.DescribeWorkflowExecutionResponse{
 		PendingChildren: []*workflowpb.PendingChildExecutionInfo{

@@ -15,7 +15,7 @@ import (
 )
 
 // Other programs have workflows in the namespace, too: these are neither asked nor ended.
-func TestWorkflowsOfOthersAreNoRuns(t *testing.T) {
+func TestOtherWorkflowsAreNotRuns(t *testing.T) {
 	for kind, want := range map[string]string{
 		contract.WorkflowFlow: "", contract.WorkflowBranch: "", contract.WorkflowWebhookDelivery: "",
 		"Payroll": `"pay-1" is not a run of Weft but a workflow of type "Payroll"; list runs with: starter list -all`,

@@ -373,8 +373,8 @@ func conforms(t *testing.T, schema, raw string) {
 	}
 }
 
-// TestTheCheckOfResponsesFindsWhatIsWrong lets a response through that is not described.
-func TestTheCheckOfResponsesFindsWhatIsWrong(t *testing.T) {
+// TestTheCheckOfResponsesFindsErrors lets a response through that is not described.
+func TestTheCheckOfResponsesFindsErrors(t *testing.T) {
 	for name, body := range map[string]string{
 		"a field too many": `{"event_type": "result", "session_id": "s", "timestamp": "2026-01-18T10:30:00Z", "result_text": "x", "result_data": null, "more": 1}`,
 		"text and data":    `{"event_type": "result", "session_id": "s", "timestamp": "2026-01-18T10:30:00Z", "result_text": "x", "result_data": 1}`,

@@ -31,8 +31,8 @@ func TestStartOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestWrongParameters compares the documented body, in both styles.
-func TestWrongParameters(t *testing.T) {
+// TestInvalidParameters compares the documented body, in both styles.
+func TestInvalidParameters(t *testing.T) {
 	const schema = `{"type":"object","required":["topic","format","prompt"],"properties":{"topic":{"type":"string"},"format":{"type":"string","enum":["summary","bullet_points","essay"]},` +
 		`"tags":{"type":"array","items":{"type":"string"}},"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`
 	const body = `{"type": "start_session", "agent_name": "parametric-agent", "parameters": {"prompt": "x", "format": "invalid", "tags": [1]}}`
@@ -74,7 +74,7 @@ func TestStartWithoutAnAgent(t *testing.T) {
 	}
 }
 
-func TestStartsThatAreWrong(t *testing.T) {
+func TestInvalidStarts(t *testing.T) {
 	tests := map[string]struct {
 		body    string
 		headers []string

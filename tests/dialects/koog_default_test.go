@@ -65,7 +65,7 @@ func TestLimits(t *testing.T) {
 }
 
 // A value of the wrong shape fails where it is looked at, with the place.
-func TestWrongValues(t *testing.T) {
+func TestInvalidValues(t *testing.T) {
 	t.Parallel()
 	doc := agentsOf(`{"name":"a","type":"transform","params":{"transformations":[{"value":"input.feedback"}]}}`, "")
 	p := harness.TestRun{Document: doc, Input: "no critique", Script: "rules: [{say: x}]"}.Execute(t)

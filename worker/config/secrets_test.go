@@ -124,7 +124,7 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestClientSaysWhatWasTried(t *testing.T) {
+func TestClientReportsWhatWasTried(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "temporal.toml")
 	profile := filepath.Join(t.TempDir(), "temporal.toml")
 	address := closedPort(t)

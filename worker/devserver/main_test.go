@@ -136,7 +136,7 @@ func TestLargePayloadsBesideTheDatabase(t *testing.T) {
 	}
 }
 
-func TestHalfMadeDatabaseIsMadeAgain(t *testing.T) {
+func TestIncompleteDatabaseIsRecreated(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "t.db")
 	if err := os.WriteFile(db+".new", []byte("half"), 0o644); err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestCommandsOfFlows(t *testing.T) {
 }
 
 // All that is said behind the settings is said without their secrets, and so is an error of main's.
-func TestSecretsAreNotSaid(t *testing.T) {
+func TestSecretsAreNotPrinted(t *testing.T) {
 	const secret = "canary-0a1b2c3d4e"
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weft.yaml")

@@ -59,7 +59,7 @@ func TestAttributesThatSomebodyElseAdds(t *testing.T) {
 	}
 }
 
-func TestAttributesSaysWhatIsMissing(t *testing.T) {
+func TestAttributesReportsMissingOnes(t *testing.T) {
 	kinds := func(kind enumspb.IndexedValueType, names ...string) map[string]enumspb.IndexedValueType {
 		out := map[string]enumspb.IndexedValueType{}
 		for _, n := range names {

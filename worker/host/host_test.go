@@ -101,7 +101,7 @@ worker: connections: files, search
 	}
 }
 
-func TestNoModelIsNoErrorButSaysSo(t *testing.T) {
+func TestNoModelIsReportedButNoError(t *testing.T) {
 	tests := map[string]struct {
 		env  fakeEnv
 		want string
@@ -123,7 +123,7 @@ func TestNoModelIsNoErrorButSaysSo(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWrongSettings(t *testing.T) {
+func TestNewRejectsInvalidSettings(t *testing.T) {
 	tests := map[string]struct {
 		file string
 		want string
@@ -255,7 +255,7 @@ func TestCompilerTakesFiles(t *testing.T) {
 	}
 }
 
-func TestCompilerListsAllThatIsWrong(t *testing.T) {
+func TestCompilerListsAllErrors(t *testing.T) {
 	compile := Compiler(load(t, "", fakeEnv{}))
 	tests := map[string]struct {
 		ref  contract.FlowRef

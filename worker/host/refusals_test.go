@@ -110,7 +110,7 @@ func TestSecretInARawStart(t *testing.T) {
 
 // Each refusal says the very line that lifts it: with any of its lines in weft.yaml the same
 // is not refused.
-func TestRefusalsSayTheLineThatLiftsThem(t *testing.T) {
+func TestRefusalsNameTheLineThatAllowsIt(t *testing.T) {
 	dir := flowsDir(t)
 	// What only the operator knows stands for itself in a line.
 	fill := strings.NewReplacer("/PATH/TO/FLOWS", dir, "HOST", "tools.example.com", "PROGRAM", "mcp-look")
@@ -182,7 +182,7 @@ func TestRefusalsOfSecretsInURLs(t *testing.T) {
 }
 
 // What keeps a model from being called is said when the worker starts, and in the failure.
-func TestMissingKeysAreSaidAtOnce(t *testing.T) {
+func TestMissingKeysAreReportedAtStart(t *testing.T) {
 	const missing = `provider "openai" has no key: OPENAI_API_KEY is not set on the worker`
 	for name, tc := range map[string]struct {
 		settings string

@@ -163,7 +163,7 @@ func TestOperationsAreLimited(t *testing.T) {
 	}
 }
 
-func TestDamageIsNoticedAndMended(t *testing.T) {
+func TestDamageIsDetectedAndRepaired(t *testing.T) {
 	harm := map[string]func(string) error{
 		"changed": func(f string) error { return os.WriteFile(f, bytes.Repeat([]byte("x"), 40), 0o600) },
 		"cut":     func(f string) error { return os.Truncate(f, 3) },

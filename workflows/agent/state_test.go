@@ -31,8 +31,8 @@ func talked(t *testing.T, s *runtime.Transcript, name string) *runtime.Thread {
 	return out
 }
 
-// TestAgentIsCarriedWhole carries an agent that stops in its middle.
-func TestAgentIsCarriedWhole(t *testing.T) {
+// TestSnapshotHasTheWholeAgent carries an agent that stops in its middle.
+func TestSnapshotHasTheWholeAgent(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
 		agent := func() *agentRun {

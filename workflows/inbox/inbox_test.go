@@ -110,8 +110,8 @@ func aRun(t *testing.T) *runtime.Run {
 	return r
 }
 
-// TestInboxIsCarriedWhole carries an inbox with something of everything.
-func TestInboxIsCarriedWhole(t *testing.T) {
+// TestSnapshotHasTheWholeInbox carries an inbox with something of everything.
+func TestSnapshotHasTheWholeInbox(t *testing.T) {
 	const wasRun, noneNow = "the next run makes it anew", "nothing of it is under way where a run continues as new"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {

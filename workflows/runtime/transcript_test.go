@@ -131,7 +131,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-func TestCallsAreToldWhatIsNew(t *testing.T) {
+func TestCallsAreSentWhatIsNew(t *testing.T) {
 	s := emptyStore()
 	th := s.Open("t")
 	first := contract.Message{Role: contract.RoleUser, Text: "first"}

@@ -17,9 +17,9 @@ import (
 	"weft/workflows/schedule/scheduletest"
 )
 
-// TestTurnsBelowAreToldInAnyOrder tells a session how two turns of one below it stand, in every order
+// TestChildTurnsAreReportedInAnyOrder tells a session how two turns of one below it stand, in every order
 // and twice: each who asked gets its turn, once.
-func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
+func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
 	turn := func(n int, id, status string, expects bool) contract.ChildTurn {
 		return contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, ID: id, Status: status}, Usage: contract.Usage{Calls: 10 * n}, Expects: expects}
 	}
@@ -170,8 +170,8 @@ func TestNamesTwice(t *testing.T) {
 	}
 }
 
-// TestSessionIsCarriedWhole carries a session with something of everything.
-func TestSessionIsCarriedWhole(t *testing.T) {
+// TestSnapshotHasTheWholeSession carries a session with something of everything.
+func TestSnapshotHasTheWholeSession(t *testing.T) {
 	const wasRun, ended = "the next run makes it anew", "it would not go on"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
