@@ -69,13 +69,13 @@ devserver:
 	@test -x $(DEVSERVER) || echo "Building the embedded Temporal server. The first time this takes some minutes." >&2
 	@cd worker/devserver && go build -ldflags '-s -w' -o ../../$(DEVSERVER) .
 
-test: ## Run the tests that need no server (unit, golden, command line, replay), with the race detector where there are goroutines
+test: ## Run the tests that need no server (unit, golden, command line, replay), with the race detector for packages with goroutines
 	@test -n "$(RACE)" || echo "No C compiler found: testing without the race detector." >&2
 	$(CLEAN_ENV) go test -timeout 30m -parallel $(PARALLEL) $(RACE) $(CONCURRENT)
 	$(CLEAN_ENV) go test -timeout 30m -parallel $(PARALLEL) $$(go list ./... | grep -vE '^weft/(activities|starter|worker)(/|$$)')
 	cd tests/bench && $(CLEAN_ENV) go test ./...
 
-race: ## Run the tests that need no server with the race detector everywhere
+race: ## Run the tests that need no server, with the race detector for all packages
 	$(CLEAN_ENV) go test -timeout 60m -race ./...
 
 lint: ## Check style, import directions and determinism
@@ -83,10 +83,10 @@ lint: ## Check style, import directions and determinism
 	$(WORKFLOWCHECK) -config .workflowcheck.yml ./workflows/...
 	@for m in $(filter-out .,$(MODULES)); do echo "go vet $$m"; (cd $$m && go vet ./...); done
 
-check: lint test ## Everything a change must pass without a server
+check: lint test ## Run everything that a change must pass without a server
 	@for m in $(MODULES); do echo "go mod tidy $$m"; (cd $$m && go mod tidy -diff); done
 
-audit: ## Look for known vulnerabilities, and for licences that are unknown or not allowed, in all modules
+audit: ## Check all modules for known vulnerabilities, and for licences that are unknown or not allowed
 	@failed=0; for m in $(MODULES); do echo "audit $$m" >&2; cd $(CURDIR)/$$m; \
 	  out=$$($(GO_LICENSES) check --include_tests --ignore $(LICENSES_KNOWN) --allowed_licenses $(LICENSES) ./... 2>&1) \
 	    || { failed=1; grep '^Not allowed license' <<< "$$out" >&2 || echo "$$out" >&2; }; \
@@ -101,7 +101,7 @@ npm:
 	  { npm ci --silent --no-audit --no-fund --fetch-retries 1 && cp package-lock.json node_modules; } || \
 	  echo "npm cannot be reached: MCP servers and tools from there are not run" >&2
 
-e2e: build npm ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
+e2e: build npm ## Run the end-to-end tests on the embedded server, or on the loopback cluster at TEMPORAL_ADDRESS
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 3 -parallel $(PARALLEL) -run EndToEnd $(END_TO_END)
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
@@ -114,49 +114,49 @@ replay: ## Replay the recorded histories
 golden: ## Rewrite golden files; review the diff before committing
 	$(CLEAN_ENV) UPDATE=1 go test -count=1 -parallel $(PARALLEL) -run '$(GOLDEN_TESTS)' $(GOLDEN)
 
-record: build ## Record the histories that replay checks and that are not there yet
+record: build ## Record the missing histories for replay
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests/replay ./tests/dialects ./tests/e2e
 
-picture: build ## Draw README's pictures of the Web UI and of the page anew, with a headless browser
+picture: build ## Regenerate README's pictures of the Web UI and of the page, with a headless browser
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURES=$(CURDIR)/tests/browser go test -count=1 -v -run 'EndToEnd(Page|WebUI)$$' ./tests/browser
 
-chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=short: at a few; TEMPORAL_ADDRESS as for e2e)
+chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=short: at some; TEMPORAL_ADDRESS as for e2e)
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 120m -v -run '^TestEndToEndChaos$$' ./tests/chaos \
 	  | grep --line-buffered -v '^=== RUN'
 
-yields: build ## Have the examples and more flows continue as new at every await (YIELDS=continuum/triage: those of a flow; continuum/triage/12: at 12 events)
+yields: build ## Make the examples and other flows continue as new at every await (YIELDS=continuum/triage: only this flow; continuum/triage/12: at 12 events)
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) YIELDS='$(or $(YIELDS),all)' go test -count=1 -timeout 60m -v -run '^TestEndToEndYields$$' ./tests/dialects | grep -vE '^=== |--- PASS'
 
-demo: build ## Run an example flow on an embedded Temporal and show it
+demo: build ## Run an example flow on an embedded Temporal server with its Web UI
 	@$(DEVSERVER) -db $(DB) -demo $(EXAMPLE).json -demo-input $(EXAMPLE).input.txt -demo-script $(EXAMPLE).script
 
-dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running; ALLOW_COMMANDS=1 lets flows start commands
+dev: build ## Run Temporal (7233), Web UI (8233) and a worker until Ctrl-C; ALLOW_COMMANDS=1 allows flows to start commands
 	@exec $(DEVSERVER) -db $(DB) $(if $(ALLOW_COMMANDS),-allow-commands)
 
 bench-program:
 	@cd tests/bench && go build -o ../../bin/bench .
 
-bench: build bench-program ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for less)
+bench: build bench-program ## Compare flows with hand-written workflows (BENCH_QUICK=1: a shorter run)
 	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests/e2e | grep -E 'model calls|FAIL|ok'
 	$(CLEAN_ENV) $(PROGRAMS) bin/bench
 
-conformance: ## Ask the same of every model provider, and print the table; run Agent Spec's own suite, and with TEMPORAL_ADDRESS the graphs there
+conformance: ## Run the conformance suite for every model provider, and print its table; run Agent Spec's own suite and, with TEMPORAL_ADDRESS, the graphs on that server
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestAgentSpecSuite$$' ./tests/conformance | grep -E '^ *agentspec_test|SKIP|FAIL|^ok' | sed 's/^ *[a-z_]*.go:[0-9]*: //'
 	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestConformance$$' ./activities/llm \
 	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
 	@test -z "$(ON_CLUSTER)" || $(CLEAN_ENV) $(ON_CLUSTER) go test -count=1 -v -run '^TestEndToEndGraphs$$' ./tests/conformance | grep -E '^ *---|^FAIL|^ok'
 
-mcp-conformance: build npm ## Run the scenarios of MCP's conformance suite for clients with starter -dev (VERSIONS=2026-07-28 SCENARIO=tools_call: one)
+mcp-conformance: build npm ## Run MCP's conformance suite for clients with starter -dev (VERSIONS=2026-07-28 SCENARIO=tools_call: one scenario)
 	@$(CLEAN_ENV) tests/npm/conformance.sh
 
-editors: build npm ## Check the published schemas with yaml-language-server, starter lsp with a client of language servers, and the description of the HTTP API with its linters
+editors: build npm ## Check the published schemas with yaml-language-server, starter lsp with a language client, and the description of the HTTP API with linters
 	@cd tests/npm && { test ! -x node_modules/node/bin/node || { node_modules/node/bin/node schema.mjs && node_modules/node/bin/node lsp.mjs $(CURDIR)/bin/starter && node_modules/node/bin/node openapi.mjs; }; }
 
-providers: ## Run an example with every model provider and kind of tool: fake servers, and the real services whose keys are set (MODELS="vllm/NAME ..." adds)
+providers: ## Run an example with every model provider and kind of tool: on fake servers, and on the real services whose keys are set (MODELS="vllm/NAME ..." adds models)
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestExampleOfEach' ./tests/dialects | grep -v '^=== '
 	@REAL=1 go test -count=1 -v -timeout 60m -run '^TestRealProviders$$' ./tests/dialects | grep -v '^=== '
 
-chart: ## Check the chart and the compose file: rendered, linted, decoded
+chart: ## Render, lint and decode the chart, and check the Compose file
 	cd docker/check && $(CLEAN_ENV) go test -count=1 ./...
 
 images: ## Build the images with buildah, as root, and run their programs
@@ -167,13 +167,13 @@ cluster-programs: build
 	@cd worker/devserver && go build -o ../../bin/temporal-server go.temporal.io/server/cmd/server
 	@cd worker/devserver && go build -o ../../bin/temporal-sql-tool go.temporal.io/server/cmd/tools/sql
 
-cluster: cluster-programs ## Leave PostgreSQL, two Temporal servers and two workers running on loopback
+cluster: cluster-programs ## Run PostgreSQL, two Temporal servers and two workers on loopback until Ctrl-C
 	@exec docker/cluster.sh
 
-cluster-test: cluster-programs ## Run end-to-end tests on such a cluster, and break its parts under 1,000 runs (BENCH_QUICK=1: 100; CLUSTER_RUNS=1000: under 1,000 each)
+cluster-test: cluster-programs ## Run end-to-end tests on such a cluster, then inject faults under 1,000 runs (BENCH_QUICK=1: 100; CLUSTER_RUNS=1000: each part under 1,000)
 	$(CLEAN_ENV) WEFT_WORKER=$(CURDIR)/bin/worker docker/cluster.sh go test -count=1 -timeout 150m -v -p 1 -run '$(CLUSTER_TESTS)' ./tests/conformance ./tests/chaos ./tests/e2e | grep -v '^=== '
 
-bench-cluster: cluster-programs bench-program ## Measure flows on such a cluster, beside hand-written workflows (BENCH_QUICK=1 for less)
+bench-cluster: cluster-programs bench-program ## Compare flows with hand-written workflows on such a cluster (BENCH_QUICK=1: a shorter run)
 	$(CLEAN_ENV) docker/cluster.sh bin/bench
 
 fuzz: ## Run every fuzz test for FUZZTIME (10s)

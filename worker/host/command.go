@@ -70,9 +70,9 @@ func (p *program) commandLine() *cli.Command {
 	root.ConfigureShellCompletionCommand = func(c *cli.Command) { c.Hidden, c.OnUsageError = false, usageError }
 	root.ExitErrHandler = func(context.Context, *cli.Command, error) {} // Command does that
 	root.Flags = []cli.Flag{
-		&cli.StringFlag{Name: "config", Usage: "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if it exists)", Destination: &p.file, TakesFile: true},
+		&cli.StringFlag{Name: "config", Usage: "settings `FILE` (default: WEFT_CONFIG, or weft.yaml if it exists)", Destination: &p.file, TakesFile: true},
 		&cli.StringFlag{Name: "task-queue", Usage: "task `QUEUE` to poll (default: weft)", Destination: &p.queue},
-		&cli.StringFlag{Name: "model", Usage: "`PROVIDER/MODEL` of flows that specify none", Destination: &p.model},
+		&cli.StringFlag{Name: "model", Usage: "`PROVIDER/MODEL` for flows that specify none", Destination: &p.model},
 	}
 	store := p.command("store", "manage the payload store", "", nil)
 	store.Commands = []*cli.Command{p.sweepCommand()}
