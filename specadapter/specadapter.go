@@ -21,7 +21,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Adapter turns the documents of one dialect into plans.
+// Adapter compiles the documents of one dialect to plans.
 type Adapter interface {
 	// Name is the dialect's name, as users write it.
 	Name() string
@@ -31,8 +31,8 @@ type Adapter interface {
 	Detect(doc *source.Document) (ok bool, lookedFor string)
 	// Schema is the JSON Schema of a document, for editors. It is made of the tables by which documents are read.
 	Schema() shape.Schema
-	// Adapt makes the plan, without limits and policy. All diagnostics come at once, in
-	// any order; the plan counts only if none is an error.
+	// Adapt returns the plan, without limits and policy. All diagnostics are returned at once, in
+	// any order; the plan is valid only if none is an error.
 	Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic)
 }
 
@@ -64,7 +64,7 @@ var Dialects = []Adapter{
 	agentspec.Adapter{},
 }
 
-// Options say how to read a document. The zero value detects the dialect and reads its
+// Options determine how to read a document. The zero value detects the dialect and reads its
 // default profile.
 type Options struct {
 	// Dialect is one of [Dialects] by name; empty detects it.
@@ -76,12 +76,12 @@ type Options struct {
 	Bounds plan.Bounds
 	Policy plan.Policy
 	// Host is where the flow will run. Load reads none of its files itself, see [ReadFolder]; a dialect
-	// that takes no components makes a diagnostic of them; secrets are passed once the document is
+	// without components reports a diagnostic for them; secrets are passed once the document is
 	// read without an error.
 	source.Host
 }
 
-// Result is a document's plan and where its parts were written.
+// Result is a document's plan and the positions of its parts.
 type Result struct {
 	Flow   *plan.Flow
 	Source plan.Source
@@ -96,8 +96,8 @@ const (
 	CodePlan       = "invalid-plan"
 )
 
-// Load reads a document. The name gives the format by its extension and is in
-// messages; nothing is read from disk. All diagnostics come at once, ordered by place, at most
+// Load reads a document. The extension of the name determines the format, and the name is used in
+// messages; nothing is read from disk. All diagnostics are returned at once, ordered by position, at most
 // [source.MaxDiagnostics]. The result is nil if and only if one of them is an error.
 func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	doc, diags, wrong, forgives := read(name, data)
@@ -203,7 +203,7 @@ func choose(doc *source.Document, dialect string) (Adapter, *source.Diagnostic) 
 	return nil, d
 }
 
-// Recognize finds the dialect of a document, by name unless that is empty; nil where there is none, or more than one.
+// Recognize returns the dialect of a document, by name unless that is empty; nil if there is none, or more than one.
 func Recognize(doc *source.Document, dialect string) Adapter {
 	a, _ := choose(doc, dialect)
 	return a

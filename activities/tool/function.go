@@ -39,14 +39,14 @@ func (f Function) Name() string { return f.spec.Name }
 // FunctionOption changes how a [Function] is offered or called.
 type FunctionOption func(*Function)
 
-// RetryNever forbids to repeat a call whose outcome is unknown; the model is told so.
+// RetryNever prevents a call whose outcome is unknown from being repeated; the model is informed.
 func RetryNever() FunctionOption { return func(f *Function) { f.never = true } }
 
-// Pure says that the function has no effect, asks nobody and takes milliseconds: its calls cost a run no activity where
-// they can be made in its workflow task. A call may be repeated, whatever became of it.
+// Pure declares that the function has no side effects, makes no requests and takes milliseconds: its calls are made in the
+// run's workflow task if possible, instead of as activities. A call may be repeated, regardless of its outcome.
 func Pure() FunctionOption { return func(f *Function) { f.pure = true } }
 
-// Timeout bounds one attempt of a call, which is then retried. The flow's policy bounds it in any case.
+// Timeout limits one attempt of a call, which is retried after it. The limit of the flow's policy also applies.
 func Timeout(d time.Duration) FunctionOption {
 	return func(f *Function) {
 		if d <= 0 {
@@ -66,14 +66,14 @@ func Schema(text string) FunctionOption {
 // field.
 //
 // Invalid arguments, unknown fields included, never reach the function; the model is told. A string result is
-// returned as it is, others as JSON. The message of an error goes to the model, unless it is or wraps a
-// [*contract.Failure], which has its class: unavailable, timeout and rate_limited are retried. A panic is an
+// returned unchanged, others as JSON. The message of an error is returned to the model, unless it is or wraps a
+// [*contract.Failure], which has its own class: unavailable, timeout and rate_limited are retried. A panic is an
 // error; its stack is logged.
 //
-// The function may be called concurrently. Its ctx has the attempt's deadline, ends when the run is cancelled
-// or the worker stops, and has the call's [IdempotencyKey]. A call whose ctx has ended is not waited for.
+// The function may be called concurrently. Its ctx has the attempt's deadline, is cancelled when the run is cancelled
+// or the worker stops, and carries the call's [IdempotencyKey]. The worker does not wait for a call whose ctx is done.
 //
-// [Open] reports what is wrong with a function.
+// [Open] reports errors in functions.
 func Func[In, Out any](name, description string, fn func(ctx context.Context, in In) (Out, error), options ...FunctionOption) Function {
 	f := Function{spec: contract.ToolSpec{Name: name, Description: description}}
 	for _, o := range options {
@@ -194,7 +194,8 @@ func encodeResult(v any) (string, error) {
 
 type idempotencyKeyType struct{}
 
-// IdempotencyKey is the same for all attempts of the call of a [Function]'s ctx; empty outside a call.
+// IdempotencyKey returns the idempotency key of the call to which a [Function]'s ctx belongs. It is the same for all attempts of
+// the call, and empty outside a call.
 func IdempotencyKey(ctx context.Context) string {
 	key, _ := ctx.Value(idempotencyKeyType{}).(string)
 	return key

@@ -47,9 +47,9 @@ type Host struct {
 	attributes *activities.Attributes
 }
 
-// New returns a worker for the configured task queue, with functions as tools. It asks a local Ollama
-// for its models if that decides the default; otherwise it uses no network. The error lists everything
-// that is wrong with the settings.
+// New returns a worker for the configured task queue, with functions as tools. It queries a local Ollama
+// server for its models if the default model depends on it; otherwise it makes no requests. The error lists all
+// errors in the settings.
 func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...tool.Function) (*Host, error) {
 	h := &Host{functions: names(functions), attributes: activities.NewAttributes(c)}
 	var err error
