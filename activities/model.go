@@ -168,7 +168,7 @@ func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, er
 			return nil, err
 		}
 	}
-	q.call.At = PlaceOf(ctx)
+	q.call.At, q.call.Conversation = PlaceOf(ctx), q.conversation
 	var began time.Time
 	q.call.Observe = func(ctx context.Context, m llm.Request) (context.Context, func(*llm.Answer, error)) {
 		began = time.Now()

@@ -18,11 +18,11 @@ type fakeChat struct{ kind string }
 
 // chatFields are the fields of a request that a kind knows beside those of all.
 var chatFields = map[string]string{
-	"openai":      "max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
-	"azure":       "max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
+	"openai":      "prompt_cache_key max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
+	"azure":       "prompt_cache_key max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
 	"deepseek":    "max_tokens seed stream_options frequency_penalty presence_penalty response_format tool_choice",
 	"openrouter":  "max_tokens seed stream_options parallel_tool_calls reasoning frequency_penalty presence_penalty top_k response_format tool_choice cache_control",
-	"mistral":     "max_tokens random_seed parallel_tool_calls frequency_penalty presence_penalty response_format tool_choice",
+	"mistral":     "prompt_cache_key max_tokens random_seed parallel_tool_calls frequency_penalty presence_penalty response_format tool_choice",
 	"vllm":        "max_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty top_k response_format tool_choice",
 	"ollama":      "max_tokens seed stream_options reasoning_effort frequency_penalty presence_penalty response_format",
 	"compatible":  "max_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty top_k tool_choice",

@@ -65,7 +65,7 @@ var (
 	openAIServer = wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true,
 		StreamUsage: true, Words: completionTokens, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true,
 		CallIDs: wire.IDsMax40, Responses: []string{"gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "codex", "computer-use"},
-		Documents: anyModel, Audio: []string{"audio"}}
+		Documents: anyModel, Audio: []string{"audio"}, CacheKey: true}
 	plainChat = wire.Server{ToolChoice: true, StreamUsage: true}
 )
 
@@ -92,13 +92,13 @@ var Providers = []Provider{
 	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
 		Params: chatParams, Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true,
 			NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"}, Reasoning: "reasoning",
-			Words: map[string]string{"reasoning_effort": "reasoning.effort"}, CacheMark: "anthropic/", CallIDs: wire.IDsMax40,
+			Words: map[string]string{"reasoning_effort": "reasoning.effort"}, CacheMark: "anthropic/", MarkSystem: "google/gemini", CallIDs: wire.IDsMax40,
 			Documents: anyModel, Audio: anyModel}},
 	{Name: "mistral", System: "mistral_ai", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramParallel},
 		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, Words: map[string]string{"seed": "random_seed"},
 			CallIDs: wire.IDsNine, ResultImages: true, BridgeResults: true, ToolName: true, Reasoning: wire.InContent,
-			MediaForm: wire.MediaMistral, Documents: anyModel, Audio: []string{"voxtral"}}},
+			MediaForm: wire.MediaMistral, CacheKey: true, Documents: anyModel, Audio: []string{"voxtral"}}},
 	{Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY", Params: chatParams, FirstByte: 10 * time.Minute,
 		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning", Audio: anyModel}, look: lookVLLM},
 	{Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
@@ -126,7 +126,7 @@ var Providers = []Provider{
 	{Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", KeyName: "DASHSCOPE_API_KEY",
 		NeedsKey: true, Params: []string{paramSeed, paramPresence, paramParallel, paramTopK},
 		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content",
-			MediaForm: wire.MediaDataURL, Audio: []string{"omni", "audio"}}},
+			MediaForm: wire.MediaDataURL, Audio: []string{"omni", "audio"}, MarkSystem: "qwen", MarkTurns: "qwen"}},
 	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyName: "GROQ_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramParallel, paramEffort},
 		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Words: completionTokens, Reasoning: "reasoning"}},
@@ -134,7 +134,7 @@ var Providers = []Provider{
 		Server: plainChat},
 	{Name: "xai", System: "x_ai", BaseURL: "https://api.x.ai/v1", KeyName: "XAI_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramParallel, paramEffort},
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content"}},
+		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content", CacheKey: true, CacheHeader: "x-grok-conv-id"}},
 	{Name: "cloudflare", KeyName: "CLOUDFLARE_API_TOKEN", NeedsKey: true,
 		Example: "https://api.cloudflare.com/client/v4/accounts/ACCOUNT/ai/v1", Params: plainParams, Server: plainChat},
 	{Name: "ernie", BaseURL: "https://qianfan.baidubce.com/v2", KeyName: "QIANFAN_API_KEY", NeedsKey: true, Params: plainParams,

@@ -250,6 +250,9 @@ func (x *exchange) request(out *wire.Outgoing) (*http.Request, error) {
 	case wire.OCI:
 		req.Header.Set("Opc-Compartment-Id", x.Compartment) // only its native chat has it in the body
 	}
+	for name, value := range out.Header {
+		req.Header.Set(name, value)
+	}
 	maps.Copy(req.Header, x.headers)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")

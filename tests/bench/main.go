@@ -196,6 +196,7 @@ var sections = []section{
 	{"streams", watching},
 	{"w4", kills},
 	{"dev", saves},
+	{"caches", caches},
 }
 
 func run(ctx context.Context) error {

@@ -10,7 +10,8 @@ import (
 // encodeChat writes OpenAI's chat completions, with the differences of the server.
 func encodeChat(m *Model, q *Request) (*Outgoing, error) {
 	b := m.parameters(q, m.Words)
-	b["model"], b["messages"] = m.Name, m.chatMessages(q)
+	messages := m.chatMessages(q)
+	b["model"], b["messages"] = m.Name, messages
 	calls, err := m.chatTools(b, q)
 	if err != nil {
 		return nil, err
@@ -24,15 +25,24 @@ func encodeChat(m *Model, q *Request) (*Outgoing, error) {
 			b["stream_options"] = object{"include_usage": true}
 		}
 	}
-	if m.CacheMark != "" && strings.HasPrefix(m.Name, m.CacheMark) && !m.NoCache && !q.Once {
+	caches := !m.NoCache && !q.Once
+	if caches && m.begins(m.CacheMark) {
 		// The server applies one mark to the last message, and finds what an earlier request stored.
 		b["cache_control"] = cacheMark
+	}
+	if caches {
+		m.markMessages(messages, calls)
 	}
 	answer := &chatReader{draft: draft{m: m}}
 	if m.TextCalls && calls {
 		answer.offered = q.Options.Tools
 	}
-	return m.send("/chat/completions", b, q.Extra, answer)
+	key := m.cacheKey(b, q)
+	out, err := m.send("/chat/completions", b, q.Extra, answer)
+	if err == nil && m.CacheHeader != "" && key != "" {
+		out.Header = map[string]string{m.CacheHeader: key}
+	}
+	return out, err
 }
 
 // chatTools lists the tools and says which may be called; it reports whether any may. Where tool_choice is not obeyed,

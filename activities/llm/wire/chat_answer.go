@@ -74,6 +74,8 @@ type usage struct {
 		Cached looseCount `json:"cached_tokens"`
 		// Written is OpenRouter's: what was put into the cache.
 		Written looseCount `json:"cache_write_tokens"`
+		// Created is DashScope's name for it.
+		Created looseCount `json:"cache_creation_input_tokens"`
 	} `json:"prompt_tokens_details"`
 	Out struct {
 		Reasoning looseCount `json:"reasoning_tokens"`
@@ -88,7 +90,7 @@ func (u *usage) count() contract.Usage {
 		output = sum
 	}
 	return contract.Usage{Input: int(u.Prompt), Output: int(output), Cached: int(max(u.In.Cached, u.CacheHit, u.Cached)),
-		CacheWrite: int(u.In.Written), Reasoning: int(u.Out.Reasoning)}
+		CacheWrite: int(max(u.In.Written, u.In.Created)), Reasoning: int(u.Out.Reasoning)}
 }
 
 // chatReader reads an answer of chat completions, whose tool calls can come in pieces.

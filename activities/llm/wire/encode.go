@@ -249,6 +249,3 @@ func objectArguments(args string) string {
 
 // emptyText stands for a message without text where a provider takes none.
 const emptyText = "(empty)"
-
-// cacheMark ends a prefix that the provider keeps.
-var cacheMark = object{"type": "ephemeral"}

@@ -85,6 +85,7 @@ func encodeResponses(m *Model, q *Request) (*Outgoing, error) {
 		delete(b, "top_p")
 		b["include"] = []any{"reasoning.encrypted_content"}
 	}
+	m.cacheKey(b, q)
 	o, err := q.offer("parameters", func(tool object) any {
 		tool["type"], tool["strict"] = "function", false
 		return tool

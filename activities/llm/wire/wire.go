@@ -79,6 +79,11 @@ type Server struct {
 	Reasoning string
 	// CacheMark is the prefix of models whose requests must ask for prompt caching; empty: none.
 	CacheMark string
+	// MarkSystem and MarkTurns are the prefixes of models whose system prompt, and whose turns, must be marked for that; empty: none.
+	MarkSystem, MarkTurns string
+	// CacheKey: requests say by prompt_cache_key which belong together. CacheHeader is a header that says it in chat completions.
+	CacheKey    bool
+	CacheHeader string
 	// Unfinished: an answer that is whole JSON, or a stream that the server closed with [DONE], needs no finish reason.
 	Unfinished bool
 	// RawArguments: arguments of calls that are not a JSON object go back as they are. Others get them wrapped in
@@ -143,6 +148,8 @@ type Request struct {
 	Extra    json.RawMessage
 	// API, if set, is used instead of the model's.
 	API string
+	// Conversation names what the request continues, for the provider's cache of prompts; empty: nothing.
+	Conversation string
 	// Once means that no further turn is likely, so that the prompt is not worth caching.
 	Once bool
 }
@@ -152,6 +159,8 @@ type Outgoing struct {
 	URL    string
 	Body   []byte
 	Stream bool
+	// Header has further headers; it may be nil.
+	Header map[string]string
 	// Answer reads the answer, unless Then is set: it makes the request to send next from the answer's body.
 	Answer Reader
 	Then   func(body []byte) (*Outgoing, error)
