@@ -36,7 +36,10 @@ func (a *app) joinDev(ctx context.Context) error {
 
 // self begins a command line that reaches what this one reaches.
 func (a *app) self() string {
-	if a.flags.dev {
+	switch {
+	case a.flags.dev && a.flags.config != "":
+		return "starter -dev -config " + plaintext.ShellQuote(a.flags.config) + " "
+	case a.flags.dev:
 		return "starter -dev "
 	}
 	return "starter "
@@ -45,9 +48,6 @@ func (a *app) self() string {
 // detachedText says what becomes of a run that is not followed any more, and how to go on.
 func (a *app) detachedText(id string) string {
 	again := a.self() + "follow " + plaintext.ShellQuote(id)
-	if a.flags.dev && a.flags.config != "" {
-		again = fmt.Sprintf("starter -dev -config %s follow %s", plaintext.ShellQuote(a.flags.config), plaintext.ShellQuote(id))
-	}
 	switch {
 	case a.dev != nil && a.dev.Embedded:
 		return "detached; the embedded Temporal ends with the last command that uses it: then the run is paused; continue with: " + again
@@ -57,27 +57,46 @@ func (a *app) detachedText(id string) string {
 	return "detached; the run continues; follow it with: " + again
 }
 
-var lacksVariable = regexp.MustCompile(`set (\w+) in the worker's environment \(not the client's\) and restart the worker`)
+// What is to be done again with a worker that -dev has started, once it has what it lacked: a command that failed, or one that
+// follows a run which waits.
+const (
+	runAgain   = "run the command again, once no other starter -dev runs"
+	startAgain = "end every starter -dev, this one too, with Ctrl-C, so that the next one starts a worker that has it"
+)
 
-// ofOwnWorker words a failure for whoever started the worker with -dev: what the worker lacks is set here.
-func (a *app) ofOwnWorker(f *contract.Failure) *contract.Failure {
+var lacksVariable = regexp.MustCompile(`set (\w+)( or \w+_FILE)? in the worker's environment(?: \(not the client's\) and restart the worker)?`)
+
+// ofOwn words what a worker lacks for whoever started the worker with -dev: it is set here.
+func (a *app) ofOwn(text, again string) string {
 	if a.dev == nil || !a.dev.Embedded && !a.dev.Helped {
-		return f
+		return text
 	}
-	const again = "run the command again, once no other starter -dev runs"
 	file := config.DefaultFile
 	if a.cfg != nil && a.cfg.File != "" {
 		file = a.cfg.File
 	}
-	out, words := *f, strings.NewReplacer("in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker", "in this environment, or model in "+file+", and "+again,
-		"the worker's weft.yaml", file)
-	out.Text = words.Replace(out.Text)
-	out.Remedy = words.Replace(lacksVariable.ReplaceAllString(out.Remedy, "export $1=VALUE, and "+again))
-	out.Diagnostics = nil
+	words := strings.NewReplacer("in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker", "in this environment, or model in "+file+", and "+again,
+		"set in the worker's weft.yaml", "set in "+file, "the worker's weft.yaml", file, "the worker's environment", "this environment", "on the worker", "here")
+	return words.Replace(lacksVariable.ReplaceAllString(text, "export $1=VALUE, and "+again))
+}
+
+// ofOwnWorker is ofOwn for a failure.
+func (a *app) ofOwnWorker(f *contract.Failure) *contract.Failure {
+	out := *f
+	out.Text, out.Remedy, out.Diagnostics = a.ofOwn(f.Text, runAgain), a.ofOwn(f.Remedy, runAgain), nil
 	for _, text := range f.Diagnostics {
-		out.Diagnostics = append(out.Diagnostics, words.Replace(text))
+		out.Diagnostics = append(out.Diagnostics, a.ofOwn(text, runAgain))
 	}
 	return &out
+}
+
+// ofOwnWaiting is ofOwn for what a run waits for: the commands that answer are named behind it.
+func (a *app) ofOwnWaiting(text string) string {
+	out := a.ofOwn(text, startAgain)
+	if out != text && !strings.Contains(out, startAgain) {
+		out += "; then " + startAgain
+	}
+	return out
 }
 
 // mayStart asks whether the flow may start its commands on this machine, and stores what is allowed.

@@ -40,4 +40,19 @@ func TestOfOwnWorker(t *testing.T) {
 	if want := "export X_KEY=VALUE, and run the command again, once no other starter -dev runs"; f.Remedy != want {
 		t.Errorf("the remedy is %q, want %q", f.Remedy, want)
 	}
+	a = &app{dev: &dev.Dev{Embedded: true}, cfg: &config.Config{}}
+	a.flags.dev, a.flags.config = true, "my settings.yaml"
+	for text, want := range map[string]string{
+		`provider "openai" has no key: OPENAI_API_KEY is not set on the worker; set OPENAI_API_KEY in the worker's environment (not the client's) and restart the worker`: `provider "openai" has no key: OPENAI_API_KEY is not set here; export OPENAI_API_KEY=VALUE, and ` + startAgain,
+		"the variable X is not set; set X or X_FILE in the worker's environment":                                                                                          "the variable X is not set; export X=VALUE, and " + startAgain,
+		`no connection "web"; to allow it set in the worker's weft.yaml: connections`:                                                                                     `no connection "web"; to allow it set in weft.yaml: connections; then ` + startAgain,
+		"May it?": "May it?",
+	} {
+		if got := a.ofOwnWaiting(text); got != want {
+			t.Errorf("%q is worded %q, want %q", text, got, want)
+		}
+	}
+	if self := a.self(); self != "starter -dev -config 'my settings.yaml' " {
+		t.Errorf("a command line begins with %q", self)
+	}
 }

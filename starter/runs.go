@@ -25,7 +25,7 @@ func (a *app) connect(ctx context.Context, cfg *config.Config) (*runs.Connection
 	}
 	note := func(err error) { a.say("warning: not all of the history can be read: %v", err) }
 	t.Client = t.Codec.Reader(t.Client, t.Store.Fetch, note)
-	c := &runs.Connection{Temporal: t, Starter: a.self(), Caught: a.caught}
+	c := &runs.Connection{Temporal: t, Starter: a.self(), Caught: a.caught, Words: a.ofOwnWaiting}
 	a.connections = append(a.connections, c)
 	return c, nil
 }

@@ -110,6 +110,10 @@ func (f *Follower) callEvent(t *track, e *history.Event) {
 // notify reports something with its text. The caller holds f.mu.
 func (f *Follower) notify(n progress.Notice, format string, args ...any) {
 	n.Text = fmt.Sprintf(format, args...)
+	switch n.Event {
+	case progress.EventAttempt, progress.EventFailed:
+		n.Text = f.target.Worded(n.Text)
+	}
 	if n.Time.IsZero() {
 		n.Untimed, n.Time = true, time.Now()
 	}

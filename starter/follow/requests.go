@@ -125,9 +125,10 @@ func (f *Follower) opened(q *contract.Request) {
 	if q.DueAt != nil {
 		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
 	}
-	commands := f.target.Commands(q)
-	f.notify(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: q, Commands: commands},
-		"waits for %s: %s%s; answer with: %s", q.Kind, plaintext.Line(q.Text, 500), due, strings.Join(commands, " | "))
+	commands, own := f.target.Commands(q), *q
+	own.Text = f.target.Worded(q.Text)
+	f.notify(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: &own, Commands: commands},
+		"waits for %s: %s%s; answer with: %s", q.Kind, plaintext.Line(own.Text, 700), due, strings.Join(commands, " | "))
 	if q.Kind == contract.RequestMessage {
 		f.asked.Do(func() { close(f.asks) })
 	}

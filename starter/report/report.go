@@ -58,7 +58,7 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	conversation(st.Conversation, line)
 	for i := range st.Requests {
 		q := &st.Requests[i]
-		line("request", "%s %s: %s", q.Kind, plaintext.Lines(q.ID), plaintext.Line(q.Text, 300))
+		line("request", "%s %s: %s", q.Kind, plaintext.Lines(q.ID), plaintext.Line(r.Worded(q.Text), 500))
 		line("", "answer with: %s", r.Commands(q)[0])
 	}
 	for i := range st.Inbox {

@@ -28,7 +28,9 @@ type Request struct {
 
 // Request describes a request of the run.
 func (r *Run) Request(flow string, q *contract.Request, now time.Time) Request {
-	return Request{Of: r.ID, Flow: flow, Request: *q, Commands: r.Commands(q), Seconds: max(0, now.Sub(q.OpenedAt).Round(time.Millisecond).Seconds())}
+	own := *q
+	own.Text = r.Worded(q.Text)
+	return Request{Of: r.ID, Flow: flow, Request: own, Commands: r.Commands(q), Seconds: max(0, now.Sub(q.OpenedAt).Round(time.Millisecond).Seconds())}
 }
 
 // Commands returns the command lines that answer a request.

@@ -34,8 +34,18 @@ type Connection struct {
 	*config.Temporal
 	// Starter begins the command lines in messages: "starter ", with -dev if that was used.
 	Starter string
+	// Words, if set, words for this command what a run's worker lacks.
+	Words func(text string) string
 	// Caught, if set, is deferred by goroutines and reports their panics.
 	Caught func()
+}
+
+// Worded returns the text of a failure, or of a request, for this command.
+func (c *Connection) Worded(text string) string {
+	if c == nil || c.Words == nil {
+		return text
+	}
+	return c.Words(text)
 }
 
 // Run is what Temporal knows of a run.
