@@ -343,17 +343,9 @@ const afterFinish = 3 * time.Second
 // provider reports them.
 func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) error {
 	for data, err := range events {
-		done := isDone(data)
-		if closed, ok := to.(interface{ End() }); ok && done && err == nil {
-			closed.End()
-		}
-		if err == nil && !done && len(bytes.TrimSpace(data)) > 0 {
-			done, err = to.Read(data, true)
-			if err != nil && tooDeep(data) {
-				err = errTooDeep
-			}
-			x.partial = x.partial || err == nil
-			x.count(to.Spent())
+		done := false
+		if err == nil {
+			done, err = x.readEvent(to, data)
 		}
 		var own *wire.Error
 		if err != nil && to.Complete() && !(errors.As(err, &own) && own.Reported != nil) {
@@ -371,6 +363,25 @@ func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) e
 		}
 	}
 	return nil
+}
+
+// readEvent reads an event of a stream. done: nothing follows.
+func (x *exchange) readEvent(to wire.Reader, data []byte) (done bool, err error) {
+	switch {
+	case isDone(data):
+		if closed, ok := to.(interface{ End() }); ok {
+			closed.End()
+		}
+		return true, nil
+	case len(bytes.TrimSpace(data)) == 0:
+		return false, nil
+	}
+	if done, err = to.Read(data, true); err != nil && tooDeep(data) {
+		err = errTooDeep
+	}
+	x.partial = x.partial || err == nil
+	x.count(to.Spent())
+	return done, err
 }
 
 // errTooDeep is an answer that nests deeper than JSON is read. Another one would be no less deep.

@@ -29,10 +29,13 @@ func (m *Model) cacheKey(b object, q *Request) string {
 	return key
 }
 
-// markMessages marks what the provider keeps of chat completions: the system prompt and, where turns are marked, the conversation up to
+// markChat marks what the provider keeps of chat completions: the system prompt and, where turns are marked, the conversation up to
 // its end and up to the end of the request before, which finds what that one stored. A conversation without tools or an answer may not
-// go on.
-func (m *Model) markMessages(messages []any, tools bool) {
+// go on. Other servers set the marks of a request that asks for it.
+func (m *Model) markChat(b object, messages []any, tools bool) {
+	if m.begins(m.CacheMark) {
+		b["cache_control"] = cacheMark
+	}
 	if len(messages) > 0 && messages[0].(object)["role"] == "system" && m.begins(m.MarkSystem) {
 		markContent(messages[0].(object))
 	}

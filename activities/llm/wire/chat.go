@@ -25,13 +25,8 @@ func encodeChat(m *Model, q *Request) (*Outgoing, error) {
 			b["stream_options"] = object{"include_usage": true}
 		}
 	}
-	caches := !m.NoCache && !q.Once
-	if caches && m.begins(m.CacheMark) {
-		// The server applies one mark to the last message, and finds what an earlier request stored.
-		b["cache_control"] = cacheMark
-	}
-	if caches {
-		m.markMessages(messages, calls)
+	if !m.NoCache && !q.Once {
+		m.markChat(b, messages, calls)
 	}
 	answer := &chatReader{draft: draft{m: m}}
 	if m.TextCalls && calls {
