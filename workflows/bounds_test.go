@@ -30,7 +30,7 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}
-		f.run.Requests.Listen(ctx)
+		ctx = f.run.Requests.Listen(ctx)
 		deliveries, tell := workflow.NewFuture(ctx)
 		f.pub.Deliveries = []workflow.Future{deliveries}
 		workflow.Go(ctx, func(ctx workflow.Context) {

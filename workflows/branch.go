@@ -43,7 +43,9 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 	if err != nil {
 		return nil, runtime.Wire(err)
 	}
-	return playBranch(ctx, c, in)
+	out, err := playBranch(c.run.Requests.Listen(ctx), c, in)
+	c.run.Requests.TakeRest()
+	return out, err
 }
 
 // validBranch refuses an input that no run of type Flow makes.
@@ -71,7 +73,6 @@ func branchChain(ctx workflow.Context, in *contract.BranchInput) (*chain, error)
 	if err := r.Requests.ReceiveHeld(ctx); err != nil {
 		return nil, err
 	}
-	r.Requests.Listen(ctx)
 	r.Flow, r.Source, r.Shared, r.Root = in.Plan, in.Source, in.Shared, in.Root
 	r.Graph = schedule.NewGraph(in.Plan)
 	r.Policy.Limit, r.Requests.UnreadMessages, r.Sizes.ResultShare = in.Shared.MaxEvents, in.Inbox, in.MaxResultBytes

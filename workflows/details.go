@@ -26,6 +26,14 @@ func (f *flowRun) show(ctx workflow.Context) {
 	}
 }
 
+// refresh shows how the run stands where that has changed.
+func (f *flowRun) refresh(ctx workflow.Context) {
+	if f.stale {
+		f.show(ctx)
+	}
+	f.stale = false
+}
+
 // failureDetails says why a run failed, where, and what to do.
 func failureDetails(f *contract.Failure) string {
 	where := ""

@@ -16,14 +16,15 @@
 //   - Snapshot: the state with which a run continues as new, between boundaries and never with a running
 //     child (continue.go).
 //   - Transcript: each message enters history once; activities query their run for the content to which their input refers.
+//   - Wait: the run's own coroutine receives messages while it waits for anything else (package wait).
 //   - Inbox: the run at the root of a tree owns the tree's requests, accepts the answers and relays them (package inbox).
 //   - Session: a run with several turns, each of which executes the flow for a prompt (package session).
 //   - Log: the results of executions, for a fork that starts in the middle of another run (fork.go).
 //
 // # Packages
 //
-// plan, schedule, watch, argument, held, runtime and values are the lower packages; inbox, agent, node, prepare, publish and session
-// are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
+// plan, schedule, watch, wait, argument, held, runtime and values are the lower packages; inbox, agent, node, prepare, publish and
+// session are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
 // [inbox.Host], [session.Turns], [agent.Sessions], [node.Kind] and [node.Flows].
 //
 // # Determinism

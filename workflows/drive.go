@@ -14,6 +14,7 @@ import (
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/values"
+	"weft/workflows/wait"
 )
 
 // drive runs what is ready until nothing lives. A branch that lives alone runs here; beside
@@ -125,16 +126,13 @@ func (f *flowRun) first(ctx, quiet workflow.Context, mayAsk, queued bool) (*bran
 	unasked := mayAsk && slices.ContainsFunc(f.live, (*branchRun).mayBeAsked)
 	first := -1
 	f.idle, f.stale = !queued, true
-	err := workflow.Await(quiet, func() bool {
+	err := wait.Until(quiet, func() bool {
 		first = slices.IndexFunc(f.live, (*branchRun).isReady)
 		if first >= 0 || !queued && !f.idle || full && f.starting() <= maxStarting/2 ||
 			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
 			return true
 		}
-		if f.stale {
-			f.show(ctx) // nobody reads what stands only until the next branch is taken over
-		}
-		f.stale = false
+		f.refresh(ctx) // not before: nobody reads what stands only until the next branch is taken over
 		return false
 	})
 	err = cmp.Or(err, f.takenOver)
@@ -192,7 +190,7 @@ func (f *flowRun) fetchHeld(ctx workflow.Context, b *branchRun) bool {
 	if b.held != nil || b.chain != nil {
 		return false
 	}
-	if b.err = b.child.Future.Get(ctx, &b.out); b.err != nil || b.out.Held == nil {
+	if b.err = wait.Get(ctx, b.child.Future, &b.out); b.err != nil || b.out.Held == nil {
 		return false
 	}
 	b.release()
@@ -205,7 +203,7 @@ func (f *flowRun) fetch(ctx workflow.Context, b *branchRun, held *contract.HeldR
 	b.held, b.out, b.release = held, contract.BranchResult{}, func() {}
 	fetched, done := workflow.NewFuture(ctx)
 	b.fetched = fetched
-	workflow.GoNamed(ctx, "fetch", func(ctx workflow.Context) {
+	wait.Go(ctx, "fetch", func(ctx workflow.Context) {
 		done.SetError(f.run.Fetch(ctx, held, f.run.Root+"/"+f.sched.ID(b.x), &b.out))
 	})
 }
@@ -379,7 +377,7 @@ func (f *flowRun) finishBranch(ctx workflow.Context, b *branchRun) error {
 	f.live = slices.DeleteFunc(f.live, func(o *branchRun) bool { return o == b })
 	x, out, err := b.x, &b.out, b.err
 	if b.held != nil {
-		if err = b.fetched.Get(ctx, nil); errors.Is(err, runtime.ErrYield) {
+		if err = wait.Get(ctx, b.fetched, nil); errors.Is(err, runtime.ErrYield) {
 			f.sched.End(x)
 			f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, x.Arrivals[0].View, &contract.SuspendedExecution{Held: b.held})
 			delete(f.branches, x)

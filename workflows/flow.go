@@ -67,8 +67,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	if err := f.serve(ctx, in); err != nil {
 		return nil, runtime.Wire(err)
 	}
-	// Not before: each handler of an Update lets all coroutines go on once.
-	f.run.Requests.Listen(ctx)
+	ctx = f.run.Requests.Listen(ctx)
 	if err := f.run.Answer(ctx, f.report, f.known); err != nil {
 		return nil, runtime.Wire(err)
 	}
@@ -93,6 +92,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 			out = &contract.RunResult{Held: held}
 		}
 	}
+	f.run.Requests.TakeRest()
 	return out, runtime.Wire(charged(f, in, err))
 }
 

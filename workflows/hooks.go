@@ -14,6 +14,7 @@ import (
 	"weft/workflows/prepare"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/wait"
 )
 
 // Hooks are runs of their own: the one before a run is a child that the run waits for, the one
@@ -150,7 +151,7 @@ func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *pla
 			cancel() // it is too late, whatever it says now
 		}
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		err = k.Future.Get(quiet, &out)
+		err = wait.Get(quiet, k.Future, &out)
 		again := false
 		if again, err = runtime.RetryTakenID(ctx, err, tries, id); !again {
 			break

@@ -11,6 +11,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/wait"
 )
 
 // A chain that makes few calls, and a known number at most, runs as a coroutine of the flow's run: what it does stands in
@@ -91,7 +92,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 		f.run.Sizes.InPlace--
 		f.run.Sizes.CallsInPlace -= calls
 	}
-	workflow.GoNamed(ctx, "branch "+c.strand, func(ctx workflow.Context) {
+	wait.Go(ctx, "branch "+c.strand, func(ctx workflow.Context) {
 		s, err := c.play(ctx)
 		if err != nil {
 			b.err = c.ended(err)

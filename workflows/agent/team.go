@@ -15,6 +15,7 @@ import (
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
 	"weft/workflows/values"
+	"weft/workflows/wait"
 )
 
 // The agents of a node ask each other in conversations of their own, and hand over the one that
@@ -188,7 +189,7 @@ func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*contra
 			r := runtime.ToolError("%s is still at work on an earlier question of yours; go on without asking again", name)
 			return &r, nil
 		}
-		if err := workflow.Await(ctx, func() bool {
+		if err := wait.Until(ctx, func() bool {
 			return l.by == nil || l.yielded || c.agentRun.run.Policy.ShouldYield(ctx, c.agentRun.execution.Journal.Weight())
 		}); err != nil {
 			return nil, err

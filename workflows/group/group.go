@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // Group is several calls under way beside each other. The first that fails cancels the
@@ -29,11 +30,11 @@ func New(ctx workflow.Context) *Group {
 }
 
 // Start runs fn beside the others, and returns how to wait until it or the group has ended.
-func (g *Group) Start(fn func(workflow.Context) error) (wait func() error) {
+func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 	g.left++
 	done := false
 	var err error
-	workflow.Go(g.ctx, func(ctx workflow.Context) {
+	wait.Go(g.ctx, "call", func(ctx workflow.Context) {
 		err = fn(ctx)
 		done = true
 		g.left--
@@ -74,5 +75,5 @@ func (g *Group) Wait() error {
 // await outlives a cancellation: what the group started ends by itself after one.
 func (g *Group) await(cond func() bool) error {
 	quiet, _ := workflow.NewDisconnectedContext(g.ctx)
-	return workflow.Await(quiet, cond)
+	return wait.Until(quiet, cond)
 }

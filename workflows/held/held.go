@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/argument"
+	"weft/workflows/wait"
 )
 
 // maxOpen is how many questions of a run may be open: the server holds ten Updates of a run at a time, and people send
@@ -110,12 +111,12 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	c.open++
 	var out *contract.ServerAnswer
 	done := false
-	workflow.GoNamed(asking, "answer a server", func(ctx workflow.Context) {
+	wait.Go(asking, "answer a server", func(ctx workflow.Context) {
 		out, err = k.asked.Answer(ctx, in)
 		done = true
 	})
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	waited := workflow.Await(quiet, func() bool { return done })
+	waited := wait.Until(quiet, func() bool { return done })
 	c.open--
 	switch {
 	case waited != nil:

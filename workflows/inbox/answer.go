@@ -16,6 +16,7 @@ import (
 	"weft/workflows/argument"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // admit looks at an answer before it is taken: its shape, its size, and whether there is
@@ -202,7 +203,7 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 		return &contract.Receipt{ID: id, Status: "accepted"}, nil
 	}
 	// The message came before the flow was known.
-	if err := workflow.Await(ctx, ready); err != nil {
+	if err := wait.Until(ctx, ready); err != nil {
 		return nil, err
 	}
 	if err := d.placed(m); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // Bounds of what outsiders can make a run keep.
@@ -146,7 +147,7 @@ func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 	}
 	d.Busy++
 	done := d.look(raw)
-	workflow.GoNamed(ctx, "answer", func(ctx workflow.Context) {
+	wait.Go(ctx, "answer", func(ctx workflow.Context) {
 		if _, err := d.answer(ctx, a.kind, raw, ""); err != nil {
 			d.reject(ctx, a.kind, err)
 		}
@@ -181,7 +182,7 @@ func (d *Inbox) look(body json.RawMessage) (done func()) {
 func (d *Inbox) looked(ctx workflow.Context, id string) error {
 	d.Drain(ctx)
 	last := d.looks
-	return workflow.Await(ctx, func() bool {
+	return wait.Until(ctx, func() bool {
 		return !slices.ContainsFunc(d.looking, func(l look) bool { return l.n <= last && (l.id == id || l.id == "") })
 	})
 }
@@ -325,7 +326,7 @@ func (d *Inbox) watch(ctx workflow.Context, req *contract.Request) {
 	// The limit holds whatever becomes of the handler that opened the request.
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	d.limits[id] = cancel
-	workflow.GoNamed(ctx, "limit", func(ctx workflow.Context) {
+	wait.Go(ctx, "limit", func(ctx workflow.Context) {
 		if runtime.Pause(ctx, max(left, 0), "limit · "+id) != nil || d.looked(ctx, id) != nil {
 			return
 		}
@@ -488,5 +489,5 @@ func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 // Quiet waits until no answer is under way any more.
 func (d *Inbox) Quiet(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	return workflow.Await(ctx, func() bool { return d.Busy == 0 && workflow.AllHandlersFinished(ctx) })
+	return wait.Until(ctx, func() bool { return d.Busy == 0 && workflow.AllHandlersFinished(ctx) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // Messages that nobody asked for wait in the inbox for the next model call. Where agents run as branches, the
@@ -50,7 +51,7 @@ func (d *Inbox) assign(ctx workflow.Context) {
 		return
 	}
 	d.full = true
-	workflow.GoNamed(quiet, "assign", func(ctx workflow.Context) {
+	wait.Go(quiet, "assign", func(ctx workflow.Context) {
 		if d.run.Sizes.Next(ctx) == nil {
 			d.full = false
 			d.assign(ctx)
@@ -99,7 +100,7 @@ func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.
 	back := false
 	for _, g := range own {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		lost := never || g.sent != nil && g.sent.Get(quiet, nil) != nil
+		lost := never || g.sent != nil && wait.Get(quiet, g.sent, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == g.message.Seq }) {
 			d.UnreadMessages = append(d.UnreadMessages, g.message)
 			back = true

@@ -7,6 +7,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // relay gives an answer to whoever waits. One that does not get it, because its run stopped
@@ -31,7 +32,7 @@ func (d *Inbox) relay(ctx workflow.Context, req *contract.Request, reply *contra
 	}
 	d.Busy++
 	if d.relays = append(d.relays, relay{to, reply, n}); len(d.relays) == 1 {
-		workflow.GoNamed(ctx, "relay", d.relayAll)
+		wait.Go(ctx, "relay", d.relayAll)
 	}
 }
 
@@ -46,7 +47,7 @@ type relay struct {
 func (d *Inbox) relayAll(ctx workflow.Context) {
 	for len(d.relays) > 0 { // others may come meanwhile
 		a := d.relays[0]
-		err := workflow.Await(ctx, d.run.Sizes.Clear)
+		err := wait.Until(ctx, d.run.Sizes.Clear)
 		if err == nil && d.run.Sizes.Wait(ctx, a.bytes) == nil {
 			d.run.Sizes.Sends(d.run.Signal(ctx, a.to, contract.SignalReply, a.reply))
 		}

@@ -13,6 +13,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/group"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // A root run tells webhooks of its requests and of its end. Each event is a small workflow of its
@@ -62,7 +63,7 @@ func (p *Publisher) notify(ctx workflow.Context, event, about string, data contr
 	// The workflow task is full, of requests that came together: this event goes with another.
 	taken, take := workflow.NewFuture(ctx)
 	p.Deliveries = append(p.Deliveries, taken)
-	workflow.GoNamed(ctx, "event", func(ctx workflow.Context) {
+	wait.Go(ctx, "event", func(ctx workflow.Context) {
 		if err := p.Run.Sizes.Admit(ctx, "the event", in); err != nil {
 			take.SetError(err)
 			return
@@ -78,7 +79,7 @@ func (p *Publisher) AwaitDeliveries(ctx workflow.Context) {
 	for len(p.Deliveries) > 0 { // others may come meanwhile
 		first := p.Deliveries[0]
 		p.Deliveries = p.Deliveries[1:]
-		if err := first.Get(ctx, nil); err != nil && !runtime.AlreadyStarted(err) {
+		if err := wait.Get(ctx, first, nil); err != nil && !runtime.AlreadyStarted(err) {
 			workflow.GetLogger(ctx).Warn("an event is not told", "error", err)
 		}
 	}

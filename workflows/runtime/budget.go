@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/wait"
 )
 
 // What a run may spend is settled when it starts: its own budget, within what the worker allows. Before each call of a model
@@ -258,7 +259,7 @@ func (b *Budget) MayStart() bool {
 func (b *Budget) Begin(ctx workflow.Context, fresh bool) (release func(), err error) {
 	limit := b.run.Shared.Budget
 	free := func() bool { return limit == nil || limit.AtOnce == 0 || b.runs < limit.AtOnce }
-	if err := workflow.Await(ctx, func() bool { return free() || b.run.Policy.ShouldYield(ctx, 0) }); err != nil {
+	if err := wait.Until(ctx, func() bool { return free() || b.run.Policy.ShouldYield(ctx, 0) }); err != nil {
 		return nil, err
 	}
 	if !free() {

@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/held"
+	"weft/workflows/wait"
 )
 
 // Call describes one activity call. [Run.Invoke] makes it.
@@ -92,7 +93,7 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	if c.Queue != "" {
 		o.TaskQueue, o.ScheduleToStartTimeout = c.Queue, workerGone
 	}
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...).Get(ctx, c.Out)
+	err := wait.Get(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...), c.Out)
 	if c.Queue != "" && contract.NotStarted(err) && !c.OutcomeUnknown(contract.FailureOf(err)) {
 		others := *c
 		others.Queue = ""

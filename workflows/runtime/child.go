@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/wait"
 )
 
 // Child describes a run below this one. [Run.Admit] encodes its input, [Run.Start] starts it.
@@ -106,7 +107,7 @@ func AlreadyStarted(err error) bool {
 // Started waits until the server has started a child, and starts it again where its id is still taken.
 func (r *Run) Started(ctx workflow.Context, c *Child) error {
 	for tries := 1; ; tries++ {
-		err := r.Start(ctx, c).Future.GetChildWorkflowExecution().Get(ctx, nil)
+		err := wait.Get(ctx, r.Start(ctx, c).Future.GetChildWorkflowExecution(), nil)
 		if again, err := RetryTakenID(ctx, err, tries, c.ID); !again {
 			return err
 		}
@@ -211,7 +212,7 @@ func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j
 	for tries := 1; ; tries++ {
 		k := r.Start(ctx, c)
 		for !k.Future.IsReady() {
-			if err := workflow.Await(quiet, func() bool {
+			if err := wait.Until(quiet, func() bool {
 				return k.Future.IsReady() || !k.Asked && ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight())
 			}); err != nil {
 				return err
@@ -220,7 +221,7 @@ func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j
 				r.AskToYield(ctx, k)
 			}
 		}
-		err := k.Future.Get(quiet, out)
+		err := wait.Get(quiet, k.Future, out)
 		r.Requests.Disown(ctx, k.id, err)
 		if again, err := RetryTakenID(ctx, err, tries, c.ID); !again {
 			return err

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/wait"
 )
 
 // Bounds of [Call.Local].
@@ -31,9 +32,9 @@ func (r *Run) callLocally(ctx workflow.Context, c *Call, summary string) (made b
 	o := localOptions
 	o.Summary = summary
 	var out contract.LocalResult
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, o), contract.ActivityCallLocally, &contract.LocalCall{
+	err := wait.Get(ctx, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, o), contract.ActivityCallLocally, &contract.LocalCall{
 		ID: contract.BoundID(r.place + c.ID), Activity: c.Activity, Argument: c.encoded[0].Payload().GetData(), Grant: r.Shared.Grant, MaxBytes: c.Local,
-	}).Get(ctx, &out)
+	}), &out)
 	if ctx.Err() != nil || err != nil || len(out.Result) == 0 {
 		return false, ctx.Err()
 	}

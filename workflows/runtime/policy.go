@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"weft/activities/contract"
+	"weft/workflows/wait"
 
 	"go.temporal.io/sdk/workflow"
 )
@@ -121,7 +122,7 @@ func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 func (p *ContinuePolicy) HeardBack(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for _, asked := range p.asking {
-		_ = asked.Get(quiet, nil) // the child had ended
+		_ = wait.Get(quiet, asked, nil) // the child had ended
 	}
 	p.asking = nil
 }

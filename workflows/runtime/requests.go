@@ -14,6 +14,7 @@ import (
 	"weft/workflows/argument"
 	"weft/workflows/held"
 	"weft/workflows/plan"
+	"weft/workflows/wait"
 )
 
 // An execution that needs an answer from outside opens a request and waits. The run at the
@@ -97,28 +98,37 @@ func (e listener) holds() bool {
 	return slices.ContainsFunc(e.channels, func(c workflow.ReceiveChannel) bool { return c.Len() > 0 })
 }
 
-// AddListener has take called whenever a channel holds something, while everything else waits.
+// AddListener has take called whenever a channel holds something, while everything else waits. It must not wait.
 func (q *Requests) AddListener(take func(), channels ...workflow.ReceiveChannel) {
 	q.listeners = append(q.listeners, listener{take, channels})
 }
 
-// Listen serves all ears in one coroutine: each that waits is woken by every step of a run. A
-// selector must not wait for signals here: it takes a value when it comes, and gives it out when
-// its coroutine goes on, so that a run that ends in between would never see it.
-func (q *Requests) Listen(ctx workflow.Context) {
+// Listen returns the context with which the run's own coroutine serves all listeners while it waits. A selector must not
+// wait for signals: it takes a value when it comes, and gives it out when its coroutine goes on, so that a run that ends in
+// between would never see it.
+func (q *Requests) Listen(ctx workflow.Context) workflow.Context {
 	q.AddListener(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer)
 	if !q.Owner {
 		q.rejectMisaddressed(ctx)
 	}
-	// Those who are cancelled listen too.
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
-		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(q.listeners, listener.holds) }) == nil {
-			for _, e := range q.listeners {
-				e.take()
-			}
-		}
-	})
+	return wait.Taking(ctx, q)
+}
+
+// Holds is [wait.Taker].
+func (q *Requests) Holds() bool { return slices.ContainsFunc(q.listeners, listener.holds) }
+
+// Take is [wait.Taker].
+func (q *Requests) Take() {
+	for _, e := range q.listeners {
+		e.take()
+	}
+}
+
+// TakeRest takes in what came while the run, which ends now, did not wait.
+func (q *Requests) TakeRest() {
+	if q.Holds() {
+		q.Take()
+	}
 }
 
 // rejectMisaddressed refuses what people signal to a run that keeps no requests.
@@ -311,7 +321,7 @@ func (q remote) Open(ctx workflow.Context, req *contract.Request) error {
 	if err := q.run.Sizes.Admit(ctx, "the request", req); err != nil {
 		return err
 	}
-	err := q.run.Signal(ctx, q.run.Shared.Owner, contract.SignalRequest, req).Get(ctx, nil)
+	err := wait.Get(ctx, q.run.Signal(ctx, q.run.Shared.Owner, contract.SignalRequest, req), nil)
 	if err != nil && !contract.Cancelled(err) {
 		return &contract.Failure{Class: contract.ClassTranscriptLost, Node: req.Node, Step: req.Step, At: req.At,
 			Text: fmt.Sprintf("the run %s, which owns the requests of this one, cannot be told of one: %v", q.run.Shared.Owner, err)}
@@ -352,7 +362,7 @@ func (q *Requests) AwaitSignals(ctx workflow.Context) {
 	for len(q.Unacknowledged) > 0 { // others may come meanwhile
 		sent := q.Unacknowledged[0]
 		q.Unacknowledged = q.Unacknowledged[1:]
-		_ = sent.Get(ctx, nil) // an owner that has ended shows nothing any more
+		_ = wait.Get(ctx, sent, nil) // an owner that has ended shows nothing any more
 	}
 }
 

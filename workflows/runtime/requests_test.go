@@ -10,13 +10,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// TestHearBeforeListeners takes in a signal that comes in the task in which a run ends, before
-// the coroutine that listens goes on.
+// TestHearBeforeListeners takes in a signal that comes in the task in which a run ends, so that it waits no more.
 func TestHearBeforeListeners(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
-		r.Requests.Listen(ctx)
-		if err := workflow.Sleep(ctx, time.Second); err != nil { // the listener waits by now
+		ctx = r.Requests.Listen(ctx)
+		if err := Pause(ctx, time.Second, "before"); err != nil {
 			t.Error(err)
 		}
 		p, err := converter.GetDefaultDataConverter().ToPayloads(contract.Inbound{Seq: 4, Text: "to all"})

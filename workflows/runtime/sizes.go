@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/wait"
 )
 
 // What Temporal refuses is measured before it is sent: a refused command would make the server fail the workflow
@@ -116,7 +117,7 @@ func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (rel
 	fits := func() bool { return s.free(ctx) >= bytes }
 	own := &bytes
 	s.waiting = append(s.waiting, own)
-	err = workflow.Await(ctx, func() bool { return s.waiting[0] == own && (fits() || s.inFlight == 0) })
+	err = wait.Until(ctx, func() bool { return s.waiting[0] == own && (fits() || s.inFlight == 0) })
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *int) bool { return w == own })
 	switch {
 	case err != nil:

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"weft/workflows/wait"
 )
 
 // timer is ready after a time; what says in Temporal's Web UI what for. It is the only way to a timer.
@@ -13,7 +15,7 @@ func timer(ctx workflow.Context, d time.Duration, what string) workflow.Future {
 
 // Pause waits for a time.
 func Pause(ctx workflow.Context, d time.Duration, what string) error {
-	return timer(ctx, d, what).Get(ctx, nil)
+	return wait.Get(ctx, timer(ctx, d, what), nil)
 }
 
 // await waits until a condition holds. A wait that does not end at once is a timer in history, and so in the timeline of
@@ -25,7 +27,7 @@ func await(ctx workflow.Context, what string, cond func() bool) error {
 	if held, err := AwaitFor(ctx, shownFor, what, cond); held || err != nil {
 		return err
 	}
-	return workflow.Await(ctx, cond)
+	return wait.Until(ctx, cond)
 }
 
 // shownFor is how long a wait is shown, not how long it may last.
@@ -36,6 +38,6 @@ func AwaitFor(ctx workflow.Context, d time.Duration, what string, cond func() bo
 	tctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	over := timer(tctx, d, what)
-	err := workflow.Await(ctx, func() bool { return cond() || over.IsReady() })
+	err := wait.Until(ctx, func() bool { return cond() || over.IsReady() })
 	return cond(), err
 }

@@ -14,6 +14,7 @@ import (
 	"weft/workflows/plan"
 	words "weft/workflows/plan/session"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // Children are the sessions that one has started.
@@ -74,17 +75,17 @@ func (b *Children) launch(c *childSession) {
 	}
 	c.future = r.Start(b.ctx, k)
 	release := r.Sizes.ReserveStay(in.MaxResultBytes)
-	workflow.GoNamed(b.ctx, "child session", func(ctx workflow.Context) {
+	wait.Go(b.ctx, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
-		err := c.future.Future.Get(quiet, &out)
+		err := wait.Get(quiet, c.future.Future, &out)
 		for tries := 1; ; tries++ {
 			var again bool
 			if again, err = runtime.RetryTakenID(ctx, err, tries, c.ID); !again {
 				break
 			}
 			c.future = r.Start(ctx, k)
-			err = c.future.Future.Get(quiet, &out)
+			err = wait.Get(quiet, c.future.Future, &out)
 		}
 		release()
 		if err == nil && out.Held != nil {
@@ -315,7 +316,7 @@ func (b *Children) gather(ctx workflow.Context) error {
 		}
 	}
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err := workflow.Await(quiet, func() bool {
+	err := wait.Until(quiet, func() bool {
 		return workflow.AllHandlersFinished(ctx) && !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
 	})
 	b.run.Policy.HeardBack(ctx)
@@ -327,7 +328,7 @@ func (b *Children) gather(ctx workflow.Context) error {
 func (b *Children) release(ctx workflow.Context) {
 	b.end()
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	_ = workflow.Await(quiet, func() bool {
+	_ = wait.Until(quiet, func() bool {
 		return !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"weft/workflows/argument"
 	words "weft/workflows/plan/session"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // Serve registers the messages that a session takes, and its query. A run that is none refuses them.
@@ -204,7 +205,7 @@ func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	case old.Done():
 		s.run.Policy.Moved = true // a history can get long by repetitions alone
 	}
-	if err := workflow.Await(ctx, func() bool {
+	if err := wait.Until(ctx, func() bool {
 		t := s.find(p.ID)
 		return t == nil || t.Done() || s.leaving || s.over
 	}); err != nil {

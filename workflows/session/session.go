@@ -11,6 +11,7 @@ import (
 	"weft/workflows/plan"
 	words "weft/workflows/plan/session"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // A session is a run that stays open when its agent has answered: the next prompt is another
@@ -253,7 +254,7 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 			return false, nil
 		}
 		s.host.Show(ctx, nil, nil)
-		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.run.Policy.ShouldYield(ctx, s.weight()) })
+		err := wait.Until(ctx, func() bool { return s.news() || s.heavy() || s.run.Policy.ShouldYield(ctx, s.weight()) })
 		if err != nil {
 			return false, err
 		}
@@ -364,7 +365,7 @@ func (s *Session) finish(ctx workflow.Context) {
 // quiet waits until Updates under way have their answers.
 func (s *Session) quiet(ctx workflow.Context, err error) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if waited := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err == nil {
+	if waited := wait.Until(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err == nil {
 		return waited
 	}
 	return err

@@ -16,6 +16,7 @@ import (
 	"weft/workflows/argument"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // The framework's bounds, in characters.
@@ -263,7 +264,7 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 	o.ID = contract.BoundID(o.ID)
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
 	sent := b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, contract.PromptInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(b.run.Transcript.Workflow)})
-	if err := sent.Get(ctx, nil); err != nil {
+	if err := wait.Get(ctx, sent, nil); err != nil {
 		if contract.Cancelled(err) {
 			return runtime.SessionReply{}, err
 		}
@@ -280,7 +281,7 @@ func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *runti
 		return errorReply("Session '%s' not found", o.Session), nil
 	}
 	ready := func() bool { return k.settled(o) }
-	if err := workflow.Await(ctx, func() bool { return ready() || b.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
+	if err := wait.Until(ctx, func() bool { return ready() || b.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
 		return contract.ToolReply{}, err
 	}
 	if !ready() {
