@@ -290,8 +290,8 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	in.Sent = a.window().shown()
 	var res contract.ModelResult
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
-		Activity: contract.ActivityCallModel, Args: []any{&in}, What: fmt.Sprintf("model call %d", a.state.Turn), At: a.execution,
-		ID: a.execution.ID + "/model/" + strconv.Itoa(a.state.Turn) + suffix, Summary: fmt.Sprintf("%s · %s", a.who(), modelRef(a)),
+		Activity: contract.ActivityCallModel, Args: []any{&in}, What: "model call " + strconv.Itoa(a.state.Turn), At: a.execution,
+		ID: a.execution.ID + "/model/" + strconv.Itoa(a.state.Turn) + suffix, Summary: a.who() + " · " + modelRef(a),
 		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res,
 	})
 	return &res, err

@@ -38,12 +38,10 @@ type JournalStep struct {
 
 // NewJournal is a journal with the steps that were made before. above is that of the agent that asked, or nil.
 func NewJournal(above *Journal, steps []contract.JournalStep) *Journal {
-	j := &Journal{above: above, byID: map[string]*JournalStep{}}
+	j := &Journal{above: above}
 	for i := range steps {
-		s := &JournalStep{JournalStep: steps[i]}
-		j.steps = append(j.steps, s)
-		j.byID[s.ID] = s
-		j.Grow(len(s.Result))
+		j.add(&JournalStep{JournalStep: steps[i]})
+		j.Grow(len(steps[i].Result))
 	}
 	return j
 }
@@ -66,16 +64,21 @@ func (j *Journal) open(id, hash string) (*JournalStep, error) {
 		}
 		return s, nil
 	}
-	s := &JournalStep{JournalStep: contract.JournalStep{ID: id, Hash: hash}}
-	j.steps = append(j.steps, s)
-	j.byID[id] = s
-	return s, nil
+	return j.add(&JournalStep{JournalStep: contract.JournalStep{ID: id, Hash: hash}}), nil
+}
+
+func (j *Journal) add(s *JournalStep) *JournalStep {
+	if j.byID == nil {
+		j.byID = map[string]*JournalStep{}
+	}
+	j.steps, j.byID[s.ID] = append(j.steps, s), s
+	return s
 }
 
 // Boundary drops all steps: a state of so many bytes has taken them in.
 func (j *Journal) Boundary(state int) {
 	j.Grow(state - j.bytes)
-	j.steps, j.byID = nil, map[string]*JournalStep{}
+	j.steps, j.byID = nil, nil
 }
 
 // Drop forgets a step whose outcome the execution's state has taken in.
