@@ -199,9 +199,10 @@ type flowRun struct {
 	conflicts []contract.Conflict
 	// branches are the executions whose chains run as children.
 	branches map[*schedule.Execution]*branchRun
-	// live are those under way, in the order of their starts. idle says that drive waits for them and has nothing to start;
-	// takenOver is the error of a chain that was taken over meanwhile, stale that what is shown is old.
+	// live are those under way, in the order of their starts; queued wait for room beside them. idle says that drive waits and
+	// has nothing to start; takenOver is the error of a chain that was taken over meanwhile, stale that what is shown is old.
 	live        []*branchRun
+	queued      []*schedule.Execution
 	idle, stale bool
 	takenOver   error
 	details     bytes.Buffer

@@ -92,8 +92,8 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 		f.run.Sizes.InPlace--
 		f.run.Sizes.CallsInPlace -= calls
 	}
-	wait.Go(ctx, "branch "+c.strand, func(ctx workflow.Context) {
-		s, err := c.play(ctx)
+	wait.Go(ctx, "branch "+c.strand, func(own workflow.Context) {
+		s, err := c.play(own)
 		if err != nil {
 			b.err = c.ended(err)
 		} else {
