@@ -114,8 +114,8 @@ type ProviderSettings struct {
 // defaultCutRetries is how often a call is made again whose answer was cut.
 const defaultCutRetries = 2
 
-// defaultMaxBody is about 130,000 streamed tokens of 250 bytes.
-const defaultMaxBody = 32 << 20
+// DefaultMaxBody is about 130,000 streamed tokens of 250 bytes.
+const DefaultMaxBody = 32 << 20
 
 // ScriptModel is the model reference of the built-in scripted model.
 const ScriptModel = "script"

@@ -23,6 +23,8 @@ import (
 const (
 	// MaxBytes is the most that a document's text may have.
 	MaxBytes = 16 << 20
+	// MaxValueBytes is the most that a JSON value may have that is no document: as much as a store may take.
+	MaxValueBytes = 1 << 30
 	// MaxDepth is how deep arrays and objects may nest.
 	MaxDepth = 200
 	// MaxValues is how many values a document may have, aliases expanded.
@@ -139,6 +141,12 @@ func Parse(name string, data []byte) (*Document, []Diagnostic) {
 	return parse(name, data, formatOf(name, bytes.TrimPrefix(data, []byte("\ufeff"))), false)
 }
 
+// ParseValue is [Parse] for JSON that a run is given: it may be larger than documents.
+func ParseValue(data []byte) (*Document, []Diagnostic) {
+	const name = "value.json"
+	return parseWithin(MaxValueBytes, name, data, formatOf(name, nil), false)
+}
+
 // ParseJSON5 is [Parse] for a text in JSON5, whatever the name's extension.
 func ParseJSON5(name string, data []byte) (*Document, []Diagnostic) {
 	return parse(name, data, scan(extended), false)
@@ -165,12 +173,16 @@ func ParseLenient(name string, data []byte) (*Document, []Diagnostic) {
 }
 
 func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
-	if len(data) > MaxBytes {
+	return parseWithin(MaxBytes, name, data, read, loose)
+}
+
+func parseWithin(most int, name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
+	if len(data) > most {
 		return nil, []Diagnostic{Error.At(Pos{File: name}, CodeTooLarge, "split the document or move long texts out of it",
-			"the document exceeds the limit of %d bytes", MaxBytes)}
+			"the document exceeds the limit of %d bytes", most)}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	p := &parser{name: name, data: data, lines: lineStarts(data), loose: loose}
+	p := &parser{name: name, data: data, most: most, lines: lineStarts(data), loose: loose}
 	if !p.checkText() {
 		return nil, p.diags
 	}
@@ -212,10 +224,12 @@ func formatOf(name string, data []byte) func(*parser) *Value {
 
 // parser is what all formats share: the text, its lines, the bounds.
 type parser struct {
-	name   string
-	data   []byte
-	lines  []int // byte offset of each line's start
-	diags  []Diagnostic
+	name  string
+	data  []byte
+	lines []int // byte offset of each line's start
+	diags []Diagnostic
+	// most is how many bytes the text may have.
+	most   int
 	values int
 	text   int // bytes of strings and numbers, aliases expanded
 	// loose takes the last of repeated keys.
@@ -251,14 +265,14 @@ func (p *parser) checkText() bool {
 
 // grow counts values and text. It reports once, and returns false, when a limit is exceeded.
 func (p *parser) grow(at Pos, values, text int) bool {
-	if p.values > MaxValues || p.text > 2*MaxBytes {
+	if p.values > MaxValues || p.text > 2*p.most {
 		return false
 	}
 	p.values += values
 	p.text += text
-	if p.values > MaxValues || p.text > 2*MaxBytes {
+	if p.values > MaxValues || p.text > 2*p.most {
 		p.fail(at, CodeTooLarge, "split the document", "the document has more than %d values or, with aliases expanded, %d bytes of text",
-			MaxValues, 2*MaxBytes)
+			MaxValues, 2*p.most)
 		return false
 	}
 	return true

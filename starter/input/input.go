@@ -27,8 +27,9 @@ type Reader struct {
 	Say   func(format string, args ...any)
 }
 
-// maxBytes bounds every file: one byte above the limit of a document, so that its own message says so.
-const maxBytes = source.MaxBytes + 1
+// maxBytes bounds every file: the largest payload that a store may be set to take. Documents and files for models have
+// bounds of their own.
+const maxBytes = source.MaxValueBytes
 
 // File reads a file, or standard input for "-". what names it in errors.
 func (r *Reader) File(what, name string) ([]byte, error) {
@@ -36,11 +37,7 @@ func (r *Reader) File(what, name string) ([]byte, error) {
 		if in, ok := r.Stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 			r.Say("reading %s from the terminal; end with Ctrl-D on an empty line", what)
 		}
-		data, err := io.ReadAll(io.LimitReader(r.Stdin, maxBytes))
-		if err != nil {
-			return nil, usage.Errorf("read %s from standard input: %v", what, err)
-		}
-		return data, nil
+		return readAll(r.Stdin, what+" from standard input", maxBytes)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -50,9 +47,16 @@ func (r *Reader) File(what, name string) ([]byte, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, usage.Errorf("read %s: %s is a folder; use a file", what, name)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxBytes))
-	if err != nil {
+	return readAll(f, what, maxBytes)
+}
+
+func readAll(from io.Reader, what string, most int) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, int64(most)+1))
+	switch {
+	case err != nil:
 		return nil, usage.Errorf("read %s: %v", what, err)
+	case len(data) > most:
+		return nil, usage.Errorf("read %s: it exceeds the limit of %d bytes", what, most)
 	}
 	return data, nil
 }
@@ -106,8 +110,7 @@ func parseJSON(flag, name string, data []byte) (*source.Value, error) {
 	if strings.TrimSpace(string(data)) == "" {
 		return nil, usage.Errorf("%s is empty; want JSON, for example {\"city\": \"Bern\"}", flag)
 	}
-	// The name chooses the parser, and a file may be called anything.
-	doc, diags := source.Parse("value.json", data)
+	doc, diags := source.ParseValue(data)
 	if doc != nil {
 		return doc.Root, nil
 	}

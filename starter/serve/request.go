@@ -34,15 +34,15 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 	if err != nil || media != "application/json" {
 		return nil, NewProblem(MediaType, "send JSON with Content-Type: application/json", "unsupported Content-Type %s", source.Quote(r.Header.Get("Content-Type")))
 	}
-	most := srv.Settings.MaxBody
-	if caller := callerIn(r.Context()); caller != nil && caller.MaxBody > 0 {
-		most = min(most, caller.MaxBody)
+	most, setting := srv.Settings.MaxBody, "serve.max_body"
+	if caller := callerIn(r.Context()); caller != nil && caller.MaxBody > 0 && caller.MaxBody < most {
+		most, setting = caller.MaxBody, "max_body of the principal"
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(unmasked(w), r.Body, int64(most)))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return nil, NewProblem(TooLarge, "shorten the body", "the body exceeds %d bytes", long.Limit)
+		return nil, NewProblem(TooLarge, "shorten the body, or have the operator raise "+setting+" in weft.yaml", "the body exceeds %d bytes", long.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		extend(w, srv.times.send) // as much of its time as reading took is gone
 		return nil, NewProblem(SlowBody, "send the whole body without a pause", "the body was not received within %v, only %d bytes of it", srv.times.body, len(data))
@@ -52,7 +52,7 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, NewProblem(BadRequest, "send one JSON object", "the body is empty")
 	}
-	doc, diags := source.Parse("body.json", data)
+	doc, diags := source.ParseValue(data)
 	if doc == nil {
 		p := NewProblem(BadRequest, "send one JSON object", "the body is not valid JSON")
 		for _, g := range diags {

@@ -59,6 +59,15 @@ func (c *Config) LLM() (llm.Settings, error) {
 	return out, problems.err()
 }
 
+// largestAnswer is how many bytes an answer of a model has by default: with a store twice as many as its text may have, 0
+// for the default of package llm.
+func (c *Config) largestAnswer() int {
+	if most := 2 * c.Store.Most(); most > llm.DefaultMaxBody {
+		return most
+	}
+	return 0
+}
+
 func (c *Config) provider(name string, p Provider, problems *Problems) llm.ProviderSettings {
 	kind := p.Kind
 	if kind == "" {
@@ -77,7 +86,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		Kind: p.Kind, BaseURL: p.BaseURL, API: p.API, KeyName: keyName, Proxy: p.Proxy, Unary: !p.Stream, NoCache: !p.PromptCache, NoImages: !p.Images, TextCalls: p.TextCalls,
 		RequestsPerMinute: p.RequestsPerMinute, TokensPerMinute: p.TokensPerMinute, Concurrent: p.Concurrent,
 		Region: p.Region, Compartment: p.Compartment, Auth: p.Auth, AuthFile: p.AuthFile, AuthProfile: p.AuthProfile,
-		FirstByte: p.FirstTokenTimeout, Idle: p.IdleTimeout, MaxBodyBytes: int64(p.MaxBodyBytes), CutRetries: &p.CutRetries,
+		FirstByte: p.FirstTokenTimeout, Idle: p.IdleTimeout, MaxBodyBytes: int64(cmp.Or(p.MaxBodyBytes, c.largestAnswer())), CutRetries: &p.CutRetries,
 		Headers: c.expand("providers."+name+".headers", p.Headers, problems),
 	}
 	if keyName != "" {

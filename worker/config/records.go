@@ -25,7 +25,7 @@ type Provider struct {
 	FirstTokenTimeout time.Duration     `mapstructure:"first_token_timeout" unit:"1s" doc:"timeout for the first part of an answer"`
 	IdleTimeout       time.Duration     `mapstructure:"idle_timeout" unit:"1s" doc:"timeout for each subsequent part"`
 	CutRetries        int               `mapstructure:"cut_retries" default:"2" max:"100" doc:"maximum retries of a call whose answer was cut off; each attempt may be charged"`
-	MaxBodyBytes      int               `mapstructure:"max_body_bytes" max:"1073741824" doc:"largest answer, in bytes"`
+	MaxBodyBytes      int               `mapstructure:"max_body_bytes" max:"1073741824" doc:"largest answer, in bytes; default: 32 MiB, or twice store.max_payload if that is more and there is a store"`
 }
 
 // unconfigured is a provider that the settings do not mention.

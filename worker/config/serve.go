@@ -48,7 +48,7 @@ type Principal struct {
 	Starts  int      `mapstructure:"starts_per_minute" max:"1000000" default:"600" doc:"maximum runs and session turns that it may start per minute; 0: unlimited"`
 	Streams int      `mapstructure:"event_streams" max:"500" default:"50" doc:"maximum open event streams, including requests with wait; 0: unlimited"`
 	Open    int      `mapstructure:"open_runs" max:"1000" default:"0" doc:"maximum open runs; 0: unlimited, and they are not counted"`
-	MaxBody int      `mapstructure:"max_body" min:"1024" max:"16777216" or:"0" default:"0" doc:"largest request body, in bytes; 0: serve.max_body, the limit for all clients"`
+	MaxBody int      `mapstructure:"max_body" min:"1024" max:"1073741824" or:"0" default:"0" doc:"largest request body, in bytes; 0: serve.max_body, the limit for all clients"`
 }
 
 // withDefaults gives a principal scopes, if it has none.

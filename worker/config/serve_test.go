@@ -63,7 +63,7 @@ func TestPrincipalsAndIssuers(t *testing.T) {
 		"a scope":                 {"principals:\n  kim: {scopes: [read, write]}", "weft.yaml:2:17: principals.kim.scopes is an array, want a list of start, read, answer, cancel or administer, not \"write\""},
 		"a scope of an issuer":    {issuer("scopes: [root]"), "weft.yaml:2:62: issuers.corp.scopes is an array, want a list of start, read, answer, cancel or administer, not \"root\""},
 		"a negative limit":        {"principals:\n  kim: {open_runs: -1}", "weft.yaml:2:20: principals.kim.open_runs is -1, want a whole number from 0 to 1000"},
-		"a body that is small":    {"principals:\n  kim: {max_body: 5}", "weft.yaml:2:19: principals.kim.max_body is 5, want 0, or a whole number from 1024 to 16777216"},
+		"a body that is small":    {"principals:\n  kim: {max_body: 5}", "weft.yaml:2:19: principals.kim.max_body is 5, want 0, or a whole number from 1024 to 1073741824"},
 		"no secure issuer":        {"issuers:\n  corp: {url: 'http://a.example', audience: weft}", "weft.yaml:2:15: issuers.corp.url: \"http://a.example\" cannot be an issuer; want https://HOST/PATH, as in the iss claim"},
 		"no address":              {"issuers:\n  corp: {audience: weft}", "weft.yaml:2:3: issuers.corp.url: \"\" cannot be an issuer; want https://HOST/PATH, as in the iss claim"},
 		"no audience":             {"issuers:\n  corp: {url: 'http://localhost:9/x'}", "weft.yaml:2:3: issuers.corp.audience: not set, so tokens for other services would be accepted; set it to a value of the aud claim"},

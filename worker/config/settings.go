@@ -42,7 +42,7 @@ type Serve struct {
 	Origins    []string `mapstructure:"origins" doc:"origins whose pages may use starter serve; * allows any"`
 	EditAgents bool     `mapstructure:"edit_agents" default:"false" doc:"allows clients of starter serve to create, replace and delete agents"`
 	Profile    string   `mapstructure:"profile" oneof:"default,authoritative,documented" default:"default" doc:"profile with which starter serve reads agents; see specadapter/blueprint/README.md"`
-	MaxBody    int      `mapstructure:"max_body" min:"1024" max:"16777216" default:"2097152" doc:"largest request body, in bytes"`
+	MaxBody    int      `mapstructure:"max_body" min:"1024" max:"1073741824" default:"2097152" doc:"largest request body, in bytes; a store takes inputs of up to store.max_payload"`
 }
 
 // Store holds the settings of the store for payloads that are too large for Temporal.
