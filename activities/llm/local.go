@@ -43,14 +43,14 @@ type keptState struct {
 	at time.Time
 }
 
-// state is what the server says of the model. A state without a context is asked for again if fresh.
-func (p *provider) state(ctx context.Context, fresh bool) serverState {
+// state is what the server says of the model. While the model is being loaded, the server is asked each time.
+func (p *provider) state(ctx context.Context) serverState {
 	if p.row.look == nil || p.states == nil {
 		return serverState{}
 	}
 	last, _ := p.states.Load(p.Name)
 	kept, _ := last.(keptState)
-	if time.Since(kept.at) < stateKept && !kept.loading && (!fresh || kept.context > 0) {
+	if time.Since(kept.at) < stateKept && !kept.loading {
 		return kept.serverState
 	}
 	ctx, cancel := context.WithTimeout(ctx, stateWait)

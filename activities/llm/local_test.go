@@ -118,7 +118,7 @@ func TestContextOfLocalServers(t *testing.T) {
 					t.Fatalf("the context is %d, want %d (%v)", a.Context, want, err)
 				}
 			}
-			if n := len(s.asked); n > 5 {
+			if n := len(s.asked); n > 3+2 {
 				t.Errorf("three calls made the requests %v", s.asked)
 			}
 			for i, key := range s.auth {

@@ -53,13 +53,17 @@ func (p *provider) answer(ctx context.Context, call *Call) (*wire.Answer, error)
 	if err != nil {
 		return nil, p.toFailure(ctx, err)
 	}
-	if p.state(ctx, false).loading {
+	state := p.state(ctx)
+	if state.loading {
 		x.reportLoading()
 	}
 	defer x.loaded()
 	a, err := x.complete(out)
 	if err == nil {
-		a.Context = p.state(ctx, true).context
+		if state.loading {
+			state = p.state(ctx)
+		}
+		a.Context = state.context
 	}
 	return a, err
 }
