@@ -13,6 +13,7 @@ import (
 	"weft/specadapter"
 	"weft/specadapter/shape"
 	"weft/specadapter/source"
+	"weft/worker/config"
 )
 
 // hover says what the field under the cursor does, or nil.
@@ -27,9 +28,12 @@ func (s *Server) hover(in *positionParams) any {
 	if doc == nil {
 		return nil
 	}
-	o := s.Options()
-	dialect := specadapter.Recognize(doc, o.Dialect)
-	if dialect == nil {
+	var schema *jsonschema.Schema
+	if s.isSettings(d.name) {
+		schema = compiled(config.DefaultFile, config.JSONSchema)
+	} else if dialect := specadapter.Recognize(doc, s.Options().Dialect); dialect != nil {
+		schema = compiled(dialect.Name(), func() ([]byte, error) { return shape.Marshal(dialect.Schema()) })
+	} else {
 		return nil
 	}
 	l := linesOf(d.text)
@@ -37,7 +41,7 @@ func (s *Server) hover(in *positionParams) any {
 	if len(path) == 0 {
 		return nil
 	}
-	text := describe(schemaOf(dialect), doc.Root, path)
+	text := describe(schema, doc.Root, path)
 	if text == "" {
 		return nil
 	}
@@ -88,25 +92,25 @@ var (
 	schemas   = map[string]*jsonschema.Schema{}
 )
 
-// schemaOf compiles the schema of a dialect once.
-func schemaOf(d specadapter.Adapter) *jsonschema.Schema {
+// compiled compiles the schema of a kind of file once.
+func compiled(kind string, schema func() ([]byte, error)) *jsonschema.Schema {
 	schemasMu.Lock()
 	defer schemasMu.Unlock()
-	if s := schemas[d.Name()]; s != nil {
+	if s := schemas[kind]; s != nil {
 		return s
 	}
-	text, err := shape.Marshal(d.Schema())
+	text, err := schema()
 	if err != nil {
-		panic(fmt.Sprintf("marshal the schema of %s: %v", d.Name(), err))
+		panic(fmt.Sprintf("marshal the schema of %s: %v", kind, err))
 	}
 	c := jsonschema.NewCompiler()
 	c.ExtractAnnotations = true
-	name := "https://weft.invalid/" + d.Name()
+	name := "https://weft.invalid/" + kind
 	if err := c.AddResource(name, bytes.NewReader(text)); err != nil {
-		panic(fmt.Sprintf("read the schema of %s: %v", d.Name(), err))
+		panic(fmt.Sprintf("read the schema of %s: %v", kind, err))
 	}
-	schemas[d.Name()] = c.MustCompile(name)
-	return schemas[d.Name()]
+	schemas[kind] = c.MustCompile(name)
+	return schemas[kind]
 }
 
 // describe says what a field does, in Markdown.

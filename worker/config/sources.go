@@ -69,20 +69,23 @@ func (l *loader) decode(from, _ reflect.Value) (any, error) {
 	return out, nil
 }
 
-func (l *loader) readFile(name string) {
+func (l *loader) readFile(name string, data []byte) {
 	required := true
 	if name == "" {
-		name, _ = l.cfg.env.LookupEnv(fileVariable)
+		name, _ = l.cfg.env.LookupEnv(FileVariable)
 	}
 	if name == "" {
 		name, required = DefaultFile, false
 	}
-	data, err := os.ReadFile(name)
+	var err error
+	if data == nil {
+		data, err = os.ReadFile(name)
+	}
 	if !required && errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err != nil {
-		l.problems = append(l.problems, problem{text: fmt.Sprintf("read the configuration: %v; use another file with -config or %s", err, fileVariable)})
+		l.problems = append(l.problems, problem{text: fmt.Sprintf("read the configuration: %v; use another file with -config or %s", err, FileVariable)})
 		return
 	}
 	l.cfg.File = name
@@ -170,7 +173,7 @@ func (l *loader) readEnvironment() {
 			l.give(n, env[name], name)
 			continue
 		}
-		if name == fileVariable || isSecret(name) || l.recordVariable(name, env[name]) {
+		if name == FileVariable || isSecret(name) || l.recordVariable(name, env[name]) {
 			continue
 		}
 		if near := suggest.Nearest(name); near != "" {
