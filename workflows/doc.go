@@ -23,8 +23,8 @@
 //
 // # Packages
 //
-// plan, schedule, watch, wait, argument, held, runtime and values are the lower packages; inbox, agent, node, prepare, publish and
-// session are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
+// plan, schedule, watch, wait, argument, held, runtime, values and questions are the lower packages; inbox, agent, node, prepare,
+// publish and session are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
 // [inbox.Host], [session.Turns], [agent.Sessions], [node.Kind] and [node.Flows].
 //
 // # Determinism

@@ -250,6 +250,10 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 		if in.Budget != nil {
 			f.run.Shared.Budget = in.Budget // others may have spent of what it had
 		}
+		if ctx.Err() != nil {
+			f.cancelTasks(ctx) // what has yielded does not go on
+			return nil, ctx.Err()
+		}
 	} else if err := f.settle(ctx, in); err != nil {
 		return f.HandOver(ctx, err)
 	}
@@ -275,7 +279,11 @@ func (f *flowRun) once(ctx workflow.Context) error {
 			return err
 		}
 	}
-	return f.drive(ctx)
+	err := f.drive(ctx)
+	if err != nil && !errors.Is(err, runtime.ErrYield) && !workflow.IsContinueAsNewError(err) {
+		f.cancelTasks(ctx)
+	}
+	return err
 }
 
 // enter takes the edges out of START.

@@ -385,21 +385,37 @@ type Task struct {
 type InputRequired struct {
 	// State is the server's, and goes back to it as it is.
 	State string `json:"state,omitempty"`
-	// Questions are for a person; none: the server wants to be asked again later.
+	// Questions are what it asks; none: the server wants to be asked again later.
 	Questions []ToolQuestion `json:"questions,omitempty"`
+	// Anew: the server has refused the call until the questions, of URLs, are answered. Then the call is made as it was.
+	Anew bool `json:"anew,omitempty"`
 }
 
-// ToolQuestion is one that the server of a tool asks: elicitation/create of MCP.
+// ToolQuestion is one that the server of a tool asks: elicitation/create, sampling/createMessage or roots/list of MCP.
 type ToolQuestion struct {
 	// Key is the server's name of the question.
 	Key  string `json:"key"`
 	Text string `json:"text"`
-	// Schema is the JSON Schema of the answer; absent where there is a URL to be opened instead.
+	// Schema is the JSON Schema of a person's answer; absent where there is a URL to be opened instead.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	URL    string          `json:"url,omitempty"`
+	// Sampling, if set, is for the run's model instead.
+	Sampling *Sampling `json:"sampling,omitempty"`
+	// Answer, if set, is the worker's own, and nobody is asked.
+	Answer json.RawMessage `json:"answer,omitempty"`
 }
 
-// ToolAnswers are the answers to an [InputRequired]: results of elicitation/create, by the keys of the questions.
+// Sampling is what the server of a tool asks the run's model: a conversation of its own, without tools.
+type Sampling struct {
+	System   string    `json:"system,omitempty"`
+	Messages []Message `json:"messages"`
+	// MaxTokens bounds the answer.
+	MaxTokens   int      `json:"max_tokens"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	Stop        []string `json:"stop,omitempty"`
+}
+
+// ToolAnswers are the answers to an [InputRequired]: results of the server's requests, by the keys of the questions.
 type ToolAnswers struct {
 	State   string                     `json:"state,omitempty"`
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`

@@ -51,6 +51,15 @@ type JournalStep struct {
 	Run       *RunSnapshot        `json:"run,omitempty"`
 	// Held is the result of a run below that waits for room in the history.
 	Held *HeldResult `json:"held,omitempty"`
+	// Task is the task of a tool's that the step waits for.
+	Task *OpenTask `json:"task,omitempty"`
+}
+
+// OpenTask is a task of a tool's that is under way, as the call that cancels it, and the task queue of the one worker that
+// can make that, if there is one.
+type OpenTask struct {
+	Cancel ToolInput `json:"cancel"`
+	Queue  string    `json:"queue,omitempty"`
 }
 
 // NodeOutcome is an execution whose edges are being judged.

@@ -20,6 +20,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/oauth"
 	"weft/activities/textutil"
+	"weft/activities/tool/stream"
 	"weft/workflows/plan"
 )
 
@@ -77,7 +78,7 @@ func classifyOwn(at *target, err error) error {
 	switch {
 	case errors.Is(err, errStopping):
 		return at.failure(contract.ClassUnavailable, errStopping.Error(), "")
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, stream.ErrTooLarge):
 		return at.tooLarge()
 	case errors.As(err, &no):
 		return refused(no, at.id)

@@ -26,6 +26,7 @@ import (
 	"weft/activities/textutil"
 	"weft/activities/tool/delivery"
 	"weft/activities/tool/questions"
+	"weft/activities/tool/stream"
 	"weft/workflows/plan"
 )
 
@@ -36,8 +37,6 @@ const (
 	// noTimeout stands for no limit where the library wants one: the call's context rules.
 	noTimeout = 24 * time.Hour
 )
-
-var errTooLarge = errors.New("a message of the server is too large")
 
 // redirected is a redirect. None is followed: credentials and policy belong to one server.
 type redirected struct{ to string }
@@ -104,20 +103,64 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 	if err != nil {
 		return nil, err
 	}
-	asks := &questions.Server{Text: at.secrets.text}
+	asks := at.asks()
 	c.Transport.(undeleted).RoundTripper.(*guard).take = func(req *http.Request, event []byte) bool {
-		q, ok := parseServerRequest(event)
-		if ok {
-			go answerRequest(req.Context(), asks, q, c, at.conn.URL, req.Header)
-		}
-		return ok
+		return takeRequest(asks, event, func(q questions.Request) {
+			go stream.Answer(req.Context(), asks, q, c, at.conn.URL, req.Header)
+		})
 	}
+	t := &rawHTTPTransport{rawTransport: rawTransport{tr, nil}, http: tr}
+	listener := &stream.Listener{Client: c, URL: at.conn.URL}
 	return &mcpTransport{
 		asks:      asks,
-		transport: &rawHTTPTransport{rawTransport: rawTransport{tr, nil}, http: tr},
+		transport: t,
 		lost:      context.Background(),
 		close:     c.CloseIdleConnections,
+		respond: func(ctx context.Context, message []byte) error {
+			return stream.Send(ctx, c, at.conn.URL, t.header(), message)
+		},
+		listen: func(ctx context.Context) (done func()) {
+			if t.GetSessionId() == "" {
+				return func() {} // the server could not tell which stream is whose
+			}
+			return listener.Listen(ctx, t.header())
+		},
 	}, nil
+}
+
+// takeRequest takes what a server asks in an event, and reads its notifications.
+func takeRequest(by *questions.Server, event []byte, answer func(questions.Request)) bool {
+	q, ok := stream.Message(event)
+	switch {
+	case !ok:
+	case len(q.ID) == 0:
+		by.Notify(q.Method, q.Params)
+	default:
+		answer(q)
+		return true
+	}
+	return false
+}
+
+// foreignEndpoint reads an endpoint event whose address is invalid or another server's. The library would wait for
+// ever.
+func foreignEndpoint(event []byte, own string) string {
+	if !bytes.Contains(event, []byte("endpoint")) {
+		return ""
+	}
+	name, data := stream.Fields(event)
+	base, err := url.Parse(own)
+	if name != "endpoint" || err != nil {
+		return ""
+	}
+	to, err := base.Parse(string(bytes.TrimSpace(data)))
+	switch {
+	case err != nil:
+		return "(not a URL)"
+	case to.Host == base.Host && plan.Origin(to.String()) == plan.Origin(own): // the library compares the host as it is written
+		return ""
+	}
+	return redactURL(to.String())
 }
 
 // undeleted does not send a client's request to end its session.
@@ -129,6 +172,9 @@ func (u undeleted) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return u.RoundTripper.RoundTrip(r)
 }
+
+// maxServerRequests is how many requests of a server wait for answers; more are dropped.
+const maxServerRequests = 64
 
 // newSSETransport prepares HTTP with server-sent events. The session ends with its stream.
 func newSSETransport(at *target) (*mcpTransport, error) {
@@ -142,27 +188,25 @@ func newSSETransport(at *target) (*mcpTransport, error) {
 		return nil, err
 	}
 	lost, end := context.WithCancelCause(context.Background())
-	asks := &questions.Server{Text: at.secrets.text}
+	asks := at.asks()
 	slots := make(chan struct{}, maxServerRequests)
 	c.Transport.(*guard).take = func(_ *http.Request, event []byte) bool {
 		if to := foreignEndpoint(event, at.conn.URL); to != "" && tr.GetEndpoint() == nil {
 			end(at.failure(contract.ClassConnection, "the server's endpoint is on another server: "+to,
 				"correct the server's endpoint, or set the connection's url to that server"))
 		}
-		q, ok := parseServerRequest(event)
-		if ok {
+		return takeRequest(asks, event, func(q questions.Request) {
 			select {
 			case slots <- struct{}{}:
 				go func() {
 					if to := tr.GetEndpoint(); to != nil {
-						answerRequest(lost, asks, q, c, to.String(), nil)
+						stream.Answer(lost, asks, q, c, to.String(), nil)
 					}
 					<-slots
 				}()
 			default:
 			}
-		}
-		return ok
+		})
 	}
 	tr.SetConnectionLostHandler(func(err error) { end(fmt.Errorf("the event stream ended: %w", err)) })
 	return &mcpTransport{
@@ -172,6 +216,9 @@ func newSSETransport(at *target) (*mcpTransport, error) {
 		close: func() {
 			end(errStopping)
 			c.CloseIdleConnections()
+		},
+		respond: func(ctx context.Context, message []byte) error {
+			return stream.Send(ctx, c, tr.GetEndpoint().String(), nil, message)
 		},
 	}, nil
 }
@@ -344,12 +391,13 @@ func (g *guard) bounded(req *http.Request, resp *http.Response, ex *exchange) (*
 		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
 	case ok && media == eventStream && g.at.kind == plan.ConnectionMCP && (endless || g.at.conn.Transport == TransportHTTP):
 		// It is read event by event, so that it has no bound as a whole.
-		stream := newEvents(resp.Body, limit, ex, nil)
+		events := stream.New(resp.Body, limit)
+		events.TooLarge = func() { ex.note(func() { ex.tooLarge = true }) }
 		if g.take != nil {
-			stream.take = func(event []byte) bool { return g.take(req, event) }
+			events.Take = func(event []byte) bool { return g.take(req, event) }
 		}
-		stream.resumable = g.at.conn.Transport == TransportHTTP
-		resp.Body = stream
+		events.Resumable = g.at.conn.Transport == TransportHTTP
+		resp.Body = events
 	default:
 		resp.Body = &limitedBody{ReadCloser: resp.Body, left: limit, ex: ex}
 	}
@@ -389,12 +437,12 @@ type limitedBody struct {
 	ex   *exchange
 }
 
-// Read fails with errTooLarge once the limit is passed.
+// Read fails with [stream.ErrTooLarge] once the limit is passed.
 func (l *limitedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	if l.left -= n; l.left < 0 {
 		l.ex.note(func() { l.ex.tooLarge = true })
-		return 0, errTooLarge
+		return 0, stream.ErrTooLarge
 	}
 	return n, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"weft/activities/contract"
+	"weft/tests/programs"
 	"weft/workflows/plan"
 )
 
@@ -53,6 +54,12 @@ func helper(mode string) {
 		}
 	case "library":
 		_ = server.ServeStdio(library())
+	case "asks":
+		s := &programs.AskingServer{}
+		if err := json.Unmarshal([]byte(os.Getenv("ASKS")), s); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		s.Serve(os.Stdin, os.Stdout)
 	case "crash":
 		fmt.Fprintln(os.Stderr, "no such key:", os.Getenv("API_KEY"))
 		os.Exit(3)

@@ -52,6 +52,10 @@ type mcpTransport struct {
 	explain func(error) error
 	// close ends what is behind the transport.
 	close func()
+	// respond sends the server an answer to a request of its own, outside of what the library does.
+	respond func(ctx context.Context, message []byte) error
+	// listen, if set, has what the server asks in the session's own stream heard until done.
+	listen func(ctx context.Context) (done func())
 }
 
 // transports are the ways to an MCP server, by [Connection.Transport].
@@ -128,8 +132,8 @@ func (s *session) begin(ctx context.Context) error {
 	defer done()
 	defer context.AfterFunc(s.mcpTransport.lost, func() { time.AfterFunc(lossGrace, done) })()
 	hello := mcp.InitializeRequest{Params: mcp.InitializeParams{ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
-		Capabilities: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}},
-			Extensions: map[string]any{tasks.Extension: struct{}{}}}}}
+		Capabilities: s.mcpTransport.asks.Capabilities()}}
+	hello.Params.Capabilities.Extensions = map[string]any{tasks.Extension: struct{}{}}
 	_, err = s.client.Initialize(shake, hello)
 	if version := common(versionsOf(err)); version != "" {
 		// It refuses the newest version instead of naming its own.
@@ -211,13 +215,23 @@ func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (
 	if m.Progress != nil || m.IdempotencyKey != "" {
 		req.Params.Meta = meta
 	}
-	ctx, call, end := s.mcpTransport.asks.Begin(withInput(ctx, in.Input), callerOf(ctx).Run, m.Ask)
+	ctx, call, end := s.hold(withInput(ctx, in.Input), m.Ask)
 	defer end()
 	a, err := s.ask(ctx, func(ctx context.Context) error {
 		_, err := s.client.CallTool(ctx, req)
 		return err
 	})
 	return a, call.Notes(), err
+}
+
+// hold has what the server asks during a call answered, until end.
+func (s *session) hold(ctx context.Context, ask questions.Ask) (_ context.Context, call *questions.Call, end func()) {
+	ctx, call, over := s.mcpTransport.asks.Begin(ctx, callerOf(ctx).Run, ask)
+	if s.mcpTransport.listen == nil || ask == nil || mcp.IsModernProtocol(s.client.ProtocolVersion()) {
+		return ctx, call, over
+	}
+	done := s.mcpTransport.listen(ctx)
+	return ctx, call, func() { over(); done() }
 }
 
 // ask makes one request and returns the server's own bytes: the library loses numbers, parts of schemas, and
@@ -287,11 +301,9 @@ func (s *session) follow(receive func(string)) (token string, stop func()) {
 }
 
 func (s *session) notified(n mcp.JSONRPCNotification) {
-	if id, ok := n.Params.AdditionalFields["requestId"]; ok && n.Method == string(mcp.MethodNotificationCancelled) {
-		raw, _ := json.Marshal(id) // what was decoded can be encoded
-		s.mcpTransport.asks.Withdraw(raw)
-	}
 	if n.Method != "notifications/progress" {
+		raw, _ := json.Marshal(n.Params.AdditionalFields) // what was decoded can be encoded
+		s.mcpTransport.asks.Notify(n.Method, raw)
 		return
 	}
 	fields := n.Params.AdditionalFields
@@ -340,6 +352,12 @@ func (s *session) problem(p *mcp.JSONRPCErrorDetails) (reply, error) {
 			fmt.Sprintf("the server refused the request (%d): %s", p.Code, p.Message), "")
 	case lines.CodeTooLarge:
 		return reply{}, s.at.tooLarge()
+	case mcp.URL_ELICITATION_REQUIRED:
+		asked, wrong := s.at.policy().URLs(p.Data)
+		if wrong == nil {
+			return reply{text: "the server wants people to open URLs before it takes the call: " + p.Message, isError: true,
+				input: &contract.InputRequired{Questions: asked, Anew: true}}, nil
+		}
 	}
 	text := cmp.Or(p.Message, fmt.Sprintf("error %d", p.Code))
 	if p.Data != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 	"weft/activities/contract"
+	"weft/activities/tool/stream"
 )
 
 // errStopping: the worker ends.
@@ -262,7 +263,7 @@ func (l *sessionLosses) sessionChanged(caller string, e *entry) bool {
 // answer leaves no state.
 func (l *sessionLosses) record(caller string, e *entry, err error) {
 	var f *contract.Failure
-	answered := err == nil || errors.Is(err, errTooLarge) || errors.As(err, &f) && !contract.Retryable(f.Class)
+	answered := err == nil || errors.Is(err, stream.ErrTooLarge) || errors.As(err, &f) && !contract.Retryable(f.Class)
 	s, ok := e.server.(*session)
 	if caller == "" || !ok || !answered || !s.hasState() {
 		return

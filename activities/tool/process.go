@@ -16,7 +16,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/program"
 	"weft/activities/tool/lines"
-	"weft/activities/tool/questions"
+	"weft/activities/tool/stream"
 )
 
 // process is a command that serves MCP on its standard input and output. It belongs to the session, not to a
@@ -37,7 +37,7 @@ func newStdioTransport(at *target) (*mcpTransport, error) {
 		return nil, connectionFailure(at.secrets.text(fmt.Sprintf("connection %q: command %q does not start: %v", at.id, at.conn.Command, err)),
 			"correct "+at.setting("command"))
 	}
-	tr, asks := transport.NewIO(p.out, p.in, nil), &questions.Server{Text: at.secrets.text}
+	tr, asks := transport.NewIO(p.out, p.in, nil), at.asks()
 	return &mcpTransport{
 		asks:      asks,
 		transport: rawTransport{tr, asks},
@@ -47,6 +47,10 @@ func newStdioTransport(at *target) (*mcpTransport, error) {
 		close: func() {
 			end(errStopping)
 			p.stop()
+		},
+		respond: func(_ context.Context, message []byte) error {
+			_, err := p.in.Write(append(message, '\n'))
+			return err
 		},
 	}, nil
 }
@@ -124,7 +128,7 @@ func (p *process) explain(at *target, err error) error {
 		return at.failure(contract.ClassUnavailable, lines.ErrBacklog.Error(), "")
 	}
 	if p.out.Over.Load() {
-		return errTooLarge
+		return stream.ErrTooLarge
 	}
 	text := "the command closed its output"
 	select {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"weft/activities/tool/delivery"
 	"weft/activities/tool/lines"
 	"weft/activities/tool/questions"
+	"weft/activities/tool/stream"
 	"weft/activities/tool/tasks"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -60,6 +62,12 @@ func (t *rawHTTPTransport) SetProtocolVersion(v string) {
 	t.http.SetProtocolVersion(v)
 }
 
+// header says to which session a request belongs that is not the library's.
+func (t *rawHTTPTransport) header() http.Header {
+	version, _ := t.version.Load().(string)
+	return http.Header{"Mcp-Session-Id": {t.GetSessionId()}, "Mcp-Protocol-Version": {version}}
+}
+
 // SendRequest sends a request and keeps its answer. In the newest protocol the end
 // of the request cancels it at the server; before, a notification does.
 func (t *rawHTTPTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
@@ -82,10 +90,13 @@ func (t rawSSETransport) SendRequest(ctx context.Context, req transport.JSONRPCR
 	return resp, err
 }
 
+// cancellable are the requests of whose end a server is notified.
+var cancellable = []mcp.MCPMethod{mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodTasksResult}
+
 // notifyCancelled notifies a server of a cancelled call, which the library does for commands only. It does not
 // block.
 func notifyCancelled(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) {
-	if ctx.Err() == nil || req.Method != string(mcp.MethodToolsCall) && req.Method != string(mcp.MethodResourcesRead) {
+	if ctx.Err() == nil || !slices.Contains(cancellable, mcp.MCPMethod(req.Method)) {
 		return
 	}
 	note := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
@@ -125,7 +136,9 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	case string(mcp.MethodInitialize):
 		// What else the newest protocol has, servers of these versions do not know.
 		req.Params = edited(req.Params, func(params map[string]json.RawMessage) {
-			params["capabilities"] = json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)
+			params["capabilities"], _ = json.Marshal(edited(params["capabilities"], func(known map[string]json.RawMessage) {
+				delete(known, "extensions")
+			})) // raw JSON
 		})
 		ctx = delivery.Untracked(ctx)
 	default:
@@ -170,7 +183,7 @@ func (e *exchange) judge(resp *transport.JSONRPCResponse, err error) (*transport
 	defer e.mu.Unlock()
 	switch {
 	case e.tooLarge:
-		return nil, errTooLarge
+		return nil, stream.ErrTooLarge
 	case e.resumed && err != nil:
 		// The server had taken the request: that it does not know the session now is no refusal.
 		return nil, fmt.Errorf("the stream of the answer ended early, and the server does not go on with it: %s", textutil.ErrorText(err))

@@ -3,10 +3,9 @@ package tool
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"weft/activities/contract"
+	"weft/activities/tool/questions"
 	"weft/activities/tool/render"
 	"weft/activities/tool/tasks"
 
@@ -16,39 +15,22 @@ import (
 // toolResult is a result of tools/call in the server's own bytes.
 type toolResult struct {
 	render.Result
-	ResultType    string                  `json:"resultType"`
-	InputRequests map[string]inputRequest `json:"inputRequests"`
-	RequestState  string                  `json:"requestState"`
+	ResultType    string                       `json:"resultType"`
+	InputRequests map[string]questions.Request `json:"inputRequests"`
+	RequestState  string                       `json:"requestState"`
 }
 
-// inputRequest is what a server needs before it answers.
-type inputRequest struct {
-	Method string `json:"method"`
-	Params struct {
-		Mode, Message, URL string
-		RequestedSchema    json.RawMessage
-	} `json:"params"`
-}
-
-// inputRequired is what a server needs before it answers a call. A person can answer its questions, and nothing else.
+// inputRequired is what a server needs before it answers a call.
 func (s *session) inputRequired(name string, r *toolResult) (reply, error) {
-	out := &contract.InputRequired{State: r.RequestState}
-	for _, key := range slices.Sorted(maps.Keys(r.InputRequests)) {
-		q := r.InputRequests[key]
-		switch {
-		case q.Method != string(mcp.MethodElicitationCreate):
-			return reply{text: fmt.Sprintf("tool %q asks for %s, which is not supported", name, short(q.Method)), isError: true}, nil
-		case q.Params.Mode == "url":
-			q.Params.RequestedSchema = nil
-		default:
-			q.Params.URL = ""
-		}
-		out.Questions = append(out.Questions, contract.ToolQuestion{Key: key, Text: s.at.secrets.text(q.Params.Message), Schema: q.Params.RequestedSchema, URL: q.Params.URL})
-	}
-	if len(out.Questions) == 0 && out.State == "" {
+	asked, wrong := s.at.policy().ReadAll(r.InputRequests)
+	switch {
+	case wrong != nil:
+		return reply{text: fmt.Sprintf("tool %q asks what cannot be answered: %s", name, wrong.Text), isError: true}, nil
+	case len(asked) == 0 && r.RequestState == "":
 		return reply{}, s.at.malformed("result of tool %q: it requires input, and has neither inputRequests nor a requestState", name)
 	}
-	return reply{text: fmt.Sprintf("tool %q asks its caller for more input", name), isError: true, input: out}, nil
+	return reply{text: fmt.Sprintf("tool %q asks its caller for more input", name), isError: true,
+		input: &contract.InputRequired{State: r.RequestState, Questions: asked}}, nil
 }
 
 // reply is a result as a text for models, or as its unabridged JSON.

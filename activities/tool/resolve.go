@@ -15,6 +15,7 @@ import (
 	"weft/activities/address"
 	"weft/activities/contract"
 	"weft/activities/oauth"
+	"weft/activities/tool/questions"
 	"weft/workflows/plan"
 )
 
@@ -238,6 +239,19 @@ func (t *target) identity() (string, error) {
 	sum := sha256.Sum256(b)
 	return string(sum[:]), nil
 }
+
+// policy is what the server may ask.
+func (t *target) policy() *questions.Policy {
+	out := &questions.Policy{Text: t.secrets.text, SamplingTokens: t.conn.SamplingTokens}
+	for _, r := range t.conn.Roots {
+		root, _ := questions.ParseRoot(r) // it was checked
+		out.Roots = append(out.Roots, root)
+	}
+	return out
+}
+
+// asks answers what the server asks while it holds calls.
+func (t *target) asks() *questions.Server { return &questions.Server{Policy: *t.policy()} }
 
 // name is how messages call the target.
 func (t *target) name() string {

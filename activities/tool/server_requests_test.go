@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"weft/activities/contract"
-	"weft/activities/tool/questions"
 )
 
 // asker is a server over an event stream that asks its client, while a call runs, whether it is
@@ -78,34 +77,6 @@ func TestServerAsksOverSSE(t *testing.T) {
 		}
 	}
 	tools.Close()
-}
-
-// Questions are taken out wherever they are, nothing else is; a server that takes no answers is left alone.
-func TestQuestionsInAStream(t *testing.T) {
-	stream := strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n", 3*maxServerRequests) + ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\n"
-	var got []questions.Request
-	out, err := io.ReadAll(newEvents(io.NopCloser(strings.NewReader(stream+"data: cut")), 1000, &exchange{}, func(event []byte) bool {
-		q, ok := parseServerRequest(event)
-		if ok {
-			got = append(got, q)
-		}
-		return ok
-	}))
-	if want := ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\ndata: cut"; err != nil || string(out) != want {
-		t.Errorf("left is %q, %v; want %q", out, err, want)
-	}
-	if len(got) != 3*maxServerRequests || got[0].Method != "ping" || string(got[0].ID) != "1" {
-		t.Errorf("%d questions, %+v", len(got), got)
-	}
-	released := make(chan struct{})
-	deaf := start(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-released:
-		case <-r.Context().Done():
-		}
-	}))
-	defer close(released)
-	answerRequest(t.Context(), &questions.Server{}, questions.Request{ID: json.RawMessage("1"), Method: "ping"}, deaf.Client(), deaf.URL, nil) // comes back
 }
 
 // A stream that does not begin as it should is told at once, and not after all the time that a

@@ -16,6 +16,7 @@ import (
 	"weft/activities/mask"
 	"weft/activities/oauth"
 	"weft/activities/program"
+	"weft/activities/tool/questions"
 	"weft/workflows/plan"
 
 	"golang.org/x/net/http/httpguts"
@@ -141,6 +142,11 @@ type Connection struct {
 	// ElicitationSeconds is how long, in all, a server that asks a person while it holds a call is left without answers; 0
 	// means 600.
 	ElicitationSeconds int
+	// SamplingTokens is how many tokens an answer of the run's model may have for which a server asks; 0: it may not ask.
+	SamplingTokens int
+	// Roots are what a server is told that asks for them; without any it may not ask.
+	// Each is a file URI, or NAME=URI.
+	Roots []string
 	// Retry says what is done with a call whose outcome is unknown. Empty: it is repeated if the tool is read-only
 	// or idempotent by its annotations. "always": it is repeated. "never": it is not. "ask": as empty, but where
 	// it is not repeated a person decides.
@@ -277,6 +283,14 @@ func (s Settings) checkAllowed(p *problems) {
 func (c Connection) check(p *problems, at string) {
 	if strings.TrimPrefix(at, SettingConnections+".") == "" {
 		p.add("%s: a connection has an empty id", SettingConnections)
+	}
+	for i, r := range c.Roots {
+		if _, err := questions.ParseRoot(r); err != nil {
+			p.add("%s.roots[%d]: %v", at, i, err)
+		}
+	}
+	if (len(c.Roots) > 0 || c.SamplingTokens > 0) && c.kind() != plan.ConnectionMCP {
+		p.add("%s: roots and sampling_tokens belong to MCP servers, not to transport %s", at, c.Transport)
 	}
 	switch c.Transport {
 	case TransportHTTP, TransportSSE:

@@ -4,10 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"weft/activities/contract"
+	"weft/activities/tool/questions"
 	"weft/activities/tool/tasks"
 )
 
@@ -35,6 +40,14 @@ func (s *session) task(ctx context.Context, in *contract.ToolInput) (reply, erro
 	if in.Input != nil {
 		answers = in.Input.Answers
 	}
+	if !s.tasks().TellsQuestions() {
+		for _, id := range slices.Sorted(maps.Keys(answers)) {
+			if err := s.mcpTransport.respond(ctx, questions.Response(id, answers[id])); err != nil {
+				return reply{}, err
+			}
+		}
+		answers = nil
+	}
 	t, err := s.tasks().Look(ctx, in.TaskID, answers)
 	switch {
 	case err != nil:
@@ -61,25 +74,58 @@ func (s *session) task(ctx context.Context, in *contract.ToolInput) (reply, erro
 	return reply{}, s.at.malformed("the task of tool %q has the unknown status %q", in.Name, short(t.Status))
 }
 
-// taskAsks are the questions of a task. One that asks what a person cannot answer is cancelled.
-func (s *session) taskAsks(ctx context.Context, in *contract.ToolInput, t *tasks.Outcome) (reply, error) {
+// taskAsks are the questions of a task. One that asks what cannot be answered is cancelled.
+func (s *session) taskAsks(ctx context.Context, in *contract.ToolInput, t *tasks.Outcome) (out reply, err error) {
 	var r toolResult
 	if err := json.Unmarshal(t.Raw, &r); err != nil {
 		return reply{}, s.at.malformed("the task of tool %q: %v", in.Name, err)
 	}
-	out := reply{text: fmt.Sprintf("tool %q asks for input during a task, which is not supported before protocol version %s", in.Name, mcp.LATEST_PROTOCOL_VERSION), isError: true}
-	if s.tasks().Answerable() {
-		if len(r.InputRequests) == 0 {
-			return s.working(in.Name, &t.Task), nil // it has its answers, and does not go on yet
-		}
-		var err error
-		if out, err = s.inputRequired(in.Name, &r); err != nil || out.input != nil {
-			out.task = &t.Task.Task
-			return out, err
+	if s.tasks().TellsQuestions() && len(r.InputRequests) > 0 {
+		out, err = s.inputRequired(in.Name, &r)
+	} else {
+		out = s.working(in.Name, &t.Task) // it has its answers, and does not go on yet
+		if !s.tasks().TellsQuestions() {
+			out.input, err = s.hear(ctx, in.TaskID)
 		}
 	}
-	out.text += "; the task was cancelled"
+	if out.task = &t.Task.Task; err != nil || out.input != nil || len(r.InputRequests) == 0 {
+		return out, err
+	}
+	out.text, out.task = out.text+"; the task was cancelled", nil
 	return out, s.tasks().Cancel(ctx, in.TaskID)
+}
+
+// hearing is how long a server that says that its task asks has for its first question.
+const hearing = 10 * time.Second
+
+// hear hears what a task up to 2025-11-25 asks while its server holds tasks/result. The questions have the ids of the server's
+// requests, which stay open: nobody waits for their answers here. nil: it asks nothing.
+func (s *session) hear(ctx context.Context, id string) (*contract.InputRequired, error) {
+	var mu sync.Mutex
+	out := &contract.InputRequired{}
+	run, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer time.AfterFunc(hearing, cancel).Stop()
+	run, _, end := s.hold(run, func(_ context.Context, _ int, q contract.ToolQuestion, _ time.Duration) (*contract.ServerAnswer, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		out.Questions = append(out.Questions, q)
+		time.AfterFunc(lossGrace, cancel) // others may come with it
+		return nil, questions.ErrLater
+	})
+	_, _, err := s.tasks().Result(run, id)
+	end()
+	mu.Lock()
+	defer mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case run.Err() == nil && err != nil:
+		return nil, err
+	case len(out.Questions) == 0:
+		return nil, nil
+	}
+	return out, nil
 }
 
 // taskLost is what a server leaves that does not tell of a task. The task may have taken effect.

@@ -31,7 +31,7 @@ func TestTasks(t *testing.T) {
 		"lost": {states: []string{"working", "lost"}, failed: true, want: "outcome unknown",
 			asked: "tools/call tasks/get tasks/get", old: "tools/call tasks/get tasks/get"},
 		"input": {states: []string{"input_required", "completed"}, want: "printed",
-			asked: "tools/call tasks/get tasks/update tasks/get", old: "tools/call tasks/get tasks/cancel"},
+			asked: "tools/call tasks/get tasks/update tasks/get", old: "tools/call tasks/get tasks/result tasks/get tasks/result"},
 	} {
 		for _, modern := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: "/2026-07-28", false: "/2025-11-25"}[modern], func(t *testing.T) {
@@ -56,12 +56,8 @@ func TestTasks(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				text, failed := tc.want, tc.failed
-				if name == "input" && !modern {
-					text, failed = "not supported before protocol version 2026-07-28; the task was cancelled", true
-				}
-				if got.Failed != failed || !strings.Contains(got.Text, text) {
-					t.Errorf("the result is %+v, want %q", got, text)
+				if got.Failed != tc.failed || !strings.Contains(got.Text, tc.want) {
+					t.Errorf("the result is %+v, want %q", got, tc.want)
 				}
 				want := strings.Fields(map[bool]string{true: tc.asked, false: tc.old}[modern])
 				if asked := srv.Requests(); !slices.Equal(asked, want) {

@@ -15,6 +15,7 @@ import (
 	"weft/activities/address"
 	"weft/activities/contract"
 	"weft/activities/tool/lines"
+	"weft/activities/tool/stream"
 	"weft/workflows/plan"
 )
 
@@ -346,8 +347,8 @@ func TestReply(t *testing.T) {
 		"nothing in it":                 {`{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, "a\n{}"},
 		"structured, in words":          {`{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}`, "one\n[1]"},
 		"nothing":                       {`{}`, ""},
-		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{"method":"elicitation/create"}}}`, `tool "t" asks its caller for more input`},
-		"input of a model":              {`{"resultType":"input_required","inputRequests":{"x":{"method":"sampling/createMessage"}}}`, `tool "t" asks for sampling/createMessage, which is not supported`},
+		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{"method":"elicitation/create","params":{"requestedSchema":{}}}}}`, `tool "t" asks its caller for more input`},
+		"input of a model":              {`{"resultType":"input_required","inputRequests":{"x":{"method":"sampling/createMessage"}}}`, `tool "t" asks what cannot be answered: the server may not ask the run's model: sampling_tokens of its connection is not set`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -525,7 +526,8 @@ func TestLimitOfEvents(t *testing.T) {
 			ex := &exchange{}
 			var body io.Reader = &limitedBody{ReadCloser: io.NopCloser(strings.NewReader(tc.in)), left: 12, ex: ex}
 			if tc.events {
-				body = newEvents(io.NopCloser(strings.NewReader(tc.in)), 12, ex, nil)
+				e := stream.New(io.NopCloser(strings.NewReader(tc.in)), 12)
+				e.TooLarge, body = func() { ex.tooLarge = true }, e
 			}
 			_, err := io.ReadAll(body)
 			if (err == nil) != tc.ok || ex.tooLarge == tc.ok {

@@ -70,7 +70,7 @@ function answer(text) {
   for (const [, id, request] of text.matchAll(/starter (?:-dev )?tool-result (\S+) '?([^' ]+)'? -result JSON/g)) {
     if (answered.has(request)) continue;
     answered.add(request);
-    run("starter", ["tool-result", id, request, "-result", '{"confirmed":true}']);
+    run("starter", ["tool-result", id, request, "-result", scenario.startsWith("elicitation-") ? "{}" : '{"confirmed":true}']);
   }
 }
 

@@ -26,6 +26,7 @@ type TaskServer struct {
 	looks    int
 	requests []string
 	answers  string
+	heard    bool
 }
 
 // Requests are the methods of tasks, and the calls, that came, with what tells them apart.
@@ -42,8 +43,42 @@ func (s *TaskServer) Answers() string {
 	return s.answers
 }
 
+// asksID is the id of the request by which a server of 2025-11-25 asks.
+const asksID = "900"
+
+const asksSize = `{"method":"elicitation/create","params":{"mode":"form","message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string"}}}}}`
+
+// answered takes the answer to what a server of 2025-11-25 asks.
+func (s *TaskServer) answered(result json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers = fmt.Sprintf(`{"size":%s}`, result)
+	s.looks++
+}
+
+// asks asks, once, in the stream of tasks/result, and reports whether the task waits for the answer.
+func (s *TaskServer) asks(w http.ResponseWriter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Modern || s.state() != "input_required" {
+		return false
+	}
+	s.requests = append(s.requests, "tasks/result")
+	w.Header().Set("Content-Type", "text/event-stream")
+	if !s.heard {
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,%s\n\n", asksID, asksSize[1:])
+	}
+	s.heard = true
+	w.(http.Flusher).Flush()
+	return true
+}
+
+// state is how the task stands.
+func (s *TaskServer) state() string { return s.States[min(s.looks, len(s.States)-1)] }
+
 type taskRequest struct {
 	ID     json.RawMessage `json:"id"`
+	Result json.RawMessage `json:"result"`
 	Method string          `json:"method"`
 	Params struct {
 		Name           string          `json:"name"`
@@ -63,8 +98,15 @@ func (s *TaskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m taskRequest
 	body, _ := io.ReadAll(r.Body)
 	_ = json.Unmarshal(body, &m)
-	if len(m.ID) == 0 {
+	switch {
+	case m.Method == "" && string(m.ID) == asksID:
+		s.answered(m.Result)
+		fallthrough
+	case len(m.ID) == 0:
 		w.WriteHeader(http.StatusAccepted)
+		return
+	case m.Method == "tasks/result" && s.asks(w):
+		<-r.Context().Done() // the result is for who asks again
 		return
 	}
 	s.mu.Lock()
@@ -111,10 +153,10 @@ func (m *taskRequest) complete(header http.Header) bool {
 
 // aboutTask answers a request of a task; empty means that the server refuses it.
 func (s *TaskServer) aboutTask(method string, answers json.RawMessage) string {
-	state := s.States[min(s.looks, len(s.States)-1)]
+	state := s.state()
 	switch method {
 	case "tasks/get":
-		if state != "input_required" || !s.Modern {
+		if state != "input_required" {
 			s.looks++
 		}
 		if state == "lost" {
@@ -143,7 +185,7 @@ func (s *TaskServer) task(state string) string {
 		more = map[string]string{
 			"completed":      `,"result":` + result(false),
 			"failed":         `,"error":{"code":-32603,"message":"out of paper"}`,
-			"input_required": `,"inputRequests":{"size":{"method":"elicitation/create","params":{"mode":"form","message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string"}}}}}}`,
+			"input_required": `,"inputRequests":{"size":` + asksSize + `}`,
 		}[state]
 		if state != "working" || s.looks > 0 {
 			more += `,"resultType":"complete"`

@@ -54,6 +54,8 @@ type Connection struct {
 	Timeout        time.Duration     `mapstructure:"timeout" unit:"1s" doc:"timeout of one call"`
 	ConnectTimeout time.Duration     `mapstructure:"connect_timeout" unit:"1s" doc:"timeout for connecting and listing tools"`
 	Elicitation    time.Duration     `mapstructure:"elicitation_timeout" unit:"1s" max:"24h" doc:"total time that a server (of a protocol up to 2025-11-25) waits for people's answers during one call; default: 10m"`
+	Sampling       int               `mapstructure:"sampling_tokens" max:"1000000" doc:"maximum tokens of an answer of the run's model that the server asks for (sampling), within the run's budget; default: it may not ask"`
+	Roots          []string          `mapstructure:"roots" doc:"what a server is told that asks for roots: file URIs, as file:///folder or NAME=file:///folder; default: it may not ask"`
 	Retry          string            `mapstructure:"retry" oneof:"never,ask,always" doc:"whether to repeat a call whose outcome is unknown; default: only if the tool is declared read-only or idempotent, otherwise the model is notified; always: for tools that are safe to repeat and servers that honour the idempotency key; never; ask: a person decides about calls that the default would not repeat"`
 	Session        string            `mapstructure:"session" oneof:"run" doc:"run: each root run has its own session with the server; default: all runs of a tenant share one"`
 	Resources      bool              `mapstructure:"resources" default:"false" doc:"true: models may read the resources that results of its tools link to, with the tool read_resource"`

@@ -53,7 +53,7 @@ func (c *toolCall) readResource(ctx workflow.Context, args json.RawMessage) (con
 	}
 	// It is read under the name of the tool that gave the link, which the run may call.
 	in := contract.ToolInput{Connection: b.Connection, Name: from.Name, Resource: asked.URI, CallID: c.call.ID, As: t.As, Note: note}
-	c.held = heldCall{call: c, tool: &t, args: args}
+	c.server = c.questions(&t, args)
 	return c.callTool(ctx, &t, b, in, args, c.id("tool"))
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/questions"
 	"weft/workflows/runtime"
 )
 
@@ -46,7 +47,7 @@ func awaitTask(ctx workflow.Context, c *toolCall, t *plan.Tool, b *contract.Reso
 	done := c.agentRun.run.Requests.AddTask(c.agentRun.execution.ID + " " + t.As)
 	defer done()
 	reply, err := c.toolStep(ctx, k.id, runtime.HashOf(t.Name, in.TaskID), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
-		k.at, k.given = created, map[string]json.RawMessage{}
+		k.at, k.given, s.Task = created, map[string]json.RawMessage{}, k.open()
 		for k.at.Task != nil {
 			if failed, err := k.look(ctx, s); failed != nil || err != nil {
 				if failed != nil {
@@ -70,8 +71,12 @@ func (k *task) look(ctx workflow.Context, s *runtime.JournalStep) (failed *contr
 	if err := k.pause(ctx, s); err != nil {
 		return nil, err
 	}
-	if k.in.Input, err = k.answers(ctx); err != nil {
-		return nil, err
+	var refused *contract.ToolReply
+	if k.in.Input, refused, err = k.answers(ctx); err != nil || refused != nil {
+		if refused != nil {
+			k.cancel(ctx)
+		}
+		return refused, err
 	}
 	var out contract.ToolResult
 	call := k.call.invocation(k.conn, &k.in, k.id, &out)
@@ -100,46 +105,53 @@ func (k *task) pause(ctx workflow.Context, s *runtime.JournalStep) error {
 }
 
 // answers gets the answers that the task asks for.
-func (k *task) answers(ctx workflow.Context) (*contract.ToolAnswers, error) {
+func (k *task) answers(ctx workflow.Context) (_ *contract.ToolAnswers, refused *contract.ToolReply, _ error) {
 	if k.at.Input == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	out := &contract.ToolAnswers{Answers: map[string]json.RawMessage{}}
 	fresh := &contract.InputRequired{}
 	for _, q := range k.at.Input.Questions {
-		if a := k.given[questionID(&q)]; a != nil {
+		if a := k.given[questions.ID(&q)]; a != nil {
 			out.Answers[q.Key] = a
 		} else {
 			fresh.Questions = append(fresh.Questions, q)
 		}
 	}
 	if len(fresh.Questions) == 0 {
-		return out, runtime.Pause(ctx, minPoll, k.tool.As+" has its answers")
+		return out, nil, runtime.Pause(ctx, minPoll, k.tool.As+" has its answers")
 	}
-	answers, err := k.call.answer(ctx, k.tool, fresh, k.args, 0)
-	if err != nil {
-		return nil, err
+	answers, refused, err := k.call.questions(k.tool, k.args).Answer(ctx, fresh, 0)
+	if err != nil || refused != nil {
+		return nil, refused, err
 	}
 	for i := range fresh.Questions {
 		q := &fresh.Questions[i]
-		k.given[questionID(q)], out.Answers[q.Key] = answers.Answers[q.Key], answers.Answers[q.Key]
+		k.given[questions.ID(q)], out.Answers[q.Key] = answers.Answers[q.Key], answers.Answers[q.Key]
 	}
-	return out, nil
+	return out, nil, nil
 }
 
-// questionID tells a question of a task from its others.
-func questionID(q *contract.ToolQuestion) string {
-	return runtime.HashOf(q.Key, q.Text, string(q.Schema), q.URL)
+// open is the task as what cancels it.
+func (k *task) open() *contract.OpenTask {
+	session := k.call.agentRun.servedBy(k.conn)
+	return &contract.OpenTask{Queue: session.Queue, Cancel: contract.ToolInput{
+		Connection: k.in.Connection, Name: k.in.Name, CallID: k.in.CallID, As: k.in.As, TaskID: k.in.TaskID, CancelTask: true, Repeat: true, Session: session.Sealed}}
 }
 
-// cancel ends a task whose result nobody waits for. That it fails changes nothing.
+// cancel ends a task whose result nobody waits for.
 func (k *task) cancel(ctx workflow.Context) {
+	CancelTask(ctx, k.call.agentRun.run, k.id+"~cancel", k.open())
+}
+
+// CancelTask cancels a task whose result nobody waits for, whether the run is cancelled or not. That it fails changes nothing.
+func CancelTask(ctx workflow.Context, r *runtime.Run, id string, t *contract.OpenTask) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var out contract.ToolResult
-	k.in.CancelTask, k.in.Input = true, nil
-	call := k.call.invocation(k.conn, &k.in, k.id+"~cancel", &out)
-	call.Options.StartToCloseTimeout, call.Options.ScheduleToCloseTimeout = cancelSeconds*time.Second, cancelSeconds*time.Second
-	if err := k.call.agentRun.run.Invoke(quiet, call); err != nil {
-		workflow.GetLogger(ctx).Warn("A task of a tool was not cancelled.", "tool", k.in.Name, "error", fmt.Sprint(err))
+	call := &runtime.Call{Activity: contract.ActivityCallTool, Args: []any{&t.Cancel}, What: "the call of " + t.Cancel.As, ID: id,
+		Summary: "cancel the task of " + t.Cancel.As, Options: r.Options(cancelSeconds), Queue: t.Queue, Out: &out}
+	call.Options.ScheduleToCloseTimeout = cancelSeconds * time.Second
+	if err := r.Invoke(quiet, call); err != nil {
+		workflow.GetLogger(ctx).Warn("A task of a tool was not cancelled.", "tool", t.Cancel.Name, "error", fmt.Sprint(err))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"weft/workflows/group"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/questions"
 	"weft/workflows/runtime"
 )
 
@@ -93,8 +94,8 @@ type toolCall struct {
 	// shortened first.
 	args      builtinArgs
 	condensed bool
-	// held answers the call's server while it holds the call.
-	held heldCall
+	// server has what the call's server asks answered.
+	server *questions.Call
 }
 
 // start begins a call that runs beside the others, and decides what a call is answered that is
@@ -427,10 +428,14 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 	if b.ExternalActivity != nil {
 		return c.callExternal(ctx, b, args, note)
 	}
-	in.AsTask, c.held = slices.Contains(b.AsTasks, t.Name), heldCall{call: c, tool: t, args: args}
+	in.AsTask, c.server = slices.Contains(b.AsTasks, t.Name), c.questions(t, args)
 	reply, err := c.callTool(ctx, t, b, in, args, c.id("tool"))
-	for n := 1; err == nil && reply.Input != nil && n <= maxRounds; n++ {
-		if in.Input, err = c.answer(ctx, t, reply.Input, args, n); err == nil {
+	for n := 1; err == nil && reply.Input != nil && n <= questions.MaxRounds; n++ {
+		var refused *contract.ToolReply
+		if in.Input, refused, err = c.server.Answer(ctx, reply.Input, n); refused != nil {
+			return *refused, err
+		}
+		if err == nil {
 			reply, err = c.callTool(ctx, t, b, in, args, fmt.Sprintf("%s~%d", c.id("tool"), n+1))
 		}
 	}
@@ -438,6 +443,17 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 		return awaitTask(ctx, c, t, b, in, args, reply)
 	}
 	return reply, err
+}
+
+// questions has what the server of a call asks answered.
+func (c *toolCall) questions(t *plan.Tool, args json.RawMessage) *questions.Call {
+	a := c.agentRun
+	req := contract.Request{ID: c.id("input")}
+	c.describeCall(&req, t, args)
+	// Conversations with the model are named like those with members.
+	return &questions.Call{Run: a.run, Execution: a.execution, Tool: t, Request: req,
+		Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(t.As), a.state.Turn, c.index+1),
+		Profile: contract.Profile{Model: modelRef(a), Node: a.who(), Script: a.run.Shared.Script, Home: a.run.Home(), Params: a.cfg.Params}}
 }
 
 // callTool makes one call of a tool as a step.
@@ -478,43 +494,11 @@ func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolI
 	}
 	if hold := time.Duration(b.HoldSeconds) * time.Second; hold > 0 {
 		// The activity itself bounds its attempts: the time in which its server waits for a person does not count.
-		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), &c.held
+		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), questions.Held{Call: c.server}
 		call.Options.StartToCloseTimeout += hold
 		call.Options.ScheduleToCloseTimeout += hold
 	}
 	return call
-}
-
-// maxRounds is how often the server of a tool may ask for input before it answers a call.
-const maxRounds = 20
-
-// answer gets what the server of a tool needs before it answers: a person's answers, days later if need be, or just time.
-// A round begins with 1; 0 stands for a task, which may ask a question again until it has read the answer.
-func (c *toolCall) answer(ctx workflow.Context, t *plan.Tool, in *contract.InputRequired, args json.RawMessage, round int) (*contract.ToolAnswers, error) {
-	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
-	if len(in.Questions) == 0 {
-		return out, runtime.Pause(ctx, time.Duration(round)*time.Second, t.As+" is to be called again")
-	}
-	g := group.New(ctx)
-	for i := range in.Questions {
-		q := &in.Questions[i]
-		id := fmt.Sprintf("%s~%d.%d", c.id("input"), round, i+1)
-		if round == 0 {
-			id = c.id("input") + "~" + questionID(q)
-		}
-		req, err := question(c, t, q, args, id)
-		if err != nil {
-			return nil, err
-		}
-		g.Start(func(ctx workflow.Context) error {
-			reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
-			if err == nil {
-				out.Answers[q.Key] = elicited(q, reply.ToolResult)
-			}
-			return err
-		})
-	}
-	return out, g.Wait()
 }
 
 // toolStep makes a call of a tool as a step.

@@ -148,18 +148,18 @@ func (r *Run) RunStep(ctx workflow.Context, j *Journal, id, hash string, out any
 	err = do(s)
 	switch {
 	case err == nil:
-		s.Status, s.Failure, s.Execution, s.Run, s.Held, s.out = contract.StepDone, nil, nil, nil, nil, out
+		s.Status, s.Failure, s.Execution, s.Run, s.Held, s.Task, s.out = contract.StepDone, nil, nil, nil, nil, nil, out
 		j.Grow(weightOf(out))
 		r.Policy.Moved = true
 	case errors.Is(err, ErrYield):
 		switch {
 		case s.Failure != nil:
 			s.Status = contract.StepWaiting
-		case s.Execution != nil || s.Run != nil || s.Held != nil:
+		case s.Execution != nil || s.Run != nil || s.Held != nil || s.Task != nil:
 			s.Status = contract.StepSuspended
 		}
 	case !contract.Cancelled(err):
-		s.Status, s.Failure, s.Execution, s.Run, s.Held = contract.StepFailed, contract.FailureOf(err), nil, nil, nil
+		s.Status, s.Failure, s.Execution, s.Run, s.Held, s.Task = contract.StepFailed, contract.FailureOf(err), nil, nil, nil, nil
 		return s.Failure
 	}
 	return err

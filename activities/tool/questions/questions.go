@@ -4,8 +4,9 @@ package questions
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,11 +19,14 @@ import (
 const (
 	// maxOpen is how many requests of a server wait for their answers at a time; more are refused.
 	maxOpen = 16
-	// maxBytes bounds what a server asks.
-	maxBytes = 64 << 10
+	// runGrace is for the run to say by itself that nobody has answered in time.
+	runGrace = 30 * time.Second
 )
 
-// Request is one of a server's.
+// ErrLater is the error of an [Ask] whose question is answered later, outside of the call.
+var ErrLater = errors.New("it is answered later")
+
+// Request is one of a server's. Notifications have no id.
 type Request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -31,15 +35,28 @@ type Request struct {
 
 // Server is what asks: the server of one session.
 type Server struct {
-	// Text takes secrets out of texts.
-	Text func(string) string
+	Policy
 
 	mu    sync.Mutex
 	calls []*Call
-	open  map[string]context.CancelFunc // by the request's id
+	open  map[string]*openRequest // by the request's id
+	// opened are URLs that the server has told were opened, by its names: that can overtake the request. At most maxOpen.
+	opened []string
 }
 
-// Ask has somebody answer the n-th question of a call, within a time.
+// openRequest is one that has no answer yet.
+type openRequest struct {
+	// ended is closed where the server wants no answer any more.
+	ended chan struct{}
+	once  sync.Once
+	// elicitation is the server's name of a URL that is to be opened; opened: the server says that it was.
+	elicitation string
+	opened      bool
+}
+
+func (o *openRequest) end() { o.once.Do(func() { close(o.ended) }) }
+
+// Ask has a person, or the run's model, answer the n-th question of a call within a time. The question's key is the request's id.
 type Ask func(ctx context.Context, n int, q contract.ToolQuestion, within time.Duration) (*contract.ServerAnswer, error)
 
 // Call is one that the server holds.
@@ -102,72 +119,109 @@ func (s *Server) asking(ctx context.Context) *Call {
 	return last
 }
 
-// Answer answers a request, as JSON-RPC; nil: it is a repeated one, whose answer is on its way. ctx is that of the stream that
-// brought it.
+// Answer answers a request, as JSON-RPC; nil: it is answered later, or is a repeated one, whose answer is on its way. ctx is that of
+// the stream that brought it.
 func (s *Server) Answer(ctx context.Context, r *Request) []byte {
-	result, code, text := json.RawMessage("{}"), 0, ""
-	switch r.Method {
-	case string(mcp.MethodPing):
-	case string(mcp.MethodElicitationCreate):
-		ctx, done, repeated := s.begin(ctx, string(r.ID))
-		if repeated {
-			return nil
-		}
-		defer done()
-		if result, code, text = nil, mcp.INVALID_REQUEST, "too many requests wait for answers"; ctx != nil {
-			result, code, text = s.elicit(ctx, r)
-		}
-	default:
-		code, text = mcp.METHOD_NOT_FOUND, "this client has no such method"
+	result, wrong := s.result(ctx, r)
+	switch {
+	case wrong != nil:
+		text, _ := json.Marshal(wrong.Text) // a text
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, r.ID, wrong.Code, text)
+	case result == nil:
+		return nil
 	}
-	if text == "" {
-		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, result)
-	}
-	encoded, _ := json.Marshal(text) // a text
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, r.ID, code, encoded)
+	return Response(string(r.ID), result)
 }
 
-// begin opens a request. ctx is nil where too many are open.
-func (s *Server) begin(ctx context.Context, id string) (_ context.Context, done func(), repeated bool) {
+func (s *Server) result(ctx context.Context, r *Request) (json.RawMessage, *Refusal) {
+	if r.Method == string(mcp.MethodPing) {
+		return json.RawMessage("{}"), nil
+	}
+	q, wrong := s.Read(r.Method, r.Params)
+	if wrong != nil || q.Answer != nil {
+		return q.Answer, wrong
+	}
+	open, fresh := s.begin(r)
+	switch {
+	case open == nil:
+		return nil, refuse(mcp.INVALID_REQUEST, "too many requests wait for answers")
+	case !fresh:
+		return nil, nil
+	}
+	defer s.end(r)
+	q.Key = string(r.ID)
+	return s.ask(ctx, open, &q)
+}
+
+// Response is the answer to a request with an id, as JSON-RPC.
+func Response(id string, result json.RawMessage) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+}
+
+// begin opens a request, unless too many are open. It is not fresh where it was open already.
+func (s *Server) begin(r *Request) (_ *openRequest, fresh bool) {
+	var params struct {
+		ElicitationID string `json:"elicitationId"`
+	}
+	_ = json.Unmarshal(r.Params, &params) // others have none
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[id] != nil {
-		return nil, nil, true
+	if open := s.open[string(r.ID)]; open != nil {
+		return open, false
 	}
 	if len(s.open) >= maxOpen {
-		return nil, func() {}, false
+		return nil, false
 	}
 	if s.open == nil {
-		s.open = map[string]context.CancelFunc{}
+		s.open = map[string]*openRequest{}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	s.open[id] = cancel
-	return ctx, func() {
-		cancel()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.open, id)
-	}, false
+	open := &openRequest{ended: make(chan struct{}), elicitation: params.ElicitationID}
+	if open.elicitation != "" && slices.Contains(s.opened, open.elicitation) {
+		open.opened = true
+		open.end()
+	}
+	s.open[string(r.ID)] = open
+	return open, true
 }
 
-// Withdraw ends a request that the server has cancelled.
-func (s *Server) Withdraw(id json.RawMessage) {
+func (s *Server) end(r *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cancel := s.open[string(id)]; cancel != nil {
-		cancel()
+	delete(s.open, string(r.ID))
+}
+
+// Notify takes a notification: that the server has cancelled a request, or that a URL was opened for which it has asked.
+func (s *Server) Notify(method string, raw json.RawMessage) {
+	var params struct {
+		RequestID     json.RawMessage `json:"requestId"`
+		ElicitationID string          `json:"elicitationId"`
+	}
+	if json.Unmarshal(raw, &params) != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch method {
+	case string(mcp.MethodNotificationCancelled):
+		if open := s.open[string(params.RequestID)]; open != nil {
+			open.end()
+		}
+	case string(mcp.MethodNotificationElicitationComplete):
+		s.opened = append(s.opened[max(0, len(s.opened)-maxOpen):], params.ElicitationID)
+		for _, open := range s.open {
+			if open.elicitation != "" && open.elicitation == params.ElicitationID {
+				open.opened = true
+				open.end()
+			}
+		}
 	}
 }
 
-// elicit has a person answer. code and text are those of a refusal.
-func (s *Server) elicit(ctx context.Context, r *Request) (result json.RawMessage, code int, text string) {
-	q, text := s.question(r.Params)
-	if text != "" {
-		return nil, mcp.INVALID_PARAMS, text
-	}
+// ask has a question answered. Without a result and a refusal it is answered later.
+func (s *Server) ask(ctx context.Context, open *openRequest, q *contract.ToolQuestion) (json.RawMessage, *Refusal) {
 	c := s.asking(ctx)
 	if c == nil || c.ask == nil {
-		return nil, mcp.INVALID_REQUEST, "it cannot be told which call asks, or nobody can be asked for it; the connection needs session: run"
+		return nil, refuse(mcp.INVALID_REQUEST, "it cannot be told which call asks, or nobody can be asked for it; the connection needs session: run")
 	}
 	within := c.clock.pause()
 	defer c.clock.resume()
@@ -175,48 +229,48 @@ func (s *Server) elicit(ctx context.Context, r *Request) (result json.RawMessage
 	c.n++
 	n := c.n
 	c.clock.mu.Unlock()
-	asking, cancel := context.WithCancel(c.ctx)
+	bound := within
+	if q.Sampling == nil {
+		bound += runGrace
+	}
+	asking, cancel := context.WithTimeout(c.ctx, bound)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	a := &contract.ServerAnswer{Result: json.RawMessage(`{"action":"cancel"}`), Expired: true}
-	if within > 0 {
-		var err error
-		if a, err = c.ask(asking, n, q, within); err != nil {
-			return nil, mcp.INTERNAL_ERROR, "nobody could be asked: " + s.Text(err.Error())
+	go func() {
+		select {
+		case <-open.ended:
+			cancel()
+		case <-asking.Done():
 		}
+	}()
+	a := &contract.ServerAnswer{Result: json.RawMessage(`{"action":"cancel"}`), Expired: true}
+	var err error
+	if within > 0 {
+		a, err = c.ask(asking, n, *q, within)
 	}
-	if a.Problem != "" {
-		return nil, mcp.INVALID_REQUEST, a.Problem
+	s.mu.Lock()
+	opened := open.opened
+	s.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrLater):
+		return nil, nil
+	case q.Sampling != nil && (errors.Is(asking.Err(), context.DeadlineExceeded) || err == nil && a.Expired):
+		return nil, refuse(mcp.INTERNAL_ERROR, "the model did not answer in time")
+	case opened && (err != nil || a.Expired):
+		return json.RawMessage(`{"action":"accept"}`), nil
+	case err != nil:
+		return nil, refuse(mcp.INTERNAL_ERROR, "nobody could be asked: %s", s.Text(err.Error()))
+	case a.Problem != "":
+		return nil, refuse(mcp.INVALID_REQUEST, "%s", a.Problem)
+	case a.Expired:
+		c.note("asked %q during the call, and nobody answered in time", q.Text)
 	}
-	if a.Expired {
-		c.clock.mu.Lock()
-		c.notes = append(c.notes, fmt.Sprintf("\n[the tool asked %q during the call, and nobody answered in time]", q.Text))
-		c.clock.mu.Unlock()
-	}
-	return a.Result, 0, ""
+	return a.Result, nil
 }
 
-// question reads the parameters of elicitation/create; problem says what is wrong with them.
-func (s *Server) question(raw json.RawMessage) (q contract.ToolQuestion, problem string) {
-	var p struct {
-		Mode, Message, URL string
-		RequestedSchema    json.RawMessage
-	}
-	if len(raw) > maxBytes {
-		return q, fmt.Sprintf("the request has %d bytes, at most %d are taken", len(raw), maxBytes)
-	}
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return q, err.Error()
-	}
-	q = contract.ToolQuestion{Text: s.Text(p.Message), Schema: p.RequestedSchema}
-	if p.Mode == "url" {
-		at, err := url.Parse(p.URL)
-		if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
-			return q, "url is not a http or https URL"
-		}
-		q.Schema, q.URL = nil, p.URL
-	} else if len(p.RequestedSchema) == 0 {
-		return q, "requestedSchema is missing"
-	}
-	return q, ""
+// note adds to what the model is told.
+func (c *Call) note(format string, args ...any) {
+	c.clock.mu.Lock()
+	defer c.clock.mu.Unlock()
+	c.notes = append(c.notes, "\n[the tool "+fmt.Sprintf(format, args...)+"]")
 }

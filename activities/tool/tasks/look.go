@@ -67,10 +67,7 @@ func (s *Server) Look(ctx context.Context, id string, answers map[string]json.Ra
 func (s *Server) end(ctx context.Context, out *Outcome) (err error) {
 	switch {
 	case !s.modern():
-		out.Result, out.Problem, err = s.Ask(ctx, func(ctx context.Context) error {
-			_, err := s.Client.TaskResult(ctx, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: out.ID}})
-			return err
-		})
+		out.Result, out.Problem, err = s.Result(ctx, out.ID)
 	case out.Status == Failed:
 		out.Problem = &mcp.JSONRPCErrorDetails{Message: out.Message}
 		if len(out.problem) > 0 {
@@ -83,9 +80,17 @@ func (s *Server) end(ctx context.Context, out *Outcome) (err error) {
 	return err
 }
 
-// Answerable reports whether the questions of a task can be answered. Up to 2025-11-25 a server asks them while it holds
-// tasks/result, which no client can do for days.
-func (s *Server) Answerable() bool { return s.modern() }
+// TellsQuestions reports whether tasks/get tells what a task asks, and takes the answers. Up to 2025-11-25 a server asks in
+// requests of its own while it holds [Server.Result].
+func (s *Server) TellsQuestions() bool { return s.modern() }
+
+// Result asks for the result of a task up to 2025-11-25, which a server holds until there is one.
+func (s *Server) Result(ctx context.Context, id string) ([]byte, *mcp.JSONRPCErrorDetails, error) {
+	return s.Ask(ctx, func(ctx context.Context) error {
+		_, err := s.Client.TaskResult(ctx, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: id}})
+		return err
+	})
+}
 
 func (s *Server) get(ctx context.Context, id string) ([]byte, *mcp.JSONRPCErrorDetails, error) {
 	return s.Ask(ctx, func(ctx context.Context) error {

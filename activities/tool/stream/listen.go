@@ -1,0 +1,141 @@
+package stream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// patience is how long a call waits for its session's stream. Some servers answer with the first event alone.
+	patience = time.Second
+	// defaultPause is between the end of the stream and the next one; a server may want another, within these bounds.
+	defaultPause, minPause, maxPause = time.Second, 100 * time.Millisecond, 30 * time.Second
+)
+
+// Listener reads the stream of a session, in which its server may ask outside of the streams of answers. The stream is open while
+// calls are in progress: a server has one for a session, and the session may have calls on other workers, too. What reads the
+// events is the client's.
+type Listener struct {
+	Client *http.Client
+	URL    string
+
+	mu     sync.Mutex
+	calls  int
+	end    context.CancelFunc
+	opened chan struct{}
+	// absent: the server has no such stream. late: it does not answer until there is an event.
+	absent, late bool
+}
+
+// Listen has the stream of the session of a header open until done, unless the server has none.
+func (l *Listener) Listen(ctx context.Context, header http.Header) (done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.absent {
+		return func() {}
+	}
+	if l.calls++; l.calls == 1 {
+		var life context.Context
+		life, l.end = context.WithCancel(context.Background())
+		opened := make(chan struct{})
+		l.opened = opened
+		go l.read(life, header, sync.OnceFunc(func() { close(opened) }))
+	}
+	if opened := l.opened; !l.late {
+		l.mu.Unlock()
+		late := false
+		select {
+		case <-opened:
+		case <-ctx.Done():
+		case <-time.After(patience):
+			late = true
+		}
+		l.mu.Lock()
+		l.late = l.late || late
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.calls--; l.calls == 0 {
+			l.end()
+		}
+	}
+}
+
+// read reads the stream, and the one after it, until ctx is done.
+func (l *Listener) read(ctx context.Context, header http.Header, opened func()) {
+	defer opened()
+	last := ""
+	for ctx.Err() == nil {
+		pause := defaultPause
+		resp, err := l.open(ctx, header, last)
+		if err == nil {
+			media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+			switch s := resp.StatusCode; {
+			case s == http.StatusOK && media == "text/event-stream":
+				opened()
+				last, pause = drain(resp.Body, last)
+			case s < http.StatusInternalServerError && s != http.StatusConflict && s != http.StatusTooManyRequests:
+				l.mu.Lock()
+				l.absent = true
+				l.mu.Unlock()
+			}
+			resp.Body.Close()
+			if l.isAbsent() {
+				return
+			}
+		}
+		opened()
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (l *Listener) isAbsent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.absent
+}
+
+func (l *Listener) open(ctx context.Context, header http.Header, last string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	copyHeaders(req.Header, header)
+	req.Header.Set("Accept", "text/event-stream")
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	return l.Client.Do(req)
+}
+
+// drain reads a stream to its end. It returns where the next one goes on, and when.
+func drain(body io.Reader, last string) (string, time.Duration) {
+	pause := defaultPause
+	r := bufio.NewReader(body)
+	for whole := true; ; {
+		line, err := r.ReadSlice('\n')
+		if id, ok := bytes.CutPrefix(line, []byte("id:")); ok && whole && err == nil {
+			last = string(bytes.TrimSpace(id))
+		}
+		if ms, ok := bytes.CutPrefix(line, []byte("retry:")); ok && whole {
+			if n, err := strconv.Atoi(string(bytes.TrimSpace(ms))); err == nil {
+				pause = min(max(time.Duration(n)*time.Millisecond, minPause), maxPause)
+			}
+		}
+		if whole = err == nil; !whole && !errors.Is(err, bufio.ErrBufferFull) {
+			return last, pause
+		}
+	}
+}

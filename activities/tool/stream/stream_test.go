@@ -1,0 +1,44 @@
+package stream_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"weft/activities/tool/questions"
+	"weft/activities/tool/stream"
+)
+
+// Questions are taken out wherever they are, nothing else is; a server that takes no answers is left alone.
+func TestQuestionsInAStream(t *testing.T) {
+	text := strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n", 200) + ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\n"
+	var got []questions.Request
+	events := stream.New(io.NopCloser(strings.NewReader(text+"data: cut")), 1000)
+	events.Take = func(event []byte) bool {
+		q, ok := stream.Message(event)
+		if ok {
+			got = append(got, q)
+		}
+		return ok
+	}
+	out, err := io.ReadAll(events)
+	if want := ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\ndata: cut"; err != nil || string(out) != want {
+		t.Errorf("left is %q, %v; want %q", out, err, want)
+	}
+	if len(got) != 200 || got[0].Method != "ping" || string(got[0].ID) != "1" {
+		t.Errorf("%d questions, %+v", len(got), got)
+	}
+	released := make(chan struct{})
+	deaf := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-released:
+		case <-r.Context().Done():
+		}
+	}))
+	defer deaf.Close()
+	defer close(released)
+	stream.Answer(t.Context(), &questions.Server{}, questions.Request{ID: json.RawMessage("1"), Method: "ping"}, deaf.Client(), deaf.URL, nil) // comes back
+}

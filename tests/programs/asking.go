@@ -1,0 +1,215 @@
+package programs
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// AskingServer is an MCP server whose one tool, book, asks its client and gives the answers as its text. It speaks streamable
+// HTTP, SSE (at /sse), and by [AskingServer.Serve] over standard input and output.
+type AskingServer struct {
+	// Asks are the requests, JSON objects of method and params. They are asked one after another while the call is held, or
+	// by a server of 2026-07-28, which is Modern, all at once.
+	Asks   []string
+	Modern bool
+	// InSession asks in the session's own stream.
+	InSession bool
+	// URLs, if set, are the data of the error -32042 with which calls are refused before Asks.
+	URLs string
+	// Note, if set, is a notification that follows each request.
+	Note string
+	// Refusals is how many calls are refused.
+	Refusals int
+
+	mu           sync.Mutex
+	capabilities string
+	calls, asked int
+	answers      map[string]chan string
+	own          chan string
+}
+
+// Capabilities are those of the client, as JSON.
+func (s *AskingServer) Capabilities() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.capabilities
+}
+
+// Calls is how many calls of the tool came.
+func (s *AskingServer) Calls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+type askingMessage struct {
+	ID            json.RawMessage
+	Method        string
+	Result, Error json.RawMessage
+	Params        struct {
+		Capabilities   json.RawMessage
+		InputResponses json.RawMessage
+		Meta           map[string]json.RawMessage `json:"_meta"`
+	}
+}
+
+func (s *AskingServer) answer(id string) chan string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answers == nil {
+		s.answers, s.own = map[string]chan string{}, make(chan string, 100)
+	}
+	if s.answers[id] == nil {
+		s.answers[id] = make(chan string, 1)
+	}
+	return s.answers[id]
+}
+
+// handle handles a message of the client's. say sends one of the server's.
+func (s *AskingServer) handle(ctx context.Context, raw []byte, say func(string)) {
+	var m askingMessage
+	if json.Unmarshal(raw, &m) != nil {
+		return
+	}
+	id := string(m.ID)
+	reply := func(result string) { say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)) }
+	switch {
+	case m.Method == "" && id != "":
+		select {
+		case s.answer(id) <- string(m.Result) + string(m.Error):
+		default:
+		}
+	case m.Method == "initialize" && !s.Modern:
+		s.know(m.Params.Capabilities)
+		reply(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
+	case m.Method == "server/discover" && s.Modern:
+		reply(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
+	case m.Method == "tools/list":
+		reply(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"book","inputSchema":{"type":"object"}}]}`)
+	case m.Method == "tools/call":
+		s.call(ctx, id, &m, say, reply)
+	case id != "":
+		say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id))
+	}
+}
+
+func (s *AskingServer) know(capabilities json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.capabilities = string(capabilities)
+}
+
+func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, say, reply func(string)) {
+	s.mu.Lock()
+	s.calls++
+	refuse := s.calls <= s.Refusals
+	s.mu.Unlock()
+	if refuse {
+		say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"log in first","data":%s}}`, id, s.URLs))
+		return
+	}
+	text := func(answers []string) {
+		raw, _ := json.Marshal(strings.Join(answers, "\n")) // a text
+		reply(fmt.Sprintf(`{"resultType":"complete","content":[{"type":"text","text":%s}]}`, raw))
+	}
+	if s.Modern {
+		s.know(m.Params.Meta["io.modelcontextprotocol/clientCapabilities"])
+		if len(m.Params.InputResponses) > 0 || len(s.Asks) == 0 {
+			text([]string{string(m.Params.InputResponses), "booked"})
+			return
+		}
+		var asks []string
+		for i, ask := range s.Asks {
+			asks = append(asks, fmt.Sprintf(`"q%d":%s`, i, ask))
+		}
+		reply(fmt.Sprintf(`{"resultType":"input_required","requestState":"s","inputRequests":{%s}}`, strings.Join(asks, ",")))
+		return
+	}
+	var answers []string
+	for _, ask := range s.Asks {
+		s.mu.Lock()
+		s.asked++
+		own := fmt.Sprint(700 + s.asked)
+		s.mu.Unlock()
+		answer := s.answer(own)
+		to := say
+		if s.InSession {
+			to = func(text string) { s.own <- text }
+		}
+		to(`{"jsonrpc":"2.0","id":` + own + "," + strings.TrimPrefix(ask, "{"))
+		if s.Note != "" {
+			to(s.Note)
+		}
+		select {
+		case a := <-answer:
+			answers = append(answers, a)
+		case <-ctx.Done():
+			return
+		}
+	}
+	text(append(answers, "booked"))
+}
+
+// Serve serves a client over standard input and output.
+func (s *AskingServer) Serve(in io.Reader, out io.Writer) {
+	var mu sync.Mutex
+	say := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(out, text)
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		line := []byte(lines.Text())
+		go s.handle(context.Background(), line, say)
+	}
+}
+
+// ServeHTTP serves a client over streamable HTTP, or over SSE.
+func (s *AskingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.answer("") // makes the channels
+	flush := w.(http.Flusher).Flush
+	sse := strings.HasSuffix(r.URL.Path, "/sse")
+	if r.Method == http.MethodGet {
+		if !sse && !s.InSession {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		if sse {
+			fmt.Fprint(w, "event: endpoint\ndata: /post\n\n")
+		}
+		for flush(); ; flush() {
+			select {
+			case text := <-s.own:
+				fmt.Fprintf(w, "event: message\ndata: %s\n\n", text)
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	raw, _ := io.ReadAll(r.Body)
+	if r.URL.Path == "/post" {
+		w.WriteHeader(http.StatusAccepted)
+		go s.handle(context.Background(), raw, func(text string) { s.own <- text })
+		return
+	}
+	if !strings.Contains(string(raw), `"method"`) || !strings.Contains(string(raw), `"id"`) {
+		s.handle(r.Context(), raw, nil)
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Mcp-Session-Id", "s1")
+	s.handle(r.Context(), raw, func(text string) {
+		fmt.Fprintf(w, "event: message\ndata: %s\n\n", text)
+		flush()
+	})
+}

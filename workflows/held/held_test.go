@@ -1,0 +1,127 @@
+package held_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/held"
+)
+
+// person answers questions once it is allowed to.
+type person struct{ answers bool }
+
+func (p *person) Answer(ctx workflow.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
+	if err := workflow.Await(ctx, func() bool { return p.answers }); err != nil {
+		return nil, err
+	}
+	return &contract.ServerAnswer{Result: json.RawMessage(fmt.Sprintf(`"%s %d"`, in.Ask.Text, in.N))}, nil
+}
+
+func asks(call string, attempt int32, n int, withdrawn bool) json.RawMessage {
+	raw, _ := json.Marshal(contract.ServerAsks{Call: call, Attempt: attempt, N: n, Ask: contract.ToolQuestion{Text: "?"}, Withdrawn: withdrawn}) // it has a JSON
+	return raw
+}
+
+// TestCalls has servers of calls ask, and says what becomes of their questions.
+func TestCalls(t *testing.T) {
+	const nobody = "nobody waits for the answer any more"
+	type taken struct {
+		attempt int32
+		n       int
+	}
+	for name, tc := range map[string]struct {
+		asked []taken
+		// then changes what is; the answers are given after it.
+		then func(ctx workflow.Context, c *held.Calls, end func(), cancel workflow.CancelFunc)
+		want []string
+	}{
+		"answered":             {asked: []taken{{1, 1}, {1, 2}}, want: []string{`"? 1"`, `"? 2"`}},
+		"another attempt asks": {asked: []taken{{1, 1}, {2, 1}}, want: []string{nobody, `"? 1"`}},
+		"withdrawn": {asked: []taken{{1, 1}, {1, 2}}, want: []string{nobody, `"? 2"`}, then: func(ctx workflow.Context, c *held.Calls, _ func(), _ workflow.CancelFunc) {
+			if out, err := c.Take(ctx, asks("c", 1, 1, true)); err != nil || out.(*contract.ServerAnswer).Result != nil {
+				t.Errorf("a withdrawal gives %v, %v", out, err)
+			}
+		}},
+		"the call ends":        {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *held.Calls, end func(), _ workflow.CancelFunc) { end() }},
+		"the run is cancelled": {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *held.Calls, _ func(), cancel workflow.CancelFunc) { cancel() }},
+		"a refusal": {asked: []taken{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}}, want: []string{`"? 1"`, `"? 2"`, `"? 3"`, `"? 4"`, `"? 5"`, `"? 6"`},
+			then: func(_ workflow.Context, c *held.Calls, _ func(), _ workflow.CancelFunc) {
+				if f := contract.FailureOf(c.Admit(asks("c", 1, 7, false))); f.Class != contract.ClassUnavailable {
+					t.Errorf("one too many gives %v", f)
+				}
+				if err := c.Admit(asks("c", 1, 6, true)); err != nil {
+					t.Errorf("a withdrawal gives %v", err)
+				}
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				c, p := &held.Calls{}, &person{}
+				ctx, cancel := workflow.WithCancel(ctx)
+				defer cancel()
+				end := c.Begin(ctx, "c", p)
+				got, left := make([]string, len(tc.asked)), len(tc.asked)
+				quiet, _ := workflow.NewDisconnectedContext(ctx)
+				for i, q := range tc.asked {
+					workflow.Go(quiet, func(ctx workflow.Context) {
+						raw := asks("c", q.attempt, q.n, false)
+						out, err := any(nil), c.Admit(raw)
+						if err == nil {
+							out, err = c.Take(ctx, raw)
+						}
+						if a, _ := out.(*contract.ServerAnswer); err != nil {
+							got[i] = err.Error()
+						} else {
+							got[i] = string(a.Result) + a.Problem
+						}
+						left--
+					})
+				}
+				_ = workflow.Sleep(quiet, 1)
+				if tc.then != nil {
+					tc.then(quiet, c, end, cancel)
+				}
+				_ = workflow.Sleep(quiet, 1)
+				p.answers = true
+				if err := workflow.Await(quiet, func() bool { return left == 0 }); err != nil {
+					return err
+				}
+				if strings.Join(got, "|") != strings.Join(tc.want, "|") {
+					t.Errorf("the servers are answered %q, want %q", got, tc.want)
+				}
+				if end(); contract.FailureOf(c.Admit(asks("c", 1, 9, false))).Class != contract.ClassUnknownRequest {
+					t.Error("a call that has ended still asks")
+				}
+				return nil
+			})
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestWrongMessages refuses what is not of the shape, or not an Update.
+func TestWrongMessages(t *testing.T) {
+	c := &held.Calls{}
+	for raw, class := range map[string]string{
+		`{"call":"c","attempt":1,"n":1,"ask":{}}`: contract.ClassUnknownRequest,
+		`{"call":1}`:         contract.ClassBadRequest,
+		`{"call":"c","x":1}`: contract.ClassBadRequest,
+		`null`:               contract.ClassBadRequest,
+	} {
+		if f := contract.FailureOf(c.Admit(json.RawMessage(raw))); f.Class != class {
+			t.Errorf("%s gives %v", raw, f)
+		}
+	}
+	if f := contract.FailureOf(c.Signalled(nil, nil)); f.Class != contract.ClassBadRequest {
+		t.Errorf("a signal gives %v", f)
+	}
+}

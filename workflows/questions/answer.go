@@ -1,0 +1,170 @@
+// Package questions has what the servers of tools ask answered: by people, who have days for it, and by the run's model.
+package questions
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/group"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+)
+
+// MaxRounds is how often the server of a tool may ask before it answers a call.
+const MaxRounds = 20
+
+// Call is a call of a tool whose server asks.
+type Call struct {
+	Run       *runtime.Run
+	Execution *runtime.Execution
+	Tool      *plan.Tool
+	// Request describes the call. Its id begins those of requests.
+	Request contract.Request
+	// Thread begins the names of conversations with the model, which Profile describes.
+	Thread  string
+	Profile contract.Profile
+	// asked counts what was asked while the server held the call.
+	asked int
+}
+
+// unanswered is the error of a question of a server that has no answer. The reply is that of the call, for the model.
+type unanswered struct{ reply contract.ToolReply }
+
+func (u *unanswered) Error() string { return u.reply.Text }
+
+func withoutAnswer(format string, args ...any) error {
+	return &unanswered{contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}}
+}
+
+// Answer gets what the server of a tool needs before it answers: answers of people, days later if need be, or of the model, or
+// just time. A round begins with 1; 0 stands for a task, which may ask a question again until it has read the answer. Where
+// there is no answer to be had, refused is the reply of the call.
+func (c *Call) Answer(ctx workflow.Context, in *contract.InputRequired, round int) (_ *contract.ToolAnswers, refused *contract.ToolReply, _ error) {
+	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
+	if len(in.Questions) == 0 {
+		return out, nil, runtime.Pause(ctx, time.Duration(round)*time.Second, c.Tool.As+" is to be called again")
+	}
+	places := make([]string, len(in.Questions))
+	for i := range in.Questions {
+		places[i] = fmt.Sprintf("%d.%d", round, i+1)
+		if round == 0 {
+			places[i] = ID(&in.Questions[i])
+		}
+	}
+	err := c.maySample(in.Questions, places)
+	if err == nil {
+		g := group.New(ctx)
+		for i := range in.Questions {
+			q := &in.Questions[i]
+			g.Start(func(ctx workflow.Context) (err error) {
+				out.Answers[q.Key], err = c.answerOne(ctx, q, places[i])
+				return err
+			})
+		}
+		err = g.Wait()
+	}
+	if err == nil && in.Anew {
+		for i := range in.Questions {
+			if q := &in.Questions[i]; string(out.Answers[q.Key]) != accepted {
+				err = withoutAnswer("%s was not called: its server wants %s to be opened first, and a person refused that", c.Tool.As, q.URL)
+			}
+		}
+		out = nil // it knows by itself
+	}
+	if u := (*unanswered)(nil); errors.As(err, &u) {
+		return nil, &u.reply, nil
+	}
+	return out, nil, err
+}
+
+// answerOne gets the answer of one question, whose place among those of the call is named.
+func (c *Call) answerOne(ctx workflow.Context, q *contract.ToolQuestion, place string) (json.RawMessage, error) {
+	switch {
+	case q.Answer != nil:
+		return q.Answer, nil
+	case q.Sampling != nil:
+		out, err := c.sample(ctx, c.Thread+place, q.Sampling, false)
+		if err == nil || contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) || contract.FailureOf(err).Class == contract.ClassBudget {
+			return out, err
+		}
+		return nil, withoutAnswer("the server of %s asked the model a question, which was not answered: %v", c.Tool.As, contract.FailureOf(err))
+	}
+	req, err := c.question(q, place)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.Run.Requests.Ask(ctx, c.Execution, req)
+	if err != nil {
+		return nil, err
+	}
+	return elicited(q, reply.ToolResult), nil
+}
+
+// maySample refuses more questions to the model than a call has.
+func (c *Call) maySample(questions []contract.ToolQuestion, places []string) error {
+	var now []string
+	for i := range questions {
+		if questions[i].Sampling != nil {
+			now = append(now, c.Thread+places[i]+modelCall)
+		}
+	}
+	if now == nil {
+		return nil
+	}
+	steps, err := c.Execution.Journal.Snapshot()
+	n := len(now)
+	for _, s := range steps {
+		if strings.HasPrefix(s.ID, c.Thread) && strings.HasSuffix(s.ID, modelCall) && !slices.Contains(now, s.ID) {
+			n++
+		}
+	}
+	if err == nil && n > maxSamplings {
+		err = withoutAnswer("the server of %s asks the model more than %d questions for one call", c.Tool.As, maxSamplings)
+	}
+	return err
+}
+
+// question is the request of a question, whose place is named.
+func (c *Call) question(q *contract.ToolQuestion, place string) (contract.Request, error) {
+	raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: c.Tool.Name, Result: q.Schema}}})
+	if err != nil {
+		return contract.Request{}, err
+	}
+	spec, req := c.Run.Transcript.Keep(raw), c.Request
+	req.ID, req.Kind, req.Hash, req.Catalogue = req.ID+"~"+place, contract.RequestToolResult, contract.SHA(raw), &spec
+	req.Text = strings.TrimSpace(c.Tool.As + " asks: " + q.Text + " " + q.URL)
+	return req, nil
+}
+
+// ID tells a question of a task from its others.
+func ID(q *contract.ToolQuestion) string {
+	parts := []string{q.Key, q.Text, string(q.Schema), q.URL}
+	if raw, err := json.Marshal(q.Sampling); err == nil && q.Sampling != nil {
+		parts = append(parts, string(raw))
+	}
+	return runtime.HashOf(parts...)
+}
+
+// accepted is the result of a question without values that a person has accepted.
+const accepted = `{"action":"accept"}`
+
+// elicited is an answer as a result of elicitation/create, with the defaults of the question's schema.
+func elicited(q *contract.ToolQuestion, given *contract.ToolResultAnswer) json.RawMessage {
+	switch {
+	case given == nil:
+		return json.RawMessage(`{"action":"cancel"}`)
+	case given.Error != "":
+		return json.RawMessage(`{"action":"decline"}`)
+	case q.URL != "":
+		return json.RawMessage(accepted)
+	}
+	return json.RawMessage(`{"action":"accept","content":` + string(value.Complete(q.Schema, given.Result)) + `}`)
+}
