@@ -129,7 +129,7 @@ func override(f *flowRun, x *schedule.Execution, view *contract.View) error {
 	}
 	k.Set = nil
 	if n, limit := schedule.StateBytes(view), f.run.Flow.Limits.MaxStateBytes; n > limit {
-		return f.run.Fail(&runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}, contract.ClassStateTooLarge, "set shorter values",
+		return f.run.Fail(&runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}, contract.ClassStateTooLarge, "set shorter values, or raise limits.max_state_bytes in weft.yaml",
 			"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
 	}
 	return nil

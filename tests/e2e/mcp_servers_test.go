@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
 	"weft/activities/contract"
 	"weft/tests/harness"
 	"weft/tests/programs"
@@ -169,7 +171,7 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 	}
 	delays := make([]int, len(calls))
 	if f.hold == 0 && !f.task {
-		delays[1] = 4 // in which the worker is killed
+		delays[1] = 8 // in which the worker is killed
 	}
 	flow, script := oneAgent(), "rules:\n"
 	flow.Policy.HeartbeatSeconds = 15 // the machine may be busy with browsers
@@ -183,7 +185,7 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 	run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, Script: harness.Script(t, script+"- {say: done}")})
 	harness.WaitFor(t, "the call", func() bool { return h.count("answered ") >= max(f.hold, 1) })
 	if f.hold == 0 {
-		time.Sleep(time.Second) // until the answer has arrived
+		harness.WaitFor(t, "the call's result in history", func() bool { return callsRecorded(t, k.Client, run) > 0 })
 	}
 	if f.killsWorker {
 		programs.Kill(worker)
@@ -198,6 +200,20 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 		t.Fatalf("the run gave %+v, %v", out, err)
 	}
 	h.check(t, f, k.results(t, run.GetID(), "b1#1"))
+}
+
+// callsRecorded is how many calls of tools have results in a run's history.
+func callsRecorded(t *testing.T, c client.Client, run client.WorkflowRun) (n int) {
+	tools := map[int64]bool{}
+	for _, e := range harness.Events(t, c, run.GetID(), run.GetRunID()) {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.ActivityCallTool {
+			tools[e.GetEventId()] = true
+		}
+		if a := e.GetActivityTaskCompletedEventAttributes(); a != nil && tools[a.GetScheduledEventId()] {
+			n++
+		}
+	}
+	return n
 }
 
 // npmRun is a server with a relay in front.

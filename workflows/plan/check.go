@@ -13,8 +13,12 @@ const (
 	MaxEdges = 100_000
 )
 
-// maxLimit bounds every limit and timeout: as seconds a year, as milliseconds nine hours.
-const maxLimit = 366 * 24 * 3600
+const (
+	// maxLimit bounds every limit and timeout: as seconds a year, as milliseconds nine hours.
+	maxLimit = 366 * 24 * 3600
+	// maxLimitBytes bounds the limits of sizes: the largest payload that a store may take.
+	maxLimitBytes = 1 << 30
+)
 
 // Decode reads a plan and checks it. The error says everything that is wrong with it.
 func Decode(raw []byte) (*Flow, error) {
@@ -52,17 +56,17 @@ func (f *Flow) check(whole *Flow) []string {
 	c.values()
 	c.retries()
 	for _, l := range []struct {
-		name string
-		n    int
+		name    string
+		n, most int
 	}{
-		{"limits.max_steps", f.Limits.MaxSteps}, {"limits.max_state_bytes", f.Limits.MaxStateBytes},
-		{"limits.max_depth", f.Limits.MaxDepth}, {"limits.filter_bytes", f.Limits.FilterBytes},
-		{"policy.model_seconds", f.Policy.ModelSeconds}, {"policy.tool_seconds", f.Policy.ToolSeconds},
-		{"policy.heartbeat_seconds", f.Policy.HeartbeatSeconds}, {"policy.retry_seconds", f.Policy.RetrySeconds},
-		{"policy.first_retry_millis", f.Policy.FirstRetryMillis},
+		{"limits.max_steps", f.Limits.MaxSteps, maxLimit}, {"limits.max_state_bytes", f.Limits.MaxStateBytes, maxLimitBytes},
+		{"limits.max_depth", f.Limits.MaxDepth, maxLimit}, {"limits.filter_bytes", f.Limits.FilterBytes, maxLimitBytes},
+		{"policy.model_seconds", f.Policy.ModelSeconds, maxLimit}, {"policy.tool_seconds", f.Policy.ToolSeconds, maxLimit},
+		{"policy.heartbeat_seconds", f.Policy.HeartbeatSeconds, maxLimit}, {"policy.retry_seconds", f.Policy.RetrySeconds, maxLimit},
+		{"policy.first_retry_millis", f.Policy.FirstRetryMillis, maxLimit},
 	} {
-		if l.n < 1 || l.n > maxLimit {
-			c.add("%s is %d, want 1 to %d", l.name, l.n, maxLimit)
+		if l.n < 1 || l.n > l.most {
+			c.add("%s is %d, want 1 to %d", l.name, l.n, l.most)
 		}
 	}
 	for i := range f.Agents {

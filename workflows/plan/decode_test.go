@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 		"edge into START":       {func(f *Flow) { f.Edges[2].To = Start }, []string{`edge 3 leads to "START", which is not a node`}},
 		"edge out of END":       {func(f *Flow) { f.Edges[2].From = End }, []string{`edge 3 comes from "END", which is not a node`}},
 		"no entry":              {func(f *Flow) { f.Edges = f.Edges[1:] }, []string{"no edge comes from START"}},
-		"limits":                {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds = 0, -1 }, []string{"limits.max_steps is 0, want 1 to 31622400", "policy.retry_seconds is -1, want 1 to 31622400"}},
+		"limits":                {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds, f.Limits.MaxStateBytes = 0, -1, 1<<30+1 }, []string{"limits.max_steps is 0, want 1 to 31622400", "limits.max_state_bytes is 1073741825, want 1 to 1073741824", "policy.retry_seconds is -1, want 1 to 31622400"}},
 		"inputs":                {func(f *Flow) { f.Inputs = &Inputs{Mode: InputsMerged, Style: StyleDocumented} }, nil},
 		"an output that is not": {func(f *Flow) { f.Nodes[0].Agent.Output = &Output{Style: "loud"} }, []string{`node "a": output.style is "loud", want "documented" or nothing`}},
 		"inputs that are not":   {func(f *Flow) { f.Inputs = &Inputs{Style: "loud"} }, []string{`inputs.mode is "", want "merged", "authoritative", "procedural" or "named"`, `inputs.style is "loud", want "documented" or nothing`}},

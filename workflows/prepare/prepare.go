@@ -401,7 +401,8 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 		schedule.SetEntry(first, e)
 	}
 	if n, limit := schedule.StateBytes(first), p.Run.Flow.Limits.MaxStateBytes; n > limit {
-		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit)}
+		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit),
+			Remedy: "shorten its values, or raise limits.max_state_bytes in weft.yaml"}
 	}
 	return first, nil
 }

@@ -45,7 +45,7 @@ func putValue(r *runtime.Run, x *runtime.Execution, key string, v value.Value) e
 		grown -= schedule.EntryBytes(&old)
 	}
 	if limit := r.Flow.Limits.MaxStateBytes; grown > limit {
-		return r.Fail(x, contract.ClassStateTooLarge, "let the node return less, or a reference to it",
+		return r.Fail(x, contract.ClassStateTooLarge, "let the node return less, or a reference to it, or raise limits.max_state_bytes in weft.yaml",
 			"with the node's value of %d bytes the state would hold %d, at most %d are allowed", len(raw), grown, limit)
 	}
 	e.By = schedule.NextStamp(x.View, x.Strand, x.ID, x.Step)
