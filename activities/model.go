@@ -38,8 +38,8 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 	if err != nil {
 		return nil, err
 	}
+	sent, messages := withoutAsides(messagesSent(messages, in.Sent)), withoutAsides(messages)
 	call := newCall(ctx, llm.KindAgent, in.IdempotencyKey, profile.Node, in.Step, turnOf(messages), beats)
-	sent := messagesSent(messages, in.Sent)
 	if profile.CallsAsText {
 		sent = callsAsText(sent, offeredTools(profile, in.NoTools))
 	}
@@ -96,6 +96,11 @@ func fitting[T any](a *Activities, what string, out *T, u contract.Usage) (*T, e
 		return nil, contract.Spent(err, u)
 	}
 	return out, nil
+}
+
+// withoutAsides leaves out what no model is sent.
+func withoutAsides(messages []contract.Message) []contract.Message {
+	return slices.DeleteFunc(slices.Clone(messages), func(m contract.Message) bool { return m.Aside })
 }
 
 // turnOf counts an assistant's messages, the next one included.

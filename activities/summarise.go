@@ -40,6 +40,9 @@ func asText(predecessor string, messages []contract.Message) string {
 	}
 	for i := range messages {
 		m := &messages[i]
+		if m.Aside {
+			continue
+		}
 		fmt.Fprintf(&b, "<message role=%q>\n%s\n", m.Role, m.Text)
 		for _, c := range m.Calls {
 			fmt.Fprintf(&b, "calls %s with %s\n", c.Name, c.Arguments)

@@ -85,6 +85,8 @@ type ThreadRecord struct {
 	Execution string      `json:"execution"`
 	From      int         `json:"from"`
 	Messages  []TailEntry `json:"messages"`
+	// Aside is what the execution adds to the flow's conversation beside.
+	Aside *ThreadRecord `json:"aside,omitempty"`
 }
 
 // ModelInput is the input of the activity CallModel: one completion of Base plus Tail.

@@ -45,10 +45,18 @@ type Message struct {
 	Media []Media `json:"images,omitempty"`
 	// Links are the resources of a tool's server that its message links to and that the model may read, by URI.
 	Links []string `json:"links,omitempty"`
+	// Aside marks the result of a node's own call, cut to [ShownText]: people see it in the conversation, no model is sent it.
+	Aside bool `json:"aside,omitempty"`
 }
 
 // ConversationThread is the name of the thread of a flow's conversation.
 const ConversationThread = "conversation"
+
+// ShownText is how many bytes of a message are shown where many are.
+const ShownText = 1000
+
+// Shown is a text as far as it is shown.
+func Shown(text string) string { return strings.ToValidUTF8(text[:min(len(text), ShownText)], "") }
 
 // LastMessages shortens the last messages of a conversation for a [Status].
 func LastMessages(encoded []json.RawMessage) []Message {
@@ -61,7 +69,7 @@ func LastMessages(encoded []json.RawMessage) []Message {
 		for _, p := range m.Parts {
 			m.Text += p.Text
 		}
-		short := Message{Role: m.Role, Text: strings.ToValidUTF8(m.Text[:min(len(m.Text), 1000)], ""), Name: m.Name, Error: m.Error}
+		short := Message{Role: m.Role, Text: Shown(m.Text), Name: m.Name, Error: m.Error}
 		for _, c := range m.Calls {
 			short.Calls = append(short.Calls, ToolCall{ID: c.ID, Name: c.Name})
 		}

@@ -280,12 +280,14 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 
 // messages reports messages of a conversation that no call of a model or tool shows.
 func (f *Follower) messages(t *track, at time.Time, d *history.Said) {
-	for _, e := range d.Messages {
-		m, err := contract.DecodeMessage(e.Message)
-		if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 {
-			continue
+	for _, said := range d.Threads() {
+		for _, e := range said.Messages {
+			m, err := contract.DecodeMessage(e.Message)
+			if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 {
+				continue
+			}
+			f.notify(progress.Notice{Event: progress.EventMessage, Time: at, Node: t.labelAt(d.Place) + d.Execution, Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
 		}
-		f.notify(progress.Notice{Event: progress.EventMessage, Time: at, Node: t.labelAt(d.Place) + d.Execution, Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
 	}
 }
 

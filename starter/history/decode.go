@@ -104,6 +104,9 @@ func (d *decoder) task(e *historypb.HistoryEvent) any {
 			if s.Place, s.Thread = contract.SplitPlace(r.Thread); s.Place != "" {
 				s.Run.Workflow = d.run.element(s.Place)
 			}
+			if s.Aside != nil {
+				_, s.Aside.Thread = contract.SplitPlace(s.Aside.Thread)
+			}
 			return s
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:

@@ -193,6 +193,15 @@ type Said struct {
 
 func (s *Said) madeIn() Run { return s.Run }
 
+// Threads are the threads that messages were added to.
+func (s *Said) Threads() []contract.ThreadRecord {
+	out := []contract.ThreadRecord{s.ThreadRecord}
+	if s.Aside != nil {
+		out = append(out, *s.Aside)
+	}
+	return out
+}
+
 // RequestExpired is the end of a request's time limit.
 type RequestExpired struct{ ID string }
 

@@ -250,14 +250,20 @@ func (c *recordedRun) answer(m *history.Message) {
 	}
 }
 
-// messages takes what nodes of the run added to its conversation.
+// messages takes what nodes of the run, and of runs below it, added to its conversation.
 func (c *recordedRun) messages(d *history.Said) {
-	if c.id != c.root || d.Thread != contract.ConversationThread {
-		return
-	}
-	for _, e := range d.Messages {
-		if m, err := contract.DecodeMessage(e.Message); len(e.Message) > 0 && err == nil && m.Text != "" {
-			c.rec.Expect.Said = append(c.rec.Expect.Said, m.Text)
+	for _, said := range d.Threads() {
+		for _, e := range said.Messages {
+			if len(e.Message) > 0 {
+				c.content[e.SHA] = e.Message
+			}
+			raw := c.content[e.SHA]
+			if c.id != c.root || d.Place != "" || said.Thread != contract.ConversationThread || len(raw) == 0 {
+				continue
+			}
+			if m, err := contract.DecodeMessage(raw); err == nil && m.Text != "" {
+				c.rec.Expect.Said = append(c.rec.Expect.Said, m.Text)
+			}
 		}
 	}
 }

@@ -43,9 +43,11 @@ func (r *reader) event(e *history.Event) {
 	case *history.Started:
 		r.started(w, d)
 	case *history.Said:
-		t := r.thread(w, d.Thread)
-		t.noModel = strings.Contains(d.Thread, "#")
-		r.tail(t, d.From, d.Messages)
+		for _, said := range d.Threads() {
+			t := r.thread(w, said.Thread)
+			t.noModel = strings.Contains(said.Thread, "#")
+			r.tail(t, said.From, said.Messages)
+		}
 	case *history.CallScheduled:
 		r.scheduled(w, d.Call)
 	case *history.CallCompleted:

@@ -51,12 +51,15 @@ func (a *agentRun) speaks() (bool, error) {
 	if a.execution.Node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
 		return true, nil
 	}
-	n := len(a.thread.Entries)
-	if n == 0 {
+	last, err := a.lastSaid(len(a.thread.Entries))
+	if err != nil {
+		return false, err
+	}
+	if last < 0 {
 		return a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
 	}
-	for i := n - 1; i >= 0; i-- {
-		m, err := contract.DecodeMessage(a.thread.Entries[i].Raw)
+	for ; last >= 0; last-- {
+		m, err := contract.DecodeMessage(a.thread.Entries[last].Raw)
 		if err != nil || m.Role == contract.RoleUser {
 			return false, err
 		}
@@ -65,6 +68,16 @@ func (a *agentRun) speaks() (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// lastSaid is the last message before an index that models get, -1 if there is none.
+func (a *agentRun) lastSaid(before int) (int, error) {
+	for i := before - 1; i >= 0; i-- {
+		if m, err := contract.DecodeMessage(a.thread.Entries[i].Raw); err != nil || !m.Aside {
+			return i, err
+		}
+	}
+	return -1, nil
 }
 
 // portWords are the values that the agent takes, for its first message: one alone is its text,
@@ -83,11 +96,15 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 		return nil
 	}
 	text := a.cfg.Chat.First
-	if n := len(a.thread.Entries); n > 0 {
-		if n == a.state.StartLen {
+	n, err := a.lastSaid(len(a.thread.Entries))
+	if err != nil {
+		return err
+	}
+	if n >= 0 {
+		if n < a.state.StartLen {
 			return nil
 		}
-		last, err := contract.DecodeMessage(a.thread.Entries[n-1].Raw)
+		last, err := contract.DecodeMessage(a.thread.Entries[n].Raw)
 		if err != nil || last.Role != contract.RoleAssistant || len(last.Calls) > 0 {
 			return err
 		}

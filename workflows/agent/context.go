@@ -126,9 +126,14 @@ func (w contextWindow) cut(ctx workflow.Context, c *plan.Context, s *contract.Se
 
 // over reports whether what would be sent is beyond a threshold.
 func (w contextWindow) over(c *plan.Context, s *contract.Sent) bool {
-	messages := len(w.a.thread.Entries) - s.Skip
+	messages := 0
 	if s.Skip > 0 {
 		messages++
+	}
+	for i := s.Skip; c.Messages > 0 && i < len(w.a.thread.Entries); i++ {
+		if w.roleAt(i) != "" {
+			messages++
+		}
 	}
 	return c.Messages > 0 && messages > c.Messages || c.Characters > 0 && w.characters(s, s.Skip)+utf8.RuneCountInString(s.Note) > c.Characters ||
 		w.tooMany(c, s)
@@ -165,7 +170,7 @@ func (w contextWindow) characters(s *contract.Sent, from int) int {
 // size measures one message as it would be sent.
 func (w contextWindow) size(s *contract.Sent, i int, measure func(string) int) int {
 	m, err := contract.DecodeMessage(w.a.thread.Entries[i].Raw)
-	if err != nil {
+	if err != nil || m.Aside {
 		return 0
 	}
 	n := 0
@@ -203,6 +208,9 @@ func (w contextWindow) textSize(m *contract.Message, measure func(string) int) i
 // cutAt is where what is sent begins from now on.
 func (w contextWindow) cutAt(c *plan.Context, s *contract.Sent, refused bool) int {
 	n := len(w.a.thread.Entries)
+	for n > 0 && w.roleAt(n-1) == "" {
+		n--
+	}
 	at := n - max(c.Keep, 1)
 	tight := refused || w.tooMany(c, s)
 	if tight {
@@ -245,9 +253,10 @@ func (w contextWindow) roomFrom(c *plan.Context, s *contract.Sent, at int, refus
 	return at
 }
 
+// roleAt is the role of a message, "" of one that no model is sent.
 func (w contextWindow) roleAt(i int) string {
 	m, err := contract.DecodeMessage(w.a.thread.Entries[i].Raw)
-	if err != nil {
+	if err != nil || m.Aside {
 		return ""
 	}
 	return m.Role
@@ -261,7 +270,7 @@ func (w contextWindow) shorten(ctx workflow.Context, s *contract.Sent, longs []*
 			continue
 		}
 		m, err := contract.DecodeMessage(w.a.thread.Entries[i].Raw)
-		if err != nil {
+		if err != nil || m.Aside {
 			continue
 		}
 		short, err := w.shortened(ctx, longs, i, m)

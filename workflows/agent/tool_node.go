@@ -26,12 +26,16 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	if err := a.callOnce(ctx, &t); err != nil {
 		return runtime.Outcome{}, err
 	}
-	if err := r.Publish(ctx, a.thread, x); err != nil {
-		return runtime.Outcome{}, err
-	}
 	last := a.thread.Entries[len(a.thread.Entries)-1]
 	msg, err := contract.DecodeMessage(last.Raw)
 	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	aside := contract.Message{Role: contract.RoleTool, Text: contract.Shown(msg.Text), Name: msg.Name, Error: msg.Error, Aside: true}
+	if _, err := r.Transcript.Write(r.Conversation.Open(), &aside); err != nil {
+		return runtime.Outcome{}, err
+	}
+	if err := r.Publish(ctx, a.thread, x, r.Conversation.Thread); err != nil {
 		return runtime.Outcome{}, err
 	}
 	if msg.Error {

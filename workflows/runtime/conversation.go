@@ -96,14 +96,19 @@ func CarriedMessages(entries []threadEntry) []contract.ThreadMessage {
 
 // Remind counts one more reminder of a node, and says how many there have been before.
 func (c *Conversation) Remind(node string) int {
-	for i := range c.reminded {
-		if c.reminded[i].Node == node {
-			c.reminded[i].N++
-			return c.reminded[i].N - 1
-		}
+	r := c.reminders(node)
+	r.N++
+	return r.N - 1
+}
+
+// reminders are those of a node.
+func (c *Conversation) reminders(node string) *contract.Reminded {
+	i := slices.IndexFunc(c.reminded, func(r contract.Reminded) bool { return r.Node == node })
+	if i < 0 {
+		i = len(c.reminded)
+		c.reminded = append(c.reminded, contract.Reminded{Node: node})
 	}
-	c.reminded = append(c.reminded, contract.Reminded{Node: node, N: 1})
-	return 0
+	return &c.reminded[i]
 }
 
 // Snapshot is what a run passes on of its conversation: to the next run, or to a branch. whole says
@@ -140,19 +145,9 @@ func (c *Conversation) Merge(t *contract.Conversation) {
 	c.Forks = append(c.Forks, t.Forks...)
 	c.Spent += t.Spent
 	for _, m := range t.Reminded {
-		c.atLeast(m)
+		r := c.reminders(m.Node)
+		r.N = max(r.N, m.N)
 	}
-}
-
-// atLeast takes over a count that a branch went on with.
-func (c *Conversation) atLeast(m contract.Reminded) {
-	for i := range c.reminded {
-		if c.reminded[i].Node == m.Node {
-			c.reminded[i].N = max(c.reminded[i].N, m.N)
-			return
-		}
-	}
-	c.reminded = append(c.reminded, m)
 }
 
 // NeedsConversation reports whether nodes of a branch go on with the flow's conversation.

@@ -277,13 +277,24 @@ func tail(entries []threadEntry, held bool) []contract.TailEntry {
 	return tail
 }
 
-// Publish writes into history what a thread has that history does not name yet.
-func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution) error {
+// record is what a thread has that history does not name yet; nil is nothing.
+func (t *Thread) record(x *Execution) *contract.ThreadRecord {
 	from := max(t.published, t.Called.Len)
 	if t.published = len(t.Entries); from >= len(t.Entries) {
 		return nil
 	}
-	out := contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: tail(t.Entries[from:], false)}
+	return &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: tail(t.Entries[from:], false)}
+}
+
+// Publish writes into history what a thread has that history does not name yet, and in the same event what another one has.
+func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution, aside ...*Thread) error {
+	out := t.record(x)
+	if out == nil {
+		return nil
+	}
+	for _, a := range aside {
+		out.Aside = a.record(x)
+	}
 	n, err := Size(out)
 	if err != nil {
 		return err
@@ -291,7 +302,7 @@ func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution) error {
 	if err := r.Sizes.admit(ctx, "what was said", n); err != nil {
 		return err
 	}
-	return workflow.SideEffect(ctx, func(workflow.Context) any { return out }).Get(&out)
+	return workflow.SideEffect(ctx, func(workflow.Context) any { return out }).Get(out)
 }
 
 // Mark notes that a model call knows all messages so far.
