@@ -280,7 +280,8 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 
 // messages reports messages of a conversation that no call of a model or tool shows.
 func (f *Follower) messages(t *track, at time.Time, d *history.Said) {
-	for _, said := range d.Threads() {
+	threads := d.Threads()
+	for _, said := range threads[len(threads)-1:] { // what is shown aside is what the thread has
 		for _, e := range said.Messages {
 			m, err := contract.DecodeMessage(e.Message)
 			if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 {

@@ -80,6 +80,9 @@ var WayFlow = []Type{
 	transport("PluginStreamableHTTPTransport", "StreamableHTTPTransport"),
 	transport("PluginSSEmTLSTransport", "SSEmTLSTransport", caFile),
 	transport("PluginStreamableHTTPmTLSTransport", "StreamableHTTPmTLSTransport", caFile),
+	// Nodes that nothing can run yet.
+	{Name: "PluginExtractNode", Is: isNode, IO: true, Open: true},
+	{Name: "ExtendedLlmNode", Is: isNode, IO: true, Open: true},
 	// What an ExtendedAgent's template consists of: Weft writes prompts by itself.
 	{Name: "PluginPromptTemplate", Open: true},
 	{Name: "PluginRemoveEmptyNonUserMessageTransform", Open: true},
