@@ -1,14 +1,20 @@
 package dialects
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"net"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"weft/activities/contract"
+	"weft/activities/datastore"
 	"weft/activities/tool"
 	"weft/tests/harness"
 )
@@ -56,5 +62,95 @@ func TestDatastoreNodes(t *testing.T) {
 	}
 	if p := run(nil, `{"product": {}, "name": ""}`); p.Err == nil || p.Err.Class != contract.ClassConnection || !strings.Contains(p.Err.Error(), `connections: {"shop": {transport: postgres`) {
 		t.Errorf("%v", p.Err)
+	}
+}
+
+// cutAfterCommit stands between a client and a server of PostgreSQL. The first time that the server has committed, nobody hears
+// of it: the connection ends.
+func cutAfterCommit(t *testing.T, to string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	var cut atomic.Bool
+	serve := func(client net.Conn) {
+		defer client.Close()
+		server, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		go func() {
+			_, _ = io.Copy(server, client)
+			_ = server.Close()
+		}()
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(buf)
+			if err != nil || bytes.Contains(buf[:n], []byte("COMMIT\x00")) && cut.CompareAndSwap(false, true) {
+				return
+			}
+			if _, err := client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(client)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestDatastoreCommitUnanswered loses the connection after a change was committed and before the worker hears of it: with the
+// table of calls it is made once and the run goes on, without it the run says that nobody knows.
+func TestDatastoreCommitUnanswered(t *testing.T) {
+	t.Parallel()
+	ctx, at := context.Background(), harness.Postgres(t)
+	admin, err := pgx.Connect(ctx, strings.Replace(at, "shop@", "shop:secret@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(ctx)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := admin.Exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("CREATE TABLE products (id serial PRIMARY KEY, title text NOT NULL, price float8 DEFAULT 0.5)")
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := u.Host
+	for _, tt := range []struct{ name, calls, want string }{{"without the table of calls", "", "unknown"}, {"with it", datastore.KeyTableSQL, ""}} {
+		exec("TRUNCATE products RESTART IDENTITY")
+		if tt.calls != "" {
+			exec(tt.calls)
+		}
+		u.Host = cutAfterCommit(t, server)
+		p := harness.TestRun{Document: specDoc(t, `
+flow: {nodes: {s: {component_type: StartNode}, add: {component_type: PluginDatastoreCreateNode, datastore: "@shop", collection_name: products, inputs: [{title: entity, type: object, additionalProperties: {}, default: {title: tea}}]},
+  e: {component_type: EndNode, outputs: [{title: created_entity, type: object, additionalProperties: {}}]}}, go: [s > add > e], data: [add.created_entity > e.created_entity]}
+`+storeFlow[strings.Index(storeFlow, "shop:"):]), ToolSettings: tool.Settings{Connections: map[string]tool.Connection{"shop": {Transport: tool.TransportPostgres, URL: u.String(), Password: "secret"}}},
+			SetInput: func(in *contract.RunInput) { in.OnError = contract.OnErrorFail }}.Execute(t)
+		var rows int
+		if err := admin.QueryRow(ctx, "SELECT count(*) FROM products").Scan(&rows); err != nil || rows != 1 {
+			t.Errorf("%s: %d rows, %v", tt.name, rows, err)
+		}
+		switch {
+		case tt.want == "" && (p.Err != nil || string(p.Result.ResultData) != `{"created_entity":{"ID":1,"price":0.5,"title":"tea"}}`):
+			t.Errorf("%s: %+v, %v", tt.name, p.Result, p.Err)
+		case tt.want != "" && (p.Err == nil || !strings.Contains(p.Err.Error(), tt.want)):
+			t.Errorf("%s: %v, want %s", tt.name, p.Err, tt.want)
+		}
 	}
 }
