@@ -50,21 +50,27 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		o.Named[id.ID] = id.Name + "#" + id.Key
 	}
 	src := plan.Source{File: doc.Name}
-	d, diags := model.Read(doc, o)
-	if d == nil {
-		return nil, src, diags
-	}
+	d, ok, diags := model.ReadParts(doc, o)
 	b := newBuilder(doc.Name, host)
+	if !ok {
+		for _, c := range d.Components {
+			b.part(c)
+		}
+		return nil, src, append(diags, b.Diags...)
+	}
 	if runs[d.Root.Type.Acts()] && !d.Root.Type.Satisfies("AgenticComponent") {
 		b.Errorf(d.Root.At, CodeNotYet, "use a Flow or an Agent", "%s is neither a Flow nor an Agent and cannot be run", d.Root)
 	}
 	b.unsupported(d.Root)
-	if b.Errors > 0 {
+	if !d.Root.Type.Satisfies("AgenticComponent") {
 		return nil, src, append(diags, b.Diags...)
 	}
 	flow := b.root(d.Root)
 	b.passSecrets(d.Secrets)
 	src.Positions = b.positions
+	if b.Errors > 0 {
+		flow = nil
+	}
 	return flow, src, append(diags, b.Diags...)
 }
 
@@ -111,7 +117,7 @@ func Runs(name string) bool { return runs[name] }
 
 // unsupported reports what in a component's parts cannot run: each component once.
 func (b *builder) unsupported(c *model.Component) {
-	if b.looked[c] {
+	if b.looked[c] || c.Type.Unknown {
 		return
 	}
 	b.looked[c] = true
@@ -140,6 +146,25 @@ func (b *builder) unsupported(c *model.Component) {
 				b.unsupported(part)
 			}
 		}
+	}
+}
+
+// part reports what makes one component of a document with errors unfit for a run.
+func (b *builder) part(c *model.Component) {
+	if !c.Intact() {
+		return
+	}
+	b.unsupported(c)
+	switch {
+	case !runs[c.Type.Acts()]:
+	case c.Type.Satisfies("LlmConfig"):
+		b.model(c, &plan.Agent{})
+	case c.Type.Satisfies("ClientTransport"):
+		b.connect(c, b.server)
+	case c.Type.ActsAs("ApiNode"):
+		b.connect(c, b.request)
+	case c.Type.Satisfies("Tool") && !c.Type.Satisfies("ToolBox"):
+		b.tool(c, map[string]bool{})
 	}
 }
 

@@ -147,3 +147,31 @@ func TestDoublingFlows(t *testing.T) {
 		t.Errorf("%v, %v", res != nil, diags)
 	}
 }
+
+// What makes a component unfit for a run is reported beside what is wrong with others: nothing comes only when that is corrected.
+func TestAllDiagnosticsAtOnce(t *testing.T) {
+	agent := `{"component_type":"AgentNode","name":"n","agent":{"component_type":"Agent","name":"a","system_prompt":"A","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m","default_generation_parameters":{"temperature":9}},
+"tools":[{"component_type":"BuiltinTool","name":"b","tool_type":"unheard"},{"component_type":"ServerTool","name":"s","requires_confirmation":"yes"}],
+"transforms":[{"component_type":"MessageSummarizationTransform","name":"t","llm":{"$component_ref":"m"},"datastore":{"component_type":"OracleDatabaseDatastore","name":"o","datastore_schema":{},"connection_config":{"component_type":"TlsOracleDatabaseConnectionConfig","name":"c","user":{"$component_ref":"c.user"},"password":{"$component_ref":"c.password"},"dsn":{"$component_ref":"c.dsn"}}}}]}}`
+	codes := func(doc string) map[string]int {
+		_, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{})
+		out := map[string]int{}
+		for _, d := range diags {
+			out[d.Code]++
+		}
+		return out
+	}
+	all := codes(oneNodeFlow(agent, ""))
+	rest := codes(oneNodeFlow(strings.Replace(agent, `"yes"`, "true", 1), ""))
+	if all["field-type"] != 1 {
+		t.Errorf("with a wrong field: %v", all)
+	}
+	for code, n := range rest {
+		if all[code] < n && code != "unknown-tool" {
+			t.Errorf("%s comes only when another mistake is corrected: %v, then %v", code, all, rest)
+		}
+	}
+	if rest["not-yet"] != 1 || rest["field-value"] != 1 || rest["unknown-tool"] != 2 || all["unknown-tool"] != 1 {
+		t.Errorf("without it: %v", rest)
+	}
+}

@@ -84,6 +84,16 @@ func Read(doc *source.Document, o Options) (*Document, []source.Diagnostic) {
 	return read(doc, o, (*loader).main)
 }
 
+// ReadParts is Read that keeps what a document with errors has: the components that could be read. ok reports whether it has
+// none.
+func ReadParts(doc *source.Document, o Options) (d *Document, ok bool, _ []source.Diagnostic) {
+	l, diags := readAll(doc, o, (*loader).main)
+	return l.doc, l.Errors == 0, diags
+}
+
+// Intact reports whether there is no error in the component's own fields.
+func (c *Component) Intact() bool { return !c.broken && !c.Type.Unknown }
+
 // parse reads a text. In the default profile a .json may be JSON5.
 func parse(name string, text []byte, o Options) (*source.Document, []source.Diagnostic) {
 	doc, diags := source.Parse(name, text)
@@ -119,17 +129,21 @@ func (l *loader) wayFlow(root *source.Value) bool {
 }
 
 func read(doc *source.Document, o Options, root reader) (*Document, []source.Diagnostic) {
+	l, diags := readAll(doc, o, root)
+	if l.Errors > 0 {
+		return nil, diags
+	}
+	return l.doc, diags
+}
+
+func readAll(doc *source.Document, o Options, root reader) (*loader, []source.Diagnostic) {
 	l := newLoader(doc.Name, o)
 	if l.options() && l.openFiles() && l.Fields(doc.Root, "the document", "").OK && !l.wayFlow(doc.Root) {
 		l.version(doc.Root)
 		l.files[0].root = doc.Root
 		root(l, &scope{file: doc.Name}, doc.Root)
 	}
-	diags := l.diagnostics()
-	if l.Errors > 0 {
-		return nil, diags
-	}
-	return l.doc, diags
+	return l, l.diagnostics()
 }
 
 // loader is the work on one document and its files.
