@@ -22,13 +22,9 @@ func check(ctx context.Context, rules json.RawMessage, text string) (*contract.C
 
 // checkLone is [check] for an output that may have a lone member: other answers are taken as its value.
 func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Checked, error) {
-	o := schema.Options{Documented: out.Style == plan.StyleDocumented}
 	raw := extract(text)
 	if out.ValueMember == "" {
-		if v, err := value.Parse(raw); err == nil && out.Fit {
-			text = string(value.Fitted(out.Schema, v).JSON())
-		}
-		return checkAs(ctx, out.Schema, text, o)
+		return checkFit(ctx, out, raw, text)
 	}
 	if raw == nil {
 		var err error
@@ -44,10 +40,26 @@ func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Ch
 		}
 		raw = fmt.Appendf(nil, "{%s:%s}", name, raw)
 	}
-	if v, err := value.Parse(raw); err == nil && out.Fit {
-		raw = value.Fitted(out.Schema, v).JSON()
+	return checkFit(ctx, out, raw, string(raw))
+}
+
+// checkFit casts the members of an answer, if the output wants that, and checks it. A member that the schema accepts but
+// that has no such value, such as an integer of more than 64 bits, is an error, too.
+func checkFit(ctx context.Context, out *plan.Output, raw json.RawMessage, text string) (*contract.Checked, error) {
+	v, err := value.Parse(raw)
+	fits := err == nil && out.Fit
+	if fits {
+		v = value.Fitted(out.Schema, v)
+		text = string(v.JSON())
 	}
-	return checkAs(ctx, out.Schema, string(raw), o)
+	c, err := checkAs(ctx, out.Schema, text, schema.Options{Documented: out.Style == plan.StyleDocumented})
+	if err != nil || !fits || len(c.Errors) > 0 {
+		return c, err
+	}
+	for name, err := range value.Misfits(out.Schema, v) {
+		c.Errors = append(c.Errors, contract.FieldError{Path: "$." + name, Message: err.Error()})
+	}
+	return c, nil
 }
 
 func checkAs(ctx context.Context, rules json.RawMessage, text string, o schema.Options) (*contract.Checked, error) {

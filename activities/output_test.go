@@ -390,3 +390,18 @@ func TestStyleOfAnswers(t *testing.T) {
 		}
 	}
 }
+
+// What a schema accepts and the type of an output cannot hold is an error of the answer, which its model can correct.
+func TestAnswersThatCannotBeCast(t *testing.T) {
+	out := plan.Output{Fit: true, Schema: json.RawMessage(`{"properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]}`)}
+	c, err := checkLone(t.Context(), &out, `{"a":12345678901234567890123,"b":"1"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []contract.FieldError{{Path: "$.a", Message: "12345678901234567890123 is not a 64-bit integer"}}; !cmp.Equal(want, c.Errors) {
+		t.Errorf("got %+v", c)
+	}
+	if c, err = checkLone(t.Context(), &out, `{"a":"7","b":1.0}`); err != nil || len(c.Errors) > 0 || string(c.Data) != `{"a":7,"b":1}` {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}

@@ -336,9 +336,13 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 		problems = res.Checked.Errors
 	}
 	if a.state.Repairs == a.cfg.Output.Repairs {
+		retries := "1 retry"
+		if a.state.Repairs != 1 {
+			retries = fmt.Sprintf("%d retries", a.state.Repairs)
+		}
 		f := a.run.Fail(a.execution, contract.ClassOutputSchema,
 			"make the prompt or the schema easier to follow, or use a stronger model",
-			"Output validation failed after %d retry: %s", a.state.Repairs, contract.ErrorList(problems, "; "))
+			"Output validation failed after %s: %s", retries, contract.ErrorList(problems, "; "))
 		f.Errors = problems
 		return false, f
 	}

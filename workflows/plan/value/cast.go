@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -128,6 +129,24 @@ func Fitted(schema json.RawMessage, v Value) Value {
 		}
 	}
 	return out
+}
+
+// Misfits are the members of an object that cannot be cast to what a schema's properties want, by their names.
+func Misfits(schema json.RawMessage, v Value) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		rules, err := Parse(schema)
+		if err != nil {
+			return
+		}
+		properties, _ := rules.Get("properties")
+		for _, p := range properties.Members {
+			if m, ok := v.Get(p.Key); ok {
+				if _, err := Cast(p.Value.JSON(), m); err != nil && !yield(p.Key, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // fitted casts a value, or else the JSON that it is the text of.
