@@ -89,30 +89,30 @@ type Config struct {
 	AllowEnv      []string `mapstructure:"allow_env" doc:"names of variables that flows may set for such commands; * allows any"`
 	AllowDirs     []string `mapstructure:"allow_dirs" doc:"absolute paths of folders in or below which flows may start such commands"`
 
-	Authority Authority `mapstructure:"authority"`
-	Agents    Agents    `mapstructure:"agents"`
-	Flows     Flows     `mapstructure:"flows"`
-	Starter   Starter   `mapstructure:"starter"`
-	Serve     Serve     `mapstructure:"serve"`
-	Store     Store     `mapstructure:"store"`
-	Codec     Codec     `mapstructure:"codec"`
-	Limits    Limits    `mapstructure:"limits"`
-	Budget    Budget    `mapstructure:"budget"`
-	Timeouts  Timeouts  `mapstructure:"timeouts"`
-	Worker    Worker    `mapstructure:"worker"`
+	Authority Authority `mapstructure:"authority" doc:"keys that seal what runs may reach"`
+	Agents    Agents    `mapstructure:"agents" doc:"agents that run programs"`
+	Flows     Flows     `mapstructure:"flows" doc:"flows that the worker accepts"`
+	Starter   Starter   `mapstructure:"starter" doc:"principal of runs and schedules that starter starts"`
+	Serve     Serve     `mapstructure:"serve" doc:"the HTTP server of starter serve"`
+	Store     Store     `mapstructure:"store" doc:"where payloads are stored that are too large for Temporal"`
+	Codec     Codec     `mapstructure:"codec" doc:"encryption and compression of payloads, and the codec server"`
+	Limits    Limits    `mapstructure:"limits" doc:"limits of each run"`
+	Budget    Budget    `mapstructure:"budget" doc:"what each run may spend"`
+	Timeouts  Timeouts  `mapstructure:"timeouts" doc:"timeouts of calls of models and tools"`
+	Worker    Worker    `mapstructure:"worker" doc:"the worker process: concurrency, versioning, health, metrics and log"`
 
-	Providers   map[string]Provider    `mapstructure:"providers"`
-	Prices      map[string]Price       `mapstructure:"prices"`
-	Connections map[string]Connection  `mapstructure:"connections"`
-	Activities  map[string]Activity    `mapstructure:"activities"`
-	Secrets     map[string]Secret      `mapstructure:"secrets"`
-	Variables   map[string]Variable    `mapstructure:"variables"`
-	Webhooks    map[string]Webhook     `mapstructure:"webhooks"`
-	Confirm     map[string]ConfirmRule `mapstructure:"confirm"`
-	Contexts    map[string]ContextRule `mapstructure:"contexts"`
-	Policies    map[string]Policy      `mapstructure:"policies"`
-	Principals  map[string]Principal   `mapstructure:"principals"`
-	Issuers     map[string]Issuer      `mapstructure:"issuers"`
+	Providers   map[string]Provider    `mapstructure:"providers" doc:"providers of models, by name"`
+	Prices      map[string]Price       `mapstructure:"prices" doc:"prices of models, by provider/model or a prefix of it followed by *"`
+	Connections map[string]Connection  `mapstructure:"connections" doc:"MCP servers and databases, by name: the data_connection_id of a flow"`
+	Activities  map[string]Activity    `mapstructure:"activities" doc:"tools that are activities of other workers, by name"`
+	Secrets     map[string]Secret      `mapstructure:"secrets" doc:"secrets that flows refer to, by name"`
+	Variables   map[string]Variable    `mapstructure:"variables" doc:"variables of the environment of the worker that agents may send, by name"`
+	Webhooks    map[string]Webhook     `mapstructure:"webhooks" doc:"receivers of events of runs, by name"`
+	Confirm     map[string]ConfirmRule `mapstructure:"confirm" doc:"calls that need approval by a person, by the name of the rule"`
+	Contexts    map[string]ContextRule `mapstructure:"contexts" doc:"what agents send of conversations that are too long for a model, by the name of the rule"`
+	Policies    map[string]Policy      `mapstructure:"policies" doc:"what runs may reach, by the name of the policy"`
+	Principals  map[string]Principal   `mapstructure:"principals" doc:"clients of starter serve and what they may do, by name"`
+	Issuers     map[string]Issuer      `mapstructure:"issuers" doc:"OpenID Connect providers whose tokens starter serve accepts, by name"`
 	Tools       map[string]string      `mapstructure:"tools" kind:"connection" doc:"connection of the tool NAME for flows that specify none"`
 
 	env      Env

@@ -27,6 +27,9 @@ func (n *node) jsonSchema(null bool) object {
 		return n.setting.jsonSchema(null)
 	}
 	out := object{"type": types(null, "object")}
+	if n.doc != "" {
+		out["description"] = n.doc
+	}
 	if n.each != nil {
 		out["additionalProperties"] = n.each.jsonSchema(false)
 		return out

@@ -30,6 +30,25 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
+// TestEveryKeyIsDescribed: an editor shows what a section or a setting is for.
+func TestEveryKeyIsDescribed(t *testing.T) {
+	text, err := config.JSONSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root struct {
+		Properties map[string]struct{ Description string }
+	}
+	if err := json.Unmarshal(text, &root); err != nil || len(root.Properties) < 20 {
+		t.Fatalf("%d keys, %v", len(root.Properties), err)
+	}
+	for name, p := range root.Properties {
+		if p.Description == "" {
+			t.Errorf("%s has no description", name)
+		}
+	}
+}
+
 // TestSchemaAgrees compares what the schema says about a file with what reading it says.
 func TestSchemaAgrees(t *testing.T) {
 	text, err := config.JSONSchema()

@@ -20,14 +20,14 @@ import (
 //	or       one more number, outside these bounds
 //	unit     a duration is a multiple of it
 //	kind     url, secret, address (host:port to listen on) or connection (the id of one)
-//	doc      the description in the reference
+//	doc      the description in the reference, or of a section for editors
 //
 // A map of structs is a section whose names are the operator's.
 
 // node is a place in the file: a single setting, a section, or a section of the operator's names.
 type node struct {
-	// name is the key in the section above, key the dotted path; NAME stands for an operator's name.
-	name, key string
+	// name is the key in the section above, key the dotted path; NAME stands for an operator's name. doc describes a section.
+	name, key, doc string
 	// index is the field's in [Config], or in the struct of an entry.
 	index []int
 	// setting is set for a single value.
@@ -64,7 +64,7 @@ func nodesOf(t reflect.Type, path string, index []int, named bool) []*node {
 			out = append(out, nodesOf(f.Type, path, at, named)...)
 			continue
 		}
-		n := &node{name: name, key: path + name, index: at}
+		n := &node{name: name, key: path + name, doc: f.Tag.Get("doc"), index: at}
 		switch {
 		case f.Type.Kind() == reflect.Struct:
 			n.children = nodesOf(f.Type, n.key+".", at, named)
