@@ -1,0 +1,93 @@
+package questions_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"weft/activities/tool/questions"
+)
+
+// TestSampling reads what servers ask the model. What is wrong is refused with its place.
+func TestSampling(t *testing.T) {
+	const png, wav = "iVBORw0KGgo=", "UklGRiQAAABXQVZFZm10IA=="
+	user := func(content string) string { return `{"messages":[{"role":"user","content":` + content + `}]}` }
+	text := func(s string) string { return fmt.Sprintf(`{"type":"text","text":%q}`, s) }
+	for name, tc := range map[string]struct{ params, want string }{
+		"a text":        {`{"messages":[{"role":"user","content":` + text("key-1") + `},{"role":"assistant","content":` + text("b") + `}],"systemPrompt":"key-1","maxTokens":7,"temperature":0,"stopSequences":["x"]}`, `{"system":"***","messages":[{"role":"user","text":"***"},{"role":"assistant","text":"b"}],"max_tokens":7,"temperature":0,"stop":["x"]}`},
+		"tokens beyond": {`{"messages":[{"role":"user","content":` + text("a") + `}],"maxTokens":1e30}`, `"max_tokens":100}`},
+		"no tokens":     {user(text("a")), `"max_tokens":100}`},
+		"an image":      {user(`[` + text("a") + `,{"type":"image","mimeType":"image/gif","data":"` + png + `"}]`), `"text":"a\n[image 1, image/png, 8 bytes]","images":[{"media_type":"image/png"`},
+		"audio":         {user(`{"type":"audio","data":"` + wav + `"}`), `"images":[{"media_type":"audio/wav"`},
+		"a broken file": {user(`{"type":"image","data":"!"}`), "message 1: data is not base64"},
+		"another file":  {user(`{"type":"image","data":"aGVsbG8="}`), "message 1: it begins like no PNG"},
+		"a tool result": {user(`{"type":"tool_result"}`), `message 1: content of type "tool_result" is not supported`},
+		"no content":    {`{"messages":[{"role":"user"}]}`, "message 1: "},
+		"an empty list": {user(`[]`), "message 1: content is missing"},
+		"another role":  {`{"messages":[{"role":"system","content":` + text("a") + `}]}`, `message 1: role "system" is neither`},
+		"no messages":   {`{}`, "messages are missing"},
+		"no object":     {`7`, "cannot unmarshal"},
+		"tools":         {`{"tools":[{}],"messages":[{"role":"user","content":` + text("a") + `}]}`, "tools are not supported"},
+		"too hot":       {`{"temperature":3,"messages":[{"role":"user","content":` + text("a") + `}]}`, "temperature is not a number from 0 to 2"},
+		"many stops":    {`{"stopSequences":["","b"],"messages":[{"role":"user","content":` + text("a") + `}]}`, "stopSequences are at most"},
+		"too long":      {user(text(strings.Repeat("a", 1<<20))), "at most 1048576 are taken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &questions.Policy{SamplingTokens: 100, Text: func(s string) string { return strings.ReplaceAll(s, "key-1", "***") }}
+			q, wrong := p.Read("sampling/createMessage", json.RawMessage(tc.params))
+			got := ""
+			if wrong != nil {
+				got = wrong.Text
+			} else if raw, err := json.Marshal(q.Sampling); err == nil {
+				got = string(raw)
+			}
+			if !strings.Contains(got, tc.want) {
+				t.Errorf("got %.300s, want %s", got, tc.want)
+			}
+			if wrong != nil && q.Sampling != nil {
+				t.Errorf("what is refused is %+v", q)
+			}
+		})
+	}
+}
+
+// TestElicitation reads what servers ask people.
+func TestElicitation(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"message":"a","requestedSchema":{"type":"object"}}`: "",
+		`{"message":"a"}`: "requestedSchema is missing",
+		`{"mode":"url","message":"a","url":"https://example.com/x"}`: "",
+		`{"mode":"url","message":"a","url":"file:///etc/passwd"}`:    "not a http or https URL",
+		`{"mode":"url","message":"a","url":"javascript:alert(1)"}`:   "not a http or https URL",
+		`{"message":"` + strings.Repeat("a", 64<<10) + `"}`:          "at most 65536 are taken",
+	} {
+		q, wrong := (&questions.Policy{Text: strings.ToUpper}).Read("elicitation/create", json.RawMessage(params))
+		if wrong == nil {
+			wrong = &questions.Refusal{}
+			if q.Text != "A" || (q.Schema == nil) == (q.URL == "") {
+				t.Errorf("%s gives %+v", params, q)
+			}
+		}
+		if want == "" && wrong.Text != "" || !strings.Contains(wrong.Text, want) {
+			t.Errorf("%.100s gives %q, want %q", params, wrong.Text, want)
+		}
+	}
+}
+
+// TestParseRoot reads the roots of settings.
+func TestParseRoot(t *testing.T) {
+	for text, want := range map[string]questions.Root{
+		"file:///srv/a":          {URI: "file:///srv/a"},
+		"data=file:///srv/a?b=c": {URI: "file:///srv/a?b=c", Name: "data"},
+		"file:///srv/a=b":        {URI: "file:///srv/a=b"},
+		"/srv/a":                 {},
+		"https://example.com/a":  {},
+		"data=":                  {},
+		"file:relative":          {},
+	} {
+		if got, err := questions.ParseRoot(text); got != want || (err == nil) != (want != questions.Root{}) {
+			t.Errorf("%s gives %+v, %v", text, got, err)
+		}
+	}
+}
