@@ -251,8 +251,7 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 			f.run.Shared.Budget = in.Budget // others may have spent of what it had
 		}
 		if ctx.Err() != nil {
-			f.cancelTasks(ctx) // what has yielded does not go on
-			return nil, ctx.Err()
+			f.cancelTasks(ctx) // branches that have yielded do not go on
 		}
 	} else if err := f.settle(ctx, in); err != nil {
 		return f.HandOver(ctx, err)

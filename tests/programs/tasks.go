@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ type TaskServer struct {
 	States []string
 	// PollMillis is how often the server wants to be asked.
 	PollMillis int
+	// Asks, if set, is the request by which it asks, instead of one for a size.
+	Asks string
 
 	mu       sync.Mutex
 	looks    int
@@ -66,12 +69,14 @@ func (s *TaskServer) asks(w http.ResponseWriter) bool {
 	s.requests = append(s.requests, "tasks/result")
 	w.Header().Set("Content-Type", "text/event-stream")
 	if !s.heard {
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,%s\n\n", asksID, asksSize[1:])
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,%s\n\n", asksID, s.question()[1:])
 	}
 	s.heard = true
 	w.(http.Flusher).Flush()
 	return true
 }
+
+func (s *TaskServer) question() string { return cmp.Or(s.Asks, asksSize) }
 
 // state is how the task stands.
 func (s *TaskServer) state() string { return s.States[min(s.looks, len(s.States)-1)] }
@@ -185,7 +190,7 @@ func (s *TaskServer) task(state string) string {
 		more = map[string]string{
 			"completed":      `,"result":` + result(false),
 			"failed":         `,"error":{"code":-32603,"message":"out of paper"}`,
-			"input_required": `,"inputRequests":{"size":` + asksSize + `}`,
+			"input_required": `,"inputRequests":{"size":` + s.question() + `}`,
 		}[state]
 		if state != "working" || s.looks > 0 {
 			more += `,"resultType":"complete"`

@@ -251,17 +251,26 @@ func (s *Server) ask(ctx context.Context, open *openRequest, q *contract.ToolQue
 	s.mu.Lock()
 	opened := open.opened
 	s.mu.Unlock()
+	if opened && (err != nil || a.Expired) {
+		return json.RawMessage(`{"action":"accept"}`), nil
+	}
+	if err != nil && q.Sampling != nil && errors.Is(asking.Err(), context.DeadlineExceeded) {
+		a, err = &contract.ServerAnswer{Expired: true}, nil
+	}
+	return s.outcome(c, q, a, err)
+}
+
+// outcome is what the server gets of an answer.
+func (s *Server) outcome(c *Call, q *contract.ToolQuestion, a *contract.ServerAnswer, err error) (json.RawMessage, *Refusal) {
 	switch {
 	case errors.Is(err, ErrLater):
 		return nil, nil
-	case q.Sampling != nil && (errors.Is(asking.Err(), context.DeadlineExceeded) || err == nil && a.Expired):
-		return nil, refuse(mcp.INTERNAL_ERROR, "the model did not answer in time")
-	case opened && (err != nil || a.Expired):
-		return json.RawMessage(`{"action":"accept"}`), nil
 	case err != nil:
 		return nil, refuse(mcp.INTERNAL_ERROR, "nobody could be asked: %s", s.Text(err.Error()))
 	case a.Problem != "":
 		return nil, refuse(mcp.INVALID_REQUEST, "%s", a.Problem)
+	case a.Expired && q.Sampling != nil:
+		return nil, refuse(mcp.INTERNAL_ERROR, "the model did not answer in time")
 	case a.Expired:
 		c.note("asked %q during the call, and nobody answered in time", q.Text)
 	}
