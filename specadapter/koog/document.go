@@ -89,14 +89,12 @@ func (a *adaptation) document(root *source.Value) *document {
 
 // version reads the author's version. The protocol's text has examples without any.
 func (a *adaptation) version(o *source.Fields) string {
-	switch v := o.Get("version"); {
+	switch {
 	case a.mode != meant:
 		return o.Required("version")
-	case v == nil:
+	case o.Get("version") == nil:
 		a.Warnf(o.Value.Pos, CodeMissing, `add "version": "1.0"; the protocol's own code requires it`, "the flow has no version")
 		return ""
-	case v.Kind == source.Number:
-		return v.Text
 	}
 	return o.Text("version")
 }

@@ -84,7 +84,7 @@ func TestNotEvenLenient(t *testing.T) {
 func TestTextsAndNumbers(t *testing.T) {
 	doc := `{"id": 7, "version": 2, "defaultModel": null, "agents": [
  {"name": "a", "type": "task", "model": "openai/gpt4o", "runtime": null, "prompt": null, "config": {"temperature": "0.25", "maxIterations": "9", "topP": null}, "params": {"task": true}, "output": null}]}`
-	for profile, want := range map[string]string{"default": "warning wrong-type, warning wrong-type, warning wrong-type, warning wrong-type", "koog": ""} {
+	for profile, want := range map[string]string{"default": "warning wrong-type, warning wrong-type, warning wrong-type, warning wrong-type, warning wrong-type", "koog": ""} {
 		res, diags := specadapter.Load("flow.json", []byte(doc), specadapter.Options{Profile: profile})
 		if res == nil || codes(diags) != want {
 			t.Fatalf("%s: %v", profile, diags)

@@ -3,6 +3,7 @@ package koog
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"weft/specadapter/source"
 	"weft/workflows/plan/value"
@@ -35,11 +36,12 @@ func (a *adaptation) agentParams(ag *agent) {
 // task reads what an agent is to do. Only the later code requires it.
 func (a *adaptation) task(o *source.Fields, ag *agent) {
 	v := o.Get("task")
+	blank := v == nil || v.Kind == source.String && strings.TrimSpace(v.Text) == ""
 	switch {
 	case v == nil && a.mode == later:
 		a.Errorf(o.Value.Pos, CodeMissing, `set "task" in params`, "Missing <task> parameter of agent %s", source.Quote(ag.name))
 	case v == nil && a.mode == meant && ag.oldInput:
-	case v == nil && a.mode == meant:
+	case blank && a.mode == meant:
 		a.Warnf(ag.at, CodeMissing, `set "task" in params to what the agent should do`, "agent %s has no task", source.Quote(ag.name))
 	case v == nil:
 	case a.mode != meant && (v.Kind == source.Number || v.Kind == source.Bool):
