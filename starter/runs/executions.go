@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"weft/activities/contract"
 	"weft/starter/runtree"
@@ -73,7 +74,7 @@ func (f *stateValues) inputs(ctx context.Context, ports []plan.In, v *contract.V
 		if value == nil {
 			value = in.Default
 		}
-		if value != nil {
+		if value != nil && !internal(in.Name) {
 			out[in.Name] = value
 		}
 	}
@@ -87,12 +88,15 @@ func (f *stateValues) outputs(ctx context.Context, ports []plan.Out, v *contract
 		if err != nil {
 			return nil, err
 		}
-		if value != nil {
+		if value != nil && !internal(ports[i].Name) {
 			out[ports[i].Name] = value
 		}
 	}
 	return out, nil
 }
+
+// internal reports whether a port is no input or output of its node in the document, such as the collections that a run keeps.
+func internal(port string) bool { return strings.HasPrefix(port, ".") }
 
 // port is the value under a key of the state, nil where there is none.
 func (f *stateValues) port(ctx context.Context, v *contract.View, key string) (json.RawMessage, error) {

@@ -95,7 +95,7 @@ func (r *reader) flowNode(id string, first, around *Span) *Span {
 	return s
 }
 
-var componentTypes = map[plan.Kind]string{plan.KindAsk: "InputMessageNode", plan.KindSay: "OutputMessageNode", plan.KindTool: "ToolNode", plan.KindBranch: "BranchingNode"}
+var componentTypes = map[plan.Kind]string{plan.KindAsk: "InputMessageNode", plan.KindSay: "OutputMessageNode", plan.KindBranch: "BranchingNode"}
 
 // componentType is the type of component that a node of a plan is most like.
 func componentType(f *plan.Flow, n *plan.Node) string {
@@ -109,8 +109,25 @@ func componentType(f *plan.Flow, n *plan.Node) string {
 		return callType(n.Call)
 	case n.Kind == plan.KindPass:
 		return passType(f, n)
+	case n.Kind == plan.KindTool:
+		for i := range f.Connections {
+			if c := &f.Connections[i]; c.ID == n.Tool.Connection && len(c.Operations) > 0 {
+				return storeType(c, n.Tool.Name)
+			}
+		}
+		return "ToolNode"
 	}
 	return cmp.Or(componentTypes[n.Kind], "Node")
+}
+
+// storeType is the type of a node that makes an operation on a datastore.
+func storeType(c *plan.Connection, operation string) string {
+	for i := range c.Operations {
+		if o := &c.Operations[i]; o.Name == operation && o.Do != "" {
+			return "PluginDatastore" + strings.ToUpper(o.Do[:1]) + o.Do[1:] + "Node"
+		}
+	}
+	return "Node"
 }
 
 func passType(f *plan.Flow, n *plan.Node) string {
@@ -119,6 +136,8 @@ func passType(f *plan.Flow, n *plan.Node) string {
 		return "PluginTemplateNode"
 	case n.Pass.Match != nil:
 		return "PluginRegexNode"
+	case n.Pass.Store != nil:
+		return storeType(n.Pass.Store, n.Pass.Store.Operations[0].Name)
 	case isStart(f, n.ID):
 		return "StartNode"
 	case isEnd(f, n.ID):

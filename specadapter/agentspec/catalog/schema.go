@@ -7,7 +7,7 @@ import (
 )
 
 // Schema is the JSON Schema of a document: of a component, with those that it refers to. Components of plugins
-// may have any fields.
+// may have any fields; those of WayFlow's are described.
 func Schema() shape.Schema {
 	defs := shape.Schema{
 		"reference": shape.Schema{"type": "object", "description": "A reference to a component.", "required": []string{refKey},
@@ -27,17 +27,20 @@ func Schema() shape.Schema {
 	var rules []shape.Schema
 	asked, wanted := map[string]bool{}, map[string][]string{}
 	for _, t := range Types() {
-		for _, f := range t.Fields {
-			if f.Of != "" {
-				asked[f.Of] = true
-			}
-		}
+		t.asks(asked)
 		names = append(names, t.Name)
 		defs[t.Name] = t.schema()
-		rules = append(rules, when(shape.Schema{"properties": shape.Schema{"component_type": shape.Schema{"const": t.Name}}, "required": []string{"component_type"}}, shape.Ref(t.Name)))
+		rules = append(rules, t.rule())
 		for _, is := range append([]string{t.Name, "Component"}, t.Is...) {
 			wanted[is] = append(wanted[is], t.Name)
 		}
+	}
+	plugins := Rows(WayFlow)
+	for i := range WayFlow {
+		t := plugins[WayFlow[i].Name]
+		t.asks(asked)
+		defs[t.Name] = t.plugin()
+		rules = append(rules, t.rule())
 	}
 	for name := range asked {
 		of := wanted[name]
@@ -66,6 +69,27 @@ const (
 	definitionsKey = "$referenced_components"
 )
 
+// asks notes the types that fields want.
+func (t *Type) asks(asked map[string]bool) {
+	for i := range t.Fields {
+		if of := t.Fields[i].Of; of != "" {
+			asked[of] = true
+		}
+	}
+}
+
+// rule applies the schema of a type to its components.
+func (t *Type) rule() shape.Schema {
+	return when(shape.Schema{"properties": shape.Schema{"component_type": shape.Schema{"const": t.Name}}, "required": []string{"component_type"}}, shape.Ref(t.Name))
+}
+
+// plugin is the schema of a plugin's components: the fields that are known, by any of their names.
+func (t *Type) plugin() shape.Schema {
+	s := t.schema()
+	s["additionalProperties"], s["required"] = true, []string{"component_type"}
+	return s
+}
+
 // schema is that of a type's components.
 func (t *Type) schema() shape.Schema {
 	properties := shape.Schema{
@@ -88,8 +112,6 @@ func (t *Type) schema() shape.Schema {
 	}
 	return shape.Schema{"type": "object", "description": t.doc(""), "properties": properties, "required": append(required, "component_type"), "additionalProperties": t.Open}
 }
-
-func (t *Type) doc(field string) string { return Doc(t.Name, field) }
 
 func (t *Type) text(field string) shape.Schema {
 	return described(shape.Nullable(shape.Text), t.doc(field))

@@ -1,0 +1,26 @@
+package catalog
+
+import (
+	"maps"
+	"slices"
+	"testing"
+)
+
+// Editors say what each component and each of its fields is for.
+func TestEverythingIsDescribed(t *testing.T) {
+	rows := Rows(WayFlow)
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
+		if row.Abstract {
+			continue
+		}
+		if row.doc("") == "" {
+			t.Errorf("%s has no description", name)
+		}
+		for _, f := range row.Fields {
+			if row.doc(f.Name) == "" {
+				t.Errorf("%s.%s has no description", name, f.Name)
+			}
+		}
+	}
+}
