@@ -44,7 +44,7 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 		return nil, runtime.Wire(err)
 	}
 	out, err := playBranch(c.run.Requests.Listen(ctx), c, in)
-	c.run.Requests.TakeRest()
+	c.run.Requests.Listeners.TakeRest()
 	return out, err
 }
 

@@ -92,7 +92,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 			out = &contract.RunResult{Held: held}
 		}
 	}
-	f.run.Requests.TakeRest()
+	f.run.Requests.Listeners.TakeRest()
 	return out, runtime.Wire(charged(f, in, err))
 }
 
@@ -236,7 +236,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	f.run.Shared.Owner = f.run.Transcript.Workflow
 	f.inbox = inbox.New(f.run, f)
 	f.pub.Changed = workflow.NewBufferedChannel(ctx, 1)
-	f.run.Requests.AddListener(func() { f.listRequests(ctx) }, f.pub.Changed)
+	f.run.Requests.Listeners.Add(func() { f.listRequests(ctx) }, f.pub.Changed)
 	if in.Snapshot != nil {
 		f.inbox.Restore(ctx, in.Snapshot.Inbox)
 	}

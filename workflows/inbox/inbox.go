@@ -92,7 +92,7 @@ func (d *Inbox) Serve(ctx workflow.Context) error {
 		channel := workflow.GetSignalChannel(ctx, name)
 		d.signals, channels = append(d.signals, signal{name, channel}), append(channels, channel)
 	}
-	d.run.Requests.AddListener(func() { d.hearAnnouncements(ctx) }, channels...)
+	d.run.Requests.Listeners.Add(func() { d.hearAnnouncements(ctx) }, channels...)
 	return nil
 }
 

@@ -70,7 +70,7 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 		r := receiver{m, workflow.GetSignalChannelWithOptions(ctx, m.Name, workflow.SignalChannelOptions{Description: m.Shape})}
 		q.receivers, channels = append(q.receivers, r), append(channels, r.channel)
 	}
-	q.AddListener(func() { q.Drain(ctx) }, channels...)
+	q.Listeners.Add(func() { q.Drain(ctx) }, channels...)
 	return nil
 }
 

@@ -35,7 +35,8 @@ type Requests struct {
 	replies, steer workflow.ReceiveChannel
 	// receivers are the kinds of messages that the run takes.
 	receivers []receiver
-	listeners []listener
+	// Listeners receive the messages while the run waits.
+	Listeners wait.Listeners
 	// signals counts those that were taken in.
 	signals int
 	// Rejected counts signals of people's that were refused; rejects say why, of the last ones.
@@ -87,55 +88,22 @@ func newRequests(ctx workflow.Context) *Requests {
 	}
 }
 
-// listener is what takes values from channels.
-type listener struct {
-	take     func()
-	channels []workflow.ReceiveChannel
-}
-
-// holds says that something has come.
-func (e listener) holds() bool {
-	return slices.ContainsFunc(e.channels, func(c workflow.ReceiveChannel) bool { return c.Len() > 0 })
-}
-
-// AddListener has take called whenever a channel holds something, while everything else waits. It must not wait.
-func (q *Requests) AddListener(take func(), channels ...workflow.ReceiveChannel) {
-	q.listeners = append(q.listeners, listener{take, channels})
-}
-
 // Listen returns the context with which the run's own coroutine serves all listeners while it waits. A selector must not
 // wait for signals: it takes a value when it comes, and gives it out when its coroutine goes on, so that a run that ends in
 // between would never see it.
 func (q *Requests) Listen(ctx workflow.Context) workflow.Context {
-	q.AddListener(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer)
+	q.Listeners.Add(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer)
 	if !q.Owner {
 		q.rejectMisaddressed(ctx)
 	}
-	return wait.Taking(ctx, q)
-}
-
-// Holds is [wait.Taker].
-func (q *Requests) Holds() bool { return slices.ContainsFunc(q.listeners, listener.holds) }
-
-// Take is [wait.Taker].
-func (q *Requests) Take() {
-	for _, e := range q.listeners {
-		e.take()
-	}
-}
-
-// TakeRest takes in what came while the run, which ends now, did not wait.
-func (q *Requests) TakeRest() {
-	if q.Holds() {
-		q.Take()
-	}
+	return wait.Listening(ctx, &q.Listeners)
 }
 
 // rejectMisaddressed refuses what people signal to a run that keeps no requests.
 func (q *Requests) rejectMisaddressed(ctx workflow.Context) {
 	for _, kind := range contract.Requests {
 		channel := workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: "not here: the run at the root takes it"})
-		q.AddListener(func() {
+		q.Listeners.Add(func() {
 			for channel.ReceiveAsync(nil) {
 				q.Refuse(kind, &contract.Failure{Class: contract.ClassBadRequest, Text: "this run keeps no requests and no messages",
 					Remedy: "send it to the run " + q.run.Shared.Owner + ", which does for all below it"})

@@ -79,7 +79,7 @@ func (c closing) Refused(ctx workflow.Context, _ error) { c.s.host.Show(ctx, nil
 // listen takes in signals of sessions below while everything else waits.
 func (s *Session) listen(ctx workflow.Context) {
 	s.turnSignals = workflow.GetSignalChannel(ctx, contract.SignalTurn)
-	s.run.Requests.AddListener(s.Hear, s.turnSignals)
+	s.run.Requests.Listeners.Add(s.Hear, s.turnSignals)
 }
 
 // Hear takes in what sessions below have said so far. What is of a wrong shape is left out.

@@ -12,21 +12,6 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// taker takes messages out of a channel.
-type taker struct {
-	channel workflow.ReceiveChannel
-	log     *[]string
-}
-
-func (k taker) Holds() bool { return k.channel.Len() > 0 }
-
-func (k taker) Take() {
-	var m string
-	for k.channel.ReceiveAsync(&m) {
-		*k.log = append(*k.log, "took "+m)
-	}
-}
-
 // TestMessagesAreTakenWhileTheRunWaits has messages come while a run waits for a future, for a condition that they make true, and
 // once it is cancelled. Others go on in their order.
 func TestMessagesAreTakenWhileTheRunWaits(t *testing.T) {
@@ -34,7 +19,14 @@ func TestMessagesAreTakenWhileTheRunWaits(t *testing.T) {
 	workflowtest.Run(t, func(root workflow.Context) {
 		channel := workflow.NewBufferedChannel(root, 8)
 		plain, cancel := workflow.WithCancel(root)
-		ctx := wait.Taking(plain, taker{channel, &log})
+		var listeners wait.Listeners
+		listeners.Add(func() {
+			var m string
+			for channel.ReceiveAsync(&m) {
+				log = append(log, "took "+m)
+			}
+		}, channel)
+		ctx := wait.Listening(plain, &listeners)
 		future, set := workflow.NewFuture(ctx)
 		wait.Go(ctx, "other", func(ctx workflow.Context) {
 			_ = workflow.Sleep(ctx, time.Second)
