@@ -389,6 +389,22 @@ func TestOutcomesWithoutResult(t *testing.T) {
 	}
 }
 
+// A graph without exit nodes whose result is JSON: where no condition behind a node holds that was not asked for JSON, its
+// answer is no result.
+func TestFormatWithoutExitNode(t *testing.T) {
+	t.Parallel()
+	const flow = `{"name":"f","response_format":{"type":2,"payload":{"format":"JSON"}},"nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"}],
+"edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"a","target":"b","condition_prompt":"more?"},{"id":"3","source":"b","target":"END"}]}`
+	p := harness.TestRun{Document: flow, Script: `rules: [{kind: judge, yes: false, reason: enough}, {say: plain}]`}.Execute(t)
+	if want := `node "a" at step 1 (flow.json:1): no condition behind the node held`; harness.FailureClass(p.Err) != contract.ClassOutputSchema || !strings.HasPrefix(p.Err.Error(), want) {
+		t.Errorf("refused: %v", p.Err)
+	}
+	p = harness.TestRun{Document: flow, Script: `rules: [{kind: judge, yes: true}, {node: a, say: plain}, {say: '{"n":1}'}]`}.Execute(t)
+	if p.Err != nil || string(p.Result.ResultData) != `{"n":1}` {
+		t.Errorf("taken: %v", p.Err)
+	}
+}
+
 func TestInputIsChecked(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
