@@ -36,17 +36,9 @@ func (s *session) task(ctx context.Context, in *contract.ToolInput) (reply, erro
 	if in.CancelTask {
 		return reply{text: fmt.Sprintf("the task of tool %q was cancelled", in.Name), isError: true}, s.tasks().Cancel(ctx, in.TaskID)
 	}
-	var answers map[string]json.RawMessage
-	if in.Input != nil {
-		answers = in.Input.Answers
-	}
-	if !s.tasks().TellsQuestions() {
-		for _, id := range slices.Sorted(maps.Keys(answers)) {
-			if err := s.mcpTransport.respond(ctx, questions.Response(id, answers[id])); err != nil {
-				return reply{}, err
-			}
-		}
-		answers = nil
+	answers, err := s.respond(ctx, in.Input)
+	if err != nil {
+		return reply{}, err
 	}
 	t, err := s.tasks().Look(ctx, in.TaskID, answers)
 	switch {
@@ -72,6 +64,22 @@ func (s *session) task(ctx context.Context, in *contract.ToolInput) (reply, erro
 		return reply{text: fmt.Sprintf("the server of tool %q cancelled the task: %s", in.Name, s.at.secrets.text(short(t.Message))), isError: true}, nil
 	}
 	return reply{}, s.at.malformed("the task of tool %q has the unknown status %q", in.Name, short(t.Status))
+}
+
+// respond answers the requests of a task up to 2025-11-25. It returns answers that go with the next look at the task.
+func (s *session) respond(ctx context.Context, in *contract.ToolAnswers) (map[string]json.RawMessage, error) {
+	switch {
+	case in == nil:
+		return nil, nil
+	case s.tasks().TellsQuestions():
+		return in.Answers, nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(in.Answers)) {
+		if err := s.mcpTransport.respond(ctx, questions.Response(id, in.Answers[id])); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // taskAsks are the questions of a task. One that asks what cannot be answered is cancelled.
