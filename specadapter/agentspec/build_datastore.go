@@ -39,6 +39,12 @@ func (b *builder) works(c *model.Component, n *plan.Node) {
 	if store.Type.Acts() == memoryStore {
 		id, known := b.connected[store]
 		if !known {
+			for other := range b.connected {
+				if other.Type.Acts() == memoryStore && other.Name == store.Name {
+					b.Warnf(store.At, CodeDatastore, "if they are the same, define it in $referenced_components and refer to it", "%s shares no data with the other one of this name", store)
+					break
+				}
+			}
 			id = unique(b.ids, model.SafeID(cmp.Or(store.Name, store.ID)))
 			b.connected[store] = id
 		}

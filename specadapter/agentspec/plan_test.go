@@ -25,6 +25,11 @@ func oneNodeFlow(node, more string) string {
 "n":` + node + more + `}}`
 }
 
+// memoryNode is a node that lists a collection of its own.
+func memoryNode(id string) string {
+	return `{"component_type":"PluginDatastoreListNode","name":"` + id + `","datastore":{"component_type":"InMemoryCollectionDatastore","name":"mem","datastore_schema":{"people":{"type":"object","properties":{"name":{"type":"string"}}}}},"collection_name":"people"}`
+}
+
 // What no run can heed is one error each, at its place; what a run does otherwise, a warning.
 func TestNotYet(t *testing.T) {
 	agent := func(extra string) string {
@@ -41,8 +46,12 @@ func TestNotYet(t *testing.T) {
 		return agent(`,"tools":[{"component_type":"MCPTool","name":"t","client_transport":` + transport + `}]`)
 	}
 	tests := map[string]struct{ doc, want string }{
-		"a tool by itself":    {`{"component_type":"ServerTool","agentspec_version":"25.4.1","name":"t"}`, `f.json:1:1: error: ServerTool "t" is neither a Flow nor an Agent and cannot be run [not-yet]`},
-		"a certificate":       {oneNodeFlow(tool(`{"component_type":"SSEmTLSTransport","name":"c","url":"http://x/","key_file":{"$component_ref":"c.k"},"cert_file":{"$component_ref":"c.c"},"ca_file":{"$component_ref":"c.a"}}`), ""), `error: SSEmTLSTransport "c" has a client certificate, but its url is not https [field-value]`},
+		"a tool by itself": {`{"component_type":"ServerTool","agentspec_version":"25.4.1","name":"t"}`, `f.json:1:1: error: ServerTool "t" is neither a Flow nor an Agent and cannot be run [not-yet]`},
+		"a certificate":    {oneNodeFlow(tool(`{"component_type":"SSEmTLSTransport","name":"c","url":"http://x/","key_file":{"$component_ref":"c.k"},"cert_file":{"$component_ref":"c.c"},"ca_file":{"$component_ref":"c.a"}}`), ""), `error: SSEmTLSTransport "c" has a client certificate, but its url is not https [field-value]`},
+		"two collections of one name": {`{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"n1"},{"$component_ref":"n2"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n1"}},{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n1"},"to_node":{"$component_ref":"n2"}},
+{"component_type":"ControlFlowEdge","name":"3","from_node":{"$component_ref":"n2"},"to_node":{"$component_ref":"e"}}],"$referenced_components":{"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e"},"n1":` + memoryNode("n1") + `,"n2":` + memoryNode("n2") + `}}`,
+			`warning: InMemoryCollectionDatastore "mem" shares no data with the other one of this name [datastore]`},
 		"no variable":         {oneNodeFlow(tool(`{"component_type":"StdioTransport","name":"c","command":"x","env":{"A=":"b"}}`), ""), `error: env of StdioTransport "c" has "A=", which is not a valid variable name [field-value]`},
 		"a folder nowhere":    {oneNodeFlow(tool(`{"component_type":"StdioTransport","name":"c","command":"x","cwd":"data"}`), ""), `error: cwd of StdioTransport "c" is "data", want an absolute path [field-value]`},
 		"a host to choose":    {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"https://{{HOST}}/x","http_method":"GET","inputs":[{"title":"HOST","type":"string","default":"x"}]}`, ""), `warning: the host in url of ApiNode "n" is a placeholder; its value determines where the request goes [templated-host-without-allow-list]`},
