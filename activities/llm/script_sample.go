@@ -62,15 +62,7 @@ func (p *sampler) value(schema any, depth int, small bool) (any, bool) {
 		}
 	}
 	if all, _ := s["allOf"].([]any); len(all) > 0 {
-		s = without(s, "allOf")
-		for _, part := range all {
-			both, ok := merged(s, p.resolved(part)).(map[string]any)
-			if !ok {
-				return nil, false
-			}
-			s = both
-		}
-		return p.value(s, depth+1, small)
+		return p.value(p.together(without(s, "allOf"), all), depth+1, small)
 	}
 	for _, list := range []string{"anyOf", "oneOf"} {
 		if l, _ := s[list].([]any); len(l) > 0 {
@@ -83,6 +75,18 @@ func (p *sampler) value(schema any, depth int, small bool) (any, bool) {
 		}
 	}
 	return p.typed(s, depth, small)
+}
+
+// together is a schema with the rules of some others, or false.
+func (p *sampler) together(s map[string]any, all []any) any {
+	for _, part := range all {
+		both, ok := merged(s, p.resolved(part)).(map[string]any)
+		if !ok {
+			return false
+		}
+		s = both
+	}
+	return s
 }
 
 // given is a value that the schema has.

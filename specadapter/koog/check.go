@@ -58,6 +58,9 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 	var full []int // the transitions that together take whatever the value is
 	partial := b.doc.partial
 	never := func(t *transition, help string, before []int) {
+		if len(before) == 0 {
+			return
+		}
 		text := fmt.Sprintf("the one at line %d comes first and holds whenever it does", out[before[0]].at.Line)
 		if len(before) > 1 {
 			var lines []string
@@ -92,17 +95,27 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 		case held == len(s.values):
 			b.Warnf(t.valueAt, CodeAlways, "remove or change the condition", "the condition %q always holds for %s", t.compare.Text, what)
 		}
-		if len(before) > 0 {
-			never(t, "move it before the others or change a condition", before)
-		}
+		never(t, "move it before the others or change a condition", before)
 		if !slices.Contains(s.taken, untaken) {
 			full = unique(s.taken)
 		}
 	}
-	if len(out) > 0 && full == nil && !partial && !slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted) {
+	if full == nil && !partial {
+		b.checkExhausted(ag, parts)
+	}
+}
+
+// checkExhausted warns where no condition may hold.
+func (b *builder) checkExhausted(ag *agent, parts map[string]*samples) {
+	if len(b.from(ag.name)) > 0 && !exhausted(parts) {
 		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
 			"all transitions from %s are conditional; a run fails if none of the conditions holds", source.Quote(ag.name))
 	}
+}
+
+// exhausted reports whether the conditions on some part take all its values.
+func exhausted(parts map[string]*samples) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted)
 }
 
 // failsAlways reports a condition on a part that a verification's result does not have.

@@ -61,13 +61,7 @@ func (a *adaptation) document(root *source.Value) *document {
 		}
 	}
 	a.duplicateTools(d)
-	for i, v := range agents {
-		if ag := a.agent(i, v); ag != nil && ag.name != "" {
-			a.register(d, ag)
-		} else {
-			d.partial = true
-		}
-	}
+	a.readAgents(d, agents)
 	if v := d.root.Get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
 		text := "the flow has no agents"
 		if a.mode != meant {
@@ -75,6 +69,23 @@ func (a *adaptation) document(root *source.Value) *document {
 		}
 		a.Errorf(o.Pos("agents"), CodeNoAgents, "add at least one agent", "%s", text)
 	}
+	a.readTransitions(d, transitions)
+	a.references(d)
+	d.partial = d.partial || len(d.agents) == 0
+	return d
+}
+
+func (a *adaptation) readAgents(d *document, agents []*source.Value) {
+	for i, v := range agents {
+		if ag := a.agent(i, v); ag != nil && ag.name != "" {
+			a.register(d, ag)
+		} else {
+			d.partial = true
+		}
+	}
+}
+
+func (a *adaptation) readTransitions(d *document, transitions []*source.Value) {
 	for i, v := range transitions {
 		if t := a.transition(d, i, v); t != nil {
 			d.transitions = append(d.transitions, t)
@@ -82,9 +93,6 @@ func (a *adaptation) document(root *source.Value) *document {
 			d.partial = true
 		}
 	}
-	a.references(d)
-	d.partial = d.partial || len(d.agents) == 0
-	return d
 }
 
 // version reads the author's version. The protocol's text has examples without any.

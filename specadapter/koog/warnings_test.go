@@ -36,7 +36,7 @@ func TestWarningsAreTrue(t *testing.T) {
 	}
 	constants := append(append([]string{"true", "false"}, numbers...), texts...)
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 5000 {
+	for i := range 2500 {
 		ag := agents[r.IntN(len(agents))]
 		few := [3]string{} // so that conditions meet
 		near := r.IntN(len(constants) - 3)

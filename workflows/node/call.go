@@ -341,9 +341,9 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 		}
 		for _, m := range v.Members {
 			lists[m.Key] = append(lists[m.Key], m.Value)
-			if !c.cfg.Map && m.Key != plan.ChangesPort {
-				all.Members = append(all.Members, m)
-			}
+		}
+		if !c.cfg.Map {
+			all.Members = append(all.Members, slices.DeleteFunc(v.Members, func(m value.Member) bool { return m.Key == plan.ChangesPort })...)
 		}
 	}
 	if k := c.cfg.Catch; k != nil {

@@ -54,7 +54,7 @@ func stored(conn *plan.Connection, in value.Value) (out value.Value, err error) 
 	if err != nil {
 		return out, err
 	}
-	objects := []value.Value{}
+	var objects []value.Value
 	if c.Operation.Changes() {
 		change := c.Change(conn)
 		stores, objects = collection.Apply(stores, change)
