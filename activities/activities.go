@@ -210,10 +210,10 @@ func (a *Activities) checkSize(what string, v any) error { return a.checkRoom(wh
 // checkRoom is [Activities.checkSize] for one of several results that come together. A result that is
 // larger than its room in history is offloaded to the store, or fails if there is none. 0 means no limit.
 func (a *Activities) checkRoom(what string, v any, room int) error {
-	limit, through := contract.MaxPayload, "be sent through Temporal"
+	limit, through, larger := contract.MaxPayload, "be sent through Temporal", "give the workers a store (store.dir)"
 	switch {
 	case a.deps.MaxPayload > 0:
-		limit, through = max(limit, a.deps.MaxPayload-contract.Envelope), "go into the store"
+		limit, through, larger = max(limit, a.deps.MaxPayload-contract.Envelope), "go into the store", "raise store.max_payload"
 	case room > 0 && room < contract.MaxPayload:
 		limit, through = room, "go into the run's history beside those of the calls made with it"
 	}
@@ -224,7 +224,7 @@ func (a *Activities) checkRoom(what string, v any, room int) error {
 	if len(b) > limit {
 		return &contract.Failure{Class: contract.ClassTooLarge,
 			Text:   fmt.Sprintf("%s is %d bytes, at most %d can %s", what, len(b), limit, through),
-			Remedy: "ask for less: a narrower query, a page, a shorter answer"}
+			Remedy: "ask for less: a narrower query, a page, a shorter answer; or " + larger}
 	}
 	if out, ok := v.(interface{ KeepOutside() }); ok && room > 0 && len(b) > room {
 		out.KeepOutside()

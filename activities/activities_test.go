@@ -144,7 +144,7 @@ func TestCheckSize(t *testing.T) {
 		t.Errorf("what fits is refused: %v", err)
 	}
 	f := contract.FailureOf(a.checkSize("the answer", fits+"x"))
-	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 1945601 bytes, at most 1945600") || f.Remedy == "" {
+	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 1945601 bytes, at most 1945600") || !strings.HasSuffix(f.Remedy, "give the workers a store (store.dir)") {
 		t.Errorf("failure is %+v", f)
 	}
 	if err := a.checkSize("it", func() {}); err == nil {
@@ -177,7 +177,7 @@ func TestCheckSize(t *testing.T) {
 		t.Errorf("what fits into the store is refused: %v", err)
 	}
 	f = contract.FailureOf(stored.checkSize("the answer", strings.Repeat("x", 4<<20)))
-	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 4194306 bytes, at most 4190208 can go into the store") {
+	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 4194306 bytes, at most 4190208 can go into the store") || !strings.HasSuffix(f.Remedy, "raise store.max_payload") {
 		t.Errorf("failure is %+v", f)
 	}
 }
