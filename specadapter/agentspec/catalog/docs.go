@@ -221,6 +221,8 @@ var docs = map[string]string{
 
 	// Components of WayFlow's plugins, where they do not do what the type that they extend does.
 	"PluginRegexNode":                              "A step that finds what a regular expression matches in a text.",
+	"PluginExtractNode":                            "A step that takes values out of a text. It is not supported yet.",
+	"ExtendedLlmNode":                              "A step that asks a model. It is not supported yet.",
 	"PluginTemplateNode":                           "A step that fills in a template.",
 	"PluginReadVariableNode":                       "A step that reads a variable of the flow.",
 	"PluginWriteVariableNode":                      "A step that writes a variable of the flow.",
