@@ -66,7 +66,7 @@ type Answer struct {
 	Asks bool
 }
 
-// ErrNoTask: the agent knows of no task that a message has begun.
+// ErrNoTask means that the agent knows of no task that a message has begun.
 var ErrNoTask = errors.New("the agent knows of no task of the message")
 
 // session is what ties a turn to the ones before.
