@@ -257,20 +257,28 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 // checkPartial judges what does not depend on how the nodes of a flow are connected, which has errors.
 func (l *loader) checkPartial(c *Component) {
 	l.checkCounts(c, c.Flow)
-	if g := newGraph(c.Flow); !c.Flow.vague {
-		for n := range g.reached {
-			g.reached[n] = true
-		}
-		l.checkData(c, g)
+	l.checkUnconnected(c, newGraph(c.Flow))
+}
+
+// checkUnconnected judges the data of a flow as if its start led to every node.
+func (l *loader) checkUnconnected(c *Component, g *graph) {
+	if g.vague {
+		return
 	}
+	g.partial = true
+	for n := range g.reached {
+		g.reached[n] = true
+	}
+	l.checkData(c, g)
 }
 
 // checkCounts wants one start node and at least one end.
 func (l *loader) checkCounts(c *Component, f *Flow) {
-	if n := len(f.acting("StartNode")); n != 1 {
+	unknown := func(n *Component) bool { return n.Type.Unknown }
+	if n := len(f.acting("StartNode")); n > 1 || n == 0 && !slices.ContainsFunc(f.Nodes, unknown) {
 		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, n)
 	}
-	if len(f.acting("EndNode")) == 0 {
+	if len(f.acting("EndNode")) == 0 && !slices.ContainsFunc(f.Nodes, unknown) {
 		l.Errorf(c.FieldPos("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)
 	}
 }
@@ -283,6 +291,10 @@ func checkFlow(l *loader, c *Component) {
 	l.checkEnds(c, f)
 	l.checkOutputs(c, f)
 	g := newGraph(f)
+	if !slices.ContainsFunc(g.edges, func(e ControlEdge) bool { return e.From == f.Start }) {
+		l.checkUnconnected(c, g)
+		return
+	}
 	l.checkBranches(c, g)
 	if l.checkReach(c, g) && !f.vague {
 		l.checkData(c, g)
