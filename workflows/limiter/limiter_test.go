@@ -1,0 +1,83 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// answers collects the replies to Updates.
+type answers struct {
+	t   *testing.T
+	got []*contract.LimitReply
+}
+
+func (a *answers) Accept()          {}
+func (a *answers) Reject(err error) { a.t.Error(err) }
+func (a *answers) Complete(v any, err error) {
+	out, _ := v.(*contract.LimitReply)
+	if a.got = append(a.got, out); err != nil {
+		a.t.Error(err)
+	}
+}
+
+func TestLimiterEndsWhenNobodyAsks(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	a := &answers{t: t}
+	n := 0
+	ask := func(key string) func() {
+		return func() {
+			n++
+			env.UpdateWorkflow(contract.UpdateReserve, fmt.Sprint(n), a, contract.LimitRequest{Worker: "w", Requests: 1, Calls: []contract.LimitedCall{{Key: key}}})
+		}
+	}
+	env.RegisterDelayedCallback(ask("a"), time.Second)
+	env.RegisterDelayedCallback(ask("b"), 2*time.Second)
+	env.RegisterDelayedCallback(ask("b"), 70*time.Second)
+	env.ExecuteWorkflow(Limiter, contract.LimiterInput{})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.got) != 3 || a.got[0].Turns[0].Ask || !a.got[1].Turns[0].Ask || a.got[2].Turns[0].Ask {
+		t.Errorf("the answers are %+v", a.got)
+	}
+}
+
+func TestLimiterContinuesAsNew(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	a := &answers{t: t}
+	for i := range maxUpdates {
+		env.RegisterDelayedCallback(func() {
+			env.UpdateWorkflow(contract.UpdateReserve, time.Duration(i).String(), a, contract.LimitRequest{Worker: "w", Requests: 60})
+		}, time.Duration(i+1)*time.Second)
+	}
+	env.ExecuteWorkflow(Limiter, contract.LimiterInput{})
+	var next *workflow.ContinueAsNewError
+	if err := env.GetWorkflowError(); !errors.As(err, &next) {
+		t.Fatalf("it ended with %v", err)
+	}
+}
+
+func TestLimiterEndsWhenNothingIsLimited(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	a := &answers{t: t}
+	env.RegisterDelayedCallback(func() {
+		env.UpdateWorkflow(contract.UpdateReserve, "1", a, contract.LimitRequest{Worker: "w", Calls: []contract.LimitedCall{{Key: "a"}}})
+	}, time.Second)
+	env.ExecuteWorkflow(Limiter, contract.LimiterInput{})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.got) != 1 || !a.got[0].Free || a.got[0].Turns[0].Ask {
+		t.Errorf("the answers are %+v", a.got)
+	}
+}

@@ -1,0 +1,295 @@
+package limiter
+
+import (
+	"math"
+	"slices"
+
+	"weft/activities/contract"
+)
+
+const (
+	defaultWindow = 60_000_000
+	// maxWaiting bounds the calls that are kept, and so the state. Others ask again without a place in the queue.
+	maxWaiting = 8_000
+	// maxTenants bounds the tenants that are told apart.
+	maxTenants = 500
+	// minSent is how many calls of the last window must have been sent for one refusal to show what the limit is.
+	minSent = 10
+)
+
+// queue decides when calls may begin. Times and durations are microseconds.
+//
+// Calls are admitted at an even rate, with a burst of a twentieth, so that no window has more calls than the limit, even where
+// each begins up to a slack after it was admitted.
+type queue struct {
+	contract.LimiterState
+	window int64
+}
+
+// slack is how long after its turn a call may begin.
+func (q *queue) slack() int64 { return q.window * 3 / 100 }
+
+// near is how far away a turn may be that is given for good.
+func (q *queue) near() int64 { return q.window / 120 }
+
+func burst(limit int) int64 { return max(1, int64(limit)/20) }
+
+// cost is how long a limit takes for n.
+func (q *queue) cost(limit int, n int64) int64 {
+	rate := int64(limit) - burst(limit) + 1
+	return int64(math.Ceil(float64(n) * float64(q.window+q.slack()) / float64(rate)))
+}
+
+// next is when a limit admits n again, that has been used up to a time.
+func (q *queue) next(limit int, used, n int64) int64 {
+	if limit <= 0 {
+		return 0
+	}
+	return used - q.cost(limit, burst(limit)) + q.cost(limit, min(n, burst(limit)))
+}
+
+// limits are the lowest limits of the workers that asked lately, and what refusals have shown.
+func (q *queue) limits() (requests, tokens int) {
+	lower := func(a, b int) int {
+		if a == 0 || b == 0 {
+			return max(a, b)
+		}
+		return min(a, b)
+	}
+	for _, w := range q.Workers {
+		requests, tokens = lower(requests, w.Requests), lower(tokens, w.Tokens)
+	}
+	return lower(requests, q.Learned), tokens
+}
+
+// turn is when a call may begin if it is the next one, and take makes it so.
+func (q *queue) turn(now int64, c *contract.LimitedCall) int64 {
+	requests, tokens := q.limits()
+	return max(now, q.Until, q.next(requests, q.Calls, 1), q.next(tokens, q.Tokens, int64(c.Tokens)))
+}
+
+func (q *queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall) {
+	var share int64 = 1000
+	requests, tokens := q.limits()
+	if requests > 0 {
+		cost := q.cost(requests, 1)
+		q.Calls, share = max(q.Calls, at)+cost, max(share, cost)
+	}
+	if tokens > 0 {
+		cost := q.cost(tokens, int64(c.Tokens))
+		q.Tokens, share = max(q.Tokens, at)+cost, max(share, cost)
+	}
+	if w := c.Weight; w >= 0.001 && w <= 1000 {
+		share = max(1, int64(float64(share)/float64(w)))
+	}
+	q.Virtual = max(q.Virtual, t.Virtual)
+	t.Virtual += share
+}
+
+// reserve answers a worker. Turns that are near go to calls that ask now, tenant by tenant; the others are told when to ask
+// again, by what is ahead of them.
+func (q *queue) reserve(now int64, in *contract.LimitRequest) *contract.LimitReply {
+	q.hear(now, in)
+	out := &contract.LimitReply{Turns: make([]contract.LimitTurn, len(in.Calls)), Refused: q.Pause > 0}
+	asking := make(map[string]*contract.LimitTurn, len(in.Calls))
+	for i := range in.Calls {
+		out.Turns[i] = contract.LimitTurn{Micros: q.window, Ask: true}
+		asking[in.Calls[i].Key] = &out.Turns[i]
+	}
+	q.enter(in.Calls)
+	q.admit(now, asking)
+	q.estimate(now, asking)
+	q.forget(now)
+	out.Free = q.free()
+	return out
+}
+
+// free reports whether nothing is limited.
+func (q *queue) free() bool {
+	requests, tokens := q.limits()
+	return requests == 0 && tokens == 0 && q.Pause == 0
+}
+
+// enter gives calls places behind those of their tenants, unless they have one.
+func (q *queue) enter(calls []contract.LimitedCall) {
+	waiting := map[string]bool{}
+	for _, t := range q.Tenants {
+		for i := range t.Waiting {
+			waiting[t.Waiting[i].Key] = true
+		}
+	}
+	for _, c := range calls {
+		if waiting[c.Key] || len(waiting) >= maxWaiting {
+			continue
+		}
+		waiting[c.Key] = true
+		t := q.tenant(c.Tenant)
+		c.Tenant = "" // it is that of its LimitTenant
+		t.Waiting = append(t.Waiting, c)
+	}
+}
+
+func (q *queue) tenant(name string) *contract.LimitTenant {
+	i := slices.IndexFunc(q.Tenants, func(t contract.LimitTenant) bool { return t.Name == name })
+	switch {
+	case i < 0 && len(q.Tenants) >= maxTenants:
+		i = len(q.Tenants) - 1
+	case i < 0:
+		i = len(q.Tenants)
+		q.Tenants = append(q.Tenants, contract.LimitTenant{Name: name})
+	}
+	t := &q.Tenants[i]
+	if len(t.Waiting) == 0 {
+		t.Virtual = max(t.Virtual, q.Virtual)
+	}
+	return t
+}
+
+// first is the tenant whose turn it is of those that have a call; -1: none has.
+func (q *queue) first(has func(tenant int) bool) int {
+	found := -1
+	for i := range q.Tenants {
+		if (found < 0 || q.Tenants[i].Virtual < q.Tenants[found].Virtual) && has(i) {
+			found = i
+		}
+	}
+	return found
+}
+
+// admit gives turns that are near to calls that ask, which are then no longer asking.
+func (q *queue) admit(now int64, asking map[string]*contract.LimitTurn) {
+	asks := make([][]int, len(q.Tenants))
+	for i, t := range q.Tenants {
+		for j := range t.Waiting {
+			if asking[t.Waiting[j].Key] != nil {
+				asks[i] = append(asks[i], j)
+			}
+		}
+	}
+	for {
+		i := q.first(func(i int) bool { return len(asks[i]) > 0 })
+		if i < 0 {
+			break
+		}
+		t := &q.Tenants[i]
+		c := &t.Waiting[asks[i][0]]
+		begin := q.turn(now, c)
+		if begin > now+q.near() {
+			break
+		}
+		q.take(begin, t, c)
+		*asking[c.Key] = contract.LimitTurn{Micros: begin - now}
+		delete(asking, c.Key)
+		asks[i], c.Key = asks[i][1:], ""
+	}
+	for i := range q.Tenants {
+		t := &q.Tenants[i]
+		t.Waiting = slices.DeleteFunc(t.Waiting, func(c contract.LimitedCall) bool { return c.Key == "" })
+	}
+}
+
+// estimate tells the calls that have no turn when to ask again.
+func (q *queue) estimate(now int64, asking map[string]*contract.LimitTurn) {
+	ahead := queue{LimiterState: q.LimiterState, window: q.window}
+	ahead.Tenants = slices.Clone(q.Tenants)
+	next := make([]int, len(q.Tenants))
+	for len(asking) > 0 {
+		i := ahead.first(func(i int) bool { return next[i] < len(q.Tenants[i].Waiting) })
+		if i < 0 {
+			return // there are more than are kept
+		}
+		c := &q.Tenants[i].Waiting[next[i]]
+		next[i]++
+		begin := ahead.turn(now, c)
+		ahead.take(begin, &ahead.Tenants[i], c)
+		if turn := asking[c.Key]; turn != nil {
+			turn.Micros = min(max(begin-q.near()*3/5-now, q.near()/2), 2*q.window)
+			c.Back = now + turn.Micros
+			delete(asking, c.Key)
+		}
+	}
+}
+
+// forget drops calls that did not ask again, tenants that have none, and workers that are gone.
+func (q *queue) forget(now int64) {
+	some := false
+	for i := range q.Tenants {
+		t := &q.Tenants[i]
+		t.Waiting = slices.DeleteFunc(t.Waiting, func(c contract.LimitedCall) bool { return now > c.Back+q.window/2 })
+		some = some || len(t.Waiting) > 0
+	}
+	q.Tenants = slices.DeleteFunc(q.Tenants, func(t contract.LimitTenant) bool { return len(t.Waiting) == 0 && (!some || t.Virtual <= q.Virtual) })
+	q.Workers = slices.DeleteFunc(q.Workers, func(w contract.LimitWorker) bool { return now > w.At+10*q.window })
+}
+
+// hear takes what a worker tells: its limits, what its calls took, and refusals.
+func (q *queue) hear(now int64, in *contract.LimitRequest) {
+	own := contract.LimitWorker{Name: in.Worker, At: now, Sent: in.Sent, Requests: in.Requests, Tokens: in.Tokens}
+	if i := slices.IndexFunc(q.Workers, func(w contract.LimitWorker) bool { return w.Name == in.Worker }); i >= 0 {
+		q.Workers[i] = own
+	} else {
+		q.Workers = append(q.Workers, own)
+	}
+	requests, tokens := q.limits()
+	if requests > 0 {
+		q.Calls -= q.cost(requests, int64(in.Unused))
+	}
+	if tokens > 0 {
+		q.Tokens += q.cost(tokens, int64(in.Used))
+	}
+	switch {
+	case in.Refusal != nil:
+		q.refused(now, in.Refusal)
+	case q.Pause > 0 && now >= q.Raise:
+		q.raise(now)
+	}
+	if q.Learned > 0 && now < q.Since+q.window/12 { // what has been sent becomes known
+		q.Learned = max(1, q.sent(now)*95/100)
+	}
+}
+
+// refused has all calls pause: for as long as the provider asks or, where it does not say, for a sixtieth of a window, and twice
+// as long after each further refusal. What was sent in the window before is the limit then, less a little, and later refusals lower
+// it by a tenth; a first refusal after few calls shows none. Refusals of calls that were sent before the last one was heard count
+// no further.
+func (q *queue) refused(now int64, r *contract.LimitRefusal) {
+	after := r.AfterMillis * 1000
+	q.Until = max(q.Until, now+after)
+	if now-r.AgoMillis*1000 <= q.Refused {
+		return
+	}
+	switch {
+	case q.Learned == 0 && (q.Pause > 0 || q.sent(now) >= minSent):
+		q.Since, q.Learned = now, 1
+	case now >= q.Since+q.window:
+		q.Learned = max(min(1, q.Learned), q.Learned*9/10)
+	}
+	q.Refused, q.Pause = now, min(max(2*q.Pause, q.window/60, after), q.window)
+	if after == 0 {
+		q.Until = max(q.Until, now+q.Pause)
+	}
+	q.Raise = q.Until + 10*q.Pause
+}
+
+// raise raises the learned limit by a quarter. The shorter the pauses were, the sooner that is done again, and all is forgotten.
+func (q *queue) raise(now int64) {
+	if q.Pause /= 2; q.Pause < q.window/240 {
+		q.Pause, q.Learned = 0, 0
+		return
+	}
+	if q.Learned > 0 {
+		q.Learned += max(1, q.Learned/4)
+	}
+	q.Raise = now + 10*q.Pause
+}
+
+// sent is how many calls workers have sent in the last window.
+func (q *queue) sent(now int64) int {
+	sent := 0
+	for _, w := range q.Workers {
+		if now-w.At < q.window {
+			sent += w.Sent
+		}
+	}
+	return sent
+}
