@@ -254,6 +254,10 @@ func (a *Activities) toActivityError(ctx context.Context, err error) error {
 		}
 	}
 	f := a.maskFailure(contract.FailureOf(err))
-	measureFailure(ctx, f)
+	if f.Limit == nil {
+		measureFailure(ctx, f)
+	} else if info := activity.GetInfo(ctx); info.RetryPolicy != nil && info.RetryPolicy.MaximumAttempts > 0 {
+		f.Final, f.Limit.Failed = true, info.Attempt-1
+	}
 	return f.Wire()
 }

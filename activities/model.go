@@ -174,6 +174,11 @@ func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, er
 		}
 	}
 	q.call.At, q.call.Conversation = PlaceOf(ctx), q.conversation
+	priority := activity.GetInfo(ctx).Priority
+	q.call.Tenant, q.call.Weight = priority.FairnessKey, priority.FairnessWeight
+	if g := granted(ctx); g != nil && g.Principal != nil && g.Principal.Tenant != "" {
+		q.call.Tenant = g.Principal.Tenant
+	}
 	var began time.Time
 	q.call.Observe = func(ctx context.Context, m llm.Request) (context.Context, func(*llm.Answer, error)) {
 		began = time.Now()

@@ -304,7 +304,8 @@ type Status struct {
 	Running      []string `json:"running,omitempty"`
 	Waiting      []string `json:"waiting,omitempty"`
 	PendingJoins []string `json:"pending_joins,omitempty"`
-	// Tasks are those of Running that wait for a task which the call of a tool has become, each as "node#step tool".
+	// Tasks are those of Running that wait for a task which the call of a tool has become, each as "node#step tool", or for
+	// a limit that all workers share.
 	Tasks []string `json:"tasks,omitempty"`
 	// Waits say for whom each of Waiting and PendingJoins waits.
 	Waits []Wait `json:"waits,omitempty"`

@@ -117,6 +117,9 @@ type Failure struct {
 	// Final: no other attempt is made, although the class allows one.
 	Final bool `json:"final,omitempty"`
 
+	// Limit is set where the call was not made because its turn has not come.
+	Limit *LimitWait `json:"limit,omitempty"`
+
 	// After is how long the provider asks to wait before the next attempt; not encoded.
 	After time.Duration `json:"-"`
 }
@@ -169,9 +172,14 @@ func (f *Failure) Error() string {
 // outermost Go type.
 func (f *Failure) Wire() error {
 	f = f.Bounded()
+	category := temporal.ApplicationErrorCategoryUnspecified
+	if f.Limit != nil {
+		category = temporal.ApplicationErrorCategoryBenign
+	}
 	return temporal.NewApplicationErrorWithOptions(f.Error(), f.Class, temporal.ApplicationErrorOptions{
 		NonRetryable:   !Retryable(f.Class) || f.OutcomeUnknown || f.Final,
 		NextRetryDelay: f.After,
+		Category:       category,
 		Details:        []any{*f},
 	})
 }

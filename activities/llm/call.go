@@ -29,6 +29,9 @@ type Call struct {
 	wire.Request
 	// IdempotencyKey goes into a header; empty sends none.
 	IdempotencyKey string
+	// Tenant is whose call it is, and Weight the tenant's share of limits; 0 means 1.
+	Tenant string
+	Weight float32
 	// Attempt counts from 1; 0 means 1.
 	Attempt int32
 	// Cut counts the earlier attempts whose answers were cut.

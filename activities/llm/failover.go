@@ -82,9 +82,10 @@ func (m *Models) askAny(ctx context.Context, refs []string, call *Call) (*Answer
 			return nil, spentOn(err, spentBy(tried))
 		}
 		f := contract.FailureOf(err)
-		if f.After > 0 && !m.settings.Scripted && !m.script(ref) {
-			m.cooldowns.Store(ref, time.Now().Add(f.After))
+		if waitsForTurn(ctx, f, len(refs)-i) {
+			return nil, f
 		}
+		m.coolDown(ref, f)
 		tried = append(tried, attempt{ref, f})
 		if !slices.Contains(failoverClasses, f.Class) {
 			return nil, withOthers(tried, f)
@@ -108,6 +109,13 @@ func spentBy(tried []attempt) contract.Usage {
 type attempt struct {
 	ref     string
 	failure *contract.Failure
+}
+
+// coolDown leaves a model alone for as long as its provider asked to wait.
+func (m *Models) coolDown(ref string, f *contract.Failure) {
+	if f.After > 0 && f.Limit == nil && !m.settings.Scripted && !m.script(ref) {
+		m.cooldowns.Store(ref, time.Now().Add(f.After))
+	}
 }
 
 // remaining is how long a model asked to be left alone.

@@ -18,7 +18,9 @@ import (
 type limiter struct {
 	calls, tokens *rate.Limiter
 	places        *semaphore.Weighted
-	bounds        [3]int // of calls and tokens in a minute, and of calls at the same time; 0 means none
+	// shared, if not nil, limits the calls of all workers; then calls and tokens count only where it cannot be asked.
+	shared Limits
+	bounds [3]int // of calls and tokens in a minute, and of calls at the same time; 0 means none
 }
 
 // limit gives every provider its limiter. Those with one address and key share one.
@@ -71,7 +73,7 @@ func newLimiter(bounds [3]int) *limiter {
 // bytes, see [exchange.size]. done ends the call and corrects the estimated tokens.
 //
 // If the turn comes after the call's deadline, it fails as rate_limited at once.
-func (l *limiter) acquire(x *exchange, size int) (done func(*wire.Answer), err error) {
+func (l *limiter) acquire(x *exchange, size int) (done func(*wire.Answer, error), err error) {
 	waited := false
 	report := func(format string, args ...any) {
 		if x.call.Waiting != nil {
@@ -92,17 +94,24 @@ func (l *limiter) acquire(x *exchange, size int) (done func(*wire.Answer), err e
 	}
 	// Four bytes are about one token; the answer's size is settled when it is there.
 	guess := size/4 + 1
-	err = wait(x, l.calls, 1, "requests_per_minute", report)
-	if err == nil {
-		err = wait(x, l.tokens, guess, "tokens_per_minute", report)
+	reserved := guess + max(0, x.call.Options.MaxTokens)
+	p, err := l.begin(x, reserved)
+	if err == nil && p.Local {
+		err = wait(x, l.calls, 1, "requests_per_minute", report)
+		if err == nil {
+			err = wait(x, l.tokens, guess, "tokens_per_minute", report)
+		}
 	}
 	if err != nil {
 		l.places.Release(1)
 		return nil, err
 	}
-	return func(a *wire.Answer) {
+	return func(a *wire.Answer, err error) {
 		l.places.Release(1)
-		l.settle(a, guess)
+		if p.Local {
+			l.settle(a, guess)
+		}
+		p.End(outcome(a, err, reserved))
 	}, nil
 }
 

@@ -96,8 +96,8 @@ type ProviderSettings struct {
 	Auth        string
 	AuthFile    string
 	AuthProfile string
-	// RequestsPerMinute, TokensPerMinute and Concurrent limit this worker's calls with one key; 0 means no
-	// limit.
+	// RequestsPerMinute and TokensPerMinute limit the calls with one key, of all workers where they share limits; Concurrent
+	// limits those of this worker. 0 means no limit.
 	RequestsPerMinute int
 	TokensPerMinute   int
 	Concurrent        int

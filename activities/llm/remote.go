@@ -37,6 +37,8 @@ type exchange struct {
 	before string
 	// unloaded: the request was refused because the model is being loaded. loading: the caller knows that the call waits for that.
 	unloaded, loading bool
+	// begun reports whether the call has made a request.
+	begun bool
 }
 
 // answer makes one request. Unsupported parameters fail with bad_request. Its errors are [contract.Failure]s, or the
@@ -130,7 +132,7 @@ func (x *exchange) ask(out *wire.Outgoing) (*wire.Answer, error) {
 			return err
 		})
 	})
-	done(a)
+	done(a, err)
 	if err != nil && x.partial {
 		err = x.cut(err, out.Answer.Spent())
 	}

@@ -16,8 +16,8 @@ type Provider struct {
 	Auth              string            `mapstructure:"auth" doc:"OCI: api_key (default), security_token, instance_principal or resource_principal"`
 	AuthFile          string            `mapstructure:"auth_file" doc:"OCI: file with keys and tokens; default: ~/.oci/config"`
 	AuthProfile       string            `mapstructure:"auth_profile" doc:"OCI: profile in that file; default: DEFAULT"`
-	RequestsPerMinute int               `mapstructure:"requests_per_minute" max:"1000000" doc:"maximum calls per minute and key, per worker; further calls wait; 0: unlimited"`
-	TokensPerMinute   int               `mapstructure:"tokens_per_minute" max:"1000000000" doc:"maximum tokens per minute; 0: unlimited"`
+	RequestsPerMinute int               `mapstructure:"requests_per_minute" max:"1000000" doc:"maximum calls per minute and key, of all workers; further calls wait; 0: unlimited until the provider refuses one"`
+	TokensPerMinute   int               `mapstructure:"tokens_per_minute" max:"1000000000" doc:"maximum tokens per minute and key, of all workers; 0: unlimited"`
 	Concurrent        int               `mapstructure:"concurrent" max:"100000" doc:"maximum concurrent calls; 0: unlimited"`
 	PromptCache       bool              `mapstructure:"prompt_cache" default:"true" doc:"false: send no markers for the provider's prompt cache"`
 	Images            bool              `mapstructure:"images" default:"true" doc:"false: its models accept only text; images are replaced by a text"`

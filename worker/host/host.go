@@ -13,6 +13,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
@@ -28,7 +30,9 @@ import (
 	"weft/activities/llm"
 	"weft/activities/tool"
 	"weft/worker/config"
+	"weft/worker/limits"
 	"weft/workflows"
+	"weft/workflows/limiter"
 )
 
 // Host is a worker that is ready to run.
@@ -45,6 +49,7 @@ type Host struct {
 	// unready are the models that cannot be called, each with a remedy.
 	unready    []string
 	attributes *activities.Attributes
+	limits     *limits.Limits
 }
 
 // New returns a worker for the configured task queue, with functions as tools. It queries a local Ollama
@@ -80,6 +85,10 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	own := worker.New(c, queue, ownOptions(p.options))
 	does.Register(own)
 	h.workers = []worker.Worker{w, own}
+	limiters := worker.New(c, contract.LimiterQueue, limiterOptions(p.options))
+	limiter.Register(limiters)
+	h.limits = limits.New(c, limiters, time.Minute, log.NewStructuredLogger(slog.Default()))
+	p.models.Share(h.limits)
 	return h, nil
 }
 
@@ -87,6 +96,13 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 func ownOptions(o worker.Options) worker.Options {
 	o.DisableWorkflowWorker, o.DeploymentOptions = true, worker.DeploymentOptions{}
 	o.ActivityTaskPollerBehavior = worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 2})
+	return o
+}
+
+// limiterOptions are those of the task queue of limiters, which workers of all builds poll. It has few tasks.
+func limiterOptions(o worker.Options) worker.Options {
+	o.LocalActivityWorkerOnly, o.DeploymentOptions = true, worker.DeploymentOptions{}
+	o.WorkflowTaskPollerBehavior = worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 2})
 	return o
 }
 
@@ -192,6 +208,7 @@ func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.
 // configured time to complete, and closes the sessions of tools. It may be called once.
 func (h *Host) Run(ctx context.Context) error {
 	defer h.tools.Close()
+	defer h.limits.Stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := make(chan any)

@@ -1,0 +1,369 @@
+// Package limits asks the workflow that limits the calls of all workers (workflows/limiter), for activities/llm.
+//
+// Calls that want to begin at the same time are asked for together: of each key one Update is under way at a time. A key without
+// configured limits costs a look-up every ten seconds, until its provider has refused a call. Where the limiter does not answer,
+// the worker's own limits apply until it does. Start at [New].
+package limits
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+)
+
+const (
+	// updateTimeout bounds one Update, and retryAfter is when one that has failed is made again.
+	updateTimeout = 15 * time.Second
+	retryAfter    = time.Second
+	// taskTimeout is after what time another worker takes over from one that was killed while it answered an Update.
+	taskTimeout = 5 * time.Second
+	// lookEvery is how often a key that has no limits is looked up, lookTimeout how long calls wait for that.
+	lookEvery   = 10 * time.Second
+	lookTimeout = 2 * time.Second
+	// pause is between two Updates, maxCalls the most calls in one.
+	pause    = 50 * time.Millisecond
+	maxCalls = 500
+)
+
+// Server is a worker of [contract.LimiterQueue] that has not been started.
+type Server interface {
+	Start() error
+	Stop()
+}
+
+// Limits are those of one worker. They are safe for concurrent use.
+type Limits struct {
+	client client.Client
+	server Server
+	worker string
+	window time.Duration
+	log    log.Logger
+
+	mu               sync.Mutex
+	serving, stopped bool
+	keys             map[string]*key
+}
+
+// New makes the limits of a worker, which starts the server when it first asks a limiter. A window is what limits are counted
+// in: a minute but in tests.
+func New(c client.Client, s Server, window time.Duration, l log.Logger) *Limits {
+	return &Limits{client: c, server: s, worker: rand.Text()[:12], window: window, log: l, keys: map[string]*key{}}
+}
+
+// Stop stops the server. Nothing is to be asked after it.
+func (l *Limits) Stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+	if l.serving {
+		l.server.Stop()
+	}
+}
+
+// serve starts the server.
+func (l *Limits) serve() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.serving || l.stopped {
+		return nil
+	}
+	err := l.server.Start()
+	l.serving = err == nil
+	return err
+}
+
+// key is what the worker knows of one key.
+type key struct {
+	*Limits
+	of llm.LimitedKey
+
+	mu sync.Mutex
+	// shared means that there is a limiter; it was looked up last at looked, looking is closed when it is.
+	shared  bool
+	looked  time.Time
+	looking chan struct{}
+	// local means that the worker's own limits apply, until an Update succeeds.
+	local bool
+	// asking are the calls that wait for an answer; sending: an Update is under way.
+	asking  []*ask
+	sending bool
+	// sent are the calls of the last window that were not refused; unused and used are told with the next Update.
+	sent         []time.Time
+	unused, used int
+	// refusal is to be told, of a call that was sent at refused; said is what the provider said last.
+	refusal *contract.LimitRefusal
+	refused time.Time
+	said    string
+}
+
+// ask is a call that wants to begin. gone means that nobody waits for the answer, late that it came too late once.
+type ask struct {
+	call       contract.LimitedCall
+	reply      chan answer
+	gone, late bool
+}
+
+// answer is a permit, or a turn that comes in so long.
+type answer struct {
+	llm.Permit
+	in time.Duration
+}
+
+// Begin implements [llm.Limits].
+func (l *Limits) Begin(ctx context.Context, of llm.LimitedKey, call contract.LimitedCall) (llm.Permit, error) {
+	l.mu.Lock()
+	k := l.keys[of.Fingerprint]
+	if k == nil {
+		k = &key{Limits: l, of: of, shared: of.Requests > 0 || of.Tokens > 0}
+		l.keys[of.Fingerprint] = k
+	}
+	l.mu.Unlock()
+	k.mu.Lock()
+	for !k.shared && time.Since(k.looked) > lookEvery {
+		found := k.look()
+		k.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return llm.Permit{}, ctx.Err()
+		case <-found:
+		}
+		k.mu.Lock()
+	}
+	if !k.shared || k.local {
+		k.mu.Unlock()
+		return k.begun(llm.Permit{Local: true}), nil
+	}
+	a := &ask{call: call, reply: make(chan answer, 1)}
+	k.asking = append(k.asking, a)
+	k.start()
+	k.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		k.leave(a)
+		return llm.Permit{}, ctx.Err()
+	case p := <-a.reply:
+		if p.Wait > 0 {
+			return p.Permit, nil
+		}
+		select {
+		case <-ctx.Done():
+			k.giveBack(a, p)
+			return llm.Permit{}, ctx.Err()
+		case <-time.After(p.in):
+		}
+		return k.begun(p.Permit), nil
+	}
+}
+
+// leave ends a call that nobody waits for any more: its turn, if it has or gets one, is given back.
+func (k *key) leave(a *ask) {
+	k.mu.Lock()
+	a.gone = true
+	k.asking = slices.DeleteFunc(k.asking, func(b *ask) bool { return a == b })
+	k.mu.Unlock()
+	select {
+	case p := <-a.reply:
+		k.giveBack(a, p)
+	default:
+	}
+}
+
+// giveBack gives the turn of a call, if it got one, back with the next Update.
+func (k *key) giveBack(a *ask, p answer) {
+	if p.Wait > 0 || p.Local {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unused++
+	k.used -= a.call.Tokens
+}
+
+// begun notes that a call begins.
+func (k *key) begun(p llm.Permit) llm.Permit {
+	began := time.Now()
+	k.mu.Lock()
+	k.sent = append(k.recent(began), began)
+	k.mu.Unlock()
+	p.End = func(o llm.LimitOutcome) {
+		if p.Local {
+			o.Used = 0 // nothing was reserved
+		}
+		k.end(began, o)
+	}
+	return p
+}
+
+// recent are the calls sent in the last window.
+func (k *key) recent(now time.Time) []time.Time {
+	for len(k.sent) > 0 && now.Sub(k.sent[0]) > k.window {
+		k.sent = k.sent[1:]
+	}
+	return k.sent
+}
+
+// end takes how a call ended. A refusal is told at once.
+func (k *key) end(began time.Time, o llm.LimitOutcome) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.used += o.Used
+	if o.Refused == "" {
+		return
+	}
+	if i := slices.IndexFunc(k.sent, began.Equal); i >= 0 {
+		k.sent = slices.Delete(k.sent, i, i+1)
+	}
+	k.shared, k.said = true, o.Refused
+	if k.refusal == nil || began.After(k.refused) {
+		k.refused = began
+		k.refusal = &contract.LimitRefusal{AfterMillis: o.After.Milliseconds()}
+	}
+	k.start()
+}
+
+// look asks whether another worker has started a limiter, unless that is under way. It is called with the lock; found is closed
+// when that is known, or cannot be.
+func (k *key) look() (found chan struct{}) {
+	if k.looking != nil {
+		return k.looking
+	}
+	found = make(chan struct{})
+	k.looking = found
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		out, err := k.client.DescribeWorkflowExecution(ctx, contract.LimiterID(k.of.Fingerprint), "")
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.shared = k.shared || err == nil && out.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		k.looked, k.looking = time.Now(), nil
+		close(found)
+	}()
+	return found
+}
+
+// start sends what is to be told, unless that is under way. It is called with the lock.
+func (k *key) start() {
+	if !k.sending {
+		k.sending = true
+		go k.send()
+	}
+}
+
+// send sends Updates until there is nothing to tell.
+func (k *key) send() {
+	for {
+		k.mu.Lock()
+		now := time.Now()
+		batch := k.asking[:min(len(k.asking), maxCalls)]
+		k.asking = slices.Clone(k.asking[len(batch):])
+		if len(batch) == 0 && k.refusal == nil && !k.local {
+			k.sending = false
+			k.mu.Unlock()
+			return
+		}
+		in := contract.LimitRequest{Worker: k.worker, Requests: k.of.Requests, Tokens: k.of.Tokens,
+			Unused: k.unused, Used: k.used, Sent: len(k.recent(now)), Refusal: k.refusal}
+		if in.Refusal != nil {
+			in.Refusal.AgoMillis = now.Sub(k.refused).Milliseconds()
+		}
+		k.unused, k.used, k.refusal = 0, 0, nil
+		k.mu.Unlock()
+		for _, a := range batch {
+			in.Calls = append(in.Calls, a.call)
+		}
+		reply, err := k.update(&in)
+		k.answered(batch, reply, time.Since(now), err)
+		if err == nil {
+			time.Sleep(pause)
+			continue
+		}
+		time.Sleep(retryAfter)
+		k.Limits.mu.Lock()
+		stopped := k.stopped
+		k.Limits.mu.Unlock()
+		if stopped {
+			return
+		}
+	}
+}
+
+// update asks the limiter, which it starts if there is none.
+func (k *key) update(in *contract.LimitRequest) (*contract.LimitReply, error) {
+	if err := k.serve(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), updateTimeout)
+	defer cancel()
+	id := contract.LimiterID(k.of.Fingerprint)
+	start := k.client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{ID: id, TaskQueue: contract.LimiterQueue, WorkflowTaskTimeout: taskTimeout,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, StaticSummary: "limits the calls with one key of a provider, on all workers"},
+		contract.WorkflowLimiter, contract.LimiterInput{WindowMillis: k.window.Milliseconds()})
+	h, err := k.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{StartWorkflowOperation: start,
+		UpdateOptions: client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdateReserve, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted}})
+	if err != nil {
+		return nil, err
+	}
+	out := &contract.LimitReply{}
+	return out, h.Get(ctx, out)
+}
+
+// answered hands out the turns of an Update that took so long. Where the limiter does not answer, the worker's own limits apply to
+// these calls, and to others until it does.
+func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Duration, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		if !k.local {
+			k.log.Warn("the limits that all workers share cannot be asked for; this worker's own apply until they can", "limiter", contract.LimiterID(k.of.Fingerprint), "error", err)
+		}
+		k.local = true
+		for _, a := range append(batch, k.asking...) {
+			a.reply <- answer{Permit: llm.Permit{Local: true}}
+		}
+		k.asking = nil
+		return
+	}
+	k.local = false
+	said := ""
+	if reply.Refused {
+		said = cmp.Or(k.said, "it refused a call of another worker")
+	}
+	for i, a := range batch {
+		in := time.Duration(reply.Turns[i].Micros) * time.Microsecond
+		if reply.Turns[i].Ask {
+			a.reply <- answer{Permit: llm.Permit{Wait: max(in, time.Millisecond), Said: said}}
+		} else {
+			k.hand(a, in, took)
+		}
+	}
+	if reply.Free && k.of.Requests == 0 && k.of.Tokens == 0 && k.refusal == nil {
+		k.shared, k.looked = false, time.Now()
+	}
+}
+
+// hand gives a call its turn, which comes in so long, after an Update that took so long. One that may be over is asked for again, once; it is given back, as
+// is that of a call for which nobody waits any more.
+func (k *key) hand(a *ask, in, took time.Duration) {
+	again := took > k.window/50 && !a.late && !a.gone
+	if again || a.gone {
+		k.unused++
+		k.used -= a.call.Tokens
+	}
+	if again {
+		a.late = true
+		k.asking = append(k.asking, a)
+		return
+	}
+	a.reply <- answer{in: in}
+}
