@@ -1,7 +1,9 @@
 package runtime
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
@@ -93,13 +95,38 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	if c.Queue != "" {
 		o.TaskQueue, o.ScheduleToStartTimeout = c.Queue, workerGone
 	}
+	began := workflow.Now(ctx)
 	err := wait.Get(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...), c.Out)
+	if f := contract.FailureOf(err); f != nil && f.Limit != nil && f.Final {
+		return r.scheduleAtTurn(ctx, c, f, began)
+	}
 	if c.Queue != "" && contract.NotStarted(err) && !c.OutcomeUnknown(contract.FailureOf(err)) {
 		others := *c
 		others.Queue = ""
 		return r.schedule(ctx, &others)
 	}
 	return err
+}
+
+// scheduleAtTurn schedules a call, begun at a time, whose attempts are bounded and whose turn has not come: it has the attempts that
+// have not failed, and the time that is left after the wait.
+func (r *Run) scheduleAtTurn(ctx workflow.Context, c *Call, f *contract.Failure, began time.Time) error {
+	wait := time.Duration(f.Limit.Millis) * time.Millisecond
+	again, policy := *c, *c.Options.RetryPolicy
+	policy.MaximumAttempts -= f.Limit.Failed
+	again.Options.RetryPolicy = &policy
+	again.Options.ScheduleToCloseTimeout -= workflow.Now(ctx).Sub(began) + wait
+	if again.Options.ScheduleToCloseTimeout <= 0 {
+		return f
+	}
+	if f.Usage != nil && c.Model != nil {
+		r.Budget.Usage.Add(*f.Usage)
+	}
+	defer r.Requests.AddTask(Cut(fmt.Sprintf("%s %s, until %s", r.place+c.ID, f.Text, workflow.Now(ctx).Add(wait).UTC().Format(time.RFC3339)), maxSummary))()
+	if err := Pause(ctx, wait, f.Text); err != nil {
+		return err
+	}
+	return r.schedule(ctx, &again)
 }
 
 // summary says which branch, or which flow below, makes a call.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
@@ -176,5 +178,83 @@ func TestQueueOfOneWorker(t *testing.T) {
 				t.Errorf("the attempts were on the queues %q, want %q; %v", queues, tc.queues, err)
 			}
 		})
+	}
+}
+
+// TestWaitingForATurn has a call of two attempts wait three times for its turn, and fail once between: the run waits, and the
+// waits do not count as attempts, but in the call's time.
+func TestWaitingForATurn(t *testing.T) {
+	tests := map[string]struct {
+		last  error
+		hours int64
+		made  int
+		class string
+	}{
+		"then it answers":           {hours: 1, made: 5},
+		"then it fails":             {last: (&contract.Failure{Class: contract.ClassUnavailable, Text: "no"}).Wire(), hours: 1, made: 5, class: contract.ClassUnavailable},
+		"its turn comes after that": {hours: 3, made: 4, class: contract.ClassRateLimited},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			env := workflowtest.Env()
+			env.RegisterActivityWithOptions(func(context.Context) error {
+				var failed int32
+				switch n++; n {
+				case 2:
+					return (&contract.Failure{Class: contract.ClassUnavailable, Text: "first"}).Wire()
+				case 3:
+					failed = 1
+				case 5:
+					return tc.last
+				}
+				return (&contract.Failure{Class: contract.ClassRateLimited, Text: "waiting", Final: true, Usage: &contract.Usage{Calls: 1},
+					Limit: &contract.LimitWait{Millis: tc.hours * time.Hour.Milliseconds(), Failed: failed}}).Wire()
+			}, activity.RegisterOptions{Name: "call"})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				r, began := New(ctx), workflow.Now(ctx)
+				r.Flow = &plan.Flow{Policy: plan.DefaultPolicy}
+				c := Call{Activity: "call", ID: "a#1/model/1", Options: r.Options(60), Model: &ModelCall{}}
+				c.Options.RetryPolicy.MaximumAttempts, c.Options.ScheduleToCloseTimeout = 2, 8*time.Hour
+				err := r.schedule(ctx, &c)
+				if f := contract.FailureOf(err); (tc.class != "") != (err != nil) || err != nil && f.Class != tc.class {
+					t.Errorf("the call ended with %v", err)
+				}
+				waits := int(workflow.Now(ctx).Sub(began) / (time.Duration(tc.hours) * time.Hour))
+				if waits != tc.made-2 || r.Budget.Usage.Calls != waits || len(r.Requests.Tasks) > 0 {
+					t.Errorf("it waited %d times, and spent %+v; %q wait", waits, r.Budget.Usage, r.Requests.Tasks)
+				}
+				return nil
+			})
+			if err := env.GetWorkflowError(); err != nil || n != tc.made {
+				t.Errorf("it was made %d times; %v", n, err)
+			}
+		})
+	}
+}
+
+// TestWaitingForATurnIsCancelled cancels a call that waits for its turn; the status says what it waits for.
+func TestWaitingForATurnIsCancelled(t *testing.T) {
+	env := workflowtest.Env()
+	env.RegisterActivityWithOptions(func(context.Context) error {
+		return (&contract.Failure{Class: contract.ClassRateLimited, Text: "waiting for its turn", Final: true, Limit: &contract.LimitWait{Millis: time.Minute.Milliseconds() * 2}}).Wire()
+	}, activity.RegisterOptions{Name: "call"})
+	var r *Run
+	env.RegisterDelayedCallback(func() {
+		if len(r.Requests.Tasks) != 1 || !strings.HasPrefix(r.Requests.Tasks[0], "a#1/model/1 waiting for its turn, until ") {
+			t.Errorf("the run waits for %q", r.Requests.Tasks)
+		}
+		env.CancelWorkflow()
+	}, time.Minute)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r = New(ctx)
+		r.Flow = &plan.Flow{Policy: plan.DefaultPolicy}
+		if err := r.schedule(ctx, &Call{Activity: "call", ID: "a#1/model/1", Options: r.Options(60)}); !contract.Cancelled(err) {
+			t.Errorf("the call ended with %v", err)
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -42,7 +42,7 @@ type Requests struct {
 	// Rejected counts signals of people's that were refused; rejects say why, of the last ones.
 	Rejected         int
 	RejectionReasons []string
-	// Tasks are those of tools that executions wait for, by execution and tool.
+	// Tasks are those of tools that executions wait for, by execution and tool, and calls whose turn has not come.
 	Tasks []string
 	// Held are calls under way whose servers may ask.
 	Held held.Calls
@@ -68,7 +68,7 @@ type Asker interface {
 	Messages(node string) []contract.Inbound
 }
 
-// AddTask lists a task of a tool until it is done.
+// AddTask lists a task of a tool, or a call, until it is done.
 func (q *Requests) AddTask(name string) (done func()) {
 	q.Tasks = append(q.Tasks, name)
 	return func() {
