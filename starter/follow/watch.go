@@ -131,7 +131,7 @@ func (f *Follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
 
 func (f *Follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 	failed := p.GetAttempt() - 1
-	if failed <= c.reported || p.GetLastFailure() == nil {
+	if failed <= c.reported || p.GetLastFailure() == nil || history.TurnWait(p) != nil {
 		return
 	}
 	c.reported = failed

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/converter"
@@ -179,9 +180,20 @@ func HeartbeatOf(p *workflowpb.PendingActivityInfo) *contract.Heartbeat {
 
 // Waiting returns what a call in progress waits for before it begins, "" if it has begun.
 func Waiting(p *workflowpb.PendingActivityInfo) string {
+	if f := TurnWait(p); f != nil && p.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
+		return f.Text + " until " + p.GetScheduledTime().AsTime().UTC().Format(time.RFC3339)
+	}
 	b := HeartbeatOf(p)
 	if b == nil || b.Attempt != p.GetAttempt() {
 		return ""
 	}
 	return b.Waiting
+}
+
+// TurnWait returns the failure of a call's last attempt if that was not made because its turn had not come, else nil.
+func TurnWait(p *workflowpb.PendingActivityInfo) *contract.Failure {
+	if f := decodedAs[contract.Failure](p.GetLastFailure().GetApplicationFailureInfo().GetDetails()); f != nil && f.Limit != nil {
+		return f
+	}
+	return nil
 }

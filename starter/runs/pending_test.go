@@ -32,6 +32,9 @@ func TestPendingCalls(t *testing.T) {
 			{ActivityId: "b#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.Payload(contract.Heartbeat{Attempt: 1, Text: "Once"})},
 			{ActivityId: "c#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 2, LastFailure: rateLimited, HeartbeatDetails: h.Payload(contract.Heartbeat{Attempt: 1, Waiting: turn})},
 			{ActivityId: "d#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_SCHEDULED, Attempt: 1, ScheduledTime: later},
+			{ActivityId: "f#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_SCHEDULED, Attempt: 2, ScheduledTime: &timestamppb.Timestamp{Seconds: 4102444800},
+				LastFailure: &failurepb.Failure{FailureInfo: &failurepb.Failure_ApplicationFailureInfo{ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{
+					Type: contract.ClassRateLimited, Details: h.Payload(contract.Failure{Class: contract.ClassRateLimited, Text: "waiting for its turn", Limit: &contract.LimitWait{Millis: 9}})}}}},
 			{ActivityId: "g#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_PAUSED, Attempt: 2, LastFailure: rateLimited, ScheduledTime: later, Paused: true, PauseInfo: &workflowpb.PendingActivityInfo_PauseInfo{
 				PausedBy: &workflowpb.PendingActivityInfo_PauseInfo_Manual_{Manual: &workflowpb.PendingActivityInfo_PauseInfo_Manual{Identity: "kim", Reason: "too dear"}}}},
 		},
@@ -46,11 +49,11 @@ func TestPendingCalls(t *testing.T) {
 	c.On("DescribeWorkflowExecution", mock.Anything, "root/f#2", "rf").Return((*workflowservice.DescribeWorkflowExecutionResponse)(nil), context.DeadlineExceeded)
 	run := &Run{Connection: &Connection{Temporal: &config.Temporal{Client: c}}, ID: "root", RunID: "r", Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}
 	got := run.PendingCalls(t.Context())
-	if len(got) == 3 {
-		got[2], _, _ = strings.Cut(got[2], " in 3") // some seconds
+	if len(got) == 4 {
+		got[3], _, _ = strings.Cut(got[3], " in 3") // some seconds
 	}
 	const paused = "g#1/model/1: it is paused at Temporal by kim: too dear; resume it with: temporal activity unpause --workflow-id root --activity-id 'g#1/model/1'"
-	if diff := cmp.Diff([]string{"a#1/model/1: " + turn, paused, "e#2/model/1: attempt 3"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a#1/model/1: " + turn, "f#1/model/1: waiting for its turn until 2100-01-01T00:00:00Z", paused, "e#2/model/1: attempt 3"}, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	if got := (&Run{Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED}).PendingCalls(t.Context()); got != nil {
