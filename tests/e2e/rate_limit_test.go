@@ -19,8 +19,8 @@ import (
 	"weft/tests/programs"
 )
 
-// TestEndToEndRateLimitIsWaiting starts runs where a worker may make one call a minute. Those
-// whose turn comes later say so, fail nothing, and can be ended while they wait.
+// TestEndToEndRateLimitIsWaiting starts runs where workers may make one call a minute. Those
+// whose turn comes later say so, fail nothing, take none of the worker's one slot, and can be ended while they wait.
 func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 	t.Parallel()
 	srv := harness.StartServer(t, "-db", ":memory:", "-port=0")
@@ -28,18 +28,22 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 		fmt.Fprint(w, `{"id":"1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}]}`)
 	}))
 	t.Cleanup(model.Close)
-	startWorkerProcess(t, srv.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL+"/v1", "WEFT_PROVIDERS_FAKE_REQUESTS_PER_MINUTE=1")
+	startWorkerProcess(t, srv.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL+"/v1", "WEFT_PROVIDERS_FAKE_REQUESTS_PER_MINUTE=1",
+		"WEFT_PROVIDERS_OTHER_KIND=compatible", "WEFT_PROVIDERS_OTHER_BASE_URL="+model.URL+"/other/v1", "WEFT_WORKER_ACTIVITIES=1")
 	c, err := client.Dial(client.Options{HostPort: srv.Address, Logger: harness.NoLog})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	ids := []string{"one", "two", "three", "four", "five"}
-	for _, id := range ids {
-		in := map[string]any{"v": 1, "input": "go", "model": "fake/m", "flow": map[string]any{"name": "one.json", "text": harness.OneNode("")}}
+	begin := func(id, model string) {
+		in := map[string]any{"v": 1, "input": "go", "model": model, "flow": map[string]any{"name": "one.json", "text": harness.OneNode("")}}
 		if _, err := c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueue}, contract.WorkflowFlow, in); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, id := range ids {
+		begin(id, "fake/m")
 	}
 	starter := filepath.Join(filepath.Dir(programs.Path(t, "WEFT_WORKER")), "starter")
 	ask := func(command, id string) string {
@@ -48,7 +52,7 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 		out, _ := cmd.CombinedOutput() // what it says is looked at
 		return string(out)
 	}
-	const turn = "for its turn (providers.fake.requests_per_minute)"
+	const turn = "waiting for its turn: calls with the key of provider fake are limited on all workers (providers.fake.requests_per_minute, tokens_per_minute) until "
 	told := false
 	for end := time.Now().Add(3 * time.Minute); !told && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		for _, id := range ids {
@@ -61,6 +65,12 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 	}
 	if !told {
 		t.Errorf("no run says that it waits for its turn; one says %s%s", ask("status", ids[1]), ask("why", ids[1]))
+	}
+	begin("other", "other/m")
+	other, stop := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer stop()
+	if err := c.GetWorkflow(other, "other", "").Get(other, nil); err != nil {
+		t.Errorf("a run with another key: %v", err)
 	}
 	cancelled := 0
 	for _, id := range ids {

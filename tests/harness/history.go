@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/workflows"
+	"weft/workflows/limiter"
 )
 
 // RunCount counts the runs of a chain of continued runs.
@@ -48,6 +49,7 @@ func Replay(t *testing.T, raw []byte) {
 		t.Fatal(err)
 	}
 	workflows.Register(replayer)
+	limiter.Register(replayer)
 	err = replayer.ReplayWorkflowHistoryWithOptions(NoLog, history, worker.ReplayWorkflowHistoryOptions{
 		OriginalExecution: workflow.Execution{ID: first.GetWorkflowId(), RunID: first.GetOriginalExecutionRunId()},
 	})
