@@ -195,6 +195,7 @@ var sections = []section{
 	{"memory", memory},
 	{"streams", watching},
 	{"w4", kills},
+	{"limits", sharedLimits},
 	{"dev", saves},
 	{"caches", caches},
 }

@@ -74,8 +74,8 @@ func killed(heartbeat, calls int) start {
 	return s
 }
 
-// productWorker runs the worker program against the server and the fake model.
-func (b *bench) productWorker(model string) (*process, error) {
+// productWorker runs the worker program against the server and the fake model, with more settings.
+func (b *bench) productWorker(model string, more ...string) (*process, error) {
 	dir := filepath.Join(b.dir, "empty") // no settings file here
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -86,5 +86,6 @@ func (b *bench) productWorker(model string) (*process, error) {
 	}
 	env := append(append([]string{}, b.env...), "TEMPORAL_ADDRESS="+b.address,
 		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model)
+	env = append(env, more...)
 	return launch("program", dir, env, path)
 }
