@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,7 +86,8 @@ func (b *bench) productWorker(model string, more ...string) (*process, error) {
 		return nil, err
 	}
 	env := append(append([]string{}, b.env...), "TEMPORAL_ADDRESS="+b.address,
-		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model)
+		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model,
+		"WEFT_SEAL_KEYS=k1:"+base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	env = append(env, more...)
 	return launch("program", dir, env, path)
 }
