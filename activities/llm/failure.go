@@ -154,6 +154,7 @@ var remedies = map[string]string{
 	contract.ClassDenied:                 "check KEY in the worker's environment, and that it may use this model",
 	"oci " + contract.ClassDenied:        "check providers.PROVIDER.auth and what it names, and that a policy lets it use this model",
 	contract.ClassQuotaExceeded:          "add credit for the account of KEY, or choose another model",
+	contract.ClassRateLimited:            "set providers.PROVIDER.requests_per_minute or tokens_per_minute to what the provider allows, or have the provider raise its limit",
 	contract.ClassContextLength:          "shorten the prompt or the conversation, or choose a model with a larger context",
 	contract.ClassRefused:                "change what the model is asked, or choose another model",
 	contract.ClassTooLarge:               "send less in one call",

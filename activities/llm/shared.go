@@ -86,7 +86,7 @@ func (x *exchange) limited(p Permit) *contract.Failure {
 	remedy := "raise these limits if the provider allows more, raise the worker's timeouts.retry, or run fewer flows at the same time"
 	if p.Said != "" {
 		why = "the provider said: " + p.Said
-		remedy = fmt.Sprintf("set providers.%s.requests_per_minute to what the provider allows, or have the provider raise it", x.Provider)
+		remedy = x.remedy(contract.ClassRateLimited, 0)
 	}
 	f := failf(contract.ClassRateLimited, remedy, "waiting for its turn: calls with the key of provider %s are limited on all workers (%s)", x.Provider, why)
 	f.After, f.Limit = p.Wait, &contract.LimitWait{Millis: p.Wait.Milliseconds()}

@@ -6,6 +6,7 @@
 package limiter
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/worker"
@@ -29,14 +30,12 @@ func Register(w worker.WorkflowRegistry) {
 
 // Limiter answers Updates until nobody has asked for a while, or nothing is limited any more.
 func Limiter(ctx workflow.Context, in contract.LimiterInput) error {
-	q := &queue{LimiterState: in.State, window: in.WindowMillis * 1000}
-	if q.window <= 0 {
-		q.window = defaultWindow
-	}
+	window := cmp.Or(time.Duration(in.WindowMillis)*time.Millisecond, time.Minute)
+	q := NewQueue(in.State, window)
 	answered, free := 0, false
 	err := workflow.SetUpdateHandler(ctx, contract.UpdateReserve, func(ctx workflow.Context, asked contract.LimitRequest) (*contract.LimitReply, error) {
 		answered++
-		out := q.reserve(workflow.Now(ctx).UnixMicro(), &asked)
+		out := q.Reserve(workflow.Now(ctx).UnixMicro(), &asked)
 		free = out.Free
 		return out, nil
 	})
@@ -45,7 +44,7 @@ func Limiter(ctx workflow.Context, in contract.LimiterInput) error {
 	}
 	for seen := -1; seen < answered && !free; {
 		seen = answered
-		full, err := runtime.AwaitFor(ctx, time.Duration(idleWindows*q.window)*time.Microsecond, "ends when no worker asks", func() bool {
+		full, err := runtime.AwaitFor(ctx, idleWindows*window, "ends when no worker asks", func() bool {
 			return free || answered >= maxUpdates || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 		})
 		switch {

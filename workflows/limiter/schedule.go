@@ -3,12 +3,12 @@ package limiter
 import (
 	"math"
 	"slices"
+	"time"
 
 	"weft/activities/contract"
 )
 
 const (
-	defaultWindow = 60_000_000
 	// maxWaiting bounds the calls that are kept, and so the state. Others ask again without a place in the queue.
 	maxWaiting = 8_000
 	// maxTenants bounds the tenants that are told apart.
@@ -17,31 +17,36 @@ const (
 	minSent = 10
 )
 
-// queue decides when calls may begin. Times and durations are microseconds.
+// Queue decides when calls may begin. Times and durations are microseconds.
 //
 // Calls are admitted at an even rate, with a burst of a twentieth, so that no window has more calls than the limit, even where
 // each begins up to a slack after it was admitted.
-type queue struct {
+type Queue struct {
 	contract.LimiterState
 	window int64
 }
 
+// NewQueue continues from a state; limits are counted in a window.
+func NewQueue(state contract.LimiterState, window time.Duration) *Queue {
+	return &Queue{LimiterState: state, window: window.Microseconds()}
+}
+
 // slack is how long after its turn a call may begin.
-func (q *queue) slack() int64 { return q.window * 3 / 100 }
+func (q *Queue) slack() int64 { return q.window * 3 / 100 }
 
 // near is how far away a turn may be that is given for good.
-func (q *queue) near() int64 { return q.window / 120 }
+func (q *Queue) near() int64 { return q.window / 120 }
 
 func burst(limit int) int64 { return max(1, int64(limit)/20) }
 
 // cost is how long a limit takes for n.
-func (q *queue) cost(limit int, n int64) int64 {
+func (q *Queue) cost(limit int, n int64) int64 {
 	rate := int64(limit) - burst(limit) + 1
 	return int64(math.Ceil(float64(n) * float64(q.window+q.slack()) / float64(rate)))
 }
 
 // next is when a limit admits n again, that has been used up to a time.
-func (q *queue) next(limit int, used, n int64) int64 {
+func (q *Queue) next(limit int, used, n int64) int64 {
 	if limit <= 0 {
 		return 0
 	}
@@ -49,7 +54,7 @@ func (q *queue) next(limit int, used, n int64) int64 {
 }
 
 // limits are the lowest limits of the workers that asked lately, and what refusals have shown.
-func (q *queue) limits() (requests, tokens int) {
+func (q *Queue) limits() (requests, tokens int) {
 	lower := func(a, b int) int {
 		if a == 0 || b == 0 {
 			return max(a, b)
@@ -63,12 +68,12 @@ func (q *queue) limits() (requests, tokens int) {
 }
 
 // turn is when a call may begin if it is the next one, and take makes it so.
-func (q *queue) turn(now int64, c *contract.LimitedCall) int64 {
+func (q *Queue) turn(now int64, c *contract.LimitedCall) int64 {
 	requests, tokens := q.limits()
 	return max(now, q.Until, q.next(requests, q.Calls, 1), q.next(tokens, q.Tokens, int64(c.Tokens)))
 }
 
-func (q *queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall) {
+func (q *Queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall) {
 	var share int64 = 1000
 	requests, tokens := q.limits()
 	if requests > 0 {
@@ -86,9 +91,9 @@ func (q *queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall)
 	t.Virtual += share
 }
 
-// reserve answers a worker. Turns that are near go to calls that ask now, tenant by tenant; the others are told when to ask
+// Reserve answers a worker at a time, in microseconds since 1970. Turns that are near go to calls that ask now, tenant by tenant; the others are told when to ask
 // again, by what is ahead of them.
-func (q *queue) reserve(now int64, in *contract.LimitRequest) *contract.LimitReply {
+func (q *Queue) Reserve(now int64, in *contract.LimitRequest) *contract.LimitReply {
 	q.hear(now, in)
 	out := &contract.LimitReply{Turns: make([]contract.LimitTurn, len(in.Calls)), Refused: q.Pause > 0}
 	asking := make(map[string]*contract.LimitTurn, len(in.Calls))
@@ -105,13 +110,13 @@ func (q *queue) reserve(now int64, in *contract.LimitRequest) *contract.LimitRep
 }
 
 // free reports whether nothing is limited.
-func (q *queue) free() bool {
+func (q *Queue) free() bool {
 	requests, tokens := q.limits()
 	return requests == 0 && tokens == 0 && q.Pause == 0
 }
 
 // enter gives calls places behind those of their tenants, unless they have one.
-func (q *queue) enter(calls []contract.LimitedCall) {
+func (q *Queue) enter(calls []contract.LimitedCall) {
 	waiting := map[string]bool{}
 	for _, t := range q.Tenants {
 		for i := range t.Waiting {
@@ -129,7 +134,7 @@ func (q *queue) enter(calls []contract.LimitedCall) {
 	}
 }
 
-func (q *queue) tenant(name string) *contract.LimitTenant {
+func (q *Queue) tenant(name string) *contract.LimitTenant {
 	i := slices.IndexFunc(q.Tenants, func(t contract.LimitTenant) bool { return t.Name == name })
 	switch {
 	case i < 0 && len(q.Tenants) >= maxTenants:
@@ -146,7 +151,7 @@ func (q *queue) tenant(name string) *contract.LimitTenant {
 }
 
 // first is the tenant whose turn it is of those that have a call; -1: none has.
-func (q *queue) first(has func(tenant int) bool) int {
+func (q *Queue) first(has func(tenant int) bool) int {
 	found := -1
 	for i := range q.Tenants {
 		if (found < 0 || q.Tenants[i].Virtual < q.Tenants[found].Virtual) && has(i) {
@@ -157,7 +162,7 @@ func (q *queue) first(has func(tenant int) bool) int {
 }
 
 // admit gives turns that are near to calls that ask, which are then no longer asking.
-func (q *queue) admit(now int64, asking map[string]*contract.LimitTurn) {
+func (q *Queue) admit(now int64, asking map[string]*contract.LimitTurn) {
 	asks := make([][]int, len(q.Tenants))
 	for i, t := range q.Tenants {
 		for j := range t.Waiting {
@@ -189,8 +194,8 @@ func (q *queue) admit(now int64, asking map[string]*contract.LimitTurn) {
 }
 
 // estimate tells the calls that have no turn when to ask again.
-func (q *queue) estimate(now int64, asking map[string]*contract.LimitTurn) {
-	ahead := queue{LimiterState: q.LimiterState, window: q.window}
+func (q *Queue) estimate(now int64, asking map[string]*contract.LimitTurn) {
+	ahead := Queue{LimiterState: q.LimiterState, window: q.window}
 	ahead.Tenants = slices.Clone(q.Tenants)
 	next := make([]int, len(q.Tenants))
 	for len(asking) > 0 {
@@ -211,7 +216,7 @@ func (q *queue) estimate(now int64, asking map[string]*contract.LimitTurn) {
 }
 
 // forget drops calls that did not ask again, tenants that have none, and workers that are gone.
-func (q *queue) forget(now int64) {
+func (q *Queue) forget(now int64) {
 	some := false
 	for i := range q.Tenants {
 		t := &q.Tenants[i]
@@ -223,7 +228,7 @@ func (q *queue) forget(now int64) {
 }
 
 // hear takes what a worker tells: its limits, what its calls took, and refusals.
-func (q *queue) hear(now int64, in *contract.LimitRequest) {
+func (q *Queue) hear(now int64, in *contract.LimitRequest) {
 	own := contract.LimitWorker{Name: in.Worker, At: now, Sent: in.Sent, Requests: in.Requests, Tokens: in.Tokens}
 	if i := slices.IndexFunc(q.Workers, func(w contract.LimitWorker) bool { return w.Name == in.Worker }); i >= 0 {
 		q.Workers[i] = own
@@ -252,7 +257,7 @@ func (q *queue) hear(now int64, in *contract.LimitRequest) {
 // as long after each further refusal. What was sent in the window before is the limit then, less a little, and later refusals lower
 // it by a tenth; a first refusal after few calls shows none. Refusals of calls that were sent before the last one was heard count
 // no further.
-func (q *queue) refused(now int64, r *contract.LimitRefusal) {
+func (q *Queue) refused(now int64, r *contract.LimitRefusal) {
 	after := r.AfterMillis * 1000
 	q.Until = max(q.Until, now+after)
 	if now-r.AgoMillis*1000 <= q.Refused {
@@ -272,7 +277,7 @@ func (q *queue) refused(now int64, r *contract.LimitRefusal) {
 }
 
 // raise raises the learned limit by a quarter. The shorter the pauses were, the sooner that is done again, and all is forgotten.
-func (q *queue) raise(now int64) {
+func (q *Queue) raise(now int64) {
 	if q.Pause /= 2; q.Pause < q.window/240 {
 		q.Pause, q.Learned = 0, 0
 		return
@@ -284,7 +289,7 @@ func (q *queue) raise(now int64) {
 }
 
 // sent is how many calls workers have sent in the last window.
-func (q *queue) sent(now int64) int {
+func (q *Queue) sent(now int64) int {
 	sent := 0
 	for _, w := range q.Workers {
 		if now-w.At < q.window {

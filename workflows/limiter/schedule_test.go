@@ -16,7 +16,7 @@ type caller struct {
 }
 
 // simulate lets calls ask when they are told, on workers by turns, and returns when each began.
-func simulate(l *queue, calls []caller, limit int, late func() int64) map[string]int64 {
+func simulate(l *Queue, calls []caller, limit int, late func() int64) map[string]int64 {
 	began := map[string]int64{}
 	for len(calls) > 0 {
 		slices.SortStableFunc(calls, func(a, b caller) int { return int(a.at - b.at) })
@@ -30,7 +30,7 @@ func simulate(l *queue, calls []caller, limit int, late func() int64) map[string
 		for _, c := range calls[:n] {
 			in.Calls = append(in.Calls, c.call)
 		}
-		out := l.reserve(now, &in)
+		out := l.Reserve(now, &in)
 		var again []caller
 		for i, c := range calls[:n] {
 			if turn := out.Turns[i]; turn.Ask {
@@ -49,7 +49,7 @@ func TestNeverOverTheLimit(t *testing.T) {
 	for _, limit := range []int{1, 2, 7, 60, 500} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(limit)))
-			l := &queue{window: defaultWindow}
+			l := &Queue{window: 60_000_000}
 			var calls []caller
 			for i := range 3 * limit {
 				calls = append(calls, caller{contract.LimitedCall{Key: fmt.Sprint(i), Tenant: fmt.Sprint(i % 3)}, 1e12 + r.Int64N(30_000_000)})
@@ -78,7 +78,7 @@ func TestNeverOverTheLimit(t *testing.T) {
 
 // TestTenantsShare has one tenant with 1,000 calls, and another that comes later with ten: these wait for no more than its share.
 func TestTenantsShare(t *testing.T) {
-	l := &queue{window: defaultWindow}
+	l := &Queue{window: 60_000_000}
 	var calls []caller
 	for i := range 1000 {
 		calls = append(calls, caller{contract.LimitedCall{Key: fmt.Sprint("many", i), Tenant: "many"}, 1e12})
@@ -97,10 +97,10 @@ func TestTenantsShare(t *testing.T) {
 }
 
 func TestTokensAreCorrected(t *testing.T) {
-	l := &queue{window: defaultWindow}
+	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	ask := func(key string, used int) contract.LimitTurn {
-		return l.reserve(now, &contract.LimitRequest{Worker: "w", Tokens: 6000, Used: used, Calls: []contract.LimitedCall{{Key: key, Tokens: 100}}}).Turns[0]
+		return l.Reserve(now, &contract.LimitRequest{Worker: "w", Tokens: 6000, Used: used, Calls: []contract.LimitedCall{{Key: key, Tokens: 100}}}).Turns[0]
 	}
 	if turn := ask("a", 0); turn.Ask || turn.Micros != 0 {
 		t.Errorf("the first call has %+v", turn)
@@ -116,10 +116,10 @@ func TestTokensAreCorrected(t *testing.T) {
 // TestOneRefusalIsForgotten has a provider refuse one call of many: all pause for a second, go on nearly as fast, and are free
 // again soon.
 func TestOneRefusalIsForgotten(t *testing.T) {
-	l := &queue{window: defaultWindow}
+	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	ask := func(refusal *contract.LimitRefusal) *contract.LimitReply {
-		return l.reserve(now, &contract.LimitRequest{Worker: "a", Sent: 100, Refusal: refusal, Calls: []contract.LimitedCall{{Key: fmt.Sprint(now)}}})
+		return l.Reserve(now, &contract.LimitRequest{Worker: "a", Sent: 100, Refusal: refusal, Calls: []contract.LimitedCall{{Key: fmt.Sprint(now)}}})
 	}
 	if out := ask(&contract.LimitRefusal{}); !out.Turns[0].Ask || out.Turns[0].Micros > 1_000_000 || !out.Refused {
 		t.Errorf("after the refusal a call has %+v", out)
@@ -141,28 +141,28 @@ func TestOneRefusalIsForgotten(t *testing.T) {
 
 // TestAProviderThatAsksToWait has all calls wait as long as the provider asks, and no longer.
 func TestAProviderThatAsksToWait(t *testing.T) {
-	l := &queue{window: defaultWindow}
+	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
-	l.reserve(now, &contract.LimitRequest{Worker: "a", Sent: 40, Refusal: &contract.LimitRefusal{AfterMillis: 7000}})
+	l.Reserve(now, &contract.LimitRequest{Worker: "a", Sent: 40, Refusal: &contract.LimitRefusal{AfterMillis: 7000}})
 	in := &contract.LimitRequest{Worker: "b", Sent: 20, Calls: []contract.LimitedCall{{Key: "k"}}}
-	if out := l.reserve(now, in); !out.Turns[0].Ask || out.Turns[0].Micros < 6_000_000 || out.Turns[0].Micros > 7_000_000 {
+	if out := l.Reserve(now, in); !out.Turns[0].Ask || out.Turns[0].Micros < 6_000_000 || out.Turns[0].Micros > 7_000_000 {
 		t.Errorf("another worker's call has %+v", out.Turns[0])
 	}
-	if out := l.reserve(now+7_000_000, in); out.Turns[0].Ask {
+	if out := l.Reserve(now+7_000_000, in); out.Turns[0].Ask {
 		t.Errorf("after seven seconds it has %+v", out.Turns[0])
 	}
 }
 
 // TestACallKeepsItsPlace asks twice for one call: it has one place, and loses it where it does not come back.
 func TestACallKeepsItsPlace(t *testing.T) {
-	l := &queue{window: defaultWindow}
+	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	ask := func(keys ...string) *contract.LimitReply {
 		in := contract.LimitRequest{Worker: "w", Requests: 1}
 		for _, k := range keys {
 			in.Calls = append(in.Calls, contract.LimitedCall{Key: k})
 		}
-		return l.reserve(now, &in)
+		return l.Reserve(now, &in)
 	}
 	ask("a", "b", "c")
 	first, again := ask("b"), ask("b")
@@ -178,24 +178,24 @@ func TestACallKeepsItsPlace(t *testing.T) {
 
 // TestFewCallsShowNoLimit has a refusal after few calls hold back all for a moment, and no longer.
 func TestFewCallsShowNoLimit(t *testing.T) {
-	l := &queue{window: defaultWindow}
+	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
-	l.reserve(now, &contract.LimitRequest{Worker: "a", Sent: minSent - 1, Refusal: &contract.LimitRefusal{AfterMillis: 2000}})
+	l.Reserve(now, &contract.LimitRequest{Worker: "a", Sent: minSent - 1, Refusal: &contract.LimitRefusal{AfterMillis: 2000}})
 	in := &contract.LimitRequest{Worker: "b", Calls: []contract.LimitedCall{{Key: "k"}}}
-	if out := l.reserve(now, in); !out.Turns[0].Ask || out.Turns[0].Micros > 2_000_000 {
+	if out := l.Reserve(now, in); !out.Turns[0].Ask || out.Turns[0].Micros > 2_000_000 {
 		t.Errorf("after the refusal a call has %+v", out.Turns[0])
 	}
-	if out := l.reserve(now+2_000_000, in); out.Turns[0].Ask || l.Learned != 0 {
+	if out := l.Reserve(now+2_000_000, in); out.Turns[0].Ask || l.Learned != 0 {
 		t.Errorf("after the pause a call has %+v; the limit is %d", out.Turns[0], l.Learned)
 	}
 }
 
 // TestUnusedTurnsComeBack gives back the turns that calls have not used.
 func TestUnusedTurnsComeBack(t *testing.T) {
-	l := &queue{window: defaultWindow}
+	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	ask := func(key string, unused int) contract.LimitTurn {
-		return l.reserve(now, &contract.LimitRequest{Worker: "w", Requests: 1, Unused: unused, Calls: []contract.LimitedCall{{Key: key}}}).Turns[0]
+		return l.Reserve(now, &contract.LimitRequest{Worker: "w", Requests: 1, Unused: unused, Calls: []contract.LimitedCall{{Key: key}}}).Turns[0]
 	}
 	if a, b, c := ask("a", 0), ask("b", 0), ask("b", 1); a.Ask || !b.Ask || c.Ask {
 		t.Errorf("the first has %+v, the second %+v, and when the turn is given back %+v", a, b, c)

@@ -97,7 +97,7 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	}
 	began := workflow.Now(ctx)
 	err := wait.Get(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...), c.Out)
-	if f := contract.FailureOf(err); f != nil && f.Limit != nil && f.Final {
+	if f := turnWait(err); f != nil {
 		return r.scheduleAtTurn(ctx, c, f, began)
 	}
 	if c.Queue != "" && contract.NotStarted(err) && !c.OutcomeUnknown(contract.FailureOf(err)) {
@@ -108,22 +108,30 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	return err
 }
 
+// turnWait returns the failure of a call that the run is to make again when its turn comes, nil for any other.
+func turnWait(err error) *contract.Failure {
+	if f := contract.FailureOf(err); f != nil && f.Limit != nil && f.Final {
+		return f
+	}
+	return nil
+}
+
 // scheduleAtTurn schedules a call, begun at a time, whose attempts are bounded and whose turn has not come: it has the attempts that
 // have not failed, and the time that is left after the wait.
 func (r *Run) scheduleAtTurn(ctx workflow.Context, c *Call, f *contract.Failure, began time.Time) error {
-	wait := time.Duration(f.Limit.Millis) * time.Millisecond
+	pause := time.Duration(f.Limit.Millis) * time.Millisecond
 	again, policy := *c, *c.Options.RetryPolicy
 	policy.MaximumAttempts -= f.Limit.Failed
 	again.Options.RetryPolicy = &policy
-	again.Options.ScheduleToCloseTimeout -= workflow.Now(ctx).Sub(began) + wait
+	again.Options.ScheduleToCloseTimeout -= workflow.Now(ctx).Sub(began) + pause
 	if again.Options.ScheduleToCloseTimeout <= 0 {
 		return f
 	}
 	if f.Usage != nil && c.Model != nil {
 		r.Budget.Usage.Add(*f.Usage)
 	}
-	defer r.Requests.AddTask(Cut(fmt.Sprintf("%s %s, until %s", r.place+c.ID, f.Text, workflow.Now(ctx).Add(wait).UTC().Format(time.RFC3339)), maxSummary))()
-	if err := Pause(ctx, wait, f.Text); err != nil {
+	defer r.Requests.AddTask(Cut(fmt.Sprintf("%s %s, until %s", r.place+c.ID, f.Text, workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339)), maxSummary))()
+	if err := Pause(ctx, pause, f.Text); err != nil {
 		return err
 	}
 	return r.schedule(ctx, &again)

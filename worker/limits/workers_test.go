@@ -1,4 +1,4 @@
-package limiter
+package limits_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/worker/limits"
+	"weft/workflows/limiter"
 )
 
 // server is a client of a server with one limiter, which answers after up to 300 ms, and not at all while it is down.
@@ -28,14 +29,14 @@ type server struct {
 	client.Client
 	limits.Server
 	mu      sync.Mutex
-	limiter *queue
+	limiter *limiter.Queue
 	started bool
 	down    bool
 	r       *rand.Rand
 }
 
 func newServer(seed uint64) *server {
-	return &server{limiter: &queue{window: defaultWindow}, r: rand.New(rand.NewPCG(seed, 1))}
+	return &server{limiter: limiter.NewQueue(contract.LimiterState{}, time.Minute), r: rand.New(rand.NewPCG(seed, 1))}
 }
 
 // stop has the server not answer for a time.
@@ -77,7 +78,7 @@ func (s *server) UpdateWithStartWorkflow(ctx context.Context, o client.UpdateWit
 	s.mu.Unlock()
 	time.Sleep(delay / 2)
 	s.mu.Lock()
-	out := s.limiter.reserve(time.Now().UnixMicro(), o.UpdateOptions.Args[0].(*contract.LimitRequest))
+	out := s.limiter.Reserve(time.Now().UnixMicro(), o.UpdateOptions.Args[0].(*contract.LimitRequest))
 	s.started = !out.Free
 	s.mu.Unlock()
 	time.Sleep(delay / 2)
