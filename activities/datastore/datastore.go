@@ -367,7 +367,7 @@ func (t *tx) statement(c *collection.Call) (*statement, error) {
 }
 
 // bound are the places of a query that are not to be looked into, and a value, :NAME, as the one group.
-var bound = regexp.MustCompile(`(?s)[eE]'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\$\$.*?\$\$|::|:([A-Za-z_]\w*)`)
+var bound = regexp.MustCompile(`(?s)[eE]'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\$\$.*?\$\$|::|:([\p{L}_][\p{L}\p{N}_]*)`)
 
 // query puts the values of a query in their places.
 func (s *statement) query(c *collection.Call) error {

@@ -94,9 +94,6 @@ func replyOf(resp response, retry *plan.Retry) (reply, error) {
 var callerErrors = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusUnsupportedMediaType,
 	http.StatusUnprocessableEntity, http.StatusNotImplemented}
 
-// slot is what an argument replaces.
-var slot = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
-
 // filler replaces placeholders by the arguments of a call.
 type filler struct {
 	args value.Value
@@ -106,8 +103,8 @@ type filler struct {
 
 // fill replaces the placeholders of a text, each once, in a form that suits the place.
 func (f *filler) fill(text string, form func(string) string) string {
-	return slot.ReplaceAllStringFunc(text, func(m string) string {
-		name := slot.FindStringSubmatch(m)[1]
+	return value.Placeholder.ReplaceAllStringFunc(text, func(m string) string {
+		name := value.Placeholder.FindStringSubmatch(m)[1]
 		v, ok := f.args.Get(name)
 		if !ok {
 			f.missing = name
@@ -259,8 +256,8 @@ func fillAddress(in contract.ToolInput) (contract.ToolInput, string) {
 		return in, "the arguments are no JSON"
 	}
 	problem := ""
-	filled := slot.ReplaceAllStringFunc(c.URL, func(m string) string {
-		name := slot.FindStringSubmatch(m)[1]
+	filled := value.Placeholder.ReplaceAllStringFunc(c.URL, func(m string) string {
+		name := value.Placeholder.FindStringSubmatch(m)[1]
 		v, ok := args.Get(name)
 		text := v.Spaced()
 		switch {

@@ -9,6 +9,7 @@ import (
 	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 )
 
 // request makes the connection of a component that is one HTTP request.
@@ -42,8 +43,8 @@ func (b *builder) request(c *model.Component) plan.Connection {
 func (b *builder) chosenHost(c *model.Component, server string) {
 	scheme, host, _ := strings.Cut(server, "://")
 	begins := scheme == "" && strings.HasPrefix(host, "{{")
-	rest := model.Placeholder.ReplaceAllString(scheme+host, "")
-	if !begins && scheme != "http" && scheme != "https" && model.Placeholder.ReplaceAllString(scheme, "") != "" || strings.ContainsAny(rest, "@{} ") || !begins && scheme == "" {
+	rest := value.Placeholder.ReplaceAllString(scheme+host, "")
+	if !begins && scheme != "http" && scheme != "https" && value.Placeholder.ReplaceAllString(scheme, "") != "" || strings.ContainsAny(rest, "@{} ") || !begins && scheme == "" {
 		b.Errorf(c.FieldPos("url"), "field-value", "start with http:// or https:// and a host, or with a placeholder for the whole URL", "url of %s is %s, which cannot become an http or https URL",
 			c, source.Quote(c.Text("url")))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/specadapter/source"
+	"weft/workflows/plan/value"
 )
 
 // checkHTTP judges a request over HTTP, or a transport, which has some of its fields.
@@ -72,7 +73,7 @@ func (l *loader) checkURL(c *Component, field string) {
 // address wants an absolute address over HTTP, without a password.
 func (l *loader) address(at source.Pos, text, what string) *url.URL {
 	// A placeholder in the path would not parse.
-	u, ok := source.ServerURL(Placeholder.ReplaceAllString(text, "x"))
+	u, ok := source.ServerURL(value.Placeholder.ReplaceAllString(text, "x"))
 	switch {
 	case !ok:
 		l.Errorf(at, "url", "use http:// or https:// and a host", "%s is %s, which is not an http or https URL", what, source.Quote(text))

@@ -5,10 +5,8 @@ import (
 	"strings"
 
 	"weft/specadapter/source"
+	"weft/workflows/plan/value"
 )
-
-// Placeholder is what a value replaces.
-var Placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 
 // holder is a placeholder in a text.
 type holder struct {
@@ -49,7 +47,7 @@ func (l *loader) scanned(f *Field) *scan {
 			if inner := strings.LastIndex(text[:end], "{{"); inner > 0 {
 				text, end = text[inner:], end-inner
 			}
-			m := Placeholder.FindStringSubmatch(text[:end+2])
+			m := value.Placeholder.FindStringSubmatch(text[:end+2])
 			switch {
 			case m == nil && s.odd == "":
 				s.odd, s.oddAt = text[:end+2], at

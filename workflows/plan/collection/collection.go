@@ -7,7 +7,6 @@ package collection
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -104,9 +103,6 @@ func (c *Call) has(member string) error {
 	return nil
 }
 
-// whole is a text that is nothing but a placeholder.
-var whole = regexp.MustCompile(`^\{\{\s*(\w+)\s*\}\}$`)
-
 // where fills in the conditions.
 func (c *Call) where(args value.Value) error {
 	for _, w := range c.Operation.Where {
@@ -120,7 +116,7 @@ func (c *Call) where(args value.Value) error {
 		}
 		if m.Value.Kind == value.String {
 			arg, given := value.Value{}, false
-			if is := whole.FindStringSubmatch(m.Value.Text); is != nil {
+			if is := value.Placeholder.FindStringSubmatch(m.Value.Text); is != nil && is[0] == m.Value.Text {
 				arg, given = args.Get(is[1])
 			}
 			if given {

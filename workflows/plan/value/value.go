@@ -301,14 +301,18 @@ func (v Value) Words() string {
 	return string(v.JSON())
 }
 
-// placeholder is what a value replaces in a text.
-var placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+// Placeholder is what a value replaces in a text, with the name as its group. As in Agent Spec's reference, which is
+// in Python, names are letters and digits of any script and _.
+var Placeholder = regexp.MustCompile(`\{\{` + space + `*([\p{L}\p{N}_]+)` + space + `*\}\}`)
+
+// space is what Python's \s matches.
+const space = `[\s\v\x1c-\x1f\x{85}\p{Z}]`
 
 // FillIn is a text with its placeholders replaced, each once: what a value holds stays as it
 // is. A name without a value stays too.
 func FillIn(text string, in Value) string {
-	return placeholder.ReplaceAllStringFunc(text, func(m string) string {
-		if v, ok := in.Get(placeholder.FindStringSubmatch(m)[1]); ok {
+	return Placeholder.ReplaceAllStringFunc(text, func(m string) string {
+		if v, ok := in.Get(Placeholder.FindStringSubmatch(m)[1]); ok {
 			return v.Spaced()
 		}
 		return m

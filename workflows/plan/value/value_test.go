@@ -167,3 +167,20 @@ func TestLongNumbers(t *testing.T) {
 		t.Errorf("bare it is %s, %v", v.JSON(), err)
 	}
 }
+
+// Names are those of Python's \w, the spaces those of its \s.
+func TestFillIn(t *testing.T) {
+	in, err := Parse([]byte(`{"größe":7,"名前":"{{größe}}","n_1":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"{{größe}} {{\u3000名前\u00a0}} {{ n_1 }}":                 "7 {{größe}} true",
+		"{{other}} {{ q.r }} {{a b}} {{}} {größe} {{gro\u0308}}": "{{other}} {{ q.r }} {{a b}} {{}} {größe} {{gro\u0308}}",
+		"{{{größe}}} {{ {{größe}} }}":                            "{7} {{ 7 }}",
+	} {
+		if got := FillIn(text, in); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
