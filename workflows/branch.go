@@ -11,6 +11,7 @@ import (
 	"weft/workflows/argument"
 	"weft/workflows/plan"
 	"weft/workflows/prepare"
+	"weft/workflows/references"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/values"
@@ -212,9 +213,9 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, s *s
 		delete(has, sha)
 		need(&contract.ContentRef{SHA: sha})
 	}
-	needing(need).conversation(out.Conversation)
+	references.Visitor(need).Conversation(out.Conversation)
 	if s.yielded != nil {
-		needing(need).suspended(s.yielded.Suspended)
+		references.Visitor(need).Suspended(s.yielded.Suspended)
 	}
 	if err := c.run.Sizes.Fits("what node "+s.at.Node.ID+" brings back", out); err != nil {
 		return nil, c.run.Failed(s.at, err)

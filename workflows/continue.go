@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/references"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
@@ -174,7 +175,7 @@ func needed(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
 			need(&contract.ContentRef{SHA: sha})
 		}
 	}
-	needing(need).snapshot(c)
+	references.Visitor(need).Snapshot(c)
 	return out
 }
 

@@ -10,8 +10,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/inbox"
-	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 )
 
@@ -26,12 +26,18 @@ func (f *flowRun) show(ctx workflow.Context) {
 	}
 }
 
+// shown is what the Web UI shows of a run: text is the memory of its table, and stale reports whether the run has moved since.
+type shown struct {
+	stale bool
+	text  bytes.Buffer
+}
+
 // refresh shows how the run stands where that has changed.
 func (f *flowRun) refresh(ctx workflow.Context) {
-	if f.stale {
+	if f.shown.stale {
 		f.show(ctx)
 	}
-	f.stale = false
+	f.shown.stale = false
 }
 
 // failureDetails says why a run failed, where, and what to do.
@@ -43,9 +49,9 @@ func failureDetails(f *contract.Failure) string {
 	if f.At != "" {
 		where += " (" + inCell.Replace(f.At) + ")"
 	}
-	text := fmt.Sprintf("**Failed**%s: %s: %s\n\n", where, inCell.Replace(f.Class), inCell.Replace(runtime.Cut(f.Text, 1000)))
+	text := fmt.Sprintf("**Failed**%s: %s: %s\n\n", where, inCell.Replace(f.Class), inCell.Replace(textutil.Cut(f.Text, 1000)))
 	if f.Remedy != "" {
-		text += "To fix it: " + inCell.Replace(runtime.Cut(f.Remedy, 500)) + "\n\n"
+		text += "To fix it: " + inCell.Replace(textutil.Cut(f.Remedy, 500)) + "\n\n"
 	}
 	return text
 }
@@ -65,13 +71,13 @@ func details(f *flowRun) string {
 	if f.run.Flow == nil || f.sched == nil {
 		return "" // nothing is known yet
 	}
-	b := &f.details // its memory serves each time
+	b := &f.shown.text // its memory serves each time
 	b.Reset()
 	heading(f, b)
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
 		rows++
-		tick, id := codeParts(runtime.Cut(id, 80))
+		tick, id := codeParts(textutil.Cut(id, 80))
 		for _, part := range [...]string{"| ", tick, id, tick, " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n"} {
 			b.WriteString(part)
 		}
@@ -116,7 +122,7 @@ func heading(f *flowRun, b *bytes.Buffer) {
 	if f.run.Flow.Revision != "" {
 		name += " " + f.run.Flow.Revision
 		if f.run.Flow.Description != "" {
-			between = ": " + inCell.Replace(runtime.Cut(f.run.Flow.Description, 300)) + "\n\n"
+			between = ": " + inCell.Replace(textutil.Cut(f.run.Flow.Description, 300)) + "\n\n"
 		}
 	}
 	fmt.Fprintf(b, "**%s**%smodel %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
@@ -172,7 +178,7 @@ func requestsTable(f *flowRun, b *bytes.Buffer) {
 			return
 		}
 		q := &f.inbox.Requests[i]
-		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(runtime.Cut(q.Text, 200)), inbox.Example(q))
+		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(textutil.Cut(q.Text, 200)), inbox.Example(q))
 	}
 }
 
@@ -187,7 +193,7 @@ func plural(n int, word string) string {
 // is asked is a model's. The Web UI takes HTML and links as they stand, which could hide a part of a
 // call from whoever allows it.
 func cell(s string) string {
-	if s = runtime.Cut(s, 80); strings.ContainsAny(s, "|\r\n`\\*_[<&~$-:") {
+	if s = textutil.Cut(s, 80); strings.ContainsAny(s, "|\r\n`\\*_[<&~$-:") {
 		return inCell.Replace(s)
 	}
 	return s

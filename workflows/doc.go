@@ -7,7 +7,7 @@
 //   - Execution: one execution of a node, at a step, with the state written by its causal ancestors. Package node runs
 //     executions; each kind of node is a small type with one method there, agents have package agent.
 //   - Scheduler: decides which executions there are and when each starts; package schedule. A parallel chain of nodes
-//     runs in place, as a coroutine, if it makes few calls (inplace.go), otherwise as a child workflow (drive.go). The
+//     runs in place, as a coroutine, if it makes few calls (inplace.go), otherwise as a child workflow (branches.go). The
 //     same applies to the flow of a map's element (nested.go).
 //   - Call: an activity. Budget, waiting for an operator, sizes, usage and cancellation are steps around it
 //     (package runtime). Children, signals and timers are also implemented in one place each.

@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/values"
-	"weft/workflows/wait"
 )
 
 // drive runs what is ready until nothing lives. A branch that lives alone runs here; beside
@@ -31,12 +30,12 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		}
 	}
 	for {
-		ready := f.queued
+		ready := f.branches.queued
 		due, err := f.shouldStop(ctx)
 		if note(err); due && failed == nil && !f.sched.Finished() {
-			f.sched.Requeue(f.queued...)
+			f.sched.Requeue(f.branches.queued...)
 			ready = nil
-			if len(f.live) == 0 {
+			if len(f.branches.live) == 0 {
 				return f.ContinueAsNew(ctx)
 			}
 			askToYield(ctx, f)
@@ -48,24 +47,24 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if failed != nil {
 			ready = nil
 		}
-		if len(f.live) == 0 && runsHere(ready) {
+		if len(f.branches.live) == 0 && runsHere(ready) {
 			f.show(ctx)
 			note(f.runHere(ctx, ready[0]))
 			continue
 		}
-		free := f.free(len(ready))
-		ready, f.queued = ready[:free], ready[free:]
-		later, err := f.startBranches(ctx, ready, len(f.queued))
+		free := f.branches.free(len(ready))
+		ready, f.branches.queued = ready[:free], ready[free:]
+		later, err := f.branches.start(ctx, ready, len(f.branches.queued))
 		note(err)
-		f.queued = append(later, f.queued...)
-		if len(f.live) == 0 {
+		f.branches.queued = append(later, f.branches.queued...)
+		if len(f.branches.live) == 0 {
 			f.show(ctx)
 			return stuck(f, failed)
 		}
-		b, err := f.first(ctx, quiet, failed == nil)
+		b, err := f.branches.first(ctx, quiet, failed == nil)
 		note(err)
-		if b != nil && !f.fetchHeld(quiet, b) {
-			note(f.finishBranch(ctx, b))
+		if b != nil && !f.branches.fetchHeld(quiet, b) {
+			note(f.branches.finish(ctx, b))
 		}
 	}
 }
@@ -81,7 +80,7 @@ func (f *flowRun) shouldStop(ctx workflow.Context) (bool, error) {
 
 // askToYield asks the chains that run as children to come back.
 func askToYield(ctx workflow.Context, f *flowRun) {
-	for _, b := range f.live {
+	for _, b := range f.branches.live {
 		if b.child != nil && !b.isReady() {
 			f.run.AskToYield(ctx, b.child)
 		}
@@ -187,161 +186,6 @@ func (f *flowRun) beyond(err error) error {
 		return stepLimit(f.run, f.run.Flow, limit.Node, f.trace)
 	}
 	return err
-}
-
-// startBranches starts chains, those behind one that cannot start included: it has failed the
-// run, but not them. They share the budget with those that are queued behind them. Those for which the history has no
-// room while others are at work come later: when those have ended, the run goes on in a new one.
-func (f *flowRun) startBranches(ctx workflow.Context, ready []*schedule.Execution, queued int) (later []*schedule.Execution, failed error) {
-	for i, x := range ready {
-		if len(f.live) > 0 && !f.run.Sizes.HasRoom(ctx) {
-			return ready[i:], failed
-		}
-		b, err := f.startBranch(ctx, x, len(ready)-i+queued, len(ready))
-		if err != nil {
-			f.sched.End(x)
-			failed = cmp.Or(failed, err)
-			continue
-		}
-		f.live = append(f.live, b)
-	}
-	return nil, failed
-}
-
-// startBranch starts the chain that begins with x, one of n that share what is left
-// of the budget, and of all that start together.
-func (f *flowRun) startBranch(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
-	view := viewOf(f, x)
-	if err := cmp.Or(override(f, x, &view), bounded(f, x, &view)); err != nil {
-		return nil, err
-	}
-	f.sched.Started(x, view)
-	b := f.branches[x]
-	if b == nil {
-		b = &branchRun{x: x}
-		f.branches[x] = b
-	}
-	if isHeld(x) {
-		f.fetch(ctx, b, x.Suspended.Held)
-		return b, nil
-	}
-	if calls, ok := runsInPlace(f, x); ok {
-		startInPlace(ctx, f, b, calls, n)
-		return b, nil
-	}
-	return b, f.startChild(ctx, b, &view, n, all)
-}
-
-// startChild starts a chain as a child.
-func (f *flowRun) startChild(ctx workflow.Context, b *branchRun, view *contract.View, n, all int) error {
-	x := b.x
-	in := branchInput(f.run, f.sched, x, view)
-	in.Inbox = give(f, x)
-	id := f.sched.ID(x)
-	node := &f.run.Flow.Nodes[x.Node]
-	at := &runtime.Execution{Node: node, ID: id, Step: x.Step}
-	if x.Suspended == nil && b.tries == 0 {
-		if err := f.run.Budget.Declare(at); err != nil {
-			return err
-		}
-	}
-	in.MaxResultBytes = f.run.Sizes.Share(ctx, all)
-	var release func()
-	in.Shared.Budget, release = f.run.Budget.Share(n)
-	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + id, Summary: "branch · " + node.ID}
-	if err := f.run.Admit(ctx, c, "what node "+node.ID+" must know"); err != nil {
-		release()
-		return f.run.Failed(at, err)
-	}
-	leave := f.run.Sizes.Reserve(in.MaxResultBytes)
-	b.release = func() {
-		release()
-		leave()
-	}
-	b.child = f.run.Start(ctx, c)
-	return nil
-}
-
-// finishBranch takes over what a chain came back with.
-func (f *flowRun) finishBranch(ctx workflow.Context, b *branchRun) error {
-	f.live = slices.DeleteFunc(f.live, func(o *branchRun) bool { return o == b })
-	x, out, err := b.x, &b.out, b.err
-	if b.held != nil {
-		if err = wait.Get(ctx, b.fetched, nil); errors.Is(err, runtime.ErrYield) {
-			f.sched.End(x)
-			f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, x.Arrivals[0].View, &contract.SuspendedExecution{Held: b.held})
-			delete(f.branches, x)
-			return nil
-		}
-	}
-	f.sched.End(x)
-	b.release()
-	b.chain = nil
-	f.takeBack(ctx, b, out.UnreadMessages, err)
-	if err != nil {
-		f.run.Requests.Disown(ctx, contract.BoundID(f.run.Root+"/"+f.sched.ID(x)), err)
-		return f.branchFailed(ctx, b, err)
-	}
-	delete(f.branches, x)
-	f.run.Policy.Moved = true
-	f.run.Budget.Usage.Add(out.Usage)
-	f.run.Conversation.Merge(out.Conversation)
-	maps.Copy(f.run.Shared.Sessions(), out.ServerSessions)
-	for _, e := range out.Executions {
-		if served := out.NodeSessions[e.Node]; served != nil {
-			f.run.Shared.NodeSessions[e.Node] = served
-		}
-		if e.Node != f.run.Flow.Nodes[x.Node].ID || e.Step != x.Step {
-			f.sched.CountRan(f.run.Graph.Index(e.Node), e.Step)
-		}
-	}
-	f.trace = append(f.trace, out.Executions...)
-	for _, raw := range out.Messages {
-		f.run.Transcript.Keep(raw)
-	}
-	view := x.Arrivals[0].View
-	schedule.Apply(&view, &out.View)
-	if y := out.Yielded; y != nil {
-		node := f.run.Graph.Index(y.Node)
-		if len(out.Executions) > 0 {
-			f.sched.CountRan(node, y.Step)
-		}
-		f.sched.Suspend(x, node, y.Step, y.Occurrence, view, y.Suspended)
-		return nil
-	}
-	last := out.Executions[len(out.Executions)-1]
-	return f.beyond(f.sched.Leave(x, last.Step, out.Edges, view))
-}
-
-// branchFailed takes over what a failed branch had done, and says what its failure means.
-func (f *flowRun) branchFailed(ctx workflow.Context, b *branchRun, err error) error {
-	x := b.x
-	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}
-	b.tries++
-	again, err := runtime.RetryTakenID(ctx, err, b.tries, f.sched.ID(x))
-	if again {
-		f.sched.Requeue(x)
-		return nil
-	}
-	delete(f.branches, x)
-	part := runtime.SpentBy(err)
-	if !contract.Cancelled(err) {
-		part = contract.FailureOf(err)
-	}
-	if part != nil {
-		f.trace = append(f.trace, part.Executions...)
-		if part.Usage != nil {
-			f.run.Budget.Usage.Add(*part.Usage)
-		}
-		part.Usage, part.Executions = nil, nil
-	}
-	if contract.Cancelled(err) && ctx.Err() == nil {
-		return f.run.Fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
-	}
-	if contract.Cancelled(err) {
-		return err
-	}
-	return f.run.Failed(at, part)
 }
 
 // Result is what the exit nodes gave.
@@ -452,7 +296,7 @@ func noExit(f *flowRun, exits bool) *contract.Failure {
 	for _, a := range out.Answers {
 		out.Text += fmt.Sprintf("; %s %q: %s", a.Execution, a.Question, values.YesNo(a.Yes))
 	}
-	out.Text = runtime.Cut(out.Text, 2000)
+	out.Text = textutil.Cut(out.Text, 2000)
 	return out
 }
 
@@ -491,7 +335,7 @@ func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 	}
 	var best *schedule.Execution
 	for _, x := range f.sched.Running() {
-		if b := f.branches[x]; b == nil || b.child == nil || !mayRead(f, x, m) {
+		if b := f.branches.byExecution[x]; b == nil || b.child == nil || !mayRead(f, x, m) {
 			continue
 		}
 		if best == nil || x.Node < best.Node {
@@ -501,7 +345,7 @@ func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 	if best == nil {
 		return "", nil
 	}
-	return f.sched.ID(best), f.branches[best].child
+	return f.sched.ID(best), f.branches.byExecution[best].child
 }
 
 // mayRead reports whether the chain that begins with x can run an agent that a message is for.
@@ -526,12 +370,4 @@ func give(f *flowRun, x *schedule.Execution) []contract.Inbound {
 		return nil
 	}
 	return f.inbox.Give(f.sched.ID(x), func(m *contract.Inbound) bool { return mayRead(f, x, m) })
-}
-
-// takeBack takes back the messages that a branch that has ended did not read.
-func (f *flowRun) takeBack(ctx workflow.Context, b *branchRun, unread []contract.Inbound, err error) {
-	b.child = nil
-	if f.inbox != nil {
-		f.inbox.TakeBack(ctx, f.sched.ID(b.x), unread, runtime.AlreadyStarted(err))
-	}
 }

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -197,16 +196,9 @@ type flowRun struct {
 	// entered are the ids of the edges taken there.
 	entered   []string
 	conflicts []contract.Conflict
-	// branches are the executions whose chains run as children.
-	branches map[*schedule.Execution]*branchRun
-	// live are those under way, in the order of their starts; queued wait for room beside them. idle says that drive waits and
-	// has nothing to start; takenOver is the error of a chain that was taken over meanwhile, stale that what is shown is old.
-	live        []*branchRun
-	queued      []*schedule.Execution
-	idle, stale bool
-	takenOver   error
-	details     bytes.Buffer
-	runner      *node.Runner
+	branches  branches
+	shown     shown
+	runner    *node.Runner
 	// inbox is nil where another run owns the requests of this one.
 	inbox *inbox.Inbox
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
@@ -398,7 +390,9 @@ func (f *flowRun) report() contract.Status {
 
 // newFlowRun is a run of a flow that has not begun.
 func newFlowRun(r *runtime.Run) *flowRun {
-	return &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publish.Publisher{Run: r}, hook: hooks{run: r}, branches: map[*schedule.Execution]*branchRun{}}
+	f := &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publish.Publisher{Run: r}, hook: hooks{run: r}}
+	f.branches = branches{flow: f, byExecution: map[*schedule.Execution]*branchRun{}}
+	return f
 }
 
 // settle does what comes before the run's entry.

@@ -146,7 +146,7 @@ func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *pla
 	var stopped, err error
 	for tries := 1; ; tries++ {
 		k := h.run.Start(hctx, c)
-		ended, stopped = runtime.AwaitFor(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.Future.IsReady)
+		ended, stopped = wait.For(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.Future.IsReady)
 		if !ended {
 			cancel() // it is too late, whatever it says now
 		}

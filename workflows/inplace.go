@@ -83,7 +83,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 	c := newChain(r, x.Node, x.Step, x.Occurrence, others)
 	nodes, _ := f.run.Graph.Part(x.Node, others)
 	c.view, c.lineage, c.suspended, c.ran, c.exits = &x.Arrivals[0].View, x.Lineage, x.Suspended, f.sched.Ran(nodes, x.Step), hasExits(f)
-	c.moved = func() { f.stale = true }
+	c.moved = func() { f.shown.stale = true }
 	b.chain, b.ended, b.err, b.out = c, false, nil, contract.BranchResult{}
 	f.run.Sizes.InPlace++
 	f.run.Sizes.CallsInPlace += calls
@@ -99,7 +99,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 		} else {
 			b.out = *c.result(s, spent)
 		}
-		f.ended(ctx, b)
+		f.branches.ended(ctx, b)
 	})
 }
 
@@ -117,7 +117,7 @@ func HeldResult(ctx workflow.Context, raw converter.RawValue) error {
 
 // chainOf is the chain that began with an execution and runs in place, or nil.
 func chainOf(f *flowRun, x *schedule.Execution) *chain {
-	if b := f.branches[x]; b != nil {
+	if b := f.branches.byExecution[x]; b != nil {
 		return b.chain
 	}
 	return nil

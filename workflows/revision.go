@@ -3,9 +3,9 @@ package workflows
 import (
 	"time"
 
-	"weft/workflows/runtime"
-
 	"go.temporal.io/sdk/workflow"
+
+	"weft/workflows/wait"
 )
 
 // revision is set by the linker in builds that a test of deploys makes: their interpreter does
@@ -17,5 +17,5 @@ func revise(ctx workflow.Context, f *flowRun) error {
 	if revision == "" || workflow.GetVersion(ctx, "revision", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return nil
 	}
-	return runtime.Pause(ctx, time.Millisecond, "revision")
+	return wait.Pause(ctx, time.Millisecond, "revision")
 }

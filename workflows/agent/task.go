@@ -11,6 +11,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/questions"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 const (
@@ -97,7 +98,7 @@ func (k *task) pause(ctx workflow.Context, s *runtime.JournalStep) error {
 	}
 	policy, journal := k.call.agentRun.run.Policy, k.call.agentRun.execution.Journal
 	pause := max(time.Duration(k.at.Task.PollMillis)*time.Millisecond, min(workflow.Now(ctx).Sub(k.started)/pollShare, maxPoll), minPoll)
-	yield, err := runtime.AwaitFor(ctx, pause, k.tool.As+" works on a task", func() bool { return policy.ShouldYield(ctx, journal.Weight()) })
+	yield, err := wait.For(ctx, pause, k.tool.As+" works on a task", func() bool { return policy.ShouldYield(ctx, journal.Weight()) })
 	if err == nil && yield {
 		return runtime.ErrYield
 	}
@@ -119,7 +120,7 @@ func (k *task) answers(ctx workflow.Context) (_ *contract.ToolAnswers, refused *
 		}
 	}
 	if len(fresh.Questions) == 0 {
-		return out, nil, runtime.Pause(ctx, minPoll, k.tool.As+" has its answers")
+		return out, nil, wait.Pause(ctx, minPoll, k.tool.As+" has its answers")
 	}
 	answers, refused, err := k.call.questions(k.tool, k.args).Answer(ctx, fresh, 0)
 	if err != nil || refused != nil {

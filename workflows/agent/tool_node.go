@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
@@ -39,7 +40,7 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 		return runtime.Outcome{}, err
 	}
 	if msg.Error {
-		return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given; fix the tool or the flow", "the tool %q failed: %s", t.Name, runtime.Cut(msg.Text, 500))
+		return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given; fix the tool or the flow", "the tool %q failed: %s", t.Name, textutil.Cut(msg.Text, 500))
 	}
 	v, err := toolValue(x.Node.Ports.Out, msg.Text)
 	if err != nil {
@@ -86,7 +87,7 @@ func toolValue(outs []plan.Out, text string) (value.Value, error) {
 	v, err := value.Parse([]byte(text))
 	if len(outs) > 1 {
 		if err != nil || v.Kind != value.Object {
-			return empty, errors.New("it has several outputs, but what it returned is no JSON object: " + runtime.Cut(text, 200))
+			return empty, errors.New("it has several outputs, but what it returned is no JSON object: " + textutil.Cut(text, 200))
 		}
 		for i := range outs {
 			k := slices.IndexFunc(v.Members, func(m value.Member) bool { return m.Key == outs[i].Name })

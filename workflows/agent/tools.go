@@ -70,7 +70,7 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 		}
 		if a.state.Errors == a.cfg.MaxErrors && a.result == nil {
 			return a.run.Fail(a.execution, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
-				"%d tool errors in a row, the last of %q: %s", a.state.Errors, c.call.Name, runtime.Cut(last, 500))
+				"%d tool errors in a row, the last of %q: %s", a.state.Errors, c.call.Name, textutil.Cut(last, 500))
 		}
 	}
 	a.state.Exhausted = a.state.Left == 0
@@ -273,7 +273,7 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Re
 		Text:      fmt.Sprintf("%s wants to call %s%s", c.agentRun.who(), tool.As, inWords(args)),
 		Catalogue: declared, Timeout: limit,
 	}
-	c.describeCall(&req, tool, args)
+	describeCall(c, &req, tool, args)
 	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
 	if err != nil {
 		return nil, "", nil, err
@@ -299,9 +299,9 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Re
 	if bytes.Equal(edited, plain(args)) {
 		return args, "", nil, nil
 	}
-	note := "[a person changed the arguments to " + runtime.Cut(string(edited), 4<<10) + "]\n"
+	note := "[a person changed the arguments to " + textutil.Cut(string(edited), 4<<10) + "]\n"
 	if decision.Reason != "" {
-		note = "[a person changed the arguments to " + runtime.Cut(string(edited), 4<<10) + ": " + runtime.Cut(decision.Reason, 1<<10) + "]\n"
+		note = "[a person changed the arguments to " + textutil.Cut(string(edited), 4<<10) + ": " + textutil.Cut(decision.Reason, 1<<10) + "]\n"
 	}
 	return edited, note, nil, nil
 }
@@ -316,7 +316,7 @@ func plain(raw json.RawMessage) json.RawMessage {
 }
 
 // describeCall says in a request which call it is about.
-func (c *toolCall) describeCall(req *contract.Request, tool *plan.Tool, args json.RawMessage) {
+func describeCall(c *toolCall, req *contract.Request, tool *plan.Tool, args json.RawMessage) {
 	req.Tool, req.Name, req.Connection = tool.As, tool.Name, tool.BoundTo()
 	if len(args) <= runtime.MaxShown {
 		req.Arguments = args
@@ -331,7 +331,7 @@ func inWords(args json.RawMessage) string {
 	if string(args) == "{}" {
 		return ""
 	}
-	return " with " + runtime.Cut(string(args), 300)
+	return " with " + textutil.Cut(string(args), 300)
 }
 
 // client has a client of the run execute a tool.
@@ -346,7 +346,7 @@ func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Res
 		ID: c.id("client"), Kind: contract.RequestToolResult, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
 		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, Timeout: limit,
 	}
-	c.describeCall(&req, tool, args)
+	describeCall(c, &req, tool, args)
 	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
 	switch {
 	case err != nil:
@@ -449,7 +449,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Resolved
 func (c *toolCall) questions(t *plan.Tool, args json.RawMessage) *questions.Call {
 	a := c.agentRun
 	req := contract.Request{ID: c.id("input")}
-	c.describeCall(&req, t, args)
+	describeCall(c, &req, t, args)
 	// Conversations with the model are named like those with members.
 	return &questions.Call{Run: a.run, Execution: a.execution, Tool: t, Request: req,
 		Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(t.As), a.state.Turn, c.index+1),

@@ -52,7 +52,7 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) error {
 	}
 	i := d.index(a.id)
 	if i < 0 {
-		return &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("no request has the id %q; open: %s", runtime.Cut(a.id, 200), openNames(d)),
+		return &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("no request has the id %q; open: %s", textutil.Cut(a.id, 200), openNames(d)),
 			Remedy: "take the id from the run's status"}
 	}
 	if want := d.Requests[i].Kind; want != kind {
@@ -99,7 +99,7 @@ func (d *Inbox) placed(m *contract.MessageAnswer) error {
 	if _, found := d.host.Knows(m.Node); m.Node == "" || found {
 		return nil
 	}
-	return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow has no node %q that could get a message", runtime.Cut(m.Node, 200)),
+	return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow has no node %q that could get a message", textutil.Cut(m.Node, 200)),
 		Remedy: "name one of the flow's agents, or leave node out"}
 }
 
@@ -165,7 +165,7 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 		id = "message:" + m.Key
 		if old := d.find(id); old != nil {
 			if old.Hash != a.hash {
-				return nil, &contract.Failure{Class: contract.ClassAlreadyAnswered, Text: fmt.Sprintf("another message has the key %q", runtime.Cut(m.Key, 200)),
+				return nil, &contract.Failure{Class: contract.ClassAlreadyAnswered, Text: fmt.Sprintf("another message has the key %q", textutil.Cut(m.Key, 200)),
 					Remedy: "give every message a key of its own"}
 			}
 			return &contract.Receipt{ID: id, Status: "accepted"}, nil
@@ -274,9 +274,9 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 		case c.Approve == nil:
 			err = errors.New("approve is missing, want true or false")
 		case len(c.Arguments) > 0 && !bytes.HasPrefix(bytes.TrimSpace(c.Arguments), []byte("{")):
-			err = fmt.Errorf("arguments is no object: %s", runtime.Cut(string(c.Arguments), 100))
+			err = fmt.Errorf("arguments is no object: %s", textutil.Cut(string(c.Arguments), 100))
 		case len(c.Arguments) > 0 && !*c.Approve:
-			err = fmt.Errorf("arguments %s are those of a call that is allowed, but approve is false; leave out one of them", runtime.Cut(string(c.Arguments), 100))
+			err = fmt.Errorf("arguments %s are those of a call that is allowed, but approve is false; leave out one of them", textutil.Cut(string(c.Arguments), 100))
 		}
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
@@ -224,15 +225,15 @@ func (d *Inbox) announced(req *contract.Request) error {
 	case len(req.ID) > maxRequestID:
 		return fmt.Errorf("the id has %d bytes, at most %d are taken", len(req.ID), maxRequestID)
 	case !slices.Contains(contract.Requests, req.Kind):
-		return fmt.Errorf("its kind is %q", runtime.Cut(req.Kind, 50))
+		return fmt.Errorf("its kind is %q", textutil.Cut(req.Kind, 50))
 	case wf == "" || wf == d.run.Transcript.Workflow || len(wf) > maxWorkflowID:
-		return fmt.Errorf("the run that waits is %q", runtime.Cut(wf, 200))
+		return fmt.Errorf("the run that waits is %q", textutil.Cut(wf, 200))
 	case len(req.Text) > 2*runtime.MaxAsked || len(req.Arguments) > 8*runtime.MaxShown:
 		return fmt.Errorf("it has %d bytes of text and %d of arguments", len(req.Text), len(req.Arguments))
 	}
 	for _, name := range names {
 		if len(name) > runtime.MaxField+len("…") {
-			return fmt.Errorf("it names something with %d bytes, at most %d are taken: %s", len(name), runtime.MaxField, runtime.Cut(name, 50))
+			return fmt.Errorf("it names something with %d bytes, at most %d are taken: %s", len(name), runtime.MaxField, textutil.Cut(name, 50))
 		}
 	}
 	req.Failure = runtime.ShownFailure(req.Failure)
@@ -246,7 +247,7 @@ func (d *Inbox) foreign(id string) error {
 		return errors.New("the id is missing")
 	}
 	if i := d.index(id); i >= 0 && d.Requests[i].Run.Workflow == d.run.Transcript.Workflow {
-		return fmt.Errorf("the request %q is another run's", runtime.Cut(id, 200))
+		return fmt.Errorf("the request %q is another run's", textutil.Cut(id, 200))
 	}
 	return nil
 }
@@ -327,7 +328,7 @@ func (d *Inbox) watch(ctx workflow.Context, req *contract.Request) {
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	d.limits[id] = cancel
 	wait.Go(ctx, "limit", func(ctx workflow.Context) {
-		if runtime.Pause(ctx, max(left, 0), "limit · "+id) != nil || d.looked(ctx, id) != nil {
+		if wait.Pause(ctx, max(left, 0), "limit · "+id) != nil || d.looked(ctx, id) != nil {
 			return
 		}
 		if i := d.index(id); i >= 0 {
@@ -355,7 +356,7 @@ func (d *Inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
 		return m.Connection == req.Connection && m.Name == req.Name
 	})
 	d.remembered = append(d.remembered, contract.Remembered{Connection: req.Connection, Name: req.Name,
-		Approve: *c.Approve, Reason: runtime.Cut(c.Reason, runtime.MaxReason), Author: c.Author})
+		Approve: *c.Approve, Reason: textutil.Cut(c.Reason, runtime.MaxReason), Author: c.Author})
 }
 
 // early answers a question with a message that came before it was asked.
@@ -460,7 +461,7 @@ func (d *Inbox) Status(s *contract.Status) {
 		s.Answered = append(s.Answered, a)
 	}
 	for _, m := range d.UnreadMessages {
-		m.Text = runtime.Cut(m.Text, runtime.MaxName)
+		m.Text = textutil.Cut(m.Text, runtime.MaxName)
 		s.Inbox = append(s.Inbox, m)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 const (
@@ -44,14 +44,14 @@ func Limiter(ctx workflow.Context, in contract.LimiterInput) error {
 	}
 	for seen := -1; seen < answered && !free; {
 		seen = answered
-		full, err := runtime.AwaitFor(ctx, idleWindows*window, "ends when no worker asks", func() bool {
+		full, err := wait.For(ctx, idleWindows*window, "ends when no worker asks", func() bool {
 			return free || answered >= maxUpdates || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 		})
 		switch {
 		case err != nil:
 			return err
 		case full && !free:
-			return workflow.NewContinueAsNewError(ctx, contract.WorkflowLimiter, contract.LimiterInput{WindowMillis: in.WindowMillis, State: q.LimiterState})
+			return workflow.NewContinueAsNewError(ctx, contract.WorkflowLimiter, contract.LimiterInput{WindowMillis: in.WindowMillis, State: q.State()})
 		}
 	}
 	return nil

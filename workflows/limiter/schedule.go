@@ -22,14 +22,17 @@ const (
 // Calls are admitted at an even rate, with a burst of a twentieth, so that no window has more calls than the limit, even where
 // each begins up to a slack after it was admitted.
 type Queue struct {
-	contract.LimiterState
+	state  contract.LimiterState
 	window int64
 }
 
 // NewQueue continues from a state; limits are counted in a window.
 func NewQueue(state contract.LimiterState, window time.Duration) *Queue {
-	return &Queue{LimiterState: state, window: window.Microseconds()}
+	return &Queue{state: state, window: window.Microseconds()}
 }
+
+// State is what the run that continues this one begins with.
+func (q *Queue) State() contract.LimiterState { return q.state }
 
 // slack is how long after its turn a call may begin.
 func (q *Queue) slack() int64 { return q.window * 3 / 100 }
@@ -61,16 +64,16 @@ func (q *Queue) limits() (requests, tokens int) {
 		}
 		return min(a, b)
 	}
-	for _, w := range q.Workers {
+	for _, w := range q.state.Workers {
 		requests, tokens = lower(requests, w.Requests), lower(tokens, w.Tokens)
 	}
-	return lower(requests, q.Learned), tokens
+	return lower(requests, q.state.Learned), tokens
 }
 
 // turn is when a call may begin if it is the next one, and take makes it so.
 func (q *Queue) turn(now int64, c *contract.LimitedCall) int64 {
 	requests, tokens := q.limits()
-	return max(now, q.Until, q.next(requests, q.Calls, 1), q.next(tokens, q.Tokens, int64(c.Tokens)))
+	return max(now, q.state.Until, q.next(requests, q.state.Calls, 1), q.next(tokens, q.state.Tokens, int64(c.Tokens)))
 }
 
 func (q *Queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall) {
@@ -78,16 +81,16 @@ func (q *Queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall)
 	requests, tokens := q.limits()
 	if requests > 0 {
 		cost := q.cost(requests, 1)
-		q.Calls, share = max(q.Calls, at)+cost, max(share, cost)
+		q.state.Calls, share = max(q.state.Calls, at)+cost, max(share, cost)
 	}
 	if tokens > 0 {
 		cost := q.cost(tokens, int64(c.Tokens))
-		q.Tokens, share = max(q.Tokens, at)+cost, max(share, cost)
+		q.state.Tokens, share = max(q.state.Tokens, at)+cost, max(share, cost)
 	}
 	if w := c.Weight; w >= 0.001 && w <= 1000 {
 		share = max(1, int64(float64(share)/float64(w)))
 	}
-	q.Virtual = max(q.Virtual, t.Virtual)
+	q.state.Virtual = max(q.state.Virtual, t.Virtual)
 	t.Virtual += share
 }
 
@@ -95,7 +98,7 @@ func (q *Queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall)
 // again, by what is ahead of them.
 func (q *Queue) Reserve(now int64, in *contract.LimitRequest) *contract.LimitReply {
 	q.hear(now, in)
-	out := &contract.LimitReply{Turns: make([]contract.LimitTurn, len(in.Calls)), Refused: q.Pause > 0}
+	out := &contract.LimitReply{Turns: make([]contract.LimitTurn, len(in.Calls)), Refused: q.state.Pause > 0}
 	asking := make(map[string]*contract.LimitTurn, len(in.Calls))
 	for i := range in.Calls {
 		out.Turns[i] = contract.LimitTurn{Micros: q.window, Ask: true}
@@ -112,13 +115,13 @@ func (q *Queue) Reserve(now int64, in *contract.LimitRequest) *contract.LimitRep
 // free reports whether nothing is limited.
 func (q *Queue) free() bool {
 	requests, tokens := q.limits()
-	return requests == 0 && tokens == 0 && q.Pause == 0
+	return requests == 0 && tokens == 0 && q.state.Pause == 0
 }
 
 // enter gives calls places behind those of their tenants, unless they have one.
 func (q *Queue) enter(calls []contract.LimitedCall) {
 	waiting := map[string]bool{}
-	for _, t := range q.Tenants {
+	for _, t := range q.state.Tenants {
 		for i := range t.Waiting {
 			waiting[t.Waiting[i].Key] = true
 		}
@@ -135,17 +138,17 @@ func (q *Queue) enter(calls []contract.LimitedCall) {
 }
 
 func (q *Queue) tenant(name string) *contract.LimitTenant {
-	i := slices.IndexFunc(q.Tenants, func(t contract.LimitTenant) bool { return t.Name == name })
+	i := slices.IndexFunc(q.state.Tenants, func(t contract.LimitTenant) bool { return t.Name == name })
 	switch {
-	case i < 0 && len(q.Tenants) >= maxTenants:
-		i = len(q.Tenants) - 1
+	case i < 0 && len(q.state.Tenants) >= maxTenants:
+		i = len(q.state.Tenants) - 1
 	case i < 0:
-		i = len(q.Tenants)
-		q.Tenants = append(q.Tenants, contract.LimitTenant{Name: name})
+		i = len(q.state.Tenants)
+		q.state.Tenants = append(q.state.Tenants, contract.LimitTenant{Name: name})
 	}
-	t := &q.Tenants[i]
+	t := &q.state.Tenants[i]
 	if len(t.Waiting) == 0 {
-		t.Virtual = max(t.Virtual, q.Virtual)
+		t.Virtual = max(t.Virtual, q.state.Virtual)
 	}
 	return t
 }
@@ -153,8 +156,8 @@ func (q *Queue) tenant(name string) *contract.LimitTenant {
 // first is the tenant whose turn it is of those that have a call; -1: none has.
 func (q *Queue) first(has func(tenant int) bool) int {
 	found := -1
-	for i := range q.Tenants {
-		if (found < 0 || q.Tenants[i].Virtual < q.Tenants[found].Virtual) && has(i) {
+	for i := range q.state.Tenants {
+		if (found < 0 || q.state.Tenants[i].Virtual < q.state.Tenants[found].Virtual) && has(i) {
 			found = i
 		}
 	}
@@ -163,8 +166,8 @@ func (q *Queue) first(has func(tenant int) bool) int {
 
 // admit gives turns that are near to calls that ask, which are then no longer asking.
 func (q *Queue) admit(now int64, asking map[string]*contract.LimitTurn) {
-	asks := make([][]int, len(q.Tenants))
-	for i, t := range q.Tenants {
+	asks := make([][]int, len(q.state.Tenants))
+	for i, t := range q.state.Tenants {
 		for j := range t.Waiting {
 			if asking[t.Waiting[j].Key] != nil {
 				asks[i] = append(asks[i], j)
@@ -176,7 +179,7 @@ func (q *Queue) admit(now int64, asking map[string]*contract.LimitTurn) {
 		if i < 0 {
 			break
 		}
-		t := &q.Tenants[i]
+		t := &q.state.Tenants[i]
 		c := &t.Waiting[asks[i][0]]
 		begin := q.turn(now, c)
 		if begin > now+q.near() {
@@ -187,26 +190,26 @@ func (q *Queue) admit(now int64, asking map[string]*contract.LimitTurn) {
 		delete(asking, c.Key)
 		asks[i], c.Key = asks[i][1:], ""
 	}
-	for i := range q.Tenants {
-		t := &q.Tenants[i]
+	for i := range q.state.Tenants {
+		t := &q.state.Tenants[i]
 		t.Waiting = slices.DeleteFunc(t.Waiting, func(c contract.LimitedCall) bool { return c.Key == "" })
 	}
 }
 
 // estimate tells the calls that have no turn when to ask again.
 func (q *Queue) estimate(now int64, asking map[string]*contract.LimitTurn) {
-	ahead := Queue{LimiterState: q.LimiterState, window: q.window}
-	ahead.Tenants = slices.Clone(q.Tenants)
-	next := make([]int, len(q.Tenants))
+	ahead := Queue{state: q.state, window: q.window}
+	ahead.state.Tenants = slices.Clone(q.state.Tenants)
+	next := make([]int, len(q.state.Tenants))
 	for len(asking) > 0 {
-		i := ahead.first(func(i int) bool { return next[i] < len(q.Tenants[i].Waiting) })
+		i := ahead.first(func(i int) bool { return next[i] < len(q.state.Tenants[i].Waiting) })
 		if i < 0 {
 			return // there are more than are kept
 		}
-		c := &q.Tenants[i].Waiting[next[i]]
+		c := &q.state.Tenants[i].Waiting[next[i]]
 		next[i]++
 		begin := ahead.turn(now, c)
-		ahead.take(begin, &ahead.Tenants[i], c)
+		ahead.take(begin, &ahead.state.Tenants[i], c)
 		if turn := asking[c.Key]; turn != nil {
 			turn.Micros = min(max(begin-q.near()*3/5-now, q.near()/2), 2*q.window)
 			c.Back = now + turn.Micros
@@ -218,38 +221,40 @@ func (q *Queue) estimate(now int64, asking map[string]*contract.LimitTurn) {
 // forget drops calls that did not ask again, tenants that have none, and workers that are gone.
 func (q *Queue) forget(now int64) {
 	some := false
-	for i := range q.Tenants {
-		t := &q.Tenants[i]
+	for i := range q.state.Tenants {
+		t := &q.state.Tenants[i]
 		t.Waiting = slices.DeleteFunc(t.Waiting, func(c contract.LimitedCall) bool { return now > c.Back+q.window/2 })
 		some = some || len(t.Waiting) > 0
 	}
-	q.Tenants = slices.DeleteFunc(q.Tenants, func(t contract.LimitTenant) bool { return len(t.Waiting) == 0 && (!some || t.Virtual <= q.Virtual) })
-	q.Workers = slices.DeleteFunc(q.Workers, func(w contract.LimitWorker) bool { return now > w.At+10*q.window })
+	q.state.Tenants = slices.DeleteFunc(q.state.Tenants, func(t contract.LimitTenant) bool {
+		return len(t.Waiting) == 0 && (!some || t.Virtual <= q.state.Virtual)
+	})
+	q.state.Workers = slices.DeleteFunc(q.state.Workers, func(w contract.LimitWorker) bool { return now > w.At+10*q.window })
 }
 
 // hear takes what a worker tells: its limits, what its calls took, and refusals.
 func (q *Queue) hear(now int64, in *contract.LimitRequest) {
 	own := contract.LimitWorker{Name: in.Worker, At: now, Sent: in.Sent, Requests: in.Requests, Tokens: in.Tokens}
-	if i := slices.IndexFunc(q.Workers, func(w contract.LimitWorker) bool { return w.Name == in.Worker }); i >= 0 {
-		q.Workers[i] = own
+	if i := slices.IndexFunc(q.state.Workers, func(w contract.LimitWorker) bool { return w.Name == in.Worker }); i >= 0 {
+		q.state.Workers[i] = own
 	} else {
-		q.Workers = append(q.Workers, own)
+		q.state.Workers = append(q.state.Workers, own)
 	}
 	requests, tokens := q.limits()
 	if requests > 0 {
-		q.Calls -= q.cost(requests, int64(in.Unused))
+		q.state.Calls -= q.cost(requests, int64(in.Unused))
 	}
 	if tokens > 0 {
-		q.Tokens += q.cost(tokens, int64(in.Used))
+		q.state.Tokens += q.cost(tokens, int64(in.Used))
 	}
 	switch {
 	case in.Refusal != nil:
 		q.refused(now, in.Refusal)
-	case q.Pause > 0 && now >= q.Raise:
+	case q.state.Pause > 0 && now >= q.state.Raise:
 		q.raise(now)
 	}
-	if q.Learned > 0 && now < q.Since+q.window/12 { // what has been sent becomes known
-		q.Learned = max(1, q.sent(now)*95/100)
+	if q.state.Learned > 0 && now < q.state.Since+q.window/12 { // what has been sent becomes known
+		q.state.Learned = max(1, q.sent(now)*95/100)
 	}
 }
 
@@ -259,39 +264,39 @@ func (q *Queue) hear(now int64, in *contract.LimitRequest) {
 // no further.
 func (q *Queue) refused(now int64, r *contract.LimitRefusal) {
 	after := r.AfterMillis * 1000
-	q.Until = max(q.Until, now+after)
-	if now-r.AgoMillis*1000 <= q.Refused {
+	q.state.Until = max(q.state.Until, now+after)
+	if now-r.AgoMillis*1000 <= q.state.Refused {
 		return
 	}
 	switch {
-	case q.Learned == 0 && (q.Pause > 0 || q.sent(now) >= minSent):
-		q.Since, q.Learned = now, 1
-	case now >= q.Since+q.window:
-		q.Learned = max(min(1, q.Learned), q.Learned*9/10)
+	case q.state.Learned == 0 && (q.state.Pause > 0 || q.sent(now) >= minSent):
+		q.state.Since, q.state.Learned = now, 1
+	case now >= q.state.Since+q.window:
+		q.state.Learned = max(min(1, q.state.Learned), q.state.Learned*9/10)
 	}
-	q.Refused, q.Pause = now, min(max(2*q.Pause, q.window/60, after), q.window)
+	q.state.Refused, q.state.Pause = now, min(max(2*q.state.Pause, q.window/60, after), q.window)
 	if after == 0 {
-		q.Until = max(q.Until, now+q.Pause)
+		q.state.Until = max(q.state.Until, now+q.state.Pause)
 	}
-	q.Raise = q.Until + 10*q.Pause
+	q.state.Raise = q.state.Until + 10*q.state.Pause
 }
 
 // raise raises the learned limit by a quarter. The shorter the pauses were, the sooner that is done again, and all is forgotten.
 func (q *Queue) raise(now int64) {
-	if q.Pause /= 2; q.Pause < q.window/240 {
-		q.Pause, q.Learned = 0, 0
+	if q.state.Pause /= 2; q.state.Pause < q.window/240 {
+		q.state.Pause, q.state.Learned = 0, 0
 		return
 	}
-	if q.Learned > 0 {
-		q.Learned += max(1, q.Learned/4)
+	if q.state.Learned > 0 {
+		q.state.Learned += max(1, q.state.Learned/4)
 	}
-	q.Raise = now + 10*q.Pause
+	q.state.Raise = now + 10*q.state.Pause
 }
 
 // sent is how many calls workers have sent in the last window.
 func (q *Queue) sent(now int64) int {
 	sent := 0
-	for _, w := range q.Workers {
+	for _, w := range q.state.Workers {
 		if now-w.At < q.window {
 			sent += w.Sent
 		}

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/group"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
@@ -108,9 +109,9 @@ func (n *Runner) unmatched(x *runtime.Execution, edges []int, answers []contract
 		f.Text = strings.NewReplacer("{node}", x.Node.ID, "{value}", seen).Replace(text)
 	}
 	for _, a := range answers {
-		f.Text += fmt.Sprintf("; %s%s: %s", runtime.Cut(a.Question, 200), n.edgePlace(edges, a.Edge), values.YesNo(a.Yes))
+		f.Text += fmt.Sprintf("; %s%s: %s", textutil.Cut(a.Question, 200), n.edgePlace(edges, a.Edge), values.YesNo(a.Yes))
 	}
-	f.Text = runtime.Cut(f.Text, 2000)
+	f.Text = textutil.Cut(f.Text, 2000)
 	f.Answers, f.NoRoute = answers, []string{x.ID}
 	return f
 }

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/group"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
@@ -111,7 +112,7 @@ func (p *Publisher) concluded(ctx workflow.Context, event, about string, data co
 	switch {
 	case err != nil:
 		fail := contract.FailureOf(err)
-		data.Error = &contract.WebhookError{Class: fail.Class, Text: runtime.Cut(fail.Error(), 2<<10), Remedy: runtime.Cut(fail.Remedy, 1<<10)}
+		data.Error = &contract.WebhookError{Class: fail.Class, Text: textutil.Cut(fail.Error(), 2<<10), Remedy: textutil.Cut(fail.Remedy, 1<<10)}
 	case out != nil && out.ResultText != nil:
 		if data.ResultText = out.ResultText; len(*out.ResultText) > maxTold {
 			data.ResultText, data.OmittedBytes = nil, len(*out.ResultText)
@@ -127,7 +128,7 @@ func (p *Publisher) concluded(ctx workflow.Context, event, about string, data co
 // Opened tells webhooks of a request of the inbox.
 func (p *Publisher) Opened(ctx workflow.Context, req *contract.Request) {
 	own := *req
-	own.Text, own.Catalogue, own.Call = runtime.Cut(own.Text, 4<<10), nil, nil
+	own.Text, own.Catalogue, own.Call = textutil.Cut(own.Text, 4<<10), nil, nil
 	p.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Reopened), contract.WebhookData{Request: &own})
 }
 

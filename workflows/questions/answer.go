@@ -16,6 +16,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
+	"weft/workflows/wait"
 )
 
 // MaxRounds is how often the server of a tool may ask before it answers a call.
@@ -50,7 +51,7 @@ func withoutAnswer(format string, args ...any) error {
 func (c *Call) Answer(ctx workflow.Context, in *contract.InputRequired, round int) (_ *contract.ToolAnswers, refused *contract.ToolReply, _ error) {
 	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
 	if len(in.Questions) == 0 {
-		return out, nil, runtime.Pause(ctx, time.Duration(round)*time.Second, c.Tool.As+" is to be called again")
+		return out, nil, wait.Pause(ctx, time.Duration(round)*time.Second, c.Tool.As+" is to be called again")
 	}
 	places := make([]string, len(in.Questions))
 	for i := range in.Questions {

@@ -294,7 +294,7 @@ func (b *Budget) CountRun(ctx workflow.Context) error {
 	if at == now {
 		return nil
 	}
-	return Pause(ctx, at.Sub(now), "too many runs start")
+	return wait.Pause(ctx, at.Sub(now), "too many runs start")
 }
 
 // Declare counts a run that the flow itself declares. Its error is a [contract.Failure] of class budget_exceeded.

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/held"
 	"weft/workflows/wait"
 )
@@ -75,7 +76,7 @@ func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 // schedule schedules the activity and waits for it.
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
-	o.ActivityID, o.Summary = contract.BoundID(r.place+c.ID), Cut(r.summary(c), maxSummary)
+	o.ActivityID, o.Summary = contract.BoundID(r.place+c.ID), textutil.Cut(r.summary(c), maxSummary)
 	if made, err := r.callLocally(ctx, c, o.Summary); made || err != nil {
 		return err
 	}
@@ -130,8 +131,8 @@ func (r *Run) scheduleAtTurn(ctx workflow.Context, c *Call, f *contract.Failure,
 	if f.Usage != nil && c.Model != nil {
 		r.Budget.Usage.Add(*f.Usage)
 	}
-	defer r.Requests.AddTask(Cut(fmt.Sprintf("%s %s, until %s", r.place+c.ID, f.Text, workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339)), maxSummary))()
-	if err := Pause(ctx, pause, f.Text); err != nil {
+	defer r.Requests.AddTask(textutil.Cut(fmt.Sprintf("%s %s, until %s", r.place+c.ID, f.Text, workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339)), maxSummary))()
+	if err := wait.Pause(ctx, pause, f.Text); err != nil {
 		return err
 	}
 	return r.schedule(ctx, &again)

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/wait"
 )
 
@@ -66,7 +67,7 @@ func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
 // Start starts a child. It is the only way to one.
 func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	o := workflow.ChildWorkflowOptions{
-		WorkflowID: contract.BoundID(c.ID), StaticSummary: Cut(c.Summary, maxSummary), WorkflowExecutionTimeout: c.Timeout,
+		WorkflowID: contract.BoundID(c.ID), StaticSummary: textutil.Cut(c.Summary, maxSummary), WorkflowExecutionTimeout: c.Timeout,
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_TERMINATE, WaitForCancellation: true,
 	}
 	if c.Outlives {
@@ -92,7 +93,7 @@ func RetryTakenID(ctx workflow.Context, err error, tries int, id string) (again 
 	if !AlreadyStarted(err) || tries >= startTries {
 		return false, err
 	}
-	if err := Pause(ctx, time.Second, "the id is still taken · "+id); err != nil {
+	if err := wait.Pause(ctx, time.Second, "the id is still taken · "+id); err != nil {
 		return false, err
 	}
 	return true, nil

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // retriedByOperator has a call wait for an operator where it fails with something that an operator must
@@ -59,7 +60,7 @@ func (r *Run) askOperator(ctx workflow.Context, c *Call) (*contract.Failure, err
 		return nil, nil
 	}
 	if a != nil && a.Reason != "" {
-		f.Text = fmt.Sprintf("%s (given up: %s)", f.Text, Cut(a.Reason, 500))
+		f.Text = fmt.Sprintf("%s (given up: %s)", f.Text, textutil.Cut(a.Reason, 500))
 	}
 	return f, nil
 }

@@ -3,10 +3,11 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"weft/activities/contract"
-	"weft/workflows/wait"
 
 	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/wait"
 )
 
 // At these sizes of a history it is too late for all but failing; the server ends a run at

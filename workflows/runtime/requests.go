@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/argument"
 	"weft/workflows/held"
 	"weft/workflows/plan"
@@ -175,7 +176,7 @@ func (q *Requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) err
 // Refuse notes a signal that somebody sent and that was wrong, for the run's status.
 func (q *Requests) Refuse(name string, err error) {
 	q.Rejected++
-	q.RejectionReasons = append(q.RejectionReasons, fmt.Sprintf("%s: %s", name, Cut(contract.FailureOf(err).Error(), 500)))
+	q.RejectionReasons = append(q.RejectionReasons, fmt.Sprintf("%s: %s", name, textutil.Cut(contract.FailureOf(err).Error(), 500)))
 	q.RejectionReasons = q.RejectionReasons[max(0, len(q.RejectionReasons)-maxRejects):]
 }
 
@@ -229,7 +230,7 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	defer delete(q.waiting, req.ID)
 	err := q.Asker.Open(ctx, &req)
 	if err == nil {
-		err = await(ctx, req.Execution+" · waits for "+req.Kind, func() bool { return t.reply != nil || j != nil && q.run.Policy.ShouldYield(ctx, j.Weight()) })
+		err = wait.Shown(ctx, req.Execution+" · waits for "+req.Kind, func() bool { return t.reply != nil || j != nil && q.run.Policy.ShouldYield(ctx, j.Weight()) })
 	}
 	switch {
 	case err != nil:
@@ -246,7 +247,7 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 
 // Complete sets a request's id and the execution that waits for it.
 func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request {
-	req.Text = Cut(req.Text, MaxAsked)
+	req.Text = textutil.Cut(req.Text, MaxAsked)
 	r := q.run
 	if x != nil {
 		if x.Run != nil {
@@ -260,7 +261,7 @@ func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request
 		req.Execution = path + req.Execution
 	}
 	for _, s := range []*string{&req.Node, &req.Execution, &req.At, &req.Tool, &req.Name, &req.Connection} {
-		*s = Cut(*s, MaxField)
+		*s = textutil.Cut(*s, MaxField)
 	}
 	req.Hash = contract.SHA([]byte(req.Kind + "\n" + req.ID + "\n" + req.Hash))
 	req.ID = contract.BoundID(req.ID) + "-" + req.Hash[:8]
@@ -279,7 +280,7 @@ func ShownFailure(f *contract.Failure) *contract.Failure {
 		return nil
 	}
 	b := f.Bounded()
-	return &contract.Failure{Class: Cut(b.Class, MaxField), Text: b.Text, Remedy: b.Remedy, Node: b.Node, Step: b.Step, At: b.At}
+	return &contract.Failure{Class: textutil.Cut(b.Class, MaxField), Text: b.Text, Remedy: b.Remedy, Node: b.Node, Step: b.Step, At: b.At}
 }
 
 // remote tells another run, which is the owner, by signal.

@@ -3,11 +3,13 @@ package runtime
 import (
 	"testing"
 	"time"
-	"weft/activities/contract"
-	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/wait"
+	"weft/workflows/workflowtest"
 )
 
 // TestHearBeforeListeners takes in a signal that comes in the task in which a run ends, so that it waits no more.
@@ -15,7 +17,7 @@ func TestHearBeforeListeners(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
 		ctx = r.Requests.Listen(ctx)
-		if err := Pause(ctx, time.Second, "before"); err != nil {
+		if err := wait.Pause(ctx, time.Second, "before"); err != nil {
 			t.Error(err)
 		}
 		p, err := converter.GetDefaultDataConverter().ToPayloads(contract.Inbound{Seq: 4, Text: "to all"})

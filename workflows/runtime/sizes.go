@@ -258,7 +258,7 @@ func (s *Sizes) Wait(ctx workflow.Context, n int) error {
 // Next waits for the next workflow task. Others may wait for the same task: the first that it wakes begins to count it.
 func (s *Sizes) Next(ctx workflow.Context) error {
 	seen := s.tasks
-	if err := Pause(ctx, time.Millisecond, "the task is full"); err != nil {
+	if err := wait.Pause(ctx, time.Millisecond, "the task is full"); err != nil {
 		return err
 	}
 	if s.tasks == seen {

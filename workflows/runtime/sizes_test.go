@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/wait"
+	"weft/workflows/workflowtest"
 )
 
 func TestFits(t *testing.T) {
@@ -253,7 +254,7 @@ func TestResultsWaitForRoom(t *testing.T) {
 				most = max(most, at)
 				defer release()
 				defer func() { at-- }()
-				return Pause(ctx, 1, "the call")
+				return wait.Pause(ctx, 1, "the call")
 			}
 			workflow.Go(ctx, func(ctx workflow.Context) {
 				defer g.Done()

@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"fmt"
-	"strings"
+
 	"weft/activities/contract"
 )
 
@@ -41,11 +41,3 @@ func ToolError(format string, args ...any) contract.ToolReply {
 
 // maxSummary keeps a summary under Temporal's 400 bytes.
 const maxSummary = 200
-
-// Cut shortens text for a message.
-func Cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}

@@ -55,7 +55,7 @@ func (l *Log) open(s *Scheduler) {
 		at, _ := slices.BinarySearchFunc(l.at[k], e.Occurrence, func(o, occurrence int) int { return cmp.Compare(l.entries[o].Occurrence, occurrence) })
 		l.at[k] = slices.Insert(l.at[k], at, i)
 		for s.lastOccurrence(node, e.Step) < max(e.Occurrence, 1) {
-			s.count(node, e.Step)
+			s.CountRan(node, e.Step)
 		}
 	}
 }

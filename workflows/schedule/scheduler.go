@@ -129,7 +129,7 @@ func (s *Scheduler) ready(log *Log) []*Execution {
 		if x.recorded = log.take(s.g, x); x.recorded != nil {
 			x.Occurrence = max(x.recorded.Occurrence, 1)
 		} else {
-			x.Occurrence = s.count(x.Node, x.Step)
+			x.Occurrence = s.CountRan(x.Node, x.Step)
 		}
 		if s.g.deferred(x.Node) {
 			x.Lineage = s.ID(x)
@@ -210,14 +210,11 @@ func (s *Scheduler) lastOccurrence(node, step int) int {
 	return 0
 }
 
-// count returns the next number for an execution at a place: 1 for the first.
-func (s *Scheduler) count(node, step int) int {
+// CountRan returns the next number for an execution at a place: 1 for the first.
+func (s *Scheduler) CountRan(node, step int) int {
 	if grow := step + 1 - len(s.ran[node]); grow > 0 {
 		s.ran[node] = append(s.ran[node], make([]int, grow)...)
 	}
 	s.ran[node][step]++
 	return s.ran[node][step]
 }
-
-// CountRan counts an execution that a chain ran by itself.
-func (s *Scheduler) CountRan(node, step int) { s.count(node, step) }

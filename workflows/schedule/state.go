@@ -111,7 +111,7 @@ func (s *Scheduler) Snapshot(maxRan int) State {
 func (s *Scheduler) Restore(state State) {
 	for _, n := range state.Ran {
 		for range n.N {
-			s.count(s.g.Index(n.Node), n.Step)
+			s.CountRan(s.g.Index(n.Node), n.Step)
 		}
 	}
 	s.waiting, s.joins = s.restored(state.Waiting), s.restored(state.Joins)

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/argument"
 	words "weft/workflows/plan/session"
 	"weft/workflows/runtime"
@@ -154,7 +155,7 @@ func (s *Session) takes(p *contract.Prompt) error {
 			Text: fmt.Sprintf("the agent %q takes no prompts: procedural_agent_no_resume", s.run.Flow.Name)}
 	case old != nil && old.Hash != p.Hash:
 		return &contract.Failure{Class: contract.ClassAlreadyAnswered, Remedy: "give every prompt an id of its own",
-			Text: fmt.Sprintf("another prompt has the id %q", runtime.Cut(p.ID, 200))}
+			Text: fmt.Sprintf("another prompt has the id %q", textutil.Cut(p.ID, 200))}
 	case old != nil:
 		return nil
 	case s.stop != nil || s.over:
@@ -213,7 +214,7 @@ func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	}
 	t := s.find(p.ID)
 	if t == nil {
-		return nil, &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("the turn %q is no longer kept", runtime.Cut(p.ID, 200))}
+		return nil, &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("the turn %q is no longer kept", textutil.Cut(p.ID, 200))}
 	}
 	out := *t
 	out.Hash = ""

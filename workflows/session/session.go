@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	words "weft/workflows/plan/session"
 	"weft/workflows/runtime"
@@ -229,7 +230,7 @@ func (s *Session) trim() {
 			continue
 		}
 		if all -= n; t.Failure != nil {
-			t.Failure = &contract.Failure{Class: t.Failure.Class, Text: runtime.Cut(t.Failure.Text, maxLeftText)}
+			t.Failure = &contract.Failure{Class: t.Failure.Class, Text: textutil.Cut(t.Failure.Text, maxLeftText)}
 			continue
 		}
 		t.ResultText, t.ResultData, t.OmittedBytes = nil, nil, n

@@ -1,0 +1,335 @@
+package workflows
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/runtime"
+	"weft/workflows/schedule"
+	"weft/workflows/wait"
+)
+
+// branches are the chains of a flow that run beside others.
+type branches struct {
+	flow        *flowRun
+	byExecution map[*schedule.Execution]*branchRun
+	// live are those that run, in the order of their starts; queued wait until more may start.
+	live   []*branchRun
+	queued []*schedule.Execution
+	// idle reports whether drive waits and has nothing to start; takenOver is the error of a chain that ended meanwhile.
+	idle      bool
+	takenOver error
+}
+
+// first waits until one of the branches has ended that has not been taken over. It returns nil where the run wants to
+// continue as new and has not asked them yet, and where more may start, of those that are queued or behind chains that
+// were taken over. The error is one of these.
+func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, error) {
+	f := s.flow
+	full := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
+	unasked := mayAsk && slices.ContainsFunc(s.live, (*branchRun).mayBeAsked)
+	first := -1
+	s.idle, f.shown.stale = true, true
+	err := wait.Until(quiet, func() bool {
+		first = slices.IndexFunc(s.live, (*branchRun).isReady)
+		if first >= 0 || !s.idle || full && s.starting() <= maxStarting/2 ||
+			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
+			return true
+		}
+		f.refresh(ctx) // not before: nobody reads what stands only until the next branch is taken over
+		return false
+	})
+	err = cmp.Or(err, s.takenOver)
+	s.idle, s.takenOver = false, nil
+	if first < 0 {
+		return nil, err
+	}
+	return s.live[first], err
+}
+
+// ended is called by a chain that ran in place, in its own coroutine; ctx is drive's. What the chain came back with is taken
+// over at once where drive has nothing to do then: to wake it takes one more pass over all branches that wait.
+func (s *branches) ended(ctx workflow.Context, b *branchRun) {
+	f := s.flow
+	b.ended, f.shown.stale = true, true
+	if s.idle = s.idle && b.err == nil; s.idle {
+		s.takenOver = s.finish(ctx, b)
+		s.idle = s.takenOver == nil && !f.sched.CanStart() && s.startNext(ctx) && len(s.live) > 0
+	}
+}
+
+// free is how many of n branches may start now.
+func (s *branches) free(n int) int {
+	return max(0, min(n, maxChildren-len(s.live), maxStarting-s.starting()))
+}
+
+// startNext starts as many of those that are queued as may start now, where they run in place: a child may have to wait for
+// its start. It reports whether it did, or none is queued.
+func (s *branches) startNext(ctx workflow.Context) bool {
+	f := s.flow
+	if len(s.queued) == 0 {
+		return true
+	}
+	if stop, err := f.shouldStop(ctx); stop || err != nil {
+		return false
+	}
+	next, calls := s.queued[:s.free(len(s.queued))], f.run.Sizes.CallsInPlace
+	for _, x := range next {
+		own, ok := runsInPlace(f, x)
+		if calls += own; !ok || isHeld(x) || calls > maxCallsInPlace {
+			return false
+		}
+	}
+	s.queued = s.queued[len(next):]
+	later, err := s.start(ctx, next, len(s.queued))
+	s.queued, s.takenOver = append(later, s.queued...), err
+	return err == nil
+}
+
+// mayBeAsked reports whether a child has not been asked to yield.
+func (b *branchRun) mayBeAsked() bool { return b.child != nil && b.held == nil && !b.child.Asked }
+
+// branchRun is an execution whose chain runs beside others.
+type branchRun struct {
+	x *schedule.Execution
+	// chain runs in this run, ended once it has stopped; nil where there is a child.
+	chain *chain
+	ended bool
+	// child is nil once it has ended. tries counts its starts.
+	child *runtime.ChildRun
+	tries int
+	// release gives back what of the budget and of the history was reserved for the child.
+	release func()
+	// held is the result of a child that has ended, for which the history had no room; fetched is ready once it is
+	// in out, or cannot be fetched.
+	held    *contract.HeldResult
+	fetched workflow.Future
+	out     contract.BranchResult
+	err     error
+}
+
+func (b *branchRun) isReady() bool {
+	switch {
+	case b.chain != nil:
+		return b.ended
+	case b.held != nil:
+		return b.fetched.IsReady()
+	}
+	return b.child.Future.IsReady()
+}
+
+// fetchHeld begins to fetch the result that a child holds. It reports whether it does.
+func (s *branches) fetchHeld(ctx workflow.Context, b *branchRun) bool {
+	if b.held != nil || b.chain != nil {
+		return false
+	}
+	if b.err = wait.Get(ctx, b.child.Future, &b.out); b.err != nil || b.out.Held == nil {
+		return false
+	}
+	b.release()
+	s.fetch(ctx, b, b.out.Held)
+	return true
+}
+
+// fetch fetches the result of a chain that has ended.
+func (s *branches) fetch(ctx workflow.Context, b *branchRun, held *contract.HeldResult) {
+	f := s.flow
+	b.held, b.out, b.release = held, contract.BranchResult{}, func() {}
+	fetched, done := workflow.NewFuture(ctx)
+	b.fetched = fetched
+	wait.Go(ctx, "fetch", func(ctx workflow.Context) {
+		done.SetError(f.run.Fetch(ctx, held, f.run.Root+"/"+f.sched.ID(b.x), &b.out))
+	})
+}
+
+const (
+	// maxChildren is how many branches run at once; the server refuses more than 2,000.
+	maxChildren = 500
+	// maxStarting is how many children the server is asked to start at once: each start that is under way makes all that
+	// the run does meanwhile slower.
+	maxStarting = 50
+)
+
+// starting counts the children that the server has not started yet.
+func (s *branches) starting() int {
+	n := 0
+	for _, b := range s.live {
+		if b.child != nil && !b.child.Future.GetChildWorkflowExecution().IsReady() {
+			n++
+		}
+	}
+	return n
+}
+
+// start starts chains, those behind one that cannot start included: it has failed the
+// run, but not them. They share the budget with those that are queued behind them. Those for which the history has no
+// room while others are at work come later: when those have ended, the run goes on in a new one.
+func (s *branches) start(ctx workflow.Context, ready []*schedule.Execution, queued int) (later []*schedule.Execution, failed error) {
+	f := s.flow
+	for i, x := range ready {
+		if len(s.live) > 0 && !f.run.Sizes.HasRoom(ctx) {
+			return ready[i:], failed
+		}
+		b, err := s.startOne(ctx, x, len(ready)-i+queued, len(ready))
+		if err != nil {
+			f.sched.End(x)
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		s.live = append(s.live, b)
+	}
+	return nil, failed
+}
+
+// startOne starts the chain that begins with x, one of n that share what is left
+// of the budget, and of all that start together.
+func (s *branches) startOne(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
+	f := s.flow
+	view := viewOf(f, x)
+	if err := cmp.Or(override(f, x, &view), bounded(f, x, &view)); err != nil {
+		return nil, err
+	}
+	f.sched.Started(x, view)
+	b := s.byExecution[x]
+	if b == nil {
+		b = &branchRun{x: x}
+		s.byExecution[x] = b
+	}
+	if isHeld(x) {
+		s.fetch(ctx, b, x.Suspended.Held)
+		return b, nil
+	}
+	if calls, ok := runsInPlace(f, x); ok {
+		startInPlace(ctx, f, b, calls, n)
+		return b, nil
+	}
+	return b, s.startChild(ctx, b, &view, n, all)
+}
+
+func (s *branches) startChild(ctx workflow.Context, b *branchRun, view *contract.View, n, all int) error {
+	f := s.flow
+	x := b.x
+	in := branchInput(f.run, f.sched, x, view)
+	in.Inbox = give(f, x)
+	id := f.sched.ID(x)
+	node := &f.run.Flow.Nodes[x.Node]
+	at := &runtime.Execution{Node: node, ID: id, Step: x.Step}
+	if x.Suspended == nil && b.tries == 0 {
+		if err := f.run.Budget.Declare(at); err != nil {
+			return err
+		}
+	}
+	in.MaxResultBytes = f.run.Sizes.Share(ctx, all)
+	var release func()
+	in.Shared.Budget, release = f.run.Budget.Share(n)
+	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + id, Summary: "branch · " + node.ID}
+	if err := f.run.Admit(ctx, c, "what node "+node.ID+" must know"); err != nil {
+		release()
+		return f.run.Failed(at, err)
+	}
+	leave := f.run.Sizes.Reserve(in.MaxResultBytes)
+	b.release = func() {
+		release()
+		leave()
+	}
+	b.child = f.run.Start(ctx, c)
+	return nil
+}
+
+// finish takes over what a chain came back with.
+func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
+	f := s.flow
+	s.live = slices.DeleteFunc(s.live, func(o *branchRun) bool { return o == b })
+	x, out, err := b.x, &b.out, b.err
+	if b.held != nil {
+		if err = wait.Get(ctx, b.fetched, nil); errors.Is(err, runtime.ErrYield) {
+			f.sched.End(x)
+			f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, x.Arrivals[0].View, &contract.SuspendedExecution{Held: b.held})
+			delete(s.byExecution, x)
+			return nil
+		}
+	}
+	f.sched.End(x)
+	b.release()
+	b.chain = nil
+	s.takeBack(ctx, b, out.UnreadMessages, err)
+	if err != nil {
+		f.run.Requests.Disown(ctx, contract.BoundID(f.run.Root+"/"+f.sched.ID(x)), err)
+		return s.failed(ctx, b, err)
+	}
+	delete(s.byExecution, x)
+	f.run.Policy.Moved = true
+	f.run.Budget.Usage.Add(out.Usage)
+	f.run.Conversation.Merge(out.Conversation)
+	maps.Copy(f.run.Shared.Sessions(), out.ServerSessions)
+	for _, e := range out.Executions {
+		if served := out.NodeSessions[e.Node]; served != nil {
+			f.run.Shared.NodeSessions[e.Node] = served
+		}
+		if e.Node != f.run.Flow.Nodes[x.Node].ID || e.Step != x.Step {
+			f.sched.CountRan(f.run.Graph.Index(e.Node), e.Step)
+		}
+	}
+	f.trace = append(f.trace, out.Executions...)
+	for _, raw := range out.Messages {
+		f.run.Transcript.Keep(raw)
+	}
+	view := x.Arrivals[0].View
+	schedule.Apply(&view, &out.View)
+	if y := out.Yielded; y != nil {
+		node := f.run.Graph.Index(y.Node)
+		if len(out.Executions) > 0 {
+			f.sched.CountRan(node, y.Step)
+		}
+		f.sched.Suspend(x, node, y.Step, y.Occurrence, view, y.Suspended)
+		return nil
+	}
+	last := out.Executions[len(out.Executions)-1]
+	return f.beyond(f.sched.Leave(x, last.Step, out.Edges, view))
+}
+
+// failed takes over what a failed branch had done, and returns what its failure means.
+func (s *branches) failed(ctx workflow.Context, b *branchRun, err error) error {
+	f := s.flow
+	x := b.x
+	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}
+	b.tries++
+	again, err := runtime.RetryTakenID(ctx, err, b.tries, f.sched.ID(x))
+	if again {
+		f.sched.Requeue(x)
+		return nil
+	}
+	delete(s.byExecution, x)
+	part := runtime.SpentBy(err)
+	if !contract.Cancelled(err) {
+		part = contract.FailureOf(err)
+	}
+	if part != nil {
+		f.trace = append(f.trace, part.Executions...)
+		if part.Usage != nil {
+			f.run.Budget.Usage.Add(*part.Usage)
+		}
+		part.Usage, part.Executions = nil, nil
+	}
+	if contract.Cancelled(err) && ctx.Err() == nil {
+		return f.run.Fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
+	}
+	if contract.Cancelled(err) {
+		return err
+	}
+	return f.run.Failed(at, part)
+}
+
+// takeBack takes back the messages that a branch that has ended did not read.
+func (s *branches) takeBack(ctx workflow.Context, b *branchRun, unread []contract.Inbound, err error) {
+	f := s.flow
+	b.child = nil
+	if f.inbox != nil {
+		f.inbox.TakeBack(ctx, f.sched.ID(b.x), unread, runtime.AlreadyStarted(err))
+	}
+}

@@ -1,0 +1,83 @@
+// Package references finds what a run that continues elsewhere must keep.
+//
+// A message may refer to content of its run: a long input, a long value of the state as it was when a tool read it, the
+// output of a node. If the message continues in another run, so must the content, even if nothing else refers to it.
+package references
+
+import (
+	"encoding/json"
+
+	"weft/activities/contract"
+)
+
+// Visitor is called for each reference that names no run.
+type Visitor func(*contract.ContentRef)
+
+func (visit Visitor) parts(parts []contract.Part) {
+	for i := range parts {
+		if ref := parts[i].Ref; ref != nil && ref.Run == "" {
+			visit(ref)
+		}
+	}
+}
+
+func (visit Visitor) message(raw json.RawMessage) {
+	if len(raw) == 0 {
+		return
+	}
+	if m, err := contract.DecodeMessage(raw); err == nil {
+		visit.parts(m.Parts)
+	}
+}
+
+func (visit Visitor) messages(list []contract.ThreadMessage) {
+	for i := range list {
+		visit.message(list[i].Raw)
+	}
+}
+
+// Conversation visits what the messages of a conversation refer to.
+func (visit Visitor) Conversation(t *contract.Conversation) {
+	if t == nil {
+		return
+	}
+	visit.messages(t.Messages)
+	for i := range t.Forks {
+		visit.messages(t.Forks[i].Messages)
+	}
+}
+
+// Suspended visits what an execution refers to that is to be resumed.
+func (visit Visitor) Suspended(x *contract.SuspendedExecution) {
+	if x == nil {
+		return
+	}
+	if a := x.Agent; a != nil {
+		visit.messages(a.Messages)
+		for i := range a.Conversations {
+			visit.messages(a.Conversations[i].Messages)
+		}
+	}
+	if x.Map != nil {
+		for i := range x.Map.Flows {
+			visit.Conversation(x.Map.Flows[i].Conversation)
+		}
+	}
+	for i := range x.Steps {
+		visit.Suspended(x.Steps[i].Execution)
+	}
+}
+
+// Snapshot visits what the state of a session and all messages of a snapshot refer to.
+func (visit Visitor) Snapshot(c *contract.RunSnapshot) {
+	if c.Ended != nil && c.Session != nil {
+		// The next turn goes on with the state.
+		for i := range c.Ended.State {
+			visit(&contract.ContentRef{SHA: c.Ended.State[i].SHA})
+		}
+	}
+	visit.Conversation(c.Conversation)
+	for i := range c.Live {
+		visit.Suspended(c.Live[i].Suspended)
+	}
+}
