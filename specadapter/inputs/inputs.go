@@ -18,6 +18,7 @@ import (
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
+	"weft/workflows/plan/value"
 )
 
 // MaxBytes is the most that parameters may have, and the text that is made of them.
@@ -168,6 +169,9 @@ func (e *Invalid) Error() string {
 func Check(ctx context.Context, flow string, in *plan.Inputs, p *Params) error {
 	rules := Schema(in)
 	errs, err := schema.Check(ctx, rules, p.JSON(), schema.Options{Documented: in.Style == plan.StyleDocumented})
+	if err == nil && len(errs) == 0 && in.Mode == plan.InputsNamed {
+		errs = misfits(rules, p)
+	}
 	if err != nil || len(errs) == 0 {
 		return err
 	}
@@ -177,6 +181,19 @@ func Check(ctx context.Context, flow string, in *plan.Inputs, p *Params) error {
 		e.Message = "the params do not match the declared inputs of the flow"
 	}
 	return e
+}
+
+// misfits are the values that the schema accepts but that a flow cannot take, such as an integer of more than 64 bits.
+func misfits(rules json.RawMessage, p *Params) []schema.Error {
+	v, err := value.Parse(p.JSON())
+	if err != nil {
+		return []schema.Error{{Path: "$", Message: err.Error()}}
+	}
+	var errs []schema.Error
+	for name, err := range value.Misfits(rules, v) {
+		errs = append(errs, schema.Error{Path: "$." + name, Message: err.Error()})
+	}
+	return errs
 }
 
 // implicit is the schema of an agent that has none.
