@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -119,7 +121,7 @@ func schemaProblems(v *Value, err error) []SchemaProblem {
 	var out []SchemaProblem
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
-		for _, cause := range e.Causes {
+		for _, cause := range ofKind(v, e) {
 			walk(cause)
 		}
 		if len(e.Causes) > 0 {
@@ -131,6 +133,37 @@ func schemaProblems(v *Value, err error) []SchemaProblem {
 	}
 	walk(invalid)
 	return uniqueProblems(out)
+}
+
+// ofKind are the causes of an error. Of a choice, such as that of items between a schema and an array of schemas, they are
+// those alternatives that take values of this kind; the first if none does.
+func ofKind(v *Value, e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if e.Message != "anyOf failed" {
+		return e.Causes
+	}
+	var takes func(cause *jsonschema.ValidationError) bool
+	takes = func(cause *jsonschema.ValidationError) bool {
+		if cause.InstanceLocation != e.InstanceLocation {
+			return true
+		}
+		switch path.Base(cause.KeywordLocation) {
+		case "type":
+			return false
+		case "enum": // only of texts
+			return v.pointer(e.InstanceLocation).Kind == String
+		}
+		return !slices.ContainsFunc(cause.Causes, func(c *jsonschema.ValidationError) bool { return !takes(c) })
+	}
+	var out []*jsonschema.ValidationError
+	for _, cause := range e.Causes {
+		if takes(cause) {
+			out = append(out, cause)
+		}
+	}
+	if len(out) == 0 {
+		out = e.Causes[:1]
+	}
+	return out
 }
 
 // unreadable says why a pattern cannot be read, where that is what a message is about.
@@ -157,9 +190,7 @@ func uniqueProblems(out []SchemaProblem) []SchemaProblem {
 	})
 	unique := out[:0]
 	for i, p := range out {
-		// A type that is wrong is reported twice, as no array and as no known name.
-		sibling := i+1 < len(out) && out[i+1].Pos == p.Pos && strings.Contains(p.Text, ": expected array, but got")
-		if !sibling && (i == 0 || p != out[i-1]) {
+		if i == 0 || p != out[i-1] {
 			unique = append(unique, p)
 		}
 	}

@@ -177,6 +177,15 @@ func TestSchemaBounds(t *testing.T) {
 		"unknown draft":             {`{"$schema": "http://x.example/meta"}`, `1:13 the reference "http://x.example/meta" points outside the document`},
 		"in-place loop":             {`{"allOf": [{"$ref": "#"}]}`, "1:21 infinite loop"},
 		"huge number":               {`{"maximum": 1e400}`, "1:13 the number 1e400 is out of range"},
+		"a type in items":           {`{"items": {"type": "strin"}}`, `1:20 "items.type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
+		"a type in a list of items": {`{"items": [{}, {"type": "strin"}]}`, `1:25 "items.1.type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
+		"a type deep in items":      {`{"items": {"items": {"properties": {"k": {"required": 1}}}}}`, `1:55 "items.items.properties.k.required": expected array, but got number`},
+		"items of no kind":          {`{"items": 5}`, `1:11 "items": expected object or boolean, but got number`},
+		"a type in types":           {`{"type": ["object", "strin"]}`, `1:21 "type.1": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
+		"a type of no kind":         {`{"type": 5}`, `1:10 "type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
+		"no types":                  {`{"type": []}`, `1:10 "type": minimum 1 items required, but found 0 items`},
+		"a dependency":              {`{"dependencies": {"a": ["b", 1], "c": {"type": "x"}}}`, `1:30 "dependencies.a.1": expected string, but got number; 1:48 "dependencies.c.type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
+		"items of 2020-12":          {`{"$schema": "https://json-schema.org/draft/2020-12/schema", "items": {"type": "strin"}}`, `1:79 "items.type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
 		"keyword of the wrong type": {`{"required": "a"}`, `1:14 "required": expected array, but got string`},
 		"too large":                 {`{"title": "` + strings.Repeat("x", MaxSchemaBytes) + `"}`, "1:1 the schema has 262156 bytes, over the limit of 262144"},
 	}
@@ -186,10 +195,11 @@ func TestSchemaBounds(t *testing.T) {
 			if doc == nil {
 				t.Fatal(diags)
 			}
-			got := ""
-			if p := CheckSchema(doc.Root); len(p) > 0 {
-				got = fmt.Sprintf("%d:%d %s", p[0].Pos.Line, p[0].Pos.Col, p[0].Text)
+			var all []string
+			for _, p := range CheckSchema(doc.Root) {
+				all = append(all, fmt.Sprintf("%d:%d %s", p.Pos.Line, p.Pos.Col, p.Text))
 			}
+			got := strings.Join(all, "; ")
 			if tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
