@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/runtree"
@@ -151,7 +152,7 @@ func Text(v *Table) string {
 	}
 	b.WriteString("all\n")
 	for side, t := range v.Total {
-		text := string(t.Data)
+		text := string(textutil.Unescape(t.Data))
 		if t.Text != nil {
 			text = *t.Text
 		}
