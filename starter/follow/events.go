@@ -64,6 +64,13 @@ func (f *Follower) event(t *track, e *history.Event) {
 		if t.id == f.target.ID && d.Type == contract.WorkflowFlow {
 			flow, _ := d.Plan()
 			f.plan(flow)
+			f.continued(d)
+		}
+	case *history.Listed:
+		if t.id == f.target.ID {
+			for i := range d.Requests {
+				f.open(&d.Requests[i])
+			}
 		}
 	case *history.TaskFailed:
 		t.broken, t.remedy = history.FailureText(d.Failure), brokenRemedy(d.Cause, d.Failure.GetMessage())
@@ -287,7 +294,7 @@ func (f *Follower) messages(t *track, at time.Time, d *history.Said) {
 			if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 {
 				continue
 			}
-			f.notify(progress.Notice{Event: progress.EventMessage, Time: at, Node: t.labelAt(d.Place) + d.Execution, Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
+			f.notify(progress.Notice{Event: progress.EventMessage, Time: f.saidAt(t, at, d, m), Node: t.labelAt(d.Place) + d.Execution, Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
 		}
 	}
 }

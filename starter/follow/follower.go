@@ -70,7 +70,7 @@ type Follower struct {
 // New returns a follower of a run, from the first event of target.RunID on.
 func New(target *runs.Run, report progress.Report) *Follower {
 	f := &Follower{Report: report, target: target, caught: target.Caught, tracks: map[string]*track{}, shown: map[string]bool{},
-		asks: make(chan struct{}), requests: openRequests{open: map[string]contract.Request{}, answered: map[string]bool{}}}
+		asks: make(chan struct{}), requests: openRequests{open: map[string]contract.Request{}, seen: map[string]contract.Request{}, answered: map[string]bool{}}}
 	if f.caught == nil {
 		f.caught = func() {}
 	}
@@ -133,7 +133,7 @@ func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context
 
 // read prints a run's history to its end, through continue-as-new and lost connections.
 func (f *Follower) read(ctx context.Context, t *track) error {
-	f.open(t)
+	f.begun(t)
 	defer f.close(t)
 	var away time.Time
 	for {
@@ -179,6 +179,7 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 		t.changed = time.Now()
 		if t.id == f.target.ID {
 			f.events++
+			f.requests.read = event.Time
 			if _, sent := event.Data.(*history.Message); sent {
 				f.requests.changed = true
 			}
@@ -228,7 +229,7 @@ func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 	}
 }
 
-func (f *Follower) open(t *track) {
+func (f *Follower) begun(t *track) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tracks[t.id] = t

@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +15,8 @@ import (
 	"weft/starter/runs"
 )
 
-// A request leaves no event of its own in a history, but everything that opens or ends one
-// leaves some event. So the follower asks the run after each change, at most once a second.
+// A run writes the requests that are open into its memo, as far as they have room there. What became of them, and those
+// without room, the run's status has: the follower asks for it after each change, at most once a second.
 const (
 	// askTimeout is how long a run's worker has to answer.
 	askTimeout = 5 * time.Second
@@ -26,8 +27,12 @@ const (
 )
 
 type openRequests struct {
-	open     map[string]contract.Request
+	open map[string]contract.Request
+	// seen are those that are or were open, answered those that have their answer, by what [requestKey] returns.
+	seen     map[string]contract.Request
 	answered map[string]bool
+	// read is the time of the last event of the run itself.
+	read time.Time
 	// changed reports whether somebody has sent something since the run was asked.
 	changed bool
 }
@@ -58,6 +63,9 @@ func (f *Follower) Changes() int64 {
 func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool {
 	latest := *f.target
 	latest.RunID, latest.Patience = "", patience
+	f.mu.Lock()
+	before := maps.Clone(f.requests.open)
+	f.mu.Unlock()
 	st, err := latest.Reported(ctx)
 	if err != nil {
 		return false
@@ -65,15 +73,23 @@ func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests.changed = false
-	f.news(st)
+	f.news(st, before)
 	return true
 }
 
-// news reports what is new of requests in a status. The caller holds f.mu.
-func (f *Follower) news(st *contract.Status) {
+// requestKey tells requests apart: the same one can be asked, and answered, again.
+func requestKey(id string, reopened int) string { return id + " " + strconv.Itoa(reopened) }
+
+// news reports what is new of requests in a status. Requests that were open before the status was asked for, and that it
+// does not have, are closed. The caller holds f.mu.
+func (f *Follower) news(st *contract.Status, before map[string]contract.Request) {
 	for _, a := range st.Answered {
-		key := a.ID + " " + strconv.Itoa(a.Reopened) // the same one can be asked, and answered, again
+		key := requestKey(a.ID, a.Reopened)
 		if f.requests.answered[key] {
+			continue
+		}
+		if a.At.After(f.requests.read) { // the event that opened it may not have been read
+			f.requests.changed = true
 			continue
 		}
 		f.requests.answered[key] = true
@@ -88,21 +104,48 @@ func (f *Follower) news(st *contract.Status) {
 	}
 	still := map[string]bool{}
 	for i := range st.Requests {
-		q := &st.Requests[i]
-		still[q.ID] = true
-		if _, known := f.requests.open[q.ID]; !known {
-			f.requests.open[q.ID] = *q
-			if !f.marks.knowsRequest(q.OpenedAt, q.ID) {
-				f.opened(q)
-			}
-		}
+		still[st.Requests[i].ID] = true
+		f.open(&st.Requests[i])
 	}
-	for id, q := range f.requests.open {
-		if !still[id] {
+	for id, q := range before {
+		if _, open := f.requests.open[id]; open && !still[id] {
 			delete(f.requests.open, id)
 			f.closed(&q, time.Now(), "closed: no longer needed")
 		}
 	}
+}
+
+// open reports that a request is open, unless it is known to be or to have been. The caller holds f.mu.
+func (f *Follower) open(q *contract.Request) {
+	key := requestKey(q.ID, q.Reopened)
+	if _, known := f.requests.seen[key]; known || f.requests.answered[key] {
+		return
+	}
+	f.requests.seen[key], f.requests.open[q.ID] = *q, *q
+	if f.marks.knowsRequest(q.OpenedAt, q.ID) {
+		f.marks.isKnown() // counts it among what the event has
+		return
+	}
+	f.opened(q)
+}
+
+// continued reports the requests that are open where a run continues another one. The caller holds f.mu.
+func (f *Follower) continued(d *history.Started) {
+	if in := d.Input; in != nil && in.Snapshot != nil && in.Snapshot.Inbox != nil {
+		for i := range in.Snapshot.Inbox.Open {
+			f.open(&in.Snapshot.Inbox.Open[i])
+		}
+	}
+}
+
+// saidAt is when a message was said that a run has recorded at a time: a question comes with its answer.
+func (f *Follower) saidAt(t *track, at time.Time, d *history.Said, m *contract.Message) time.Time {
+	for _, q := range f.requests.seen {
+		if m.Role == contract.RoleAssistant && q.Kind == contract.RequestMessage && q.Text == m.Text && q.Run.Workflow == t.id && strings.HasSuffix(q.Execution, d.Execution) {
+			return q.OpenedAt
+		}
+	}
+	return at
 }
 
 // howAnswered says how a request got its answer. known says that it was seen open.

@@ -2,13 +2,20 @@ package follow
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 
 	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/history/historytest"
+	"weft/starter/progress"
 	"weft/starter/runs/runstest"
 )
 
@@ -21,17 +28,17 @@ func TestFollowerReportsRequests(t *testing.T) {
 	f := New(target("r", "", nil), lines{&out})
 	open := runstest.Requests()
 	begin := open[0].OpenedAt
-	f.begin = begin
+	f.begin, f.requests.read = begin, begin.Add(2*time.Hour)
 	open[1].Execution = "a#1:call_1/b%2Fc#2"
 	late := begin.Add(time.Hour)
-	f.news(&contract.Status{Requests: open, Answered: []contract.Answered{{ID: "old", Kind: contract.RequestConfirm, At: begin}}})
-	f.news(&contract.Status{Requests: open})
+	f.news(&contract.Status{Requests: open, Answered: []contract.Answered{{ID: "old", Kind: contract.RequestConfirm, At: begin}}}, f.requests.open)
+	f.news(&contract.Status{Requests: open}, f.requests.open)
 	f.news(&contract.Status{Requests: open[3:], Answered: []contract.Answered{
 		{ID: "old", Kind: contract.RequestConfirm, At: begin},
 		{ID: open[0].ID, Kind: open[0].Kind, At: late},
 		{ID: open[1].ID, Kind: open[1].Kind, At: begin.Add(90 * time.Second), Hash: "h", Author: contract.Author{By: "kim"}},
 		{ID: open[2].ID, Kind: open[2].Kind, At: begin.Add(91 * time.Second), Hash: "h"},
-	}})
+	}}, f.requests.open)
 	want := `    0.0s                            confirm old: needs no new answer
     0.0s  a#1                       waits for confirm: a wants to call pay (until 2026-01-02 04:04:05); answer with: starter confirm r 'a#1/confirm/1.1-0000aaaa' -yes | starter confirm r 'a#1/confirm/1.1-0000aaaa' -no -reason TEXT
    60.0s  a#1 › b/c#2               waits for tool_result: run look_up; answer with: starter tool-result r 'a#1/client/1.2-1111aaaa' -result JSON | starter tool-result r 'a#1/client/1.2-1111aaaa' -error TEXT
@@ -45,7 +52,7 @@ func TestFollowerReportsRequests(t *testing.T) {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 	out.Reset()
-	f.news(&contract.Status{})
+	f.news(&contract.Status{}, f.requests.open)
 	if got := out.String(); !strings.HasSuffix(got, "message it's/ask-3333bbbb: closed: no longer needed\n") || len(f.requests.open) != 0 {
 		t.Errorf("a request that nobody waits for is told as %q", got)
 	}
@@ -56,15 +63,64 @@ func TestFollowerReportsReopenedRequests(t *testing.T) {
 	var out bytes.Buffer
 	f := New(target("r", "", nil), lines{&out})
 	open := runstest.Requests()[:1]
-	f.begin = open[0].OpenedAt
+	f.begin, f.requests.read = open[0].OpenedAt, open[0].OpenedAt.Add(2*time.Hour)
 	answered := contract.Answered{ID: open[0].ID, Kind: open[0].Kind, At: f.begin.Add(time.Minute), Hash: "h"}
-	f.news(&contract.Status{Requests: open})
-	f.news(&contract.Status{Answered: []contract.Answered{answered}})
+	f.news(&contract.Status{Requests: open}, f.requests.open)
+	f.news(&contract.Status{Answered: []contract.Answered{answered}}, f.requests.open)
 	open[0].Reopened, open[0].OpenedAt = 1, f.begin.Add(2*time.Minute)
-	f.news(&contract.Status{Requests: open})
+	f.news(&contract.Status{Requests: open}, f.requests.open)
 	answered.Reopened, answered.At = 1, f.begin.Add(3*time.Minute)
-	f.news(&contract.Status{Answered: []contract.Answered{answered}})
+	f.news(&contract.Status{Answered: []contract.Answered{answered}}, f.requests.open)
 	if got := out.String(); strings.Count(got, "waits for confirm") != 2 || strings.Count(got, ": answered\n") != 2 {
 		t.Errorf("two questions and two answers are told as\n%s", got)
+	}
+}
+
+// TestFollowerReportsRequestsOfHistory reads a run that has ended: its memo has the requests, its status the answers.
+func TestFollowerReportsRequestsOfHistory(t *testing.T) {
+	q := contract.Request{ID: "ask#2/ask-1", Kind: contract.RequestMessage, Node: "ask", Step: 2, Execution: "ask#2", Text: "How old?", Run: contract.Run{Workflow: "root"}}
+	h := historytest.New(t)
+	h.Begin("", contract.RunInput{V: contract.Version, Input: "x"})
+	q.OpenedAt = h.Start
+	later := q
+	later.ID, later.Text, later.OpenedAt = "ask#5/ask-2", "And now?", h.Start.Add(time.Minute)
+	h.Open(0, q)
+	h.Open(0)
+	said := contract.ThreadRecord{Thread: contract.ConversationThread, Execution: "ask#2"}
+	for _, m := range []contract.Message{{Role: contract.RoleAssistant, Text: q.Text}, {Role: contract.RoleUser, Text: "42"}} {
+		raw := h.Message(m)
+		said.Messages = append(said.Messages, contract.TailEntry{SHA: contract.SHA(raw), Message: raw})
+	}
+	h.Add(enumspb.EVENT_TYPE_MARKER_RECORDED, &historypb.MarkerRecordedEventAttributes{Details: map[string]*commonpb.Payloads{"data": h.Payload(said)}})
+	var out bytes.Buffer
+	f := New(target("root", "r", nil), objects{&out})
+	answered := contract.Answered{ID: q.ID, Kind: q.Kind, Hash: "h", At: h.Start.Add(200 * time.Millisecond), Author: contract.Author{By: "kim"}}
+	status := &contract.Status{Requests: []contract.Request{later}, Answered: []contract.Answered{answered}}
+	f.news(status, nil) // before anything was read
+	track := newTrack("root", "r", "")
+	for _, e := range history.Events(history.Run{}, h.Events) {
+		f.requests.read = e.Time
+		f.event(track, &e)
+	}
+	f.news(status, f.requests.open)
+	f.news(&contract.Status{Answered: status.Answered}, nil) // asked for before the second one was open
+	var got []progress.Notice
+	for _, line := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
+		var n progress.Notice
+		if err := json.Unmarshal(line, &n); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		n.Seconds, n.Text, n.Commands = 0, "", nil
+		got = append(got, n)
+	}
+	want := []progress.Notice{
+		{Event: progress.EventRequest, Time: later.OpenedAt, Node: "ask#2", Request: &later},
+		{Event: progress.EventRequest, Time: q.OpenedAt, Node: "ask#2", Request: &q},
+		{Event: progress.EventMessage, Time: q.OpenedAt, Node: "ask#2", Message: &contract.Message{Role: contract.RoleAssistant, Text: q.Text}},
+		{Event: progress.EventMessage, Time: h.Start.Add(300 * time.Millisecond), Node: "ask#2", Message: &contract.Message{Role: contract.RoleUser, Text: "42"}},
+		{Event: progress.EventAnswered, Time: answered.At, Node: "ask#2", Request: &q},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

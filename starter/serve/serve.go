@@ -341,6 +341,8 @@ type Event struct {
 	Model   string            `json:"model,omitempty"`
 	Usage   *contract.Usage   `json:"usage,omitempty"`
 	Request *contract.Request `json:"request,omitempty"`
+	// Message is one that was added to a conversation.
+	Message *contract.Message `json:"message,omitempty"`
 	// Skipped reports whether some of an answer before Text was missed; only for partial answers.
 	Skipped bool   `json:"skipped,omitempty"`
 	Text    string `json:"text"`

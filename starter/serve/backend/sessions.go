@@ -225,7 +225,7 @@ func (r *eventReport) Notify(n progress.Notice) {
 		return
 	}
 	e := &serve.Event{ID: r.follower.Position(), Type: n.Event, Timestamp: n.Time, Node: n.Node, Call: n.Call, Attempt: n.Attempt,
-		Model: n.Model, Usage: n.Usage, Request: n.Request, Skipped: n.Skipped, Text: n.Text}
+		Model: n.Model, Usage: n.Usage, Request: n.Request, Message: n.Message, Skipped: n.Skipped, Text: n.Text}
 	switch n.Event {
 	case progress.EventRequest:
 		e.Text = n.Request.Text // the notice's text has commands, which an HTTP client does not use
