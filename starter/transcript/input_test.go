@@ -17,7 +17,7 @@ import (
 )
 
 // What a run makes of its parameters is its input, also where the model call only refers to it. A
-// run whose nodes are given its parameters by name is not said to have been given nothing.
+// run whose nodes are given its parameters by name has them as its input.
 func TestTranscriptShowsWhatParametersMake(t *testing.T) {
 	long := "<inputs>\ntopic: " + strings.Repeat("tea ", 1000) + "\n</inputs>\n\nGo"
 	params := json.RawMessage(`{"topic":"tea","prompt":"Go"}`)
@@ -33,8 +33,9 @@ func TestTranscriptShowsWhatParametersMake(t *testing.T) {
 		"no prompt":         {contract.RunInput{}, []string{""}, "(no input was given)"},
 		"nothing":           {contract.RunInput{}, nil, "(no input was given)"},
 		"null":              {contract.RunInput{Params: json.RawMessage("null")}, nil, "(no input was given)"},
-		"values by name":    {contract.RunInput{Params: params}, nil, ""},
-		"a typed value":     {contract.RunInput{Value: json.RawMessage("7")}, nil, ""},
+		"values by name":    {contract.RunInput{Params: params}, nil, `{"topic":"tea","prompt":"Go"}`},
+		"values, no text":   {contract.RunInput{Params: json.RawMessage(`{"q":"\u003chi\u003e"}`)}, []string{""}, `{"q":"<hi>"}`},
+		"a typed value":     {contract.RunInput{Value: json.RawMessage("7")}, nil, "7"},
 		"a text and values": {contract.RunInput{Params: params, Input: "Go"}, nil, "Go"},
 	}
 	for name, tc := range tests {

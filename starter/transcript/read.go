@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/starter/history"
 	"weft/starter/runtree"
 )
@@ -13,7 +14,7 @@ import (
 // Read reads the transcript of a run.
 func Read(ctx context.Context, from history.Source, id, run string) (*Transcript, error) {
 	r := &reader{Transcript: &Transcript{Tree: runtree.New(id, run), content: map[string]json.RawMessage{}, switched: map[string][]contract.Fallback{}},
-		media: map[*history.Workflow][]contract.Media{}, calls: map[*history.Call]slot{}}
+		inputs: map[*history.Workflow]*contract.RunInput{}, calls: map[*history.Call]slot{}}
 	for e, err := range history.Read(ctx, from, id, run) {
 		if err != nil {
 			return nil, err
@@ -26,8 +27,8 @@ func Read(ctx context.Context, from history.Source, id, run string) (*Transcript
 
 type reader struct {
 	*Transcript
-	// media are those that workflows were given.
-	media map[*history.Workflow][]contract.Media
+	// inputs are what workflows were given.
+	inputs map[*history.Workflow]*contract.RunInput
 	// calls are the places of the results of calls under way.
 	calls map[*history.Call]slot
 }
@@ -85,11 +86,8 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 		}
 		return
 	}
-	r.media[w] = in.Media
-	// The text that parameters make is in the result of a later call, or in the nodes' threads.
-	if in.Input != "" || len(in.Media) > 0 || !isSet(in.Params) && !isSet(in.Value) {
-		r.write(w, "input", contract.InputMessage(in.Input, in.Media))
-	}
+	r.inputs[w] = in
+	r.given(w, in.Input)
 	if len(in.History) > 0 {
 		if chat, err := json.Marshal(in.History); err == nil {
 			r.write(w, "chat", &contract.Message{Role: contract.RoleUser, Text: string(chat)})
@@ -97,7 +95,23 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 	}
 }
 
-func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+// given writes what a workflow was given: a text, which a later call may make of its parameters, or else values.
+func (r *reader) given(w *history.Workflow, text string) {
+	var media []contract.Media
+	if in := r.inputs[w]; in != nil {
+		media = in.Media
+		for _, values := range []json.RawMessage{in.Params, in.Value} {
+			if text == "" && len(media) == 0 && isSet(values) {
+				text = string(textutil.Unescape(values))
+			}
+		}
+	}
+	r.write(w, "input", contract.InputMessage(text, media))
+}
+
+func isSet(raw json.RawMessage) bool {
+	return len(raw) > 0 && string(raw) != "null" && string(raw) != "{}"
+}
 
 func (r *reader) write(w *history.Workflow, name string, m *contract.Message) {
 	if raw, err := m.Encode(); err == nil {
@@ -160,8 +174,8 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 	delete(r.calls, c.Call)
 	switch out := c.Result.(type) {
 	case *contract.CompileFlowResult:
-		if out.Input != nil { // the text that the run's parameters make
-			r.write(w, "input", contract.InputMessage(*out.Input, r.media[w]))
+		if out.Input != nil {
+			r.given(w, *out.Input)
 		}
 	case *contract.ToolResult:
 		hash := r.keep(out.Message)

@@ -73,11 +73,15 @@ user
 `},
 		"nodes of a map's elements": {root: "example-agentspec-forecast", want: `== input
 user
-  (no input was given)
+  {"cities":["Oslo","Oslo"],"days":[1,2]}
 
 == each#2:1 › tool#2
 assistant
   → weather {"city":"Oslo","day":1}
+tool weather
+  {"degrees":22,"sky":"clear"}
+
+== each#2:1 › conversation
 tool weather
   {"degrees":22,"sky":"clear"}
 
@@ -87,6 +91,18 @@ assistant
 tool weather
   {"degrees":23,"sky":"clear"}
 
+== each#2:2 › conversation
+tool weather
+  {"degrees":23,"sky":"clear"}
+
+== conversation
+tool weather
+  {"degrees":22,"sky":"clear"}
+tool weather
+  {"degrees":23,"sky":"clear"}
+tool weather
+  {"degrees":21,"sky":"clear"}
+
 == once%2Ftool#4
 assistant
   → weather {"city":"Oslo","day":0}
@@ -95,7 +111,7 @@ tool weather
 `},
 		"a node that calls a tool": {root: "example-agentspec-stock", want: `== input
 user
-  (no input was given)
+  {"article":"green lamp"}
 
 == ask#2
 assistant
