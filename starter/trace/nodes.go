@@ -29,7 +29,7 @@ func (r *reader) executions(ctx context.Context) {
 			r.frame(flow, "Flow", component("Flow", flow.ID, flow.ID, ""))
 			continue
 		}
-		if !r.told(ctx, w) {
+		if !r.ask(ctx, w) {
 			r.concluded(w, flow)
 		}
 		nodes := r.nodesIn(w.Place)
@@ -65,8 +65,8 @@ func (s *Span) of() contract.Execution {
 // isMember reports whether a span is of an agent that another agent of its node has asked.
 func (s *Span) isMember() bool { return strings.Contains(s.exec, ":") }
 
-// told takes what workers tell of a flow's executions, and reports whether they do.
-func (r *reader) told(ctx context.Context, w *runtree.Workflow) bool {
+// ask asks workers for the executions of a flow, and reports whether they answered.
+func (r *reader) ask(ctx context.Context, w *runtree.Workflow) bool {
 	if r.NodeRuns == nil || w.Input == nil || loneAgent(w.Flow) != nil || r.out.FromHistory {
 		return false
 	}
