@@ -228,7 +228,7 @@ func (r *reader) schedule(f *plan.Flow, flow *Span, nodes []*Span) {
 		switch {
 		case s.isMember():
 			node := r.byID[s.place+history.Label(x)]
-			s.ended = node != nil && node.ended
+			s.ended = node != nil && (node.ended || node.exception() != nil && s.text != "")
 		case s.ended && s.EndTime == nil:
 			s.end(time.Unix(0, s.StartTime))
 		case !s.ended:
@@ -340,12 +340,12 @@ func (r *reader) agent(s *Span, n *plan.Node) {
 	r.into(inner, s)
 }
 
-// into moves what happened in a node's span to another one: all but its beginning and its end, and the calls of models to
-// decide on edges.
+// into moves what happened in a node's span to another one: all but its beginning, its end, its failure, and the calls of
+// models to decide on edges.
 func (r *reader) into(to, s *Span) {
 	s.Events = slices.DeleteFunc(s.Events, func(e Object) bool {
 		kind := e["type"].(string)
-		if strings.HasPrefix(kind, "NodeExecution") || kind == "ExceptionRaised" && to.Type != s.Type && to.ParentID != nil && *to.ParentID == s.ID {
+		if strings.HasPrefix(kind, "NodeExecution") || kind == "ExceptionRaised" {
 			return false
 		}
 		to.Events = append(to.Events, e)

@@ -122,6 +122,7 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 		r.request(q)
 	}
 	r.executions(ctx)
+	r.raisedAround()
 	r.settle()
 	r.out.Missing = r.tree.Missing
 	if f := r.tree.Root().Flow; f != nil {
