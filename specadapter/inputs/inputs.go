@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"weft/activities/schema"
@@ -59,8 +60,8 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 	if doc.Root.Kind != source.Object {
 		return fail(doc.Root.Pos, CodeNoObject, `use an object: {"prompt": "..."}`, "the parameters are %s, want an object", doc.Root.Describe())
 	}
-	if v := uncountable(doc.Root); v != nil {
-		return fail(v.Pos, CodeNumber, "use a smaller number or a string", "the number %s is out of range", v.Describe())
+	if v, at := uncountable(doc.Root); v != nil {
+		return fail(v.Pos, CodeNumber, "use a smaller number or a string", "the number %s in %s is out of range", v.Describe(), source.Quote(strings.Join(at, ".")))
 	}
 	text := doc.Root.JSON()
 	if d := plan.Depth(text); d > schema.MaxDepth {
@@ -73,22 +74,22 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 	return &Params{object: object}, diags
 }
 
-// uncountable finds a number that is out of range, or nil.
-func uncountable(v *source.Value) *source.Value {
+// uncountable finds a number that is out of range, or nil, and the keys that lead to it.
+func uncountable(v *source.Value, at ...string) (*source.Value, []string) {
 	if v.Kind == source.Number && !schema.Countable(v.Text) {
-		return v
+		return v, at
 	}
-	for _, item := range v.Items {
-		if bad := uncountable(item); bad != nil {
-			return bad
+	for i, item := range v.Items {
+		if bad, at := uncountable(item, append(at, strconv.Itoa(i))...); bad != nil {
+			return bad, at
 		}
 	}
 	for _, m := range v.Members {
-		if bad := uncountable(m.Value); bad != nil {
-			return bad
+		if bad, at := uncountable(m.Value, append(at, m.Key)...); bad != nil {
+			return bad, at
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // FromText returns the parameters for a text: only the prompt.
@@ -102,9 +103,9 @@ func Given(params json.RawMessage, text string) (*Params, error) {
 	if len(params) == 0 || string(params) == "null" {
 		return FromText(text), nil
 	}
-	p, diags := Read("params", params)
-	if p == nil {
-		return nil, fmt.Errorf("%s", diags[0])
+	p, err := given("params", params)
+	if err != nil {
+		return nil, err
 	}
 	if text == "" {
 		return p, nil
@@ -115,6 +116,16 @@ func Given(params json.RawMessage, text string) (*Params, error) {
 		}
 	}
 	set(p.object, prompt, &pytext.Value{Kind: pytext.String, Text: text})
+	return p, nil
+}
+
+// given reads what flags or a body give. Its error has no place, which would be in a text that nobody has written.
+func given(name string, raw json.RawMessage) (*Params, error) {
+	p, diags := Read(name, raw)
+	if p == nil {
+		diags[0].Line, diags[0].Col = 0, 0
+		return nil, fmt.Errorf("%s", diags[0])
+	}
 	return p, nil
 }
 

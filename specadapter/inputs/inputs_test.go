@@ -20,7 +20,7 @@ func TestRead(t *testing.T) {
 		"no JSON":                 {"p.json", `{"a": }`, `p.json:1:7: error: not JSON: `},
 		"a key twice":             {"p.json", "{\"a\": 1,\n\"a\": 2}", `p.json:2:1: error: duplicate key "a", first used at line 1 [duplicate-key]`},
 		"nothing":                 {"p.json", ``, `p.json:1:1: error: the document is empty [empty-document]`},
-		"a number out of range":   {"p.json", `{"a": [{"b": 1e999}]}`, `p.json:1:14: error: the number 1e999 is out of range [number-range]`},
+		"a number out of range":   {"p.json", `{"a": [{"b": 1e999}]}`, `p.json:1:14: error: the number 1e999 in "a.0.b" is out of range [number-range]`},
 		"a number with no end":    {"p.json", `{"a": ` + strings.Repeat("9", 500) + `}`, `p.json:1:7: error: the number 999`},
 		"nesting without an end":  {"p.json", `{"a": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `p.json:1:1: error: the parameters are nested 71 deep, over the limit of 64 [too-large]`},
 		"too much":                {"p.json", `{"a": "` + strings.Repeat("x", MaxBytes) + `"}`, `p.json: error: the parameters have 1048585 bytes, over the limit of 1048576 [too-large]`},
@@ -40,6 +40,21 @@ func TestRead(t *testing.T) {
 				t.Errorf("got %v\nwant %s", diags, tc.want)
 			}
 		})
+	}
+}
+
+// What a run is given is written anew from flags or a body, so that keys are named and not places.
+func TestReadValues(t *testing.T) {
+	for _, in := range []*plan.Inputs{{Mode: plan.InputsNamed}, {Mode: plan.InputsMerged}} {
+		var v Values
+		err := v.Read(in, json.RawMessage(`{"m":1,"n":1e400}`), nil, "")
+		if got, want := fmt.Sprint(err), `params: error: the number 1e400 in "n" is out of range [number-range]`+"\n\tuse a smaller number or a string"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		err = v.Read(in, nil, json.RawMessage(`{"n":[1e400]}`), "x")
+		if got, want := fmt.Sprint(err), `scope: error: the number 1e400 in "n.0" is out of range`; !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package inputs
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -34,12 +33,8 @@ func (v *Values) Read(in *plan.Inputs, params, scope json.RawMessage, text strin
 	if len(scope) == 0 || string(scope) == "null" {
 		return nil
 	}
-	read, diags := Read("scope", scope)
-	if read == nil {
-		return fmt.Errorf("%s", diags[0])
-	}
-	v.Scope = read
-	return nil
+	v.Scope, err = given("scope", scope)
+	return err
 }
 
 // Placeholder finds placeholders. The name behind the first point is one flat key; what nests is

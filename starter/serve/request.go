@@ -74,19 +74,20 @@ func (o *object) addProblem(at source.Pos, format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf("body:%d:%d: ", at.Line, at.Col)+fmt.Sprintf(format, args...))
 }
 
-// checkFields notes members that are none of these.
+// checkFields notes members that are none of these, and removes them, so that they are not decoded.
 func (o *object) checkFields(known ...string) {
 	names := source.NewSuggester(known)
-	for _, m := range o.Members {
+	o.Members = slices.DeleteFunc(o.Members, func(m source.Member) bool {
 		if slices.Contains(known, m.Key) {
-			continue
+			return false
 		}
 		help := "known: " + strings.Join(known, ", ")
 		if near := names.Nearest(m.Key); near != "" {
 			help = fmt.Sprintf("did you mean %q?", near)
 		}
 		o.addProblem(m.KeyPos, "unknown field %s; %s", source.Quote(m.Key), help)
-	}
+		return true
+	})
 }
 
 func (o *object) get(key string, want source.Kind) *source.Value {

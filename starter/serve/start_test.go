@@ -116,6 +116,7 @@ func TestInvalidStarts(t *testing.T) {
 		"a value where none flows":   {`{"flow": {"name": "triage"}, "value": 42}`, nil, 422, "has no typed values"},
 		"models of no provider":      {`{"flow": {"name": "triage"}, "model": "a/b,gpt"}`, nil, 422, `the model \"gpt\" is not provider/model`},
 		"what only the run may set":  {`{"flow": {"name": "triage"}, "depth": 1}`, nil, 422, `unknown field \"depth\"`},
+		"all that is wrong, once":    {`{"flow": {"name": "triage", "fils": []}, "inptu": {}, "input": 5}`, nil, 422, `"diagnostics":["body:1:42: unknown field \"inptu\"; did you mean \"input\"?","body:1:29: unknown field \"fils\"; did you mean \"files\"?","body:1:64: input is a number, want a string"]`},
 		"a field too many, inside":   {`{"flow": {"name": "triage"}, "history": [{"role": "user", "content": "x", "more": 1}]}`, nil, 422, `unknown field \"more\"`},
 		"a role that nobody has":     {`{"flow": {"name": "triage"}, "history": [{"role": "bot", "content": "x"}]}`, nil, 422, `history[0].role is \"bot\"`},
 		"steps that are too few":     {`{"flow": {"name": "triage"}, "max_steps": -1}`, nil, 422, "max_steps is -1"},
