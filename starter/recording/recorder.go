@@ -13,6 +13,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/mask"
+	"weft/specadapter/source"
 	"weft/starter/history"
 	"weft/starter/usage"
 	"weft/worker/rehearse"
@@ -226,8 +227,8 @@ func (r *recorder) modelAnswer(at string, out *contract.ModelResult) {
 	}
 	for _, c := range m.Calls {
 		call := llm.ScriptCall{Tool: c.Name, ID: c.ID}
-		if args := strings.TrimSpace(c.Arguments); strings.HasPrefix(args, "{") && json.Valid([]byte(args)) && !hasDuplicateKeys([]byte(args)) {
-			call.Arguments = json.RawMessage(args)
+		if isScriptObject(c.Arguments) {
+			call.Arguments = json.RawMessage(c.Arguments)
 		} else {
 			call.Raw = &c.Arguments
 		}
@@ -242,10 +243,11 @@ func (r *recorder) modelAnswer(at string, out *contract.ModelResult) {
 	r.rule(at, llm.KindAgent, out.Fallbacks, x)
 }
 
-// hasDuplicateKeys reports whether an object has a key twice, which a script cannot have.
-func hasDuplicateKeys(raw []byte) bool {
-	_, err := llm.ParseScript("", fmt.Appendf(nil, `{"default":{"call":{"tool":"t","arguments":%s}}}`, raw))
-	return err != nil
+// isScriptObject reports whether arguments are an object that a script gives back as the same text: ids of requests and
+// messages are made of it.
+func isScriptObject(args string) bool {
+	doc, diags := source.ParseLoose("arguments.json", []byte(args))
+	return len(diags) == 0 && doc.Root.Kind == source.Object && string(doc.Root.JSON()) == args
 }
 
 func usageOf(u contract.Usage) *llm.ScriptUsage {

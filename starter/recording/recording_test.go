@@ -13,8 +13,11 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"weft/activities/contract"
+	"weft/activities/llm"
 	"weft/activities/mask"
 	"weft/worker/rehearse"
+	"weft/workflows/plan"
 )
 
 // kept are recorded histories by workflow and run, and the names of those of whole flows.
@@ -42,7 +45,7 @@ func keptHistories(t *testing.T) kept {
 		first := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
 		key := [2]string{first.GetWorkflowId(), first.GetOriginalExecutionRunId()}
 		k.events[key] = h.Events
-		if name := strings.TrimSuffix(filepath.Base(file), ".json"); !strings.Contains(name, "@") {
+		if name := strings.TrimSuffix(filepath.Base(file), ".json"); !strings.Contains(name, "@") && first.WorkflowType.GetName() == contract.WorkflowFlow {
 			k.roots[name] = key
 		}
 	}
@@ -150,6 +153,47 @@ func TestRecordingsDiffer(t *testing.T) {
 				t.Errorf("line %d is %q", rep.First.Line, line)
 			}
 		})
+	}
+}
+
+// TestRecordingsKeepArguments wants the text of a call's arguments back from the script, whatever it is.
+func TestRecordingsKeepArguments(t *testing.T) {
+	args := []string{`{}`, `{"q":"hi"}`, `{"q": "hi"}`, "{\n \"q\": [1, 2]\n}", ` {"q":"hi"} `, `{"q":"\u003cb\u003e \u00e9\/"}`, `{"q":"<b>&é\u2028"}`, `{"q":1,"q":2}`, `{"n":1.0,"e":1E5,"b":12345678901234567890,"z":-0}`,
+		`{"b":{"y":null,"x":true},"a":"yes","<<":"~","":[]}`, `{"q":"\ud800"}`, `[1]`, `"x"`, ``, `{"q": oops`, `{"q":1},"id":"x"`}
+	r := newRecorder("run")
+	r.rec.Run.Flow.Plan = &plan.Flow{}
+	m := contract.Message{Role: contract.RoleAssistant}
+	for _, a := range args {
+		m.Calls = append(m.Calls, contract.ToolCall{ID: "c", Name: "t", Arguments: a})
+	}
+	raw, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.modelAnswer("a#1/model/1", &contract.ModelResult{Message: raw})
+	file, err := r.done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := rehearse.Read("r.yaml", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct{ Rules []llm.Rule }
+	if err := json.Unmarshal(rec.Script, &s); err != nil || len(s.Rules) != 1 || len(s.Rules[0].Call) != len(args) {
+		t.Fatalf("%v: %s", err, rec.Script)
+	}
+	for i, c := range s.Rules[0].Call {
+		got := string(c.Arguments)
+		if c.Raw != nil {
+			got = *c.Raw
+		}
+		if got != args[i] {
+			t.Errorf("%q became %q", args[i], got)
+		}
+		if plain := i == 1; plain && c.Raw != nil {
+			t.Errorf("%q is a text where an object is the same", args[i])
+		}
 	}
 }
 
