@@ -227,8 +227,7 @@ func (r *reader) schedule(f *plan.Flow, flow *Span, nodes []*Span) {
 		}
 		switch {
 		case s.isMember():
-			node := r.byID[s.place+history.Label(x)]
-			s.ended = node != nil && (node.ended || node.exception() != nil && s.text != "")
+			r.endMember(s, r.byID[s.place+history.Label(x)])
 		case s.ended && s.EndTime == nil:
 			s.end(time.Unix(0, s.StartTime))
 		case !s.ended:

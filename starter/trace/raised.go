@@ -11,7 +11,7 @@ import (
 func (r *reader) raisedAround() {
 	for _, s := range slices.Clone(r.out.Spans) {
 		e := s.exception()
-		if e == nil || s.Node == nil && !s.isAgent() {
+		if e == nil || s.isMember() || s.Node == nil && !s.isAgent() {
 			continue
 		}
 		r.raisedInside(s, e)
@@ -31,6 +31,30 @@ func (r *reader) raisedInside(s *Span, e Object) {
 			r.raisedInside(inside, e)
 		}
 	}
+}
+
+// endMember says how an agent that another one has asked ended, where the node of both is over.
+func (r *reader) endMember(s, node *Span) {
+	failed := node != nil && node.exception() != nil
+	s.ended = false
+	if node == nil || !node.ended && !failed {
+		return
+	}
+	if e := r.failedCall(s); e != nil {
+		s.raise(e)
+		return
+	}
+	s.ended = !failed || s.text != ""
+}
+
+// failedCall is the exception of a call that failed and that no call of a model came after, or nil.
+func (r *reader) failedCall(s *Span) Object {
+	for _, call := range slices.Backward(r.made[s.ID]) {
+		if e := call.exception(); e != nil || call.Type == "LlmGenerationSpan" {
+			return e
+		}
+	}
+	return nil
 }
 
 // raise adds an exception to a span that has not ended, and reports whether it has not.

@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,7 +23,7 @@ func TestExceptionsOfAgents(t *testing.T) {
 		flow  plan.Flow
 		exec  string
 		want  string
-		fails string
+		fails string // the node that fails; "" if its manager goes on
 	}{
 		"in a FlowNode": {exec: "f%2Fa#2", fails: "f/a", flow: plan.Flow{Name: "t", Dialect: "agentspec", Nodes: []plan.Node{{ID: "f/s", Name: "s", Kind: plan.KindPass, Pass: &plan.Pass{}}, {ID: "f/a", Name: "a", Kind: plan.KindAgent, Agent: &team}},
 			Edges: []plan.Edge{{From: plan.Start, To: "f/s"}, {From: "f/s", To: "f/a"}, {From: "f/a", To: plan.End}}}, want: `root "t"
@@ -50,6 +51,10 @@ ManagerWorkersExecutionSpan root: ManagerWorkersExecutionStart, ExceptionRaised
     ToolExecutionSpan a#1:a>wrk~1/tool/1.1: ToolExecutionRequest, ExceptionRaised
 `},
 	}
+	recovers := tests["a team alone"]
+	recovers.fails, recovers.want = "", strings.Replace(recovers.want, "ManagerWorkersExecutionStart, ExceptionRaised", "ManagerWorkersExecutionStart, ManagerWorkersExecutionEnd", 1)+
+		"  LlmGenerationSpan a#1/model/2: LlmGenerationRequest, LlmGenerationResponse\n"
+	tests["a manager goes on"] = recovers
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := historytest.New(t)
@@ -64,7 +69,12 @@ ManagerWorkersExecutionSpan root: ManagerWorkersExecutionStart, ExceptionRaised
 				Type: contract.ClassDenied, Details: h.Payload(contract.Failure{Class: contract.ClassDenied, Node: tc.fails, Step: int(tc.exec[len(tc.exec)-1] - '0'), Text: "status 403"})}}}
 			s := h.Scheduled(tc.exec+":a>wrk~1/tool/1.1", contract.ActivityCallTool, contract.ToolInput{As: "rt"})
 			h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, &historypb.ActivityTaskFailedEventAttributes{ScheduledEventId: s, Failure: failure})
-			h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, &historypb.WorkflowExecutionFailedEventAttributes{Failure: failure})
+			if tc.fails == "" {
+				h.Call(tc.exec+"/model/2", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "It cannot be had."))
+				h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, &historypb.WorkflowExecutionCompletedEventAttributes{Result: h.Payload(contract.RunResult{})})
+			} else {
+				h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, &historypb.WorkflowExecutionFailedEventAttributes{Failure: failure})
+			}
 			out, err := trace.Read(t.Context(), historytest.Source(map[string]*historytest.History{"r": h}), "root", "r", trace.Options{Content: true})
 			if err != nil {
 				t.Fatal(err)
