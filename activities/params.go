@@ -74,7 +74,8 @@ func checkEnd(ctx context.Context, p *contract.Profile, in *contract.ModelInput,
 			continue
 		}
 		var err error
-		out.Checked, err = check(ctx, p.Finish.Schema, firstKey(m.Calls[i].Arguments, p.Finish.Keys))
+		args := firstKey(m.Calls[i].Arguments, p.Finish.Keys)
+		out.Checked, err = checkFit(ctx, &plan.Output{Schema: p.Finish.Schema, Fit: p.Finish.Fit}, json.RawMessage(args), args)
 		return err
 	}
 	return nil

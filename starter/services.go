@@ -209,7 +209,7 @@ func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 	temporal.Caught = quiet.caught
 	o := serve.Options{
 		Runs: &backend.Backend{Connection: temporal, Queue: cfg.TaskQueue}, Flows: cfg.Flows, Reading: cfg.Reading, NewID: runs.NewID, Settings: cfg.Serve, Tokens: tokens, Issuers: cfg.Issuers,
-		Mask: cfg.Mask(), Log: func(format string, args ...any) { a.say("serve: "+format, args...) },
+		OnError: plaintext.If(a.flags.dev, contract.OnErrorFail), Mask: cfg.Mask(), Log: func(format string, args ...any) { a.say("serve: "+format, args...) },
 	}
 	if author == nil {
 		return serve.New(o).Serve(ctx, l)

@@ -219,10 +219,8 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	if last == nil {
 		return nil, noExit(f, exits)
 	}
-	if last.NoRoute && !exits {
-		if err := f.unformatted(last); err != nil {
-			return nil, err
-		}
+	if err := f.unformatted(last); err != nil {
+		return nil, err
 	}
 	if f.inbox != nil {
 		out.UnreadMessages = f.inbox.UnreadMessages
@@ -235,6 +233,14 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	if last.Data == nil {
 		out.ResultText = last.Text
 	}
+	if err := f.bound(out, last); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// bound leaves out what a result has no room for. Its error is that of a result that is too large, at the node that gave it.
+func (f *flowRun) bound(out *contract.RunResult, last *contract.Execution) error {
 	if !f.run.Sizes.FitsShare(out) {
 		// The result itself matters more than that it stands among the exits' outputs too; and
 		// that every client can read it, more than that a store could take all of it.
@@ -246,16 +252,16 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	if err := f.run.Sizes.Fits("the result of node "+last.Node, out); err != nil {
 		large := contract.FailureOf(err)
 		large.Node, large.Step, large.At = last.Node, last.Step, f.run.Source.At(plan.NodePath(last.Node))
-		return nil, large
+		return large
 	}
-	return out, nil
+	return nil
 }
 
 // unformatted is the failure of a run without exit nodes that ended at a node which was not asked for the format of the
 // result, because no condition behind it held; nil if the flow has no such format, or the node was asked.
 func (f *flowRun) unformatted(last *contract.Execution) error {
 	formatted := func(n plan.Node) bool { return n.Agent != nil && n.Agent.Output != nil }
-	if formatted(f.run.Flow.Nodes[f.run.Graph.Index(last.Node)]) || !slices.ContainsFunc(f.run.Flow.Nodes, formatted) {
+	if !last.NoRoute || hasExits(f) || formatted(f.run.Flow.Nodes[f.run.Graph.Index(last.Node)]) || !slices.ContainsFunc(f.run.Flow.Nodes, formatted) {
 		return nil
 	}
 	return &contract.Failure{Class: contract.ClassOutputSchema, Node: last.Node, Step: last.Step, At: f.run.Source.At(plan.NodePath(last.Node)), Answers: allAnswers(f),

@@ -24,11 +24,21 @@ const (
 func (b *builder) prompt(c *model.Component) *plan.Agent {
 	text := c.Text("prompt_template")
 	a := &plan.Agent{Prompt: text, Opening: []plan.Piece{{Text: text}}, MaxCalls: 1, MaxErrors: 1}
-	if len(c.Outputs) != 1 || !isText(c.Outputs[0]) || c.Outputs[0].Type.Enum != nil {
+	if len(c.Outputs) != 1 || !isText(c.Outputs[0]) || c.Outputs[0].Type.Enum != nil || restricted(c.Outputs[0]) {
 		a.Output = jsonOutput(c.Outputs)
 	}
 	b.model(c.Component("llm_config"), a)
 	return a
+}
+
+// restricted reports whether a text's schema says more than its type.
+func restricted(p *model.Property) bool {
+	for _, key := range []string{"pattern", "minLength", "maxLength", "format", "const"} {
+		if p.Schema != nil && p.Schema.Get(key) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func isText(p *model.Property) bool { return p.Type != nil && p.Type.Kind == model.StringShape }
@@ -145,7 +155,7 @@ func (b *builder) flowTool(c *model.Component, taken map[string]bool) plan.Tool 
 func finish(outputs []*model.Property, name string, person bool) *plan.Finish {
 	return &plan.Finish{
 		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
-		Schema: objectOf(outputs), Read: "literal", Free: person, Reminders: reminders,
+		Schema: objectOf(outputs), Checked: true, Fit: true, Read: "literal", Free: person, Reminders: reminders,
 		InvalidReply: "The submission was rejected: {error}. Submit the result again.",
 		Reminder:     fmt.Sprintf("Nobody reads plain-text answers. Continue the task by calling tools, and end it by calling %s.", name),
 		Failure:      "the agent never submitted its result",

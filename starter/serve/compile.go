@@ -286,7 +286,7 @@ func (srv *Server) mayStart(ctx context.Context, name string) error {
 // accept checks what the run is given, which errors name as called, and gives it an id unless it has one. Named is the flow
 // of the folder, without a name where the client brought its own, or components for it.
 func (srv *Server) accept(ctx context.Context, s *Start, named contract.FlowRef, id, called string) error {
-	s.ID = cmp.Or(s.ID, id)
+	s.ID, s.Input.OnError = cmp.Or(s.ID, id), cmp.Or(s.Input.OnError, srv.OnError)
 	if caller := callerIn(ctx); caller != nil {
 		who := principal(caller)
 		s.Input.Principal = &who

@@ -41,6 +41,8 @@ type Options struct {
 	// Reading returns the options with which documents are read.
 	Reading func(dialect, profile string) specadapter.Options
 	NewID   func(flow string) string
+	// OnError is that of runs whose requests have none; empty: the contract's default.
+	OnError string
 	// Settings are the operator's. Without Tokens and Issuers, by name, only programs of this machine are served.
 	Settings config.Serve
 	Tokens   []config.Token

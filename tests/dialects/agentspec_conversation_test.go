@@ -71,3 +71,19 @@ func TestEndToEndAgentSpecRequests(t *testing.T) {
 		}
 	}
 }
+
+// What an agent submits is checked against the schemas of its outputs once it is cast, and the model can correct it.
+func TestAgentSpecSubmissionsAreChecked(t *testing.T) {
+	t.Parallel()
+	const doc = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
+"data_flow_connections":[{"component_type":"DataFlowEdge","name":"3","source_node":{"$component_ref":"n"},"source_output":"m","destination_node":{"$component_ref":"e"},"destination_input":"m"}],
+"$referenced_components":{"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e","outputs":[{"title":"m","type":"integer"}]},
+"n":{"component_type":"AgentNode","name":"n","agent":{"component_type":"Agent","name":"a","system_prompt":"x","human_in_the_loop":false,"llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},"outputs":[{"title":"m","type":"integer","minimum":3,"maximum":5}]}}}}`
+	p := harness.TestRun{Document: doc, Script: `rules:
+- {turn: 1, call: [{tool: submit_result, arguments: {m: 9}}]}
+- {turn: 2, contains: "9 is greater than the maximum of 5", call: [{tool: submit_result, arguments: {m: "4"}}]}`}.Execute(t)
+	if p.Err != nil || string(p.Result.ResultData) != `{"m":4}` {
+		t.Errorf("%s, %v", p.Result.ResultData, p.Err)
+	}
+}

@@ -160,9 +160,11 @@ const (
 type Finish struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	// Schema is the JSON Schema of the arguments. Checked reports whether they must match it.
+	// Schema is the JSON Schema of the arguments. Checked reports whether they must match it; with Fit, once they are cast: see
+	// [Output.Fit].
 	Schema  json.RawMessage `json:"schema"`
 	Checked bool            `json:"checked,omitempty"`
+	Fit     bool            `json:"fit,omitempty"`
 	// Read is the way in which the value is read; see package value.
 	Read string `json:"read"`
 	// Free leaves it to the model whether it calls a tool.
