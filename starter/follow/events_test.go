@@ -233,3 +233,39 @@ func TestEventsBecomeObjects(t *testing.T) {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 }
+
+// TestMessagesNameTheirNode gives the follower messages that an execution has recorded, among them an agent's last results.
+func TestMessagesNameTheirNode(t *testing.T) {
+	h := historytest.New(t)
+	h.Call("f%2Fa#4/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: contract.ConversationThread}}, historytest.Answer(t, "done"))
+	h.Call("each#5:2/b#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "each#5:2/" + contract.ConversationThread}}, historytest.Answer(t, "done"))
+	result, entry := contract.Message{Role: contract.RoleTool, Text: "result", CallID: "call_1"}, contract.Message{Role: contract.RoleTool, Text: "entry", Aside: true}
+	said := func(place, execution string, messages ...contract.Message) {
+		r := contract.ThreadRecord{Thread: place + contract.ConversationThread, Execution: execution}
+		for _, m := range messages {
+			raw := h.Message(m)
+			r.Messages = append(r.Messages, contract.TailEntry{SHA: contract.SHA(raw), Message: raw})
+		}
+		h.Add(enumspb.EVENT_TYPE_MARKER_RECORDED, &historypb.MarkerRecordedEventAttributes{Details: map[string]*commonpb.Payloads{"data": h.Payload(r)}})
+	}
+	said("", "f%2Fm#5~2", result, contract.Message{Role: contract.RoleAssistant, Text: "hello"}, entry)
+	said("each#5:2/", "t#2", result, entry)
+	var out bytes.Buffer
+	f, track := New(target("root", "r", nil), objects{&out}), newTrack("root", "r", "")
+	for _, e := range history.Events(history.Run{Workflow: &history.Workflow{}}, h.Events) {
+		f.event(track, &e)
+	}
+	var got []string
+	for line := range bytes.Lines(out.Bytes()) {
+		var n progress.Notice
+		if err := json.Unmarshal(line, &n); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if n.Event == progress.EventMessage {
+			got = append(got, n.Node+" "+n.Text)
+		}
+	}
+	if diff := cmp.Diff([]string{"f/a#4 tool: result", "f/m#5~2 assistant: hello", "f/m#5~2 tool: entry", "each#5 › b#1 tool: result", "each#5 › t#2 tool: entry"}, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}

@@ -60,7 +60,7 @@ func (r *reader) generation(c *history.Call, in *contract.ModelInput, place stri
 		}
 	}
 	p := r.profiles[in.Profile.SHA]
-	thread := r.threads[place+in.Base.Thread]
+	thread := r.threads[place+history.Unescape(in.Base.Thread)]
 	thread = slices.Clone(thread[:min(in.Base.Len+len(in.Tail), len(thread))])
 	if sent := in.Sent; sent != nil {
 		for _, t := range sent.Texts {

@@ -152,7 +152,7 @@ func (r *reader) scheduled(w *history.Workflow, c *history.Call) {
 		r.calls[c] = slot{t, in.Base.Len + len(in.Tail)}
 	}
 	if node, _, ok := strings.Cut(c.ID, "/tool/"); ok && c.Kind == contract.ActivityCallTool {
-		r.calls[c] = slot{thread: r.find(w.Place + node)}
+		r.calls[c] = slot{thread: r.find(w.Place + history.Unescape(node))}
 	}
 }
 
@@ -198,7 +198,7 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 }
 
 func (r *reader) thread(w *history.Workflow, name string) *thread {
-	full := w.Place + name
+	full := w.Place + history.Unescape(name)
 	if t := r.find(full); t != nil {
 		return t
 	}

@@ -103,7 +103,7 @@ tool weather
 tool weather
   {"degrees":21,"sky":"clear"}
 
-== once%2Ftool#4
+== once/tool#4
 assistant
   → weather {"city":"Oslo","day":0}
 tool weather
