@@ -98,7 +98,7 @@ func replayed(f *flowRun, x *schedule.Replayed) error {
 	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Execution.Node], ID: f.sched.ID(x.Execution), Step: x.Execution.Step, Occurrence: x.Execution.Occurrence, Lineage: x.Execution.Lineage, View: &x.View}
 	before := f.run.Conversation.Mark()
 	if conversation := x.Entry.Conversation; conversation != nil {
-		f.run.Conversation.Add(conversation.Messages)
+		f.run.Conversation.Add(conversation.Messages, true)
 		f.run.Conversation.Forks = append(f.run.Conversation.Forks, conversation.Forks...)
 		f.run.Conversation.Spent += conversation.Spent
 	}

@@ -305,7 +305,7 @@ func (f *Follower) messages(t *track, at time.Time, d *history.Said) {
 	for _, said := range threads[len(threads)-1:] { // what is shown aside is what the thread has
 		for _, e := range said.Messages {
 			m, err := contract.DecodeMessage(e.Message)
-			if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 {
+			if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 || m.CallID != "" {
 				continue
 			}
 			f.notify(progress.Notice{Event: progress.EventMessage, Time: f.saidAt(t, at, d, m), Node: t.madeBy(d, said.Thread, m), Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))

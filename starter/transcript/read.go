@@ -65,6 +65,10 @@ func (r *reader) event(e *history.Event) {
 			for _, m := range d.Branch.Messages {
 				r.keep(m)
 			}
+			r.conversation(d.Branch.Conversation)
+		}
+		if d.Result != nil {
+			r.conversation(d.Result.Conversation)
 		}
 	}
 }
@@ -72,20 +76,17 @@ func (r *reader) event(e *history.Event) {
 func (r *reader) started(w *history.Workflow, s *history.Started) {
 	if s.Branch != nil {
 		r.carried(s.Branch.Suspended)
+		r.conversation(s.Branch.Conversation)
 	}
 	in := s.Input
 	if in == nil {
 		return
 	}
 	if in.Snapshot != nil {
-		for _, m := range in.Snapshot.Content {
-			r.keep(m)
-		}
-		for _, x := range in.Snapshot.Live {
-			r.carried(x.Suspended)
-		}
+		r.snapshot(in.Snapshot)
 		return
 	}
+	r.conversation(in.Conversation)
 	r.inputs[w] = in
 	r.given(w, in.Input)
 	if len(in.History) > 0 {
@@ -119,14 +120,45 @@ func (r *reader) write(w *history.Workflow, name string, m *contract.Message) {
 	}
 }
 
+// snapshot keeps the messages with which a run goes on.
+func (r *reader) snapshot(s *contract.RunSnapshot) {
+	for _, m := range s.Content {
+		r.keep(m)
+	}
+	r.conversation(s.Conversation)
+	for _, x := range s.Live {
+		r.carried(x.Suspended)
+	}
+}
+
+// conversation keeps messages that a run hands to another.
+func (r *reader) conversation(c *contract.Conversation) {
+	if c == nil {
+		return
+	}
+	r.messages(c.Messages)
+	for _, f := range c.Forks {
+		r.messages(f.Messages)
+	}
+}
+
+func (r *reader) messages(list []contract.ThreadMessage) {
+	for _, m := range list {
+		r.keep(m.Raw)
+	}
+}
+
 // carried keeps the messages with which an execution goes on, and those of agents below.
 func (r *reader) carried(x *contract.SuspendedExecution) {
 	if x == nil {
 		return
 	}
 	if x.Agent != nil {
-		for _, m := range x.Agent.Messages {
-			r.keep(m.Raw)
+		r.messages(x.Agent.Messages)
+	}
+	if x.Map != nil {
+		for _, f := range x.Map.Flows {
+			r.conversation(f.Conversation)
 		}
 	}
 	for i := range x.Steps {
@@ -139,6 +171,9 @@ func (r *reader) carried(x *contract.SuspendedExecution) {
 			r.keep(out.Message)
 		}
 		r.carried(s.Execution)
+		if s.Run != nil {
+			r.snapshot(s.Run)
+		}
 	}
 }
 

@@ -82,8 +82,8 @@ type calledFlow struct {
 	outcome contract.FlowOutcome
 	flow    string
 	params  value.Value
-	// heard reports whether the node has taken over what the flow said and changed.
-	heard bool
+	// heard reports whether the node has taken over what the flow said and changed; here, whether the flow ended in this run.
+	heard, here bool
 }
 
 // divide makes the runs of what the node was given.
@@ -187,6 +187,7 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	if err != nil && (contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) || c.cfg.Catch == nil || c.cfg.Catch.To(contract.FailureOf(err).Class) == "") {
 		return err
 	}
+	j.here = c.flows != nil
 	c.execution.Journal.Drop(id) // while the result weighs what it did
 	switch {
 	case err != nil:
@@ -257,7 +258,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 // heardOf takes what was said in a flow into the conversation, and makes its changes to the collections of the run.
 func (c *callRun) heardOf(j *calledFlow) error {
 	if j.outcome.Conversation != nil {
-		c.run.Conversation.Add(j.outcome.Conversation.Messages)
+		c.run.Conversation.Add(j.outcome.Conversation.Messages, !j.here)
 		j.outcome.Conversation = nil
 	}
 	if j.heard || len(j.outcome.Data) == 0 {

@@ -28,7 +28,7 @@ func (p *Preparation) beginNamed(first *contract.View, in *contract.RunInput) er
 		}
 	}
 	if in.Conversation != nil {
-		p.Run.Conversation.Add(in.Conversation.Messages)
+		p.Run.Conversation.Add(in.Conversation.Messages, p.Run.Above == nil)
 		p.Run.Conversation.Inherited = len(in.Conversation.Messages)
 	}
 	if in.Input == "" && len(in.Media) == 0 {

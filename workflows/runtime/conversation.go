@@ -56,7 +56,7 @@ func (c *Conversation) PickFork(node string, m *plan.Merge) error {
 	for _, f := range c.Forks {
 		switch {
 		case f.Node == node:
-			c.Add(f.Messages)
+			c.Add(f.Messages, false)
 		case slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node }):
 			c.Spent -= f.Spent
 		}
@@ -72,8 +72,8 @@ func (c *Conversation) DropForks(m *plan.Merge) {
 	})
 }
 
-// Add appends messages to the flow's conversation.
-func (c *Conversation) Add(messages []contract.ThreadMessage) {
+// Add appends messages to the flow's conversation. recorded says that a history holds them.
+func (c *Conversation) Add(messages []contract.ThreadMessage, recorded bool) {
 	if len(messages) == 0 {
 		return
 	}
@@ -81,7 +81,8 @@ func (c *Conversation) Add(messages []contract.ThreadMessage) {
 	for _, m := range messages {
 		sha := contract.SHA(m.Raw)
 		c.run.Transcript.Content[sha] = m.Raw
-		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own, held: true})
+		t.recorded[sha] = t.recorded[sha] || recorded
+		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own})
 	}
 }
 
@@ -130,7 +131,7 @@ func (c *Conversation) Restore(t *contract.Conversation) {
 	if t == nil {
 		return
 	}
-	c.Add(t.Messages)
+	c.Add(t.Messages, true)
 	if c.Thread != nil {
 		c.Thread.Resent(t.Sent)
 	}

@@ -25,6 +25,8 @@ type Transcript struct {
 type threads struct {
 	named map[string]*Thread
 	order []string
+	// recorded are the messages of the workflow's own, by hash, that a history holds in full.
+	recorded map[string]bool
 }
 
 // within returns the transcript of a flow that runs in this run.
@@ -34,7 +36,7 @@ func (s *Transcript) within(place string) *Transcript {
 
 func newTranscript(ctx workflow.Context) *Transcript {
 	ex := workflow.GetInfo(ctx).WorkflowExecution
-	return &Transcript{Workflow: ex.ID, Run: ex.RunID, Content: map[string]json.RawMessage{}, threads: &threads{named: map[string]*Thread{}}}
+	return &Transcript{Workflow: ex.ID, Run: ex.RunID, Content: map[string]json.RawMessage{}, threads: &threads{named: map[string]*Thread{}, recorded: map[string]bool{}}}
 }
 
 // Keep stores bytes and names them.
@@ -86,7 +88,7 @@ func (s *Transcript) Has(sha string) bool {
 // Open begins a thread.
 func (s *Transcript) Open(name string) *Thread {
 	name = s.place + name
-	t := &Thread{Name: name, Called: contract.Head{Workflow: s.Workflow, Run: s.Run, Thread: name}}
+	t := &Thread{Name: name, recorded: s.threads.recorded, Called: contract.Head{Workflow: s.Workflow, Run: s.Run, Thread: name}}
 	s.threads.named[name] = t
 	s.threads.order = append(s.threads.order, name)
 	return t
@@ -179,7 +181,8 @@ func (s *Transcript) Restore(t *Thread, messages []contract.ThreadMessage, calle
 	for i, m := range messages {
 		sha := contract.SHA(m.Raw)
 		s.Content[sha] = m.Raw
-		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own, held: true})
+		t.recorded[sha] = true
+		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own})
 		if i+1 == called {
 			t.Mark()
 		}
@@ -230,11 +233,12 @@ func (t *Thread) CarriedSent() []contract.Sent {
 // Thread is an append-only list of messages. The first called of them are those of which
 // the last model call knows.
 type Thread struct {
-	Name    string
-	Entries []threadEntry
-	Bytes   int
-	Hash    string
-	Called  contract.Head
+	Name     string
+	Entries  []threadEntry
+	Bytes    int
+	Hash     string
+	Called   contract.Head
+	recorded map[string]bool
 	// published is how many messages a [contract.ThreadRecord] names.
 	published int
 	// Sent is what models are sent of it, by policy; see context.go.
@@ -246,8 +250,6 @@ type threadEntry struct {
 	Raw json.RawMessage
 	// own says that workflow code wrote the message, so that no activity knows it.
 	own bool
-	// held says that another history, or an earlier run's, has the message.
-	held bool
 }
 
 func (t *Thread) add(e threadEntry) {
@@ -259,17 +261,17 @@ func (t *Thread) add(e threadEntry) {
 // Pending gives what a model call must be told: the thread as of the last call, and what
 // came since. The workflow's own messages go along up to a page; the activity queries the others.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
-	return t.Called, tail(t.Entries[t.Called.Len:], true)
+	return t.Called, t.tail(t.Called.Len, true)
 }
 
-// tail names entries. The workflow's own go along up to a page, those of other histories if wanted.
-func tail(entries []threadEntry, held bool) []contract.TailEntry {
+// tail names the entries from an index on. The workflow's own go along up to a page, those that are recorded already if wanted.
+func (t *Thread) tail(from int, recorded bool) []contract.TailEntry {
 	var tail []contract.TailEntry
 	bytes := 0
-	for _, e := range entries {
+	for _, e := range t.Entries[from:] {
 		x := contract.TailEntry{SHA: e.Sha}
-		if e.own && (held || !e.held) && bytes+len(e.Raw) <= contract.PageBytes {
-			x.Message = e.Raw
+		if e.own && (recorded || !t.recorded[e.Sha]) && bytes+len(e.Raw) <= contract.PageBytes {
+			x.Message, t.recorded[e.Sha] = e.Raw, true
 			bytes += len(e.Raw)
 		}
 		tail = append(tail, x)
@@ -283,7 +285,7 @@ func (t *Thread) record(x *Execution) *contract.ThreadRecord {
 	if t.published = len(t.Entries); from >= len(t.Entries) {
 		return nil
 	}
-	return &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: tail(t.Entries[from:], false)}
+	return &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: t.tail(from, false)}
 }
 
 // Publish writes into history what a thread has that history does not name yet, and in the same event what another one has.

@@ -16,7 +16,7 @@ import (
 )
 
 func emptyStore() *Transcript {
-	return &Transcript{Workflow: "wf", Run: "run", Content: map[string]json.RawMessage{}, threads: &threads{named: map[string]*Thread{}}}
+	return &Transcript{Workflow: "wf", Run: "run", Content: map[string]json.RawMessage{}, threads: &threads{named: map[string]*Thread{}, recorded: map[string]bool{}}}
 }
 
 // filled is a store with a thread t of messages of given sizes.

@@ -1,0 +1,110 @@
+package dialects
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/starter/history"
+	"weft/starter/transcript"
+	"weft/tests/harness"
+	"weft/workflows/plan"
+)
+
+// saidBelow are the flows that a node runs in [TestEndToEndSaidBelow].
+var saidBelow = `
+one: {nodes: {s1: {component_type: StartNode, inputs: [{title: q, type: string}]}, a1: AGENT, e1: {component_type: EndNode, outputs: [{title: r, type: string}]}}, go: [s1 > a1 > e1], data: [a1.r > e1.r]}
+first: {nodes: {s2: {component_type: StartNode}, a2: AGENT, e2: {component_type: EndNode}}, go: [s2 > a2 > e2]}
+second: {nodes: {s3: {component_type: StartNode}, m3: {component_type: OutputMessageNode, message: Between.}, a3: AGENT, e3: {component_type: EndNode}}, go: [s3 > m3 > a3 > e3]}
+`
+
+const saidAgent = "{component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, outputs: [{title: r, type: string}]}}"
+
+// TestEndToEndSaidBelow reads the conversation of a run with flows below it, which run in its own history or in theirs, and go
+// on in other runs: each message is there, and is read from history.
+func TestEndToEndSaidBelow(t *testing.T) {
+	t.Parallel()
+	h := yieldWorker(t, harness.TestRun{})
+	tests := map[string]struct {
+		node string
+		want []string
+	}{
+		"a map":                        {"{component_type: MapNode, subflow: '@one'}", []string{"by a1", "by a1"}},
+		"a parallel map":               {"{component_type: ParallelMapNode, subflow: '@one'}", []string{"by a1", "by a1"}},
+		"flows beside each other":      {"{component_type: ParallelFlowNode, subflows: ['@first', '@second']}", []string{"by a2", "Between.", "by a3"}},
+		"a flow whose failures it has": {"{component_type: CatchExceptionNode, subflow: '@second'}", []string{"Between.", "by a3"}},
+	}
+	for name, tc := range tests {
+		doc := "flow: {nodes: {s: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}, default: [a, b]}]}, n: " + tc.node + ", e: {component_type: EndNode}}, go: [s > n > e"
+		switch {
+		case strings.Contains(tc.node, "Catch"):
+			doc += ", n.caught_exception_branch > e]}"
+		case strings.Contains(tc.node, "Map"):
+			doc += "], data: [s.qs > n.iterated_q]}"
+		default:
+			doc += "]}"
+		}
+		res, diags := specadapter.Load("flow.json", []byte(specDoc(t, doc+strings.ReplaceAll(saidBelow, "AGENT", saidAgent))), specadapter.Options{})
+		if res == nil {
+			t.Fatal(diags)
+		}
+		for _, policy := range []string{"", plan.BranchesAsChildren} {
+			for _, events := range []int{0, 1} {
+				t.Run(fmt.Sprint(name, policy, events), func(t *testing.T) {
+					t.Parallel()
+					flow := *res.Flow
+					flow.Policy.Branches = policy
+					run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: &flow, Source: &res.Source}, MaxEvents: events, Script: harness.Script(t, saidScript)})
+					if out, err := harness.Result(t, run); err != nil {
+						t.Fatal(out, err)
+					}
+					if got := saidIn(h.Status(t, run.GetID()).Conversation); !slices.Equal(got, tc.want) {
+						t.Errorf("the query status has %q, want %q", got, tc.want)
+					}
+					compareTranscript(t, h, run.GetID(), run.GetRunID(), tc.want)
+				})
+			}
+		}
+	}
+}
+
+const saidScript = `rules:
+- {node: a1, call: [{tool: submit_result, arguments: {r: by a1}}]}
+- {node: a2, call: [{tool: submit_result, arguments: {r: by a2}}]}
+- {node: a3, call: [{tool: submit_result, arguments: {r: by a3}}]}
+`
+
+// compareTranscript compares the conversation of a closed run as its history has it; no thread lacks a message.
+func compareTranscript(t *testing.T, h *harness.Worker, id, last string, want []string) {
+	t.Helper()
+	read, err := transcript.Read(t.Context(), history.From(h.Client), id, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range read.Threads() {
+		var messages []contract.Message
+		for i, m := range thread.Messages {
+			if m == nil {
+				t.Errorf("message %d of %s is not in the history", i, thread.Thread)
+				m = &contract.Message{}
+			}
+			messages = append(messages, *m)
+		}
+		if got := saidIn(messages); thread.Thread == contract.ConversationThread && !slices.Equal(got, want) {
+			t.Errorf("the transcript has %q, want %q", got, want)
+		}
+	}
+}
+
+// saidIn are the messages of nodes and people, and the results that agents have submitted.
+func saidIn(messages []contract.Message) (out []string) {
+	for _, m := range messages {
+		if len(m.Calls) == 0 && m.Text != "Begin." {
+			out = append(out, strings.TrimSuffix(strings.TrimPrefix(m.Text, `{"r":"`), `"}`))
+		}
+	}
+	return out
+}
