@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,8 +185,9 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int
 	}
 	done.Taken = n.EdgeIDs(taken)
 	done.Edges, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
-	if done.NoRoute && done.Branch != "" {
-		return done, n.noEdge(x, done.Branch)
+	// A flow that has its place in another may end by a branch that has no edge there.
+	if branch := cmp.Or(done.Branch, exitBranch(n.run.Flow, x.Node.ID)); branch != "" && len(taken) == 0 {
+		return done, n.noEdge(x, &done, branch)
 	}
 	if done.NoRoute && n.run.Flow.NoRoute != nil {
 		return done, n.unmatched(x, edges, answers)
