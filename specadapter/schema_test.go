@@ -49,6 +49,25 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
+// What validate accepts the schema does too: WayFlow's types are known by their names, wherever they stand.
+func TestSchemaOfPlugins(t *testing.T) {
+	schema, err := jsonschema.Compile(filepath.Join("agentspec", "schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const flow = `{"component_type":"ExtendedFlow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
+"nodes":[{"$component_ref":"s"},{"component_type":"PluginTemplateNode","name":"n","template":"t"},{"$component_ref":"e"}],
+"control_flow_connections":[],
+"$referenced_components":{"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e"}}}`
+	doc, diags := source.Parse("f.json", []byte(flow))
+	if doc == nil {
+		t.Fatal(diags)
+	}
+	if problem := holds(t, schema, doc); problem != "" {
+		t.Error(problem)
+	}
+}
+
 // examples holds the examples of a dialect to its schema, and returns how many there are.
 func examples(t *testing.T, d specadapter.Adapter, schema *jsonschema.Schema) int {
 	n := 0

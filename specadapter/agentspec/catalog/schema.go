@@ -26,21 +26,22 @@ func Schema() shape.Schema {
 	var names []string
 	var rules []shape.Schema
 	asked, wanted := map[string]bool{}, map[string][]string{}
-	for _, t := range Types() {
+	add := func(t *Type, s shape.Schema) {
 		t.asks(asked)
 		names = append(names, t.Name)
-		defs[t.Name] = t.schema()
+		defs[t.Name] = s
 		rules = append(rules, t.rule())
 		for _, is := range append([]string{t.Name, "Component"}, t.Is...) {
 			wanted[is] = append(wanted[is], t.Name)
 		}
 	}
+	for _, t := range Types() {
+		add(&t, t.schema())
+	}
 	plugins := Rows(WayFlow)
 	for i := range WayFlow {
 		t := plugins[WayFlow[i].Name]
-		t.asks(asked)
-		defs[t.Name] = t.plugin()
-		rules = append(rules, t.rule())
+		add(t, t.plugin())
 	}
 	for name := range asked {
 		of := wanted[name]
@@ -206,7 +207,7 @@ func orReference(s shape.Schema) shape.Schema {
 	return shape.Schema{"if": shape.Schema{"type": "object", "required": []string{refKey}}, "then": shape.Ref("reference"), "else": s}
 }
 
-// ofPlugin has the type of a component be one of some, unless it is a plugin's.
+// ofPlugin has the type of a component be one of some, unless it is of a plugin that is unknown here.
 func ofPlugin(names []string) shape.Schema {
 	return shape.Schema{"anyOf": []shape.Schema{{"required": []string{"component_plugin_name"}}, {"properties": shape.Schema{"component_type": shape.OneOf(names...)}}}}
 }
