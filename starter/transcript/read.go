@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -96,18 +97,20 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 	}
 }
 
-// given writes what a workflow was given: a text, which a later call may make of its parameters, or else values.
+// given writes what a workflow was given: a text, which a later call may make of its parameters, or else the values of the
+// whole run. Those of a workflow below depend on how its flow is run, and are in its nodes' threads.
 func (r *reader) given(w *history.Workflow, text string) {
-	var media []contract.Media
-	if in := r.inputs[w]; in != nil {
-		media = in.Media
-		for _, values := range []json.RawMessage{in.Params, in.Value} {
-			if text == "" && len(media) == 0 && isSet(values) {
-				text = string(textutil.Unescape(values))
-			}
+	in := cmp.Or(r.inputs[w], &contract.RunInput{})
+	for _, values := range []json.RawMessage{in.Params, in.Value} {
+		switch {
+		case text != "" || len(in.Media) > 0 || !isSet(values):
+		case w.Place != "":
+			return
+		default:
+			text = string(textutil.Unescape(values))
 		}
 	}
-	r.write(w, "input", contract.InputMessage(text, media))
+	r.write(w, "input", contract.InputMessage(text, in.Media))
 }
 
 func isSet(raw json.RawMessage) bool {
