@@ -26,9 +26,7 @@ type track struct {
 	label string
 	calls map[int64]*call
 	// started are the nodes that have begun, by key.
-	started map[string]*call
-	// models are the last calls of models, by place and thread.
-	models   map[string]*call
+	started  map[string]*call
 	children map[int64]*track
 	changed  time.Time
 	// looked is when the run was last asked about.
@@ -42,7 +40,7 @@ type track struct {
 
 func newTrack(id, run, label string) *track {
 	return &track{id: id, run: run, label: label, changed: time.Now(), done: make(chan struct{}),
-		calls: map[int64]*call{}, started: map[string]*call{}, models: map[string]*call{}, children: map[int64]*track{}}
+		calls: map[int64]*call{}, started: map[string]*call{}, children: map[int64]*track{}}
 }
 
 type call struct {
@@ -156,9 +154,6 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 	switch of.Kind {
 	case contract.ActivityCallModel:
 		c.what = "model call " + turn
-		if in, ok := of.Input.(*contract.ModelInput); ok {
-			t.models[of.Place+in.Base.Thread] = c
-		}
 	case contract.ActivityCallTool:
 		c.what = "tool"
 		if in, ok := of.Input.(*contract.ToolInput); ok {
@@ -290,16 +285,8 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 	}
 }
 
-// madeBy names the execution that a message of a thread comes from. An agent's last results of tools are recorded by the
-// execution behind it.
-func (t *track) madeBy(d *history.Said, thread string, m *contract.Message) string {
-	if c := t.models[d.Place+thread]; c != nil && m.Role == contract.RoleTool && !m.Aside {
-		return c.node
-	}
-	return t.labelAt(d.Place) + plaintext.Line(history.Unescape(d.Execution), 200)
-}
-
-// messages reports messages of a conversation that no call of a model or tool shows.
+// messages reports messages of a conversation that no call of a model or tool shows. Results of an agent's calls belong to
+// those, though it may be a later node that has recorded them.
 func (f *Follower) messages(t *track, at time.Time, d *history.Said) {
 	threads := d.Threads()
 	for _, said := range threads[len(threads)-1:] { // what is shown aside is what the thread has
@@ -308,7 +295,7 @@ func (f *Follower) messages(t *track, at time.Time, d *history.Said) {
 			if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 || m.CallID != "" {
 				continue
 			}
-			f.notify(progress.Notice{Event: progress.EventMessage, Time: f.saidAt(t, at, d, m), Node: t.madeBy(d, said.Thread, m), Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
+			f.notify(progress.Notice{Event: progress.EventMessage, Time: f.saidAt(t, at, d, m), Node: t.labelAt(d.Place) + plaintext.Line(history.Unescape(d.Execution), 200), Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
 		}
 	}
 }
