@@ -38,14 +38,18 @@ flow:
     look: {component_type: ToolNode, tool: {component_type: ClientTool, name: look, inputs: [{title: city, type: string}], outputs: [{title: seen, type: string}]}}
     each: {component_type: ParallelMapNode, subflow: '@one'}
     both: {component_type: ParallelFlowNode, subflows: ['@first', '@second']}
-    sum: {component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, outputs: [{title: r, type: string}]}}
+    sum: {component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, outputs: [{title: r, type: string}], tools: [{component_type: ClientTool, name: note, inputs: [{title: city, type: string}], outputs: [{title: seen, type: string}]}]}}
+    bye: {component_type: OutputMessageNode, message: Bye.}
     e: {component_type: EndNode, outputs: [{title: r, type: string}]}
-  go: ["s > say > ask > sky > look > each > both > sum > e"]
+  go: ["s > say > ask > sky > look > each > both > sum > bye > e"]
   data: [s.qs > each.iterated_q, ask.city > sky.city, ask.city > look.city, sum.r > e.r]
 one: {nodes: {s1: {component_type: StartNode, inputs: [{title: q, type: string}]}, find: {component_type: ToolNode, tool: {component_type: ServerTool, name: find, inputs: [{title: q, type: string}], outputs: [{title: f, type: string}]}}, e1: {component_type: EndNode, outputs: [{title: f, type: string}]}}, go: [s1 > find > e1], data: [s1.q > find.q, find.f > e1.f]}
 first: {nodes: {s2: {component_type: StartNode}, note: {component_type: OutputMessageNode, message: Beside.}, e2: {component_type: EndNode}}, go: [s2 > note > e2]}
 second: {nodes: {s3: {component_type: StartNode}, api: {component_type: ToolNode, tool: {component_type: MCPTool, name: long, outputs: [{title: t, type: string}], client_transport: {component_type: StreamableHTTPTransport, name: web, url: URL}}}, e3: {component_type: EndNode}}, go: [s3 > api > e3]}
 `
+
+// clientResults are what clients return for their tools.
+var clientResults = map[string]string{"look": `"a cloud"`, "note": `"noted"`}
 
 // entriesOf is a flow whose conversation has these entries, and what it needs.
 func entriesOf(t *testing.T) (tools harness.TestRun, flow func(branches string) contract.FlowRef, want []string) {
@@ -60,7 +64,8 @@ func entriesOf(t *testing.T) (tools harness.TestRun, flow func(branches string) 
 		"long": func(string) (string, bool) { return long, false },
 	}, Script: `rules:
 - {match: ., contains: cloud, fail: {class: refused, text: the model got a result}}
-- {contains: Oslo, call: [{tool: submit_result, arguments: {r: done}}]}`}
+- {after: note, call: {tool: submit_result, raw: '{"r": "done"}'}}
+- {contains: Oslo, call: {tool: note, raw: '{"city": "Oslo"}'}}`}
 	host := specadapter.Options{}
 	host.UnboundTools = map[string]bool{"weather": true, "find": true}
 	res, diags := specadapter.Load("flow.json", []byte(strings.ReplaceAll(specDoc(t, entriesFlow), "URL", tools.URL(t))), host)
@@ -73,7 +78,7 @@ func entriesOf(t *testing.T) (tools harness.TestRun, flow func(branches string) 
 		return contract.FlowRef{Plan: &own, Source: &res.Source}
 	}
 	return tools, flow, []string{"assistant Welcome.", "assistant Which city?", "user Oslo", `tool weather {"degrees":21,"sky":"clear"}`, "tool look a cloud",
-		"tool find found a", "tool find found b", "assistant Beside.", "tool long " + long[:1000]}
+		"tool find found a", "tool find found b", "assistant Beside.", "tool long " + long[:1000], "assistant Bye."}
 }
 
 // TestConversationEntries asks a run for its conversation: the message, the question with its answer and each tool's result are
@@ -82,7 +87,7 @@ func TestConversationEntries(t *testing.T) {
 	t.Parallel()
 	run, flow, want := entriesOf(t)
 	for _, policy := range []string{"", plan.BranchesAsChildren} {
-		people := nodeCase{results: map[string]string{"look": `"a cloud"`}, messages: []string{"Oslo"}}
+		people := nodeCase{results: clientResults, messages: []string{"Oslo"}}
 		run.SetInput = func(in *contract.RunInput) { in.Flow = flow(policy) }
 		run.Prepare = func(env *testsuite.TestWorkflowEnvironment) {
 			for i := range 8 {
@@ -114,9 +119,12 @@ func TestEndToEndConversationEntries(t *testing.T) {
 				if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: "Oslo"}); err != nil {
 					t.Fatal(err)
 				}
-				harness.WaitFor(t, "the tool", func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Kind == contract.RequestToolResult })
-				if _, err := h.Update(t, run.GetID(), contract.RequestToolResult, contract.ToolResultAnswer{ID: h.OpenRequests(t, run.GetID(), 1)[0].ID, Result: []byte(`"a cloud"`)}); err != nil {
-					t.Fatal(err)
+				for _, tool := range []string{"look", "note"} {
+					var q contract.Request
+					harness.WaitFor(t, "the tool "+tool, func() bool { q = h.OpenRequests(t, run.GetID(), 1)[0]; return q.Tool == tool })
+					if _, err := h.Update(t, run.GetID(), contract.RequestToolResult, contract.ToolResultAnswer{ID: q.ID, Result: []byte(clientResults[tool])}); err != nil {
+						t.Fatal(err)
+					}
 				}
 				if out, err := harness.Result(t, run); err != nil || string(out.ResultData) != `{"r":"done"}` {
 					t.Fatal(out, err)
@@ -132,7 +140,7 @@ func compareEntries(t *testing.T, where string, messages []contract.Message, wan
 	t.Helper()
 	var got []string
 	for _, m := range messages {
-		if len(m.Calls) == 0 && m.Name != "submit_result" && m.Text != `{"r":"done"}` && m.Text != "Begin." {
+		if len(m.Calls) == 0 && m.Name != "submit_result" && m.Name != "note" && m.Text != "Begin." {
 			got = append(got, strings.TrimSuffix(m.Role+" "+m.Name, " ")+" "+m.Text)
 		}
 	}
@@ -154,7 +162,10 @@ func checkEntries(t *testing.T, h *harness.Worker, id, first, last string, want 
 	for _, thread := range read.Threads() {
 		if thread.Thread == contract.ConversationThread {
 			var all []contract.Message
-			for _, m := range thread.Messages {
+			for i, m := range thread.Messages {
+				if m == nil {
+					t.Fatalf("the transcript lacks message %d of %d", i+1, len(thread.Messages))
+				}
 				all = append(all, *m)
 			}
 			compareEntries(t, "the transcript", all, want)
