@@ -88,12 +88,12 @@ func (f *Follower) news(st *contract.Status, before map[string]contract.Request)
 		if f.requests.answered[key] {
 			continue
 		}
-		if a.At.After(f.requests.read) { // the event that opened it may not have been read
+		q, known := f.requests.open[a.ID]
+		if !known && a.At.After(f.requests.read) { // the event that opened it may not have been read
 			f.requests.changed = true
 			continue
 		}
 		f.requests.answered[key] = true
-		q, known := f.requests.open[a.ID]
 		if !known {
 			q = contract.Request{ID: a.ID, Kind: a.Kind}
 		}
