@@ -148,7 +148,7 @@ func (n *Runner) leavingBy(branch string, edges []int) []int {
 
 // noEdge is the failure of a run that leaves a node by a branch without an edge, with what the node caught.
 func (n *Runner) noEdge(x *runtime.Execution, done *Executed, branch string) *contract.Failure {
-	f := n.run.Fail(x, contract.ClassNoRoute, "let an edge leave the node by this branch", "the node leaves by its branch %q, which no edge has", branch)
+	f := n.run.Fail(x, contract.ClassNoRoute, "let an edge leave the node by this branch", "the node %q leaves by its branch %q, which no edge has", x.Node.ID, branch)
 	if c := x.Node.Call; c != nil && c.Catch != nil {
 		v, _ := value.Parse(done.Data) // without it, the failure is what it is
 		if info, _ := v.Get(c.Catch.Info); info.Kind == value.String {
