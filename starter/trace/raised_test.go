@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -59,8 +60,10 @@ ManagerWorkersExecutionSpan root: ManagerWorkersExecutionStart, ExceptionRaised
 		t.Run(name, func(t *testing.T) {
 			h := historytest.New(t)
 			h.Begin("", contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: &tc.flow}})
+			raw := h.Message(contract.Message{Role: contract.RoleUser, Text: "Look for it."})
+			asked := []contract.TailEntry{{SHA: contract.SHA(raw), Message: raw}}
 			call := func(of, text string, calls ...string) {
-				h.Call(of+"/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, text, calls...))
+				h.Call(of+"/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: of}, Tail: asked}, historytest.Answer(t, text, calls...))
 			}
 			call(tc.exec, "", "send_message")
 			call(tc.exec+":a>done~1", "It is there.")
@@ -80,6 +83,9 @@ ManagerWorkersExecutionSpan root: ManagerWorkersExecutionStart, ExceptionRaised
 				t.Fatal(err)
 			}
 			check(t, out)
+			if all, err := json.Marshal(out); err != nil || strings.Count(string(all), "Look for it.") != 3 {
+				t.Errorf("%v: three agents were asked, the trace has %s", err, all)
+			}
 			if diff := cmp.Diff(tc.want, outline(out)); diff != "" {
 				t.Errorf("trace (-want +got):\n%s", diff)
 			}
