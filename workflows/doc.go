@@ -28,7 +28,7 @@
 //
 // # Packages
 //
-// plan, schedule, watch, wait, argument, held, runtime, values and questions are the lower packages; inbox, agent, limiter, node,
+// plan, schedule, watch, wait, argument, held, references, runtime, values and questions are the lower packages; inbox, agent, limiter, node,
 // prepare, publish and session are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
 // [inbox.Host], [session.Turns], [agent.Sessions], [node.Kind] and [node.Flows].
 //

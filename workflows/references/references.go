@@ -81,3 +81,30 @@ func (visit Visitor) Snapshot(c *contract.RunSnapshot) {
 		visit.Suspended(c.Live[i].Suspended)
 	}
 }
+
+// OpenTask is the task of a tool with the id of the step that waits for it.
+type OpenTask struct {
+	ID   string
+	Task *contract.OpenTask
+}
+
+// Tasks lists the tasks for which an execution waits that is to be resumed, those below it included.
+func Tasks(x *contract.SuspendedExecution) []OpenTask {
+	var out []OpenTask
+	if x == nil {
+		return nil
+	}
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		if s.Task != nil {
+			out = append(out, OpenTask{s.ID, s.Task})
+		}
+		out = append(out, Tasks(s.Execution)...)
+		if s.Run != nil {
+			for k := range s.Run.Live {
+				out = append(out, Tasks(s.Run.Live[k].Suspended)...)
+			}
+		}
+	}
+	return out
+}
