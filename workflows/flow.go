@@ -116,17 +116,22 @@ func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error)
 	f.pub.AwaitDeliveries(ctx)
 }
 
-// charged is the error of a run below another with what it has spent, which the run above
-// counts.
+// charged is the error of a run below another with what it has spent and said, which the run above takes over.
 func charged(f *flowRun, in *contract.RunInput, err error) error {
 	if err == nil || in.Depth == 0 || workflow.IsContinueAsNewError(err) {
 		return err
 	}
-	if contract.Cancelled(err) {
-		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &f.run.Budget.Usage})
+	if failed := prepare.MendThread(f.run); failed != nil {
+		return failed
 	}
 	out := *contract.FailureOf(err)
 	out.Usage = &f.run.Budget.Usage
+	if c := saidHere(f); c != nil {
+		out.Said = c.Messages
+	}
+	if contract.Cancelled(err) {
+		return temporal.NewCanceledError(*out.Bounded())
+	}
 	return &out
 }
 

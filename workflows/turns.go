@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"weft/activities/contract"
+	"weft/workflows/prepare"
 	"weft/workflows/schedule"
 
 	"weft/workflows/runtime"
@@ -12,7 +13,7 @@ import (
 
 // Begin starts the run again at START, with another input in the same conversation.
 func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
-	if err := mendThread(f); err != nil {
+	if err := prepare.MendThread(f.run); err != nil {
 		return err
 	}
 	view := f.known()
@@ -38,37 +39,6 @@ func (f *flowRun) setInput(thread, prompt string, images []contract.Media) error
 		f.run.Shared.Text = prompt
 	}
 	return err
-}
-
-// mendThread answers tool calls in whose middle a turn ended: no provider takes a
-// conversation without their results.
-func mendThread(f *flowRun) error {
-	t := f.run.Conversation.Thread
-	if t == nil {
-		return nil
-	}
-	answered := map[string]bool{}
-	for i := len(t.Entries) - 1; i >= 0; i-- {
-		m, err := contract.DecodeMessage(t.Entries[i].Raw)
-		if err != nil {
-			return err
-		}
-		if m.Role == contract.RoleTool {
-			answered[m.CallID] = true
-			continue
-		}
-		for _, c := range m.Calls {
-			if answered[c.ID] {
-				continue
-			}
-			lost := contract.Message{Role: contract.RoleTool, Text: "the turn ended before the call had its result", CallID: c.ID, Name: c.Name, Error: true}
-			if _, err := f.run.Transcript.Write(t, &lost); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return nil
 }
 
 // Turn runs the flow once, after the hook before a turn that somebody asked for; that before the first has

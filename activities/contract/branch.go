@@ -245,6 +245,21 @@ type Conversation struct {
 	Sent []Sent `json:"sent,omitempty"`
 }
 
+// latest are the last messages of a conversation that have so many bytes. No result of a call stands there without the call.
+func latest(messages []ThreadMessage, bytes int) []ThreadMessage {
+	from, begin := len(messages), len(messages)
+	for from > 0 {
+		if bytes -= len(messages[from-1].Raw); bytes < 0 {
+			break
+		}
+		from--
+		if m, err := DecodeMessage(messages[from].Raw); err == nil && m.CallID == "" {
+			begin = from
+		}
+	}
+	return messages[begin:]
+}
+
 // Fork is what was said in a parallel node, behind what its fork began with, and what it spent
 // of the flow's meter.
 type Fork struct {

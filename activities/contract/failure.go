@@ -110,6 +110,8 @@ type Failure struct {
 	// Usage is also what a call took that a model answered, and that failed all the same.
 	Usage      *Usage      `json:"usage,omitempty"`
 	Executions []Execution `json:"executions,omitempty"`
+	// Said are the messages of a run below another until it failed; the interpreter alone sees them.
+	Said []ThreadMessage `json:"said,omitempty"`
 
 	// OutcomeUnknown: the call may have taken effect, and is not made again without a word of the operator's.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
@@ -189,6 +191,7 @@ const (
 	maxFailureText = 4 << 10
 	maxFailureList = 100
 	maxFailureData = 64 << 10
+	maxFailureSaid = 1 << 20
 )
 
 // Bounded is the failure with long texts and lists cut, as it fits where many are kept.
@@ -207,6 +210,7 @@ func (f *Failure) Bounded() *Failure {
 		return Execution{Node: shorter(e.Node), Step: e.Step, Occurrence: e.Occurrence, NoRoute: e.NoRoute, Exhausted: e.Exhausted,
 			Taken: list(e.Taken, shorter)}
 	})
+	out.Said = latest(f.Said, maxFailureSaid)
 	out.Diagnostics = list(f.Diagnostics, shorter)
 	out.Errors = list(f.Errors, func(e FieldError) FieldError {
 		return FieldError{Path: shorter(e.Path), Message: shorter(e.Message), SchemaPath: shorter(e.SchemaPath)}

@@ -216,13 +216,15 @@ func (d *decoder) child(e *historypb.HistoryEvent) any {
 		}
 		return out
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED:
-		return d.childEnded(e.GetChildWorkflowExecutionFailedEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_FAILED)
+		s := e.GetChildWorkflowExecutionFailedEventAttributes()
+		return d.childEnded(s, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, FailureOf(s.GetFailure()))
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
-		return d.childEnded(e.GetChildWorkflowExecutionCanceledEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED)
+		s := e.GetChildWorkflowExecutionCanceledEventAttributes()
+		return d.childEnded(s, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, decodedAs[contract.Failure](s.GetDetails()))
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED:
-		return d.childEnded(e.GetChildWorkflowExecutionTerminatedEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED)
+		return d.childEnded(e.GetChildWorkflowExecutionTerminatedEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, nil)
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT:
-		return d.childEnded(e.GetChildWorkflowExecutionTimedOutEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT)
+		return d.childEnded(e.GetChildWorkflowExecutionTimedOutEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT, nil)
 	}
 	return nil
 }
@@ -236,8 +238,8 @@ func (d *decoder) childOf(requested int64) *Child {
 	return c
 }
 
-func (d *decoder) childEnded(s interface{ GetInitiatedEventId() int64 }, status enumspb.WorkflowExecutionStatus) any {
-	return &ChildEnded{Child: d.childOf(s.GetInitiatedEventId()), Status: status}
+func (d *decoder) childEnded(s interface{ GetInitiatedEventId() int64 }, status enumspb.WorkflowExecutionStatus, f *contract.Failure) any {
+	return &ChildEnded{Child: d.childOf(s.GetInitiatedEventId()), Status: status, Failure: f}
 }
 
 func (d *decoder) message(e *historypb.HistoryEvent) any {

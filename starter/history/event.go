@@ -141,6 +141,8 @@ type (
 		// Branch is the result of a branch, Result that of a sub-agent.
 		Branch *contract.BranchResult
 		Result *contract.RunResult
+		// Failure is that of a child that failed or was cancelled.
+		Failure *contract.Failure
 	}
 )
 

@@ -71,6 +71,9 @@ func (r *reader) event(e *history.Event) {
 		if d.Result != nil {
 			r.conversation(d.Result.Conversation)
 		}
+		if d.Failure != nil {
+			r.messages(d.Failure.Said)
+		}
 	}
 }
 

@@ -101,10 +101,11 @@ var nodeCases = map[string]nodeCase{
 	// People and clients.
 	"clients beside each other": {shortCase: shortCase{doc: flowOf("[{title: c, type: string}]", "n: {component_type: ParallelFlowNode, subflows: ['@one', '@two']}", "n", "[{title: sky, type: string}, {title: heat, type: integer}]") + clientFlow("one", "sky", "string") + clientFlow("two", "heat", "integer"),
 		params: `{"c":"Oslo"}`, want: `{"sky":"clear","heat":21}`}, results: map[string]string{"sky": `"clear"`, "heat": `"21"`}},
-	"a yes in a map":   {shortCase: shortCase{doc: confirmMap, params: `{"xs":[1,2,3]}`, want: `{"y":[7,7,7]}`}},
-	"a no in a map":    {shortCase: shortCase{doc: confirmMap, params: `{"xs":[1,2,3]}`, fails: "a person refused the call of plus"}, refused: `{"x":2}`},
-	"people in a loop": {shortCase: shortCase{doc: askLoop, params: `{}`, want: `{"said":"stop"}`}, messages: []string{"a", "b", "stop"}},
-	"one conversation": {shortCase: shortCase{doc: oneTalk, params: `{}`, script: `rules: [{contains: "I am Ann", match: I am Ann, call: [{tool: submit_result, arguments: {w: heard}}]}]`, want: `{"w":"heard"}`}, messages: []string{"I am Ann"}},
+	"a yes in a map":            {shortCase: shortCase{doc: confirmMap, params: `{"xs":[1,2,3]}`, want: `{"y":[7,7,7]}`}},
+	"a no in a map":             {shortCase: shortCase{doc: confirmMap, params: `{"xs":[1,2,3]}`, fails: "a person refused the call of plus"}, refused: `{"x":2}`},
+	"people in a loop":          {shortCase: shortCase{doc: askLoop, params: `{}`, want: `{"said":"stop"}`}, messages: []string{"a", "b", "stop"}},
+	"a conversation that fails": {shortCase: shortCase{doc: failedTalk, params: `{}`, script: `rules: [{contains: "I am Ann", call: [{tool: submit_result, arguments: {w: heard}}]}]`, want: `{"w":"heard"}`}, messages: []string{"I am Ann"}},
+	"one conversation":          {shortCase: shortCase{doc: oneTalk, params: `{}`, script: `rules: [{contains: "I am Ann", match: I am Ann, call: [{tool: submit_result, arguments: {w: heard}}]}]`, want: `{"w":"heard"}`}, messages: []string{"I am Ann"}},
 
 	// HTTP.
 	"a request": {shortCase: shortCase{doc: flowOf("[{title: q, type: string}, {title: list, type: array, items: {type: integer}}]", "n: {component_type: ApiNode, url: 'HOST/echo/{{q}}', http_method: POST, query_params: {'k{{q}}': 'v {{q}}'}, headers: {X-One: 'h {{q}}'}, sensitive_headers: '@api.sensitive_headers', data: {'a{{q}}': {deep: ['{{q}}', 3, true]}, n: '{{list}}'}, inputs: [{title: q, type: string}, {title: list, type: array, items: {type: integer}}], outputs: [{title: path}, {title: query}, {title: one}, {title: key}, {title: body}]}", "n", "[{title: path}, {title: query}, {title: one}, {title: key}, {title: body}]"),
@@ -136,6 +137,9 @@ const askLoop = `flow: {nodes: {s: {component_type: StartNode}, i: {component_ty
 
 const oneTalk = `flow: {nodes: {s: {component_type: StartNode}, f: {component_type: FlowNode, subflow: '@sub'}, n: {component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, outputs: [{title: w, type: string}]}}, e: {component_type: EndNode, outputs: [{title: w, type: string}]}}, go: [s > f > n > e]}
 sub: {nodes: {s1: {component_type: StartNode}, i: {component_type: InputMessageNode, message: 'Who?', outputs: [{title: who, type: string}]}, e1: {component_type: EndNode}}, go: [s1 > i > e1]}`
+
+const failedTalk = `flow: {nodes: {s: {component_type: StartNode}, f: {component_type: CatchExceptionNode, subflow: '@sub'}, n: {component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, outputs: [{title: w, type: string}]}}, e: {component_type: EndNode, outputs: [{title: w, type: string}]}}, go: [s > f > n > e, f.caught_exception_branch > n]}
+sub: {nodes: {s1: {component_type: StartNode}, i: {component_type: InputMessageNode, message: 'Who?', outputs: [{title: who, type: string}]}, t: {component_type: ToolNode, tool: {component_type: ServerTool, name: broken}}, e1: {component_type: EndNode}}, go: [s1 > i > t > e1]}`
 
 // nodeServer is what the cases ask over HTTP.
 func nodeServer(t *testing.T) string {

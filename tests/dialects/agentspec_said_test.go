@@ -1,12 +1,15 @@
 package dialects
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"weft/activities/contract"
+	"weft/activities/tool"
 	"weft/specadapter"
 	"weft/starter/history"
 	"weft/starter/transcript"
@@ -19,15 +22,22 @@ var saidBelow = `
 one: {nodes: {s1: {component_type: StartNode, inputs: [{title: q, type: string}]}, a1: AGENT, e1: {component_type: EndNode, outputs: [{title: r, type: string}]}}, go: [s1 > a1 > e1], data: [a1.r > e1.r]}
 first: {nodes: {s2: {component_type: StartNode}, a2: AGENT, e2: {component_type: EndNode}}, go: [s2 > a2 > e2]}
 second: {nodes: {s3: {component_type: StartNode}, m3: {component_type: OutputMessageNode, message: Between.}, a3: AGENT, e3: {component_type: EndNode}}, go: [s3 > m3 > a3 > e3]}
+broken: {nodes: {s4: {component_type: StartNode}, m4: {component_type: OutputMessageNode, message: Before.}, a4: AGENT, t4: {component_type: ToolNode, tool: {component_type: ServerTool, name: broken}}, e4: {component_type: EndNode}}, go: [s4 > m4 > a4 > t4 > e4]}
+below: {nodes: {s5: {component_type: StartNode}, m5: {component_type: OutputMessageNode, message: Above.}, p5: {component_type: ParallelFlowNode, subflows: ['@broken']}, e5: {component_type: EndNode}}, go: [s5 > m5 > p5 > e5]}
+elements: {nodes: {s6: {component_type: StartNode}, n6: {component_type: MapNode, subflow: '@element', inputs: [{title: iterated_q, type: array, items: {type: string}, default: [a, b]}]}, e6: {component_type: EndNode}}, go: [s6 > n6 > e6]}
+element: {nodes: {s7: {component_type: StartNode, inputs: [{title: q, type: string}]}, m7: {component_type: OutputMessageNode, message: Element.}, t7: {component_type: ToolNode, tool: {component_type: ServerTool, name: broken}}, e7: {component_type: EndNode}}, go: [s7 > m7 > t7 > e7]}
+many: {nodes: {s8: {component_type: StartNode}, n8: {component_type: ParallelMapNode, subflow: '@element', inputs: [{title: iterated_q, type: array, items: {type: string}, default: [a]}]}, e8: {component_type: EndNode}}, go: [s8 > n8 > e8]}
 `
 
 const saidAgent = "{component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, outputs: [{title: r, type: string}]}}"
 
 // TestEndToEndSaidBelow reads the conversation of a run with flows below it, which run in its own history or in theirs, and go
-// on in other runs: each message is there, and is read from history.
+// on in other runs: each message is there, also of a flow that fails and is caught, and is read from history.
 func TestEndToEndSaidBelow(t *testing.T) {
 	t.Parallel()
-	h := yieldWorker(t, harness.TestRun{})
+	h := yieldWorker(t, harness.TestRun{Functions: []tool.Function{tool.Func("broken", "", func(context.Context, struct{}) (any, error) { return nil, errors.New("out of paper") })}})
+	host := specadapter.Options{}
+	host.UnboundTools = map[string]bool{"broken": true}
 	tests := map[string]struct {
 		node string
 		want []string
@@ -36,6 +46,10 @@ func TestEndToEndSaidBelow(t *testing.T) {
 		"a parallel map":               {"{component_type: ParallelMapNode, subflow: '@one'}", []string{"by a1", "by a1"}},
 		"flows beside each other":      {"{component_type: ParallelFlowNode, subflows: ['@first', '@second']}", []string{"by a2", "Between.", "by a3"}},
 		"a flow whose failures it has": {"{component_type: CatchExceptionNode, subflow: '@second'}", []string{"Between.", "by a3"}},
+		"a flow that fails":            {"{component_type: CatchExceptionNode, subflow: '@broken'}", []string{"Before.", "by a4", "out of paper"}},
+		"a flow below that fails":      {"{component_type: CatchExceptionNode, subflow: '@below'}", []string{"Above.", "Before.", "by a4", "out of paper"}},
+		"an element that fails":        {"{component_type: CatchExceptionNode, subflow: '@elements'}", []string{"Element.", "out of paper"}},
+		"a parallel element that does": {"{component_type: CatchExceptionNode, subflow: '@many'}", []string{"Element.", "out of paper"}},
 	}
 	for name, tc := range tests {
 		doc := "flow: {nodes: {s: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}, default: [a, b]}]}, n: " + tc.node + ", e: {component_type: EndNode}}, go: [s > n > e"
@@ -47,7 +61,7 @@ func TestEndToEndSaidBelow(t *testing.T) {
 		default:
 			doc += "]}"
 		}
-		res, diags := specadapter.Load("flow.json", []byte(specDoc(t, doc+strings.ReplaceAll(saidBelow, "AGENT", saidAgent))), specadapter.Options{})
+		res, diags := specadapter.Load("flow.json", []byte(specDoc(t, doc+strings.ReplaceAll(saidBelow, "AGENT", saidAgent))), host)
 		if res == nil {
 			t.Fatal(diags)
 		}
@@ -75,6 +89,7 @@ const saidScript = `rules:
 - {node: a1, call: [{tool: submit_result, arguments: {r: by a1}}]}
 - {node: a2, call: [{tool: submit_result, arguments: {r: by a2}}]}
 - {node: a3, call: [{tool: submit_result, arguments: {r: by a3}}]}
+- {node: a4, call: [{tool: submit_result, arguments: {r: by a4}}]}
 `
 
 // compareTranscript compares the conversation of a closed run as its history has it; no thread lacks a message.

@@ -54,6 +54,11 @@ func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Executi
 	}
 	if err := c.all(ctx); err != nil {
 		x.State.Map = c.snapshot()
+		for _, j := range c.jobs {
+			if !errors.Is(err, runtime.ErrYield) {
+				c.listen(j)
+			}
+		}
 		return runtime.Outcome{}, err
 	}
 	out, err := c.joined()
@@ -184,10 +189,12 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, i+1)
 	var out contract.RunResult
 	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *runtime.JournalStep) error { return c.runOne(ctx, j, id, s, &out) })
+	if j.here = c.flows != nil; !c.cfg.Apart {
+		j.outcome.Conversation = out.Conversation
+	}
 	if err != nil && (contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) || c.cfg.Catch == nil || c.cfg.Catch.To(contract.FailureOf(err).Class) == "") {
 		return err
 	}
-	j.here = c.flows != nil
 	c.execution.Journal.Drop(id) // while the result weighs what it did
 	switch {
 	case err != nil:
@@ -197,10 +204,7 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 		if out.ResultData, err = c.collected(out.ResultData); err != nil {
 			return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
 		}
-		j.outcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode), Conversation: out.Conversation}
-		if c.cfg.Apart {
-			j.outcome.Conversation = nil
-		}
+		j.outcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode), Conversation: j.outcome.Conversation}
 	}
 	err = c.heardInTurn(j)
 	c.execution.Journal.Grow(j.weight())
@@ -255,12 +259,17 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runt
 	return c.run.AwaitFlow(ctx, k, in, "the flow "+j.flow, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.Journal)
 }
 
-// heardOf takes what was said in a flow into the conversation, and makes its changes to the collections of the run.
-func (c *callRun) heardOf(j *calledFlow) error {
+// listen takes what was said in a flow into the conversation.
+func (c *callRun) listen(j *calledFlow) {
 	if j.outcome.Conversation != nil {
 		c.run.Conversation.Add(j.outcome.Conversation.Messages, !j.here)
 		j.outcome.Conversation = nil
 	}
+}
+
+// heardOf takes over what was said in a flow, and makes its changes to the collections of the run.
+func (c *callRun) heardOf(j *calledFlow) error {
+	c.listen(j)
 	if j.heard || len(j.outcome.Data) == 0 {
 		return nil
 	}

@@ -161,13 +161,19 @@ func SpentIn(out *contract.RunResult, err error) *contract.Usage {
 		return nil // it had not begun
 	case err == nil:
 		return &out.Yielded.Usage
-	case !contract.Cancelled(err):
-		return contract.FailureOf(err).Usage
 	}
-	if f := SpentBy(err); f != nil {
+	if f := failedBelow(err); f != nil {
 		return f.Usage
 	}
 	return nil
+}
+
+// failedBelow is the failure of a run below that failed or was cancelled; nil where there is none.
+func failedBelow(err error) *contract.Failure {
+	if err != nil && !contract.Cancelled(err) {
+		return contract.FailureOf(err)
+	}
+	return SpentBy(err)
 }
 
 // SpentBy is what a run or a branch below this one had done when it was cancelled; nil where it

@@ -164,6 +164,9 @@ func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapsh
 // FinishFlow records how a child flow ended.
 func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *JournalStep, err error) error {
 	r.Budget.Charge(from, out, err)
+	if f := failedBelow(err); f != nil {
+		out.Conversation = &contract.Conversation{Messages: f.Said}
+	}
 	maps.Copy(r.Shared.Sessions(), out.ServerSessions)
 	if err == nil && out.Yielded != nil {
 		s.Run = out.Yielded
@@ -203,7 +206,7 @@ func below(err error) error {
 		return err
 	}
 	f := contract.FailureOf(err)
-	f.Usage = nil // it is counted
+	f.Usage, f.Said = nil, nil // they are taken over
 	return f
 }
 
