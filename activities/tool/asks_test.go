@@ -64,7 +64,7 @@ func TestServerAsksInACall(t *testing.T) {
 				case "sse":
 					c.Transport, c.URL = TransportSSE, start(t, s).URL+"/sse"
 				default:
-					c.URL = start(t, s).URL
+					c.URL, c.Stream = start(t, s).URL, s.InSession
 				}
 				m := Meta{}
 				if tc.answers != nil {

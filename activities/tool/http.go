@@ -120,7 +120,7 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 			return stream.Send(ctx, c, at.conn.URL, t.header(), message)
 		},
 		listen: func(ctx context.Context) (done func()) {
-			if t.GetSessionId() == "" {
+			if !at.conn.Stream || t.GetSessionId() == "" {
 				return func() {} // the server could not tell which stream is whose
 			}
 			return listener.Listen(ctx, t.header())

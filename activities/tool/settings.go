@@ -153,6 +153,9 @@ type Connection struct {
 	Retry string
 	// Session is empty or [SessionOfRun]: each run has a session of its own; else those of a tenant share one.
 	Session string
+	// Stream opens the session's stream during calls, for servers of protocols up to 2025-11-25 that ask there. A server that
+	// expects its clients to keep it open ends the session when the call is over.
+	Stream bool
 	// Resources lets models read the resources that results of the tools link to.
 	Resources bool
 	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are for mutual TLS. They are

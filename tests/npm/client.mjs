@@ -23,6 +23,7 @@ const calls = context.toolCalls ?? {
 const dir = mkdtempSync(join(tmpdir(), "weft-mcp-"));
 const file = (name, text) => (writeFileSync(join(dir, name), text), join(dir, name));
 const connection = { url };
+if (scenario.startsWith("elicitation")) connection.session_stream = true; // these servers ask there
 if (scenario.startsWith("auth/")) {
   connection.oauth = scenario.includes("client-credentials") ? "client" : "login";
   connection.oauth_client_url = "https://conformance-test.local/client-metadata.json";

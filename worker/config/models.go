@@ -206,7 +206,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 		out.Connections[id] = tool.Connection{
 			Transport: s.Transport, URL: s.URL, Command: s.Command, Args: s.Args, Dir: s.Dir,
 			Headers: c.expand(at+".headers", s.Headers, &problems), Env: c.expand(at+".env", s.Env, &problems),
-			TimeoutSeconds: wholeSeconds(s.Timeout), ConnectSeconds: wholeSeconds(s.ConnectTimeout), ElicitationSeconds: wholeSeconds(s.Elicitation), SamplingTokens: s.Sampling, Roots: s.Roots, Retry: s.Retry, Session: s.Session, Resources: s.Resources,
+			TimeoutSeconds: wholeSeconds(s.Timeout), ConnectSeconds: wholeSeconds(s.ConnectTimeout), ElicitationSeconds: wholeSeconds(s.Elicitation), SamplingTokens: s.Sampling, Roots: s.Roots, Retry: s.Retry, Session: s.Session, Resources: s.Resources, Stream: s.Stream,
 			Password: c.expand(at, map[string]string{"password": s.Password}, &problems)["password"],
 			CAFile:   s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
 			OAuth: s.OAuth, OAuthClientID: s.ClientID, OAuthClientSecret: c.expand(at, map[string]string{"oauth_client_secret": s.ClientSecret}, &problems)["oauth_client_secret"],

@@ -58,6 +58,7 @@ type Connection struct {
 	Roots          []string          `mapstructure:"roots" doc:"what a server is told that asks for roots: file URIs, as file:///folder or NAME=file:///folder; default: it may not ask"`
 	Retry          string            `mapstructure:"retry" oneof:"never,ask,always" doc:"whether to repeat a call whose outcome is unknown; default: only if the tool is declared read-only or idempotent, otherwise the model is notified; always: for tools that are safe to repeat and servers that honour the idempotency key; never; ask: a person decides about calls that the default would not repeat"`
 	Session        string            `mapstructure:"session" oneof:"run" doc:"run: each root run has its own session with the server; default: all runs of a tenant share one"`
+	Stream         bool              `mapstructure:"session_stream" default:"false" doc:"true: open the session's stream (GET) during calls, for servers of protocols up to 2025-11-25 that send their requests there; servers that expect it to stay open, such as Playwright's, end the session when it closes"`
 	Resources      bool              `mapstructure:"resources" default:"false" doc:"true: models may read the resources that results of its tools link to, with the tool read_resource"`
 	CAFile         string            `mapstructure:"ca_file" doc:"certificates to trust"`
 	CertFile       string            `mapstructure:"cert_file" doc:"certificate of this client"`
