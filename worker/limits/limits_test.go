@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,7 +43,7 @@ func (s *server) UpdateWithStartWorkflow(ctx context.Context, o client.UpdateWit
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(s.delay):
+	case <-time.After(s.pause()):
 	}
 	out, err := s.answer(in)
 	return handle{out: out}, err
@@ -55,12 +56,30 @@ func (s *server) DescribeWorkflowExecution(ctx context.Context, _, _ string) (*w
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(s.delay):
+	case <-time.After(s.pause()):
 	}
 	if !s.running {
 		return nil, errors.New("not found")
 	}
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}}, nil
+}
+
+func (s *server) pause() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.delay
+}
+
+func (s *server) setPause(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
+}
+
+func (s *server) requests() []*contract.LimitRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
 }
 
 type handle struct {
@@ -126,11 +145,11 @@ func TestCallsAreAskedForTogether(t *testing.T) {
 		}
 		all.Wait()
 		calls := 0
-		for _, in := range s.asked {
+		for _, in := range s.requests() {
 			calls += len(in.Calls)
 		}
-		if calls != 20 || len(s.asked) > 2 {
-			t.Errorf("%d calls were asked for in %d Updates", calls, len(s.asked))
+		if calls != 20 || len(s.requests()) > 2 {
+			t.Errorf("%d calls were asked for in %d Updates", calls, len(s.requests()))
 		}
 	})
 }
@@ -149,12 +168,15 @@ func TestUnreachable(t *testing.T) {
 				if p := begin(t, l, limited, "b"); !p.Local || time.Since(began) > updateTimeout {
 					t.Errorf("after %s the next one has %+v", time.Since(began), p)
 				}
-				s.delay, l.server = 0, noServer{}
+				s.setPause(0)
+				l.mu.Lock()
+				l.server = noServer{}
+				l.mu.Unlock()
 				time.Sleep(updateTimeout + 2*retryAfter)
 				if p := begin(t, l, limited, "c"); p.Local || p.Wait > 0 {
 					t.Errorf("with a limiter again a call has %+v", p)
 				}
-				s.delay = time.Hour
+				s.setPause(time.Hour)
 				begin(t, l, limited, "d")
 				l.Stop()
 			})
@@ -193,10 +215,10 @@ func TestTurnsAreGivenBack(t *testing.T) {
 					t.Errorf("the call ended with %v", err)
 				}
 				time.Sleep(5 * time.Second)
-				s.delay = 0
+				s.setPause(0)
 				begin(t, l, limited, "b")
 				unused, used := 0, 0
-				for _, in := range s.asked {
+				for _, in := range s.requests() {
 					unused, used = unused+in.Unused, used+in.Used
 				}
 				if unused != tc.unused || used != -7*tc.unused {
@@ -224,21 +246,21 @@ func TestNothingIsShared(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if s.lookups != 1 || len(s.asked) != 0 {
-			t.Errorf("it looked %d times and asked %d times", s.lookups, len(s.asked))
+		if s.lookups != 1 || len(s.requests()) != 0 {
+			t.Errorf("it looked %d times and asked %d times", s.lookups, len(s.requests()))
 		}
 		s.running, l.server = true, noServer{}
 		time.Sleep(lookEvery + time.Second)
-		if p := begin(t, l, free, "shared"); p.Local || len(s.asked) != 1 || s.asked[0].Used != 0 {
-			t.Errorf("a call has %+v; the limiter was asked %d times", p, len(s.asked))
+		if p := begin(t, l, free, "shared"); p.Local || len(s.requests()) != 1 || s.requests()[0].Used != 0 {
+			t.Errorf("a call has %+v; the limiter was asked %d times", p, len(s.requests()))
 		}
-		s.delay = time.Hour
+		s.setPause(time.Hour)
 		other := llm.LimitedKey{Fingerprint: "other"}
 		began = time.Now()
 		if p := begin(t, l, other, "not found"); !p.Local || time.Since(began) > lookTimeout {
 			t.Errorf("where the server does not answer a call has %+v after %s", p, time.Since(began))
 		}
-		s.delay = 0
+		s.setPause(0)
 		s.answer = func(in *contract.LimitRequest) (*contract.LimitReply, error) {
 			out, err := admit(in)
 			out.Free = true
@@ -261,10 +283,10 @@ func TestARefusalIsTold(t *testing.T) {
 		time.Sleep(time.Second)
 		p.End(llm.LimitOutcome{Refused: "slow down", After: 2 * time.Second})
 		time.Sleep(time.Second)
-		if len(s.asked) != 1 {
-			t.Fatalf("%d Updates were made", len(s.asked))
+		if len(s.requests()) != 1 {
+			t.Fatalf("%d Updates were made", len(s.requests()))
 		}
-		if in := s.asked[0]; in.Refusal == nil || *in.Refusal != (contract.LimitRefusal{AgoMillis: 1000, AfterMillis: 2000}) || in.Sent != 1 {
+		if in := s.requests()[0]; in.Refusal == nil || *in.Refusal != (contract.LimitRefusal{AgoMillis: 1000, AfterMillis: 2000}) || in.Sent != 1 {
 			t.Errorf("the limiter was told %+v, %+v", in, in.Refusal)
 		}
 		if p := begin(t, l, free, "c"); p.Local {

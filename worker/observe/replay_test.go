@@ -18,6 +18,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows"
+	"weft/workflows/limiter"
 	"weft/workflows/watch"
 )
 
@@ -41,6 +42,7 @@ func TestReplaysTellNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	workflows.Register(replayer)
+	limiter.Register(replayer)
 	quiet := log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
