@@ -37,8 +37,8 @@ type exchange struct {
 	before string
 	// unloaded: the request was refused because the model is being loaded. loading: the caller knows that the call waits for that.
 	unloaded, loading bool
-	// begun reports whether the call has made a request.
-	begun bool
+	// hasBegun reports whether the call has made a request.
+	hasBegun bool
 }
 
 // answer makes one request. Unsupported parameters fail with bad_request. Its errors are [contract.Failure]s, or the

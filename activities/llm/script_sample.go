@@ -33,8 +33,8 @@ type sampler struct {
 	// open are the references around a value, small those below which only what is required is given: one inside
 	// itself has no value that ends.
 	open, small map[string]bool
-	// nth makes values differ where a list must not repeat one.
-	nth int
+	// ordinal makes values differ where a list must not repeat one.
+	ordinal int
 }
 
 // sample makes a value of the shape of a schema. It is false where there is none, or none within the bounds.
@@ -58,7 +58,7 @@ func (p *sampler) value(schema any, depth int, small bool) (any, bool) {
 	}
 	for _, list := range []string{"enum", "examples"} {
 		if l, _ := s[list].([]any); len(l) > 0 {
-			return p.given(l[p.nth%len(l)])
+			return p.given(l[p.ordinal%len(l)])
 		}
 	}
 	if all, _ := s["allOf"].([]any); len(all) > 0 {
@@ -121,7 +121,7 @@ func (p *sampler) typed(s map[string]any, depth int, small bool) (any, bool) {
 	case "integer", "number":
 		return p.number(s), true
 	case "boolean":
-		return p.nth%2 == 0, true
+		return p.ordinal%2 == 0, true
 	case "null":
 		return nil, true
 	}
@@ -177,14 +177,14 @@ func (p *sampler) array(s map[string]any, depth int, small bool) (any, bool) {
 		first, items = list, s["additionalItems"]
 	}
 	out := []any{}
-	defer func(nth int) { p.nth = nth }(p.nth)
+	defer func(ordinal int) { p.ordinal = ordinal }(p.ordinal)
 	for i := range n {
 		element := items
 		if i < len(first) {
 			element = first[i]
 		}
 		if s["uniqueItems"] == true && i > 0 {
-			p.nth++
+			p.ordinal++
 		}
 		v, ok := p.value(element, depth+1, small)
 		if !ok {
@@ -217,7 +217,7 @@ func (p *sampler) text(s map[string]any, small bool) string {
 		if !small {
 			text = p.label
 		}
-		text = strings.Repeat("#", p.nth) + text
+		text = strings.Repeat("#", p.ordinal) + text
 		text += strings.Repeat(".", max(0, least-utf8.RuneCountInString(text)))
 		text = string([]rune(text)[:min(size(s, "maxLength", math.MaxInt32), utf8.RuneCountInString(text))])
 	}
@@ -268,10 +268,10 @@ func (p *sampler) number(s map[string]any) any {
 	if n, ok := s["multipleOf"].(float64); ok && n > 0 {
 		step = n
 	}
-	n := math.Ceil(low/step)*step + float64(p.nth)*step
+	n := math.Ceil(low/step)*step + float64(p.ordinal)*step
 	switch {
 	case high < 0:
-		n = math.Floor(high/step)*step - float64(p.nth)*step
+		n = math.Floor(high/step)*step - float64(p.ordinal)*step
 	case n > high:
 		n = low/2 + high/2 // between two whole numbers
 	}

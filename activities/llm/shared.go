@@ -68,10 +68,10 @@ func (l *limiter) begin(x *exchange, guess int) (p Permit, err error) {
 	for {
 		p, err := l.shared.Begin(x.ctx, key, call)
 		if err != nil || p.Wait <= 0 {
-			x.begun = x.begun || err == nil
+			x.hasBegun = x.hasBegun || err == nil
 			return p, err
 		}
-		if !x.begun {
+		if !x.hasBegun {
 			return p, x.limited(p)
 		}
 		if err := sleep(x.ctx, p.Wait); err != nil {

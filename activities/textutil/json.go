@@ -15,11 +15,11 @@ func Beyond(structured json.RawMessage, texts []string) string {
 	if len(texts) > 1 {
 		texts = append(slices.Clip(texts), strings.Join(texts, "\n"))
 	}
-	said := map[int]bool{}
+	repeated := map[int]bool{}
 	repeats := func(v json.RawMessage) bool {
 		for i, text := range texts {
-			if !said[i] && same(text, v) {
-				said[i] = true
+			if !repeated[i] && same(text, v) {
+				repeated[i] = true
 				return true
 			}
 		}

@@ -289,8 +289,8 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 // those, though it may be a later node that has recorded them.
 func (f *Follower) messages(t *track, at time.Time, d *history.Said) {
 	threads := d.Threads()
-	for _, said := range threads[len(threads)-1:] { // what is shown aside is what the thread has
-		for _, e := range said.Messages {
+	for _, conversation := range threads[len(threads)-1:] { // what is shown aside is what the thread has
+		for _, e := range conversation.Messages {
 			m, err := contract.DecodeMessage(e.Message)
 			if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 || m.CallID != "" {
 				continue

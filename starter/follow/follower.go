@@ -133,7 +133,7 @@ func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context
 
 // read prints a run's history to its end, through continue-as-new and lost connections.
 func (f *Follower) read(ctx context.Context, t *track) error {
-	f.begun(t)
+	f.beginTrack(t)
 	defer f.close(t)
 	var away time.Time
 	for {
@@ -229,7 +229,7 @@ func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 	}
 }
 
-func (f *Follower) begun(t *track) {
+func (f *Follower) beginTrack(t *track) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tracks[t.id] = t

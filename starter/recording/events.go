@@ -252,16 +252,16 @@ func (c *recordedRun) answer(m *history.Message) {
 
 // messages takes what nodes of the run, and of runs below it, added to its conversation.
 func (c *recordedRun) messages(d *history.Said) {
-	for _, said := range d.Threads() {
-		for i, e := range said.Messages {
+	for _, thread := range d.Threads() {
+		for i, e := range thread.Messages {
 			if len(e.Message) > 0 {
 				c.content[e.SHA] = e.Message
 			}
 			raw := c.content[e.SHA]
-			if c.id != c.root || d.Place != "" || said.Thread != contract.ConversationThread || len(raw) == 0 || said.From+i < c.said {
+			if c.id != c.root || d.Place != "" || thread.Thread != contract.ConversationThread || len(raw) == 0 || thread.From+i < c.recorded {
 				continue // a run that goes on names again what there was before
 			}
-			c.said = said.From + i + 1
+			c.recorded = thread.From + i + 1
 			if m, err := contract.DecodeMessage(raw); err == nil && m.Text != "" {
 				c.rec.Expect.Said = append(c.rec.Expect.Said, m.Text)
 			}

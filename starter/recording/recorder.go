@@ -30,8 +30,8 @@ type recorder struct {
 	calls, ruleIndex map[string]int
 	// content are stored messages by hash.
 	content map[string]json.RawMessage
-	// said is how many messages of the run's conversation were read.
-	said int
+	// recorded is how many messages of the run's conversation were read.
+	recorded int
 	// started reports whether the run's start was read.
 	started bool
 	// external are tools that are activities of other workers, by task queue and type, outside by their calls.

@@ -53,7 +53,7 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 		return
 	}
 	// current are the flows of FlowNodes that the next nodes belong to.
-	current, begun := map[string]*Span{}, []*Span{}
+	current, open := map[string]*Span{}, []*Span{}
 	for _, s := range nodes {
 		if s.isMember() {
 			continue
@@ -66,7 +66,7 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 		for _, in := range slices.Backward(path) {
 			if current[in] == nil || within(id) == in && isStart(w.Flow, id) {
 				current[in] = r.flowNode(w.Place+history.Label(contract.Execution{Node: in, Step: s.of().Step}), s, around)
-				begun = append(begun, current[in])
+				open = append(open, current[in])
 			}
 			if around = current[in]; s.EndTime != nil {
 				around.end(time.Unix(0, *s.EndTime))
@@ -76,7 +76,7 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 			around.ended, around.outputs, around.done = true, s.outputs, s.done
 		}
 	}
-	for _, s := range begun {
+	for _, s := range open {
 		node := r.spans[*s.ParentID]
 		node.EndTime, node.ended, node.inputs, node.outputs, node.done = s.EndTime, s.ended, s.inputs, s.outputs, s.done
 		id := history.ExecutionOf(strings.TrimPrefix(node.ID, w.Place)).Node

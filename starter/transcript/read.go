@@ -45,10 +45,10 @@ func (r *reader) event(e *history.Event) {
 	case *history.Started:
 		r.started(w, d)
 	case *history.Said:
-		for _, said := range d.Threads() {
-			t := r.thread(w, said.Thread)
-			t.noModel = strings.Contains(said.Thread, "#")
-			r.tail(t, said.From, said.Messages)
+		for _, part := range d.Threads() {
+			t := r.thread(w, part.Thread)
+			t.noModel = strings.Contains(part.Thread, "#")
+			r.tail(t, part.From, part.Messages)
 		}
 	case *history.CallScheduled:
 		r.scheduled(w, d.Call)

@@ -97,20 +97,20 @@ type key struct {
 	// asking are the calls that wait for an answer; sending: an Update is under way.
 	asking  []*ask
 	sending bool
-	// sent are the calls of the last window that were not refused; unused and used are told with the next Update.
+	// sent are the calls of the last window that were not refused; unused and used are reported with the next Update.
 	sent         []time.Time
 	unused, used int
-	// refusal is to be told, of a call that was sent at refused; said is what the provider said last.
-	refusal *contract.LimitRefusal
-	refused time.Time
-	said    string
+	// refusal is to be reported, of a call that was sent at refused; lastText is the text of the last refusal.
+	refusal  *contract.LimitRefusal
+	refused  time.Time
+	lastText string
 }
 
-// ask is a call that wants to begin. gone means that nobody waits for the answer, late that it came too late once.
+// ask is a call that wants to begin: cancelled if nobody waits for the answer, late if it came too late once.
 type ask struct {
-	call       contract.LimitedCall
-	reply      chan answer
-	gone, late bool
+	call            contract.LimitedCall
+	reply           chan answer
+	cancelled, late bool
 }
 
 // answer is a permit, or a turn that comes in so long.
@@ -141,7 +141,7 @@ func (l *Limits) Begin(ctx context.Context, of llm.LimitedKey, call contract.Lim
 	}
 	if !k.shared || k.local {
 		k.mu.Unlock()
-		return k.begun(llm.Permit{Local: true}), nil
+		return k.admitted(llm.Permit{Local: true}), nil
 	}
 	a := &ask{call: call, reply: make(chan answer, 1)}
 	k.asking = append(k.asking, a)
@@ -161,14 +161,14 @@ func (l *Limits) Begin(ctx context.Context, of llm.LimitedKey, call contract.Lim
 			return llm.Permit{}, ctx.Err()
 		case <-time.After(p.in):
 		}
-		return k.begun(p.Permit), nil
+		return k.admitted(p.Permit), nil
 	}
 }
 
 // leave ends a call that nobody waits for any more: its turn, if it has or gets one, is given back.
 func (k *key) leave(a *ask) {
 	k.mu.Lock()
-	a.gone = true
+	a.cancelled = true
 	k.asking = slices.DeleteFunc(k.asking, func(b *ask) bool { return a == b })
 	k.mu.Unlock()
 	select {
@@ -189,8 +189,8 @@ func (k *key) giveBack(a *ask, p answer) {
 	k.used -= a.call.Tokens
 }
 
-// begun notes that a call begins.
-func (k *key) begun(p llm.Permit) llm.Permit {
+// admitted records that a call begins.
+func (k *key) admitted(p llm.Permit) llm.Permit {
 	began := time.Now()
 	k.mu.Lock()
 	k.sent = append(k.recent(began), began)
@@ -223,7 +223,7 @@ func (k *key) end(began time.Time, o llm.LimitOutcome) {
 	if i := slices.IndexFunc(k.sent, began.Equal); i >= 0 {
 		k.sent = slices.Delete(k.sent, i, i+1)
 	}
-	k.shared, k.said = true, o.Refused
+	k.shared, k.lastText = true, o.Refused
 	if k.refusal == nil || began.After(k.refused) {
 		k.refused = began
 		k.refusal = &contract.LimitRefusal{AfterMillis: o.After.Milliseconds()}
@@ -335,14 +335,14 @@ func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Durat
 		return
 	}
 	k.local = false
-	said := ""
+	lastText := ""
 	if reply.Refused {
-		said = cmp.Or(k.said, "it refused a call of another worker")
+		lastText = cmp.Or(k.lastText, "it refused a call of another worker")
 	}
 	for i, a := range batch {
 		in := time.Duration(reply.Turns[i].Micros) * time.Microsecond
 		if reply.Turns[i].Ask {
-			a.reply <- answer{Permit: llm.Permit{Wait: max(in, time.Millisecond), Said: said}}
+			a.reply <- answer{Permit: llm.Permit{Wait: max(in, time.Millisecond), Said: lastText}}
 		} else {
 			k.hand(a, in, took)
 		}
@@ -355,8 +355,8 @@ func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Durat
 // hand gives a call its turn, which comes in so long, after an Update that took so long. One that may be over is asked for again, once; it is given back, as
 // is that of a call for which nobody waits any more.
 func (k *key) hand(a *ask, in, took time.Duration) {
-	again := took > k.window/50 && !a.late && !a.gone
-	if again || a.gone {
+	again := took > k.window/50 && !a.late && !a.cancelled
+	if again || a.cancelled {
 		k.unused++
 		k.used -= a.call.Tokens
 	}
