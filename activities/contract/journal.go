@@ -173,6 +173,9 @@ func (u Usage) with(model string, list []Fallback) Usage {
 	return u
 }
 
+// weighed is the share of every call that has a fixed length, with room.
+const weighed = 2 << 10
+
 // Weight is about how many bytes the result holds.
 func (r *ModelResult) Weight() int { return weighed + len(r.Message) }
 
