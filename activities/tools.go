@@ -216,6 +216,9 @@ func (a *Activities) declared(ctx context.Context, in *contract.ToolInput) (prob
 	if err != nil || len(checked.Errors) == 0 {
 		return "", err
 	}
+	if in.ByNode {
+		return "", contract.UnfitArguments(in.Name, checked.Errors)
+	}
 	return contract.WrongArguments(in.As, checked.Errors), nil
 }
 

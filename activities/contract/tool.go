@@ -68,6 +68,12 @@ func WrongArguments(tool string, problems []FieldError) string {
 	return fmt.Sprintf("the arguments of %s are not what it takes: %s; correct them and call it again", tool, ErrorList(problems, "; "))
 }
 
+// UnfitArguments is the failure of a node whose flow gives a tool arguments that do not fit its declaration.
+func UnfitArguments(tool string, problems []FieldError) *Failure {
+	return &Failure{Class: ClassInvalidValue, Text: fmt.Sprintf("the values for the tool %q do not fit its inputs: %s", tool, ErrorList(problems, "; ")),
+		Remedy: "correct what gives the values, or the inputs that the tool declares"}
+}
+
 // ToolInput is the input of the activity CallTool: one call of one tool.
 type ToolInput struct {
 	CallKey
@@ -80,6 +86,8 @@ type ToolInput struct {
 	// Schema, if set, is the JSON Schema of the arguments that the flow declares. Its defaults replace missing ones;
 	// arguments that do not fit it are an error for the model, and the call is not made.
 	Schema json.RawMessage `json:"schema,omitempty"`
+	// ByNode reports that the flow makes the call, and no model: arguments that do not fit fail it as [UnfitArguments].
+	ByNode bool `json:"by_node,omitempty"`
 	// Outputs, if there are several, are the names of values that the result's texts are, by position, unless it is
 	// an object with such members.
 	Outputs []string `json:"outputs,omitempty"`

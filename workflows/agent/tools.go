@@ -245,12 +245,19 @@ func (c *toolCall) validate(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 		var out contract.ValidateAnswerResult
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the arguments of " + c.call.Name, At: c.agentRun.execution, ID: id,
 			Summary: "check the arguments of " + c.call.Name, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out})
-		if err == nil && len(out.Errors) > 0 {
+		switch {
+		case err != nil || len(out.Errors) == 0:
+		case byNode(c):
+			err = contract.UnfitArguments(t.Name, out.Errors)
+		default:
 			*reply = contract.ToolReply{Text: contract.WrongArguments(c.call.Name, out.Errors), Failed: true}
 		}
 		return err
 	})
 }
+
+// byNode reports whether a node makes a call, and no model.
+func byNode(c *toolCall) bool { return c.agentRun.execution.Node.Tool != nil }
 
 // confirm asks a person where the flow or the worker's rules want it. It gives the arguments
 // with which the call is made, or the reply of one that is refused.
@@ -420,7 +427,7 @@ func arguments(text string) (json.RawMessage, string) {
 
 // tool calls a tool outside, as an activity.
 func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage, note string) (contract.ToolReply, error) {
-	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note, Schema: t.ArgumentsSchema, Outputs: outputNames(c.agentRun.execution.Node)}
+	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note, Schema: t.ArgumentsSchema, ByNode: byNode(c), Outputs: outputNames(c.agentRun.execution.Node)}
 	if len(args) > runtime.MaxInline && note == "" {
 		// History has them already, in the message that asks for the call; the activity adds the defaults.
 		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
