@@ -286,24 +286,43 @@ func exits(f *plan.Flow) bool {
 func noExit(f *flowRun, exits bool) *contract.Failure {
 	out := &contract.Failure{Class: contract.ClassNoExit, Answers: allAnswers(f),
 		Remedy: "let the conditions cover all cases, or add an edge without a condition"}
+	var refused, last []string
 	for i := range f.trace {
-		if e := &f.trace[i]; e.NoRoute {
-			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Occurrence))
-			out.Node, out.Step, out.At = e.Node, e.Step, f.run.Source.At(plan.NodePath(e.Node))
+		e := &f.trace[i]
+		switch name := fmt.Sprintf("%s#%d", e.Node, e.Step); {
+		case e.NoRoute:
+			out.NoRoute, refused = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Occurrence)), append(refused, name)
+		case isLast(f, e):
+			last = append(last, name)
+		default:
+			continue
 		}
+		out.Node, out.Step, out.At = e.Node, e.Step, f.run.Source.At(plan.NodePath(e.Node))
 	}
 	out.Text = "the run ended and no exit node had run"
-	switch {
-	case !exits:
+	if !exits {
 		out.Text = "the run ended and no node had run"
-	case len(out.NoRoute) > 0:
-		out.Text += fmt.Sprintf("; all conditions said no after %v", out.NoRoute)
+	}
+	if len(refused) > 0 {
+		out.Text += fmt.Sprintf("; all conditions said no after %v", refused)
+	}
+	if len(last) > 0 {
+		out.Text += fmt.Sprintf("; no edge led on from %v", last)
+		out.Remedy = "let an edge lead from the node to another one, or make it an exit node"
 	}
 	for _, a := range out.Answers {
 		out.Text += fmt.Sprintf("; %s %q: %s", a.Execution, a.Question, values.YesNo(a.Yes))
 	}
 	out.Text = textutil.Cut(out.Text, 2000)
 	return out
+}
+
+// isLast reports whether an execution took no edge to another node.
+func isLast(f *flowRun, e *contract.Execution) bool {
+	return !slices.ContainsFunc(f.run.Graph.Out(f.run.Graph.Index(e.Node)), func(edge int) bool {
+		_, on := f.run.Graph.Target(edge)
+		return on && slices.Contains(e.Taken, f.run.Flow.Edges[edge].ID)
+	})
 }
 
 func allAnswers(f *flowRun) []contract.Answer {

@@ -356,10 +356,17 @@ func TestOutcomesWithoutResult(t *testing.T) {
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"again","source":"a","target":"a","condition_prompt":"again?"},
 {"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`
 	tests := map[string]struct {
-		script string
-		class  string
-		text   string
+		document string
+		script   string
+		class    string
+		text     string
 	}{
+		"an end that is no exit node": {
+			document: `{"name":"ends","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"END"},{"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`,
+			script: `rules: [{kind: judge, yes: false, reason: because}, {say: ok}]`, class: contract.ClassNoExit,
+			text: `node "a" at step 1 (flow.json:1): the run ended and no exit node had run; no edge led on from [a#1]; a#1 "done?": no; let an edge lead`,
+		},
 		"all conditions say no": {
 			script: `rules: [{kind: judge, yes: false, reason: because}, {say: ok}]`, class: contract.ClassNoExit,
 			text: `node "a" at step 1 (flow.json:1): the run ended and no exit node had run; all conditions said no after [a#1]; a#1 "again?": no; a#1 "done?": no`,
@@ -378,7 +385,10 @@ func TestOutcomesWithoutResult(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := harness.TestRun{Document: loop, Script: tc.script}.Execute(t)
+			if tc.document == "" {
+				tc.document = loop
+			}
+			p := harness.TestRun{Document: tc.document, Script: tc.script}.Execute(t)
 			if harness.FailureClass(p.Err) != tc.class {
 				t.Fatalf("class is %q, want %q: %v", harness.FailureClass(p.Err), tc.class, p.Err)
 			}
