@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weft/activities/tool"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -21,7 +22,7 @@ func commandFlow() *plan.Flow {
 
 // TestCommandsAreAllowedOnTheTerminal asks once, and takes nothing but a yes.
 func TestCommandsAreAllowedOnTheTerminal(t *testing.T) {
-	cfg := &config.Config{AllowCommands: []string{"fine"}, Connections: map[string]config.Connection{"mine": {}}}
+	cfg := &config.Config{AllowCommands: []string{"fine"}, Connections: map[string]tool.Connection{"mine": {}}}
 	for typed, yes := range map[string]bool{"y\n": true, "Yes \n": true, "\n": false, "n\n": false, "yesterday\n": false, "\x04": false} {
 		t.Run(strings.TrimSpace(typed), func(t *testing.T) {
 			master, slave := pseudoTerminal(t)

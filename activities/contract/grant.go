@@ -104,22 +104,21 @@ func (g *Grant) MissingModel(models string) string {
 	return ""
 }
 
-// Policy is what an operator lets runs reach. An empty list allows everything that the worker is configured for.
+// Policy is what an operator lets runs reach. An empty list allows everything that the worker is configured for. The tags are those
+// of worker/config; Clients are names of [RunInput.Brings].
 type Policy struct {
 	// Name is the operator's.
-	Name string
-	// Principals, Tenants and Flows are patterns of what the policy is for.
-	Principals, Tenants, Flows []string
-	// Connections are patterns of ids of the worker's connections, or ID/TOOL; Hosts those of URLs that flows supply.
-	Connections, Hosts []string
-	// Models are patterns of provider/model.
-	Models []string
-	// Agents is what agents may bind that a model defines, besides what the node binds that defines them.
-	Agents AgentReach
-	// Clients are what clients may bring besides the name of a flow, of [RunInput.Brings], where workers run named flows alone.
-	Clients []string
-	// Scripts allows models that clients script; Programs programs of trusted folders.
-	Scripts, Programs bool
+	Name        string     `mapstructure:"-"`
+	Principals  []string   `mapstructure:"principals" doc:"names of the principals that start the runs; * matches any characters, here and below; the first matching policy in the order of NAME applies, and if there are policies, a run that matches none is refused; default: all"`
+	Tenants     []string   `mapstructure:"tenants" doc:"tenants of those principals; default: all"`
+	Flows       []string   `mapstructure:"flows" doc:"names of flows in flows.dir, not of those that clients send; default: all"`
+	Connections []string   `mapstructure:"connections" doc:"ids of connections, or ID/TOOL, that the runs may use; tool:NAME is a tool without a connection; default: all"`
+	Hosts       []string   `mapstructure:"hosts" doc:"hosts of URLs that flows may supply; default: all"`
+	Models      []string   `mapstructure:"models" doc:"provider/model that the runs may use; default: all"`
+	Agents      AgentReach `mapstructure:",squash"`
+	Clients     []string   `mapstructure:"clients" oneof:"model,script,limits,state,connections" doc:"with flows.accept named: what clients may send in addition to the name of a flow and its input; default: nothing"`
+	Scripts     bool       `mapstructure:"scripts" default:"false" doc:"true: clients may supply scripts for the model script"`
+	Programs    bool       `mapstructure:"programs" default:"false" doc:"true: the runs may start programs of agents.trusted"`
 }
 
 // PolicyFor is the first policy that is for a run, nil where there are none. Where none of them is for it, that is a
@@ -144,8 +143,8 @@ func PolicyFor(policies []Policy, p *Principal, flow string) (*Policy, error) {
 
 // AgentReach is what agents may bind that a model defines: patterns of ids of the worker's connections, and of hosts.
 type AgentReach struct {
-	Connections []string `json:"connections,omitempty"`
-	Hosts       []string `json:"hosts,omitempty"`
+	Connections []string `json:"connections,omitempty" mapstructure:"agent_connections" doc:"ids of connections that agents defined by models may bind, in addition to those of the node that defines them; default: none"`
+	Hosts       []string `json:"hosts,omitempty" mapstructure:"agent_hosts" doc:"hosts of URLs that such agents may supply; default: none"`
 }
 
 // Refuses is the setting that would let a run use a tool of a connection; empty if the policy does. Commands are

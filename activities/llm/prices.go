@@ -11,14 +11,14 @@ import (
 	"weft/activities/textutil"
 )
 
-// Price is the price of a million tokens, in any currency. Cached and CacheWrite are of input that is read
-// from or written to the provider's cache; nil means Input's price. Reasoning is of output that is thoughts; nil means
-// Output's price. Image is the price of each image of a request, beside its tokens.
+// Price is the price of a million tokens, in any currency. The tags are those of worker/config.
 type Price struct {
-	Input, Output      float64
-	Cached, CacheWrite *float64
-	Reasoning          *float64
-	Image              float64
+	Input      float64  `mapstructure:"input" doc:"price of a million input tokens, in any currency; NAME is provider/model, or a prefix of it followed by *"`
+	Output     float64  `mapstructure:"output" doc:"price of a million output tokens"`
+	Cached     *float64 `mapstructure:"cached" doc:"price of a million input tokens read from the provider's cache; default: as input"`
+	CacheWrite *float64 `mapstructure:"cache_write" doc:"price of a million input tokens written to that cache; default: as input"`
+	Reasoning  *float64 `mapstructure:"reasoning" doc:"price of a million output tokens that are reasoning; default: as output"`
+	Image      float64  `mapstructure:"image" doc:"price of each image in a request, beside its tokens"`
 }
 
 // priceRow is a row of the price table.

@@ -44,7 +44,7 @@ func TestServerAsksInACall(t *testing.T) {
 			}},
 		"no model":         {asks: []string{asksModel}, answers: says(`{}`), want: "sampling_tokens"},
 		"the model":        {asks: []string{asksModel}, allowed: Connection{SamplingTokens: 100}, answers: samples, want: `{"system":"Be brief.","messages":[{"role":"user","text":"How many?"}],"max_tokens":100}`, announced: `{"elicitation":{"form":{},"url":{}},"sampling":{}}`},
-		"no model in time": {asks: []string{asksModel}, allowed: Connection{SamplingTokens: 100, ElicitationSeconds: 1}, answers: never, want: "did not answer in time"},
+		"no model in time": {asks: []string{asksModel}, allowed: Connection{SamplingTokens: 100, Elicitation: time.Second}, answers: never, want: "did not answer in time"},
 		"the model with tools": {asks: []string{strings.Replace(asksModel, `"maxTokens"`, `"tools":[{"name":"x"}],"maxTokens"`, 1)}, allowed: Connection{SamplingTokens: 100},
 			answers: samples, want: "tools are not supported"},
 		"no roots": {asks: []string{asksRoots}, want: `"code":-32601`},

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"testing"
+	"time"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
@@ -10,8 +11,8 @@ import (
 // The operator's rules say whose calls need a person's yes, whatever a server calls its tools.
 func TestConfirmRules(t *testing.T) {
 	rules := map[string]ConfirmRule{
-		"mail":   {Tools: []string{"send_*"}, Timeout: 60},
-		"faster": {Tools: []string{"send_money"}, Timeout: 10},
+		"mail":   {Tools: []string{"send_*"}, Timeout: time.Minute},
+		"faster": {Tools: []string{"send_money"}, Timeout: 10 * time.Second},
 		"files":  {Tools: []string{"*"}, Connections: []string{"files*"}},
 		"safe":   {Tools: []string{"files/read*", "list_?"}, Never: true},
 		"deep":   {Tools: []string{"admin/*/drop"}},

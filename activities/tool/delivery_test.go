@@ -66,7 +66,7 @@ func TestOutcome(t *testing.T) {
 					calls.Add(1)
 					tc.answer(w, r)
 				}
-				in, c := call("x", `{}`), Connection{TimeoutSeconds: 2}
+				in, c := call("x", `{}`), Connection{Timeout: 2 * time.Second}
 				if kind == "MCP" {
 					l := &legacy{}
 					l.onCall = func(w http.ResponseWriter, _ json.RawMessage, _ int) {
@@ -79,7 +79,7 @@ func TestOutcome(t *testing.T) {
 					in.Connection.TimeoutSeconds = 2
 				}
 				if tc.class != contract.ClassTimeout {
-					c.TimeoutSeconds, in.Connection.TimeoutSeconds = 30, 30
+					c.Timeout, in.Connection.TimeoutSeconds = 30*time.Second, 30
 				}
 				tools := open(t, c, func(s *Settings) { s.AllowLoopback = true })
 				_, _, err := said(tools.Call(soon(t, time.Minute), in, Meta{}))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"weft/activities/contract"
 )
@@ -15,24 +16,16 @@ const SettingActivities = "activities"
 
 // Activity is a tool that is an activity of another worker, which a run schedules itself.
 type Activity struct {
-	// TaskQueue is the other worker's; Activity is the activity's type, by default the tool's name.
-	TaskQueue string
-	Activity  string
-	// Description and Schema, the JSON Schema of the arguments object, are for models.
-	Description string
-	Schema      string
-	// StartSeconds is how long a call waits for a worker that takes it; 0 means 60.
-	StartSeconds int
-	// TimeoutSeconds bounds one attempt; 0 uses the flow's policy. HeartbeatSeconds is its heartbeat timeout;
-	// 0: it sends none.
-	TimeoutSeconds   int
-	HeartbeatSeconds int
-	// Attempts is how often a call that fails is made; 0 means 3.
-	Attempts int
-	// Retry is empty or "never": a call whose outcome is unknown is not made again.
-	Retry string
-	// Key passes the call's idempotency key as a second argument.
-	Key bool
+	TaskQueue        string        `mapstructure:"task_queue" doc:"task queue of the other worker, which implements the tool NAME as an activity"`
+	Activity         string        `mapstructure:"activity" doc:"activity type on that worker; default: NAME"`
+	Description      string        `mapstructure:"description" doc:"description of the tool for models"`
+	Schema           string        `mapstructure:"schema" doc:"JSON Schema of its arguments object, as JSON; default: any object"`
+	StartTimeout     time.Duration `mapstructure:"start_timeout" unit:"1s" max:"277h" doc:"how long a call waits for that worker to start it; default: 1m"`
+	Timeout          time.Duration `mapstructure:"timeout" unit:"1s" max:"277h" doc:"timeout of one attempt"`
+	HeartbeatTimeout time.Duration `mapstructure:"heartbeat_timeout" unit:"1s" max:"277h" doc:"heartbeat timeout; default: none"`
+	Attempts         int           `mapstructure:"attempts" max:"1000000" doc:"maximum attempts of one call; default: 3"`
+	Retry            string        `mapstructure:"retry" oneof:"never" doc:"never: a call whose outcome is unknown is not repeated"`
+	Key              bool          `mapstructure:"idempotency_key" default:"false" doc:"true: the call's idempotency key is the second argument, {\"idempotency_key\": ...}"`
 }
 
 // ExternalActivity returns how a run schedules a tool that is an activity of another worker, and its description.
@@ -42,8 +35,8 @@ func (t *Tools) ExternalActivity(name string) (*contract.ExternalActivity, contr
 		return nil, contract.ToolSpec{}, connectionFailure(fmt.Sprintf("tool %q is not an activity of another worker", name), t.bindRemedy(name))
 	}
 	how := &contract.ExternalActivity{
-		Activity: cmp.Or(a.Activity, name), TaskQueue: a.TaskQueue, StartSeconds: cmp.Or(a.StartSeconds, 60), TimeoutSeconds: a.TimeoutSeconds,
-		HeartbeatSeconds: a.HeartbeatSeconds, Attempts: int32(cmp.Or(a.Attempts, 3)), IdempotencyKey: a.Key,
+		Activity: cmp.Or(a.Activity, name), TaskQueue: a.TaskQueue, StartSeconds: seconds(cmp.Or(a.StartTimeout, time.Minute)), TimeoutSeconds: seconds(a.Timeout),
+		HeartbeatSeconds: seconds(a.HeartbeatTimeout), Attempts: int32(cmp.Or(a.Attempts, 3)), IdempotencyKey: a.Key,
 	}
 	if a.Retry == retryNever {
 		how.Attempts = 1
@@ -51,6 +44,8 @@ func (t *Tools) ExternalActivity(name string) (*contract.ExternalActivity, contr
 	schema := json.RawMessage(cmp.Or(a.Schema, `{"type":"object"}`))
 	return how, contract.ToolSpec{Name: name, Description: a.Description, Schema: schema}, nil
 }
+
+func seconds(d time.Duration) int { return int(d / time.Second) }
 
 func (a Activity) check(p *problems, at string) {
 	if strings.TrimSpace(a.TaskQueue) == "" {

@@ -242,7 +242,7 @@ func TestInvalidTransport(t *testing.T) {
 		fmt.Fprint(w, "<html>Welcome</html>")
 	}))
 	for _, transport := range []string{TransportHTTP, TransportSSE} {
-		_, _, err := said(open(t, Connection{URL: page.URL, Transport: transport, ConnectSeconds: 3600}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
+		_, _, err := said(open(t, Connection{URL: page.URL, Transport: transport, ConnectTimeout: time.Hour}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
 		fails(t, err, contract.ClassConnection, "no MCP server answers over "+transport+": ", "unexpected content type: text/html", "check the path of the url")
 	}
 }

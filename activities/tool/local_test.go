@@ -290,7 +290,7 @@ func TestFunctionsThroughAConnection(t *testing.T) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		}, RetryNever())}, Tools: tools,
-			Connections: map[string]Connection{"here": {Transport: TransportLocal, TimeoutSeconds: 1}, "never": {Transport: TransportLocal, Retry: "never"}, "web": {URL: "http://127.0.0.1:1"}}})
+			Connections: map[string]Connection{"here": {Transport: TransportLocal, Timeout: time.Second}, "never": {Transport: TransportLocal, Retry: "never"}, "web": {URL: "http://127.0.0.1:1"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -123,7 +123,7 @@ func (p *pool) enter(at *target, key string) (*entry, error) {
 }
 
 func (p *pool) open(e *entry, at *target) {
-	ctx, cancel := context.WithTimeout(p.ctx, time.Duration(at.conn.ConnectSeconds)*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, at.conn.ConnectTimeout)
 	defer cancel()
 	s, err := p.dial(ctx, at)
 	p.mu.Lock()

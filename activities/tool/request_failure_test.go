@@ -92,24 +92,25 @@ func TestTimeoutsNameTheirPlace(t *testing.T) {
 	const field, policy = "session_parameters.read_timeout_seconds (flow.yaml:7)", "retry_policy.request_timeout (flow.yaml:9)"
 	theirs := plan.Connection{ID: "theirs", Kind: plan.ConnectionMCP, URL: web.URL, Transport: TransportHTTP}
 	for name, tc := range map[string]struct {
-		own, seconds int
-		millis       int64
-		retry        *plan.Retry
-		supplied     bool
-		want         string
+		own      time.Duration
+		seconds  int
+		millis   int64
+		retry    *plan.Retry
+		supplied bool
+		want     string
 	}{
 		"the flow's connection":      {supplied: true, seconds: 1, want: "raise " + field},
 		"the flow's retry policy":    {supplied: true, seconds: 9, millis: 1000, retry: &plan.Retry{TimeoutMillis: 1000, TimeoutAt: policy}, want: "raise " + policy},
 		"the connection, a policy":   {supplied: true, seconds: 1, millis: 9000, retry: &plan.Retry{TimeoutMillis: 9000, TimeoutAt: policy}, want: "raise " + field},
 		"the worker's limit":         {supplied: true, millis: 1000, want: "raise timeouts.tool in weft.yaml"},
-		"the worker's connection":    {own: 1, want: "raise connections.ours.timeout in weft.yaml"},
-		"the worker's limit for its": {own: 9, millis: 1000, want: "raise timeouts.tool in weft.yaml"},
+		"the worker's connection":    {own: time.Second, want: "raise connections.ours.timeout in weft.yaml"},
+		"the worker's limit for its": {own: 9 * time.Second, millis: 1000, want: "raise timeouts.tool in weft.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := theirs
 			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {
-				s.AllowLoopback, s.Connections["ours"] = true, Connection{URL: web.URL, TimeoutSeconds: tc.own}
+				s.AllowLoopback, s.Connections["ours"] = true, Connection{URL: web.URL, Timeout: tc.own}
 			})
 			c.TimeoutSeconds, c.Retry = tc.seconds, tc.retry
 			if c.TimeoutSeconds > 0 {

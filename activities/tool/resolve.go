@@ -135,7 +135,7 @@ func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
 
 // supplied is a connection as a flow or a run writes it.
 func supplied(c plan.Connection) Connection {
-	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args, Dir: c.Dir, TimeoutSeconds: c.TimeoutSeconds}
+	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args, Dir: c.Dir, Timeout: time.Duration(c.TimeoutSeconds) * time.Second}
 	out.Env, out.Headers = map[string]string{}, map[string]string{}
 	for _, v := range c.Env {
 		out.Env[v.Name] = v.Value
@@ -227,7 +227,7 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 // command belongs to its connection alone.
 func (t *target) identity() (string, error) {
 	conn := t.conn
-	conn.TimeoutSeconds, conn.ElicitationSeconds, conn.Retry, conn.Resources = 0, 0, "", false
+	conn.Timeout, conn.Elicitation, conn.Retry, conn.Resources = 0, 0, "", false
 	id := ""
 	if conn.Transport == TransportStdio || conn.Transport == TransportLocal || t.kind == plan.ConnectionActivity {
 		id = t.id

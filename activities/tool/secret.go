@@ -17,10 +17,8 @@ const SettingSecrets = "secrets"
 
 // Secret is a value that flows may have sent to some hosts, without ever seeing it.
 type Secret struct {
-	// Value is the secret; empty: it is not set. For a certificate or a key it is PEM, or the path of a file of it.
-	Value string
-	// Hosts are where it may be sent, see [plan.Origin]: a flow is untrusted.
-	Hosts []string
+	Value string   `mapstructure:"value" kind:"secret" doc:"value that flows refer to as NAME and never contain; ${VARIABLE} is a variable, or the file given by VARIABLE_FILE. Certificates and keys are PEM, or the path of a PEM file"`
+	Hosts []string `mapstructure:"hosts" doc:"hosts to which it may be sent: HOST or HOST:PORT over https, or http://HOST:PORT"`
 }
 
 // boundTo reports whether it may be sent to an address.

@@ -100,7 +100,7 @@ func TestStreamsWithAnInvalidStart(t *testing.T) {
 				}
 			}))
 			// It would take longer than the test may.
-			tools := open(t, Connection{Transport: TransportSSE, URL: s.URL + "/sse", ConnectSeconds: 3600})
+			tools := open(t, Connection{Transport: TransportSSE, URL: s.URL + "/sse", ConnectTimeout: time.Hour})
 			_, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
 			fails(t, err, tc.class, tc.says)
 		})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"weft/activities/contract"
 	"weft/activities/datastore"
@@ -55,7 +56,7 @@ const (
 	retryAsk    = "ask"
 )
 
-// Settings configure a worker's tools. They are plain data, except Functions.
+// Settings configure a worker's tools. They are plain data, except Functions. The tags of their parts are those of worker/config.
 type Settings struct {
 	// Connections are the operator's servers, by the id that flows use.
 	Connections map[string]Connection
@@ -105,71 +106,46 @@ type Settings struct {
 	Mask *mask.Mask
 }
 
-// ConfirmRule says of some tools that every call needs a person's yes, or none of them.
+// ConfirmRule says of some tools that every call needs a person's yes, or none of them. Patterns are as in path.Match, but that *
+// matches slashes, too.
 type ConfirmRule struct {
-	// Tools are patterns of tool names, as in path.Match, but that * matches slashes, too: "send_*".
-	Tools []string
-	// Connections are patterns of connection ids; empty means all.
-	Connections []string
-	// Timeout, if positive, is how long a call waits; no answer means no.
-	Timeout plan.Seconds
-	// Never exempts the tools from other rules.
-	Never bool
+	Tools       []string      `mapstructure:"tools" doc:"names of tools whose calls need a person's confirmation; * matches any characters"`
+	Connections []string      `mapstructure:"connections" doc:"ids of the connections of these tools; default: all"`
+	Timeout     time.Duration `mapstructure:"timeout" unit:"1s" max:"87600h" doc:"how long a call waits for an answer before it is refused; default: unlimited"`
+	Never       bool          `mapstructure:"never" default:"false" doc:"true: these tools need no confirmation, whatever other rules say"`
 }
 
-// Connection is one server of the operator's.
+// Connection is one server of the operator's. Without Transport it is of http, or of stdio if it has a Command and no URL. URL is not
+// subject to the policy. The values of Headers and Env, Password and OAuthClientSecret are secrets. CAFile, CertFile and KeyFile are
+// PEM or paths of PEM files, read when a session starts.
 type Connection struct {
-	// Transport is http (streamable HTTP; the default with URL), sse, stdio (the default with Command) or
-	// local.
-	Transport string
-	// URL is the server's, for http and sse. It is not subject to the policy.
-	URL string
-	// Password is a database's user's, a secret.
-	Password string
-	// Headers go with every request; their values are secrets.
-	Headers map[string]string
-	// Command, with Args, is started for stdio: a path, or a name that is looked up in PATH.
-	Command string
-	Args    []string
-	// Env is the command's environment, besides PATH and HOME; its values are secrets.
-	Env map[string]string
-	// Dir is the command's working directory; empty means the system's temporary directory.
-	Dir string
-	// TimeoutSeconds bounds one attempt of a call; 0 leaves it to the flow's policy.
-	TimeoutSeconds int
-	// ConnectSeconds bounds the start of a session; 0 means 30.
-	ConnectSeconds int
-	// ElicitationSeconds is how long, in all, a server that asks a person while it holds a call is left without answers; 0
-	// means 600.
-	ElicitationSeconds int
-	// SamplingTokens is how many tokens an answer of the run's model may have for which a server asks; 0: it may not ask.
-	SamplingTokens int
-	// Roots are what a server is told that asks for them; without any it may not ask.
-	// Each is a file URI, or NAME=URI.
-	Roots []string
-	// Retry says what is done with a call whose outcome is unknown. Empty: it is repeated if the tool is read-only
-	// or idempotent by its annotations. "always": it is repeated. "never": it is not. "ask": as empty, but where
-	// it is not repeated a person decides.
-	Retry string
-	// Session is empty or [SessionOfRun]: each run has a session of its own; else those of a tenant share one.
-	Session string
-	// Stream opens the session's stream during calls, for servers of protocols up to 2025-11-25 that ask there. A server that
-	// expects its clients to keep it open ends the session when the call is over.
-	Stream bool
-	// Resources lets models read the resources that results of the tools link to.
-	Resources bool
-	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are for mutual TLS. They are
-	// PEM or paths of PEM files, read when a session starts.
-	CAFile, CertFile, KeyFile string
-	// Proxy is the URL of an HTTP proxy; empty means none.
-	Proxy string
-	// OAuth says where the token comes from, [oauth.Login] or [oauth.Client]; empty means that there is none.
-	OAuth string
-	// OAuthClientID is a client that is registered at the authorization server, with a secret or a key; for a login one is registered
-	// if it is empty, or OAuthClientURL, that of the client's metadata, is used where the server allows it.
-	OAuthClientID, OAuthClientSecret, OAuthClientURL, OAuthKeyFile string
-	// OAuthScopes are asked for; empty means those that the server names.
-	OAuthScopes []string
+	Transport         string            `mapstructure:"transport" doc:"http, sse, stdio, local: Go functions of the worker, or postgres: a database"`
+	URL               string            `mapstructure:"url" kind:"url" doc:"URL of an MCP server, or postgres://USER@HOST:PORT/DATABASE; a database's certificate is verified unless the URL sets another sslmode"`
+	Password          string            `mapstructure:"password" kind:"secret" doc:"password of a database's user; ${NAME} is a variable"`
+	Headers           map[string]string `mapstructure:"headers" doc:"headers of every call; ${NAME} is a variable"`
+	Command           string            `mapstructure:"command" doc:"program of a stdio server"`
+	Args              []string          `mapstructure:"args" doc:"its arguments"`
+	Env               map[string]string `mapstructure:"env" doc:"its environment; ${NAME} is a variable"`
+	Dir               string            `mapstructure:"dir" doc:"its working directory"`
+	Timeout           time.Duration     `mapstructure:"timeout" unit:"1s" doc:"timeout of one call"`
+	ConnectTimeout    time.Duration     `mapstructure:"connect_timeout" unit:"1s" doc:"timeout for connecting and listing tools"`
+	Elicitation       time.Duration     `mapstructure:"elicitation_timeout" unit:"1s" max:"24h" doc:"total time that a server (of a protocol up to 2025-11-25) waits for people's answers during one call; default: 10m"`
+	SamplingTokens    int               `mapstructure:"sampling_tokens" max:"1000000" doc:"maximum tokens of an answer of the run's model that the server asks for (sampling), within the run's budget; default: it may not ask"`
+	Roots             []string          `mapstructure:"roots" doc:"roots that a server gets if it asks for them: file URIs, as file:///folder or NAME=file:///folder; default: it may not ask"`
+	Retry             string            `mapstructure:"retry" oneof:"never,ask,always" doc:"whether to repeat a call whose outcome is unknown; default: only if the tool is declared read-only or idempotent, otherwise the model is notified; always: for tools that are safe to repeat and servers that honour the idempotency key; never; ask: a person decides about calls that the default would not repeat"`
+	Session           string            `mapstructure:"session" oneof:"run" doc:"run: each root run has its own session with the server; default: all runs of a tenant share one"`
+	Stream            bool              `mapstructure:"session_stream" default:"false" doc:"true: open the session's stream (GET) during calls, for servers of protocols up to 2025-11-25 that send their requests there; servers that expect it to stay open, such as Playwright's, end the session when it closes"`
+	Resources         bool              `mapstructure:"resources" default:"false" doc:"true: models may read the resources that results of its tools link to, with the tool read_resource"`
+	CAFile            string            `mapstructure:"ca_file" doc:"certificates to trust"`
+	CertFile          string            `mapstructure:"cert_file" doc:"certificate of this client"`
+	KeyFile           string            `mapstructure:"key_file" doc:"its key"`
+	Proxy             string            `mapstructure:"proxy" kind:"url" doc:"URL of a proxy"`
+	OAuth             string            `mapstructure:"oauth" oneof:"login,client" doc:"source of tokens; login: a person runs worker login NAME once; client: the worker's own credentials at the authorization server"`
+	OAuthClientID     string            `mapstructure:"oauth_client_id" doc:"id of a client registered at the authorization server; default for a login: a client is registered automatically"`
+	OAuthClientSecret string            `mapstructure:"oauth_client_secret" kind:"secret" doc:"its secret; ${NAME} is a variable"`
+	OAuthKeyFile      string            `mapstructure:"oauth_key_file" doc:"its private key, EC or RSA, instead of a secret"`
+	OAuthClientURL    string            `mapstructure:"oauth_client_url" kind:"url" doc:"URL of the client's metadata, used if the authorization server supports it"`
+	OAuthScopes       []string          `mapstructure:"oauth_scopes" doc:"scopes to request; default: those that the server advertises"`
 
 	// named are values that flows name as secrets: no text shows them.
 	named []string
@@ -179,9 +155,9 @@ type Connection struct {
 const SessionOfRun = "run"
 
 const (
-	defaultMaxResult = 19 << 20 / 10
-	// defaultElicitation is in seconds.
-	defaultElicitation = 600
+	defaultMaxResult   = 19 << 20 / 10
+	defaultElicitation = 10 * time.Minute
+	defaultConnect     = 30 * time.Second
 	defaultPath        = "/usr/local/bin:/usr/bin:/bin"
 )
 
@@ -207,8 +183,8 @@ func (c Connection) withDefaults() Connection {
 			c.Transport = TransportStdio
 		}
 	}
-	c.ConnectSeconds = cmp.Or(c.ConnectSeconds, 30)
-	c.ElicitationSeconds = cmp.Or(c.ElicitationSeconds, defaultElicitation)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, defaultConnect)
+	c.Elicitation = cmp.Or(c.Elicitation, defaultElicitation)
 	return c
 }
 
@@ -438,8 +414,9 @@ func (t *Tools) confirm(c plan.Connection, name string) (limit plan.Seconds, nee
 		if r.Never {
 			return 0, false
 		}
-		if need = true; r.Timeout > 0 && (limit == 0 || r.Timeout < limit) {
-			limit = r.Timeout
+		own := plan.Seconds(seconds(r.Timeout))
+		if need = true; own > 0 && (limit == 0 || own < limit) {
+			limit = own
 		}
 	}
 	return limit, need

@@ -180,11 +180,11 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 
 // within runs f on the session of a target, once more if the server did not know the session.
 func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, *entry) error) error {
-	own, setting := time.Duration(at.conn.TimeoutSeconds)*time.Second, at.ownTimeout
+	own, setting := at.conn.Timeout, at.ownTimeout
 	if own == 0 || at.limit > 0 && at.limit < own {
 		own, setting = at.limit, at.callTimeout
 	}
-	run, cancel := questions.WithClock(ctx, own, time.Duration(at.conn.ElicitationSeconds)*time.Second)
+	run, cancel := questions.WithClock(ctx, own, at.conn.Elicitation)
 	defer cancel()
 	err := t.once(run, at, f)
 	if errors.Is(err, errSessionUnknown) {
@@ -255,10 +255,10 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 
 // hold is for how many seconds a server of a resolved connection can be left without answers.
 func (t *Tools) hold(c plan.Connection) int {
-	if t.ofOperator(c) && t.settings.Connections[c.ID].ElicitationSeconds > 0 {
-		return t.settings.Connections[c.ID].ElicitationSeconds
+	if t.ofOperator(c) && t.settings.Connections[c.ID].Elicitation > 0 {
+		return seconds(t.settings.Connections[c.ID].Elicitation)
 	}
-	return defaultElicitation
+	return seconds(defaultElicitation)
 }
 
 // ofOperator reports whether a resolved connection is the operator's of its id: a flow that gives that another address
@@ -322,7 +322,7 @@ func dial(ctx context.Context, at *target) (remote, error) {
 	}
 	if ctx.Err() == context.DeadlineExceeded {
 		return nil, at.failure(contract.ClassTimeout,
-			fmt.Sprintf("no session within %d s: %v", at.conn.ConnectSeconds, textutil.ErrorText(err)),
+			fmt.Sprintf("no session within %d s: %v", seconds(at.conn.ConnectTimeout), textutil.ErrorText(err)),
 			"check that the server is up; if it starts slowly "+at.slowStart())
 	}
 	return nil, err

@@ -216,7 +216,7 @@ func TestDeadline(t *testing.T) {
 
 func TestTimeoutOfTheConnection(t *testing.T) {
 	c := overHTTP(t, nil)
-	c.TimeoutSeconds = 1
+	c.Timeout = time.Second
 	_, _, err := said(open(t, c).Call(soon(t, time.Minute), call("slow", `{}`), Meta{}))
 	fails(t, err, contract.ClassTimeout, "within 1 s", "connections.c.timeout")
 }
@@ -233,7 +233,7 @@ func TestStalledServer(t *testing.T) {
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			c.ConnectSeconds = 1
+			c.ConnectTimeout = time.Second
 			tools := open(t, c)
 			if _, _, err := said(tools.Call(soon(t, 100*time.Millisecond), call("echo", `{}`), Meta{})); err != context.DeadlineExceeded {
 				t.Errorf("error is %v, want the context's own", err)
@@ -353,7 +353,7 @@ func TestCancelledDialHelpsTheNext(t *testing.T) {
 		return nil, errors.New("gate")
 	})
 	defer p.close()
-	at := &target{key: "k", conn: Connection{ConnectSeconds: 5}}
+	at := &target{key: "k", conn: Connection{ConnectTimeout: 5 * time.Second}}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := p.acquire(ctx, at); err != context.Canceled {

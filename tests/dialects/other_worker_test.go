@@ -42,7 +42,7 @@ func elsewhereTools(t *testing.T, queue string) tool.Settings {
 		a.TaskQueue = queue
 		settings.Activities[name] = a
 	}
-	settings.Activities["nobody"] = tool.Activity{TaskQueue: queue + "-empty", StartSeconds: 1}
+	settings.Activities["nobody"] = tool.Activity{TaskQueue: queue + "-empty", StartTimeout: time.Second}
 	return settings
 }
 

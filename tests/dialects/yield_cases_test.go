@@ -27,7 +27,7 @@ func yieldCases(t *testing.T) []yieldFlow {
 		Tools: map[string]func(string) (string, bool){"search": found, "pay": found, "send": found,
 			"long": func(string) (string, bool) { return `{"items":["` + strings.Repeat("x", 3000) + `"],"n":7}`, false }},
 		ToolSettings: tool.Settings{Tools: map[string]string{"pay": "web"}, Confirm: map[string]tool.ConfirmRule{
-			"money": {Tools: []string{"pay"}}, "nobody": {Tools: []string{"send"}, Timeout: 4}}},
+			"money": {Tools: []string{"pay"}}, "nobody": {Tools: []string{"send"}, Timeout: 4 * time.Second}}},
 	})
 	mail, denied := harness.NewConfirmingWorker(t), deniedWorker(t)
 	flow := func(name, doc, script string) yieldFlow {

@@ -222,7 +222,7 @@ func TestEndToEndLoopBesideRequest(t *testing.T) {
 
 func TestEndToEndNoAnswerInTime(t *testing.T) {
 	t.Parallel()
-	tools, err := tool.Open(tool.Settings{Confirm: map[string]tool.ConfirmRule{"mail": {Tools: []string{"send_*"}, Timeout: 1}}})
+	tools, err := tool.Open(tool.Settings{Confirm: map[string]tool.ConfirmRule{"mail": {Tools: []string{"send_*"}, Timeout: time.Second}}})
 	if err != nil {
 		t.Fatal(err)
 	}

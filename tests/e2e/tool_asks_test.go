@@ -63,13 +63,13 @@ func TestEndToEndToolAsksInACall(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		answer map[string]any
-		hold   int
+		hold   time.Duration
 		died   bool
 		want   string
 	}{
 		"accepted":        {answer: map[string]any{"result": map[string]any{"n": 4}}, want: `{"action":"accept","content":{"n":4,"when":"noon"}}`},
 		"declined":        {answer: map[string]any{"error": "we stay at home"}, want: `{"action":"decline"}`},
-		"nobody":          {hold: 1, want: "nobody answered in time"},
+		"nobody":          {hold: time.Second, want: "nobody answered in time"},
 		"the worker dies": {died: true, want: "outcome unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestEndToEndToolAsksInACall(t *testing.T) {
 			url := serving(t, &programs.AskingServer{Asks: []string{asksPerson}})
 			h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 			work := func() (stop func()) {
-				tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{"web": {URL: url, TimeoutSeconds: 30, ElicitationSeconds: tc.hold}}})
+				tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{"web": {URL: url, Timeout: 30 * time.Second, Elicitation: tc.hold}}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,28 +15,13 @@ type Authority struct {
 	KeysEnv string `mapstructure:"keys_env" default:"WEFT_SEAL_KEYS" doc:"variable, or NAME_FILE, with the keys that seal the grants of runs, the same on all workers: ID:KEY, separated by commas or line breaks; the first seals, the others verify older runs; a KEY is 32 bytes in base64"`
 }
 
-// Policy is what the operator lets some runs reach; see [contract.Policy].
-type Policy struct {
-	Principals       []string `mapstructure:"principals" doc:"names of the principals that start the runs; * matches any characters, here and below; the first matching policy in the order of NAME applies, and if there are policies, a run that matches none is refused; default: all"`
-	Tenants          []string `mapstructure:"tenants" doc:"tenants of those principals; default: all"`
-	Flows            []string `mapstructure:"flows" doc:"names of flows in flows.dir, not of those that clients send; default: all"`
-	Connections      []string `mapstructure:"connections" doc:"ids of connections, or ID/TOOL, that the runs may use; tool:NAME is a tool without a connection; default: all"`
-	Hosts            []string `mapstructure:"hosts" doc:"hosts of URLs that flows may supply; default: all"`
-	Models           []string `mapstructure:"models" doc:"provider/model that the runs may use; default: all"`
-	AgentConnections []string `mapstructure:"agent_connections" doc:"ids of connections that agents defined by models may bind, in addition to those of the node that defines them; default: none"`
-	AgentHosts       []string `mapstructure:"agent_hosts" doc:"hosts of URLs that such agents may supply; default: none"`
-	Clients          []string `mapstructure:"clients" oneof:"model,script,limits,state,connections" doc:"with flows.accept named: what clients may send in addition to the name of a flow and its input; default: nothing"`
-	Scripts          bool     `mapstructure:"scripts" default:"false" doc:"true: clients may supply scripts for the model script"`
-	Programs         bool     `mapstructure:"programs" default:"false" doc:"true: the runs may start programs of agents.trusted"`
-}
-
 // PolicyList lists the policies, sorted by name.
 func (c *Config) PolicyList() []contract.Policy {
 	var out []contract.Policy
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		p := c.Policies[name]
-		out = append(out, contract.Policy{Name: name, Principals: p.Principals, Tenants: p.Tenants, Flows: p.Flows, Connections: p.Connections,
-			Hosts: p.Hosts, Models: p.Models, Agents: contract.AgentReach{Connections: p.AgentConnections, Hosts: p.AgentHosts}, Clients: p.Clients, Scripts: p.Scripts, Programs: p.Programs})
+		p.Name = name
+		out = append(out, p)
 	}
 	return out
 }
@@ -48,7 +33,7 @@ func (c *Config) Scripts() bool { return c.Flows.Scripts || contract.Scripted(c.
 func (l *loader) checkPolicies() {
 	for _, name := range slices.Sorted(maps.Keys(l.cfg.Policies)) {
 		p := l.cfg.Policies[name]
-		for key, ids := range map[string][]string{"connections": p.Connections, "agent_connections": p.AgentConnections} {
+		for key, ids := range map[string][]string{"connections": p.Connections, "agent_connections": p.Agents.Connections} {
 			for _, id := range ids {
 				id, _, _ = strings.Cut(id, "/")
 				if _, ok := l.cfg.Connections[id]; !ok && !strings.Contains(id, "*") && !strings.HasPrefix(id, "tool:") {

@@ -22,7 +22,10 @@ import (
 	"github.com/spf13/viper"
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"weft/activities/contract"
+	"weft/activities/llm"
 	"weft/activities/mask"
+	"weft/activities/tool"
 	"weft/specadapter/source"
 	"weft/worker/codec"
 )
@@ -101,19 +104,19 @@ type Config struct {
 	Timeouts  Timeouts  `mapstructure:"timeouts" doc:"timeouts of calls of models and tools"`
 	Worker    Worker    `mapstructure:"worker" doc:"the worker process: concurrency, versioning, health, metrics and log"`
 
-	Providers   map[string]Provider    `mapstructure:"providers" doc:"providers of models, by name"`
-	Prices      map[string]Price       `mapstructure:"prices" doc:"prices of models, by provider/model or a prefix of it followed by *"`
-	Connections map[string]Connection  `mapstructure:"connections" doc:"MCP servers and databases, by name: the data_connection_id of a flow"`
-	Activities  map[string]Activity    `mapstructure:"activities" doc:"tools that are activities of other workers, by name"`
-	Secrets     map[string]Secret      `mapstructure:"secrets" doc:"secrets that flows refer to, by name"`
-	Variables   map[string]Variable    `mapstructure:"variables" doc:"variables of the environment of the worker that agents may send, by name"`
-	Webhooks    map[string]Webhook     `mapstructure:"webhooks" doc:"receivers of events of runs, by name"`
-	Confirm     map[string]ConfirmRule `mapstructure:"confirm" doc:"calls that need approval by a person, by the name of the rule"`
-	Contexts    map[string]ContextRule `mapstructure:"contexts" doc:"what agents send of conversations that are too long for a model, by the name of the rule"`
-	Policies    map[string]Policy      `mapstructure:"policies" doc:"what runs may reach, by the name of the policy"`
-	Principals  map[string]Principal   `mapstructure:"principals" doc:"clients of starter serve and what they may do, by name"`
-	Issuers     map[string]Issuer      `mapstructure:"issuers" doc:"OpenID Connect providers whose tokens starter serve accepts, by name"`
-	Tools       map[string]string      `mapstructure:"tools" kind:"connection" doc:"connection of the tool NAME for flows that specify none"`
+	Providers   map[string]Provider         `mapstructure:"providers" doc:"providers of models, by name"`
+	Prices      map[string]llm.Price        `mapstructure:"prices" doc:"prices of models, by provider/model or a prefix of it followed by *"`
+	Connections map[string]tool.Connection  `mapstructure:"connections" doc:"MCP servers and databases, by name: the data_connection_id of a flow"`
+	Activities  map[string]tool.Activity    `mapstructure:"activities" doc:"tools that are activities of other workers, by name"`
+	Secrets     map[string]tool.Secret      `mapstructure:"secrets" doc:"secrets that flows refer to, by name"`
+	Variables   map[string]Variable         `mapstructure:"variables" doc:"variables of the environment of the worker that agents may send, by name"`
+	Webhooks    map[string]Webhook          `mapstructure:"webhooks" doc:"receivers of events of runs, by name"`
+	Confirm     map[string]tool.ConfirmRule `mapstructure:"confirm" doc:"calls that need approval by a person, by the name of the rule"`
+	Contexts    map[string]ContextRule      `mapstructure:"contexts" doc:"what agents send of conversations that are too long for a model, by the name of the rule"`
+	Policies    map[string]contract.Policy  `mapstructure:"policies" doc:"what runs may reach, by the name of the policy"`
+	Principals  map[string]Principal        `mapstructure:"principals" doc:"clients of starter serve and what they may do, by name"`
+	Issuers     map[string]Issuer           `mapstructure:"issuers" doc:"OpenID Connect providers whose tokens starter serve accepts, by name"`
+	Tools       map[string]string           `mapstructure:"tools" kind:"connection" doc:"connection of the tool NAME for flows that specify none"`
 
 	env      Env
 	identity string

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"weft/activities/contract"
+	"weft/activities/tool"
 	"weft/worker/store"
 	"weft/workflows/plan"
 )
@@ -184,11 +186,11 @@ timeouts: {model: 2m, first_retry: 250ms}
 	if diff := cmp.Diff(wantProviders, cfg.Providers); diff != "" {
 		t.Errorf("providers (-want +got):\n%s", diff)
 	}
-	wantConnections := map[string]Connection{
+	wantConnections := map[string]tool.Connection{
 		"Web.Search-7F": {URL: "https://tools.example/mcp", Headers: map[string]string{"X-Key": "${SEARCH_KEY}"}, Retry: "never", Proxy: "http://proxy:1"},
 		"files":         {Command: "mcp-files", Args: []string{"--root", "/srv", "8"}, Env: map[string]string{"LOG_Level": "debug"}, Dir: "/srv"},
 	}
-	if diff := cmp.Diff(wantConnections, cfg.Connections); diff != "" {
+	if diff := cmp.Diff(wantConnections, cfg.Connections, cmpopts.IgnoreUnexported(tool.Connection{})); diff != "" {
 		t.Errorf("connections (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"webSearch": "Web.Search-7F", "read.file": "files", "newtool": "files"}, cfg.Tools); diff != "" {

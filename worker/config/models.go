@@ -11,7 +11,6 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
-	"weft/workflows/plan"
 )
 
 // smallModel is the default if OpenAI's key is set.
@@ -41,10 +40,7 @@ func (c *Config) ollamaAddress() (address, variable string) {
 // is of type [Problems]; the settings returned with it are incomplete.
 func (c *Config) LLM() (llm.Settings, error) {
 	var problems Problems
-	out := llm.Settings{Default: c.Model, Prices: map[string]llm.Price{}, Providers: map[string]llm.ProviderSettings{}, Credentials: c.runtime.Model, Mask: c.mask}
-	for name, p := range c.Prices {
-		out.Prices[name] = llm.Price(p)
-	}
+	out := llm.Settings{Default: c.Model, Prices: c.Prices, Providers: map[string]llm.ProviderSettings{}, Credentials: c.runtime.Model, Mask: c.mask}
 	for _, row := range llm.Providers {
 		if row.KeyName == "" {
 			continue
@@ -179,7 +175,8 @@ func (c *Config) Keys() []string {
 func (c *Config) Tool() (tool.Settings, error) {
 	var problems Problems
 	out := tool.Settings{
-		Connections: map[string]tool.Connection{}, Tools: c.Tools,
+		Connections: map[string]tool.Connection{}, Tools: c.Tools, Activities: c.Activities, Confirm: c.Confirm,
+		Secrets: map[string]tool.Secret{}, SecretFor: c.runtime.Secret, Variables: map[string]tool.Secret{}, Mask: c.mask,
 		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, AllowEnv: c.AllowEnv, AllowDirs: c.AllowDirs, Trusted: c.Agents.Trusted, BaseEnv: map[string]string{},
 	}
 	if most := c.Store.Most(); most > 0 {
@@ -191,27 +188,17 @@ func (c *Config) Tool() (tool.Settings, error) {
 	if own, err := OwnCommands(c.env); c.author && err == nil {
 		out.AllowCommand = func(c tool.Connection) bool { return own.Allowed(Command{c.Command, c.Args, c.Env, c.Dir}) }
 	}
-	out.Secrets, out.SecretFor, out.Mask = map[string]tool.Secret{}, c.runtime.Secret, c.mask
 	for _, ref := range slices.Sorted(maps.Keys(c.Secrets)) {
 		s := c.Secrets[ref]
-		value := c.expand("secrets."+ref, map[string]string{"value": s.Value}, &problems)["value"]
-		out.Secrets[ref] = tool.Secret{Value: value, Hosts: s.Hosts}
-	}
-	out.Confirm = map[string]tool.ConfirmRule{}
-	for name, r := range c.Confirm {
-		out.Confirm[name] = tool.ConfirmRule{Tools: r.Tools, Connections: r.Connections, Timeout: plan.Seconds(wholeSeconds(r.Timeout)), Never: r.Never}
+		s.Value = c.expandText("secrets."+ref, "value", s.Value, &problems)
+		out.Secrets[ref] = s
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Connections)) {
 		at, s := "connections."+id, c.Connections[id]
-		out.Connections[id] = tool.Connection{
-			Transport: s.Transport, URL: s.URL, Command: s.Command, Args: s.Args, Dir: s.Dir,
-			Headers: c.expand(at+".headers", s.Headers, &problems), Env: c.expand(at+".env", s.Env, &problems),
-			TimeoutSeconds: wholeSeconds(s.Timeout), ConnectSeconds: wholeSeconds(s.ConnectTimeout), ElicitationSeconds: wholeSeconds(s.Elicitation), SamplingTokens: s.Sampling, Roots: s.Roots, Retry: s.Retry, Session: s.Session, Resources: s.Resources, Stream: s.Stream,
-			Password: c.expand(at, map[string]string{"password": s.Password}, &problems)["password"],
-			CAFile:   s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
-			OAuth: s.OAuth, OAuthClientID: s.ClientID, OAuthClientSecret: c.expand(at, map[string]string{"oauth_client_secret": s.ClientSecret}, &problems)["oauth_client_secret"],
-			OAuthClientURL: s.ClientURL, OAuthKeyFile: s.ClientKeyFile, OAuthScopes: s.Scopes,
-		}
+		s.Headers, s.Env = c.expand(at+".headers", s.Headers, &problems), c.expand(at+".env", s.Env, &problems)
+		s.Password = c.expandText(at, "password", s.Password, &problems)
+		s.OAuthClientSecret = c.expandText(at, "oauth_client_secret", s.OAuthClientSecret, &problems)
+		out.Connections[id] = s
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(out.Connections)), func(o tool.Connection) bool { return o.OAuth != "" }) {
 		var err error
@@ -219,15 +206,6 @@ func (c *Config) Tool() (tool.Settings, error) {
 			problems = append(problems, err.Error())
 		}
 	}
-	out.Activities = map[string]tool.Activity{}
-	for name, a := range c.Activities {
-		out.Activities[name] = tool.Activity{
-			TaskQueue: a.TaskQueue, Activity: a.Activity, Description: a.Description, Schema: a.Schema,
-			StartSeconds: wholeSeconds(a.StartTimeout), TimeoutSeconds: wholeSeconds(a.Timeout), HeartbeatSeconds: wholeSeconds(a.HeartbeatTimeout),
-			Attempts: a.Attempts, Retry: a.Retry, Key: a.IdempotencyKey,
-		}
-	}
-	out.Variables = map[string]tool.Secret{}
 	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {
 		value, err := c.secret(name)
 		if err != nil {

@@ -60,7 +60,7 @@ func nodesOf(t reflect.Type, path string, index []int, named bool) []*node {
 			continue
 		}
 		at := slices.Concat(index, f.Index)
-		if f.Anonymous {
+		if name == ",squash" {
 			out = append(out, nodesOf(f.Type, path, at, named)...)
 			continue
 		}

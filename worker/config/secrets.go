@@ -69,6 +69,11 @@ func (c *Config) expand(at string, in map[string]string, problems *Problems) map
 	return out
 }
 
+// expandText is expand for one setting below at.
+func (c *Config) expandText(at, key, text string, problems *Problems) string {
+	return c.expand(at, map[string]string{key: text}, problems)[key]
+}
+
 func (c *Config) secretOrigin(name string) string {
 	if file, _ := c.env.LookupEnv(name + "_FILE"); file != "" {
 		name += "_FILE"

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weft/activities"
+	"weft/activities/contract"
 	"weft/worker/config"
 )
 
@@ -43,7 +44,7 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	if cfg.Flows.Dir != "" {
 		line("flows by name from %s, accept: %s", cfg.Flows.Dir, cfg.Flows.Accept)
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(cfg.Policies)), func(p config.Policy) bool { return len(p.Tenants) > 0 }) {
+	if slices.ContainsFunc(slices.Collect(maps.Values(cfg.Policies)), func(p contract.Policy) bool { return len(p.Tenants) > 0 }) {
 		line("warning: policies name tenants, and Temporal does not report whether task queue fairness is enabled: make sure that its dynamic configuration has matching.enableFairness: true")
 	}
 	if place := cmp.Or(cfg.Store.Dir, cfg.Store.Bucket); place != "" {
