@@ -43,7 +43,7 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 	if profile.CallsAsText {
 		sent = callsAsText(sent, offeredTools(profile, in.NoTools))
 	}
-	if profile.Output != nil {
+	if profile.Output != nil && profile.Output.IfLast == "" {
 		call.Schema, call.JSON = profile.Output.Schema, true
 	}
 	call.System, call.Messages = profile.System, sent
@@ -59,10 +59,8 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 		Model: answer.Model, Stop: answer.Stop, Usage: answer.Usage,
 		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt, Fallbacks: answer.Fallbacks, Context: answer.Context,
 	}
-	if profile.Output != nil && (len(answer.Message.Calls) == 0 || in.NoTools) {
-		if out.Checked, err = checkLone(ctx, profile.Output, answer.Message.Text); err != nil {
-			return nil, err
-		}
+	if out.Checked, err = checkOutput(ctx, profile.Output, in, &answer.Message); err != nil {
+		return nil, err
 	}
 	if err := checkEnd(ctx, profile, in, out, &answer.Message); err != nil {
 		return nil, err

@@ -20,6 +20,19 @@ func check(ctx context.Context, rules json.RawMessage, text string) (*contract.C
 	return checkAs(ctx, rules, text, schema.Options{})
 }
 
+// checkOutput checks an answer without calls against the output that is wanted, if any. An output that was not asked for yet has
+// no errors.
+func checkOutput(ctx context.Context, out *plan.Output, in *contract.ModelInput, m *contract.Message) (*contract.Checked, error) {
+	if out == nil || len(m.Calls) > 0 && !in.NoTools {
+		return nil, nil
+	}
+	c, err := checkLone(ctx, out, m.Text)
+	if err != nil || out.IfLast != "" && len(c.Errors) > 0 {
+		return nil, err
+	}
+	return c, nil
+}
+
 // checkLone is [check] for an output that may have a lone member: other answers are taken as its value.
 func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Checked, error) {
 	raw := extract(text)

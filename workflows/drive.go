@@ -219,9 +219,6 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	if last == nil {
 		return nil, noExit(f, exits)
 	}
-	if err := f.unformatted(last); err != nil {
-		return nil, err
-	}
 	if f.inbox != nil {
 		out.UnreadMessages = f.inbox.UnreadMessages
 	}
@@ -255,18 +252,6 @@ func (f *flowRun) bound(out *contract.RunResult, last *contract.Execution) error
 		return large
 	}
 	return nil
-}
-
-// unformatted is the failure of a run without exit nodes that ended at a node which was not asked for the format of the
-// result, because no condition behind it held; nil if the flow has no such format, or the node was asked.
-func (f *flowRun) unformatted(last *contract.Execution) error {
-	formatted := func(n plan.Node) bool { return n.Agent != nil && n.Agent.Output != nil }
-	if !last.NoRoute || hasExits(f) || formatted(f.run.Flow.Nodes[f.run.Graph.Index(last.Node)]) || !slices.ContainsFunc(f.run.Flow.Nodes, formatted) {
-		return nil
-	}
-	return &contract.Failure{Class: contract.ClassOutputSchema, Node: last.Node, Step: last.Step, At: f.run.Source.At(plan.NodePath(last.Node)), Answers: allAnswers(f),
-		Text:   "no condition behind the node held, so that its answer is the result, which must be JSON; the node was not asked for JSON",
-		Remedy: "add an edge without a condition behind the node, or mark the nodes that give the result as exit nodes"}
 }
 
 // hasExits reports whether the flow has exit nodes.

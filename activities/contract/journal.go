@@ -81,6 +81,8 @@ type AgentState struct {
 	// Errors counts tool errors in a row, Repairs answers that were sent back.
 	Errors  int `json:"errors,omitempty"`
 	Repairs int `json:"repairs,omitempty"`
+	// Refused are the answers behind the node, once no edge was taken and it was asked for its output.
+	Refused []Answer `json:"refused,omitempty"`
 	// StartLen is how many messages a shared conversation had when the agent began.
 	StartLen int `json:"start_len,omitempty"`
 	// Think is set where the next call is for a thought; Results counts tool results for it.

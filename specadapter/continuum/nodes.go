@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"weft/specadapter/source"
-	"weft/specadapter/structured"
 	"weft/workflows/plan"
 )
 
@@ -79,38 +78,30 @@ func (g *graph) maxCalls(o *source.Fields) int {
 }
 
 // outputs gives the response format to the nodes that give the result: the exit nodes or, where there are none, those at
-// which a branch ends.
+// which a branch ends. A node with only conditional edges, none of them to END, is asked for it once none of them holds.
 func (g *graph) outputs() {
 	exits := slices.ContainsFunc(g.flow.Nodes, func(n plan.Node) bool { return n.Exit })
-	ends, goesOn := make([]bool, g.end()), make([]bool, g.end())
+	ends, goesOn, always := make([]bool, g.end()), make([]bool, g.end()), make([]bool, g.end())
 	for _, l := range g.links {
 		ends[l.from] = ends[l.from] || l.to == g.end()
 		goesOn[l.from] = goesOn[l.from] || l.to != g.end()
+		always[l.from] = always[l.from] || !l.conditional
 	}
 	for i := range g.flow.Nodes {
 		n := &g.flow.Nodes[i]
-		result := n.Exit || !exits && (ends[i] || !goesOn[i])
-		n.Agent.System = g.system(n, result)
-		if result {
-			n.Agent.Output = g.format.output()
+		n.Agent.System = fmt.Sprintf("You are the step %q of the flow %q. What earlier steps of this run gave is in the conversation, under their names. "+
+			"Steps share values through the state: set_state writes a value, get_state reads values by their keys, list_state_keys lists the keys.\n\n%s",
+			n.Name, g.flow.Name, n.Agent.Prompt)
+		switch {
+		case !g.format.json:
+		case n.Exit || !exits && (ends[i] || !goesOn[i]):
+			n.Agent.System = g.format.ask(n.Agent.System)
+			n.Agent.Output = &plan.Output{Schema: g.format.schema, Repairs: 1}
+		case !exits && !always[i]:
+			n.Agent.Output = &plan.Output{Schema: g.format.schema, Repairs: 1,
+				IfLast: g.format.ask("No step follows this one, so your answer is the result of the flow. Give it again in the format of the result.")}
 		}
 	}
-}
-
-// system returns a node's system message: a preamble, the author's prompt and, if it gives the result, output rules.
-func (g *graph) system(n *plan.Node, result bool) string {
-	text := fmt.Sprintf("You are the step %q of the flow %q. What earlier steps of this run gave is in the conversation, under their names. "+
-		"Steps share values through the state: set_state writes a value, get_state reads values by their keys, list_state_keys lists the keys.\n\n%s",
-		n.Name, g.flow.Name, n.Agent.Prompt)
-	if !result || !g.format.json {
-		return text
-	}
-	if len(g.format.schema) > 0 {
-		text = structured.Enrich(text, g.format.schema)
-	} else {
-		text = structured.EnrichAny(text)
-	}
-	return structured.Rules(text, g.format.rules)
 }
 
 // lintExit judges an exit node's tools by the response format.

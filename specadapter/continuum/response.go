@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"weft/specadapter/source"
-	"weft/workflows/plan"
+	"weft/specadapter/structured"
 )
 
 // responseFormat is what a graph asks of its exit nodes; the zero value is Markdown.
@@ -15,12 +15,14 @@ type responseFormat struct {
 	rules  string
 }
 
-// output is the part of the plan that every exit node gets.
-func (f *responseFormat) output() *plan.Output {
-	if !f.json {
-		return nil
+// ask appends the demand for the format to a message.
+func (f *responseFormat) ask(text string) string {
+	if len(f.schema) > 0 {
+		text = structured.Enrich(text, f.schema)
+	} else {
+		text = structured.EnrichAny(text)
 	}
-	return &plan.Output{Schema: f.schema, Repairs: 1}
+	return structured.Rules(text, f.rules)
 }
 
 // bad reports a wrong response_format (V8).

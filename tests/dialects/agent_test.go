@@ -399,19 +399,38 @@ func TestOutcomesWithoutResult(t *testing.T) {
 	}
 }
 
-// A graph without exit nodes whose result is JSON: where no condition behind a node holds that was not asked for JSON, its
-// answer is no result.
+// formatWithoutExit is a graph without exit nodes whose result is JSON.
+const formatWithoutExit = `{"name":"f","response_format":{"type":2,"payload":{"format":"JSON","rules":"be brief","output_schema":{"type":"object","required":["n"]}}},
+"nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"}],
+"edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"a","target":"b","condition_prompt":"more?"},{"id":"3","source":"b","target":"END"}]}`
+
+// In a graph without exit nodes whose result is JSON, a node is asked for JSON once no condition behind it holds, unless its
+// answer is JSON of the schema as it is.
 func TestFormatWithoutExitNode(t *testing.T) {
 	t.Parallel()
-	const flow = `{"name":"f","response_format":{"type":2,"payload":{"format":"JSON"}},"nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"}],
-"edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"a","target":"b","condition_prompt":"more?"},{"id":"3","source":"b","target":"END"}]}`
-	p := harness.TestRun{Document: flow, Script: `rules: [{kind: judge, yes: false, reason: enough}, {say: plain}]`}.Execute(t)
-	if want := `node "a" at step 1 (flow.json:1): no condition behind the node held`; harness.FailureClass(p.Err) != contract.ClassOutputSchema || !strings.HasPrefix(p.Err.Error(), want) {
-		t.Errorf("refused: %v", p.Err)
+	const no, yes = `{kind: judge, yes: false, reason: enough}`, `{kind: judge, yes: true}`
+	tests := map[string]struct {
+		script, data, failure string
+		calls                 int
+	}{
+		"JSON at once":     {script: no + `, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 2},
+		"JSON when asked":  {script: no + `, {turn: 1, say: plain}, {contains: be brief, say: '{"n":1}'}`, data: `{"n":1}`, calls: 3},
+		"asked once more":  {script: no + `, {turn: 1, say: plain}, {turn: 2, say: '{"m":1}'}, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 4},
+		"never JSON":       {script: no + `, {say: plain}`, failure: `node "a" at step 1 (flow.json:2): Output validation failed after 1 retry`},
+		"an edge is taken": {script: yes + `, {node: a, say: plain}, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 3},
 	}
-	p = harness.TestRun{Document: flow, Script: `rules: [{kind: judge, yes: true}, {node: a, say: plain}, {say: '{"n":1}'}]`}.Execute(t)
-	if p.Err != nil || string(p.Result.ResultData) != `{"n":1}` {
-		t.Errorf("taken: %v", p.Err)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := harness.TestRun{Document: formatWithoutExit, Script: `rules: [` + tc.script + `]`}.Execute(t)
+			switch {
+			case tc.failure != "":
+				if harness.FailureClass(p.Err) != contract.ClassOutputSchema || !strings.HasPrefix(p.Err.Error(), tc.failure) {
+					t.Errorf("failure is %v, want %s", p.Err, tc.failure)
+				}
+			case p.Err != nil || string(p.Result.ResultData) != tc.data || p.Result.Usage.Calls != tc.calls:
+				t.Errorf("%v, %+v", p.Err, p.Result)
+			}
+		})
 	}
 }
 

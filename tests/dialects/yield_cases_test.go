@@ -129,6 +129,12 @@ func yieldCases(t *testing.T) []yieldFlow {
 		flow("JSON with a repair", strings.Replace(harness.OneNode(""), `{"type":1}`, `{"type":2,"payload":{"format":"JSON","output_schema":{"type":"object","required":["n"]}}}`, 1), `rules:
 - {turn: 1, say: "many"}
 - {say: '{"n":1}'}`),
+		flow("JSON of the last node", formatWithoutExit, `rules:
+- {kind: judge, yes: false, reason: enough}
+- {turn: 1, call: [{tool: set_state, arguments: {key: k, value: 1}}]}
+- {turn: 2, say: plain}
+- {turn: 3, say: more}
+- {say: '{"n":1}'}`),
 		flow("agentspec: all kinds of nodes", harness.AgentspecMixed, harness.AgentspecMixedScript),
 		flow("agentspec: one conversation", harness.AgentspecConversation, harness.AgentspecConversationScript),
 		flow("agentspec: swarm", harness.AgentspecSwarm, harness.AgentspecSwarmScript),

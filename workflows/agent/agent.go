@@ -189,6 +189,10 @@ func (a *agentRun) describe() error {
 		Builtins: a.builtins(), Output: a.cfg.Output, Script: a.run.Shared.Script, Home: a.run.Home(),
 		CallsAsText: a.cfg.CallsAsText, Contacts: Contacts(a.cfg), Signed: a.team != nil,
 	}
+	if len(a.state.Refused) > 0 {
+		own := *p.Output
+		own.IfLast, p.Output = "", &own
+	}
 	if r := a.cfg.Remote; r != nil {
 		p.Remote = &contract.RemoteAgent{Connection: remoteConnection(a.run, r.Connection), PollMillis: r.PollMillis}
 	}
@@ -319,10 +323,16 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 }
 
 // repair looks at an answer that should be JSON. It sends a wrong one back with its errors
-// as often as the node allows.
-func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (again bool, err error) {
+// as often as the node allows. A node that is to answer in JSON only if it is the last is asked for that first.
+func (a *agentRun) repair(ctx workflow.Context, res *contract.ModelResult, msg *contract.Message, sha string) (again bool, err error) {
 	if a.cfg.Output == nil || res.Checked != nil && len(res.Checked.Errors) == 0 {
 		return false, nil
+	}
+	if ask := a.cfg.Output.IfLast; ask != "" && a.above == nil && len(a.state.Refused) == 0 {
+		if a.state.Refused, err = a.execution.Refused(ctx, sha); err != nil || len(a.state.Refused) == 0 {
+			return false, err
+		}
+		return true, cmp.Or(a.replyUnrun(msg), a.tell(ask), a.describe())
 	}
 	if strings.TrimSpace(msg.Text) == "" {
 		text := "No result received but output_schema requires structured output"
@@ -347,14 +357,17 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 		return false, f
 	}
 	a.state.Repairs++
+	return true, cmp.Or(a.replyUnrun(msg), a.tell(repairText(a.cfg.Output.Schema, problems)))
+}
+
+// replyUnrun answers the calls of a message that are beyond the budget: each needs its result before the conversation can go on.
+func (a *agentRun) replyUnrun(msg *contract.Message) error {
 	for i := range msg.Calls {
-		// Every call needs its result before the conversation can go on.
 		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: "max_iterations reached", Failed: true}); err != nil {
-			return false, err
+			return err
 		}
 	}
-	_, err = a.run.Transcript.Write(a.thread, &contract.Message{Role: contract.RoleUser, Text: repairText(a.cfg.Output.Schema, problems)})
-	return err == nil, err
+	return nil
 }
 
 // repairText asks for output again, in the words of the blueprint dialect's framework.

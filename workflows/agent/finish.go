@@ -35,7 +35,7 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 	case a.cfg.Finish != nil:
 		return true, a.remind()
 	}
-	return a.repair(res, msg)
+	return a.repair(ctx, res, msg, sha)
 }
 
 // ended is the outcome of an agent that called its finish tool.

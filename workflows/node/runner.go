@@ -169,37 +169,55 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int
 	done := Executed{Execution: contract.Execution{Node: x.Node.ID, Step: x.Step}}
 	before := n.run.Conversation.Mark()
 	x.Run, x.Journal, x.State = n.run, runtime.JournalOf(n.run.Above, x.Suspended), contract.SuspendedExecution{}
+	x.Refused = func(ctx workflow.Context, output string) ([]contract.Answer, error) {
+		err := n.leave(ctx, x, edges, output, &done)
+		if !done.NoRoute {
+			return nil, err
+		}
+		return done.Answers, err
+	}
+	if s := x.Suspended; s != nil && s.Agent != nil && len(s.Agent.Refused) > 0 {
+		done.Answers, done.NoRoute = s.Agent.Refused, true
+	}
 	if x.Suspended != nil && x.Suspended.Outcome != nil {
 		done.outcome = *x.Suspended.Outcome
 		done.Execution = done.outcome.Execution
 	} else if err := n.gain(ctx, x, &done); err != nil {
 		return n.yielded(x, done, err)
 	}
-	output := contract.ContentRef{SHA: done.outcome.SHA}
-	taken, answers, err := n.Route(ctx, Source{
-		Node: x.Node.ID, name: x.Node.Name, ID: x.ID, step: x.Step, output: &output, View: x.View, x: x, branch: done.Branch,
-	}, edges, x.Journal)
-	if err != nil {
+	if err := n.leave(ctx, x, edges, done.outcome.SHA, &done); err != nil {
 		x.State = contract.SuspendedExecution{Outcome: &contract.NodeOutcome{Execution: done.Execution, SHA: done.outcome.SHA}}
 		return n.yielded(x, done, err)
 	}
-	done.Taken = n.EdgeIDs(taken)
-	done.Edges, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
 	// A flow that has its place in another may end by a branch that has no edge there.
-	if branch := cmp.Or(done.Branch, exitBranch(n.run.Flow, x.Node.ID)); branch != "" && len(taken) == 0 {
+	if branch := cmp.Or(done.Branch, exitBranch(n.run.Flow, x.Node.ID)); branch != "" && len(done.Edges) == 0 {
 		return done, n.noEdge(x, &done, branch)
 	}
 	if done.NoRoute && n.run.Flow.NoRoute != nil {
-		return done, n.unmatched(x, edges, answers)
+		return done, n.unmatched(x, edges, done.Answers)
 	}
-	if err := n.run.Conversation.SpendEnd(x, taken); err != nil {
+	if err := n.run.Conversation.SpendEnd(x, done.Edges); err != nil {
 		return done, n.run.Failed(x, err)
 	}
-	if err := values.PassOn(n.run, x, taken, &done.Execution); err != nil {
+	if err := values.PassOn(n.run, x, done.Edges, &done.Execution); err != nil {
 		return done, n.run.Failed(x, err)
 	}
 	n.run.Log.Add(&n.run.Conversation, x, &done.Execution, done.outcome.SHA, before)
 	return done, nil
+}
+
+// leave decides by which edges an execution with an output leaves its node, once.
+func (n *Runner) leave(ctx workflow.Context, x *runtime.Execution, edges []int, output string, done *Executed) error {
+	if done.NoRoute || len(done.Edges) > 0 {
+		return nil
+	}
+	taken, answers, err := n.Route(ctx, Source{
+		Node: x.Node.ID, name: x.Node.Name, ID: x.ID, step: x.Step, output: &contract.ContentRef{SHA: output}, View: x.View, x: x, branch: done.Branch,
+	}, edges, x.Journal)
+	if err == nil {
+		done.Edges, done.Taken, done.Answers, done.NoRoute = taken, n.EdgeIDs(taken), answers, len(edges) > 0 && len(taken) == 0
+	}
+	return err
 }
 
 // gain runs the node and takes over what it gives.

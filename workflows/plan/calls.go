@@ -25,6 +25,9 @@ func (a *Agent) calls() (calls int, bounded bool) {
 	calls = 1
 	if a.Output != nil {
 		calls += a.Output.Repairs
+		if a.Output.IfLast != "" {
+			calls++
+		}
 	}
 	if a.Finish != nil {
 		calls += a.Finish.Reminders

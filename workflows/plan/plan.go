@@ -254,6 +254,8 @@ type Output struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Repairs is how often a wrong answer is sent back with its errors.
 	Repairs int `json:"repairs"`
+	// IfLast, if set, asks for the output once no edge behind the node is taken. Until then, the node may answer anything.
+	IfLast string `json:"if_last,omitempty"`
 	// ValueMember, if set, is a member of the object that is wanted: an answer that is not an object with
 	// it is taken as its value.
 	ValueMember string `json:"value_member,omitempty"`

@@ -2,6 +2,9 @@ package runtime
 
 import (
 	"encoding/json"
+
+	"go.temporal.io/sdk/workflow"
+
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
@@ -36,6 +39,8 @@ type Execution struct {
 	// Strand is the chain that the execution belongs to.
 	Strand string
 	View   *contract.View
+	// Refused judges the edges behind the node with an output that it may give: the answers, if no edge is taken.
+	Refused func(ctx workflow.Context, output string) ([]contract.Answer, error)
 	// Suspended is set where the execution goes on in its middle.
 	Suspended *contract.SuspendedExecution
 	// Journal holds the steps since the last boundary; state is what the execution was there, once it yields.
