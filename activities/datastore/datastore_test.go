@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"weft/activities/contract"
 	"weft/activities/datastore"
 	"weft/tests/harness"
@@ -41,19 +39,9 @@ func shop() plan.Connection {
 
 func TestDatastore(t *testing.T) {
 	t.Parallel()
-	ctx, url := context.Background(), harness.Postgres(t)
-	admin, err := pgx.Connect(ctx, strings.Replace(url, "shop@", "shop:secret@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close(ctx)
-	exec := func(sql string) {
-		t.Helper()
-		if _, err := admin.Exec(ctx, sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec(`CREATE TABLE products (id int PRIMARY KEY, title text NOT NULL, price numeric DEFAULT 0.1, "odd "" name" text)`)
+	ctx, admin := context.Background(), harness.Postgres(t)
+	url := admin.URL
+	admin.Run(t, `CREATE TABLE products (id int PRIMARY KEY, title text NOT NULL, price numeric DEFAULT 0.1, "odd "" name" text)`)
 	db, err := datastore.Open(ctx, datastore.Settings{URL: url, Password: "secret", MaxBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +102,7 @@ func TestDatastore(t *testing.T) {
 	if keys, err := db.Verify(ctx, conn.Collections); keys || err != nil {
 		t.Error(keys, err)
 	}
-	exec(datastore.KeyTableSQL)
+	admin.Run(t, datastore.KeyTableSQL)
 	if keys, err := db.Verify(ctx, conn.Collections); !keys || err != nil {
 		t.Error(keys, err)
 	}
@@ -124,11 +112,11 @@ func TestDatastore(t *testing.T) {
 		t.Error(first, again, err, err2)
 	}
 
-	exec("ALTER TABLE products DROP COLUMN price")
+	admin.Run(t, "ALTER TABLE products DROP COLUMN price")
 	if _, err := db.Verify(ctx, conn.Collections); contract.FailureOf(err).Class != contract.ClassConnection || !strings.Contains(err.Error(), `no column "price"`) {
 		t.Error(err)
 	}
-	exec("DROP TABLE products")
+	admin.Run(t, "DROP TABLE products")
 	if _, err := db.Verify(ctx, conn.Collections); !strings.Contains(err.Error(), `no table "Products"`) {
 		t.Error(err)
 	}

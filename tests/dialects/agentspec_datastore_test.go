@@ -2,7 +2,6 @@ package dialects
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"weft/activities/contract"
 	"weft/activities/datastore"
@@ -35,23 +32,22 @@ shop: {component_type: PluginPostgresDatabaseDatastore, name: shop, datastore_sc
   connection_config: {component_type: PluginTlsPostgresDatabaseConnectionConfig, name: c, user: {$component_ref: c.user}, password: {$component_ref: c.password}, url: {$component_ref: c.url}}}
 `
 
+func products(t *testing.T) *harness.Database {
+	t.Helper()
+	db := harness.Postgres(t)
+	db.Run(t, "CREATE TABLE products (id serial PRIMARY KEY, title text NOT NULL, price float8 DEFAULT 0.5)")
+	return db
+}
+
 // TestDatastoreNodes runs nodes on a datastore in a real server of PostgreSQL, by the worker's connection of its name.
 func TestDatastoreNodes(t *testing.T) {
 	t.Parallel()
-	ctx, url := context.Background(), harness.Postgres(t)
-	admin, err := pgx.Connect(ctx, strings.Replace(url, "shop@", "shop:secret@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close(ctx)
-	if _, err := admin.Exec(ctx, "CREATE TABLE products (id serial PRIMARY KEY, title text NOT NULL, price float8 DEFAULT 0.5)"); err != nil {
-		t.Fatal(err)
-	}
+	db := products(t)
 	run := func(connections map[string]tool.Connection, params string) harness.Outcome {
 		return harness.TestRun{Document: specDoc(t, storeFlow), ToolSettings: tool.Settings{Connections: connections},
 			SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(params) }}.Execute(t)
 	}
-	shop := map[string]tool.Connection{"shop": {Transport: tool.TransportPostgres, URL: url, Password: "secret"}}
+	shop := map[string]tool.Connection{"shop": {Transport: tool.TransportPostgres, URL: db.URL, Password: "secret"}}
 	p := run(shop, `{"product": {"title": "tea"}, "name": "tea"}`)
 	const want = `{"made":{"ID":1,"price":0.5,"title":"tea"},"found":{"ID":1,"price":4,"title":"tea"},"result":[{"n":1}]}`
 	if p.Err != nil || string(p.Result.ResultData) != want {
@@ -113,28 +109,16 @@ func cutAfterCommit(t *testing.T, to string) (address string) {
 // table of calls it is made once and the run goes on, without it the run says that nobody knows.
 func TestDatastoreCommitUnanswered(t *testing.T) {
 	t.Parallel()
-	ctx, at := context.Background(), harness.Postgres(t)
-	admin, err := pgx.Connect(ctx, strings.Replace(at, "shop@", "shop:secret@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close(ctx)
-	exec := func(sql string) {
-		t.Helper()
-		if _, err := admin.Exec(ctx, sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec("CREATE TABLE products (id serial PRIMARY KEY, title text NOT NULL, price float8 DEFAULT 0.5)")
-	u, err := url.Parse(at)
+	db := products(t)
+	u, err := url.Parse(db.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := u.Host
 	for _, tt := range []struct{ name, calls, want string }{{"without the table of calls", "", "unknown"}, {"with it", datastore.KeyTableSQL, ""}} {
-		exec("TRUNCATE products RESTART IDENTITY")
+		db.Run(t, "TRUNCATE products RESTART IDENTITY")
 		if tt.calls != "" {
-			exec(tt.calls)
+			db.Run(t, tt.calls)
 		}
 		u.Host = cutAfterCommit(t, server)
 		p := harness.TestRun{Document: specDoc(t, `
@@ -143,7 +127,7 @@ flow: {nodes: {s: {component_type: StartNode}, add: {component_type: PluginDatas
 `+storeFlow[strings.Index(storeFlow, "shop:"):]), ToolSettings: tool.Settings{Connections: map[string]tool.Connection{"shop": {Transport: tool.TransportPostgres, URL: u.String(), Password: "secret"}}},
 			SetInput: func(in *contract.RunInput) { in.OnError = contract.OnErrorFail }}.Execute(t)
 		var rows int
-		if err := admin.QueryRow(ctx, "SELECT count(*) FROM products").Scan(&rows); err != nil || rows != 1 {
+		if err := db.QueryRow(t.Context(), "SELECT count(*) FROM products").Scan(&rows); err != nil || rows != 1 {
 			t.Errorf("%s: %d rows, %v", tt.name, rows, err)
 		}
 		switch {

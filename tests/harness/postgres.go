@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -9,11 +10,26 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 )
 
-// Postgres starts a server of PostgreSQL with the database and the user shop, whose password is "secret", and gives its URL.
-// The test is skipped where there is no PostgreSQL.
-func Postgres(t testing.TB) (url string) {
+// Database is a database of a server of PostgreSQL. URL is that of its user, whose password is "secret".
+type Database struct {
+	URL string
+	*pgx.Conn
+}
+
+// Run runs a statement.
+func (d *Database) Run(t testing.TB, sql string) {
+	t.Helper()
+	if _, err := d.Exec(context.Background(), sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Postgres starts a server of PostgreSQL with the database and the user shop. The test is skipped where there is no PostgreSQL.
+func Postgres(t testing.TB) *Database {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is valid
 	if len(found) == 0 {
@@ -59,5 +75,10 @@ func Postgres(t testing.TB) (url string) {
 	run("", bin+"/pg_ctl", "-D", data, "-l", filepath.Join(dir, "log"), "-w", "-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c fsync=off -p %d -k %s", port, dir), "start")
 	t.Cleanup(func() { run("", bin+"/pg_ctl", "-D", data, "-m", "immediate", "-w", "stop") })
 	run("CREATE ROLE shop LOGIN PASSWORD 'secret'; CREATE DATABASE shop OWNER shop;", bin+"/psql", "-h", dir, "-p", fmt.Sprint(port), "-U", "postgres", "-v", "ON_ERROR_STOP=1")
-	return fmt.Sprintf("postgres://shop@127.0.0.1:%d/shop?sslmode=disable", port)
+	d := &Database{URL: fmt.Sprintf("postgres://shop@127.0.0.1:%d/shop?sslmode=disable", port)}
+	if d.Conn, err = pgx.Connect(context.Background(), strings.Replace(d.URL, "shop@", "shop:secret@", 1)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close(context.Background()) })
+	return d
 }
