@@ -77,7 +77,9 @@ type Activities struct {
 	deps  Deps
 	cache *cache
 	locks *locks
-	local map[string]locally
+	// registered are the activities by their names, local those that a workflow task may call.
+	registered map[string]any
+	local      map[string]locally
 
 	CompileFlow           Activity[contract.CompileFlowInput, *contract.CompileFlowResult]
 	ListTools             Activity[contract.CatalogueInput, *contract.CatalogueResult]
@@ -98,44 +100,36 @@ func New(d Deps) *Activities {
 		d.Watched = func(string) bool { return true }
 	}
 	a := &Activities{deps: d, cache: newCache(cmp.Or(d.CacheBytes, 128<<20)), locks: newLocks()}
-	a.CompileFlow = activityOf(a, a.compileFlow)
-	a.ListTools = activityOf(a, a.listTools)
-	a.CallModel = activityOf(a, a.callModel)
-	a.CallTool = activityOf(a, a.callTool)
-	a.EvaluateCondition = activityOf(a, a.evaluateCondition)
-	a.CondenseValue = activityOf(a, a.condenseValue)
-	a.SummariseConversation = activityOf(a, a.summariseConversation)
-	a.ValidateAnswer = activityOf(a, a.validateAnswer)
-	a.RunProgram = activityOf(a, a.runProgram)
-	a.FetchResult = activityOf(a, a.fetchResult)
-	a.CallWebhook = activityOf(a, a.callWebhook)
+	a.CompileFlow = activityOf(a, a.compileFlow) // before there is a grant
+	a.registered = map[string]any{contract.ActivityCallLocally: a.callLocally, contract.ActivityCompileFlow: a.CompileFlow}
 	a.local = map[string]locally{
 		contract.ActivityCompileFlow: local(func(ctx context.Context, in contract.CompileFlowInput, _ *contract.Grant) (*contract.CompileFlowResult, error) {
 			return a.CompileFlow(ctx, in)
 		}),
-		contract.ActivityListTools:      local(authorized(a, a.ListTools)),
-		contract.ActivityCallTool:       local(authorized(a, a.CallTool)),
-		contract.ActivityValidateAnswer: local(authorized(a, a.ValidateAnswer)),
 	}
+	define(a, contract.ActivityListTools, &a.ListTools, a.listTools)
+	define(a, contract.ActivityCallModel, &a.CallModel, a.callModel)
+	define(a, contract.ActivityCallTool, &a.CallTool, a.callTool)
+	define(a, contract.ActivityEvaluateCondition, &a.EvaluateCondition, a.evaluateCondition)
+	define(a, contract.ActivityCondenseValue, &a.CondenseValue, a.condenseValue)
+	define(a, contract.ActivitySummariseConversation, &a.SummariseConversation, a.summariseConversation)
+	define(a, contract.ActivityValidateAnswer, &a.ValidateAnswer, a.validateAnswer)
+	define(a, contract.ActivityRunProgram, &a.RunProgram, a.runProgram)
+	define(a, contract.ActivityFetchResult, &a.FetchResult, a.fetchResult)
+	define(a, contract.ActivityCallWebhook, &a.CallWebhook, a.callWebhook)
 	return a
+}
+
+// define makes an activity of a method, which a worker registers under its name.
+func define[In, Out any](a *Activities, name string, to *Activity[In, Out], do func(context.Context, *In, *heartbeats) (Out, error)) {
+	*to = activityOf(a, do)
+	fn := authorized(a, *to)
+	a.registered[name], a.local[name] = fn, local(fn)
 }
 
 // Register makes a worker run the activities under the contract's names.
 func (a *Activities) Register(w worker.ActivityRegistry) {
-	for name, fn := range map[string]any{
-		contract.ActivityCompileFlow:           a.CompileFlow, // before there is a grant
-		contract.ActivityCallLocally:           a.callLocally,
-		contract.ActivityListTools:             authorized(a, a.ListTools),
-		contract.ActivityCallModel:             authorized(a, a.CallModel),
-		contract.ActivityCallTool:              authorized(a, a.CallTool),
-		contract.ActivityEvaluateCondition:     authorized(a, a.EvaluateCondition),
-		contract.ActivityCondenseValue:         authorized(a, a.CondenseValue),
-		contract.ActivitySummariseConversation: authorized(a, a.SummariseConversation),
-		contract.ActivityValidateAnswer:        authorized(a, a.ValidateAnswer),
-		contract.ActivityRunProgram:            authorized(a, a.RunProgram),
-		contract.ActivityFetchResult:           authorized(a, a.FetchResult),
-		contract.ActivityCallWebhook:           authorized(a, a.CallWebhook),
-	} {
+	for name, fn := range a.registered {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}
 }
