@@ -50,7 +50,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		o.Named[id.ID] = id.Name + "#" + id.Key
 	}
 	src := plan.Source{File: doc.Name}
-	d, ok, diags := model.ReadParts(doc, o)
+	d, ok, diags := model.Read(doc, o)
 	b := newBuilder(doc.Name, host)
 	if !ok {
 		for _, c := range d.Components {

@@ -51,16 +51,12 @@ func (l *linter) text(file, text string) {
 }
 
 func (l *linter) value(v *source.Value) {
-	if v.Kind == source.String {
-		for _, m := range inputs.Placeholder.FindAllStringSubmatch(v.Text, -1) {
-			l.placeholder(v.Pos, m[1])
+	for part := range v.All() {
+		if part.Value.Kind == source.String {
+			for _, m := range inputs.Placeholder.FindAllStringSubmatch(part.Value.Text, -1) {
+				l.placeholder(part.Value.Pos, m[1])
+			}
 		}
-	}
-	for _, item := range v.Items {
-		l.value(item)
-	}
-	for _, m := range v.Members {
-		l.value(m.Value)
 	}
 }
 

@@ -11,6 +11,7 @@ package source
 import (
 	"bytes"
 	"cmp"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -113,6 +114,23 @@ func (v *Value) FirstOf(keys ...string) string {
 		return keys[i]
 	}
 	return ""
+}
+
+// All yields the value and those in it, each before its parts. The key of what is no member is "".
+func (v *Value) All() iter.Seq[Member] {
+	return func(yield func(Member) bool) { Member{Value: v}.each(yield) }
+}
+
+func (m Member) each(yield func(Member) bool) bool {
+	if !yield(m) {
+		return false
+	}
+	for _, item := range m.Value.Items {
+		if !(Member{Value: item}).each(yield) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(m.Value.Members, func(part Member) bool { return !part.each(yield) })
 }
 
 // Elements returns the elements of an array; nil has none.

@@ -200,20 +200,12 @@ func uniqueProblems(out []SchemaProblem) []SchemaProblem {
 // refPos is the place of the reference that a message names, or of the whole schema.
 func refPos(v *Value, text string) Pos {
 	best := v.Pos
-	var walk func(v *Value)
-	walk = func(v *Value) {
-		for _, item := range v.Items {
-			walk(item)
-		}
-		for _, m := range v.Members {
-			if (m.Key == "$ref" || m.Key == "$schema" || m.Key == "$id") && m.Value.Kind == String &&
-				m.Value.Text != "" && strings.Contains(text, m.Value.Text) {
-				best = m.Value.Pos
-			}
-			walk(m.Value)
+	for m := range v.All() {
+		if (m.Key == "$ref" || m.Key == "$schema" || m.Key == "$id") && m.Value.Kind == String &&
+			m.Value.Text != "" && strings.Contains(text, m.Value.Text) {
+			best = m.Value.Pos
 		}
 	}
-	walk(v)
 	return best
 }
 

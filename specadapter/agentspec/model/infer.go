@@ -53,8 +53,6 @@ func inferSaid(l *loader, c *Component) inferred {
 	return out
 }
 
-func inferOutputMessage(l *loader, c *Component) inferred { return inferred{in: placeholders(l, c)} }
-
 // inferParts infers from the components in some fields, and nothing while one of them is not known.
 func inferParts(from func(c *Component, parts []*Component) inferred, fields ...string) func(*loader, *Component) inferred {
 	return func(_ *loader, c *Component) inferred {

@@ -21,13 +21,16 @@ func LoadComponents(name string, text []byte, o Options) (*Document, []source.Di
 }
 
 // load merges the parser's diagnostics with the document's, which come first in more.
-func load(name string, text []byte, o Options, root reader) (*Document, []source.Diagnostic) {
+func load(name string, text []byte, o Options, top func(*loader, *scope, *source.Value)) (*Document, []source.Diagnostic) {
 	doc, diags := parse(name, text, o)
 	if doc == nil {
 		return nil, diags
 	}
-	result, more := read(doc, o, root)
-	n := 0
+	l, more := read(doc, o, top)
+	result, n := l.doc, 0
+	if l.Errors > 0 {
+		result = nil
+	}
 	for n < len(more) && more[n].File == name {
 		n++
 	}

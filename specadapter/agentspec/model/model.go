@@ -78,16 +78,10 @@ type Document struct {
 }
 
 // Read reads a parsed document with a main component. All diagnostics come at once, those of the
-// document first and each file's by place, at most [source.MaxDiagnostics]. The result is
-// nil if and only if one of them is an error.
-func Read(doc *source.Document, o Options) (*Document, []source.Diagnostic) {
-	return read(doc, o, (*loader).main)
-}
-
-// ReadParts is Read that keeps what a document with errors has: the components that could be read. ok reports whether it has
-// none.
-func ReadParts(doc *source.Document, o Options) (d *Document, ok bool, _ []source.Diagnostic) {
-	l, diags := readAll(doc, o, (*loader).main)
+// document first and each file's by place, at most [source.MaxDiagnostics]. ok reports whether none of them
+// is an error; a document with errors has the components that could be read.
+func Read(doc *source.Document, o Options) (d *Document, ok bool, _ []source.Diagnostic) {
+	l, diags := read(doc, o, (*loader).main)
 	return l.doc, l.Errors == 0, diags
 }
 
@@ -110,9 +104,6 @@ func parse(name string, text []byte, o Options) (*source.Document, []source.Diag
 	return lenient, []source.Diagnostic{d}
 }
 
-// reader reads the top of a document, whose definitions come into a scope.
-type reader func(l *loader, s *scope, root *source.Value)
-
 // IsWayFlow reports whether a document is in WayFlow's own format.
 func IsWayFlow(root *source.Value) bool {
 	return root.FirstOf("_component_type", "_referenced_objects") != "" && root.FirstOf("component_type", definitionsKey) == ""
@@ -128,20 +119,13 @@ func (l *loader) wayFlow(root *source.Value) bool {
 	return true
 }
 
-func read(doc *source.Document, o Options, root reader) (*Document, []source.Diagnostic) {
-	l, diags := readAll(doc, o, root)
-	if l.Errors > 0 {
-		return nil, diags
-	}
-	return l.doc, diags
-}
-
-func readAll(doc *source.Document, o Options, root reader) (*loader, []source.Diagnostic) {
+// read reads a document; top reads what is at its top, whose definitions come into a scope.
+func read(doc *source.Document, o Options, top func(*loader, *scope, *source.Value)) (*loader, []source.Diagnostic) {
 	l := newLoader(doc.Name, o)
 	if l.options() && l.openFiles() && l.Fields(doc.Root, "the document", "").OK && !l.wayFlow(doc.Root) {
 		l.version(doc.Root)
 		l.files[0].root = doc.Root
-		root(l, &scope{file: doc.Name}, doc.Root)
+		top(l, &scope{file: doc.Name}, doc.Root)
 	}
 	return l, l.diagnostics()
 }

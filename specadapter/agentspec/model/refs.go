@@ -37,12 +37,9 @@ type definition struct {
 
 // weight is the work of reading a value, in steps.
 func weight(v *source.Value) int {
-	n := 8 + len(v.Text)/4
-	for _, item := range v.Items {
-		n += weight(item)
-	}
-	for _, m := range v.Members {
-		n += len(m.Key)/4 + weight(m.Value)
+	n := 0
+	for m := range v.All() {
+		n += 8 + len(m.Key)/4 + len(m.Value.Text)/4
 	}
 	return n
 }

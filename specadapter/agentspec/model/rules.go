@@ -56,7 +56,7 @@ func typeRules() map[string]rules {
 		"CatchExceptionNode":                 {infer: inferParts(ofCatch, "subflow"), branches: catchBranches, check: checkCatch, yields: yieldsInner("subflow")},
 		"BranchingNode":                      {infer: inferBranching, branches: mappedBranches, check: checkBranching},
 		"InputMessageNode":                   {infer: inferTexts("user_input", stringType), check: checkInputMessage, yields: yieldsAlways},
-		"OutputMessageNode":                  {infer: inferOutputMessage},
+		"OutputMessageNode":                  {infer: func(l *loader, c *Component) inferred { return inferred{in: placeholders(l, c)} }},
 		"PluginOutputMessageNode":            {infer: inferSaid},
 		"ExtendedFlow":                       {infer: inferFlow, check: checkState, yields: yieldsInner("nodes")},
 		"PluginRegexNode":                    {infer: inferRegex, check: checkRegex},

@@ -88,15 +88,11 @@ func (l *loader) templates(c *Component, visit func(field string, found *scan)) 
 
 // texts visits all strings in a value, the keys of objects too.
 func texts(v *source.Value, visit func(at source.Pos, text string)) {
-	if v.Kind == source.String {
-		visit(v.Pos, v.Text)
-	}
-	for _, item := range v.Items {
-		texts(item, visit)
-	}
-	for _, m := range v.Members {
+	for m := range v.All() {
 		visit(m.KeyPos, m.Key)
-		texts(m.Value, visit)
+		if m.Value.Kind == source.String {
+			visit(m.Value.Pos, m.Value.Text)
+		}
 	}
 }
 

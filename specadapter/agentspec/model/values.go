@@ -60,8 +60,12 @@ func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definit
 }
 
 func refers(v *source.Value) bool {
-	return refOf(v) != nil || slices.ContainsFunc(v.Items, refers) ||
-		slices.ContainsFunc(v.Members, func(m source.Member) bool { return refers(m.Value) })
+	for m := range v.All() {
+		if refOf(m.Value) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // whole is a copy of a value with what its parts refer to. Open are the definitions around it,
