@@ -6,15 +6,12 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/tests/harness"
 	"weft/tests/programs"
-	"weft/workflows/plan"
 )
 
 // TestEndToEndTasks replaces the only worker while a call has become a task, and has the run continue as new meanwhile.
@@ -31,15 +28,7 @@ func TestEndToEndTasks(t *testing.T) {
 				srv := &programs.TaskServer{Modern: modern, Support: "required", States: states, PollMillis: 200}
 				web := httptest.NewServer(srv)
 				t.Cleanup(web.Close)
-				h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
-				work := func() (stop func()) {
-					tools, err := tool.Open(tool.Settings{AllowLoopback: true, Connections: map[string]tool.Connection{"web": {URL: web.URL}}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					w := harness.RunWorker(t, h.Client, h.Queue, 0, tools)
-					return sync.OnceFunc(func() { w.Stop(); tools.Close() })
-				}
+				h, replace := toolWorker(t, tool.Connection{URL: web.URL})
 				asked := func(method string) (n int) {
 					for _, m := range srv.Requests() {
 						if m == method {
@@ -48,18 +37,13 @@ func TestEndToEndTasks(t *testing.T) {
 					}
 					return n
 				}
-				first := work()
-				t.Cleanup(first)
-				f := oneAgent()
-				f.Connections = []plan.Connection{{ID: "web"}}
-				f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "search", As: "search", Connection: "web"}}
+				f := withTools(oneAgent(), "search")
 				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: events, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: search}]}
 - {contains: printed, say: done}
 - {say: "no result"}`)})
 				harness.WaitFor(t, "a look at the task", func() bool { return asked("tasks/get") > 1 })
-				first()
-				t.Cleanup(work())
+				replace()
 				if cancel {
 					if err := h.Client.CancelWorkflow(context.Background(), run.GetID(), ""); err != nil {
 						t.Fatal(err)

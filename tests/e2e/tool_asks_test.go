@@ -36,26 +36,36 @@ func serving(t *testing.T, s *programs.AskingServer) string {
 	return web.URL + "/mcp"
 }
 
-// books has the agents of a flow call the tool book of the connection web.
-func books(f *plan.Flow) *plan.Flow {
+// withTools has the agents of a flow call tools of the connection web.
+func withTools(f *plan.Flow, names ...string) *plan.Flow {
 	f.Connections = append(f.Connections, plan.Connection{ID: "web"})
 	for i := range f.Nodes {
-		f.Nodes[i].Agent.Tools = []plan.Tool{{Name: "book", As: "book", Connection: "web"}}
+		f.Nodes[i].Agent.Tools = nil
+		for _, name := range names {
+			f.Nodes[i].Agent.Tools = append(f.Nodes[i].Agent.Tools, plan.Tool{Name: name, As: name, Connection: "web"})
+		}
 	}
 	return f
 }
 
-// askingWorker is a worker with a connection to a server that asks.
-func askingWorker(t *testing.T, c tool.Connection) *harness.Worker {
+// toolWorker is the only worker of its queue, with the connection web. replace puts another one in its place.
+func toolWorker(t *testing.T, c tool.Connection) (h *harness.Worker, replace func()) {
 	t.Helper()
-	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
-	tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{"web": c}})
-	if err != nil {
-		t.Fatal(err)
+	h = &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+	stop := func() {}
+	replace = func() {
+		t.Helper()
+		stop()
+		tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{"web": c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := harness.RunWorker(t, h.Client, h.Queue, 0, tools)
+		stop = func() { w.Stop(); tools.Close() }
 	}
-	w := harness.RunWorker(t, h.Client, h.Queue, 0, tools)
-	t.Cleanup(func() { w.Stop(); tools.Close() })
-	return h
+	replace()
+	t.Cleanup(func() { stop() })
+	return h, replace
 }
 
 // TestEndToEndToolAsksInACall has a server ask a person while it holds the call.
@@ -75,17 +85,8 @@ func TestEndToEndToolAsksInACall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := serving(t, &programs.AskingServer{Asks: []string{asksPerson}})
-			h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
-			work := func() (stop func()) {
-				tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{"web": {URL: url, Timeout: 30 * time.Second, Elicitation: tc.hold}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				w := harness.RunWorker(t, h.Client, h.Queue, 0, tools)
-				return func() { w.Stop(); tools.Close() }
-			}
-			stop := work()
-			f := books(oneAgent())
+			h, replace := toolWorker(t, tool.Connection{URL: url, Timeout: 30 * time.Second, Elicitation: tc.hold})
+			f := withTools(oneAgent(), "book")
 			raw, _ := json.Marshal(tc.want)
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: book}]}
@@ -97,8 +98,7 @@ func TestEndToEndToolAsksInACall(t *testing.T) {
 					t.Errorf("the request is %+v", q)
 				}
 				if tc.died {
-					stop()
-					stop = work()
+					replace()
 				} else {
 					if _, err := h.Update(t, run.GetID(), q.Kind, map[string]any{"id": q.ID, "result": map[string]any{"n": "four"}}); err == nil || !strings.Contains(err.Error(), "integer") {
 						t.Errorf("a wrong answer gives %v", err)
@@ -109,7 +109,6 @@ func TestEndToEndToolAsksInACall(t *testing.T) {
 					}
 				}
 			}
-			t.Cleanup(stop)
 			out, err := harness.Result(t, run)
 			if err != nil {
 				t.Fatal(err)
@@ -148,13 +147,13 @@ func TestEndToEndToolAsksTheModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &programs.AskingServer{Modern: tc.modern, Asks: append(slices.Repeat([]string{asksModel}, tc.asks), asksRoots)}
-			h := askingWorker(t, tool.Connection{URL: serving(t, s), SamplingTokens: 50, Roots: []string{"file:///srv/a"}})
+			h, _ := toolWorker(t, tool.Connection{URL: serving(t, s), SamplingTokens: 50, Roots: []string{"file:///srv/a"}})
 			rule := tc.rule
 			if rule == "" {
 				rule = "say: Four., usage: {input: 5, output: 7}"
 			}
 			want, _ := json.Marshal(tc.want)
-			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: books(oneAgent())}, MaxEvents: tc.events, Budget: tc.budget, Script: harness.Script(t, `rules:
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withTools(oneAgent(), "book")}, MaxEvents: tc.events, Budget: tc.budget, Script: harness.Script(t, `rules:
 - {contains: Guess., `+rule+`}
 - {turn: 1, call: [{tool: book}]}
 - {contains: `+string(want)+`, say: done}
@@ -200,7 +199,7 @@ func TestEndToEndToolAsksBelow(t *testing.T) {
 	fork := func() *plan.Flow {
 		f := harness.FanIn("fork", "a", "b")
 		nodes := f.Nodes
-		f = books(f)
+		f = withTools(f, "book")
 		nodes[0].Agent.Tools = nil
 		return f
 	}
@@ -212,7 +211,8 @@ func TestEndToEndToolAsksBelow(t *testing.T) {
 		"as children": {func() *plan.Flow { return harness.AsChildren(fork()) }, 2},
 		"a sub-agent": {func() *plan.Flow {
 			f := oneAgent()
-			sub := books(harness.GraphPlan("sub", []harness.GraphNode{{ID: "a", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: plan.End}}))
+			sub := withTools(harness.GraphPlan("sub", []harness.GraphNode{{ID: "a", Exit: true}},
+				[]harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: plan.End}}), "book")
 			f.Agents = []plan.Flow{*sub}
 			f.Connections = []plan.Connection{{ID: "helper", Kind: plan.ConnectionAgent, Agent: "sub"}, {ID: "web"}}
 			f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "call_sub_agent", As: "ask", Connection: "helper"}}
@@ -223,7 +223,7 @@ func TestEndToEndToolAsksBelow(t *testing.T) {
 		for _, cancel := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/cancel=%t", name, cancel), func(t *testing.T) {
 				t.Parallel()
-				h := askingWorker(t, tool.Connection{URL: serving(t, &programs.AskingServer{Asks: []string{asksPerson}})})
+				h, _ := toolWorker(t, tool.Connection{URL: serving(t, &programs.AskingServer{Asks: []string{asksPerson}})})
 				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: tc.flow()}, Script: harness.Script(t, script)})
 				open := h.OpenRequests(t, run.GetID(), tc.asks)
 				if cancel {
@@ -270,9 +270,9 @@ func TestEndToEndURLs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := tc.server
-			h := askingWorker(t, tool.Connection{URL: serving(t, s)})
+			h, _ := toolWorker(t, tool.Connection{URL: serving(t, s)})
 			want, _ := json.Marshal(tc.want)
-			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: books(oneAgent())}, Script: harness.Script(t, `rules:
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withTools(oneAgent(), "book")}, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: book}]}
 - {contains: `+string(want)+`, say: done}
 - {say: something else}`)})
@@ -304,7 +304,7 @@ func TestEndToEndCancelledWhileItYields(t *testing.T) {
 	s := &programs.TaskServer{Modern: true, States: []string{"working"}, PollMillis: 1000}
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
-	h := askingWorker(t, tool.Connection{URL: web.URL})
+	h, _ := toolWorker(t, tool.Connection{URL: web.URL})
 	f := harness.AsChildren(harness.FanIn("fork", "a", "b", "c"))
 	f.Connections = []plan.Connection{{ID: "web"}}
 	f.Nodes[1].Agent.Tools = []plan.Tool{{Name: "search", As: "search", Connection: "web"}}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -15,7 +14,6 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/tests/harness"
-	"weft/workflows/plan"
 )
 
 // asking is an MCP server whose tool books a table once somebody has said for how many.
@@ -59,20 +57,8 @@ func TestEndToEndToolAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var booked atomic.Int64
-			url := asking(t, &booked)
-			h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
-			work := func() (stop func()) {
-				tools, err := tool.Open(tool.Settings{AllowLoopback: true, Connections: map[string]tool.Connection{"web": {URL: url}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				w := harness.RunWorker(t, h.Client, h.Queue, 0, tools)
-				return func() { w.Stop(); tools.Close() }
-			}
-			stop := work()
-			f := oneAgent()
-			f.Connections = []plan.Connection{{ID: "web"}}
-			f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "book", As: "book", Connection: "web"}}
+			h, replace := toolWorker(t, tool.Connection{URL: asking(t, &booked)})
+			f := withTools(oneAgent(), "book")
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: tc.events, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: book}]}
 - {contains: "`+tc.want+`", say: done}
@@ -81,8 +67,7 @@ func TestEndToEndToolAsks(t *testing.T) {
 			if q.Kind != contract.RequestToolResult || q.Text != "book asks: For how many?" || q.Tool != "book" {
 				t.Errorf("the request is %+v", q)
 			}
-			stop()
-			t.Cleanup(work())
+			replace()
 			if _, err := h.Update(t, run.GetID(), q.Kind, map[string]any{"id": q.ID, "result": map[string]any{"n": "four"}}); err == nil || !strings.Contains(err.Error(), "integer") {
 				t.Errorf("a wrong answer gives %v", err)
 			}

@@ -3,14 +3,12 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -18,7 +16,6 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/tests/harness"
-	"weft/workflows/plan"
 )
 
 // browser is an MCP server that keeps a page for each session.
@@ -74,21 +71,8 @@ func TestEndToEndToolSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := &browser{pages: map[string]string{}, moved: make(chan struct{})}
-			url := b.start(t)
-			h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
-			work := func() (stop func()) {
-				tools, err := tool.Open(tool.Settings{AllowLoopback: true, Connections: map[string]tool.Connection{"web": {URL: url}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				w := harness.RunWorker(t, h.Client, h.Queue, 0, tools)
-				return sync.OnceFunc(func() { w.Stop(); tools.Close() })
-			}
-			first := work()
-			t.Cleanup(first)
-			f := oneAgent()
-			f.Connections = []plan.Connection{{ID: "web"}}
-			f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "open", As: "open", Connection: "web"}, {Name: "where", As: "where", Connection: "web"}}
+			h, replace := toolWorker(t, tool.Connection{URL: b.start(t)})
+			f := withTools(oneAgent(), "open", "where")
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: open}]}
 - {turn: 2, delay: 2s, call: [{tool: where}]}
@@ -97,8 +81,7 @@ func TestEndToEndToolSessions(t *testing.T) {
 - {say: neither}`)})
 			<-b.moved
 			b.gone.Store(gone)
-			first()
-			t.Cleanup(work())
+			replace()
 			out, err := harness.Result(t, run)
 			if err != nil {
 				t.Fatal(err)
