@@ -20,7 +20,7 @@ import (
 type recordedRun struct {
 	*recorder
 	id string
-	// inbox is what came to the run, if it takes turns.
+	// inbox is what came to the run.
 	inbox *mailbox
 }
 
@@ -35,7 +35,7 @@ func (r *recorder) event(e *history.Event) {
 		c.turns(d)
 		c.begin(d)
 	case *history.TaskStarted:
-		c.inbox.begin()
+		c.inbox.begin(e.Time)
 	case *history.TaskCompleted:
 		c.inbox.end()
 	case *history.Message:
@@ -46,9 +46,12 @@ func (r *recorder) event(e *history.Event) {
 		}
 	case *history.ChildEnded:
 		c.inbox.closed(d)
+	case *history.CancelRequested:
+		c.inbox.waiting.Cancelled = c.id == c.root
 	case *history.Ended:
 		if e.Run.Root {
 			c.ended(d)
+			c.over = e.Time
 		}
 	default:
 		c.callEvent(e)
@@ -64,6 +67,11 @@ func (c *recordedRun) callEvent(e *history.Event) {
 		c.scheduled(d.Call)
 	case *history.CallCompleted:
 		c.completed(d)
+		if at := c.place(d.Call); e.ID == d.Scheduled {
+			delete(c.asked, at) // made in a workflow task, which had the result at once
+		} else if c.call(at) != nil {
+			c.inbox.ended(at)
+		}
 	case *history.CallFailed:
 		c.failed(c.place(d.Call), d.Failure)
 	}
@@ -124,6 +132,11 @@ func (c *recordedRun) place(of *history.Call) string {
 
 func (c *recordedRun) scheduled(of *history.Call) {
 	at := c.place(of)
+	defer func() {
+		if _, again := c.asked[at]; !again && c.call(at) != nil {
+			c.asked[at] = of.Time
+		}
+	}()
 	switch of.Kind {
 	case contract.ActivityValidateAnswer, contract.ActivityFetchResult, contract.ActivityCallWebhook:
 		return
@@ -180,7 +193,6 @@ func (c *recordedRun) completed(d *history.CallCompleted) {
 		return
 	}
 	x.Pending, x.Fail = false, nil
-	c.inbox.ended(at)
 	if t := c.outside[at]; t != nil {
 		text := rehearse.Said(d.JSON())
 		x.Result = &text

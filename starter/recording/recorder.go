@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"weft/activities/contract"
 	"weft/activities/llm"
@@ -39,6 +40,12 @@ type recorder struct {
 	outside  map[string]*externalTool
 	// userTexts are the texts that models were sent by users, in the order of the calls.
 	userTexts []userText
+	// inbox is what workflow tasks of all runs were given, asked when calls were made, over when the run ended.
+	inbox []delivery
+	asked map[string]time.Time
+	over  time.Time
+	// takesTurns reports whether one of the runs does.
+	takesTurns bool
 	// prompted are prompts that sessions have had, by place and id.
 	prompted map[[2]string]bool
 	// turnResults are the turns of the run itself with results in its history, by number.
@@ -54,7 +61,7 @@ type recordedRules struct {
 func newRecorder(root string) *recorder {
 	r := &recorder{root: root, runs: map[history.Run]*recordedRun{}, calls: map[string]int{}, ruleIndex: map[string]int{}, content: map[string]json.RawMessage{},
 		external: map[[2]string]*externalTool{}, outside: map[string]*externalTool{},
-		prompted: map[[2]string]bool{}, turnResults: map[int]rehearse.TurnOf{}}
+		asked: map[string]time.Time{}, prompted: map[[2]string]bool{}, turnResults: map[int]rehearse.TurnOf{}}
 	r.rec.Version, r.rec.ID = rehearse.Version, root
 	return r
 }
@@ -122,7 +129,7 @@ func (r *recorder) done() ([]byte, error) {
 		return nil, usage.Errorf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may no longer be retained, or may be encrypted", r.root)
 	}
 	r.placeMessages()
-	r.rec.Inbox = slices.DeleteFunc(r.rec.Inbox, func(d rehearse.Delivery) bool { return d.Empty() })
+	r.order()
 	// A rule of the root's would also hold for the call of the same name in a branch.
 	slices.SortStableFunc(r.rules, func(x, y recordedRules) int {
 		return cmp.Compare(strings.Count(y.at, "/"), strings.Count(x.at, "/"))

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 
@@ -13,23 +14,32 @@ import (
 	"weft/worker/rehearse"
 )
 
-// mailbox collects what came to a run that takes turns, by workflow task.
+// mailbox collects what came to a run, by workflow task.
 type mailbox struct {
 	r *recorder
 	// run is the place of the run.
 	run string
-	// off reports that the run takes no turns.
+	// off reports that the run's order is not recorded: it is no part of a flow.
 	off bool
 	// waiting is what has come since the last task began, given what the one under way was given.
 	waiting, given rehearse.Delivery
-	// last is the place of the last task's in the recording's inbox.
-	last int
+	// began is when the task under way did, last the place of the last one's in the recorder's inbox.
+	began time.Time
+	last  int
+}
+
+// delivery is what a workflow task was given, which began at a time.
+type delivery struct {
+	rehearse.Delivery
+	began time.Time
 }
 
 func (c *recordedRun) turns(s *history.Started) {
 	in := s.Input
-	c.inbox.off = s.Type != contract.WorkflowFlow || in == nil ||
-		!in.Session && (in.Snapshot == nil || in.Snapshot.Session == nil) && (in.Flow.Plan == nil || !in.Flow.Plan.StartsSessions())
+	c.inbox.off = s.Type != contract.WorkflowFlow && s.Type != contract.WorkflowBranch
+	if in != nil && (in.Session || in.Snapshot != nil && in.Snapshot.Session != nil || in.Flow.Plan != nil && in.Flow.Plan.StartsSessions()) {
+		c.takesTurns = true
+	}
 	if in == nil || in.Snapshot == nil || in.Snapshot.Session == nil {
 		return
 	}
@@ -57,8 +67,9 @@ func (r *recorder) below(id string) string {
 }
 
 // begin notes the start of a workflow task, which gets what a failed one before it got, too.
-func (b *mailbox) begin() {
+func (b *mailbox) begin(at time.Time) {
 	w := &b.waiting
+	b.began = at
 	b.given.Ended = append(b.given.Ended, w.Ended...)
 	b.given.Closed = append(b.given.Closed, w.Closed...)
 	b.given.Turns = append(b.given.Turns, w.Turns...)
@@ -67,6 +78,7 @@ func (b *mailbox) begin() {
 	if w.Stop != nil {
 		b.given.Stop = w.Stop
 	}
+	b.given.Cancelled = b.given.Cancelled || w.Cancelled
 	b.waiting = rehearse.Delivery{}
 }
 
@@ -76,8 +88,8 @@ func (b *mailbox) end() {
 		return
 	}
 	b.given.Run = b.run
-	b.last = len(b.r.rec.Inbox)
-	b.r.rec.Inbox = append(b.r.rec.Inbox, b.given)
+	b.last = len(b.r.inbox)
+	b.r.inbox = append(b.r.inbox, delivery{b.given, b.began})
 	b.given = rehearse.Delivery{}
 }
 
@@ -86,8 +98,8 @@ func (b *mailbox) ended(at string) {
 	if b.off {
 		return
 	}
-	for i := range b.r.rec.Inbox {
-		d := &b.r.rec.Inbox[i]
+	for i := range b.r.inbox {
+		d := &b.r.inbox[i]
 		if d.Run == b.run {
 			d.Ended = slices.DeleteFunc(d.Ended, func(old string) bool { return old == at })
 		}
@@ -97,7 +109,7 @@ func (b *mailbox) ended(at string) {
 
 // closed notes that a run below has ended. One that gave way to a new run of this one has not.
 func (b *mailbox) closed(d *history.ChildEnded) {
-	if b.off || d.Result != nil && d.Result.Yielded != nil || d.Branch != nil && d.Branch.Yielded != nil {
+	if b.off || d.Type == contract.WorkflowWebhookDelivery || d.Result != nil && d.Result.Yielded != nil || d.Branch != nil && d.Branch.Yielded != nil {
 		return
 	}
 	status := rehearse.Ended
@@ -122,7 +134,7 @@ func (b *mailbox) signalled(m *history.Message) {
 
 func (b *mailbox) updated(m *history.Message) {
 	if !b.off && b.last >= 0 {
-		b.asked(&b.r.rec.Inbox[b.last], m)
+		b.asked(&b.r.inbox[b.last].Delivery, m)
 	}
 }
 
@@ -145,4 +157,38 @@ func (b *mailbox) asked(to *rehearse.Delivery, m *history.Message) {
 		stop.By = "" // nothing depends on it
 		to.Stop = &stop
 	}
+}
+
+// order puts what all runs were given into the order in which they were, if one of them takes turns or calls were under
+// way beside each other: else there is only one.
+func (r *recorder) order() {
+	if !r.takesTurns && !r.overlapped() {
+		return
+	}
+	slices.SortStableFunc(r.inbox, func(x, y delivery) int { return x.began.Compare(y.began) })
+	for i := range r.inbox {
+		if d := &r.inbox[i]; !d.Empty() && (r.over.IsZero() || !d.began.After(r.over)) {
+			r.rec.Inbox = append(r.rec.Inbox, d.Delivery)
+		}
+	}
+}
+
+// overlapped reports whether a call was made before the result of an earlier one was given.
+func (r *recorder) overlapped() bool {
+	given := map[string]time.Time{}
+	for i := range r.inbox {
+		for _, at := range r.inbox[i].Ended {
+			given[at] = r.inbox[i].began
+		}
+	}
+	calls := slices.SortedFunc(maps.Keys(r.asked), func(x, y string) int { return r.asked[x].Compare(r.asked[y]) })
+	var last time.Time
+	for i, at := range calls {
+		if end, ok := given[at]; i > 0 && r.asked[at].Before(last) || !ok && i+1 < len(calls) {
+			return true
+		} else if end.After(last) {
+			last = end
+		}
+	}
+	return false
 }

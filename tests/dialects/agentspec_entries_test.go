@@ -17,12 +17,10 @@ import (
 	"weft/starter/follow"
 	"weft/starter/history"
 	"weft/starter/progress"
-	"weft/starter/recording"
 	"weft/starter/runs"
 	"weft/starter/transcript"
 	"weft/tests/harness"
 	"weft/worker/config"
-	"weft/worker/rehearse"
 	"weft/workflows/plan"
 )
 
@@ -182,22 +180,12 @@ func checkEntries(t *testing.T, h *harness.Worker, id, first, last string, want 
 	want = slices.Clone(want)
 	slices.SortFunc(want, func(x, y string) int { return strings.Compare(entryText(x), entryText(y)) })
 	compareEntries(t, "follow", notes.messages, want)
-	raw, _, err := recording.Record(t.Context(), from, id, last, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := rehearse.Read("run.yaml", raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := playRecording(t, h, id, last)
 	for _, entry := range want {
 		text := entryText(entry)
 		if !slices.Contains(rec.Expect.Said, text) {
 			t.Errorf("the recording lacks %.100q: %.2000q", text, rec.Expect.Said)
 		}
-	}
-	if rep, err := rehearse.Play(rec); err != nil || !rep.OK {
-		t.Errorf("the recording does not play: %+v, %v", rep.First, err)
 	}
 }
 

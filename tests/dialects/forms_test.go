@@ -9,7 +9,6 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
-	"weft/starter/recording"
 	"weft/starter/transcript"
 	"weft/tests/harness"
 	"weft/worker/rehearse"
@@ -71,14 +70,7 @@ func readForm(t *testing.T, w *harness.Worker, in contract.RunInput) formRead {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, _, err := recording.Record(t.Context(), from, run.GetID(), run.GetRunID(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := rehearse.Read("run.yaml", raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := playRecording(t, w, run.GetID(), run.GetRunID())
 	got := formRead{Result: string(out.ResultData), Usage: read.Tree.Usage(), Transcripts: read.Threads(), Calls: rec.Calls}
 	for _, v := range read.Workflows {
 		for _, exec := range slices.Compact(slices.Sorted(slices.Values(v.Called))) {

@@ -16,8 +16,15 @@ import (
 	"weft/activities/contract"
 )
 
-// settling is how long, in virtual time, a run must be idle before it gets the next delivery.
-const settling = 5 * time.Second
+// settling is how long, in virtual time, a run must be idle before it gets the next delivery; longer than between two
+// looks for requests. overdue is how long a delivery that is there waits for those before it: clocks of servers differ.
+const (
+	settling = 5 * time.Second
+	overdue  = time.Hour
+)
+
+// signalDelivered wakes the run that has the next delivery.
+const signalDelivered = "_delivered"
 
 // gates put a [gate] before each run.
 type gates struct {
@@ -32,7 +39,7 @@ func (g *gates) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowI
 		expected: map[string]*TurnOf{}, ended: map[string]bool{}, given: map[string]bool{}}
 }
 
-// gate holds back what comes to a run that takes turns until it is its time by the recording.
+// gate holds back what comes to a run until it is its time by the recording.
 type gate struct {
 	interceptor.WorkflowInboundInterceptorBase
 	p     *player
@@ -63,6 +70,7 @@ func (g *gate) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 		}
 	}
 	g.started = true
+	defer g.passed(g.pending)
 	g.p.mu.Lock()
 	g.p.gates = append(g.p.gates, g)
 	g.p.mu.Unlock()
@@ -83,18 +91,37 @@ func (g *gate) deliver(ctx workflow.Context) {
 		if workflow.Await(ctx, func() bool { return g.p.freed() || g.missing(d) == "" }) != nil {
 			return
 		}
+		if _, err := workflow.AwaitWithTimeout(ctx, overdue, func() bool { return g.p.freed() || g.p.next() == d }); err != nil {
+			return
+		}
 		if g.p.freed() || workflow.Sleep(ctx, settling) != nil {
 			break
 		}
 		g.pending = g.pending[1:]
 		g.done++
 		g.give(ctx, d)
+		g.passed([]*Delivery{d})
 	}
 	g.pending = nil
 	for _, held := range []map[string]*interceptor.HandleSignalInput{g.turns, g.resumed} {
 		for _, in := range held {
 			g.pass(ctx, in)
 		}
+	}
+}
+
+// passed notes deliveries that are made, or no longer can be, and wakes the run that has the next one.
+func (g *gate) passed(all []*Delivery) {
+	for _, d := range all {
+		g.p.passed[d] = true
+	}
+	next := g.p.next()
+	switch {
+	case next == nil || next.Run == g.place:
+	case next.Run == "":
+		g.p.env.SignalWorkflow(signalDelivered, nil)
+	default:
+		_ = g.p.env.SignalWorkflowByID(g.p.rec.ID+"/"+next.Run, signalDelivered, nil) // one that has not started looks when it does
 	}
 }
 
@@ -149,6 +176,9 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 	for _, c := range d.Closed {
 		g.given[c.Run] = true
 	}
+	if d.Cancelled {
+		g.p.env.CancelWorkflow()
+	}
 }
 
 // signal sends the run a recorded message.
@@ -170,6 +200,8 @@ func (g *gate) pass(ctx workflow.Context, in *interceptor.HandleSignalInput) {
 // HandleSignal holds back what the recording gives a later time.
 func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
 	switch {
+	case in.SignalName == signalDelivered:
+		return nil
 	case g.started && (len(g.pending) == 0 || g.p.freed()):
 	case in.SignalName == contract.SignalTurn:
 		var message contract.ChildTurn
@@ -291,6 +323,16 @@ func (p *player) below(id string) string {
 
 // freed reports whether the run has become another one, for which the recorded order is none.
 func (p *player) freed() bool { return len(p.rec.Inbox) == 0 || p.diverged() }
+
+// next is the first delivery that is still to be made, nil where none is.
+func (p *player) next() *Delivery {
+	for ; p.first < len(p.rec.Inbox); p.first++ {
+		if d := &p.rec.Inbox[p.first]; !p.passed[d] {
+			return d
+		}
+	}
+	return nil
+}
 
 // held is the first delivery that lacks something, and what; "" where all have been given.
 func (p *player) held() (d *Delivery, what string) {

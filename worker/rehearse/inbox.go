@@ -9,9 +9,9 @@ import (
 	"weft/activities/contract"
 )
 
-// Delivery is what came at once to a run that takes turns. Which prompts and results of other
-// sessions a turn is made of depends on what was there when the one before ended, so they are
-// given again in the recorded order, beside the results of the run's own calls.
+// Delivery is what one of the runs was given at once. Where calls are under way beside each other, the first that fails
+// ends the others; which prompts and results of other sessions a turn is made of depends on what was there when the one
+// before ended. So all of it is given again in the recorded order.
 type Delivery struct {
 	// Run is the place of the run, "" for the one that is recorded.
 	Run string `json:"run,omitempty"`
@@ -25,14 +25,15 @@ type Delivery struct {
 	Resumed []string `json:"resumed,omitempty"`
 	// Prompts are those that somebody else sent.
 	Prompts []Prompt `json:"prompts,omitempty"`
-	// Stop is set where somebody stopped the session.
-	Stop *contract.CloseSessionInput `json:"stop,omitempty"`
-	Line int                         `json:"-"`
+	// Stop is set where somebody stopped the session, Cancelled where somebody cancelled the run that is recorded.
+	Stop      *contract.CloseSessionInput `json:"stop,omitempty"`
+	Cancelled bool                        `json:"cancelled,omitempty"`
+	Line      int                         `json:"-"`
 }
 
 // Empty reports whether nothing came.
 func (d *Delivery) Empty() bool {
-	return len(d.Ended)+len(d.Closed)+len(d.Turns)+len(d.Resumed)+len(d.Prompts) == 0 && d.Stop == nil
+	return len(d.Ended)+len(d.Closed)+len(d.Turns)+len(d.Resumed)+len(d.Prompts) == 0 && d.Stop == nil && !d.Cancelled
 }
 
 // ClosedRun is a run that has ended. Status is terminated where somebody else ended it, else

@@ -76,6 +76,9 @@ type player struct {
 	mu    sync.Mutex
 	made  map[string]bool
 	gates []*gate
+	// passed are deliveries that are made, or no longer can be; those before first are. Only runs use them, one at a time.
+	passed map[*Delivery]bool
+	first  int
 	// took is how many turns the run took.
 	took int
 	// noting guards found; it may be locked after mu.
@@ -86,7 +89,7 @@ type player struct {
 // Play runs a recording again and says where it first becomes another run. Its error is a fault
 // of the rehearsal itself.
 func Play(r *Recording) (rep *Report, err error) {
-	p := &player{rec: r, byAt: map[string]*Call{}, answer: make([]bool, len(r.Answers)), made: map[string]bool{}}
+	p := &player{rec: r, byAt: map[string]*Call{}, answer: make([]bool, len(r.Answers)), made: map[string]bool{}, passed: map[*Delivery]bool{}}
 	for i := range r.Calls {
 		p.byAt[r.Calls[i].At] = &r.Calls[i]
 	}

@@ -35,7 +35,7 @@ type Recording struct {
 	Calls []Call `json:"calls"`
 	// Answers are what people and programs told the run.
 	Answers []Answer `json:"answers,omitempty"`
-	// Inbox is what came to runs that take turns, in the order in which each of them had it.
+	// Inbox is what came to the runs, in order; absent where only one order is possible.
 	Inbox  []Delivery `json:"inbox,omitempty"`
 	Expect Expect     `json:"expect"`
 }

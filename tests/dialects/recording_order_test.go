@@ -1,0 +1,113 @@
+package dialects
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/specadapter"
+	"weft/starter/history"
+	"weft/starter/recording"
+	"weft/tests/harness"
+	"weft/worker/rehearse"
+	"weft/workflows/plan"
+)
+
+// orderFlows are flows whose elements run beside each other, two calls each, until one of them fails.
+const orderFlows = `
+flow: {nodes: {s: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}, default: [fast, bad, slow]}]}, c: NODE, m: {component_type: OutputMessageNode, message: After.}, e: {component_type: EndNode}}, go: [s > c > m > e, c.caught_exception_branch > m], data: [s.qs > c.qs]}
+mid: {nodes: {s2: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}}]}, p: {component_type: ParallelMapNode, subflow: '@one'}, e2: {component_type: EndNode}}, go: [s2 > p > e2], data: [s2.qs > p.iterated_q]}
+out: {nodes: {s3: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}}]}, p3: {component_type: ParallelFlowNode, subflows: ['@mid', '@other']}, e3: {component_type: EndNode}}, go: [s3 > p3 > e3], data: [s3.qs > p3.qs]}
+other: {nodes: {s4: {component_type: StartNode}, t4: {component_type: ToolNode, tool: {component_type: ServerTool, name: first, inputs: [{title: q, type: string, default: slow}]}}, e4: {component_type: EndNode}}, go: [s4 > t4 > e4]}
+one: {nodes: {s1: {component_type: StartNode, inputs: [{title: q, type: string}]}, t1: {component_type: ToolNode, tool: {component_type: ServerTool, name: first, inputs: [{title: q, type: string}]}}, t2: {component_type: ToolNode, tool: {component_type: ServerTool, name: second, inputs: [{title: q, type: string}]}}, e1: {component_type: EndNode}}, go: [s1 > t1 > t2 > e1], data: [s1.q > t1.q, s1.q > t2.q]}
+`
+
+// orderTools are the tools of [orderFlows]: bad fails once another element has made its second call, and slow ends after that,
+// or when it is cancelled.
+func orderTools() []tool.Function {
+	type input struct {
+		Q string `json:"q"`
+	}
+	begun, failed := make(chan struct{}), make(chan struct{})
+	var once, twice sync.Once
+	call := func(on bool) func(ctx context.Context, in input) (string, error) {
+		return func(ctx context.Context, in input) (string, error) {
+			wait := failed
+			switch {
+			case in.Q == "bad":
+				wait = begun
+				defer twice.Do(func() { close(failed) })
+			case in.Q == "fast" && !on:
+				return "", nil
+			case in.Q == "fast":
+				once.Do(func() { close(begun) })
+			}
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+			if in.Q == "bad" {
+				return "", errors.New("out of paper")
+			}
+			return "", nil
+		}
+	}
+	return []tool.Function{tool.Func("first", "", call(false), tool.RetryNever()), tool.Func("second", "", call(true), tool.RetryNever())}
+}
+
+// TestEndToEndRecordedOrder records runs in which one branch fails while others run, and plays them: what was under way then
+// is under way again, in every form of a branch.
+func TestEndToEndRecordedOrder(t *testing.T) {
+	t.Parallel()
+	host := specadapter.Options{}
+	host.UnboundTools = map[string]bool{"first": true, "second": true}
+	for name, node := range map[string]string{
+		"a map":               "{component_type: CatchExceptionNode, subflow: '@mid'}",
+		"a map beside a flow": "{component_type: CatchExceptionNode, subflow: '@out'}",
+		"nobody catches it":   "{component_type: FlowNode, subflow: '@out'}",
+	} {
+		doc := strings.ReplaceAll(orderFlows, "NODE", node)
+		if !strings.Contains(node, "Catch") {
+			doc = strings.ReplaceAll(doc, ", c.caught_exception_branch > m", "")
+		}
+		res, diags := specadapter.Load("flow.json", []byte(specDoc(t, doc)), host)
+		if res == nil {
+			t.Fatal(diags)
+		}
+		for _, policy := range []string{"", plan.BranchesAsChildren} {
+			t.Run(name+policy, func(t *testing.T) {
+				t.Parallel()
+				h := yieldWorker(t, harness.TestRun{Functions: orderTools()})
+				flow := *res.Flow
+				flow.Policy.Branches = policy
+				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: &flow, Source: &res.Source}, OnError: contract.OnErrorFail})
+				if _, err := harness.Result(t, run); (err == nil) != strings.Contains(node, "Catch") {
+					t.Fatal(err)
+				}
+				playRecording(t, h, run.GetID(), run.GetRunID())
+			})
+		}
+	}
+}
+
+// playRecording records a closed run and plays the recording.
+func playRecording(t *testing.T, h *harness.Worker, id, run string) *rehearse.Recording {
+	t.Helper()
+	raw, _, err := recording.Record(t.Context(), history.From(h.Client), id, run, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := rehearse.Read("run.yaml", raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep, err := rehearse.Play(rec); err != nil || !rep.OK {
+		t.Errorf("the recording does not play: %+v, %v\n%s", rep.First, err, raw)
+	}
+	return rec
+}
