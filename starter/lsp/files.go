@@ -68,7 +68,6 @@ type overlay struct {
 	docs  []*document
 }
 
-// Open opens a file.
 func (o *overlay) Open(name string) (fs.File, error) {
 	for _, d := range o.docs {
 		if d.name == path.Join(o.at, name) {

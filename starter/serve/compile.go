@@ -311,8 +311,8 @@ func fits(in *contract.RunInput) error {
 	if err != nil {
 		return fmt.Errorf("encode the run's input: %w", err)
 	}
-	var invalid *contract.Failure
-	if _, err := contract.ReadInput(raw); errors.As(err, &invalid) {
+	_, err = contract.ReadInput(raw)
+	if invalid, ok := errors.AsType[*contract.Failure](err); ok {
 		return NewProblem(InvalidBody, "fix it", "%s", strings.TrimPrefix(invalid.Text, "the run's input: "))
 	}
 	return nil

@@ -107,8 +107,7 @@ func (c *Codec) answer(w http.ResponseWriter, r *http.Request, a Access) (list [
 
 // withClass puts the class of a failure before its text.
 func withClass(err error) error {
-	var f *contract.Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*contract.Failure](err); ok {
 		return errors.New(f.Class + ": " + f.Error())
 	}
 	return err

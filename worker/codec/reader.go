@@ -46,12 +46,10 @@ type reader struct {
 	once    sync.Once
 }
 
-// GetWorkflowHistory reads a history and decodes its events.
 func (r *reader) GetWorkflowHistory(ctx context.Context, id, run string, wait bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
 	return &events{HistoryEventIterator: r.Client.GetWorkflowHistory(ctx, id, run, wait, filter), ctx: ctx, reader: r}
 }
 
-// DescribeWorkflowExecution describes a run.
 func (r *reader) DescribeWorkflowExecution(ctx context.Context, id, run string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	out, err := r.Client.DescribeWorkflowExecution(ctx, id, run)
 	if err != nil {
@@ -60,7 +58,6 @@ func (r *reader) DescribeWorkflowExecution(ctx context.Context, id, run string) 
 	return out, r.decode(ctx, out)
 }
 
-// ListWorkflow lists runs.
 func (r *reader) ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	out, err := r.Client.ListWorkflow(ctx, request)
 	if err != nil {
@@ -75,7 +72,6 @@ type events struct {
 	reader *reader
 }
 
-// Next returns the next event.
 func (e *events) Next() (*historypb.HistoryEvent, error) {
 	event, err := e.HistoryEventIterator.Next()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"weft/worker/store"
 )
 
-// logins keeps the tokens of connections in the store, encrypted with the keys that seal what runs may reach.
+// logins implements [oauth.Logins]: it keeps the tokens of connections in the store, encrypted with the keys that seal what runs may reach.
 type logins struct {
 	open func() (*store.Store, error)
 	keys []contract.SealKey
@@ -37,7 +37,6 @@ func loginName(id string) string {
 	return "login-" + hex.EncodeToString(sum[:])
 }
 
-// Load implements [oauth.Logins].
 func (l *logins) Load(ctx context.Context, id string) ([]byte, error) {
 	s, err := l.open()
 	if err != nil {
@@ -59,7 +58,6 @@ func (l *logins) Load(ctx context.Context, id string) ([]byte, error) {
 	return box.Open(nil, nil, []byte(sealed), []byte(id))
 }
 
-// Save implements [oauth.Logins].
 func (l *logins) Save(ctx context.Context, id string, data []byte) error {
 	s, err := l.open()
 	if err != nil {
@@ -72,7 +70,6 @@ func (l *logins) Save(ctx context.Context, id string, data []byte) error {
 	return s.Save(ctx, loginName(id), box.Seal([]byte(l.keys[0].ID+"\n"), nil, data, []byte(id)))
 }
 
-// Lock implements [oauth.Logins].
 func (l *logins) Lock(ctx context.Context, id string) (func(), error) {
 	s, err := l.open()
 	if err != nil {

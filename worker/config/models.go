@@ -65,11 +65,7 @@ func (c *Config) largestAnswer() int {
 }
 
 func (c *Config) provider(name string, p Provider, problems *Problems) llm.ProviderSettings {
-	kind := p.Kind
-	if kind == "" {
-		kind = name
-	}
-	keyName, other := p.KeyEnv, ""
+	kind, keyName, other := cmp.Or(p.Kind, name), p.KeyEnv, ""
 	for _, row := range llm.Providers {
 		if row.Name == kind && keyName == "" {
 			keyName, other = row.KeyName, row.OtherKeyName

@@ -31,8 +31,7 @@ var remedies = []struct {
 
 // remedy is what to check after a connection to an address failed. from is the origin of the address.
 func remedy(address, from string, err, shown error) string {
-	var denied *serviceerror.PermissionDenied
-	if errors.As(err, &denied) || status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied {
+	if _, denied := errors.AsType[*serviceerror.PermissionDenied](err); denied || status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied {
 		return "it denies access: check TEMPORAL_API_KEY or the client certificate, and its permissions for the namespace"
 	}
 	out := "check that Temporal's frontend is running"

@@ -66,8 +66,7 @@ func (c *Config) Client(ctx context.Context, logger log.Logger, with ...func(*cl
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	_, err = t.Client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: t.Namespace})
-	var missing *serviceerror.NamespaceNotFound
-	if errors.As(err, &missing) {
+	if _, missing := errors.AsType[*serviceerror.NamespaceNotFound](err); missing {
 		t.Client.Close()
 		return nil, &Unreachable{Address: t.Address, Namespace: t.Namespace, From: t.from, Cause: errors.New("namespace not found"),
 			Remedy: "create it with: worker setup, or temporal operator namespace create; or set TEMPORAL_NAMESPACE"}
@@ -129,8 +128,8 @@ type queryRetrier struct {
 func (q *queryRetrier) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
 	for attempt := 1; ; attempt++ {
 		v, err := q.Next.QueryWorkflow(ctx, in)
-		var failed *serviceerror.QueryFailed
-		if attempt == queryAttempts || !errors.As(err, &failed) || !strings.Contains(failed.Message, "[TMPRL1100]") {
+		failed, ok := errors.AsType[*serviceerror.QueryFailed](err)
+		if attempt == queryAttempts || !ok || !strings.Contains(failed.Message, "[TMPRL1100]") {
 			return v, err
 		}
 	}

@@ -134,8 +134,7 @@ func invalidName(remedy, format string, args ...any) error {
 
 // readFailure classifies an error of the file system. Only temporary errors are retried.
 func readFailure(file string, err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err // clients need not know the path
 	}
 	f := &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("read the flow %s: %v", source.Quote(file), err)}

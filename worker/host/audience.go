@@ -50,7 +50,6 @@ func (w *watchedRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Execu
 	return w.Next.ExecuteWorkflow(ctx, in)
 }
 
-// HandleQuery is called for each query of the run.
 func (w *watchedRun) HandleQuery(ctx workflow.Context, in *interceptor.HandleQueryInput) (any, error) {
 	if in.QueryType == contract.QueryWatching {
 		w.audience.watch(workflow.GetInfo(ctx).WorkflowExecution.RunID)

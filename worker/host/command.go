@@ -45,15 +45,19 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer, funct
 		return 0
 	}
 	fmt.Fprintf(stderr, "worker: %v\n", err)
-	var none *config.Unreachable
-	var problems config.Problems
 	switch {
-	case errors.As(err, &none):
+	case is[*config.Unreachable](err):
 		return exitNoTemporal
-	case errors.As(err, &problems):
+	case is[config.Problems](err):
 		return exitBadInput
 	}
 	return exitFailed
+}
+
+// is reports whether an error is or wraps one of type T.
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }
 
 type program struct {

@@ -92,8 +92,7 @@ func Begin(ctx context.Context, f *plan.Flow, given activities.FlowInput) (*plan
 		return f, text, err
 	}
 	fail := &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "pass the inputs that the flow declares"}
-	var wrong *inputs.Invalid
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*inputs.Invalid](err); ok {
 		for _, e := range wrong.Errors {
 			fail.Errors = append(fail.Errors, contract.FieldError{Path: e.Path, Message: e.Message, SchemaPath: e.SchemaPath})
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -77,9 +76,7 @@ func (p *program) deployment(ctx context.Context, cfg *config.Config, current bo
 func makeCurrent(ctx context.Context, handle client.WorkerDeploymentHandle, v worker.WorkerDeploymentVersion, wait time.Duration) error {
 	err := retry(ctx, wait, func() (again bool, err error) {
 		_, err = handle.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: v.BuildID})
-		var missing *serviceerror.NotFound
-		var early *serviceerror.FailedPrecondition
-		return errors.As(err, &missing) || errors.As(err, &early), err
+		return is[*serviceerror.NotFound](err) || is[*serviceerror.FailedPrecondition](err), err
 	})
 	if err != nil {
 		return fmt.Errorf("make build %s of deployment %s current: %w; check that a worker of it is running", v.BuildID, v.DeploymentName, err)
@@ -89,8 +86,7 @@ func makeCurrent(ctx context.Context, handle client.WorkerDeploymentHandle, v wo
 
 func listVersions(ctx context.Context, handle client.WorkerDeploymentHandle, own worker.WorkerDeploymentVersion, stdout io.Writer) error {
 	d, err := handle.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
-	var missing *serviceerror.NotFound
-	if errors.As(err, &missing) {
+	if is[*serviceerror.NotFound](err) {
 		return fmt.Errorf("deployment %s not found; start a worker of it", own.DeploymentName)
 	}
 	if err != nil {

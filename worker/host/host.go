@@ -121,12 +121,10 @@ func split(err error) []string {
 	if err == nil {
 		return nil
 	}
-	var several config.Problems
-	if errors.As(err, &several) {
+	if several, ok := errors.AsType[config.Problems](err); ok {
 		return several
 	}
-	var f *contract.Failure
-	if errors.As(err, &f) && len(f.Diagnostics) > 0 {
+	if f, ok := errors.AsType[*contract.Failure](err); ok && len(f.Diagnostics) > 0 {
 		return f.Diagnostics
 	}
 	return []string{err.Error()}

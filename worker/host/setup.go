@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -50,8 +49,7 @@ func (p *program) setup(ctx context.Context, cfg *config.Config, retention, wait
 	}
 	return retry(ctx, wait, func() (again bool, err error) {
 		err = setUp(ctx, cfg, retention, p.stdout)
-		var final config.Problems
-		return !errors.As(err, &final), err
+		return !is[config.Problems](err), err
 	})
 }
 
@@ -107,18 +105,15 @@ func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, std
 
 func makeNamespace(ctx context.Context, t *config.Temporal, retention time.Duration, stdout io.Writer) error {
 	_, err := t.Client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: t.Namespace})
-	var missing *serviceerror.NamespaceNotFound
-	if !errors.As(err, &missing) {
+	if !is[*serviceerror.NamespaceNotFound](err) {
 		return err
 	}
 	_, err = t.Client.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
 		Namespace: t.Namespace, WorkflowExecutionRetentionPeriod: durationpb.New(retention), Description: "Weft"})
-	var exists *serviceerror.NamespaceAlreadyExists
-	var denied *serviceerror.PermissionDenied
 	switch {
-	case errors.As(err, &exists):
+	case is[*serviceerror.NamespaceAlreadyExists](err):
 		return nil
-	case errors.As(err, &denied):
+	case is[*serviceerror.PermissionDenied](err):
 		return config.Problems{fmt.Sprintf("cannot create namespace %s: %v; ask the operator of your Temporal to create it", t.Namespace, err)}
 	case err != nil:
 		return fmt.Errorf("create namespace %s: %w", t.Namespace, err)
@@ -133,13 +128,10 @@ func addAttributes(ctx context.Context, c client.Client, namespace string, names
 		add[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 	}
 	_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: add})
-	var exists *serviceerror.AlreadyExists
-	var denied *serviceerror.PermissionDenied
-	var unsupported *serviceerror.Unimplemented
 	switch {
-	case err == nil || errors.As(err, &exists):
+	case err == nil || is[*serviceerror.AlreadyExists](err):
 		return nil
-	case errors.As(err, &denied) || errors.As(err, &unsupported):
+	case is[*serviceerror.PermissionDenied](err) || is[*serviceerror.Unimplemented](err):
 		return config.Problems{fmt.Sprintf("cannot add search attributes to namespace %s: %v; ask its operator to run: %s; on Temporal Cloud: tcld namespace search-attributes add --namespace %s --search-attribute %s=Keyword",
 			namespace, err, activities.RegisterCommand(namespace, names...), namespace, strings.Join(names, "=Keyword --search-attribute "))}
 	}

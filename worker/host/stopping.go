@@ -20,7 +20,6 @@ type stopInterceptor struct {
 	after time.Duration
 }
 
-// InterceptActivity is called for each activity execution.
 func (c *stopInterceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &stoppingActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, c.after}
 }
@@ -30,7 +29,6 @@ type stoppingActivity struct {
 	after time.Duration
 }
 
-// ExecuteActivity executes the activity.
 func (c *stoppingActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

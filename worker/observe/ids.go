@@ -52,13 +52,11 @@ func withSeed(ctx context.Context, s *seed) context.Context {
 // ids is an id generator for OpenTelemetry.
 type ids struct{}
 
-// NewIDs returns the ids of a root span.
 func (i ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	s := seedOf(ctx)
 	return s.trace, s.next()
 }
 
-// NewSpanID returns the id of a child span.
 func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return seedOf(ctx).next()
 }

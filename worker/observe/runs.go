@@ -49,7 +49,6 @@ func newRuns(r prometheus.Registerer) *runs {
 	return m
 }
 
-// InterceptWorkflow is called for each run that the worker executes.
 func (m *runs) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &measuredRun{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, runs: m}
 }
@@ -60,7 +59,6 @@ type measuredRun struct {
 	id   string
 }
 
-// ExecuteWorkflow executes the run.
 func (m *measuredRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	info := workflow.GetInfo(ctx)
 	m.id = info.WorkflowExecution.RunID
@@ -140,7 +138,6 @@ func (w *waiting) forget(run string) {
 	}
 }
 
-// Describe implements prometheus.Collector.
 func (w *waiting) Describe(out chan<- *prometheus.Desc) { out <- describeWaiting }
 
 // Collect counts the requests by their age.

@@ -33,12 +33,10 @@ type tracing struct {
 	traces *Traces
 }
 
-// InterceptWorkflow is called for each run that the worker executes.
 func (t *tracing) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &runSpan{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, traces: t.traces}
 }
 
-// InterceptActivity is called for each attempt of an activity.
 func (t *tracing) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &callSpan{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, traces: t.traces}
 }
@@ -85,8 +83,7 @@ func (r *runSpan) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	if r.flow != "" {
 		span.SetAttributes(semconv.GenAIWorkflowName(r.flow))
 	}
-	var again *workflow.ContinueAsNewError
-	if err != nil && !errors.As(err, &again) {
+	if _, again := errors.AsType[*workflow.ContinueAsNewError](err); err != nil && !again {
 		failed(span, err)
 	}
 	span.End(trace.WithTimestamp(workflow.Now(ctx)))
@@ -150,7 +147,6 @@ func (r *runSpan) Enter(ctx workflow.Context, at watch.Visit) (workflow.Context,
 // Open does nothing, like Close: requests have no spans, because people may take weeks to answer.
 func (r *runSpan) Open(workflow.Context, *contract.Request) {}
 
-// Close does nothing.
 func (r *runSpan) Close(workflow.Context, *contract.Request, bool) {}
 
 // at is the current span of a context: a node's, else the run's.
@@ -167,19 +163,16 @@ type carrySpan struct {
 	run *runSpan
 }
 
-// ExecuteActivity schedules an activity.
 func (c *carrySpan) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	write(ctx, c.run.at(ctx))
 	return c.Next.ExecuteActivity(ctx, name, args...)
 }
 
-// ExecuteLocalActivity makes a call in the workflow task.
 func (c *carrySpan) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	write(ctx, c.run.at(ctx))
 	return c.Next.ExecuteLocalActivity(ctx, name, args...)
 }
 
-// ExecuteChildWorkflow starts a child.
 func (c *carrySpan) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
 	write(ctx, c.run.at(ctx))
 	return c.Next.ExecuteChildWorkflow(ctx, name, args...)

@@ -21,7 +21,6 @@ type units struct {
 	tags  map[string]string
 }
 
-// WithTags adds labels to all metrics.
 func (u units) WithTags(tags map[string]string) client.MetricsHandler {
 	all := maps.Clone(u.tags)
 	if all == nil {
@@ -31,7 +30,6 @@ func (u units) WithTags(tags map[string]string) client.MetricsHandler {
 	return units{u.MetricsHandler.WithTags(tags), u.meter, all}
 }
 
-// Counter returns the counter of a name.
 func (u units) Counter(name string) client.MetricsCounter {
 	if !millionths[name] {
 		return u.MetricsHandler.Counter(name)
@@ -52,5 +50,4 @@ type counter struct {
 	labels metric.MeasurementOption
 }
 
-// Inc adds millionths.
 func (c counter) Inc(n int64) { c.Add(context.Background(), float64(n)/1e6, c.labels) }

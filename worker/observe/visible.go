@@ -55,7 +55,6 @@ func (m *Metrics) Connected(count Count, queue string) {
 	m.visible.count, m.visible.queue = count, queue
 }
 
-// Describe implements prometheus.Collector.
 func (v *visible) Describe(out chan<- *prometheus.Desc) { out <- describeVisible }
 
 // Collect reports the last count. One that takes longer than a scrape waits is part of the next.

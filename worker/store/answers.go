@@ -74,7 +74,6 @@ func repeatQuery(ctx context.Context, query func() error) error {
 // isOmitted reports whether a query failed because its answer was omitted. Whether the error is a gRPC
 // status or already one of the API's depends on the order of interceptors.
 func isOmitted(err error) bool {
-	var failed *serviceerror.QueryFailed
-	return err != nil && errors.As(serviceerror.FromStatus(serviceerror.ToStatus(err)), &failed) &&
-		failed.Failure.GetApplicationFailureInfo().GetType() == answerOmitted
+	failed, ok := errors.AsType[*serviceerror.QueryFailed](serviceerror.FromStatus(serviceerror.ToStatus(err)))
+	return ok && failed.Failure.GetApplicationFailureInfo().GetType() == answerOmitted
 }

@@ -84,8 +84,7 @@ func serviceURL(text string) (*url.URL, error) {
 
 // shorten shortens an error of the library, which may repeat a URL with its signature.
 func shorten(err error) error {
-	var sent *url.Error
-	if errors.As(err, &sent) {
+	if sent, ok := errors.AsType[*url.Error](err); ok {
 		return sent.Err
 	}
 	r := minio.ToErrorResponse(err)
@@ -97,7 +96,6 @@ func shorten(err error) error {
 
 func (b *bucket) id() string { return "s3:" + b.Bucket + "/" + b.base }
 
-// String describes the bucket with the prefix, for messages.
 func (b *bucket) String() string { return "bucket " + b.Bucket + "/" + b.base }
 
 func (b *bucket) object(key string) string { return b.base + key[:2] + "/" + key }

@@ -103,7 +103,6 @@ func (d *directory) readID() (string, error) {
 
 func (d *directory) id() string { return d.name }
 
-// String describes the directory, for messages.
 func (d *directory) String() string { return "directory " + d.dir }
 
 func (d *directory) file(key string) string { return filepath.Join(d.dir, key[:2], key) }

@@ -39,7 +39,6 @@ type driver struct {
 
 var _ converter.StorageDriver = (*driver)(nil)
 
-// Name is the name in claims.
 func (d *driver) Name() string { return driverName }
 
 // Type is the kind of driver, the same for all backends.

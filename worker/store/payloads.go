@@ -66,7 +66,6 @@ type payloads struct {
 
 var _ converter.ContextAware = (*payloads)(nil)
 
-// ToPayload converts a value.
 func (c *payloads) ToPayload(value any) (*commonpb.Payload, error) {
 	p, err := c.DataConverter.ToPayload(value)
 	if err == nil && p != nil {
@@ -75,7 +74,6 @@ func (c *payloads) ToPayload(value any) (*commonpb.Payload, error) {
 	return p, err
 }
 
-// ToPayloads converts values.
 func (c *payloads) ToPayloads(values ...any) (*commonpb.Payloads, error) {
 	out, err := c.DataConverter.ToPayloads(values...)
 	for i, p := range out.GetPayloads() {
@@ -127,8 +125,8 @@ func (c *payloads) FromPayloads(list *commonpb.Payloads, values ...any) error {
 // error. A run that is replayed had read the payload before (a key or a file was removed since) and must
 // not take another path now: the panic fails the workflow task, with this text, until the payload is back.
 func (c *payloads) handleLost(err error, values ...any) error {
-	var f *contract.Failure
-	if c.ctx == nil || !errors.As(err, &f) {
+	f, ok := errors.AsType[*contract.Failure](err)
+	if c.ctx == nil || !ok {
 		return err
 	}
 	if raw, ok := values[0].(*converter.RawValue); ok && len(values) == 1 {
@@ -155,7 +153,6 @@ func (c *payloads) WithWorkflowContext(ctx workflow.Context) converter.DataConve
 	return &payloads{DataConverter: c.DataConverter, mark: c.mark, ctx: ctx}
 }
 
-// WithContext is the converter itself.
 func (c *payloads) WithContext(context.Context) converter.DataConverter { return c }
 
 // failures is Temporal's failure converter, which also gives a [contract.Failure] that the SDK has
@@ -167,7 +164,6 @@ func newFailures(c converter.DataConverter, encode bool) failures {
 	return failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c, EncodeCommonAttributes: encode})}
 }
 
-// ErrorToFailure converts an error.
 func (c failures) ErrorToFailure(err error) *failurepb.Failure {
 	var f *contract.Failure
 	var sent *temporal.ApplicationError
