@@ -1,7 +1,6 @@
 package lsp
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -10,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+	"testing/fstest"
 
 	"weft/specadapter"
 )
@@ -45,7 +44,12 @@ func isFolder(name string) bool { return path.Base(name) == specadapter.FolderMa
 // readFolder reads the folder of a main document, and takes the texts of documents that are open, saved or not.
 func readFolder(name string, docs []*document) (*specadapter.Folder, error) {
 	at, main := specadapter.Locate(filepath.FromSlash(name))
-	o := &overlay{at: filepath.ToSlash(at), docs: docs}
+	o := overlay{open: fstest.MapFS{}}
+	for _, d := range docs {
+		if below, err := filepath.Rel(at, filepath.FromSlash(d.name)); err == nil && filepath.IsLocal(below) {
+			o.open[filepath.ToSlash(below)] = &fstest.MapFile{Data: d.text, Mode: 0o644}
+		}
+	}
 	root, err := os.OpenRoot(at)
 	switch {
 	case err == nil:
@@ -64,73 +68,31 @@ func readFolder(name string, docs []*document) (*specadapter.Folder, error) {
 // overlay is a folder with the texts of documents that are open. saved is nil where there is no such folder yet.
 type overlay struct {
 	saved fs.FS
-	at    string
-	docs  []*document
+	open  fstest.MapFS
 }
 
-func (o *overlay) Open(name string) (fs.File, error) {
-	for _, d := range o.docs {
-		if d.name == path.Join(o.at, name) {
-			return &openFile{bytes.NewReader(d.text), path.Base(name)}, nil
-		}
-	}
-	if o.saved == nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+func (o overlay) Open(name string) (fs.File, error) {
+	if o.open[name] != nil || o.saved == nil {
+		return o.open.Open(name)
 	}
 	return o.saved.Open(name)
 }
 
 // ReadDir lists a folder, with what is not saved yet.
-func (o *overlay) ReadDir(name string) ([]fs.DirEntry, error) {
-	var out []fs.DirEntry
-	var err error = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	if o.saved != nil {
-		out, err = fs.ReadDir(o.saved, name)
+func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
+	open, none := o.open.ReadDir(name)
+	if o.saved == nil {
+		return open, none
 	}
-	for _, d := range o.docs {
-		below, ok := strings.CutPrefix(d.name, path.Join(o.at, name)+"/")
-		if !ok {
-			continue
+	out, err := fs.ReadDir(o.saved, name)
+	if none != nil {
+		return out, err
+	}
+	for _, e := range open {
+		if !slices.ContainsFunc(out, func(s fs.DirEntry) bool { return s.Name() == e.Name() }) {
+			out = append(out, e)
 		}
-		first, _, inFolder := strings.Cut(below, "/")
-		if !slices.ContainsFunc(out, func(e fs.DirEntry) bool { return e.Name() == first }) {
-			out = append(out, newEntry{first, inFolder})
-		}
-		err = nil
 	}
 	slices.SortFunc(out, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return out, err
+	return out, nil
 }
-
-// newEntry is a file that is not saved yet, or a folder with one.
-type newEntry struct {
-	name   string
-	folder bool
-}
-
-func (e newEntry) Name() string               { return e.name }
-func (e newEntry) IsDir() bool                { return e.folder }
-func (e newEntry) Info() (fs.FileInfo, error) { return &openFile{bytes.NewReader(nil), e.name}, nil }
-func (e newEntry) Type() fs.FileMode {
-	if e.folder {
-		return fs.ModeDir
-	}
-	return 0
-}
-
-// openFile is a document that is open, as a file.
-type openFile struct {
-	*bytes.Reader
-	name string
-}
-
-func (f *openFile) Stat() (fs.FileInfo, error) { return f, nil }
-
-// Close has nothing to do.
-func (f *openFile) Close() error { return nil }
-
-func (f *openFile) Name() string       { return f.name }
-func (f *openFile) Mode() fs.FileMode  { return 0o644 }
-func (f *openFile) ModTime() time.Time { return time.Time{} }
-func (f *openFile) IsDir() bool        { return false }
-func (f *openFile) Sys() any           { return nil }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"weft/activities/textutil"
 	"weft/specadapter"
 	"weft/specadapter/shape"
 	"weft/specadapter/source"
@@ -165,13 +166,8 @@ func values(s *jsonschema.Schema) string {
 
 // applying are the schemas that apply to a value.
 func applying(s *jsonschema.Schema, v *source.Value) []*jsonschema.Schema {
-	if s == nil {
-		return nil
-	}
-	var value any
-	d := json.NewDecoder(bytes.NewReader(v.JSON()))
-	d.UseNumber()
-	if d.Decode(&value) != nil {
+	value, ok := textutil.DecodeExact(v.JSON())
+	if s == nil || !ok {
 		return nil
 	}
 	var out []*jsonschema.Schema

@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"weft/activities/textutil"
 )
 
 // Checker knows a description.
@@ -106,11 +108,9 @@ func (c *Checker) Schema(name string, raw []byte) error {
 }
 
 func (c *Checker) validate(pointer string, raw []byte) error {
-	var v any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return err
+	v, ok := textutil.DecodeExact(raw)
+	if !ok {
+		return fmt.Errorf("the body is not one JSON value")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
