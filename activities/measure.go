@@ -43,7 +43,6 @@ func meter(ctx context.Context, labels map[string]string) client.MetricsHandler 
 	return activity.GetMetricsHandler(ctx).WithTags(labels)
 }
 
-// measureAnswer counts one answer of a model and logs it.
 func measureAnswer(ctx context.Context, model string, took time.Duration, u contract.Usage) {
 	meter(ctx, map[string]string{"model": model}).Timer(metricLatency).Record(took)
 	measureUsage(ctx, model, u)
@@ -68,14 +67,12 @@ func measureUsage(ctx context.Context, model string, u contract.Usage) {
 	}
 }
 
-// measureAttempt counts an attempt that begins.
 func measureAttempt(ctx context.Context) {
 	if activity.IsActivity(ctx) && activity.GetInfo(ctx).Attempt > 1 {
 		meter(ctx, nil).Counter(metricRepeated).Inc(1)
 	}
 }
 
-// measureFailure counts and logs an attempt that failed.
 func measureFailure(ctx context.Context, f *contract.Failure) {
 	retried := contract.Retryable(f.Class) && !lastAttempt(ctx)
 	of := meter(ctx, map[string]string{"class": f.Class})
@@ -106,7 +103,6 @@ func measureLookup(ctx context.Context, of string, found bool) {
 	meter(ctx, map[string]string{"of": of, "result": result}).Counter(metricCache).Inc(1)
 }
 
-// measureQuery counts a query to a run.
 func measureQuery(ctx context.Context, query string) {
 	meter(ctx, map[string]string{"query": query}).Counter(metricQueries).Inc(1)
 }

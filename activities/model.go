@@ -150,7 +150,6 @@ func (a *Activities) hold(ctx context.Context, in *contract.ModelInput, out *con
 	return err
 }
 
-// modelCall is one call of a model.
 type modelCall struct {
 	model  string
 	script *contract.ContentRef
@@ -236,7 +235,6 @@ func (a *Activities) profile(ctx context.Context, ref *contract.ProfileRef) (*co
 	return decoded[contract.Profile](a.cache, ref.SHA, raw)
 }
 
-// toolsOf describes a profile's tools to a model.
 func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.Tool, error) {
 	var out []llms.Tool
 	add := func(name, description string, schema json.RawMessage) {

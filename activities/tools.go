@@ -280,7 +280,6 @@ func (a *Activities) runProgram(ctx context.Context, in *contract.ProgramInput, 
 	return out, a.checkSize("what the program printed", out)
 }
 
-// signature is what is compared of a tool's arguments.
 type signature struct {
 	Properties map[string]struct {
 		Type json.RawMessage `json:"type"`

@@ -257,7 +257,6 @@ func (a *Activities) fetchContent(ctx context.Context, ref contract.ContentRef) 
 	return raw, err
 }
 
-// queryContent queries a run for stored bytes.
 func (a *Activities) queryContent(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
 	var raw []byte
 	for {
@@ -282,13 +281,11 @@ func (a *Activities) fetchResult(ctx context.Context, in *contract.HeldResult, _
 	return a.queryContent(ctx, in.ContentRef)
 }
 
-// ownRun is the run that an activity belongs to.
 func ownRun(ctx context.Context) contract.Run {
 	own := activity.GetInfo(ctx).WorkflowExecution
 	return contract.Run{Workflow: own.ID, Run: own.RunID}
 }
 
-// hashMismatch is the failure of bytes that do not have their hash.
 func hashMismatch(what string) error {
 	return &contract.Failure{Class: contract.ClassTranscriptLost, Text: what + " is not what its hash names",
 		Remedy: "start the run again with workers of one build"}

@@ -109,7 +109,6 @@ func (b *Budget) by(u Usage, of func(bound, used int64) int64) *Budget {
 	return &out
 }
 
-// check refuses what is no budget.
 func (b *Budget) check() error {
 	switch {
 	case b == nil:

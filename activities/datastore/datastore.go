@@ -35,7 +35,6 @@ const KeyTable = "weft_calls"
 // KeyTableSQL makes it.
 const KeyTableSQL = "CREATE TABLE " + KeyTable + " (key text PRIMARY KEY, result text, made_at timestamptz NOT NULL DEFAULT now())"
 
-// maxRows bounds a result.
 const maxRows = 10_000
 
 // Settings are how a database is reached.
@@ -157,7 +156,6 @@ func (d *DB) Call(ctx context.Context, conn *plan.Connection, name string, args 
 	return text, false, err
 }
 
-// tx is a transaction.
 type tx struct {
 	ctx context.Context
 	pgx.Tx
@@ -280,7 +278,6 @@ func missing(format string, args ...any) error {
 	return &contract.Failure{Class: contract.ClassConnection, Text: fmt.Sprintf(format, args...), Remedy: "create it, grant the user access to it, or correct datastore_schema"}
 }
 
-// run makes the statement of a call and gives its result.
 func (t *tx) run(c *collection.Call) (string, error) {
 	s, err := t.statement(c)
 	if err != nil {

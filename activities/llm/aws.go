@@ -22,12 +22,10 @@ import (
 // AWSKeys are access keys of AWS, which sign requests to Bedrock; Token is that of a session.
 type AWSKeys struct{ ID, Secret, Token string }
 
-// signsAWS reports whether requests are signed, and not sent with a key.
 func (p *provider) signsAWS() bool {
 	return p.Protocol == wire.Converse && p.key == "" && p.aws.ID != "" && p.aws.Secret != ""
 }
 
-// signAWS signs a request by the vendor's SDK.
 func (p *provider) signAWS(req *http.Request, body []byte) error {
 	sum := sha256.Sum256(body)
 	keys := aws.Credentials{AccessKeyID: p.aws.ID, SecretAccessKey: p.aws.Secret, SessionToken: p.aws.Token}

@@ -133,7 +133,6 @@ func joinParts(m *contract.Message) error {
 	return fmt.Errorf("role %q: want user, assistant or tool", textutil.Truncate(m.Role, 60))
 }
 
-// model answers one call.
 type model interface {
 	answer(ctx context.Context, call *Call) (*wire.Answer, error)
 }

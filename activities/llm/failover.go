@@ -150,7 +150,6 @@ func fallbacks(tried []attempt) []contract.Fallback {
 	return out
 }
 
-// askOne makes one call of one model.
 func (m *Models) askOne(ctx context.Context, ref string, call *Call) (answer *Answer, err error) {
 	if call.Observe != nil {
 		observed, finish := call.Observe(ctx, m.request(ref, call))
@@ -242,7 +241,6 @@ func soonerRetry(a, b attempt) int {
 // repeated reports whether another attempt is made after a failure.
 func repeated(f *contract.Failure) bool { return contract.Retryable(f.Class) && !f.Final }
 
-// withOthers is a failure with the texts of the others.
 func withOthers(tried []attempt, which *contract.Failure) *contract.Failure {
 	out := *which
 	if u := spentBy(tried); u.Made() > 0 {

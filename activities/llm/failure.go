@@ -75,7 +75,6 @@ var statusOfCode = map[string]int{
 	"overloaded_error": 503, "capacity_exceeded": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
 }
 
-// classOf classifies an error by its codes and text, else by its status.
 func classOf(r *report) string {
 	st, text := r.effective(), strings.ToLower(r.message)
 	for _, w := range wordings {
@@ -115,7 +114,6 @@ func containsAny(s string, subs []string) bool {
 	return slices.ContainsFunc(subs, func(sub string) bool { return strings.Contains(s, sub) })
 }
 
-// reported turns what a provider reports into a failure.
 func (p *provider) reported(r *report) *contract.Failure {
 	f := &contract.Failure{Class: classOf(r)}
 	message := cmp.Or(p.clean(r.message), "no message")

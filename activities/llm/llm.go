@@ -243,7 +243,6 @@ func (m *Models) Scripted(list string) bool {
 	return m.settings.Scripted || slices.ContainsFunc(Refs(list), m.script)
 }
 
-// script reports whether a reference is to a scripted model.
 func (m *Models) script(ref string) bool {
 	name, _, _ := strings.Cut(ref, "/")
 	p := m.providers[name]
@@ -302,7 +301,6 @@ func (m *Models) Reach(ctx context.Context, name string) error {
 	return answer.Body.Close()
 }
 
-// ready returns what keeps a provider from being called.
 func (p *provider) ready() error {
 	oci, converse := p.Protocol == wire.OCI, p.Protocol == wire.Converse
 	signs := p.signsAWS()
@@ -324,7 +322,6 @@ func (p *provider) ready() error {
 	return nil
 }
 
-// known lists the providers for messages.
 func (m *Models) known() string {
 	return strings.Join(slices.Sorted(maps.Keys(m.providers)), ", ")
 }

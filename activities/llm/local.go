@@ -37,7 +37,6 @@ const (
 	maxLoadPause = 5 * time.Second
 )
 
-// keptState is a state and when it was said.
 type keptState struct {
 	serverState
 	at time.Time
@@ -121,7 +120,6 @@ func (p *provider) fetch(ctx context.Context, method, path string, body []byte, 
 	return resp.StatusCode
 }
 
-// lookLlamaCpp asks llama.cpp's server, or one that is built on it.
 func lookLlamaCpp(ctx context.Context, p *provider) serverState {
 	var props struct {
 		Error   errorObject `json:"error"`

@@ -13,7 +13,6 @@ import (
 	"weft/activities/contract"
 )
 
-// ollamaWait bounds the question to a local server.
 const ollamaWait = 5 * time.Second
 
 // OllamaModels lists the models of an Ollama server without those for embeddings. An empty baseURL is the

@@ -21,7 +21,6 @@ type Price struct {
 	Image      float64  `mapstructure:"image" doc:"price of each image in a request, beside its tokens"`
 }
 
-// priceRow is a row of the price table.
 type priceRow struct {
 	model  string
 	prefix bool

@@ -43,7 +43,6 @@ const (
 	paramEffort    = "reasoning_effort"
 )
 
-// alwaysTaken are the parameters that every provider takes.
 var alwaysTaken = []string{"temperature", "top_p", "max_tokens", "stop"}
 
 // anyModel is what [wire.Server.Documents] and Audio have where models of every name may take such files.
@@ -146,7 +145,6 @@ var Providers = []Provider{
 	{Name: ScriptModel, Script: true},
 }
 
-// rowOf finds a row by its name.
 func rowOf(kind string) (Provider, bool) {
 	i := slices.IndexFunc(Providers, func(row Provider) bool { return row.Name == kind })
 	if i < 0 {

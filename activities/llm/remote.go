@@ -21,7 +21,6 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// exchange is one request and its answer.
 type exchange struct {
 	*provider
 	ctx   context.Context
@@ -241,7 +240,6 @@ var keyHeaders = map[string][2]string{
 	wire.Converse: {"Authorization", "Bearer "}, wire.Cohere: {"Authorization", "Bearer "},
 }
 
-// claudeVersion is the version of Anthropic's API that is spoken here.
 const claudeVersion = "2023-06-01"
 
 func (x *exchange) request(out *wire.Outgoing) (*http.Request, error) {

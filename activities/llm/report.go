@@ -28,7 +28,6 @@ type report struct {
 // maxAfter caps the wait that a provider may ask for: a longer one must not hide a run.
 const maxAfter = 10 * time.Minute
 
-// newReport reads an error from a body or an error object.
 func newReport(status int, header http.Header, body []byte, now time.Time) *report {
 	if header == nil {
 		header = http.Header{}
@@ -148,7 +147,6 @@ func (r *report) effective() int {
 	return 0
 }
 
-// requestID is the provider's name for the call.
 func (r *report) requestID() string {
 	return cmp.Or(r.header.Get("X-Request-Id"), r.header.Get("Request-Id"), r.header.Get("Opc-Request-Id"), r.header.Get("X-Amzn-Requestid"))
 }

@@ -102,7 +102,6 @@ func (m *scripted) answer(ctx context.Context, call *Call) (*wire.Answer, error)
 	return act.perform(ctx, call, t.model)
 }
 
-// choose finds the action for a call.
 func choose(call *Call, t *conversation, noTools bool) (*Action, error) {
 	if len(call.Script) == 0 || string(call.Script) == "null" {
 		return sampleAction(call, t), nil
@@ -151,7 +150,6 @@ func noRule(call *Call, t *conversation, noTools bool) *contract.Failure {
 	return failf(contract.ClassBadRequest, "add a rule like "+add+", or a default", "%s", text)
 }
 
-// perform waits, streams and answers.
 func (a *Action) perform(ctx context.Context, call *Call, model string) (*wire.Answer, error) {
 	delay, _ := time.ParseDuration(cmp.Or(a.Delay, "0s")) // ParseScript has checked it
 	text := a.text()

@@ -11,7 +11,6 @@ import (
 	"weft/activities/textutil"
 )
 
-// conversation is what rules look at in a conversation.
 type conversation struct {
 	// model is the one that is asked.
 	model string
@@ -61,7 +60,6 @@ func (r *Rule) kind() string {
 	return ""
 }
 
-// matches reports whether all conditions of a rule hold.
 func (r *Rule) matches(call *Call, t *conversation) bool {
 	want := r.kind()
 	switch {

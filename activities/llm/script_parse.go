@@ -23,7 +23,6 @@ const (
 	maxProblems = 50
 )
 
-// failClasses are the failures that a script can return.
 var failClasses = []string{
 	contract.ClassRateLimited, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassBadRequest, contract.ClassContextLength,
 	contract.ClassRefused, contract.ClassSchema, contract.ClassTooLarge, contract.ClassDenied, contract.ClassQuotaExceeded, contract.ClassConnection,

@@ -111,7 +111,6 @@ func (p *sampler) referred(to string, beside map[string]any, depth int, small bo
 	return p.value(merged(beside, p.target(to)), depth+1, small)
 }
 
-// typed makes a value of a schema's type.
 func (p *sampler) typed(s map[string]any, depth int, small bool) (any, bool) {
 	switch typeOf(s) {
 	case "object":
@@ -340,7 +339,6 @@ func merged(s map[string]any, other any) any {
 	return out
 }
 
-// without is a schema without one of its rules.
 func without(s map[string]any, rule string) map[string]any {
 	out := maps.Clone(s)
 	delete(out, rule)

@@ -26,7 +26,6 @@ type opener struct {
 	problems []string
 }
 
-// reservedHeaders are ours to set.
 var reservedHeaders = []string{
 	"Accept", "Accept-Encoding", "Connection", "Content-Length", "Content-Type", "Host", "Idempotency-Key",
 	"Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -76,7 +75,6 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	return p
 }
 
-// checkProtocol checks settings that only some protocols have.
 func (o *opener) checkProtocol(name string, s ProviderSettings, protocol string) {
 	if s.TextCalls && protocol != wire.Chat {
 		o.problem("providers.%s.text_calls: only providers that speak chat completions have it; leave it out", name)

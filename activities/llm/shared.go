@@ -80,7 +80,6 @@ func (l *limiter) begin(x *exchange, guess int) (p Permit, err error) {
 	}
 }
 
-// limited is the failure of a call whose turn has not come.
 func (x *exchange) limited(p Permit) *contract.Failure {
 	why := fmt.Sprintf("providers.%s.requests_per_minute, tokens_per_minute", x.Provider)
 	remedy := "raise these limits if the provider allows more, raise the worker's timeouts.retry, or run fewer flows at the same time"

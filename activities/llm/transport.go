@@ -35,7 +35,6 @@ func newClient(proxy *url.URL) *http.Client {
 	}
 }
 
-// errBodyLimit means that an answer is longer than its bound.
 var errBodyLimit = errors.New("answer is too long")
 
 // stalled says how long a provider sent nothing.

@@ -48,7 +48,6 @@ type Programs struct {
 	MaxOutput int
 }
 
-// entryName is what a folder of a registry may be called.
 var entryName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 
 // Run runs a program to its end and returns its output. The program gets PATH, HOME and WEFT_IDEMPOTENCY_KEY,
@@ -86,7 +85,6 @@ func (s *Programs) Run(ctx context.Context, p *plan.Program, key string) (*contr
 	return programResult(cmd, failed, run.Err() != nil, out, last), nil
 }
 
-// programResult is what a program that has ended leaves.
 func programResult(cmd *exec.Cmd, failed error, late bool, out *output, last *Tail) *contract.ProgramResult {
 	res := &contract.ProgramResult{Code: cmd.ProcessState.ExitCode()}
 	if state := (*exec.ExitError)(nil); errors.As(failed, &state) && res.Code < 0 {

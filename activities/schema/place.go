@@ -68,7 +68,6 @@ func locate(ix index, root, value *pytext.Value, keywordLocation, instanceLocati
 	return w.place
 }
 
-// take removes the next token.
 func (w *walk) take() string {
 	t := w.tokens[0]
 	w.tokens = w.tokens[1:]
@@ -98,7 +97,6 @@ func (w *walk) enter() {
 	w.order = append(w.order, number)
 }
 
-// step follows one rule.
 func (w *walk) step() {
 	schema, keyword := w.parent, w.take()
 	rule, number := w.ix.child(schema, keyword)
@@ -204,7 +202,6 @@ func (w *walk) refer(ref *pytext.Value) *pytext.Value {
 // index finds members of large objects by key, so that many errors do not take quadratic time.
 type index map[*pytext.Value]map[string]int
 
-// get is the value of a member, or nil.
 func (x index) get(v *pytext.Value, key string) *pytext.Value {
 	if v == nil || v.Kind != pytext.Object {
 		return nil

@@ -93,7 +93,6 @@ func Usable(schema json.RawMessage) error {
 	return err
 }
 
-// prepare reads and compiles a schema.
 func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Value, compiled *jsonschema.Schema, err error) {
 	if len(schema) > MaxBytes {
 		return nil, nil, fmt.Errorf("it has %d bytes, at most %d are used", len(schema), MaxBytes)

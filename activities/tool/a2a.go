@@ -46,7 +46,6 @@ func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn a2a.Turn) 
 	return out, nil
 }
 
-// agent is an agent behind one address, which takes JSON-RPC over HTTP.
 type agent struct{ httpServer }
 
 func dialA2A(_ context.Context, at *target) (remote, error) {

@@ -40,7 +40,6 @@ func sessionUnknown(err error) bool {
 	return (se.status == http.StatusBadRequest || se.status == http.StatusNotFound) && about
 }
 
-// classify turns any error of a session into a failure.
 func classify(at *target, err error) error {
 	var f *contract.Failure
 	if errors.As(err, &f) {
@@ -267,7 +266,6 @@ func classifyStatus(at *target, se *statusError) error {
 	return f
 }
 
-// hostOf is the host and port of a URL that was checked.
 func hostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

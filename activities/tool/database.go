@@ -11,7 +11,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// database makes the operations that flows describe.
 type database struct {
 	*datastore.DB
 	at *target

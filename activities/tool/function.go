@@ -171,7 +171,6 @@ func (f *Function) validate(args json.RawMessage) (problem string) {
 	return "arguments: " + strings.Join(slices.Compact(all), "; ")
 }
 
-// encodeResult is a result as text.
 func encodeResult(v any) (string, error) {
 	switch v := v.(type) {
 	case string:

@@ -163,7 +163,6 @@ func foreignEndpoint(event []byte, own string) string {
 	return redactURL(to.String())
 }
 
-// undeleted does not send a client's request to end its session.
 type undeleted struct{ http.RoundTripper }
 
 func (u undeleted) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -256,7 +255,6 @@ func newHTTPClient(at *target) (*http.Client, error) {
 	}, nil
 }
 
-// httpServer is a server that is called without a session.
 type httpServer struct {
 	at     *target
 	client *http.Client
@@ -271,7 +269,6 @@ func (s *httpServer) usable(bool) bool { return true }
 
 func (s *httpServer) close() { s.client.CloseIdleConnections() }
 
-// response is an HTTP response that has been read.
 type response struct {
 	status int
 	header http.Header
@@ -283,7 +280,6 @@ func (r response) failed() *statusError {
 	return &statusError{status: r.status, retryAfter: retryAfter(r.header.Get("Retry-After"), time.Now()), body: string(bytes.TrimSpace(r.body))}
 }
 
-// do makes one request and reads the whole answer.
 func (s *httpServer) do(req *http.Request) (response, error) {
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -379,7 +375,6 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.bounded(req, resp, ex)
 }
 
-// bounded limits the body of a response.
 func (g *guard) bounded(req *http.Request, resp *http.Response, ex *exchange) (*http.Response, error) {
 	kind, limit := resp.Header.Get("Content-Type"), g.at.settings.MaxMessageBytes
 	media, _, _ := mime.ParseMediaType(kind)

@@ -14,7 +14,6 @@ import (
 	"weft/activities/tool/delivery"
 )
 
-// local offers the worker's own functions.
 type local struct {
 	at *target
 	// life ends when the worker stops.
@@ -124,7 +123,6 @@ func (l *local) reply(run context.Context, f *Function, o outcome) (reply, error
 	return reply{text: cmp.Or(o.err.Error(), "the tool failed"), isError: true}, nil
 }
 
-// function finds a function by its name; nil: there is none.
 func (s *Settings) function(name string) *Function {
 	if i := slices.IndexFunc(s.Functions, func(f Function) bool { return f.spec.Name == name }); i >= 0 {
 		return &s.Functions[i]
@@ -132,7 +130,6 @@ func (s *Settings) function(name string) *Function {
 	return nil
 }
 
-// functions lists the names of the functions, for messages.
 func (s *Settings) functions() string {
 	var names []string
 	for _, f := range s.Functions {
@@ -142,7 +139,6 @@ func (s *Settings) functions() string {
 	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
-// checkFunctions says what is wrong with the functions.
 func (s *Settings) checkFunctions(p *problems) {
 	seen := map[string]bool{}
 	for _, f := range s.Functions {

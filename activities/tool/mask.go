@@ -13,7 +13,6 @@ import (
 // longestText bounds what an error quotes of a server's text.
 const longestText = 600
 
-// secrets masks a connection's credentials in texts.
 type secrets struct {
 	all   *mask.Mask // every value: for errors
 	named *mask.Mask // values whose names mean a secret: for results, which must keep ordinary data

@@ -65,7 +65,6 @@ var transports = map[string]func(at *target) (*mcpTransport, error){
 	TransportStdio: newStdioTransport,
 }
 
-// session is a session with an MCP server.
 type session struct {
 	at           *target
 	mcpTransport *mcpTransport

@@ -15,7 +15,6 @@ import (
 // probeTimeout bounds how long a server has to refuse who has no token.
 const probeTimeout = 30 * time.Second
 
-// oauth is what a connection has for OAuth.
 func (t *target) oauth() oauth.Connection {
 	c := t.conn
 	return oauth.Connection{ID: t.id, Tenant: t.tenant, Setting: SettingConnections + "." + t.id, URL: c.URL, How: c.OAuth, ClientID: c.OAuthClientID, ClientSecret: c.OAuthClientSecret,

@@ -108,7 +108,6 @@ func listed[T any](s *session, raw []byte, field string, list *[]T) error {
 	return nil
 }
 
-// resource reads a resource of the server.
 func (s *session) resource(ctx context.Context, uri string) (reply, error) {
 	if !s.at.conn.Resources {
 		return reply{text: fmt.Sprintf("resources of %s are not read: its settings do not allow it", s.at.name()), isError: true}, nil

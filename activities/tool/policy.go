@@ -57,7 +57,6 @@ func realPath(path string) string {
 	return filepath.Clean(path)
 }
 
-// isWithin reports whether a path is a folder or in it.
 func isWithin(folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)

@@ -9,7 +9,6 @@ import (
 	"weft/activities/tool/stream"
 )
 
-// errStopping: the worker ends.
 var errStopping = errors.New("the worker is stopping")
 
 // pool keeps one session per target for all calls of a worker. Concurrent calls share one dial, which no
@@ -140,7 +139,6 @@ func (p *pool) open(e *entry, at *target) {
 	p.rest(e)
 }
 
-// release ends a use of a session.
 func (p *pool) release(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

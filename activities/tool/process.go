@@ -29,7 +29,6 @@ type process struct {
 	exited chan struct{}
 }
 
-// newStdioTransport starts the command of a target.
 func newStdioTransport(at *target) (*mcpTransport, error) {
 	lost, end := context.WithCancelCause(context.Background())
 	p, err := startProcess(at, func() { end(errors.New("the command has ended")) })

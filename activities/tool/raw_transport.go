@@ -238,7 +238,6 @@ func (a *answer) set(resp *transport.JSONRPCResponse) {
 	a.result, a.problem = resp.Result, resp.Error
 }
 
-// complete reports whether the server answered.
 func (a *answer) complete() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -272,7 +271,6 @@ func inputOf(ctx context.Context, params any) any {
 	})
 }
 
-// edited are parameters of a request with other members.
 func edited(params any, edit func(map[string]json.RawMessage)) any {
 	raw, err := json.Marshal(params)
 	fields := map[string]json.RawMessage{}

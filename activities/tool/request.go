@@ -157,7 +157,6 @@ func build(ctx context.Context, server string, q *plan.Request, args value.Value
 	return req, ""
 }
 
-// countParents counts the parts of a path that go up.
 func countParents(path string) int {
 	n := 0
 	for part := range strings.SplitSeq(path, "/") {

@@ -240,7 +240,6 @@ func (t *target) identity() (string, error) {
 	return string(sum[:]), nil
 }
 
-// policy is what the server may ask.
 func (t *target) policy() *questions.Policy {
 	out := &questions.Policy{Text: t.secrets.text, SamplingTokens: t.conn.SamplingTokens}
 	for _, r := range t.conn.Roots {
@@ -250,7 +249,6 @@ func (t *target) policy() *questions.Policy {
 	return out
 }
 
-// asks answers what the server asks while it holds calls.
 func (t *target) asks() *questions.Server { return &questions.Server{Policy: *t.policy()} }
 
 // name is how messages call the target.

@@ -34,7 +34,6 @@ func (t *Tools) Holds(c plan.Connection) bool {
 	return err == nil && (at.conn.Transport == TransportStdio || at.conn.Transport == TransportSSE)
 }
 
-// ref names the session.
 func (s *session) ref() SessionRef {
 	if s.at.conn.Transport != TransportHTTP {
 		return SessionRef{ID: s.own}

@@ -188,12 +188,10 @@ func (c Connection) withDefaults() Connection {
 	return c
 }
 
-// problems collects what is wrong with settings.
 type problems []string
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
-// hosts checks a list of hosts, or host:port.
 func (p *problems) hosts(setting string, list []string) {
 	for _, h := range list {
 		if h == "" || strings.ContainsAny(h, "/@ *") {
@@ -237,7 +235,6 @@ func (s Settings) check() error {
 	return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(p, "\n"), Diagnostics: p}
 }
 
-// checkAllowed looks at what the operator allows.
 func (s Settings) checkAllowed(p *problems) {
 	p.hosts(SettingAllowHosts, s.AllowHosts)
 	for _, c := range s.AllowCommands {
@@ -378,7 +375,6 @@ func headerProblem(name, value string) string {
 	return ""
 }
 
-// known lists the ids of the connections, for messages.
 func (s Settings) known() string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.Connections)), ", "), "none")
 }

@@ -314,7 +314,6 @@ type reply struct {
 // errSessionUnknown: the server no longer knows the session, and executed nothing.
 var errSessionUnknown = errors.New("the server does not know the session")
 
-// dial begins a session.
 func dial(ctx context.Context, at *target) (remote, error) {
 	s, err := kinds[at.kind](ctx, at)
 	if err == nil {

@@ -55,7 +55,6 @@ type receiver struct {
 	client *http.Client
 }
 
-// timeout bounds one delivery.
 const timeout = 20 * time.Second
 
 // Open checks the receivers, all at once, and uses no network. The problems are one line each.
@@ -168,7 +167,6 @@ func undelivered(ctx context.Context, name string, err error) error {
 	return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("webhook %q: %v", name, err)}
 }
 
-// sign makes the signatures of all keys.
 func sign(keys [][]byte, id, at string, body []byte) string {
 	var out []string
 	for _, key := range keys {

@@ -89,7 +89,6 @@ func replace(a *txtar.Archive, got map[string]string) {
 	}
 }
 
-// outputs loads every document of an archive.
 func outputs(t *testing.T, a *txtar.Archive) map[string]string {
 	got := map[string]string{}
 	inputs := 0

@@ -50,7 +50,6 @@ func newBuilder(file string, host source.Host) *builder {
 		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]*model.Property{}, keepers: map[string]bool{}}
 }
 
-// root makes the plan of the main component.
 func (b *builder) root(c *model.Component) *plan.Flow {
 	b.begin(c, c.ID, "")
 	b.flow.Inputs = &plan.Inputs{Mode: plan.InputsNamed, Style: plan.StyleDocumented, Schema: objectOf(c.Inputs)}
@@ -193,7 +192,6 @@ func input(p *model.Property, key string) plan.In {
 	return plan.In{Name: p.Title, Key: key, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
 }
 
-// output is an output as a node leaves it.
 func output(p *model.Property) plan.Out {
 	return plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
 }
@@ -222,7 +220,6 @@ func schemaOf(s *model.Shape) json.RawMessage {
 	return shapeValue(s).JSON()
 }
 
-// shapeValue is a type as a JSON Schema.
 func shapeValue(s *model.Shape) *source.Value {
 	if s.Enum != nil {
 		plain := *s

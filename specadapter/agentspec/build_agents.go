@@ -43,7 +43,6 @@ func restricted(p *model.Property) bool {
 
 func isText(p *model.Property) bool { return p.Type != nil && p.Type.Kind == model.StringShape }
 
-// jsonOutput makes a model answer in JSON.
 func jsonOutput(outputs []*model.Property) *plan.Output {
 	out := &plan.Output{Schema: objectOf(outputs), Repairs: agentRepairs, Fit: true}
 	if len(outputs) == 1 {

@@ -88,7 +88,6 @@ func (b *builder) alone(c *model.Component, id string) {
 	}
 }
 
-// operation is what a node does with its datastore.
 func operation(c *model.Component, name string) plan.Operation {
 	o := plan.Operation{Name: name, Do: operations[c.Type.Name]}
 	if o.Do == plan.DoQuery {

@@ -30,13 +30,11 @@ type layer struct {
 	ways   map[*model.Component]*way
 }
 
-// port is an input or an output of a node.
 type port struct {
 	node  *model.Component
 	title string
 }
 
-// way is how control comes to a node and leaves it.
 type way struct {
 	entry string
 	exits []exit
@@ -142,7 +140,6 @@ func (s *layer) key(to port, from []port, known map[string]string) string {
 	return k
 }
 
-// ins are a node's inputs as it takes them.
 func (s *layer) ins(n *model.Component) []plan.In {
 	var out []plan.In
 	for _, p := range n.Inputs {
@@ -163,7 +160,6 @@ func (s *layer) ins(n *model.Component) []plan.In {
 	return out
 }
 
-// leaves are a node's outputs as it leaves them.
 func (s *layer) leaves(n *model.Component) []plan.Out {
 	var out []plan.Out
 	for _, p := range n.Outputs {

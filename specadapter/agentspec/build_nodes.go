@@ -13,7 +13,6 @@ import (
 // atOnce is how many runs of a parallel node there are at a time.
 const atOnce = 10
 
-// node makes the nodes of one of the flow's.
 func (s *layer) node(c *model.Component) *way {
 	if c.Type.Acts() == "FlowNode" {
 		return s.inPlace(c)
@@ -88,7 +87,6 @@ func (s *layer) calling(c *model.Component, n *plan.Node, w *way) {
 	}
 }
 
-// branches are the ways out of a node that has several.
 func (s *layer) branches(c *model.Component, id string) []exit {
 	var out []exit
 	for _, b := range c.Branches {

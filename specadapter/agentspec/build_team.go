@@ -37,7 +37,6 @@ type crew struct {
 	left []func()
 }
 
-// part is what an agent does in a conversation.
 type part struct {
 	// id is the member's; that of the node stands for the node's own agent.
 	id string
@@ -48,7 +47,6 @@ type part struct {
 	ask, hand []recipient
 }
 
-// recipient is whom an agent can turn to.
 type recipient struct {
 	plan.Contact
 	about string
@@ -198,7 +196,6 @@ func neighbours(c, from *model.Component) []*model.Component {
 	return out
 }
 
-// handed is whom a conversation is handed to.
 func (t *crew) handed(to *model.Component, id string) recipient {
 	if id == t.node.ID {
 		id = ""
@@ -244,12 +241,10 @@ func (t *crew) group(c *model.Component) string {
 	return t.groups[c]
 }
 
-// name is a member's id.
 func (t *crew) name(c *model.Component, suffix string) string {
 	return unique(t.ids, unique(t.taken, t.node.ID+"/"+model.SafeID(cmp.Or(c.Name, c.ID, c.Type.Name))+suffix))
 }
 
-// member makes an agent in one of its parts.
 func (t *crew) member(c *model.Component, p part) {
 	if !t.room(c.At) {
 		return

@@ -146,7 +146,6 @@ func (b *builder) fixedURL(c *model.Component, field string) {
 	}
 }
 
-// stdio configures a connection to a server that the worker starts.
 func (b *builder) stdio(c *model.Component, conn *plan.Connection) {
 	conn.Transport, conn.Command, conn.Dir = plan.TransportStdio, c.Text("command"), c.Text("cwd")
 	if conn.Dir != "" && !path.IsAbs(conn.Dir) {
@@ -198,7 +197,6 @@ func secretOf(c *model.Component, field string) string {
 	return ""
 }
 
-// headers go with every request to a server.
 func (b *builder) headers(c *model.Component) []plan.Header {
 	var out []plan.Header
 	for _, m := range c.JSON("headers").Members {

@@ -9,7 +9,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// matchOf is what a PluginRegexNode looks for.
 func matchOf(c *model.Component) *plan.Match {
 	m := &plan.Match{}
 	m.Pattern, m.Want = c.Expression()

@@ -80,7 +80,6 @@ func (a *adaptation) adapt(doc *source.Document) (*plan.Flow, plan.Source, []sou
 	return f, src, a.Diags
 }
 
-// adaptation is the work on one blueprint.
 type adaptation struct {
 	*source.Reader
 	main string

@@ -34,7 +34,6 @@ type agent struct {
 	has map[string]bool
 }
 
-// agent reads agent.json and all that belongs to it.
 func (a *adaptation) agent(root *source.Value) *agent {
 	g := &agent{object: a.object(root, "the agent"), has: map[string]bool{}}
 	g.older()

@@ -71,7 +71,6 @@ func (c *collector) file(name string) (text string, ok bool) {
 	return string(data), true
 }
 
-// read reads one file within the bounds.
 func (c *collector) read(file string) ([]byte, error) {
 	f, err := c.fsys.Open(file)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// hook is an agent that is run before or after a run.
 type hook struct {
 	event, agent, onError string
 	seconds               int

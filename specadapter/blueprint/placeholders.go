@@ -30,7 +30,6 @@ func (g *agent) placeholders() {
 // maxPlaceholders is how many placeholders of one agent are reported.
 const maxPlaceholders = 20
 
-// linter looks at the placeholders of one agent.
 type linter struct {
 	agent    *agent
 	seen     map[string]bool

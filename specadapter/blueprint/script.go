@@ -8,7 +8,6 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// script is an entry of the registry of scripts.
 type script struct {
 	name, description, file string
 	// params is its schema, or nil.
@@ -16,7 +15,6 @@ type script struct {
 	entry  *object
 }
 
-// usedScript is a script of a capability.
 type usedScript struct {
 	script
 	// at is where the capability names it.
@@ -85,7 +83,6 @@ func typeOf(def *pytext.Value) string {
 	return "string"
 }
 
-// hint stands for a parameter's value.
 func hint(name string, def *pytext.Value) string {
 	if enum := def.Get("enum"); enum != nil {
 		return "<" + joined(enum, "|") + ">"

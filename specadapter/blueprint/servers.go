@@ -92,7 +92,6 @@ func (g *agent) serverMap(o *object) {
 	}
 }
 
-// reference resolves a server that the registry has.
 func (o *object) reference(s *server) {
 	o.Only(referenceShape.Names()...)
 	ref := o.Required("ref")
@@ -198,7 +197,6 @@ func (o *object) config() []header {
 	return o.a.object(nested, "headers of "+o.Name).headers()
 }
 
-// headers are the members of an object as headers.
 func (o *object) headers() []header {
 	if !o.fits(o.Value, o.Name, maxHeaders) {
 		return nil

@@ -125,7 +125,6 @@ func (g *agent) orchestrator() *server {
 	return nil
 }
 
-// headersOf is a header's value, or "".
 func (s *server) headersOf(name string) string {
 	for _, h := range s.headers {
 		if strings.EqualFold(h.name, name) {

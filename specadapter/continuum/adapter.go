@@ -73,7 +73,6 @@ type adaptation struct {
 	conns connections
 }
 
-// document reads a bundle or a graph.
 func (a *adaptation) document(root *source.Value, src *plan.Source) *plan.Flow {
 	isGraph := root.Get("nodes") != nil || root.Get("edges") != nil || root.Get("agents") == nil
 	top := a.Fields(root, "the document", "")

@@ -20,7 +20,6 @@ type connections struct {
 	help string
 }
 
-// known finds a declared connection, or nil.
 func (c connections) known(id string) *plan.Connection {
 	if i, ok := c.byID[id]; ok {
 		return &c.list[i]

@@ -82,7 +82,6 @@ func (g *graph) drawnNames(d *drawing) func(string) string {
 	}
 }
 
-// drawing is what is read from a Mermaid flowchart.
 type drawing struct {
 	links  [][2]string
 	labels map[string]string

@@ -28,7 +28,6 @@ type graph struct {
 	nodeList   string
 }
 
-// link is an edge between numbered nodes.
 type link struct {
 	from, to, edge int
 	conditional    bool
@@ -37,7 +36,6 @@ type link struct {
 func (g *graph) start() int { return len(g.flow.Nodes) }
 func (g *graph) end() int   { return len(g.flow.Nodes) + 1 }
 
-// graph reads one graph and judges it.
 func (a *adaptation) graph(f graphFile) (*plan.Flow, []plan.Position) {
 	g := &graph{adaptation: a, object: f.Fields, index: map[string]int{}}
 	g.flow = plan.Flow{Version: plan.Version, ID: f.id, Dialect: Name, Nodes: []plan.Node{}, Edges: []plan.Edge{}}
@@ -58,7 +56,6 @@ func (a *adaptation) graph(f graphFile) (*plan.Flow, []plan.Position) {
 	return &g.flow, g.positions
 }
 
-// head reads everything but nodes and edges.
 func (g *graph) head() {
 	o := g.object
 	g.lintUUID(o)

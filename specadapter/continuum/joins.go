@@ -67,7 +67,6 @@ func (s *joinSearch) stops(fork, n int) bool {
 	return n == fork || n >= len(s.flow.Nodes) || s.flow.Nodes[n].Deferred
 }
 
-// fork searches the branches of one fork.
 func (s *joinSearch) fork(fork int) {
 	branch := s.branchesOf(fork)
 	if branch == nil {

@@ -30,7 +30,6 @@ func (g *graph) bad(v *source.Value, help, field, want string) {
 	g.Errorf(v.Pos, "V8", help, "%s of %s is %s, want %s", field, g.object.Name, v.Describe(), want)
 }
 
-// responseFormat reads response_format.
 func (g *graph) responseFormat() responseFormat {
 	const shape = `use {"type": 1, "payload": null} for Markdown or {"type": 2, "payload": {...}} for JSON`
 	v := g.object.Get("response_format")

@@ -51,7 +51,6 @@ type look struct {
 	class, fill, stroke string
 }
 
-// looks is the table of all states.
 var looks = []look{
 	{Running, "running", "#fff1b8", "#ad6800"},
 	{Waiting, "waiting", "#d6e4ff", "#1d39c4"},

@@ -249,7 +249,6 @@ func (g *graph) sweep(down bool) {
 	}
 }
 
-// crossings counts how many edges cross between neighbouring ranks.
 func (g *graph) crossings() int {
 	at := make([]int, len(g.vertices))
 	for _, rank := range g.ranks {

@@ -49,7 +49,6 @@ func SVG(f *plan.Flow, states States) (string, error) {
 	return p.b.String(), nil
 }
 
-// picture is an SVG as it is written.
 type picture struct {
 	*graph
 	states States
@@ -91,7 +90,6 @@ func boxWidth(lines []string) float64 {
 	return w
 }
 
-// vertex draws a node, or the text of an edge.
 func (p *picture) vertex(v *vertex) {
 	left, top := v.x-v.w/2, v.y-v.h/2
 	switch {
@@ -106,7 +104,6 @@ func (p *picture) vertex(v *vertex) {
 	}
 }
 
-// node draws a node with its shape, text and state.
 func (p *picture) node(v *vertex, n *plan.Node) {
 	fill, stroke, dash := "#f0f5ff", "#2f54eb", ""
 	if p.states != nil {

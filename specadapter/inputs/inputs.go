@@ -256,7 +256,6 @@ func merged(own *pytext.Value) *pytext.Value {
 	return out
 }
 
-// set replaces a member or appends it.
 func set(v *pytext.Value, key string, to *pytext.Value) {
 	for i := range v.Members {
 		if v.Members[i].Key == key {

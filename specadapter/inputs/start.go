@@ -77,7 +77,6 @@ func taken(ports *plan.Ports, key string, v value.Value) value.Value {
 	return v
 }
 
-// flow replaces the placeholders of the flow's texts and schemas.
 func (v *Values) flow(f *plan.Flow) (*plan.Flow, error) {
 	out := *f
 	out.Nodes = append([]plan.Node{}, f.Nodes...)
@@ -127,7 +126,6 @@ func tooLong(size int) error {
 	return fmt.Errorf("the system prompt has at least %d bytes after its placeholders are replaced, over the limit of %d; shorten the parameters", size, MaxBytes)
 }
 
-// schema replaces the placeholders of an output schema.
 func (v *Values) schema(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return raw, nil
@@ -149,7 +147,6 @@ func (v *Values) schema(raw json.RawMessage) (json.RawMessage, error) {
 	return doc.Root.JSON(), nil
 }
 
-// withArguments gives a flow's programs their arguments.
 func withArguments(f *plan.Flow, p *Params) *plan.Flow {
 	out := *f
 	out.Nodes = append([]plan.Node{}, f.Nodes...)

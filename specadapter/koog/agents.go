@@ -48,7 +48,6 @@ type step struct {
 
 var agentKinds = []string{kindTask, kindVerify, kindTransform, kindParallel, kindReact}
 
-// agent reads one agent; nil if it is not an object.
 func (a *adaptation) agent(i int, v *source.Value) *agent {
 	o := a.Fields(v, fmt.Sprintf("agent %d", i+1), "agents[].")
 	if !o.OK {
@@ -135,7 +134,6 @@ func (a *adaptation) config(o *source.Fields, ag *agent) {
 	}
 }
 
-// number is a number field in a range.
 func (a *adaptation) number(o *source.Fields, key string, least, most float64) *float64 {
 	v := a.numeric(o, key)
 	if v == nil {

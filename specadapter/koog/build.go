@@ -105,7 +105,6 @@ func (b *builder) place(path string, at source.Pos) {
 	b.positions = append(b.positions, plan.Position{Path: path, Line: at.Line, Col: at.Col})
 }
 
-// unique is a node id that no agent has.
 func (b *builder) unique(id string) string {
 	for b.taken[id] {
 		id += "~"

@@ -39,7 +39,6 @@ func (b *builder) checkAgents() map[*transition]bool {
 	return dead
 }
 
-// from are the transitions out of an agent, in order.
 func (b *builder) from(name string) []*transition {
 	if b.leads == nil {
 		b.leads = map[string][]*transition{}
@@ -105,7 +104,6 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 	}
 }
 
-// checkExhausted warns where no condition may hold.
 func (b *builder) checkExhausted(ag *agent, parts map[string]*samples) {
 	if len(b.from(ag.name)) > 0 && !exhausted(parts) {
 		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
@@ -142,7 +140,6 @@ type samples struct {
 
 const untaken = -1
 
-// part is the part of a value that a transition's condition looks at.
 func (t *transition) part() string { return strings.Join(t.compare.Path, ".") }
 
 // samplesOf are the samples of each part of a value that transitions look at.
@@ -291,7 +288,6 @@ var critiqueFields = map[string]given{"success": {kind: value.Bool, known: true}
 
 func critiqueField(name string) given { return critiqueFields[name] }
 
-// schemaTypes are the types that a JSON Schema may ask for.
 var schemaTypes = map[string]given{
 	"string":  {kind: value.String, known: true},
 	"boolean": {kind: value.Bool, known: true},

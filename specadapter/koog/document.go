@@ -7,7 +7,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// document is a flow's parts as they are written.
 type document struct {
 	root                             *source.Fields
 	id, revision, description, model string

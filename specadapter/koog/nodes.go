@@ -22,7 +22,6 @@ const (
 	unbounded     = 1_000_000
 )
 
-// node makes the node of an agent that is not parallel.
 func (b *builder) node(ag *agent, id, name string) plan.Node {
 	n := plan.Node{ID: id, Name: name, Kind: plan.KindAgent}
 	if ag.kind == kindTransform {

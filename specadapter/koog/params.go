@@ -151,7 +151,6 @@ func (a *adaptation) steps(ag *agent) {
 	}
 }
 
-// merge says which of a parallel agent's results goes on.
 type merge struct {
 	at       source.Pos
 	variable string

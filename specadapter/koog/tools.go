@@ -27,7 +27,6 @@ const (
 	transportHTTP  = "http"
 )
 
-// tool reads one tool; nil if it is none.
 func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 	o := a.Fields(v, fmt.Sprintf("tool %d", i+1), "tools[].")
 	if !o.OK {
@@ -159,7 +158,6 @@ func (a *adaptation) duplicateTools(d *document) {
 	}
 }
 
-// servers are the connections that a run lists, in order.
 func (d *document) servers() []string {
 	var out []string
 	for _, t := range d.tools {

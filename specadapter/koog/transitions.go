@@ -24,7 +24,6 @@ type transition struct {
 	wrong bool
 }
 
-// transition reads one transition; nil if its ends are unknown.
 func (a *adaptation) transition(d *document, i int, v *source.Value) *transition {
 	o := a.Fields(v, fmt.Sprintf("transition %d", i+1), "transitions[].")
 	if !o.OK {
@@ -48,7 +47,6 @@ func (a *adaptation) transition(d *document, i int, v *source.Value) *transition
 	return t
 }
 
-// end judges one end of a transition.
 func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *transition) bool {
 	if name == "" {
 		return false
@@ -137,7 +135,6 @@ func (a *adaptation) constant(c *source.Fields, tagged bool) (parsed value.Value
 	return parsed, true
 }
 
-// variable says what a condition looks at.
 func (a *adaptation) variable(c *source.Fields, text string, to *plan.Compare) {
 	prefix, path := segments(text)
 	to.Path = path

@@ -251,7 +251,6 @@ type unknownField struct {
 	count         int
 }
 
-// group notes an unknown field.
 func (r *Reader) group(path string, m Member, known []string) {
 	u := r.unknown[path]
 	if u == nil {

@@ -59,7 +59,6 @@ func (s *scanner) document() *Value {
 	return v
 }
 
-// wrong reports a syntax error at the next token.
 func (s *scanner) wrong(help, format string, args ...any) {
 	if s.at >= len(s.data) {
 		help, format, args = "close every { [ ' and \"; the text may be truncated", "unexpected end of text", nil
@@ -127,7 +126,6 @@ func (s *scanner) extendedSpace() (ok, more bool) {
 	return true, true
 }
 
-// value reads one value at the given depth of nesting.
 func (s *scanner) value(depth int) *Value {
 	v := &Value{Pos: s.pos(s.at)}
 	switch c := s.peek(); {
@@ -156,7 +154,6 @@ func (s *scanner) value(depth int) *Value {
 	return v
 }
 
-// array reads the elements of an array behind its bracket.
 func (s *scanner) array(v *Value, depth int) *Value {
 	for {
 		switch more, ok := s.more(']', len(v.Items) == 0); {
@@ -173,10 +170,8 @@ func (s *scanner) array(v *Value, depth int) *Value {
 	}
 }
 
-// quotes reports whether a string can begin with a byte.
 func (s *scanner) quotes(c byte) bool { return c == '"' || c == '\'' && s.syntax == extended }
 
-// object reads the members of an object behind its brace.
 func (s *scanner) object(pos Pos, depth int) *Value {
 	var members []Member
 	for {
@@ -316,7 +311,6 @@ func (s *scanner) bare() []byte {
 	return s.data[begin:s.at]
 }
 
-// isBare reports whether a text without quotes can have a byte.
 func (s *scanner) isBare(c byte) bool {
 	if s.syntax == lenient {
 		return c > ' ' && strings.IndexByte(`,:{}[]"\`, c) < 0

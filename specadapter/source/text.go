@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// text reads a quoted string.
 func (s *scanner) text(quote byte) (string, bool) {
 	begin := s.at
 	s.at++
@@ -89,7 +88,6 @@ func (s *scanner) escape(b *strings.Builder, whole *bool) bool {
 	return true
 }
 
-// byteEscape reads \xXX.
 func (s *scanner) byteEscape(b *strings.Builder) bool {
 	rest := s.data[s.at+2:]
 	n, err := strconv.ParseUint(string(rest[:min(2, len(rest))]), 16, 8)

@@ -17,7 +17,6 @@ import (
 // maxYAMLBytes bounds YAML, whose parser costs far more per byte than JSON's.
 const maxYAMLBytes = 4 << 20
 
-// yaml reads the text as one YAML document with JSON's data model.
 func (p *parser) yaml() *Value {
 	if len(p.data) > maxYAMLBytes {
 		p.fail(Pos{}, CodeTooLarge, "split the document or convert it to JSON", "the document has %d bytes; the limit for YAML is %d",

@@ -50,7 +50,6 @@ func encodeClaude(m *Model, q *Request) (*Outgoing, error) {
 	return m.send("/messages", b, q.Extra, &claudeReader{draft: draft{m: m}, slots: map[int]*claudePart{}})
 }
 
-// claudeTools lists the tools and says which may be called.
 func claudeTools(b object, q *Request) error {
 	o, err := q.offer("input_schema", func(tool object) any { return tool })
 	if err != nil || len(o.tools) == 0 {

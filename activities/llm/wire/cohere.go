@@ -13,7 +13,6 @@ import (
 // cohereWords are the names of parameters; an effort has a field of its own.
 var cohereWords = map[string]string{"top_p": "p", "top_k": "k", "stop": "stop_sequences", "reasoning_effort": ""}
 
-// encodeCohere writes Cohere's chat, version 2.
 func encodeCohere(m *Model, q *Request) (*Outgoing, error) {
 	b := m.parameters(q, cohereWords)
 	b["model"], b["messages"] = m.Name, m.cohereMessages(q)
@@ -177,7 +176,6 @@ func (r *cohereReader) Read(raw []byte, streamed bool) (bool, error) {
 	return e.Type == "message-end", r.message(a.Message, e.Index, streamed)
 }
 
-// message adds a message or a piece of one.
 func (r *cohereReader) message(raw json.RawMessage, index LooseText, streamed bool) error {
 	if len(raw) == 0 {
 		return nil

@@ -98,7 +98,6 @@ type converseResult struct {
 	Content []json.RawMessage `json:"content"`
 }
 
-// converseDelta is a piece of a block.
 type converseDelta struct {
 	Text string `json:"text"`
 	Call struct {
@@ -161,7 +160,6 @@ func (r *converseReader) part(index int) *conversePart {
 	return r.slots[index]
 }
 
-// grow adds a piece to a block.
 func (r *converseReader) grow(p *conversePart, d *converseDelta) {
 	p.size += len(d.Text)
 	r.text.WriteString(d.Text)
@@ -177,7 +175,6 @@ func (r *converseReader) grow(p *conversePart, d *converseDelta) {
 	}
 }
 
-// take takes a whole block.
 func (r *converseReader) take(p *conversePart, raw json.RawMessage) error {
 	var b converseBlock
 	if err := json.Unmarshal(raw, &b); err != nil {

@@ -67,7 +67,6 @@ const (
 	unexpectedCall = "UNEXPECTED_TOOL_CALL"
 )
 
-// reasonsOf turns lists of words by reason into reasons by word.
 func reasonsOf(words map[string]string) map[string]string {
 	out := map[string]string{}
 	for reason, list := range words {

@@ -147,7 +147,6 @@ func turns(in []contract.Message, assistant, field string, content func(*contrac
 	return out
 }
 
-// budget is a reasoning effort as a number of tokens.
 func budget(budgets map[string]int, effort string) (int, error) {
 	n, ok := budgets[effort]
 	if !ok {

@@ -78,7 +78,6 @@ func geminiTools(b object, q *Request) error {
 // geminiBudgets are efforts as tokens, for models that know no level.
 var geminiBudgets = map[string]int{"none": 0, "minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576, "xhigh": 24_576, "max": 24_576}
 
-// geminiLevels are efforts as levels.
 var geminiLevels = map[string]string{"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 
 func (m *Model) setGeminiThinking(config object, effort string) error {

@@ -76,7 +76,6 @@ func (m *Model) placeMedia(in []contract.Message) []contract.Message {
 	return out
 }
 
-// dataURL is a file as a URL.
 func dataURL(file *contract.Media) string { return "data:" + file.MediaType + ";base64," + file.Data }
 
 // documentName is a document's file name; some servers demand one.
@@ -90,7 +89,6 @@ const (
 	MediaDataURL = "data_url"
 )
 
-// chatPart is a file as a part of a message of chat completions.
 func (m *Model) chatPart(file *contract.Media) object {
 	switch kind := file.Kind(); {
 	case kind == contract.KindImage:

@@ -22,7 +22,6 @@ const (
 	ociEndpoint = "ocid1.generativeaiendpoint."
 )
 
-// ociWords are the names of parameters in both formats.
 var ociWords = map[string]string{
 	"top_p": "topP", "top_k": "topK", "max_tokens": "maxTokens", "presence_penalty": "presencePenalty",
 	"frequency_penalty": "frequencyPenalty", "parallel_tool_calls": "", "reasoning_effort": "",
@@ -103,7 +102,6 @@ func ociTools(b object, q *Request) (bool, error) {
 	return o.mode != choiceNone, nil
 }
 
-// encodeOCICohere writes the format of Cohere's models.
 func (m *Model) encodeOCICohere(q *Request) (*Outgoing, error) {
 	if q.Parallel != nil {
 		return nil, unsendable("Cohere's models at OCI take no parallel_tool_calls; leave it out, or choose another model")

@@ -53,7 +53,6 @@ func (m *Model) pendingText(in []contract.Message) (text, session string) {
 	return strings.Join(texts, "\n\n"), session
 }
 
-// ociAgentReader reads the one answer.
 type ociAgentReader struct{ draft }
 
 // Read reads the answer.

@@ -132,7 +132,6 @@ func (m *Model) responsesInput(in []contract.Message) []any {
 	return out
 }
 
-// responsesContent is a text or, with files, a list.
 func responsesContent(in *contract.Message) any {
 	if len(in.Media) == 0 {
 		return in.Text

@@ -120,14 +120,12 @@ func (r *responsesReader) Read(raw []byte, streamed bool) (bool, error) {
 	return true, r.end(e.Response)
 }
 
-// count keeps the newest numbers.
 func (r *responsesReader) count(u *responsesUsage) {
 	if u != nil {
 		r.usage = contract.Usage{Input: int(u.Input), Output: int(u.Output), Cached: int(u.In.Cached), CacheWrite: int(u.In.Written), Reasoning: int(u.Out.Reasoning)}
 	}
 }
 
-// end takes a whole answer.
 func (r *responsesReader) end(a *responsesAnswer) error {
 	r.count(a.Usage.is)
 	if isSet(a.Error) {

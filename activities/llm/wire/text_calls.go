@@ -15,7 +15,6 @@ import (
 // Servers of open models have a parser for each model's form of tool calls. Where it is not switched on, or is another model's, the
 // calls are left in the text. See [Model.TextCalls].
 
-// textParser reads calls from an answer's text.
 type textParser struct {
 	// text is the whole, and rest what of it is not read yet.
 	text, rest string
@@ -202,7 +201,6 @@ func (p *textParser) named() bool {
 	return p.addNext(name)
 }
 
-// addNext adds a call whose arguments follow.
 func (p *textParser) addNext(name string) bool {
 	raw := p.value()
 	return raw != nil && p.add(name, raw)

@@ -42,7 +42,6 @@ const (
 	InContent = "content"
 )
 
-// protocols is the table of all protocols.
 var protocols = map[string]func(*Model, *Request) (*Outgoing, error){
 	Chat: encodeChat, Claude: encodeClaude, Gemini: encodeGemini, OCI: encodeOCI, Cohere: encodeCohere, Converse: encodeConverse, Responses: encodeResponses,
 }
@@ -207,7 +206,6 @@ type Error struct {
 // Error gives the text, or the provider's error object.
 func (e *Error) Error() string { return e.Text + string(e.Reported) }
 
-// unsendable is the error of a request that cannot be sent.
 func unsendable(format string, args ...any) error {
 	return &Error{Class: contract.ClassBadRequest, Text: fmt.Sprintf(format, args...)}
 }
@@ -235,5 +233,4 @@ func (m *Model) Encode(q *Request) (*Outgoing, error) {
 // object is a JSON object of a request. Keys are sorted, so that equal conversations are equal bytes.
 type object = map[string]any
 
-// excerpt is what a message quotes of an answer that cannot be read.
 func excerpt(raw []byte) string { return textutil.Truncate(string(raw), 100) }

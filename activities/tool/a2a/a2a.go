@@ -109,7 +109,6 @@ type message struct {
 	Task    string `json:"taskId,omitempty"`
 }
 
-// result is a message or a task.
 type result struct {
 	message
 	TaskID string `json:"id"`
@@ -260,7 +259,6 @@ func (r *result) running() bool {
 	return r.TaskID != "" && (r.Status.State == "submitted" || r.Status.State == "working")
 }
 
-// answer reads an answer.
 func (a *Agent) answer(r *result) (*Answer, error) {
 	out := &Answer{}
 	own := session{By: plan.ConnectionA2A, At: a.url, Context: r.Context}

@@ -44,7 +44,6 @@ type Server struct {
 	opened []string
 }
 
-// openRequest is one that has no answer yet.
 type openRequest struct {
 	// ended is closed where the server wants no answer any more.
 	ended chan struct{}

@@ -111,7 +111,6 @@ type content struct {
 	} `json:"resource"`
 }
 
-// contents renders a result's parts. texts are those that are texts.
 func (r *Result) contents() (parts, texts []string, files []contract.Media, err error) {
 	for i, part := range r.Content {
 		var c content

@@ -66,7 +66,6 @@ func Created(raw []byte) *Task {
 	return nil
 }
 
-// read reads a result of tasks/get.
 func read(raw []byte) (*Task, error) {
 	var r struct {
 		state

@@ -2,7 +2,6 @@ package catalog
 
 import "slices"
 
-// agentTypes are the components that a run can be of.
 var agentTypes = []Type{
 	{Name: "Agent", Is: []string{"AgenticComponent", "ComponentWithIO"}, IO: true,
 		Fields: []FieldSpec{
@@ -78,7 +77,6 @@ var agentTypes = []Type{
 // noStore says what to use instead of a datastore that nothing can use.
 const noStore = "use a PostgresDatabaseDatastore; databases of Oracle are not supported yet"
 
-// storeSchema describes the collections of a datastore.
 var storeSchema = FieldSpec{Name: "datastore_schema", Kind: Schemas, Required: true}
 
 // secretText is a text that must be given, as a reference to a secret.
@@ -100,7 +98,6 @@ func summaryFields(own ...FieldSpec) []FieldSpec {
 		FieldSpec{Name: "datastore", Kind: One, Of: "Datastore"})
 }
 
-// storeTypes are datastores and what uses them.
 var storeTypes = []Type{
 	{Name: "MessageSummarizationTransform", Is: []string{"MessageTransform"}, Since: V2612,
 		Fields: summaryFields(

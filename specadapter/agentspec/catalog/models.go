@@ -34,7 +34,6 @@ func compatibleFields(api string) []FieldSpec {
 	return modelFields(append(own, eachNamed(FieldSpec{Kind: Text, Sensitive: true, Since: V2612}, "key_file", "cert_file", "ca_file")...)...)
 }
 
-// modelTypes are how models are reached.
 var modelTypes = []Type{
 	{Name: "LlmConfig", Since: V2612,
 		Fields: modelFields(modelURL, apiKey, FieldSpec{Name: "api_type", Kind: Text}, provider(""), apiProvider(""))},

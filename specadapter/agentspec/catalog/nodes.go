@@ -3,7 +3,6 @@ package catalog
 // isNode are the types that every node can stand for.
 var isNode = []string{"Node", "ComponentWithIO"}
 
-// nodeTypes are the steps of a flow.
 var nodeTypes = []Type{
 	{Name: "StartNode", Is: isNode, IO: true},
 	{Name: "EndNode", Is: isNode, IO: true,
@@ -34,7 +33,6 @@ var nodeTypes = []Type{
 		Fields: []FieldSpec{{Name: "message", Kind: Text, Required: true, Template: true}}},
 }
 
-// edgeTypes connect nodes.
 var edgeTypes = []Type{
 	{Name: "ControlFlowEdge", Fields: []FieldSpec{
 		{Name: "from_node", Kind: One, Of: "Node", Required: true},
@@ -54,7 +52,6 @@ var mapFields = []FieldSpec{
 	{Name: "reducers", Kind: TextMap},
 }
 
-// httpFields are those of a request over HTTP.
 var httpFields = []FieldSpec{
 	{Name: "url", Kind: Text, Required: true, Template: true},
 	{Name: "http_method", Kind: Text, Required: true, Template: true},

@@ -70,7 +70,6 @@ const (
 	definitionsKey = "$referenced_components"
 )
 
-// asks notes the types that fields want.
 func (t *Type) asks(asked map[string]bool) {
 	for i := range t.Fields {
 		if of := t.Fields[i].Of; of != "" {
@@ -91,7 +90,6 @@ func (t *Type) plugin() shape.Schema {
 	return s
 }
 
-// schema is that of a type's components.
 func (t *Type) schema() shape.Schema {
 	properties := shape.Schema{
 		shape.Key: shape.Text, "component_type": shape.Schema{"const": t.Name, "description": t.doc("component_type")},
@@ -150,7 +148,6 @@ var kinds = map[FieldKind]shape.Schema{
 	Object: {"type": "object"}, Schemas: {"type": "object"}, TextOrTexts: {"anyOf": []shape.Schema{shape.Text, shape.List(shape.Text)}},
 }
 
-// kind is the schema of a field's values.
 func (t *Type) kind(f *FieldSpec) shape.Schema {
 	if f.Sensitive {
 		return shape.Any // a reference to a value, or null
@@ -178,7 +175,6 @@ func (t *Type) kind(f *FieldSpec) shape.Schema {
 	return shape.Any
 }
 
-// value is a field's default as JSON.
 func (f *FieldSpec) value() any {
 	if f.Kind == Number || f.Kind == Whole {
 		if n, err := strconv.ParseFloat(f.Default, 64); err == nil {

@@ -8,7 +8,6 @@ var isTool = []string{"Tool", "ComponentWithIO"}
 // confirmation asks a person before a tool is called.
 var confirmation = FieldSpec{Name: "requires_confirmation", Kind: Flag, Default: "false", Since: V2542}
 
-// toolTypes are what agents and nodes call.
 var toolTypes = []Type{
 	{Name: "ServerTool", Is: isTool, IO: true, Fields: []FieldSpec{confirmation}},
 	{Name: "ClientTool", Is: isTool, IO: true, Fields: []FieldSpec{confirmation}},
@@ -53,7 +52,6 @@ var remoteFields = []FieldSpec{
 // mtlsFields are those of a transport that shows a certificate.
 var mtlsFields = slices.Concat(remoteFields, eachNamed(secretText, "key_file", "cert_file", "ca_file"))
 
-// transportTypes are how MCP servers are reached.
 var transportTypes = []Type{
 	{Name: "StdioTransport", Is: []string{"ClientTransport"},
 		Fields: []FieldSpec{

@@ -128,7 +128,6 @@ func (f *Flow) Gives(title string) bool {
 	return f.titles[title]
 }
 
-// key is an input of a node.
 type key struct {
 	node  int
 	input string

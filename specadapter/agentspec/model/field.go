@@ -102,7 +102,6 @@ func (l *loader) isPlugin(t *catalog.Type) bool {
 	return slices.ContainsFunc(l.o.Plugins, func(p catalog.Type) bool { return p.Name == t.Name })
 }
 
-// field reads one field into a set of fields.
 func (l *loader) field(s *scope, c *Component, into map[string]*Field, spec *catalog.FieldSpec, v *source.Value) {
 	if v == nil || v.Kind == source.Null {
 		if spec.Required {
@@ -175,7 +174,6 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *
 	return l.shape(s, c, spec, f, what)
 }
 
-// wants reports a value that is not of a kind.
 func (l *loader) wants(v *source.Value, kind source.Kind, what string) bool {
 	return l.wantsAs(v, kind, source.HowToWrite[kind], what)
 }
@@ -194,7 +192,6 @@ var kindOf = map[catalog.FieldKind]source.Kind{
 	catalog.Object: source.Object, catalog.Plain: source.Object, catalog.Schemas: source.Object,
 }
 
-// shape checks the JSON of a field and reads what is in it.
 func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, what string) bool {
 	v := f.JSON
 	if want, ok := kindOf[spec.Kind]; ok && !l.wants(v, want, what) {
@@ -259,7 +256,6 @@ func (l *loader) texts(v *source.Value, what string) bool {
 	return ok
 }
 
-// plain reads an object with fields of its own.
 func (l *loader) plain(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, what string) bool {
 	f.Fields, f.parts = map[string]*Field{}, spec.Fields
 	before := c.broken
@@ -277,7 +273,6 @@ func (l *loader) plain(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 	return ok
 }
 
-// list reads the components of a field for several.
 func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Value, what string) bool {
 	var ok bool
 	if v, s, ok = l.follow(s, v, what); !ok {

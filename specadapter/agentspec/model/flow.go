@@ -86,7 +86,6 @@ func (l *loader) flow(c *Component) *Flow {
 	return f
 }
 
-// control reads the control edges of a flow.
 func (l *loader) control(c *Component, f *Flow) {
 	for i, e := range c.Components("control_flow_connections") {
 		edge := ControlEdge{At: l.itemAt(c, "control_flow_connections", i), From: e.Component("from_node"), To: e.Component("to_node"), Branch: e.Text("from_branch")}
@@ -103,7 +102,6 @@ func (l *loader) control(c *Component, f *Flow) {
 	f.Control = l.unlooped(f.Control)
 }
 
-// data reads the data edges of a flow.
 func (l *loader) data(c *Component, f *Flow) {
 	f.Public = c.Field("data_flow_connections") == nil
 	f.vague = f.Public && c.source.Get("data_flow_connections") != nil && c.broken
@@ -272,7 +270,6 @@ func (l *loader) checkUnconnected(c *Component, g *graph) {
 	l.checkData(c, g)
 }
 
-// checkCounts wants one start node and at least one end.
 func (l *loader) checkCounts(c *Component, f *Flow) {
 	unknown := func(n *Component) bool { return n.Type.Unknown }
 	if n := len(f.acting("StartNode")); n > 1 || n == 0 && !slices.ContainsFunc(f.Nodes, unknown) {
@@ -283,7 +280,6 @@ func (l *loader) checkCounts(c *Component, f *Flow) {
 	}
 }
 
-// checkFlow judges a flow as a whole.
 func checkFlow(l *loader, c *Component) {
 	f := c.Flow
 	l.checkCounts(c, f)
@@ -316,7 +312,6 @@ func (l *loader) checkStart(c *Component, f *Flow) {
 	l.checkLeave(c, f)
 }
 
-// checkLeave wants one edge out of the start, and none into it.
 func (l *loader) checkLeave(c *Component, f *Flow) {
 	out := 0
 	for _, e := range f.Control {

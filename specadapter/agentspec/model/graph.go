@@ -48,7 +48,6 @@ func (g *graph) walk(from int, seen []bool, pass func(node int) bool) (steps int
 	return steps
 }
 
-// checkBranches reports branches with two edges, and those with none.
 func (l *loader) checkBranches(c *Component, g *graph) {
 	for n, node := range g.Nodes {
 		if node.Type.ActsAs("StartNode") || node.Type.ActsAs("EndNode") || node.Type.Unknown || node.broken {
@@ -112,7 +111,6 @@ func (l *loader) checkLoops(g *graph) {
 	}
 }
 
-// single reports whether a node has one branch, and an edge from it.
 func (g *graph) single(n int) bool {
 	return len(g.out[n]) == 1 && len(g.Nodes[n].Branches) <= 1
 }

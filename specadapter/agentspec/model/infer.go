@@ -67,12 +67,10 @@ func inferParts(from func(c *Component, parts []*Component) inferred, fields ...
 	}
 }
 
-// sameAsPart takes the inputs and outputs of one part.
 func sameAsPart(_ *Component, parts []*Component) inferred {
 	return inferred{in: parts[0].Inputs, out: parts[0].Outputs}
 }
 
-// allInputs takes the inputs of all parts and the outputs of the first.
 func allInputs(_ *Component, parts []*Component) inferred {
 	return inferred{in: ofParallel(nil, parts).in, out: parts[0].Outputs}
 }
@@ -82,7 +80,6 @@ func ofTeam(_ *Component, parts []*Component) inferred {
 	return inferred{in: ofParallel(nil, parts).in, out: parts[0].Outputs, anyIn: true, anyOut: true}
 }
 
-// ofParallel takes the inputs and the outputs of all parts.
 func ofParallel(_ *Component, parts []*Component) inferred {
 	var in, out [][]*Property
 	for _, p := range parts {

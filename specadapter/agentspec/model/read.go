@@ -65,7 +65,6 @@ func article(name string) string {
 	return "a " + name
 }
 
-// inline reads a component that is written in its place.
 func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Component {
 	at := v.Pos
 	if !l.Fields(v, what, "").OK {

@@ -245,7 +245,6 @@ func (l *loader) rest() {
 	}
 }
 
-// definition reads the component of a definition, once.
 func (l *loader) definition(d *definition, from source.Pos) *Component {
 	if i := slices.Index(l.open, d); i >= 0 {
 		l.cycle(l.open[i:], from)

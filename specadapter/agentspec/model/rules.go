@@ -31,7 +31,6 @@ func (l *loader) rulesOf(t *catalog.Type) rules {
 	return rules{}
 }
 
-// typeRules are the rules of all types that have some.
 func typeRules() map[string]rules {
 	return map[string]rules{
 		"Agent":                              {infer: inferTexts("", nil), check: checkAgent, yields: yieldsAgent},
@@ -165,7 +164,6 @@ func checkManagerWorkers(l *loader, c *Component) {
 	l.team(c, slices.Concat([]*Component{manager}, workers), workers)
 }
 
-// bounded wants numbers of a transform to be at least 1.
 func bounded(names ...string) func(*loader, *Component) {
 	return func(l *loader, c *Component) {
 		for _, name := range names {

@@ -123,7 +123,6 @@ func checkStdio(l *loader, c *Component) {
 		"%s runs a program on the worker, which the worker's configuration must allow", c)
 }
 
-// checkRetry wants bounds that a retry can keep.
 func checkRetry(l *loader, c *Component) {
 	f := c.Field("retry_policy")
 	if f == nil {

@@ -152,10 +152,8 @@ func some(n, most int, name func(i int) string) []string {
 	return out
 }
 
-// maxUnion is how many types a union may have.
 const maxUnion = 100
 
-// shapeReader reads one JSON Schema.
 type shapeReader struct {
 	l      *loader
 	what   string

@@ -8,7 +8,6 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// holder is a placeholder in a text.
 type holder struct {
 	name string
 	at   source.Pos

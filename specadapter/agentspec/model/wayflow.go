@@ -261,7 +261,6 @@ func ofExtendedMap(c *Component, parts []*Component) inferred {
 	return inf
 }
 
-// anyObject is an object of any members.
 var anyObject = &Shape{Kind: ObjectShape, More: AnyType}
 
 // Path is where a value of unpack_input is in an element: names behind dots, or a dot alone for the element. Ok is false for
