@@ -30,7 +30,8 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}
-		ctx = f.run.Requests.Listen(ctx)
+		ctx, stop := f.run.Requests.Listen(ctx)
+		defer stop()
 		deliveries, tell := workflow.NewFuture(ctx)
 		f.pub.Deliveries = []workflow.Future{deliveries}
 		workflow.Go(ctx, func(ctx workflow.Context) {

@@ -44,7 +44,9 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 	if err != nil {
 		return nil, runtime.Wire(err)
 	}
-	out, err := playBranch(c.run.Requests.Listen(ctx), c, in)
+	listening, stop := c.run.Requests.Listen(ctx)
+	defer stop()
+	out, err := playBranch(listening, c, in)
 	c.run.Requests.Listeners.TakeRest()
 	return out, err
 }

@@ -66,7 +66,8 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	if err := f.serve(ctx, in); err != nil {
 		return nil, runtime.Wire(err)
 	}
-	ctx = f.run.Requests.Listen(ctx)
+	ctx, stop := f.run.Requests.Listen(ctx)
+	defer stop()
 	if err := f.run.Answer(ctx, f.report, f.known); err != nil {
 		return nil, runtime.Wire(err)
 	}

@@ -16,7 +16,8 @@ import (
 func TestHearBeforeListeners(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
-		ctx = r.Requests.Listen(ctx)
+		ctx, stop := r.Requests.Listen(ctx)
+		defer stop()
 		if err := wait.Pause(ctx, time.Second, "before"); err != nil {
 			t.Error(err)
 		}

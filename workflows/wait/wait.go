@@ -1,5 +1,6 @@
-// Package wait contains the waits of workflow code. The main coroutine of a run receives messages while it waits: a separate
-// coroutine for them would be resumed by every step of the run.
+// Package wait contains the waits of workflow code. The coroutines of a run, and what receives its messages, share the one
+// coroutine of the SDK that runs the workflow: the SDK resumes each of its own with every step of a run, which costs more than
+// the step.
 package wait
 
 import "go.temporal.io/sdk/workflow"
@@ -42,62 +43,23 @@ func (l *Listeners) TakeRest() {
 	}
 }
 
-// listening are the listeners of a main coroutine, and its context without the cancellation.
-type listening struct {
-	listeners *Listeners
-	quiet     workflow.Context
-}
-
-type listeningKey struct{}
-
-// Listening returns the context with which the main coroutine of a run receives messages while it waits. It is for this
-// coroutine alone.
-func Listening(ctx workflow.Context, l *Listeners) workflow.Context {
-	own := &listening{listeners: l}
-	ctx = workflow.WithValue(ctx, listeningKey{}, own)
-	own.quiet, _ = workflow.NewDisconnectedContext(ctx)
-	return ctx
-}
-
-func of(ctx workflow.Context) *listening {
-	l, _ := ctx.Value(listeningKey{}).(*listening)
-	return l
-}
-
-// Go starts a coroutine, which receives no messages.
-func Go(ctx workflow.Context, name string, f func(workflow.Context)) {
-	if of(ctx) != nil {
-		ctx = workflow.WithValue(ctx, listeningKey{}, (*listening)(nil))
-	}
-	workflow.GoNamed(ctx, name, f)
-}
-
-// Until waits until a condition holds. The error says that ctx was cancelled before.
+// Until waits until a condition holds. The error says that ctx was cancelled before. Outside the run's coroutines, as in the
+// handler of an Update, it is [workflow.Await].
 func Until(ctx workflow.Context, cond func() bool) error {
-	l := of(ctx)
-	if l == nil {
+	switch c := of(ctx); {
+	case c == nil:
 		return workflow.Await(ctx, cond)
-	}
-	for {
-		held := false
-		err := workflow.Await(ctx, func() bool {
-			held = cond()
-			return held || l.listeners.hold()
-		})
-		if held || err != nil {
-			return err
-		}
-		l.listeners.take()
-		// What waits for the messages continues in the order of the coroutines.
-		passed := false
-		_ = workflow.Await(l.quiet, func() bool { defer func() { passed = true }(); return passed })
+	case c.yield == nil:
+		return c.host.until(ctx, cond)
+	default:
+		return c.until(ctx, cond)
 	}
 }
 
 // Get waits for a future and gets its value or error. A cancellation does not end the wait.
 func Get(ctx workflow.Context, f workflow.Future, to any) error {
-	if l := of(ctx); l != nil {
-		if err := Until(l.quiet, f.IsReady); err != nil {
+	if c := of(ctx); c != nil {
+		if err := Until(c.quiet, f.IsReady); err != nil {
 			return err
 		}
 	}

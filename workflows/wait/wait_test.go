@@ -26,12 +26,13 @@ func TestMessagesAreTakenWhileTheRunWaits(t *testing.T) {
 				log = append(log, "took "+m)
 			}
 		}, channel)
-		ctx := wait.Listening(plain, &listeners)
+		ctx, stop := wait.Host(plain, &listeners)
+		defer stop()
 		future, set := workflow.NewFuture(ctx)
 		wait.Go(ctx, "other", func(ctx workflow.Context) {
-			_ = workflow.Sleep(ctx, time.Second)
+			_ = wait.Pause(ctx, time.Second, "a second")
 			channel.SendAsync("a")
-			_ = workflow.Sleep(ctx, time.Second)
+			_ = wait.Pause(ctx, time.Second, "a second")
 			set.Set(1, nil)
 			channel.SendAsync("b")
 			_ = wait.Until(ctx, func() bool { return slices.Contains(log, "took b") })
