@@ -18,6 +18,7 @@ import (
 	"weft/workflows/schedule"
 	"weft/workflows/schedule/scheduletest"
 	"weft/workflows/session"
+	"weft/workflows/wait"
 )
 
 // TestNothingIsLostBehindEvents lets a message come in the task in which the server tells that it has
@@ -30,35 +31,35 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 		if err := f.serve(ctx, &contract.RunInput{}); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := f.run.Requests.Listen(ctx)
-		defer stop()
-		deliveries, tell := workflow.NewFuture(ctx)
-		f.pub.Deliveries = []workflow.Future{deliveries}
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			if err := workflow.Sleep(ctx, time.Second); err != nil {
-				t.Error(err)
+		f.run.Requests.Listen(ctx, func(ctx workflow.Context) {
+			deliveries, tell := workflow.NewFuture(ctx)
+			f.pub.Deliveries = []workflow.Future{deliveries}
+			wait.Go(ctx, "event", func(ctx workflow.Context) {
+				if err := wait.Pause(ctx, time.Second, "an event"); err != nil {
+					t.Error(err)
+				}
+				p, err := converter.GetDefaultDataConverter().ToPayloads(map[string]any{"text": "stop it"})
+				if err != nil {
+					t.Error(err)
+				}
+				messages, ok := workflow.GetSignalChannel(ctx, contract.RequestMessage).(workflow.Channel)
+				if !ok || !messages.SendAsync(p) {
+					t.Error("the channel takes nothing")
+				}
+				tell.Set(nil, nil)
+			})
+			var next *workflow.ContinueAsNewError
+			if err := f.ContinueAsNew(ctx); !errors.As(err, &next) {
+				t.Fatalf("the run gives %v", err)
 			}
-			p, err := converter.GetDefaultDataConverter().ToPayloads(map[string]any{"text": "stop it"})
-			if err != nil {
-				t.Error(err)
+			var in contract.RunInput
+			if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
+				t.Fatal(err)
 			}
-			messages, ok := workflow.GetSignalChannel(ctx, contract.RequestMessage).(workflow.Channel)
-			if !ok || !messages.SendAsync(p) {
-				t.Error("the channel takes nothing")
+			if box := in.Snapshot.Inbox.Inbox; len(box) != 1 || box[0].Text != "stop it" {
+				t.Errorf("the next run has the messages %+v", box)
 			}
-			tell.Set(nil, nil)
 		})
-		var next *workflow.ContinueAsNewError
-		if err := f.ContinueAsNew(ctx); !errors.As(err, &next) {
-			t.Fatalf("the run gives %v", err)
-		}
-		var in contract.RunInput
-		if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
-			t.Fatal(err)
-		}
-		if box := in.Snapshot.Inbox.Inbox; len(box) != 1 || box[0].Text != "stop it" {
-			t.Errorf("the next run has the messages %+v", box)
-		}
 	})
 }
 

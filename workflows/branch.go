@@ -44,9 +44,8 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 	if err != nil {
 		return nil, runtime.Wire(err)
 	}
-	listening, stop := c.run.Requests.Listen(ctx)
-	defer stop()
-	out, err := playBranch(listening, c, in)
+	var out *contract.BranchResult
+	c.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = playBranch(ctx, c, in) })
 	c.run.Requests.Listeners.TakeRest()
 	return out, err
 }

@@ -66,10 +66,15 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	if err := f.serve(ctx, in); err != nil {
 		return nil, runtime.Wire(err)
 	}
-	ctx, stop := f.run.Requests.Listen(ctx)
-	defer stop()
+	var out *contract.RunResult
+	f.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = f.complete(ctx, in) })
+	return out, runtime.Wire(err)
+}
+
+// complete runs the flow to its end, and tells others of it.
+func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
 	if err := f.run.Answer(ctx, f.report, f.known); err != nil {
-		return nil, runtime.Wire(err)
+		return nil, err
 	}
 	f.run.Sizes.ResultShare = in.MaxResultBytes
 	out, err := f.play(ctx, in)
@@ -93,7 +98,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		}
 	}
 	f.run.Requests.Listeners.TakeRest()
-	return out, runtime.Wire(charged(f, in, err))
+	return out, charged(f, in, err)
 }
 
 // over tells others how the run ended.

@@ -89,15 +89,14 @@ func newRequests(ctx workflow.Context) *Requests {
 	}
 }
 
-// Listen returns the context with which the run's own coroutine serves all listeners while it waits. A selector must not
-// wait for signals: it takes a value when it comes, and gives it out when its coroutine goes on, so that a run that ends in
-// between would never see it.
-func (q *Requests) Listen(ctx workflow.Context) (listening workflow.Context, stop func()) {
+// Listen calls f, and serves all listeners while it and what it starts wait. A selector must not wait for signals: it takes a
+// value when it comes, and gives it out when its coroutine goes on, so that a run that ends in between would never see it.
+func (q *Requests) Listen(ctx workflow.Context, f func(workflow.Context)) {
 	q.Listeners.Add(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer)
 	if !q.Owner {
 		q.rejectMisaddressed(ctx)
 	}
-	return wait.Host(ctx, &q.Listeners)
+	wait.Run(ctx, &q.Listeners, f)
 }
 
 // rejectMisaddressed refuses what people signal to a run that keeps no requests.

@@ -16,22 +16,22 @@ import (
 func TestHearBeforeListeners(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
-		ctx, stop := r.Requests.Listen(ctx)
-		defer stop()
-		if err := wait.Pause(ctx, time.Second, "before"); err != nil {
-			t.Error(err)
-		}
-		p, err := converter.GetDefaultDataConverter().ToPayloads(contract.Inbound{Seq: 4, Text: "to all"})
-		if err != nil {
-			t.Error(err)
-		}
-		steer, ok := r.Requests.steer.(workflow.Channel)
-		if !ok || !steer.SendAsync(p) {
-			t.Fatal("the channel takes nothing")
-		}
-		r.Requests.Hear(ctx)
-		if len(r.Requests.UnreadMessages) != 1 || r.Requests.UnreadMessages[0].Text != "to all" {
-			t.Errorf("heard %+v", r.Requests.UnreadMessages)
-		}
+		r.Requests.Listen(ctx, func(ctx workflow.Context) {
+			if err := wait.Pause(ctx, time.Second, "before"); err != nil {
+				t.Error(err)
+			}
+			p, err := converter.GetDefaultDataConverter().ToPayloads(contract.Inbound{Seq: 4, Text: "to all"})
+			if err != nil {
+				t.Error(err)
+			}
+			steer, ok := r.Requests.steer.(workflow.Channel)
+			if !ok || !steer.SendAsync(p) {
+				t.Fatal("the channel takes nothing")
+			}
+			r.Requests.Hear(ctx)
+			if len(r.Requests.UnreadMessages) != 1 || r.Requests.UnreadMessages[0].Text != "to all" {
+				t.Errorf("heard %+v", r.Requests.UnreadMessages)
+			}
+		})
 	})
 }

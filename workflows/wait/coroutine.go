@@ -8,26 +8,26 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// host is the coroutine of the SDK in which those of a run take turns: first the run's main one, then the others in the order of
-// their starts. While it waits itself, it resumes those that can continue, and receives messages.
+// host is the SDK's coroutine in which those of a run take turns, in the order of their starts. While all wait, it receives
+// messages.
 type host struct {
 	listeners  *Listeners
 	coroutines []*coroutine
-	quiet      workflow.Context
-	// resumed counts since the SDK's coroutine last yielded.
+	// quiet is a context that nobody cancels.
+	quiet workflow.Context
+	// resumed counts the turns.
 	resumed int
 }
 
-// coroutine is one of a run: a function that stops where it waits. The main one has no yield.
+// coroutine is a function that stops where it waits.
 type coroutine struct {
 	host *host
-	// quiet is the coroutine's context, which nobody cancels.
-	quiet workflow.Context
 	// ready reports whether it can continue; nil before it has started.
 	ready func() bool
 	yield func(struct{}) bool
 	next  func() (struct{}, bool)
 	stop  func()
+	ended bool
 }
 
 type coroutineKey struct{}
@@ -40,27 +40,28 @@ func of(ctx workflow.Context) *coroutine {
 // errStopped unwinds a coroutine whose run has ended.
 var errStopped = errors.New("the run has ended")
 
-// maxResumed is how many coroutines are resumed before the SDK's yields: it must not run longer than the SDK allows.
-const maxResumed = 64
+// maxTurns is how many turns are taken before the SDK's coroutine yields: it must not run longer than the SDK allows.
+const maxTurns = 64
 
-// Host makes the SDK's coroutine the host of the run's, which is for it alone. It receives messages while it waits. What still
-// waits when it ends is to be stopped.
-func Host(ctx workflow.Context, l *Listeners) (hosting workflow.Context, stop func()) {
+// Run calls f, and returns when it has returned. Meanwhile what it starts by [Go] takes turns with it, and messages are received
+// while all of them wait. What still waits at the end is unwound.
+func Run(ctx workflow.Context, l *Listeners, f func(workflow.Context)) {
 	h := &host{listeners: l}
-	hosting, main := h.with(ctx)
-	h.quiet = main.quiet
-	return hosting, func() { stopAll(h.coroutines) }
+	h.quiet, _ = workflow.NewDisconnectedContext(ctx)
+	defer func() { stopAll(h.coroutines) }()
+	main := h.start(ctx, "main", f)
+	for !main.ended {
+		switch {
+		case h.turns():
+		case h.listeners.hold():
+			h.listeners.take()
+		default:
+			_ = workflow.Await(h.quiet, func() bool { return h.ready() || h.listeners.hold() })
+		}
+	}
 }
 
-// with returns the context of a new coroutine.
-func (h *host) with(ctx workflow.Context) (workflow.Context, *coroutine) {
-	c := &coroutine{host: h}
-	ctx = workflow.WithValue(ctx, coroutineKey{}, c)
-	c.quiet, _ = workflow.NewDisconnectedContext(ctx)
-	return ctx, c
-}
-
-// stopAll stops them all, also where one panics.
+// stopAll unwinds coroutines, also where one panics.
 func stopAll(all []*coroutine) {
 	if len(all) > 0 {
 		defer stopAll(all[1:])
@@ -70,23 +71,28 @@ func stopAll(all []*coroutine) {
 
 // Go starts a coroutine. It runs when the one that calls waits.
 func Go(ctx workflow.Context, name string, f func(workflow.Context)) {
-	in := of(ctx)
-	if in == nil {
-		workflow.GoNamed(ctx, name, f)
+	if c := of(ctx); c != nil {
+		c.host.start(ctx, name, f)
 		return
 	}
-	own, c := in.host.with(ctx)
+	workflow.GoNamed(ctx, name, f)
+}
+
+func (h *host) start(ctx workflow.Context, name string, f func(workflow.Context)) *coroutine {
+	c := &coroutine{host: h}
+	ctx = workflow.WithValue(ctx, coroutineKey{}, c)
 	c.next, c.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
 			if p := recover(); p != nil && p != errStopped {
-				workflow.GetLogger(own).Error("panic", "coroutine", name, "stack", string(debug.Stack()))
+				workflow.GetLogger(ctx).Error("panic", "coroutine", name, "stack", string(debug.Stack()))
 				panic(p)
 			}
 		}()
 		c.yield = yield
-		f(own)
+		f(ctx)
 	})
-	in.host.coroutines = append(in.host.coroutines, c)
+	h.coroutines = append(h.coroutines, c)
+	return c
 }
 
 func (c *coroutine) until(ctx workflow.Context, cond func() bool) error {
@@ -102,26 +108,6 @@ func (c *coroutine) until(ctx workflow.Context, cond func() bool) error {
 	return nil
 }
 
-func (h *host) until(ctx workflow.Context, cond func() bool) error {
-	for !cond() {
-		if h.listeners.hold() {
-			h.listeners.take()
-			h.pass() // what waits for the messages continues in the order of the coroutines
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if h.pass() {
-			continue
-		}
-		if err := workflow.Await(ctx, func() bool { return cond() || h.listeners.hold() || h.ready() }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (h *host) ready() bool {
 	for _, c := range h.coroutines {
 		if c.ready == nil || c.ready() {
@@ -131,28 +117,24 @@ func (h *host) ready() bool {
 	return false
 }
 
-// pass resumes each coroutine that can continue, those included that start meanwhile, and reports whether there was one.
-func (h *host) pass() bool {
-	moved := false
+// turns resumes each coroutine that can continue, those included that start meanwhile, and reports whether there was one.
+func (h *host) turns() bool {
+	taken := false
 	for i := 0; i < len(h.coroutines); i++ {
 		c := h.coroutines[i]
 		if c.ready != nil && !c.ready() {
 			continue
 		}
-		moved = true
+		taken = true
 		if _, waits := c.next(); !waits {
+			c.ended = true
 			h.coroutines = append(h.coroutines[:i], h.coroutines[i+1:]...)
 			i--
 		}
-		if h.resumed++; h.resumed%maxResumed == 0 {
-			h.pause()
+		if h.resumed++; h.resumed%maxTurns == 0 {
+			again := false
+			_ = workflow.Await(h.quiet, func() bool { defer func() { again = true }(); return again })
 		}
 	}
-	return moved
-}
-
-// pause has the SDK's coroutine yield.
-func (h *host) pause() {
-	again := false
-	_ = workflow.Await(h.quiet, func() bool { defer func() { again = true }(); return again })
+	return taken
 }

@@ -43,23 +43,18 @@ func (l *Listeners) TakeRest() {
 	}
 }
 
-// Until waits until a condition holds. The error says that ctx was cancelled before. Outside the run's coroutines, as in the
-// handler of an Update, it is [workflow.Await].
+// Until waits until a condition holds. The error says that ctx was cancelled before.
 func Until(ctx workflow.Context, cond func() bool) error {
-	switch c := of(ctx); {
-	case c == nil:
-		return workflow.Await(ctx, cond)
-	case c.yield == nil:
-		return c.host.until(ctx, cond)
-	default:
+	if c := of(ctx); c != nil {
 		return c.until(ctx, cond)
 	}
+	return workflow.Await(ctx, cond)
 }
 
 // Get waits for a future and gets its value or error. A cancellation does not end the wait.
 func Get(ctx workflow.Context, f workflow.Future, to any) error {
 	if c := of(ctx); c != nil {
-		if err := Until(c.quiet, f.IsReady); err != nil {
+		if err := c.until(c.host.quiet, f.IsReady); err != nil {
 			return err
 		}
 	}
