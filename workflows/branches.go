@@ -21,74 +21,34 @@ type branches struct {
 	// live are those that run, in the order of their starts; queued wait until more may start.
 	live   []*branchRun
 	queued []*schedule.Execution
-	// idle reports whether drive waits and has nothing to start; takenOver is the error of a chain that ended meanwhile.
-	idle      bool
-	takenOver error
 }
 
 // first waits until one of the branches has ended that has not been taken over. It returns nil where the run wants to
-// continue as new and has not asked them yet, and where more may start, of those that are queued or behind chains that
-// were taken over. The error is one of these.
+// continue as new and has not asked them yet, and where more of those that are queued may start.
 func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, error) {
 	f := s.flow
 	full := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
 	unasked := mayAsk && slices.ContainsFunc(s.live, (*branchRun).mayBeAsked)
 	first := -1
-	s.idle, f.shown.stale = true, true
+	f.shown.stale = true
 	err := wait.Until(quiet, func() bool {
 		first = slices.IndexFunc(s.live, (*branchRun).isReady)
-		if first >= 0 || !s.idle || full && s.starting() <= maxStarting/2 ||
+		if first >= 0 || full && s.starting() <= maxStarting/2 ||
 			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
 			return true
 		}
 		f.refresh(ctx) // not before: nobody reads what stands only until the next branch is taken over
 		return false
 	})
-	err = cmp.Or(err, s.takenOver)
-	s.idle, s.takenOver = false, nil
 	if first < 0 {
 		return nil, err
 	}
 	return s.live[first], err
 }
 
-// ended is called by a chain that ran in place, in its own coroutine; ctx is drive's. What the chain came back with is taken
-// over at once where drive has nothing to do then: to wake it takes one more pass over all branches that wait.
-func (s *branches) ended(ctx workflow.Context, b *branchRun) {
-	f := s.flow
-	b.ended, f.shown.stale = true, true
-	if s.idle = s.idle && b.err == nil; s.idle {
-		s.takenOver = s.finish(ctx, b)
-		s.idle = s.takenOver == nil && !f.sched.CanStart() && s.startNext(ctx) && len(s.live) > 0
-	}
-}
-
 // free is how many of n branches may start now.
 func (s *branches) free(n int) int {
 	return max(0, min(n, maxChildren-len(s.live), maxStarting-s.starting()))
-}
-
-// startNext starts as many of those that are queued as may start now, where they run in place: a child may have to wait for
-// its start. It reports whether it did, or none is queued.
-func (s *branches) startNext(ctx workflow.Context) bool {
-	f := s.flow
-	if len(s.queued) == 0 {
-		return true
-	}
-	if stop, err := f.shouldStop(ctx); stop || err != nil {
-		return false
-	}
-	next, calls := s.queued[:s.free(len(s.queued))], f.run.Sizes.CallsInPlace
-	for _, x := range next {
-		own, ok := runsInPlace(f, x)
-		if calls += own; !ok || isHeld(x) || calls > maxCallsInPlace {
-			return false
-		}
-	}
-	s.queued = s.queued[len(next):]
-	later, err := s.start(ctx, next, len(s.queued))
-	s.queued, s.takenOver = append(later, s.queued...), err
-	return err == nil
 }
 
 // mayBeAsked reports whether a child has not been asked to yield.

@@ -60,7 +60,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 
 // takeIn takes in all that has come, and waits until nothing of it is under way. Nothing is waited for
 // after the last look: what comes while this run waits may be in a channel when it goes on, before
-// the coroutine that listens does.
+// it is received.
 func (f *flowRun) takeIn(ctx workflow.Context) error {
 	for {
 		f.run.Requests.AwaitSignals(ctx)

@@ -16,7 +16,7 @@
 //   - Snapshot: the state with which a run continues as new, between boundaries and never with a running
 //     child (continue.go).
 //   - Transcript: each message enters history once; activities query their run for the content to which their input refers.
-//   - Wait: the run's own coroutine receives messages while it waits for anything else (package wait).
+//   - Wait: the coroutines of a run take turns in one of the SDK's, which receives messages while all wait (package wait).
 //   - Inbox: the run at the root of a tree owns the tree's requests, accepts the answers and relays them (package inbox).
 //   - Session: a run with several turns, each of which executes the flow for a prompt (package session).
 //   - Limiter: a workflow for each key of a provider, which decides when calls of all workers may begin (package limiter).

@@ -99,7 +99,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 		} else {
 			b.out = *c.result(s, spent)
 		}
-		f.branches.ended(ctx, b)
+		b.ended, f.shown.stale = true, true
 	})
 }
 

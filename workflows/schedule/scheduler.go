@@ -94,12 +94,6 @@ func (s *Scheduler) exit(x *Execution) {
 	})
 }
 
-// CanStart reports whether [Scheduler.Ready] would return anything.
-func (s *Scheduler) CanStart() bool {
-	free := func(x *Execution) bool { return !s.blocked(x) }
-	return len(s.suspended) > 0 || slices.ContainsFunc(s.waiting, free) || slices.ContainsFunc(s.joins, free)
-}
-
 // Ready takes out what can run now, by step and declaration, and counts it as running. Executions
 // that were suspended come first.
 func (s *Scheduler) Ready() []*Execution { return s.ready(nil) }

@@ -1,9 +1,9 @@
 package wait
 
 import (
-	"errors"
 	"iter"
 	"runtime/debug"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 )
@@ -37,8 +37,8 @@ func of(ctx workflow.Context) *coroutine {
 	return c
 }
 
-// errStopped unwinds a coroutine whose run has ended.
-var errStopped = errors.New("the run has ended")
+// unwound is the panic that unwinds a coroutine whose run has ended.
+type unwound struct{}
 
 // maxTurns is how many turns are taken before the SDK's coroutine yields: it must not run longer than the SDK allows.
 const maxTurns = 64
@@ -83,7 +83,9 @@ func (h *host) start(ctx workflow.Context, name string, f func(workflow.Context)
 	ctx = workflow.WithValue(ctx, coroutineKey{}, c)
 	c.next, c.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
-			if p := recover(); p != nil && p != errStopped {
+			switch p := recover().(type) {
+			case nil, unwound:
+			default:
 				workflow.GetLogger(ctx).Error("panic", "coroutine", name, "stack", string(debug.Stack()))
 				panic(p)
 			}
@@ -102,7 +104,7 @@ func (c *coroutine) until(ctx workflow.Context, cond func() bool) error {
 		}
 		c.ready = func() bool { return cond() || ctx.Err() != nil }
 		if !c.yield(struct{}{}) {
-			panic(errStopped)
+			panic(unwound{})
 		}
 	}
 	return nil
@@ -119,22 +121,22 @@ func (h *host) ready() bool {
 
 // turns resumes each coroutine that can continue, those included that start meanwhile, and reports whether there was one.
 func (h *host) turns() bool {
-	taken := false
+	taken, ended := false, false
 	for i := 0; i < len(h.coroutines); i++ {
 		c := h.coroutines[i]
 		if c.ready != nil && !c.ready() {
 			continue
 		}
-		taken = true
-		if _, waits := c.next(); !waits {
-			c.ended = true
-			h.coroutines = append(h.coroutines[:i], h.coroutines[i+1:]...)
-			i--
-		}
+		_, waits := c.next()
+		c.ended = !waits
+		taken, ended = true, ended || c.ended
 		if h.resumed++; h.resumed%maxTurns == 0 {
 			again := false
 			_ = workflow.Await(h.quiet, func() bool { defer func() { again = true }(); return again })
 		}
+	}
+	if ended {
+		h.coroutines = slices.DeleteFunc(h.coroutines, func(c *coroutine) bool { return c.ended })
 	}
 	return taken
 }

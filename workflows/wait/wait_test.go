@@ -2,6 +2,7 @@ package wait_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,14 +48,87 @@ func TestMessagesAreTakenWhileTheRunWaits(t *testing.T) {
 				t.Error(err)
 			}
 			log = append(log, "saw b")
-			channel.SendAsync("c")
 			if err := wait.Until(ctx, func() bool { return false }); !contract.Cancelled(err) {
 				t.Errorf("a cancelled wait gives %v", err)
+			}
+			channel.SendAsync("c")
+			quiet, _ := workflow.NewDisconnectedContext(ctx)
+			if err := wait.Until(quiet, func() bool { return slices.Contains(log, "took c") }); err != nil {
+				t.Error(err)
 			}
 		})
 	})
 	want := []string{"took a", "has the future", "took b", "saw b", "other saw b", "took c"}
 	if !slices.Equal(log, want) {
 		t.Errorf("got  %q\nwant %q", log, want)
+	}
+}
+
+// TestCoroutinesTakeTurns starts more coroutines than take turns before the SDK's yields, half of them from others, and lets each
+// wait for the one that started after it.
+func TestCoroutinesTakeTurns(t *testing.T) {
+	const n = 300
+	var ended []int
+	workflowtest.Run(t, func(root workflow.Context) {
+		wait.Run(root, &wait.Listeners{}, func(ctx workflow.Context) {
+			left := n
+			for i := range n / 2 {
+				wait.Go(ctx, "outer", func(ctx workflow.Context) {
+					wait.Go(ctx, "inner", func(workflow.Context) { left-- })
+					if err := wait.Until(ctx, func() bool { return left == i+1 }); err != nil {
+						t.Error(err)
+					}
+					ended = append(ended, i)
+					left--
+				})
+			}
+			if err := wait.Until(ctx, func() bool { return left == 0 }); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	want := make([]int, 0, n/2)
+	for i := n/2 - 1; i >= 0; i-- {
+		want = append(want, i)
+	}
+	if !slices.Equal(ended, want) {
+		t.Errorf("ended %v", ended)
+	}
+}
+
+// TestWhatStillWaitsIsUnwound ends a run whose coroutines wait: what they deferred is called, what follows the wait is not.
+func TestWhatStillWaitsIsUnwound(t *testing.T) {
+	var log []string
+	workflowtest.Run(t, func(root workflow.Context) {
+		wait.Run(root, &wait.Listeners{}, func(ctx workflow.Context) {
+			for _, name := range []string{"a", "b"} {
+				wait.Go(ctx, name, func(ctx workflow.Context) {
+					defer func() { log = append(log, name) }()
+					defer func() { _ = wait.Until(ctx, func() bool { return false }) }()
+					_ = wait.Until(ctx, func() bool { return false })
+					log = append(log, "beyond")
+				})
+			}
+			_ = wait.Pause(ctx, time.Second, "a second")
+		})
+	})
+	if want := []string{"a", "b"}; !slices.Equal(log, want) {
+		t.Errorf("got %q, want %q", log, want)
+	}
+}
+
+// TestPanicOfACoroutineIsTheRuns has a coroutine panic beside one that waits.
+func TestPanicOfACoroutineIsTheRuns(t *testing.T) {
+	env := workflowtest.Env()
+	env.ExecuteWorkflow(func(root workflow.Context) error {
+		wait.Run(root, &wait.Listeners{}, func(ctx workflow.Context) {
+			wait.Go(ctx, "waits", func(ctx workflow.Context) { _ = wait.Until(ctx, func() bool { return false }) })
+			wait.Go(ctx, "panics", func(workflow.Context) { panic("no such thing") })
+			_ = wait.Pause(ctx, time.Second, "a second")
+		})
+		return nil
+	})
+	if err := env.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), "no such thing") {
+		t.Errorf("got %v", err)
 	}
 }
