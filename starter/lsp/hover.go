@@ -53,7 +53,6 @@ func (s *Server) hover(in *positionParams) any {
 // step is a step from a value into it: a member by its key, or an element.
 type step struct {
 	key   string
-	index int
 	at    source.Pos
 	value *source.Value
 }
@@ -71,8 +70,8 @@ func pathTo(v *source.Value, l *lines, offset int) []step {
 		for _, m := range v.Members {
 			take(step{key: m.Key, at: m.KeyPos, value: m.Value})
 		}
-		for i, item := range v.Items {
-			take(step{index: i, at: item.Pos, value: item})
+		for _, item := range v.Items {
+			take(step{at: item.Pos, value: item})
 		}
 		if next == nil {
 			break

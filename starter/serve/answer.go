@@ -42,11 +42,11 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 	if kind != contract.RequestMessage && o.text("id") == "" && len(o.problems) == 0 {
 		o.addProblem(o.Pos, "the body has no id; set it to the id of a request in GET /runs/ID/requests")
 	}
-	by := callerOf(r)
+	author := contract.Author{By: callerOf(r)}
 	switch kind {
 	case contract.RequestMessage:
-		a := decoded(o, &contract.MessageAnswer{Author: contract.Author{By: by}})
-		answered(by, &a.Author)
+		a := &contract.MessageAnswer{Author: author}
+		o.answer(a, &a.Author)
 		if o.get("text", source.String) == nil && len(o.problems) == 0 {
 			o.addProblem(o.Pos, "the body has no text")
 		}
@@ -55,23 +55,23 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		}
 		return a, o.problem()
 	case contract.RequestConfirm:
-		return readConfirm(o, by), o.problem()
+		return readConfirm(o, author), o.problem()
 	case contract.RequestToolResult:
-		a := decoded(o, &contract.ToolResultAnswer{Author: contract.Author{By: by}})
-		answered(by, &a.Author)
+		a := &contract.ToolResultAnswer{Author: author}
+		o.answer(a, &a.Author)
 		if (len(a.Result) == 0) == (a.Error == "") && len(o.problems) == 0 {
 			o.addProblem(o.Pos, "the body must have exactly one of result and error")
 		}
 		return a, o.problem()
 	}
-	a := decoded(o, &contract.RetryAnswer{Author: contract.Author{By: by}})
-	answered(by, &a.Author)
+	a := &contract.RetryAnswer{Author: author}
+	o.answer(a, &a.Author)
 	return a, o.problem()
 }
 
-func readConfirm(o *object, by string) *contract.ConfirmAnswer {
-	a := decoded(o, &contract.ConfirmAnswer{Author: contract.Author{By: by}})
-	answered(by, &a.Author)
+func readConfirm(o *object, author contract.Author) *contract.ConfirmAnswer {
+	a := &contract.ConfirmAnswer{Author: author}
+	o.answer(a, &a.Author)
 	if a.Approve == nil && len(o.problems) == 0 {
 		o.addProblem(o.Pos, "the body has no approve; set \"approve\" to true or false")
 	}
@@ -81,9 +81,12 @@ func readConfirm(o *object, by string) *contract.ConfirmAnswer {
 	return a
 }
 
-func decoded[T any](o *object, a T) T {
-	o.decode(a)
-	return a
+// answer decodes an answer of the caller's, the author, who may answer for whom the body names.
+func (o *object) answer(a any, author *contract.Author) {
+	by := author.By
+	if o.decode(a); by != "" && author.By != by {
+		author.By, author.OnBehalfOf = by, author.By
+	}
 }
 
 func (srv *Server) cancel(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {

@@ -72,7 +72,7 @@ func newFake() *fakeRuns {
 
 // add makes a run that is there.
 func (f *fakeRuns) add(id string) *Run {
-	run := &Run{ID: id, Flow: "Triage", Status: "running", Started: noon.Add(-time.Minute)}
+	run := &Run{Summary: runs.Summary{ID: id, Flow: "Triage", Status: "running", Started: noon.Add(-time.Minute)}}
 	f.byID[id] = run
 	return run
 }
@@ -98,7 +98,7 @@ func (f *fakeRuns) Start(_ context.Context, s *Start) (*Run, bool, error) {
 	if run := f.byID[s.ID]; run != nil {
 		return run, true, nil
 	}
-	run := &Run{ID: s.ID, Session: s.Session, Hash: s.Hash, Flow: s.Input.Flow.Plan.Name, Status: "running", Started: noon, Owner: s.Input.Principal.Value()}
+	run := &Run{Hash: s.Hash, Summary: runs.Summary{ID: s.ID, Session: s.Session, Flow: s.Input.Flow.Plan.Name, Status: "running", Started: noon, Owner: s.Input.Principal.Value()}}
 	f.byID[s.ID], f.inputs[s.ID] = run, s.Input
 	return run, false, f.err
 }
@@ -125,7 +125,7 @@ func (f *fakeRuns) List(_ context.Context, wanted runs.Filter, token string) ([]
 		return nil, "", f.err
 	}
 	for i := len(token); i < 3 && len(out) < wanted.Limit; i++ {
-		out = append(out, Run{ID: strconv.Itoa(i), Status: "running", Started: noon})
+		out = append(out, Run{Summary: runs.Summary{ID: strconv.Itoa(i), Status: "running", Started: noon}})
 	}
 	next := ""
 	if n := len(token) + len(out); n < 3 {

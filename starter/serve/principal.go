@@ -137,19 +137,18 @@ func mayStart(caller *config.Token, name string) error {
 	return NewProblem(Forbidden, "ask the operator for a token that may, "+caller.Setting("flows", "[...]"), "the token of %s may not start the flow %q", caller.Name, cmp.Or(name, "of the body"))
 }
 
-// answered is who answers: the caller, and whom the body names beside it.
-func answered(by string, given *contract.Author) {
-	if by != "" && given.By != by {
-		given.By, given.OnBehalfOf = by, given.By
-	}
-}
-
-// limits bound what each caller does at a time.
+// limits bound what each caller does at a time. The zero value has no callers.
 type limits struct {
 	mu      sync.Mutex
-	starts  map[contract.Principal]*rate.Limiter
-	streams map[contract.Principal]int
-	open    map[contract.Principal]*openRuns
+	callers map[contract.Principal]*activity
+}
+
+// activity is what a caller does.
+type activity struct {
+	starts *rate.Limiter
+	// streams counts the open event streams; mu guards it.
+	streams int
+	open    openRuns
 }
 
 // openRuns are the open runs of a caller as far as lists may not have them yet: visibility is a little late.
@@ -160,6 +159,19 @@ type openRuns struct {
 	fresh map[string]bool
 }
 
+// of returns what a caller does. The caller holds mu.
+func (l *limits) of(caller *config.Token) *activity {
+	who := principal(caller)
+	if l.callers[who] == nil {
+		if l.callers == nil {
+			l.callers = map[contract.Principal]*activity{}
+		}
+		l.callers[who] = &activity{open: openRuns{make(chan struct{}, 1), map[string]bool{}},
+			starts: rate.NewLimiter(rate.Every(time.Minute/time.Duration(max(caller.Starts, 1))), caller.Starts)}
+	}
+	return l.callers[who]
+}
+
 // countTime bounds the counting of open runs.
 const countTime = 5 * time.Second
 
@@ -168,13 +180,8 @@ func (l *limits) reserve(ctx context.Context, all Runs, caller *config.Token, id
 	if caller == nil || caller.Open == 0 {
 		return func() {}, nil
 	}
-	of := principal(caller)
 	l.mu.Lock()
-	own := l.open[of]
-	if own == nil {
-		own = &openRuns{make(chan struct{}, 1), map[string]bool{}}
-		l.open[of] = own
-	}
+	of, own := principal(caller), &l.of(caller).open
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
@@ -247,13 +254,7 @@ func (l *limits) start(caller *config.Token) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	who := principal(caller)
-	of := l.starts[who]
-	if of == nil {
-		of = rate.NewLimiter(rate.Every(time.Minute/time.Duration(caller.Starts)), caller.Starts)
-		l.starts[who] = of
-	}
-	if of.Allow() {
+	if l.of(caller).starts.Allow() {
 		return nil
 	}
 	return tooMany(caller, "wait a moment", "starts_per_minute", "%s starts more than %d runs per minute", caller.Name, caller.Starts)
@@ -266,14 +267,14 @@ func (l *limits) stream(caller *config.Token) (ended func(), err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	who := principal(caller)
-	if l.streams[who] >= caller.Streams {
+	own := l.of(caller)
+	if own.streams >= caller.Streams {
 		return nil, tooMany(caller, "close another stream", "event_streams", "%s has %d open event streams, which is its limit", caller.Name, caller.Streams)
 	}
-	l.streams[who]++
+	own.streams++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.streams[who]--
+		own.streams--
 	}, nil
 }

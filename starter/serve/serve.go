@@ -29,7 +29,6 @@ import (
 	"weft/starter/transcript"
 	"weft/worker/config"
 
-	"golang.org/x/time/rate"
 	"weft/workflows/plan"
 )
 
@@ -71,8 +70,7 @@ type Server struct {
 
 // New returns a server.
 func New(o Options) *Server {
-	d := &Server{Options: o, times: defaultTimes, issuers: map[string]*issuer{}, limits: limits{starts: map[contract.Principal]*rate.Limiter{}, streams: map[contract.Principal]int{},
-		open: map[contract.Principal]*openRuns{}}, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
+	d := &Server{Options: o, times: defaultTimes, issuers: map[string]*issuer{}, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
 	d.Runs = owned{o.Runs, &d.limits}
 	for name, i := range o.Issuers {
 		d.issuers[i.URL] = newIssuer(name, i)
@@ -309,23 +307,15 @@ type Start struct {
 
 // Run is what is known of a run without asking it.
 type Run struct {
-	ID string
-	// Flow is the flow's name, or "".
-	Flow string
-	// Status is one of [runs.StatusNames].
-	Status        string
-	Session, Hash string
-	Started       time.Time
-	// Owner is who started it; empty where it was not started here.
-	Owner contract.Principal
-	// Closed is nil for a run that is open.
-	Closed *time.Time
+	runs.Summary
+	// Hash is that of the request that started it, or "".
+	Hash string
 	// Kept says that the run is a turn of a session. Closed is the turn's end then.
 	Kept bool
 	// Silent is why a session's turns are unknown; its worker is not asked again then.
 	Silent error
-	// Current and First are the last and the first run of the chain, Queue is the task queue; for [Runs] alone.
-	Current, First, Queue string
+	// Current and First are the last and the first run of the chain; for [Runs] alone.
+	Current, First string
 }
 
 // Event is something that happened in a run.

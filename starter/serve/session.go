@@ -106,7 +106,7 @@ func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, se
 		}
 		return nil, err
 	}
-	return created(w, &Run{ID: TurnID(workflow, turn), Session: session})
+	return created(w, &Run{Summary: runs.Summary{ID: TurnID(workflow, turn), Session: session}})
 }
 
 // prompt makes the text of a prompt of parameters.
@@ -183,13 +183,13 @@ func (srv *Server) getSessionStatus(w http.ResponseWriter, r *http.Request) (any
 	return out, err
 }
 
-func (srv *Server) getSessionResult(w http.ResponseWriter, r *http.Request) (any, error) {
+func (srv *Server) getSessionResult(_ http.ResponseWriter, r *http.Request) (any, error) {
 	run, turns, _, err := srv.sessionState(r)
 	if err != nil {
 		return nil, err
 	}
 	if len(turns) == 0 && run.Closed != nil {
-		return srv.resultAlone(w, r, run)
+		return srv.resultAlone(r, run)
 	}
 	if len(turns) == 0 || !turns[len(turns)-1].Done() {
 		return nil, NewProblem(BadRequest, "retry when its turn has ended", "Session not finished or idle")

@@ -177,7 +177,7 @@ func (srv *Server) getResult(w http.ResponseWriter, r *http.Request, run *Run) (
 	if run.Closed == nil {
 		return nil, NewProblem(NoResult, "poll GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
 	}
-	return srv.resultAlone(w, r, run)
+	return srv.resultAlone(r, run)
 }
 
 type runPage struct {
@@ -205,7 +205,7 @@ func (srv *Server) listRuns(w http.ResponseWriter, r *http.Request) (any, error)
 	return out, nil
 }
 
-func (srv *Server) resultAlone(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
+func (srv *Server) resultAlone(r *http.Request, run *Run) (any, error) {
 	res, failure, err := srv.Runs.Outcome(r.Context(), run)
 	if err != nil {
 		return nil, err

@@ -88,8 +88,8 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 	case err != nil:
 		return nil, false, problem(fmt.Errorf("start the run %q: %w", wanted.ID, err))
 	}
-	return &serve.Run{ID: run.ID, Current: run.RunID, First: run.RunID, Queue: b.Queue, Session: wanted.Session,
-		Hash: wanted.Hash, Flow: flow.Name, Status: contract.StatusRunning, Started: time.Now(), Owner: wanted.Input.Principal.Value()}, false, nil
+	return &serve.Run{Hash: wanted.Hash, Current: run.RunID, First: run.RunID, Summary: runs.Summary{ID: run.ID, Flow: flow.Name, Status: contract.StatusRunning,
+		Started: time.Now(), Queue: b.Queue, Session: wanted.Session, Owner: wanted.Input.Principal.Value()}}, false, nil
 }
 
 // Find looks for a run of a flow. Other workflows of the namespace are not found.
@@ -103,18 +103,12 @@ func (b *Backend) Find(ctx context.Context, id string) (*serve.Run, error) {
 	case err != nil:
 		return nil, problem(fmt.Errorf("describe the run %q: %w", id, err))
 	}
-	s := runs.SummaryOf(info, time.Now())
-	run := runFrom(&s)
+	run := &serve.Run{Summary: runs.SummaryOf(info, time.Now()), Hash: runs.Memo(info, memoRequest), Current: info.GetExecution().GetRunId(), First: info.GetFirstRunId()}
 	run.ID = id
-	run.Hash, run.Current, run.First = runs.Memo(info, memoRequest), info.GetExecution().GetRunId(), info.GetFirstRunId()
-	if turn == "" && info.GetMemo().GetFields()[contract.MemoSession] == nil && info.GetParentExecution() == nil && s.Status != contract.StatusIdle {
+	if turn == "" && info.GetMemo().GetFields()[contract.MemoSession] == nil && info.GetParentExecution() == nil && run.Status != contract.StatusIdle {
 		return run, nil
 	}
 	return run, b.asTurn(ctx, run, turn)
-}
-
-func runFrom(s *runs.Summary) *serve.Run {
-	return &serve.Run{ID: s.ID, Flow: s.Flow, Status: s.Status, Started: s.Started, Closed: s.Closed, Queue: s.Queue, Session: s.Session, Owner: s.Owner}
 }
 
 // of returns the run that an HTTP client means, for package runs.
@@ -144,7 +138,7 @@ func (b *Backend) List(ctx context.Context, wanted runs.Filter, token string) ([
 	}
 	out := []serve.Run{}
 	for i := range page {
-		out = append(out, *runFrom(&page[i]))
+		out = append(out, serve.Run{Summary: page[i]})
 	}
 	return out, writeToken(next), problem(err)
 }

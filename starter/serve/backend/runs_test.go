@@ -137,7 +137,7 @@ func TestAnswersThatRunsRefuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &mocks.Client{}
 			c.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, tc.err)
-			_, err := (&Backend{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}}}).Answer(t.Context(), &serve.Run{ID: "r"}, contract.RequestRetry, contract.RetryAnswer{ID: "q"})
+			_, err := (&Backend{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}}}).Answer(t.Context(), &serve.Run{Summary: runs.Summary{ID: "r"}}, contract.RequestRetry, contract.RetryAnswer{ID: "q"})
 			if got := kind(err); got != tc.want {
 				t.Errorf("the problem is %q, want %q", got, tc.want)
 			}

@@ -79,7 +79,7 @@ func TestTurnsWithoutAWorker(t *testing.T) {
 		"it has failed":                  {status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, err: serviceerror.NewFailedPrecondition("no poller")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			turns, open, err := sessionThat(t, tc.status, nil, tc.err, tc.result).Turns(t.Context(), &serve.Run{ID: "r"})
+			turns, open, err := sessionThat(t, tc.status, nil, tc.err, tc.result).Turns(t.Context(), &serve.Run{Summary: runs.Summary{ID: "r"}})
 			if got := kind(err); got != tc.want || len(turns) != tc.turns {
 				t.Errorf("the problem is %q with %d turns, want %q with %d", got, len(turns), tc.want, tc.turns)
 			}
