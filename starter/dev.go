@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -167,14 +165,11 @@ func allowLine(commands []config.Command) string {
 }
 
 func (a *app) agreed(lines []string) bool {
-	if in, ok := a.stdin.(*os.File); !ok || !terminal(in) || !terminal(a.stderr) {
-		return false
+	if a.interactive() {
+		a.say("dev: the flow starts on this machine:\n\t%s", strings.Join(lines, "\n\t"))
 	}
-	a.say("dev: the flow starts on this machine:\n\t%s", strings.Join(lines, "\n\t"))
-	fmt.Fprint(a.stderr, "dev: allow it? [y/N] ")
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return err == nil && (answer == "y" || answer == "yes")
+	answer := strings.ToLower(a.ask("dev: allow it? [y/N] "))
+	return answer == "y" || answer == "yes"
 }
 
 // namedCommands returns the commands of a flow and its sub-agents that the settings neither allow nor replace, each once.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -208,7 +207,7 @@ func (a *app) init(_ context.Context, args []string) error {
 	dialect := ""
 	if len(args) > 0 {
 		dialect = args[0]
-	} else if dialect = a.askDialect(); dialect == "" {
+	} else if dialect = a.ask(fmt.Sprintf("dialect (%s): ", strings.Join(scaffold.Dialects, ", "))); dialect == "" {
 		return usage.Errorf("missing dialect, one of %s; usage: starter init DIALECT [FOLDER]", strings.Join(scaffold.Dialects, ", "))
 	}
 	names, err := scaffold.Write(dialect, dir)
@@ -222,20 +221,6 @@ func (a *app) init(_ context.Context, args []string) error {
 	a.say("run it with:    %sstarter %s", in, scaffold.Command(dialect))
 	a.say("work on it with: %sstarter dev .", in)
 	return nil
-}
-
-// askDialect asks a person, "" where there is none.
-func (a *app) askDialect() string {
-	in, ok := a.stdin.(*os.File)
-	if !ok || !terminal(in) || !terminal(a.stderr) {
-		return ""
-	}
-	fmt.Fprintf(a.stderr, "dialect (%s): ", strings.Join(scaffold.Dialects, ", "))
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(line)
 }
 
 func (a *app) graph(ctx context.Context, files []string) error {

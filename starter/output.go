@@ -160,8 +160,9 @@ func (a *app) explain(id string, f *contract.Failure) {
 	}
 }
 
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// terminal reports whether a reader or a writer is a terminal.
+func terminal(of any) bool {
+	f, ok := of.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

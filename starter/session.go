@@ -6,7 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"os"
+	"fmt"
 	"strings"
 
 	"weft/activities/contract"
@@ -127,8 +127,23 @@ func (a *app) concludeTurn(id string, t *contract.Turn) error {
 
 // canChat reports whether answers can be typed: text goes to a terminal, and comes from one.
 func (a *app) canChat() bool {
-	f, ok := a.stdin.(*os.File)
-	return ok && !a.flags.asJSON() && terminal(f) && terminal(a.stderr)
+	return !a.flags.asJSON() && a.interactive()
+}
+
+// interactive reports whether somebody can be asked on a terminal.
+func (a *app) interactive() bool { return terminal(a.stdin) && terminal(a.stderr) }
+
+// ask asks for a line on the terminal, "" where nobody can be asked.
+func (a *app) ask(question string) string {
+	if !a.interactive() {
+		return ""
+	}
+	fmt.Fprint(a.stderr, question)
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(line)
 }
 
 // typedLines reads lines from the terminal until Ctrl-D. Only a line ends a read, so that the goroutine
@@ -211,48 +226,41 @@ func (f *follower) toTheEnd(ctx context.Context) error {
 	ctx, stop := f.app.interruptible(ctx)
 	defer stop()
 	last, err := f.Follow(ctx, f.chat)
+	return f.conclude(ctx, last, err)
+}
+
+// conclude prints the outcome of the last run that was followed, unless following it failed or was interrupted.
+func (f *follower) conclude(ctx context.Context, runID string, err error) error {
 	f.Close()
 	if err == nil {
-		err = f.concludeLast(ctx, last)
+		last := *f.run
+		last.RunID = runID
+		err = f.app.conclude(ctx, &last)
 	}
 	if ctx.Err() != nil {
-		return f.detached()
+		f.app.say("%s", f.app.detachedText(f.run.ID))
+		return exitCode(exitDetached)
 	}
 	return err
 }
 
-func (f *follower) concludeLast(ctx context.Context, runID string) error {
-	last := *f.run
-	last.RunID = runID
-	return f.app.conclude(ctx, &last)
-}
-
-func (f *follower) detached() error {
-	f.app.say("%s", f.app.detachedText(f.run.ID))
-	return exitCode(exitDetached)
-}
-
-func (f *follower) toTurn(ctx context.Context, n int) error {
+// toFirstTurn follows a session to the end of its first turn.
+func (f *follower) toFirstTurn(ctx context.Context) error {
 	ctx, stop := f.app.interruptible(ctx)
 	defer stop()
 	following, leave := context.WithCancel(ctx)
 	defer leave()
 	var turn *contract.Turn
 	last, err := f.Follow(following, f.chat, func(ctx context.Context) {
-		if turn = f.run.AwaitTurn(ctx, func(t *contract.Turn) bool { return t.N == n }); turn != nil {
+		if turn = f.run.AwaitFirstTurn(ctx); turn != nil {
 			leave()
 		}
 	})
-	f.Close()
-	switch {
-	case turn != nil:
-		self, id := f.app.self(), f.run.Quoted()
-		f.app.say("the session is open; continue with: %sresume %s -prompt TEXT, or without -prompt on a terminal; close it with: %sstop %s", self, id, self, id)
-		return f.app.concludeTurn(f.run.ID, turn)
-	case ctx.Err() != nil:
-		return f.detached()
-	case err != nil:
-		return err
+	if turn == nil {
+		return f.conclude(ctx, last, err)
 	}
-	return f.concludeLast(ctx, last)
+	f.Close()
+	self, id := f.app.self(), f.run.Quoted()
+	f.app.say("the session is open; continue with: %sresume %s -prompt TEXT, or without -prompt on a terminal; close it with: %sstop %s", self, id, self, id)
+	return f.app.concludeTurn(f.run.ID, turn)
 }

@@ -81,7 +81,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		f.Model(in.Model)
 	}
 	if in.Session {
-		return f.toTurn(ctx, 1)
+		return f.toFirstTurn(ctx)
 	}
 	return f.toTheEnd(ctx)
 }

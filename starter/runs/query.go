@@ -306,12 +306,12 @@ func (r *Run) Turns(ctx context.Context) ([]contract.Turn, error) {
 	return out, err
 }
 
-// AwaitTurn waits for a finished turn that found accepts; it returns nil if ctx is done first.
-func (r *Run) AwaitTurn(ctx context.Context, found func(*contract.Turn) bool) *contract.Turn {
+// AwaitFirstTurn waits for the end of a session's first turn; it returns nil if ctx is done first.
+func (r *Run) AwaitFirstTurn(ctx context.Context) *contract.Turn {
 	for ctx.Err() == nil {
 		turns, _ := r.Turns(ctx)
 		for i := range turns {
-			if t := &turns[i]; t.Done() && found(t) {
+			if t := &turns[i]; t.Done() && t.N == 1 {
 				_ = Sleep(ctx, TurnInterval) // its last events are on their way
 				return t
 			}
