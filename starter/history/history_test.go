@@ -1,15 +1,19 @@
 package history_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/mock"
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/mocks"
 
@@ -183,5 +187,83 @@ func TestNames(t *testing.T) {
 		if node, turn := history.SplitCallID(id); [2]string{node, turn} != want {
 			t.Errorf("SplitCallID(%q) = %q, %q, want %q", id, node, turn, want)
 		}
+	}
+}
+
+// Histories of children are read ahead, a few at the same time, and come in the order of the flow. When a reader stops or there is
+// an error, no more are read; a panic reaches the reader.
+func TestReadAhead(t *testing.T) {
+	const children = 100
+	runs := map[string]*historytest.History{"r": historytest.New(t)}
+	runs["r"].Begin("", contract.RunInput{})
+	var want []string
+	for i := range children {
+		id := fmt.Sprint("root/n#1:c", i)
+		runs["r"].Child(id, contract.WorkflowFlow)
+		child := historytest.New(t)
+		child.Begin("", contract.RunInput{})
+		runs["run of "+id] = child
+		want = append(want, id)
+	}
+	var reads, now, most atomic.Int32
+	stored := historytest.Source(runs)
+	source := func(fails func(run string) error) history.Source {
+		reads.Store(0)
+		return func(ctx context.Context, id, run string) ([]*historypb.HistoryEvent, error) {
+			reads.Add(1)
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			if err := fails(run); err != nil {
+				return nil, err
+			}
+			return stored(ctx, id, run)
+		}
+	}
+	fine := func(string) error { return nil }
+	var got []string
+	for e, err := range history.Read(t.Context(), source(fine), "root", "r") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, started := e.Data.(*history.Started); started && !e.Run.Root {
+			got = append(got, e.Run.ID)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || reads.Load() != children+1 {
+		t.Errorf("%d histories were read; those of children (-want +got):\n%s", reads.Load(), diff)
+	}
+	if most.Load() > 8 {
+		t.Errorf("%d histories were read at the same time", most.Load())
+	}
+	for range history.Read(t.Context(), source(fine), "root", "r") {
+		break
+	}
+	if n := reads.Load(); n > 20 {
+		t.Errorf("%d histories were read for somebody who wants one event", n)
+	}
+	broken := func(run string) error {
+		if strings.HasSuffix(run, ":c3") {
+			return errors.New("broken")
+		}
+		return nil
+	}
+	var last error
+	for _, err := range history.Read(t.Context(), source(broken), "root", "r") {
+		last = err
+	}
+	if last == nil || !strings.HasSuffix(last.Error(), "broken") || reads.Load() > 20 {
+		t.Errorf("the error is %v, after %d histories", last, reads.Load())
+	}
+	defer func() {
+		if p := recover(); p != "a defect" {
+			t.Errorf("the panic is %v", p)
+		}
+	}()
+	for range history.Read(t.Context(), source(func(run string) error {
+		if strings.HasSuffix(run, ":c3") {
+			panic("a defect")
+		}
+		return nil
+	}), "root", "r") {
 	}
 }

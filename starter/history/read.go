@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
@@ -20,7 +21,7 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// Source returns the events of one run.
+// Source returns the events of one run. [Read] calls it from several goroutines at the same time.
 type Source func(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error)
 
 // Once is a source that reads each history once, for several readers. It keeps them all.
@@ -29,15 +30,15 @@ func Once(from Source) Source {
 		events []*historypb.HistoryEvent
 		err    error
 	}
-	known := map[[2]string]result{}
+	var known sync.Map // of result by [2]string
 	return func(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error) {
 		key := [2]string{workflow, run}
-		r, ok := known[key]
-		if !ok {
-			r.events, r.err = from(ctx, workflow, run)
-			known[key] = r
+		if r, ok := known.Load(key); ok {
+			return r.(result).events, r.(result).err
 		}
-		return r.events, r.err
+		events, err := from(ctx, workflow, run)
+		known.Store(key, result{events, err})
+		return events, err
 	}
 }
 
@@ -71,8 +72,10 @@ func ReadAlone(ctx context.Context, from Source, workflow, run string) iter.Seq2
 
 func read(ctx context.Context, from Source, run Run, below bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
 		w := walk{ctx: ctx, from: from, below: below, yield: yield}
-		if err := w.run(run); err != nil && !errors.Is(err, errStopped) {
+		if err := w.run(w.start(run)); err != nil && !errors.Is(err, errStopped) {
 			yield(Event{Run: run}, fmt.Errorf("read the history of the run %q: %w", run.ID, err))
 		}
 	}
@@ -98,27 +101,70 @@ type walk struct {
 	yield func(Event, error) bool
 }
 
-func (w *walk) run(run Run) error {
-	raw, err := w.from(w.ctx, run.ID, run.RunID)
-	if err != nil {
-		return err
+// readAhead is how many histories of children are read at the same time: each takes a round trip.
+const readAhead = 8
+
+// reading is a history that is read by a goroutine. The fields behind done are set when that is closed.
+type reading struct {
+	run      Run
+	done     chan struct{}
+	raw      []*historypb.HistoryEvent
+	err      error
+	panicked any
+}
+
+func (w *walk) start(run Run) *reading {
+	r := &reading{run: run, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		defer func() { r.panicked = recover() }()
+		r.raw, r.err = w.from(w.ctx, run.ID, run.RunID)
+	}()
+	return r
+}
+
+// ahead starts to read histories, in their order, a few before they are received.
+func (w *walk) ahead(runs []Run) <-chan *reading {
+	out := make(chan *reading, readAhead-2) // beside them, one waits for room here, and one is awaited
+	go func() {
+		for _, run := range runs {
+			select {
+			case out <- w.start(run):
+			case <-w.ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+func (w *walk) run(r *reading) error {
+	if <-r.done; r.panicked != nil {
+		panic(r.panicked) // for the caller to report
 	}
-	events := Events(run, raw)
+	if r.err != nil {
+		return r.err
+	}
+	events := Events(r.run, r.raw)
+	var children []Run
+	for i := range events {
+		if child, ok := w.child(r.run, events[i].Data); ok {
+			children = append(children, child)
+		}
+	}
+	next := w.ahead(children)
 	for i := range events {
 		if s, ok := events[i].Data.(*Started); ok && s.ContinuedFrom != "" {
-			if err := w.other(Run{run.Workflow, s.ContinuedFrom}); err != nil {
+			if err := w.other(w.start(Run{r.run.Workflow, s.ContinuedFrom})); err != nil {
 				return err
 			}
 		}
+		_, requested := w.child(r.run, events[i].Data)
 		if !w.yield(events[i], nil) {
 			return errStopped
 		}
-		if c, ok := events[i].Data.(*ChildRequested); ok && w.below && c.RunID != "" {
-			child := Workflow{ID: c.ID, Place: run.Place}
-			if c.Call != "" {
-				child.Place += c.Call + " › "
-			}
-			if err := w.other(Run{&child, c.RunID}); err != nil {
+		if requested {
+			if err := w.other(<-next); err != nil {
 				return err
 			}
 		}
@@ -127,10 +173,23 @@ func (w *walk) run(run Run) error {
 	return nil
 }
 
-func (w *walk) other(run Run) error {
-	err := w.run(run)
+// child returns the run of the child that an event requested, and reports whether there is one.
+func (w *walk) child(of Run, data any) (Run, bool) {
+	c, ok := data.(*ChildRequested)
+	if !ok || !w.below || c.RunID == "" {
+		return Run{}, false
+	}
+	child := Workflow{ID: c.ID, Place: of.Place}
+	if c.Call != "" {
+		child.Place += c.Call + " › "
+	}
+	return Run{&child, c.RunID}, true
+}
+
+func (w *walk) other(r *reading) error {
+	err := w.run(r)
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
-		if !w.yield(Event{Run: run, Data: &Missing{err}}, nil) {
+		if !w.yield(Event{Run: r.run, Data: &Missing{err}}, nil) {
 			return errStopped
 		}
 		return nil
