@@ -135,9 +135,7 @@ func TestLocksLetOneThroughAtATime(t *testing.T) {
 	var inside, most atomic.Int32
 	var all sync.WaitGroup
 	for range 20 {
-		all.Add(1)
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			free, err := l.acquire(t.Context(), "run")
 			if err != nil {
 				t.Error(err)
@@ -147,7 +145,7 @@ func TestLocksLetOneThroughAtATime(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			inside.Add(-1)
 			free()
-		}()
+		})
 	}
 	all.Wait()
 	if most.Load() != 1 {

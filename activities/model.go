@@ -192,7 +192,7 @@ func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, er
 	q.call.Cut = before.Cut
 	answer, err := a.deps.Models.Ask(ctx, q.model, q.call)
 	if err != nil {
-		if f := (*contract.Failure)(nil); errors.As(err, &f) && f.Usage != nil {
+		if f, ok := errors.AsType[*contract.Failure](err); ok && f.Usage != nil {
 			measureUsage(ctx, llm.Refs(q.model)[0], *f.Usage)
 		}
 		return nil, q.beats.cut(err)

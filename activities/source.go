@@ -77,11 +77,9 @@ func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg
 		if err == nil {
 			return v.Get(out)
 		}
-		var busy *serviceerror.ResourceExhausted
-		var failed *serviceerror.QueryFailed
-		if errors.As(err, &failed) && failed.Failure == nil {
+		if failed, ok := errors.AsType[*serviceerror.QueryFailed](err); ok && failed.Failure == nil {
 			untyped++
-		} else if !errors.As(err, &busy) {
+		} else if _, busy := errors.AsType[*serviceerror.ResourceExhausted](err); !busy {
 			untyped = maxUntyped
 		}
 		if untyped == maxUntyped {

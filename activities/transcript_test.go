@@ -248,9 +248,7 @@ func TestConcurrentCallsOfOneRunFetchOnce(t *testing.T) {
 	a := New(Deps{Source: r})
 	var all sync.WaitGroup
 	for range 10 {
-		all.Add(1)
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			got, err := a.transcript(t.Context(), r.call("t", 8, 1), nil)
 			if err != nil || !slices.Equal(texts(got), want) {
 				t.Errorf("%v, %v", texts(got), err)
@@ -258,7 +256,7 @@ func TestConcurrentCallsOfOneRunFetchOnce(t *testing.T) {
 			if text, err := a.text(t.Context(), ref, nil); err != nil || text != "input" {
 				t.Errorf("%q, %v", text, err)
 			}
-		}()
+		})
 	}
 	all.Wait()
 	slices.Sort(r.modelCall)

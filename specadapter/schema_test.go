@@ -124,8 +124,7 @@ func detail(err error) string {
 			walk(c)
 		}
 	}
-	var e *jsonschema.ValidationError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		walk(e)
 	}
 	return strings.Join(out, "; ")

@@ -207,6 +207,3 @@ func legacyIPv4(host string) (netip.Addr, bool) {
 	}
 	return netip.AddrFrom4([4]byte{byte(all >> 24), byte(all >> 16), byte(all >> 8), byte(all)}), true
 }
-
-// Forbidden says why an address is not called.
-func (r *RefusedError) Forbidden() string { return r.Error() }

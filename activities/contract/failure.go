@@ -241,8 +241,7 @@ func FailureOf(err error) *Failure {
 	if err == nil {
 		return nil
 	}
-	var own *Failure
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Failure](err); ok {
 		return own
 	}
 	var (

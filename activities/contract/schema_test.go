@@ -7,10 +7,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,9 +162,7 @@ func (s *schemer) object(t reflect.Type, inner, required []string) map[string]an
 		}
 		if f.Anonymous && name == "" {
 			embedded := s.object(f.Type, nil, nil)
-			for k, v := range embedded["properties"].(map[string]any) {
-				properties[k] = v
-			}
+			maps.Copy(properties, embedded["properties"].(map[string]any))
 			needed = append(needed, embedded["required"].([]string)...)
 			continue
 		}
@@ -172,9 +172,7 @@ func (s *schemer) object(t reflect.Type, inner, required []string) map[string]an
 			if doc := s.docs[t.PkgPath()+"."+place]; doc != "" {
 				p["description"] = doc
 			}
-			for k, v := range constraints[place] {
-				p[k] = v
-			}
+			maps.Copy(p, constraints[place])
 		}
 		properties[name] = p
 		if !strings.Contains(options, "omitempty") {
@@ -202,13 +200,13 @@ func (s *schemer) of(t reflect.Type, omitted bool) map[string]any {
 		}
 		return map[string]any{"type": name}
 	}
-	if t == reflect.TypeOf(json.RawMessage{}) {
+	if t == reflect.TypeFor[json.RawMessage]() {
 		return map[string]any{}
 	}
-	if t == reflect.TypeOf(time.Time{}) {
+	if t == reflect.TypeFor[time.Time]() {
 		return map[string]any{"type": "string", "format": "date-time"}
 	}
-	if t == reflect.TypeOf(plan.Seconds(0)) {
+	if t == reflect.TypeFor[plan.Seconds]() {
 		return map[string]any{"type": "string", "pattern": "^([0-9]+(h|m|s))+$"}
 	}
 	switch t.Kind() {
@@ -249,12 +247,7 @@ func (s *schemer) of(t reflect.Type, omitted bool) map[string]any {
 }
 
 func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, s)
 }
 
 var link = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
@@ -263,7 +256,7 @@ var link = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
 func comments(t *testing.T, dirs ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for dir, path := range map[string]string{dirs[0]: reflect.TypeOf(RunInput{}).PkgPath(), dirs[1]: reflect.TypeOf(plan.Flow{}).PkgPath()} {
+	for dir, path := range map[string]string{dirs[0]: reflect.TypeFor[RunInput]().PkgPath(), dirs[1]: reflect.TypeFor[plan.Flow]().PkgPath()} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -149,8 +149,7 @@ func (d *DB) Call(ctx context.Context, conn *plan.Connection, name string, args 
 		return err.Error(), true, nil
 	}
 	text, err = d.Do(ctx, c, key, commit)
-	var invalid Invalid
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[Invalid](err); ok {
 		return string(invalid), true, nil
 	}
 	return text, false, err

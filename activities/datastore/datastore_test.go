@@ -81,8 +81,7 @@ func TestDatastore(t *testing.T) {
 		{"all", `{}`, `{"entities":[{"ID":1,"title":"'; DROP TABLE products; --","price":0.1,"odd \" name":null}]}`},
 	} {
 		got, err := do(tt.op, tt.args, "")
-		var invalid datastore.Invalid
-		if errors.As(err, &invalid) {
+		if invalid, ok := errors.AsType[datastore.Invalid](err); ok {
 			got, err = string(invalid), nil
 		}
 		if err != nil || !strings.HasPrefix(got, tt.want) {

@@ -39,7 +39,7 @@ func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, err
 		refs = []string{""}
 	}
 	answer, err := m.askAny(ctx, refs, call)
-	if late := (*ended)(nil); errors.As(err, &late) {
+	if late, ok := errors.AsType[*ended](err); ok {
 		return nil, late.error
 	}
 	return answer, err
@@ -216,7 +216,7 @@ func (m *Models) askWithin(ctx context.Context, ref string, left int, call *Call
 	answer, err := m.askOne(part, ref, call)
 	if err != nil && part.Err() != nil && ctx.Err() == nil {
 		f := failf(contract.ClassUnavailable, "", "model %q: no complete answer within %s, its share of the call's timeout", textutil.Truncate(ref, 200), share.Round(time.Millisecond))
-		if late := (*ended)(nil); errors.As(err, &late) {
+		if late, ok := errors.AsType[*ended](err); ok {
 			f.Usage = &late.usage
 		}
 		return nil, f

@@ -97,8 +97,7 @@ func (w *watch) Read(p []byte) (int, error) {
 
 // cause is the reason behind an error of the request or its body.
 func (w *watch) cause(err error) error {
-	var s stalled
-	if errors.As(context.Cause(w.ctx), &s) {
+	if s, ok := errors.AsType[stalled](context.Cause(w.ctx)); ok {
 		return s
 	}
 	return err

@@ -87,7 +87,7 @@ func (s *Programs) Run(ctx context.Context, p *plan.Program, key string) (*contr
 
 func programResult(cmd *exec.Cmd, failed error, late bool, out *output, last *Tail) *contract.ProgramResult {
 	res := &contract.ProgramResult{Code: cmd.ProcessState.ExitCode()}
-	if state := (*exec.ExitError)(nil); errors.As(failed, &state) && res.Code < 0 {
+	if state, ok := errors.AsType[*exec.ExitError](failed); ok && res.Code < 0 {
 		res.Code = signalCode(state)
 	}
 	if late && res.Code != 0 {
@@ -210,8 +210,7 @@ func readSetting(root *os.Root, name string, into any) error {
 
 // withoutPath drops what a message names anyway.
 func withoutPath(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err
 	}
 	return err

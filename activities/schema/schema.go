@@ -181,8 +181,7 @@ func Compile(schema []byte, draft *jsonschema.Draft, extensions map[string]jsons
 // Reason returns why a schema could not be compiled, without the library's prefixes and the name that
 // the schema was compiled under.
 func Reason(err error) string {
-	var wrapped *jsonschema.SchemaError
-	if errors.As(err, &wrapped) && wrapped.Err != nil {
+	if wrapped, ok := errors.AsType[*jsonschema.SchemaError](err); ok && wrapped.Err != nil {
 		err = wrapped.Err
 	}
 	return strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), documentURL, ""), " in ")

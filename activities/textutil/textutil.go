@@ -87,8 +87,7 @@ var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)
 
 // ErrorText is an error's text without URLs, which can contain keys, and without the library's prefixes.
 func ErrorText(err error) string {
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

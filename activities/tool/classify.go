@@ -41,8 +41,7 @@ func sessionUnknown(err error) bool {
 }
 
 func classify(at *target, err error) error {
-	var f *contract.Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*contract.Failure](err); ok {
 		own := *f // shared by all who waited for the same session
 		return &own
 	}
@@ -112,8 +111,7 @@ func classifyDial(at *target, err error) error {
 	if wrong {
 		return noServer(at, se, err, page)
 	}
-	var f *contract.Failure
-	if errors.As(err, &f) && f.Class == contract.ClassUnavailable && at.conn.Transport == TransportStdio {
+	if f, ok := errors.AsType[*contract.Failure](err); ok && f.Class == contract.ClassUnavailable && at.conn.Transport == TransportStdio {
 		// A command that does not get to its first answer is not configured well.
 		return connectionFailure(f.Text, "correct "+at.setting("command")+", or its args and env")
 	}
@@ -155,8 +153,7 @@ func otherVersion(err error) string {
 
 // versionsOf are the versions of the protocol that a server names where it refuses the client's.
 func versionsOf(err error) []string {
-	var version mcp.UnsupportedProtocolVersionError
-	if errors.As(err, &version) {
+	if version, ok := errors.AsType[mcp.UnsupportedProtocolVersionError](err); ok {
 		return version.Supported
 	}
 	var se *statusError

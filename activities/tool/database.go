@@ -28,8 +28,7 @@ func dialDatabase(ctx context.Context, at *target) (remote, error) {
 
 // named is an error of the database with the target's name.
 func (t *target) named(err error) error {
-	var f *contract.Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*contract.Failure](err); ok {
 		return t.failure(f.Class, f.Text, f.Remedy)
 	}
 	return err

@@ -357,8 +357,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else {
 		resp, err = send(req)
 	}
-	var none *contract.Failure
-	if errors.As(err, &none) {
+	if _, failed := errors.AsType[*contract.Failure](err); failed {
 		delivery.MarkSent(req.Context(), false) // for want of a token
 	}
 	if err != nil {

@@ -116,8 +116,7 @@ func (l *local) reply(run context.Context, f *Function, o outcome) (reply, error
 		}
 		return reply{}, context.Cause(run)
 	}
-	var failure *contract.Failure
-	if errors.As(o.err, &failure) {
+	if failure, ok := errors.AsType[*contract.Failure](o.err); ok {
 		return reply{}, failure
 	}
 	return reply{text: cmp.Or(o.err.Error(), "the tool failed"), isError: true}, nil

@@ -27,6 +27,7 @@ import (
 	"syscall"
 	"time"
 
+	"weft/activities/address"
 	"weft/activities/contract"
 )
 
@@ -155,13 +156,11 @@ func undelivered(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var no interface{ Forbidden() string }
-	if errors.As(err, &no) {
-		return &contract.Failure{Class: contract.ClassDenied, Text: fmt.Sprintf("webhook %q: %s", name, no.Forbidden()),
+	if no, ok := errors.AsType[*address.RefusedError](err); ok {
+		return &contract.Failure{Class: contract.ClassDenied, Text: fmt.Sprintf("webhook %q: %v", name, no),
 			Remedy: "to allow it set in the worker's weft.yaml: webhooks: {" + name + ": {allow_private: true}}"}
 	}
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err
 	}
 	return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("webhook %q: %v", name, err)}

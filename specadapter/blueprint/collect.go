@@ -102,8 +102,7 @@ func (c *collector) read(file string) ([]byte, error) {
 
 // plainly drops what the message names anyway.
 func plainly(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err
 	}
 	return err

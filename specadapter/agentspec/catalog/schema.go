@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"strconv"
 
 	"weft/specadapter/shape"
@@ -192,9 +193,7 @@ func wantedName(name string) string { return "any." + name }
 
 func described(s shape.Schema, doc string) shape.Schema {
 	out := shape.Schema{"description": doc}
-	for k, v := range s {
-		out[k] = v
-	}
+	maps.Copy(out, s)
 	return out
 }
 
