@@ -19,12 +19,8 @@ type builder struct {
 	in, out   map[string]string
 	taken     map[string]bool
 	positions []plan.Position
-	// leads are the transitions by where they come from.
-	leads map[string][]*transition
-	// types are those of the values that come to agents, and leadsTo the transitions to each, as
-	// far as somebody asked.
-	types   map[string]given
-	leadsTo map[string][]*transition
+	// types are those of the values that come to agents, as far as somebody asked.
+	types map[string]given
 	// always are the edges between the nodes of one agent.
 	always []plan.Edge
 	// around is what the graphs of parallel agents inside each other cost the nodes in them.
@@ -57,7 +53,7 @@ func (b *builder) build() *plan.Flow {
 	} else if n := stepsPerAgent * len(d.agents); n > plan.DefaultLimits.MaxSteps {
 		b.flow.Limits.MaxSteps = n
 	}
-	b.check()
+	b.checkReach(b.checkAgents())
 	return &b.flow
 }
 
@@ -72,12 +68,8 @@ func (b *builder) firstAgent() *agent {
 // steps are the agents that are steps of the flow; in the published code also those inside parallel ones.
 func (b *builder) steps() []*agent {
 	var out []*agent
-	named := map[string]bool{}
-	for _, t := range b.doc.transitions {
-		named[t.from], named[t.to] = true, true
-	}
 	for _, ag := range b.doc.agents {
-		if !ag.inParallel || named[ag.name] || b.mode != meant {
+		if !ag.inParallel || b.doc.from[ag.name] != nil || b.doc.to[ag.name] != nil || b.mode != meant {
 			out = append(out, ag)
 		}
 	}
@@ -85,6 +77,20 @@ func (b *builder) steps() []*agent {
 		return b.doc.agents
 	}
 	return out
+}
+
+// implied visits the agents without transitions. A flow that has none at all goes on with the next step, others end.
+func (b *builder) implied(visit func(from *agent, to string)) {
+	steps := b.steps()
+	for i, ag := range steps {
+		switch {
+		case b.doc.from[ag.name] != nil:
+		case len(b.doc.transitions) == 0 && i+1 < len(steps):
+			visit(ag, steps[i+1].name)
+		default:
+			visit(ag, finishName)
+		}
+	}
 }
 
 func (b *builder) agentNodes(ag *agent) {
@@ -116,9 +122,7 @@ func (b *builder) unique(id string) string {
 // edges adds the edges of the transitions, then those that the document implies.
 func (b *builder) edges() {
 	b.edge(plan.Edge{From: plan.Start, To: b.in[b.first.name]}, b.first.at)
-	leads := map[string]bool{}
 	for _, t := range b.doc.transitions {
-		leads[t.from] = true
 		e := plan.Edge{From: b.out[t.from], To: plan.End, Compare: t.compare, Pass: t.pass}
 		if t.to != finishName {
 			e.To = b.in[t.to]
@@ -128,16 +132,13 @@ func (b *builder) edges() {
 	for _, e := range b.always {
 		b.edge(e, source.Pos{})
 	}
-	steps := b.steps()
-	for i, ag := range steps {
-		switch {
-		case leads[ag.name]:
-		case len(b.doc.transitions) == 0 && i+1 < len(steps):
-			b.edge(plan.Edge{From: b.out[ag.name], To: b.in[steps[i+1].name]}, ag.at)
-		default:
-			b.edge(plan.Edge{From: b.out[ag.name], To: plan.End}, ag.at)
+	b.implied(func(ag *agent, to string) {
+		e := plan.Edge{From: b.out[ag.name], To: plan.End}
+		if to != finishName {
+			e.To = b.in[to]
 		}
-	}
+		b.edge(e, ag.at)
+	})
 	ends := map[string]bool{}
 	for _, e := range b.flow.Edges {
 		if e.To == plan.End {

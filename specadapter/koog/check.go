@@ -12,11 +12,6 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// check reports unreachable agents and ends, transitions that are never taken, and trivial conditions.
-func (b *builder) check() {
-	b.checkReach(b.checkAgents())
-}
-
 // checkParts reports what can be said of a document whose graph is not known.
 func (b *builder) checkParts() {
 	for _, ag := range b.doc.agents {
@@ -34,19 +29,9 @@ func (b *builder) checkAgents() map[*transition]bool {
 		return dead
 	}
 	for _, ag := range b.doc.agents {
-		b.checkAgent(ag, b.from(ag.name), dead)
+		b.checkAgent(ag, b.doc.from[ag.name], dead)
 	}
 	return dead
-}
-
-func (b *builder) from(name string) []*transition {
-	if b.leads == nil {
-		b.leads = map[string][]*transition{}
-		for _, t := range b.doc.transitions {
-			b.leads[t.from] = append(b.leads[t.from], t)
-		}
-	}
-	return b.leads[name]
 }
 
 // checkAgent checks the transitions out of one agent: those that are never taken, conditions that
@@ -99,21 +84,10 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 			full = unique(s.taken)
 		}
 	}
-	if full == nil && !partial {
-		b.checkExhausted(ag, parts)
-	}
-}
-
-func (b *builder) checkExhausted(ag *agent, parts map[string]*samples) {
-	if len(b.from(ag.name)) > 0 && !exhausted(parts) {
+	if full == nil && !partial && len(out) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted) {
 		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
 			"all transitions from %s are conditional; a run fails if none of the conditions holds", source.Quote(ag.name))
 	}
-}
-
-// exhausted reports whether the conditions on some part take all its values.
-func exhausted(parts map[string]*samples) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted)
 }
 
 // failsAlways reports a condition on a part that a verification's result does not have.
@@ -286,8 +260,6 @@ func (b *builder) typeOf(ag *agent) given {
 // critiqueFields are the types of the parts of a verification's result that are known.
 var critiqueFields = map[string]given{"success": {kind: value.Bool, known: true}, "feedback": {kind: value.String, known: true}}
 
-func critiqueField(name string) given { return critiqueFields[name] }
-
 var schemaTypes = map[string]given{
 	"string":  {kind: value.String, known: true},
 	"boolean": {kind: value.Bool, known: true},
@@ -306,7 +278,7 @@ func schemaType(schema *source.Value) given {
 // part is what is known of a part of the value.
 func (g given) part(name string) given {
 	if g.critique && name != "data" {
-		return critiqueField(name)
+		return critiqueFields[name]
 	}
 	return g
 }
@@ -342,17 +314,14 @@ func (b *builder) typeIn(ag *agent) given {
 		return known
 	}
 	if b.types == nil {
-		b.types, b.leadsTo = map[string]given{}, map[string][]*transition{}
-		for _, t := range b.doc.transitions {
-			b.leadsTo[t.to] = append(b.leadsTo[t.to], t)
-		}
+		b.types = map[string]given{}
 	}
 	b.types[ag.name] = given{} // what a loop brings back is not known yet
 	if ag == b.first || ag.inParallel || b.doc.partial {
 		return given{}
 	}
 	var out given
-	for i, t := range b.leadsTo[ag.name] {
+	for i, t := range b.doc.to[ag.name] {
 		g := b.typeOf(b.doc.byName[t.from])
 		if t.pass != nil {
 			g = g.selected(t.pass.Path)
@@ -377,16 +346,7 @@ func (b *builder) checkReach(dead map[*transition]bool) {
 			next[t.from] = append(next[t.from], t.to)
 		}
 	}
-	steps := b.steps()
-	for i, ag := range steps {
-		switch {
-		case len(b.from(ag.name)) > 0:
-		case len(b.doc.transitions) == 0 && i+1 < len(steps):
-			next[ag.name] = append(next[ag.name], steps[i+1].name)
-		default:
-			next[ag.name] = append(next[ag.name], finishName)
-		}
-	}
+	b.implied(func(from *agent, to string) { next[from.name] = append(next[from.name], to) })
 	reached := plan.Reachable(b.first.name, func(at string) []string { return next[at] })
 	if !reached[finishName] {
 		text := fmt.Sprintf("no path leads from the first agent, %s, to an end of the flow", source.Quote(b.first.name))
@@ -398,7 +358,7 @@ func (b *builder) checkReach(dead map[*transition]bool) {
 	if b.mode != meant {
 		return
 	}
-	for _, ag := range steps {
+	for _, ag := range b.steps() {
 		if !reached[ag.name] {
 			b.Warnf(ag.at, CodeUnreachable, "add a transition to it or remove it; a run starts at \"from\" of the first transition",
 				"agent %s is unreachable", source.Quote(ag.name))

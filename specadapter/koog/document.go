@@ -16,6 +16,8 @@ type document struct {
 	names                            []string
 	tools                            []*toolDecl
 	transitions                      []*transition
+	// from and to are the transitions out of each agent and into it, in order.
+	from, to map[string][]*transition
 	// partial reports whether agents, or transitions between agents, could not be read: nothing can be said of the graph.
 	partial bool
 }
@@ -34,7 +36,7 @@ const finishName = "__finish__"
 
 // document reads everything; what is wrong is reported.
 func (a *adaptation) document(root *source.Value) *document {
-	d := &document{root: a.Fields(root, "the flow", ""), byName: map[string]*agent{}}
+	d := &document{root: a.Fields(root, "the flow", ""), byName: map[string]*agent{}, from: map[string][]*transition{}, to: map[string][]*transition{}}
 	o := d.root
 	o.Only(documentShape.Names()...)
 	d.id = o.Required("id")
@@ -88,6 +90,7 @@ func (a *adaptation) readTransitions(d *document, transitions []*source.Value) {
 	for i, v := range transitions {
 		if t := a.transition(d, i, v); t != nil {
 			d.transitions = append(d.transitions, t)
+			d.from[t.from], d.to[t.to] = append(d.from[t.from], t), append(d.to[t.to], t)
 		} else {
 			d.partial = true
 		}

@@ -1,6 +1,7 @@
 package koog
 
 import (
+	"slices"
 	"weft/specadapter/shape"
 	"weft/workflows/plan/value"
 )
@@ -21,8 +22,8 @@ var (
 		{Name: "name", Type: shape.Text, Required: true, Doc: "Name of the server or tool, unique in the flow."},
 		{Name: "type", Type: shape.AnyCase("mcp", "local"), Required: true, Doc: "mcp: the tools of an MCP server. local: a tool of the worker."},
 		{Name: "parameters", Type: shape.Schema{"type": "object"}, Required: true, Doc: "Location of the server or tool."},
-	}, Rules: choice(by("type", "mcp", "parameters", shape.Schema{"anyOf": []shape.Schema{shape.Ref("remote_parameters"), shape.Ref("stdio_parameters")}}),
-		by("type", "local", "parameters", shape.Ref("local_parameters")))}
+	}, Rules: choice(byType("mcp", "parameters", shape.Schema{"anyOf": []shape.Schema{shape.Ref("remote_parameters"), shape.Ref("stdio_parameters")}}),
+		byType("local", "parameters", shape.Ref("local_parameters")))}
 	localShape = shape.Object{Name: "local_parameters", Doc: "Where a tool of the worker is defined. The worker looks it up by the tool's name.", Fields: []shape.Field{
 		{Name: "path", Type: shape.Text, Doc: "File of the tool in Koog's own projects."},
 		{Name: "fqn", Type: shape.Text, Doc: "Qualified name of the tool in Koog's own projects."},
@@ -47,8 +48,8 @@ var (
 		{Name: "params", Type: shape.Schema{"type": "object"}, Doc: "What the agent should do, by its type."},
 		{Name: "output", Type: shape.Ref("output"), Doc: "Format of the result."},
 		{Name: oldInputName, Type: shape.Any, Doc: "Task of the agent in drafts of the protocol; use task in params."},
-	}, Rules: choice(by("type", kindTask, "params", shape.Nullable(shape.Ref("task_params"))), by("type", kindVerify, "params", shape.Nullable(shape.Ref("task_params"))), by("type", kindReact, "params", shape.Nullable(shape.Ref("react_params"))),
-		by("type", kindTransform, "params", shape.Nullable(shape.Ref("transform_params"))), by("type", kindParallel, "params", shape.Nullable(shape.Ref("parallel_params"))))}
+	}, Rules: choice(params(kindTask, "task_params"), params(kindVerify, "task_params"), params(kindReact, "react_params"),
+		params(kindTransform, "transform_params"), params(kindParallel, "parallel_params"))}
 	configShape = shape.Object{Name: "config", Doc: "Parameters and limits of an agent's model calls.", Fields: []shape.Field{
 		{Name: "temperature", Type: shape.Between(0, 2), Doc: "Sampling temperature."},
 		{Name: "maxIterations", Type: shape.Count, Doc: "Maximum number of model calls per visit of the agent. Default: 50."},
@@ -68,7 +69,7 @@ var (
 		{Name: "task", Type: shape.Text, Doc: "What the agent should do."},
 		{Name: "toolNames", Type: shape.List(shape.Text), Doc: "Names of the agent's tools. Default: all; []: none."},
 	}}
-	reactShape = shape.Object{Name: "react_params", Doc: "What a react agent should do.", Fields: append(taskShape.Fields[:len(taskShape.Fields):len(taskShape.Fields)],
+	reactShape = shape.Object{Name: "react_params", Doc: "What a react agent should do.", Fields: append(slices.Clip(taskShape.Fields),
 		shape.Field{Name: "reasoningInterval", Type: shape.Schema{"anyOf": []shape.Schema{shape.Count, {"type": "string", "pattern": "^[1-9][0-9]*$"}}}, Doc: "Number of tool results between thoughts. Default: 1."})}
 	transformShape = shape.Object{Name: "transform_params", Doc: "What a transform agent does.", Fields: []shape.Field{
 		{Name: "transformations", Type: shape.Schema{"type": "array", "maxItems": 1, "items": shape.Ref("selection")}, Doc: "At most one selection. Default or []: the whole value."},
@@ -98,13 +99,17 @@ var (
 	}}
 )
 
-// by has a field of an object be of a type where another one is a text.
-func by(key, text, field string, kind shape.Schema) shape.Schema {
-	is := shape.AnyCase(text)["anyOf"].([]shape.Schema)[1]
+// byType is the schema of a field of objects of a type.
+func byType(kind, field string, schema shape.Schema) shape.Schema {
+	is := shape.AnyCase(kind)["anyOf"].([]shape.Schema)[1]
 	return shape.Schema{
-		"if":   shape.Schema{"properties": shape.Schema{key: is}, "required": []string{key}},
-		"then": shape.Schema{"properties": shape.Schema{field: kind}},
+		"if":   shape.Schema{"properties": shape.Schema{"type": is}, "required": []string{"type"}},
+		"then": shape.Schema{"properties": shape.Schema{field: schema}},
 	}
+}
+
+func params(kind, ref string) shape.Schema {
+	return byType(kind, "params", shape.Nullable(shape.Ref(ref)))
 }
 
 func choice(rules ...shape.Schema) shape.Schema { return shape.Schema{"allOf": rules} }
