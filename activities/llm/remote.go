@@ -219,7 +219,7 @@ func (x *exchange) send(out *wire.Outgoing) error {
 	if err != nil {
 		return err
 	}
-	x.watch.attach(resp, x.maxBody)
+	x.watch.header, x.watch.body, x.watch.left = resp.Header, resp.Body, x.maxBody
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// An error whose text is lost on the way is still the error of its status.
 		text, _ := io.ReadAll(io.LimitReader(x.watch, 64<<10))
@@ -359,7 +359,7 @@ func (x *exchange) readStream(to wire.Reader, events iter.Seq2[[]byte, error]) e
 			return err
 		}
 		if to.Complete() {
-			x.watch.shorten(afterFinish)
+			x.watch.idle = min(x.watch.idle, afterFinish)
 		}
 		x.show(to)
 		if done {

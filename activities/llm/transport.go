@@ -50,7 +50,7 @@ type watch struct {
 	idle   time.Duration
 	header http.Header
 	body   io.ReadCloser
-	left   int64
+	left   int64 // bytes that the body may still have
 	read   bool
 }
 
@@ -60,16 +60,6 @@ func newWatch(ctx context.Context, first, idle time.Duration) *watch {
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	w.timer = time.AfterFunc(first, func() { w.cancel(stalled(fmt.Sprintf("no answer: no byte within %s", first))) })
 	return w
-}
-
-// attach watches an answer whose body has at most limit bytes.
-func (w *watch) attach(resp *http.Response, limit int64) {
-	w.header, w.body, w.left = resp.Header, resp.Body, limit
-}
-
-// shorten shortens the wait for bytes that the answer could do without.
-func (w *watch) shorten(d time.Duration) {
-	w.idle = min(w.idle, d)
 }
 
 // Read reads the body. Time counts only while it waits for the provider.

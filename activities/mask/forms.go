@@ -87,10 +87,8 @@ func (k *known) document(raw []byte, answer bool) ([]byte, bool) {
 // walked masks every text of a JSON value. It is otherwise, a text that means the same to whoever
 // reads it, where no text but the bytes between them are changed. An answer keeps its handles.
 func (k *known) walked(raw []byte, otherwise string, answer bool) []byte {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
+	v, ok := textutil.DecodeExact(raw)
+	if !ok {
 		return []byte(otherwise)
 	}
 	back := func(any) {}

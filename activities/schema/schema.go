@@ -137,10 +137,7 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 	if literal := strange(value); literal != "" {
 		return wrong("the number %s is out of range", textutil.Cut(literal, maxShown))
 	}
-	instance, err := decode(raw)
-	if err != nil {
-		return wrong("%v", err)
-	}
+	instance, _ := textutil.DecodeExact(raw) // it was parsed
 	err = compiled.Validate(instance)
 	var invalid *jsonschema.ValidationError
 	switch {
@@ -185,14 +182,6 @@ func Reason(err error) string {
 		err = wrapped.Err
 	}
 	return strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), documentURL, ""), " in ")
-}
-
-// decode reads a value as the validator wants it.
-func decode(raw []byte) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	err = d.Decode(&v)
-	return v, err
 }
 
 // strange returns a number that exact arithmetic would expand to gigabytes, such as 1e999999999, or "".

@@ -214,12 +214,9 @@ func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (
 	if m.Progress != nil || m.IdempotencyKey != "" {
 		req.Params.Meta = meta
 	}
-	ctx, call, end := s.hold(withInput(ctx, in.Input), m.Ask)
+	ctx, call, end := s.hold(context.WithValue(ctx, inputKey{}, in.Input), m.Ask)
 	defer end()
-	a, err := s.ask(ctx, func(ctx context.Context) error {
-		_, err := s.client.CallTool(ctx, req)
-		return err
-	})
+	a, err := s.ask(ctx, tasks.Request(s.client.CallTool, req))
 	return a, call.Notes(), err
 }
 
@@ -247,7 +244,7 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) (*a
 	})
 	defer stop()
 	a := &answer{}
-	err := send(withAnswer(run, a))
+	err := send(context.WithValue(run, answerKey{}, a))
 	if a.complete() {
 		s.timeouts.Store(0)
 		return a, nil

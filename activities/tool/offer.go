@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool/render"
+	"weft/activities/tool/tasks"
 	"weft/workflows/plan"
 )
 
@@ -73,16 +74,13 @@ func (s *session) offer(ctx context.Context, out *Offer) error {
 		into    func([]byte) error
 	}{
 		{mcp.MethodPromptsList, func(ctx context.Context, p mcp.PaginatedRequest) error {
-			_, err := s.client.ListPromptsByPage(ctx, mcp.ListPromptsRequest{PaginatedRequest: p})
-			return err
+			return tasks.Request(s.client.ListPromptsByPage, mcp.ListPromptsRequest{PaginatedRequest: p})(ctx)
 		}, func(raw []byte) error { return listed(s, raw, "prompts", &out.Prompts) }},
 		{mcp.MethodResourcesList, func(ctx context.Context, p mcp.PaginatedRequest) error {
-			_, err := s.client.ListResourcesByPage(ctx, mcp.ListResourcesRequest{PaginatedRequest: p})
-			return err
+			return tasks.Request(s.client.ListResourcesByPage, mcp.ListResourcesRequest{PaginatedRequest: p})(ctx)
 		}, func(raw []byte) error { return listed(s, raw, "resources", &out.Resources) }},
 		{mcp.MethodResourcesTemplatesList, func(ctx context.Context, p mcp.PaginatedRequest) error {
-			_, err := s.client.ListResourceTemplatesByPage(ctx, mcp.ListResourceTemplatesRequest{PaginatedRequest: p})
-			return err
+			return tasks.Request(s.client.ListResourceTemplatesByPage, mcp.ListResourceTemplatesRequest{PaginatedRequest: p})(ctx)
 		}, func(raw []byte) error { return listed(s, raw, "resourceTemplates", &out.Templates) }},
 	} {
 		err := s.pages(ctx, of.method, of.request, func(raw []byte) (int, error) { return len(raw), of.into(raw) })
@@ -112,10 +110,7 @@ func (s *session) resource(ctx context.Context, uri string) (reply, error) {
 	if !s.at.conn.Resources {
 		return reply{text: fmt.Sprintf("resources of %s are not read: its settings do not allow it", s.at.name()), isError: true}, nil
 	}
-	a, err := s.ask(ctx, func(ctx context.Context) error {
-		_, err := s.client.ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}})
-		return err
-	})
+	a, err := s.ask(ctx, tasks.Request(s.client.ReadResource, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}}))
 	switch {
 	case methodUnknown(err):
 		return reply{text: fmt.Sprintf("the server of %s has no resources", s.at.name()), isError: true}, nil

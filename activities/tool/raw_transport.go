@@ -113,7 +113,7 @@ func notifyCancelled(ctx context.Context, inner transport.Interface, req transpo
 // cancelTimeout bounds how long a server has to take note of a cancelled call.
 const cancelTimeout = 2 * time.Second
 
-// SendRequest sends a request and keeps the answer for whoever asked with [withAnswer].
+// SendRequest sends a request and keeps the answer for whoever asked with an [answerKey].
 func (t rawTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	delivery.MarkSent(ctx, req.Method == string(mcp.MethodToolsCall))
 	resp, err := sendRaw(ctx, t.BidirectionalInterface, req)
@@ -166,15 +166,10 @@ func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONR
 	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
 		return nil, mcp.UnsupportedProtocolVersionError{Version: "the client's", Supported: versions}
 	}
-	keepAnswer(ctx, req.Method, resp)
-	return resp, nil
-}
-
-// keepAnswer keeps an answer for whoever asked with [withAnswer].
-func keepAnswer(ctx context.Context, method string, resp *transport.JSONRPCResponse) {
-	if a, ok := ctx.Value(answerKey{}).(*answer); ok && asked.MatchString(method) {
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok && asked.MatchString(req.Method) {
 		a.set(resp)
 	}
+	return resp, nil
 }
 
 // judge says what a response is worth, given the HTTP status that came with it.
@@ -226,11 +221,8 @@ type answer struct {
 	problem *mcp.JSONRPCErrorDetails
 }
 
+// answerKey is the key of the *answer that takes what the server says.
 type answerKey struct{}
-
-func withAnswer(ctx context.Context, a *answer) context.Context {
-	return context.WithValue(ctx, answerKey{}, a)
-}
 
 func (a *answer) set(resp *transport.JSONRPCResponse) {
 	a.mu.Lock()
@@ -244,12 +236,8 @@ func (a *answer) complete() bool {
 	return a.result != nil || a.problem != nil
 }
 
+// inputKey is the key of the *contract.ToolAnswers that a call brings: what its server asked for.
 type inputKey struct{}
-
-// withInput has a call bring what its server asked for.
-func withInput(ctx context.Context, in *contract.ToolAnswers) context.Context {
-	return context.WithValue(ctx, inputKey{}, in)
-}
 
 // inputOf are the parameters of a call with what its server asked for. The library brings nothing but its own handlers' answers.
 func inputOf(ctx context.Context, params any) any {

@@ -18,6 +18,14 @@ type Server struct {
 	Ask func(ctx context.Context, send func(context.Context) error) ([]byte, *mcp.JSONRPCErrorDetails, error)
 }
 
+// Request makes a request by a method of the client, whose result is left to whoever has the server's own bytes.
+func Request[In, Out any](method func(context.Context, In) (Out, error), in In) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := method(ctx, in)
+		return err
+	}
+}
+
 // Outcome is what a server tells of a task.
 type Outcome struct {
 	Task
@@ -86,25 +94,16 @@ func (s *Server) TellsQuestions() bool { return s.modern() }
 
 // Result asks for the result of a task up to 2025-11-25, which a server holds until there is one.
 func (s *Server) Result(ctx context.Context, id string) ([]byte, *mcp.JSONRPCErrorDetails, error) {
-	return s.Ask(ctx, func(ctx context.Context) error {
-		_, err := s.Client.TaskResult(ctx, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: id}})
-		return err
-	})
+	return s.Ask(ctx, Request(s.Client.TaskResult, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: id}}))
 }
 
 func (s *Server) get(ctx context.Context, id string) ([]byte, *mcp.JSONRPCErrorDetails, error) {
-	return s.Ask(ctx, func(ctx context.Context) error {
-		_, err := s.Client.GetTask(ctx, mcp.GetTaskRequest{Header: named(id), Params: mcp.GetTaskParams{TaskId: id}})
-		return err
-	})
+	return s.Ask(ctx, Request(s.Client.GetTask, mcp.GetTaskRequest{Header: named(id), Params: mcp.GetTaskParams{TaskId: id}}))
 }
 
 // Cancel cancels a task. What the server refuses is no error: the task has ended, or is not known.
 func (s *Server) Cancel(ctx context.Context, id string) error {
-	_, _, err := s.Ask(ctx, func(ctx context.Context) error {
-		_, err := s.Client.CancelTask(ctx, mcp.CancelTaskRequest{Header: named(id), Params: mcp.CancelTaskParams{TaskId: id}})
-		return err
-	})
+	_, _, err := s.Ask(ctx, Request(s.Client.CancelTask, mcp.CancelTaskRequest{Header: named(id), Params: mcp.CancelTaskParams{TaskId: id}}))
 	return err
 }
 
