@@ -15,15 +15,15 @@ func (l *loader) checkData(c *Component, g *graph) {
 	if slices.ContainsFunc(g.Nodes, func(n *Component) bool { return n.Type.Unknown }) {
 		return // it may make and take anything
 	}
+	l.publish(c, g)
 	// A node whose properties have errors may make what another wants by its title.
 	var unsure *Component
-	if i := slices.IndexFunc(g.Nodes, func(n *Component) bool { return n.broken && !n.outs }); i >= 0 && g.Public {
+	if i := slices.IndexFunc(g.Nodes, func(n *Component) bool { return n.broken && !n.outs && !(l.rulesOf(n.Type).own && n.source.Get("outputs") == nil) }); i >= 0 && g.Public {
 		unsure = g.Nodes[i]
 	}
-	l.publish(c, g)
 	feeds := g.feeds(l, c)
 	for n, node := range g.Nodes {
-		if !g.reached[n] || node.Type.ActsAs("StartNode") || unknownIO(node) {
+		if !g.reached[n] || node.Type.ActsAs("StartNode") || node.broken && !l.rulesOf(node.Type).own {
 			continue
 		}
 		for _, in := range node.Inputs {

@@ -29,15 +29,21 @@ func (l *loader) io(c *Component) {
 		n += len(part.Inputs) + len(part.Outputs)
 	}
 	c.broken = !l.work(c.At, n) || c.broken
-	if infer := l.rulesOf(c.Type).infer; infer != nil && !c.broken {
-		inf = infer(l, c)
+	rules := l.rulesOf(c.Type)
+	if rules.infer != nil && (!c.broken || rules.own) {
+		inf = rules.infer(l, c)
 		// Many nodes may share a subflow with many properties, and some copy them.
 		l.work(c.At, 40*(len(inf.in)+len(inf.out)))
 		inf.in, inf.out = c.renamed(catalog.InputMapping, inf.in), c.renamed(catalog.OutputMapping, inf.out)
 	}
-	if !c.ins {
+	switch wanted := index(inf.in); {
+	case !c.ins:
 		c.Inputs = inf.in
-	} else if !inf.anyIn && !c.broken {
+	case c.broken:
+		for _, in := range c.Inputs {
+			in.Unused = wanted[in.Title] == nil
+		}
+	case !inf.anyIn:
 		l.match(c, "inputs", c.Inputs, inf.in)
 	}
 	if !c.outs {

@@ -11,6 +11,9 @@ import (
 type rules struct {
 	// infer makes the inputs and outputs that the component's parts imply.
 	infer func(*loader, *Component) inferred
+	// own reports whether infer looks at nothing but the component's own texts and properties, so that errors elsewhere in it do
+	// not matter.
+	own bool
 	// branches are where the node can go on; nil means to next.
 	branches func(*Component) []string
 	// check judges the finished component.
@@ -43,10 +46,10 @@ func typeRules() map[string]rules {
 		"A2AAgent":                           {check: checkAddress("agent_url")},
 		"A2AConnectionConfig":                {check: checkRetry},
 		"StartNode":                          {infer: inferEqual, check: equalIO("start-io-eq")},
-		"EndNode":                            {infer: inferEqual, branches: noBranches, check: equalIO("end-io-eq")},
-		"LlmNode":                            {infer: inferTexts("generated_text", stringType), since: sinceLLM},
+		"EndNode":                            {own: true, infer: inferEqual, branches: noBranches, check: equalIO("end-io-eq")},
+		"LlmNode":                            {own: true, infer: inferTexts("generated_text", stringType), since: sinceLLM},
 		"ToolNode":                           {infer: inferParts(sameAsPart, "tool"), yields: yieldsInner("tool")},
-		"ApiNode":                            {infer: inferTexts("response", AnyType), check: checkHTTP},
+		"ApiNode":                            {own: true, infer: inferTexts("response", AnyType), check: checkHTTP},
 		"AgentNode":                          {infer: inferParts(sameAsPart, "agent"), yields: yieldsInner("agent")},
 		"FlowNode":                           {infer: inferParts(sameAsPart, "subflow"), branches: subflowBranches, yields: yieldsInner("subflow")},
 		"MapNode":                            {infer: inferParts(ofMap, "subflow"), check: checkMap, yields: yieldsInner("subflow")},
@@ -54,12 +57,12 @@ func typeRules() map[string]rules {
 		"ParallelFlowNode":                   {infer: inferParts(ofParallel, "subflows"), check: checkParallel, yields: yieldsInner("subflows")},
 		"CatchExceptionNode":                 {infer: inferParts(ofCatch, "subflow"), branches: catchBranches, check: checkCatch, yields: yieldsInner("subflow")},
 		"BranchingNode":                      {infer: inferBranching, branches: mappedBranches, check: checkBranching},
-		"InputMessageNode":                   {infer: inferTexts("user_input", stringType), check: checkInputMessage, yields: yieldsAlways},
-		"OutputMessageNode":                  {infer: func(l *loader, c *Component) inferred { return inferred{in: placeholders(l, c)} }},
-		"PluginOutputMessageNode":            {infer: inferSaid},
+		"InputMessageNode":                   {own: true, infer: inferTexts("user_input", stringType), check: checkInputMessage, yields: yieldsAlways},
+		"OutputMessageNode":                  {own: true, infer: func(l *loader, c *Component) inferred { return inferred{in: placeholders(l, c)} }},
+		"PluginOutputMessageNode":            {own: true, infer: inferSaid},
 		"ExtendedFlow":                       {infer: inferFlow, check: checkState, yields: yieldsInner("nodes")},
 		"PluginRegexNode":                    {infer: inferRegex, check: checkRegex},
-		"PluginTemplateNode":                 {infer: inferTexts(Matched, stringType)},
+		"PluginTemplateNode":                 {own: true, infer: inferTexts(Matched, stringType)},
 		"PluginReadVariableNode":             {infer: inferRead},
 		"PluginWriteVariableNode":            {infer: inferWrite},
 		"PluginVariableNode":                 {infer: inferVariables},
