@@ -140,7 +140,8 @@ type loader struct {
 
 	files   []*file // the document first
 	outer   map[string][]*definition
-	asked   map[string]bool // names of outer that were looked up
+	asked   map[string]bool         // names of outer that were looked up
+	cycles  map[[2]*definition]bool // those that were reported, by their first and last definition
 	entered map[string][]*definition
 	defs    []*definition // all that came into scope, in that order
 	open    []*definition
@@ -171,7 +172,7 @@ func newLoader(name string, o Options) *loader {
 	r.Strict, r.Most = o.Profile == ProfileStrict, maxKept
 	return &loader{
 		Reader: r, o: o, rows: catalog.Rows(o.Plugins), rules: typeRules(), doc: &Document{},
-		files: []*file{{name: name}}, outer: map[string][]*definition{}, asked: map[string]bool{}, entered: map[string][]*definition{},
+		files: []*file{{name: name}}, outer: map[string][]*definition{}, asked: map[string]bool{}, cycles: map[[2]*definition]bool{}, entered: map[string][]*definition{},
 		ids: map[string][]*Component{}, casts: map[[2]*Shape]bool{}, scans: map[*source.Value]*scan{},
 	}
 }

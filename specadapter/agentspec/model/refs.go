@@ -264,7 +264,13 @@ func (l *loader) definition(d *definition, from source.Pos) *Component {
 	return d.component
 }
 
+// cycle reports a cycle of definitions, once: the last may refer to the first at several places.
 func (l *loader) cycle(open []*definition, from source.Pos) {
+	ends := [2]*definition{open[0], open[len(open)-1]}
+	if l.cycles[ends] {
+		return
+	}
+	l.cycles[ends] = true
 	var path []string
 	for _, d := range open {
 		path = append(path, source.Quote(d.key))
