@@ -161,6 +161,15 @@ func Compile(schema []byte, draft *jsonschema.Draft, extensions map[string]jsons
 			err = fmt.Errorf("the schema cannot be compiled: %v", r)
 		}
 	}()
+	c, err := compiler(schema, draft, extensions)
+	if err != nil {
+		return nil, err
+	}
+	return c.Compile(documentURL)
+}
+
+// compiler is one that has a schema under documentURL.
+func compiler(schema []byte, draft *jsonschema.Draft, extensions map[string]jsonschema.ExtCompiler) (*jsonschema.Compiler, error) {
 	c := jsonschema.NewCompiler()
 	c.Draft, c.AssertFormat = draft, true
 	for name, e := range extensions {
@@ -169,10 +178,7 @@ func Compile(schema []byte, draft *jsonschema.Draft, extensions map[string]jsons
 	c.LoadURL = func(u string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("the reference %q points outside the document", u)
 	}
-	if err := c.AddResource(documentURL, bytes.NewReader(schema)); err != nil {
-		return nil, err
-	}
-	return c.Compile(documentURL)
+	return c, c.AddResource(documentURL, bytes.NewReader(schema))
 }
 
 // Reason returns why a schema could not be compiled, without the library's prefixes and the name that

@@ -238,8 +238,12 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 		a.Errorf(v.Pos, CodeWrongType, help, "schema of %s is %s, want an object", out.Name, v.Describe())
 		return
 	}
-	for _, p := range source.CheckSchema(v) {
+	problems := source.CheckSchema(v)
+	for _, p := range problems {
 		a.Errorf(out.Pos("schema"), CodeConfig, p.Help, "schema of %s: %s", out.Name, p.Text)
+	}
+	if len(problems) == 0 {
+		a.CheckDefaults(v, out.Pos("schema"), "schema of "+out.Name)
 	}
 	ag.schema = v
 }

@@ -36,6 +36,7 @@ const (
 	CodeWrongType = "wrong-type"
 	CodeMissing   = "missing-field"
 	CodeUnknown   = "unknown-field"
+	CodeDefault   = "schema-default"
 )
 
 // NewReader returns a reader with the codes of most dialects.

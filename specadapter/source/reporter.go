@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -105,10 +106,21 @@ func (r *Reporter) DidYouMean(wrong string, known []string, what string) string 
 	return what + ": " + Listed(known, ListedNames)
 }
 
-// CheckSchema reports what is wrong with a JSON Schema; see [CheckSchema].
+// CheckSchema reports what is wrong with a JSON Schema, and with its defaults; see [CheckSchema] and [Misfits].
 func (r *Reporter) CheckSchema(v *Value, code, name string) {
-	for _, p := range CheckSchema(v) {
+	problems := CheckSchema(v)
+	for _, p := range problems {
 		r.Errorf(p.Pos, code, p.Help, "%s: %s", name, p.Text)
+	}
+	if len(problems) == 0 {
+		r.CheckDefaults(v, Pos{}, name)
+	}
+}
+
+// CheckDefaults reports the defaults in a schema that do not fit it, at a place, or at theirs. They fill nothing.
+func (r *Reporter) CheckDefaults(v *Value, at Pos, name string) {
+	for _, m := range Misfits(v) {
+		r.Warnf(cmp.Or(at, m.Default.Pos), CodeDefault, "use a value that the schema allows", "%s: a default does not fit its schema: %s", name, m.Text())
 	}
 }
 

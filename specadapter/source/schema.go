@@ -53,6 +53,33 @@ func CheckSchema(v *Value) []SchemaProblem {
 	return nil
 }
 
+// Misfit is a default that does not fit the schema whose default it is.
+type Misfit struct {
+	Default *Value
+	Errors  []schema.Error
+}
+
+// Text says why it does not fit.
+func (m *Misfit) Text() string {
+	out := make([]string, len(m.Errors))
+	for i, e := range m.Errors {
+		out[i] = e.Message
+		if e.Path != "$" {
+			out[i] = e.Path + ": " + e.Message
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// Misfits lists the defaults in a schema, in which [CheckSchema] has found nothing wrong, that do not fit.
+func Misfits(v *Value) []Misfit {
+	var out []Misfit
+	for _, d := range schema.Defaults(v.JSON()) {
+		out = append(out, Misfit{v.pointer(d.Pointer), d.Errors})
+	}
+	return out
+}
+
 // schemaSize measures a schema before anything is done with it.
 type schemaSize struct {
 	refs     int

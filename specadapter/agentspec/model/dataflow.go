@@ -18,7 +18,9 @@ func (l *loader) checkData(c *Component, g *graph) {
 	l.publish(c, g)
 	// A node whose properties have errors may make what another wants by its title.
 	var unsure *Component
-	if i := slices.IndexFunc(g.Nodes, func(n *Component) bool { return n.broken && !n.outs && !(l.rulesOf(n.Type).own && n.source.Get("outputs") == nil) }); i >= 0 && g.Public {
+	if i := slices.IndexFunc(g.Nodes, func(n *Component) bool {
+		return n.broken && !n.outs && !(l.rulesOf(n.Type).own && n.source.Get("outputs") == nil)
+	}); i >= 0 && g.Public {
 		unsure = g.Nodes[i]
 	}
 	feeds := g.feeds(l, c)

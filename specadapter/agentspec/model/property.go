@@ -1,8 +1,11 @@
 package model
 
 import (
+	"path"
+	"slices"
 	"strings"
 
+	"weft/activities/schema"
 	"weft/specadapter/source"
 )
 
@@ -117,8 +120,28 @@ func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
 		for _, p := range source.CheckSchema(v) {
 			r.wrong(p.Pos, p.Help, "%s", p.Text)
 		}
+		if !r.failed {
+			l.checkDefaults(v, what)
+		}
 	}
 	return shape, !r.failed
+}
+
+// checkDefaults reports defaults that do not fit the rules of their schemas. That of a property is converted to its type first.
+func (l *loader) checkDefaults(v *source.Value, what string) {
+	const help = "use a value that the schema allows"
+	for _, m := range source.Misfits(v) {
+		if m.Default != v.Get("default") {
+			l.Warnf(m.Default.Pos, "prop-default", help, "a default in a schema in %s does not fit its schema: %s", what, m.Text())
+			continue
+		}
+		m.Errors = slices.DeleteFunc(m.Errors, func(e schema.Error) bool {
+			return path.Base(e.SchemaPath) == "type" || path.Base(e.SchemaPath) == "enum"
+		})
+		if len(m.Errors) > 0 {
+			l.Errorf(m.Default.Pos, "prop-default", help, "the default of %s in %s does not fit its schema: %s", source.Quote(TextOf(v.Get("title"))), what, m.Text())
+		}
+	}
 }
 
 // titles reports titles that no placeholder and no edge could name.
