@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
 )
@@ -45,10 +46,7 @@ func Defaults(schema json.RawMessage) (out []Default) {
 		if err != nil {
 			return
 		}
-		instance, err := decode(raw)
-		if err != nil {
-			return
-		}
+		instance, _ := textutil.DecodeExact(raw) // it was parsed
 		if invalid := (*jsonschema.ValidationError)(nil); errors.As(compiled.Validate(instance), &invalid) {
 			out = append(out, Default{at + "/default", (&phraser{ctx: ctx, index: index{}, rules: of, value: value}).all(invalid)})
 		}
