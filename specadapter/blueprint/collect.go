@@ -1,10 +1,13 @@
 package blueprint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"slices"
 
 	"weft/specadapter/source"
 )
@@ -26,20 +29,20 @@ const (
 // files are such paths, too.
 //
 // It reads regular files alone; fsys decides where links may lead (an os.Root's lets none
-// lead out of it). It fails where a file cannot be read or a bound is exceeded, naming it.
-// What a file says is [Adapter.Adapt]'s to judge.
-func Collect(fsys fs.FS, main string) (text []byte, files []source.File, err error) {
+// lead out of it). It fails where a file of the agent cannot be read or a bound is exceeded, naming it. An agent that it could
+// start, and of which a file cannot be read, is left out, with a warning. What a file says is [Adapter.Adapt]'s to judge.
+func Collect(fsys fs.FS, main string) (text []byte, files []source.File, warnings []source.Diagnostic, err error) {
 	c := &collector{fsys: fsys, asked: map[string]bool{main: true}}
 	text, err = c.read(main)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", main, err)
+		return nil, nil, nil, fmt.Errorf("read %s: %w", main, err)
 	}
 	if doc, _ := source.Parse(main, text); doc != nil {
 		a := newAdaptation(doc, ProfileDefault, source.Host{})
 		a.collector = c
 		a.adapt(doc)
 	}
-	return text, c.files, c.err
+	return text, c.files, c.warnings, cmp.Or(c.beyond, c.unread)
 }
 
 type collector struct {
@@ -47,16 +50,18 @@ type collector struct {
 	files []source.File
 	bytes int
 	asked map[string]bool
-	err   error
+	// unread is the first file that cannot be read; beyond, if set, is the bound that is exceeded: no more files are read.
+	unread, beyond error
+	warnings       []source.Diagnostic
 }
 
 // file reads a file that has not been asked for before, if it is there.
 func (c *collector) file(name string) (text string, ok bool) {
-	if c.asked[name] || c.err != nil {
+	if c.asked[name] || c.beyond != nil {
 		return "", false
 	}
 	if c.asked[name] = true; len(c.asked) > maxAsked {
-		c.err = fmt.Errorf("the agent refers to more than %d files; use fewer capabilities or agents", maxAsked)
+		c.beyond = fmt.Errorf("the agent refers to more than %d files; use fewer capabilities or agents", maxAsked)
 		return "", false
 	}
 	data, err := c.read(name)
@@ -64,38 +69,55 @@ func (c *collector) file(name string) (text string, ok bool) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", false
 	case err != nil:
-		c.err = fmt.Errorf("read %s: %w", name, err)
+		c.unread = cmp.Or(c.unread, fmt.Errorf("read %s: %w", name, err))
+		return "", false
+	}
+	switch c.bytes += len(data); {
+	case c.bytes > MaxFolderBytes:
+		c.beyond = fmt.Errorf("read %s: the agent's files have more than %d bytes in total; use fewer capabilities or agents", name, MaxFolderBytes)
+		return "", false
+	case len(c.files) >= MaxFiles:
+		c.beyond = fmt.Errorf("read %s: the agent has more than %d files; use fewer capabilities or agents", name, MaxFiles)
 		return "", false
 	}
 	c.files = append(c.files, source.File{Name: name, Text: string(data)})
 	return string(data), true
 }
 
-func (c *collector) read(file string) ([]byte, error) {
-	f, err := c.fsys.Open(file)
-	if err != nil {
-		return nil, plainly(err)
+// without calls read, which reads files of another agent, and reports whether it could. If not, drop is called, and a
+// warning says why the agent is left out.
+func (c *collector) without(file string, read func()) (ok bool) {
+	before := c.unread
+	c.unread = nil
+	read()
+	if ok = c.unread == nil; !ok {
+		c.files = slices.DeleteFunc(c.files, func(f source.File) bool { return f.Name == file })
+		c.warnings = append(c.warnings, source.Diagnostic{Severity: source.Warning, Code: CodeNotStarted, File: file, Line: 1, Col: 1,
+			Text: "no run can start the agent in " + path.Dir(file) + ": " + c.unread.Error(), Help: "make its files readable, or remove it"})
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	c.unread = before
+	return ok
+}
+
+func (c *collector) read(file string) ([]byte, error) {
+	info, err := fs.Stat(c.fsys, file) // before it is opened: that of a pipe waits for a writer
 	if err != nil {
 		return nil, plainly(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
+	f, err := c.fsys.Open(file)
+	if err != nil {
+		return nil, plainly(err)
+	}
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
 	if err != nil {
 		return nil, plainly(err)
 	}
-	c.bytes += len(data)
-	switch {
-	case len(data) > MaxFileBytes:
+	if len(data) > MaxFileBytes {
 		return nil, fmt.Errorf("it exceeds the limit of %d bytes for an agent's file", MaxFileBytes)
-	case c.bytes > MaxFolderBytes:
-		return nil, fmt.Errorf("the agent's files have more than %d bytes in total; use fewer capabilities or agents", MaxFolderBytes)
-	case len(c.files) >= MaxFiles:
-		return nil, fmt.Errorf("the agent has more than %d files; use fewer capabilities or agents", MaxFiles)
 	}
 	return data, nil
 }

@@ -2,12 +2,14 @@ package blueprint
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -211,14 +213,14 @@ func agentsFS(extra map[string]string) fstest.MapFS {
 func TestCollect(t *testing.T) {
 	closure := []string{"agents/a/agent.system-prompt.md", "agents/b/.disabled", "agents/b/agent.json", "capabilities/c/capability.json",
 		"capabilities/c/capability.mcp.json", "capabilities/d/capability.json", "mcp-servers/m/mcp-server.json", "scripts/t/script.json"}
-	text, files, err := Collect(agentsFS(nil), "agents/a/agent.json")
+	text, files, _, err := Collect(agentsFS(nil), "agents/a/agent.json")
 	if err != nil || !strings.HasPrefix(string(text), `{"name":"a"`) {
 		t.Fatal(string(text), err)
 	}
 	if diff := cmp.Diff(closure, names(files)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	_, files, err = Collect(agentsFS(map[string]string{"agents/a/agent.mcp.json": `{"mcpServers":{"x":{"ref":"orchestrator"}}}`}), "agents/a/agent.json")
+	_, files, _, err = Collect(agentsFS(map[string]string{"agents/a/agent.mcp.json": `{"mcpServers":{"x":{"ref":"orchestrator"}}}`}), "agents/a/agent.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,9 +237,54 @@ func TestCollectBesideStrayFiles(t *testing.T) {
 	if err := os.CopyFS(dir, agentsFS(map[string]string{"agents/a/agent.mcp.json": `{"mcpServers":{"x":{"ref":"orchestrator"}}}`, "agents/README.md": "# Agents", "agents/notes": "x"})); err != nil {
 		t.Fatal(err)
 	}
-	_, files, err := Collect(os.DirFS(dir), "agents/a/agent.json")
+	_, files, _, err := Collect(os.DirFS(dir), "agents/a/agent.json")
 	if err != nil || !slices.Contains(names(files), "agents/z/agent.json") {
 		t.Errorf("%v, %v", names(files), err)
+	}
+}
+
+// TestCollectLeavesOutAgents has agents beside an orchestrator of which a file cannot be read: they are left out, with a
+// warning that says why, and the others can be started.
+func TestCollectLeavesOutAgents(t *testing.T) {
+	dir := t.TempDir()
+	agents := func(name string) string { return filepath.Join(dir, "agents", name) }
+	files := map[string]string{"agents/a/agent.mcp.json": `{"mcpServers":{"x":{"ref":"orchestrator"}}}`,
+		"agents/long/agent.json": strings.Repeat(" ", MaxFileBytes+1), "agents/prompt/agent.json": `{"name":"prompt","description":"d"}`}
+	if err := os.CopyFS(dir, agentsFS(files)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"folder/agent.json", "prompt/agent.system-prompt.md", "pipe"} {
+		if err := os.MkdirAll(agents(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("/etc", agents("etc")), os.Symlink("loop", agents("loop")), syscall.Mkfifo(agents("pipe/agent.json"), 0o600),
+		syscall.Mkfifo(agents("fifo"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	_, collected, warnings, err := Collect(root.FS(), "agents/a/agent.json")
+	if err != nil || !slices.Contains(names(collected), "agents/z/agent.json") || slices.Contains(names(collected), "agents/prompt/agent.json") {
+		t.Errorf("%v, %v", names(collected), err)
+	}
+	var got []string
+	for _, w := range warnings {
+		got = append(got, w.File+": "+w.Text)
+	}
+	want := []string{
+		"agents/etc/agent.json: no run can start the agent in agents/etc: read agents/etc/agent.json: path escapes from parent",
+		"agents/folder/agent.json: no run can start the agent in agents/folder: read agents/folder/agent.json: it is not a regular file",
+		"agents/long/agent.json: no run can start the agent in agents/long: read agents/long/agent.json: it exceeds the limit of 1048576 bytes for an agent's file",
+		"agents/loop/agent.json: no run can start the agent in agents/loop: read agents/loop/agent.json: too many levels of symbolic links",
+		"agents/pipe/agent.json: no run can start the agent in agents/pipe: read agents/pipe/agent.json: it is not a regular file",
+		"agents/prompt/agent.json: no run can start the agent in agents/prompt: read agents/prompt/agent.system-prompt.md: it is not a regular file",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -247,7 +294,7 @@ func TestCollectElsewhere(t *testing.T) {
 	for _, name := range []string{"x/agent.json", "capabilities/c/capability.json", "x/capabilities/d/capability.json"} {
 		fsys[name] = &fstest.MapFile{Data: []byte(`{"capabilities":["c","d"]}`)}
 	}
-	_, files, err := Collect(fsys, "x/agent.json")
+	_, files, _, err := Collect(fsys, "x/agent.json")
 	if diff := cmp.Diff([]string{"capabilities/c/capability.json", "x/capabilities/d/capability.json"}, names(files)); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -255,7 +302,7 @@ func TestCollectElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, files, err = Collect(sub, "agent.json"); err != nil || len(files) != 1 {
+	if _, files, _, err = Collect(sub, "agent.json"); err != nil || len(files) != 1 {
 		t.Errorf("%v, %v", names(files), err)
 	}
 }
@@ -289,7 +336,7 @@ func TestCollectBounds(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := Collect(tc.fsys, "agents/a/agent.json"); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, _, _, err := Collect(tc.fsys, "agents/a/agent.json"); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error is %v, want %s", err, tc.want)
 			}
 		})
@@ -317,7 +364,7 @@ func TestCollectFollowsNoLinkOutside(t *testing.T) {
 		if err := os.Symlink(target, link); err != nil {
 			t.Skip(err)
 		}
-		_, files, err := Collect(root.FS(), "agents/a/agent.json")
+		_, files, _, err := Collect(root.FS(), "agents/a/agent.json")
 		if got := fmt.Sprint(err); want != "" && !strings.Contains(got, want) || want == "" && (err != nil || len(files) != 1 || files[0].Text != "inside") {
 			t.Errorf("link to %s: %v, %v", target, names(files), err)
 		}
@@ -333,7 +380,7 @@ func FuzzCollect(f *testing.F) {
 	f.Add(`{"script":"../x","capabilities":[1,null,"/"]}`, `{"mcpServers":[]}`)
 	f.Add(`{"hooks":[],"mcp_servers":{"a":null,"b":{"ref":{}}}}`, `]`)
 	f.Fuzz(func(t *testing.T, agent, mcp string) {
-		_, files, err := Collect(agentsFS(map[string]string{"agents/a/agent.json": agent, "agents/a/agent.mcp.json": mcp}), "agents/a/agent.json")
+		_, files, _, err := Collect(agentsFS(map[string]string{"agents/a/agent.json": agent, "agents/a/agent.mcp.json": mcp}), "agents/a/agent.json")
 		if err != nil && len(agent) <= MaxFileBytes && len(mcp) <= MaxFileBytes {
 			t.Fatal(err)
 		}

@@ -65,7 +65,15 @@ func (a *adaptation) startable(g *agent, f *plan.Flow) {
 	}
 	all := []plan.Startable{{Agent: f.ID, Type: g.kind, Tags: g.tags()}}
 	for _, file := range a.otherAgents() {
-		other, flow, first := a.other(file)
+		var other *agent
+		var flow *plan.Flow
+		var first *source.Diagnostic
+		read := func() { other, flow, first = a.other(file) }
+		if a.collector == nil {
+			read()
+		} else if !a.collector.without(file, read) {
+			continue
+		}
 		switch {
 		case first != nil:
 			a.Warnf(at.at, CodeNotStarted, "fix "+first.File+", or remove the agent", "%s cannot start the agent in %s: %s", g.Name, path.Dir(file), first.Text)
@@ -152,8 +160,9 @@ func (a *adaptation) otherAgents() []string {
 		if a.collector != nil {
 			list, _ := fs.ReadDir(a.collector.fsys, dir) // none where there is no such folder
 			for _, e := range list {
-				if plainName.MatchString(e.Name()) && !e.Type().IsRegular() {
-					a.has(path.Join(dir, e.Name(), fileAgent))
+				file := path.Join(dir, e.Name(), fileAgent)
+				if plainName.MatchString(e.Name()) && (e.IsDir() || e.Type()&fs.ModeSymlink != 0) {
+					a.collector.without(file, func() { a.has(file) })
 				}
 			}
 		}

@@ -202,12 +202,11 @@ func (r *Reader) Load(file string, o specadapter.Options, f *Flags) (*Document, 
 	if err != nil {
 		return nil, err
 	}
-	o.Files = folder.Files
 	if err := r.components(&o, f); err != nil {
 		return nil, err
 	}
 	d := &Document{Text: folder.Text}
-	d.Result, d.Diagnostics = specadapter.Load(folder.Name, folder.Text, o)
+	d.Result, d.Diagnostics = folder.Load(o)
 	return d, nil
 }
 

@@ -238,7 +238,8 @@ func (s *Server) check(d *document, docs []*document, o specadapter.Options) []s
 		if err != nil {
 			return []source.Diagnostic{{File: d.name, Code: "unreadable", Text: err.Error()}}
 		}
-		o.Files = folder.Files
+		_, diags := folder.Load(o)
+		return diags
 	}
 	_, diags := specadapter.Load(d.name, d.text, o)
 	if len(diags) == 1 && diags[0].Code == specadapter.CodeDialect && o.Dialect == "" {

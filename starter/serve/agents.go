@@ -83,8 +83,7 @@ func (srv *Server) agentIn(root *os.Root, name string) (*agent, error) {
 }
 
 func (a *agent) compile(reading specadapter.Options) {
-	reading.Files = a.folder.Files
-	res, diags := specadapter.Load(a.folder.Name, a.folder.Text, reading)
+	res, diags := a.folder.Load(reading)
 	if a.runs, a.diags = res != nil, diags; a.runs {
 		a.inputs = res.Flow.Inputs
 	}

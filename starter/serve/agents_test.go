@@ -37,6 +37,8 @@ func TestAgents(t *testing.T) {
 	b.call("GET", "/agents?limit=2&page_token="+first.field("next_page_token").(string), "").is(200, `{"agents":[{"name":"parametric-agent"`)
 	b.call("GET", "/agents/parametric-agent", "").is(200, `"system_prompt":"You write."`).is(200, `"parameters_schema":{"type":"object","required":["topic","format"],`).is(200, `"status":"active","diagnostics":[]`)
 	b.call("GET", "/agents/broken", "").is(200, "agents/broken/agent.json:1:1: ")
+	b.put("agents/long/agent.json", strings.Repeat(" ", 1<<20+1))
+	b.call("POST", "/runs", `{"type": "start_session", "agent_name": "long", "parameters": {"prompt": "x"}}`).is(422, "agents/long/agent.json: it exceeds the limit of 1048576 bytes")
 	for _, name := range []string{"nobody", "empty", "out", ".hidden", "..", "a%2F..%2Foff"} {
 		if got := b.call("GET", "/agents/"+name, ""); got.Code != 404 && got.Code != 307 {
 			t.Errorf("%s gives %d %s", name, got.Code, got.Body)

@@ -76,7 +76,9 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 		if err != nil {
 			return err
 		}
-		doc = entry.folder
+		if doc = entry.folder; doc.Text == nil {
+			return invalidDocument(InvalidFlow, "make the agent's files readable", entry.diags)
+		}
 	}
 	if err := srv.mayStart(ctx, o.text("agent_name")); err != nil {
 		return err
@@ -250,8 +252,8 @@ func (srv *Server) named(name string) (*specadapter.Folder, error) {
 }
 
 func (srv *Server) plan(in *contract.RunInput, doc *specadapter.Folder, reading specadapter.Options) error {
-	reading.Files, reading.Starting = doc.Files, true
-	res, diags := specadapter.Load(doc.Name, doc.Text, reading)
+	reading.Starting = true
+	res, diags := doc.Load(reading)
 	if known := unresolved(diags); res == nil && known != nil {
 		return known
 	}
