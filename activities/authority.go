@@ -128,12 +128,11 @@ func (a *Activities) mayList(ctx context.Context, in *contract.CatalogueInput) e
 // mayCall refuses a tool of a connection, or with an empty one the connection, that the run's grant does not have, or the
 // policy no longer allows.
 func (a *Activities) mayCall(ctx context.Context, c plan.Connection, name, called string) error {
-	g := granted(ctx)
-	if g == nil || c.Kind == plan.ConnectionAgent || c.Kind == plan.ConnectionClient {
+	if c.Kind == plan.ConnectionAgent || c.Kind == plan.ConnectionClient {
 		return nil
 	}
-	p, err := a.policy(g)
-	if err != nil {
+	g, p, err := a.authority(ctx)
+	if g == nil || err != nil {
 		return err
 	}
 	if c.ID == "" && c.Address() == "" {
@@ -161,12 +160,8 @@ func (a *Activities) mayCall(ctx context.Context, c plan.Connection, name, calle
 
 // mayAsk refuses a model that the run's grant does not have, or the policy no longer allows.
 func (a *Activities) mayAsk(ctx context.Context, models string) error {
-	g := granted(ctx)
-	if g == nil {
-		return nil
-	}
-	p, err := a.policy(g)
-	if err != nil {
+	g, p, err := a.authority(ctx)
+	if g == nil || err != nil {
 		return err
 	}
 	refused := func(model, remedy string) error {
@@ -188,12 +183,8 @@ func (a *Activities) mayAsk(ctx context.Context, models string) error {
 
 // mayRun refuses a program that the run's grant does not have, or the policy no longer allows.
 func (a *Activities) mayRun(ctx context.Context) error {
-	g := granted(ctx)
-	if g == nil {
-		return nil
-	}
-	p, err := a.policy(g)
-	if err != nil || g.Programs && (p == nil || p.Programs) {
+	g, p, err := a.authority(ctx)
+	if g == nil || err != nil || g.Programs && (p == nil || p.Programs) {
 		return err
 	}
 	f := &contract.Failure{Class: contract.ClassDenied, Text: "programs are not granted to this run", Remedy: "run one in the flow"}
@@ -214,7 +205,13 @@ func scripts(p *contract.Policy) string {
 	return fmt.Sprintf("policies: {%s: {scripts: true}}", p.Name)
 }
 
-// policy is the one in force for a run, nil where the worker has none.
-func (a *Activities) policy(g *contract.Grant) (*contract.Policy, error) {
-	return contract.PolicyFor(a.deps.Policies, g.Principal, g.Flow)
+// authority is the grant of the run that makes a call, nil outside a worker, and the policy in force for it, nil where the worker
+// has none.
+func (a *Activities) authority(ctx context.Context) (*contract.Grant, *contract.Policy, error) {
+	g := granted(ctx)
+	if g == nil {
+		return nil, nil, nil
+	}
+	p, err := contract.PolicyFor(a.deps.Policies, g.Principal, g.Flow)
+	return g, p, err
 }

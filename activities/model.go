@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -207,18 +206,12 @@ func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, er
 	return answer, nil
 }
 
-// again matches what an operator's retry appends to a call's id.
-var again = regexp.MustCompile(`~\d+$`)
-
 // PlaceOf is the flow's workflow id, a slash, and the call's id, which is the same when an operator retries it, and whether a
 // branch makes the call or the flow's own run.
 func PlaceOf(ctx context.Context) string {
 	info := activity.GetInfo(ctx)
-	return contract.FlowID(info.WorkflowExecution.ID) + "/" + CallID(info.ActivityID)
+	return contract.FlowID(info.WorkflowExecution.ID) + "/" + contract.CallID(info.ActivityID)
 }
-
-// CallID is an activity's id without what an operator's retry adds to it.
-func CallID(activityID string) string { return again.ReplaceAllString(activityID, "") }
 
 // profile gives a call profile: from the call, the cache or the run.
 func (a *Activities) profile(ctx context.Context, ref *contract.ProfileRef) (*contract.Profile, error) {

@@ -27,7 +27,8 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 			turn.Task = b.Task
 		}
 	}
-	turn.Lost, turn.Again = earlierSent(ctx), a2a.IsRetry(activity.GetInfo(ctx).ActivityID)
+	id := activity.GetInfo(ctx).ActivityID
+	turn.Lost, turn.Again = earlierSent(ctx), id != contract.CallID(id)
 	start := time.Now()
 	answer, err := a.deps.Tools.Converse(ctx, p.Remote.Connection, turn)
 	if errors.Is(err, a2a.ErrNoTask) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -28,10 +27,8 @@ func (a *Activities) sealSession(ctx context.Context, connection string, s tool.
 	if err != nil {
 		return ""
 	}
-	box := sessionCipher(a.deps.Keys[0])
-	nonce := make([]byte, box.NonceSize())
-	_, _ = rand.Read(nonce) // it never fails; the process would exit
-	return a.deps.Keys[0].ID + ":" + base64.RawStdEncoding.EncodeToString(box.Seal(nonce, nonce, raw, sessionOf(g, connection)))
+	box := sessionCipher(a.deps.Keys[0]).Seal(nil, nil, raw, sessionOf(g, connection))
+	return a.deps.Keys[0].ID + ":" + base64.RawStdEncoding.EncodeToString(box)
 }
 
 // queueOf is the queue of the calls over a resolved connection whose session no other worker can go on with; empty of others.
@@ -55,11 +52,7 @@ func (a *Activities) openSession(ctx context.Context, connection, sealed string)
 	if i < 0 || err != nil {
 		return unknown
 	}
-	box := sessionCipher(a.deps.Keys[i])
-	if len(raw) < box.NonceSize() {
-		return unknown
-	}
-	raw, err = box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], sessionOf(g, connection))
+	raw, err = sessionCipher(a.deps.Keys[i]).Open(nil, nil, raw, sessionOf(g, connection))
 	var out tool.SessionRef
 	if err != nil || json.Unmarshal(raw, &out) != nil {
 		return unknown
@@ -79,7 +72,7 @@ func sessionCipher(k contract.SealKey) cipher.AEAD {
 	if err != nil {
 		panic(err) // the key has 32 bytes
 	}
-	box, err := cipher.NewGCM(block)
+	box, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		panic(err) // AES has blocks of 16 bytes
 	}

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -28,6 +29,11 @@ func SplitPlace(id string) (place, call string) {
 	}
 	return id[:len(first)+1], id[len(first)+1:]
 }
+
+var retried = regexp.MustCompile(`~\d+$`)
+
+// CallID is a call's id without what an operator's retry adds to it.
+func CallID(id string) string { return retried.ReplaceAllString(id, "") }
 
 // FlowID returns the workflow id of the run whose flow a workflow is of: that of a branch without its last part, of any other
 // its own.

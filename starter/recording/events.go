@@ -9,7 +9,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 
-	"weft/activities"
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/starter/history"
@@ -127,7 +126,7 @@ func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 }
 
 func (c *recordedRun) place(of *history.Call) string {
-	return strings.TrimPrefix(contract.FlowID(c.id)+"/"+of.Place+activities.CallID(of.ID), c.root+"/")
+	return strings.TrimPrefix(contract.FlowID(c.id)+"/"+of.Place+contract.CallID(of.ID), c.root+"/")
 }
 
 func (c *recordedRun) scheduled(of *history.Call) {

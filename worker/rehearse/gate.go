@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"weft/activities"
 	"weft/activities/contract"
 )
 
@@ -245,7 +244,7 @@ func (o *gateOut) ExecuteActivity(ctx workflow.Context, kind string, args ...any
 	ctx = workflow.WithHeartbeatTimeout(ctx, patience)
 	f := o.Next.ExecuteActivity(ctx, kind, args...)
 	g := o.g
-	at := strings.TrimPrefix(contract.FlowID(g.place)+"/"+activities.CallID(workflow.GetActivityOptions(ctx).ActivityID), "/")
+	at := strings.TrimPrefix(contract.FlowID(g.place)+"/"+contract.CallID(workflow.GetActivityOptions(ctx).ActivityID), "/")
 	if !g.waits(at) {
 		return f
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -185,18 +184,9 @@ const (
 	maxTaskPages = 10
 )
 
-// retries is behind the ids of calls that operators had made again.
-var retries = regexp.MustCompile(`~[0-9]+$`)
-
-// IsRetry reports whether the id of a call is that of an operator's retry.
-func IsRetry(id string) bool { return retries.MatchString(id) }
-
-// anyRetry is the same for all retries of a call.
-func anyRetry(id string) string { return retries.ReplaceAllString(id, "") }
-
 // find looks for the task that a message has begun, by the message's id among the agent's tasks; empty: none is known.
 func (a *Agent) find(ctx context.Context, turn Turn, inContext string) string {
-	key := anyRetry(turn.Key)
+	key := contract.CallID(turn.Key)
 	for range maxFinds {
 		task, err := a.findOnce(delivery.Untracked(ctx), key, inContext)
 		var f *contract.Failure
@@ -229,7 +219,7 @@ func (a *Agent) findOnce(ctx context.Context, key, inContext string) (task strin
 		}
 		for _, t := range page.Tasks {
 			for _, m := range t.History {
-				if anyRetry(m.ID) == key {
+				if contract.CallID(m.ID) == key {
 					return t.ID, nil
 				}
 			}
