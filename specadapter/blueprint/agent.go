@@ -79,7 +79,7 @@ func (g *agent) older() {
 		g.Only(append(agentShape.Names(), "visibility")...)
 		return
 	}
-	g.Only(agentShape.Names()...)
+	g.Of(&agentShape)
 }
 
 var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
@@ -170,7 +170,7 @@ func (g *agent) readDemands() {
 		return
 	}
 	o := g.a.object(g.demands, "demands of "+g.Name)
-	o.Only(demandsShape.Names()...)
+	o.Of(&demandsShape)
 	for _, key := range []string{"hostname", "project_dir", "executor_profile", "executor_type"} {
 		o.Text(key)
 	}

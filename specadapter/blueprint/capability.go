@@ -17,7 +17,7 @@ func (g *agent) capability(c word) []string {
 	if o == nil {
 		return nil
 	}
-	o.Only(capabilityShape.Names()...)
+	o.Of(&capabilityShape)
 	o.Required("name")
 	o.Required("description")
 	var parts []string

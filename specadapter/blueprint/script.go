@@ -27,7 +27,7 @@ func (o *object) script(w word) *script {
 	if s == nil {
 		return nil
 	}
-	s.Only(scriptShape.Names()...)
+	s.Of(&scriptShape)
 	out := &script{name: s.Required("name"), description: s.Required("description"), file: s.Required("script_file"), entry: s}
 	if v := s.Want("parameters_schema", source.Object); v != nil {
 		s.a.CheckSchema(v, CodeSchema, "parameters_schema of "+s.Name)

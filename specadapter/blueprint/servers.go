@@ -93,7 +93,7 @@ func (g *agent) serverMap(o *object) {
 }
 
 func (o *object) reference(s *server) {
-	o.Only(referenceShape.Names()...)
+	o.Of(&referenceShape)
 	ref := o.Required("ref")
 	if ref == "" {
 		return
@@ -124,7 +124,7 @@ func (o *object) reference(s *server) {
 
 // register takes what the registry says of a server, and the config on top.
 func (o *object) register(s *server, use *object, given []header) {
-	o.Only(serverShape.Names()...)
+	o.Of(&serverShape)
 	s.title, s.description = o.Text("name"), o.Text("description")
 	s.url = o.Required("url")
 	o.address(s)
@@ -152,7 +152,7 @@ func (o *object) register(s *server, use *object, given []header) {
 
 // checkHeader holds a server's config to one field of its schema.
 func (o *object) checkHeader(name string, s *server, use *object) {
-	o.Only(configShape.Names()...)
+	o.Of(&configShape)
 	i := slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
 	if i < 0 {
 		if o.Flag("required") && !s.orchestrator {
@@ -233,7 +233,7 @@ func (o *object) headers() []header {
 
 // inline reads a server that is written out, as all were before the registry.
 func (o *object) inline(s *server) {
-	o.Only(inlineShape.Names()...)
+	o.Of(&inlineShape)
 	s.url = o.Text("url")
 	kind := o.Text("type")
 	command := o.Want("command", source.String)

@@ -81,14 +81,14 @@ func (a *adaptation) document(root *source.Value, src *plan.Source) *plan.Flow {
 		graph := *top
 		graph.Name = "the graph"
 		bundle = append(bundle, graphFile{Fields: &graph})
-		top.Only(documentShape.Names()...)
+		top.Of(&documentShape)
 	} else {
-		top.Only(bundleShape.Names()...)
+		top.Of(&bundleShape)
 	}
 	for i, v := range top.List("agents") {
 		o := a.Fields(v, fmt.Sprintf("agent %d of the bundle", i+1), "agents[].")
 		if o.OK {
-			o.Only(graphShape.Names()...)
+			o.Of(&graphShape)
 			bundle = append(bundle, graphFile{Fields: o})
 		}
 	}

@@ -37,11 +37,10 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 		}
 	}
 	for i, v := range items {
-		o := a.Fields(v, fmt.Sprintf("connection %d", i+1), "data_connections[].")
+		o := a.Fields(v, fmt.Sprintf("connection %d", i+1), "data_connections[].").Of(&connectionShape)
 		if !o.OK {
 			continue
 		}
-		o.Only(connectionShape.Names()...)
 		c := plan.Connection{ID: o.Required("id")}
 		if c.ID != "" {
 			o.Name = "connection " + source.Quote(c.ID)
@@ -67,8 +66,7 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 func (a *adaptation) configure(o *source.Fields, c *plan.Connection, agents []string) {
 	config := a.Fields(o.Value, o.Name, "")
 	if v := o.Want("config", source.Object); v != nil {
-		config = a.Fields(v, "config of "+o.Name, "data_connections[].config.")
-		config.Only(configShape.Names()...)
+		config = a.Fields(v, "config of "+o.Name, "data_connections[].config.").Of(&configShape)
 	}
 	address := config.Text("url")
 	agent := config.Text("agent_id")

@@ -10,11 +10,10 @@ import (
 
 // edge reads one AgentEdge. seen are the ids of the edges before it.
 func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[string]source.Pos) {
-	o := g.adaptation.Fields(v, fmt.Sprintf("edge %d", i+1), g.object.Path+"edges[].")
+	o := g.adaptation.Fields(v, fmt.Sprintf("edge %d", i+1), g.object.Path+"edges[].").Of(&edgeShape)
 	if !o.OK {
 		return
 	}
-	o.Only(edgeShape.Names()...)
 	id := o.Required("id")
 	if strings.TrimSpace(id) != "" {
 		o.Name = "edge " + source.Quote(id)

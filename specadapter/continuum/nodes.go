@@ -9,11 +9,10 @@ import (
 )
 
 func (g *graph) node(i int, v *source.Value) {
-	o := g.adaptation.Fields(v, fmt.Sprintf("node %d", i+1), g.object.Path+"nodes[].")
+	o := g.adaptation.Fields(v, fmt.Sprintf("node %d", i+1), g.object.Path+"nodes[].").Of(&nodeShape)
 	if !o.OK {
 		return
 	}
-	o.Only(nodeShape.Names()...)
 	id, usable := g.nodeID(o)
 	if id != "" {
 		o.Name = "node " + source.Quote(id)

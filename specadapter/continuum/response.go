@@ -41,8 +41,7 @@ func (g *graph) responseFormat() responseFormat {
 		return responseFormat{}
 	}
 	where := g.object.Path + "response_format."
-	o := g.adaptation.Fields(v, "response_format", where)
-	o.Only(formatShape.Names()...)
+	o := g.adaptation.Fields(v, "response_format", where).Of(&formatShape)
 	payload := o.Get("payload")
 	if payload != nil && payload.Kind != source.Object {
 		g.bad(payload, shape, "payload", "an object or null")
@@ -72,8 +71,7 @@ func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
 	if payload == nil {
 		return f
 	}
-	o := g.adaptation.Fields(payload, "payload", where)
-	o.Only(payloadShape.Names()...)
+	o := g.adaptation.Fields(payload, "payload", where).Of(&payloadShape)
 	switch v := o.Get("format"); {
 	case v == nil:
 		g.expected(o, "format", `answers are JSON; set "format": "JSON"`)

@@ -23,11 +23,10 @@ func (g *graph) tools(node *source.Fields) []boundTool {
 	seen := map[key]bool{}
 	var out []boundTool
 	for i, v := range node.List("tools") {
-		o := g.adaptation.Fields(v, fmt.Sprintf("tool %d of %s", i+1, node.Name), g.object.Path+"nodes[].tools[].")
+		o := g.adaptation.Fields(v, fmt.Sprintf("tool %d of %s", i+1, node.Name), g.object.Path+"nodes[].tools[].").Of(&toolShape)
 		if !o.OK {
 			continue
 		}
-		o.Only(toolShape.Names()...)
 		t := boundTool{at: v.Pos}
 		t.Name = o.Required("name")
 		t.Description = o.Text("description")

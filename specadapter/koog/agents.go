@@ -116,8 +116,7 @@ func (a *adaptation) runtime(o *source.Fields) {
 }
 
 func (a *adaptation) config(o *source.Fields, ag *agent) {
-	c := o.Inner("config", o.Name)
-	c.Only(configShape.Names()...)
+	c := o.Inner("config", o.Name).Of(&configShape)
 	var p plan.Params
 	p.Temperature = a.number(c, "temperature", 0, 2)
 	p.TopP = a.number(c, "topP", 0, 1)
@@ -201,8 +200,7 @@ func (a *adaptation) prompt(o *source.Fields, ag *agent) {
 	if o.Want("prompt", source.Object) == nil {
 		return
 	}
-	p := o.Inner("prompt", "the prompt of "+o.Name)
-	p.Only(promptShape.Names()...)
+	p := o.Inner("prompt", "the prompt of "+o.Name).Of(&promptShape)
 	ag.system, ag.user = p.Text("system"), p.Text("user")
 	if a.mode != meant && p.Get("system") == nil {
 		a.Errorf(p.Value.Pos, CodeMissing, `set "system"`, "%s has no system", p.Name)
@@ -211,8 +209,7 @@ func (a *adaptation) prompt(o *source.Fields, ag *agent) {
 
 // output reads the JSON Schema of an agent's result: a text or, in the default profile, an object.
 func (a *adaptation) output(o *source.Fields, ag *agent) {
-	out := o.Inner("output", o.Name)
-	out.Only(outputShape.Names()...)
+	out := o.Inner("output", o.Name).Of(&outputShape)
 	v := out.Get("schema")
 	if v == nil {
 		return

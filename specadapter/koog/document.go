@@ -38,7 +38,7 @@ const finishName = "__finish__"
 func (a *adaptation) document(root *source.Value) *document {
 	d := &document{root: a.Fields(root, "the flow", ""), byName: map[string]*agent{}, from: map[string][]*transition{}, to: map[string][]*transition{}}
 	o := d.root
-	o.Only(documentShape.Names()...)
+	o.Of(&documentShape)
 	d.id = o.Required("id")
 	d.revision = a.version(o)
 	if a.mode == meant {

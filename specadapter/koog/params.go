@@ -14,19 +14,19 @@ func (a *adaptation) agentParams(ag *agent) {
 	o := ag.paramsValue
 	switch ag.kind {
 	case kindTask, kindVerify:
-		o.Only(taskShape.Names()...)
+		o.Of(&taskShape)
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 	case kindReact:
-		o.Only(reactShape.Names()...)
+		o.Of(&reactShape)
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 		a.reasoning(o, ag)
 	case kindTransform:
-		o.Only(transformShape.Names()...)
+		o.Of(&transformShape)
 		a.transformations(o, ag)
 	case kindParallel:
-		o.Only(parallelShape.Names()...)
+		o.Of(&parallelShape)
 		a.parallel(o, ag)
 	default: // the type is unknown, and reported
 		o.Only(slices.Concat(reactShape.Names(), transformShape.Names(), parallelShape.Names())...)
@@ -181,8 +181,7 @@ func (a *adaptation) parallel(o *source.Fields, ag *agent) {
 		ag.children, ag.childPos = append(ag.children, name), append(ag.childPos, item.Pos)
 	}
 	if v := o.Want("merge", source.Object); v != nil {
-		m := o.Inner("merge", "merge of agent "+source.Quote(ag.name))
-		m.Only(mergeShape.Names()...)
+		m := o.Inner("merge", "merge of agent "+source.Quote(ag.name)).Of(&mergeShape)
 		ag.merge = &merge{at: v.Pos, variable: m.Required("variable"), op: m.Required("operation")}
 		ag.merge.value, _ = a.constant(m, true)
 	}

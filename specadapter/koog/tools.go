@@ -28,11 +28,10 @@ const (
 )
 
 func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
-	o := a.Fields(v, fmt.Sprintf("tool %d", i+1), "tools[].")
+	o := a.Fields(v, fmt.Sprintf("tool %d", i+1), "tools[].").Of(&toolShape)
 	if !o.OK {
 		return nil
 	}
-	o.Only(toolShape.Names()...)
 	t := &toolDecl{at: v.Pos, nameAt: o.Pos("name"), name: o.Required("name")}
 	if t.name != "" {
 		o.Name = "tool " + source.Quote(t.name)
@@ -48,7 +47,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 		a.mcp(p, t)
 	case "local":
 		t.local, t.skipped = true, a.mode != meant
-		p.Only(localShape.Names()...)
+		p.Of(&localShape)
 		if p.Get("fqn") == nil || a.mode != meant {
 			p.Required("path")
 		}
@@ -74,14 +73,14 @@ func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 		} else if a.mode != meant {
 			a.Errorf(p.Pos("transport"), CodeTool, "use sse or stdio", "unknown transport %s of %s", source.Quote(transport), p.Name)
 		}
-		p.Only(remoteShape.Names()...)
+		p.Of(&remoteShape)
 		c.URL = p.Required("url")
 		if c.URL != "" {
 			a.CheckAddress(p.Pos("url"), CodeTool, "the url of "+p.Name, c.URL, "put secrets into the worker's configuration, as a connection of this name")
 		}
 		a.headers(p, c)
 	case transportStdio:
-		p.Only(stdioShape.Names()...)
+		p.Of(&stdioShape)
 		a.command(p, t)
 	case "":
 	default:

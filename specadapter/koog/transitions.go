@@ -25,11 +25,10 @@ type transition struct {
 }
 
 func (a *adaptation) transition(d *document, i int, v *source.Value) *transition {
-	o := a.Fields(v, fmt.Sprintf("transition %d", i+1), "transitions[].")
+	o := a.Fields(v, fmt.Sprintf("transition %d", i+1), "transitions[].").Of(&transitionShape)
 	if !o.OK {
 		return nil
 	}
-	o.Only(transitionShape.Names()...)
 	before := a.Errors
 	t := &transition{at: v.Pos, from: o.Required("from"), to: o.Required("to")}
 	known := a.end(d, o, "from", t.from, t) && a.end(d, o, "to", t.to, t)
@@ -63,7 +62,7 @@ func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *tra
 }
 
 func (a *adaptation) condition(c *source.Fields, t *transition) {
-	c.Only(conditionShape.Names()...)
+	c.Of(&conditionShape)
 	variable, op := a.variableText(c), a.operation(c)
 	written := op
 	if given := c.Value.Get("operation"); given != nil && given.Kind == source.String {
@@ -165,8 +164,7 @@ func (a *adaptation) transformation(o *source.Fields, t *transition) {
 	if v == nil || a.mode == seed {
 		return
 	}
-	f := o.Inner("transformation", "transformation of "+o.Name)
-	f.Only(selectionShape.Names()...)
+	f := o.Inner("transformation", "transformation of "+o.Name).Of(&selectionShape)
 	text := f.Required("value")
 	prefix, path := segments(text)
 	if text != "" && prefix == "" {

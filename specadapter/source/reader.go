@@ -211,6 +211,12 @@ func (f *Fields) Only(known ...string) {
 	})
 }
 
+// Of reports the members that are not those of an object of a shape. It returns the fields.
+func (f *Fields) Of(o *shape.Object) *Fields {
+	f.Only(o.Names()...)
+	return f
+}
+
 // Closed reports the members that are not known as errors.
 func (f *Fields) Closed(code string, known ...string) {
 	f.unknown(known, Error, code, "remove it", "remove them", func(string) string { return "" })
