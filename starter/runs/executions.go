@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"weft/activities/contract"
@@ -41,8 +40,8 @@ func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Work
 		}
 		run := NodeRun{Execution: *x, Ended: after != nil}
 		if n := of.Flow.Node(x.Node); values && n.Ports != nil {
-			if run.Inputs, err = filled.inputs(ctx, n.Ports.In, before); err == nil && after != nil {
-				run.Outputs, err = filled.outputs(ctx, n.Ports.Out, after)
+			if run.Inputs, err = filled.values(ctx, n.Ports.In, before); err == nil && after != nil {
+				run.Outputs, err = filled.values(ctx, written(n.Ports.Out), after)
 			}
 		}
 		out = append(out, run)
@@ -63,50 +62,35 @@ func given(of *runtree.Workflow) contract.View {
 	return first
 }
 
-func (f *stateValues) inputs(ctx context.Context, ports []plan.In, v *contract.View) (map[string]json.RawMessage, error) {
+// values are the values of ports by their names. A port whose name begins with a point is no input or output of its node
+// in the document, such as the collections that a run keeps.
+func (f *stateValues) values(ctx context.Context, ports []plan.In, v *contract.View) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
-	for i := range ports {
-		in := &ports[i]
-		value, err := f.port(ctx, v, in.Key)
-		if err != nil {
-			return nil, err
+	for _, port := range ports {
+		value := port.Default
+		if e, ok := schedule.Entry(v, port.Key); ok && port.Key != "" {
+			all, err := f.of(ctx, &contract.View{State: []contract.StateEntry{e}})
+			if err != nil {
+				return nil, err
+			}
+			if all[0].Value != nil {
+				value = all[0].Value
+			}
 		}
-		if value == nil {
-			value = in.Default
-		}
-		if value != nil && !internal(in.Name) {
-			out[in.Name] = value
+		if value != nil && !strings.HasPrefix(port.Name, ".") {
+			out[port.Name] = value
 		}
 	}
 	return out, nil
 }
 
-func (f *stateValues) outputs(ctx context.Context, ports []plan.Out, v *contract.View) (map[string]json.RawMessage, error) {
-	out := map[string]json.RawMessage{}
-	for i := range ports {
-		value, err := f.port(ctx, v, slices.Concat(ports[i].Keys, []string{""})[0])
-		if err != nil {
-			return nil, err
-		}
-		if value != nil && !internal(ports[i].Name) {
-			out[ports[i].Name] = value
+// written are a node's outputs as ports that read what it wrote, each under its first key.
+func written(ports []plan.Out) []plan.In {
+	out := make([]plan.In, len(ports))
+	for i, port := range ports {
+		if out[i].Name = port.Name; len(port.Keys) > 0 {
+			out[i].Key = port.Keys[0]
 		}
 	}
-	return out, nil
-}
-
-// internal reports whether a port is no input or output of its node in the document, such as the collections that a run keeps.
-func internal(port string) bool { return strings.HasPrefix(port, ".") }
-
-// port is the value under a key of the state, nil where there is none.
-func (f *stateValues) port(ctx context.Context, v *contract.View, key string) (json.RawMessage, error) {
-	e, ok := schedule.Entry(v, key)
-	if !ok || key == "" {
-		return nil, nil
-	}
-	all, err := f.of(ctx, &contract.View{State: []contract.StateEntry{e}})
-	if err != nil {
-		return nil, err
-	}
-	return all[0].Value, nil
+	return out
 }

@@ -15,7 +15,6 @@ import (
 	"compress/zlib"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"strconv"
@@ -92,7 +91,7 @@ func Open(s Settings) (*Codec, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the key %q: %w", k.ID, err)
 		}
-		if c.keys[k.ID], err = cipher.NewGCM(block); err != nil {
+		if c.keys[k.ID], err = cipher.NewGCMWithRandomNonce(block); err != nil {
 			return nil, fmt.Errorf("the key %q: %w", k.ID, err)
 		}
 	}
@@ -150,13 +149,9 @@ func (c *Codec) seal(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode a payload: %w", err)
 	}
-	key := c.keys[c.encrypt]
-	nonce := make([]byte, key.NonceSize(), key.NonceSize()+len(raw)+key.Overhead())
-	// It never fails; the process would exit.
-	_, _ = rand.Read(nonce)
 	return &commonpb.Payload{
 		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingEncrypted), metadataKeyID: []byte(c.encrypt)},
-		Data:     key.Seal(nonce, nonce, raw, nil),
+		Data:     c.keys[c.encrypt].Seal(nil, nil, raw, nil),
 	}, nil
 }
 
@@ -188,10 +183,10 @@ func (c *Codec) open(p *commonpb.Payload) (*commonpb.Payload, error) {
 			Text:   fmt.Sprintf("a payload is encrypted with the key %s, which this process does not have", short(id)),
 			Remedy: "add that key to WEFT_CODEC_KEYS (ID:KEY) of every worker and starter, and restart them"}
 	}
-	if len(p.GetData()) < key.NonceSize() {
+	if len(p.GetData()) < key.Overhead() {
 		return nil, damaged("an encrypted payload has only %d bytes", len(p.GetData()))
 	}
-	raw, err := key.Open(nil, p.Data[:key.NonceSize()], p.Data[key.NonceSize():], nil)
+	raw, err := key.Open(nil, nil, p.Data, nil)
 	if err != nil {
 		return nil, &contract.Failure{Class: contract.ClassPayloadKey,
 			Text:   fmt.Sprintf("a payload is encrypted with the key %s, but this process's key with that id does not decrypt it", short(id)),

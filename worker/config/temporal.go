@@ -147,11 +147,7 @@ func (c *Config) TemporalAddress() (string, error) {
 // Loopback reports whether an address, host:port, is a loopback address, without name resolution.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && codec.LocalHost(host)
 }
 
 // Compression returns the gRPC compression for an address. Local connections are not compressed: that
