@@ -135,7 +135,11 @@ func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 			switch {
 			case !ok || !slices.Contains(c.flags, f.Names()[0]):
 			case f.Names()[0] == name && doc.TakesValue():
-				for _, v := range values(name, c) {
+				values := choices[name]
+				if name == "output" {
+					values = c.outputs()
+				}
+				for _, v := range values {
 					fmt.Fprintln(a.stdout, v)
 				}
 				return

@@ -95,7 +95,7 @@ func (f *flags) declareRun() []cli.Flag {
 		boolFlag("detach", &f.detach, "print the run's id and exit without waiting"),
 		boolFlag("session", &f.session, "keep the run open for further prompts: starter resume ID -prompt TEXT"),
 		textFlag("prompt", &f.prompt, "the session's next prompt: `TEXT`, @FILE, or - for standard input"),
-		choiceFlag("on-error", &f.onError, onErrors(), "`wait|fail`: what a run does if an operator must fix something (default: wait; with -dev: fail)"),
+		choiceFlag("on-error", &f.onError, "`wait|fail`: what a run does if an operator must fix something (default: wait; with -dev: fail)"),
 		nameFlag("task-queue", &f.taskQueue, "the workers' task `QUEUE` (default: weft)"),
 		intFlag("max-steps", &f.maxSteps, 0, 1, 0, "run at most `N` steps (default: the flow's, 25)"),
 		&cli.GenericFlag{Name: "budget", Value: &f.budget, Usage: "limit what the run may spend on models: `KIND=N`, KIND is calls, tokens or cost; can be repeated"},
@@ -105,10 +105,10 @@ func (f *flags) declareRun() []cli.Flag {
 		boolFlag("all", &f.all, "also list closed runs"),
 		intFlag("limit", &f.limit, 50, 0, 0, "list at most `N`; 0 lists all"),
 		nameFlag("name", &f.name, "only runs of the flow with this `NAME`"),
-		choiceFlag("status", &f.status, runs.StatusNames(), "only runs with this `STATUS`: "+strings.Join(runs.StatusNames(), ", ")),
+		choiceFlag("status", &f.status, "only runs with this `STATUS`: "+strings.Join(runs.StatusNames(), ", ")),
 		boolFlag("waiting", &f.waiting, "list the requests that open runs wait for"),
 		boolFlag("svg", &f.svg, "draw SVG instead of Mermaid"),
-		choiceFlag("format", &f.format, []string{"agentspec"}, "the `FORMAT` of the trace: agentspec, Agent Spec Tracing (the default)"),
+		choiceFlag("format", &f.format, "the `FORMAT` of the trace: agentspec, Agent Spec Tracing (the default)"),
 		boolFlag("content", &f.content, "export prompts, answers, arguments, results and error texts, which are masked by default"),
 		textFlag("reason", &f.reason, "the reason, as `TEXT`"),
 	}
@@ -148,7 +148,7 @@ func (f *flags) declareSchedule() []cli.Flag {
 		listFlag("cron", &f.Cron, "start runs at `\"MINUTE HOUR DAY MONTH WEEKDAY\"`"),
 		listFlag("every", &f.Every, "start runs every `INTERVAL`, or INTERVAL/OFFSET: 6h, 1d/9h"),
 		nameFlag("timezone", &f.Timezone, "time `ZONE` of -cron, such as Europe/Berlin (default: UTC)"),
-		choiceFlag("overlap", &f.Overlap, schedules.OverlapNames(), "what to do while a run of the schedule is open: `POLICY` is "+strings.Join(schedules.OverlapNames(), ", ")+" (default: skip)"),
+		choiceFlag("overlap", &f.Overlap, "what to do while a run of the schedule is open: `POLICY` is "+strings.Join(schedules.OverlapNames(), ", ")+" (default: skip)"),
 		durationFlag("jitter", &f.Jitter, 0, "delay each start by a random time up to `DURATION`, such as 5m"),
 		durationFlag("catchup", &f.Catchup, schedules.MinCatchup, "make up for starts missed within `DURATION`, at least 10s (default: Temporal's, a year)"),
 		boolFlag("paused", &f.paused, "create the schedule paused"),
@@ -156,20 +156,9 @@ func (f *flags) declareSchedule() []cli.Flag {
 	}
 }
 
-func onErrors() []string { return []string{contract.OnErrorWait, contract.OnErrorFail} }
-
-func values(name string, c *command) []string {
-	switch name {
-	case "output":
-		return c.outputs()
-	case "on-error":
-		return onErrors()
-	case "status":
-		return runs.StatusNames()
-	case "overlap":
-		return schedules.OverlapNames()
-	}
-	return nil
+// choices are the values of the flags that take no others.
+var choices = map[string][]string{
+	"on-error": {contract.OnErrorWait, contract.OnErrorFail}, "status": runs.StatusNames(), "format": {"agentspec"}, "overlap": schedules.OverlapNames(),
 }
 
 // Each function declares a flag of one kind. The usage names the value's placeholder between
@@ -187,10 +176,10 @@ func fileFlag(name string, p *string, usage string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, TakesFile: true, Validator: refuseEmpty}
 }
 
-func choiceFlag(name string, p *string, values []string, usage string) cli.Flag {
+func choiceFlag(name string, p *string, usage string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, Validator: func(v string) error {
-		if !slices.Contains(values, v) {
-			return fmt.Errorf("want one of %s", strings.Join(values, ", "))
+		if !slices.Contains(choices[name], v) {
+			return fmt.Errorf("want one of %s", strings.Join(choices[name], ", "))
 		}
 		return nil
 	}}

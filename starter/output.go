@@ -160,7 +160,6 @@ func (a *app) explain(id string, f *contract.Failure) {
 	}
 }
 
-// terminal reports whether a reader or a writer is a terminal.
 func terminal(of any) bool {
 	f, ok := of.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

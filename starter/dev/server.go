@@ -238,7 +238,6 @@ func (d *Dev) EnsureWorker(ctx context.Context, t *runs.Connection, queue string
 	return nil
 }
 
-// errLocked is the error of a lock that another process holds.
 var errLocked = errors.New("locked by another process")
 
 const pollInterval = 50 * time.Millisecond

@@ -35,7 +35,6 @@ type Check struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// patience is the timeout of a check that makes requests.
 const patience = 10 * time.Second
 
 type doctor struct {
@@ -133,12 +132,7 @@ func (d *doctor) models(ctx context.Context) {
 }
 
 func (d *doctor) connections(ctx context.Context) {
-	settings, err := d.cfg.Tool()
-	if err != nil {
-		d.failed("connections", "fix the settings connections", err)
-		return
-	}
-	tools, err := tool.Open(settings)
+	tools, err := d.cfg.OpenTools()
 	if err != nil {
 		d.failed("connections", "fix the settings connections", err)
 		return
@@ -161,11 +155,7 @@ func (d *doctor) connections(ctx context.Context) {
 
 // Offer lists what a connection of the settings has.
 func Offer(ctx context.Context, cfg *config.Config, id string) (*tool.Offer, error) {
-	settings, err := cfg.Tool()
-	if err != nil {
-		return nil, err
-	}
-	tools, err := tool.Open(settings)
+	tools, err := cfg.OpenTools()
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +192,6 @@ func (d *doctor) store(ctx context.Context) {
 	d.ok("store", "%s responds", s)
 }
 
-// port reports whether the HTTP server could listen.
 func (d *doctor) port() {
 	l, err := net.Listen("tcp", d.cfg.Serve.Listen)
 	if err != nil {

@@ -64,7 +64,6 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// errIssuer is the error of an issuer that does not give its keys.
 var errIssuer = errors.New("the issuer returns no keys")
 
 // discover asks the issuer where its keys are, once.

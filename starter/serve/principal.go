@@ -172,7 +172,6 @@ func (l *limits) of(caller *config.Token) *activity {
 	return l.callers[who]
 }
 
-// countTime bounds the counting of open runs.
 const countTime = 5 * time.Second
 
 // reserve counts the open runs of a caller's before another is started with an id; failed takes that back.

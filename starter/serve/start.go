@@ -172,7 +172,6 @@ const (
 	sessionPrefix = "ses_"
 )
 
-// randomName returns 12 random hexadecimal digits.
 func randomName() string {
 	raw := make([]byte, 6)
 	_, _ = rand.Read(raw) // never fails

@@ -29,7 +29,6 @@ func (c *Config) PolicyList() []contract.Policy {
 // Scripts reports whether clients may script models where there are no policies.
 func (c *Config) Scripts() bool { return c.Flows.Scripts || contract.Scripted(c.Model) }
 
-// checkPolicies rejects policies for connections that there are not.
 func (l *loader) checkPolicies() {
 	for _, name := range slices.Sorted(maps.Keys(l.cfg.Policies)) {
 		p := l.cfg.Policies[name]

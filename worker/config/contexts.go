@@ -24,7 +24,6 @@ func (c *Config) Bounds() plan.Bounds {
 	return out
 }
 
-// checkContexts rejects incomplete and contradictory rules.
 func (l *loader) checkContexts() {
 	for _, name := range slices.Sorted(maps.Keys(l.cfg.Contexts)) {
 		r, at := l.cfg.Contexts[name], "contexts."+name

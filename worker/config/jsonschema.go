@@ -89,7 +89,6 @@ func (s *setting) jsonSchema(null bool) object {
 	return out
 }
 
-// defaultValue is the default as a file has it.
 func (s *setting) defaultValue() any {
 	if s.typ == durationType {
 		return s.def

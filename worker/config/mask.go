@@ -37,7 +37,6 @@ func (c *Config) Mask() *mask.Mask {
 	return c.mask
 }
 
-// temporalSecrets returns the secrets of Temporal's own settings.
 func (c *Config) temporalSecrets() []string {
 	p, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{EnvLookup: c.env})
 	if err != nil {

@@ -166,6 +166,15 @@ func (c *Config) Keys() []string {
 	return out
 }
 
+// OpenTools opens the tools of the settings. The error is of type [Problems] where the settings are wrong.
+func (c *Config) OpenTools() (*tool.Tools, error) {
+	settings, err := c.Tool()
+	if err != nil {
+		return nil, err
+	}
+	return tool.Open(settings)
+}
+
 // Tool returns the settings of tools, with secrets. The error is of type [Problems]; the settings
 // returned with it are incomplete.
 func (c *Config) Tool() (tool.Settings, error) {

@@ -49,7 +49,6 @@ func (c *Config) StickyCache() int {
 // measured returns the effective values of settings that depend on the machine if they are 0.
 var measured = map[string]func(*Config) int{"worker.memory": (*Config).Memory, "worker.sticky_cache": (*Config).StickyCache}
 
-// checkWorker rejects contradictory settings.
 func (l *loader) checkWorker() {
 	if w := l.cfg.Worker; w.PollersMin > w.PollersMax {
 		l.check("worker.pollers_min is %d and worker.pollers_max is %d; pollers_min must not exceed pollers_max", w.PollersMin, w.PollersMax)

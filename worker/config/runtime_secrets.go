@@ -156,7 +156,6 @@ func (r *RuntimeSecrets) handler(token string) http.Handler {
 	})
 }
 
-// sendTimeout bounds one transfer of secrets.
 const sendTimeout = 10 * time.Second
 
 // SendSecrets sends secrets to the process whose endpoint is in a file. Its errors contain none.

@@ -6,7 +6,6 @@ import (
 	"weft/worker/store"
 )
 
-// sessionVariable is the variable of the session token of temporary credentials.
 const sessionVariable = "AWS_SESSION_TOKEN"
 
 // OpenStore opens the store of the settings. The error is [Problems] and contains no key.

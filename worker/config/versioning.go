@@ -42,7 +42,6 @@ func (c *Config) Versioning() Versioning {
 	return v
 }
 
-// checkVersioning rejects names that are reserved by the server.
 func (l *loader) checkVersioning() {
 	for _, name := range []string{"TEMPORAL_DEPLOYMENT_NAME", "TEMPORAL_WORKER_BUILD_ID"} {
 		value, _ := l.cfg.env.LookupEnv(name)

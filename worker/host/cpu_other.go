@@ -4,5 +4,5 @@ package host
 
 import "time"
 
-// processorTime is not known settings: memory alone decides.
+// processorTime is not known on this system: memory alone decides.
 func processorTime() time.Duration { return 0 }

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// heartbeatPause is between two tries to send a heartbeat.
 const heartbeatPause = 100 * time.Millisecond
 
 // patientHeartbeats lets a heartbeat take as long as the heartbeat timeout of its activity. The SDK gives it one second,

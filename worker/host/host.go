@@ -106,7 +106,6 @@ func limiterOptions(o worker.Options) worker.Options {
 	return o
 }
 
-// names lists the names of functions, sorted.
 func names(functions []tool.Function) []string {
 	var out []string
 	for _, f := range functions {

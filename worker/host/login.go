@@ -33,11 +33,7 @@ func (p *program) loginCommand() *cli.Command {
 }
 
 func (p *program) login(ctx context.Context, cfg *config.Config, id, listen string) error {
-	settings, err := cfg.Tool()
-	if err != nil {
-		return err
-	}
-	tools, err := tool.Open(settings)
+	tools, err := cfg.OpenTools()
 	if err != nil {
 		return err
 	}

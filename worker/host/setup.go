@@ -25,7 +25,6 @@ import (
 // minRetention is the minimum that a server accepts by default.
 const minRetention = 24 * time.Hour
 
-// pause is the time between two attempts of a setup.
 const pause = time.Second
 
 func (p *program) setupCommand() *cli.Command {

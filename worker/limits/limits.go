@@ -70,7 +70,6 @@ func (l *Limits) Stop() {
 	}
 }
 
-// serve starts the server.
 func (l *Limits) serve() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

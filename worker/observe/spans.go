@@ -111,7 +111,6 @@ func (r *runSpan) flags(id trace.TraceID) trace.TraceFlags {
 	return r.sampled
 }
 
-// nodeKey is the context key of a node's span in workflow code.
 type nodeKey struct{}
 
 // Enter makes the span of a node when its execution completes; what the node starts has it as its

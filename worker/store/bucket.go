@@ -27,7 +27,6 @@ type bucket struct {
 // worker.
 const tries = 3
 
-// openTimeout bounds the request that checks whether the bucket exists.
 const openTimeout = 10 * time.Second
 
 func (b *bucket) check() error { return nil }
