@@ -58,7 +58,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		}
 		return nil, src, append(diags, b.Diags...)
 	}
-	if runs[d.Root.Type.Acts()] && !d.Root.Type.Satisfies("AgenticComponent") {
+	if d.Root.Type.Runs() && !d.Root.Type.Satisfies("AgenticComponent") {
 		b.Errorf(d.Root.At, CodeNotYet, "use a Flow or an Agent", "%s is neither a Flow nor an Agent and cannot be run", d.Root)
 	}
 	b.unsupported(d.Root)
@@ -92,29 +92,6 @@ const (
 	CodeTooManyNodes = "too-many-nodes"
 )
 
-// runs are the components that a plan can hold.
-var runs = map[string]bool{
-	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
-	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
-	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
-	"OciAgent": true, "OpenAiAgent": true, "A2AAgent": true, "A2AConnectionConfig": true,
-	"Agent": true, "SpecializedAgent": true, "AgentSpecializationParameters": true, "ManagerWorkers": true, "Swarm": true,
-	"ServerTool": true, "BuiltinTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
-	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true, "OAuthConfig": true, "OAuthClientConfig": true,
-	"MessageSummarizationTransform": true, "ConversationSummarizationTransform": true, "InMemoryCollectionDatastore": true,
-	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,
-	"OciGenAiConfig": true, "GeminiConfig": true, "GeminiAIStudioAuthConfig": true, "GeminiVertexAIAuthConfig": true,
-	"OciClientConfigWithApiKey": true, "OciClientConfigWithSecurityToken": true, "OciClientConfigWithInstancePrincipal": true,
-	"OciClientConfigWithResourcePrincipal": true,
-	"PluginRegexNode":                      true, "PluginTemplateNode": true, "PluginReadVariableNode": true, "PluginWriteVariableNode": true, "PluginVariableNode": true,
-	"PluginCatchExceptionNode": true, "ExtendedMapNode": true,
-	"PostgresDatabaseDatastore": true, "TlsPostgresDatabaseConnectionConfig": true,
-	"PluginDatastoreListNode": true, "PluginDatastoreCreateNode": true, "PluginDatastoreUpdateNode": true, "PluginDatastoreDeleteNode": true, "PluginDatastoreQueryNode": true,
-}
-
-// Runs reports whether a component of a type can be part of a run.
-func Runs(name string) bool { return runs[name] }
-
 // unsupported reports what in a component's parts cannot run: each component once.
 func (b *builder) unsupported(c *model.Component) {
 	if b.looked[c] || c.Type.Unknown {
@@ -125,7 +102,7 @@ func (b *builder) unsupported(c *model.Component) {
 		b.Errorf(c.At, CodeNotYet, c.Type.Unsupported, "%s cannot be run", c)
 		return
 	}
-	if !runs[c.Type.Acts()] {
+	if !c.Type.Runs() {
 		b.Errorf(c.At, CodeNotYet, "see the README's table for what runs", "%s cannot be run yet", c)
 		return
 	}
@@ -156,7 +133,7 @@ func (b *builder) part(c *model.Component) {
 	}
 	b.unsupported(c)
 	switch {
-	case !runs[c.Type.Acts()]:
+	case !c.Type.Runs():
 	case c.Type.Satisfies("LlmConfig"):
 		b.model(c, &plan.Agent{})
 	case c.Type.Satisfies("ClientTransport"):

@@ -20,7 +20,6 @@ type builder struct {
 	host      source.Host
 	positions []plan.Position
 	looked    map[*model.Component]bool
-	warned    map[*model.Component]bool
 
 	// shared is what all flows of the document use.
 	agents      []plan.Flow
@@ -46,7 +45,7 @@ type builder struct {
 }
 
 func newBuilder(file string, host source.Host) *builder {
-	return &builder{file: file, host: host, looked: map[*model.Component]bool{}, warned: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
+	return &builder{file: file, host: host, looked: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
 		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]*model.Property{}, keepers: map[string]bool{}}
 }
 

@@ -216,8 +216,7 @@ func (b *builder) model(c *model.Component, a *plan.Agent) {
 		id = "cohere/" + id
 	}
 	a.Model = provider + "/" + id
-	if f := c.Field("url"); f != nil && !b.warned[c] {
-		b.warned[c] = true
+	if f := c.Field("url"); f != nil {
 		b.Warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's configuration", provider),
 			"the url of %s is ignored; the worker's configuration of provider %s applies", c, provider)
 	}
@@ -313,9 +312,9 @@ func (b *builder) summary(t *model.Component, instructions, template string) *pl
 		b.Errorf(t.FieldPos(template), "field-value", "add {{summary}} to it", "%s of %s does not contain the summary", template, t)
 	}
 	for _, name := range []string{"max_cache_size", "max_cache_lifetime"} {
-		if f := t.Field(name); f != nil && !b.warned[t] {
+		if f := t.Field(name); f != nil {
 			b.Warnf(f.At, CodeNoEffect, "remove it", "%s of %s has no effect: summaries are stored with the run", name, t)
-			b.warned[t] = true
+			break
 		}
 	}
 	return s

@@ -57,11 +57,9 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 // ociAgent makes an OciAgent a model of the worker's provider oci, which has region and credentials.
 func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	a.Model, a.Retry = "oci/agent/"+c.Text("agent_endpoint_id"), b.retry(c, false)
-	if client := c.Component("client_config"); !b.warned[client] {
-		b.warned[client] = true
-		b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's configuration",
-			"the service_endpoint and authentication of %s are ignored; the worker's configuration of provider oci applies", client)
-	}
+	client := c.Component("client_config")
+	b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's configuration",
+		"the service_endpoint and authentication of %s are ignored; the worker's configuration of provider oci applies", client)
 	return a
 }
 

@@ -171,8 +171,7 @@ func (t *crew) swarm(c *model.Component, p part) {
 
 // inSwarm is an agent of a Swarm that another one asks. Asked, it can ask others itself.
 func (t *crew) inSwarm(c, from, to *model.Component) recipient {
-	if to.Type.Acts() == "Flow" && len(neighbours(c, to)) > 0 && !t.warned[to] {
-		t.warned[to] = true
+	if to.Type.Acts() == "Flow" && len(neighbours(c, to)) > 0 {
 		t.Warnf(to.At, CodeNoEffect, "use an Agent to contact others", "%s has no model and cannot contact agents; relationships from it in %s have no effect", to, c)
 	}
 	return t.recipient(c, from, to, func(id string) part {
@@ -278,10 +277,7 @@ func (t *crew) elsewhere(c *model.Component, p part) {
 			t.Errorf(c.At, "field-value", "start with an Agent that contacts this one", "%s is a remote agent and cannot contact other agents, so it cannot be the first agent of a team", c)
 			return
 		}
-		if !t.warned[c] {
-			t.warned[c] = true
-			t.Warnf(c.At, CodeNoEffect, "use an Agent to contact others", "%s is a remote agent and cannot contact other agents of the team", c)
-		}
+		t.Warnf(c.At, CodeNoEffect, "use an Agent to contact others", "%s is a remote agent and cannot contact other agents of the team", c)
 	}
 	if !t.room(c.At) {
 		return

@@ -29,8 +29,7 @@ func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 				b.Warnf(c.FieldPos("configuration"), CodeNoEffect, "remove it, and configure the tool on the worker", "configuration of %s has no effect", c)
 			}
 		}
-		if !b.host.UnboundTools[t.Name] && !b.warned[c] {
-			b.warned[c] = true
+		if !b.host.UnboundTools[t.Name] {
 			b.Warnf(c.At, CodeUnknownTool, "register a function "+what+" with the worker, or map it in weft.yaml under tools", "%s is unknown; a run needs a worker that has it", c)
 		}
 	case "ClientTool":

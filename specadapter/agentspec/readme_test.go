@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"weft/specadapter/agentspec"
 	"weft/specadapter/agentspec/catalog"
 )
 
@@ -27,9 +26,9 @@ func TestREADMEComponents(t *testing.T) {
 	for _, row := range catalog.Types() {
 		since, loaded, runs := max(row.Since, catalog.V2541), "yes", "no"
 		if row.Unsupported != "" {
-			loaded, runs = "yes, with `unsupported`", "no"
+			loaded = "yes, with `unsupported`"
 		}
-		if agentspec.Runs(row.Name) {
+		if row.Runs() {
 			runs = "yes"
 		}
 		want = append(want, fmt.Sprint([]string{row.Name, since.String(), loaded, runs}))

@@ -30,8 +30,10 @@ type Type struct {
 	Like string
 	// Open keeps fields that the row does not list, without a look at them.
 	Open bool
-	// Unsupported is the reason why the component cannot run; empty for all others.
+	// Unsupported is the reason why the component cannot run; empty for all others. NotYet: it is read and checked, but
+	// nothing runs it yet.
 	Unsupported string
+	NotYet      bool
 
 	// Unknown types are those that no row describes.
 	Unknown bool
@@ -120,6 +122,9 @@ func (t *Type) Satisfies(name string) bool {
 	return t.Name == name || name == "Component" || t.Unknown || slices.Contains(t.Is, name)
 }
 
+// Runs reports whether a component can be part of a run.
+func (t *Type) Runs() bool { return t.Unsupported == "" && !t.NotYet }
+
 // ActsAs reports whether a component has the rules of a type.
 func (t *Type) ActsAs(name string) bool { return t.Name == name || t.Like == name }
 
@@ -154,7 +159,7 @@ func Rows(plugins []Type) map[string]*Type {
 				t.Fields[i].Since = 0 // a plugin has versions of its own
 			}
 			t.Fields = append(t.Fields, own...)
-			t.IO = like.IO
+			t.IO, t.NotYet = like.IO, like.NotYet
 		}
 		rows[t.Name] = &t
 	}

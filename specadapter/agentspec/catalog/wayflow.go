@@ -80,15 +80,14 @@ var WayFlow = []Type{
 	transport("PluginStreamableHTTPTransport", "StreamableHTTPTransport"),
 	transport("PluginSSEmTLSTransport", "SSEmTLSTransport", caFile),
 	transport("PluginStreamableHTTPmTLSTransport", "StreamableHTTPmTLSTransport", caFile),
-	// Nodes that nothing can run yet.
-	{Name: "PluginExtractNode", Is: isNode, IO: true, Open: true},
-	{Name: "ExtendedLlmNode", Is: isNode, IO: true, Open: true},
+	{Name: "PluginExtractNode", Is: isNode, IO: true, Open: true, NotYet: true},
+	{Name: "ExtendedLlmNode", Is: isNode, IO: true, Open: true, NotYet: true},
 	// What an ExtendedAgent's template consists of: Weft writes prompts by itself.
-	{Name: "PluginPromptTemplate", Open: true},
-	{Name: "PluginRemoveEmptyNonUserMessageTransform", Open: true},
-	{Name: "PluginCoalesceSystemMessagesTransform", Open: true},
-	{Name: "PluginLlamaMergeToolRequestAndCallsTransform", Open: true},
-	{Name: "PluginJsonToolOutputParser", Open: true},
+	{Name: "PluginPromptTemplate", Open: true, NotYet: true},
+	{Name: "PluginRemoveEmptyNonUserMessageTransform", Open: true, NotYet: true},
+	{Name: "PluginCoalesceSystemMessagesTransform", Open: true, NotYet: true},
+	{Name: "PluginLlamaMergeToolRequestAndCallsTransform", Open: true, NotYet: true},
+	{Name: "PluginJsonToolOutputParser", Open: true, NotYet: true},
 }
 
 // storeNode is a node that works on a datastore.
