@@ -26,7 +26,7 @@ func keywords() map[string]enumspb.IndexedValueType {
 	return out
 }
 
-// addAttributes adds the search attributes of runs to a namespace of an earlier build.
+// addAttributes adds the search attributes of runs to a namespace of an earlier build, and waits until all services know them.
 func addAttributes(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, addTimeout)
 	defer cancel()
@@ -50,5 +50,9 @@ func addAttributes(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("add search attributes: %w", err)
 	}
-	return nil
+	select {
+	case <-time.After(cacheRefresh + time.Second):
+	case <-ctx.Done():
+	}
+	return ctx.Err()
 }

@@ -31,8 +31,9 @@ import (
 const (
 	// localBuffer is how many bytes a connection in memory holds in each direction.
 	localBuffer = 1 << 20
-	// streamWorkers are the goroutines that serve requests. A new one for each request grows its stack each time.
-	streamWorkers = 64
+	// streamWorkers are the goroutines that serve requests; a new one for each request would grow its stack each time. More than
+	// a hundred are occupied by the long polls of workers.
+	streamWorkers = 256
 )
 
 type network map[primitives.ServiceName]*bufconn.Listener

@@ -31,21 +31,24 @@ const namespace = "default"
 // for a poll interval of 50 ms, a timer is up to 1 s late, a lost notification stalls a waiting client for
 // 20 s, and each new task of a task queue scans all tasks completed in the last 30 s.
 var settings = map[string]any{
-	"history.transferProcessorMaxPollRPS":            5000,
-	"history.timerProcessorMaxPollRPS":               5000,
-	"history.timerProcessorMaxTimeShift":             50 * time.Millisecond,
-	"history.longPollExpirationInterval":             2 * time.Second,
-	"history.hostLevelCacheMaxSize":                  8096,
-	"history.persistenceMaxQPS":                      45000,
-	"frontend.persistenceMaxQPS":                     10000,
-	"history.transferProcessorUpdateAckInterval":     time.Second,
-	"history.timerProcessorUpdateAckInterval":        time.Second,
-	"history.visibilityProcessorUpdateAckInterval":   time.Second,
-	"frontend.namespaceRPS.visibility":               100,
-	"system.forceSearchAttributesCacheRefreshOnRead": true,
+	"history.transferProcessorMaxPollRPS":          5000,
+	"history.timerProcessorMaxPollRPS":             5000,
+	"history.timerProcessorMaxTimeShift":           50 * time.Millisecond,
+	"history.longPollExpirationInterval":           2 * time.Second,
+	"history.hostLevelCacheMaxSize":                8096,
+	"history.persistenceMaxQPS":                    45000,
+	"frontend.persistenceMaxQPS":                   10000,
+	"history.transferProcessorUpdateAckInterval":   time.Second,
+	"history.timerProcessorUpdateAckInterval":      time.Second,
+	"history.visibilityProcessorUpdateAckInterval": time.Second,
+	"frontend.namespaceRPS.visibility":             100,
+	"system.namespaceCacheRefreshInterval":         cacheRefresh,
 	// Tasks of a task queue are distributed fairly between fairness keys, once a run has one.
 	"matching.enableFairness": true,
 }
+
+// cacheRefresh is how old the services' copies of a namespace may be, with its search attributes.
+const cacheRefresh = 2 * time.Second
 
 // server is a running Temporal server with, perhaps, its Web UI.
 type server struct {
