@@ -26,8 +26,8 @@ func TestExamplesHaveEveryKindOfNode(t *testing.T) {
 		if parsed == nil {
 			t.Fatalf("%s is not parsed: %v", file, diags)
 		}
-		doc, diags := model.Read(parsed, model.Options{})
-		if doc == nil {
+		doc, ok, diags := model.Read(parsed, model.Options{})
+		if !ok {
 			t.Fatalf("%s does not load: %v", file, diags)
 		}
 		for _, c := range doc.Components {

@@ -120,6 +120,32 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 	}
 }
 
+// TestEndToEndChangedArgumentsOfANode allows the call of a tool node with other arguments: its output is what the tool returned.
+func TestEndToEndChangedArgumentsOfANode(t *testing.T) {
+	t.Parallel()
+	h := harness.NewConfirmingWorker(t)
+	const flow = `{"component_type":"Flow","agentspec_version":"25.4.1","id":"f","name":"f","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","id":"c1","name":"c1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},{"component_type":"ControlFlowEdge","id":"c2","name":"c2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
+"$referenced_components":{"s":{"component_type":"StartNode","id":"s","name":"s"},"e":{"component_type":"EndNode","id":"e","name":"e","outputs":[{"title":"k","type":"integer"}]},
+"n":{"component_type":"ToolNode","id":"n","name":"n","tool":{"component_type":"ClientTool","id":"count","name":"count","description":"Counts.","requires_confirmation":true,"inputs":[{"title":"of","type":"string","default":"a"}],"outputs":[{"title":"k","type":"integer"}]}}}}`
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: flow, Name: "flow.json"}})
+	id := run.GetID()
+	confirm := h.OpenRequests(t, id, 1)[0]
+	if _, err := h.Update(t, id, "confirm", map[string]any{"id": confirm.ID, "approve": true, "arguments": map[string]any{"of": "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	call := h.OpenRequests(t, id, 1)[0]
+	if string(call.Arguments) != `{"of":"b"}` {
+		t.Errorf("the client is asked with %s", call.Arguments)
+	}
+	if _, err := h.Update(t, id, "tool_result", map[string]any{"id": call.ID, "result": 7}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := harness.Result(t, run); err != nil || string(out.ResultData) != `{"k":7}` {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 // TestEndToEndWaitsForOperator mends what a server refused: the run goes on at that very call.
 func TestEndToEndWaitsForOperator(t *testing.T) {
 	t.Parallel()

@@ -306,11 +306,14 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Re
 	if bytes.Equal(edited, plain(args)) {
 		return args, "", nil, nil
 	}
-	note := "[a person changed the arguments to " + textutil.Cut(string(edited), 4<<10) + "]\n"
-	if decision.Reason != "" {
-		note = "[a person changed the arguments to " + textutil.Cut(string(edited), 4<<10) + ": " + textutil.Cut(decision.Reason, 1<<10) + "]\n"
+	if c.agentRun.execution.Node.Tool != nil {
+		return edited, "", nil, nil // no model reads the result
 	}
-	return edited, note, nil, nil
+	reason := ""
+	if decision.Reason != "" {
+		reason = ": " + textutil.Cut(decision.Reason, 1<<10)
+	}
+	return edited, "[a person changed the arguments to " + textutil.Cut(string(edited), 4<<10) + reason + "]\n", nil, nil
 }
 
 // plain is JSON as it is after a way through a payload, and readable.
