@@ -126,11 +126,7 @@ func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
 		c.Headers, c.Secrets, c.TLS = nil, nil, nil
 		return c, nil
 	}
-	kind := c.Kind
-	c.Kind = plan.ConnectionMCP
-	err := t.checkSupplied(c)
-	c.Kind = kind
-	return c, err
+	return c, t.checkSupplied(c)
 }
 
 // supplied is a connection as a flow or a run writes it.

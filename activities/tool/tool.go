@@ -84,10 +84,7 @@ func (t *Tools) List(ctx context.Context, c plan.Connection) ([]contract.ToolSpe
 		specs, err = e.server.list(ctx)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return specs, nil
+	return specs, err
 }
 
 // Result is what a tool says.

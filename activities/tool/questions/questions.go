@@ -84,12 +84,7 @@ func (s *Server) Begin(ctx context.Context, run string, ask Ask) (_ context.Cont
 		cancel()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for i := range s.calls {
-			if s.calls[i] == c {
-				s.calls = append(s.calls[:i:i], s.calls[i+1:]...)
-				break
-			}
-		}
+		s.calls = slices.DeleteFunc(s.calls, func(other *Call) bool { return other == c })
 	}
 }
 

@@ -84,14 +84,13 @@ func (l *Listener) read(ctx context.Context, header http.Header, opened func()) 
 				opened()
 				last, pause = drain(resp.Body, last)
 			case s < http.StatusInternalServerError && s != http.StatusConflict && s != http.StatusTooManyRequests:
+				resp.Body.Close()
 				l.mu.Lock()
+				defer l.mu.Unlock()
 				l.absent = true
-				l.mu.Unlock()
-			}
-			resp.Body.Close()
-			if l.isAbsent() {
 				return
 			}
+			resp.Body.Close()
 		}
 		opened()
 		select {
@@ -99,12 +98,6 @@ func (l *Listener) read(ctx context.Context, header http.Header, opened func()) 
 		case <-time.After(pause):
 		}
 	}
-}
-
-func (l *Listener) isAbsent() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.absent
 }
 
 func (l *Listener) open(ctx context.Context, header http.Header, last string) (*http.Response, error) {

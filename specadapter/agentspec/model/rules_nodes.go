@@ -8,15 +8,11 @@ import (
 )
 
 // equalIO wants a node's inputs to be its outputs, where both are declared.
-func equalIO(code string) func(*loader, *Component) {
-	return func(l *loader, c *Component) {
-		if c.ins && c.outs {
-			l.equalIO(c, code, "remove outputs, or make them equal to inputs")
-		}
+func (l *loader) equalIO(c *Component, code string) {
+	if !c.ins || !c.outs {
+		return
 	}
-}
-
-func (l *loader) equalIO(c *Component, code, help string) {
+	const help = "remove outputs, or make them equal to inputs"
 	for _, in := range c.Inputs {
 		out := c.Output(in.Title)
 		switch {
