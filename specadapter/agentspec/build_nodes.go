@@ -108,7 +108,7 @@ func (s *layer) startPorts(c *model.Component, n *plan.Node) {
 		n.Ports.In = append(n.Ports.In, in)
 	}
 	if s.path != "" {
-		n.Ports.Clear = "$" + s.path
+		n.Ports.Clear, n.Component = "$"+s.path, componentOf(s.flow)
 	}
 }
 

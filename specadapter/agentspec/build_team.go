@@ -59,7 +59,7 @@ func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Apart: true, Flows: []string{b.called(inner)}}
 		return
 	}
-	n.Kind = plan.KindAgent
+	n.Kind, n.Component = plan.KindAgent, componentOf(inner)
 	if !isTeam(inner) {
 		n.Agent = b.agent(inner, n.ID, false)
 		return

@@ -15,7 +15,7 @@ import (
 
 // tool is a tool as a node calls it. taken are the names that the node's model knows already.
 func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
-	t := &plan.Tool{Name: cmp.Or(c.Name, c.ID), Description: c.Description, Alone: c.Description != "", Confirm: c.Flag("requires_confirmation")}
+	t := &plan.Tool{Name: cmp.Or(c.Name, c.ID), Description: c.Description, Alone: c.Description != "", Confirm: c.Flag("requires_confirmation"), Outputs: outputs(c.Outputs)}
 	t.As = unique(taken, toolName(t.Name))
 	if len(c.Inputs) > 0 || c.Type.Acts() != "MCPTool" { // a server describes a tool of which the document says nothing
 		t.ArgumentsSchema = objectOf(c.Inputs)
@@ -40,6 +40,11 @@ func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 		t.Connection = b.connect(c.Component("client_transport"), b.server)
 	}
 	return t
+}
+
+// componentOf is how a document identifies a component.
+func componentOf(c *model.Component) *plan.Component {
+	return &plan.Component{ID: c.ID, Name: cmp.Or(c.Name, c.ID), Description: c.Description}
 }
 
 // maxToolName is the longest name of a tool that all providers take.

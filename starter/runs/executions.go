@@ -14,16 +14,16 @@ import (
 // NodeRun is one execution of a node, as its worker knows it.
 type NodeRun struct {
 	contract.Execution
-	// Inputs and Outputs are the values that a node takes and leaves by name; both are nil where they are not asked for.
+	// Inputs and Outputs are the values that a node takes and leaves by name; both are nil in flows without named values.
 	// A value that is longer than an answer has room for is absent.
 	Inputs, Outputs map[string]json.RawMessage
 	// Ended reports whether it has ended.
 	Ended bool
 }
 
-// NodeRuns returns what the workers know of the executions of a flow, with the values of their ports if wanted. Executions
-// that another run did, from which this one was forked, are left out.
-func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Workflow, values bool) ([]NodeRun, error) {
+// NodeRuns returns what the workers know of the executions of a flow, with the values of their ports. Executions that another
+// run did, from which this one was forked, are left out.
+func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Workflow) ([]NodeRun, error) {
 	st, err := r.Below(of.ID, of.RunID, of.Status).Reported(ctx)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Work
 			return nil
 		}
 		run := NodeRun{Execution: *x, Ended: after != nil}
-		if n := of.Flow.Node(x.Node); values && n.Ports != nil {
+		if n := of.Flow.Node(x.Node); n.Ports != nil {
 			if run.Inputs, err = filled.values(ctx, n.Ports.In, before); err == nil && after != nil {
 				run.Outputs, err = filled.values(ctx, written(n.Ports.Out), after)
 			}

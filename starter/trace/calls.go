@@ -23,13 +23,13 @@ func (r *reader) scheduled(e *history.Event, c *history.Call) {
 	node := r.node(place, exec, e.Time)
 	switch in := c.Input.(type) {
 	case *contract.ToolInput:
-		s := r.call(c, "ToolExecutionSpan", "ToolExecution", place, node, e.Time)
-		s.Tool = component("Tool", cmp.Or(in.Connection.ID, "worker")+"/"+in.Name, in.Name, "")
-		arguments := Object{}
-		if len(in.Arguments) > 0 && json.Unmarshal(in.Arguments, &arguments) != nil {
-			arguments = Object{"arguments": string(in.Arguments)}
+		if r.isRequest(place, exec) {
+			r.calls[c] = node
+			return
 		}
-		s.add("ToolExecutionRequest", e.Time, Object{"tool": s.Tool, "request_id": c.ID, "inputs": r.sensitive(arguments)})
+		s := r.call(c, "ToolExecutionSpan", "ToolExecution", place, node, e.Time)
+		s.Tool, s.returns = r.tool(place, exec, cmp.Or(in.Connection.ID, "worker"), in.Name, in.As)
+		s.add("ToolExecutionRequest", e.Time, Object{"tool": s.Tool, "request_id": c.ID, "inputs": r.sensitive(values("arguments", nil, in.Arguments))})
 	case *contract.ModelInput:
 		r.generation(c, in, place, node, e.Time)
 	case *contract.JudgeInput:
@@ -39,7 +39,7 @@ func (r *reader) scheduled(e *history.Event, c *history.Call) {
 			r.model(c, place, node, e.Time, nil, nil)
 		} else if strings.Contains(c.ID, "/tool/") { // an activity of another worker
 			s := r.call(c, "ToolExecutionSpan", "ToolExecution", place, node, e.Time)
-			s.Tool = component("Tool", c.Kind, c.Kind, "")
+			s.Tool = component("ServerTool", c.Kind, c.Kind, "")
 			s.add("ToolExecutionRequest", e.Time, Object{"tool": s.Tool, "request_id": c.ID, "inputs": r.sensitive(Object{"input": c.Argument()})})
 		}
 	}
@@ -78,8 +78,8 @@ func (r *reader) generation(c *history.Call, in *contract.ModelInput, place stri
 		thread = slices.Insert(thread, 0, &contract.Message{Role: "system", Text: p.System})
 	}
 	s := r.model(c, place, node, at, thread, p)
-	if in.NoTools {
-		s.Events[0]["tools"] = []Object{}
+	if p != nil && !in.NoTools {
+		s.Events[0]["tools"] = r.toolsOf(place, node.exec, p)
 	}
 }
 
@@ -96,7 +96,7 @@ func (r *reader) model(c *history.Call, place string, node *Span, at time.Time, 
 	e := Object{"llm_config": s.LLMConfig, "request_id": c.ID, "llm_generation_config": nil, "prompt": r.sensitive(messages), "tools": []Object{}}
 	if p != nil {
 		s.LLMConfig = llmConfig(cmp.Or(p.Model, r.tree.Root().Model))
-		e["llm_config"], e["tools"] = s.LLMConfig, toolsOf(p)
+		e["llm_config"] = s.LLMConfig
 		if p.Params != nil {
 			e["llm_generation_config"] = p.Params
 		}
@@ -106,14 +106,14 @@ func (r *reader) model(c *history.Call, place string, node *Span, at time.Time, 
 }
 
 // toolsOf are the tools that a model is offered, in their order.
-func toolsOf(p *contract.Profile) []Object {
+func (r *reader) toolsOf(place, exec string, p *contract.Profile) []Object {
 	out := []Object{}
-	add := func(name, description string) { out = append(out, component("Tool", name, name, description)) }
+	add := func(name, description string) { out = append(out, component("ServerTool", name, name, description)) }
 	for _, name := range p.Builtins {
 		add(name, "")
 	}
 	for i := range p.Tools {
-		add(p.Tools[i].As, p.Tools[i].Description)
+		out = append(out, r.offered(place, exec, &p.Tools[i]))
 	}
 	for i := range p.Contacts {
 		add(p.Contacts[i].Name, p.Contacts[i].Description)
@@ -153,14 +153,8 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 	if used != nil && used.Model != "" {
 		s.LLMConfig = llmConfig(used.Model)
 	}
-	if s.Type == "ToolExecutionSpan" {
-		output := Object{"output": c.JSON()}
-		if out, ok := c.Result.(*contract.ToolResult); ok {
-			if m, err := contract.DecodeMessage(out.Message); err == nil {
-				output = Object{"output": m.AllText()}
-			}
-		}
-		s.add("ToolExecutionResponse", at, Object{"tool": s.Tool, "request_id": c.ID, "output": r.sensitive(output)})
+	if out, ok := c.Result.(*contract.ToolResult); ok || s.Type == "ToolExecutionSpan" {
+		r.toolCompleted(s, at, c, out)
 		return
 	}
 	content, calls := "", []Object{}
@@ -168,10 +162,14 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 	case *contract.ModelResult:
 		if m, err := contract.DecodeMessage(out.Message); err == nil {
 			content = m.AllText()
-			if node := r.spans[*s.ParentID]; content != "" && len(m.Calls) == 0 {
+			node := r.spans[*s.ParentID]
+			if content != "" && len(m.Calls) == 0 {
 				node.text = content
 			}
 			for _, call := range m.Calls {
+				if r.finishes(c.Call, call.Name) {
+					node.submitted = call.Arguments
+				}
 				calls = append(calls, Object{"call_id": call.ID, "tool_name": call.Name, "arguments": call.Arguments})
 			}
 		}
@@ -186,4 +184,36 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 		e["input_tokens"], e["output_tokens"] = used.Input, used.Output
 	}
 	s.add("LlmGenerationResponse", at, e)
+}
+
+// finishes reports whether a tool is the one by which the agent that a model was called for ends.
+func (r *reader) finishes(c *history.Call, tool string) bool {
+	in, ok := c.Input.(*contract.ModelInput)
+	if !ok {
+		return false
+	}
+	p := r.profiles[in.Profile.SHA]
+	return p != nil && p.Finish != nil && p.Finish.Name == tool
+}
+
+// toolCompleted ends the span of a call of a tool, or notes what a node's own request returned.
+func (r *reader) toolCompleted(s *Span, at time.Time, c *history.CallCompleted, out *contract.ToolResult) {
+	text, whole, failed := string(c.JSON()), any(c.JSON()), false
+	if out != nil {
+		failed = out.Error
+		if m, err := contract.DecodeMessage(out.Message); err == nil {
+			text, whole = m.AllText(), m.AllText()
+		}
+	}
+	if n := r.spans[*s.ParentID]; s.Tool == nil {
+		s.text = text
+		return
+	} else if _, of := r.nodeOf(n.place, n.exec); of != nil && of.Tool != nil {
+		n.text = text
+	}
+	if failed {
+		s.add("ExceptionRaised", at, Object{"exception_type": contract.ClassToolErrors, "exception_message": r.sensitive(text), "exception_stacktrace": nil})
+		return
+	}
+	s.add("ToolExecutionResponse", at, Object{"tool": s.Tool, "request_id": c.ID, "output": r.sensitive(returned(s.returns, text, whole))})
 }

@@ -12,12 +12,14 @@ import (
 	"weft/starter/history"
 	"weft/starter/runtree"
 	"weft/workflows/plan"
+	"weft/workflows/plan/result"
 )
 
 // executions adds the nodes of each flow that made no call, says how the others ended, and describes them all. A flow comes
 // before those that its nodes run.
 func (r *reader) executions(ctx context.Context) {
-	for _, w := range r.tree.Workflows {
+	for i := 0; i < len(r.tree.Workflows); i++ { // elements add to them
+		w := r.tree.Workflows[i]
 		flow := r.byID[flowID(w.Place)]
 		if flow == nil || w.Branch || flow.described {
 			continue
@@ -34,7 +36,10 @@ func (r *reader) executions(ctx context.Context) {
 		}
 		nodes := r.nodesIn(w.Place)
 		r.schedule(w.Flow, flow, nodes)
+		r.given(w, flow)
 		for _, s := range nodes {
+			r.takes(w.Flow, s)
+			r.elements(w, s)
 			r.describe(s, w.Flow)
 		}
 		r.subflows(w, flow, nodes)
@@ -44,12 +49,7 @@ func (r *reader) executions(ctx context.Context) {
 
 // nodesIn are the executions of a flow's nodes, by step.
 func (r *reader) nodesIn(place string) []*Span {
-	var out []*Span
-	for _, s := range r.out.Spans {
-		if s.exec != "" && s.place == place {
-			out = append(out, s)
-		}
-	}
+	out := slices.Clone(r.nodes[place])
 	slices.SortStableFunc(out, func(a, b *Span) int {
 		return cmp.Or(cmp.Compare(a.of().Step, b.of().Step), cmp.Compare(len(a.exec), len(b.exec)))
 	})
@@ -70,7 +70,7 @@ func (r *reader) ask(ctx context.Context, w *runtree.Workflow) bool {
 	if r.NodeRuns == nil || w.Input == nil || loneAgent(w.Flow) != nil || r.out.FromHistory {
 		return false
 	}
-	all, err := r.NodeRuns(ctx, r.tree, w, r.Content)
+	all, err := r.NodeRuns(ctx, r.tree, w)
 	if err != nil {
 		r.out.FromHistory = true
 		return false
@@ -171,7 +171,12 @@ func (c *conclusion) around(s *Span) {
 	if s.ended = s.ended || c.whole.ended || c.passed(s); !s.ended {
 		return
 	}
-	for _, e := range edges(c.flow, func(e *plan.Edge) bool { return e.From == x.Node && certain(e) }) {
+	if n := c.flow.Node(x.Node); s.done == nil && n.Kind == plan.KindBranch {
+		s.done = &contract.Execution{Branch: c.branchOf(c.flow, s, n)}
+	}
+	for _, e := range edges(c.flow, func(e *plan.Edge) bool {
+		return e.From == x.Node && (certain(e) || e.Branch != "" && s.done != nil && s.done.Branch == e.Branch)
+	}) {
 		c.ran(e.To, x.Step+1, "")
 	}
 }
@@ -253,7 +258,10 @@ func (r *reader) describe(s *Span, f *plan.Flow) {
 		_, name, _ := history.CutLast(s.exec, ">")
 		name, _, _ = strings.Cut(name, "~")
 		s.Type, s.Name = "AgentExecutionSpan", "AgentExecution"
-		if s.outputs == nil && s.text != "" {
+		switch {
+		case s.submitted != "":
+			s.outputs = values("output", nil, json.RawMessage(s.submitted))
+		case s.outputs == nil && s.text != "":
 			s.outputs = values("output", &s.text, nil)
 		}
 		r.frame(s, "Agent", component("Agent", name, name, ""))
@@ -264,12 +272,27 @@ func (r *reader) describe(s *Span, f *plan.Flow) {
 	case n == nil:
 		n = &plan.Node{ID: x.Node, Name: x.Node}
 	}
-	if len(s.outputs) == 0 {
-		s.outputs = r.gave(s, n)
+	if s.outputs == nil {
+		s.outputs = Object{}
+	}
+	for name, v := range gave(s, n) {
+		if _, ok := s.outputs[name]; !ok {
+			s.outputs[name] = v
+		}
 	}
 	kind := componentType(f, n)
-	if kind == "EndNode" && n.Pass.Branch != "" {
-		s.done = &contract.Execution{Branch: n.Pass.Branch}
+	switch {
+	case kind == "StartNode" && len(s.outputs) == 0:
+		s.outputs = s.inputs
+	case kind == "EndNode":
+		s.outputs = r.endOutputs(s, n)
+		if n.Pass.Branch != "" {
+			s.done = &contract.Execution{Branch: n.Pass.Branch}
+		}
+	case n.Call != nil && n.Call.Map && len(n.Call.Unpack) == 0:
+		in, out := s.inputs, s.outputs
+		s.inputs, s.outputs = prefixed("iterated_", in), prefixed("collected_", out)
+		defer func() { s.inputs, s.outputs = in, out }()
 	}
 	r.frame(s, "Node", component(kind, n.ID, n.Name, ""))
 	if kind == "AgentNode" && n.Agent != nil {
@@ -277,22 +300,53 @@ func (r *reader) describe(s *Span, f *plan.Flow) {
 	}
 }
 
-// gave is what a node gave as far as history tells, by the name of its one output.
-func (r *reader) gave(s *Span, n *plan.Node) Object {
-	name := "output"
+// given says what a flow was given, by the names of its inputs.
+func (r *reader) given(w *runtree.Workflow, flow *Span) {
+	if w.Flow.Dialect != agentSpec || w.Input == nil {
+		return
+	}
+	flow.inputs = inputsOf(w.Flow, values("", nil, w.Input.Params))
+}
+
+// endOutputs are the outputs of a node that ends a flow: what it was given, as it left it.
+func (r *reader) endOutputs(s *Span, n *plan.Node) Object {
+	known := []Object{s.inputs, s.outputs}
+	if within(n.ID) == "" {
+		known = append(known, r.byID[flowID(s.place)].outputs)
+	}
+	out := Object{}
+	for _, values := range known {
+		for _, in := range n.Ports.In {
+			if v, ok := values[in.Name]; ok {
+				out[in.Name] = v
+			}
+		}
+	}
+	return out
+}
+
+// gave is what a node gave as far as history tells, by the names of its outputs.
+func gave(s *Span, n *plan.Node) Object {
+	text, data := cmp.Or(s.submitted, s.text), json.RawMessage(nil)
+	if s.done != nil {
+		if s.done.Text != nil {
+			text = cmp.Or(*s.done.Text, text)
+		}
+		if data = s.done.Data; len(data) > 0 {
+			text = string(data)
+		}
+	}
 	switch {
-	case n.Ports != nil && len(n.Ports.Out) == 0:
+	case text == "" || n.Ports != nil && len(n.Ports.Out) == 0:
 		return nil
-	case n.Ports != nil && len(n.Ports.Out) == 1:
-		name = n.Ports.Out[0].Name
+	case n.Ports == nil:
+		return values("output", &text, data)
 	}
-	switch {
-	case s.done != nil && (s.done.Text != nil && *s.done.Text != "" || len(s.done.Data) > 0):
-		return values(name, s.done.Text, s.done.Data)
-	case s.text != "":
-		return values(name, &s.text, nil)
+	v, err := result.Named(n.Ports.Out, text)
+	if err != nil {
+		return nil
 	}
-	return nil
+	return declared(n.Ports.Out, v)
 }
 
 // frame sets what a span is of, and adds the events with which it begins and ends.
@@ -335,7 +389,7 @@ func (r *reader) agent(s *Span, n *plan.Node) {
 	kind := agentKind(n.Agent)
 	inner, _ := r.span(kind+"ExecutionSpan", s.ID+"/agent", s.ID, kind+"Execution", time.Unix(0, s.StartTime))
 	inner.EndTime, inner.ended, inner.inputs, inner.outputs = s.EndTime, s.ended, s.inputs, s.outputs
-	r.frame(inner, kind, component(kind, n.ID, n.Name, ""))
+	r.frame(inner, kind, identified(kind, n.Component, n.ID, n.Name))
 	r.into(inner, s)
 }
 
@@ -363,6 +417,9 @@ func (r *reader) describeFlow(s *Span, w *runtree.Workflow, nodes []*Span) {
 		for _, n := range nodes {
 			if n.EndTime != nil {
 				s.end(time.Unix(0, *n.EndTime))
+			}
+			if exit := w.Flow.Node(n.of().Node); exit != nil && exit.Exit && n.ended && !n.isMember() {
+				s.done, s.outputs = &contract.Execution{Node: exit.ID}, n.outputs
 			}
 		}
 	}

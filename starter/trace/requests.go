@@ -30,7 +30,7 @@ func (r *reader) request(q *audit.Request) {
 		}
 		s = r.node(place, exec, *q.AskedAt)
 	}
-	tool := component("Tool", q.Connection+"/"+q.Tool, q.Tool, "")
+	tool, outs := r.tool(s.place, s.exec, q.Connection, q.Name, q.Tool)
 	of := func(kind string, at time.Time, name string, content Object) {
 		e, execution := Object{"request_id": q.ID}, executes.ReplaceAllString(q.ID, "/tool/$2")
 		switch q.Kind {
@@ -38,7 +38,8 @@ func (r *reader) request(q *audit.Request) {
 			kind = "ToolConfirmation" + kind
 			e["tool"], e["tool_execution_request_id"] = tool, execution
 			if kind == "ToolConfirmationResponse" {
-				e["execution_confirmed"] = content["approve"] == true
+				approve, _ := content["approve"].(json.RawMessage)
+				e["execution_confirmed"] = string(approve) == "true"
 			}
 		case contract.RequestToolResult: // of a tool that a client executes
 			kind = "ToolExecution" + kind
@@ -63,9 +64,12 @@ func (r *reader) request(q *audit.Request) {
 		given := values("answer", nil, a.Answer)
 		if delete(given, "id"); q.Kind == contract.RequestToolResult {
 			delete(given, "by")
-			if result, ok := given["result"]; ok {
-				raw, _ := json.Marshal(result) // it was read from JSON
-				given = values("output", nil, raw)
+			if result, ok := given["result"].(json.RawMessage); ok {
+				text := ""
+				if json.Unmarshal(result, &text) != nil {
+					text = string(result)
+				}
+				given = returned(outs, text, result)
 			}
 		}
 		of("Response", a.Time, "output", given)

@@ -66,6 +66,9 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 		for _, in := range slices.Backward(path) {
 			if current[in] == nil || within(id) == in && isStart(w.Flow, id) {
 				current[in] = r.flowNode(w.Place+history.Label(contract.Execution{Node: in, Step: s.of().Step}), s, around)
+				if n := w.Flow.Node(id); within(id) == in && n != nil {
+					current[in].component = n.Component
+				}
 				open = append(open, current[in])
 			}
 			if around = current[in]; s.EndTime != nil {
@@ -79,10 +82,12 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 	for _, s := range open {
 		node := r.spans[*s.ParentID]
 		node.EndTime, node.ended, node.inputs, node.outputs, node.done = s.EndTime, s.ended, s.inputs, s.outputs, s.done
-		id := history.ExecutionOf(strings.TrimPrefix(node.ID, w.Place)).Node
+		x := history.ExecutionOf(strings.TrimPrefix(node.ID, w.Place))
+		id := x.Node
+		node.step, s.step = x.Step, x.Step
 		_, name, _ := history.CutLast("/"+id, "/")
 		r.frame(node, "Node", component("FlowNode", id, name, ""))
-		r.frame(s, "Flow", component("Flow", id, name, ""))
+		r.frame(s, "Flow", identified("Flow", s.component, id, name))
 	}
 }
 
@@ -110,6 +115,9 @@ func componentType(f *plan.Flow, n *plan.Node) string {
 	case n.Kind == plan.KindPass:
 		return passType(f, n)
 	case n.Kind == plan.KindTool:
+		if len(n.Tool.ArgumentsSchema) == 0 && toolType(f, n.Tool.BoundTo()) == "RemoteTool" {
+			return "ApiNode"
+		}
 		for i := range f.Connections {
 			if c := &f.Connections[i]; c.ID == n.Tool.Connection && len(c.Operations) > 0 {
 				return storeType(c, n.Tool.Name)

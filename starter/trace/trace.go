@@ -70,8 +70,12 @@ type Span struct {
 	// runs reports whether the span is of a flow with a run of its own, inside whether a flow runs inside the run of a node,
 	// as an element of a map.
 	runs, inside bool
-	// text is the last text that a model gave.
-	text string
+	// text is the last text that a model or a node's tool gave, submitted the last arguments by which an agent was to end.
+	text, submitted string
+	// returns are the values that a tool is declared to return, component identifies what runs, step is a node's.
+	returns   []plan.Out
+	component *plan.Component
+	step      int
 	// timed reports whether history has a time of the execution, ended whether it has ended as nodes do.
 	timed, ended bool
 	// described reports whether the nodes of a flow are.
@@ -91,9 +95,9 @@ const Masked = "** MASKED **"
 type Options struct {
 	// Content exports prompts, answers, arguments, results, inputs, outputs and texts of errors, which are masked otherwise.
 	Content bool
-	// NodeRuns, if set, returns what the workers know of the executions of a flow, with their values if wanted. What they do
-	// not tell is concluded from history, which has no event of a node that makes no call.
-	NodeRuns func(ctx context.Context, tree *runtree.Tree, of *runtree.Workflow, values bool) ([]runs.NodeRun, error)
+	// NodeRuns, if set, returns what the workers know of the executions of a flow. What they do not tell is concluded from
+	// history, which has no event of a node that makes no call.
+	NodeRuns func(ctx context.Context, tree *runtree.Tree, of *runtree.Workflow) ([]runs.NodeRun, error)
 }
 
 // Read builds the trace of a run from its histories and those of its descendants.
@@ -107,7 +111,7 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 	if err := asked.Read(ctx, from, run); err != nil {
 		return nil, err
 	}
-	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, profiles: map[string]*contract.Profile{}, started: map[*history.Workflow]bool{}}
+	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, nodes: map[string][]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, profiles: map[string]*contract.Profile{}, started: map[*history.Workflow]bool{}}
 	for _, t := range conversations.Threads() {
 		r.threads[t.Thread] = t.Messages
 	}
@@ -136,7 +140,9 @@ type reader struct {
 	out  *Trace
 	tree *runtree.Tree
 	// byID are the spans; that of a flow has the place of the flow as its id, that of a node node#step behind it.
-	byID  map[string]*Span
+	byID map[string]*Span
+	// nodes are the executions in each flow, by its place.
+	nodes map[string][]*Span
 	spans map[string]*Span
 	calls map[*history.Call]*Span
 	// made are the spans of the calls of each node, and of the flows that it called, by the node's id.
@@ -151,7 +157,7 @@ type reader struct {
 // settle brings spans and events into order.
 func (r *reader) settle() {
 	slices.SortStableFunc(r.out.Spans, func(a, b *Span) int {
-		return cmp.Or(cmp.Compare(a.StartTime, b.StartTime), cmp.Compare(r.depth(a), r.depth(b)), cmp.Compare(a.of().Step, b.of().Step))
+		return cmp.Or(cmp.Compare(a.StartTime, b.StartTime), cmp.Compare(r.depth(a), r.depth(b)), cmp.Compare(a.step, b.step))
 	})
 	// The first event of a span begins it, the last one ends it.
 	rank := func(e Object) int {
@@ -222,6 +228,14 @@ func (s *Span) add(kind string, at time.Time, attributes Object) {
 	s.Events = append(s.Events, e)
 }
 
+// identified is a component by what the document says of it, or else by an id and a name.
+func identified(kind string, c *plan.Component, id, name string) Object {
+	if c == nil {
+		return component(kind, id, name, "")
+	}
+	return component(kind, cmp.Or(c.ID, id), c.Name, c.Description)
+}
+
 func component(kind, id, name, description string) Object {
 	return Object{"component_type": kind, "id": id, "name": name, "description": description, "metadata": map[string]any{}}
 }
@@ -243,7 +257,9 @@ func (r *reader) event(e *history.Event) {
 		r.completed(e.Time, d)
 	case *history.CallFailed:
 		if s := r.calls[d.Call]; s != nil {
-			r.raised(s, e.Time, d.Failure)
+			if s.exec == "" { // a node has the exception of its flow
+				r.raised(s, e.Time, d.Failure)
+			}
 			r.over(s, e.Time)
 		}
 	case *history.CallCancelled:
@@ -322,6 +338,8 @@ func (r *reader) node(place, exec string, at time.Time) *Span {
 	switch n := at.UnixNano(); {
 	case isNew:
 		s.place, s.exec = place, exec
+		s.step = s.of().Step
+		r.nodes[place] = append(r.nodes[place], s)
 	case !at.IsZero() && (!s.timed || n < s.StartTime): // a person was asked before the first call
 		s.StartTime = n
 	}
@@ -366,15 +384,16 @@ func (r *reader) ended(s *Span, e *history.Event, d *history.Ended) {
 
 // values are what a node or flow is given, or gives: values by their names, or one value or text under a name.
 func values(name string, text *string, data json.RawMessage) Object {
-	out := Object{}
+	var members map[string]json.RawMessage
 	switch {
-	case len(data) > 0 && json.Unmarshal(data, &out) == nil && out != nil:
+	case len(data) > 0 && json.Unmarshal(data, &members) == nil && members != nil:
+		return objectOf(members)
 	case len(data) > 0:
-		out = Object{name: data}
+		return Object{name: data}
 	case text != nil:
-		out = Object{name: *text}
+		return Object{name: *text}
 	}
-	return out
+	return Object{}
 }
 
 func (r *reader) raised(s *Span, at time.Time, f *failurepb.Failure) {

@@ -98,6 +98,7 @@ func check(t *testing.T, out *trace.Trace) {
 				t.Errorf("the event %s of %s is outside its span, or before another", e["type"], s.ID)
 			}
 			last = at
+			attributes(t, s, e)
 		}
 		components := slices.DeleteFunc([]trace.Object{s.Flow, s.Agent, s.Swarm, s.ManagerWorkers, s.Node, s.LLMConfig, s.Tool}, func(o trace.Object) bool { return o == nil })
 		if len(components) != 1 {
@@ -119,6 +120,47 @@ func check(t *testing.T, out *trace.Trace) {
 	}
 	if raw, err := json.Marshal(out); err != nil || !json.Valid(raw) {
 		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+// fields are the attributes of events, besides those of all; a question mark marks those that may be absent.
+var fields = map[string]string{
+	"LlmGenerationRequest":  "llm_config request_id llm_generation_config prompt tools",
+	"LlmGenerationResponse": "llm_config request_id tool_calls completion_id content input_tokens? output_tokens?",
+	"ToolExecutionRequest":  "tool request_id inputs", "ToolExecutionResponse": "tool request_id output",
+	"ToolConfirmationRequest": "tool tool_execution_request_id request_id", "ToolConfirmationResponse": "tool tool_execution_request_id request_id execution_confirmed",
+	"AgentExecutionStart": "agent inputs", "AgentExecutionEnd": "agent outputs",
+	"ManagerWorkersExecutionStart": "managerworkers inputs", "ManagerWorkersExecutionEnd": "managerworkers outputs",
+	"SwarmExecutionStart": "swarm inputs", "SwarmExecutionEnd": "swarm outputs",
+	"FlowExecutionStart": "flow inputs", "FlowExecutionEnd": "flow outputs branch_selected",
+	"NodeExecutionStart": "node inputs", "NodeExecutionEnd": "node outputs branch_selected",
+	"ConversationMessageAdded": "message", "ExceptionRaised": "exception_type exception_message exception_stacktrace",
+	"HumanInTheLoopRequest": "request_id content", "HumanInTheLoopResponse": "request_id content",
+}
+
+// attributes holds an event to the attributes of its type. Components have a type that a document can have.
+func attributes(t *testing.T, s *trace.Span, e trace.Object) {
+	t.Helper()
+	kind := e["type"].(string)
+	left := maps.Clone(e)
+	for _, name := range append(strings.Fields(fields[kind]), "id", "type", "name", "description", "metadata", "timestamp") {
+		name, optional := strings.CutSuffix(name, "?")
+		if _, ok := left[name]; !ok && !optional {
+			t.Errorf("%s of %s has no %s", kind, s.ID, name)
+		}
+		delete(left, name)
+	}
+	if len(left) > 0 || fields[kind] == "" {
+		t.Errorf("%s of %s has attributes that no such event has: %v", kind, s.ID, left)
+	}
+	tools, _ := e["tools"].([]trace.Object)
+	if tool, ok := e["tool"].(trace.Object); ok {
+		tools = append(tools, tool)
+	}
+	for _, tool := range tools {
+		if tool["component_type"] == "Tool" {
+			t.Errorf("%s of %s has a tool without a type: %v", kind, s.ID, tool)
+		}
 	}
 }
 
@@ -170,9 +212,9 @@ func outline(out *trace.Trace) string {
 // which have ended.
 func TestNodeRuns(t *testing.T) {
 	source := historytest.RecordedTree(t, root, "agentspec-loop")
-	told := func(_ context.Context, _ *runtree.Tree, of *runtree.Workflow, values bool) ([]runs.NodeRun, error) {
-		if !values || of.Flow.Name != "loop" {
-			t.Errorf("asked for %s, with values %v", of.Flow.Name, values)
+	told := func(_ context.Context, _ *runtree.Tree, of *runtree.Workflow) ([]runs.NodeRun, error) {
+		if of.Flow.Name != "loop" {
+			t.Errorf("asked for %s", of.Flow.Name)
 		}
 		return []runs.NodeRun{
 			{Execution: contract.Execution{Node: "start", Step: 1}, Ended: true, Inputs: map[string]json.RawMessage{"n": json.RawMessage("3")}, Outputs: map[string]json.RawMessage{"n": json.RawMessage("4")}},
@@ -199,13 +241,13 @@ func TestNodeRuns(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	want := []string{`start#1 [{"n":3},null,null] [null,{"n":4},"next"]`, `enough#3 [{},null,null] [null,{},"again"]`, `step#4 [{},null,null]`}
+	want := []string{`start#1 [{"n":3},null,null] [null,{"n":4},"next"]`, `enough#3 [{"reached":1},null,null] [null,{},"again"]`, `step#4 [{"n":1,"unit":"laps"},null,null]`}
 	for _, line := range want {
 		if !slices.Contains(got, line) {
 			t.Errorf("%s is missing in\n%s", line, strings.Join(got, "\n"))
 		}
 	}
-	silent := func(context.Context, *runtree.Tree, *runtree.Workflow, bool) ([]runs.NodeRun, error) {
+	silent := func(context.Context, *runtree.Tree, *runtree.Workflow) ([]runs.NodeRun, error) {
 		return nil, errors.New("no worker")
 	}
 	if out, err = trace.Read(t.Context(), source, "root", "r", trace.Options{NodeRuns: silent}); err != nil || !out.FromHistory || len(out.Spans) < 8 {

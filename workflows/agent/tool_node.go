@@ -1,14 +1,12 @@
 package agent
 
 import (
-	"errors"
-	"slices"
-
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/plan"
+	"weft/workflows/plan/result"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
 	"weft/workflows/values"
@@ -42,7 +40,7 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	if msg.Error {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given; fix the tool or the flow", "the tool %q failed: %s", t.Name, textutil.Cut(msg.Text, 500))
 	}
-	v, err := toolValue(x.Node.Ports.Out, msg.Text)
+	v, err := result.Named(x.Node.Ports.Out, msg.Text)
 	if err != nil {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
 	}
@@ -74,50 +72,4 @@ func outputNames(n *plan.Node) (out []string) {
 		}
 	}
 	return out
-}
-
-// toolValue makes named values of what a tool returned. One output is the text itself, or the
-// JSON that it is; of an object with a member that is called like the output, that. Several
-// outputs are the members of an object.
-func toolValue(outs []plan.Out, text string) (value.Value, error) {
-	empty := value.Value{Kind: value.Object}
-	if len(outs) == 0 {
-		return empty, nil
-	}
-	v, err := value.Parse([]byte(text))
-	if len(outs) > 1 {
-		if err != nil || v.Kind != value.Object {
-			return empty, errors.New("it has several outputs, but what it returned is no JSON object: " + textutil.Cut(text, 200))
-		}
-		for i := range outs {
-			k := slices.IndexFunc(v.Members, func(m value.Member) bool { return m.Key == outs[i].Name })
-			if k >= 0 && v.Members[k].Value.Kind == value.String {
-				v.Members[k].Value = outputOf(&outs[i], v.Members[k].Value.Text)
-			}
-		}
-		return v, nil
-	}
-	o := &outs[0]
-	if _, ok := v.Get(o.Name); ok && err == nil {
-		return v, nil
-	}
-	return values.Object(o.Name, outputOf(o, text)), nil
-}
-
-// outputOf is a text as an output: the JSON that it is where the output takes that, else the text itself.
-func outputOf(o *plan.Out, text string) value.Value {
-	v, err := value.Parse([]byte(text))
-	if err != nil {
-		return value.Of(text)
-	}
-	if _, wrong := value.Cast(o.Type, v); wrong != nil || v.Kind != value.String && takesText(o) {
-		return value.Of(text)
-	}
-	return v
-}
-
-// takesText reports whether an output takes a text as it is.
-func takesText(o *plan.Out) bool {
-	probe, err := value.Cast(o.Type, value.Of("x"))
-	return len(o.Type) > 0 && string(o.Type) != "{}" && err == nil && probe.Kind == value.String
 }

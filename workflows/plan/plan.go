@@ -109,6 +109,15 @@ type Node struct {
 	Call *Call `json:"call,omitempty"`
 	// Program is the program of a node of [KindProgram].
 	Program *Program `json:"program,omitempty"`
+	// Component is what the document says of the agent that the node is about, or of the flow in this one that begins with it.
+	Component *Component `json:"component,omitempty"`
+}
+
+// Component is how a document identifies a part that is no node of the plan.
+type Component struct {
+	ID          string `json:"id,omitempty"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
 }
 
 // Ask configures a node of [KindAsk].
@@ -244,6 +253,8 @@ type Tool struct {
 	// place of the connection's: models are shown it, its defaults replace missing arguments, and a call with
 	// arguments that do not fit it is not made. An MCP server whose tool cannot take them does not have the tool.
 	ArgumentsSchema json.RawMessage `json:"arguments_schema,omitempty"`
+	// Outputs are the values that the author declares that it returns, without keys.
+	Outputs []Out `json:"outputs,omitempty"`
 }
 
 // Output asks a node's answer to be JSON.
