@@ -41,6 +41,14 @@ func (c *Call) Execution() (exec string, ok bool) {
 	return exec, ok && strings.Contains(exec, "#")
 }
 
+// resultOf is a result as its activity gave it. What a node has compiled is no flow of the run, but the prompt of a session's turn.
+func (c *Call) resultOf(p *commonpb.Payloads) any {
+	if _, inNode := c.Execution(); inNode && c.Kind == contract.ActivityCompileFlow {
+		return nil
+	}
+	return results.decode(c.Kind, p)
+}
+
 // Argument returns the call's first argument as JSON, nil if it cannot be decoded. It serves
 // activities of other workers, whose input is not known here.
 func (c *Call) Argument() json.RawMessage {

@@ -70,7 +70,7 @@ func (d *decoder) localCall(e *historypb.HistoryEvent) (*CallScheduled, *CallCom
 		return nil, nil
 	}
 	c := d.newCall(e, out.Activity, out.ID, argument)
-	return &CallScheduled{c}, &CallCompleted{Call: c, Result: results.decode(c.Kind, result), result: result}
+	return &CallScheduled{c}, &CallCompleted{Call: c, Result: c.resultOf(result), result: result}
 }
 
 func (d *decoder) newCall(e *historypb.HistoryEvent, kind, id string, input *commonpb.Payloads) *Call {
@@ -165,7 +165,7 @@ func (d *decoder) call(e *historypb.HistoryEvent) any {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		s := e.GetActivityTaskCompletedEventAttributes()
 		if c := d.take(s.GetScheduledEventId()); c != nil {
-			return &CallCompleted{Call: c, Result: results.decode(c.Kind, s.GetResult()), result: s.GetResult()}
+			return &CallCompleted{Call: c, Result: c.resultOf(s.GetResult()), result: s.GetResult()}
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
 		s := e.GetActivityTaskFailedEventAttributes()

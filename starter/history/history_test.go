@@ -267,3 +267,24 @@ func TestReadAhead(t *testing.T) {
 	}), "root", "r") {
 	}
 }
+
+// What a node has compiled is no flow of the run.
+func TestCompiledByNode(t *testing.T) {
+	h := historytest.New(t)
+	h.Begin("", contract.RunInput{})
+	for _, id := range []string{"prepare", "a#1/session/1.1"} {
+		h.Call(id, contract.ActivityCompileFlow, contract.CompileFlowInput{}, contract.CompileFlowResult{Hash: id})
+	}
+	var got []any
+	for e, err := range history.Read(t.Context(), historytest.Source(map[string]*historytest.History{"r": h}), "root", "r") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done, ok := e.Data.(*history.CallCompleted); ok {
+			got = append(got, done.Result)
+		}
+	}
+	if len(got) != 2 || got[0].(*contract.CompileFlowResult).Hash != "prepare" || got[1] != nil {
+		t.Errorf("the results are %v", got)
+	}
+}

@@ -356,3 +356,29 @@ func TestSessionPromptTooLong(t *testing.T) {
 		t.Errorf("the tools answered %.300q", got)
 	}
 }
+
+// A session of the profile documented is resumed with the parameters of a start: they are checked, and stand before the prompt.
+func TestSessionResumeWithParameters(t *testing.T) {
+	t.Parallel()
+	flow := harness.Orchestrator()
+	flow.Agents[0].Inputs = &plan.Inputs{Mode: plan.InputsMerged, Style: plan.StyleDocumented, Schema: json.RawMessage(`{"type":"object","required":["topic"],"properties":{"topic":{"enum":["bees","ants"]},"note":{}},"additionalProperties":false}`)}
+	on := func(params string) string {
+		return `{tool: resume_agent_session, arguments: {session_id: "` + childID(1) + `", parameters: ` + params + `}}`
+	}
+	p := sessionRun(t, flow, `rules:
+- {node: helper, match: "^<inputs>\ntopic: ants\nnote: None\n</inputs>\n\nmore$", say: "of ants"}
+- {node: helper, match: "^<inputs>\ntopic: bees\n</inputs>\n\nhelp$", say: "of bees"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {topic: bees, prompt: help}}}]}
+- {node: boss, turn: 2, call: [`+strings.Join([]string{on("{prompt: more}"), on("{prompt: more, topic: [cats]}"), on("{topic: ants}"), on("[1]"), on("{prompt: more, topic: ants, note: null}")}, ", ")+`]}
+- {node: boss, say: "done"}`, nil, stop(t))
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	const refused = `{"error":"parameter_validation_failed: Parameters do not match agent's parameters_schema (\"helper\"): `
+	want := []string{`{"session_id":"` + childID(1) + `","result_text":"of bees","result_data":null}`,
+		refused + `$.topic: 'topic' is a required property"}`, refused + `$.topic: ['cats'] is not one of ['bees', 'ants']"}`, refused + `$.prompt: 'prompt' is a required property"}`,
+		`{"error":"parameters is no object"}`, `{"session_id":"` + childID(1) + `","result_text":"of ants","result_data":null}`}
+	if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
+		t.Errorf("the tools answered (-want +got):\n%s", diff)
+	}
+}

@@ -247,7 +247,13 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 	var in struct {
 		Prompt string `json:"prompt"`
 	}
-	if err := argument.Exactly(args.Params, &in); err != nil || in.Prompt == "" {
+	if takesParams(b.agent(k.Agent)) {
+		text, refused, err := b.textOf(ctx, c, k, args.Params)
+		if err != nil || refused != nil {
+			return replied(*cmp.Or(refused, &contract.ToolReply{}), err)
+		}
+		in.Prompt = text
+	} else if err := argument.Exactly(args.Params, &in); err != nil || in.Prompt == "" {
 		return replied(errorReply(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil)
 	}
 	if n := len(in.Prompt); n > runtime.MaxMessage {
@@ -271,6 +277,31 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 		return replied(errorReply("Session '%s' has ended", k.ID), nil)
 	}
 	return runtime.SessionReply{Order: &o}, nil
+}
+
+// takesParams reports whether sessions of an agent are resumed with the parameters of a start, as the dialect's documentation has it.
+func takesParams(f *plan.Flow) bool { return f.Inputs != nil && f.Inputs.Style == plan.StyleDocumented }
+
+// textOf makes the text of a turn of the parameters that a session is resumed with, or the reply to those that do not fit.
+func (b *Children) textOf(ctx workflow.Context, c *runtime.SessionCall, k *childSession, params json.RawMessage) (string, *contract.ToolReply, error) {
+	if len(params) == 0 || params[0] != '{' {
+		refused := errorReply("parameters is no object")
+		return "", &refused, nil
+	}
+	f := *b.agent(k.Agent)
+	f.Agents = nil
+	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: &f}, Model: b.run.Shared.Model, Params: params, Replaced: true}
+	var out contract.CompileFlowResult
+	err := b.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of " + c.Tool,
+		Options: runtime.CheckOptions, Local: runtime.LocalCompile, ID: c.ID, Summary: "check the parameters of a session's turn", Out: &out})
+	switch {
+	case err != nil && contract.FailureOf(err).Class == contract.ClassBadRequest:
+		refused := errorReply("parameter_validation_failed: %s", contract.FailureOf(err).Text)
+		return "", &refused, nil
+	case err != nil || out.Input == nil:
+		return "", nil, err
+	}
+	return *out.Input, nil, nil
 }
 
 // Await waits for what was asked of a session: in mode sync for the turn, else until it has
