@@ -84,8 +84,9 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 	}
 	var body struct {
 		contract.Author
-		ID  string `json:"id"`
-		Key string `json:"key"`
+		ID   string `json:"id"`
+		Key  string `json:"key"`
+		Node string `json:"node"`
 	}
 	_ = json.Unmarshal(raw, &body) // a signal may be anything; what is no object has no id
 	x.By, x.OnBehalfOf, x.Run, x.Answer, x.Hash, x.Status = body.By, body.OnBehalfOf, l.run, raw, contract.SHA([]byte(textutil.Compact(raw))), Pending
@@ -94,6 +95,12 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 	}
 	id := body.ID
 	if id == "" && kind == contract.RequestMessage {
+		if q := l.question(body.Node); q != nil {
+			l.answers(q, *x)
+			if body.Key == "" {
+				return
+			}
+		}
 		if id = "message"; body.Key != "" {
 			id += ":" + body.Key
 		}
@@ -102,8 +109,26 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 			l.request(id, kind).Outcome = Sent
 		}
 	}
-	r := l.request(id, kind)
-	r.Answers = append(r.Answers, *x)
+	l.answers(l.request(id, kind), *x)
+}
+
+// answers adds an answer to a request. A signal counts from the next workflow task on, if it counts.
+func (l *Reader) answers(r *Request, x Answer) {
+	r.Answers = append(r.Answers, x)
+	if x.Status == Unconfirmed && r.TakenAt == nil {
+		r.TakenAt = l.nextTask()
+	}
+}
+
+// question is the request that a message without an id answers: the oldest open one for a message, of a node if it names one.
+func (l *Reader) question(node string) *Request {
+	for _, r := range l.out.Requests {
+		_, exec, _ := history.CutLast("/"+r.Execution, "/")
+		if r.Kind == contract.RequestMessage && r.Outcome == Open && r.AskedAt != nil && r.TakenAt == nil && (node == "" || history.ExecutionOf(exec).Node == node) {
+			return r
+		}
+	}
+	return nil
 }
 
 // Trail returns all that was read, with what the root itself asked explained.

@@ -33,8 +33,9 @@ type Reader struct {
 	listed []contract.Request
 	more   int
 
-	// run is the run that is read; unsettled are times that its next workflow task sets.
+	// run is the run that is read, task its own time: when its last workflow task began, or went on after a call; unsettled are times that the next one sets.
 	run       string
+	task      time.Time
 	unsettled []*time.Time
 }
 
@@ -85,14 +86,17 @@ func (l *Reader) event(e *history.Event) {
 		for _, t := range l.unsettled {
 			*t = at
 		}
-		l.unsettled = nil
+		l.unsettled, l.task = nil, at
 	case *history.CallCompleted:
+		if !d.Clock.IsZero() {
+			l.task = d.Clock
+		}
 		l.completed(d)
 	case *history.CallFailed:
 		l.callFailed(d)
 	case *history.RequestExpired:
 		if r := l.request(d.ID, ""); r.Outcome == Open {
-			r.Outcome, r.EndedAt = Expired, &at
+			r.Outcome, r.EndedAt, r.TakenAt = Expired, &at, l.nextTask()
 		}
 	case *history.Listed:
 		l.lists(d, at)
@@ -123,6 +127,12 @@ func (l *Reader) lists(d *history.Listed, at time.Time) {
 
 // Whole reports whether the memo names all requests that are open.
 func (l *Reader) Whole() bool { return l.more == 0 }
+
+// thisTask is when the workflow task began of which the event is.
+func (l *Reader) thisTask() *time.Time {
+	t := l.task
+	return &t
+}
 
 // nextTask is a time that the next workflow task sets: when the run saw what an event brought.
 func (l *Reader) nextTask() *time.Time {
@@ -206,9 +216,9 @@ func (l *Reader) replied(reply *contract.Reply, at time.Time) {
 	switch {
 	case r.Outcome != Open || len(r.Answers) > 0:
 	case reply.Expired:
-		r.Outcome, r.EndedAt = Expired, &at
+		r.Outcome, r.EndedAt, r.TakenAt = Expired, &at, l.thisTask()
 	case reply.Confirm != nil:
-		r.Outcome, r.EndedAt = Remembered, &at
+		r.Outcome, r.EndedAt, r.TakenAt = Remembered, &at, l.thisTask()
 	}
 }
 
@@ -260,7 +270,7 @@ func (l *Reader) settled(r *Request, x *Answer, taken bool, at time.Time) {
 		if r.Outcome != Sent {
 			r.Outcome = Answered
 		}
-		r.EndedAt = &at
+		r.EndedAt, r.TakenAt = &at, l.thisTask()
 	}
 }
 

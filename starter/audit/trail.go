@@ -73,6 +73,8 @@ type Request struct {
 	Workflow string     `json:"workflow,omitempty"`
 	AskedAt  *time.Time `json:"asked_at,omitempty"`
 	EndedAt  *time.Time `json:"ended_at,omitempty"`
+	// TakenAt is the run's own time at which it took an answer, or gave up waiting for one; nil if it did not.
+	TakenAt *time.Time `json:"-"`
 	// Answers are all that were sent, those that were not taken too.
 	Answers []Answer `json:"answers"`
 }

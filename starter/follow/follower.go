@@ -125,8 +125,8 @@ func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context
 	err := f.read(reading, root)
 	unwatch()
 	watchers.Wait()
-	if err == nil && (len(f.requests.open) > 0 || f.requests.changed) {
-		f.askRequests(ctx, lastAsk)
+	if err == nil && (len(f.requests.open) > 0 || f.requests.changed) && !f.askRequests(ctx, lastAsk) {
+		f.readAnswers(ctx, true)
 	}
 	return err
 }
@@ -172,6 +172,9 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 			return err
 		}
 		f.children(ctx, t, &event)
+		if t.id == f.target.ID && isAsked(&event) {
+			f.readAnswers(ctx, false)
+		}
 		f.mu.Lock()
 		delete(f.shown, "away")
 		delete(f.shown, "no worker")
@@ -180,6 +183,7 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 		if t.id == f.target.ID {
 			f.events++
 			f.requests.read = event.Time
+			f.answersUntil(event.Time)
 			if _, sent := event.Data.(*history.Message); sent {
 				f.requests.changed = true
 			}

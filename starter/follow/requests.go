@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"weft/activities/contract"
+	"weft/starter/audit"
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
@@ -35,6 +37,65 @@ type openRequests struct {
 	read time.Time
 	// changed reports whether somebody has sent something since the run was asked.
 	changed bool
+	// past are the answers that history has and that are still to be reported, known whether they were read.
+	past  []contract.Answered
+	known bool
+}
+
+// isAsked reports whether an event has requests, or an answer.
+func isAsked(e *history.Event) bool {
+	switch d := e.Data.(type) {
+	case *history.Started:
+		return d.Input != nil && d.Input.Snapshot != nil && d.Input.Snapshot.Inbox != nil
+	case *history.Listed:
+		return len(d.Requests) > 0
+	case *history.Message:
+		return true
+	}
+	return false
+}
+
+// readAnswers reads, once, the answers that a run's history has, so that they are reported in their place and without a worker.
+// At the end of the run it reads them again, and reports those that nobody else has.
+func (f *Follower) readAnswers(ctx context.Context, ended bool) {
+	if f.requests.known && !ended {
+		return
+	}
+	f.requests.known = true
+	l := audit.NewReader(f.target.ID)
+	l.Ended = ended
+	if l.Read(ctx, history.From(f.target.Client), f.target.RunID) != nil { // the run's worker is asked then
+		return
+	}
+	var all []contract.Answered
+	for _, r := range l.Trail().Requests {
+		if r.TakenAt == nil || r.TakenAt.IsZero() || r.Outcome == audit.Open || r.Outcome == audit.Closed || r.ID == contract.RequestMessage {
+			continue
+		}
+		a := contract.Answered{ID: r.ID, Kind: r.Kind, At: *r.TakenAt, Expired: r.Outcome == audit.Expired}
+		for i := range r.Answers {
+			if x := &r.Answers[i]; x.Status == audit.Accepted || x.Status == audit.Unconfirmed {
+				a.Hash, a.Author = x.Hash, contract.Author{By: x.By, OnBehalfOf: x.OnBehalfOf}
+				break
+			}
+		}
+		all = append(all, a)
+	}
+	slices.SortStableFunc(all, func(a, b contract.Answered) int { return a.At.Compare(b.At) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.requests.past = all; ended {
+		before := maps.Clone(f.requests.open)
+		f.news(&contract.Status{Answered: all}, before)
+	}
+}
+
+// answersUntil reports the answers until a time that history has. The caller holds f.mu.
+func (f *Follower) answersUntil(at time.Time) {
+	for len(f.requests.past) > 0 && !f.requests.past[0].At.After(at) {
+		f.news(&contract.Status{Answered: f.requests.past[:1]}, nil)
+		f.requests.past = f.requests.past[1:]
+	}
 }
 
 func (f *Follower) watchRequests(ctx context.Context) {

@@ -2,15 +2,21 @@ package follow
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
 	"weft/starter/history"
@@ -122,5 +128,41 @@ func TestFollowerReportsRequestsOfHistory(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// A closed run without a worker: its history has the answers, which are reported in their place.
+func TestFollowerReportsAnswersWithoutWorker(t *testing.T) {
+	ask := contract.Request{ID: "ask#2/ask-1", Kind: contract.RequestMessage, Execution: "ask#2", Text: "How old?"}
+	may := contract.Request{ID: "a#3/confirm/1.1-2", Kind: contract.RequestConfirm, Execution: "a#3", Text: "May it?"}
+	h := historytest.New(t)
+	h.Begin("", contract.RunInput{V: contract.Version, Input: "x"})
+	ask.OpenedAt, may.OpenedAt = h.Start, h.Start
+	h.Open(0, ask, may)
+	h.Signalled(contract.RequestMessage, contract.MessageAnswer{Text: "42", Author: contract.Author{By: "kim"}})
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED, &historypb.WorkflowTaskStartedEventAttributes{})
+	h.Open(0, may)
+	h.Call("a#3/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "Done."))
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, &historypb.WorkflowExecutionCompletedEventAttributes{Result: h.Payload(contract.RunResult{})})
+	c := &mocks.Client{}
+	c.On("QueryWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(nil, errors.New("no worker"))
+	c.On("QueryWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(nil, errors.New("no worker"))
+	c.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, mock.Anything).Return(nil, errors.New("no worker"))
+	c.On("GetWorkflowHistory", mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(func(context.Context, string, string, bool, enumspb.HistoryEventFilterType) client.HistoryEventIterator {
+		return historytest.NewIterator(h, nil)
+	})
+	var out bytes.Buffer
+	if _, err := New(target("root", "r", c), lines{&out}).Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+		_, text, _ := strings.Cut(line, "  ")
+		got = append(got, strings.Join(strings.Fields(text), " "))
+	}
+	i := slices.IndexFunc(got, func(line string) bool { return strings.Contains(line, "ask-1: answered by kim") })
+	j := slices.IndexFunc(got, func(line string) bool { return strings.Contains(line, "model call") })
+	if i < 0 || j < i || !strings.HasSuffix(got[len(got)-1], "confirm a#3/confirm/1.1-2: closed: no longer needed") {
+		t.Errorf("the events are\n%s", out.String())
 	}
 }

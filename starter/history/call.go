@@ -72,6 +72,8 @@ type (
 	CallCompleted struct {
 		*Call
 		Result any
+		// Clock is the time of the run after a call that its own task made; zero for others.
+		Clock  time.Time
 		result *commonpb.Payloads
 	}
 	// CallFailed has no result, after its last attempt.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"strings"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -46,10 +47,11 @@ func (d *decoder) decode(e *historypb.HistoryEvent) []Event {
 	return []Event{out}
 }
 
-// localActivity is the SDK's name of a marker; localResult is the detail that has the result.
+// localActivity is the SDK's name of a marker; localResult is the detail that has the result, localData the one that has the time.
 const (
 	localActivity = "LocalActivity"
 	localResult   = "result"
+	localData     = "data"
 )
 
 func (d *decoder) localCall(e *historypb.HistoryEvent) (*CallScheduled, *CallCompleted) {
@@ -70,7 +72,11 @@ func (d *decoder) localCall(e *historypb.HistoryEvent) (*CallScheduled, *CallCom
 		return nil, nil
 	}
 	c := d.newCall(e, out.Activity, out.ID, argument)
-	return &CallScheduled{c}, &CallCompleted{Call: c, Result: c.resultOf(result), result: result}
+	done := &CallCompleted{Call: c, Result: c.resultOf(result), result: result}
+	if data := decodedAs[struct{ ReplayTime time.Time }](m.GetDetails()[localData]); data != nil {
+		done.Clock = data.ReplayTime
+	}
+	return &CallScheduled{c}, done
 }
 
 func (d *decoder) newCall(e *historypb.HistoryEvent, kind, id string, input *commonpb.Payloads) *Call {
