@@ -434,6 +434,30 @@ func TestFormatWithoutExitNode(t *testing.T) {
 	}
 }
 
+// Beside other branches, a node behind which no condition holds is not asked for JSON: others may give the result.
+func TestFormatWithoutExitNodeOfBranches(t *testing.T) {
+	t.Parallel()
+	const flow = `{"name":"f","response_format":{"type":2,"payload":{"format":"JSON"}},"nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"},{"id":"c","name":"C","prompt":"p"}],
+"edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"START","target":"b"},{"id":"3","source":"a","target":"c","condition_prompt":"more?"},{"id":"4","source":"b","target":"c","condition_prompt":"go?"},{"id":"5","source":"c","target":"END"}]}`
+	for name, tc := range map[string]struct{ script, data, failure string }{
+		"another gives it": {script: `{question: "more?", yes: false}, {question: "go?", yes: true}, {node: c, say: '{"n":1}'}, {say: plain}`, data: `{"n":1}`},
+		"none gives it":    {script: `{kind: judge, yes: false}, {say: plain}`, failure: `node "b" at step 1 (flow.json:1): no condition behind the node held`},
+		"it is JSON":       {script: `{kind: judge, yes: false}, {node: b, say: '{"n":2}'}, {say: plain}`, data: `{"n":2}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := harness.TestRun{Document: flow, Script: `rules: [` + tc.script + `]`}.Execute(t)
+			switch {
+			case tc.failure != "":
+				if harness.FailureClass(p.Err) != contract.ClassOutputSchema || !strings.HasPrefix(p.Err.Error(), tc.failure) {
+					t.Errorf("failure is %v, want %s", p.Err, tc.failure)
+				}
+			case p.Err != nil || string(p.Result.ResultData) != tc.data:
+				t.Errorf("%v, %+v", p.Err, p.Result)
+			}
+		})
+	}
+}
+
 func TestInputIsChecked(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
