@@ -20,7 +20,6 @@ type Runs interface {
 	Origin(ctx context.Context, run contract.Run) (first string, above *contract.Run, err error)
 }
 
-// Origin asks the server.
 func (s *clientSource) Origin(ctx context.Context, run contract.Run) (string, *contract.Run, error) {
 	out, err := s.client.DescribeWorkflowExecution(ctx, run.Workflow, run.Run)
 	if err != nil {

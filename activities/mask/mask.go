@@ -172,7 +172,6 @@ type writer struct {
 	to   io.Writer
 }
 
-// Write writes p without secrets.
 func (w writer) Write(p []byte) (int, error) {
 	k := w.mask.state()
 	if k == nil {

@@ -18,7 +18,6 @@ type metadataReader struct {
 	a    *Access
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (m *metadataReader) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Header.Get("Content-Type") == "application/json" {
 		if err := native(req); err != nil {

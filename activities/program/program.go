@@ -115,7 +115,6 @@ type output struct {
 	full  func()
 }
 
-// Write takes a part.
 func (o *output) Write(p []byte) (int, error) {
 	if o.text.Len()+len(p) > o.limit {
 		o.over = true

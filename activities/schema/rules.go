@@ -20,7 +20,6 @@ type budget struct {
 	left int
 }
 
-// Compile makes the budget part of a schema.
 func (b *budget) Compile(jsonschema.CompilerContext, map[string]any) (jsonschema.ExtSchema, error) {
 	return b, nil
 }
@@ -87,7 +86,6 @@ func (typeRule) Compile(_ jsonschema.CompilerContext, m map[string]any) (jsonsch
 	return nil, nil
 }
 
-// Validate compares a value's type.
 func (r typeRule) Validate(ctx jsonschema.ValidationContext, v any) error {
 	kind := typeOf(v)
 	if slices.Contains(r.types, any(kind)) || kind == "number" && slices.Contains(r.types, any("integer")) && whole(v) {

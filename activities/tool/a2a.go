@@ -62,15 +62,12 @@ func (a *agent) call(context.Context, contract.ToolInput, Meta) (reply, error) {
 // a2aTransient are the errors of JSON-RPC after which the same request may work.
 var a2aTransient = map[int]bool{-32603: true, -32000: true}
 
-// Failure implements [a2a.Server].
 func (a *agent) Failure(class, text, remedy string) *contract.Failure {
 	return a.at.failure(class, text, remedy)
 }
 
-// Classify implements [a2a.Server].
 func (a *agent) Classify(err error) error { return classify(a.at, err) }
 
-// Request implements [a2a.Server].
 func (a *agent) Request(ctx context.Context, method string, params, out any) error {
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {

@@ -330,7 +330,6 @@ type guard struct {
 // CloseIdleConnections is what [http.Client.CloseIdleConnections] looks for.
 func (g *guard) CloseIdleConnections() { g.base.CloseIdleConnections() }
 
-// RoundTrip implements [http.RoundTripper].
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if plan.Origin(req.URL.String()) != g.origin {
 		return nil, &redirected{to: redactURL(req.URL.String())}

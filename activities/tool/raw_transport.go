@@ -56,7 +56,6 @@ type rawHTTPTransport struct {
 	version atomic.Value // string
 }
 
-// SetProtocolVersion tells the transport what the client negotiated.
 func (t *rawHTTPTransport) SetProtocolVersion(v string) {
 	t.version.Store(v)
 	t.http.SetProtocolVersion(v)

@@ -117,7 +117,6 @@ type callPieces struct {
 	extra    json.RawMessage
 }
 
-// Read reads an answer, or an event of a stream.
 func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 	var ch chunk
 	if err := json.Unmarshal(raw, &ch); err != nil {
@@ -311,7 +310,6 @@ func startsCall(c *callPieces, d *deltaCall) bool {
 	return json.Valid([]byte(c.args.String())) || another && d.Index == ""
 }
 
-// Result checks that the answer is complete.
 func (r *chatReader) Result() (*Answer, error) {
 	for i, p := range r.pieces {
 		if err := r.addCall(p.id, p.name, p.args.String()); err != nil {

@@ -84,7 +84,6 @@ type claudeUsage struct {
 	} `json:"output_tokens_details"`
 }
 
-// Read reads an answer, or an event of a stream.
 func (r *claudeReader) Read(raw []byte, streamed bool) (done bool, err error) {
 	var e claudeEvent
 	err = json.Unmarshal(raw, &e)
@@ -177,14 +176,12 @@ func (r *claudeReader) grow(p *claudePart, d *claudeDelta) {
 	p.signature.WriteString(string(d.Signature))
 }
 
-// Spent is what the provider has said of tokens.
 func (r *claudeReader) Spent() contract.Usage {
 	u := r.counted
 	return contract.Usage{Input: int(u.Input + u.CacheRead + u.CacheWrite), Output: int(u.Output),
 		Cached: int(u.CacheRead), CacheWrite: int(u.CacheWrite), Reasoning: int(u.Details.Thinking)}
 }
 
-// Result checks that the answer is complete.
 func (r *claudeReader) Result() (*Answer, error) {
 	for i, p := range r.blocks {
 		switch p.kind {

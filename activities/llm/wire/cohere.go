@@ -150,7 +150,6 @@ type coherePart struct {
 	Thinking LooseText `json:"thinking"`
 }
 
-// Read reads an answer, or an event of a stream.
 func (r *cohereReader) Read(raw []byte, streamed bool) (bool, error) {
 	var e cohereEvent
 	if err := json.Unmarshal(raw, &e); err != nil {
@@ -215,7 +214,6 @@ func oneOrMore[T any](raw json.RawMessage, into *[]T) error {
 	return json.Unmarshal(raw, into)
 }
 
-// Result checks that the answer is complete.
 func (r *cohereReader) Result() (*Answer, error) {
 	r.state.Plan = r.plan.String()
 	return r.chatReader.Result()

@@ -110,7 +110,6 @@ type converseDelta struct {
 // serverToolUse is the type of a call that the service itself has answered.
 const serverToolUse = "server_tool_use"
 
-// Read reads an answer, or an event of a stream.
 func (r *converseReader) Read(raw []byte, streamed bool) (bool, error) {
 	var e converseEvent
 	if err := json.Unmarshal(raw, &e); err != nil {
@@ -205,7 +204,6 @@ func (r *converseReader) take(p *conversePart, raw json.RawMessage) error {
 	return nil
 }
 
-// Result checks that the answer is complete.
 func (r *converseReader) Result() (*Answer, error) {
 	for _, p := range r.blocks {
 		var own blockState

@@ -27,13 +27,10 @@ type draft struct {
 	state providerState
 }
 
-// Complete reports whether there is a stop reason.
 func (d *draft) Complete() bool { return d.finish != "" }
 
-// Text is all text so far.
 func (d *draft) Text() string { return d.text.String() }
 
-// Spent is what the provider has said of tokens.
 func (d *draft) Spent() contract.Usage { return d.usage }
 
 // addCall adds a tool call. One without arguments has an empty object.
@@ -167,7 +164,6 @@ func (t *LooseText) UnmarshalJSON(b []byte) error {
 // loose is an object of which any field, or the whole, may have another form; what cannot be read is left out.
 type loose[T any] struct{ is *T }
 
-// UnmarshalJSON takes any JSON value.
 func (l *loose[T]) UnmarshalJSON(b []byte) error {
 	if b[0] != '{' {
 		return nil
@@ -182,7 +178,6 @@ func (l *loose[T]) UnmarshalJSON(b []byte) error {
 // looseCount is a token count; an invalid one is 0.
 type looseCount int
 
-// UnmarshalJSON takes any JSON value.
 func (n *looseCount) UnmarshalJSON(b []byte) error {
 	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
 	if err != nil || math.IsNaN(f) || f < 0 || f > math.MaxInt32 {

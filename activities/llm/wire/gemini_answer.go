@@ -45,7 +45,6 @@ type geminiUsage struct {
 // Complete reports whether there is a stop reason, or why the prompt is blocked.
 func (r *geminiReader) Complete() bool { return r.finish != "" || r.blocked != "" }
 
-// Read reads an answer, or an event of a stream.
 func (r *geminiReader) Read(raw []byte, streamed bool) (bool, error) {
 	var ch geminiChunk
 	if err := json.Unmarshal(raw, &ch); err != nil {
@@ -126,7 +125,6 @@ func (r *geminiReader) addText(text, signature string) {
 	r.state.Blocks = append(r.state.Blocks, blockState{Text: len(text), Signature: signature})
 }
 
-// Result checks that the answer is complete.
 func (r *geminiReader) Result() (*Answer, error) {
 	if r.blocked != "" {
 		r.finish = "content_filter"

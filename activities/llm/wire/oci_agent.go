@@ -55,7 +55,6 @@ func (m *Model) pendingText(in []contract.Message) (text, session string) {
 
 type ociAgentReader struct{ draft }
 
-// Read reads the answer.
 func (r *ociAgentReader) Read(raw []byte, _ bool) (bool, error) {
 	var a struct {
 		Message *struct {
@@ -79,5 +78,4 @@ func (r *ociAgentReader) Read(raw []byte, _ bool) (bool, error) {
 	return true, nil
 }
 
-// Result checks that there is an answer.
 func (r *ociAgentReader) Result() (*Answer, error) { return r.result("message") }

@@ -59,7 +59,6 @@ type ociUsage struct {
 	} `json:"completionTokensDetails"`
 }
 
-// Read reads an answer, or an event of a stream.
 func (r *ociReader) Read(raw []byte, streamed bool) (bool, error) {
 	var a ociAnswer
 	if err := json.Unmarshal(raw, &a); err != nil {

@@ -83,7 +83,6 @@ func itemOf(raw json.RawMessage) (out responsesItem) {
 	return out
 }
 
-// Read reads an answer, or an event of a stream.
 func (r *responsesReader) Read(raw []byte, streamed bool) (bool, error) {
 	if !streamed {
 		var a responsesAnswer
