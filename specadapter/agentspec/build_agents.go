@@ -55,7 +55,7 @@ func jsonOutput(outputs []*model.Property) *plan.Output {
 // At the root its answers in words go to a person, with a person in the loop. In a flow such an
 // answer ends an agent without outputs; others end by giving them.
 func (b *builder) agent(c *model.Component, node string, root bool) *plan.Agent {
-	if remoteAgents[c.Type.Acts()] {
+	if c.Type.Satisfies("RemoteAgent") {
 		return b.remote(c, root)
 	}
 	p := resolveAgent(c)

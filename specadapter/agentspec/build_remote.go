@@ -11,9 +11,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// remoteAgents are the agents that run elsewhere.
-var remoteAgents = map[string]bool{"A2AAgent": true, "OciAgent": true, "OpenAiAgent": true}
-
 // remote makes of an agent that runs elsewhere a node that goes on with the flow's conversation.
 // What it cannot go on without, it asks a person; at the root, every answer goes to one.
 func (b *builder) remote(c *model.Component, root bool) *plan.Agent {

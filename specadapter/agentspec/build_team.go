@@ -11,12 +11,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// teams are the components that are several agents.
-var teams = map[string]bool{"ManagerWorkers": true, "Swarm": true}
-
 // isTeam reports whether a component is several agents: an agent that has others is one too.
 func isTeam(c *model.Component) bool {
-	return teams[c.Type.Acts()] || c.Type.Acts() == "Agent" && len(c.Components("agents")) > 0
+	return c.Type.ActsAs("ManagerWorkers") || c.Type.ActsAs("Swarm") || c.Type.ActsAs("Agent") && len(c.Components("agents")) > 0
 }
 
 // crew makes one node of a team: the agent that begins is the node's own, all others are members.

@@ -81,7 +81,8 @@ func (t *Type) asks(asked map[string]bool) {
 
 // rule applies the schema of a type to its components.
 func (t *Type) rule() shape.Schema {
-	return when(shape.Schema{"properties": shape.Schema{"component_type": shape.Schema{"const": t.Name}}, "required": []string{"component_type"}}, shape.Ref(t.Name))
+	is := shape.Schema{"properties": shape.Schema{"component_type": shape.Schema{"const": t.Name}}, "required": []string{"component_type"}}
+	return shape.Schema{"if": is, "then": shape.Ref(t.Name)}
 }
 
 // plugin is the schema of a plugin's components: the fields that are known, by any of their names.
@@ -205,8 +206,4 @@ func orReference(s shape.Schema) shape.Schema {
 // ofPlugin has the type of a component be one of some, unless it is of a plugin that is unknown here.
 func ofPlugin(names []string) shape.Schema {
 	return shape.Schema{"anyOf": []shape.Schema{{"required": []string{"component_plugin_name"}}, {"properties": shape.Schema{"component_type": shape.OneOf(names...)}}}}
-}
-
-func when(condition, then shape.Schema) shape.Schema {
-	return shape.Schema{"if": condition, "then": then}
 }

@@ -270,7 +270,7 @@ func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, source
 
 func (l *loader) checkMaps(c *Component, g *graph) {
 	for n, node := range g.Nodes {
-		if !node.Type.ActsAs("MapNode") && !node.Type.ActsAs("ParallelMapNode") || unknownIO(node) || unknownIO(node.Component("subflow")) {
+		if !isMap(node) || unknownIO(node) || unknownIO(node.Component("subflow")) {
 			continue
 		}
 		if len(g.Iterates(node)) == 0 {

@@ -36,7 +36,8 @@ func (l *loader) fields(s *scope, c *Component) {
 	known := append([]string(nil), common...)
 	if c.Type.IO {
 		known = append(known, "inputs", "outputs")
-		l.declared(s, c)
+		c.Inputs, c.ins = l.properties(s, c, "inputs")
+		c.Outputs, c.outs = l.properties(s, c, "outputs")
 	}
 	if c.Type.Satisfies("Node") {
 		known = append(known, "branches")

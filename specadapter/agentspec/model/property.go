@@ -33,11 +33,6 @@ func index(list []*Property) map[string]*Property {
 	return out
 }
 
-func (l *loader) declared(s *scope, c *Component) {
-	c.Inputs, c.ins = l.properties(s, c, "inputs")
-	c.Outputs, c.outs = l.properties(s, c, "outputs")
-}
-
 // properties reads a list of properties. Declared is false where they are to be inferred.
 func (l *loader) properties(s *scope, c *Component, key string) (list []*Property, declared bool) {
 	v := c.source.Get(key)
