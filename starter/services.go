@@ -208,7 +208,7 @@ func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 	a.say("serving runs of task queue %s, namespace %s at %s; %s; stop with Ctrl-C", cfg.TaskQueue, temporal.Namespace, temporal.Address, accessText(cfg, len(tokens)))
 	temporal.Caught = quiet.caught
 	o := serve.Options{
-		Runs: &backend.Backend{Connection: temporal, Queue: cfg.TaskQueue}, Flows: cfg.Flows, Reading: cfg.Reading, NewID: runs.NewID, Settings: cfg.Serve, Tokens: tokens, Issuers: cfg.Issuers,
+		Runs: &backend.Backend{Connection: temporal, Queue: cfg.TaskQueue, Worded: a.ofOwnWorker}, Flows: cfg.Flows, Reading: cfg.Reading, NewID: runs.NewID, Settings: cfg.Serve, Tokens: tokens, Issuers: cfg.Issuers,
 		OnError: plaintext.If(a.flags.dev, contract.OnErrorFail), Mask: cfg.Mask(), Log: func(format string, args ...any) { a.say("serve: "+format, args...) },
 	}
 	if author == nil {

@@ -34,6 +34,8 @@ type Backend struct {
 	*runs.Connection
 	// Queue is the task queue of the runs that are started.
 	Queue string
+	// Worded words failures for those who start the worker; nil leaves them as they are.
+	Worded func(*contract.Failure) *contract.Failure
 }
 
 func problem(err error) error {
@@ -182,6 +184,14 @@ func (b *Backend) Await(ctx context.Context, run *serve.Run) error {
 
 // Outcome reads how a run ended.
 func (b *Backend) Outcome(ctx context.Context, run *serve.Run) (*contract.RunResult, *contract.Failure, error) {
+	res, failure, err := b.outcome(ctx, run)
+	if failure != nil && b.Worded != nil {
+		failure = b.Worded(failure)
+	}
+	return res, failure, err
+}
+
+func (b *Backend) outcome(ctx context.Context, run *serve.Run) (*contract.RunResult, *contract.Failure, error) {
 	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()
 	if run.Kept {
