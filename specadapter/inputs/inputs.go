@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -110,10 +111,8 @@ func Given(params json.RawMessage, text string) (*Params, error) {
 	if text == "" {
 		return p, nil
 	}
-	for _, m := range p.object.Members {
-		if m.Key == prompt {
-			return nil, fmt.Errorf("the prompt is set twice: as the run's input and as the parameter %q; remove one of them", prompt)
-		}
+	if p.object.Get(prompt) != nil {
+		return nil, fmt.Errorf("the prompt is set twice: as the run's input and as the parameter %q; remove one of them", prompt)
 	}
 	set(p.object, prompt, &pytext.Value{Kind: pytext.String, Text: text})
 	return p, nil
@@ -246,10 +245,8 @@ func merged(own *pytext.Value) *pytext.Value {
 	if r := own.Get("required"); r != nil {
 		required.Items = append([]*pytext.Value{}, r.Items...)
 	}
-	for _, name := range required.Items {
-		if name.Text == prompt {
-			return out
-		}
+	if slices.ContainsFunc(required.Items, func(name *pytext.Value) bool { return name.Text == prompt }) {
+		return out
 	}
 	required.Items = append(required.Items, text(prompt))
 	set(out, "required", required)

@@ -3,6 +3,7 @@ package inputs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weft/workflows/plan"
@@ -40,12 +41,7 @@ func Text(in *plan.Inputs, p *Params) (string, error) {
 	if given == nil {
 		return "", errors.New("Missing required 'prompt' in parameters for autonomous agent")
 	}
-	var others []pytext.Member
-	for _, m := range p.object.Members {
-		if m.Key != prompt {
-			others = append(others, m)
-		}
-	}
+	others := slices.DeleteFunc(slices.Clone(p.object.Members), func(m pytext.Member) bool { return m.Key == prompt })
 	if len(others) == 0 {
 		return given.Str(), nil
 	}
