@@ -269,7 +269,7 @@ func (s *conversationReport) Notify(n progress.Notice) {
 		if !strings.Contains(n.Node, " › ") {
 			s.partial(n)
 		}
-	case progress.EventTool, progress.EventMessage, progress.EventCall, progress.EventAttempt, progress.EventFailed, progress.EventRequest, progress.EventAnswered, progress.EventNote, progress.EventWarning:
+	case progress.EventTool, progress.EventCall, progress.EventAttempt, progress.EventFailed, progress.EventRequest, progress.EventAnswered, progress.EventNote, progress.EventWarning:
 		s.end()
 		text := plaintext.If(n.Node != "", "%s  ", n.Node) + n.Text
 		s.app.say("  %s", text)

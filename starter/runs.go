@@ -93,7 +93,7 @@ func (a *app) follow(ctx context.Context, r *runs.Run, _ []string) error {
 			return err
 		}
 	}
-	return a.newFollower(r).toTheEnd(ctx)
+	return a.newFollower(r.Whole(ctx)).toTheEnd(ctx)
 }
 
 func (a *app) result(ctx context.Context, r *runs.Run, _ []string) error {

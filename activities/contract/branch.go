@@ -63,6 +63,9 @@ type Shared struct {
 	// MaxPayload is the largest payload in bytes that the store takes, found out once when
 	// the run started; 0 means that the run has no store.
 	MaxPayload int `json:"max_payload,omitempty"`
+	// Entries: each entry of the conversation is in history by the end of the execution that adds it, and before somebody is
+	// waited for. Runs that an earlier build began do without.
+	Entries bool `json:"entries,omitempty"`
 	// Budget is what the run, or this part of it, may spend; absent: without bound. A
 	// negative field leaves nothing to spend.
 	Budget *Budget `json:"budget,omitempty"`

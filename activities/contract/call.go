@@ -84,6 +84,10 @@ type ThreadRecord struct {
 	Execution string      `json:"execution"`
 	From      int         `json:"from"`
 	Messages  []TailEntry `json:"messages"`
+	// Inherited is how many of the thread's messages, from the first, the run was given.
+	Inherited int `json:"inherited,omitempty"`
+	// Below: the messages come from flows below the execution, whose records have them.
+	Below bool `json:"below,omitempty"`
 	// Aside is what the execution adds to the flow's conversation beside.
 	Aside *ThreadRecord `json:"aside,omitempty"`
 }
@@ -95,6 +99,8 @@ type ModelInput struct {
 	// Base is the thread as of the previous model call; Tail is what came since.
 	Base Head        `json:"base"`
 	Tail []TailEntry `json:"tail,omitempty"`
+	// Inherited is that of a [ThreadRecord].
+	Inherited int `json:"inherited,omitempty"`
 	// Sent, if set, is what the model is sent of the messages; absent: all of them.
 	Sent *Sent `json:"sent,omitempty"`
 	// NoTools forbids tool calls: the last call when a budget is spent.

@@ -160,6 +160,8 @@ type RunInput struct {
 	FirstRun string `json:"first_run,omitempty"`
 	// MaxPayload is that of [Shared], from the run above; set by the interpreter.
 	MaxPayload int `json:"max_payload,omitempty"`
+	// Entries is that of [Shared]; set by the interpreter.
+	Entries bool `json:"entries,omitempty"`
 	// MaxResultBytes is how many bytes the run brings back to the one above without asking; 0 means any; set
 	// by the interpreter.
 	MaxResultBytes int `json:"max_result_bytes,omitempty"`

@@ -162,7 +162,7 @@ func (in *RunInput) check() error {
 		set   bool
 	}{
 		{"conversation", "an object", in.Conversation != nil}, {"unchecked", true, in.Unchecked}, {"parent", in.Parent, in.Parent != ""},
-		{"max_payload", in.MaxPayload, in.MaxPayload != 0}, {"max_result_bytes", in.MaxResultBytes, in.MaxResultBytes != 0},
+		{"max_payload", in.MaxPayload, in.MaxPayload != 0}, {"entries", true, in.Entries}, {"max_result_bytes", in.MaxResultBytes, in.MaxResultBytes != 0},
 	} {
 		if own.set {
 			return fmt.Errorf("%s is %v, want it left out: the interpreter sets it", own.name, own.value)

@@ -20,6 +20,8 @@ import (
 
 type track struct {
 	id, run string
+	// workflow is what its events belong to.
+	workflow *history.Workflow
 	// tail reads the run's events; nil before the first.
 	tail *history.Tail
 	// label begins the names of its nodes: empty, or the sub-agent's place.
@@ -39,7 +41,7 @@ type track struct {
 }
 
 func newTrack(id, run, label string) *track {
-	return &track{id: id, run: run, label: label, changed: time.Now(), done: make(chan struct{}),
+	return &track{id: id, run: run, workflow: &history.Workflow{ID: id}, label: label, changed: time.Now(), done: make(chan struct{}),
 		calls: map[int64]*call{}, started: map[string]*call{}, children: map[int64]*track{}}
 }
 
@@ -54,11 +56,24 @@ type call struct {
 	waits   string
 }
 
+// event reports what an event tells, then the entries of the conversation that it adds.
 func (f *Follower) event(t *track, e *history.Event) {
-	at := e.Time
 	if f.begin.IsZero() {
-		f.begin = at
+		f.begin = e.Time
 	}
+	f.what(t, e)
+	for _, m := range f.conversation.Add(e) {
+		text := m.Message.Role + plaintext.If(m.Message.Name != "", " %s", plaintext.Line(m.Message.Name, 64))
+		for _, c := range m.Message.Calls {
+			text += fmt.Sprintf(" → %s %s", plaintext.Line(c.Name, 64), plaintext.Line(string(textutil.Unescape([]byte(c.Arguments))), 300))
+		}
+		f.notify(progress.Notice{Event: progress.EventMessage, Time: e.Time, Node: t.labelAt(m.Place) + plaintext.Line(m.Execution, 200), Message: m.Message},
+			"%s: %s", text, plaintext.Line(m.Message.Text, 2000))
+	}
+}
+
+func (f *Follower) what(t *track, e *history.Event) {
+	at := e.Time
 	switch d := e.Data.(type) {
 	case *history.Started:
 		if t.id == f.target.ID && d.Type == contract.WorkflowFlow {
@@ -79,8 +94,6 @@ func (f *Follower) event(t *track, e *history.Event) {
 		if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 			f.leave(t, at)
 		}
-	case *history.Said:
-		f.messages(t, at, d)
 	case *history.CancelRequested:
 		if t.id == f.target.ID {
 			f.notify(progress.Notice{Event: progress.EventNote, Time: at}, "cancellation requested")
@@ -282,21 +295,6 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 	for _, s := range list {
 		f.notify(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
 			c.what, plaintext.Line(s.Model, 100), plaintext.Line(s.Next(to), 100), plaintext.Line(s.Class, 40), plaintext.Line(s.Text, 300))
-	}
-}
-
-// messages reports messages of a conversation that no call of a model or tool shows. Results of an agent's calls belong to
-// those, though it may be a later node that has recorded them.
-func (f *Follower) messages(t *track, at time.Time, d *history.Said) {
-	threads := d.Threads()
-	for _, conversation := range threads[len(threads)-1:] { // what is shown aside is what the thread has
-		for _, e := range conversation.Messages {
-			m, err := contract.DecodeMessage(e.Message)
-			if len(e.Message) == 0 || err != nil || len(m.Calls) > 0 || m.CallID != "" {
-				continue
-			}
-			f.notify(progress.Notice{Event: progress.EventMessage, Time: f.saidAt(t, at, d, m), Node: t.labelAt(d.Place) + plaintext.Line(history.Unescape(d.Execution), 200), Message: m}, "%s: %s", m.Role, plaintext.Line(m.Text, 2000))
-		}
 	}
 }
 

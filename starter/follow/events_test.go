@@ -191,7 +191,7 @@ func TestEventsBecomeLines(t *testing.T) {
 			var out bytes.Buffer
 			f := New(target("root", "r", nil), lines{&out})
 			track := newTrack("root", "r", "")
-			for _, e := range history.Events(history.Run{}, h.Events) {
+			for _, e := range history.Events(history.Run{Workflow: &history.Workflow{}}, h.Events) {
 				f.event(track, &e)
 			}
 			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
@@ -207,7 +207,7 @@ func TestEventsBecomeObjects(t *testing.T) {
 	var out bytes.Buffer
 	f := New(target("root", "r", nil), objects{&out})
 	track := newTrack("root", "r", "")
-	for _, e := range history.Events(history.Run{}, h.Events) {
+	for _, e := range history.Events(history.Run{Workflow: &history.Workflow{}}, h.Events) {
 		f.event(track, &e)
 	}
 	f.Once("x", "nobody is there")
@@ -234,20 +234,28 @@ func TestEventsBecomeObjects(t *testing.T) {
 	}
 }
 
-// TestMessagesNameTheirNode gives the follower messages that an execution has recorded: the results of an agent before it are none of its.
+// TestMessagesNameTheirNode gives the follower messages that executions have recorded: a text that was said before is another
+// entry, what a flow below has recorded is none.
 func TestMessagesNameTheirNode(t *testing.T) {
 	h := historytest.New(t)
 	result, entry := contract.Message{Role: contract.RoleTool, Text: "result", CallID: "call_1"}, contract.Message{Role: contract.RoleTool, Text: "entry", Aside: true}
-	said := func(place, execution string, messages ...contract.Message) {
-		r := contract.ThreadRecord{Thread: place + contract.ConversationThread, Execution: execution}
+	known := map[string]bool{}
+	said := func(r contract.ThreadRecord, messages ...contract.Message) {
 		for _, m := range messages {
 			raw := h.Message(m)
-			r.Messages = append(r.Messages, contract.TailEntry{SHA: contract.SHA(raw), Message: raw})
+			e := contract.TailEntry{SHA: contract.SHA(raw), Message: raw}
+			if known[e.SHA] {
+				e.Message = nil
+			}
+			known[e.SHA] = true
+			r.Messages = append(r.Messages, e)
 		}
 		h.Add(enumspb.EVENT_TYPE_MARKER_RECORDED, &historypb.MarkerRecordedEventAttributes{Details: map[string]*commonpb.Payloads{"data": h.Payload(r)}})
 	}
-	said("", "f%2Fm#5~2", result, contract.Message{Role: contract.RoleAssistant, Text: "hello"}, entry)
-	said("each#5:2/", "t#2", result, entry)
+	said(contract.ThreadRecord{Thread: "conversation", Execution: "f%2Fm#5~2"}, result, contract.Message{Role: contract.RoleAssistant, Text: "hello"}, entry)
+	said(contract.ThreadRecord{Thread: "each#5:2/conversation", Execution: "t#2", From: 3, Inherited: 3}, result, entry)
+	said(contract.ThreadRecord{Thread: "conversation", Execution: "each#5", From: 3, Below: true}, result, entry)
+	said(contract.ThreadRecord{Thread: "conversation", Execution: "m#6", From: 5}, contract.Message{Role: contract.RoleAssistant, Text: "hello"})
 	var out bytes.Buffer
 	f, track := New(target("root", "r", nil), objects{&out}), newTrack("root", "r", "")
 	for _, e := range history.Events(history.Run{Workflow: &history.Workflow{}}, h.Events) {
@@ -263,7 +271,7 @@ func TestMessagesNameTheirNode(t *testing.T) {
 			got = append(got, n.Node+" "+n.Text)
 		}
 	}
-	if diff := cmp.Diff([]string{"f/m#5~2 assistant: hello", "f/m#5~2 tool: entry", "each#5 › t#2 tool: entry"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"f/m#5~2 tool: result", "f/m#5~2 assistant: hello", "f/m#5~2 tool: entry", "each#5 › t#2 tool: result", "each#5 › t#2 tool: entry", "m#6 assistant: hello"}, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"weft/starter/history"
 	"weft/starter/plaintext"
 	"weft/starter/progress"
+	"weft/starter/transcript"
 	"weft/workflows/plan"
 )
 
@@ -58,6 +59,8 @@ type Follower struct {
 	// events counts those of the run itself, through all that it continued as.
 	events   int64
 	requests openRequests
+	// conversation are the messages so far.
+	conversation *transcript.Reader
 	// marks, if set, are what a reader has already.
 	marks *marks
 	// asks is closed when the run asks a person for the first time.
@@ -70,7 +73,7 @@ type Follower struct {
 // New returns a follower of a run, from the first event of target.RunID on.
 func New(target *runs.Run, report progress.Report) *Follower {
 	f := &Follower{Report: report, target: target, caught: target.Caught, tracks: map[string]*track{}, shown: map[string]bool{},
-		asks: make(chan struct{}), requests: openRequests{open: map[string]contract.Request{}, seen: map[string]contract.Request{}, answered: map[string]bool{}}}
+		asks: make(chan struct{}), conversation: transcript.NewReader(), requests: openRequests{open: map[string]contract.Request{}, seen: map[string]contract.Request{}, answered: map[string]bool{}}}
 	if f.caught == nil {
 		f.caught = func() {}
 	}
@@ -138,7 +141,7 @@ func (f *Follower) read(ctx context.Context, t *track) error {
 	var away time.Time
 	for {
 		if t.tail == nil {
-			t.tail = history.NewTail(f.target.Client, history.Run{Workflow: &history.Workflow{ID: t.id}, RunID: t.run})
+			t.tail = history.NewTail(f.target.Client, history.Run{Workflow: t.workflow, RunID: t.run})
 		}
 		before := t.tail.Seen
 		err := f.drain(ctx, t)
@@ -200,11 +203,13 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.ChildStarted:
-		label := t.label
-		if place, _, _ := strings.Cut(d.Call, ":"); place != "" {
-			label += place + " › "
+		label, below := t.label, t.workflow.Place
+		if node, _, _ := strings.Cut(d.Call, ":"); node != "" {
+			label += node + " › "
+			below += d.Call + " › "
 		}
 		child := newTrack(d.ID, d.RunID, label)
+		child.workflow.Place = below
 		f.mu.Lock()
 		t.children[d.Requested] = child
 		over := f.marks.addChild(t, e.ID, child)

@@ -63,7 +63,7 @@ func looks(t *testing.T, to progress.Report, all ...*workflowservice.DescribeWor
 	f := New(target("root", "r", c), to)
 	track := newTrack("root", "r", "")
 	f.tracks["root"] = track
-	f.event(track, &history.Events(history.Run{}, h.Events)[0])
+	f.event(track, &history.Events(history.Run{Workflow: &history.Workflow{}}, h.Events)[0])
 	for range all {
 		due := f.due()
 		if f.showsText() != (len(due) == 1) {

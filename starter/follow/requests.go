@@ -199,16 +199,6 @@ func (f *Follower) continued(d *history.Started) {
 	}
 }
 
-// saidAt is when a message was said that a run has recorded at a time: a question comes with its answer.
-func (f *Follower) saidAt(t *track, at time.Time, d *history.Said, m *contract.Message) time.Time {
-	for _, q := range f.requests.seen {
-		if m.Role == contract.RoleAssistant && q.Kind == contract.RequestMessage && q.Text == m.Text && q.Run.Workflow == t.id && strings.HasSuffix(q.Execution, d.Execution) {
-			return q.OpenedAt
-		}
-	}
-	return at
-}
-
 // howAnswered says how a request got its answer. known says that it was seen open.
 func howAnswered(a *contract.Answered, known bool) string {
 	switch {

@@ -104,7 +104,7 @@ func TestFollowerReportsRequestsOfHistory(t *testing.T) {
 	status := &contract.Status{Requests: []contract.Request{later}, Answered: []contract.Answered{answered}}
 	f.news(status, nil) // before anything was read
 	track := newTrack("root", "r", "")
-	for _, e := range history.Events(history.Run{}, h.Events) {
+	for _, e := range history.Events(history.Run{Workflow: &history.Workflow{}}, h.Events) {
 		f.requests.read = e.Time
 		f.event(track, &e)
 	}
@@ -122,7 +122,7 @@ func TestFollowerReportsRequestsOfHistory(t *testing.T) {
 	want := []progress.Notice{
 		{Event: progress.EventRequest, Time: later.OpenedAt, Node: "ask#2", Request: &later},
 		{Event: progress.EventRequest, Time: q.OpenedAt, Node: "ask#2", Request: &q},
-		{Event: progress.EventMessage, Time: q.OpenedAt, Node: "ask#2", Message: &contract.Message{Role: contract.RoleAssistant, Text: q.Text}},
+		{Event: progress.EventMessage, Time: h.Start.Add(300 * time.Millisecond), Node: "ask#2", Message: &contract.Message{Role: contract.RoleAssistant, Text: q.Text}},
 		{Event: progress.EventMessage, Time: h.Start.Add(300 * time.Millisecond), Node: "ask#2", Message: &contract.Message{Role: contract.RoleUser, Text: "42"}},
 		{Event: progress.EventAnswered, Time: answered.At, Node: "ask#2", Request: &q},
 	}

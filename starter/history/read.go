@@ -59,7 +59,7 @@ func From(c client.Client) Source {
 }
 
 // Read yields the events of a run and of all below it: first those of the runs that it
-// continues, and a child's behind the event that requested it. A history that is not kept any
+// continues, and a child's, with those of the runs that continue it, behind the event that requested it. A history that is not kept any
 // more is a [Missing] event, but the first run's is an error; an error ends the sequence.
 func Read(ctx context.Context, from Source, workflow, run string) iter.Seq2[Event, error] {
 	return read(ctx, from, Run{&Workflow{ID: workflow, Root: true}, run}, true)
@@ -152,9 +152,12 @@ func (w *walk) run(r *reading) error {
 			children = append(children, child)
 		}
 	}
-	next := w.ahead(children)
+	next, continuedAs := w.ahead(children), ""
 	for i := range events {
-		if s, ok := events[i].Data.(*Started); ok && s.ContinuedFrom != "" {
+		if end, ok := events[i].Data.(*Ended); ok {
+			continuedAs = end.ContinuedAs
+		}
+		if s, ok := events[i].Data.(*Started); ok && s.ContinuedFrom != "" && r.run.Root {
 			if err := w.other(w.start(Run{r.run.Workflow, s.ContinuedFrom})); err != nil {
 				return err
 			}
@@ -169,6 +172,9 @@ func (w *walk) run(r *reading) error {
 			}
 		}
 		events[i].Data = nil
+	}
+	if continuedAs != "" && !r.run.Root {
+		return w.other(w.start(Run{r.run.Workflow, continuedAs}))
 	}
 	return nil
 }

@@ -89,7 +89,8 @@ func (r *Run) Standing(ctx context.Context) (*contract.Status, *transcript.Trans
 		return nil, nil, err
 	}
 	if !r.Open() {
-		st.Status = history.StatusName(r.Status) // a run that was terminated could not note it
+		st.Status = history.StatusName(r.Status) // a run that was terminated could not note it, nor that nobody waits
+		st.Requests, st.MoreRequests = nil, 0
 	}
 	return st, read, nil
 }

@@ -52,7 +52,9 @@ func (c *Connection) Worded(text string) string {
 type Run struct {
 	*Connection
 	ID, RunID, Queue string
-	Status           enumspb.WorkflowExecutionStatus
+	// First is the run with which the workflow began, before it continued as new; "" if that is not known.
+	First  string
+	Status enumspb.WorkflowExecutionStatus
 	// Patience bounds a question to its worker; zero is [CallTimeout], or [ClosedTimeout] if it is closed.
 	Patience time.Duration
 	// Events is the length of its history.
@@ -77,8 +79,19 @@ func (c *Connection) Find(ctx context.Context, id string) (*Run, error) {
 		return nil, usage.Errorf("%q is not a run of Weft but a workflow of type %q; list runs with: %slist -all", id, plaintext.Line(kind, 100), c.Starter)
 	}
 	p := info.GetPriority()
-	return &Run{Connection: c, ID: id, RunID: info.GetExecution().GetRunId(), Queue: info.GetTaskQueue(), Status: info.GetStatus(), Events: info.GetHistoryLength(),
+	return &Run{Connection: c, ID: id, RunID: info.GetExecution().GetRunId(), First: info.GetFirstRunId(), Queue: info.GetTaskQueue(), Status: info.GetStatus(), Events: info.GetHistoryLength(),
 		Priority: temporal.Priority{PriorityKey: int(p.GetPriorityKey()), FairnessKey: p.GetFairnessKey(), FairnessWeight: p.GetFairnessWeight()}}, nil
+}
+
+// Whole returns the run from the beginning of what Temporal keeps: with its first history, if that is there.
+func (r *Run) Whole(ctx context.Context) *Run {
+	whole := *r
+	if r.First != "" {
+		if _, err := r.Describe(ctx, r.ID, r.First); err == nil {
+			whole.RunID = r.First
+		}
+	}
+	return &whole
 }
 
 // Open reports whether the run has not closed.

@@ -5,29 +5,37 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/starter/history"
 	"weft/starter/runtree"
+	"weft/workflows/plan"
 )
 
 // Read reads the transcript of a run.
 func Read(ctx context.Context, from history.Source, id, run string) (*Transcript, error) {
-	r := &reader{Transcript: &Transcript{Tree: runtree.New(id, run), content: map[string]json.RawMessage{}, switched: map[string][]contract.Fallback{}},
-		inputs: map[*history.Workflow]*contract.RunInput{}, calls: map[*history.Call]slot{}}
+	r := NewReader()
+	r.Tree = runtree.New(id, run)
 	for e, err := range history.Read(ctx, from, id, run) {
 		if err != nil {
 			return nil, err
 		}
+		r.Tree.Add(&e)
 		r.Add(&e)
-		r.event(&e)
 	}
 	return r.Transcript, nil
 }
 
-type reader struct {
+// Reader reads the conversations of a run from the events of its histories. Those of different workflows may come in any
+// order. Make one with [NewReader].
+type Reader struct {
 	*Transcript
+	// added are the entries that the last event has added.
+	added []Entry
+	// forked are the executions of another run that added the messages with which a fork begins, by hash, in order.
+	forked map[string][]string
 	// inputs are what workflows were given.
 	inputs map[*history.Workflow]*contract.RunInput
 	// calls are the places of the results of calls under way.
@@ -39,7 +47,24 @@ type slot struct {
 	at     int
 }
 
-func (r *reader) event(e *history.Event) {
+// NewReader returns a reader that has read nothing.
+func NewReader() *Reader {
+	return &Reader{Transcript: &Transcript{named: map[string]*thread{}, content: map[string]json.RawMessage{}, switched: map[string][]contract.Fallback{}},
+		forked: map[string][]string{}, inputs: map[*history.Workflow]*contract.RunInput{}, calls: map[*history.Call]slot{}}
+}
+
+// Entry is a message that was added to a flow's conversation.
+type Entry struct {
+	Message *contract.Message
+	made
+	// Place is that of the [history.Call], or of the record, that has it.
+	Place string
+}
+
+// Add takes the next event. It returns the entries of the run's conversation that the event adds, each where it is made: the
+// conversation of a flow that continues another's has only its own.
+func (r *Reader) Add(e *history.Event) []Entry {
+	r.added = nil
 	w := e.Run.Workflow
 	switch d := e.Data.(type) {
 	case *history.Started:
@@ -48,12 +73,13 @@ func (r *reader) event(e *history.Event) {
 		for _, part := range d.Threads() {
 			t := r.thread(w, part.Thread)
 			t.noModel = strings.Contains(part.Thread, "#")
-			r.tail(t, part.From, part.Messages)
+			t.inherited = part.Inherited
+			r.tail(t, part.From, part.Messages, origin{made: made{history.Unescape(part.Execution), e.Time}, place: d.Place, below: part.Below})
 		}
 	case *history.CallScheduled:
 		r.scheduled(w, d.Call)
 	case *history.CallCompleted:
-		r.completed(w, d)
+		r.completed(w, e.Time, d)
 	case *history.Message:
 		if in, ok := d.Body.(*contract.PromptInput); ok && in.Prompt != "" {
 			// Messages refer to a prompt that is long or has images.
@@ -75,9 +101,10 @@ func (r *reader) event(e *history.Event) {
 			r.messages(d.Failure.Said)
 		}
 	}
+	return r.added
 }
 
-func (r *reader) started(w *history.Workflow, s *history.Started) {
+func (r *Reader) started(w *history.Workflow, s *history.Started) {
 	if s.Branch != nil {
 		r.carried(s.Branch.Suspended)
 		r.conversation(s.Branch.Conversation)
@@ -87,10 +114,16 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 		return
 	}
 	if in.Snapshot != nil {
-		r.snapshot(in.Snapshot)
+		r.snapshot(w, in.Snapshot)
 		return
 	}
-	r.conversation(in.Conversation)
+	if in.Conversation != nil {
+		r.conversation(in.Conversation)
+		r.handed(w, in.Conversation.Messages, len(in.Conversation.Messages))
+	}
+	if in.Fork != nil {
+		r.fork(in.Fork)
+	}
 	r.inputs[w] = in
 	r.given(w, in.Input)
 	if len(in.History) > 0 {
@@ -102,7 +135,7 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 
 // given writes what a workflow was given: a text, which a later call may make of its parameters, or else the values of the
 // whole run. Those of a workflow below depend on how its flow is run, and are in its nodes' threads.
-func (r *reader) given(w *history.Workflow, text string) {
+func (r *Reader) given(w *history.Workflow, text string) {
 	in := cmp.Or(r.inputs[w], &contract.RunInput{})
 	for _, values := range []json.RawMessage{in.Params, in.Value} {
 		switch {
@@ -120,25 +153,60 @@ func isSet(raw json.RawMessage) bool {
 	return len(raw) > 0 && string(raw) != "null" && string(raw) != "{}"
 }
 
-func (r *reader) write(w *history.Workflow, name string, m *contract.Message) {
+func (r *Reader) write(w *history.Workflow, name string, m *contract.Message) {
 	if raw, err := m.Encode(); err == nil {
-		r.thread(w, name).put(0, r.keep(raw))
+		r.thread(w, name).put(0, r.keep(raw), made{})
 	}
 }
 
-// snapshot keeps the messages with which a run goes on.
-func (r *reader) snapshot(s *contract.RunSnapshot) {
-	for _, m := range s.Content {
+// handed are the messages with which the conversation of a workflow begins, or goes on.
+func (r *Reader) handed(w *history.Workflow, messages []contract.ThreadMessage, inherited int) {
+	if len(messages) == 0 {
+		return
+	}
+	t := r.thread(w, contract.ConversationThread)
+	t.inherited = inherited
+	for i, m := range messages {
+		t.put(i, r.keep(m.Raw), made{})
+	}
+}
+
+// fork keeps what the executions of another run said, with which a run begins.
+func (r *Reader) fork(k *contract.ForkedFrom) {
+	for _, m := range k.Content {
 		r.keep(m)
 	}
-	r.conversation(s.Conversation)
+	for i := range k.Executions {
+		x := &k.Executions[i]
+		r.conversation(x.Conversation)
+		if x.Conversation == nil {
+			continue
+		}
+		for _, m := range x.Conversation.Messages {
+			sha := contract.SHA(m.Raw)
+			r.forked[sha] = append(r.forked[sha], history.Label(x.Execution))
+		}
+	}
+}
+
+// snapshot keeps the messages with which a run goes on, and places those of its conversation.
+func (r *Reader) snapshot(w *history.Workflow, s *contract.RunSnapshot) {
+	r.keepSnapshot(s)
+	if s.Conversation != nil {
+		r.handed(w, s.Conversation.Messages, s.Conversation.Inherited)
+	}
 	for _, x := range s.Live {
-		r.carried(x.Suspended)
+		if s.Plan == nil {
+			break
+		}
+		if n := s.Plan.Node(x.Node); n != nil && n.Agent != nil && n.Agent.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil {
+			r.handed(w, x.Suspended.Agent.Messages, r.thread(w, contract.ConversationThread).inherited)
+		}
 	}
 }
 
 // conversation keeps messages that a run hands to another.
-func (r *reader) conversation(c *contract.Conversation) {
+func (r *Reader) conversation(c *contract.Conversation) {
 	if c == nil {
 		return
 	}
@@ -148,14 +216,14 @@ func (r *reader) conversation(c *contract.Conversation) {
 	}
 }
 
-func (r *reader) messages(list []contract.ThreadMessage) {
+func (r *Reader) messages(list []contract.ThreadMessage) {
 	for _, m := range list {
 		r.keep(m.Raw)
 	}
 }
 
 // carried keeps the messages with which an execution goes on, and those of agents below.
-func (r *reader) carried(x *contract.SuspendedExecution) {
+func (r *Reader) carried(x *contract.SuspendedExecution) {
 	if x == nil {
 		return
 	}
@@ -178,18 +246,30 @@ func (r *reader) carried(x *contract.SuspendedExecution) {
 		}
 		r.carried(s.Execution)
 		if s.Run != nil {
-			r.snapshot(s.Run)
+			r.keepSnapshot(s.Run)
 		}
+	}
+}
+
+// keepSnapshot keeps the messages with which a run goes on.
+func (r *Reader) keepSnapshot(s *contract.RunSnapshot) {
+	for _, m := range s.Content {
+		r.keep(m)
+	}
+	r.conversation(s.Conversation)
+	for _, x := range s.Live {
+		r.carried(x.Suspended)
 	}
 }
 
 // maxThread bounds the length of a thread that a history may claim.
 const maxThread = 1_000_000
 
-func (r *reader) scheduled(w *history.Workflow, c *history.Call) {
+func (r *Reader) scheduled(w *history.Workflow, c *history.Call) {
 	if in, ok := c.Input.(*contract.ModelInput); ok && in.Base.Len >= 0 && in.Base.Len < maxThread {
 		t := r.thread(w, in.Base.Thread)
-		r.tail(t, in.Base.Len, in.Tail)
+		t.inherited = in.Inherited
+		r.tail(t, in.Base.Len, in.Tail, originOf(c, c.Time))
 		r.calls[c] = slot{t, in.Base.Len + len(in.Tail)}
 	}
 	if node, _, ok := strings.Cut(c.ID, "/tool/"); ok && c.Kind == contract.ActivityCallTool {
@@ -198,7 +278,7 @@ func (r *reader) scheduled(w *history.Workflow, c *history.Call) {
 }
 
 // tail takes over the messages of a thread from an index on.
-func (r *reader) tail(t *thread, from int, messages []contract.TailEntry) {
+func (r *Reader) tail(t *thread, from int, messages []contract.TailEntry, by origin) {
 	if from < 0 || from >= maxThread {
 		return
 	}
@@ -206,11 +286,36 @@ func (r *reader) tail(t *thread, from int, messages []contract.TailEntry) {
 		if len(m.Message) > 0 {
 			r.keep(m.Message)
 		}
-		t.put(from+i, m.SHA)
+		r.put(t, from+i, m.SHA, by)
 	}
 }
 
-func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
+// origin is where a message comes from.
+type origin struct {
+	made
+	place string
+	// below: a flow below has it, and has said so.
+	below bool
+}
+
+func originOf(c *history.Call, at time.Time) origin {
+	exec, _ := history.SplitCallID(c.ID)
+	return origin{made: made{exec, at}, place: c.Place}
+}
+
+// put puts a message into a thread, and notes it if it is a new entry of a flow's conversation.
+func (r *Reader) put(t *thread, i int, sha string, by origin) {
+	if list := r.forked[sha]; len(list) > 0 && t.isConversation {
+		by.Execution, r.forked[sha] = list[0], list[1:]
+	}
+	if t.put(i, sha, by.made) && t.isConversation && !by.below && i >= t.inherited {
+		if m := r.message(sha); m != nil {
+			r.added = append(r.added, Entry{Message: m, made: by.made, Place: by.place})
+		}
+	}
+}
+
+func (r *Reader) completed(w *history.Workflow, at time.Time, c *history.CallCompleted) {
 	slot := r.calls[c.Call]
 	delete(r.calls, c.Call)
 	switch out := c.Result.(type) {
@@ -228,7 +333,7 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 			return
 		}
 		hash := r.keep(out.Message)
-		slot.thread.put(slot.at, hash)
+		r.put(slot.thread, slot.at, hash, originOf(c.Call, at))
 		for i := range out.Fallbacks {
 			out.Fallbacks[i].To = out.Fallbacks[i].Next(out.Model)
 		}
@@ -238,15 +343,18 @@ func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
 	}
 }
 
-func (r *reader) thread(w *history.Workflow, name string) *thread {
+func (r *Reader) thread(w *history.Workflow, name string) *thread {
 	full := w.Place + history.Unescape(name)
 	if t := r.find(full); t != nil {
 		return t
 	}
-	t := &thread{name: full}
+	t := &thread{name: full, isConversation: name == contract.ConversationThread}
+	if t.isConversation && w.Within != nil {
+		t.above = r.find(w.Within.Place + name)
+	}
 	if w.Place == "" && strings.Contains(name, "#") {
 		t.execution = name
 	}
-	r.threads = append(r.threads, t)
+	r.threads, r.named[full] = append(r.threads, t), t
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"weft/activities/contract"
 	"weft/starter/history"
@@ -19,6 +20,7 @@ type Transcript struct {
 	*runtree.Tree
 
 	threads []*thread
+	named   map[string]*thread
 	// content are encoded messages by hash, switched the failed models before a message, by its hash.
 	content  map[string]json.RawMessage
 	switched map[string][]contract.Fallback
@@ -31,20 +33,45 @@ type thread struct {
 	execution string
 	// noModel: a node of one call of a tool has written it.
 	noModel bool
-	hashes  []string
+	// isConversation: it is a flow's conversation. The first inherited messages are those of the thread above, or of the
+	// flow that the workflow was given it by.
+	isConversation bool
+	inherited      int
+	above          *thread
+	hashes         []string
+	// made says of each message who added it.
+	made []made
 	// unread are results of tools that no model call has been sent yet.
 	unread []string
 }
 
-func (t *thread) put(i int, hash string) {
+// made is the execution that added a message, node#step, and when; it is empty for what a run was given.
+type made struct {
+	Execution string    `json:"execution,omitempty"`
+	Time      time.Time `json:"time,omitzero"`
+}
+
+// put notes the message at an index, and reports whether none was known there.
+func (t *thread) put(i int, hash string, by made) (isNew bool) {
 	for len(t.hashes) <= i {
-		t.hashes = append(t.hashes, "")
+		t.hashes, t.made = append(t.hashes, ""), append(t.made, made{})
+	}
+	if isNew = t.hashes[i] == ""; isNew {
+		t.made[i] = by
 	}
 	t.hashes[i] = hash
+	return isNew
 }
 
 func (t *thread) all() []string {
 	out := slices.Clone(t.hashes)
+	if t.above != nil {
+		for i, hash := range t.above.all() {
+			if i < min(t.inherited, len(out)) && out[i] == "" {
+				out[i] = hash
+			}
+		}
+	}
 	for _, hash := range t.unread {
 		if !slices.Contains(out, hash) {
 			out = append(out, hash)
@@ -54,12 +81,7 @@ func (t *thread) all() []string {
 }
 
 func (t *Transcript) find(name string) *thread {
-	for _, x := range t.threads {
-		if x.name == name {
-			return x
-		}
-	}
-	return nil
+	return t.named[name]
 }
 
 func (t *Transcript) keep(raw json.RawMessage) string {
@@ -91,6 +113,8 @@ func (t *Transcript) message(hash string) *contract.Message {
 type Thread struct {
 	Thread   string              `json:"thread"`
 	Messages []*contract.Message `json:"messages"`
+	// made says of each message who added it, as far as that is known.
+	made []made
 	// Fallbacks are the models that could not give an answer, before another did.
 	Fallbacks []Switch `json:"fallbacks,omitempty"`
 }
@@ -105,7 +129,7 @@ type Switch struct {
 func (t *Transcript) Threads() []Thread {
 	out := []Thread{}
 	for _, x := range t.threads {
-		thread := Thread{Thread: x.name, Messages: []*contract.Message{}}
+		thread := Thread{Thread: x.name, Messages: []*contract.Message{}, made: x.made}
 		for _, hash := range x.all() {
 			for _, s := range t.switched[hash] {
 				thread.Fallbacks = append(thread.Fallbacks, Switch{len(thread.Messages), s})
@@ -122,6 +146,7 @@ type Line struct {
 	Thread  string            `json:"thread"`
 	N       int               `json:"n"`
 	Message *contract.Message `json:"message"`
+	made
 }
 
 // Lines returns the messages of conversations, one after the other.
@@ -129,7 +154,11 @@ func Lines(threads []Thread) []Line {
 	var out []Line
 	for _, t := range threads {
 		for n, m := range t.Messages {
-			out = append(out, Line{t.Thread, n, m})
+			line := Line{Thread: t.Thread, N: n, Message: m}
+			if n < len(t.made) {
+				line.made = t.made[n]
+			}
+			out = append(out, line)
 		}
 	}
 	return out

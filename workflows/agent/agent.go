@@ -291,6 +291,9 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.state.Exhausted || a.state.Think, Step: a.execution.Step}
 	in.Base, in.Tail = a.thread.Pending()
 	in.Base.Workflow, in.Base.Run = "", ""
+	if a.thread == a.run.Conversation.Thread {
+		in.Inherited = a.run.Conversation.Inherited
+	}
 	in.Sent = a.window().shown()
 	var res contract.ModelResult
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,11 +60,15 @@ func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Executi
 				c.listen(j)
 			}
 		}
+		if r.Shared.Entries {
+			own, _ := workflow.NewDisconnectedContext(ctx)
+			err = cmp.Or(r.PublishBelow(own, x), err)
+		}
 		return runtime.Outcome{}, err
 	}
 	out, err := c.joined()
-	if err == nil && r.Conversation.Thread != nil {
-		err = r.Publish(ctx, r.Conversation.Thread, x)
+	if err == nil || r.Shared.Entries {
+		err = cmp.Or(err, r.PublishBelow(ctx, x))
 	}
 	return out, err
 }

@@ -160,6 +160,9 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution, edges []int) (Executed, error) {
 	ctx, leave := n.run.Watch.Enter(ctx, watch.Visit{Flow: n.run.Flow.Name, Node: x.Node.ID, Kind: x.Node.Kind, Execution: x.ID})
 	done, err := n.perform(ctx, x, edges)
+	if failed := n.run.PublishEntries(ctx, x); err == nil && failed != nil {
+		err = n.run.Failed(x, failed)
+	}
 	leave(err == nil && done.Suspended != nil, err)
 	return done, err
 }

@@ -24,7 +24,7 @@ func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error
 		return contract.WrongVersion(in.V)
 	}
 	p.Run.Flow, p.Run.Shared.Model, p.Run.Shared.Depth, p.Run.Shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
-	p.Run.Shared.Grant, p.Run.Shared.ServerSessions = in.Grant, in.ServerSessions
+	p.Run.Shared.Grant, p.Run.Shared.ServerSessions, p.Run.Shared.Entries = in.Grant, in.ServerSessions, in.Entries
 	if in.Flow.Source != nil {
 		p.Run.Source = *in.Flow.Source
 	}
@@ -190,6 +190,7 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 		return made.Refused
 	}
 	p.Run.Allow(made.MaxPayload)
+	p.Run.Shared.Entries = made.Entries
 	if in.MaxSteps > 0 {
 		p.Run.Flow.Limits.MaxSteps = in.MaxSteps
 	}
@@ -263,7 +264,9 @@ type authority struct {
 	Grant  *contract.Grant `json:"grant,omitempty"`
 	Bounds *plan.Bounds    `json:"bounds,omitempty"`
 	// MaxPayload and BudgetLimits are those of [Settings].
-	MaxPayload   int                    `json:"max_payload,omitempty"`
+	MaxPayload int `json:"max_payload,omitempty"`
+	// Entries is that of [contract.Shared].
+	Entries      bool                   `json:"entries,omitempty"`
 	BudgetLimits *contract.BudgetLimits `json:"budget_limits,omitempty"`
 	Refused      *contract.Failure      `json:"refused,omitempty"`
 }
@@ -288,7 +291,7 @@ func (p *Preparation) authority(in *contract.RunInput, root contract.Run, brough
 		g.Scripts, g.Programs = policy.Scripts, g.Programs && policy.Programs
 	}
 	g.SealWith(p.Settings.Keys)
-	return authority{Grant: g, Bounds: p.Settings.Bounds, MaxPayload: p.Settings.MaxPayload, BudgetLimits: p.Settings.BudgetLimits}
+	return authority{Grant: g, Bounds: p.Settings.Bounds, MaxPayload: p.Settings.MaxPayload, Entries: true, BudgetLimits: p.Settings.BudgetLimits}
 }
 
 // refusedInput is the failure of a run that brings more than the name of a flow, where its worker runs the flows of its

@@ -51,7 +51,7 @@ func StartedChild(end workflow.ChildWorkflowFuture, id string) *ChildRun {
 // Below is what every flow's run below this one is started with.
 func (r *Run) Below() contract.RunInput {
 	return contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, Owner: r.Shared.Owner, FirstRun: r.Shared.FirstRun,
-		OnError: r.Shared.OnError, ScriptRef: r.Shared.Script, MaxEvents: r.Shared.MaxEvents, MaxPayload: r.Shared.MaxPayload, Grant: r.Shared.Grant, ServerSessions: r.Shared.Sessions()}
+		OnError: r.Shared.OnError, ScriptRef: r.Shared.Script, MaxEvents: r.Shared.MaxEvents, MaxPayload: r.Shared.MaxPayload, Entries: r.Shared.Entries, Grant: r.Shared.Grant, ServerSessions: r.Shared.Sessions()}
 }
 
 // Admit encodes and measures the input of a child, and waits for a workflow task that has room for it.

@@ -227,7 +227,10 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	t := &pendingRequest{kind: req.Kind}
 	q.waiting[req.ID] = t
 	defer delete(q.waiting, req.ID)
-	err := q.Asker.Open(ctx, &req)
+	err := q.run.said(ctx, x)
+	if err == nil {
+		err = q.Asker.Open(ctx, &req)
+	}
 	if err == nil {
 		err = wait.Shown(ctx, req.Execution+" · waits for "+req.Kind, func() bool { return t.reply != nil || j != nil && q.run.Policy.ShouldYield(ctx, j.Weight()) })
 	}
@@ -242,6 +245,17 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	q.Asker.Close(ctx, req.ID)
 	q.run.Policy.Moved = true
 	return t.reply, nil
+}
+
+// said writes into history what was said before an execution waits for an answer.
+func (r *Run) said(ctx workflow.Context, x *Execution) error {
+	if x == nil {
+		return nil
+	}
+	if x.Run != nil {
+		r = x.Run
+	}
+	return r.PublishEntries(ctx, x)
 }
 
 // Complete sets a request's id and the execution that waits for it.

@@ -258,6 +258,15 @@ func (t *Thread) add(e threadEntry) {
 	t.Hash = contract.Chain(t.Hash, e.Sha)
 }
 
+// Cut leaves the first n messages.
+func (t *Thread) Cut(n int) {
+	entries := t.Entries[:n]
+	t.Entries, t.Bytes, t.Hash, t.published = nil, 0, "", min(t.published, n)
+	for _, e := range entries {
+		t.add(e)
+	}
+}
+
 // Pending gives what a model call must be told: the thread as of the last call, and what
 // came since. The workflow's own messages go along up to a page; the activity queries the others.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
@@ -280,23 +289,54 @@ func (t *Thread) tail(from int, recorded bool) []contract.TailEntry {
 }
 
 // record is what a thread has that history does not name yet; nil is nothing.
-func (t *Thread) record(x *Execution) *contract.ThreadRecord {
+func (r *Run) record(t *Thread, x *Execution) *contract.ThreadRecord {
 	from := max(t.published, t.Called.Len)
 	if t.published = len(t.Entries); from >= len(t.Entries) {
 		return nil
 	}
-	return &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: t.tail(from, false)}
+	out := &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: t.tail(from, false)}
+	if t == r.Conversation.Thread {
+		out.Inherited = r.Conversation.Inherited
+	}
+	return out
 }
 
 // Publish writes into history what a thread has that history does not name yet, and in the same event what another one has.
 func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution, aside ...*Thread) error {
-	out := t.record(x)
+	out := r.record(t, x)
 	if out == nil {
 		return nil
 	}
 	for _, a := range aside {
-		out.Aside = a.record(x)
+		out.Aside = r.record(a, x)
 	}
+	return r.write(ctx, out)
+}
+
+// PublishBelow is [Run.Publish] of the flow's conversation, where flows below an execution have added to it.
+func (r *Run) PublishBelow(ctx workflow.Context, x *Execution) error {
+	if r.Conversation.Thread == nil {
+		return nil
+	}
+	out := r.record(r.Conversation.Thread, x)
+	if out == nil {
+		return nil
+	}
+	out.Below = true
+	return r.write(ctx, out)
+}
+
+// PublishEntries is [Run.Publish] of the flow's conversation where all its entries are in history, also those of what failed
+// or was cancelled.
+func (r *Run) PublishEntries(ctx workflow.Context, x *Execution) error {
+	if r.Conversation.Thread == nil || !r.Shared.Entries {
+		return nil
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return r.Publish(ctx, r.Conversation.Thread, x)
+}
+
+func (r *Run) write(ctx workflow.Context, out *contract.ThreadRecord) error {
 	n, err := Size(out)
 	if err != nil {
 		return err
