@@ -20,17 +20,17 @@ func check(ctx context.Context, rules json.RawMessage, text string) (*contract.C
 	return checkAs(ctx, rules, text, schema.Options{})
 }
 
-// checkOutput checks an answer without calls against the output that is wanted, if any. An output that was not asked for yet has
-// no errors.
+// checkOutput checks an answer without calls against the output that is wanted, if any. Of one that was not asked for yet, there
+// are neither data nor errors.
 func checkOutput(ctx context.Context, out *plan.Output, in *contract.ModelInput, m *contract.Message) (*contract.Checked, error) {
 	if out == nil || len(m.Calls) > 0 && !in.NoTools {
 		return nil, nil
 	}
 	c, err := checkLone(ctx, out, m.Text)
-	if err != nil || out.IfLast != "" && len(c.Errors) > 0 {
-		return nil, err
+	if err == nil && out.IfLast != "" {
+		c.Errors = nil
 	}
-	return c, nil
+	return c, err
 }
 
 // checkLone is [check] for an output that may have a lone member: other answers are taken as its value.

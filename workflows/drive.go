@@ -225,8 +225,11 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 			out.ExitOutputs = append(out.ExitOutputs, o)
 		}
 	}
-	if last == nil {
+	switch {
+	case last == nil:
 		return nil, noExit(f, exits)
+	case last.Unfit != nil:
+		return nil, last.Unfit
 	}
 	if err := f.unformatted(last); err != nil {
 		return nil, err

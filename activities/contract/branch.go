@@ -304,6 +304,8 @@ type Execution struct {
 	Truncated bool `json:"truncated,omitempty"`
 	// OmittedMessages is how many messages of its conversation the model was no longer sent at the end.
 	OmittedMessages int `json:"omitted_messages,omitempty"`
+	// Unfit is the failure of a run whose result the output would be.
+	Unfit *Failure `json:"unfit,omitempty"`
 	// Output is kept for exit nodes and for the last execution of a chain.
 	Text *string         `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`

@@ -218,7 +218,7 @@ type Heartbeat struct {
 	Waiting string `json:"waiting,omitempty"`
 }
 
-// Checked is the outcome of extracting and validating JSON. Errors empty: Data is good.
+// Checked is the outcome of extracting and validating JSON. Errors empty: Data is good. Without either, the output was not asked for yet.
 type Checked struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 	Errors []FieldError    `json:"errors,omitempty"`

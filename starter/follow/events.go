@@ -284,6 +284,8 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 		}
 		f.notify(n, "%s: its JSON is wrong%s: %s (%s)", c.what, where,
 			plaintext.Line(out.Checked.Errors[0].Path+": "+out.Checked.Errors[0].Message, 200), numbers)
+	case out.Checked != nil && out.Checked.Data == nil: // it may be asked for its output
+		f.notify(n, "%s: %q (%s)", c.what, plaintext.Line(msg.Text, 60), numbers)
 	default:
 		f.notify(n, "%s: %q (%s)", c.what, plaintext.Line(msg.Text, 60), numbers)
 		f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: c.node}, "finished")

@@ -404,24 +404,34 @@ const formatWithoutExit = `{"name":"f","response_format":{"type":2,"payload":{"f
 "nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"}],
 "edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"a","target":"b","condition_prompt":"more?"},{"id":"3","source":"b","target":"END"}]}`
 
+// forkWithoutExit has two branches, of which only the second has to give JSON.
+const forkWithoutExit = `{"name":"f","response_format":{"type":2,"payload":{"format":"JSON","output_schema":{"type":"object","required":["n"]}}},
+"nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"},{"id":"d","name":"D","prompt":"p","defer":true}],
+"edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"START","target":"b"},{"id":"3","source":"a","target":"d","condition_prompt":"more?"},
+{"id":"4","source":"b","target":"d"},{"id":"5","source":"d","target":"END"}]}`
+
 // In a graph without exit nodes whose result is JSON, a node is asked for JSON once no condition behind it holds, unless its
 // answer is JSON of the schema as it is.
 func TestFormatWithoutExitNode(t *testing.T) {
 	t.Parallel()
 	const no, yes = `{kind: judge, yes: false, reason: enough}`, `{kind: judge, yes: true}`
 	tests := map[string]struct {
-		script, data, failure string
-		calls                 int
+		document, script, data, failure string
+		calls                           int
 	}{
 		"JSON at once":     {script: no + `, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 2},
 		"JSON when asked":  {script: no + `, {turn: 1, say: plain}, {contains: be brief, say: '{"n":1}'}`, data: `{"n":1}`, calls: 3},
 		"asked once more":  {script: no + `, {turn: 1, say: plain}, {turn: 2, say: '{"m":1}'}, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 4},
 		"never JSON":       {script: no + `, {say: plain}`, failure: `node "a" at step 1 (flow.json:2): Output validation failed after 1 retry`},
+		"another result":   {document: forkWithoutExit, script: no + `, {node: d, say: '{"n":3}'}, {say: plain}`, data: `{"n":3}`, calls: 6},
 		"an edge is taken": {script: yes + `, {node: a, say: plain}, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 3},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := harness.TestRun{Document: formatWithoutExit, Script: `rules: [` + tc.script + `]`}.Execute(t)
+			if tc.document == "" {
+				tc.document = formatWithoutExit
+			}
+			p := harness.TestRun{Document: tc.document, Script: `rules: [` + tc.script + `]`}.Execute(t)
 			switch {
 			case tc.failure != "":
 				if harness.FailureClass(p.Err) != contract.ClassOutputSchema || !strings.HasPrefix(p.Err.Error(), tc.failure) {

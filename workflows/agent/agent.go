@@ -69,7 +69,7 @@ func (a *agentRun) converse(ctx workflow.Context) (runtime.Outcome, error) {
 			continue
 		}
 		a.leaveFork()
-		out := runtime.Outcome{Ref: a.run.Ref(sha), Text: msg.Text, Exhausted: a.state.Exhausted, Truncated: res.Stop == "length"}
+		out := runtime.Outcome{Ref: a.run.Ref(sha), Text: msg.Text, Exhausted: a.state.Exhausted, Truncated: res.Stop == "length", Unfit: a.unfit}
 		if res.Checked != nil {
 			out.Data = res.Checked.Data
 		}
@@ -95,6 +95,8 @@ type agentRun struct {
 	// should give it.
 	result   *value.Value
 	problems []contract.FieldError
+	// unfit is why the answer cannot be the flow's result.
+	unfit *contract.Failure
 	// ports are the values that the node takes by name.
 	ports value.Value
 	// team are the other agents of the node, above the one that asked this one; next is the member to
@@ -325,10 +327,13 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 	return nil
 }
 
+// beyondBudget is the reply to a call that is beyond the budget.
+const beyondBudget = "max_iterations reached"
+
 // repair looks at an answer that should be JSON. It sends a wrong one back with its errors
 // as often as the node allows. A node that is to answer in JSON only if it is the last is asked for that first.
 func (a *agentRun) repair(ctx workflow.Context, res *contract.ModelResult, msg *contract.Message, sha string) (again bool, err error) {
-	if a.cfg.Output == nil || res.Checked != nil && len(res.Checked.Errors) == 0 {
+	if a.cfg.Output == nil || res.Checked != nil && res.Checked.Data != nil {
 		return false, nil
 	}
 	if ask := a.cfg.Output.IfLast; ask != "" && a.above == nil && len(a.state.Refused) == 0 {
@@ -338,14 +343,14 @@ func (a *agentRun) repair(ctx workflow.Context, res *contract.ModelResult, msg *
 		if a.state.Refused, err = a.execution.Refused(ctx, sha); err != nil || len(a.state.Refused) == 0 {
 			return false, err
 		}
-		return true, cmp.Or(a.replyUnrun(msg), a.tell(ask), a.describe())
+		return true, cmp.Or(a.replyUnrun(msg, beyondBudget), a.tell(ask), a.describe())
 	}
 	if strings.TrimSpace(msg.Text) == "" {
 		text := "No result received but output_schema requires structured output"
 		if a.state.Repairs > 0 {
 			text = "No result received from retry attempt"
 		}
-		return false, a.run.Fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text)
+		return false, a.misfit(a.run.Fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text))
 	}
 	var problems []contract.FieldError
 	if res.Checked != nil {
@@ -360,16 +365,25 @@ func (a *agentRun) repair(ctx workflow.Context, res *contract.ModelResult, msg *
 			"make the prompt or the schema easier to follow, or use a stronger model",
 			"Output validation failed after %s: %s", retries, contract.ErrorList(problems, "; "))
 		f.Errors = problems
-		return false, f
+		return false, a.misfit(f)
 	}
 	a.state.Repairs++
-	return true, cmp.Or(a.replyUnrun(msg), a.tell(repairText(a.cfg.Output.Schema, problems)))
+	return true, cmp.Or(a.replyUnrun(msg, beyondBudget), a.tell(repairText(a.cfg.Output.Schema, problems)))
 }
 
-// replyUnrun answers the calls of a message that are beyond the budget: each needs its result before the conversation can go on.
-func (a *agentRun) replyUnrun(msg *contract.Message) error {
+// misfit fails the node, or notes the failure where another node may give the flow's result.
+func (a *agentRun) misfit(f *contract.Failure) error {
+	if a.cfg.Output.IfLast == "" {
+		return f
+	}
+	a.unfit = f
+	return nil
+}
+
+// replyUnrun answers calls that are not run: each needs its result before the conversation can go on.
+func (a *agentRun) replyUnrun(msg *contract.Message, text string) error {
 	for i := range msg.Calls {
-		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: "max_iterations reached", Failed: true}); err != nil {
+		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: text, Failed: true}); err != nil {
 			return err
 		}
 	}

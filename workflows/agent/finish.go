@@ -67,13 +67,8 @@ func (a *agentRun) acted(calls int) error {
 // thought lets the model act again. Tools that it called in a thought are not run.
 func (a *agentRun) thought(msg *contract.Message) error {
 	a.state.Think = false
-	for i := range msg.Calls {
-		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: "no tool is run while you think; call it afterwards", Failed: true}); err != nil {
-			return err
-		}
-	}
-	if a.cfg.React.Act == "" {
-		return nil
+	if err := a.replyUnrun(msg, "no tool is run while you think; call it afterwards"); err != nil || a.cfg.React.Act == "" {
+		return err
 	}
 	return a.tell(a.cfg.React.Act)
 }

@@ -108,7 +108,7 @@ func (c *toolCall) start(outside *group.Group) {
 		c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
 		return
 	case c.agentRun.state.Left == 0:
-		c.settle(contract.ToolReply{Text: "max_iterations reached", Failed: true, Free: true})
+		c.settle(contract.ToolReply{Text: beyondBudget, Failed: true, Free: true})
 		return
 	}
 	c.agentRun.state.Left--

@@ -237,6 +237,7 @@ func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution, done *Executed
 	})
 	done.Truncated, done.OmittedMessages = out.Truncated, out.OmittedBytes
 	done.Exhausted, done.Text, done.Data, done.Branch = out.Exhausted, &out.Text, out.Data, out.Branch
+	done.Unfit = out.Unfit
 	done.outcome.SHA = out.Ref.SHA
 	x.Journal.Boundary(0)
 	return nil

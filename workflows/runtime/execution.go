@@ -20,6 +20,8 @@ type Outcome struct {
 	Exhausted    bool
 	Truncated    bool
 	OmittedBytes int
+	// Unfit is the failure of a run whose result this would be.
+	Unfit *contract.Failure
 	// Branch is the one by which the node leaves, if it has several.
 	Branch string
 }
