@@ -44,7 +44,7 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 		old.thread, again.thread = talked(t, old.run.Transcript, "a#1"), again.run.Transcript.Open("a#1")
 		old.state = contract.AgentState{
 			Turn: 3, Left: 2, Exhausted: true, Errors: 1, Repairs: 1, Summaries: 2, StartLen: 1, Results: 2, Think: true, Active: "m",
-			Starts: []contract.StartCount{{ID: "call_1", N: 2}}, Served: map[string]contract.ServerSession{"web": {Sealed: "s"}},
+			Refused: []contract.Answer{{Edge: "e"}}, Starts: []contract.StartCount{{ID: "call_1", N: 2}}, Served: map[string]contract.ServerSession{"web": {Sealed: "s"}},
 		}
 		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.Transcript, "a#1:m~1")}}
 
@@ -53,7 +53,7 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
 			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "under": "the journal has their steps", "marked": "see snapshot",
-			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
+			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "unfit": "the node ends with it", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*runtime.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
 			t.Run(name, func(t *testing.T) {
 				workflowtest.SameFields(t, pair[0], pair[1], workflowtest.Without{"published": "the next run names all messages once more"})
