@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,8 @@ type sample struct {
 	span float64
 	// flow and step are the times of single runs, and from one model call to the next.
 	flow, step []float64
-	// server and worker are processor time.
-	server, worker float64
+	// server and worker are processor time; written is what the server wrote to disk, in bytes.
+	server, worker, written float64
 	// tasks are those of the events that are about workflow tasks: how many there are depends
 	// on how many answers happen to come together.
 	events, tasks, bytes int
@@ -52,12 +53,12 @@ type burst struct {
 func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(patience, how.patience))
 	defer cancel()
-	server, worker := b.serverCPU(), cpuOf(b.worker.cmd.Process.Pid)
+	server, worker, written := b.serverCPU(), cpuOf(b.worker.cmd.Process.Pid), b.written()
 	runs, err := b.play(ctx, s, how)
 	if err != nil {
 		return sample{}, err
 	}
-	out := sample{steps: how.runs * steps,
+	out := sample{steps: how.runs * steps, written: float64(b.written() - written),
 		server: float64(b.serverCPU() - server), worker: float64(cpuOf(b.worker.cmd.Process.Pid) - worker)}
 	var first, last time.Time
 	for _, run := range runs {
@@ -256,13 +257,14 @@ func (b *bench) compare(ctx context.Context, w workload, rounds int, how burst, 
 		}
 		sides := []struct {
 			start start
+			steps int
 			to    *[]sample
-		}{{w.ours, &ours}, {w.twin, &twin}}
+		}{{w.ours, w.steps, &ours}, {w.twin, cmp.Or(w.twinSteps, w.steps), &twin}}
 		if i%2 == 1 {
 			sides[0], sides[1] = sides[1], sides[0]
 		}
 		for _, side := range sides {
-			s, err := b.measure(ctx, side.start, w.steps, how)
+			s, err := b.measure(ctx, side.start, side.steps, how)
 			if err != nil {
 				return err
 			}

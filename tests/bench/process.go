@@ -155,6 +155,21 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
+// written is what the server has written to disk, in bytes; 0 where that cannot be told.
+func (b *bench) written() int {
+	if b.server == nil {
+		return 0
+	}
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", b.server.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(raw), "\nwrite_bytes: ")
+	n, _, _ := strings.Cut(rest, "\n")
+	bytes, _ := strconv.Atoi(n)
+	return bytes
+}
+
 // residentOf is the memory of a process that is in RAM, in bytes.
 func residentOf(pid int) (int, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))

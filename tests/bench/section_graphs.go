@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"weft/specadapter"
@@ -14,6 +15,8 @@ import (
 const (
 	eventLimit = 1.05
 	stepLimit  = 1.05
+	// widthLimit is the most that a branch of many may cost beside one of a hundred.
+	widthLimit = 1.2
 )
 
 func perStep(of func(sample) float64) func(sample) float64 {
@@ -22,11 +25,12 @@ func perStep(of func(sample) float64) func(sample) float64 {
 
 func stepsPerSecond(s sample) float64 { return float64(s.steps) / s.span * float64(time.Second) }
 
-func eventsOf(s sample) float64 { return float64(s.events) }
-func bytesOf(s sample) float64  { return float64(s.bytes) }
-func serverOf(s sample) float64 { return s.server }
-func workerOf(s sample) float64 { return s.worker }
-func bothOf(s sample) float64   { return s.server + s.worker }
+func eventsOf(s sample) float64  { return float64(s.events) }
+func bytesOf(s sample) float64   { return float64(s.bytes) }
+func serverOf(s sample) float64  { return s.server }
+func workerOf(s sample) float64  { return s.worker }
+func writtenOf(s sample) float64 { return s.written }
+func bothOf(s sample) float64    { return s.server + s.worker }
 
 // medianFlow is the wall time of a run.
 func medianFlow(s sample) float64 { return quantile(s.flow, 0.5) }
@@ -123,20 +127,54 @@ func fanOut(ctx context.Context, b *bench) error {
 			}
 			return limit
 		}
+		rounds := b.scale.rounds
+		if children {
+			rounds = b.scale.fewRounds
+		}
 		what := "fork of %d branches and a join of all"
 		if i > 1 {
 			what = "map over %d elements"
 		}
-		b.table.head("W5: a "+what+", %s (%d runs each by turns)", b.scale.branches, formName(children), b.scale.fewRounds)
-		if err := b.compare(ctx, w.form(children), b.scale.fewRounds, burst{queue: benchQueue, runs: 1, inFlight: 1, countsBytes: true}, []metric{
+		b.table.head("W5: a "+what+", %s (%d runs each by turns)", b.scale.branches, formName(children), rounds)
+		if err := b.compare(ctx, w.form(children), rounds, burst{queue: benchQueue, runs: 1, inFlight: 1, countsBytes: true}, []metric{
 			{"wall time", medianFlow, nanos, target(1.3)},
 			{"CPU of the worker per branch", perStep(workerOf), nanos, 0},
 			{"CPU of the server per branch", perStep(serverOf), nanos, 0},
 			{"history events, children included", eventsOf, whole, 0},
 			{"  those not about workflow tasks", func(s sample) float64 { return float64(s.events - s.tasks) }, whole, target(eventLimit)},
 			{"history bytes, children included", bytesOf, bytes, target(2)},
+			{"written to disk by the server", writtenOf, bytes, target(2)},
 		}); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// widths is W5's fork with more branches beside itself: a branch must not cost more because there are others.
+func widths(ctx context.Context, b *bench) error {
+	few, err := manyBranches(b.scale.branches)
+	if err != nil {
+		return err
+	}
+	for _, children := range []bool{false, true} {
+		for _, n := range b.scale.widths {
+			many, err := manyBranches(n)
+			if err != nil {
+				return err
+			}
+			b.table.columns(strconv.Itoa(n), strconv.Itoa(b.scale.branches), "W5: a fork of %d branches beside one of %d, %s (%d runs each by turns)",
+				n, b.scale.branches, formName(children), b.scale.fewRounds)
+			w := workload{steps: many.steps, twinSteps: few.steps, ours: many.form(children).ours, twin: few.form(children).ours}
+			if err := b.compare(ctx, w, b.scale.fewRounds, burst{queue: benchQueue, runs: 1, inFlight: 1}, []metric{
+				{"wall time", medianFlow, nanos, 0},
+				{"wall time per branch", perStep(medianFlow), nanos, widthLimit},
+				{"CPU of the worker per branch", perStep(workerOf), nanos, 0},
+				{"CPU of the server per branch", perStep(serverOf), nanos, 0},
+				{"CPU of both per branch", perStep(bothOf), nanos, widthLimit},
+			}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

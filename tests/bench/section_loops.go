@@ -46,6 +46,28 @@ func agentLoops(ctx context.Context, b *bench) error {
 	return nil
 }
 
+// pureLimit is the most that a turn with a pure tool may cost beside one without tools.
+const pureLimit = 1.15
+
+// pureTool is W2 with a pure tool beside W2 without tools.
+func pureTool(ctx context.Context, b *bench) error {
+	turns := b.scale.loops[0]
+	pure, err := pureLoop(turns)
+	if err != nil {
+		return err
+	}
+	alone, err := monologue(turns)
+	if err != nil {
+		return err
+	}
+	b.table.columns("pure", "none", "W2: %d turns with a pure tool beside model calls alone (%d runs each by turns)", turns, b.scale.rounds)
+	return b.compare(ctx, workload{steps: turns, ours: pure, twin: alone}, b.scale.rounds, burst{queue: benchQueue, runs: 1, inFlight: 1}, []metric{
+		{"wall time per turn", perStep(medianFlow), nanos, pureLimit},
+		{"CPU of both per turn", perStep(bothOf), nanos, pureLimit},
+		{"history events per turn", perStep(eventsOf), count, 0},
+	})
+}
+
 // loops are agent loops of several lengths on one worker.
 type loops struct {
 	name, queue string

@@ -31,9 +31,9 @@ type start struct {
 
 // workload is a piece of work as both sides do it.
 type workload struct {
-	// steps is the number of model calls.
-	steps      int
-	ours, twin start
+	// steps is the number of model calls, twinSteps the twin's where that is another.
+	steps, twinSteps int
+	ours, twin       start
 }
 
 // form has the branches of both sides run as child workflows, or as coroutines of the one workflow.
