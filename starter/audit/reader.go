@@ -88,9 +88,6 @@ func (l *Reader) event(e *history.Event) {
 		}
 		l.unsettled, l.task = nil, at
 	case *history.CallCompleted:
-		if !d.Clock.IsZero() {
-			l.task = d.Clock
-		}
 		l.completed(d)
 	case *history.CallFailed:
 		l.callFailed(d)
@@ -181,6 +178,9 @@ func (l *Reader) started(s *history.Started, at time.Time) {
 }
 
 func (l *Reader) completed(c *history.CallCompleted) {
+	if !c.Clock.IsZero() {
+		l.task = c.Clock
+	}
 	switch out := c.Result.(type) {
 	case *contract.ModelResult:
 		exec, turn, ok := history.CutLast(c.ID, "/model/")

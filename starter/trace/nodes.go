@@ -252,26 +252,46 @@ func loneAgent(f *plan.Flow) *plan.Node {
 // describe says which node the span of an execution is of, what it took, and what it gave.
 func (r *reader) describe(s *Span, f *plan.Flow) {
 	x := s.of()
-	n := f.Node(x.Node)
-	switch {
-	case s.isMember():
-		_, name, _ := history.CutLast(s.exec, ">")
-		name, _, _ = strings.Cut(name, "~")
-		s.Type, s.Name = "AgentExecutionSpan", "AgentExecution"
-		switch {
-		case s.submitted != "":
-			s.outputs = values("output", nil, json.RawMessage(s.submitted))
-		case s.outputs == nil && s.text != "":
-			s.outputs = values("output", &s.text, nil)
-		}
-		r.frame(s, "Agent", component("Agent", name, name, ""))
-		if team := r.byID[s.place+history.Label(x)+"/agent"]; team != nil {
-			s.ParentID = &team.ID
-		}
+	if s.isMember() {
+		r.member(s)
 		return
-	case n == nil:
+	}
+	n := f.Node(x.Node)
+	if n == nil {
 		n = &plan.Node{ID: x.Node, Name: x.Node}
 	}
+	kind := componentType(f, n)
+	r.complete(s, n, kind)
+	in, out := s.inputs, s.outputs
+	if n.Call != nil && n.Call.Map && len(n.Call.Unpack) == 0 {
+		s.inputs, s.outputs = prefixed("iterated_", in), prefixed("collected_", out)
+	}
+	r.frame(s, "Node", component(kind, n.ID, n.Name, ""))
+	s.inputs, s.outputs = in, out
+	if kind == "AgentNode" && n.Agent != nil {
+		r.agent(s, n)
+	}
+}
+
+// member describes an agent that another one of its node has asked.
+func (r *reader) member(s *Span) {
+	_, name, _ := history.CutLast(s.exec, ">")
+	name, _, _ = strings.Cut(name, "~")
+	s.Type, s.Name = "AgentExecutionSpan", "AgentExecution"
+	switch {
+	case s.submitted != "":
+		s.outputs = values("output", nil, json.RawMessage(s.submitted))
+	case s.outputs == nil && s.text != "":
+		s.outputs = values("output", &s.text, nil)
+	}
+	r.frame(s, "Agent", component("Agent", name, name, ""))
+	if team := r.byID[s.place+history.Label(s.of())+"/agent"]; team != nil {
+		s.ParentID = &team.ID
+	}
+}
+
+// complete says what a node gave, by the names of its outputs, where no worker has.
+func (r *reader) complete(s *Span, n *plan.Node, kind string) {
 	if s.outputs == nil {
 		s.outputs = Object{}
 	}
@@ -280,7 +300,6 @@ func (r *reader) describe(s *Span, f *plan.Flow) {
 			s.outputs[name] = v
 		}
 	}
-	kind := componentType(f, n)
 	switch {
 	case kind == "StartNode" && len(s.outputs) == 0:
 		s.outputs = s.inputs
@@ -289,14 +308,6 @@ func (r *reader) describe(s *Span, f *plan.Flow) {
 		if n.Pass.Branch != "" {
 			s.done = &contract.Execution{Branch: n.Pass.Branch}
 		}
-	case n.Call != nil && n.Call.Map && len(n.Call.Unpack) == 0:
-		in, out := s.inputs, s.outputs
-		s.inputs, s.outputs = prefixed("iterated_", in), prefixed("collected_", out)
-		defer func() { s.inputs, s.outputs = in, out }()
-	}
-	r.frame(s, "Node", component(kind, n.ID, n.Name, ""))
-	if kind == "AgentNode" && n.Agent != nil {
-		r.agent(s, n)
 	}
 }
 

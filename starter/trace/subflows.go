@@ -65,10 +65,7 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 		}
 		for _, in := range slices.Backward(path) {
 			if current[in] == nil || within(id) == in && isStart(w.Flow, id) {
-				current[in] = r.flowNode(w.Place+history.Label(contract.Execution{Node: in, Step: s.of().Step}), s, around)
-				if n := w.Flow.Node(id); within(id) == in && n != nil {
-					current[in].component = n.Component
-				}
+				current[in] = r.flowNode(w.Place+history.Label(contract.Execution{Node: in, Step: s.of().Step}), s, around, w.Flow.Node(id))
 				open = append(open, current[in])
 			}
 			if around = current[in]; s.EndTime != nil {
@@ -91,12 +88,15 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 	}
 }
 
-// flowNode begins the span of a FlowNode, and that of its flow inside, which it returns.
-func (r *reader) flowNode(id string, first, around *Span) *Span {
+// flowNode begins the span of a FlowNode, and that of its flow inside, which begins with the node n and which it returns.
+func (r *reader) flowNode(id string, first, around *Span, n *plan.Node) *Span {
 	node, _ := r.span("NodeExecutionSpan", id, "", "NodeExecution", time.Unix(0, first.StartTime))
 	node.ParentID = &around.ID
 	s, _ := r.span("FlowExecutionSpan", id+"/flow", id, "FlowExecution", time.Unix(0, first.StartTime))
 	s.inputs = first.inputs
+	if n != nil {
+		s.component = n.Component
+	}
 	return s
 }
 
@@ -115,17 +115,22 @@ func componentType(f *plan.Flow, n *plan.Node) string {
 	case n.Kind == plan.KindPass:
 		return passType(f, n)
 	case n.Kind == plan.KindTool:
-		if len(n.Tool.ArgumentsSchema) == 0 && toolType(f, n.Tool.BoundTo()) == "RemoteTool" {
-			return "ApiNode"
-		}
-		for i := range f.Connections {
-			if c := &f.Connections[i]; c.ID == n.Tool.Connection && len(c.Operations) > 0 {
-				return storeType(c, n.Tool.Name)
-			}
-		}
-		return "ToolNode"
+		return requestType(f, n.Tool)
 	}
 	return cmp.Or(componentTypes[n.Kind], "Node")
+}
+
+// requestType is the type of a node that calls a tool, or makes a request of its own.
+func requestType(f *plan.Flow, t *plan.Tool) string {
+	if len(t.ArgumentsSchema) == 0 && toolType(f, t.BoundTo()) == "RemoteTool" {
+		return "ApiNode"
+	}
+	for i := range f.Connections {
+		if c := &f.Connections[i]; c.ID == t.Connection && len(c.Operations) > 0 {
+			return storeType(c, t.Name)
+		}
+	}
+	return "ToolNode"
 }
 
 // storeType is the type of a node that makes an operation on a datastore.
