@@ -10,7 +10,6 @@ import (
 type hook struct {
 	event, agent, onError string
 	seconds               int
-	at                    source.Pos
 	// flow is that of its agent, or nil.
 	flow *plan.Flow
 }
@@ -43,7 +42,7 @@ func (g *agent) readHooks() {
 func (g *agent) hook(event string, v *source.Value) hook {
 	o := g.a.object(v, event+" of "+g.Name)
 	o.Closed(CodeHook, hookShape.Names()...)
-	h := hook{event: event, agent: o.Required("agent_name"), onError: o.Text("on_error"), seconds: 300, at: v.Pos}
+	h := hook{event: event, agent: o.Required("agent_name"), onError: o.Text("on_error"), seconds: 300}
 	if kind := o.Text("type"); kind != "agent" && kind != "" {
 		o.a.Errorf(o.Pos("type"), CodeHook, `use "agent"`, "the type of %s is %s", o.Name, source.Quote(kind))
 	}

@@ -28,7 +28,6 @@ type agent struct {
 	toolsAt          []source.Pos
 	listsTools       bool
 	steps            []step
-	stepsAt          source.Pos
 	interval         int
 	children         []string
 	childPos         []source.Pos

@@ -110,7 +110,6 @@ func (a *adaptation) reasoning(o *source.Fields, ag *agent) {
 
 // transformations reads what a transform agent does: {"value": "input.feedback"} each.
 func (a *adaptation) transformations(o *source.Fields, ag *agent) {
-	ag.stepsAt = o.Pos("transformations")
 	for i, v := range o.List("transformations") {
 		if v.Kind != source.Object && a.mode != meant {
 			continue

@@ -19,7 +19,6 @@ type transition struct {
 	variableAt source.Pos
 	valueAt    source.Pos
 	pass       *plan.Select
-	passAt     source.Pos
 	// wrong reports whether the transition has errors: it counts as taken by no value.
 	wrong bool
 }
@@ -171,5 +170,5 @@ func (a *adaptation) transformation(o *source.Fields, t *transition) {
 		a.Errorf(f.Pos("value"), CodeTransform, "use input.feedback, for example", "%s is %s, want a name that begins with input. or output.", f.Name, source.Quote(text))
 		return
 	}
-	t.pass, t.passAt = &plan.Select{Path: path, Rules: a.rules()}, f.Pos("value")
+	t.pass = &plan.Select{Path: path, Rules: a.rules()}
 }
