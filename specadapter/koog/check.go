@@ -84,7 +84,13 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 			full = unique(s.taken)
 		}
 	}
-	if full == nil && !partial && len(out) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted) {
+	if full == nil && !partial {
+		b.checkExhausted(ag, parts)
+	}
+}
+
+func (b *builder) checkExhausted(ag *agent, parts map[string]*samples) {
+	if b.doc.from[ag.name] != nil && !slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted) {
 		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
 			"all transitions from %s are conditional; a run fails if none of the conditions holds", source.Quote(ag.name))
 	}
