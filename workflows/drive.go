@@ -159,7 +159,6 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 	}
 	done, err := f.runner.Execute(ctx, &runtime.Execution{
 		Node: &f.run.Flow.Nodes[x.Node], ID: id, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Order: x.Node, Strand: id, View: &view, Suspended: x.Suspended,
-		Last: f.isLast(x),
 	}, f.run.Graph.Out(x.Node))
 	f.sched.End(x)
 	if err != nil {
@@ -177,14 +176,6 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		f.run.Above.Grow(3 * (len(*done.Text) + len(done.Data))) // in the trace, as a message and as a value
 	}
 	return f.beyond(f.sched.Leave(x, x.Step, done.Edges, view))
-}
-
-// isLast reports whether the run ends with an execution that runs alone, unless it takes an edge: none waits, and none that
-// has ended comes after it.
-func (f *flowRun) isLast(x *schedule.Execution) bool {
-	return len(f.sched.Waiting())+len(f.sched.Joins()) == 0 && !slices.ContainsFunc(f.trace, func(e contract.Execution) bool {
-		return cmp.Or(cmp.Compare(e.Step, x.Step), cmp.Compare(f.run.Graph.Index(e.Node), x.Node)) > 0
-	})
 }
 
 // beyond makes the failure of a run whose next node would be beyond its last step. Other errors stay
@@ -231,9 +222,6 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	case last.Unfit != nil:
 		return nil, last.Unfit
 	}
-	if err := f.unformatted(last); err != nil {
-		return nil, err
-	}
 	if f.inbox != nil {
 		out.UnreadMessages = f.inbox.UnreadMessages
 	}
@@ -267,18 +255,6 @@ func (f *flowRun) bound(out *contract.RunResult, last *contract.Execution) error
 		return large
 	}
 	return nil
-}
-
-// unformatted is the failure of a run whose result comes from a node that was not asked for JSON and did not answer in JSON: beside
-// others, which had not ended. Otherwise it is nil.
-func (f *flowRun) unformatted(last *contract.Execution) error {
-	n := &f.run.Flow.Nodes[f.run.Graph.Index(last.Node)]
-	if !last.NoRoute || last.Data != nil || n.Agent == nil || n.Agent.Output == nil || n.Agent.Output.IfLast == "" {
-		return nil
-	}
-	return &contract.Failure{Class: contract.ClassOutputSchema, Node: last.Node, Step: last.Step, At: f.run.Source.At(plan.NodePath(last.Node)), Answers: allAnswers(f),
-		Text:   "no condition behind the node held, so that its answer is the result, which must be JSON; it was not asked for JSON, because others ran beside it",
-		Remedy: "add an edge without a condition behind the node, or mark the nodes that give the result as exit nodes"}
 }
 
 // hasExits reports whether the flow has exit nodes.

@@ -444,14 +444,15 @@ func TestFormatWithoutExitNode(t *testing.T) {
 	}
 }
 
-// Beside other branches, a node behind which no condition holds is not asked for JSON: others may give the result.
+// Beside other branches, a node behind which no condition holds is asked for JSON, too, but fails the run only if it gives the result.
 func TestFormatWithoutExitNodeOfBranches(t *testing.T) {
 	t.Parallel()
 	const flow = `{"name":"f","response_format":{"type":2,"payload":{"format":"JSON"}},"nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"},{"id":"c","name":"C","prompt":"p"}],
 "edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"START","target":"b"},{"id":"3","source":"a","target":"c","condition_prompt":"more?"},{"id":"4","source":"b","target":"c","condition_prompt":"go?"},{"id":"5","source":"c","target":"END"}]}`
 	for name, tc := range map[string]struct{ script, data, failure string }{
 		"another gives it": {script: `{question: "more?", yes: false}, {question: "go?", yes: true}, {node: c, say: '{"n":1}'}, {say: plain}`, data: `{"n":1}`},
-		"none gives it":    {script: `{kind: judge, yes: false}, {say: plain}`, failure: `node "b" at step 1 (flow.json:1): no condition behind the node held`},
+		"none gives it":    {script: `{kind: judge, yes: false}, {say: plain}`, failure: `node "b" at step 1 (flow.json:1): Output validation failed after 1 retry`},
+		"asked for it":     {script: `{kind: judge, yes: false}, {node: b, turn: 1, say: plain}, {node: b, say: '{"n":3}'}, {say: plain}`, data: `{"n":3}`},
 		"it is JSON":       {script: `{kind: judge, yes: false}, {node: b, say: '{"n":2}'}, {say: plain}`, data: `{"n":2}`},
 	} {
 		t.Run(name, func(t *testing.T) {

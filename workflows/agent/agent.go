@@ -337,9 +337,6 @@ func (a *agentRun) repair(ctx workflow.Context, res *contract.ModelResult, msg *
 		return false, nil
 	}
 	if ask := a.cfg.Output.IfLast; ask != "" && a.above == nil && len(a.state.Refused) == 0 {
-		if !a.execution.Last {
-			return false, nil
-		}
 		if a.state.Refused, err = a.execution.Refused(ctx, sha); err != nil || len(a.state.Refused) == 0 {
 			return false, err
 		}

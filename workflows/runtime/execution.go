@@ -41,8 +41,6 @@ type Execution struct {
 	// Strand is the chain that the execution belongs to.
 	Strand string
 	View   *contract.View
-	// Last is set where the run ends with the execution unless it takes an edge.
-	Last bool
 	// Refused judges the edges behind the node with an output that it may give: the answers, if no edge is taken.
 	Refused func(ctx workflow.Context, output string) ([]contract.Answer, error)
 	// Suspended is set where the execution goes on in its middle.
