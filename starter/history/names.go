@@ -15,9 +15,16 @@ import (
 
 // ExecutionOf parses node#step, with ~n behind it from the node's second execution in a step on.
 func ExecutionOf(exec string) contract.Execution {
-	node, rest, _ := CutLast(exec, "#")
+	x := ParseLabel(exec)
+	x.Node = Unescape(x.Node)
+	return x
+}
+
+// ParseLabel parses what [Label] returns, in which the node is not escaped.
+func ParseLabel(label string) contract.Execution {
+	node, rest, _ := CutLast(label, "#")
 	step, occurrence, _ := strings.Cut(rest, "~")
-	x := contract.Execution{Node: Unescape(node)}
+	x := contract.Execution{Node: node}
 	x.Step, _ = strconv.Atoi(step)
 	x.Occurrence, _ = strconv.Atoi(occurrence)
 	return x

@@ -19,7 +19,7 @@ func (r *reader) scheduled(e *history.Event, c *history.Call) {
 	if !ok {
 		return
 	}
-	place := e.Run.Place
+	place, exec := e.Run.Place, history.Unescape(exec)
 	node := r.node(place, exec, e.Time)
 	switch in := c.Input.(type) {
 	case *contract.ToolInput:

@@ -58,12 +58,22 @@ func (r *reader) nodesIn(place string) []*Span {
 
 // of is the execution of a node that a span is of, also where the span is of an agent inside it.
 func (s *Span) of() contract.Execution {
-	exec, _, _ := strings.Cut(s.exec, ":")
-	return history.ExecutionOf(exec)
+	x, _ := executionOf(s.exec)
+	return x
+}
+
+// executionOf parses a label, behind which a member of the node's team may be named.
+func executionOf(exec string) (x contract.Execution, member string) {
+	node, rest, _ := history.CutLast(exec, "#")
+	step, member, _ := strings.Cut(rest, ":")
+	return history.ParseLabel(node + "#" + step), member
 }
 
 // isMember reports whether a span is of an agent that another agent of its node has asked.
-func (s *Span) isMember() bool { return strings.Contains(s.exec, ":") }
+func (s *Span) isMember() bool {
+	_, member := executionOf(s.exec)
+	return member != ""
+}
 
 // ask asks workers for the executions of a flow, and reports whether they answered.
 func (r *reader) ask(ctx context.Context, w *runtree.Workflow) bool {

@@ -10,6 +10,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/audit"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 )
 
 // executes are the parts of the id of a request that name the call of a tool which it is about.
@@ -22,13 +23,11 @@ func (r *reader) request(q *audit.Request) {
 		return
 	}
 	if q.Execution != "" {
-		place, exec, below := history.CutLast(q.Execution, "/")
-		if !below {
-			place, exec = "", q.Execution
-		} else {
-			place = strings.ReplaceAll(place, "/", " › ") + " › "
+		place, parts := "", strings.Split(q.Execution, "/")
+		for _, call := range parts[:len(parts)-1] {
+			place += plaintext.Line(history.Unescape(call), 100) + " › "
 		}
-		s = r.node(place, exec, *q.AskedAt)
+		s = r.node(place, history.Unescape(parts[len(parts)-1]), *q.AskedAt)
 	}
 	tool, outs := r.tool(s.place, s.exec, q.Connection, q.Name, q.Tool)
 	of := func(kind string, at time.Time, name string, content Object) {

@@ -79,7 +79,7 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 	for _, s := range open {
 		node := r.spans[*s.ParentID]
 		node.EndTime, node.ended, node.inputs, node.outputs, node.done = s.EndTime, s.ended, s.inputs, s.outputs, s.done
-		x := history.ExecutionOf(strings.TrimPrefix(node.ID, w.Place))
+		x := history.ParseLabel(strings.TrimPrefix(node.ID, w.Place))
 		id := x.Node
 		node.step, s.step = x.Step, x.Step
 		_, name, _ := history.CutLast("/"+id, "/")

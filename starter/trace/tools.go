@@ -3,10 +3,8 @@ package trace
 import (
 	"cmp"
 	"encoding/json"
-	"strings"
 
 	"weft/activities/contract"
-	"weft/starter/history"
 	"weft/workflows/plan"
 	"weft/workflows/plan/result"
 	"weft/workflows/plan/value"
@@ -21,8 +19,8 @@ func (r *reader) nodeOf(place, exec string) (*plan.Flow, *plan.Node) {
 	if f == nil {
 		return nil, nil
 	}
-	exec, _, _ = strings.Cut(exec, ":")
-	return f, f.Node(history.ExecutionOf(exec).Node)
+	x, _ := executionOf(exec)
+	return f, f.Node(x.Node)
 }
 
 // boundTool is the tool of a node by its name and that which its caller knows, nil where the plan has none.

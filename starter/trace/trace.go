@@ -23,6 +23,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/audit"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/runs"
 	"weft/starter/runtree"
 	"weft/starter/transcript"
@@ -285,7 +286,7 @@ func (r *reader) over(s *Span, at time.Time) {
 func (r *reader) added(e *history.Event, d *history.Said) {
 	at, s := e.Time, r.byID[flowID(e.Run.Place)]
 	if strings.Contains(d.Execution, "#") {
-		s = r.node(e.Run.Place, d.Execution, at)
+		s = r.node(e.Run.Place, history.Unescape(d.Execution), at)
 		r.over(s, at)
 	}
 	if s == nil {
@@ -326,10 +327,8 @@ func (r *reader) flow(place string, at time.Time, in *contract.RunInput) {
 
 // node returns the span of an execution of a node, with a time at which it was under way, or without one.
 func (r *reader) node(place, exec string, at time.Time) *Span {
-	first, rest, inner := strings.Cut(exec, ":")
-	if exec = history.Label(history.ExecutionOf(first)); inner {
-		exec += ":" + rest
-	}
+	x, member := executionOf(exec)
+	exec = history.Label(x) + plaintext.If(member != "", ":%s", member)
 	if flow := flowID(place); r.byID[flow] == nil {
 		r.flow(place, at, nil)
 		r.byID[flow].inside = flow != ""
