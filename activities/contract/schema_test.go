@@ -33,7 +33,7 @@ var published = []struct {
 	// required replaces the fields without omitempty.
 	required []string
 }{
-	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "snapshot", "max_payload", "owner", "parent", "script_ref", "conversation", "server_sessions"}, required: []string{"v", "flow"}},
+	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "snapshot", "max_payload", "entries", "owner", "parent", "script_ref", "conversation", "server_sessions"}, required: []string{"v", "flow"}},
 	{file: "run-result", v: RunResult{}, inner: []string{"conversation", "yielded", "server_sessions"}},
 	{file: "failure", v: Failure{}},
 	{file: "prompt", v: PromptInput{}, input: true, required: []string{"prompt"}},

@@ -270,17 +270,17 @@ func (t *Thread) Cut(n int) {
 // Pending gives what a model call must be told: the thread as of the last call, and what
 // came since. The workflow's own messages go along up to a page; the activity queries the others.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
-	return t.Called, t.tail(t.Called.Len, true)
+	return t.Called, t.tail(t.Called.Len, nil)
 }
 
-// tail names the entries from an index on. The workflow's own go along up to a page, those that are recorded already if wanted.
-func (t *Thread) tail(from int, recorded bool) []contract.TailEntry {
+// tail names the entries from an index on. The workflow's own go along up to a page, but those that are recorded already.
+func (t *Thread) tail(from int, recorded map[string]bool) []contract.TailEntry {
 	var tail []contract.TailEntry
 	bytes := 0
 	for _, e := range t.Entries[from:] {
 		x := contract.TailEntry{SHA: e.Sha}
-		if e.own && (recorded || !t.recorded[e.Sha]) && bytes+len(e.Raw) <= contract.PageBytes {
-			x.Message, t.recorded[e.Sha] = e.Raw, true
+		if e.own && !recorded[e.Sha] && bytes+len(e.Raw) <= contract.PageBytes {
+			x.Message = e.Raw
 			bytes += len(e.Raw)
 		}
 		tail = append(tail, x)
@@ -294,7 +294,8 @@ func (r *Run) record(t *Thread, x *Execution) *contract.ThreadRecord {
 	if t.published = len(t.Entries); from >= len(t.Entries) {
 		return nil
 	}
-	out := &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: t.tail(from, false)}
+	out := &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: t.tail(from, t.recorded)}
+	t.note(out.Messages)
 	if t == r.Conversation.Thread {
 		out.Inherited = r.Conversation.Inherited
 	}
@@ -347,7 +348,17 @@ func (r *Run) write(ctx workflow.Context, out *contract.ThreadRecord) error {
 	return workflow.SideEffect(ctx, func(workflow.Context) any { return out }).Get(out)
 }
 
-// Mark notes that a model call knows all messages so far.
+// note notes which messages history holds.
+func (t *Thread) note(tail []contract.TailEntry) {
+	for _, e := range tail {
+		if len(e.Message) > 0 {
+			t.recorded[e.SHA] = true
+		}
+	}
+}
+
+// Mark notes that a model call knows all messages so far: what its input had is in history.
 func (t *Thread) Mark() {
+	t.note(t.tail(t.Called.Len, nil))
 	t.Called.Len, t.Called.Hash = len(t.Entries), t.Hash
 }
