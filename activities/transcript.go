@@ -276,9 +276,18 @@ func (a *Activities) queryContent(ctx context.Context, ref contract.ContentRef) 
 	return raw, nil
 }
 
-// fetchResult gives the encoded result that a closed run holds. It is not cached: nobody asks for it again.
+// fetchResult gives the encoded result that a closed run holds, or a part of a large one. It is not cached: nobody asks
+// for it again.
 func (a *Activities) fetchResult(ctx context.Context, in *contract.HeldResult, _ *heartbeats) (json.RawMessage, error) {
-	return a.queryContent(ctx, in.ContentRef)
+	if in.Bytes <= contract.MaxPayload {
+		return a.queryContent(ctx, in.ContentRef)
+	}
+	measureQuery(ctx, contract.QueryContent)
+	page, err := a.deps.Source.Content(ctx, in.Workflow, in.Run, contract.ContentQuery{SHA: in.SHA, Offset: in.Offset})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(page)
 }
 
 func ownRun(ctx context.Context) contract.Run {

@@ -444,4 +444,9 @@ func TestFetchResult(t *testing.T) {
 	if _, ok := a.cache.content(ref.SHA); ok {
 		t.Error("the result is in the cache")
 	}
+	got, err = a.fetchResult(t.Context(), &contract.HeldResult{ContentRef: ref, Bytes: contract.MaxPayload + 1, Offset: 10}, nil)
+	var part contract.ContentPage
+	if err != nil || json.Unmarshal(got, &part) != nil || string(part.Data) != string(raw[10:20]) || part.Total != len(raw) {
+		t.Errorf("a part is %s, %v", got, err)
+	}
 }

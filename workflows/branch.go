@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/converter"
@@ -218,7 +219,11 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, s *s
 	if s.yielded != nil {
 		references.Visitor(need).Suspended(s.yielded.Suspended)
 	}
-	if err := c.run.Sizes.Fits("what node "+s.at.Node.ID+" brings back", out); err != nil {
+	sent := *out
+	if s.yielded == nil && c.run.Sizes.Holds() {
+		sent.Conversation, sent.Messages = nil, nil
+	}
+	if err := c.run.Sizes.Fits("what node "+s.at.Node.ID+" brings back", &sent); err != nil {
 		return nil, c.run.Failed(s.at, err)
 	}
 	held, err := c.run.Hold(ctx, out)
@@ -270,10 +275,15 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	})
 	in.Ran = s.Ran(nodes, x.Step)
 	if r.Flow.Values != nil {
-		in.Values, in.Conversation = values.LongValues(r, view), r.Conversation.Snapshot(runtime.NeedsConversation(part.Nodes))
+		in.Values, in.Conversation = values.LongValues(r, view), r.Conversation.Snapshot(needsConversation(part.Nodes))
 		if in.Conversation != nil {
 			in.Conversation.Spent = r.Conversation.SpentFor(&r.Flow.Nodes[x.Node])
 		}
 	}
 	return in
+}
+
+// needsConversation reports whether nodes of a branch go on with the flow's conversation.
+func needsConversation(nodes []plan.Node) bool {
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
 }

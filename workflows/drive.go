@@ -249,7 +249,11 @@ func (f *flowRun) bound(out *contract.RunResult, last *contract.Execution) error
 			o.Text, o.Data, o.OmittedBytes = "", nil, len(o.Text)+len(o.Data)
 		}
 	}
-	if err := f.run.Sizes.Fits("the result of node "+last.Node, out); err != nil {
+	sent := *out
+	if f.nested || f.run.Sizes.Holds() {
+		sent.Conversation = nil
+	}
+	if err := f.run.Sizes.Fits("the result of node "+last.Node, &sent); err != nil {
 		large := contract.FailureOf(err)
 		large.Node, large.Step, large.At = last.Node, last.Step, f.run.Source.At(plan.NodePath(last.Node))
 		return large

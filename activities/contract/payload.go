@@ -15,10 +15,12 @@ const MaxPayload = 1_900 << 10
 const Envelope = 4 << 10
 
 // HeldResult says that a run holds its encoded result for whoever started it, who fetches it by [ActivityFetchResult]
-// once there is room in its history for so many bytes.
+// once there is room in its history for so many bytes. One of more than [MaxPayload] is fetched in parts.
 type HeldResult struct {
 	ContentRef
 	Bytes int `json:"bytes"`
+	// Offset is where the part begins that is fetched, as a [ContentPage].
+	Offset int `json:"offset,omitempty"`
 }
 
 // Metadata of payloads that only workers read: they are offloaded to the store from its threshold on, or always.

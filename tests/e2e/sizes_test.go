@@ -96,6 +96,16 @@ func TestEndToEndSizes(t *testing.T) {
 				in.Flow, in.Script = contract.FlowRef{Plan: f.Plan}, harness.Script(t, "rules: ["+saying("", 900_000)+"]")
 				return in
 			}},
+		"a map of long conversations": {short: 3, full: 12, calls: func(n int) int { return n }, result: total,
+			input: func(t *testing.T, n int) contract.RunInput {
+				in := mapped(t, n, talkingElement)
+				f, err := harness.Compile(in.Flow)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in.Flow, in.Script = contract.FlowRef{Plan: harness.AsChildren(f.Plan)}, harness.Script(t, "rules: ["+saying("", 800_000)+"]")
+				return in
+			}},
 		"an agent's turns of 6 KiB": {short: 50, full: 1000, calls: func(n int) int { return n }, result: joined,
 			input: func(t *testing.T, n int) contract.RunInput {
 				return contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(`,"max_iterations":10000`), Name: "flow.json"}, Script: harness.Script(t, fmt.Sprintf(`rules:
@@ -189,6 +199,13 @@ const (
 	sayingElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"say"},{"$component_ref":"e2"}],
 "control_flow_connections":[{"component_type":"ControlFlowEdge","name":"a","from_node":{"$component_ref":"s1"},"to_node":{"$component_ref":"say"}},
 {"component_type":"ControlFlowEdge","name":"b","from_node":{"$component_ref":"say"},"to_node":{"$component_ref":"e2"}}]}`
+	talkingElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"say"},
+{"$component_ref":"m1"},{"$component_ref":"m2"},{"$component_ref":"m3"},{"$component_ref":"e1"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"a","from_node":{"$component_ref":"s1"},"to_node":{"$component_ref":"say"}},
+{"component_type":"ControlFlowEdge","name":"b","from_node":{"$component_ref":"say"},"to_node":{"$component_ref":"m1"}},
+{"component_type":"ControlFlowEdge","name":"c","from_node":{"$component_ref":"m1"},"to_node":{"$component_ref":"m2"}},
+{"component_type":"ControlFlowEdge","name":"d","from_node":{"$component_ref":"m2"},"to_node":{"$component_ref":"m3"}},
+{"component_type":"ControlFlowEdge","name":"e","from_node":{"$component_ref":"m3"},"to_node":{"$component_ref":"e1"}}]}`
 )
 
 // mapped is a flow that adds up the numbers below n, each in a flow of its own.
@@ -210,6 +227,9 @@ func mapped(t *testing.T, n int, element string) contract.RunInput {
 "end":{"component_type":"EndNode","name":"end","outputs":[{"title":"total","type":"integer"}]},
 "s1":{"component_type":"StartNode","name":"s1","inputs":[{"title":"x","type":"integer"}]},
 "say":{"component_type":"LlmNode","name":"say","llm_config":{"$component_ref":"m"},"prompt_template":"Say {{x}}","outputs":[{"title":"words","type":"string"}]},
+"m1":{"component_type":"OutputMessageNode","name":"m1","message":"{{x}}, first: {{words}}"},
+"m2":{"component_type":"OutputMessageNode","name":"m2","message":"{{x}}, then: {{words}}"},
+"m3":{"component_type":"OutputMessageNode","name":"m3","message":"{{x}}, last: {{words}}"},
 "e1":{"component_type":"EndNode","name":"e1","outputs":[{"title":"x","type":"integer"}]},
 "e2":{"component_type":"EndNode","name":"e2","outputs":[{"title":"x","type":"integer"},{"title":"words","type":"string"}]},
 "one":` + element + `}}`}}

@@ -1,15 +1,16 @@
 package node
 
 import (
+	"slices"
 	"strings"
 
-	"weft/activities/contract"
-	"weft/workflows/plan/value"
+	"go.temporal.io/sdk/workflow"
 
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
 	"weft/workflows/values"
-
-	"go.temporal.io/sdk/workflow"
 )
 
 type transformKind struct{}
@@ -83,5 +84,20 @@ func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 				"Merge condition not satisfied: %s is false, because it is %s", strings.TrimSpace(m.Compare.Text), part.Brief())
 		}
 	}
-	return runtime.Outcome{Value: &v}, r.Conversation.PickFork(res.Node, m)
+	pickFork(&r.Conversation, res.Node, m)
+	return runtime.Outcome{Value: &v}, nil
+}
+
+// pickFork goes on with what was said in one of the nodes that a merge joins, and with what it cost. A node that stopped in
+// its middle has left several parts.
+func pickFork(c *runtime.Conversation, node string, m *plan.Merge) {
+	for _, f := range c.Forks {
+		switch {
+		case f.Node == node:
+			c.Add(f.Messages, false)
+		case slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node }):
+			c.Spent -= f.Spent
+		}
+	}
+	c.DropForks(m)
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -179,9 +180,27 @@ func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s 
 // does not hide how the child has ended.
 func (r *Run) Fetch(ctx workflow.Context, held *contract.HeldResult, id string, out any) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	return r.Invoke(ctx, &Call{Activity: contract.ActivityFetchResult, Args: []any{held}, What: "the result of " + id,
-		ID: id + "/result", Summary: "fetch the result · " + id, Options: fetchOptions, Result: ResultSize{Bytes: held.Bytes}, Out: out})
+	fetch := func(id string, held *contract.HeldResult, bytes int, out any) error {
+		return r.Invoke(ctx, &Call{Activity: contract.ActivityFetchResult, Args: []any{held}, What: "the result of " + id,
+			ID: id + "/result", Summary: "fetch the result · " + id, Options: fetchOptions, Result: ResultSize{Bytes: bytes}, Out: out})
+	}
+	if held.Bytes <= contract.MaxPayload {
+		return fetch(id, held, held.Bytes, out)
+	}
+	var raw []byte
+	for n, part := 1, *held; len(raw) < held.Bytes; n++ {
+		var page contract.ContentPage
+		part.Offset = len(raw)
+		if err := fetch(fmt.Sprintf("%s/part/%d", id, n), &part, partBytes, &page); err != nil {
+			return err
+		}
+		raw = append(raw, page.Data...)
+	}
+	return json.Unmarshal(raw, out)
 }
+
+// partBytes is the most that a part of a result takes, encoded.
+const partBytes = contract.PageBytes/3*4 + contract.Envelope
 
 // Hold keeps a result that is longer than its share for the run above, which fetches it. It gives nil where the result
 // is returned; with a store, what is longer goes there.

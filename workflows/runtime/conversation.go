@@ -50,21 +50,6 @@ func (c *Conversation) SpentFor(n *plan.Node) int {
 	return spent
 }
 
-// PickFork goes on with what was said in one of the nodes that a merge joins, and with what it
-// cost. A node that stopped in its middle has left several parts.
-func (c *Conversation) PickFork(node string, m *plan.Merge) error {
-	for _, f := range c.Forks {
-		switch {
-		case f.Node == node:
-			c.Add(f.Messages, false)
-		case slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node }):
-			c.Spent -= f.Spent
-		}
-	}
-	c.DropForks(m)
-	return nil
-}
-
 // DropForks forgets what the nodes that a merge joins have said.
 func (c *Conversation) DropForks(m *plan.Merge) {
 	c.Forks = slices.DeleteFunc(c.Forks, func(f contract.Fork) bool {
@@ -149,11 +134,6 @@ func (c *Conversation) Merge(t *contract.Conversation) {
 		r := c.reminders(m.Node)
 		r.N = max(r.N, m.N)
 	}
-}
-
-// NeedsConversation reports whether nodes of a branch go on with the flow's conversation.
-func NeedsConversation(nodes []plan.Node) bool {
-	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
 }
 
 // Spend counts against the flow's meter.

@@ -320,6 +320,9 @@ func (s *Sizes) FitsShare(v any) bool {
 	return err == nil && n <= cmp.Or(s.ResultShare, contract.MaxPayload)
 }
 
+// Holds reports whether a result of this run is held for the run above where it is too large to be returned.
+func (s *Sizes) Holds() bool { return s.ResultShare > 0 && s.most == 0 }
+
 // Fits measures what is about to be returned.
 func (s *Sizes) Fits(what string, v any) error {
 	n, err := Size(v)
