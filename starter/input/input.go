@@ -175,7 +175,7 @@ func Model(model string, scripted bool) (string, error) {
 	refs := llm.Refs(model)
 	for _, ref := range refs {
 		if ref != llm.ScriptModel && !strings.Contains(ref, "/") {
-			return "", usage.Errorf("the model %q is not provider/model; use for example openai/%s", ref, ref)
+			return "", usage.Errorf("the model %q is not provider/model, for example openai/gpt-5", ref)
 		}
 	}
 	switch {
