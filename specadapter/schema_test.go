@@ -135,3 +135,32 @@ func decode(text []byte) (out any, err error) {
 	d.UseNumber()
 	return out, d.Decode(&out)
 }
+
+// A JSON Schema in a document is held to the rules of JSON Schemas, as validate holds it.
+func TestSchemaOfSchemas(t *testing.T) {
+	documents := map[string]string{
+		"blueprint": `{"name":"x","description":"d","system_prompt":"s","parameters_schema":SCHEMA}`,
+		"koog":      `{"id":"x","version":"1.0","agents":[{"name":"a","type":"task","params":{"task":"t"},"output":{"schema":SCHEMA}}]}`,
+		"continuum": `{"name":"f","generation_prompt":"g","response_format":{"type":2,"payload":{"format":"JSON","output_schema":SCHEMA}},"nodes":[{"id":"a","name":"A","prompt":"p","is_exit_node":true}],
+"edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"a","target":"END"}],"execution_plan":"graph TD\n  START --> a\n  a --> END"}`,
+	}
+	schemas := map[string]bool{
+		`{"type":"object"}`: true, `{"type":["string","null"]}`: true, `{"properties":{"a":true,"b":{"items":[{}]}}}`: true, `{"items":false,"x-more":7}`: true,
+		`{"type":"objct"}`: false, `{"type":[]}`: false, `{"properties":7}`: false, `{"properties":{"a":7}}`: false, `{"properties":{"a":{"type":"strin"}}}`: false, `{"required":"a"}`: false,
+		`{"required":[1]}`: false, `{"enum":1}`: false, `{"minimum":"1"}`: false, `{"maxLength":-1}`: false, `{"items":7}`: false, `{"anyOf":[]}`: false, `{"additionalProperties":"no"}`: false, `{"uniqueItems":1}`: false,
+	}
+	for dialect, document := range documents {
+		schema, err := jsonschema.Compile(filepath.Join(dialect, "schema.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, fits := range schemas {
+			raw := []byte(strings.Replace(document, "SCHEMA", text, 1))
+			doc, _ := source.Parse("x.json", raw)
+			res, diags := specadapter.Load("x.json", raw, specadapter.Options{Dialect: dialect})
+			if problem := holds(t, schema, doc); (problem == "") != fits || (res != nil) != fits {
+				t.Errorf("%s in %s: the schema says %q, validate %v; it fits: %v", text, dialect, problem, diags, fits)
+			}
+		}
+	}
+}

@@ -63,7 +63,7 @@ var (
 		{Name: "user", Type: shape.Text, Doc: "Text before the task, in the first message."},
 	}}
 	outputShape = shape.Object{Name: "output", Doc: "Format of an agent's result.", Fields: []shape.Field{
-		{Name: "schema", Type: shape.Schema{"type": []string{"object", "string"}}, Doc: "JSON Schema of the result, as an object or as a string."},
+		{Name: "schema", Type: shape.Schema{"anyOf": []shape.Schema{shape.JSONSchema, shape.Text}}, Doc: "JSON Schema of the result, as an object or as a string."},
 	}}
 	taskShape = shape.Object{Name: "task_params", Doc: "What a task or verify agent should do.", Fields: []shape.Field{
 		{Name: "task", Type: shape.Text, Doc: "What the agent should do."},

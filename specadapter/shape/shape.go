@@ -50,7 +50,7 @@ var (
 	Count      = Schema{"type": "integer", "minimum": 1}
 	Any        = Schema{}
 	Map        = Schema{"type": "object", "additionalProperties": Schema{"type": "string"}}
-	JSONSchema = Schema{"type": "object"}
+	JSONSchema = Schema{"type": "object", "$ref": "#/$defs/" + jsonSchema}
 )
 
 // OneOf is one of some texts.
@@ -144,6 +144,7 @@ func Document(title string, root *Object, definitions ...*Object) Schema {
 
 // Complete returns the schema of a document, given that of its object.
 func Complete(root Schema, title string, definitions Schema) Schema {
+	definitions[jsonSchema] = draft7()
 	root[Key], root["title"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", title, definitions
 	root["properties"].(Schema)[Key] = Schema{"type": "string", "description": "schema of this document, for editors"}
 	return root

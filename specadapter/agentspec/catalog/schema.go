@@ -16,7 +16,7 @@ func Schema() shape.Schema {
 		"property": shape.Schema{"type": "object", "description": "An input or output: a JSON Schema with a title.", "properties": shape.Schema{
 			"title":       described(shape.Text, "Name of the input or output."),
 			"description": described(shape.Text, "Description, which models see."),
-			"type":        described(shape.Any, "Type of its values, as in JSON Schema."),
+			"type":        described(shape.Schema{"anyOf": []shape.Schema{shape.Types, shape.List(shape.Types), shape.Ref("reference")}}, "Type of its values, as in JSON Schema."),
 			"default":     described(shape.Any, "Default value."),
 		}},
 		"properties": orReference(shape.Schema{"type": []string{"array", "null"}, "items": orReference(shape.Ref("property"))}),
