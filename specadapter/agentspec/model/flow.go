@@ -160,13 +160,17 @@ func (l *loader) knownBranch(c, e *Component, edge *ControlEdge) bool {
 		return true
 	}
 	written := e.Field("from_branch") != nil
-	if !written && slices.Contains(edge.From.Branches, DefaultBranch) && l.work(e.At, len(c.Components("control_flow_connections"))) && !takesDefault(c, e, edge.From) {
-		l.Warnf(e.At, "branch-unknown", "use from_branch: "+DefaultBranch, "%s has no from_branch, and %s has several branches; it is read as the branch default, which no other edge has", e, edge.From)
-		edge.Branch = DefaultBranch
+	meant, has := DefaultBranch, "several branches"
+	if len(edge.From.Branches) == 1 {
+		meant, has = edge.From.Branches[0], "one branch"
+	}
+	if !written && slices.Contains(edge.From.Branches, meant) && l.work(e.At, len(c.Components("control_flow_connections"))) && !taken(c, e, edge.From, meant) {
+		l.Warnf(e.At, "branch-unknown", "use from_branch: "+meant, "%s has no from_branch, and %s has %s; it is read as the branch %s, which no other edge has", e, edge.From, has, meant)
+		edge.Branch = meant
 		return true
 	}
 	if !written {
-		l.Errorf(e.At, "branch-unknown", "use one of: "+strings.Trim(list(edge.From.Branches), "[]"), "%s has no from_branch, and %s has several branches", e, edge.From)
+		l.Errorf(e.At, "branch-unknown", "use one of: "+strings.Trim(list(edge.From.Branches), "[]"), "%s has no from_branch, and %s has %s", e, edge.From, has)
 		return false
 	}
 	if to := l.mapped(e, edge); to != "" {
@@ -180,10 +184,10 @@ func (l *loader) knownBranch(c, e *Component, edge *ControlEdge) bool {
 	return false
 }
 
-// takesDefault reports whether another edge leaves a node by its default branch, or could by saying nothing of a branch.
-func takesDefault(c, edge, from *Component) bool {
+// taken reports whether another edge leaves a node by a branch, or could by saying nothing of a branch.
+func taken(c, edge, from *Component, branch string) bool {
 	return slices.ContainsFunc(c.Components("control_flow_connections"), func(e *Component) bool {
-		return e != edge && e.Component("from_node") == from && (e.Field("from_branch") == nil || e.Text("from_branch") == DefaultBranch)
+		return e != edge && e.Component("from_node") == from && (e.Field("from_branch") == nil || e.Text("from_branch") == branch)
 	})
 }
 
