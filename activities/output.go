@@ -80,8 +80,8 @@ func checkAs(ctx context.Context, rules json.RawMessage, text string, o schema.O
 	if raw == nil {
 		return invalid("$", "No JSON output found but output_schema requires structured output"), nil
 	}
-	if d := plan.Depth(raw); d > schema.MaxDepth {
-		return invalid("$", fmt.Sprintf("the answer nests %d deep, at most %d are checked", d, schema.MaxDepth)), nil
+	if d := plan.Depth(raw); d > schema.MaxChecked {
+		return invalid("$", fmt.Sprintf("the answer nests %d deep, at most %d are checked", d, schema.MaxChecked)), nil
 	}
 	if len(rules) == 0 || string(bytes.TrimSpace(rules)) == "{}" {
 		return &contract.Checked{Data: raw}, nil

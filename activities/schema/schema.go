@@ -27,8 +27,10 @@ import (
 
 // Bounds on what is checked: the validator's cost grows steeply with depth.
 const (
-	// MaxDepth is how deep a value may nest.
-	MaxDepth = 64
+	// MaxDepth is how deep a schema and a value of it may nest. What is checked may nest one deeper: the arguments of a finish
+	// tool are an object around the value.
+	MaxDepth   = 64
+	MaxChecked = MaxDepth + 1
 	// MaxBytes is the most that a schema may have.
 	MaxBytes = 256 << 10
 	// MaxErrors bounds what is reported: the first ones are fixed first.
@@ -120,8 +122,8 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 		}
 	}()
 	depth := plan.Depth(raw)
-	if depth > MaxDepth {
-		return wrong("the value nests %d deep, at most %d are checked", depth, MaxDepth)
+	if depth > MaxChecked {
+		return wrong("the value nests %d deep, at most %d are checked", depth, MaxChecked)
 	}
 	if n := bytes.Count(schema, []byte("{")); len(schema) <= MaxBytes && n*(depth+1) > maxFrames {
 		return wrong("a schema of %d parts and a value that nests %d deep are too much to check; make either flatter", n, depth)
