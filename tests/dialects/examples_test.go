@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,6 +54,30 @@ var exampleFunctions = []tool.Function{
 // out with the script; UPDATE=1 rewrites it.
 func TestExamples(t *testing.T) {
 	t.Parallel()
+	eachExample(t, runExample)
+}
+
+// needsTools are the examples of which a node that is no agent calls what the worker must have.
+var needsTools = []string{"forecast", "stock", "word-count"}
+
+// TestExamplesAlone runs every example with the model script and nothing else: no script, no tools, no servers.
+func TestExamplesAlone(t *testing.T) {
+	t.Parallel()
+	eachExample(t, func(t *testing.T, file, base string) {
+		r := exampleRun(t, base, harness.TestRun{Document: harness.ReadFile(t, file)})
+		res := loadExample(t, file)
+		r.SetInput = func(in *contract.RunInput) {
+			begin(t, res, base, in)
+			in.OnError = contract.OnErrorFail
+		}
+		if p := r.Execute(t); (p.Err != nil) != slices.Contains(needsTools, filepath.Base(base)) {
+			t.Error(p.Err)
+		}
+	})
+}
+
+// eachExample runs a test for every example, whose files of its name are base.*.
+func eachExample(t *testing.T, run func(t *testing.T, file, base string)) {
 	files, err := filepath.Glob("../examples/*/*.*")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +92,7 @@ func TestExamples(t *testing.T) {
 		// What belongs to the folder of an agent stands beside agents/.
 		folder := filepath.Dir(file)
 		base := filepath.Join(filepath.Dir(filepath.Dir(folder)), filepath.Base(folder))
-		t.Run(base, func(t *testing.T) { runExample(t, file, base) })
+		t.Run(base, func(t *testing.T) { run(t, file, base) })
 	}
 	for _, file := range files {
 		ext := filepath.Ext(file)
@@ -76,7 +101,7 @@ func TestExamples(t *testing.T) {
 		}
 		ran++
 		base := strings.TrimSuffix(file, ext)
-		t.Run(base, func(t *testing.T) { runExample(t, file, base) })
+		t.Run(base, func(t *testing.T) { run(t, file, base) })
 	}
 	if ran == 0 {
 		t.Fatal("there are no examples")
@@ -98,13 +123,7 @@ func runExample(t *testing.T, file, base string) {
 	if root, err := filepath.Abs(filepath.Dir(base)); err == nil {
 		settings.Trusted = []string{root} // the programs of the examples
 	}
-	r := harness.TestRun{ToolSettings: settings, Document: doc, Script: harness.ReadFile(t, base+".script"), Tools: exampleTools, Functions: exampleFunctions}
-	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
-		r.Input = strings.TrimSpace(string(raw))
-	}
-	if raw, err := os.ReadFile(base + ".answers"); err == nil {
-		r.Answers = strings.Split(strings.TrimSpace(string(raw)), "\n")
-	}
+	r := exampleRun(t, base, harness.TestRun{ToolSettings: settings, Document: doc, Script: harness.ReadFile(t, base+".script"), Tools: exampleTools, Functions: exampleFunctions})
 	if res.Flow.Inputs != nil {
 		r.SetInput = func(in *contract.RunInput) { begin(t, res, base, in) }
 	}
@@ -127,6 +146,18 @@ func runExample(t *testing.T, file, base string) {
 	if diff := cmp.Diff(harness.ReadFile(t, base+".want"), got); diff != "" {
 		t.Errorf("%s.want (-want +got):\n%s", base, diff)
 	}
+}
+
+// exampleRun is a run with an example's input and answers.
+func exampleRun(t *testing.T, base string, r harness.TestRun) harness.TestRun {
+	t.Helper()
+	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
+		r.Input = strings.TrimSpace(string(raw))
+	}
+	if raw, err := os.ReadFile(base + ".answers"); err == nil {
+		r.Answers = strings.Split(strings.TrimSpace(string(raw)), "\n")
+	}
+	return r
 }
 
 // articles is the service that examples ask for articles. It is busy at first.

@@ -115,10 +115,31 @@ const listAttempts = 7
 // fails instead of waiting for an operator fails soon.
 func (p *Preparation) listOptions(retry *plan.Retry) workflow.ActivityOptions {
 	o := runtime.Retrying(p.Run.Options(p.Run.Flow.Policy.ToolSeconds), retry)
-	if retry == nil && p.Run.Shared.OnError == contract.OnErrorFail {
+	switch {
+	case p.callsNoTools():
+		o.RetryPolicy.MaximumAttempts = 1
+	case retry == nil && p.Run.Shared.OnError == contract.OnErrorFail:
 		o.RetryPolicy.MaximumAttempts = listAttempts
 	}
 	return o
+}
+
+// callsNoTools reports whether no model of the run calls a tool, as the model script does not without a script, and nobody
+// waits for the tools: then agents go without those that are not there.
+func (p *Preparation) callsNoTools() bool {
+	return p.Run.Shared.Model == contract.ScriptModel && p.Run.Shared.Script == nil && p.Run.Shared.OnError == contract.OnErrorFail
+}
+
+// leaveOut removes tools of a connection from the flow's agents, if they can do without, and reports whether nothing needs them.
+func (p *Preparation) leaveOut(id string, names []string) bool {
+	if !p.callsNoTools() {
+		return false
+	}
+	lacks := func(t plan.Tool) bool { return t.BoundTo() == id && slices.Contains(names, t.Name) }
+	p.ownAgents(func(a *plan.Agent) bool { return slices.ContainsFunc(a.Tools, lacks) }, func(s plan.TeamAgent) {
+		s.Agent.Tools = slices.DeleteFunc(slices.Clone(s.Agent.Tools), lacks)
+	})
+	return !slices.ContainsFunc(p.Run.Flow.Nodes, func(n plan.Node) bool { return n.Tool != nil && lacks(*n.Tool) })
 }
 
 // awaitLogin waits for an operator where a connection refuses the worker's credentials, and lists its tools then. The run
@@ -180,6 +201,9 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 			return nil, err
 		}
 		fail := contract.FailureOf(err)
+		if p.leaveOut(w.bound.ID, w.names) {
+			return problems, nil
+		}
 		if len(w.names) == 0 {
 			w.problem = fmt.Sprintf("%s: %s [V9]", w.boxedAt, fail.Error())
 			return nil, nil
@@ -200,7 +224,11 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 		w.bound.Catalogue = &ref
 		w.offered = names(out.Catalogue)
 	}
-	for _, name := range out.Missing {
+	missing := out.Missing
+	if p.leaveOut(w.bound.ID, missing) {
+		missing = nil
+	}
+	for _, name := range missing {
 		at := w.at[slices.Index(w.names, name)]
 		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
 			at, name, w.bound.ID, textutil.Some(out.Offered)))

@@ -39,22 +39,29 @@ func (p *Preparation) withToolboxes(wants []want) []want {
 func (p *Preparation) expandToolboxes(wants []want) []string {
 	var problems []string
 	reported := map[string]bool{}
+	p.ownAgents(func(a *plan.Agent) bool { return a.Toolboxes != nil }, func(s plan.TeamAgent) {
+		problems = append(problems, p.expandToolbox(s, wants, reported)...)
+	})
+	return problems
+}
+
+// ownAgents changes agents in the run's own copy of the plan.
+func (p *Preparation) ownAgents(which func(*plan.Agent) bool, change func(plan.TeamAgent)) {
 	p.Run.Flow.Nodes = slices.Clone(p.Run.Flow.Nodes)
 	for i := range p.Run.Flow.Nodes {
 		n := &p.Run.Flow.Nodes[i]
-		if !slices.ContainsFunc(n.TeamAgents(), func(s plan.TeamAgent) bool { return s.Agent.Toolboxes != nil }) {
+		if !slices.ContainsFunc(n.TeamAgents(), func(s plan.TeamAgent) bool { return which(s.Agent) }) {
 			continue
 		}
 		own := *n.Agent
 		own.Members = slices.Clone(own.Members)
 		n.Agent = &own
 		for _, s := range n.TeamAgents() {
-			if s.Agent.Toolboxes != nil {
-				problems = append(problems, p.expandToolbox(s, wants, reported)...)
+			if which(s.Agent) {
+				change(s)
 			}
 		}
 	}
-	return problems
 }
 
 // expandToolbox makes tools of what the boxes of one agent offer.
@@ -76,7 +83,7 @@ func (p *Preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map
 		}
 	}
 	for _, name := range left {
-		if !toolboxes.Lenient {
+		if !toolboxes.Lenient && !p.callsNoTools() {
 			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
 				p.Run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), textutil.Some(offered)))
 		}
