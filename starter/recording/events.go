@@ -72,6 +72,9 @@ func (c *recordedRun) callEvent(e *history.Event) {
 			c.inbox.ended(at)
 		}
 	case *history.CallFailed:
+		if c.isStart(d.Call) {
+			c.unstarted = &rehearse.Call{At: c.place(d.Call), Kind: d.Kind, Fail: contract.FailureOf(history.Error(d.Failure))}
+		}
 		c.failed(c.place(d.Call), d.Failure)
 	}
 }
@@ -143,7 +146,7 @@ func (c *recordedRun) scheduled(of *history.Call) {
 		// Plans that a worker made of documents of the run's own, for sub-agents, are played again; the
 		// run's own is what it was started with.
 		in, ok := of.Input.(*contract.CompileFlowInput)
-		if c.id == c.root || !ok || in.Flow.Plan != nil {
+		if c.isStart(of) || !ok || in.Flow.Plan != nil {
 			return
 		}
 	}
@@ -153,6 +156,11 @@ func (c *recordedRun) scheduled(of *history.Call) {
 		return
 	}
 	c.put(c.described(at, of))
+}
+
+// isStart reports whether a call compiles the run's own flow, checks its inputs, or chooses its model.
+func (c *recordedRun) isStart(of *history.Call) bool {
+	return of.Kind == contract.ActivityCompileFlow && c.id == c.root
 }
 
 func (c *recordedRun) described(at string, of *history.Call) rehearse.Call {
@@ -182,6 +190,9 @@ func (c *recordedRun) described(at string, of *history.Call) rehearse.Call {
 func (c *recordedRun) completed(d *history.CallCompleted) {
 	at := c.place(d.Call)
 	x := c.call(at)
+	if c.isStart(d.Call) {
+		c.unstarted = nil
+	}
 	if x == nil {
 		switch out := d.Result.(type) {
 		case *contract.CompileFlowResult:
@@ -253,10 +264,14 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 }
 
 func (c *recordedRun) answer(m *history.Message) {
-	if !slices.Contains(contract.Requests, m.Name) || m.Name == contract.RequestRetry {
+	if !slices.Contains(contract.Requests, m.Name) {
 		return
 	}
 	if raw, ok := m.JSON(); ok {
+		var retry contract.RetryAnswer
+		if m.Name == contract.RequestRetry && (json.Unmarshal(raw, &retry) != nil || !retry.GiveUp) {
+			return // the call that is made again is recorded
+		}
 		c.rec.Answers = append(c.rec.Answers, rehearse.Answer{Kind: m.Name, Value: raw})
 	}
 }

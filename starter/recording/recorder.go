@@ -33,8 +33,9 @@ type recorder struct {
 	content map[string]json.RawMessage
 	// recorded is how many messages of the run's conversation were read.
 	recorded int
-	// started reports whether the run's start was read.
-	started bool
+	// started reports whether the run's start was read; unstarted is the call that failed before the flow's first one, if one did.
+	started   bool
+	unstarted *rehearse.Call
 	// external are tools that are activities of other workers, by task queue and type, outside by their calls.
 	external map[[2]string]*externalTool
 	outside  map[string]*externalTool
@@ -127,6 +128,9 @@ func (r *recorder) before(at, node string) string {
 func (r *recorder) done() ([]byte, error) {
 	if r.rec.Run.Flow.Plan == nil {
 		return nil, usage.Errorf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may no longer be retained, or may be encrypted", r.root)
+	}
+	if r.unstarted != nil {
+		r.put(*r.unstarted)
 	}
 	r.placeMessages()
 	r.order()

@@ -180,7 +180,7 @@ func checkEntries(t *testing.T, h *harness.Worker, id, first, last string, want 
 	want = slices.Clone(want)
 	slices.SortFunc(want, func(x, y string) int { return strings.Compare(entryText(x), entryText(y)) })
 	compareEntries(t, "follow", notes.messages, want)
-	rec := playRecording(t, h, id, last)
+	rec := h.PlayRecording(t, id, last)
 	for _, entry := range want {
 		text := entryText(entry)
 		if !slices.Contains(rec.Expect.Said, text) {

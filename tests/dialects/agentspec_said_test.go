@@ -50,6 +50,7 @@ func TestEndToEndSaidBelow(t *testing.T) {
 		"a flow below that fails":      {"{component_type: CatchExceptionNode, subflow: '@below'}", []string{"Above.", "Before.", "by a4", "out of paper"}},
 		"an element that fails":        {"{component_type: CatchExceptionNode, subflow: '@elements'}", []string{"Element.", "out of paper"}},
 		"a parallel element that does": {"{component_type: CatchExceptionNode, subflow: '@many'}", []string{"Element.", "out of paper"}},
+		"flows that end the run":       {"{component_type: ParallelFlowNode, subflows: ['@broken']}", []string{"Before.", "by a4", "out of paper"}},
 	}
 	for name, tc := range tests {
 		doc := "flow: {nodes: {s: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}, default: [a, b]}]}, n: " + tc.node + ", e: {component_type: EndNode}}, go: [s > n > e"
@@ -71,14 +72,16 @@ func TestEndToEndSaidBelow(t *testing.T) {
 					t.Parallel()
 					flow := *res.Flow
 					flow.Policy.Branches = policy
-					run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: &flow, Source: &res.Source}, MaxEvents: events, Script: harness.Script(t, saidScript)})
-					if out, err := harness.Result(t, run); err != nil {
+					run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: &flow, Source: &res.Source}, MaxEvents: events, OnError: contract.OnErrorFail,
+						Script: harness.Script(t, saidScript)})
+					if out, err := harness.Result(t, run); (err != nil) != strings.HasSuffix(name, "the run") {
 						t.Fatal(out, err)
 					}
 					if got := saidIn(h.Status(t, run.GetID()).Conversation); !slices.Equal(got, tc.want) {
 						t.Errorf("the query status has %q, want %q", got, tc.want)
 					}
 					compareTranscript(t, h, run.GetID(), run.GetRunID(), tc.want)
+					h.PlayRecording(t, run.GetID(), run.GetRunID())
 				})
 			}
 		}

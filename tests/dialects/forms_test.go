@@ -70,7 +70,7 @@ func readForm(t *testing.T, w *harness.Worker, in contract.RunInput) formRead {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec := playRecording(t, w, run.GetID(), run.GetRunID())
+	rec := w.PlayRecording(t, run.GetID(), run.GetRunID())
 	got := formRead{Result: string(out.ResultData), Usage: read.Tree.Usage(), Transcripts: read.Threads(), Calls: rec.Calls}
 	for _, v := range read.Workflows {
 		for _, exec := range slices.Compact(slices.Sorted(slices.Values(v.Called))) {

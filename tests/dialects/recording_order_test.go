@@ -10,10 +10,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/specadapter"
-	"weft/starter/history"
-	"weft/starter/recording"
 	"weft/tests/harness"
-	"weft/worker/rehearse"
 	"weft/workflows/plan"
 )
 
@@ -89,25 +86,8 @@ func TestEndToEndRecordedOrder(t *testing.T) {
 				if _, err := harness.Result(t, run); (err == nil) != strings.Contains(node, "Catch") {
 					t.Fatal(err)
 				}
-				playRecording(t, h, run.GetID(), run.GetRunID())
+				h.PlayRecording(t, run.GetID(), run.GetRunID())
 			})
 		}
 	}
-}
-
-// playRecording records a closed run and plays the recording.
-func playRecording(t *testing.T, h *harness.Worker, id, run string) *rehearse.Recording {
-	t.Helper()
-	raw, _, err := recording.Record(t.Context(), history.From(h.Client), id, run, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := rehearse.Read("run.yaml", raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rep, err := rehearse.Play(rec); err != nil || !rep.OK {
-		t.Errorf("the recording does not play: %+v, %v\n%s", rep.First, err, raw)
-	}
-	return rec
 }

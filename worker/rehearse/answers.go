@@ -102,14 +102,27 @@ func (p *player) serve(st *contract.Status) {
 		for k := range p.rec.Answers {
 			a := &p.rec.Answers[k]
 			id := requestOf(a)
+			if q.Kind == contract.RequestRetry && contract.CallID(id) == contract.CallID(q.ID) {
+				id = q.ID // attempts that were made again are not recorded
+			}
 			if p.answer[k] || a.During != "" || a.Kind != q.Kind || id != q.ID && (id != "" || q.Kind != contract.RequestMessage) {
 				continue
 			}
 			p.answer[k] = true
-			p.env.SignalWorkflow(a.Kind, a.Value)
+			p.env.SignalWorkflow(a.Kind, answerOf(a, id))
 			break
 		}
 	}
+}
+
+// answerOf is a recorded answer, for the request that is open now.
+func answerOf(a *Answer, id string) any {
+	var retry contract.RetryAnswer
+	if a.Kind != contract.RequestRetry || json.Unmarshal(a.Value, &retry) != nil {
+		return a.Value
+	}
+	retry.ID = id
+	return retry
 }
 
 // requestOf is the id of the request that an answer names.

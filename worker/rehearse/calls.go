@@ -59,9 +59,9 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	return c, nil
 }
 
-// prepare compiles a flow, or returns the recorded plan of a document that the run made itself.
+// prepare compiles a flow, or returns the recorded plan of a document that the run made itself, or the failure of its start.
 func (p *player) prepare(ctx context.Context, in contract.CompileFlowInput) (*contract.CompileFlowResult, error) {
-	if in.Flow.Plan != nil || in.Flow.Text == "" && in.Flow.Name == "" {
+	if p.byAt[p.place(ctx)] == nil && (in.Flow.Plan != nil || in.Flow.Text == "" && in.Flow.Name == "") {
 		return p.real.CompileFlow(ctx, in)
 	}
 	out, err := repeated[contract.CompileFlowResult](ctx, p, contract.ActivityCompileFlow)

@@ -123,14 +123,21 @@ func Play(r *Recording) (rep *Report, err error) {
 	return p.report(), nil
 }
 
-// input is what the run is started with: its models are the script, and what failed fails.
+// input is what the run is started with: its models are the script, and what failed fails, unless the run may have waited for
+// an operator when it was ended from outside.
 func (p *player) input() (*contract.RunInput, error) {
 	in := p.rec.Run
 	in.V, in.Script = contract.Version, p.rec.Script
-	if !p.rec.Switches() || in.Model == "" {
+	unstarted := slices.ContainsFunc(p.rec.Calls, func(c Call) bool {
+		return c.Kind == contract.ActivityCompileFlow && c.Fail != nil && !strings.Contains(c.At, "/")
+	})
+	if !unstarted && (!p.rec.Switches() || in.Model == "") {
 		in.Model = llm.ScriptModel
 	}
-	in.OnError, in.MaxEvents = contract.OnErrorFail, 0
+	in.MaxEvents = 0
+	if s := p.rec.Expect.Status; s != contract.StatusCancelled && s != Terminated {
+		in.OnError = contract.OnErrorFail
+	}
 	if err := p.keepValue(in.Script); err != nil {
 		return nil, err
 	}
@@ -290,10 +297,10 @@ func (p *player) ended() string {
 	}
 	if err == nil {
 		p.result(want)
-		p.compareMessages(want.Said)
 	} else if len(want.Turns) > 0 {
 		p.turnsBefore(want.Turns)
 	}
+	p.compareMessages(want.Said)
 	return status
 }
 
