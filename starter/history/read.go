@@ -123,11 +123,17 @@ func (w *walk) start(run Run) *reading {
 	return r
 }
 
-// ahead starts to read histories, in their order, a few before they are received.
-func (w *walk) ahead(runs []Run) <-chan *reading {
+// ahead starts to read the histories of the children that a run's events request, in their order, a few before they are received.
+func (w *walk) ahead(of Run, events []Event) <-chan *reading {
+	var children []Run
+	for i := range events {
+		if child, ok := w.child(of, events[i].Data); ok {
+			children = append(children, child)
+		}
+	}
 	out := make(chan *reading, readAhead-2) // beside them, one waits for room here, and one is awaited
 	go func() {
-		for _, run := range runs {
+		for _, run := range children {
 			select {
 			case out <- w.start(run):
 			case <-w.ctx.Done():
@@ -146,13 +152,7 @@ func (w *walk) run(r *reading) error {
 		return r.err
 	}
 	events := Events(r.run, r.raw)
-	var children []Run
-	for i := range events {
-		if child, ok := w.child(r.run, events[i].Data); ok {
-			children = append(children, child)
-		}
-	}
-	next, continuedAs := w.ahead(children), ""
+	next, continuedAs := w.ahead(r.run, events), ""
 	for i := range events {
 		if end, ok := events[i].Data.(*Ended); ok {
 			continuedAs = end.ContinuedAs
