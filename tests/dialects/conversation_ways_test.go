@@ -105,7 +105,7 @@ func sharedFlows() map[string]sharedFlow {
 		"an agent that waits":         {doc: withTools, script: withToolsScript, want: 3},
 		"behind an agent":             {doc: withTools, script: withToolsScript, answers: 1, from: "i", want: 10},
 		"a map":                       {doc: aroundNode("{component_type: MapNode, subflow: '@el'}", "", overQs), answers: -1, from: "e", want: 10},
-		"agents in a map":             {doc: aroundNode("{component_type: MapNode, subflow: '@talk'}", "", overQs), script: talks, answers: -1, from: "o", want: 10},
+		"agents in a map":             {doc: aroundNode("{component_type: MapNode, subflow: '@talk'}", "", overQs), script: talks, answers: -1, from: "n", want: 10},
 		"agents in a parallel map":    {doc: aroundNode("{component_type: ParallelMapNode, subflow: '@talk'}", "", overQs), script: talks, answers: -1, beside: true, want: 10},
 		"a parallel map in a catch":   {doc: aroundNode("{component_type: CatchExceptionNode, subflow: '@inner'}", ", n.caught_exception_branch > e", ""), answers: -1, beside: true, from: "o", want: 10},
 		"a failure that is caught":    {doc: aroundNode("{component_type: CatchExceptionNode, subflow: '@bad'}", ", n.caught_exception_branch > o", ""), answers: -1, from: "o", want: 4},

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +33,7 @@ type Flows interface {
 // as a run of its own below this one. Elements that make few calls run in this run.
 func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	c := callRun{run: r, execution: x, cfg: x.Node.Call}
+	x.Below = true
 	in, err := values.Given(r, x)
 	if err != nil {
 		return runtime.Outcome{}, err
@@ -60,15 +60,11 @@ func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Executi
 				c.listen(j)
 			}
 		}
-		if r.Shared.Entries {
-			own, _ := workflow.NewDisconnectedContext(ctx)
-			err = cmp.Or(r.PublishBelow(own, x), err)
-		}
 		return runtime.Outcome{}, err
 	}
 	out, err := c.joined()
-	if err == nil || r.Shared.Entries {
-		err = cmp.Or(err, r.PublishBelow(ctx, x))
+	if err == nil && r.Conversation.Thread != nil {
+		err = r.Publish(ctx, r.Conversation.Thread, x)
 	}
 	return out, err
 }

@@ -159,7 +159,11 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 // Execute runs a node and decides where to go on from it.
 func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution, edges []int) (Executed, error) {
 	ctx, leave := n.run.Watch.Enter(ctx, watch.Visit{Flow: n.run.Flow.Name, Node: x.Node.ID, Kind: x.Node.Kind, Execution: x.ID})
-	done, err := n.perform(ctx, x, edges)
+	var done Executed
+	err := n.run.PublishEntries(ctx, x) // what a fork begins with
+	if err == nil {
+		done, err = n.perform(ctx, x, edges)
+	}
 	if failed := n.run.PublishEntries(ctx, x); err == nil && failed != nil {
 		err = n.run.Failed(x, failed)
 	}

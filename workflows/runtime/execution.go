@@ -34,6 +34,8 @@ type Execution struct {
 	// ID is node#step; n is the step.
 	ID               string
 	Step, Occurrence int
+	// Below: what the execution adds to the conversation comes from flows below.
+	Below bool
 	// Lineage is the last deferred join that the execution's branch has passed.
 	Lineage string
 	// Order is the node's place among the flow's declarations.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -227,7 +228,10 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	t := &pendingRequest{kind: req.Kind}
 	q.waiting[req.ID] = t
 	defer delete(q.waiting, req.ID)
-	err := q.run.said(ctx, x)
+	var err error
+	if x != nil {
+		err = cmp.Or(x.Run, q.run).PublishEntries(ctx, x)
+	}
 	if err == nil {
 		err = q.Asker.Open(ctx, &req)
 	}
@@ -245,17 +249,6 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	q.Asker.Close(ctx, req.ID)
 	q.run.Policy.Moved = true
 	return t.reply, nil
-}
-
-// said writes into history what was said before an execution waits for an answer.
-func (r *Run) said(ctx workflow.Context, x *Execution) error {
-	if x == nil {
-		return nil
-	}
-	if x.Run != nil {
-		r = x.Run
-	}
-	return r.PublishEntries(ctx, x)
 }
 
 // Complete sets a request's id and the execution that waits for it.

@@ -294,7 +294,7 @@ func (r *Run) record(t *Thread, x *Execution) *contract.ThreadRecord {
 	if t.published = len(t.Entries); from >= len(t.Entries) {
 		return nil
 	}
-	out := &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: t.tail(from, t.recorded)}
+	out := &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: t.tail(from, t.recorded), Below: x.Below}
 	t.note(out.Messages)
 	if t == r.Conversation.Thread {
 		out.Inherited = r.Conversation.Inherited
@@ -311,20 +311,14 @@ func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution, aside ...*T
 	for _, a := range aside {
 		out.Aside = r.record(a, x)
 	}
-	return r.write(ctx, out)
-}
-
-// PublishBelow is [Run.Publish] of the flow's conversation, where flows below an execution have added to it.
-func (r *Run) PublishBelow(ctx workflow.Context, x *Execution) error {
-	if r.Conversation.Thread == nil {
-		return nil
+	n, err := Size(out)
+	if err != nil {
+		return err
 	}
-	out := r.record(r.Conversation.Thread, x)
-	if out == nil {
-		return nil
+	if err := r.Sizes.admit(ctx, "what was said", n); err != nil {
+		return err
 	}
-	out.Below = true
-	return r.write(ctx, out)
+	return workflow.SideEffect(ctx, func(workflow.Context) any { return out }).Get(out)
 }
 
 // PublishEntries is [Run.Publish] of the flow's conversation where all its entries are in history, also those of what failed
@@ -335,17 +329,6 @@ func (r *Run) PublishEntries(ctx workflow.Context, x *Execution) error {
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return r.Publish(ctx, r.Conversation.Thread, x)
-}
-
-func (r *Run) write(ctx workflow.Context, out *contract.ThreadRecord) error {
-	n, err := Size(out)
-	if err != nil {
-		return err
-	}
-	if err := r.Sizes.admit(ctx, "what was said", n); err != nil {
-		return err
-	}
-	return workflow.SideEffect(ctx, func(workflow.Context) any { return out }).Get(out)
 }
 
 // note notes which messages history holds.
