@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
@@ -165,6 +167,31 @@ func TestEachAgentsOwnConfig(t *testing.T) {
 	}
 	if got := c.Messages[0].Content; got != "T3\n\n<input>\nthe input\n</input>\n\n<output node=\"a\">\n1\n</output>\n\n<previous-result>\n2\n</previous-result>" {
 		t.Errorf("the last agent is told %q", got)
+	}
+}
+
+// What came before is told by agent: a parallel agent has given nothing before its agents have ended, and then what they came to.
+func TestOutputsOfParallelAgents(t *testing.T) {
+	t.Parallel()
+	doc := strings.Replace(agentsOf(`{"name":"start","type":"task","params":{"task":"S"}},
+{"name":"p","type":"parallel","params":{"agents":["a"]}},{"name":"a","type":"task","params":{"task":"A"}},
+{"name":"mid","type":"task","params":{"task":"M"}},{"name":"end","type":"task","params":{"task":"E"}}`,
+		`{"from":"start","to":"p"},{"from":"p","to":"mid"},{"from":"mid","to":"end"}`), `"agents"`, `"defaultModel":"mine/default","agents"`, 1)
+	models, all := askedModels(t)
+	if p := (harness.TestRun{Document: doc, Input: "hi", Models: models, SetInput: func(in *contract.RunInput) { in.Model = "" }}).Execute(t); p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	var told []string
+	for _, in := range *all {
+		told = append(told, strings.Join(strings.Fields(in.Messages[0].Content), " "))
+	}
+	merged := `[{"name":"a","output":2}]`
+	want := []string{"S <input> hi </input>",
+		"A <input> hi </input> <previous-result> 1 </previous-result>",
+		`M <input> hi </input> <output node="start"> 1 </output> <output node="a"> 2 </output> <previous-result> ` + merged + " </previous-result>",
+		`E <input> hi </input> <output node="start"> 1 </output> <output node="a"> 2 </output> <output node="p"> ` + merged + " </output> <previous-result> 3 </previous-result>"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("the agents are told (-want +got):\n%s", diff)
 	}
 }
 

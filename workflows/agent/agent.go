@@ -154,15 +154,35 @@ func (a *agentRun) outputs(but string) []contract.Part {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
 	})
 	for _, o := range outputs {
-		if o.By.Exec == but {
+		node := a.run.Flow.Node(o.Node)
+		if o.By.Exec == but || forks(node) {
 			continue
 		}
+		name := cmp.Or(o.Name, o.Node)
+		if node != nil && node.Merge != nil {
+			name = forkOf(a.run.Flow, node).Name
+		}
 		parts = append(parts,
-			contract.Part{Text: "\n\n<output node=" + strconv.Quote(cmp.Or(o.Name, o.Node)) + ">\n"},
+			contract.Part{Text: "\n\n<output node=" + strconv.Quote(name) + ">\n"},
 			outputPart(a, o.SHA),
 			contract.Part{Text: "\n</output>"})
 	}
 	return parts
+}
+
+// forks reports whether a node only gives what it got to parallel nodes.
+func forks(n *plan.Node) bool {
+	return n != nil && n.Kind == plan.KindTransform && n.Choice == plan.ChooseAll
+}
+
+// forkOf returns the node that gave their values to the nodes whose results another one merges.
+func forkOf(f *plan.Flow, merge *plan.Node) *plan.Node {
+	for i := range f.Nodes {
+		if n := &f.Nodes[i]; forks(n) && n.StateKey == merge.Merge.Input {
+			return n
+		}
+	}
+	return merge
 }
 
 // outputPart is an output as part of a message. A value that this run wrote itself is sent where it is
