@@ -12,7 +12,7 @@
 //   - Call: an activity. Budget, waiting for an operator, sizes, usage and cancellation are steps around it
 //     (package runtime). Children, signals and timers are also implemented in one place each.
 //   - Boundary and journal: an execution that is interrupted continues in another run from its last
-//     boundary; the steps made since are replayed from its journal.
+//     boundary; the steps made since are replayed from its journal (package journal).
 //   - Snapshot: the state with which a run continues as new, between boundaries and never with a running
 //     child (continue.go).
 //   - Transcript: each message enters history once; activities query their run for the content to which their input refers.

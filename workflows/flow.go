@@ -16,6 +16,7 @@ import (
 	"weft/workflows/agent"
 	"weft/workflows/argument"
 	"weft/workflows/inbox"
+	"weft/workflows/journal"
 	"weft/workflows/node"
 	"weft/workflows/plan"
 	"weft/workflows/prepare"
@@ -299,7 +300,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 	if f.run.Shared.Turn > 1 {
 		id = fmt.Sprintf("%s~%d", id, f.run.Shared.Turn) // its calls are others than those of the turn before
 	}
-	j := runtime.NewJournal(nil, f.entry.Steps)
+	j := journal.New(nil, f.entry.Steps)
 	taken, answers, err := f.runner.Route(ctx, node.Source{Node: plan.Start, ID: id, View: first}, f.run.Graph.Starts(), j)
 	if err != nil {
 		if errors.Is(err, runtime.ErrYield) {

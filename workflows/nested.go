@@ -5,6 +5,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/agent"
+	"weft/workflows/journal"
 	"weft/workflows/node"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
@@ -33,8 +34,8 @@ func (nested) Reserve(r *runtime.Run, flow *plan.Flow, many, n int) (release fun
 }
 
 // Run implements [node.Flows].
-func (nested) Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *runtime.Journal) (*contract.RunResult, error) {
-	own := runtime.NewJournal(j, nil)
+func (nested) Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *journal.Journal) (*contract.RunResult, error) {
+	own := journal.New(j, nil)
 	defer own.Boundary(0)
 	f := newFlowRun(r.Nested(id, own))
 	f.nested, f.runner = true, node.New(f.run, agent.Kind{}, agent.ToolKind{}, nested{})

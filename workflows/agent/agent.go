@@ -14,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
@@ -332,7 +333,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		return nil // people talk with the node, not with whom it asks
 	}
 	var messages []contract.Inbound
-	err := a.run.RunStep(ctx, a.execution.Journal, a.execution.ID+"/messages/"+strconv.Itoa(a.state.Turn), "", &messages, func(*runtime.JournalStep) error {
+	err := a.run.RunStep(ctx, a.execution.Journal, a.execution.ID+"/messages/"+strconv.Itoa(a.state.Turn), "", &messages, func(*journal.Step) error {
 		messages = a.run.Requests.Asker.Messages(a.execution.Node.ID)
 		return nil
 	})
@@ -360,14 +361,14 @@ func (a *agentRun) repair(ctx workflow.Context, res *contract.ModelResult, msg *
 		if a.state.Refused, err = a.execution.Refused(ctx, sha); err != nil || len(a.state.Refused) == 0 {
 			return false, err
 		}
-		return true, cmp.Or(a.replyUnrun(msg, beyondBudget), a.tell(ask), a.describe())
+		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(ask), a.describe())
 	}
 	if strings.TrimSpace(msg.Text) == "" {
 		text := "No result received but output_schema requires structured output"
 		if a.state.Repairs > 0 {
 			text = "No result received from retry attempt"
 		}
-		return false, a.misfit(a.run.Fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text))
+		return false, misfit(a, a.run.Fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text))
 	}
 	var problems []contract.FieldError
 	if res.Checked != nil {
@@ -382,14 +383,14 @@ func (a *agentRun) repair(ctx workflow.Context, res *contract.ModelResult, msg *
 			"make the prompt or the schema easier to follow, or use a stronger model",
 			"Output validation failed after %s: %s", retries, contract.ErrorList(problems, "; "))
 		f.Errors = problems
-		return false, a.misfit(f)
+		return false, misfit(a, f)
 	}
 	a.state.Repairs++
-	return true, cmp.Or(a.replyUnrun(msg, beyondBudget), a.tell(repairText(a.cfg.Output.Schema, problems)))
+	return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(repairText(a.cfg.Output.Schema, problems)))
 }
 
 // misfit fails the node, or notes the failure where another node may give the flow's result.
-func (a *agentRun) misfit(f *contract.Failure) error {
+func misfit(a *agentRun, f *contract.Failure) error {
 	if a.cfg.Output.IfLast == "" {
 		return f
 	}
@@ -398,7 +399,7 @@ func (a *agentRun) misfit(f *contract.Failure) error {
 }
 
 // replyUnrun answers calls that are not run: each needs its result before the conversation can go on.
-func (a *agentRun) replyUnrun(msg *contract.Message, text string) error {
+func replyUnrun(a *agentRun, msg *contract.Message, text string) error {
 	for i := range msg.Calls {
 		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: text, Failed: true}); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
@@ -189,7 +190,7 @@ func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (contract.
 	call := runtime.SessionCall{Tool: c.call.Name, Args: raw, Starts: a.cfg.Starts, Child: c.startID(), ID: c.id("session")}
 	j := a.execution.Journal
 	var done runtime.SessionReply
-	err := a.run.RunStep(ctx, j, call.ID+"/order", runtime.HashOf(call.Tool, string(raw)), &done, func(*runtime.JournalStep) error {
+	err := a.run.RunStep(ctx, j, call.ID+"/order", runtime.HashOf(call.Tool, string(raw)), &done, func(*journal.Step) error {
 		var err error
 		done, err = a.sessions.Do(ctx, &call)
 		return err
@@ -198,7 +199,7 @@ func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (contract.
 		return done.Reply, err
 	}
 	var reply contract.ToolReply
-	err = a.run.RunStep(ctx, j, call.ID, "", &reply, func(*runtime.JournalStep) error {
+	err = a.run.RunStep(ctx, j, call.ID, "", &reply, func(*journal.Step) error {
 		var err error
 		reply, err = a.sessions.Await(ctx, *done.Order, j)
 		return err
@@ -211,5 +212,5 @@ type Sessions interface {
 	// Do does what a call asks. Where the answer is still to come, the reply has the order to await.
 	Do(ctx workflow.Context, c *runtime.SessionCall) (runtime.SessionReply, error)
 	// Await waits for what was ordered, or yields.
-	Await(ctx workflow.Context, o contract.SessionOrder, j *runtime.Journal) (contract.ToolReply, error)
+	Await(ctx workflow.Context, o contract.SessionOrder, j *journal.Journal) (contract.ToolReply, error)
 }

@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/journal"
 	"weft/workflows/runtime"
 )
 
@@ -24,7 +25,7 @@ func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnec
 		return runtime.ToolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
 			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, contract.MaxPayload), nil
 	}
-	return c.toolStep(ctx, c.id("tool"), runtime.HashOf(e.Activity, string(args), note), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
+	return c.toolStep(ctx, c.id("tool"), runtime.HashOf(e.Activity, string(args), note), func(s *journal.Step, reply *contract.ToolReply) error {
 		var out json.RawMessage
 		call := &runtime.Call{
 			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),

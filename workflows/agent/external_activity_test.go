@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"weft/workflows/schedule/scheduletest"
-	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/journal"
 	"weft/workflows/runtime"
+	"weft/workflows/schedule/scheduletest"
+	"weft/workflows/workflowtest"
 )
 
 // TestElsewhereHasNoStore passes an activity of another worker arguments that only the store could
@@ -33,7 +34,7 @@ func TestElsewhereHasNoStore(t *testing.T) {
 				r := runtime.New(ctx)
 				r.Flow = scheduletest.Sketch("START>a a>END")
 				r.Allow(8 << 20)
-				a := &agentRun{run: r, execution: &runtime.Execution{ID: "a#1", Node: &r.Flow.Nodes[0], Journal: runtime.NewJournal(nil, nil)}, thread: r.Transcript.Open("a#1")}
+				a := &agentRun{run: r, execution: &runtime.Execution{ID: "a#1", Node: &r.Flow.Nodes[0], Journal: journal.New(nil, nil)}, thread: r.Transcript.Open("a#1")}
 				c := &toolCall{agentRun: a, call: &contract.ToolCall{ID: "1", Name: "big"}}
 				args := json.RawMessage(`{"x":"` + strings.Repeat("x", tc.bytes) + `"}`)
 				reply, err := c.callExternal(ctx, &contract.ResolvedConnection{CallRules: contract.CallRules{ExternalActivity: &contract.ExternalActivity{Activity: "big", TaskQueue: "theirs", StartSeconds: 10, TimeoutSeconds: 60, Attempts: 1}}}, args, "")

@@ -67,7 +67,7 @@ func (a *agentRun) acted(calls int) error {
 // thought lets the model act again. Tools that it called in a thought are not run.
 func (a *agentRun) thought(msg *contract.Message) error {
 	a.state.Think = false
-	if err := a.replyUnrun(msg, "no tool is run while you think; call it afterwards"); err != nil || a.cfg.React.Act == "" {
+	if err := replyUnrun(a, msg, "no tool is run while you think; call it afterwards"); err != nil || a.cfg.React.Act == "" {
 		return err
 	}
 	return a.tell(a.cfg.React.Act)

@@ -2,13 +2,14 @@ package agent
 
 import (
 	"testing"
-	"weft/activities/contract"
-	"weft/workflows/plan"
-	"weft/workflows/workflowtest"
-
-	"weft/workflows/runtime"
 
 	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/journal"
+	"weft/workflows/plan"
+	"weft/workflows/runtime"
+	"weft/workflows/workflowtest"
 )
 
 const (
@@ -37,7 +38,7 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
 		agent := func() *agentRun {
 			r := runtime.New(ctx)
-			a := &agentRun{run: r, execution: &runtime.Execution{Node: &plan.Node{ID: "a"}, ID: "a#1", Journal: runtime.NewJournal(nil, nil), View: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
+			a := &agentRun{run: r, execution: &runtime.Execution{Node: &plan.Node{ID: "a"}, ID: "a#1", Journal: journal.New(nil, nil), View: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
 			return a
 		}
 		old, again := agent(), agent()

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 )
@@ -57,7 +58,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 	}
 	var reply contract.ToolReply
 	id := c.startID()
-	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, id, runtime.HashOf(question, string(params), flow.Text), &reply, func(s *runtime.JournalStep) error {
+	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, id, runtime.HashOf(question, string(params), flow.Text), &reply, func(s *journal.Step) error {
 		var out contract.RunResult
 		err := c.runChild(ctx, id, c.childInput(question, params, flow), s, &out)
 		if err != nil {
@@ -91,7 +92,7 @@ func (c *toolCall) childInput(question string, params json.RawMessage, flow cont
 }
 
 // runChild runs a sub-agent, or goes on with what it came back with.
-func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInput, s *runtime.JournalStep, out *contract.RunResult) error {
+func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInput, s *journal.Step, out *contract.RunResult) error {
 	ended, err := c.agentRun.run.Budget.Begin(ctx, s.Run == nil)
 	if err != nil {
 		return err

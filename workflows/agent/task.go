@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/questions"
 	"weft/workflows/runtime"
@@ -47,7 +48,7 @@ func awaitTask(ctx workflow.Context, c *toolCall, t *plan.Tool, b *contract.Reso
 	k := &task{tool: t, call: c, conn: b, in: in, args: args, id: c.id("tool") + "~task", started: *created.Started}
 	done := c.agentRun.run.Requests.AddTask(c.agentRun.execution.ID + " " + t.As)
 	defer done()
-	reply, err := c.toolStep(ctx, k.id, runtime.HashOf(t.Name, in.TaskID), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
+	reply, err := c.toolStep(ctx, k.id, runtime.HashOf(t.Name, in.TaskID), func(s *journal.Step, reply *contract.ToolReply) error {
 		k.at, k.given, s.Task = created, map[string]json.RawMessage{}, k.open()
 		for k.at.Task != nil {
 			if failed, err := k.look(ctx, s); failed != nil || err != nil {
@@ -68,7 +69,7 @@ func awaitTask(ctx workflow.Context, c *toolCall, t *plan.Tool, b *contract.Reso
 
 // look waits until it is time, and for the answers that the task asks for, and looks at it. The reply is that of a look that
 // failed, if it is not an error.
-func (k *task) look(ctx workflow.Context, s *runtime.JournalStep) (failed *contract.ToolReply, err error) {
+func (k *task) look(ctx workflow.Context, s *journal.Step) (failed *contract.ToolReply, err error) {
 	if err := k.pause(ctx, s); err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (k *task) look(ctx workflow.Context, s *runtime.JournalStep) (failed *contr
 }
 
 // pause waits until it is time to look at the task again. It yields where the run wants to continue as new.
-func (k *task) pause(ctx workflow.Context, s *runtime.JournalStep) error {
+func (k *task) pause(ctx workflow.Context, s *journal.Step) error {
 	if s.Failure != nil || k.at.Input != nil {
 		return nil // an operator, or a person, is to be waited for
 	}

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
@@ -124,7 +125,7 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (contract.Tool
 	}
 	var reply contract.ToolReply
 	l := c.agentRun.team.line(to)
-	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, c.id("ask"), runtime.HashOf(args.Recipient, args.Message), &reply, func(s *runtime.JournalStep) error {
+	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, c.id("ask"), runtime.HashOf(args.Recipient, args.Message), &reply, func(s *journal.Step) error {
 		return c.askMember(ctx, l, to, &args, s, &reply)
 	})
 	c.agentRun.team.catchUp(c.agentRun.run, reply.Conversations)
@@ -132,7 +133,7 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (contract.Tool
 }
 
 // askMember has a member answer in a conversation, or goes on where it stopped.
-func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, args *turned, s *runtime.JournalStep, reply *contract.ToolReply) error {
+func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, args *turned, s *journal.Step, reply *contract.ToolReply) error {
 	if wrong, err := c.whenFree(ctx, l, to.Name); wrong != nil || err != nil {
 		*reply = orEmpty(wrong)
 		return err
@@ -207,7 +208,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	m := c.agentRun.team.of.MemberNamed(to.Member)
 	id := fmt.Sprintf("%s:%s~%d", c.agentRun.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
-	x := &runtime.Execution{Node: node, ID: id, Step: c.agentRun.execution.Step, Order: c.agentRun.execution.Order, Strand: c.agentRun.execution.Strand, View: c.agentRun.execution.View, Suspended: rest, Journal: runtime.JournalOf(c.agentRun.execution.Journal, rest)}
+	x := &runtime.Execution{Node: node, ID: id, Step: c.agentRun.execution.Step, Order: c.agentRun.execution.Order, Strand: c.agentRun.execution.Strand, View: c.agentRun.execution.View, Suspended: rest, Journal: journal.Of(c.agentRun.execution.Journal, rest)}
 	sub := &agentRun{run: c.agentRun.run, execution: x, sessions: c.agentRun.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
 		team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
 	sub.speakAs(l.activeAgent)

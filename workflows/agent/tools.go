@@ -14,6 +14,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/group"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/questions"
@@ -241,7 +242,7 @@ func (c *toolCall) validate(ctx workflow.Context, t *plan.Tool, b *contract.Reso
 		return contract.ToolReply{}, nil
 	}
 	id, in := c.id("validate"), contract.ValidateAnswerInput{Name: t.Name, Arguments: args, Schema: t.ArgumentsSchema}
-	return c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args)), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
+	return c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args)), func(s *journal.Step, reply *contract.ToolReply) error {
 		var out contract.ValidateAnswerResult
 		err := c.agentRun.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the arguments of " + c.call.Name, At: c.agentRun.execution, ID: id,
 			Summary: "check the arguments of " + c.call.Name, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out})
@@ -468,7 +469,7 @@ func (c *toolCall) questions(t *plan.Tool, args json.RawMessage) *questions.Call
 
 // callTool makes one call of a tool as a step.
 func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, in contract.ToolInput, args json.RawMessage, id string) (contract.ToolReply, error) {
-	reply, err := c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args), in.Note), func(s *runtime.JournalStep, reply *contract.ToolReply) error {
+	reply, err := c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args), in.Note), func(s *journal.Step, reply *contract.ToolReply) error {
 		var out contract.ToolResult
 		in.Repeat = b.Repeats(t.Name)
 		call := c.invocation(b, &in, id, &out)
@@ -512,9 +513,9 @@ func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolI
 }
 
 // toolStep makes a call of a tool as a step.
-func (c *toolCall) toolStep(ctx workflow.Context, id, hash string, do func(*runtime.JournalStep, *contract.ToolReply) error) (contract.ToolReply, error) {
+func (c *toolCall) toolStep(ctx workflow.Context, id, hash string, do func(*journal.Step, *contract.ToolReply) error) (contract.ToolReply, error) {
 	var reply contract.ToolReply
-	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, id, hash, &reply, func(s *runtime.JournalStep) error { return do(s, &reply) })
+	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, id, hash, &reply, func(s *journal.Step) error { return do(s, &reply) })
 	return reply, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/group"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/collection"
 	"weft/workflows/plan/value"
@@ -26,7 +27,7 @@ type Flows interface {
 	// release.
 	Reserve(r *runtime.Run, flow *plan.Flow, many, n int) (release func(), ok bool)
 	// Run runs one of them below r. It ends as a run of its own with the id would. What it would carry counts in j.
-	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *runtime.Journal) (*contract.RunResult, error)
+	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *journal.Journal) (*contract.RunResult, error)
 }
 
 // Visit runs a node of kind call: each of its flows, or one flow for each element of lists,
@@ -189,7 +190,7 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	}
 	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, i+1)
 	var out contract.RunResult
-	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *runtime.JournalStep) error { return c.runOne(ctx, j, id, s, &out) })
+	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *journal.Step) error { return c.runOne(ctx, j, id, s, &out) })
 	if j.here = c.flows != nil; !c.cfg.Apart {
 		j.outcome.Conversation = out.Conversation
 	}
@@ -236,7 +237,7 @@ func (c *callRun) collected(data json.RawMessage) (json.RawMessage, error) {
 }
 
 // runOne runs a flow, or goes on with what it came back with.
-func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *runtime.JournalStep, out *contract.RunResult) error {
+func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *journal.Step, out *contract.RunResult) error {
 	if limit := c.run.Flow.Limits.MaxDepth; c.run.Shared.Depth >= limit {
 		return c.run.Fail(c.execution, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
 	}

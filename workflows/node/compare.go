@@ -12,6 +12,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/group"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
@@ -29,7 +30,7 @@ func (n *Runner) choosesFirst(from *Source) bool {
 
 // routeFirst takes the first of a source's edges whose condition holds; later ones are not
 // looked at.
-func (n *Runner) routeFirst(ctx workflow.Context, from Source, edges []int, j *runtime.Journal) (taken []int, answers []contract.Answer, err error) {
+func (n *Runner) routeFirst(ctx workflow.Context, from Source, edges []int, j *journal.Journal) (taken []int, answers []contract.Answer, err error) {
 	verdicts := make([]*contract.JudgeResult, len(edges))
 	for i, e := range edges {
 		edge := &n.run.Flow.Edges[e]
@@ -57,7 +58,7 @@ func (n *Runner) routeFirst(ctx workflow.Context, from Source, edges []int, j *r
 }
 
 // askFirst has one question judged.
-func (n *Runner) askFirst(ctx workflow.Context, from Source, i int, edge *plan.Edge, j *runtime.Journal, verdicts []*contract.JudgeResult) error {
+func (n *Runner) askFirst(ctx workflow.Context, from Source, i int, edge *plan.Edge, j *journal.Journal, verdicts []*contract.JudgeResult) error {
 	in := n.judgeInput(from)
 	in.Question = edge.Question
 	judges := group.New(ctx)

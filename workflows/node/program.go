@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/journal"
 	"weft/workflows/runtime"
 )
 
@@ -27,7 +28,7 @@ func (programKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execut
 	}
 	var out contract.ProgramResult
 	id := x.ID + "/program"
-	err := r.RunStep(ctx, x.Journal, id, "", &out, func(*runtime.JournalStep) error {
+	err := r.RunStep(ctx, x.Journal, id, "", &out, func(*journal.Step) error {
 		return r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityRunProgram, Args: []any{&in}, What: "the program of node " + x.Node.ID, At: x,
 			ID: id, Summary: x.Node.ID + " · " + name, Options: r.Options(p.Seconds + programGrace), Out: &out})
 	})

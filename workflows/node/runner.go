@@ -6,16 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"weft/workflows/group"
-	"weft/workflows/watch"
 
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/group"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/values"
+	"weft/workflows/watch"
 )
 
 // maxJudgedState is how much of the state a judge sees.
@@ -37,7 +38,7 @@ type Source struct {
 
 // Route decides which of a source's edges are taken: those without a question, and those
 // whose question a model answers with yes. All questions are asked at once, as steps of the journal.
-func (n *Runner) Route(ctx workflow.Context, from Source, edges []int, j *runtime.Journal) (taken []int, answers []contract.Answer, err error) {
+func (n *Runner) Route(ctx workflow.Context, from Source, edges []int, j *journal.Journal) (taken []int, answers []contract.Answer, err error) {
 	edges = n.leavingBy(from.branch, edges)
 	if n.choosesFirst(&from) {
 		return n.routeFirst(ctx, from, edges, j)
@@ -112,7 +113,7 @@ type asking struct {
 }
 
 // judge asks one question.
-func (n *Runner) judge(judges *group.Group, from Source, q asking, in contract.JudgeInput, j *runtime.Journal, verdicts []*contract.JudgeResult) {
+func (n *Runner) judge(judges *group.Group, from Source, q asking, in contract.JudgeInput, j *journal.Journal, verdicts []*contract.JudgeResult) {
 	judges.Start(func(ctx workflow.Context) error {
 		var out contract.JudgeResult
 		err := n.run.CallStep(ctx, j, runtime.HashOf(in.Question, string(in.State)), &runtime.Call{
@@ -175,7 +176,7 @@ func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution, edges []int
 func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int) (Executed, error) {
 	done := Executed{Execution: contract.Execution{Node: x.Node.ID, Step: x.Step}}
 	before := n.run.Conversation.Mark()
-	x.Run, x.Journal, x.State = n.run, runtime.JournalOf(n.run.Above, x.Suspended), contract.SuspendedExecution{}
+	x.Run, x.Journal, x.State = n.run, journal.Of(n.run.Above, x.Suspended), contract.SuspendedExecution{}
 	x.Refused = func(ctx workflow.Context, output string) ([]contract.Answer, error) {
 		err := n.leave(ctx, x, edges, output, &done)
 		if !done.NoRoute {

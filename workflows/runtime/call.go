@@ -11,6 +11,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/held"
+	"weft/workflows/journal"
 	"weft/workflows/wait"
 )
 
@@ -35,7 +36,7 @@ type Call struct {
 	// Waiting is the call's step in journal, where the call may wait for an operator; nil where a failure
 	// is the call's outcome.
 	Waiting *contract.JournalStep
-	Journal *Journal
+	Journal *journal.Journal
 	// Once is set where a call whose outcome is unknown is not repeated.
 	Once bool
 	// AskUnknown has a person decide whether it is.

@@ -14,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/journal"
 	"weft/workflows/wait"
 )
 
@@ -128,7 +129,7 @@ func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 
 // AwaitFlow runs a flow below this one, one of n that run together, and waits for it; what names its input. Where this
 // run should stop, the other is asked to come back with what it goes on with; that is kept in the step s.
-func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, what string, n int, out *contract.RunResult, s *JournalStep, j *Journal) error {
+func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, what string, n int, out *contract.RunResult, s *journal.Step, j *journal.Journal) error {
 	if s.Held != nil {
 		return r.fetchFlow(ctx, c, in.Snapshot, out, s)
 	}
@@ -152,7 +153,7 @@ func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, wh
 }
 
 // fetchFlow fetches the result that a flow's run holds.
-func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapshot, out *contract.RunResult, s *JournalStep) error {
+func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapshot, out *contract.RunResult, s *journal.Step) error {
 	*out = contract.RunResult{}
 	err := r.Fetch(ctx, s.Held, c.ID, out)
 	if errors.Is(err, ErrYield) {
@@ -163,7 +164,7 @@ func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapsh
 }
 
 // FinishFlow records how a child flow ended.
-func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *JournalStep, err error) error {
+func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *journal.Step, err error) error {
 	r.Budget.Charge(from, out, err)
 	if f := failedBelow(err); f != nil {
 		out.Conversation = &contract.Conversation{Messages: f.Said}
@@ -230,7 +231,7 @@ func below(err error) error {
 }
 
 // runFlow runs a flow's run until it ends, and asks it to come back where this run should stop.
-func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j *Journal) error {
+func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j *journal.Journal) error {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for tries := 1; ; tries++ {
 		k := r.Start(ctx, c)

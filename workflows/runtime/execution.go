@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 )
@@ -48,7 +49,7 @@ type Execution struct {
 	// Suspended is set where the execution goes on in its middle.
 	Suspended *contract.SuspendedExecution
 	// Journal holds the steps since the last boundary; state is what the execution was there, once it yields.
-	Journal *Journal
+	Journal *journal.Journal
 	State   contract.SuspendedExecution
 }
 

@@ -15,6 +15,7 @@ import (
 	"weft/activities/textutil"
 	"weft/workflows/argument"
 	"weft/workflows/held"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/wait"
 )
@@ -206,7 +207,7 @@ func answers(kind string, reply *contract.Reply) bool {
 // Ask asks somebody outside, as a step of an execution.
 func (q *Requests) Ask(ctx workflow.Context, x *Execution, req contract.Request) (*contract.Reply, error) {
 	var out contract.Reply
-	err := q.run.RunStep(ctx, x.Journal, req.ID, req.Hash, &out, func(*JournalStep) error {
+	err := q.run.RunStep(ctx, x.Journal, req.ID, req.Hash, &out, func(*journal.Step) error {
 		reply, err := q.open(ctx, x, req, x.Journal)
 		if err == nil {
 			out = *reply
@@ -223,7 +224,7 @@ func (q *Requests) AskHeld(ctx workflow.Context, x *Execution, req contract.Requ
 
 // open opens a request and waits for its answer. It gives [errYield] where the run wants
 // to stop first; without a journal it waits on.
-func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request, j *Journal) (*contract.Reply, error) {
+func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request, j *journal.Journal) (*contract.Reply, error) {
 	req = q.Complete(x, req)
 	t := &pendingRequest{kind: req.Kind}
 	q.waiting[req.ID] = t

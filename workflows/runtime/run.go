@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"weft/workflows/watch"
 
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/schedule"
+	"weft/workflows/watch"
 )
 
 // Run is what a workflow run of either type works with.
@@ -37,7 +38,7 @@ type Run struct {
 	// place stands before the ids of calls and threads of a flow that runs in the run of the node that calls it.
 	place string
 	// Above is the journal in which that node counts what such a flow would carry; nil for any other.
-	Above *Journal
+	Above *journal.Journal
 }
 
 // New is a run that does not listen yet.
@@ -59,7 +60,7 @@ func (r *Run) InPlace(node string) *Run {
 
 // Nested returns what a flow works with that runs in this run, under the workflow id that it would have as a run of its own.
 // What it would carry counts in a journal of the node that calls it.
-func (r *Run) Nested(id string, above *Journal) *Run {
+func (r *Run) Nested(id string, above *journal.Journal) *Run {
 	b := *r
 	b.Above = above
 	b.Root, b.place = id, r.place+strings.TrimPrefix(id, r.Root+"/")+"/"

@@ -289,7 +289,7 @@ func (t *Thread) tail(from int, recorded map[string]bool) []contract.TailEntry {
 }
 
 // record is what a thread has that history does not name yet; nil is nothing.
-func (r *Run) record(t *Thread, x *Execution) *contract.ThreadRecord {
+func record(r *Run, t *Thread, x *Execution) *contract.ThreadRecord {
 	from := max(t.published, t.Called.Len)
 	if t.published = len(t.Entries); from >= len(t.Entries) {
 		return nil
@@ -304,12 +304,12 @@ func (r *Run) record(t *Thread, x *Execution) *contract.ThreadRecord {
 
 // Publish writes into history what a thread has that history does not name yet, and in the same event what another one has.
 func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution, aside ...*Thread) error {
-	out := r.record(t, x)
+	out := record(r, t, x)
 	if out == nil {
 		return nil
 	}
 	for _, a := range aside {
-		out.Aside = r.record(a, x)
+		out.Aside = record(r, a, x)
 	}
 	n, err := Size(out)
 	if err != nil {

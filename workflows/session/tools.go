@@ -14,6 +14,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/argument"
+	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
@@ -306,7 +307,7 @@ func (b *Children) textOf(ctx workflow.Context, c *runtime.SessionCall, k *child
 
 // Await waits for what was asked of a session: in mode sync for the turn, else until it has
 // begun, or the prompt is in line.
-func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *runtime.Journal) (contract.ToolReply, error) {
+func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journal.Journal) (contract.ToolReply, error) {
 	k := b.child(o.Session)
 	if k == nil {
 		return errorReply("Session '%s' not found", o.Session), nil

@@ -1,0 +1,86 @@
+package runtime
+
+import (
+	"encoding/json"
+	"errors"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/journal"
+)
+
+// ErrYield is the error of a step that did not start, or stopped waiting, because the run is about to
+// continue as new. It never leaves a workflow.
+var ErrYield = errors.New("the run continues as new")
+
+// RunStep does a step of an execution, unless the journal has its outcome. out points to what receives the
+// result. do may set what the step goes on with where it yields: a failure that waits for an operator, or
+// what an agent or a run below came back with. No step begins where the run should yield.
+func (r *Run) RunStep(ctx workflow.Context, j *journal.Journal, id, hash string, out any, do func(s *journal.Step) error) error {
+	s, err := j.Open(id, hash)
+	if err != nil {
+		return err
+	}
+	switch s.Status {
+	case contract.StepDone:
+		if s.Result == nil {
+			return nil
+		}
+		return json.Unmarshal(s.Result, out)
+	case contract.StepFailed:
+		return s.Failure
+	}
+	if r.Policy.ShouldYield(ctx, j.Weight()) {
+		return ErrYield
+	}
+	err = do(s)
+	switch {
+	case err == nil:
+		j.Done(s, out, weightOf(out))
+		r.Policy.Moved = true
+	case errors.Is(err, ErrYield):
+		switch {
+		case s.Failure != nil:
+			s.Status = contract.StepWaiting
+		case s.Execution != nil || s.Run != nil || s.Held != nil || s.Task != nil:
+			s.Status = contract.StepSuspended
+		}
+	case !contract.Cancelled(err):
+		s.Status, s.Failure, s.Execution, s.Run, s.Held, s.Task = contract.StepFailed, contract.FailureOf(err), nil, nil, nil, nil
+		return s.Failure
+	}
+	return err
+}
+
+// CallStep makes an activity call as a step. hash is the hash of the request.
+func (r *Run) CallStep(ctx workflow.Context, j *journal.Journal, hash string, c *Call) error {
+	return r.RunStep(ctx, j, c.ID, hash, c.Out, func(s *journal.Step) error {
+		if s.Held != nil {
+			return r.Fetch(ctx, s.Held, c.ID, c.Out)
+		}
+		c.Waiting, c.Journal = &s.JournalStep, j
+		return r.Invoke(ctx, c)
+	})
+}
+
+// weightOf is about how many bytes a result holds.
+func weightOf(out any) int {
+	if w, ok := out.(interface{ Weight() int }); ok {
+		return w.Weight()
+	}
+	n, err := Size(out)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// HashOf returns a hash that distinguishes a request from any other request in its place.
+func HashOf(parts ...string) string {
+	sum := ""
+	for _, p := range parts {
+		sum = contract.Chain(sum, contract.SHA([]byte(p)))
+	}
+	return sum[:16]
+}
