@@ -108,9 +108,10 @@ flow:
 		{"variables: inserted into, merged with and overwritten, then read", `
 flow:
   component_type: ExtendedFlow
+  state: [&list {title: list, type: array, items: {type: string}, default: [first]}, {title: n, type: integer}]
   nodes:
     s: {component_type: StartNode, inputs: [{title: a, type: string}, {title: b, type: array, items: {type: string}}]}
-    insert: {component_type: PluginWriteVariableNode, operation: insert, variable: &list {title: list, type: array, items: {type: string}, default: [first]}}
+    insert: {component_type: PluginWriteVariableNode, operation: insert, variable: *list}
     again: {component_type: PluginVariableNode, write_variables: [*list], read_variables: [], write_operations: {list: insert}}
     merge: {component_type: PluginVariableNode, write_variables: [*list], read_variables: [], write_operations: merge}
     n: {component_type: PluginWriteVariableNode, operation: overwrite, variable: {title: n, type: integer}, inputs: [{title: value, type: integer, default: 7}]}
@@ -187,6 +188,8 @@ inner:
 // failingFlow reads a variable that has no value.
 const failingFlow = `
 inner:
+  component_type: ExtendedFlow
+  state: [{title: n, type: integer}]
   nodes:
     is: {component_type: StartNode}
     it: {component_type: PluginReadVariableNode, variable: {title: n, type: integer}}

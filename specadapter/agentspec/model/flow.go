@@ -290,6 +290,7 @@ func checkFlow(l *loader, c *Component) {
 	l.checkStart(c, f)
 	l.checkEnds(c, f)
 	l.checkOutputs(c, f)
+	l.checkVariables(c)
 	g := newGraph(f)
 	if !slices.ContainsFunc(g.edges, func(e ControlEdge) bool { return e.From == f.Start }) {
 		l.checkUnconnected(c, g)

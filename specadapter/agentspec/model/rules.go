@@ -60,7 +60,7 @@ func typeRules() map[string]rules {
 		"InputMessageNode":                   {own: true, infer: inferTexts("user_input", stringType), check: checkInputMessage, yields: yieldsAlways},
 		"OutputMessageNode":                  {own: true, infer: func(l *loader, c *Component) inferred { return inferred{in: placeholders(l, c)} }},
 		"PluginOutputMessageNode":            {own: true, infer: inferSaid},
-		"ExtendedFlow":                       {infer: inferFlow, check: checkState, yields: yieldsInner("nodes")},
+		"ExtendedFlow":                       {infer: inferFlow, check: checkFlow, yields: yieldsInner("nodes")},
 		"PluginRegexNode":                    {infer: inferRegex, check: checkRegex},
 		"PluginTemplateNode":                 {own: true, infer: inferTexts(Matched, stringType)},
 		"PluginReadVariableNode":             {infer: inferRead},

@@ -213,9 +213,30 @@ func (l *loader) written(c *Component) inferred {
 	return inf
 }
 
-func checkState(l *loader, c *Component) {
-	l.variables(c, "state")
-	checkFlow(l, c)
+// checkVariables wants the variables that the nodes of a flow read and write in its own state: those of other flows are not seen.
+func (l *loader) checkVariables(c *Component) {
+	state, help := l.variables(c, "state"), "make the flow an ExtendedFlow with the variable in state, or give it the value as an input"
+	if c.Type.Field("state") != nil {
+		help = "add it to state; " + expected(state)
+	}
+	listed := len(c.JSON("state").Items)
+	if k := c.JSON("state").Kind; k != source.Array && k != source.Null {
+		listed = 1
+	}
+	if len(state) < listed {
+		return // reported
+	}
+	for _, n := range c.Flow.Nodes {
+		used := slices.Clone(n.Reads)
+		for _, w := range n.Writes {
+			used = append(used, w.Variable)
+		}
+		for _, p := range used {
+			if !slices.ContainsFunc(state, func(s *Property) bool { return s.Title == p.Title }) {
+				l.Errorf(p.At, "variable", help, "%s uses the variable %s, which is not in the state of %s", n, source.Quote(p.Title), c)
+			}
+		}
+	}
 }
 
 // ofException takes the inputs and outputs of the flow, and those of what was caught.
