@@ -93,6 +93,7 @@ const (
 	CodeAmbiguous  = "ambiguous-dialect"
 	CodeProfile    = "unknown-profile"
 	CodeComponents = "no-components"
+	CodeDepth      = "flow-depth"
 	CodePlan       = "invalid-plan"
 )
 
@@ -127,7 +128,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	diags = append(diags, more...)
 	if !source.HasErrors(diags) {
 		o.resolve(f)
-		diags = append(diags, floor(doc, f)...)
+		diags = append(append(diags, floor(doc, f)...), tooDeep(doc, f, src)...)
 	}
 	source.SortDiagnostics(diags)
 	diags = source.LimitDiagnostics(diags)
@@ -263,6 +264,37 @@ func floor(doc *source.Document, f *plan.Flow) []source.Diagnostic {
 	var diags []source.Diagnostic
 	for _, text := range f.Check() {
 		diags = append(diags, source.Diagnostic{File: doc.Name, Code: CodePlan, Text: text})
+	}
+	return diags
+}
+
+// tooDeep reports the nodes that fail in every run, because they run a flow below too many others.
+func tooDeep(doc *source.Document, f *plan.Flow, src plan.Source) []source.Diagnostic {
+	flows, limit := []*plan.Flow{f}, f.Limits.MaxDepth
+	for range limit {
+		var below []*plan.Flow
+		for _, flow := range flows {
+			for _, id := range f.Calls(flow.Nodes) {
+				if sub := f.SubFlow(id); sub != nil && !slices.Contains(below, sub) {
+					below = append(below, sub)
+				}
+			}
+		}
+		flows = below
+	}
+	at := make(map[string]plan.Position, len(src.Positions))
+	for _, p := range src.Positions {
+		at[p.Path] = p
+	}
+	var diags []source.Diagnostic
+	for _, flow := range flows {
+		for i := range flow.Nodes {
+			if n := &flow.Nodes[i]; n.Call != nil {
+				p := at[plan.AgentPath(flow.ID)+plan.NodePath(n.ID)]
+				diags = append(diags, source.Diagnostic{File: doc.Name, Line: p.Line, Col: p.Col, Code: CodeDepth, Help: "nest fewer flows, or raise limits.max_depth in weft.yaml",
+					Text: fmt.Sprintf("flows nest at most %d deep, and the node %s runs one deeper", limit, source.Quote(n.Name))})
+			}
+		}
 	}
 	return diags
 }
