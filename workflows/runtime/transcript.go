@@ -270,55 +270,71 @@ func (t *Thread) Cut(n int) {
 // Pending gives what a model call must be told: the thread as of the last call, and what
 // came since. The workflow's own messages go along up to a page; the activity queries the others.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
-	return t.Called, t.tail(t.Called.Len, nil)
-}
-
-// tail names the entries from an index on. The workflow's own go along up to a page, but those that are recorded already.
-func (t *Thread) tail(from int, recorded map[string]bool) []contract.TailEntry {
 	var tail []contract.TailEntry
 	bytes := 0
-	for _, e := range t.Entries[from:] {
+	for _, e := range t.Entries[t.Called.Len:] {
 		x := contract.TailEntry{SHA: e.Sha}
-		if e.own && !recorded[e.Sha] && bytes+len(e.Raw) <= contract.PageBytes {
+		if e.own && bytes+len(e.Raw) <= contract.PageBytes {
 			x.Message = e.Raw
 			bytes += len(e.Raw)
 		}
 		tail = append(tail, x)
 	}
-	return tail
+	return t.Called, tail
 }
 
-// record is what a thread has that history does not name yet; nil is nothing.
-func record(r *Run, t *Thread, x *Execution) *contract.ThreadRecord {
-	from := max(t.published, t.Called.Len)
-	if t.published = len(t.Entries); from >= len(t.Entries) {
-		return nil
+// records are what threads have that history does not name yet, in as few records as payloads have room for.
+func records(r *Run, x *Execution, threads ...*Thread) (out []*contract.ThreadRecord, err error) {
+	var last *contract.ThreadRecord
+	for _, t := range threads {
+		from, room := max(t.published, t.Called.Len), 0
+		t.published = len(t.Entries)
+		for i := from; i < len(t.Entries); i++ {
+			e := t.Entries[i]
+			m := contract.TailEntry{SHA: e.Sha}
+			if e.own && !t.recorded[e.Sha] {
+				m.Message, t.recorded[e.Sha] = e.Raw, true
+			}
+			n, err := Size(m)
+			if err != nil {
+				return nil, err
+			}
+			if n++; i == from || n > room { // with a comma
+				last, room = &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: i, Below: x.Below}, contract.MaxPayload-contract.Envelope
+				if t == r.Conversation.Thread {
+					last.Inherited = r.Conversation.Inherited
+				}
+				out = append(out, last)
+			}
+			last.Messages, room = append(last.Messages, m), room-n
+		}
 	}
-	out := &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: from, Messages: t.tail(from, t.recorded), Below: x.Below}
-	t.note(out.Messages)
-	if t == r.Conversation.Thread {
-		out.Inherited = r.Conversation.Inherited
+	if len(out) == 2 && out[0].Thread != out[1].Thread {
+		both := *out[0]
+		both.Aside = out[1]
+		if n, err := Size(both); err != nil || n <= contract.MaxPayload {
+			return []*contract.ThreadRecord{&both}, err
+		}
 	}
-	return out
+	return out, nil
 }
 
-// Publish writes into history what a thread has that history does not name yet, and in the same event what another one has.
+// Publish writes into history what a thread has that history does not name yet, and what another one has: in the same event if
+// there is room.
 func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution, aside ...*Thread) error {
-	out := record(r, t, x)
-	if out == nil {
-		return nil
-	}
-	for _, a := range aside {
-		out.Aside = record(r, a, x)
-	}
-	n, err := Size(out)
+	out, err := records(r, x, append([]*Thread{t}, aside...)...)
 	if err != nil {
 		return err
 	}
-	if err := r.Sizes.admit(ctx, "what was said", n); err != nil {
-		return err
+	for _, one := range out {
+		if err := r.Sizes.Admit(ctx, "what was said", one); err != nil {
+			return err
+		}
+		if err := workflow.SideEffect(ctx, func(workflow.Context) any { return one }).Get(one); err != nil {
+			return err
+		}
 	}
-	return workflow.SideEffect(ctx, func(workflow.Context) any { return out }).Get(out)
+	return nil
 }
 
 // PublishEntries is [Run.Publish] of the flow's conversation where all its entries are in history, also those of what failed
@@ -331,17 +347,13 @@ func (r *Run) PublishEntries(ctx workflow.Context, x *Execution) error {
 	return r.Publish(ctx, r.Conversation.Thread, x)
 }
 
-// note notes which messages history holds.
-func (t *Thread) note(tail []contract.TailEntry) {
+// Mark notes that a model call knows all messages so far: what its input had is in history.
+func (t *Thread) Mark() {
+	_, tail := t.Pending()
 	for _, e := range tail {
 		if len(e.Message) > 0 {
 			t.recorded[e.SHA] = true
 		}
 	}
-}
-
-// Mark notes that a model call knows all messages so far: what its input had is in history.
-func (t *Thread) Mark() {
-	t.note(t.tail(t.Called.Len, nil))
 	t.Called.Len, t.Called.Hash = len(t.Entries), t.Hash
 }

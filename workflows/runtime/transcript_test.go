@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -309,6 +310,96 @@ func TestPendingIsBounded(t *testing.T) {
 		_, tail := th.Pending()
 		if len(tail) != 3 || tail[0].Message == nil || tail[1].Message != nil || tail[1].SHA == "" || tail[2].Message == nil {
 			t.Errorf("the call carries %.200v", tail)
+		}
+	})
+}
+
+// TestRecordsFit writes each message into history once, with its text, in records that fit.
+func TestRecordsFit(t *testing.T) {
+	const most = contract.MaxPayload
+	tests := map[string]struct {
+		thread, conversation []int
+		// want is how many messages each record has, and how many it has of the conversation beside.
+		want string
+	}{
+		"short":                   {[]int{10, 11}, nil, "[2+0]"},
+		"nothing":                 {nil, nil, "[]"},
+		"with the conversation":   {[]int{10}, []int{20}, "[1+1]"},
+		"more than a page":        {[]int{contract.PageBytes + 100}, nil, "[1+0]"},
+		"nearly a payload":        {[]int{most - contract.Envelope - 200}, nil, "[1+0]"},
+		"two of a page":           {[]int{contract.PageBytes, contract.PageBytes + 1, 10}, nil, "[1+0 2+0]"},
+		"many":                    {[]int{10, most / 2, most / 3, most/3 - 1, most/3 + 1, most / 4}, nil, "[3+0 3+0]"},
+		"no room for both":        {[]int{most / 2}, []int{most/2 + 1000}, "[1+0 1+0]"},
+		"texts that history has":  {[]int{most / 2, most / 2}, []int{most / 2}, "[2+1]"},
+		"signs that grow in JSON": {[]int{-most / 7, 1 - most/7}, nil, "[1+0 1+0]"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
+				r, x := New(ctx), &Execution{ID: "a#1"}
+				th, conversation := r.Transcript.Open("a#1"), r.Conversation.Open()
+				write := func(to *Thread, sizes []int) {
+					for _, n := range sizes {
+						text := strings.Repeat("x", max(n, 0)) + strings.Repeat("<", max(-n, 0))
+						if _, err := r.Transcript.Write(to, &contract.Message{Role: contract.RoleTool, Text: text}); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				write(th, tc.thread)
+				write(conversation, tc.conversation)
+				out, err := records(r, x, th, conversation)
+				if err != nil {
+					t.Error(err)
+				}
+				got, texts, next := []string{}, map[string]int{}, map[string]int{}
+				for _, one := range out {
+					beside := contract.ThreadRecord{}
+					if one.Aside != nil {
+						beside = *one.Aside
+					}
+					got = append(got, fmt.Sprintf("%d+%d", len(one.Messages), len(beside.Messages)))
+					for _, part := range []contract.ThreadRecord{*one, beside} {
+						if part.From != next[part.Thread] {
+							t.Errorf("a record begins at %d, the one before ended at %d", part.From, next[part.Thread])
+						}
+						next[part.Thread] += len(part.Messages)
+						for _, m := range part.Messages {
+							if len(m.Message) > 0 {
+								texts[m.SHA]++
+							} else if texts[m.SHA] == 0 {
+								t.Error("a message without its text")
+							}
+						}
+					}
+					if n, _ := Size(one); n > most {
+						t.Errorf("a record is %d bytes", n)
+					}
+				}
+				if fmt.Sprint(got) != tc.want || next["a#1"] != len(tc.thread) || next[conversation.Name] != len(tc.conversation) {
+					t.Errorf("records of %v, want %s", got, tc.want)
+				}
+				again, err := records(r, x, th, conversation)
+				if err != nil || len(again) > 0 {
+					t.Errorf("again: %v, %v", again, err)
+				}
+			})
+		})
+	}
+}
+
+// TestPublishFails for a message that no payload has room for, and says how large it is.
+func TestPublishFails(t *testing.T) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		r := New(ctx)
+		th := r.Conversation.Open()
+		if _, err := r.Transcript.Write(th, &contract.Message{Role: contract.RoleTool, Text: strings.Repeat("x", contract.MaxPayload)}); err != nil {
+			t.Error(err)
+		}
+		err := r.Publish(ctx, th, &Execution{ID: "a#1"})
+		var failure *contract.Failure
+		if !errors.As(err, &failure) || failure.Class != contract.ClassTooLarge || !strings.Contains(err.Error(), "what was said is 1945") {
+			t.Errorf("error is %v", err)
 		}
 	})
 }
