@@ -244,7 +244,7 @@ func (b *builder) params(c *model.Component) *plan.Params {
 		ok := true
 		switch m.Key {
 		case "max_tokens":
-			ok = json.Unmarshal(raw, &p.MaxTokens) == nil
+			ok = json.Unmarshal(raw, &p.MaxTokens) == nil && (p.MaxTokens > 0 || m.Value.Kind == source.Null)
 		case "temperature":
 			ok = json.Unmarshal(raw, &p.Temperature) == nil && upTo(p.Temperature, 2)
 		case "top_p":
@@ -253,7 +253,7 @@ func (b *builder) params(c *model.Component) *plan.Params {
 			extra[m.Key] = raw
 		}
 		if !ok {
-			b.Errorf(m.Value.Pos, "field-value", "use a value in range: temperature 0 to 2, top_p 0 to 1", "%s of %s is %s", m.Key, c, m.Value.Describe())
+			b.Errorf(m.Value.Pos, "field-value", "use a value in range: max_tokens 1 or more, temperature 0 to 2, top_p 0 to 1", "%s of %s is %s", m.Key, c, m.Value.Describe())
 		}
 	}
 	if len(extra) > 0 {

@@ -91,6 +91,24 @@ func (s *schemaSize) add(at Pos, help, format string, args ...any) {
 	s.problems = append(s.problems, SchemaProblem{Pos: at, Help: help, Text: fmt.Sprintf(format, args...)})
 }
 
+// OutOfRange returns the first number in a value that is beyond what is computed with; nil if there is none.
+func (v *Value) OutOfRange() *Value {
+	if v.Kind == Number && !schema.Countable(v.Text) {
+		return v
+	}
+	for _, item := range v.Items {
+		if n := item.OutOfRange(); n != nil {
+			return n
+		}
+	}
+	for _, m := range v.Members {
+		if n := m.Value.OutOfRange(); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
 // measure looks at a part of a schema, inside so many objects that are schemas. The schema of a scalar in the innermost
 // of [MaxSchemaDepth] is one more.
 func (s *schemaSize) measure(v *Value, depth int) {

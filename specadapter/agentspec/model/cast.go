@@ -98,7 +98,9 @@ func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 		return v.Kind == source.String
 	case NullShape:
 		return v.Kind == source.Null
-	case IntegerShape, NumberShape, BooleanShape:
+	case IntegerShape:
+		return v.Kind == source.Bool || v.Kind == source.Number && isInteger(v)
+	case NumberShape, BooleanShape:
 		return v.Kind == source.Number || v.Kind == source.Bool
 	case UnionShape:
 		return slices.ContainsFunc(t.Members, func(m *Shape) bool { return l.accepts(at, v, m) })
@@ -106,6 +108,15 @@ func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 		return v.Kind == source.Array && !slices.ContainsFunc(v.Items, func(item *source.Value) bool { return !l.accepts(at, item, t.Items) })
 	}
 	return v.Kind == source.Object && l.acceptsObject(at, v, t)
+}
+
+// isInteger reports whether a run can make a number an integer, which has 64 bits.
+func isInteger(v *source.Value) bool {
+	n, err := value.Parse(v.JSON())
+	if err == nil {
+		_, err = value.Cast([]byte(`{"type":"integer"}`), n)
+	}
+	return err == nil
 }
 
 // alike reports whether two values are one, numbers by their value.

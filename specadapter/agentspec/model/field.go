@@ -232,9 +232,9 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 func (l *loader) number(v *source.Value, whole bool, what string) bool {
 	n, err := strconv.ParseFloat(v.Text, 64)
 	switch {
-	case whole && (err != nil || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32):
+	case whole && n != math.Trunc(n):
 		l.Errorf(v.Pos, "field-type", "use a whole number", "%s is %s, want a whole number", what, v.Describe())
-	case err != nil:
+	case err != nil || whole && math.Abs(n) > math.MaxInt32:
 		l.Errorf(v.Pos, "field-type", "use a smaller number", "%s is %s, which is out of range", what, v.Describe())
 	default:
 		return true

@@ -89,9 +89,19 @@ func (l *loader) property(v *source.Value, what string) *Property {
 		return nil
 	}
 	p := &Property{Title: title.Text, Description: TextOf(v.Get("description")), Type: shape, Default: v.Get("default"), Schema: v, At: title.Pos}
-	if d := p.Default; d != nil && !l.accepts(v.Pos, d, shape) {
-		l.Errorf(d.Pos, "prop-default", "use "+shape.String()+", or another type", "the default of %s in %s is %s, which is not %s",
-			source.Quote(p.Title), what, d.Describe(), shape)
+	d := p.Default
+	if d == nil {
+		return p
+	}
+	want := shape.String()
+	if shape.Kind == IntegerShape && d.Kind == source.Number {
+		want = "integer of 64 bits"
+	}
+	if n := d.OutOfRange(); n != nil {
+		l.Errorf(n.Pos, "prop-default", "use a smaller number", "the number %s in the default of %s in %s is out of range", n.Describe(), source.Quote(p.Title), what)
+	} else if !l.accepts(v.Pos, d, shape) {
+		l.Errorf(d.Pos, "prop-default", "use "+want+", or another type", "the default of %s in %s is %s, which is not %s",
+			source.Quote(p.Title), what, d.Describe(), want)
 	}
 	return p
 }

@@ -202,7 +202,9 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 			parts = append(parts, r.members(m.Value, depth)...)
 		case "allOf", "oneOf":
 			r.wrong(m.KeyPos, "use anyOf, or spell the type out", "%s is not supported in data flow", m.Key)
-		case "items", "properties", "additionalProperties", "examples":
+		case "items", "properties", "additionalProperties":
+		case "examples":
+			r.rare = r.rare || m.Value.OutOfRange() != nil
 		case "default":
 			r.rare = r.rare || depth > 1 // the default of a property is compared with its shape
 		default:
