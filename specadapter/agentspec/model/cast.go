@@ -98,10 +98,8 @@ func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 		return v.Kind == source.String
 	case NullShape:
 		return v.Kind == source.Null
-	case IntegerShape:
-		return v.Kind == source.Bool || v.Kind == source.Number && isInteger(v)
-	case NumberShape, BooleanShape:
-		return v.Kind == source.Number || v.Kind == source.Bool
+	case IntegerShape, NumberShape, BooleanShape:
+		return t.acceptsNumber(v)
 	case UnionShape:
 		return slices.ContainsFunc(t.Members, func(m *Shape) bool { return l.accepts(at, v, m) })
 	case ArrayShape:
@@ -110,8 +108,11 @@ func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 	return v.Kind == source.Object && l.acceptsObject(at, v, t)
 }
 
-// isInteger reports whether a run can make a number an integer, which has 64 bits.
-func isInteger(v *source.Value) bool {
+// acceptsNumber reports whether a run can make a value one of a numeric type: an integer has 64 bits.
+func (s *Shape) acceptsNumber(v *source.Value) bool {
+	if s.Kind != IntegerShape || v.Kind != source.Number {
+		return v.Kind == source.Number || v.Kind == source.Bool
+	}
 	n, err := value.Parse(v.JSON())
 	if err == nil {
 		_, err = value.Cast([]byte(`{"type":"integer"}`), n)

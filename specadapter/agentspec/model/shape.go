@@ -203,10 +203,8 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 		case "allOf", "oneOf":
 			r.wrong(m.KeyPos, "use anyOf, or spell the type out", "%s is not supported in data flow", m.Key)
 		case "items", "properties", "additionalProperties":
-		case "examples":
-			r.rare = r.rare || m.Value.OutOfRange() != nil
-		case "default":
-			r.rare = r.rare || depth > 1 // the default of a property is compared with its shape
+		case "default", "examples":
+			r.rare = r.rare || rareValue(m, depth)
 		default:
 			r.rare = true
 		}
@@ -225,6 +223,14 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 		return &listed
 	}
 	return s
+}
+
+// rareValue reports whether a compiler must check a default, or examples. The default of a property is compared with its shape.
+func rareValue(m *source.Member, depth int) bool {
+	if m.Key == "default" {
+		return depth > 1
+	}
+	return m.Value.OutOfRange() != nil
 }
 
 func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
