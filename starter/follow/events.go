@@ -30,7 +30,9 @@ type track struct {
 	// started are the nodes that have begun, by key.
 	started  map[string]*call
 	children map[int64]*track
-	changed  time.Time
+	// head is its place in the order of the run's events.
+	head    *head
+	changed time.Time
 	// looked is when the run was last asked about.
 	looked time.Time
 	// announced is when its worker was last notified that it is watched.

@@ -10,6 +10,7 @@ import (
 
 	"weft/starter/runs"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
@@ -61,6 +62,8 @@ type Follower struct {
 	requests openRequests
 	// conversation are the messages so far.
 	conversation *transcript.Reader
+	// order, if set, is that of the events of a run that is closed.
+	order *order
 	// marks, if set, are what a reader has already.
 	marks *marks
 	// asks is closed when the run asks a person for the first time.
@@ -111,6 +114,10 @@ func (f *Follower) Close() {
 // Follow reports what happens until the run is closed, beside some helpers, and returns the id of the last run.
 func (f *Follower) Follow(ctx context.Context, helpers ...func(context.Context)) (string, error) {
 	root := newTrack(f.target.ID, f.target.RunID, "")
+	if f.target.Status != enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED && !f.target.Open() {
+		f.order = &order{}
+	}
+	f.order.enter(root)
 	err := f.all(ctx, root, append([]func(context.Context){f.watch, f.watchRequests}, helpers...)...)
 	return root.run, err
 }
@@ -174,6 +181,7 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 		if err != nil {
 			return err
 		}
+		f.order.await(ctx, t, event.Time)
 		f.children(ctx, t, &event)
 		if t.id == f.target.ID && isAsked(&event) {
 			f.readAnswers(ctx, false)
@@ -218,6 +226,7 @@ func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 			close(child.done)
 			return
 		}
+		f.order.enter(child)
 		f.readers.Go(func() {
 			defer f.caught()
 			defer close(child.done)
@@ -227,7 +236,7 @@ func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 		})
 	case *history.ChildEnded:
 		child := t.children[d.Requested]
-		if child == nil {
+		if child == nil || f.order != nil {
 			return
 		}
 		select {
@@ -245,6 +254,7 @@ func (f *Follower) beginTrack(t *track) {
 }
 
 func (f *Follower) close(t *track) {
+	f.order.leave(t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.tracks, t.id)
