@@ -4,30 +4,69 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/starter/history"
 )
 
-// raisedAround adds the exception of a node, or of an agent alone, to the agents in it that were at work and to the FlowNodes
-// around it, which have no failure of their own in history.
+// failed is the execution that a failure of a flow is of, nil if that is not known: one of its own, or of elements in its run,
+// the last that was at work.
+func (r *reader) failed(place string, f *contract.Failure, at time.Time) (last *Span) {
+	exec := history.Label(contract.Execution{Node: f.Node, Step: f.Step})
+	for _, s := range r.out.Spans {
+		if s.exec == exec && r.runOf(s.place) == place && (last == nil || s.until() > last.until()) {
+			last = s
+		}
+	}
+	if flow := r.plan(place); last == nil && f.Step > 0 && flow != nil && flow.Node(f.Node) != nil {
+		last = r.node(place, exec, at)
+	}
+	return last
+}
+
+// until is when a span ends as far as is known, 0 if that is not.
+func (s *Span) until() int64 {
+	if s.EndTime == nil {
+		return 0
+	}
+	return *s.EndTime
+}
+
+// runOf is the place of the flow in whose run that of a place runs.
+func (r *reader) runOf(place string) string {
+	for flow := r.byID[flowID(place)]; flow.inside; flow = r.byID[flowID(place)] {
+		place = r.spans[*flow.ParentID].place
+	}
+	return place
+}
+
+// raisedAround adds the exception of a node, of an agent alone, or of a flow with a run of its own to what is around it and was
+// not over: FlowNodes, flows of elements and the nodes that called them, which have no failure of their own in history. A node
+// and an agent share it with what was at work in them.
 func (r *reader) raisedAround() {
 	for _, s := range slices.Clone(r.out.Spans) {
 		e := s.exception()
-		if e == nil || s.isMember() || s.Node == nil && !s.isAgent() {
+		if e == nil || s.isMember() || !s.executes() {
 			continue
 		}
-		r.raisedInside(s, e)
+		if s.Flow == nil {
+			r.raisedInside(s, e)
+		}
 		for around := s; around.ParentID != nil; {
-			around = r.spans[*around.ParentID]
-			if around.exec != "" || around.runs || around.inside {
+			if around = r.spans[*around.ParentID]; around.runs || !around.raise(e) {
 				break
 			}
-			around.raise(e)
+			if around.exec != "" {
+				r.raisedInside(around, e)
+			}
 		}
 	}
 }
 
 func (r *reader) raisedInside(s *Span, e Object) {
 	for _, inside := range r.out.Spans {
-		if inside.ParentID != nil && *inside.ParentID == s.ID && inside.isAgent() && !inside.runs && inside.raise(e) {
+		if inside.ParentID != nil && *inside.ParentID == s.ID && inside.executes() && inside.raise(e) {
 			r.raisedInside(inside, e)
 		}
 	}
@@ -80,10 +119,7 @@ func (s *Span) exception() Object {
 	return nil
 }
 
-func (s *Span) isAgent() bool {
-	switch strings.TrimSuffix(s.Type, "ExecutionSpan") {
-	case "Agent", "Swarm", "ManagerWorkers":
-		return true
-	}
-	return false
+// executes reports whether the span is of a flow, a node or an agent.
+func (s *Span) executes() bool {
+	return strings.HasSuffix(s.Type, "ExecutionSpan") && s.Type != "ToolExecutionSpan"
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -104,17 +103,14 @@ type Options struct {
 // Read builds the trace of a run from its histories and those of its descendants.
 func Read(ctx context.Context, from history.Source, id, run string, o Options) (*Trace, error) {
 	from = history.Once(from)
-	conversations, err := transcript.Read(ctx, from, id, run)
-	if err != nil {
-		return nil, err
-	}
 	asked := audit.NewReader(id)
 	if err := asked.Read(ctx, from, run); err != nil {
 		return nil, err
 	}
 	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, nodes: map[string][]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, profiles: map[string]*contract.Profile{}, started: map[*history.Workflow]bool{}}
-	for _, t := range conversations.Threads() {
-		r.threads[t.Thread] = t.Messages
+	entries, err := r.conversations(ctx, from, run)
+	if err != nil {
+		return nil, err
 	}
 	for e, err := range history.Read(ctx, from, id, run) {
 		if err != nil {
@@ -122,6 +118,9 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 		}
 		r.tree.Add(&e)
 		r.event(&e)
+	}
+	for i := range entries {
+		r.added(&entries[i])
 	}
 	for _, q := range asked.Trail().Requests {
 		r.request(q)
@@ -268,7 +267,9 @@ func (r *reader) event(e *history.Event) {
 			r.over(s, e.Time)
 		}
 	case *history.Said:
-		r.added(e, d)
+		if strings.Contains(d.Execution, "#") {
+			r.over(r.node(e.Run.Place, history.Unescape(d.Execution), e.Time), e.Time)
+		}
 	}
 }
 
@@ -282,20 +283,35 @@ func (r *reader) over(s *Span, at time.Time) {
 	}
 }
 
-// added adds the messages of a conversation that its history has to the node that said them.
-func (r *reader) added(e *history.Event, d *history.Said) {
-	at, s := e.Time, r.byID[flowID(e.Run.Place)]
-	if strings.Contains(d.Execution, "#") {
-		s = r.node(e.Run.Place, history.Unescape(d.Execution), at)
-		r.over(s, at)
-	}
-	if s == nil {
-		return
-	}
-	for _, m := range d.Messages {
-		if message, err := contract.DecodeMessage(m.Message); err == nil {
-			s.add("ConversationMessageAdded", at, Object{"message": r.sensitive(messageOf(message))})
+// entry is one of a flow's conversation, and the place of the flow.
+type entry struct {
+	transcript.Entry
+	place string
+}
+
+// conversations reads the conversations of a run, and returns the entries that were added to those of its flows.
+func (r *reader) conversations(ctx context.Context, from history.Source, run string) (out []entry, err error) {
+	all := transcript.NewReader()
+	all.Tree = runtree.New(r.out.ID, run)
+	for e, err := range history.Read(ctx, from, r.out.ID, run) {
+		if err != nil {
+			return nil, err
 		}
+		all.Tree.Add(&e)
+		for _, added := range all.Add(&e) {
+			out = append(out, entry{added, e.Run.Place})
+		}
+	}
+	for _, t := range all.Threads() {
+		r.threads[t.Thread] = t.Messages
+	}
+	return out, nil
+}
+
+// added adds an entry of a conversation to the node that made it, or to the flow if that was in the run that was forked.
+func (r *reader) added(e *entry) {
+	if s := cmp.Or(r.byID[e.place+label(e.Execution)], r.byID[flowID(e.place)]); s != nil {
+		s.add("ConversationMessageAdded", e.Time, Object{"message": r.sensitive(messageOf(e.Message))})
 	}
 }
 
@@ -325,10 +341,15 @@ func (r *reader) flow(place string, at time.Time, in *contract.RunInput) {
 	}
 }
 
+// label is an execution of a node as spans have it.
+func label(exec string) string {
+	x, member := executionOf(exec)
+	return history.Label(x) + plaintext.If(member != "", ":%s", member)
+}
+
 // node returns the span of an execution of a node, with a time at which it was under way, or without one.
 func (r *reader) node(place, exec string, at time.Time) *Span {
-	x, member := executionOf(exec)
-	exec = history.Label(x) + plaintext.If(member != "", ":%s", member)
+	exec = label(exec)
 	if flow := flowID(place); r.byID[flow] == nil {
 		r.flow(place, at, nil)
 		r.byID[flow].inside = flow != ""
@@ -366,8 +387,8 @@ func (r *reader) ended(s *Span, e *history.Event, d *history.Ended) {
 	switch {
 	case d.Failure != nil:
 		r.raised(s, e.Time, d.Failure)
-		if f, flow := history.FailureOf(d.Failure), r.plan(e.Run.Place); f.Step > 0 && flow != nil && flow.Node(f.Node) != nil {
-			node := r.node(e.Run.Place, f.Node+"#"+strconv.Itoa(f.Step), e.Time)
+		if node := r.failed(e.Run.Place, history.FailureOf(d.Failure), e.Time); node != nil {
+			r.over(node, e.Time)
 			r.raised(node, e.Time, d.Failure)
 		}
 	case d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED && d.Result != nil:

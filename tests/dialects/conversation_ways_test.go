@@ -21,6 +21,7 @@ import (
 	"weft/starter/progress"
 	"weft/starter/runs"
 	"weft/starter/runtree"
+	"weft/starter/trace"
 	"weft/starter/transcript"
 	"weft/tests/harness"
 	"weft/worker/config"
@@ -77,6 +78,8 @@ el: {nodes: {s1: {component_type: StartNode, inputs: [{title: q, type: string}]}
 talk: {nodes: {s2: {component_type: StartNode, inputs: [{title: q, type: string}]}, m2: {component_type: OutputMessageNode, message: 'Now.'}, a2: {component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A,
  outputs: [{title: r, type: string}]}}, e2: {component_type: EndNode}}, go: [s2 > m2 > a2 > e2]}
 bad: {nodes: {s3: {component_type: StartNode}, m3: {component_type: OutputMessageNode, message: Trying.}, t3: {component_type: ToolNode, tool: {component_type: ServerTool, name: broken}}, e3: {component_type: EndNode}}, go: [s3 > m3 > t3 > e3]}
+worse: {nodes: {s5: {component_type: StartNode, inputs: [{title: q, type: string}]}, m5: {component_type: OutputMessageNode, message: 'Trying {{q}}.'}, t5: {component_type: ToolNode, tool: {component_type: ServerTool, name: broken}}, e5: {component_type: EndNode}}, go: [s5 > m5 > t5 > e5], data: [s5.q > m5.q]}
+outer: {nodes: {s6: {component_type: StartNode}, f: {component_type: FlowNode, subflow: '@bad'}, e6: {component_type: EndNode}}, go: [s6 > f > e6]}
 inner: {nodes: {s4: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}, default: [a, b]}]}, n4: {component_type: ParallelMapNode, subflow: '@el'}, e4: {component_type: EndNode}}, go: [s4 > n4 > e4], data: [s4.qs > n4.iterated_q]}
 `
 	around    = `flow: {nodes: {s: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}, default: [a, b]}]}, m0: {component_type: OutputMessageNode, message: 'Now.'}, n: NODE, o: {component_type: OutputMessageNode, message: 'Now.'}, e: {component_type: EndNode}}, go: [s > m0 > n > o > e MORE]DATA}` + elements
@@ -114,6 +117,9 @@ func sharedFlows() map[string]sharedFlow {
 		"a parallel map in a catch":   {doc: aroundNode("{component_type: CatchExceptionNode, subflow: '@inner'}", ", n.caught_exception_branch > e", ""), answers: -1, beside: true, from: "o", want: 10},
 		"a failure that is caught":    {doc: aroundNode("{component_type: CatchExceptionNode, subflow: '@bad'}", ", n.caught_exception_branch > o", ""), answers: -1, from: "o", want: 4},
 		"a failure":                   {doc: aroundNode("{component_type: ParallelFlowNode, subflows: ['@bad']}", "", ""), answers: -1, want: 3},
+		"an element fails":            {doc: aroundNode("{component_type: MapNode, subflow: '@worse'}", "", overQs), answers: -1, want: 3},
+		"elements fail":               {doc: aroundNode("{component_type: ParallelMapNode, subflow: '@worse'}", "", overQs), answers: -1, beside: true},
+		"a FlowNode fails below":      {doc: aroundNode("{component_type: ParallelFlowNode, subflows: ['@outer', '@bad']}", "", ""), answers: -1, beside: true},
 		"a swarm":                     {doc: swarmFlow, script: aliceScript, answers: -1, from: "o", want: 7},
 		"a refusal": {doc: aroundNode("{component_type: ToolNode, tool: {component_type: ServerTool, name: echo, requires_confirmation: true, outputs: [{title: e, type: string}]}}", "", ""),
 			answers: -1, refused: true, want: 2},
@@ -278,12 +284,57 @@ func (tc *sharedFlow) compare(t *testing.T, h *harness.Worker, id string, want i
 		t.Fatal(err)
 	}
 	got := followed.all()
+	if !r.Open() {
+		for range 3 {
+			again := &followedEntries{}
+			f := follow.New(whole, again)
+			f.Resume(follow.Position{})
+			if _, err := f.Follow(ctx); err != nil {
+				t.Fatal(err)
+			}
+			agree(t, "another reading", again.all(), got)
+		}
+	}
 	if tc.beside {
 		slices.Sort(got)
 		entries = slices.Clone(entries)
 		slices.Sort(entries)
 	}
 	agree(t, "follow", got, entries)
+	tc.traced(t, h, id, r.RunID, st.Conversation)
+}
+
+// traced compares the entries with those of the run's trace, and looks for spans that do not begin and end once.
+func (tc *sharedFlow) traced(t *testing.T, h *harness.Worker, id, run string, entries []contract.Message) {
+	t.Helper()
+	whole, err := trace.Read(t.Context(), history.From(h.Client), id, run, trace.Options{Content: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, s := range whole.Spans {
+		begun, over := 0, 0
+		for _, e := range s.Events {
+			switch kind := e["type"].(string); {
+			case kind == "ConversationMessageAdded":
+				m := e["message"].(trace.Object)
+				got = append(got, fmt.Sprintf("%s %s", m["role"], contract.Shown(m["content"].(string))))
+			case strings.HasSuffix(kind, "ExecutionStart"):
+				begun++
+			case strings.HasSuffix(kind, "ExecutionEnd"), kind == "ExceptionRaised":
+				over++
+			}
+		}
+		if strings.HasSuffix(s.Type, "ExecutionSpan") && s.Tool == nil && (begun != 1 || over != 1 && tc.answers < 0) {
+			t.Errorf("%s %s begins %d and ends %d times", s.Type, s.ID, begun, over)
+		}
+	}
+	for _, m := range entries {
+		want = append(want, fmt.Sprintf("%s %s", m.Role, contract.Shown(harness.MessageText(m))))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	agree(t, "the trace", got, want)
 }
 
 func agree(t *testing.T, what string, got, want []string) {
