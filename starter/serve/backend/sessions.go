@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
@@ -177,6 +178,7 @@ func (b *Backend) Follow(ctx context.Context, run *serve.Run, after string, send
 	report.follower.Resume(position)
 	var helpers []func(context.Context)
 	if run.Kept {
+		target.Status = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 		// The session goes on; events are sent up to the end of the turn.
 		helpers = append(helpers, func(ctx context.Context) {
 			if b.awaitTurn(ctx, run) == nil {
