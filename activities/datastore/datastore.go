@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"regexp"
 	"strings"
@@ -409,7 +410,7 @@ func (t *tx) rows(s *statement) ([]value.Value, error) {
 	return out, err
 }
 
-// valueOf is a column's text as a value: numbers, booleans and JSON as such, all else as text.
+// valueOf is a column's text as a value: numbers, booleans and JSON as such, all else as text, and a numeric beyond all doubles.
 func valueOf(oid uint32, raw []byte) value.Value {
 	if raw == nil {
 		return value.Value{}
@@ -418,7 +419,8 @@ func valueOf(oid uint32, raw []byte) value.Value {
 	case pgtype.BoolOID:
 		return value.Of(string(raw) == "t")
 	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.OIDOID, pgtype.Float4OID, pgtype.Float8OID, pgtype.NumericOID, pgtype.JSONOID, pgtype.JSONBOID:
-		if v, err := value.Parse(raw); err == nil {
+		// A number that is no double's stays as the database writes it.
+		if v, err := value.Parse(raw); err == nil && (v.Kind != value.Double || !math.IsInf(v.Float, 0)) {
 			return v
 		}
 	}
