@@ -275,7 +275,7 @@ var inputRows = []tableRow{
 		for _, e := range <-d.follow(1, b.run, "", nil) {
 			kinds = append(kinds, e.kind)
 		}
-		if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "node_started model node_finished result") {
+		if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "node_started message model node_finished message result") {
 			d.Errorf("the events are %s", got)
 		}
 	}},

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,6 +102,19 @@ type Answer struct {
 	Refusal string `json:"refusal,omitempty"`
 
 	update string
+}
+
+// Taken returns the answer that the run took, nil if there is none. A signal leaves no word of what became of it: one is taken
+// for the answer only if no Update was accepted.
+func (r *Request) Taken() *Answer {
+	i := slices.IndexFunc(r.Answers, func(a Answer) bool { return a.Status == Accepted })
+	if i < 0 {
+		i = slices.IndexFunc(r.Answers, func(a Answer) bool { return a.Status == Unconfirmed })
+	}
+	if i < 0 {
+		return nil
+	}
+	return &r.Answers[i]
 }
 
 // Text shows a trail.

@@ -73,11 +73,8 @@ func (f *Follower) readAnswers(ctx context.Context, ended bool) {
 			continue
 		}
 		a := contract.Answered{ID: r.ID, Kind: r.Kind, At: *r.TakenAt, Expired: r.Outcome == audit.Expired}
-		for i := range r.Answers {
-			if x := &r.Answers[i]; x.Status == audit.Accepted || x.Status == audit.Unconfirmed {
-				a.Hash, a.Author = x.Hash, contract.Author{By: x.By, OnBehalfOf: x.OnBehalfOf}
-				break
-			}
+		if x := r.Taken(); x != nil {
+			a.Hash, a.Author = x.Hash, contract.Author{By: x.By, OnBehalfOf: x.OnBehalfOf}
 		}
 		all = append(all, a)
 	}

@@ -3,7 +3,6 @@ package trace
 import (
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,12 +53,7 @@ func (r *reader) request(q *audit.Request) {
 		asked = values("arguments", nil, q.Arguments)
 	}
 	of("Request", *q.AskedAt, "inputs", asked)
-	taken := slices.IndexFunc(q.Answers, func(a audit.Answer) bool { return a.Status == audit.Accepted })
-	if taken < 0 { // a signal leaves no word of what became of it
-		taken = slices.IndexFunc(q.Answers, func(a audit.Answer) bool { return a.Status == audit.Unconfirmed })
-	}
-	if taken >= 0 {
-		a := &q.Answers[taken]
+	if a := q.Taken(); a != nil {
 		given := values("answer", nil, a.Answer)
 		if delete(given, "id"); q.Kind == contract.RequestToolResult {
 			delete(given, "by")
