@@ -309,18 +309,9 @@ const Terminated = "terminated"
 
 // compareMessages compares what nodes added to the flow's conversation.
 func (p *player) compareMessages(want []string) {
-	var page contract.TranscriptPage
-	if v, err := p.env.QueryWorkflow(contract.QueryTranscript, contract.TranscriptQuery{Thread: contract.ConversationThread}); err == nil {
-		err = v.Get(&page)
-		if err != nil {
-			p.note("", "the conversation", "messages", err.Error())
-		}
-	}
-	var texts []string
-	for _, raw := range page.Messages {
-		if m, err := contract.DecodeMessage(raw); err == nil {
-			texts = append(texts, m.Text)
-		}
+	texts, err := p.said()
+	if err != nil {
+		p.note("", "the conversation", "messages", err.Error())
 	}
 	rest := texts
 	for _, text := range want {
@@ -331,6 +322,48 @@ func (p *player) compareMessages(want []string) {
 		}
 		rest = rest[i+1:]
 	}
+}
+
+// said are the texts of the flow's conversation, none if it has none.
+func (p *player) said() (texts []string, err error) {
+	for from, total := 0, 1; from < total; {
+		var page contract.TranscriptPage
+		v, err := p.env.QueryWorkflow(contract.QueryTranscript, contract.TranscriptQuery{Thread: contract.ConversationThread, From: from})
+		if err != nil {
+			return nil, nil // the flow has no conversation
+		}
+		if err := v.Get(&page); err != nil {
+			return nil, err
+		}
+		for _, long := range page.Long {
+			if page.Messages[long.Index], err = p.longMessage(long); err != nil {
+				return nil, err
+			}
+		}
+		for _, raw := range page.Messages {
+			if m, err := contract.DecodeMessage(raw); err == nil {
+				texts = append(texts, m.Text)
+			}
+		}
+		from, total = from+len(page.Messages), page.Total
+	}
+	return texts, nil
+}
+
+// longMessage is a message that no page of a transcript holds.
+func (p *player) longMessage(long contract.LongMessage) (raw []byte, _ error) {
+	for len(raw) < long.Bytes {
+		var page contract.ContentPage
+		v, err := p.env.QueryWorkflow(contract.QueryContent, contract.ContentQuery{SHA: long.SHA, Offset: len(raw)})
+		if err != nil {
+			return nil, err
+		}
+		if err := v.Get(&page); err != nil {
+			return nil, err
+		}
+		raw = append(raw, page.Data...)
+	}
+	return raw, nil
 }
 
 func (p *player) result(want *Expect) {
