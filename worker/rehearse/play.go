@@ -309,7 +309,7 @@ const Terminated = "terminated"
 
 // compareMessages compares what nodes added to the flow's conversation.
 func (p *player) compareMessages(want []string) {
-	texts, err := p.said()
+	texts, err := p.conversation()
 	if err != nil {
 		p.note("", "the conversation", "messages", err.Error())
 	}
@@ -324,8 +324,8 @@ func (p *player) compareMessages(want []string) {
 	}
 }
 
-// said are the texts of the flow's conversation, none if it has none.
-func (p *player) said() (texts []string, err error) {
+// conversation returns the texts of the flow's conversation, none if it has none.
+func (p *player) conversation() (texts []string, err error) {
 	for from, total := 0, 1; from < total; {
 		var page contract.TranscriptPage
 		v, err := p.env.QueryWorkflow(contract.QueryTranscript, contract.TranscriptQuery{Thread: contract.ConversationThread, From: from})
