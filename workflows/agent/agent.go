@@ -18,6 +18,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
+	"weft/workflows/values"
 )
 
 // Kind runs nodes of kind agent. Its agents use sessions, if they are not nil.
@@ -38,41 +39,45 @@ func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) 
 	if errors.Is(err, runtime.ErrYield) {
 		x.State.Agent = a.snapshot()
 	}
-	out.OmittedBytes = a.window().leftOut()
+	for _, s := range a.thread.Sent {
+		out.OmittedBytes = max(out.OmittedBytes, s.Skip)
+	}
 	return out, err
 }
 
 // converse goes on with the agent's thread until the agent has ended, or yields.
-func (a *agentRun) converse(ctx workflow.Context) (runtime.Outcome, error) {
+func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error) {
 	for resumed := a.execution.Suspended != nil; ; resumed = false {
 		if !resumed {
 			a.mark()
 		}
 		if stop, err := a.run.Policy.ShouldContinueAsNew(ctx, a.execution.Journal.Weight()); err != nil {
-			return runtime.Outcome{}, a.run.Failed(a.execution, err)
+			return out, a.run.Failed(a.execution, err)
 		} else if stop {
-			return runtime.Outcome{}, runtime.ErrYield
+			return out, runtime.ErrYield
 		}
 		if err := a.hear(ctx); err != nil {
-			return runtime.Outcome{}, err
+			return out, err
 		}
-		res, msg, sha, err := a.model(ctx)
+		said, err := a.model(ctx)
 		if err != nil {
-			return runtime.Outcome{}, err
+			return out, err
 		}
-		again, err := a.follow(ctx, res, msg, sha)
-		switch {
-		case err != nil:
-			return runtime.Outcome{}, err
-		case a.result != nil:
-			return a.ended(), nil
-		case again:
+		if again, err := a.follow(ctx, said); err != nil {
+			return out, err
+		} else if again {
 			continue
 		}
-		a.leaveFork()
-		out := runtime.Outcome{Ref: a.run.Ref(sha), Text: msg.Text, Exhausted: a.state.Exhausted, Truncated: res.Stop == "length", Unfit: a.unfit}
-		if res.Checked != nil {
-			out.Data = res.Checked.Data
+		if a.cfg.Conversation == plan.ConversationFork {
+			// The merge behind the node may pick it.
+			a.run.Conversation.Fork(a.execution.Node.ID).Messages = runtime.CarriedMessages(a.thread.Entries[a.state.StartLen:])
+		}
+		out.Value, out.Exhausted = a.result, a.state.Exhausted
+		if a.result == nil {
+			out.Ref, out.Text, out.Truncated, out.Unfit = a.run.Ref(said.sha), said.msg.Text, said.res.Stop == "length", a.unfit
+			if said.res.Checked != nil {
+				out.Data = said.res.Checked.Data
+			}
 		}
 		return out, nil
 	}
@@ -112,8 +117,16 @@ type agentRun struct {
 // begin opens the execution's thread with the run's input and what earlier nodes said, by
 // reference, and settles the call profile.
 func (a *agentRun) begin() error {
-	if err := a.fill(); err != nil {
-		return err
+	if a.execution.Node.Ports != nil {
+		in, err := values.Given(a.run, a.execution)
+		if err != nil {
+			return err
+		}
+		a.ports = in
+		if a.team != nil {
+			a.team.in = in
+		}
+		a.cfg = withValues(a.cfg, in)
 	}
 	a.openThread()
 	if a.team != nil {
@@ -123,10 +136,8 @@ func (a *agentRun) begin() error {
 		a.restore(a.execution.Suspended.Agent)
 		return a.describe()
 	}
-	if speaks, err := a.speaks(); err != nil {
-		return err
-	} else if !speaks {
-		return a.describe()
+	if speaks, err := a.speaks(); err != nil || !speaks {
+		return cmp.Or(err, a.describe())
 	}
 	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{a.run.Shared.InputPart()}, a.outputs("")...)}
 	if a.cfg.Opening != nil && a.run.Shared.Turn < 2 {
@@ -197,12 +208,12 @@ func outputPart(a *agentRun, sha string) contract.Part {
 	return contract.Part{Ref: &contract.ContentRef{SHA: sha}}
 }
 
-// modelRef is the model that the node is for. A script answers for all.
-func modelRef(a *agentRun) string {
+// modelRef is the model that a call is for, unless one of its own is named. A script answers for all.
+func modelRef(a *agentRun, own ...string) string {
 	if contract.ScriptedAll(a.run.Shared.Model) {
 		return a.run.Shared.Model
 	}
-	return cmp.Or(a.cfg.Model, a.run.Shared.Model)
+	return cmp.Or(append(own, a.cfg.Model, a.run.Shared.Model)...)
 }
 
 // describe makes the call profile: what every call of this node repeats.
@@ -217,7 +228,10 @@ func (a *agentRun) describe() error {
 		own.IfLast, p.Output = "", &own
 	}
 	if r := a.cfg.Remote; r != nil {
-		p.Remote = &contract.RemoteAgent{Connection: remoteConnection(a.run, r.Connection), PollMillis: r.PollMillis}
+		p.Remote = &contract.RemoteAgent{Connection: plan.Connection{ID: r.Connection, Kind: plan.ConnectionA2A}, PollMillis: r.PollMillis}
+		if i := slices.IndexFunc(a.run.Flow.Connections, func(c plan.Connection) bool { return c.ID == r.Connection }); i >= 0 {
+			p.Remote.Connection = a.run.Flow.Connections[i]
+		}
 	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
@@ -248,16 +262,6 @@ func (a *agentRun) describe() error {
 	return nil
 }
 
-// remoteConnection is the flow's connection to an agent that runs elsewhere.
-func remoteConnection(r *runtime.Run, id string) plan.Connection {
-	for _, c := range r.Flow.Connections {
-		if c.ID == id {
-			return c
-		}
-	}
-	return plan.Connection{ID: id, Kind: plan.ConnectionA2A}
-}
-
 // resolvedConnection finds the connection of a tool, or nil.
 func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.ResolvedConnection {
 	id := t.BoundTo()
@@ -269,31 +273,38 @@ func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.ResolvedConnecti
 	return nil
 }
 
-// model calls the model once. It gives the answer's message with its hash.
-func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract.Message, string, error) {
-	if err := a.turns(); err != nil {
-		return nil, nil, "", err
+// answer is what a model said.
+type answer struct {
+	res *contract.ModelResult
+	msg *contract.Message
+	sha string
+}
+
+// model calls the model once.
+func (a *agentRun) model(ctx workflow.Context) (*answer, error) {
+	if most := a.cfg.MaxTurns; most > 0 && a.state.Turn >= most {
+		return nil, a.run.Fail(a.execution, contract.ClassTurnLimit, "raise the node's limit, or make its task easier",
+			"the node has made the %d model calls that it may make, and has not come to an end", most)
 	}
 	a.state.Turn++
 	if err := a.steered(ctx); err != nil {
-		return nil, nil, "", err
+		return nil, err
 	}
-	if _, err := a.window().fit(ctx, false); err != nil {
-		return nil, nil, "", err
+	w := a.window()
+	if _, err := w.fit(ctx, false); err != nil {
+		return nil, err
 	}
-	res, err := a.completion(ctx, "")
-	if err != nil && !errors.Is(err, runtime.ErrYield) && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
+	res, err := a.completion(ctx, "", w.shown())
+	if tooLong(err) {
 		// Once with less; then it is an error.
-		fits, failed := a.window().fit(ctx, true)
-		switch {
-		case failed != nil:
+		if fits, failed := w.fit(ctx, true); failed != nil {
 			err = failed
-		case fits:
-			res, err = a.completion(ctx, "/less")
+		} else if fits {
+			res, err = a.completion(ctx, "/less", w.shown())
 		}
 	}
 	if err != nil {
-		return nil, nil, "", err
+		return nil, err
 	}
 	if a.profile.Body != nil {
 		a.run.Transcript.Keep(a.profile.Body)
@@ -301,28 +312,29 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	}
 	msg, err := contract.DecodeMessage(res.Message)
 	if err != nil {
-		return nil, nil, "", err
+		return nil, err
 	}
 	sha := a.run.Transcript.Record(a.thread, res.Message)
 	a.thread.Mark()
-	a.window().counted(res)
-	return res, msg, sha, nil
+	w.counted(res)
+	return &answer{res, msg, sha}, nil
 }
 
-// completion makes one call of the model.
-func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.ModelResult, error) {
-	in := contract.ModelInput{Profile: a.profile, NoTools: a.state.Exhausted || a.state.Think, Step: a.execution.Step}
+// completion makes one call of the model, which is sent of the conversation what is sent, or all of it.
+func (a *agentRun) completion(ctx workflow.Context, suffix string, sent *contract.Sent) (*contract.ModelResult, error) {
+	in := contract.ModelInput{Profile: a.profile, NoTools: a.state.Exhausted || a.state.Think, Step: a.execution.Step, Sent: sent}
 	in.Base, in.Tail = a.thread.Pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	if a.thread == a.run.Conversation.Thread {
 		in.Inherited = a.run.Conversation.Inherited
 	}
-	in.Sent = a.window().shown()
+	turn := strconv.Itoa(a.state.Turn)
 	var res contract.ModelResult
 	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
-		Activity: contract.ActivityCallModel, Args: []any{&in}, What: "model call " + strconv.Itoa(a.state.Turn), At: a.execution,
-		ID: a.execution.ID + "/model/" + strconv.Itoa(a.state.Turn) + suffix, Summary: a.who() + " · " + modelRef(a),
-		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry), Model: &runtime.ModelCall{Bytes: a.thread.Bytes}, Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res,
+		Activity: contract.ActivityCallModel, Args: []any{&in}, What: "model call " + turn, At: a.execution,
+		ID: a.execution.ID + "/model/" + turn + suffix, Summary: a.who() + " · " + modelRef(a),
+		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry), Model: &runtime.ModelCall{Bytes: a.thread.Bytes},
+		Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res,
 	})
 	return &res, err
 }
@@ -353,12 +365,13 @@ const beyondBudget = "max_iterations reached"
 
 // repair looks at an answer that should be JSON. It sends a wrong one back with its errors
 // as often as the node allows. A node that is to answer in JSON only if it is the last is asked for that first.
-func (a *agentRun) repair(ctx workflow.Context, res *contract.ModelResult, msg *contract.Message, sha string) (again bool, err error) {
+func (a *agentRun) repair(ctx workflow.Context, said *answer) (again bool, err error) {
+	res, msg := said.res, said.msg
 	if a.cfg.Output == nil || res.Checked != nil && res.Checked.Data != nil {
 		return false, nil
 	}
 	if ask := a.cfg.Output.IfLast; ask != "" && a.above == nil && len(a.state.Refused) == 0 {
-		if a.state.Refused, err = a.execution.Refused(ctx, sha); err != nil || len(a.state.Refused) == 0 {
+		if a.state.Refused, err = a.execution.Refused(ctx, said.sha); err != nil || len(a.state.Refused) == 0 {
 			return false, err
 		}
 		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(ask), a.describe())

@@ -115,7 +115,7 @@ func TestGetState(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	tests := map[string]struct{ text, want, problem string }{
+	tests := map[string]struct{ text, want, failed string }{
 		"an object":        {` {"a": 1} `, `{"a": 1}`, ""},
 		"nothing":          {" \n", "{}", ""},
 		"null":             {"null", "{}", ""},
@@ -126,9 +126,9 @@ func TestArguments(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, problem := arguments(tc.text)
-			if string(got) != tc.want || (problem == "") != (tc.problem == "") || !strings.Contains(problem, tc.problem) {
-				t.Errorf("arguments(%.40q) = %s, %q", tc.text, got, problem)
+			got, err := arguments(tc.text)
+			if string(got) != tc.want || (err == nil) != (tc.failed == "") || err != nil && !strings.Contains(err.Error(), tc.failed) {
+				t.Errorf("arguments(%.40q) = %s, %v", tc.text, got, err)
 			}
 		})
 	}

@@ -27,50 +27,41 @@ type builtinArgs struct {
 	Agent    json.RawMessage `json:"agent_def"`
 }
 
-// builtin finds what runs a tool of the interpreter's own outside. It returns nil where the
-// tool takes effect here: see [toolCall.effect].
-func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (contract.ToolReply, error) {
-	if slices.Contains(plan.SessionTools, c.call.Name) {
-		if c.call.Name == plan.SessionStart {
+// builtin finds what runs a tool of the interpreter's own beside other calls, or its effect on the state.
+func (c *toolCall) builtin() (handler, error) {
+	a, name := c.agent, c.call.Name
+	if slices.Contains(plan.SessionTools, name) {
+		if name == plan.SessionStart {
 			c.countStart()
 		}
-		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.session(ctx, raw) }
+		return c.session, nil
 	}
-	if err := json.Unmarshal(raw, &c.args); err != nil {
-		c.refuse("the arguments of %s: %v", c.call.Name, err)
-		return nil
+	var args builtinArgs
+	if err := json.Unmarshal(c.args, &args); err != nil {
+		return nil, runtime.Refuse("the arguments of %s: %v", name, err)
 	}
-	switch {
-	case c.call.Name == plan.BuiltinCallSubAgent:
+	switch name {
+	case plan.BuiltinCallSubAgent:
 		c.countStart()
-		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.inlineAgent(ctx, &c.args) }
-	case c.call.Name == plan.BuiltinSetStateFiltered && c.args.Key != nil && len(c.args.Value) > c.agentRun.run.Flow.Limits.FilterBytes:
-		c.condensed = true // the short value is written when the call's turn comes
-		return c.condense
-	}
-	return nil
-}
-
-// effect is what a tool of the interpreter's own does to the state. It comes when the calls
-// before it are answered, so that calls of one message take effect in their order.
-func (c *toolCall) effect() contract.ToolReply {
-	if c.agentRun.cfg.Handoff != nil && c.call.Name == c.agentRun.cfg.Handoff.Name {
-		return c.hand()
-	}
-	switch c.call.Name {
+		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.inlineAgent(ctx, &args) }, nil
 	case plan.BuiltinGetState:
-		return getState(c.agentRun.execution.View, &c.args)
+		c.effect = func() contract.ToolReply { return getState(a.execution.View, &args) }
 	case plan.BuiltinSetState, plan.BuiltinSetStateFiltered:
-		return setState(c.agentRun.run, c.agentRun.execution, &c.args)
-	case plan.BuiltinListStateKeys:
-		return listKeys(c.agentRun.execution.View)
-	case plan.BuiltinGetChatHistory:
-		if c.agentRun.run.Shared.Chat == nil {
-			return contract.ToolReply{Text: "[]"}
+		c.effect = func() contract.ToolReply { return setState(a.run, a.execution, &args) }
+		if name == plan.BuiltinSetStateFiltered && args.Key != nil && len(args.Value) > a.run.Flow.Limits.FilterBytes {
+			return func(ctx workflow.Context) (contract.ToolReply, error) { return c.condense(ctx, &args) }, nil
 		}
-		return contract.ToolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: c.agentRun.run.Shared.Chat.SHA}}}}
+	case plan.BuiltinListStateKeys:
+		c.effect = func() contract.ToolReply { return listKeys(a.execution.View) }
+	case plan.BuiltinGetChatHistory:
+		c.reply = contract.ToolReply{Text: "[]"}
+		if chat := a.run.Shared.Chat; chat != nil {
+			c.reply = contract.ToolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: chat.SHA}}}}
+		}
+	default:
+		return nil, runtime.Refuse("tool %q is unknown to this build", name)
 	}
-	return runtime.ToolError("tool %q is unknown to this build", c.call.Name)
+	return nil, nil
 }
 
 // getState reads keys; one string is one key. A key that nobody wrote is null.
@@ -148,22 +139,18 @@ func setState(r *runtime.Run, x *runtime.Execution, args *builtinArgs) contract.
 }
 
 // condense has a model shorten a long value to what the node needs.
-func (c *toolCall) condense(ctx workflow.Context) (contract.ToolReply, error) {
-	in := contract.CondenseInput{
-		Model: c.agentRun.run.Shared.Model, Script: c.agentRun.run.Shared.Script, Node: c.agentRun.execution.Node.ID, Step: c.agentRun.execution.Step, Prompt: c.agentRun.cfg.Prompt,
-		Key: *c.args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID,
-	}
+func (c *toolCall) condense(ctx workflow.Context, args *builtinArgs) (contract.ToolReply, error) {
+	r, x := c.agent.run, c.agent.execution
+	in := contract.CondenseInput{Model: r.Shared.Model, Script: r.Shared.Script, Node: x.Node.ID, Step: x.Step, Prompt: c.agent.cfg.Prompt,
+		Key: *args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID}
 	var out contract.CondenseResult
-	err := c.agentRun.run.CallStep(ctx, c.agentRun.execution.Journal, runtime.HashOf(*c.args.Key, string(c.args.Value)), &runtime.Call{
-		Activity: contract.ActivityCondenseValue, ID: c.id("condense"), Args: []any{&in}, What: "the prompt of " + c.agentRun.execution.Node.ID, At: c.agentRun.execution,
-		Summary: fmt.Sprintf("%s · condense %s", c.agentRun.execution.Node.ID, *c.args.Key), Options: c.agentRun.run.Options(c.agentRun.run.Flow.Policy.ModelSeconds),
-		Model: &runtime.ModelCall{Bytes: len(c.args.Value)}, Out: &out,
+	err := r.CallStep(ctx, x.Journal, runtime.HashOf(*args.Key, string(args.Value)), &runtime.Call{
+		Activity: contract.ActivityCondenseValue, ID: c.id("condense"), Args: []any{&in}, What: "the prompt of " + x.Node.ID, At: x,
+		Summary: fmt.Sprintf("%s · condense %s", x.Node.ID, *args.Key), Options: r.Options(r.Flow.Policy.ModelSeconds),
+		Model: &runtime.ModelCall{Bytes: len(args.Value)}, Out: &out,
 	})
-	if err != nil {
-		return contract.ToolReply{}, err
-	}
-	c.args.Value = out.Value
-	return contract.ToolReply{}, nil
+	args.Value = out.Value
+	return contract.ToolReply{}, err
 }
 
 // listKeys lists the state's keys, which are kept sorted.
@@ -182,29 +169,23 @@ func listKeys(v *contract.View) contract.ToolReply {
 }
 
 // session calls one of [plan.SessionTools]: the command is one step, and waiting for what it asked for another.
-func (c *toolCall) session(ctx workflow.Context, raw json.RawMessage) (contract.ToolReply, error) {
-	a := c.agentRun
+func (c *toolCall) session(ctx workflow.Context) (contract.ToolReply, error) {
+	a := c.agent
 	if a.sessions == nil {
 		return contract.ToolReply{Text: `{"error":"sessions cannot be started here"}`}, nil
 	}
-	call := runtime.SessionCall{Tool: c.call.Name, Args: raw, Starts: a.cfg.Starts, Child: c.startID(), ID: c.id("session")}
-	j := a.execution.Journal
+	call := runtime.SessionCall{Tool: c.call.Name, Args: c.args, Starts: a.cfg.Starts, Child: c.startID(), ID: c.id("session")}
 	var done runtime.SessionReply
-	err := a.run.RunStep(ctx, j, call.ID+"/order", runtime.HashOf(call.Tool, string(raw)), &done, func(*journal.Step) error {
-		var err error
+	err := a.run.RunStep(ctx, a.execution.Journal, call.ID+"/order", runtime.HashOf(call.Tool, string(c.args)), &done, func(*journal.Step) (err error) {
 		done, err = a.sessions.Do(ctx, &call)
 		return err
 	})
 	if err != nil || done.Order == nil {
 		return done.Reply, err
 	}
-	var reply contract.ToolReply
-	err = a.run.RunStep(ctx, j, call.ID, "", &reply, func(*journal.Step) error {
-		var err error
-		reply, err = a.sessions.Await(ctx, *done.Order, j)
-		return err
+	return c.step(ctx, call.ID, "", func(*journal.Step) (contract.ToolReply, error) {
+		return a.sessions.Await(ctx, *done.Order, a.execution.Journal)
 	})
-	return reply, err
 }
 
 // Sessions are what an agent starts and prompts by its tools; nil where it cannot.

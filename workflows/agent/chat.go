@@ -9,26 +9,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
-	"weft/workflows/runtime"
-	"weft/workflows/values"
 )
-
-// fill puts the values that an agent takes into its texts.
-func (a *agentRun) fill() error {
-	if a.execution.Node.Ports == nil {
-		return nil
-	}
-	in, err := values.Given(a.run, a.execution)
-	if err != nil {
-		return err
-	}
-	a.ports = in
-	if a.team != nil {
-		a.team.in = in
-	}
-	a.cfg = withValues(a.cfg, in)
-	return nil
-}
 
 // withValues is an agent with values in its texts.
 func withValues(a *plan.Agent, in value.Value) *plan.Agent {
@@ -80,15 +61,6 @@ func (a *agentRun) lastSaid(before int) (int, error) {
 	return -1, nil
 }
 
-// portWords are the values that the agent takes, for its first message: one alone is its text,
-// several are a JSON object.
-func portWords(a *agentRun) string {
-	if len(a.ports.Members) == 1 {
-		return a.ports.Members[0].Value.Spaced()
-	}
-	return a.ports.Spaced()
-}
-
 // hear asks a person where it is their turn: at the beginning of a conversation, and behind an
 // answer in words.
 func (a *agentRun) hear(ctx workflow.Context) error {
@@ -131,8 +103,8 @@ func (c *toolCall) named(v value.Value) error {
 	if v.Kind != value.Object {
 		return fmt.Errorf("the arguments are %s, want an object", v.Kind)
 	}
-	for i := range c.agentRun.execution.Node.Ports.Out {
-		o := &c.agentRun.execution.Node.Ports.Out[i]
+	for i := range c.agent.execution.Node.Ports.Out {
+		o := &c.agent.execution.Node.Ports.Out[i]
 		m, ok := v.Get(o.Name)
 		if !ok {
 			if len(o.Default) == 0 {
@@ -164,11 +136,4 @@ func (a *agentRun) openThread() {
 		a.thread = a.run.Transcript.Open(a.execution.ID)
 	}
 	a.state.StartLen = len(a.thread.Entries)
-}
-
-// leaveFork keeps what was said in a forked conversation for the merge that may pick it.
-func (a *agentRun) leaveFork() {
-	if a.cfg.Conversation == plan.ConversationFork {
-		a.run.Conversation.Fork(a.execution.Node.ID).Messages = runtime.CarriedMessages(a.thread.Entries[a.state.StartLen:])
-	}
 }

@@ -13,61 +13,59 @@ import (
 	"weft/workflows/runtime"
 )
 
-// confirm asks a person where the flow or the worker's rules want it. It gives the arguments
-// with which the call is made, or the reply of one that is refused.
-func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (json.RawMessage, string, *contract.ToolReply, error) {
-	need, limit := tool.Confirm, plan.Seconds(0)
-	for _, rule := range b.Confirm {
-		if rule.Name == tool.Name {
+// confirm asks a person where the flow or the worker's rules want it. It refuses the call, or sets the arguments with which it
+// is made, and a note for the model where they are others.
+func (c *toolCall) confirm(ctx workflow.Context) error {
+	need, limit := c.tool.Confirm, plan.Seconds(0)
+	for _, rule := range c.conn.Confirm {
+		if rule.Name == c.tool.Name {
 			need, limit = true, rule.Timeout
 		}
 	}
 	if !need {
-		return args, "", nil, nil
+		return nil
 	}
-	declared, err := c.declared(tool, b)
+	req := contract.Request{Kind: contract.RequestConfirm, Text: fmt.Sprintf("%s wants to call %s%s", c.agent.who(), c.tool.As, inWords(c.args)),
+		Catalogue: c.conn.Catalogue, Timeout: limit}
+	if len(c.tool.ArgumentsSchema) > 0 && c.conn.Connection.Kind != plan.ConnectionClient {
+		// The flow declares the tool, or else its connection does.
+		raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: c.tool.Name, Schema: c.tool.ArgumentsSchema}}})
+		if err != nil {
+			return err
+		}
+		req.Catalogue = new(c.agent.run.Transcript.Keep(raw))
+	}
+	reply, err := c.request(ctx, "confirm", req)
 	if err != nil {
-		return nil, "", nil, err
-	}
-	req := contract.Request{
-		ID: c.id("confirm"), Kind: contract.RequestConfirm, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
-		Text:      fmt.Sprintf("%s wants to call %s%s", c.agentRun.who(), tool.As, inWords(args)),
-		Catalogue: declared, Timeout: limit,
-	}
-	describeCall(c, &req, tool, args)
-	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
-	if err != nil {
-		return nil, "", nil, err
+		return err
 	}
 	decision := reply.Confirm
 	if decision == nil {
-		no := false
-		decision = &contract.ConfirmAnswer{Approve: &no, Reason: fmt.Sprintf("nobody answered within %d seconds", limit)}
+		decision = &contract.ConfirmAnswer{Approve: new(false), Reason: fmt.Sprintf("nobody answered within %d seconds", limit)}
 	}
 	if !*decision.Approve {
-		text := "a person refused the call of " + tool.As
+		text := "a person refused the call of " + c.tool.As
 		if decision.Reason != "" {
 			text += ": " + decision.Reason
 		}
-		return nil, "", &contract.ToolReply{Text: text, Failed: true, Free: true}, nil
-	}
-	if len(decision.Arguments) == 0 {
-		return args, "", nil, nil
+		return &runtime.Refused{Reply: contract.ToolReply{Text: text, Failed: true, Free: true}}
 	}
 	// Without the escapes that a way through a payload adds: whether the run has continued
 	// since must not make it another call.
 	edited := plain(decision.Arguments)
-	if bytes.Equal(edited, plain(args)) {
-		return args, "", nil, nil
+	if len(decision.Arguments) == 0 || bytes.Equal(edited, plain(c.args)) {
+		return nil
 	}
-	if byNode(c) {
-		return edited, "", nil, nil // no model reads the result
+	c.args = edited
+	if c.byNode() {
+		return nil // no model reads the result
 	}
 	reason := ""
 	if decision.Reason != "" {
 		reason = ": " + textutil.Cut(decision.Reason, 1<<10)
 	}
-	return edited, "[a person changed the arguments to " + textutil.Cut(string(edited), 4<<10) + reason + "]\n", nil, nil
+	c.note = "[a person changed the arguments to " + textutil.Cut(string(edited), 4<<10) + reason + "]\n"
+	return nil
 }
 
 // plain is JSON as it is after a way through a payload, and readable.
@@ -77,17 +75,6 @@ func plain(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	return textutil.Unescape(out)
-}
-
-// describeCall says in a request which call it is about.
-func describeCall(c *toolCall, req *contract.Request, tool *plan.Tool, args json.RawMessage) {
-	req.Tool, req.Name, req.Connection = tool.As, tool.Name, tool.BoundTo()
-	if len(args) <= runtime.MaxShown {
-		req.Arguments = args
-		return
-	}
-	ref := c.agentRun.run.Ref(c.sha)
-	req.Call = &ref
 }
 
 // inWords is what a person reads of arguments.

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -15,34 +14,28 @@ import (
 
 // callExternal calls a tool that is an activity of another worker. That worker knows nothing of
 // Weft, nor of the store: it gets the arguments, and what it returns or fails with is the model's to read.
-func (c *toolCall) callExternal(ctx workflow.Context, b *contract.ResolvedConnection, args json.RawMessage, note string) (contract.ToolReply, error) {
-	e := b.ExternalActivity
-	given := []any{args}
+func (c *toolCall) callExternal(ctx workflow.Context) (contract.ToolReply, error) {
+	r, e, id := c.agent.run, c.conn.ExternalActivity, c.id("tool")
+	given := []any{c.args}
 	if e.IdempotencyKey {
-		given = append(given, contract.CallKey{IdempotencyKey: c.agentRun.run.IdempotencyKey(c.id("tool"))})
+		given = append(given, contract.CallKey{IdempotencyKey: r.IdempotencyKey(id)})
 	}
 	if n, err := runtime.Size(given); err == nil && n > contract.MaxPayload {
 		return runtime.ToolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
 			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, contract.MaxPayload), nil
 	}
-	return c.toolStep(ctx, c.id("tool"), runtime.HashOf(e.Activity, string(args), note), func(s *journal.Step, reply *contract.ToolReply) error {
+	return c.step(ctx, id, runtime.HashOf(e.Activity, string(c.args), c.note), func(s *journal.Step) (contract.ToolReply, error) {
 		var out json.RawMessage
-		call := &runtime.Call{
-			Activity: e.Activity, Args: []any{args}, What: "the call of " + c.call.Name, At: c.agentRun.execution, ID: c.id("tool"),
-			Summary: fmt.Sprintf("%s · %s", c.agentRun.execution.Node.ID, c.call.Name), Options: elsewhereOptions(c.agentRun.run, e),
-			Once: e.Attempts == 1, Remote: e, Result: runtime.ResultSize{Bytes: contract.MaxPayload}, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out,
-		}
-		err := c.agentRun.run.Invoke(ctx, call)
+		call := c.activity(e.Activity, s, c.args, &out)
+		call.Options, call.Once, call.Remote, call.Result = elsewhereOptions(r, e), e.Attempts == 1, e, runtime.ResultSize{Bytes: contract.MaxPayload}
+		err := r.Invoke(ctx, call)
 		if err == nil {
-			*reply = contract.ToolReply{Text: note + Said(out)}
-			return nil
+			return contract.ToolReply{Text: c.note + Said(out)}, nil
 		}
 		if text, ok := e.ErrorText(err); ok && !contract.Cancelled(err) {
-			*reply = contract.ToolReply{Text: text, Failed: true}
-			return nil
+			return contract.ToolReply{Text: text, Failed: true}, nil
 		}
-		*reply, err = c.agentRun.toolFailed(call, err)
-		return err
+		return contract.ToolReply{}, asReply(call, err)
 	})
 }
 

@@ -35,9 +35,9 @@ func TestElsewhereHasNoStore(t *testing.T) {
 				r.Flow = scheduletest.Sketch("START>a a>END")
 				r.Allow(8 << 20)
 				a := &agentRun{run: r, execution: &runtime.Execution{ID: "a#1", Node: &r.Flow.Nodes[0], Journal: journal.New(nil, nil)}, thread: r.Transcript.Open("a#1")}
-				c := &toolCall{agentRun: a, call: &contract.ToolCall{ID: "1", Name: "big"}}
-				args := json.RawMessage(`{"x":"` + strings.Repeat("x", tc.bytes) + `"}`)
-				reply, err := c.callExternal(ctx, &contract.ResolvedConnection{CallRules: contract.CallRules{ExternalActivity: &contract.ExternalActivity{Activity: "big", TaskQueue: "theirs", StartSeconds: 10, TimeoutSeconds: 60, Attempts: 1}}}, args, "")
+				c := &toolCall{agent: a, call: &contract.ToolCall{ID: "1", Name: "big"}, args: json.RawMessage(`{"x":"` + strings.Repeat("x", tc.bytes) + `"}`),
+					conn: &contract.ResolvedConnection{CallRules: contract.CallRules{ExternalActivity: &contract.ExternalActivity{Activity: "big", TaskQueue: "theirs", StartSeconds: 10, TimeoutSeconds: 60, Attempts: 1}}}}
+				reply, err := c.callExternal(ctx)
 				if err != nil {
 					return err
 				}

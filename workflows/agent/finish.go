@@ -12,12 +12,12 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
-	"weft/workflows/runtime"
 	"weft/workflows/values"
 )
 
 // follow decides what comes after a message of the model: another call, or the end.
-func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *contract.Message, sha string) (again bool, err error) {
+func (a *agentRun) follow(ctx workflow.Context, said *answer) (again bool, err error) {
+	res, msg := said.res, said.msg
 	switch {
 	case a.state.Think:
 		return true, a.thought(msg)
@@ -26,7 +26,7 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 		if res.Checked != nil {
 			a.problems = res.Checked.Errors
 		}
-		if err := a.call(ctx, msg, sha); err != nil {
+		if err := a.call(ctx, msg, said.sha); err != nil {
 			return false, err
 		}
 		return a.result == nil, a.acted(len(msg.Calls))
@@ -35,13 +35,7 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 	case a.cfg.Finish != nil:
 		return true, a.remind()
 	}
-	return a.repair(ctx, res, msg, sha)
-}
-
-// ended is the outcome of an agent that called its finish tool.
-func (a *agentRun) ended() runtime.Outcome {
-	a.leaveFork()
-	return runtime.Outcome{Value: a.result, Exhausted: a.state.Exhausted}
+	return a.repair(ctx, said)
 }
 
 // acted counts a round of tool calls, and lets the model think where it is time to.
@@ -97,51 +91,36 @@ func (a *agentRun) remind() error {
 	return a.tell(f.Reminder)
 }
 
-// turns refuses a model call beyond those that the node may make.
-func (a *agentRun) turns() error {
-	if most := a.cfg.MaxTurns; most > 0 && a.state.Turn >= most {
-		return a.run.Fail(a.execution, contract.ClassTurnLimit, "raise the node's limit, or make its task easier",
-			"the node has made the %d model calls that it may make, and has not come to an end", most)
-	}
-	return nil
-}
-
-// ends answers a call of the tool by which the node ends, and takes its value. It is found out
+// end answers a call of the tool by which the node ends, and takes its value. It is found out
 // anew where the run goes on in the middle of a message.
-func (c *toolCall) ends() bool {
-	f := c.agentRun.cfg.Finish
-	if f == nil || c.call.Name != f.Name {
-		return false
+func (c *toolCall) end() {
+	if c.agent.result != nil {
+		c.reply = contract.ToolReply{Text: "the node has its result already", Free: true}
+		return
 	}
-	if c.agentRun.result != nil {
-		c.settle(contract.ToolReply{Text: "the node has its result already", Free: true})
-		return true
+	args, err := arguments(c.call.Arguments)
+	var v value.Value
+	if err == nil {
+		v, err = c.finishValue(args)
 	}
-	args, problem := arguments(c.call.Arguments)
-	err := errors.New(problem)
-	if problem == "" {
-		var v value.Value
-		if v, err = c.finishValue(args); err == nil {
-			c.agentRun.result = &v
-			c.settle(contract.ToolReply{Text: string(args)})
-			return true
-		}
+	if err != nil {
+		c.reply = contract.ToolReply{Text: strings.ReplaceAll(c.agent.cfg.Finish.InvalidReply, "{error}", err.Error()), Failed: true}
+		return
 	}
-	c.settle(contract.ToolReply{Text: strings.NewReplacer("{error}", err.Error()).Replace(f.InvalidReply), Failed: true})
-	return true
+	c.agent.result, c.reply = &v, contract.ToolReply{Text: string(args)}
 }
 
 // finishValue reads the value in a finish tool's arguments.
 func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
-	f := c.agentRun.cfg.Finish
-	if len(c.agentRun.problems) > 0 {
-		return value.Value{}, errors.New(contract.ErrorList(c.agentRun.problems, "; "))
+	f := c.agent.cfg.Finish
+	if len(c.agent.problems) > 0 {
+		return value.Value{}, errors.New(contract.ErrorList(c.agent.problems, "; "))
 	}
 	v, err := value.Parse(args)
 	if err != nil {
 		return v, err
 	}
-	if c.agentRun.execution.Node.Ports != nil {
+	if c.agent.execution.Node.Ports != nil {
 		v = value.Fitted(f.Schema, v)
 		return v, c.named(v)
 	}
@@ -172,10 +151,10 @@ func (c *toolCall) critique(v value.Value) (value.Value, error) {
 		return v, fmt.Errorf("Field 'isCorrect' is required and is a boolean, got %s", v.Brief())
 	}
 	feedback, ok := v.Get("feedback")
-	if feedback.Kind != value.String && (ok && feedback.Kind != value.Null || !c.agentRun.cfg.Finish.Checked) {
+	if feedback.Kind != value.String && (ok && feedback.Kind != value.Null || !c.agent.cfg.Finish.Checked) {
 		return v, fmt.Errorf("Field 'feedback' is required and is a string, got %s", v.Brief())
 	}
-	input, _, err := values.ValueAt(c.agentRun.run, c.agentRun.execution.View, contract.ValueKey)
+	input, _, err := values.ValueAt(c.agent.run, c.agent.execution.View, contract.ValueKey)
 	if err != nil {
 		return v, err
 	}
@@ -199,7 +178,12 @@ func (a *agentRun) opening() (*contract.Message, error) {
 		case plan.FromOutputs:
 			parts = a.outputs(before.Exec)
 		case plan.FromPorts:
-			parts = []contract.Part{{Text: cmp.Or(portWords(a), p.Text)}}
+			// One value alone is its text, several are a JSON object.
+			text := a.ports.Spaced()
+			if len(a.ports.Members) == 1 {
+				text = a.ports.Members[0].Value.Spaced()
+			}
+			parts = []contract.Part{{Text: cmp.Or(text, p.Text)}}
 		case plan.FromValue:
 			if before.Exec == plan.Start {
 				continue

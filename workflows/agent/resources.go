@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 )
 
 // resourceArguments is the schema of the arguments of [plan.BuiltinReadResource].
@@ -32,29 +33,28 @@ func (a *agentRun) builtins() []string {
 }
 
 // readResource reads a resource that a result in the agent's conversation links to, from the server that gave the link.
-func (c *toolCall) readResource(ctx workflow.Context, args json.RawMessage) (contract.ToolReply, error) {
+func (c *toolCall) readResource(ctx workflow.Context) (contract.ToolReply, error) {
 	var asked struct {
 		URI string `json:"uri"`
 	}
-	if json.Unmarshal(args, &asked) != nil || asked.URI == "" {
-		return contract.ToolReply{Text: `read_resource wants {"uri": "the URI of a link"}`, Failed: true}, nil
+	if json.Unmarshal(c.args, &asked) != nil || asked.URI == "" {
+		return runtime.ToolError(`read_resource wants {"uri": "the URI of a link"}`), nil
 	}
-	from := linking(c.agentRun, asked.URI)
+	from := linking(c.agent, asked.URI)
 	if from == nil {
-		return contract.ToolReply{Text: "no result in this conversation links to the resource " + asked.URI + "; read links as results have them", Failed: true}, nil
+		return runtime.ToolError("no result in this conversation links to the resource %s; read links as results have them", asked.URI), nil
 	}
-	t, b := plan.Tool{Name: plan.BuiltinReadResource, As: plan.BuiltinReadResource, Connection: from.Connection, Confirm: from.Confirm, ArgumentsSchema: resourceArguments}, resolvedConnection(c.agentRun.run, from)
-	args, note, refused, err := c.confirm(ctx, &t, b, args)
-	if err != nil || refused != nil {
-		return orEmpty(refused), err
+	c.tool = &plan.Tool{Name: plan.BuiltinReadResource, As: plan.BuiltinReadResource, Connection: from.Connection, Confirm: from.Confirm, ArgumentsSchema: resourceArguments}
+	c.conn = resolvedConnection(c.agent.run, from)
+	if err := c.confirm(ctx); err != nil {
+		return contract.ToolReply{}, err
 	}
-	if json.Unmarshal(args, &asked) != nil || linking(c.agentRun, asked.URI) != from {
-		return contract.ToolReply{Text: note + "this is no link of the tool " + from.As, Failed: true}, nil
+	if json.Unmarshal(c.args, &asked) != nil || linking(c.agent, asked.URI) != from {
+		return runtime.ToolError("%sthis is no link of the tool %s", c.note, from.As), nil
 	}
 	// It is read under the name of the tool that gave the link, which the run may call.
-	in := contract.ToolInput{Connection: b.Connection, Name: from.Name, Resource: asked.URI, CallID: c.call.ID, As: t.As, Note: note}
-	c.server = c.questions(&t, args)
-	return c.callTool(ctx, &t, b, in, args, c.id("tool"))
+	in := contract.ToolInput{Connection: c.conn.Connection, Name: from.Name, Resource: asked.URI, CallID: c.call.ID, As: c.tool.As, Note: c.note}
+	return c.callTool(ctx, in, c.id("tool"))
 }
 
 // linking is the agent's tool whose last result with a link to a resource is in its conversation, or nil.

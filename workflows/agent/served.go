@@ -8,15 +8,6 @@ import (
 	"weft/activities/contract"
 )
 
-// replied is the reply that a call got. The first call of another agent goes on with the session that served it.
-func replied(a *agentRun, b *contract.ResolvedConnection, out *contract.ToolResult) contract.ToolReply {
-	if out.Session != (contract.ServerSession{}) {
-		a.run.Shared.Sessions()[b.Server()] = out.Session
-	}
-	serve(a, b, out.Session)
-	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task, Session: out.Session}
-}
-
 // serve has the agent's next call go on with a session, so that its model is told where that is gone, whatever others use.
 func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession) {
 	if s == (contract.ServerSession{}) {
@@ -31,7 +22,7 @@ func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession
 
 // servedBy is the session with which the agent's next call goes on: its own, that of its node's last execution, or the one
 // that served anybody's call.
-func (a *agentRun) servedBy(b *contract.ResolvedConnection) contract.ServerSession {
+func servedBy(a *agentRun, b *contract.ResolvedConnection) contract.ServerSession {
 	if s, ok := a.state.Served[b.Server()]; ok {
 		return s
 	}

@@ -12,35 +12,17 @@ import (
 // agentMark is an agent at its last boundary. Threads only grow, so that their lengths say what they were.
 type agentMark struct {
 	// state has neither messages nor conversations.
-	state  contract.AgentState
-	view   contract.View
-	thread threadMark
-	lines  []lineMark
+	state contract.AgentState
+	view  contract.View
+	len   int
+	lines []lineMark
 }
 
-// threadMark is a thread as it was.
-type threadMark struct {
-	thread      *runtime.Thread
-	len, called int
-	sent        []contract.Sent
-}
-
-// lineMark is a side conversation as it was.
+// lineMark is a side conversation as it was, but its messages: those of its thread up to a length.
 type lineMark struct {
-	name, active string
-	questions    int
-	thread       threadMark
-}
-
-func markThread(t *runtime.Thread) threadMark {
-	if t == nil {
-		return threadMark{}
-	}
-	return threadMark{thread: t, len: len(t.Entries), called: t.Called.Len, sent: t.CarriedSent()}
-}
-
-func (m *threadMark) messages() []contract.ThreadMessage {
-	return runtime.CarriedMessages(m.thread.Entries[:m.len])
+	contract.SideConversation
+	thread *runtime.Thread
+	len    int
 }
 
 // mark makes this moment a boundary.
@@ -51,8 +33,9 @@ func (a *agentRun) mark() {
 
 // takeMark notes how the agent stands.
 func (a *agentRun) takeMark() {
-	a.marked = agentMark{thread: markThread(a.thread), state: a.state}
-	a.marked.state.Starts, a.marked.state.Served = slices.Clone(a.state.Starts), maps.Clone(a.state.Served)
+	a.marked = agentMark{len: len(a.thread.Entries), state: a.state}
+	m := &a.marked.state
+	m.Called, m.Sent, m.Starts, m.Served = a.thread.Called.Len, a.thread.CarriedSent(), slices.Clone(a.state.Starts), maps.Clone(a.state.Served)
 	if a.above == nil {
 		a.marked.view = schedule.Clone(a.execution.View) // the node has one
 	}
@@ -68,8 +51,7 @@ func (a *agentRun) takeMark() {
 // conversations that have grown since it was asked; the others are in the state of who asked it.
 func (a *agentRun) snapshot() *contract.AgentState {
 	out := a.marked.state
-	t := &a.marked.thread
-	out.Messages, out.Called, out.Sent = t.messages(), t.called, t.sent
+	out.Messages = runtime.CarriedMessages(a.thread.Entries[:a.marked.len])
 	if a.above == nil {
 		*a.execution.View = a.marked.view
 	}
@@ -81,17 +63,11 @@ func (a *agentRun) snapshot() *contract.AgentState {
 
 // conversation is the side conversation as it was.
 func (l *lineMark) conversation() contract.SideConversation {
-	out := contract.SideConversation{Name: l.name, Questions: l.questions, Active: l.active}
-	if l.thread.thread != nil {
-		out.Thread, out.Messages, out.Called, out.Sent = l.thread.thread.Name, l.thread.messages(), l.thread.called, l.thread.sent
+	out := l.SideConversation
+	if l.thread != nil {
+		out.Messages = runtime.CarriedMessages(l.thread.Entries[:l.len])
 	}
 	return out
-}
-
-// suspend is what a member goes on with.
-func (a *agentRun) suspend() (*contract.SuspendedExecution, error) {
-	a.execution.State.Agent = a.snapshot()
-	return a.execution.Suspend()
 }
 
 // restore makes the agent what it was at its last boundary.

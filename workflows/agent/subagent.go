@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,21 +16,30 @@ import (
 
 // subAgent runs a flow of the bundle as a child run of type Flow. Its result is the tool's. A tool with a schema of its own
 // gives the flow its arguments, others a question.
-func (c *toolCall) subAgent(ctx workflow.Context, tool *plan.Tool, agent string, raw json.RawMessage) (contract.ToolReply, error) {
+func (c *toolCall) subAgent(ctx workflow.Context) (contract.ToolReply, error) {
 	var args builtinArgs
-	named := len(tool.ArgumentsSchema) > 0
-	if err := json.Unmarshal(raw, &args); !named && (err != nil || strings.TrimSpace(args.Question) == "") {
-		return runtime.ToolError(`%s wants {"user_question": "…"}`, c.call.Name), nil
+	params := c.args
+	if len(c.tool.ArgumentsSchema) == 0 {
+		params = nil
+		if err := json.Unmarshal(c.args, &args); err != nil || strings.TrimSpace(args.Question) == "" {
+			return runtime.ToolError(`%s wants {"user_question": "…"}`, c.call.Name), nil
+		}
 	}
-	flow := c.agentRun.run.Flow.Closure(agent)
+	flow, err := c.bundled("agent", c.conn.Connection.Agent)
+	if err != nil {
+		return contract.ToolReply{}, err
+	}
+	return c.child(ctx, args.Question, params, flow)
+}
+
+// bundled is a flow of the bundle.
+func (c *toolCall) bundled(what, id string) (contract.FlowRef, error) {
+	r := c.agent.run
+	flow, src := r.Flow.Closure(id), r.Source.Sub(id)
 	if flow == nil {
-		return contract.ToolReply{}, c.agentRun.run.Fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no agent %q", agent)
+		return contract.FlowRef{}, r.Fail(c.agent.execution, contract.ClassConnection, "", "the flow has no %s %q", what, id)
 	}
-	src := c.agentRun.run.Source.Sub(agent)
-	if named {
-		return c.child(ctx, "", raw, contract.FlowRef{Plan: flow, Source: &src})
-	}
-	return c.child(ctx, args.Question, nil, contract.FlowRef{Plan: flow, Source: &src})
+	return contract.FlowRef{Plan: flow, Source: &src}, nil
 }
 
 // inlineAgent runs a flow that the model itself wrote. It is compiled like any document; what
@@ -45,42 +53,36 @@ func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (contrac
 	if json.Unmarshal(args.Agent, &quoted) == nil {
 		text = quoted
 	}
-	return c.child(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.agentRun.run.Flow.Dialect})
+	return c.child(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.agent.run.Flow.Dialect})
 }
 
 // child runs a flow below this one, as a step: its result is the tool's.
 func (c *toolCall) child(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (contract.ToolReply, error) {
-	if limit := c.agentRun.run.Flow.Limits.MaxDepth; c.agentRun.run.Shared.Depth >= limit {
+	r := c.agent.run
+	if limit := r.Flow.Limits.MaxDepth; r.Shared.Depth >= limit {
 		return runtime.ToolError("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
-	if !c.agentRun.run.Budget.MayStart() {
-		return runtime.ToolError("the run may start no more agents: its budget of %d is spent; answer without one", max(0, c.agentRun.run.Shared.Budget.Runs)), nil
+	if !r.Budget.MayStart() {
+		return runtime.ToolError("the run may start no more agents: its budget of %d is spent; answer without one", max(0, r.Shared.Budget.Runs)), nil
 	}
-	var reply contract.ToolReply
-	id := c.startID()
-	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, id, runtime.HashOf(question, string(params), flow.Text), &reply, func(s *journal.Step) error {
-		var out contract.RunResult
-		err := c.runChild(ctx, id, c.childInput(question, params, flow), s, &out)
-		if err != nil {
-			reply, err = subAgentFailed(err)
-			return err
+	return c.step(ctx, c.startID(), runtime.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
+		in := r.Below()
+		in.Flow, in.Input, in.Params = flow, question, params
+		if flow.Text != "" {
+			c.confine(&in)
 		}
-		reply = childReply(&out, len(params) > 0)
-		return nil
+		var out contract.RunResult
+		if err := c.runChild(ctx, in, s, &out); err != nil {
+			return subAgentFailed(err)
+		}
+		return childReply(&out, len(params) > 0), nil
 	})
-	return reply, err
 }
 
-// childInput is what a sub-agent is started with.
-func (c *toolCall) childInput(question string, params json.RawMessage, flow contract.FlowRef) contract.RunInput {
-	r := c.agentRun.run
-	in := r.Below()
-	in.Flow, in.Input, in.Params = flow, question, params
-	if flow.Text == "" {
-		return in
-	}
-	// A model wrote it: it has what the node has, and nothing else.
-	bound := r.Flow.Reaches([]plan.Node{*c.agentRun.execution.Node}, nil)
+// confine gives a flow that a model wrote what the node has, and nothing else.
+func (c *toolCall) confine(in *contract.RunInput) {
+	r := c.agent.run
+	bound := r.Flow.Reaches([]plan.Node{*c.agent.execution.Node}, nil)
 	for _, d := range r.Flow.Connections {
 		if slices.ContainsFunc(bound, func(b plan.Reach) bool { return b.ID == d.ID }) {
 			in.DataConnections = append(in.DataConnections, contract.DataConnection{
@@ -88,26 +90,26 @@ func (c *toolCall) childInput(question string, params json.RawMessage, flow cont
 		}
 	}
 	in.Grant = r.Shared.Grant.Narrow(bound)
-	return in
 }
 
-// runChild runs a sub-agent, or goes on with what it came back with.
-func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInput, s *journal.Step, out *contract.RunResult) error {
-	ended, err := c.agentRun.run.Budget.Begin(ctx, s.Run == nil)
+// runChild runs a sub-agent in a step, or goes on with what it came back with.
+func (c *toolCall) runChild(ctx workflow.Context, in contract.RunInput, s *journal.Step, out *contract.RunResult) error {
+	r, n := c.agent.run, len(c.agent.under)
+	ended, err := r.Budget.Begin(ctx, s.Run == nil)
 	if err != nil {
 		return err
 	}
 	defer ended()
 	// Others that were asked for together have their parts, and the agent itself goes on.
-	part, release := c.agentRun.run.Budget.Allocated(s.Run, 1+len(c.agentRun.under))
+	part, release := r.Budget.Allocated(s.Run, 1+n)
 	defer release()
 	if s.Run != nil && s.Run.Plan != nil {
-		in = c.agentRun.run.Below()
+		in = r.Below()
 		in.Snapshot = s.Run
 	}
 	in.Budget = part
-	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: c.agentRun.execution.Node.ID + " · sub-agent"}
-	return c.agentRun.run.AwaitFlow(ctx, k, in, "the sub-agent", len(c.agentRun.under), out, s, c.agentRun.execution.Journal)
+	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: s.ID, Summary: c.agent.execution.Node.ID + " · sub-agent"}
+	return r.AwaitFlow(ctx, k, in, "the sub-agent", n, out, s, c.agent.execution.Journal)
 }
 
 // childReply is a sub-agent's result as a tool's: where it has no value of its own, what was said last.
@@ -124,20 +126,19 @@ func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 // countStart counts a run that the call starts among those of calls with its id. A model, or the
 // provider, may give several calls of an agent one id.
 func (c *toolCall) countStart() {
-	for i := range c.agentRun.state.Starts {
-		if c.agentRun.state.Starts[i].ID == c.call.ID {
-			c.agentRun.state.Starts[i].N++
-			c.startNumber = c.agentRun.state.Starts[i].N
-			return
-		}
+	starts := &c.agent.state.Starts
+	i := slices.IndexFunc(*starts, func(s contract.StartCount) bool { return s.ID == c.call.ID })
+	if i < 0 {
+		i = len(*starts)
+		*starts = append(*starts, contract.StartCount{ID: c.call.ID})
 	}
-	c.agentRun.state.Starts = append(c.agentRun.state.Starts, contract.StartCount{ID: c.call.ID, N: 1})
-	c.startNumber = 1
+	(*starts)[i].N++
+	c.startNumber = (*starts)[i].N
 }
 
 // startID is the id of the run that the call starts.
 func (c *toolCall) startID() string {
-	id := fmt.Sprintf("%s/%s:%s", c.agentRun.run.Root, c.agentRun.execution.ID, contract.EscapeID(c.call.ID))
+	id := fmt.Sprintf("%s/%s:%s", c.agent.run.Root, c.agent.execution.ID, contract.EscapeID(c.call.ID))
 	if c.startNumber > 1 {
 		id = fmt.Sprintf("%s~%d", id, c.startNumber)
 	}
@@ -159,7 +160,7 @@ func lastSaid(t *contract.Conversation) string {
 
 // subAgentFailed gives a sub-agent's failure to the model, unless an operator must fix it.
 func subAgentFailed(err error) (contract.ToolReply, error) {
-	if contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) {
+	if runtime.Interrupted(err) {
 		return contract.ToolReply{}, err
 	}
 	f := contract.FailureOf(err)

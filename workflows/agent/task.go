@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/journal"
-	"weft/workflows/plan"
 	"weft/workflows/questions"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
@@ -26,13 +26,9 @@ const (
 
 // task is a call that its server goes on with by itself.
 type task struct {
-	tool *plan.Tool
 	call *toolCall
-	conn *contract.ResolvedConnection
 	// in asks for the task.
-	in   contract.ToolInput
-	args json.RawMessage
-	id   string
+	in contract.ToolInput
 	// at is how the task stands, started when it began.
 	at      contract.ToolReply
 	started time.Time
@@ -42,24 +38,20 @@ type task struct {
 
 // awaitTask waits for the task that a call has become, without a worker, and returns its result. It is one step without state
 // of its own: the server has the task, and the journal the answers of people. A run that is cancelled cancels the task.
-func awaitTask(ctx workflow.Context, c *toolCall, t *plan.Tool, b *contract.ResolvedConnection, in contract.ToolInput, args json.RawMessage, created contract.ToolReply) (contract.ToolReply, error) {
+func (c *toolCall) awaitTask(ctx workflow.Context, in contract.ToolInput, created contract.ToolReply) (contract.ToolReply, error) {
 	in.Input, in.TaskID = nil, created.Task.ID
 	in.Repeat = true // looking at a task changes nothing, and an answer is taken once
-	k := &task{tool: t, call: c, conn: b, in: in, args: args, id: c.id("tool") + "~task", started: *created.Started}
-	done := c.agentRun.run.Requests.AddTask(c.agentRun.execution.ID + " " + t.As)
+	k := &task{call: c, in: in, at: created, started: *created.Started, given: map[string]json.RawMessage{}}
+	done := c.agent.run.Requests.AddTask(c.agent.execution.ID + " " + c.tool.As)
 	defer done()
-	reply, err := c.toolStep(ctx, k.id, runtime.HashOf(t.Name, in.TaskID), func(s *journal.Step, reply *contract.ToolReply) error {
-		k.at, k.given, s.Task = created, map[string]json.RawMessage{}, k.open()
+	reply, err := c.step(ctx, k.stepID(), runtime.HashOf(c.tool.Name, in.TaskID), func(s *journal.Step) (contract.ToolReply, error) {
+		s.Task = k.open()
 		for k.at.Task != nil {
-			if failed, err := k.look(ctx, s); failed != nil || err != nil {
-				if failed != nil {
-					*reply = *failed
-				}
-				return err
+			if err := k.look(ctx, s); err != nil {
+				return contract.ToolReply{}, err
 			}
 		}
-		*reply = k.at
-		return nil
+		return k.at, nil
 	})
 	if ctx.Err() != nil {
 		k.cancel(ctx)
@@ -67,29 +59,24 @@ func awaitTask(ctx workflow.Context, c *toolCall, t *plan.Tool, b *contract.Reso
 	return reply, err
 }
 
-// look waits until it is time, and for the answers that the task asks for, and looks at it. The reply is that of a look that
-// failed, if it is not an error.
-func (k *task) look(ctx workflow.Context, s *journal.Step) (failed *contract.ToolReply, err error) {
+// stepID is that of the step that waits for the task.
+func (k *task) stepID() string { return k.call.id("tool") + "~task" }
+
+// look waits until it is time, and for the answers that the task asks for, and looks at it.
+func (k *task) look(ctx workflow.Context, s *journal.Step) (err error) {
 	if err := k.pause(ctx, s); err != nil {
-		return nil, err
+		return err
 	}
-	var refused *contract.ToolReply
-	if k.in.Input, refused, err = k.answers(ctx); err != nil || refused != nil {
-		if refused != nil {
+	if k.in.Input, err = k.answers(ctx); err != nil {
+		if _, refused := errors.AsType[*runtime.Refused](err); refused {
 			k.cancel(ctx)
 		}
-		return refused, err
+		return err
 	}
-	var out contract.ToolResult
-	call := k.call.invocation(k.conn, &k.in, k.id, &out)
-	call.Waiting = &s.JournalStep
-	run := k.call.agentRun.run
-	if err = run.Invoke(ctx, call); err != nil {
-		reply, err := k.call.agentRun.toolFailed(call, err)
-		return &reply, err
+	if k.at, err = k.call.invoke(ctx, s, &k.in); err == nil {
+		k.call.agent.run.Policy.Moved = true
 	}
-	k.at, run.Policy.Moved = replied(k.call.agentRun, k.conn, &out), true
-	return nil, nil
+	return err
 }
 
 // pause waits until it is time to look at the task again. It yields where the run wants to continue as new.
@@ -97,9 +84,9 @@ func (k *task) pause(ctx workflow.Context, s *journal.Step) error {
 	if s.Failure != nil || k.at.Input != nil {
 		return nil // an operator, or a person, is to be waited for
 	}
-	policy, journal := k.call.agentRun.run.Policy, k.call.agentRun.execution.Journal
+	policy, journal := k.call.agent.run.Policy, k.call.agent.execution.Journal
 	pause := max(time.Duration(k.at.Task.PollMillis)*time.Millisecond, min(workflow.Now(ctx).Sub(k.started)/pollShare, maxPoll), minPoll)
-	yield, err := wait.For(ctx, pause, k.tool.As+" works on a task", func() bool { return policy.ShouldYield(ctx, journal.Weight()) })
+	yield, err := wait.For(ctx, pause, k.call.tool.As+" works on a task", func() bool { return policy.ShouldYield(ctx, journal.Weight()) })
 	if err == nil && yield {
 		return runtime.ErrYield
 	}
@@ -107,9 +94,9 @@ func (k *task) pause(ctx workflow.Context, s *journal.Step) error {
 }
 
 // answers gets the answers that the task asks for.
-func (k *task) answers(ctx workflow.Context) (_ *contract.ToolAnswers, refused *contract.ToolReply, _ error) {
+func (k *task) answers(ctx workflow.Context) (*contract.ToolAnswers, error) {
 	if k.at.Input == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
 	out := &contract.ToolAnswers{Answers: map[string]json.RawMessage{}}
 	fresh := &contract.InputRequired{}
@@ -121,29 +108,29 @@ func (k *task) answers(ctx workflow.Context) (_ *contract.ToolAnswers, refused *
 		}
 	}
 	if len(fresh.Questions) == 0 {
-		return out, nil, wait.Pause(ctx, minPoll, k.tool.As+" has its answers")
+		return out, wait.Pause(ctx, minPoll, k.call.tool.As+" has its answers")
 	}
-	answers, refused, err := k.call.questions(k.tool, k.args).Answer(ctx, fresh, 0)
-	if err != nil || refused != nil {
-		return nil, refused, err
+	answers, err := k.call.server.Answer(ctx, fresh, 0)
+	if err != nil {
+		return nil, err
 	}
 	for i := range fresh.Questions {
 		q := &fresh.Questions[i]
 		k.given[questions.ID(q)], out.Answers[q.Key] = answers.Answers[q.Key], answers.Answers[q.Key]
 	}
-	return out, nil, nil
+	return out, nil
 }
 
 // open is the task as what cancels it.
 func (k *task) open() *contract.OpenTask {
-	session := k.call.agentRun.servedBy(k.conn)
+	session := servedBy(k.call.agent, k.call.conn)
 	return &contract.OpenTask{Queue: session.Queue, Cancel: contract.ToolInput{
 		Connection: k.in.Connection, Name: k.in.Name, CallID: k.in.CallID, As: k.in.As, TaskID: k.in.TaskID, CancelTask: true, Repeat: true, Session: session.Sealed}}
 }
 
 // cancel ends a task whose result nobody waits for.
 func (k *task) cancel(ctx workflow.Context) {
-	CancelTask(ctx, k.call.agentRun.run, k.id+"~cancel", k.open())
+	CancelTask(ctx, k.call.agent.run, k.stepID()+"~cancel", k.open())
 }
 
 // CancelTask cancels a task whose result nobody waits for, whether the run is cancelled or not. That it fails changes nothing.

@@ -65,24 +65,13 @@ func (a *agentRun) bulk() int {
 	return n
 }
 
-// line finds the conversation that a contact is asked in.
-func (t *team) line(c *plan.Contact) *line {
-	l := t.lineNamed(c.Thread)
-	if l.n == 0 && l.activeAgent == "" {
-		l.activeAgent = c.Member
+// line finds the conversation of a name.
+func (t *team) line(name string) *line {
+	i := slices.IndexFunc(t.lines, func(l *line) bool { return l.name == name })
+	if i < 0 {
+		i, t.lines = len(t.lines), append(t.lines, &line{name: name})
 	}
-	return l
-}
-
-func (t *team) lineNamed(name string) *line {
-	for _, l := range t.lines {
-		if l.name == name {
-			return l
-		}
-	}
-	l := &line{name: name}
-	t.lines = append(t.lines, l)
-	return l
+	return t.lines[i]
 }
 
 // turned is what the arguments of the tools say by which an agent turns to another.
@@ -91,17 +80,15 @@ type turned struct {
 	Message   string `json:"message"`
 }
 
-// to finds whom a call turns to; else it gives the reply.
-func (c *toolCall) to(k *plan.Contacts, raw json.RawMessage, asks bool) (*plan.Contact, turned, *contract.ToolReply) {
+// to finds whom a call turns to.
+func (c *toolCall) to(k *plan.Contacts) (*plan.Contact, turned, error) {
 	var args turned
-	err := json.Unmarshal(raw, &args)
-	if err != nil || asks && strings.TrimSpace(args.Message) == "" {
-		want := `{"recipient": "name"}`
-		if asks {
-			want = `{"recipient": "name", "message": "text"}`
-		}
-		r := runtime.ToolError("%s wants %s", k.Name, want)
-		return nil, args, &r
+	err := json.Unmarshal([]byte(c.call.Arguments), &args)
+	switch asks := k == c.agent.cfg.Ask; {
+	case asks && (err != nil || strings.TrimSpace(args.Message) == ""):
+		return nil, args, runtime.Refuse(`%s wants {"recipient": "name", "message": "text"}`, k.Name)
+	case err != nil:
+		return nil, args, runtime.Refuse(`%s wants {"recipient": "name"}`, k.Name)
 	}
 	var names []string
 	for i := range k.To {
@@ -110,110 +97,109 @@ func (c *toolCall) to(k *plan.Contacts, raw json.RawMessage, asks bool) (*plan.C
 		}
 		names = append(names, k.To[i].Name)
 	}
-	r := runtime.ToolError("there is no recipient %q; there are: %s", args.Recipient, strings.Join(names, ", "))
-	return nil, args, &r
+	return nil, args, runtime.Refuse("there is no recipient %q; there are: %s", args.Recipient, strings.Join(names, ", "))
 }
 
 // ask has a member answer.
-func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (contract.ToolReply, error) {
-	to, args, wrong := c.to(c.agentRun.cfg.Ask, raw, true)
-	if wrong != nil {
-		return *wrong, nil
-	}
-	if to.Flow != "" {
+func (c *toolCall) ask(ctx workflow.Context) (contract.ToolReply, error) {
+	to, args, err := c.to(c.agent.cfg.Ask)
+	switch {
+	case err != nil:
+		return contract.ToolReply{}, err
+	case to.Flow != "":
 		return c.askFlow(ctx, to, args.Message)
 	}
-	var reply contract.ToolReply
-	l := c.agentRun.team.line(to)
-	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, c.id("ask"), runtime.HashOf(args.Recipient, args.Message), &reply, func(s *journal.Step) error {
-		return c.askMember(ctx, l, to, &args, s, &reply)
+	t := c.agent.team
+	l := t.line(to.Thread)
+	if l.n == 0 && l.activeAgent == "" {
+		l.activeAgent = to.Member
+	}
+	reply, err := c.step(ctx, c.id("ask"), runtime.HashOf(args.Recipient, args.Message), func(s *journal.Step) (contract.ToolReply, error) {
+		return c.askMember(ctx, l, to, &args, s)
 	})
-	c.agentRun.team.catchUp(c.agentRun.run, reply.Conversations)
+	t.catchUp(c.agent.run, reply.Conversations)
 	return reply, err
 }
 
 // askMember has a member answer in a conversation, or goes on where it stopped.
-func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, args *turned, s *journal.Step, reply *contract.ToolReply) error {
-	if wrong, err := c.whenFree(ctx, l, to.Name); wrong != nil || err != nil {
-		*reply = orEmpty(wrong)
-		return err
+func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, args *turned, s *journal.Step) (reply contract.ToolReply, err error) {
+	if err := c.whenFree(ctx, l, to.Name); err != nil {
+		return reply, err
 	}
-	before := c.agentRun.team.questions()
-	l.by = c.agentRun
+	before := c.agent.team.questions()
+	l.by = c.agent
 	defer func() { l.by = nil }()
 	sub, err := c.asked(l, to, args, s.Execution)
 	if err != nil {
-		return err
+		return reply, err
 	}
 	out, err := sub.converse(ctx)
 	if errors.Is(err, runtime.ErrYield) {
-		l.yielded = true
-		if s.Execution, err = sub.suspend(); err != nil {
-			return err
+		l.yielded, sub.execution.State.Agent = true, sub.snapshot()
+		if s.Execution, err = sub.execution.Suspend(); err != nil {
+			return reply, err
 		}
-		return runtime.ErrYield
+		return reply, runtime.ErrYield
 	}
 	if err != nil {
 		// The next question begins anew: this conversation may have ended in the middle.
 		l.thread, l.activeAgent = nil, to.Member
-		*reply, err = memberFailed(err)
+		reply, err = subAgentFailed(err)
+		reply.Text = strings.Replace(reply.Text, "the sub-agent failed", "the agent failed", 1)
 	} else {
 		l.activeAgent = cmp.Or(sub.state.Active, to.Member)
-		*reply, err = sub.reply(&out)
+		reply, err = sub.reply(&out)
 	}
 	l.by = nil
-	for _, m := range c.agentRun.team.grown(before) {
+	for _, m := range c.agent.team.grown(before) {
 		reply.Conversations = append(reply.Conversations, m.conversation())
 	}
-	return err
+	return reply, err
 }
 
 // askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or
 // without any with what was said in it last.
 func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (contract.ToolReply, error) {
-	flow := c.agentRun.run.Flow.Closure(to.Flow)
-	if flow == nil {
-		return contract.ToolReply{}, c.agentRun.run.Fail(c.agentRun.execution, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
+	flow, err := c.bundled("flow", to.Flow)
+	if err != nil {
+		return contract.ToolReply{}, err
 	}
-	src := c.agentRun.run.Source.Sub(to.Flow)
-	return c.child(ctx, question, values.Wanted(flow, c.agentRun.team.in).JSON(), contract.FlowRef{Plan: flow, Source: &src})
+	return c.child(ctx, question, values.Wanted(flow.Plan, c.agent.team.in).JSON(), flow)
 }
 
 // whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked
 // meanwhile cannot be waited for, because they may be waiting for this agent.
-func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*contract.ToolReply, error) {
+func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) error {
+	a := c.agent
 	for l.by != nil || l.yielded {
-		if l.yielded {
-			return nil, runtime.ErrYield
+		if !l.yielded && l.by != a {
+			return runtime.Refuse("%s is still at work on an earlier question of yours; go on without asking again", name)
 		}
-		if l.by != c.agentRun {
-			r := runtime.ToolError("%s is still at work on an earlier question of yours; go on without asking again", name)
-			return &r, nil
+		free := func() bool { return l.by == nil || l.yielded }
+		if err := wait.Until(ctx, func() bool { return free() || a.run.Policy.ShouldYield(ctx, a.execution.Journal.Weight()) }); err != nil {
+			return err
 		}
-		if err := wait.Until(ctx, func() bool {
-			return l.by == nil || l.yielded || c.agentRun.run.Policy.ShouldYield(ctx, c.agentRun.execution.Journal.Weight())
-		}); err != nil {
-			return nil, err
-		}
-		if l.by != nil {
-			return nil, runtime.ErrYield
+		if l.by != nil || l.yielded {
+			return runtime.ErrYield
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // asked is the execution of a member that is asked, or that goes on with what it stopped with.
 func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) (*agentRun, error) {
 	l.n++
-	m := c.agentRun.team.of.MemberNamed(to.Member)
-	id := fmt.Sprintf("%s:%s~%d", c.agentRun.team.id, contract.EscapeID(l.name), l.n)
+	a, t := c.agent, c.agent.team
+	m := t.of.MemberNamed(to.Member)
+	id := fmt.Sprintf("%s:%s~%d", t.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
-	x := &runtime.Execution{Node: node, ID: id, Step: c.agentRun.execution.Step, Order: c.agentRun.execution.Order, Strand: c.agentRun.execution.Strand, View: c.agentRun.execution.View, Suspended: rest, Journal: journal.Of(c.agentRun.execution.Journal, rest)}
-	sub := &agentRun{run: c.agentRun.run, execution: x, sessions: c.agentRun.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
-		team: c.agentRun.team, above: c.agentRun, ports: c.agentRun.team.in, before: c.agentRun.team.questions()}
+	x := &runtime.Execution{Node: node, ID: id, Step: a.execution.Step, Order: a.execution.Order, Strand: a.execution.Strand, View: a.execution.View,
+		Suspended: rest, Journal: journal.Of(a.execution.Journal, rest)}
+	sub := &agentRun{run: a.run, execution: x, sessions: a.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
+		team: t, above: a, ports: t.in, before: t.questions()}
 	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
-		l.thread = c.agentRun.run.Transcript.Open(id)
+		l.thread = a.run.Transcript.Open(id)
 	}
 	sub.thread = l.thread
 	if rest != nil && rest.Agent != nil {
@@ -221,8 +207,8 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 		return sub, sub.describe()
 	}
 	sub.state.StartLen = len(sub.thread.Entries)
-	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: c.agentRun.who(), To: sub.who()}
-	if _, err := c.agentRun.run.Transcript.Write(sub.thread, m1); err != nil {
+	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: a.who(), To: sub.who()}
+	if _, err := a.run.Transcript.Write(sub.thread, m1); err != nil {
 		return nil, err
 	}
 	return sub, sub.describe()
@@ -241,14 +227,15 @@ func (a *agentRun) speakAs(id string) {
 // hand is what a call does by which the agent hands its conversation over: once all calls of the
 // message have their answers, the other one goes on.
 func (c *toolCall) hand() contract.ToolReply {
-	to, _, wrong := c.to(c.agentRun.cfg.Handoff, json.RawMessage(c.call.Arguments), false)
+	a := c.agent
+	to, _, err := c.to(a.cfg.Handoff)
 	switch {
-	case wrong != nil:
-		return *wrong
-	case c.agentRun.next != "":
+	case err != nil:
+		return runtime.ToolError("%s", err.Error())
+	case a.next != "":
 		return runtime.ToolError("the conversation is handed over already")
 	}
-	c.agentRun.next = cmp.Or(to.Member, c.agentRun.team.node)
+	a.next = cmp.Or(to.Member, a.team.node)
 	return contract.ToolReply{Text: "the conversation is handed to " + to.Name}
 }
 
@@ -280,13 +267,6 @@ func (a *agentRun) reply(out *runtime.Outcome) (contract.ToolReply, error) {
 	return contract.ToolReply{Text: string(all.JSON())}, nil
 }
 
-// memberFailed gives a member's failure to whoever asked, unless an operator must fix it.
-func memberFailed(err error) (contract.ToolReply, error) {
-	reply, err := subAgentFailed(err)
-	reply.Text = strings.Replace(reply.Text, "the sub-agent failed", "the agent failed", 1)
-	return reply, err
-}
-
 // questions counts what was asked in each conversation.
 func (t *team) questions() map[string]int {
 	out := map[string]int{}
@@ -301,29 +281,31 @@ func (t *team) questions() map[string]int {
 func (t *team) grown(before map[string]int) []lineMark {
 	var out []lineMark
 	for _, l := range t.lines {
-		if l.by == nil && !l.yielded && l.n > before[l.name] {
-			out = append(out, lineMark{name: l.name, active: l.activeAgent, questions: l.n, thread: markThread(l.thread)})
+		if l.by != nil || l.yielded || l.n <= before[l.name] {
+			continue
 		}
+		m := lineMark{SideConversation: contract.SideConversation{Name: l.name, Questions: l.n, Active: l.activeAgent}, thread: l.thread}
+		if l.thread != nil {
+			m.Thread, m.len, m.Called, m.Sent = l.thread.Name, len(l.thread.Entries), l.thread.Called.Len, l.thread.CarriedSent()
+		}
+		out = append(out, m)
 	}
 	return out
 }
 
 // catchUp takes over what another run asked in conversations.
 func (t *team) catchUp(r *runtime.Run, list []contract.SideConversation) {
-	for i := range list {
-		if l := t.lineNamed(list[i].Name); l.by == nil && l.n < list[i].Questions {
-			t.take(r, l, &list[i])
+	for _, c := range list {
+		l := t.line(c.Name)
+		if l.by != nil || l.n >= c.Questions {
+			continue
 		}
-	}
-}
-
-// take makes a conversation what another run left of it.
-func (t *team) take(r *runtime.Run, l *line, c *contract.SideConversation) {
-	l.n, l.activeAgent, l.thread = c.Questions, c.Active, nil
-	if c.Thread != "" {
-		l.thread = r.Transcript.Open(c.Thread)
-		r.Transcript.Restore(l.thread, c.Messages, c.Called)
-		l.thread.Resent(c.Sent)
+		l.n, l.activeAgent, l.thread = c.Questions, c.Active, nil
+		if c.Thread != "" {
+			l.thread = r.Transcript.Open(c.Thread)
+			r.Transcript.Restore(l.thread, c.Messages, c.Called)
+			l.thread.Resent(c.Sent)
+		}
 	}
 }
 

@@ -25,17 +25,17 @@ func TestSideConversationsOfMembers(t *testing.T) {
 		own.by, stopped.yielded = &agentRun{}, true
 		var names []string
 		for _, m := range tm.grown(before) {
-			names = append(names, m.name)
+			names = append(names, m.Name)
 		}
 		if !slices.Equal(names, []string{"grown"}) {
 			t.Fatalf("%v go with it, want grown alone", names)
 		}
 		again := &team{lines: []*line{{name: "old", n: 1}}}
 		again.catchUp(runtime.New(ctx), []contract.SideConversation{tm.grown(before)[0].conversation(), {Name: "old", Questions: 1, Active: "other"}})
-		if l := again.lineNamed("grown"); l.n != 2 || l.thread == nil || len(l.thread.Entries) != 2 {
+		if l := again.line("grown"); l.n != 2 || l.thread == nil || len(l.thread.Entries) != 2 {
 			t.Errorf("the conversation that has grown is %+v", l)
 		}
-		if l := again.lineNamed("old"); l.activeAgent != "" {
+		if l := again.line("old"); l.activeAgent != "" {
 			t.Errorf("a conversation that has not grown is taken over: %+v", l)
 		}
 	})

@@ -63,13 +63,3 @@ func (a *agentRun) callOnce(ctx workflow.Context, t *plan.Tool) error {
 	}
 	return a.call(ctx, msg, ref.SHA)
 }
-
-// outputNames are the names of a tool node's outputs, where it has several.
-func outputNames(n *plan.Node) (out []string) {
-	if n.Tool != nil && len(n.Ports.Out) > 1 {
-		for _, o := range n.Ports.Out {
-			out = append(out, o.Name)
-		}
-	}
-	return out
-}

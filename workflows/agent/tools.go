@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,12 +26,12 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 	outside := group.New(ctx)
 	calls := make([]*toolCall, len(msg.Calls))
 	for i := range calls {
-		calls[i] = &toolCall{agentRun: a, call: &msg.Calls[i], index: i, sha: sha}
+		calls[i] = &toolCall{agent: a, call: &msg.Calls[i], index: i, sha: sha}
 	}
 	a.under = calls
 	for _, c := range calls {
 		c.start(outside)
-		if a.cfg.Sequential && c.outside && c.wait() != nil {
+		if a.cfg.Sequential && c.wait != nil && c.wait() != nil {
 			break
 		}
 	}
@@ -64,7 +63,10 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 		}
 		if c.reply.Failed && !c.reply.Free {
 			a.state.Errors++
-			last = textOf(&c.reply)
+			last = c.reply.Text
+			if m, err := contract.DecodeMessage(c.reply.Message); err == nil && c.reply.Message != nil {
+				last = m.Text
+			}
 		} else if !c.reply.Failed {
 			a.state.Errors = 0
 		}
@@ -79,230 +81,206 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 
 // toolCall is one call of an assistant's message.
 type toolCall struct {
-	agentRun *agentRun
-	call     *contract.ToolCall
-	index    int
-	sha      string
-	reply    contract.ToolReply
-	// startNumber tells the run that the call starts from those of other calls with its id.
-	startNumber int
-	// outside says that the call runs beside the others; wait waits for it then.
-	outside bool
-	wait    func() error
-	done    bool
-	// args are those of a tool of the interpreter's own; condensed says that the value is
-	// shortened first.
-	args      builtinArgs
-	condensed bool
+	agent *agentRun
+	call  *contract.ToolCall
+	index int
+	sha   string
+	args  json.RawMessage
+	// tool and conn are those of a tool of a connection. note says what a person has changed.
+	tool *plan.Tool
+	conn *contract.ResolvedConnection
+	note string
 	// server has what the call's server asks answered.
 	server *questions.Call
+	// startNumber tells the run that the call starts from those of other calls with its id.
+	startNumber int
+	reply       contract.ToolReply
+	// wait, if set, waits for a call that runs beside the others. effect, if set, then gives the reply.
+	wait   func() error
+	effect func() contract.ToolReply
 }
+
+// handler runs a call beside the others.
+type handler func(ctx workflow.Context) (contract.ToolReply, error)
 
 // start begins a call that runs beside the others, and decides what a call is answered that is
 // not made at all.
 func (c *toolCall) start(outside *group.Group) {
+	run, err := c.choose()
 	switch {
-	case c.ends():
-		return
-	case c.index >= maxCalls:
-		c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
-		return
-	case c.agentRun.state.Left == 0:
-		c.settle(contract.ToolReply{Text: beyondBudget, Failed: true, Free: true})
-		return
+	case err != nil:
+		c.reply, _ = runtime.Replied(c.reply, err)
+	case run != nil:
+		c.wait = outside.Start(func(ctx workflow.Context) (err error) {
+			c.reply, err = runtime.Replied(run(ctx))
+			return err
+		})
 	}
-	c.agentRun.state.Left--
-	args, problem := arguments(c.call.Arguments)
-	if problem != "" {
-		c.refuse("the arguments of %s are no JSON object: %s; call it again with an object", c.call.Name, problem)
-		return
-	}
-	run := c.handler(args)
-	if run == nil {
-		return
-	}
-	c.outside = true
-	c.wait = outside.Start(func(ctx workflow.Context) error {
-		reply, err := run(ctx)
-		if err == nil && !c.condensed {
-			c.settle(reply)
-		}
-		return err
-	})
 }
 
-// handler finds what runs a call outside. It returns nil for the interpreter's own tools, whose
-// effect comes in the order asked, and for a tool that there is not.
-func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (contract.ToolReply, error) {
-	for t := range c.agentRun.cfg.Tools {
-		tool := &c.agentRun.cfg.Tools[t]
-		if tool.As != c.call.Name {
-			continue
-		}
-		b := resolvedConnection(c.agentRun.run, tool)
-		if b.Connection.Kind == plan.ConnectionAgent {
+// choose refuses a call that is not made, or finds what makes it.
+func (c *toolCall) choose() (handler, error) {
+	a := c.agent
+	var err error
+	switch {
+	case a.cfg.Finish != nil && c.call.Name == a.cfg.Finish.Name:
+		c.end()
+		return nil, nil
+	case c.index >= maxCalls:
+		return nil, runtime.Refuse("at most %d calls at once are made; ask again for the others", maxCalls)
+	case a.state.Left == 0:
+		return nil, &runtime.Refused{Reply: contract.ToolReply{Text: beyondBudget, Failed: true, Free: true}}
+	}
+	a.state.Left--
+	if c.args, err = arguments(c.call.Arguments); err != nil {
+		return nil, runtime.Refuse("the arguments of %s are no JSON object: %v; call it again with an object", c.call.Name, err)
+	}
+	return c.handler()
+}
+
+// handler finds what runs a call beside the others. It is nil for a tool of the interpreter's own that has an effect
+// instead, which comes in the order asked.
+func (c *toolCall) handler() (handler, error) {
+	a, name := c.agent, c.call.Name
+	if i := slices.IndexFunc(a.cfg.Tools, func(t plan.Tool) bool { return t.As == name }); i >= 0 {
+		c.tool = &a.cfg.Tools[i]
+		c.conn = resolvedConnection(a.run, c.tool)
+		if c.conn.Connection.Kind == plan.ConnectionAgent {
 			c.countStart()
 		}
-		args = value.Complete(tool.ArgumentsSchema, args)
-		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.bound(ctx, tool, b, args) }
+		c.args = value.Complete(c.tool.ArgumentsSchema, c.args)
+		return c.bound, nil
 	}
 	switch {
-	case c.agentRun.cfg.Ask != nil && c.call.Name == c.agentRun.cfg.Ask.Name:
+	case a.cfg.Ask != nil && name == a.cfg.Ask.Name:
 		c.countStart()
-		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.ask(ctx, args) }
-	case c.agentRun.cfg.Handoff != nil && c.call.Name == c.agentRun.cfg.Handoff.Name:
-		return nil
-	case c.call.Name == plan.BuiltinReadResource && slices.Contains(c.agentRun.builtins(), c.call.Name):
-		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.readResource(ctx, args) }
-	case slices.Contains(c.agentRun.cfg.Builtins, c.call.Name):
-		return c.builtin(args)
-	case c.agentRun.cfg.NoTool != "":
-		c.refuse("%s", strings.NewReplacer("{tool}", c.call.Name).Replace(c.agentRun.cfg.NoTool))
-		return nil
+		return c.ask, nil
+	case a.cfg.Handoff != nil && name == a.cfg.Handoff.Name:
+		c.effect = c.hand
+		return nil, nil
+	case name == plan.BuiltinReadResource && slices.Contains(a.builtins(), name):
+		return c.readResource, nil
+	case slices.Contains(a.cfg.Builtins, name):
+		return c.builtin()
+	case a.cfg.NoTool != "":
+		return nil, runtime.Refuse("%s", strings.ReplaceAll(a.cfg.NoTool, "{tool}", name))
 	}
-	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(offered(c.agentRun), ", "))
-	return nil
+	return nil, runtime.Refuse("there is no tool %q; there are: %s", name, strings.Join(offered(a), ", "))
 }
 
 // bound calls a tool of a connection, once a person has agreed where one must.
-func (c *toolCall) bound(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (contract.ToolReply, error) {
-	args, note, refused, err := c.confirm(ctx, tool, b, args)
-	if err != nil || refused != nil {
-		return orEmpty(refused), err
+func (c *toolCall) bound(ctx workflow.Context) (contract.ToolReply, error) {
+	err := c.confirm(ctx)
+	if err == nil {
+		c.args = value.Complete(c.tool.ArgumentsSchema, c.args)
+		err = c.validate(ctx)
 	}
-	args = value.Complete(tool.ArgumentsSchema, args)
-	reply, err := c.validate(ctx, tool, b, args)
-	if err != nil || reply.Failed {
-		return reply, err
+	if err != nil {
+		return contract.ToolReply{}, err
 	}
-	switch b.Connection.Kind {
-	case plan.ConnectionAgent:
-		reply, err = c.subAgent(ctx, tool, b.Connection.Agent, args)
-	case plan.ConnectionClient:
-		reply, err = c.client(ctx, tool, b, args)
+	var run handler
+	switch {
+	case c.conn.Connection.Kind == plan.ConnectionAgent:
+		run = c.subAgent
+	case c.conn.Connection.Kind == plan.ConnectionClient:
+		run = c.client
+	case c.conn.ExternalActivity != nil:
+		return c.callExternal(ctx)
 	default:
-		return c.tool(ctx, tool, b, args, note)
+		return c.callServer(ctx)
 	}
-	reply.Text = note + reply.Text
+	reply, err := runtime.Replied(run(ctx))
+	reply.Text = c.note + reply.Text
 	return reply, err
-}
-
-func orEmpty(r *contract.ToolReply) contract.ToolReply {
-	if r == nil {
-		return contract.ToolReply{}
-	}
-	return *r
 }
 
 // finish waits for a call, or lets one of the interpreter's own take effect.
 func (c *toolCall) finish() error {
-	switch {
-	case c.done:
-		return nil
-	case c.outside:
-		if err := c.wait(); err != nil || c.done {
+	if c.wait != nil {
+		if err := c.wait(); err != nil {
 			return err
 		}
 	}
-	c.settle(c.effect())
+	if c.effect != nil {
+		c.reply = c.effect()
+	}
 	return nil
-}
-
-func (c *toolCall) settle(r contract.ToolReply) { c.reply, c.done = r, true }
-
-// refuse answers a call that cannot be made.
-func (c *toolCall) refuse(format string, args ...any) {
-	c.settle(contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true})
 }
 
 // id is that of the call's activity of a kind.
 func (c *toolCall) id(kind string) string {
-	return fmt.Sprintf("%s/%s/%d.%d", c.agentRun.execution.ID, kind, c.agentRun.state.Turn, c.index+1)
+	return fmt.Sprintf("%s/%s/%d.%d", c.agent.execution.ID, kind, c.agent.state.Turn, c.index+1)
 }
 
-// declared is the content that has a tool as the flow declares it, or else as its connection does.
-func (c *toolCall) declared(t *plan.Tool, b *contract.ResolvedConnection) (*contract.ContentRef, error) {
-	if len(t.ArgumentsSchema) == 0 || b.Connection.Kind == plan.ConnectionClient {
-		return b.Catalogue, nil
+// validate refuses arguments of a call that CallTool does not make, if the flow does not declare them.
+func (c *toolCall) validate(ctx workflow.Context) error {
+	outside := c.conn.ExternalActivity != nil || c.conn.Connection.Kind == plan.ConnectionClient || c.conn.Connection.Kind == plan.ConnectionAgent
+	if len(c.tool.ArgumentsSchema) == 0 || !outside {
+		return nil
 	}
-	raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: t.Name, Schema: t.ArgumentsSchema}}})
-	if err != nil {
-		return nil, err
-	}
-	ref := c.agentRun.run.Transcript.Keep(raw)
-	return &ref, nil
-}
-
-// validate checks the arguments of a call that CallTool does not make, and gives a failed reply for those that
-// the flow does not declare.
-func (c *toolCall) validate(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (contract.ToolReply, error) {
-	outside := b.ExternalActivity != nil || b.Connection.Kind == plan.ConnectionClient || b.Connection.Kind == plan.ConnectionAgent
-	if len(t.ArgumentsSchema) == 0 || !outside {
-		return contract.ToolReply{}, nil
-	}
-	id, in := c.id("validate"), contract.ValidateAnswerInput{Name: t.Name, Arguments: args, Schema: t.ArgumentsSchema}
-	return c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args)), func(s *journal.Step, reply *contract.ToolReply) error {
+	in := contract.ValidateAnswerInput{Name: c.tool.Name, Arguments: c.args, Schema: c.tool.ArgumentsSchema}
+	reply, err := c.step(ctx, c.id("validate"), runtime.HashOf(c.tool.Name, string(c.args)), func(s *journal.Step) (contract.ToolReply, error) {
 		var out contract.ValidateAnswerResult
-		err := c.agentRun.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the arguments of " + c.call.Name, At: c.agentRun.execution, ID: id,
-			Summary: "check the arguments of " + c.call.Name, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Waiting: &s.JournalStep, Journal: c.agentRun.execution.Journal, Out: &out})
+		err := c.agent.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the arguments of " + c.call.Name, At: c.agent.execution, ID: s.ID,
+			Summary: "check the arguments of " + c.call.Name, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Waiting: &s.JournalStep, Journal: c.agent.execution.Journal, Out: &out})
 		switch {
 		case err != nil || len(out.Errors) == 0:
-		case byNode(c):
-			err = contract.UnfitArguments(t.Name, out.Errors)
-		default:
-			*reply = contract.ToolReply{Text: contract.WrongArguments(c.call.Name, out.Errors), Failed: true}
+			return contract.ToolReply{}, err
+		case c.byNode():
+			return contract.ToolReply{}, contract.UnfitArguments(c.tool.Name, out.Errors)
 		}
-		return err
+		return contract.ToolReply{Text: contract.WrongArguments(c.call.Name, out.Errors), Failed: true}, nil
 	})
+	if err == nil && reply.Failed {
+		return &runtime.Refused{Reply: reply}
+	}
+	return err
 }
 
 // byNode reports whether a node makes a call, and no model.
-func byNode(c *toolCall) bool { return c.agentRun.execution.Node.Tool != nil }
+func (c *toolCall) byNode() bool { return c.agent.execution.Node.Tool != nil }
 
 // client has a client of the run execute a tool.
-func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage) (contract.ToolReply, error) {
-	limit := plan.Seconds(0)
-	for i := range b.Connection.Tools {
-		if b.Connection.Tools[i].Name == tool.Name {
-			limit = b.Connection.Tools[i].Timeout
+func (c *toolCall) client(ctx workflow.Context) (contract.ToolReply, error) {
+	req := contract.Request{Kind: contract.RequestToolResult, Text: fmt.Sprintf("run %s%s", c.tool.Name, inWords(c.args)), Catalogue: c.conn.Catalogue}
+	for _, t := range c.conn.Connection.Tools {
+		if t.Name == c.tool.Name {
+			req.Timeout = t.Timeout
 		}
 	}
-	req := contract.Request{
-		ID: c.id("client"), Kind: contract.RequestToolResult, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
-		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, Timeout: limit,
-	}
-	describeCall(c, &req, tool, args)
-	reply, err := c.agentRun.run.Requests.Ask(ctx, c.agentRun.execution, req)
+	reply, err := c.request(ctx, "client", req)
 	switch {
 	case err != nil:
 		return contract.ToolReply{}, err
 	case reply.ToolResult == nil:
-		return contract.ToolReply{Text: fmt.Sprintf("no client ran the tool within %d seconds", limit), Failed: true}, nil
+		return runtime.ToolError("no client ran the tool within %d seconds", req.Timeout), nil
 	case reply.ToolResult.Error != "":
 		return contract.ToolReply{Text: reply.ToolResult.Error, Failed: true}, nil
 	}
-	var text string
-	if json.Unmarshal(reply.ToolResult.Result, &text) == nil {
-		return contract.ToolReply{Text: text}, nil
+	return contract.ToolReply{Text: Said(reply.ToolResult.Result)}, nil
+}
+
+// request asks somebody outside about the call.
+func (c *toolCall) request(ctx workflow.Context, kind string, req contract.Request) (*contract.Reply, error) {
+	req.ID, req.Hash = c.id(kind), contract.SHA(append([]byte(c.tool.Name+"\n"), c.args...))
+	c.describe(&req)
+	return c.agent.run.Requests.Ask(ctx, c.agent.execution, req)
+}
+
+// describe says in a request which call it is about.
+func (c *toolCall) describe(req *contract.Request) {
+	req.Tool, req.Name, req.Connection = c.tool.As, c.tool.Name, c.tool.BoundTo()
+	if len(c.args) <= runtime.MaxShown {
+		req.Arguments = c.args
+		return
 	}
-	return contract.ToolReply{Text: string(textutil.Unescape(reply.ToolResult.Result))}, nil
+	ref := c.agent.run.Ref(c.sha)
+	req.Call = &ref
 }
 
 // maxCalls is how many calls of one message are made; the server refuses more than 2,000
 // activities under way.
 const maxCalls = 500
-
-// textOf is a reply's text.
-func textOf(r *contract.ToolReply) string {
-	if r.Message == nil {
-		return r.Text
-	}
-	m, err := contract.DecodeMessage(r.Message)
-	if err != nil {
-		return ""
-	}
-	return m.Text
-}
 
 // note appends a reply to the thread.
 func (a *agentRun) note(c *contract.ToolCall, reply contract.ToolReply) error {
@@ -320,7 +298,7 @@ func (a *agentRun) note(c *contract.ToolCall, reply contract.ToolReply) error {
 
 // offered lists the names of the node's tools.
 func offered(a *agentRun) []string {
-	names := append([]string{}, a.builtins()...)
+	names := slices.Clone(a.builtins())
 	for i := range a.cfg.Tools {
 		names = append(names, a.cfg.Tools[i].As)
 	}
@@ -331,89 +309,83 @@ func offered(a *agentRun) []string {
 }
 
 // arguments reads what a model wrote as a tool's arguments. Nothing at all means none.
-func arguments(text string) (json.RawMessage, string) {
+func arguments(text string) (json.RawMessage, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == "null" {
-		return json.RawMessage("{}"), ""
+		return json.RawMessage("{}"), nil
 	}
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		return nil, err.Error()
+		return nil, err
 	}
-	return json.RawMessage(text), ""
+	return json.RawMessage(text), nil
 }
 
-// tool calls a tool outside, as an activity.
-func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, args json.RawMessage, note string) (contract.ToolReply, error) {
-	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note, Schema: t.ArgumentsSchema, ByNode: byNode(c), Outputs: outputNames(c.agentRun.execution.Node)}
-	if len(args) > runtime.MaxInline && note == "" {
+// callServer calls a tool outside, as an activity.
+func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) {
+	t, n := c.tool, c.agent.execution.Node
+	in := contract.ToolInput{Connection: c.conn.Connection, Name: t.Name, Arguments: c.args, CallID: c.call.ID, As: t.As, Note: c.note, Schema: t.ArgumentsSchema,
+		ByNode: c.byNode(), AsTask: slices.Contains(c.conn.AsTasks, t.Name)}
+	if len(c.args) > runtime.MaxInline && c.note == "" {
 		// History has them already, in the message that asks for the call; the activity adds the defaults.
 		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
 	}
-	if b.ExternalActivity != nil {
-		return c.callExternal(ctx, b, args, note)
-	}
-	in.AsTask, c.server = slices.Contains(b.AsTasks, t.Name), c.questions(t, args)
-	reply, err := c.callTool(ctx, t, b, in, args, c.id("tool"))
-	for n := 1; err == nil && reply.Input != nil && n <= questions.MaxRounds; n++ {
-		var refused *contract.ToolReply
-		if in.Input, refused, err = c.server.Answer(ctx, reply.Input, n); refused != nil {
-			return *refused, err
+	if in.ByNode && len(n.Ports.Out) > 1 {
+		for _, o := range n.Ports.Out {
+			in.Outputs = append(in.Outputs, o.Name)
 		}
-		if err == nil {
-			reply, err = c.callTool(ctx, t, b, in, args, fmt.Sprintf("%s~%d", c.id("tool"), n+1))
+	}
+	id := c.id("tool")
+	reply, err := c.callTool(ctx, in, id)
+	for n := 1; err == nil && reply.Input != nil && n <= questions.MaxRounds; n++ {
+		if in.Input, err = c.server.Answer(ctx, reply.Input, n); err == nil {
+			reply, err = c.callTool(ctx, in, fmt.Sprintf("%s~%d", id, n+1))
 		}
 	}
 	if err == nil && reply.Task != nil {
-		return awaitTask(ctx, c, t, b, in, args, reply)
+		return c.awaitTask(ctx, in, reply)
 	}
 	return reply, err
 }
 
 // questions has what the server of a call asks answered.
-func (c *toolCall) questions(t *plan.Tool, args json.RawMessage) *questions.Call {
-	a := c.agentRun
+func (c *toolCall) questions() *questions.Call {
+	a := c.agent
 	req := contract.Request{ID: c.id("input")}
-	describeCall(c, &req, t, args)
+	c.describe(&req)
 	// Conversations with the model are named like those with members.
-	return &questions.Call{Run: a.run, Execution: a.execution, Tool: t, Request: req,
-		Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(t.As), a.state.Turn, c.index+1),
+	return &questions.Call{Run: a.run, Execution: a.execution, Tool: c.tool, Request: req,
+		Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(c.tool.As), a.state.Turn, c.index+1),
 		Profile: contract.Profile{Model: modelRef(a), Node: a.who(), Script: a.run.Shared.Script, Home: a.run.Home(), Params: a.cfg.Params}}
 }
 
 // callTool makes one call of a tool as a step.
-func (c *toolCall) callTool(ctx workflow.Context, t *plan.Tool, b *contract.ResolvedConnection, in contract.ToolInput, args json.RawMessage, id string) (contract.ToolReply, error) {
-	reply, err := c.toolStep(ctx, id, runtime.HashOf(t.Name, string(args), in.Note), func(s *journal.Step, reply *contract.ToolReply) error {
-		var out contract.ToolResult
-		in.Repeat = b.Repeats(t.Name)
-		call := c.invocation(b, &in, id, &out)
-		call.Waiting = &s.JournalStep
-		err := c.agentRun.run.Invoke(ctx, call)
-		if err == nil {
-			*reply = replied(c.agentRun, b, &out)
-			if out.Task != nil {
-				now := workflow.Now(ctx)
-				reply.Started = &now
-			}
-			return nil
+func (c *toolCall) callTool(ctx workflow.Context, in contract.ToolInput, id string) (contract.ToolReply, error) {
+	in.Repeat = c.conn.Repeats(c.tool.Name)
+	if c.server == nil {
+		c.server = c.questions()
+	}
+	reply, err := c.step(ctx, id, runtime.HashOf(c.tool.Name, string(c.args), in.Note), func(s *journal.Step) (contract.ToolReply, error) {
+		reply, err := c.invoke(ctx, s, &in)
+		if reply.Task != nil {
+			now := workflow.Now(ctx)
+			reply.Started = &now
 		}
-		*reply, err = c.agentRun.toolFailed(call, err)
-		return err
+		return reply, err
 	})
-	serve(c.agentRun, b, reply.Session)
+	serve(c.agent, c.conn, reply.Session)
 	return reply, err
 }
 
-// invocation is the activity that makes a call of a tool.
-func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolInput, id string, out *contract.ToolResult) *runtime.Call {
-	run, x := c.agentRun.run, c.agentRun.execution
-	session := c.agentRun.servedBy(b)
+// invoke makes a call of a tool in a step by an activity. The first call of another agent goes on with the session that served it.
+func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.ToolInput) (contract.ToolReply, error) {
+	a, b := c.agent, c.conn
+	var out contract.ToolResult
+	session := servedBy(a, b)
 	in.Session = session.Sealed
-	call := &runtime.Call{
-		Activity: contract.ActivityCallTool, Args: []any{in}, What: "the call of " + c.call.Name, At: x, ID: id,
-		Summary: fmt.Sprintf("%s · %s", x.Node.ID, c.call.Name), Options: runtime.Retrying(run.Options(run.Flow.Policy.ToolSeconds), b.Connection.Retry),
-		Once: !in.Repeat, AskUnknown: b.AskUnknown, Queue: session.Queue, Result: runtime.ResultSize{Together: len(c.agentRun.under), Share: &in.MaxResultBytes}, Journal: x.Journal, Out: out,
-	}
+	call := c.activity(contract.ActivityCallTool, s, in, &out)
+	call.Options = runtime.Retrying(a.run.Options(a.run.Flow.Policy.ToolSeconds), b.Connection.Retry)
+	call.Once, call.AskUnknown, call.Queue, call.Result = !in.Repeat, b.AskUnknown, session.Queue, runtime.ResultSize{Together: len(a.under), Share: &in.MaxResultBytes}
 	if b.IsPure(in.Name) {
 		call.Local = runtime.LocalBytes
 	}
@@ -423,30 +395,44 @@ func (c *toolCall) invocation(b *contract.ResolvedConnection, in *contract.ToolI
 		call.Options.StartToCloseTimeout += hold
 		call.Options.ScheduleToCloseTimeout += hold
 	}
-	return call
+	if err := a.run.Invoke(ctx, call); err != nil {
+		return contract.ToolReply{}, asReply(call, err)
+	}
+	if out.Session != (contract.ServerSession{}) {
+		a.run.Shared.Sessions()[b.Server()] = out.Session
+	}
+	serve(a, b, out.Session)
+	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task, Session: out.Session}, nil
 }
 
-// toolStep makes a call of a tool as a step.
-func (c *toolCall) toolStep(ctx workflow.Context, id, hash string, do func(*journal.Step, *contract.ToolReply) error) (contract.ToolReply, error) {
-	var reply contract.ToolReply
-	err := c.agentRun.run.RunStep(ctx, c.agentRun.execution.Journal, id, hash, &reply, func(s *journal.Step) error { return do(s, &reply) })
+// activity is an activity that makes the call in a step.
+func (c *toolCall) activity(name string, s *journal.Step, in, out any) *runtime.Call {
+	x := c.agent.execution
+	return &runtime.Call{Activity: name, Args: []any{in}, What: "the call of " + c.call.Name, At: x, ID: s.ID, Summary: fmt.Sprintf("%s · %s", x.Node.ID, c.call.Name),
+		Waiting: &s.JournalStep, Journal: x.Journal, Out: out}
+}
+
+// step does what gives a call its reply as a step.
+func (c *toolCall) step(ctx workflow.Context, id, hash string, do func(*journal.Step) (contract.ToolReply, error)) (reply contract.ToolReply, err error) {
+	err = c.agent.run.RunStep(ctx, c.agent.execution.Journal, id, hash, &reply, func(s *journal.Step) (err error) {
+		reply, err = runtime.Replied(do(s))
+		return err
+	})
 	return reply, err
 }
 
-// toolFailed decides what a failed tool call means: something that the model can fix goes
-// back to it as a reply; what an operator must fix stays an error.
-func (a *agentRun) toolFailed(call *runtime.Call, err error) (contract.ToolReply, error) {
-	if contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) {
-		return contract.ToolReply{}, err
+// asReply is the error of a failed tool call: what the model can fix is a reply to it; what an operator must fix stays an error.
+func asReply(call *runtime.Call, err error) error {
+	if runtime.Interrupted(err) {
+		return err
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
 	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
-		return contract.ToolReply{Text: f.Error(), Failed: true}, nil
+		return runtime.Refuse("%s", f.Error())
 	}
 	if call.OutcomeUnknown(f) {
-		return contract.ToolReply{Text: "outcome unknown: " + f.Text +
-			"; the call may have taken effect and is not repeated: find out whether it has before you make it again", Failed: true}, nil
+		return runtime.Refuse("outcome unknown: %s; the call may have taken effect and is not repeated: find out whether it has before you make it again", f.Text)
 	}
-	return contract.ToolReply{}, err
+	return err
 }

@@ -3,7 +3,6 @@ package questions
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,22 +35,13 @@ type Call struct {
 	asked int
 }
 
-// unanswered is the error of a question of a server that has no answer. The reply is that of the call, for the model.
-type unanswered struct{ reply contract.ToolReply }
-
-func (u *unanswered) Error() string { return u.reply.Text }
-
-func withoutAnswer(format string, args ...any) error {
-	return &unanswered{contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}}
-}
-
 // Answer gets what the server of a tool needs before it answers: answers of people, days later if need be, or of the model, or
 // just time. A round begins with 1; 0 stands for a task, which may ask a question again until it has read the answer. Where
-// there is no answer to be had, refused is the reply of the call.
-func (c *Call) Answer(ctx workflow.Context, in *contract.InputRequired, round int) (_ *contract.ToolAnswers, refused *contract.ToolReply, _ error) {
+// there is no answer to be had, the call is refused by [runtime.Refused].
+func (c *Call) Answer(ctx workflow.Context, in *contract.InputRequired, round int) (*contract.ToolAnswers, error) {
 	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
 	if len(in.Questions) == 0 {
-		return out, nil, wait.Pause(ctx, time.Duration(round)*time.Second, c.Tool.As+" is to be called again")
+		return out, wait.Pause(ctx, time.Duration(round)*time.Second, c.Tool.As+" is to be called again")
 	}
 	places := make([]string, len(in.Questions))
 	for i := range in.Questions {
@@ -60,30 +50,26 @@ func (c *Call) Answer(ctx workflow.Context, in *contract.InputRequired, round in
 			places[i] = ID(&in.Questions[i])
 		}
 	}
-	err := c.maySample(in.Questions, places)
-	if err == nil {
-		g := group.New(ctx)
-		for i := range in.Questions {
-			q := &in.Questions[i]
-			g.Start(func(ctx workflow.Context) (err error) {
-				out.Answers[q.Key], err = c.answerOne(ctx, q, places[i])
-				return err
-			})
+	if err := c.maySample(in.Questions, places); err != nil {
+		return nil, err
+	}
+	g := group.New(ctx)
+	for i := range in.Questions {
+		q := &in.Questions[i]
+		g.Start(func(ctx workflow.Context) (err error) {
+			out.Answers[q.Key], err = c.answerOne(ctx, q, places[i])
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil || !in.Anew {
+		return out, err
+	}
+	for i := range in.Questions {
+		if q := &in.Questions[i]; string(out.Answers[q.Key]) != accepted {
+			return nil, runtime.Refuse("%s was not called: its server wants %s to be opened first, and a person refused that", c.Tool.As, q.URL)
 		}
-		err = g.Wait()
 	}
-	if err == nil && in.Anew {
-		for i := range in.Questions {
-			if q := &in.Questions[i]; string(out.Answers[q.Key]) != accepted {
-				err = withoutAnswer("%s was not called: its server wants %s to be opened first, and a person refused that", c.Tool.As, q.URL)
-			}
-		}
-		out = nil // it knows by itself
-	}
-	if u := (*unanswered)(nil); errors.As(err, &u) {
-		return nil, &u.reply, nil
-	}
-	return out, nil, err
+	return nil, nil // it knows by itself
 }
 
 // answerOne gets the answer of one question, whose place among those of the call is named.
@@ -93,10 +79,10 @@ func (c *Call) answerOne(ctx workflow.Context, q *contract.ToolQuestion, place s
 		return q.Answer, nil
 	case q.Sampling != nil:
 		out, err := c.sample(ctx, c.Thread+place, q.Sampling, false)
-		if err == nil || contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) || contract.FailureOf(err).Class == contract.ClassBudget {
+		if err == nil || runtime.Interrupted(err) || contract.FailureOf(err).Class == contract.ClassBudget {
 			return out, err
 		}
-		return nil, withoutAnswer("the server of %s asked the model a question, which was not answered: %v", c.Tool.As, contract.FailureOf(err))
+		return nil, runtime.Refuse("the server of %s asked the model a question, which was not answered: %v", c.Tool.As, contract.FailureOf(err))
 	}
 	req, err := c.question(q, place)
 	if err != nil {
@@ -128,7 +114,7 @@ func (c *Call) maySample(questions []contract.ToolQuestion, places []string) err
 		}
 	}
 	if err == nil && n > maxSamplings {
-		err = withoutAnswer("the server of %s asks the model more than %d questions for one call", c.Tool.As, maxSamplings)
+		err = runtime.Refuse("the server of %s asks the model more than %d questions for one call", c.Tool.As, maxSamplings)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package questions
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -21,11 +22,29 @@ const (
 // sample has the run's model answer what the server of a call asks: in a conversation of its own, named like that of an agent
 // that is asked, as one call of a model within the run's budget. It is a step, unless the server holds the call meanwhile.
 func (c *Call) sample(ctx workflow.Context, name string, s *contract.Sampling, held bool) (json.RawMessage, error) {
-	var res contract.ModelResult
-	call, thread, err := c.askModel(name, s, &res)
+	p := c.Profile
+	params := plan.Params{MaxTokens: s.MaxTokens, Temperature: s.Temperature, Stop: s.Stop}
+	if p.Params != nil {
+		params.API = p.Params.API
+	}
+	p.System, p.Params = s.System, &params
+	profile, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
+	thread := c.Run.Transcript.Open(name)
+	for i := range s.Messages {
+		if _, err := c.Run.Transcript.Write(thread, &s.Messages[i]); err != nil {
+			return nil, err
+		}
+	}
+	in := &contract.ModelInput{Profile: contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(profile)}, Body: profile}, Step: c.Execution.Step}
+	in.Base, in.Tail = thread.Pending()
+	in.Base.Workflow, in.Base.Run = "", ""
+	var res contract.ModelResult
+	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, What: "what the server of " + c.Tool.As + " asks the model", At: c.Execution,
+		ID: name + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.Tool.As, p.Model), Options: c.Run.Options(c.Run.Flow.Policy.ModelSeconds),
+		Model: &runtime.ModelCall{Bytes: thread.Bytes}, Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res}
 	if held {
 		err = c.Run.Invoke(ctx, call)
 	} else {
@@ -38,32 +57,6 @@ func (c *Call) sample(ctx workflow.Context, name string, s *contract.Sampling, h
 	return sampled(&res)
 }
 
-// askModel is the call of the model, with the conversation that it answers.
-func (c *Call) askModel(name string, s *contract.Sampling, out *contract.ModelResult) (*runtime.Call, *runtime.Thread, error) {
-	p := c.Profile
-	params := plan.Params{MaxTokens: s.MaxTokens, Temperature: s.Temperature, Stop: s.Stop}
-	if p.Params != nil {
-		params.API = p.Params.API
-	}
-	p.System, p.Params = s.System, &params
-	profile, err := json.Marshal(p)
-	if err != nil {
-		return nil, nil, err
-	}
-	thread := c.Run.Transcript.Open(name)
-	for i := range s.Messages {
-		if _, err := c.Run.Transcript.Write(thread, &s.Messages[i]); err != nil {
-			return nil, nil, err
-		}
-	}
-	in := &contract.ModelInput{Profile: contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(profile)}, Body: profile}, Step: c.Execution.Step}
-	in.Base, in.Tail = thread.Pending()
-	in.Base.Workflow, in.Base.Run = "", ""
-	return &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, What: "what the server of " + c.Tool.As + " asks the model", At: c.Execution,
-		ID: name + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.Tool.As, p.Model), Options: c.Run.Options(c.Run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: thread.Bytes},
-		Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: out}, thread, nil
-}
-
 // stopReasons are those of the protocol.
 var stopReasons = map[string]string{"length": "maxTokens", "content_filter": "contentFilter"}
 
@@ -72,10 +65,6 @@ func sampled(res *contract.ModelResult) (json.RawMessage, error) {
 	m, err := contract.DecodeMessage(res.Message)
 	if err != nil {
 		return nil, err
-	}
-	stop := stopReasons[res.Stop]
-	if stop == "" {
-		stop = "endTurn"
 	}
 	type content struct {
 		Type string `json:"type"`
@@ -86,5 +75,5 @@ func sampled(res *contract.ModelResult) (json.RawMessage, error) {
 		Content    content `json:"content"`
 		Model      string  `json:"model"`
 		StopReason string  `json:"stopReason"`
-	}{contract.RoleAssistant, content{"text", m.Text}, res.Model, stop})
+	}{contract.RoleAssistant, content{"text", m.Text}, res.Model, cmp.Or(stopReasons[res.Stop], "endTurn")})
 }

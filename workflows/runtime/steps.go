@@ -84,3 +84,6 @@ func HashOf(parts ...string) string {
 	}
 	return sum[:16]
 }
+
+// Interrupted reports whether a call has no outcome: it was cancelled, or the run yields.
+func Interrupted(err error) bool { return contract.Cancelled(err) || errors.Is(err, ErrYield) }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 
 	"weft/activities/contract"
@@ -41,3 +42,19 @@ func ToolError(format string, args ...any) contract.ToolReply {
 
 // maxSummary keeps a summary under Temporal's 400 bytes.
 const maxSummary = 200
+
+// Refused is the error of a call of a tool that is answered with a reply and not made.
+type Refused struct{ Reply contract.ToolReply }
+
+func (r *Refused) Error() string { return r.Reply.Text }
+
+// Refuse is the error of a call for the model to see.
+func Refuse(format string, args ...any) error { return &Refused{ToolError(format, args...)} }
+
+// Replied is what a call gives: the reply of one that was refused is no error.
+func Replied(reply contract.ToolReply, err error) (contract.ToolReply, error) {
+	if r, ok := errors.AsType[*Refused](err); ok {
+		return r.Reply, nil
+	}
+	return reply, err
+}
