@@ -172,20 +172,6 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 	return out, dropped
 }
 
-// contents lists the hashes of what a view names.
-func contents(v *contract.View) []string {
-	var out []string
-	for i := range v.State {
-		if v.State[i].SHA != "" {
-			out = append(out, v.State[i].SHA)
-		}
-	}
-	for i := range v.Outputs {
-		out = append(out, v.Outputs[i].SHA)
-	}
-	return out
-}
-
 // branchResult is what the chain comes back with. Edges are named by their index in the whole
 // flow.
 func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, s *stop) (*contract.BranchResult, error) {
@@ -201,24 +187,16 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, s *s
 	for _, m := range c.run.Requests.UnreadMessages {
 		out.UnreadMessages = append(out.UnreadMessages, contract.Inbound{Seq: m.Seq}) // the run above has the rest
 	}
-	has := map[string]bool{}
+	kept := references.Kept{Stored: c.run.Transcript.Content, Seen: map[string]bool{}}
+	kept.View(&out.View)
 	for _, raw := range in.Values {
-		has[contract.SHA(raw)] = true // the run above gave them
+		kept.Seen[contract.SHA(raw)] = true // the run above gave them
 	}
-	need := func(ref *contract.ContentRef) {
-		if raw, ok := c.run.Transcript.Content[ref.SHA]; ok && !has[ref.SHA] {
-			has[ref.SHA] = true
-			out.Messages = append(out.Messages, raw)
-		}
-	}
-	for _, sha := range contents(&out.View) {
-		delete(has, sha)
-		need(&contract.ContentRef{SHA: sha})
-	}
-	references.Visitor(need).Conversation(out.Conversation)
+	kept.Conversation(out.Conversation)
 	if s.yielded != nil {
-		references.Visitor(need).Suspended(s.yielded.Suspended)
+		kept.Suspended(s.yielded.Suspended)
 	}
+	out.Messages = kept.Found
 	sent := *out
 	if s.yielded == nil && c.run.Sizes.Holds() {
 		sent.Conversation, sent.Messages = nil, nil
@@ -239,8 +217,7 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, s *s
 // branchInput is what a child needs to run the chain that begins with x: of the plan only
 // the part that the chain can run, and the nodes behind it by name.
 func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, view *contract.View) contract.BranchInput {
-	others := s.Others(x)
-	nodes, edges := r.Graph.Part(x.Node, others)
+	p := s.Part(x)
 	in := contract.BranchInput{
 		V: contract.Version, Root: r.Root, Node: r.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence,
 		Lineage: x.Lineage, View: *view, Shared: r.Shared, Suspended: x.Suspended, Exits: exits(r.Flow),
@@ -251,29 +228,29 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	part.ID = ""
 	kept := map[string]bool{}
 	for i := range r.Flow.Nodes {
-		if !nodes.Has(i) {
+		if !p.Nodes.Has(i) {
 			continue
 		}
 		n := r.Flow.Nodes[i]
 		kept[plan.NodePath(n.ID)] = true
-		if stop := i != x.Node && (n.Deferred || others.Has(i)); stop {
+		if !p.Runs.Has(i) {
 			n.Agent = nil
 		}
 		part.Nodes = append(part.Nodes, n)
 		in.Order = append(in.Order, i)
-		if others.Has(i) {
+		if p.Others.Has(i) {
 			in.Others = append(in.Others, n.ID)
 		}
 	}
-	for _, e := range edges {
+	in.Edges = p.Edges
+	for _, e := range p.Edges {
 		part.Edges = append(part.Edges, r.Flow.Edges[e])
-		in.Edges = append(in.Edges, e)
 	}
 	part.Agents = r.Flow.Callable(part.Nodes)
 	in.Plan, in.Source = &part, r.Source.Keep(func(path string) bool {
 		return kept[path] || len(part.Agents) > 0 && strings.HasPrefix(path, "agents/")
 	})
-	in.Ran = s.Ran(nodes, x.Step)
+	in.Ran = s.Ran(p.Nodes, x.Step)
 	if r.Flow.Values != nil {
 		in.Values, in.Conversation = values.LongValues(r, view), r.Conversation.Snapshot(needsConversation(part.Nodes))
 		if in.Conversation != nil {

@@ -32,7 +32,7 @@ func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, 
 	first := -1
 	f.shown.stale = true
 	err := wait.Until(quiet, func() bool {
-		first = slices.IndexFunc(s.live, (*branchRun).isReady)
+		first = slices.IndexFunc(s.live, func(b *branchRun) bool { return b.isReady() })
 		if first >= 0 || full && s.starting() <= maxStarting/2 ||
 			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
 			return true
@@ -46,41 +46,25 @@ func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, 
 	return s.live[first], err
 }
 
-// free is how many of n branches may start now.
-func (s *branches) free(n int) int {
-	return max(0, min(n, maxChildren-len(s.live), maxStarting-s.starting()))
-}
-
 // mayBeAsked reports whether a child has not been asked to yield.
 func (b *branchRun) mayBeAsked() bool { return b.child != nil && b.held == nil && !b.child.Asked }
 
 // branchRun is an execution whose chain runs beside others.
 type branchRun struct {
 	x *schedule.Execution
-	// chain runs in this run, ended once it has stopped; nil where there is a child.
+	// chain runs in this run; nil where there is a child.
 	chain *chain
-	ended bool
 	// child is nil once it has ended. tries counts its starts.
 	child *runtime.ChildRun
 	tries int
-	// release gives back what of the budget and of the history was reserved for the child.
+	// release gives back what of the budget and of the history was reserved for the chain.
 	release func()
-	// held is the result of a child that has ended, for which the history had no room; fetched is ready once it is
-	// in out, or cannot be fetched.
-	held    *contract.HeldResult
-	fetched workflow.Future
+	// held is the result of a child that has ended, for which the history had no room.
+	held *contract.HeldResult
+	// isReady reports whether the chain has stopped, or the held result is in out or cannot be fetched.
+	isReady func() bool
 	out     contract.BranchResult
 	err     error
-}
-
-func (b *branchRun) isReady() bool {
-	switch {
-	case b.chain != nil:
-		return b.ended
-	case b.held != nil:
-		return b.fetched.IsReady()
-	}
-	return b.child.Future.IsReady()
 }
 
 // fetchHeld begins to fetch the result that a child holds. It reports whether it does.
@@ -98,12 +82,11 @@ func (s *branches) fetchHeld(ctx workflow.Context, b *branchRun) bool {
 
 // fetch fetches the result of a chain that has ended.
 func (s *branches) fetch(ctx workflow.Context, b *branchRun, held *contract.HeldResult) {
-	f := s.flow
-	b.held, b.out, b.release = held, contract.BranchResult{}, func() {}
-	fetched, done := workflow.NewFuture(ctx)
-	b.fetched = fetched
+	fetched := false
+	b.held, b.out, b.release, b.isReady = held, contract.BranchResult{}, func() {}, func() bool { return fetched }
 	wait.Go(ctx, "fetch", func(ctx workflow.Context) {
-		done.SetError(f.run.Fetch(ctx, held, f.run.Root+"/"+f.sched.ID(b.x), &b.out))
+		b.err = s.flow.run.Fetch(ctx, held, s.flow.run.Root+"/"+s.flow.sched.ID(b.x), &b.out)
+		fetched = true
 	})
 }
 
@@ -150,11 +133,11 @@ func (s *branches) start(ctx workflow.Context, ready []*schedule.Execution, queu
 // of the budget, and of all that start together.
 func (s *branches) startOne(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
 	f := s.flow
-	view := viewOf(f, x)
-	if err := cmp.Or(override(f, x, &view), bounded(f, x, &view)); err != nil {
+	at, err := f.begin(x)
+	if err != nil {
 		return nil, err
 	}
-	f.sched.Started(x, view)
+	f.sched.Started(x, *at.View)
 	b := s.byExecution[x]
 	if b == nil {
 		b = &branchRun{x: x}
@@ -168,17 +151,15 @@ func (s *branches) startOne(ctx workflow.Context, x *schedule.Execution, n, all 
 		startInPlace(ctx, f, b, calls, n)
 		return b, nil
 	}
-	return b, s.startChild(ctx, b, &view, n, all)
+	return b, s.startChild(ctx, b, at, n, all)
 }
 
-func (s *branches) startChild(ctx workflow.Context, b *branchRun, view *contract.View, n, all int) error {
-	f := s.flow
-	x := b.x
-	in := branchInput(f.run, f.sched, x, view)
-	in.Inbox = give(f, x)
-	id := f.sched.ID(x)
-	node := &f.run.Flow.Nodes[x.Node]
-	at := &runtime.Execution{Node: node, ID: id, Step: x.Step}
+func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Execution, n, all int) error {
+	f, x := s.flow, b.x
+	in := branchInput(f.run, f.sched, x, at.View)
+	if f.inbox != nil {
+		in.Inbox = f.inbox.Give(at.ID, func(m *contract.Inbound) bool { return mayRead(f, x, m) })
+	}
 	if x.Suspended == nil && b.tries == 0 {
 		if err := f.run.Budget.Declare(at); err != nil {
 			return err
@@ -187,8 +168,8 @@ func (s *branches) startChild(ctx workflow.Context, b *branchRun, view *contract
 	in.MaxResultBytes = f.run.Sizes.Share(ctx, all)
 	var release func()
 	in.Shared.Budget, release = f.run.Budget.Share(n)
-	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + id, Summary: "branch · " + node.ID}
-	if err := f.run.Admit(ctx, c, "what node "+node.ID+" must know"); err != nil {
+	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: in, ID: f.run.Root + "/" + at.ID, Summary: "branch · " + at.Node.ID}
+	if err := f.run.Admit(ctx, c, "what node "+at.Node.ID+" must know"); err != nil {
 		release()
 		return f.run.Failed(at, err)
 	}
@@ -198,26 +179,25 @@ func (s *branches) startChild(ctx workflow.Context, b *branchRun, view *contract
 		leave()
 	}
 	b.child = f.run.Start(ctx, c)
+	b.isReady = b.child.Future.IsReady
 	return nil
 }
 
 // finish takes over what a chain came back with.
 func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
-	f := s.flow
+	f, x, out, err := s.flow, b.x, &b.out, b.err
 	s.live = slices.DeleteFunc(s.live, func(o *branchRun) bool { return o == b })
-	x, out, err := b.x, &b.out, b.err
-	if b.held != nil {
-		if err = wait.Get(ctx, b.fetched, nil); errors.Is(err, runtime.ErrYield) {
-			f.sched.End(x)
-			f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, x.Arrivals[0].View, &contract.SuspendedExecution{Held: b.held})
-			delete(s.byExecution, x)
-			return nil
-		}
-	}
 	f.sched.End(x)
+	if b.held != nil && errors.Is(err, runtime.ErrYield) {
+		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, x.Arrivals[0].View, &contract.SuspendedExecution{Held: b.held})
+		delete(s.byExecution, x)
+		return nil
+	}
 	b.release()
-	b.chain = nil
-	s.takeBack(ctx, b, out.UnreadMessages, err)
+	b.chain, b.child = nil, nil
+	if f.inbox != nil {
+		f.inbox.TakeBack(ctx, f.sched.ID(x), out.UnreadMessages, runtime.AlreadyStarted(err))
+	}
 	if err != nil {
 		f.run.Requests.Disown(ctx, contract.BoundID(f.run.Root+"/"+f.sched.ID(x)), err)
 		return s.failed(ctx, b, err)
@@ -255,9 +235,7 @@ func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
 
 // failed takes over what a failed branch had done, and returns what its failure means.
 func (s *branches) failed(ctx workflow.Context, b *branchRun, err error) error {
-	f := s.flow
-	x := b.x
-	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}
+	f, x := s.flow, b.x
 	b.tries++
 	again, err := runtime.RetryTakenID(ctx, err, b.tries, f.sched.ID(x))
 	if again {
@@ -277,19 +255,10 @@ func (s *branches) failed(ctx workflow.Context, b *branchRun, err error) error {
 		part.Usage, part.Executions = nil, nil
 	}
 	if contract.Cancelled(err) && ctx.Err() == nil {
-		return f.run.Fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
+		return f.run.Fail(f.execution(x, nil), contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
 	}
 	if contract.Cancelled(err) {
 		return err
 	}
-	return f.run.Failed(at, part)
-}
-
-// takeBack takes back the messages that a branch that has ended did not read.
-func (s *branches) takeBack(ctx workflow.Context, b *branchRun, unread []contract.Inbound, err error) {
-	f := s.flow
-	b.child = nil
-	if f.inbox != nil {
-		f.inbox.TakeBack(ctx, f.sched.ID(b.x), unread, runtime.AlreadyStarted(err))
-	}
+	return f.run.Failed(f.execution(x, nil), part)
 }

@@ -121,12 +121,15 @@ func (c *chain) full() bool {
 	if c.largest == 0 {
 		return false
 	}
-	n := 0
 	own := schedule.Since(c.view, c.strand)
-	for _, sha := range contents(&own) {
-		n += len(c.run.Transcript.Content[sha])
+	n := c.outcomeBytes + schedule.StateBytes(&own)
+	for i := range own.State {
+		n += len(c.run.Transcript.Content[own.State[i].SHA])
 	}
-	return n+c.outcomeBytes+schedule.StateBytes(&own) > c.largest
+	for i := range own.Outputs {
+		n += len(c.run.Transcript.Content[own.Outputs[i].SHA])
+	}
+	return n > c.largest
 }
 
 // ended is the error of a chain that failed or was cancelled, with what it had done.

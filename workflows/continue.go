@@ -140,43 +140,25 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 	return c
 }
 
-// needed lists the stored bytes that a carry names, each once.
+// needed lists the stored bytes that a snapshot names, each once.
 func needed(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
-	var out []json.RawMessage
-	seen := map[string]bool{}
-	need := func(ref *contract.ContentRef) {
-		if ref == nil || seen[ref.SHA] {
-			return
-		}
-		seen[ref.SHA] = true
-		if raw, ok := f.run.Transcript.Content[ref.SHA]; ok {
-			out = append(out, raw)
+	kept := references.Kept{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
+	for _, ref := range settled(&c.Shared) {
+		if !f.nested || ref != c.Shared.Script { // the run of the map has the script
+			kept.Content(ref.SHA)
 		}
 	}
-	need(&c.Shared.Input)
-	if !f.nested {
-		need(c.Shared.Script) // else the run of the map has it
+	kept.Snapshot(c)
+	return kept.Found
+}
+
+// settled are the references to what is settled before the first node.
+func settled(s *contract.Shared) []*contract.ContentRef {
+	out := []*contract.ContentRef{&s.Input, s.Script, s.Chat}
+	for i := range s.Connections {
+		out = append(out, s.Connections[i].Catalogue)
 	}
-	need(c.Shared.Chat)
-	for i := range c.Shared.Connections {
-		need(c.Shared.Connections[i].Catalogue)
-	}
-	for _, list := range [][]contract.ExecutionState{c.Live, c.Pending, c.PendingJoins} {
-		for i := range list {
-			for k := range list[i].Arrivals {
-				for _, sha := range contents(&list[i].Arrivals[k].View) {
-					need(&contract.ContentRef{SHA: sha})
-				}
-			}
-		}
-	}
-	if c.Entry != nil {
-		for _, sha := range contents(&c.Entry.View) {
-			need(&contract.ContentRef{SHA: sha})
-		}
-	}
-	references.Visitor(need).Snapshot(c)
-	return out
+	return slices.DeleteFunc(out, func(ref *contract.ContentRef) bool { return ref == nil })
 }
 
 // restore takes over what the run before this one carried. What this run holds from then on
@@ -196,11 +178,10 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 		f.run.Transcript.Keep(raw)
 	}
 	keepFork(f, c.Fork)
-	own(f, &f.run.Shared.Input)
-	own(f, f.run.Shared.Script)
-	own(f, f.run.Shared.Chat)
-	for i := range f.run.Shared.Connections {
-		own(f, f.run.Shared.Connections[i].Catalogue)
+	for _, ref := range settled(&f.run.Shared) {
+		if f.run.Transcript.Has(ref.SHA) {
+			*ref = f.run.Ref(ref.SHA)
+		}
 	}
 	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.PendingJoins, Ran: c.Ran, Ended: c.Ended})
 	f.run.Conversation.Restore(c.Conversation)
@@ -210,13 +191,6 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 func hasConversation(f *flowRun, x *schedule.Execution) bool {
 	a := f.run.Flow.Nodes[x.Node].Agent
 	return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
-}
-
-// own names content as this run's, if this run holds it.
-func own(f *flowRun, ref *contract.ContentRef) {
-	if ref != nil && f.run.Transcript.Has(ref.SHA) {
-		*ref = f.run.Ref(ref.SHA)
-	}
 }
 
 // saidHere is what was said in this run, for the one above whose conversation it goes on with.

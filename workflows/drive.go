@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/node"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
@@ -47,12 +48,12 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if failed != nil {
 			ready = nil
 		}
-		if len(f.branches.live) == 0 && runsHere(ready) {
+		if len(f.branches.live) == 0 && len(ready) == 1 && !isHeld(ready[0]) {
 			f.show(ctx)
 			note(f.runHere(ctx, ready[0]))
 			continue
 		}
-		free := f.branches.free(len(ready))
+		free := max(0, min(len(ready), maxChildren-len(f.branches.live), maxStarting-f.branches.starting()))
 		ready, f.branches.queued = ready[:free], ready[free:]
 		later, err := f.branches.start(ctx, ready, len(f.branches.queued))
 		note(err)
@@ -87,9 +88,6 @@ func askToYield(ctx workflow.Context, f *flowRun) {
 	}
 }
 
-// runsHere reports whether what is ready is one execution, that runs in this run.
-func runsHere(ready []*schedule.Execution) bool { return len(ready) == 1 && !isHeld(ready[0]) }
-
 // isHeld reports whether an execution's chain has ended and its result is to be fetched.
 func isHeld(x *schedule.Execution) bool { return x.Suspended != nil && x.Suspended.Held != nil }
 
@@ -116,11 +114,31 @@ func stuck(f *flowRun, failed error) error {
 		Remedy: "this is a defect of the interpreter: please report the flow", Answers: allAnswers(f)}
 }
 
-// viewOf makes the view with which an execution starts.
-func viewOf(f *flowRun, x *schedule.Execution) contract.View {
+// execution is one of the scheduler, with what it sees, in this run.
+func (f *flowRun) execution(x *schedule.Execution, view *contract.View) *runtime.Execution {
+	id := f.sched.ID(x)
+	return &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], ID: id, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage,
+		Order: x.Node, Strand: id, View: view, Suspended: x.Suspended}
+}
+
+// begin makes the view with which an execution starts. It refuses values of a fork, and a join whose branches wrote
+// more together, than the state may hold.
+func (f *flowRun) begin(x *schedule.Execution) (*runtime.Execution, error) {
 	view, conflicts := f.sched.Begin(x)
 	f.conflicts = latestOf(append(f.conflicts, conflicts...))
-	return view
+	at := f.execution(x, &view)
+	set, err := override(f, x, &view)
+	if n, limit := schedule.StateBytes(&view), f.run.Flow.Limits.MaxStateBytes; err == nil && n > limit {
+		switch {
+		case set:
+			err = f.run.Fail(at, contract.ClassStateTooLarge, "set shorter values, or raise limits.max_state_bytes in weft.yaml",
+				"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
+		case len(x.Arrivals) > 1:
+			err = f.run.Fail(at, contract.ClassStateTooLarge, "let the branches write less, or use set_state_filtered",
+				"the branches that join here wrote a state of %d bytes together, at most %d are allowed", n, limit)
+		}
+	}
+	return at, err
 }
 
 // maxConflicts is how many bytes of conflicts a run keeps.
@@ -138,34 +156,19 @@ func latestOf(list []contract.Conflict) []contract.Conflict {
 	return list
 }
 
-// bounded refuses a join whose branches wrote more together than the state may hold.
-func bounded(f *flowRun, x *schedule.Execution, view *contract.View) error {
-	n, limit := schedule.StateBytes(view), f.run.Flow.Limits.MaxStateBytes
-	if n <= limit || len(x.Arrivals) < 2 {
-		return nil
-	}
-	return f.run.Fail(&runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}, contract.ClassStateTooLarge,
-		"let the branches write less, or use set_state_filtered",
-		"the branches that join here wrote a state of %d bytes together, at most %d are allowed", n, limit)
-}
-
 // runHere runs one execution in this run.
 func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
-	view := viewOf(f, x)
-	id := f.sched.ID(x)
-	if err := cmp.Or(override(f, x, &view), bounded(f, x, &view)); err != nil {
-		f.sched.End(x)
-		return err
+	at, err := f.begin(x)
+	var done node.Executed
+	if err == nil {
+		done, err = f.runner.Execute(ctx, at, f.run.Graph.Out(x.Node))
 	}
-	done, err := f.runner.Execute(ctx, &runtime.Execution{
-		Node: &f.run.Flow.Nodes[x.Node], ID: id, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Order: x.Node, Strand: id, View: &view, Suspended: x.Suspended,
-	}, f.run.Graph.Out(x.Node))
 	f.sched.End(x)
 	if err != nil {
 		return err
 	}
 	if done.Suspended != nil {
-		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, view, done.Suspended)
+		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, *at.View, done.Suspended)
 		return nil
 	}
 	if x.Occurrence > 1 {
@@ -175,7 +178,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 	if done.Text != nil {
 		f.run.Above.Grow(3 * (len(*done.Text) + len(done.Data))) // in the trace, as a message and as a value
 	}
-	return f.beyond(f.sched.Leave(x, x.Step, done.Edges, view))
+	return f.beyond(f.sched.Leave(x, x.Step, done.Edges, *at.View))
 }
 
 // beyond makes the failure of a run whose next node would be beyond its last step. Other errors stay
@@ -367,24 +370,11 @@ func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 
 // mayRead reports whether the chain that begins with x can run an agent that a message is for.
 func mayRead(f *flowRun, x *schedule.Execution, m *contract.Inbound) bool {
-	others := f.sched.Others(x)
-	nodes, _ := f.run.Graph.Part(x.Node, others)
+	runs := f.sched.Part(x).Runs
 	for i := range f.run.Flow.Nodes {
-		n := &f.run.Flow.Nodes[i]
-		if before := i != x.Node && (n.Deferred || others.Has(i)); before {
-			continue // the chain comes back before it
-		}
-		if nodes.Has(i) && n.Kind == plan.KindAgent && (m.Node == "" || m.Node == n.ID) {
+		if n := &f.run.Flow.Nodes[i]; runs.Has(i) && n.Kind == plan.KindAgent && (m.Node == "" || m.Node == n.ID) {
 			return true
 		}
 	}
 	return false
-}
-
-// give takes the messages with which a branch begins.
-func give(f *flowRun, x *schedule.Execution) []contract.Inbound {
-	if f.inbox == nil {
-		return nil
-	}
-	return f.inbox.Give(f.sched.ID(x), func(m *contract.Inbound) bool { return mayRead(f, x, m) })
 }

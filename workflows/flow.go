@@ -291,39 +291,44 @@ func (f *flowRun) once(ctx workflow.Context) error {
 
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
-	first := &f.entry.View
+	var taken []int
 	if k := f.run.Log.Fork; k != nil {
-		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
-		return f.arrive(edgesOf(f, k.Entry.Taken), first)
+		f.answers = k.Entry.Answers
+		for _, id := range k.Entry.Taken {
+			taken = append(taken, f.run.Graph.Edge(id))
+		}
+	} else {
+		var err error
+		if taken, f.answers, err = f.judgeEntry(ctx); err != nil {
+			return err
+		}
 	}
+	first := f.entry.View
+	f.entered, f.entry = f.runner.EdgeIDs(taken), nil
+	return f.beyond(f.sched.Arrive(taken, 1, "", first))
+}
+
+// judgeEntry decides which edges out of START are taken.
+func (f *flowRun) judgeEntry(ctx workflow.Context) (taken []int, answers []contract.Answer, err error) {
 	id := plan.Start
 	if f.run.Shared.Turn > 1 {
 		id = fmt.Sprintf("%s~%d", id, f.run.Shared.Turn) // its calls are others than those of the turn before
 	}
 	j := journal.New(nil, f.entry.Steps)
-	taken, answers, err := f.runner.Route(ctx, node.Source{Node: plan.Start, ID: id, View: first}, f.run.Graph.Starts(), j)
-	if err != nil {
-		if errors.Is(err, runtime.ErrYield) {
-			steps, failed := j.Snapshot()
-			f.entry.Steps = steps
-			return cmp.Or(failed, err)
-		}
-		if contract.Cancelled(err) {
-			return err
-		}
+	taken, answers, err = f.runner.Route(ctx, node.Source{Node: plan.Start, ID: id, View: &f.entry.View}, f.run.Graph.Starts(), j)
+	switch {
+	case errors.Is(err, runtime.ErrYield):
+		var failed error
+		f.entry.Steps, failed = j.Snapshot()
+		err = cmp.Or(failed, err)
+	case err != nil && !contract.Cancelled(err):
 		fail := contract.FailureOf(err)
 		if fail.At == "" {
 			fail.Node, fail.At = plan.Start, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts()[0]))
 		}
-		return fail
+		err = fail
 	}
-	f.answers, f.entered, f.entry = answers, f.runner.EdgeIDs(taken), nil
-	return f.arrive(taken, first)
-}
-
-// arrive hands the edges that were taken out of START to the scheduler.
-func (f *flowRun) arrive(taken []int, view *contract.View) error {
-	return f.beyond(f.sched.Arrive(taken, 1, "", *view))
+	return taken, answers, err
 }
 
 // known is the state of all branches together, for the query.
@@ -336,16 +341,15 @@ func (f *flowRun) known() contract.View {
 
 // Changed shows how the run stands, as after a change of its requests.
 func (f *flowRun) Changed(ctx workflow.Context) {
-	switch {
-	case f.inbox == nil || !f.pub.Alive():
-	case len(f.inbox.Requests) > 0:
-		f.pub.Publish(ctx, contract.StatusWaiting)
-	case f.session.Idle:
-		f.pub.Publish(ctx, contract.StatusIdle)
-	default:
-		f.pub.Publish(ctx, contract.StatusRunning)
-	}
 	if f.inbox != nil && f.pub.Alive() {
+		status := contract.StatusRunning
+		switch {
+		case len(f.inbox.Requests) > 0:
+			status = contract.StatusWaiting
+		case f.session.Idle:
+			status = contract.StatusIdle
+		}
+		f.pub.Publish(ctx, status)
 		f.pub.Changed.SendAsync(true) // what comes together is written together
 	}
 	f.show(ctx)
@@ -370,13 +374,16 @@ func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.pub.Status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
 		Limited: f.run.Shared.Limited, Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
 	s.Tasks = slices.Clone(f.run.Requests.Tasks)
-	for _, c := range inPlace(f) {
-		s.Usage.Add(c.run.Budget.Usage)
-	}
 	s.Executions, s.Dropped = lean(slices.Concat(traces(f)...), f.dropped)
 	if f.sched != nil {
-		s.Running, s.Waiting, s.PendingJoins = running(f), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
+		s.Running, s.Waiting, s.PendingJoins = f.sched.IDs(f.sched.Running()), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
 		s.Waits = f.sched.Waits()
+		for i, x := range f.sched.Running() {
+			if c := chainOf(f, x); c != nil {
+				s.Usage.Add(c.run.Budget.Usage)
+				s.Running[i] = cmp.Or(c.now, s.Running[i])
+			}
+		}
 	}
 	if len(f.entered) > 0 || len(f.answers) > 0 {
 		s.Entry = &contract.Execution{Node: plan.Start, Answers: f.answers, Taken: f.entered}

@@ -4,8 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/node"
-	"weft/workflows/runtime"
+	"weft/workflows/references"
 	"weft/workflows/schedule"
 )
 
@@ -66,71 +65,49 @@ func carryFork(f *flowRun) *contract.ForkedFrom {
 	if len(k.Executions)+len(k.Set) == 0 && f.entry == nil {
 		return nil
 	}
-	k.Content = nil
-	have := map[string]bool{}
-	need := func(sha string) {
-		if raw, ok := f.run.Transcript.Content[sha]; ok && !have[sha] {
-			have[sha] = true
-			k.Content = append(k.Content, raw)
-		}
-	}
+	kept := references.Kept{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
 	for i := range k.Executions {
-		need(k.Executions[i].SHA)
-		for _, w := range k.Executions[i].Writes {
-			need(w.SHA)
-		}
+		kept.Content(k.Executions[i].SHA)
+		kept.View(&contract.View{State: k.Executions[i].Writes})
 	}
+	k.Content = kept.Found
 	return &k
-}
-
-// edgesOf are the indices of edges by their ids.
-func edgesOf(f *flowRun, ids []string) []int {
-	var out []int
-	for _, id := range ids {
-		out = append(out, f.run.Graph.Edge(id))
-	}
-	return out
 }
 
 // replayed takes over what an execution of another run did besides what the scheduler keeps.
 func replayed(f *flowRun, x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
-	at := &runtime.Execution{Node: &f.run.Flow.Nodes[x.Execution.Node], ID: f.sched.ID(x.Execution), Step: x.Execution.Step, Occurrence: x.Execution.Occurrence, Lineage: x.Execution.Lineage, View: &x.View}
+	at := f.execution(x.Execution, &x.View)
 	before := f.run.Conversation.Mark()
-	if conversation := x.Entry.Conversation; conversation != nil {
-		f.run.Conversation.Add(conversation.Messages, true)
-		f.run.Conversation.Forks = append(f.run.Conversation.Forks, conversation.Forks...)
-		f.run.Conversation.Spent += conversation.Spent
+	if said := x.Entry.Conversation; said != nil {
+		f.run.Conversation.Add(said.Messages, true)
+		f.run.Conversation.Merge(said)
 	}
 	if at.Node.Merge != nil {
 		f.run.Conversation.DropForks(at.Node.Merge)
 	}
-	done := node.Executed{Execution: x.Entry.Execution}
+	done := x.Entry.Execution
 	done.Recorded = true
-	f.run.Log.Add(&f.run.Conversation, at, &done.Execution, x.Entry.SHA, before)
-	f.trace = append(f.trace, done.Execution)
+	f.run.Log.Add(&f.run.Conversation, at, &done, x.Entry.SHA, before)
+	f.trace = append(f.trace, done)
 	return nil
 }
 
 // override lets the first execution that a fork runs anew see the values that it was given, as
-// if it had written them itself.
-func override(f *flowRun, x *schedule.Execution, view *contract.View) error {
+// if it had written them itself. It reports whether there are some.
+func override(f *flowRun, x *schedule.Execution, view *contract.View) (bool, error) {
 	k := f.run.Log.Fork
 	if k == nil || len(k.Set) == 0 || f.run.Flow.Nodes[x.Node].ID != k.Node || x.Step != k.Step {
-		return nil
+		return false, nil
 	}
 	id := f.sched.ID(x)
 	for _, key := range workflow.DeterministicKeys(k.Set) {
 		e, err := f.run.Transcript.Value(key, k.Set[key], schedule.NextStamp(view, id, id, x.Step))
 		if err != nil {
-			return err
+			return false, err
 		}
 		schedule.SetEntry(view, e)
 	}
 	k.Set = nil
-	if n, limit := schedule.StateBytes(view), f.run.Flow.Limits.MaxStateBytes; n > limit {
-		return f.run.Fail(&runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], Step: x.Step}, contract.ClassStateTooLarge, "set shorter values, or raise limits.max_state_bytes in weft.yaml",
-			"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
-	}
-	return nil
+	return true, nil
 }

@@ -29,14 +29,13 @@ func runsInPlace(f *flowRun, x *schedule.Execution) (calls int, ok bool) {
 	if f.run.Flow.Policy.Branches == plan.BranchesAsChildren {
 		return 0, false
 	}
-	others := f.sched.Others(x)
-	if f.run.Graph.Loops(x.Node, others) {
+	p := f.sched.Part(x)
+	if p.Loops {
 		return 0, false
 	}
-	nodes, edges := f.run.Graph.Part(x.Node, others)
 	for i := range f.run.Flow.Nodes {
 		n := &f.run.Flow.Nodes[i]
-		if !nodes.Has(i) || i != x.Node && (n.Deferred || others.Has(i)) {
+		if !p.Runs.Has(i) {
 			continue
 		}
 		own, bounded := n.Calls()
@@ -45,7 +44,7 @@ func runsInPlace(f *flowRun, x *schedule.Execution) (calls int, ok bool) {
 		}
 		calls += own
 	}
-	for _, e := range edges {
+	for _, e := range p.Edges {
 		if f.run.Flow.Edges[e].Question != "" {
 			calls++
 		}
@@ -79,12 +78,12 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 	r.Conversation.Restore(f.run.Conversation.Snapshot(false))
 	r.Conversation.Forks, r.Conversation.Spent = nil, f.run.Conversation.SpentFor(&f.run.Flow.Nodes[x.Node])
 	spent := r.Conversation.Spent
-	others := f.sched.Others(x)
-	c := newChain(r, x.Node, x.Step, x.Occurrence, others)
-	nodes, _ := f.run.Graph.Part(x.Node, others)
-	c.view, c.lineage, c.suspended, c.ran, c.exits = &x.Arrivals[0].View, x.Lineage, x.Suspended, f.sched.Ran(nodes, x.Step), hasExits(f)
+	p := f.sched.Part(x)
+	c := newChain(r, x.Node, x.Step, x.Occurrence, p.Others)
+	c.view, c.lineage, c.suspended, c.ran, c.exits = &x.Arrivals[0].View, x.Lineage, x.Suspended, f.sched.Ran(p.Nodes, x.Step), hasExits(f)
 	c.moved = func() { f.shown.stale = true }
-	b.chain, b.ended, b.err, b.out = c, false, nil, contract.BranchResult{}
+	ended := false
+	b.chain, b.isReady = c, func() bool { return ended }
 	f.run.Sizes.InPlace++
 	f.run.Sizes.CallsInPlace += calls
 	b.release = func() {
@@ -93,13 +92,12 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 		f.run.Sizes.CallsInPlace -= calls
 	}
 	wait.Go(ctx, "branch "+c.strand, func(own workflow.Context) {
-		s, err := c.play(own)
-		if err != nil {
+		if s, err := c.play(own); err != nil {
 			b.err = c.ended(err)
 		} else {
-			b.out = *c.result(s, spent)
+			b.out, b.err = *c.result(s, spent), nil
 		}
-		b.ended, f.shown.stale = true, true
+		ended, f.shown.stale = true, true
 	})
 }
 
@@ -123,38 +121,16 @@ func chainOf(f *flowRun, x *schedule.Execution) *chain {
 	return nil
 }
 
-// inPlace are the chains that run in place.
-func inPlace(f *flowRun) []*chain {
-	var out []*chain
-	if f.sched == nil {
-		return nil
-	}
-	for _, x := range f.sched.Running() {
-		if c := chainOf(f, x); c != nil {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 // traces are the executions that have finished: those of the run, and of each chain that runs in place.
 func traces(f *flowRun) [][]contract.Execution {
 	all := [][]contract.Execution{f.trace}
-	for _, c := range inPlace(f) {
-		if len(c.done) > 0 {
+	if f.sched == nil {
+		return all
+	}
+	for _, x := range f.sched.Running() {
+		if c := chainOf(f, x); c != nil && len(c.done) > 0 {
 			all = append(all, c.done)
 		}
 	}
 	return all
-}
-
-// running are the ids of the executions that run.
-func running(f *flowRun) []string {
-	out := f.sched.IDs(f.sched.Running())
-	for i, x := range f.sched.Running() {
-		if c := chainOf(f, x); c != nil && c.now != "" {
-			out[i] = c.now
-		}
-	}
-	return out
 }

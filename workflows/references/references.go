@@ -10,75 +10,97 @@ import (
 	"weft/activities/contract"
 )
 
-// Visitor is called for each reference that names no run.
-type Visitor func(*contract.ContentRef)
+// Kept collects stored content for another run.
+type Kept struct {
+	// Stored is the content of the run, by hash.
+	Stored map[string]json.RawMessage
+	// Seen are the hashes of what the other run has, or gets.
+	Seen map[string]bool
+	// Found is what was collected.
+	Found []json.RawMessage
+}
 
-func (visit Visitor) parts(parts []contract.Part) {
-	for i := range parts {
-		if ref := parts[i].Ref; ref != nil && ref.Run == "" {
-			visit(ref)
+// Content collects what a hash names.
+func (k *Kept) Content(sha string) {
+	if raw, ok := k.Stored[sha]; ok && !k.Seen[sha] {
+		k.Seen[sha], k.Found = true, append(k.Found, raw)
+	}
+}
+
+// View collects the long values and the outputs of a view.
+func (k *Kept) View(v *contract.View) {
+	for i := range v.State {
+		k.Content(v.State[i].SHA)
+	}
+	for i := range v.Outputs {
+		k.Content(v.Outputs[i].SHA)
+	}
+}
+
+func (k *Kept) messages(list []contract.ThreadMessage) {
+	for i := range list {
+		m, err := contract.DecodeMessage(list[i].Raw)
+		if err != nil {
+			continue
+		}
+		for _, p := range m.Parts {
+			if p.Ref != nil && p.Ref.Run == "" {
+				k.Content(p.Ref.SHA)
+			}
 		}
 	}
 }
 
-func (visit Visitor) message(raw json.RawMessage) {
-	if len(raw) == 0 {
-		return
-	}
-	if m, err := contract.DecodeMessage(raw); err == nil {
-		visit.parts(m.Parts)
-	}
-}
-
-func (visit Visitor) messages(list []contract.ThreadMessage) {
-	for i := range list {
-		visit.message(list[i].Raw)
-	}
-}
-
-// Conversation visits what the messages of a conversation refer to.
-func (visit Visitor) Conversation(t *contract.Conversation) {
+// Conversation collects what the messages of a conversation refer to.
+func (k *Kept) Conversation(t *contract.Conversation) {
 	if t == nil {
 		return
 	}
-	visit.messages(t.Messages)
+	k.messages(t.Messages)
 	for i := range t.Forks {
-		visit.messages(t.Forks[i].Messages)
+		k.messages(t.Forks[i].Messages)
 	}
 }
 
-// Suspended visits what an execution refers to that is to be resumed.
-func (visit Visitor) Suspended(x *contract.SuspendedExecution) {
+// Suspended collects what an execution refers to that is to be resumed.
+func (k *Kept) Suspended(x *contract.SuspendedExecution) {
 	if x == nil {
 		return
 	}
 	if a := x.Agent; a != nil {
-		visit.messages(a.Messages)
+		k.messages(a.Messages)
 		for i := range a.Conversations {
-			visit.messages(a.Conversations[i].Messages)
+			k.messages(a.Conversations[i].Messages)
 		}
 	}
 	if x.Map != nil {
 		for i := range x.Map.Flows {
-			visit.Conversation(x.Map.Flows[i].Conversation)
+			k.Conversation(x.Map.Flows[i].Conversation)
 		}
 	}
 	for i := range x.Steps {
-		visit.Suspended(x.Steps[i].Execution)
+		k.Suspended(x.Steps[i].Execution)
 	}
 }
 
-// Snapshot visits what the state of a session and all messages of a snapshot refer to.
-func (visit Visitor) Snapshot(c *contract.RunSnapshot) {
-	if c.Ended != nil && c.Session != nil {
-		// The next turn goes on with the state.
-		for i := range c.Ended.State {
-			visit(&contract.ContentRef{SHA: c.Ended.State[i].SHA})
+// Snapshot collects what the views, the messages and the state of a session in a snapshot refer to.
+func (k *Kept) Snapshot(c *contract.RunSnapshot) {
+	for _, list := range [][]contract.ExecutionState{c.Live, c.Pending, c.PendingJoins} {
+		for i := range list {
+			for a := range list[i].Arrivals {
+				k.View(&list[i].Arrivals[a].View)
+			}
 		}
 	}
-	visit.Conversation(c.Conversation)
+	if c.Entry != nil {
+		k.View(&c.Entry.View)
+	}
+	if c.Ended != nil && c.Session != nil {
+		k.View(&contract.View{State: c.Ended.State}) // the next turn goes on with it
+	}
+	k.Conversation(c.Conversation)
 	for i := range c.Live {
-		visit.Suspended(c.Live[i].Suspended)
+		k.Suspended(c.Live[i].Suspended)
 	}
 }
 

@@ -10,18 +10,18 @@ import (
 
 // branches makes arrivals of a fork whose branches each write one key that all write, keys of their
 // own, and have what they began with.
-func branches(n, keys int) []Arrival {
+func branches(n, keys int) []contract.ArrivalState {
 	root := contract.View{}
 	for k := range keys {
 		write(&root, "START", 0, fmt.Sprintf("k%04d", k), "v")
 	}
-	out := make([]Arrival, n)
+	out := make([]contract.ArrivalState, n)
 	for i := range out {
 		v, id := Clone(&root), fmt.Sprintf("n%04d#1", i)
 		write(&v, id, 1, "all", id)
 		write(&v, id, 1, id, "v")
 		SetOutput(&v, contract.NodeOutput{Node: id, Order: i, SHA: id, By: NextStamp(&v, id, id, 1)})
-		out[i] = Arrival{Edge: i, View: v}
+		out[i] = contract.ArrivalState{Edge: i, View: v}
 	}
 	return out
 }
@@ -30,7 +30,7 @@ func branches(n, keys int) []Arrival {
 // thousand take about ten times as long as a hundred.
 func BenchmarkJoin(b *testing.B) {
 	few, many := branches(100, 20), branches(1000, 20)
-	took := func(in []Arrival) (d time.Duration) {
+	took := func(in []contract.ArrivalState) (d time.Duration) {
 		began := time.Now()
 		Join(in)
 		return time.Since(began)

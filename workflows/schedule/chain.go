@@ -2,71 +2,51 @@ package schedule
 
 import "slices"
 
-// Part returns the nodes that a chain which begins at a node can run or come to, and the edges out
-// of those that it can run, in order. others are the nodes that other live branches are at or can
-// reach: the chain ends before them, and before deferred nodes.
-func (g *Graph) Part(from int, others NodeSet) (nodes NodeSet, edges []int) {
-	nodes = NewNodeSet(len(g.flow.Nodes))
-	nodes.Add(from)
-	todo := []int{from}
-	for len(todo) > 0 {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		edges = append(edges, g.out[n]...)
-		for _, e := range g.out[n] {
-			t, ok := g.Target(e)
-			if !ok || nodes.Has(t) {
-				continue
-			}
-			nodes.Add(t)
-			if !g.deferred(t) && !others.Has(t) {
-				todo = append(todo, t)
-			}
-		}
-	}
-	slices.Sort(edges)
-	return nodes, edges
+// Part is what a chain can run that begins with an execution and ends before deferred nodes and others.
+type Part struct {
+	// Runs are the nodes that it can run, Nodes those and the ones before which it ends.
+	Runs, Nodes NodeSet
+	// Edges are those out of Runs, in order.
+	Edges []int
+	// Others are the nodes that other live branches are at or can reach.
+	Others NodeSet
+	// Loops is set where the chain may run a node twice.
+	Loops bool
 }
 
-// Loops reports whether a chain that begins at a node may run a node twice. others are those of [Graph.Part].
-func (g *Graph) Loops(from int, others NodeSet) bool {
-	entered, left := NewNodeSet(len(g.flow.Nodes)), NewNodeSet(len(g.flow.Nodes))
-	var walk func(n int) bool
-	walk = func(n int) bool {
-		entered.Add(n)
-		for _, e := range g.out[n] {
-			t, ok := g.Target(e)
-			switch {
-			case !ok || left.Has(t) || g.deferred(t) || others.Has(t):
-			case entered.Has(t) || walk(t):
-				return true
-			}
-		}
-		left.Add(n)
-		return false
+// Part returns what the chain can run that begins with x, which runs.
+func (s *Scheduler) Part(x *Execution) Part {
+	g, p := s.g, Part{Others: s.Others(x)}
+	stops, begin := g.stops(p.Others), NewNodeSet(len(g.flow.Nodes))
+	begin.Add(x.Node)
+	p.Nodes = g.walk(x.Node, begin.Clone(), nil, stops)
+	p.Runs = p.Nodes.Clone()
+	for i := range p.Runs {
+		p.Runs[i] &^= stops[i] &^ begin[i]
 	}
-	return walk(from)
+	p.Runs.each(func(n int) { p.Edges = append(p.Edges, g.out[n]...) })
+	slices.Sort(p.Edges)
+	p.Loops = slices.ContainsFunc(g.leadingBack(g.out[x.Node], begin, stops), func(word uint64) bool { return word != 0 })
+	return p
+}
+
+// stops returns the nodes before which a chain ends that runs beside branches which can reach others.
+func (g *Graph) stops(others NodeSet) NodeSet {
+	out := others.Clone()
+	for i := range out {
+		out[i] |= g.deferred[i]
+	}
+	return out
 }
 
 // Chain says how far a branch can go on without the scheduler.
 type Chain struct {
-	g *Graph
-	// stops are the nodes before which the chain ends; deferred those of them that wait for all
-	// that can reach them.
-	stops, deferred NodeSet
+	g     *Graph
+	stops NodeSet
 }
 
 // NewChain returns a chain that runs beside branches which can reach others.
-func NewChain(g *Graph, others NodeSet) *Chain {
-	c := &Chain{g: g, stops: others.Clone(), deferred: NewNodeSet(len(g.flow.Nodes))}
-	for i := range g.flow.Nodes {
-		if g.deferred(i) {
-			c.stops.Add(i)
-			c.deferred.Add(i)
-		}
-	}
-	return c
-}
+func NewChain(g *Graph, others NodeSet) *Chain { return &Chain{g, g.stops(others)} }
 
 // Next returns the node with which the chain goes on behind a node that took edges. It is false
 // where the chain ends: at END, at a fork, before a deferred node or one that others can reach, and
@@ -95,7 +75,7 @@ func (c *Chain) Next(node int, taken []int) (int, bool) {
 		for i := range closed {
 			// Deferred nodes wait for whatever can reach them at all, others for what can reach them
 			// in a certain number of steps.
-			if closed[i]&c.stops[i]&^(c.deferred[i]&after[i]) != 0 {
+			if closed[i]&c.stops[i]&^(c.g.deferred[i]&after[i]) != 0 {
 				return 0, false
 			}
 		}

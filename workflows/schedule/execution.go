@@ -13,7 +13,7 @@ type Execution struct {
 	Occurrence int
 	// Lineage is the last deferred join that the execution's branch has passed.
 	Lineage  string
-	Arrivals []Arrival
+	Arrivals []contract.ArrivalState
 	// Suspended, if set, is the state in which an execution that was suspended goes on.
 	Suspended *contract.SuspendedExecution
 
@@ -25,18 +25,6 @@ type Execution struct {
 	id string
 	// recorded is the log's entry of an execution that is replayed.
 	recorded *contract.ExecutionRecord
-}
-
-// Arrival is an edge taken into a node, with the lineage of its branch and what that knows.
-type Arrival struct {
-	Edge    int
-	Lineage string
-	View    contract.View
-}
-
-// started returns an execution that goes on from a view.
-func started(node, step, occurrence int, lineage string, view contract.View, suspended *contract.SuspendedExecution) *Execution {
-	return &Execution{Node: node, Step: step, Occurrence: occurrence, Lineage: lineage, Arrivals: []Arrival{{View: view}}, Suspended: suspended}
 }
 
 // StepLimitError says that a node would run beyond the flow's limit of steps.

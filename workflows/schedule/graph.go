@@ -15,6 +15,8 @@ type Graph struct {
 	// starts are the edges from START; out are the edges from each node.
 	starts []int
 	out    [][]int
+	// deferred are the nodes that wait for all that can reach them.
+	deferred NodeSet
 	// reach and forward are by node and nil where not asked for yet; forward is reach without back edges.
 	reach, forward []NodeSet
 	// back holds the back edges, nil until it is first needed.
@@ -27,9 +29,12 @@ type Graph struct {
 func NewGraph(f *plan.Flow) *Graph {
 	n := len(f.Nodes)
 	g := &Graph{flow: f, index: make(map[string]int, n), out: make([][]int, n),
-		reach: make([]NodeSet, n), forward: make([]NodeSet, n), walksTo: make([][]NodeSet, n)}
+		deferred: NewNodeSet(n), reach: make([]NodeSet, n), forward: make([]NodeSet, n), walksTo: make([][]NodeSet, n)}
 	for i := range f.Nodes {
 		g.index[f.Nodes[i].ID] = i
+		if f.Nodes[i].Deferred {
+			g.deferred.Add(i)
+		}
 	}
 	for i := range f.Edges {
 		if f.Edges[i].From == plan.Start {
@@ -76,13 +81,11 @@ func (g *Graph) Target(edge int) (int, bool) {
 	return n, ok
 }
 
-func (g *Graph) deferred(node int) bool { return g.flow.Nodes[node].Deferred }
-
 // Reachable returns the set of nodes that a walk of one edge or more from a node leads to. It must
 // not be changed.
 func (g *Graph) Reachable(node int) NodeSet {
 	if g.reach[node] == nil {
-		g.reach[node] = g.walk(node, nil)
+		g.reach[node] = g.walk(node, NewNodeSet(len(g.flow.Nodes)), nil, nil)
 	}
 	return g.reach[node]
 }
@@ -91,61 +94,66 @@ func (g *Graph) Reachable(node int) NodeSet {
 // without a back edge.
 func (g *Graph) reachableForward(node int) NodeSet {
 	if g.forward[node] == nil {
-		g.forward[node] = g.walk(node, g.backEdges())
+		g.forward[node] = g.walk(node, NewNodeSet(len(g.flow.Nodes)), g.backEdges(), nil)
 	}
 	return g.forward[node]
 }
 
-// walk returns the set of nodes that a walk of one edge or more from a node leads to without an
-// edge of except, which may be nil.
-func (g *Graph) walk(node int, except NodeSet) NodeSet {
-	r := NewNodeSet(len(g.flow.Nodes))
-	todo := []int{node}
+// walk adds the nodes to a set that a walk of one edge or more from a node leads to: without an edge of except, and
+// not beyond a node of stops or one that was in the set.
+func (g *Graph) walk(from int, set, except, stops NodeSet) NodeSet {
+	todo := []int{from}
 	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, e := range g.out[n] {
-			if t, ok := g.Target(e); ok && !r.Has(t) && (except == nil || !except.Has(e)) {
-				r.Add(t)
-				todo = append(todo, t)
+			if t, ok := g.Target(e); ok && !set.Has(t) && !except.Has(e) {
+				set.Add(t)
+				if !stops.Has(t) {
+					todo = append(todo, t)
+				}
 			}
 		}
 	}
-	return r
+	return set
 }
 
-// backEdges is the set of edges that a depth-first walk from START, edges in declaration order,
-// finds leading to a node that it has not yet left. Without them the graph that START reaches has
-// no cycle.
+// backEdges is the set of edges that a depth-first walk from START finds leading back. Without them the graph that
+// START reaches has no cycle.
 func (g *Graph) backEdges() NodeSet {
-	if g.back != nil {
-		return g.back
+	if g.back == nil {
+		g.back = g.leadingBack(g.starts, NewNodeSet(len(g.flow.Nodes)), nil)
 	}
-	g.back = NewNodeSet(len(g.flow.Edges))
-	entered, left := NewNodeSet(len(g.flow.Nodes)), NewNodeSet(len(g.flow.Nodes))
+	return g.back
+}
+
+// leadingBack is the set of edges that a depth-first walk, edges in declaration order, finds leading to a node that it has
+// entered and not yet left. It does not enter stops.
+func (g *Graph) leadingBack(from []int, entered, stops NodeSet) NodeSet {
+	back, left := NewNodeSet(len(g.flow.Edges)), NewNodeSet(len(g.flow.Nodes))
 	var follow func(edges []int)
 	follow = func(edges []int) {
 		for _, e := range edges {
 			t, ok := g.Target(e)
 			switch {
-			case !ok:
+			case !ok || stops.Has(t):
 			case !entered.Has(t):
 				entered.Add(t)
 				follow(g.out[t])
 				left.Add(t)
 			case !left.Has(t):
-				g.back.Add(e)
+				back.Add(e)
 			}
 		}
 	}
-	follow(g.starts)
-	return g.back
+	follow(from)
+	return back
 }
 
 // walks reports whether a walk of exactly length edges leads from one node to another, which is not
 // deferred, without passing a deferred node in between.
 func (g *Graph) walks(from, to, length int) bool {
-	if length < 1 || g.deferred(to) || !g.Reachable(from).Has(to) {
+	if length < 1 || g.deferred.Has(to) || !g.Reachable(from).Has(to) {
 		return false
 	}
 	for len(g.walksTo[to]) < length {
@@ -162,7 +170,7 @@ func (g *Graph) before(to int) NodeSet {
 	for n := range g.out {
 		for _, e := range g.out[n] {
 			t, ok := g.Target(e)
-			if ok && (len(known) == 0 && t == to || len(known) > 0 && !g.deferred(t) && known[len(known)-1].Has(t)) {
+			if ok && (len(known) == 0 && t == to || len(known) > 0 && !g.deferred.Has(t) && known[len(known)-1].Has(t)) {
 				out.Add(n)
 				break
 			}

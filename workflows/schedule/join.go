@@ -10,7 +10,7 @@ import (
 // Join merges the views of arrivals, which are ordered by edge and lineage. Of each key the causally
 // latest write is kept; of concurrent ones the later by step, edge and lineage, and the others are
 // returned as conflicts. It takes time in proportion to the entries of all views.
-func Join(arrivals []Arrival) (contract.View, []contract.Conflict) {
+func Join(arrivals []contract.ArrivalState) (contract.View, []contract.Conflict) {
 	if len(arrivals) == 1 {
 		return Clone(&arrivals[0].View), nil
 	}
@@ -38,7 +38,7 @@ func Join(arrivals []Arrival) (contract.View, []contract.Conflict) {
 
 // joining is a join under way.
 type joining struct {
-	arrivals []Arrival
+	arrivals []contract.ArrivalState
 	// knowing lists, by strand, the arrivals that know of it, those that know most first. It is nil
 	// until it is first needed.
 	knowing map[string][]knower

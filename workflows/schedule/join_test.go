@@ -36,10 +36,10 @@ func knows(v *contract.View, s contract.Stamp) bool {
 	return s.Strand == "" || ok && known.Seq >= s.Seq
 }
 
-func arrivals(views ...*contract.View) []Arrival {
-	var out []Arrival
+func arrivals(views ...*contract.View) []contract.ArrivalState {
+	var out []contract.ArrivalState
 	for _, v := range views {
-		out = append(out, Arrival{View: *v})
+		out = append(out, contract.ArrivalState{View: *v})
 	}
 	return out
 }
@@ -231,10 +231,10 @@ func (w *world) join() []*being {
 	w.rng.Shuffle(len(w.live), func(i, j int) { w.live[i], w.live[j] = w.live[j], w.live[i] })
 	n := 2 + w.rng.Intn(len(w.live)-1)
 	in := w.live[:n]
-	var list []Arrival
+	var list []contract.ArrivalState
 	b := &being{knows: map[string]bool{}, strand: w.newStrand()}
 	for _, x := range in {
-		list = append(list, Arrival{View: x.view})
+		list = append(list, contract.ArrivalState{View: x.view})
 		b.knows, b.step = copySet(b.knows, x.knows), max(b.step, x.step+1)
 	}
 	b.view, _ = Join(list)
@@ -290,9 +290,9 @@ func (w *world) check(t *testing.T) {
 func (w *world) checkOrder(t *testing.T, in []*being) {
 	t.Helper()
 	sides := func(order []int) (kept, all map[string]string) {
-		var list []Arrival
+		var list []contract.ArrivalState
 		for _, k := range order {
-			list = append(list, Arrival{View: in[k].view})
+			list = append(list, contract.ArrivalState{View: in[k].view})
 		}
 		v, conflicts := Join(list)
 		kept, all = map[string]string{}, map[string]string{}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// NodeSet is a set of node indices.
+// NodeSet is a set of indices of nodes, or of edges.
 type NodeSet []uint64
 
 // NewNodeSet returns an empty set for a graph of n nodes.
@@ -14,8 +14,8 @@ func NewNodeSet(n int) NodeSet { return make(NodeSet, (n+63)/64) }
 // Add puts a node into the set.
 func (s NodeSet) Add(node int) { s[node/64] |= 1 << (node % 64) }
 
-// Has reports whether a node is in the set.
-func (s NodeSet) Has(node int) bool { return s[node/64]&(1<<(node%64)) != 0 }
+// Has reports whether a node is in the set; nil is an empty one.
+func (s NodeSet) Has(node int) bool { return s != nil && s[node/64]&(1<<(node%64)) != 0 }
 
 // Clone returns a copy of the set.
 func (s NodeSet) Clone() NodeSet { return slices.Clone(s) }

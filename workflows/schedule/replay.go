@@ -61,7 +61,7 @@ func (l *Log) open(s *Scheduler) {
 }
 
 func keyOf(g *Graph, node, step int, lineage string) logKey {
-	if g.deferred(node) {
+	if g.deferred.Has(node) {
 		lineage = ""
 	}
 	return logKey{node, step, lineage}

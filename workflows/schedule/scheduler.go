@@ -18,7 +18,7 @@ type Scheduler struct {
 	// ran counts executions by node and step.
 	ran [][]int
 	// ended is what the branches that ended knew, in the order in which they did.
-	ended []Arrival
+	ended []contract.ArrivalState
 }
 
 // New returns a scheduler of a flow's graph. The flow's limit of steps holds.
@@ -46,8 +46,8 @@ func (s *Scheduler) Arrive(edges []int, step int, lineage string, view contract.
 			return &StepLimitError{Node: node}
 		}
 		seen = append(seen, node)
-		a := Arrival{Edge: e, Lineage: lineage, View: view}
-		if s.g.deferred(node) {
+		a := contract.ArrivalState{Edge: e, Lineage: lineage, View: view}
+		if s.g.deferred.Has(node) {
 			s.joins = s.add(s.joins, node, step, "", a)
 		} else {
 			s.waiting = s.add(s.waiting, node, step, lineage, a)
@@ -58,8 +58,8 @@ func (s *Scheduler) Arrive(edges []int, step int, lineage string, view contract.
 
 // add gives an arrival to the execution of a list that takes it, or to a new one. A join takes
 // arrivals of any step and lineage.
-func (s *Scheduler) add(list []*Execution, node, step int, lineage string, a Arrival) []*Execution {
-	join := s.g.deferred(node)
+func (s *Scheduler) add(list []*Execution, node, step int, lineage string, a contract.ArrivalState) []*Execution {
+	join := s.g.deferred.Has(node)
 	for _, x := range list {
 		if x.Node == node && (join || x.Step == step && x.Lineage == lineage) {
 			x.Step = max(x.Step, step)
@@ -67,29 +67,23 @@ func (s *Scheduler) add(list []*Execution, node, step int, lineage string, a Arr
 			return list
 		}
 	}
-	x := &Execution{Node: node, Step: step, Lineage: lineage, Arrivals: []Arrival{a}}
+	x := &Execution{Node: node, Step: step, Lineage: lineage, Arrivals: []contract.ArrivalState{a}}
 	s.enter(x)
 	return append(list, x)
 }
 
 // enter counts an execution as alive.
-func (s *Scheduler) enter(x *Execution) {
-	x.alive = true
-	s.reached[x.Node]++
-	s.g.Reachable(x.Node).each(func(n int) {
-		if n != x.Node {
-			s.reached[n]++
-		}
-	})
-}
+func (s *Scheduler) enter(x *Execution) { s.live(x, true, 1) }
 
 // exit undoes enter.
-func (s *Scheduler) exit(x *Execution) {
-	x.alive = false
-	s.reached[x.Node]--
+func (s *Scheduler) exit(x *Execution) { s.live(x, false, -1) }
+
+func (s *Scheduler) live(x *Execution, alive bool, by int) {
+	x.alive = alive
+	s.reached[x.Node] += by
 	s.g.Reachable(x.Node).each(func(n int) {
 		if n != x.Node {
-			s.reached[n]--
+			s.reached[n] += by
 		}
 	})
 }
@@ -100,22 +94,18 @@ func (s *Scheduler) Ready() []*Execution { return s.ready(nil) }
 
 // ready is Ready; what a log has keeps its occurrence from there.
 func (s *Scheduler) ready(log *Log) []*Execution {
-	var out, waiting, joins []*Execution
-	for _, x := range s.waiting {
-		if s.blocked(x) {
-			waiting = append(waiting, x)
-		} else {
-			out = append(out, x)
+	var out []*Execution
+	free := func(list []*Execution) (blocked []*Execution) {
+		for _, x := range list {
+			if s.blocked(x) {
+				blocked = append(blocked, x)
+			} else {
+				out = append(out, x)
+			}
 		}
+		return blocked
 	}
-	for _, x := range s.joins {
-		if s.blocked(x) {
-			joins = append(joins, x)
-		} else {
-			out = append(out, x)
-		}
-	}
-	s.waiting, s.joins = waiting, joins
+	s.waiting, s.joins = free(s.waiting), free(s.joins)
 	slices.SortStableFunc(out, func(a, b *Execution) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Lineage, b.Lineage))
 	})
@@ -125,7 +115,7 @@ func (s *Scheduler) ready(log *Log) []*Execution {
 		} else {
 			x.Occurrence = s.CountRan(x.Node, x.Step)
 		}
-		if s.g.deferred(x.Node) {
+		if s.g.deferred.Has(x.Node) {
 			x.Lineage = s.ID(x)
 		}
 		slices.SortStableFunc(x.Arrivals, byEdge)
@@ -136,7 +126,7 @@ func (s *Scheduler) ready(log *Log) []*Execution {
 	return out
 }
 
-func byEdge(a, b Arrival) int {
+func byEdge(a, b contract.ArrivalState) int {
 	return cmp.Or(cmp.Compare(a.Edge, b.Edge), cmp.Compare(a.Lineage, b.Lineage))
 }
 
@@ -150,14 +140,16 @@ func (s *Scheduler) Begin(x *Execution) (contract.View, []contract.Conflict) {
 			// Or what ended before would count as later than all that x writes.
 			before, _ := Join(s.ended)
 			ForgetVersions(&before)
-			s.ended = []Arrival{{View: before}}
+			s.ended = []contract.ArrivalState{{View: before}}
 		}
 	}
 	return view, conflicts
 }
 
 // Started records the view with which an execution runs elsewhere, in place of its arrivals.
-func (s *Scheduler) Started(x *Execution, view contract.View) { x.Arrivals = []Arrival{{View: view}} }
+func (s *Scheduler) Started(x *Execution, view contract.View) {
+	x.Arrivals = []contract.ArrivalState{{View: view}}
+}
 
 // End notes that an execution, or the chain that began with it, has ended without going on.
 func (s *Scheduler) End(x *Execution) {
@@ -172,7 +164,7 @@ func (s *Scheduler) End(x *Execution) {
 func (s *Scheduler) Leave(x *Execution, step int, edges []int, view contract.View) error {
 	s.End(x)
 	if !slices.ContainsFunc(edges, func(e int) bool { _, ok := s.g.Target(e); return ok }) {
-		s.ended = append(s.ended, Arrival{View: view})
+		s.ended = append(s.ended, contract.ArrivalState{View: view})
 		return nil
 	}
 	return s.Arrive(edges, step+1, x.Lineage, view)
@@ -182,7 +174,7 @@ func (s *Scheduler) Leave(x *Execution, step int, edges []int, view contract.Vie
 // node, which is ready again at once. It keeps running meanwhile: nothing starts in its place.
 func (s *Scheduler) Suspend(x *Execution, node, step, occurrence int, view contract.View, suspended *contract.SuspendedExecution) {
 	s.End(x)
-	s.Requeue(started(node, step, occurrence, x.Lineage, view, suspended))
+	s.Requeue(&Execution{Node: node, Step: step, Occurrence: occurrence, Lineage: x.Lineage, Arrivals: []contract.ArrivalState{{View: view}}, Suspended: suspended})
 }
 
 // Requeue makes executions ready again that were ready before and did not start.

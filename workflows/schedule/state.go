@@ -24,7 +24,7 @@ func (s *Scheduler) NotRunning() []*Execution { return slices.Concat(s.suspended
 func (s *Scheduler) Suspended() []*Execution { return s.suspended }
 
 // Ended returns what the branches that ended knew.
-func (s *Scheduler) Ended() []Arrival { return s.ended }
+func (s *Scheduler) Ended() []contract.ArrivalState { return s.ended }
 
 // ID returns an execution's id.
 func (s *Scheduler) ID(x *Execution) string {
@@ -120,18 +120,15 @@ func (s *Scheduler) Restore(state State) {
 	}
 	s.Requeue(s.restored(state.Suspended)...)
 	if state.Ended != nil {
-		s.ended = []Arrival{{View: *state.Ended}}
+		s.ended = []contract.ArrivalState{{View: *state.Ended}}
 	}
 }
 
 func (s *Scheduler) carried(list []*Execution) []contract.ExecutionState {
 	var out []contract.ExecutionState
 	for _, x := range list {
-		e := contract.ExecutionState{Node: s.g.flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Suspended: x.Suspended}
-		for _, a := range x.Arrivals {
-			e.Arrivals = append(e.Arrivals, contract.ArrivalState{Edge: a.Edge, Lineage: a.Lineage, View: a.View})
-		}
-		out = append(out, e)
+		out = append(out, contract.ExecutionState{Node: s.g.flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage,
+			Arrivals: slices.Clone(x.Arrivals), Suspended: x.Suspended})
 	}
 	return out
 }
@@ -139,11 +136,7 @@ func (s *Scheduler) carried(list []*Execution) []contract.ExecutionState {
 func (s *Scheduler) restored(list []contract.ExecutionState) []*Execution {
 	var out []*Execution
 	for _, e := range list {
-		x := &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Occurrence, Lineage: e.Lineage, Suspended: e.Suspended}
-		for _, a := range e.Arrivals {
-			x.Arrivals = append(x.Arrivals, Arrival{Edge: a.Edge, Lineage: a.Lineage, View: a.View})
-		}
-		out = append(out, x)
+		out = append(out, &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Occurrence, Lineage: e.Lineage, Arrivals: e.Arrivals, Suspended: e.Suspended})
 	}
 	return out
 }

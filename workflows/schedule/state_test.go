@@ -48,14 +48,14 @@ func TestSnapshotLosesNothing(t *testing.T) {
 	s, x := suspended(f, "a", 1)
 	view := contract.View{}
 	write(&view, "a#1", 1, "k", "v")
-	x.Lineage, x.Arrivals, x.Suspended = "l", []Arrival{{Edge: 1, Lineage: "l", View: view}}, &contract.SuspendedExecution{Outcome: &contract.NodeOutcome{SHA: "s"}}
+	x.Lineage, x.Arrivals, x.Suspended = "l", []contract.ArrivalState{{Edge: 1, Lineage: "l", View: view}}, &contract.SuspendedExecution{Outcome: &contract.NodeOutcome{SHA: "s"}}
 	for edge, step := range map[int]int{2: 2, 5: 7, 3: 3} {
 		if err := s.Arrive([]int{edge}, step, "l", view); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.CountRan(1, 1)
-	s.ended = []Arrival{{View: view}}
+	s.ended = []contract.ArrivalState{{View: view}}
 
 	again := New(s.g)
 	again.Restore(s.Snapshot(0))

@@ -30,7 +30,7 @@ func (s *Scheduler) blocks(o, x *Execution) bool {
 	switch {
 	case o == x:
 		return false
-	case !s.g.deferred(x.Node):
+	case !s.g.deferred.Has(x.Node):
 		// A join gives its branch a new lineage.
 		return !s.pendingJoin(o) && o.Lineage == x.Lineage && s.g.walks(o.Node, x.Node, x.Step-o.Step)
 	case s.pendingJoin(o):
@@ -41,7 +41,7 @@ func (s *Scheduler) blocks(o, x *Execution) bool {
 
 // pendingJoin reports whether an execution that is alive is a join that does not run yet.
 func (s *Scheduler) pendingJoin(x *Execution) bool {
-	return s.g.deferred(x.Node) && x.Occurrence == 0
+	return s.g.deferred.Has(x.Node) && x.Occurrence == 0
 }
 
 // comesBefore reports whether a pending join runs before another one.
