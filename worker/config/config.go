@@ -152,8 +152,8 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, sealKey: o.SealKey, runtime: o.RuntimeSecrets, mask: mask.New(), masked: &sync.Once{}, origin: map[string]string{}},
-		values: viper.New(), tree: map[string]any{},
+		cfg:  &Config{env: o.Env, identity: o.Identity, author: o.Author, sealKey: o.SealKey, runtime: o.RuntimeSecrets, mask: mask.New(), masked: &sync.Once{}, origin: map[string]string{}},
+		tree: section{},
 	}
 	l.readFile(o.File, o.Text)
 	l.readEnvironment()
@@ -165,10 +165,11 @@ func Load(o Options) (*Config, error) {
 	for _, key := range slices.Sorted(maps.Keys(o.Flags)) {
 		l.flag(key, o.Flags[key], "-"+strings.ReplaceAll(key, "_", "-"))
 	}
-	l.setDefaults()
-	err := l.values.MergeConfigMap(l.tree)
+	setDefaults(schema, l.tree)
+	values := viper.New()
+	err := values.MergeConfigMap(l.tree)
 	if err == nil {
-		err = l.values.Unmarshal(l.cfg, viper.DecodeHook(l.decode))
+		err = values.Unmarshal(l.cfg, viper.DecodeHook(l.decode))
 	}
 	if err != nil {
 		l.problems = append(l.problems, problem{text: fmt.Sprintf("read the configuration %s: %v", l.cfg.File, err)})
@@ -235,10 +236,8 @@ func (c *Config) placeOf(text string) string {
 
 type loader struct {
 	cfg *Config
-	// values layers what the sources give.
-	values *viper.Viper
-	// tree holds the values of the file, and variables of sections with the operator's names.
-	tree map[string]any
+	// tree holds what the sources give.
+	tree section
 	// problems are about single values, checks about combinations.
 	problems []problem
 	checks   Problems
@@ -252,7 +251,7 @@ func (l *loader) check(format string, args ...any) {
 func (l *loader) flag(key, text, origin string) {
 	for _, n := range schema.leaves() {
 		if n.key == key {
-			l.give(n, text, origin)
+			l.give(n, text, origin, strings.Split(key, ".")...)
 		}
 	}
 }

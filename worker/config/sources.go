@@ -14,8 +14,8 @@ import (
 	"weft/specadapter/source"
 )
 
-// given is a value as it was given, and where. Viper layers them, and [loader.decode] turns
-// them into what the field of the setting holds.
+// given is a value as it was given, and where. [loader.decode] turns it into what the field of the setting
+// holds.
 type given struct {
 	key    string
 	at     *setting
@@ -24,9 +24,22 @@ type given struct {
 	pos    source.Pos
 }
 
-// names is a section whose names are the operator's. Viper, which lower-cases the keys of maps and
-// splits them at dots, leaves maps of this type alone.
-type names map[string]any
+// section holds the values and sections of a section by name. Viper, which lower-cases the keys of maps and splits
+// them at dots, leaves maps of this type alone.
+type section map[string]any
+
+// below is the section of a path, which is created if there is none.
+func (s section) below(path []string) section {
+	for _, name := range path {
+		next, _ := s[name].(section)
+		if next == nil {
+			next = section{}
+			s[name] = next
+		}
+		s = next
+	}
+	return s
+}
 
 // problem is something wrong with a value; pos is zero for a variable or a flag.
 type problem struct {
@@ -98,13 +111,13 @@ func (l *loader) readFile(name string, data []byte) {
 	if doc == nil || doc.Root.Kind == source.Null {
 		return
 	}
-	if out, ok := l.section(schema, "", doc.Root).(map[string]any); ok {
-		maps.Copy(l.tree, out)
+	if out, ok := l.read(schema, "", doc.Root).(section); ok {
+		l.tree = out
 	}
 }
 
-// section reads a section of the file into a tree of [given] values.
-func (l *loader) section(n *node, key string, v *source.Value) any {
+// read reads a value or a section of the file into [given] values.
+func (l *loader) read(n *node, key string, v *source.Value) any {
 	if n.setting != nil {
 		l.cfg.origin[key] = l.place(v.Pos)
 		return given{key, n.setting, v, l.place(v.Pos), v.Pos}
@@ -113,7 +126,7 @@ func (l *loader) section(n *node, key string, v *source.Value) any {
 		l.wrong(key, l.place(v.Pos), v.Pos, v, "want a section of settings")
 		return nil
 	}
-	out := map[string]any{}
+	out := section{}
 	for _, m := range v.Members {
 		path, child := strings.TrimPrefix(key+"."+m.Key, "."), n.child(m.Key)
 		switch {
@@ -127,12 +140,9 @@ func (l *loader) section(n *node, key string, v *source.Value) any {
 		case n.each != nil:
 			l.cfg.origin[path] = l.place(m.KeyPos)
 		}
-		if below := l.section(child, path, m.Value); below != nil {
+		if below := l.read(child, path, m.Value); below != nil {
 			out[m.Key] = below
 		}
-	}
-	if n.each != nil {
-		return names(out)
 	}
 	return out
 }
@@ -149,9 +159,11 @@ func (l *loader) unknown(at source.Pos, path, key string, names []string) {
 	l.problems = append(l.problems, problem{at, fmt.Sprintf("%s: unknown setting %s; %s", l.place(at), source.Quote(path), hint)})
 }
 
-// give sets a single value, which overrides the file and earlier ones.
-func (l *loader) give(n *node, text, origin string) {
-	l.values.Set(n.key, l.given(n, n.key, origin, text))
+// give sets the value at a path, which overrides the file and earlier ones.
+func (l *loader) give(n *node, text, origin string, path ...string) {
+	key, last := strings.Join(path, "."), len(path)-1
+	l.cfg.origin[key] = origin
+	l.tree.below(path[:last])[path[last]] = given{key: key, at: n.setting, value: n.setting.fromText(text), origin: origin}
 }
 
 // readEnvironment reads the variables that are settings. Others with the prefix are not errors, because
@@ -170,7 +182,7 @@ func (l *loader) readEnvironment() {
 	suggest := source.NewSuggester(slices.Sorted(maps.Keys(known)))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if n := known[name]; n != nil {
-			l.give(n, env[name], name)
+			l.give(n, env[name], name, strings.Split(n.key, ".")...)
 			continue
 		}
 		if name == FileVariable || isSecret(name) || l.recordVariable(name, env[name]) {
@@ -186,40 +198,22 @@ func (l *loader) readEnvironment() {
 // WEFT_PROVIDERS_OPENAI_BASE_URL: of a name that the file has in any case, or of a new one in lower
 // case. It reports whether the variable belongs to such a section.
 func (l *loader) recordVariable(name, text string) bool {
-	i := slices.IndexFunc(schema.children, func(n *node) bool {
-		return n.each != nil && strings.HasPrefix(name, prefix+variableOf(n.name)+"_")
-	})
-	if i < 0 {
-		return false
-	}
-	record := schema.children[i]
-	rest := strings.TrimPrefix(name, prefix+variableOf(record.name)+"_")
-	entries, _ := l.tree[record.name].(names)
-	if entries == nil {
-		entries = names{}
-		l.tree[record.name] = entries
-	}
-	field, end := record.each, ""
-	if field.setting == nil {
-		field, end = fieldOf(record, rest)
-	}
-	if field == nil {
-		l.problems = append(l.problems, problem{text: fmt.Sprintf("%s: unknown setting of %s; known settings: %s", name, record.name, strings.Join(record.each.names(), ", "))})
+	for _, r := range schema.records() {
+		rest, ok := strings.CutPrefix(name, prefix+variableOf(r.name)+"_")
+		if !ok {
+			continue
+		}
+		entries, _ := l.tree[r.name].(section)
+		if r.each.setting != nil {
+			l.give(r.each, text, name, r.name, match(entries, rest))
+		} else if field, end := fieldOf(r, rest); field != nil {
+			l.give(field, text, name, r.name, match(entries, strings.TrimSuffix(rest, end)), field.name)
+		} else {
+			l.problems = append(l.problems, problem{text: fmt.Sprintf("%s: unknown setting of %s; known settings: %s", name, r.name, strings.Join(r.each.names(), ", "))})
+		}
 		return true
 	}
-	entry := match(entries, strings.TrimSuffix(rest, end))
-	key := record.name + "." + entry
-	if end == "" {
-		entries[entry] = l.given(field, key, name, text)
-		return true
-	}
-	values, _ := entries[entry].(map[string]any)
-	if values == nil {
-		values = map[string]any{}
-		entries[entry] = values
-	}
-	values[field.name] = l.given(field, key+"."+field.name, name, text)
-	return true
+	return false
 }
 
 // fieldOf finds the field whose name is the longest suffix of a variable, and that suffix: CONNECT_TIMEOUT,
@@ -233,36 +227,27 @@ func fieldOf(record *node, rest string) (field *node, end string) {
 	return field, end
 }
 
-func (l *loader) given(n *node, key, origin, text string) given {
-	l.cfg.origin[key] = origin
-	return given{key: key, at: n.setting, value: n.setting.fromText(text), origin: origin}
-}
-
-// setDefaults sets the defaults of single settings, and of the fields of each entry.
-func (l *loader) setDefaults() {
-	byDefault := func(n *node) given {
-		return given{key: n.key, at: n.setting, value: n.setting.fromText(n.setting.def), origin: "default"}
-	}
-	for _, n := range schema.leaves() {
-		if n.setting.def != "" {
-			l.values.SetDefault(n.key, byDefault(n))
-		}
-	}
-	for _, r := range schema.records() {
-		entries, _ := l.tree[r.name].(names)
-		for _, entry := range entries {
-			values, _ := entry.(map[string]any)
-			for _, n := range r.fields() {
-				if _, ok := values[n.name]; !ok && values != nil && n.setting.def != "" {
-					values[n.name] = byDefault(n)
+// setDefaults sets the defaults of what is not in a section, and in those below it.
+func setDefaults(n *node, in section) {
+	for _, c := range n.children {
+		switch {
+		case c.each != nil:
+			entries, _ := in[c.name].(section)
+			for _, entry := range entries {
+				if values, ok := entry.(section); ok {
+					setDefaults(c.each, values)
 				}
 			}
+		case c.setting == nil:
+			setDefaults(c, in.below([]string{c.name}))
+		case in[c.name] == nil && c.setting.def != "":
+			in[c.name] = given{key: c.key, at: c.setting, value: c.setting.fromText(c.setting.def), origin: "default"}
 		}
 	}
 }
 
 // match finds the name of an entry by a part of a variable, which has neither lower case nor punctuation.
-func match(entries names, upper string) string {
+func match(entries section, upper string) string {
 	for _, n := range slices.Sorted(maps.Keys(entries)) {
 		if variableOf(n) == upper {
 			return n
