@@ -28,7 +28,7 @@ func (p *player) look(n, done int) {
 		n, done = 0, now
 	}
 	var st contract.Status
-	if v, err := p.env.QueryWorkflow(contract.QueryStatus); err == nil && v.Get(&st) == nil {
+	if p.query(p.rec.ID, &st, contract.QueryStatus) == nil {
 		p.serve(&st)
 	}
 	if n > 0 && p.toBeCancelled() {

@@ -1,7 +1,7 @@
 package rehearse
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/agent"
 )
 
@@ -73,20 +74,18 @@ func (p *player) prepare(ctx context.Context, in contract.CompileFlowInput) (*co
 }
 
 func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
-	sent := Sent(in.Tail, p.text)
-	c, err := p.called(ctx, contract.ActivityCallModel, deref(sent))
-	if err != nil {
-		return nil, err
-	}
-	if c.Sent != nil && sent != nil && *c.Sent != *sent {
-		p.note(c.At, "what the model is sent", *c.Sent, *sent)
-	}
-	for _, e := range in.Tail {
-		if len(e.Message) > 0 {
-			p.keep(e.Message)
+	c, sent := p.byAt[p.place(ctx)], Sent(in.Tail, p.text)
+	out, err := answer(ctx, p, contract.ActivityCallModel, deref(sent), in, func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+		if c.Sent != nil && sent != nil && *c.Sent != *sent {
+			p.note(c.At, "what the model is sent", *c.Sent, *sent)
 		}
-	}
-	out, err := answer(ctx, p, c, in, p.real.CallModel, func(o *contract.ModelResult) []contract.Fallback { return o.Fallbacks })
+		for _, e := range in.Tail {
+			if len(e.Message) > 0 {
+				p.keep(e.Message)
+			}
+		}
+		return p.real.CallModel(ctx, in)
+	}, func(o *contract.ModelResult) []contract.Fallback { return o.Fallbacks })
 	if err != nil {
 		return nil, err
 	}
@@ -96,18 +95,20 @@ func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.M
 }
 
 func (p *player) judge(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
-	c, err := p.called(ctx, contract.ActivityEvaluateCondition, in.Question)
+	return answer(ctx, p, contract.ActivityEvaluateCondition, in.Question, in, p.real.EvaluateCondition,
+		func(o *contract.JudgeResult) []contract.Fallback { return o.Fallbacks })
+}
+
+// answer runs the activity that a model answers, and notes where the recording has another question or end of it.
+func answer[In, Out any](ctx context.Context, p *player, kind, asked string, in In,
+	run func(context.Context, In) (*Out, error), switched func(*Out) []contract.Fallback) (*Out, error) {
+	c, err := p.called(ctx, kind, asked)
 	if err != nil {
 		return nil, err
 	}
-	if c.Question != "" && c.Question != in.Question {
-		p.note(c.At, "the question", c.Question, in.Question)
+	if c.Question != "" && c.Question != asked {
+		p.note(c.At, "the question", c.Question, asked)
 	}
-	return answer(ctx, p, c, in, p.real.EvaluateCondition, func(o *contract.JudgeResult) []contract.Fallback { return o.Fallbacks })
-}
-
-// answer runs the activity that a model answers, and notes where the recording has another end of it.
-func answer[In, Out any](ctx context.Context, p *player, c *Call, in In, run func(context.Context, In) (*Out, error), switched func(*Out) []contract.Fallback) (*Out, error) {
 	out, err := run(ctx, in)
 	if err != nil {
 		f := contract.FailureOf(err)
@@ -136,19 +137,13 @@ func (p *player) switches(c *Call, got []contract.Fallback) {
 }
 
 func (p *player) condense(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
-	c, err := p.called(ctx, contract.ActivityCondenseValue, in.Key)
-	if err != nil {
-		return nil, err
-	}
-	return answer(ctx, p, c, in, p.real.CondenseValue, func(o *contract.CondenseResult) []contract.Fallback { return o.Fallbacks })
+	return answer(ctx, p, contract.ActivityCondenseValue, in.Key, in, p.real.CondenseValue,
+		func(o *contract.CondenseResult) []contract.Fallback { return o.Fallbacks })
 }
 
 func (p *player) summarise(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
-	c, err := p.called(ctx, contract.ActivitySummariseConversation, in.Node)
-	if err != nil {
-		return nil, err
-	}
-	return answer(ctx, p, c, in, p.real.SummariseConversation, func(o *contract.SummariseResult) []contract.Fallback { return o.Fallbacks })
+	return answer(ctx, p, contract.ActivitySummariseConversation, in.Node, in, p.real.SummariseConversation,
+		func(o *contract.SummariseResult) []contract.Fallback { return o.Fallbacks })
 }
 
 // tool answers as the tool did, if it is asked the same.
@@ -302,21 +297,12 @@ func Execution(at string) (node string, step int) {
 	return "", 0
 }
 
-// Same compares JSON by what it says.
+// Same compares JSON by what it says; none is null. What is not JSON is compared as text.
 func Same(a, b json.RawMessage) bool {
-	var x, y any
-	for _, side := range []struct {
-		raw json.RawMessage
-		v   *any
-	}{{a, &x}, {b, &y}} {
-		if len(side.raw) == 0 {
-			continue
-		}
-		d := json.NewDecoder(bytes.NewReader(side.raw))
-		d.UseNumber()
-		if d.Decode(side.v) != nil {
-			return string(a) == string(b)
-		}
+	x, isJSON := textutil.DecodeExact([]byte(cmp.Or(string(a), "null")))
+	y, ok := textutil.DecodeExact([]byte(cmp.Or(string(b), "null")))
+	if !isJSON || !ok {
+		return string(a) == string(b)
 	}
 	return reflect.DeepEqual(x, y)
 }

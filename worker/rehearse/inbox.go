@@ -125,11 +125,7 @@ func given(t *TurnOf) string {
 // turnsBefore compares the turns of a run without a result.
 func (p *player) turnsBefore(want []TurnOf) {
 	var have []contract.Turn
-	v, err := p.env.QueryWorkflow(contract.QueryTurns)
-	if err == nil {
-		err = v.Get(&have)
-	}
-	if err != nil {
+	if err := p.query(p.rec.ID, &have, contract.QueryTurns); err != nil {
 		p.noteAt(want[0].Line, "", "the turns", want[0].String(), err.Error())
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
@@ -138,29 +139,19 @@ func (p *player) input() (*contract.RunInput, error) {
 	if s := p.rec.Expect.Status; s != contract.StatusCancelled && s != Terminated {
 		in.OnError = contract.OnErrorFail
 	}
-	if err := p.keepValue(in.Script); err != nil {
-		return nil, err
-	}
 	chat, err := json.Marshal(in.History)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range []*contract.Message{contract.InputMessage(in.Input, in.Media), {Role: contract.RoleUser, Text: string(chat)}} {
-		if err := p.keepValue(m); err != nil {
+	// What the run stores of its input, as it is after a journey through a payload.
+	for _, v := range []any{in.Script, contract.InputMessage(in.Input, in.Media), &contract.Message{Role: contract.RoleUser, Text: string(chat)}} {
+		raw, err := json.Marshal(v)
+		if err != nil {
 			return nil, err
 		}
+		p.keep(raw)
 	}
 	return &in, nil
-}
-
-// keepValue keeps content that the run stores of its input, as it is after a journey through a payload.
-func (p *player) keepValue(v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	p.keep(raw)
-	return nil
 }
 
 func (p *player) keep(raw json.RawMessage) { p.content.Store(contract.SHA(raw), raw) }
@@ -190,17 +181,7 @@ func (p *player) Content(ctx context.Context, id, _ string, q contract.ContentQu
 // ask queries a run of the rehearsal, between two of its tasks.
 func (p *player) ask(ctx context.Context, id, query string, arg, out any) error {
 	done := make(chan error, 1)
-	p.env.RegisterDelayedCallback(func() {
-		get := func() (interface{ Get(any) error }, error) { return p.env.QueryWorkflowByID(id, query, arg) }
-		if id == p.rec.ID {
-			get = func() (interface{ Get(any) error }, error) { return p.env.QueryWorkflow(query, arg) }
-		}
-		v, err := get()
-		if err == nil {
-			err = v.Get(out)
-		}
-		done <- err
-	}, 0)
+	p.env.RegisterDelayedCallback(func() { done <- p.query(id, out, query, arg) }, 0)
 	select {
 	case err := <-done:
 		if err != nil {
@@ -210,6 +191,20 @@ func (p *player) ask(ctx context.Context, id, query string, arg, out any) error 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// query queries a run of the rehearsal; it is called between two of its tasks.
+func (p *player) query(id string, out any, query string, args ...any) (err error) {
+	var v converter.EncodedValue
+	if id == p.rec.ID {
+		v, err = p.env.QueryWorkflow(query, args...)
+	} else {
+		v, err = p.env.QueryWorkflowByID(id, query, args...)
+	}
+	if err != nil {
+		return err
+	}
+	return v.Get(out)
 }
 
 // place is where an activity's call stands below the run.
@@ -280,9 +275,9 @@ func (p *player) ended() string {
 	if err != nil {
 		f := contract.FailureOf(err)
 		status, class, text = contract.StatusFailed, f.Class, f.Error()
-		if contract.Cancelled(err) {
-			status, class = contract.StatusCancelled, ""
-		}
+	}
+	if contract.Cancelled(err) {
+		status, class = contract.StatusCancelled, ""
 	}
 	expected := want.Status
 	if expected == Terminated {
@@ -328,12 +323,8 @@ func (p *player) compareMessages(want []string) {
 func (p *player) conversation() (texts []string, err error) {
 	for from, total := 0, 1; from < total; {
 		var page contract.TranscriptPage
-		v, err := p.env.QueryWorkflow(contract.QueryTranscript, contract.TranscriptQuery{Thread: contract.ConversationThread, From: from})
-		if err != nil {
+		if p.query(p.rec.ID, &page, contract.QueryTranscript, contract.TranscriptQuery{Thread: contract.ConversationThread, From: from}) != nil {
 			return nil, nil // the flow has no conversation
-		}
-		if err := v.Get(&page); err != nil {
-			return nil, err
 		}
 		for _, long := range page.Long {
 			if page.Messages[long.Index], err = p.longMessage(long); err != nil {
@@ -354,11 +345,7 @@ func (p *player) conversation() (texts []string, err error) {
 func (p *player) longMessage(long contract.LongMessage) (raw []byte, _ error) {
 	for len(raw) < long.Bytes {
 		var page contract.ContentPage
-		v, err := p.env.QueryWorkflow(contract.QueryContent, contract.ContentQuery{SHA: long.SHA, Offset: len(raw)})
-		if err != nil {
-			return nil, err
-		}
-		if err := v.Get(&page); err != nil {
+		if err := p.query(p.rec.ID, &page, contract.QueryContent, contract.ContentQuery{SHA: long.SHA, Offset: len(raw)}); err != nil {
 			return nil, err
 		}
 		raw = append(raw, page.Data...)
@@ -374,11 +361,7 @@ func (p *player) result(want *Expect) {
 	}
 	p.took = len(out.Turns)
 	p.turns(want.Turns, out.Turns)
-	text := ""
-	if out.ResultText != nil {
-		text = *out.ResultText
-	}
-	switch {
+	switch text := deref(out.ResultText); {
 	case want.ResultNode != "" && want.ResultNode != out.ResultNode:
 		p.note("", "the node that gives the result", want.ResultNode, out.ResultNode)
 	case want.ResultText != nil && *want.ResultText != text:

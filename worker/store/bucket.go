@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -101,12 +102,19 @@ func (b *bucket) object(key string) string { return b.base + key[:2] + "/" + key
 
 // put writes an object atomically. One that exists already becomes new.
 func (b *bucket) put(ctx context.Context, key string, data []byte) error {
-	_, err := b.client.PutObject(ctx, b.Bucket, b.object(key), strings.NewReader(string(data)), int64(len(data)),
-		minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true})
-	if err != nil {
-		return shorten(err)
+	return b.write(ctx, key, data, minio.PutObjectOptions{})
+}
+
+func (b *bucket) write(ctx context.Context, key string, data []byte, o minio.PutObjectOptions) error {
+	o.ContentType, o.DisableMultipart = "application/octet-stream", true
+	_, err := b.client.PutObject(ctx, b.Bucket, b.object(key), bytes.NewReader(data), int64(len(data)), o)
+	switch r := minio.ToErrorResponse(err); {
+	case err == nil:
+		return nil
+	case r.Code == "PreconditionFailed", r.Code == "ConditionalRequestConflict":
+		return fs.ErrExist
 	}
-	return nil
+	return shorten(err)
 }
 
 // get reads an object. Only the service's own answer proves that it does not exist.
@@ -147,18 +155,14 @@ func (b *bucket) sweep(ctx context.Context, before time.Time) (Swept, error) {
 			old = err == nil && now.LastModified.Before(before)
 		}
 		if !old {
-			out.Kept++
-			out.Held += o.Size
+			out.keep(o.Size)
 			continue
 		}
 		if err := b.client.RemoveObject(ctx, b.Bucket, o.Key, minio.RemoveObjectOptions{}); err != nil {
-			if failed == nil {
-				failed = fmt.Errorf("sweep %s: %w", b, shorten(err))
-			}
+			failed = cmp.Or(failed, fmt.Errorf("sweep %s: %w", b, shorten(err)))
 			continue
 		}
-		out.Removed++
-		out.Freed += o.Size
+		out.free(o.Size)
 	}
 	return out, failed
 }

@@ -47,17 +47,22 @@ func (d *driver) Type() string { return "weft" }
 // Store stores payloads. Its errors are a [contract.Failure]: too_large for a payload beyond
 // the limit, else unavailable, which is retried.
 func (d *driver) Store(ctx converter.StorageDriverStoreContext, list []*commonpb.Payload) ([]converter.StorageDriverClaim, error) {
-	claims := make([]converter.StorageDriverClaim, len(list))
+	return inParallel(ctx.Context, ctx.GetLimiter(), list, d.put)
+}
+
+// inParallel does something with each element of a list, as many at a time as the limiter permits.
+func inParallel[In, Out any](ctx context.Context, limiter converter.StorageDriverLimiter[In], list []In, do func(context.Context, In) (Out, error)) ([]Out, error) {
+	out := make([]Out, len(list))
 	var all errgroup.Group
-	for i, p := range list {
+	for i, v := range list {
 		all.Go(func() error {
-			return ctx.GetLimiter().Permit(ctx.Context, p, func() (err error) {
-				claims[i], err = d.put(ctx.Context, p)
+			return limiter.Permit(ctx, v, func() (err error) {
+				out[i], err = do(ctx, v)
 				return err
 			})
 		})
 	}
-	return claims, all.Wait()
+	return out, all.Wait()
 }
 
 func (d *driver) put(ctx context.Context, p *commonpb.Payload) (converter.StorageDriverClaim, error) {
@@ -94,17 +99,9 @@ const noStore = "set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCK
 // worker. A payload that is lost for good is replaced by one that cannot be decoded, so that its reader
 // fails instead of every attempt of the workflow task.
 func (d *driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim) ([]*commonpb.Payload, error) {
-	out := make([]*commonpb.Payload, len(claims))
-	var all errgroup.Group
-	for i, claim := range claims {
-		all.Go(func() error {
-			return ctx.GetLimiter().Permit(ctx.Context, claim, func() (err error) {
-				out[i], err = d.fetch(ctx.Context, claim.ClaimData)
-				return err
-			})
-		})
-	}
-	return out, all.Wait()
+	return inParallel(ctx.Context, ctx.GetLimiter(), claims, func(ctx context.Context, c converter.StorageDriverClaim) (*commonpb.Payload, error) {
+		return d.fetch(ctx, c.ClaimData)
+	})
 }
 
 // hexKey keeps a forged claim from naming anything but a payload.

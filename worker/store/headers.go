@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -13,28 +14,12 @@ import (
 // complete a workflow task of such a run.
 func plainHeaders(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	headers, _ := metadata.FromOutgoingContext(ctx) // a copy
-	odd := false
-	for key, values := range headers {
-		for _, v := range values {
-			if !strings.HasSuffix(key, "-bin") && !printable(v) {
-				odd = true
-				delete(headers, key)
-				break
-			}
-		}
-	}
-	if odd {
+	all := len(headers)
+	maps.DeleteFunc(headers, func(key string, values []string) bool {
+		return !strings.HasSuffix(key, "-bin") && strings.ContainsFunc(strings.Join(values, ""), func(r rune) bool { return r < ' ' || r > '~' })
+	})
+	if len(headers) < all {
 		ctx = metadata.NewOutgoingContext(ctx, headers)
 	}
 	return invoke(ctx, method, req, reply, cc, opts...)
-}
-
-// printable reports whether gRPC accepts a text as the value of a header.
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
 }

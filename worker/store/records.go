@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -76,16 +75,9 @@ func (d *directory) create(_ context.Context, key string, data []byte) error {
 func (d *directory) remove(_ context.Context, key string) error { return os.Remove(d.file(key)) }
 
 func (b *bucket) create(ctx context.Context, key string, data []byte) error {
-	o := minio.PutObjectOptions{DisableMultipart: true}
+	var o minio.PutObjectOptions
 	o.SetMatchETagExcept("*")
-	_, err := b.client.PutObject(ctx, b.Bucket, b.object(key), strings.NewReader(string(data)), int64(len(data)), o)
-	switch r := minio.ToErrorResponse(err); {
-	case err == nil:
-		return nil
-	case r.Code == "PreconditionFailed", r.Code == "ConditionalRequestConflict":
-		return fs.ErrExist
-	}
-	return shorten(err)
+	return b.write(ctx, key, data, o)
 }
 
 func (b *bucket) remove(ctx context.Context, key string) error {

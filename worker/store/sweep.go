@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,6 +18,16 @@ type Swept struct {
 	// Removed and Kept count payloads, Freed and Held their bytes.
 	Removed, Kept int
 	Freed, Held   int64
+}
+
+func (s *Swept) keep(bytes int64) {
+	s.Kept++
+	s.Held += bytes
+}
+
+func (s *Swept) free(bytes int64) {
+	s.Removed++
+	s.Freed += bytes
 }
 
 // staleTemp is the age from which an unfinished temporary file is removed.
@@ -47,15 +58,12 @@ func (d *directory) sweep(ctx context.Context, before time.Time) (Swept, error) 
 		case e.IsDir():
 			return fs.SkipDir
 		}
-		if err := w.entry(file, e); err != nil && !errors.Is(err, fs.ErrNotExist) && w.failed == nil {
-			w.failed = err
+		if err := w.entry(file, e); !errors.Is(err, fs.ErrNotExist) {
+			w.failed = cmp.Or(w.failed, err)
 		}
 		return nil
 	})
-	if err == nil {
-		err = w.failed
-	}
-	if err != nil {
+	if err = cmp.Or(err, w.failed); err != nil {
 		err = fmt.Errorf("sweep %s: %w", d, err)
 	}
 	return w.Swept, err
@@ -84,8 +92,7 @@ func (w *sweep) entry(file string, e fs.DirEntry) error {
 	case !hexKey.MatchString(e.Name()):
 		return nil
 	case info.ModTime().After(w.before):
-		w.Kept++
-		w.Held += info.Size()
+		w.keep(info.Size())
 		return nil
 	}
 	// A worker may store the payload at this moment. Once it is renamed nobody can mark it as new
@@ -105,11 +112,9 @@ func (w *sweep) settle(aside, file string) error {
 		return err
 	}
 	if info.ModTime().After(w.before) {
-		w.Kept++
-		w.Held += info.Size()
+		w.keep(info.Size())
 		return os.Rename(aside, file)
 	}
-	w.Removed++
-	w.Freed += info.Size()
+	w.free(info.Size())
 	return os.Remove(aside)
 }
