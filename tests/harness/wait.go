@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/interceptor"
+	"google.golang.org/grpc"
 
 	"weft/activities/contract"
-	"weft/worker/config"
+	"weft/worker/store"
 )
 
 // WaitFor polls until something holds.
@@ -27,7 +27,8 @@ func WaitFor(t testing.TB, what string, ok func() bool) {
 // Dial connects to a server until the test ends.
 func Dial(t testing.TB, address string) client.Client {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: address, Logger: NoLog, Interceptors: []interceptor.ClientInterceptor{config.RetryQueries()}})
+	c, err := client.Dial(client.Options{HostPort: address, Logger: NoLog, ConnectionOptions: client.ConnectionOptions{
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(store.RepeatQueries)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"weft/worker/codec"
@@ -15,11 +16,7 @@ const NoKey = "none"
 // isSecret reports whether a variable is one of those that hold secrets by default, itself or
 // as a file.
 func isSecret(name string) bool {
-	switch strings.TrimSuffix(name, "_FILE") {
-	case "WEFT_SERVE_TOKENS", "WEFT_CODEC_KEYS", "WEFT_CODEC_TOKENS", "WEFT_SEAL_KEYS":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"WEFT_SERVE_TOKENS", "WEFT_CODEC_KEYS", "WEFT_CODEC_TOKENS", "WEFT_SEAL_KEYS"}, strings.TrimSuffix(name, "_FILE"))
 }
 
 // keyID is the syntax of a key's id, which is stored in plain text with each payload.

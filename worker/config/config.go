@@ -178,7 +178,6 @@ func Load(o Options) (*Config, error) {
 	l.checkContexts()
 	l.checkPolicies()
 	l.checkIssuers()
-	l.checkVersioning()
 	l.checkWorker()
 	if problems = append(problems, l.cfg.Placed(l.checks)...); len(problems) > 0 {
 		return nil, problems

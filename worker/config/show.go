@@ -121,11 +121,7 @@ func (c *Config) originOf(key string) string {
 
 // keysShown lists the providers whose key is set, with its origin.
 func (c *Config) keysShown() []Shown {
-	settings, err := c.LLM()
-	if err != nil {
-		// Errors of secrets are reported where they are used.
-		return nil
-	}
+	settings, _ := c.LLM() // errors of secrets are reported where they are used
 	var out []Shown
 	for _, name := range c.Keys() {
 		out = append(out, Shown{"providers." + name + " key", set, c.secretOrigin(settings.Providers[name].KeyName)})

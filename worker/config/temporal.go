@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
-	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"weft/worker/codec"
 	"weft/worker/store"
@@ -91,7 +92,6 @@ func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*clie
 	t.Codec.Apply(&options)
 	t.Store.Apply(&options)
 	options.Logger, options.Identity = logger, c.identity
-	options.Interceptors = append(options.Interceptors, RetryQueries())
 	for _, add := range with {
 		add(&options)
 	}
@@ -102,37 +102,6 @@ func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*clie
 		return nil, &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from, Cause: cause, Remedy: remedy(t.Address, from, err, cause)}
 	}
 	return t, nil
-}
-
-// queryAttempts is how often a query is made that the SDK fails to replay for.
-const queryAttempts = 3
-
-// RetryQueries returns an interceptor that makes a query again if the SDK could not replay the history for it.
-// A query that reaches a worker without the run in its cache, while the run goes on, fails with
-// "[TMPRL1100] invalid state transition" although nothing is wrong (go.temporal.io/sdk, issue 755).
-func RetryQueries() interceptor.ClientInterceptor { return &retryQueries{} }
-
-type retryQueries struct {
-	interceptor.ClientInterceptorBase
-}
-
-func (*retryQueries) InterceptClient(next interceptor.ClientOutboundInterceptor) interceptor.ClientOutboundInterceptor {
-	return &queryRetrier{interceptor.ClientOutboundInterceptorBase{Next: next}}
-}
-
-type queryRetrier struct {
-	interceptor.ClientOutboundInterceptorBase
-}
-
-// QueryWorkflow repeats a query until it is answered or fails for another reason.
-func (q *queryRetrier) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
-	for attempt := 1; ; attempt++ {
-		v, err := q.Next.QueryWorkflow(ctx, in)
-		failed, ok := errors.AsType[*serviceerror.QueryFailed](err)
-		if attempt == queryAttempts || !ok || !strings.Contains(failed.Message, "[TMPRL1100]") {
-			return v, err
-		}
-	}
 }
 
 // DevIdentity is the prefix of the identity of workers that run only while a command uses them.
@@ -196,4 +165,45 @@ func plain(ctx context.Context, err error) error {
 		text = "cannot resolve that host; the address is host:port"
 	}
 	return errors.New(text)
+}
+
+// remedies says what to check when Temporal cannot be reached, by the text of the connection's error:
+// gRPC gives no type. The first match counts.
+var remedies = []struct {
+	texts  []string
+	remedy string
+}{
+	{[]string{"connection refused"}, "nothing is listening there: check host and port, and that Temporal's frontend is running"},
+	{[]string{"cannot resolve that host", "no such host", "server misbehaving"}, "check the host name, and that this machine can resolve it"},
+	{[]string{"no response within", "i/o timeout", "deadline exceeded", "no route to host", "network is unreachable"},
+		"check host and port, firewalls and network policies"},
+	{[]string{"first record does not look like a tls handshake"}, "that port does not use TLS: check host and port, or unset TEMPORAL_TLS, TEMPORAL_TLS_… and TEMPORAL_API_KEY"},
+	{[]string{"server preface", "connection reset", "broken pipe", "eof"}, "that port may require TLS (TEMPORAL_TLS=true), or is not Temporal's frontend"},
+	{[]string{"unknown authority"}, "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the certificate of its authority"},
+	{[]string{"certificate is valid for", "not valid for any names", "doesn't contain any ip sans"}, "check the host, or set TEMPORAL_TLS_SERVER_NAME to the certificate's name"},
+	{[]string{"certificate has expired"}, "check the server's certificate and this machine's clock"},
+	{[]string{"certificate required", "bad certificate", "unknown certificate", "handshake failure"},
+		"it requires a client certificate: check TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"},
+}
+
+// remedy is what to check after a connection to an address failed. from is the origin of the address.
+func remedy(address, from string, err, shown error) string {
+	if _, denied := errors.AsType[*serviceerror.PermissionDenied](err); denied || status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied {
+		return "it denies access: check TEMPORAL_API_KEY or the client certificate, and its permissions for the namespace"
+	}
+	out := "check that Temporal's frontend is running"
+	text := strings.ToLower(shown.Error())
+	for _, c := range remedies {
+		if slices.ContainsFunc(c.texts, func(s string) bool { return strings.Contains(text, s) }) {
+			out = c.remedy
+			break
+		}
+	}
+	if from == fromDefault {
+		out += "; or set TEMPORAL_ADDRESS"
+	}
+	if Loopback(address) {
+		out += "; in a container that address is the container itself; for development start one with: make dev"
+	}
+	return out
 }

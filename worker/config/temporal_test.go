@@ -15,10 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -139,45 +136,6 @@ func TestWhatToCheckByTheError(t *testing.T) {
 			err := errors.New(tc.said)
 			if got := remedy(tc.address, tc.from, err, err); !strings.Contains(got, tc.want) {
 				t.Errorf("the remedy is %q, want %q in it", got, tc.want)
-			}
-		})
-	}
-}
-
-type failingQueries struct {
-	interceptor.ClientOutboundInterceptorBase
-	errs []error
-	made int
-}
-
-func (f *failingQueries) QueryWorkflow(context.Context, *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
-	f.made++
-	if f.made > len(f.errs) {
-		return nil, nil
-	}
-	return nil, f.errs[f.made-1]
-}
-
-func TestRetryQueries(t *testing.T) {
-	replay := &serviceerror.QueryFailed{Message: "[TMPRL1100] invalid state transition: attempt to handleInitiatedEvent, CommandType: Signal, ID: 16, state=Created"}
-	other := &serviceerror.QueryFailed{Message: "unknown queryType turns"}
-	for _, tc := range []struct {
-		name string
-		errs []error
-		want error
-		made int
-	}{
-		{"answered", nil, nil, 1},
-		{"answered at the second attempt", []error{replay}, nil, 2},
-		{"never replayed", []error{replay, replay, replay, replay}, replay, queryAttempts},
-		{"another failure", []error{other}, other, 1},
-		{"a failure of the connection", []error{replay, context.Canceled}, context.Canceled, 2},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			next := &failingQueries{errs: tc.errs}
-			_, err := RetryQueries().InterceptClient(next).QueryWorkflow(context.Background(), &interceptor.ClientQueryWorkflowInput{})
-			if !errors.Is(err, tc.want) || next.made != tc.made {
-				t.Errorf("%v after %d attempts, want %v after %d", err, next.made, tc.want, tc.made)
 			}
 		})
 	}

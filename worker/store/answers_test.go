@@ -103,7 +103,7 @@ func TestAnswersAreAskedForAgain(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			asked := 0
-			err := boundAnswers(ctx, "", &workflowservice.QueryWorkflowRequest{}, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			err := RepeatQueries(ctx, "", &workflowservice.QueryWorkflowRequest{}, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
 				if asked++; tc.gives {
 					cancel()
 				}
@@ -111,6 +111,36 @@ func TestAnswersAreAskedForAgain(t *testing.T) {
 			})
 			if !errors.Is(err, tc.wants) || asked != len(tc.says) {
 				t.Errorf("after %d questions: %v, want %v after %d", asked, err, tc.wants, len(tc.says))
+			}
+		})
+	}
+}
+
+func TestQueriesThatCannotBeReplayedForAreRepeated(t *testing.T) {
+	replay := &serviceerror.QueryFailed{Message: "[TMPRL1100] invalid state transition: attempt to handleInitiatedEvent, CommandType: Signal, ID: 16, state=Created"}
+	other := &serviceerror.QueryFailed{Message: "unknown queryType turns"}
+	for _, tc := range []struct {
+		name string
+		errs []error
+		want error
+		made int
+	}{
+		{"answered", nil, nil, 1},
+		{"answered at the second attempt", []error{replay}, nil, 2},
+		{"never replayed", []error{replay, replay, replay, replay}, replay, queryAttempts},
+		{"another failure", []error{other}, other, 1},
+		{"a failure of the connection", []error{replay, context.Canceled}, context.Canceled, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			made := 0
+			err := RepeatQueries(t.Context(), "", &workflowservice.QueryWorkflowRequest{}, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+				if made++; made > len(tc.errs) {
+					return nil
+				}
+				return tc.errs[made-1]
+			})
+			if !errors.Is(err, tc.want) || made != tc.made {
+				t.Errorf("%v after %d attempts, want %v after %d", err, made, tc.want, tc.made)
 			}
 		})
 	}

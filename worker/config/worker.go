@@ -1,6 +1,55 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+// Values of worker.slots: what limits the tasks that a worker runs at the same time.
+const (
+	// SlotsFixed uses the numbers of the settings.
+	SlotsFixed = "fixed"
+	// SlotsResources uses these numbers as long as CPU and memory have room.
+	SlotsResources = "resources"
+)
+
+// An open run takes 170 to 200 KiB of the worker's memory, measured, plus its conversation. A quarter of
+// the memory is for cached runs.
+const (
+	bytesPerRun = 512 << 10
+	shareOfRuns = 4
+	leastRuns   = 100
+	mostRuns    = 10_000
+)
+
+// Memory returns how many bytes this process may use: worker.memory, else the limit of its container,
+// else the machine's memory; 0 if unknown.
+func (c *Config) Memory() int {
+	if c.Worker.Memory > 0 {
+		return c.Worker.Memory
+	}
+	machine, err := memlimit.FromSystem()
+	if err != nil {
+		machine = 0
+	}
+	if limit, err := memlimit.FromCgroup(); err == nil && limit > 0 && (machine == 0 || limit < machine) {
+		return int(limit)
+	}
+	return int(machine)
+}
+
+// StickyCache returns the size of the sticky cache: worker.sticky_cache, else as many runs as fit into the
+// memory.
+func (c *Config) StickyCache() int {
+	if c.Worker.StickyCache > 0 {
+		return c.Worker.StickyCache
+	}
+	return min(max(c.Memory()/shareOfRuns/bytesPerRun, leastRuns), mostRuns)
+}
+
+// measured returns the effective values of settings that depend on the machine if they are 0.
+var measured = map[string]func(*Config) int{"worker.memory": (*Config).Memory, "worker.sticky_cache": (*Config).StickyCache}
 
 // Values of worker.versioning: how runs of a versioned worker move to another build.
 const (
@@ -42,7 +91,10 @@ func (c *Config) Versioning() Versioning {
 	return v
 }
 
-func (l *loader) checkVersioning() {
+func (l *loader) checkWorker() {
+	if w := l.cfg.Worker; w.PollersMin > w.PollersMax {
+		l.check("worker.pollers_min is %d and worker.pollers_max is %d; pollers_min must not exceed pollers_max", w.PollersMin, w.PollersMax)
+	}
 	for _, name := range []string{"TEMPORAL_DEPLOYMENT_NAME", "TEMPORAL_WORKER_BUILD_ID"} {
 		value, _ := l.cfg.env.LookupEnv(name)
 		if strings.ContainsAny(value, ":") || name == "TEMPORAL_DEPLOYMENT_NAME" && strings.Contains(value, ".") || len(value) > 200 || strings.HasPrefix(value, "__") {

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	protocolpb "go.temporal.io/api/protocol/v1"
+	querypb "go.temporal.io/api/query/v1"
+	"go.temporal.io/api/serviceerror"
+	updatepb "go.temporal.io/api/update/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"weft/activities/contract"
+)
+
+// maxTask is how many bytes the completion of one workflow task may have. The server terminates
+// a run whose task is completed with more than 4 MiB.
+const maxTask = 4<<20 - 64<<10
+
+// answerOmitted is the type of the failure of a query whose answer did not fit into the completion of
+// its workflow task. The server passes the failure on to the caller.
+const answerOmitted = "answer_omitted"
+
+// boundAnswers omits the answers of queries that are too long to go with the commands of a workflow
+// task and with the Updates that it rejects, which the SDK sends back. [RepeatQueries] repeats such a query.
+func boundAnswers(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if task, ok := req.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok {
+		omitAnswers(task)
+	}
+	return invoke(ctx, method, req, reply, cc, opts...)
+}
+
+// omitAnswers replaces answers by failures, the longest first, until the rest fits.
+func omitAnswers(task *workflowservice.RespondWorkflowTaskCompletedRequest) {
+	for proto.Size(task) > maxTask {
+		longest, bytes := "", 0
+		for id, q := range task.GetQueryResults() {
+			if n := proto.Size(q.GetAnswer()); n > bytes {
+				longest, bytes = id, n
+			}
+		}
+		if longest == "" {
+			return // the interpreter keeps everything else within bounds
+		}
+		text := fmt.Sprintf("the answer has %d bytes and does not fit into the workflow task with its commands; retry the query", bytes)
+		task.QueryResults[longest] = &querypb.WorkflowQueryResult{ResultType: enumspb.QUERY_RESULT_TYPE_FAILED, ErrorMessage: text,
+			Failure: &failurepb.Failure{Message: text, FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
+				ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: answerOmitted},
+			}}}
+	}
+}
+
+// queryAttempts is how often a query is made that the SDK fails to replay for.
+const queryAttempts = 3
+
+// RepeatQueries is a gRPC interceptor that repeats a query whose answer was omitted, until ctx is done, and one that the SDK
+// could not replay the history for: a query that reaches a worker without the run in its cache, while the run goes on, fails
+// with "[TMPRL1100] invalid state transition" although nothing is wrong (go.temporal.io/sdk, issue 755).
+func RepeatQueries(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	for attempt, pause := 1, 50*time.Millisecond; ; attempt++ {
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if _, query := req.(*workflowservice.QueryWorkflowRequest); !query || err == nil {
+			return err
+		}
+		// Whether the error is a gRPC status or already one of the API's depends on the order of interceptors.
+		failed, ok := errors.AsType[*serviceerror.QueryFailed](serviceerror.FromStatus(serviceerror.ToStatus(err)))
+		switch {
+		case !ok:
+			return err
+		case failed.Failure.GetApplicationFailureInfo().GetType() != answerOmitted:
+			if attempt >= queryAttempts || !strings.Contains(failed.Message, "[TMPRL1100]") {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+			pause = min(2*pause, time.Second)
+		}
+	}
+}
+
+// maxUpdates is how many bytes of Updates one workflow task may have: one of the largest answer that a
+// run accepts.
+const maxUpdates = 1<<20 + 64<<10
+
+// boundUpdates replaces the arguments of Updates that are too much for one workflow task by a
+// failure. The SDK sends Updates back with its acceptance or rejection, the server writes accepted
+// ones into history, and it terminates a run whose task has more than 4 MiB.
+func boundUpdates(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if err := invoke(ctx, method, req, reply, cc, opts...); err != nil {
+		return err
+	}
+	switch reply := reply.(type) {
+	case *workflowservice.PollWorkflowTaskQueueResponse:
+		return bound(reply.GetMessages())
+	case *workflowservice.RespondWorkflowTaskCompletedResponse:
+		return bound(reply.GetWorkflowTask().GetMessages()) // the next task may come with it
+	}
+	return nil
+}
+
+// bound replaces what is too much of the Updates of one workflow task.
+func bound(messages []*protocolpb.Message) error {
+	total := 0
+	for _, m := range messages {
+		n := len(m.GetBody().GetValue())
+		var why *contract.Failure
+		switch {
+		case n > maxUpdates:
+			why = &contract.Failure{Class: contract.ClassTooLarge,
+				Text:   fmt.Sprintf("the answer has %d bytes; a run accepts at most %d", n, maxUpdates),
+				Remedy: "store the data elsewhere and pass a reference to it"}
+		case total+n > maxUpdates:
+			why = &contract.Failure{Class: contract.ClassUnavailable,
+				Text:   fmt.Sprintf("%d bytes of Updates arrived together; a run accepts %d at a time", total+n, maxUpdates),
+				Remedy: "send it again"}
+		default:
+			total += n
+			continue
+		}
+		if err := replace(m, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func replace(m *protocolpb.Message, why *contract.Failure) error {
+	var request updatepb.Request
+	if !m.GetBody().MessageIs(&request) {
+		return nil
+	}
+	if err := m.GetBody().UnmarshalTo(&request); err != nil {
+		return fmt.Errorf("read an update: %w", err)
+	}
+	p, err := contract.Unreadable(why)
+	if err != nil {
+		return err
+	}
+	request.Input.Args = &commonpb.Payloads{Payloads: []*commonpb.Payload{p}}
+	request.Input.Header = nil
+	return m.Body.MarshalFrom(&request)
+}
+
+// plainHeaders drops headers that gRPC does not send. The SDK puts the run's id into one, as a hint
+// for routers. Clients in other languages choose ids in any alphabet, and no worker could ever
+// complete a workflow task of such a run.
+func plainHeaders(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	headers, _ := metadata.FromOutgoingContext(ctx) // a copy
+	all := len(headers)
+	maps.DeleteFunc(headers, func(key string, values []string) bool {
+		return !strings.HasSuffix(key, "-bin") && strings.ContainsFunc(strings.Join(values, ""), func(r rune) bool { return r < ' ' || r > '~' })
+	})
+	if len(headers) < all {
+		ctx = metadata.NewOutgoingContext(ctx, headers)
+	}
+	return invoke(ctx, method, req, reply, cc, opts...)
+}
