@@ -315,7 +315,7 @@ func (f *flowRun) judgeEntry(ctx workflow.Context) (taken []int, answers []contr
 		id = fmt.Sprintf("%s~%d", id, f.run.Shared.Turn) // its calls are others than those of the turn before
 	}
 	j := journal.New(nil, f.entry.Steps)
-	taken, answers, err = f.runner.Route(ctx, node.Source{Node: plan.Start, ID: id, View: &f.entry.View}, f.run.Graph.Starts(), j)
+	taken, answers, err = f.runner.Route(ctx, &runtime.Execution{Node: &plan.Node{ID: plan.Start}, ID: id, View: &f.entry.View, Journal: j}, nil, "", f.run.Graph.Starts())
 	switch {
 	case errors.Is(err, runtime.ErrYield):
 		var failed error

@@ -11,10 +11,8 @@ import (
 	"weft/workflows/values"
 )
 
-type askKind struct{}
-
-// Visit runs a node of kind ask: a person is asked, and the answer is the node's output.
-func (askKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+// ask runs a node of kind ask: a person is asked, and the answer is the node's output.
+func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	question := x.Node.Ask.Text
 	if x.Node.Ports != nil {
 		in, err := values.Given(r, x)

@@ -19,8 +19,6 @@ import (
 	"weft/workflows/values"
 )
 
-type callKind struct{ flows Flows }
-
 // Flows runs flows in the run of the node that calls them.
 type Flows interface {
 	// Reserve reports whether flows like this one run in r, so many and n of them at once, and keeps room for their calls until
@@ -30,9 +28,9 @@ type Flows interface {
 	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *journal.Journal) (*contract.RunResult, error)
 }
 
-// Visit runs a node of kind call: each of its flows, or one flow for each element of lists,
+// call runs a node of kind call: each of its flows, or one flow for each element of lists,
 // as a run of its own below this one. Elements that make few calls run in this run.
-func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+func (n *Runner) call(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	c := callRun{run: r, execution: x, cfg: x.Node.Call}
 	x.Below = true
 	in, err := values.Given(r, x)
@@ -49,8 +47,8 @@ func (k callKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Executi
 		}
 	}
 	if c.cfg.Map {
-		if release, ok := k.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), len(c.jobs), min(c.cfg.AtOnce, len(c.jobs))); ok {
-			c.flows = k.flows
+		if release, ok := n.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), len(c.jobs), min(c.cfg.AtOnce, len(c.jobs))); ok {
+			c.flows = n.flows
 			defer release()
 		}
 	}
@@ -89,8 +87,11 @@ type calledFlow struct {
 	outcome contract.FlowOutcome
 	flow    string
 	params  value.Value
-	// heard reports whether the node has taken over what the flow said and changed; here, whether the flow ended in this run.
-	heard, here bool
+	// left is what the flow left, once the node has heard of it: has taken over what it said and changed.
+	left  value.Value
+	heard bool
+	// here is set where the flow ended in this run.
+	here bool
 }
 
 // divide makes the runs of what the node was given.
@@ -276,11 +277,11 @@ func (c *callRun) heardOf(j *calledFlow) error {
 		return nil
 	}
 	j.heard = true
-	v, err := value.Parse(j.outcome.Data)
-	if err != nil {
+	var err error
+	if j.left, err = value.Parse(j.outcome.Data); err != nil {
 		return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
 	}
-	made, _ := v.Get(plan.ChangesPort)
+	made, _ := j.left.Get(plan.ChangesPort)
 	for _, change := range made.Items {
 		c.stores, _ = collection.Apply(c.stores, change)
 	}
@@ -344,18 +345,11 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 			return out, err
 		}
 		out.Branch = j.outcome.Branch
-		if j.outcome.Data == nil {
-			continue
-		}
-		v, err := value.Parse(j.outcome.Data)
-		if err != nil {
-			return out, c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
-		}
-		for _, m := range v.Members {
+		for _, m := range j.left.Members {
 			lists[m.Key] = append(lists[m.Key], m.Value)
 		}
 		if !c.cfg.Map {
-			all.Members = append(all.Members, slices.DeleteFunc(v.Members, func(m value.Member) bool { return m.Key == plan.ChangesPort })...)
+			all.Members = append(all.Members, slices.DeleteFunc(j.left.Members, func(m value.Member) bool { return m.Key == plan.ChangesPort })...)
 		}
 	}
 	if k := c.cfg.Catch; k != nil {
@@ -385,14 +379,16 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 // caught are the values that say what went wrong in a flow.
 func caught(k *plan.Catch, job contract.FlowOutcome) []value.Member {
 	switch {
-	case job.Failure != "" && k.Class != "":
-		return []value.Member{{Key: k.Info, Value: value.Of(job.Failure)}, {Key: k.Class, Value: value.Of(job.Class)}}
-	case job.Failure != "":
-		return []value.Member{{Key: k.Info, Value: value.Of(job.Failure)}}
-	case k.Class != "":
+	case job.Failure == "" && k.Class != "":
 		return nil
+	case job.Failure == "":
+		return []value.Member{{Key: k.Info}}
 	}
-	return []value.Member{{Key: k.Info}}
+	out := []value.Member{{Key: k.Info, Value: value.Of(job.Failure)}}
+	if k.Class != "" {
+		out = append(out, value.Member{Key: k.Class, Value: value.Of(job.Class)})
+	}
+	return out
 }
 
 // reduce makes one value of several; ok is false where there is none of nothing.

@@ -7,70 +7,19 @@ import (
 	"slices"
 	"strings"
 
-	"go.temporal.io/sdk/workflow"
-
 	"weft/activities/contract"
 	"weft/activities/textutil"
-	"weft/workflows/group"
-	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
 	"weft/workflows/values"
 )
 
-// choosesFirst reports whether only the first edge that holds is taken behind a source.
-func (n *Runner) choosesFirst(from *Source) bool {
-	choice := n.run.Flow.Choice
-	if from.x != nil {
-		choice = cmp.Or(from.x.Node.Choice, choice)
-	}
-	return choice == plan.ChooseFirst
-}
-
-// routeFirst takes the first of a source's edges whose condition holds; later ones are not
-// looked at.
-func (n *Runner) routeFirst(ctx workflow.Context, from Source, edges []int, j *journal.Journal) (taken []int, answers []contract.Answer, err error) {
-	verdicts := make([]*contract.JudgeResult, len(edges))
-	for i, e := range edges {
-		edge := &n.run.Flow.Edges[e]
-		yes := true
-		switch {
-		case edge.Compare != nil:
-			a, err := n.compare(from, edge)
-			if err != nil {
-				return nil, nil, err
-			}
-			answers, yes = append(answers, a), a.Yes
-		case edge.Question != "":
-			if err := n.askFirst(ctx, from, i, edge, j, verdicts); err != nil {
-				return nil, nil, err
-			}
-			v := verdicts[i]
-			answers = append(answers, contract.Answer{Execution: from.ID, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
-			yes = v.Yes
-		}
-		if yes {
-			return []int{e}, answers, nil
-		}
-	}
-	return nil, answers, nil
-}
-
-// askFirst has one question judged.
-func (n *Runner) askFirst(ctx workflow.Context, from Source, i int, edge *plan.Edge, j *journal.Journal, verdicts []*contract.JudgeResult) error {
-	in := n.judgeInput(from)
-	in.Question = edge.Question
-	judges := group.New(ctx)
-	n.judge(judges, from, asking{i, edge.ID, 0}, in, j, verdicts)
-	return judges.Wait()
-}
-
 // compare evaluates a condition on a value. It says what it saw, so that the trace explains
 // the run's way.
-func (n *Runner) compare(from Source, edge *plan.Edge) (contract.Answer, error) {
+func (n *Runner) compare(x *runtime.Execution, edge *plan.Edge) (contract.Answer, error) {
 	c := edge.Compare
-	v, _, err := values.ValueAt(n.run, from.View, cmp.Or(c.Key, contract.ValueKey))
+	v, _, err := values.ValueAt(n.run, x.View, cmp.Or(c.Key, contract.ValueKey))
 	if err != nil {
 		return contract.Answer{}, err
 	}
@@ -79,7 +28,7 @@ func (n *Runner) compare(from Source, edge *plan.Edge) (contract.Answer, error) 
 		return contract.Answer{}, &contract.Failure{Class: contract.ClassInvalidValue, Text: err.Error(),
 			Remedy: fmt.Sprintf("correct the condition %q of the edge to %s, or what the node returns", c.Text, edge.To)}
 	}
-	return contract.Answer{Execution: from.ID, Edge: edge.ID, Question: c.Text, Yes: yes, Reason: "it is " + seen.Brief()}, nil
+	return contract.Answer{Execution: x.ID, Edge: edge.ID, Question: c.Text, Yes: yes, Reason: "it is " + seen.Brief()}, nil
 }
 
 // holds evaluates a comparison on a value, and gives the part of it that was compared.

@@ -14,10 +14,8 @@ import (
 	"weft/workflows/values"
 )
 
-type passKind struct{}
-
-// Visit runs a node of kind pass: what it takes is what it leaves, unless it makes a text or matches of it.
-func (passKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+// pass runs a node of kind pass: what it takes is what it leaves, unless it makes a text or matches of it.
+func pass(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	in, err := values.Given(r, x)
 	if err != nil {
 		return runtime.Outcome{}, err
@@ -98,10 +96,8 @@ func matches(m *plan.Match, text string) (found value.Value, ok bool, err error)
 	return all.Items[0], true, nil
 }
 
-type branchKind struct{}
-
-// Visit runs a node of kind branch: the text of its value says by which branch it leaves.
-func (branchKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+// branch runs a node of kind branch: the text of its value says by which branch it leaves.
+func branch(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	in, err := values.Given(r, x)
 	if err != nil {
 		return runtime.Outcome{}, err
@@ -118,10 +114,8 @@ func (branchKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution
 	return out, nil
 }
 
-type sayKind struct{}
-
-// Visit runs a node of kind say: its text goes into the flow's conversation.
-func (sayKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+// say runs a node of kind say: its text goes into the flow's conversation.
+func say(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	in, err := values.Given(r, x)
 	if err != nil {
 		return runtime.Outcome{}, err

@@ -15,11 +15,9 @@ import (
 // programGrace is how long, in seconds, a program may take to end beyond its own limit.
 const programGrace = 60
 
-type programKind struct{}
-
-// Visit runs a node of kind program. What it printed is the node's output; where it ends with
+// program runs a node of kind program. What it printed is the node's output; where it ends with
 // another code than 0, the failure has it.
-func (programKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+func program(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	p := x.Node.Program
 	in := contract.ProgramInput{Program: *p}
 	name := p.Script

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -22,110 +21,79 @@ import (
 // maxJudgedState is how much of the state a judge sees.
 const maxJudgedState = 32 << 10
 
-// Source is where edges are judged: a node's execution, or the run's entry.
-type Source struct {
-	Node, name string
-	// ID is the execution's id, START for the entry.
-	ID     string
-	step   int
-	output *contract.ContentRef
-	View   *contract.View
-	// x is nil for the entry.
-	x *runtime.Execution
-	// branch is the one by which the node leaves, if it has several.
-	branch string
-}
-
-// Route decides which of a source's edges are taken: those without a question, and those
-// whose question a model answers with yes. All questions are asked at once, as steps of the journal.
-func (n *Runner) Route(ctx workflow.Context, from Source, edges []int, j *journal.Journal) (taken []int, answers []contract.Answer, err error) {
-	edges = n.leavingBy(from.branch, edges)
-	if n.choosesFirst(&from) {
-		return n.routeFirst(ctx, from, edges, j)
-	}
-	verdicts := make([]*contract.JudgeResult, len(edges))
-	if !slices.ContainsFunc(edges, func(e int) bool { return n.run.Flow.Edges[e].Question != "" }) {
-		return n.answered(from, edges, verdicts)
-	}
-	judges := group.New(ctx)
-	question := n.judgeInput(from)
-	asks := func(i int) bool { return n.run.Flow.Edges[edges[i]].Question != "" }
-	others := 0
-	for i := range edges {
-		if asks(i) {
-			others++
+// Route decides by which of its edges an execution, or the run's entry, leaves with an output: those that lead from its branch
+// and hold or, where the first is chosen, that one; later ones are not looked at. Questions are steps of its journal.
+func (n *Runner) Route(ctx workflow.Context, x *runtime.Execution, output *contract.ContentRef, branch string, edges []int) (taken []int, answers []contract.Answer, err error) {
+	edges = n.leavingBy(branch, edges)
+	first := cmp.Or(x.Node.Choice, n.run.Flow.Choice) == plan.ChooseFirst
+	var verdicts []*contract.JudgeResult
+	if !first {
+		if verdicts, err = n.judge(ctx, x, output, edges, 0); err != nil {
+			return nil, nil, err
 		}
 	}
 	for i, e := range edges {
-		edge := &n.run.Flow.Edges[e]
-		if !asks(i) {
-			continue
-		}
-		others--
-		in := question
-		in.Question = edge.Question
-		n.judge(judges, from, asking{i, edge.ID, others}, in, j, verdicts)
-	}
-	if err := judges.Wait(); err != nil {
-		return nil, nil, err
-	}
-	return n.answered(from, edges, verdicts)
-}
-
-// answered takes the edges that hold, once all that is to be judged is judged.
-func (n *Runner) answered(from Source, edges []int, verdicts []*contract.JudgeResult) (taken []int, answers []contract.Answer, err error) {
-	for i, e := range edges {
-		edge, v := &n.run.Flow.Edges[e], verdicts[i]
-		yes := v == nil || v.Yes
+		edge, yes := &n.run.Flow.Edges[e], true
 		switch {
-		case v != nil:
-			answers = append(answers, contract.Answer{Execution: from.ID, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
 		case edge.Compare != nil:
-			a, err := n.compare(from, edge)
+			a, err := n.compare(x, edge)
 			if err != nil {
 				return nil, nil, err
 			}
 			answers, yes = append(answers, a), a.Yes
+		case edge.Question != "":
+			own := verdicts
+			if first {
+				if own, err = n.judge(ctx, x, output, edges[:i+1], i); err != nil {
+					return nil, nil, err
+				}
+			}
+			answers, yes = append(answers, contract.Answer{Execution: x.ID, Edge: edge.ID, Question: edge.Question, Yes: own[i].Yes, Reason: own[i].Reason}), own[i].Yes
 		}
 		if yes {
 			taken = append(taken, e)
+		}
+		if yes && first {
+			break
 		}
 	}
 	return taken, answers, nil
 }
 
-// judgeInput is what a judge is told, but for the question.
-func (n *Runner) judgeInput(from Source) contract.JudgeInput {
-	state, long := judgedState(from.View)
-	return contract.JudgeInput{
-		Model: n.run.Shared.Model, Script: n.run.Shared.Script,
-		Node: from.Node, Name: from.name, Step: from.step,
-		Output: from.output, Input: n.run.Shared.InputPart(), State: state, Long: long, Home: n.run.Home(),
-	}
-}
-
-// asking is a question under way: its place among a source's edges, its edge, and how many others
-// are yet to be asked.
-type asking struct {
-	place  int
-	edge   string
-	others int
-}
-
-// judge asks one question.
-func (n *Runner) judge(judges *group.Group, from Source, q asking, in contract.JudgeInput, j *journal.Journal, verdicts []*contract.JudgeResult) {
-	judges.Start(func(ctx workflow.Context) error {
-		var out contract.JudgeResult
-		err := n.run.CallStep(ctx, j, runtime.HashOf(in.Question, string(in.State)), &runtime.Call{
-			Activity: contract.ActivityEvaluateCondition, Args: []any{&in}, What: "the question of edge " + q.edge, At: from.x,
-			ID: fmt.Sprintf("%s/judge/%d", from.ID, q.place+1), Summary: fmt.Sprintf("%s · %s?", from.Node, q.edge),
-			Options: n.run.Options(n.run.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: len(in.State), Once: &in.Once, Others: q.others}, Out: &out,
-		})
-		if err == nil {
-			verdicts[q.place] = &out
+// judge has the questions of edges answered by a model, from one on, all at once.
+func (n *Runner) judge(ctx workflow.Context, x *runtime.Execution, output *contract.ContentRef, edges []int, from int) ([]*contract.JudgeResult, error) {
+	var asked []int
+	for i := from; i < len(edges); i++ {
+		if n.run.Flow.Edges[edges[i]].Question != "" {
+			asked = append(asked, i)
 		}
-		return err
-	})
+	}
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	state, long := judgedState(x.View)
+	question := contract.JudgeInput{
+		Model: n.run.Shared.Model, Script: n.run.Shared.Script, Node: x.Node.ID, Name: x.Node.Name, Step: x.Step,
+		Output: output, Input: n.run.Shared.InputPart(), State: state, Long: long, Home: n.run.Home(),
+	}
+	at := x
+	if x.Node.ID == plan.Start {
+		at = nil
+	}
+	verdicts, judges := make([]*contract.JudgeResult, len(edges)), group.New(ctx)
+	for k, i := range asked {
+		edge, in := &n.run.Flow.Edges[edges[i]], question
+		in.Question = edge.Question
+		judges.Start(func(ctx workflow.Context) error {
+			verdicts[i] = &contract.JudgeResult{}
+			return n.run.CallStep(ctx, x.Journal, runtime.HashOf(in.Question, string(in.State)), &runtime.Call{
+				Activity: contract.ActivityEvaluateCondition, Args: []any{&in}, What: "the question of edge " + edge.ID, At: at,
+				ID: fmt.Sprintf("%s/judge/%d", x.ID, i+1), Summary: fmt.Sprintf("%s · %s?", x.Node.ID, edge.ID), Options: n.run.Options(n.run.Flow.Policy.ModelSeconds),
+				Model: &runtime.ModelCall{Bytes: len(in.State), Once: &in.Once, Others: len(asked) - 1 - k}, Out: verdicts[i],
+			})
+		})
+	}
+	return verdicts, judges.Wait()
 }
 
 // judgedState is the state for a judge: short values themselves, long ones by reference.
@@ -219,9 +187,7 @@ func (n *Runner) leave(ctx workflow.Context, x *runtime.Execution, edges []int, 
 	if done.NoRoute || len(done.Edges) > 0 {
 		return nil
 	}
-	taken, answers, err := n.Route(ctx, Source{
-		Node: x.Node.ID, name: x.Node.Name, ID: x.ID, step: x.Step, output: &contract.ContentRef{SHA: output}, View: x.View, x: x, branch: done.Branch,
-	}, edges, x.Journal)
+	taken, answers, err := n.Route(ctx, x, &contract.ContentRef{SHA: output}, done.Branch, edges)
 	if err == nil {
 		done.Edges, done.Taken, done.Answers, done.NoRoute = taken, n.EdgeIDs(taken), answers, len(edges) > 0 && len(taken) == 0
 	}
@@ -230,11 +196,18 @@ func (n *Runner) leave(ctx workflow.Context, x *runtime.Execution, edges []int, 
 
 // gain runs the node and takes over what it gives.
 func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution, done *Executed) error {
-	out, err := n.visit(ctx, x)
-	if err != nil {
-		return err
+	visit := n.visits(x.Node.Kind)
+	if visit == nil {
+		return n.run.Fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.Node.Kind)
 	}
-	if err := n.account(x, &out); err != nil {
+	out, err := visit(ctx, n.run, x)
+	if err == nil {
+		err = values.SettleValue(n.run, x, &out)
+	}
+	if err == nil && x.Node.Cost != nil {
+		err = n.run.Conversation.Spend(x, x.Node.Cost.Visit)
+	}
+	if err != nil {
 		return err
 	}
 	schedule.SetOutput(x.View, contract.NodeOutput{
@@ -275,26 +248,6 @@ type Executed struct {
 	Suspended *contract.SuspendedExecution
 }
 
-// visit runs one node.
-func (n *Runner) visit(ctx workflow.Context, x *runtime.Execution) (runtime.Outcome, error) {
-	k := n.kind(x.Node.Kind)
-	if k == nil {
-		return runtime.Outcome{}, n.run.Fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.Node.Kind)
-	}
-	return k.Visit(ctx, n.run, x)
-}
-
-// account settles what a visit of a node gave and cost.
-func (n *Runner) account(x *runtime.Execution, out *runtime.Outcome) error {
-	if err := values.SettleValue(n.run, x, out); err != nil {
-		return err
-	}
-	if x.Node.Cost == nil {
-		return nil
-	}
-	return n.run.Conversation.Spend(x, x.Node.Cost.Visit)
-}
-
 // Runner runs executions of nodes, and decides which edges are taken behind them.
 type Runner struct {
 	run           *runtime.Run
@@ -312,29 +265,19 @@ func New(r *runtime.Run, agents, tools Kind, flows Flows) *Runner {
 	return &Runner{r, agents, tools, flows}
 }
 
-// kind returns what runs the nodes of a kind, nil for one that is unknown.
-func (n *Runner) kind(k plan.Kind) Kind {
+// visits returns what runs the nodes of a kind, nil for one that is unknown.
+func (n *Runner) visits(k plan.Kind) func(workflow.Context, *runtime.Run, *runtime.Execution) (runtime.Outcome, error) {
 	switch k {
 	case plan.KindAgent:
-		return n.agents
+		return n.agents.Visit
 	case plan.KindTool:
-		return n.tools
-	case plan.KindAsk:
-		return askKind{}
-	case plan.KindTransform:
-		return transformKind{}
-	case plan.KindMerge:
-		return mergeKind{}
-	case plan.KindPass:
-		return passKind{}
-	case plan.KindBranch:
-		return branchKind{}
-	case plan.KindSay:
-		return sayKind{}
+		return n.tools.Visit
 	case plan.KindCall:
-		return callKind{n.flows}
-	case plan.KindProgram:
-		return programKind{}
+		return n.call
 	}
-	return nil
+	return kinds[k]
+}
+
+var kinds = map[plan.Kind]func(workflow.Context, *runtime.Run, *runtime.Execution) (runtime.Outcome, error){
+	plan.KindAsk: ask, plan.KindTransform: transform, plan.KindMerge: merge, plan.KindPass: pass, plan.KindBranch: branch, plan.KindSay: say, plan.KindProgram: program,
 }

@@ -13,10 +13,8 @@ import (
 	"weft/workflows/values"
 )
 
-type transformKind struct{}
-
-// Visit runs a node of kind transform: it takes apart the value that comes in.
-func (transformKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+// transform runs a node of kind transform: it takes apart the value that comes in.
+func transform(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := x.Node.Transform
 	if t.Fail != "" {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", t.Fail)
@@ -33,10 +31,8 @@ func (transformKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execut
 	return runtime.Outcome{Value: &v}, nil
 }
 
-type mergeKind struct{}
-
-// Visit runs a node of kind merge: it makes one value of those that parallel nodes left.
-func (mergeKind) Visit(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+// merge runs a node of kind merge: it makes one value of those that parallel nodes left.
+func merge(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	m := x.Node.Merge
 	if m.Fail != "" {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", m.Fail)
