@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"weft/activities/textutil"
@@ -72,17 +73,9 @@ func forms(v string) []string {
 	return out
 }
 
-// document masks a JSON text that hides letters behind escapes, in which a search for the value
-// itself finds nothing. It reports whether the text is one.
-func (k *known) document(raw []byte, answer bool) ([]byte, bool) {
-	if !bytes.Contains(raw, []byte(`\u`)) || !json.Valid(raw) {
-		return nil, false
-	}
-	if out := k.replacer.Replace(string(raw)); out != string(raw) {
-		return k.walked(raw, out, answer), true
-	}
-	return k.walked(raw, string(raw), answer), true
-}
+// escaped reports whether a text is JSON that may hide letters behind escapes, in which a search for the value
+// itself finds nothing.
+func escaped(raw []byte) bool { return bytes.Contains(raw, []byte(`\u`)) && json.Valid(raw) }
 
 // walked masks every text of a JSON value. It is otherwise, a text that means the same to whoever
 // reads it, where no text but the bytes between them are changed. An answer keeps its handles.
@@ -91,16 +84,11 @@ func (k *known) walked(raw []byte, otherwise string, answer bool) []byte {
 	if !ok {
 		return []byte(otherwise)
 	}
-	back := func(any) {}
-	if answer {
-		back = aside(v)
-	}
 	changed := false
-	v = k.each(v, &changed)
+	v = k.each(v, answer, &changed)
 	if !changed {
 		return raw
 	}
-	back(v)
 	out, err := textutil.JSON(v)
 	if err != nil {
 		return []byte(otherwise)
@@ -108,8 +96,8 @@ func (k *known) walked(raw []byte, otherwise string, answer bool) []byte {
 	return out
 }
 
-// each masks the texts of a value, keys included.
-func (k *known) each(v any, changed *bool) any {
+// each masks the texts of a value, keys included, but for the handles of an answer.
+func (k *known) each(v any, answer bool, changed *bool) any {
 	hide := func(s string) string {
 		out := k.replacer.Replace(s)
 		*changed = *changed || out != s
@@ -124,17 +112,30 @@ func (k *known) each(v any, changed *bool) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = k.each(v[i], changed)
+			_, object := v[i].(map[string]any)
+			v[i] = k.each(v[i], answer && object, changed)
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, member := range v {
-			out[hide(name)] = k.each(member, changed)
+			_, text := member.(string)
+			_, list := member.([]any)
+			if answer && text && slices.Contains(handles, name) {
+				out[name] = member
+			} else {
+				out[hide(name)] = k.each(member, answer && list && slices.Contains(lists, name), changed)
+			}
 		}
 		return out
 	}
 	return v
 }
+
+// handles are members that identify something: they are not masked in an answer, even if they contain a secret's text.
+var handles = []string{"run", "run_id", "id", "request", "session_id", "session", "workflow_id", "flow_hash", "hash", "next_page_token"}
+
+// lists are members of an answer whose elements have handles of their own.
+var lists = []string{"runs", "requests"}
 
 // telling are names that bring a credential and not an option. Of short words that others hold, such
 // as COMPASS and BYPASS, only whole ones count; PWD alone is the folder in which a program runs.

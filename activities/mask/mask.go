@@ -91,25 +91,28 @@ func (m *Mask) Text(s string) string {
 	if k == nil {
 		return s
 	}
-	if out, ok := k.document([]byte(s), false); ok {
-		return string(out)
+	out := k.replacer.Replace(s)
+	if raw := []byte(s); escaped(raw) {
+		return string(k.walked(raw, out, false))
 	}
-	return k.replacer.Replace(s)
+	return out
 }
 
 // JSON is a JSON value without secrets. A value without any comes back in its own bytes.
 func (m *Mask) JSON(raw []byte) []byte { return m.json(raw, false) }
+
+// Answer is what a program is told, a JSON value, without secrets, as [Mask.JSON] has it; but ids,
+// hashes and page tokens stay as they are. They are members of the value itself, of its elements if
+// it is an array, and of those of its lists of runs and requests: never of data within it.
+func (m *Mask) Answer(raw []byte) []byte { return m.json(raw, true) }
 
 func (m *Mask) json(raw []byte, answer bool) []byte {
 	k := m.state()
 	if k == nil || len(raw) == 0 {
 		return raw
 	}
-	if out, ok := k.document(raw, answer); ok {
-		return out
-	}
 	out := k.replacer.Replace(string(raw))
-	if out == string(raw) {
+	if out == string(raw) && !escaped(raw) {
 		return raw
 	}
 	return k.walked(raw, out, answer)
