@@ -46,6 +46,12 @@ type delta struct {
 	Reasoning        LooseText       `json:"reasoning"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details"`
 	ToolCalls        json.RawMessage `json:"tool_calls"`
+	// Plan is what Cohere's models say of their calls.
+	Plan LooseText `json:"tool_plan"`
+	// OCI's names of reasoning, plan and calls.
+	OCIReasoning LooseText       `json:"reasoningContent"`
+	OCIPlan      LooseText       `json:"toolPlan"`
+	OCICalls     json.RawMessage `json:"toolCalls"`
 }
 
 // deltaCall is a tool call or a piece of one. Index is its index as text, empty if the server sends none. OCI's GENERIC
@@ -180,7 +186,19 @@ func (r *chatReader) addChoice(c *choice, streamed bool) error {
 	if d == nil {
 		return nil
 	}
-	return r.addDelta(d, streamed)
+	return r.addDelta(d, "", streamed)
+}
+
+// addMessage adds a message, or a piece of one, of servers that have it beside the rest; index is that of its call.
+func (r *chatReader) addMessage(raw json.RawMessage, index LooseText, streamed bool) error {
+	var d delta
+	if !isSet(raw) {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return Invalidf("a message of the answer is invalid (%v): %s", err, excerpt(raw))
+	}
+	return r.addDelta(&d, index, streamed)
 }
 
 // problem is the error in an answer, whose text is raw.
@@ -200,7 +218,7 @@ func (ch *chunk) problem(raw []byte) json.RawMessage {
 	return out
 }
 
-func (r *chatReader) addDelta(d *delta, streamed bool) error {
+func (r *chatReader) addDelta(d *delta, index LooseText, streamed bool) error {
 	if err := r.addContent(d.Content); err != nil {
 		return err
 	}
@@ -213,18 +231,26 @@ func (r *chatReader) addDelta(d *delta, streamed bool) error {
 	if r.reasoning.WriteString(thought); thought != "" && r.m.Reasoning == AsItCame {
 		r.state.Field = field
 	}
+	r.reasoning.WriteString(string(d.OCIReasoning + d.OCIPlan))
+	r.state.Plan += string(d.Plan)
 	r.details.add(d.ReasoningDetails, streamed)
 	var calls []deltaCall
-	if err := oneOrMore(d.ToolCalls, &calls); err != nil {
-		return Invalidf("tool_calls of the answer are invalid (%v): %s", err, excerpt(d.ToolCalls))
+	raw := d.ToolCalls
+	if len(raw) == 0 {
+		raw = d.OCICalls
+	}
+	if err := oneOrMore(raw, &calls); err != nil {
+		return Invalidf("tool_calls of the answer are invalid (%v): %s", err, excerpt(raw))
 	}
 	for i := range calls {
-		r.addPiece(&calls[i], streamed)
+		c := &calls[i]
+		c.Index, c.Function = cmp.Or(c.Index, index), cmp.Or(c.Function, c.deltaFunction)
+		r.addPiece(c, streamed)
 	}
 	return nil
 }
 
-// addContent takes content that is a string, null or a list of parts.
+// addContent takes content that is a string, null, a part or a list of parts.
 func (r *chatReader) addContent(raw json.RawMessage) error {
 	var text string
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
@@ -237,7 +263,7 @@ func (r *chatReader) addContent(raw json.RawMessage) error {
 		Refusal  LooseText       `json:"refusal"`
 		Thinking json.RawMessage `json:"thinking"`
 	}
-	if err := json.Unmarshal(raw, &parts); err != nil {
+	if err := oneOrMore(raw, &parts); err != nil {
 		return Invalidf("content is neither text nor a list of parts: %v", err)
 	}
 	for _, p := range parts {
@@ -252,6 +278,17 @@ func (r *chatReader) addContent(raw json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// oneOrMore decodes a list, or a value as a list of one.
+func oneOrMore[T any](raw json.RawMessage, into *[]T) error {
+	if !isSet(raw) {
+		return nil
+	}
+	if raw[0] != '[' {
+		raw = slices.Concat(json.RawMessage("["), raw, json.RawMessage("]"))
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // addPiece adds a call or a piece of one to the call that it belongs to.

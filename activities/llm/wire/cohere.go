@@ -3,7 +3,6 @@ package wire
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"weft/activities/contract"
@@ -111,10 +110,7 @@ func (m *Model) cohereAnswer(out object, in *contract.Message) {
 }
 
 // cohereReader reads an answer of Cohere's chat: chat completions with events of types.
-type cohereReader struct {
-	chatReader
-	plan strings.Builder
-}
+type cohereReader struct{ chatReader }
 
 // cohereEvent is an answer, or an event of a stream.
 type cohereEvent struct {
@@ -126,7 +122,7 @@ type cohereEvent struct {
 
 type cohereAnswer struct {
 	Finish LooseText `json:"finish_reason"`
-	// Message is an object in answers, and a text in errors.
+	// Message is an object in answers, and a text in errors. Its lists are objects where it is a piece of a message.
 	Message json.RawMessage `json:"message"`
 	Error   LooseText       `json:"error"`
 	Usage   *struct {
@@ -136,18 +132,6 @@ type cohereAnswer struct {
 		} `json:"tokens"`
 		Cached looseCount `json:"cached_tokens"`
 	} `json:"usage"`
-}
-
-// cohereMessage is a message, whose fields are lists, or a piece of one, whose fields are objects.
-type cohereMessage struct {
-	Content json.RawMessage `json:"content"`
-	Plan    LooseText       `json:"tool_plan"`
-	Calls   json.RawMessage `json:"tool_calls"`
-}
-
-type coherePart struct {
-	Text     LooseText `json:"text"`
-	Thinking LooseText `json:"thinking"`
 }
 
 func (r *cohereReader) Read(raw []byte, streamed bool) (bool, error) {
@@ -161,8 +145,7 @@ func (r *cohereReader) Read(raw []byte, streamed bool) (bool, error) {
 	}
 	switch {
 	case a.Error != "":
-		raw, _ := textutil.JSON(map[string]string{"message": string(a.Error)}) // a map of strings always encodes
-		return false, &Error{Reported: raw}
+		return false, reportedText(a.Error)
 	case e.Type == "" && len(e.Message) > 0 && e.Message[0] == '"', e.Type == "" && streamed:
 		return false, &Error{Reported: raw}
 	case !streamed && a.Finish == "":
@@ -172,49 +155,11 @@ func (r *cohereReader) Read(raw []byte, streamed bool) (bool, error) {
 		r.usage = contract.Usage{Input: int(u.Tokens.Input), Output: int(u.Tokens.Output), Cached: int(u.Cached)}
 	}
 	r.finish = cmp.Or(string(a.Finish), r.finish)
-	return e.Type == "message-end", r.message(a.Message, e.Index, streamed)
+	return e.Type == "message-end", r.addMessage(a.Message, e.Index, streamed)
 }
 
-func (r *cohereReader) message(raw json.RawMessage, index LooseText, streamed bool) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	var m cohereMessage
-	parts, calls := []coherePart{}, []deltaCall{}
-	err := json.Unmarshal(raw, &m)
-	if err == nil {
-		err = oneOrMore(m.Content, &parts)
-	}
-	if err == nil {
-		err = oneOrMore(m.Calls, &calls)
-	}
-	if err != nil {
-		return Invalidf("a message of the answer is invalid (%v): %s", err, excerpt(raw))
-	}
-	r.plan.WriteString(string(m.Plan))
-	for _, p := range parts {
-		r.text.WriteString(string(p.Text))
-		r.reasoning.WriteString(string(p.Thinking))
-	}
-	for i := range calls {
-		calls[i].Index = index
-		r.addPiece(&calls[i], streamed)
-	}
-	return nil
-}
-
-// oneOrMore decodes a list, or a value as a list of one.
-func oneOrMore[T any](raw json.RawMessage, into *[]T) error {
-	if !isSet(raw) {
-		return nil
-	}
-	if raw[0] != '[' {
-		raw = slices.Concat(json.RawMessage("["), raw, json.RawMessage("]"))
-	}
-	return json.Unmarshal(raw, into)
-}
-
-func (r *cohereReader) Result() (*Answer, error) {
-	r.state.Plan = r.plan.String()
-	return r.chatReader.Result()
+// reportedText is an error that the provider reports as a text.
+func reportedText(text LooseText) error {
+	raw, _ := textutil.JSON(map[string]string{"message": string(text)}) // a map of strings always encodes
+	return &Error{Reported: raw}
 }

@@ -3,8 +3,6 @@ package wire
 import (
 	"cmp"
 	"encoding/json"
-
-	"weft/activities/textutil"
 )
 
 // ociReader reads an answer of Oracle's service: chat completions under other names. A piece without an id
@@ -33,18 +31,6 @@ type ociChunk struct {
 	Usage   *ociUsage       `json:"usage"`
 	// Problem is Cohere's, in answers and inside streams.
 	Problem LooseText `json:"errorMessage"`
-}
-
-type ociDelta struct {
-	Content []struct {
-		Text     LooseText `json:"text"`
-		Thinking LooseText `json:"thinking"`
-	} `json:"content"`
-	Refusal   LooseText `json:"refusal"`
-	Reasoning LooseText `json:"reasoningContent"`
-	// Plan is what Cohere's models say of their calls.
-	Plan  LooseText   `json:"toolPlan"`
-	Calls []deltaCall `json:"toolCalls"`
 }
 
 type ociUsage struct {
@@ -78,8 +64,7 @@ func (r *ociReader) Read(raw []byte, streamed bool) (bool, error) {
 	r.model = cmp.Or(string(a.Model), r.model)
 	for i := range chunks {
 		if text := chunks[i].Problem; text != "" {
-			raw, _ := textutil.JSON(map[string]string{"message": string(text)}) // a map of strings always encodes
-			return false, &Error{Reported: raw}
+			return false, reportedText(text)
 		}
 		if err := r.chunk(&chunks[i], streamed); err != nil {
 			return false, err
@@ -95,27 +80,8 @@ func (r *ociReader) chunk(c *ociChunk, streamed bool) error {
 		r.usage = all.count()
 	}
 	r.finish = cmp.Or(string(c.Finish), r.finish)
-	if !isSet(c.Message) {
-		return nil
-	}
-	var m ociDelta
-	if err := json.Unmarshal(c.Message, &m); err != nil {
-		return Invalidf("a message of the answer is invalid (%v): %s", err, excerpt(c.Message))
-	}
 	if r.repeats && streamed && c.Finish != "" && r.text.Len()+r.reasoning.Len()+len(r.pieces) > 0 {
 		return nil
 	}
-	for _, part := range m.Content {
-		r.text.WriteString(string(part.Text))
-		r.reasoning.WriteString(string(part.Thinking))
-	}
-	r.refusal.WriteString(string(m.Refusal))
-	r.reasoning.WriteString(string(m.Reasoning + m.Plan))
-	for i := range m.Calls {
-		if d := &m.Calls[i]; d.Name != "" || d.Arguments != "" {
-			d.Function = d.deltaFunction
-		}
-		r.addPiece(&m.Calls[i], streamed)
-	}
-	return nil
+	return r.addMessage(c.Message, "", streamed)
 }
