@@ -85,28 +85,24 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	if out.Resolved, err = a.deps.Tools.Resolve(in.Connection, first); err != nil {
 		return nil, err
 	}
-	if in.Connection.Kind == plan.ConnectionDatabase {
-		return a.deps.Tools.Operations(ctx, out.Resolved)
-	}
-	if in.Connection.Kind != plan.ConnectionHTTP {
-		if out.Resolved.Kind == plan.ConnectionActivity {
-			how, spec, err := a.deps.Tools.ExternalActivity(first)
-			out.ExternalActivity = how
-			return []contract.ToolSpec{spec}, err
+	switch kind := out.Resolved.Kind; {
+	case in.Connection.Kind == plan.ConnectionHTTP:
+		var specs []contract.ToolSpec
+		for i := range in.Connection.Requests {
+			q := &in.Connection.Requests[i]
+			specs = append(specs, contract.ToolSpec{Name: q.Name, Description: q.Description, Schema: q.Schema, Repeatable: tool.Repeatable(q)})
 		}
-		if isLocal(ctx) && out.Resolved.Kind != plan.ConnectionLocal {
-			return nil, errNotLocal
-		}
-		specs, err := a.deps.Tools.List(ctx, out.Resolved)
-		a.maskToolSpecs(specs)
-		return specs, err
+		return specs, nil
+	case kind == plan.ConnectionActivity:
+		how, spec, err := a.deps.Tools.ExternalActivity(first)
+		out.ExternalActivity = how
+		return []contract.ToolSpec{spec}, err
+	case isLocal(ctx) && kind != plan.ConnectionLocal && kind != plan.ConnectionDatabase:
+		return nil, errNotLocal
 	}
-	var specs []contract.ToolSpec
-	for i := range in.Connection.Requests {
-		q := &in.Connection.Requests[i]
-		specs = append(specs, contract.ToolSpec{Name: q.Name, Description: q.Description, Schema: q.Schema, Repeatable: tool.Repeatable(q)})
-	}
-	return specs, nil
+	specs, err := a.deps.Tools.List(ctx, out.Resolved)
+	a.maskToolSpecs(specs)
+	return specs, err
 }
 
 // clientTools are the tools that a run's client executes, as the flow or the run declares them.

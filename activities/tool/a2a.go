@@ -53,10 +53,10 @@ func dialA2A(_ context.Context, at *target) (remote, error) {
 	return &agent{s}, err
 }
 
-func (a *agent) list(context.Context) ([]contract.ToolSpec, error) { return nil, nil }
+func (a *agent) list(context.Context, *plan.Connection) ([]contract.ToolSpec, error) { return nil, nil }
 
-func (a *agent) call(context.Context, contract.ToolInput, Meta) (reply, error) {
-	return reply{}, a.at.failure(contract.ClassConnection, "a remote agent is not a tool", "")
+func (a *agent) call(context.Context, contract.ToolInput, Meta) (Result, error) {
+	return Result{}, a.at.failure(contract.ClassConnection, "a remote agent is not a tool", "")
 }
 
 // a2aTransient are the errors of JSON-RPC after which the same request may work.

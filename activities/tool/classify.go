@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -234,26 +235,24 @@ func (t *target) credentials() string {
 	return fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml, or oauth: %s there and run: worker login %s", SettingConnections, t.id, oauth.Login, t.id)
 }
 
+// statusClasses are the classes of statuses that say more than their hundreds.
+var statusClasses = map[int]string{
+	401: contract.ClassDenied, 402: contract.ClassQuotaExceeded, 403: contract.ClassDenied, 404: contract.ClassConnection, 407: contract.ClassDenied,
+	408: contract.ClassTimeout, 413: contract.ClassTooLarge, 429: contract.ClassRateLimited, 504: contract.ClassTimeout,
+}
+
 func classifyStatus(at *target, se *statusError) error {
-	class, remedy := contract.ClassBadRequest, ""
+	class, remedy := cmp.Or(statusClasses[se.status], contract.ClassBadRequest), ""
 	switch {
 	case se.transient:
 		class = contract.ClassUnavailable
 	case (se.status == http.StatusForbidden || se.status == http.StatusMisdirectedRequest) && hostCheck.MatchString(se.body):
 		class, remedy = contract.ClassConnection, at.wrongHost(se.body)
-	case se.status == http.StatusUnauthorized, se.status == http.StatusForbidden, se.status == http.StatusProxyAuthRequired:
-		class, remedy = contract.ClassDenied, at.credentials()
-	case se.status == http.StatusPaymentRequired:
-		class = contract.ClassQuotaExceeded
-	case se.status == http.StatusTooManyRequests:
-		class = contract.ClassRateLimited
-	case se.status == http.StatusRequestTimeout, se.status == http.StatusGatewayTimeout:
-		class = contract.ClassTimeout
-	case se.status == http.StatusRequestEntityTooLarge:
-		class = contract.ClassTooLarge
-	case se.status == http.StatusNotFound:
-		class, remedy = contract.ClassConnection, "check the url"
-	case se.status >= 500:
+	case class == contract.ClassDenied:
+		remedy = at.credentials()
+	case class == contract.ClassConnection:
+		remedy = "check the url"
+	case se.status >= 500 && se.status != http.StatusGatewayTimeout:
 		class = contract.ClassUnavailable
 	}
 	f := at.failure(class, "the server answered "+se.Error(), remedy)

@@ -43,25 +43,16 @@ func (t *Tools) checkDatabase(c plan.Connection) error {
 		allowRemedy(fmt.Sprintf("%s: {%q: {transport: %s, url: \"postgres://USER@HOST:5432/DATABASE\", password: \"${PASSWORD}\"}}", SettingConnections, c.ID, TransportPostgres)))
 }
 
-// Operations are those of a database's connection, once its tables are looked at. A change may be repeated where the
+// list are the operations of the connection, once its tables are looked at. A change may be repeated where the
 // database keeps what was made under which idempotency key.
-func (t *Tools) Operations(ctx context.Context, c plan.Connection) ([]contract.ToolSpec, error) {
-	at, err := t.locate(c, "")
-	if err != nil {
-		return nil, err
-	}
-	var specs []contract.ToolSpec
-	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
-		specs, err = e.server.(*database).Specs(ctx, &c)
-		return at.named(err)
-	})
-	return specs, err
+func (d *database) list(ctx context.Context, c *plan.Connection) ([]contract.ToolSpec, error) {
+	specs, err := d.Specs(ctx, c)
+	return specs, d.at.named(err)
 }
 
-func (*database) list(context.Context) ([]contract.ToolSpec, error) { return nil, nil }
-func (d *database) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
+func (d *database) call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	text, failed, err := d.Call(ctx, &in.Connection, in.Name, in.Arguments, m.IdempotencyKey, func() { delivery.MarkSent(ctx, true) })
-	return reply{text: text, isError: failed}, d.at.named(err)
+	return Result{Text: text, Failed: failed}, d.at.named(err)
 }
 
 func (*database) usable(bool) bool { return true }

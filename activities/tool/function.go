@@ -26,9 +26,8 @@ type Function struct {
 	timeout time.Duration
 	never   bool
 	pure    bool
-	// invoke decodes the arguments, calls the function and encodes its result. problem is about the arguments,
-	// for the model.
-	invoke func(ctx context.Context, args json.RawMessage) (text, problem string, err error)
+	// invoke decodes the arguments, calls the function and encodes its result. A failed one is about the arguments.
+	invoke func(ctx context.Context, args json.RawMessage) (Result, error)
 	// problems are what is wrong with the function itself, for Open.
 	problems []string
 }
@@ -94,19 +93,19 @@ func Func[In, Out any](name, description string, fn func(ctx context.Context, in
 	if err := f.compileSchema(schema.Derive[In]); err != nil {
 		f.problems = append(f.problems, err.Error())
 	}
-	f.invoke = func(ctx context.Context, args json.RawMessage) (text, problem string, err error) {
+	f.invoke = func(ctx context.Context, args json.RawMessage) (Result, error) {
 		var in In
 		d := json.NewDecoder(bytes.NewReader(args))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&in); err != nil {
-			return "", "arguments: " + strings.TrimPrefix(err.Error(), "json: "), nil
+			return Result{Text: "arguments: " + strings.TrimPrefix(err.Error(), "json: "), Failed: true}, nil
 		}
 		out, err := fn(ctx, in)
 		if err != nil {
-			return "", "", err
+			return Result{}, err
 		}
-		text, err = encodeResult(out)
-		return text, "", err
+		text, err := encodeResult(out)
+		return Result{Text: text}, err
 	}
 	return f
 }

@@ -65,11 +65,10 @@ func (e *statusError) Unwrap() error { return e.err }
 
 // exchange is what the HTTP layer learns of one request, for the layers above the library.
 type exchange struct {
-	mu         sync.Mutex
-	status     int
-	retryAfter time.Duration
-	body       string
-	tooLarge   bool
+	mu sync.Mutex
+	// refusal is the last response's error status, if it had one.
+	refusal  *statusError
+	tooLarge bool
 	// resumed: the stream of the answer had ended early, and was asked for again.
 	resumed bool
 }
@@ -93,8 +92,6 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Runs go on with a session on other workers: the server ends it in its own time.
-	c.Transport = undeleted{c.Transport}
 	o := []transport.StreamableHTTPCOption{transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(discardLog)}
 	if at.continues() {
 		o = append(o, transport.WithSession(at.session.ID))
@@ -104,7 +101,7 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 		return nil, err
 	}
 	asks := at.asks()
-	c.Transport.(undeleted).RoundTripper.(*guard).take = func(req *http.Request, event []byte) bool {
+	c.Transport.(*guard).take = func(req *http.Request, event []byte) bool {
 		return takeRequest(asks, event, func(q questions.Request) {
 			go stream.Answer(req.Context(), asks, q, c, at.conn.URL, req.Header)
 		})
@@ -161,15 +158,6 @@ func foreignEndpoint(event []byte, own string) string {
 		return ""
 	}
 	return redactURL(to.String())
-}
-
-type undeleted struct{ http.RoundTripper }
-
-func (u undeleted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodDelete {
-		return &http.Response{Status: "204 No Content", StatusCode: http.StatusNoContent, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
-	}
-	return u.RoundTripper.RoundTrip(r)
 }
 
 // maxServerRequests is how many requests of a server wait for answers; more are dropped.
@@ -331,6 +319,10 @@ type guard struct {
 func (g *guard) CloseIdleConnections() { g.base.CloseIdleConnections() }
 
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodDelete && g.at.kind == plan.ConnectionMCP {
+		// Runs go on with a session on other workers: the server ends it in its own time.
+		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+	}
 	if plan.Origin(req.URL.String()) != g.origin {
 		return nil, &redirected{to: redactURL(req.URL.String())}
 	}
@@ -369,7 +361,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		ex.failed(resp)
 		return resp, nil
 	}
-	ex.note(func() { ex.status = resp.StatusCode })
+	ex.note(func() { ex.refusal = nil })
 	return g.bounded(req, resp, ex)
 }
 
@@ -414,10 +406,7 @@ func (e *exchange) failed(resp *http.Response) {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
 	resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	e.note(func() {
-		e.status, e.body = resp.StatusCode, string(bytes.TrimSpace(body))
-		e.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
-	})
+	e.note(func() { e.refusal = response{resp.StatusCode, resp.Header, body}.failed() })
 }
 
 // longestWait bounds what a server may ask us to wait.

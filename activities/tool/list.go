@@ -14,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool/lines"
+	"weft/workflows/plan"
 )
 
 // maxPages bounds a listing that never ends.
@@ -34,7 +35,7 @@ type listedTool struct {
 }
 
 // list returns all tools, page by page. A tool that a page repeats is taken once.
-func (s *session) list(ctx context.Context) ([]contract.ToolSpec, error) {
+func (s *session) list(ctx context.Context, _ *plan.Connection) ([]contract.ToolSpec, error) {
 	var specs []contract.ToolSpec
 	seen := map[string]bool{}
 	var kept *mcp.ListToolsResult // says which tools the protocol has a client ignore

@@ -12,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool/delivery"
+	"weft/workflows/plan"
 )
 
 type local struct {
@@ -32,7 +33,7 @@ func (l *local) usable(bool) bool { return true }
 
 func (l *local) close() { l.end() }
 
-func (l *local) list(context.Context) ([]contract.ToolSpec, error) {
+func (l *local) list(context.Context, *plan.Connection) ([]contract.ToolSpec, error) {
 	var specs []contract.ToolSpec
 	for _, f := range l.at.settings.Functions {
 		spec := f.spec
@@ -43,24 +44,24 @@ func (l *local) list(context.Context) ([]contract.ToolSpec, error) {
 	return specs, nil
 }
 
-// outcome is what came of a call of a function. A problem is one of its arguments.
+// outcome is what came of a call of a function.
 type outcome struct {
-	text, problem string
-	err           error
+	Result
+	err error
 }
 
 var errSlow = errors.New("the function's own timeout")
 
-func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
+func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	f := l.at.settings.function(in.Name)
 	if f == nil {
 		// The catalogue had it: another worker of the task queue has, or this one soon will.
-		return reply{}, l.at.failure(contract.ClassUnavailable,
+		return Result{}, l.at.failure(contract.ClassUnavailable,
 			fmt.Sprintf("this worker has no function %q; it has: %s", in.Name, l.at.settings.functions()),
 			"roll the same build out to all workers of the task queue")
 	}
 	if problem := f.validate(in.Arguments); problem != "" {
-		return reply{text: problem, isError: true}, nil
+		return Result{Text: problem, Failed: true}, nil
 	}
 	run, cancel := context.WithCancelCause(context.WithValue(ctx, idempotencyKeyType{}, m.IdempotencyKey))
 	defer cancel(nil)
@@ -99,27 +100,27 @@ func (f *Function) runGuarded(ctx context.Context, in contract.ToolInput, m Meta
 		}
 		done <- o
 	}()
-	text, problem, err := f.invoke(ctx, in.Arguments)
-	o = outcome{text: text, problem: problem, err: err}
+	r, err := f.invoke(ctx, in.Arguments)
+	o = outcome{r, err}
 }
 
 // reply turns an outcome into a result for the model, or a failure if the call was over or the function
 // returned one.
-func (l *local) reply(run context.Context, f *Function, o outcome) (reply, error) {
+func (l *local) reply(run context.Context, f *Function, o outcome) (Result, error) {
 	if o.err == nil {
-		return reply{text: cmp.Or(o.problem, o.text), isError: o.problem != ""}, nil
+		return o.Result, nil
 	}
 	if run.Err() != nil {
 		if errors.Is(context.Cause(run), errSlow) {
-			return reply{}, l.at.failure(contract.ClassTimeout, fmt.Sprintf("function %q: no result within %s", f.spec.Name, f.timeout.Round(time.Millisecond)),
+			return Result{}, l.at.failure(contract.ClassTimeout, fmt.Sprintf("function %q: no result within %s", f.spec.Name, f.timeout.Round(time.Millisecond)),
 				"raise its tool.Timeout if it needs longer")
 		}
-		return reply{}, context.Cause(run)
+		return Result{}, context.Cause(run)
 	}
 	if failure, ok := errors.AsType[*contract.Failure](o.err); ok {
-		return reply{}, failure
+		return Result{}, failure
 	}
-	return reply{text: cmp.Or(o.err.Error(), "the tool failed"), isError: true}, nil
+	return Result{Text: cmp.Or(o.err.Error(), "the tool failed"), Failed: true}, nil
 }
 
 func (s *Settings) function(name string) *Function {

@@ -169,7 +169,7 @@ func (s *session) close() {
 
 // call makes one call. A server that wants parameters in headers refuses it, unexecuted, until its tools were
 // listed.
-func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
+func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	switch {
 	case in.TaskID != "":
 		return s.task(ctx, &in)
@@ -178,21 +178,21 @@ func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (repl
 	}
 	a, notes, err := s.callOnce(ctx, in, m)
 	if err == nil && a.problem != nil && a.problem.Code == mcp.HEADER_MISMATCH && !s.isConfigured.Load() {
-		if _, err := s.list(ctx); err != nil {
-			return reply{}, err
+		if _, err := s.list(ctx, nil); err != nil {
+			return Result{}, err
 		}
 		a, notes, err = s.callOnce(ctx, in, m)
 	}
 	if err != nil {
-		return reply{}, err
+		return Result{}, err
 	}
-	var r reply
+	var r Result
 	if a.problem != nil {
 		r, err = s.problem(a.problem)
 	} else {
 		r, err = s.reply(in.Name, a.result, in.Connection.WholeResults, in.Outputs)
 	}
-	r.text += notes
+	r.Text += notes
 	return r, err
 }
 
@@ -339,20 +339,20 @@ func inDigits(v any) string {
 }
 
 // problem separates the tool's errors, for the model, from those of the connection.
-func (s *session) problem(p *mcp.JSONRPCErrorDetails) (reply, error) {
+func (s *session) problem(p *mcp.JSONRPCErrorDetails) (Result, error) {
 	switch p.Code {
 	case mcp.UNSUPPORTED_PROTOCOL_VERSION:
-		return reply{}, fmt.Errorf("%w: %s", errSessionUnknown, p.Message)
+		return Result{}, fmt.Errorf("%w: %s", errSessionUnknown, p.Message)
 	case mcp.PARSE_ERROR, mcp.INVALID_REQUEST, mcp.HEADER_MISMATCH, mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
-		return reply{}, s.at.failure(contract.ClassBadRequest,
+		return Result{}, s.at.failure(contract.ClassBadRequest,
 			fmt.Sprintf("the server refused the request (%d): %s", p.Code, p.Message), "")
 	case lines.CodeTooLarge:
-		return reply{}, s.at.tooLarge()
+		return Result{}, s.at.tooLarge()
 	case mcp.URL_ELICITATION_REQUIRED:
 		asked, wrong := s.at.policy().URLs(p.Data)
 		if wrong == nil {
-			return reply{text: "the server wants people to open URLs before it takes the call: " + p.Message, isError: true,
-				input: &contract.InputRequired{Questions: asked, Anew: true}}, nil
+			return Result{Text: "the server wants people to open URLs before it takes the call: " + p.Message, Failed: true,
+				Input: &contract.InputRequired{Questions: asked, Anew: true}}, nil
 		}
 	}
 	text := cmp.Or(p.Message, fmt.Sprintf("error %d", p.Code))
@@ -361,5 +361,5 @@ func (s *session) problem(p *mcp.JSONRPCErrorDetails) (reply, error) {
 			text += " " + string(data)
 		}
 	}
-	return reply{text: text, isError: true}, nil
+	return Result{Text: text, Failed: true}, nil
 }

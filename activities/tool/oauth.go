@@ -55,7 +55,7 @@ func (t *target) refusal(ctx context.Context) (*oauth.Challenge, error) {
 	}
 	s, err := dialMCP(ctx, &at)
 	if err == nil {
-		_, err = s.list(ctx)
+		_, err = s.list(ctx, nil)
 		s.close()
 	}
 	mu.Lock()

@@ -56,7 +56,7 @@ func (t *Tools) Offer(ctx context.Context, c plan.Connection) (*Offer, error) {
 	}
 	out := &Offer{Prompts: []Prompt{}, Resources: []Resource{}, Templates: []Resource{}}
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
-		if out.Tools, err = e.server.list(ctx); err != nil {
+		if out.Tools, err = e.server.list(ctx, &c); err != nil {
 			return err
 		}
 		if s, ok := e.server.(*session); ok {
@@ -106,29 +106,29 @@ func listed[T any](s *session, raw []byte, field string, list *[]T) error {
 	return nil
 }
 
-func (s *session) resource(ctx context.Context, uri string) (reply, error) {
+func (s *session) resource(ctx context.Context, uri string) (Result, error) {
 	if !s.at.conn.Resources {
-		return reply{text: fmt.Sprintf("resources of %s are not read: its settings do not allow it", s.at.name()), isError: true}, nil
+		return Result{Text: fmt.Sprintf("resources of %s are not read: its settings do not allow it", s.at.name()), Failed: true}, nil
 	}
 	a, err := s.ask(ctx, tasks.Request(s.client.ReadResource, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}}))
 	switch {
 	case methodUnknown(err):
-		return reply{text: fmt.Sprintf("the server of %s has no resources", s.at.name()), isError: true}, nil
+		return Result{Text: fmt.Sprintf("the server of %s has no resources", s.at.name()), Failed: true}, nil
 	case err != nil:
-		return reply{}, err
+		return Result{}, err
 	case a.problem != nil:
 		return s.problem(a.problem)
 	}
 	r, err := render.Resource(a.result)
-	var out reply
+	var out Result
 	if err == nil {
-		out.text, out.media, err = r.Text(nil)
+		out.Text, out.Media, err = r.Text(nil)
 	}
 	switch {
 	case err != nil:
-		return reply{}, s.at.malformed("resource %q: %v", short(uri), err)
+		return Result{}, s.at.malformed("resource %q: %v", short(uri), err)
 	case len(r.Content) == 0:
-		return reply{text: "the server gave no contents of the resource " + uri, isError: true}, nil
+		return Result{Text: "the server gave no contents of the resource " + uri, Failed: true}, nil
 	}
 	return out, nil
 }

@@ -181,12 +181,13 @@ func (e *exchange) judge(resp *transport.JSONRPCResponse, err error) (*transport
 	case e.resumed && err != nil:
 		// The server had taken the request: that it does not know the session now is no refusal.
 		return nil, fmt.Errorf("the stream of the answer ended early, and the server does not go on with it: %s", textutil.ErrorText(err))
-	case e.status >= 400:
+	case e.refusal != nil:
 		// Servers of the newest protocol refuse with 4xx and a real JSON-RPC error.
-		if err == nil && resp != nil && resp.Error != nil && resp.Error.Code != 0 && refuses(e.status) && !aboutSession(resp.Error) {
+		if err == nil && resp != nil && resp.Error != nil && resp.Error.Code != 0 && refuses(e.refusal.status) && !aboutSession(resp.Error) {
 			return resp, nil
 		}
-		return nil, &statusError{status: e.status, retryAfter: e.retryAfter, body: e.body, err: err}
+		e.refusal.err = err
+		return nil, e.refusal
 	case err != nil:
 		return nil, err
 	case resp == nil, resp.Error == nil && (len(resp.Result) == 0 || string(resp.Result) == "null"):

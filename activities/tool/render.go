@@ -21,23 +21,23 @@ type toolResult struct {
 }
 
 // inputRequired is what a server needs before it answers a call.
-func (s *session) inputRequired(name string, r *toolResult) (reply, error) {
+func (s *session) inputRequired(name string, r *toolResult) (Result, error) {
 	asked, wrong := s.at.policy().ReadAll(r.InputRequests)
 	switch {
 	case wrong != nil:
-		return reply{text: fmt.Sprintf("tool %q asks what cannot be answered: %s", name, wrong.Text), isError: true}, nil
+		return Result{Text: fmt.Sprintf("tool %q asks what cannot be answered: %s", name, wrong.Text), Failed: true}, nil
 	case len(asked) == 0 && r.RequestState == "":
-		return reply{}, s.at.malformed("result of tool %q: it requires input, and has neither inputRequests nor a requestState", name)
+		return Result{}, s.at.malformed("result of tool %q: it requires input, and has neither inputRequests nor a requestState", name)
 	}
-	return reply{text: fmt.Sprintf("tool %q asks its caller for more input", name), isError: true,
-		input: &contract.InputRequired{State: r.RequestState, Questions: asked}}, nil
+	return Result{Text: fmt.Sprintf("tool %q asks its caller for more input", name), Failed: true,
+		Input: &contract.InputRequired{State: r.RequestState, Questions: asked}}, nil
 }
 
 // reply is a result as a text for models, or as its unabridged JSON.
-func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (reply, error) {
+func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (Result, error) {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return reply{}, s.at.malformed("result of tool %q: %v", name, err)
+		return Result{}, s.at.malformed("result of tool %q: %v", name, err)
 	}
 	if r.ResultType == string(mcp.ResultTypeInputRequired) {
 		return s.inputRequired(name, &r)
@@ -45,14 +45,14 @@ func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (
 	if t := tasks.Created(raw); t != nil {
 		return s.working(name, t), nil
 	}
-	out, err := reply{isError: r.IsError, links: r.Links()}, error(nil)
+	out, err := Result{Failed: r.IsError, Links: r.Links()}, error(nil)
 	if whole {
-		out.text, err = render.Whole(raw)
+		out.Text, err = render.Whole(raw)
 	} else {
-		out.text, out.media, err = r.Text(outputs)
+		out.Text, out.Media, err = r.Text(outputs)
 	}
 	if err != nil {
-		return reply{}, s.at.malformed("result of tool %q: %v", name, err)
+		return Result{}, s.at.malformed("result of tool %q: %v", name, err)
 	}
 	return out, nil
 }

@@ -30,31 +30,31 @@ func dialRequests(_ context.Context, at *target) (remote, error) {
 	return &requests{s}, err
 }
 
-func (r *requests) list(context.Context) ([]contract.ToolSpec, error) {
+func (r *requests) list(context.Context, *plan.Connection) ([]contract.ToolSpec, error) {
 	return nil, fmt.Errorf("%s lists no tools: the flow describes them", r.at.name())
 }
 
 // call makes one request. A request that the server refuses as wrong is a result; one that can be retried is a
 // failure.
-func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
+func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	k := slices.IndexFunc(in.Connection.Requests, func(q plan.Request) bool { return q.Name == in.Name })
 	if k < 0 {
-		return reply{}, r.at.failure(contract.ClassConnection, fmt.Sprintf("it has no request %q", in.Name), "")
+		return Result{}, r.at.failure(contract.ClassConnection, fmt.Sprintf("it has no request %q", in.Name), "")
 	}
 	args, err := value.Parse(in.Arguments)
 	if err != nil {
-		return reply{}, err
+		return Result{}, err
 	}
 	req, problem := build(ctx, r.at.conn.URL, &in.Connection.Requests[k], args)
 	if problem != "" {
-		return reply{text: problem, isError: true}, nil
+		return Result{Text: problem, Failed: true}, nil
 	}
 	if m.IdempotencyKey != "" && req.Method != http.MethodGet && req.Method != http.MethodHead {
 		req.Header.Set("Idempotency-Key", m.IdempotencyKey)
 	}
 	resp, err := r.do(req)
 	if err != nil {
-		return reply{}, err
+		return Result{}, err
 	}
 	out, err := replyOf(resp, in.Connection.Retry)
 	var failed *statusError
@@ -74,20 +74,20 @@ func Repeatable(q *plan.Request) bool {
 }
 
 // replyOf turns a response into a result, an error for whoever gave the arguments, or a failure.
-func replyOf(resp response, retry *plan.Retry) (reply, error) {
+func replyOf(resp response, retry *plan.Retry) (Result, error) {
 	failed := resp.failed()
 	failed.transient = resp.status == http.StatusConflict || retry != nil && slices.Contains(retry.Statuses, resp.status)
 	switch s := resp.status; {
 	case s < 300:
-		return reply{text: string(resp.body)}, nil
+		return Result{Text: string(resp.body)}, nil
 	case s < 400:
-		return reply{}, &redirected{to: redactURL(resp.header.Get("Location"))}
+		return Result{}, &redirected{to: redactURL(resp.header.Get("Location"))}
 	case failed.transient:
-		return reply{}, failed
+		return Result{}, failed
 	case slices.Contains(callerErrors, s), s >= 500 && retry != nil && retry.NoServer:
-		return reply{text: failed.Error(), isError: true}, nil
+		return Result{Text: failed.Error(), Failed: true}, nil
 	}
-	return reply{}, failed
+	return Result{}, failed
 }
 
 // callerErrors are statuses of requests that are wrong, and will stay so.

@@ -27,23 +27,23 @@ func (s *session) tasks() *tasks.Server {
 }
 
 // working says that a server goes on with a call as a task.
-func (s *session) working(name string, t *tasks.Task) reply {
-	return reply{text: fmt.Sprintf("tool %q works on it as a task. %s", name, s.at.secrets.text(short(t.Message))), isError: true, task: &t.Task}
+func (s *session) working(name string, t *tasks.Task) Result {
+	return Result{Text: fmt.Sprintf("tool %q works on it as a task. %s", name, s.at.secrets.text(short(t.Message))), Failed: true, Task: &t.Task}
 }
 
 // task looks at the task that a call has become. It first gives it what it asked for, or cancels it.
-func (s *session) task(ctx context.Context, in *contract.ToolInput) (reply, error) {
+func (s *session) task(ctx context.Context, in *contract.ToolInput) (Result, error) {
 	if in.CancelTask {
-		return reply{text: fmt.Sprintf("the task of tool %q was cancelled", in.Name), isError: true}, s.tasks().Cancel(ctx, in.TaskID)
+		return Result{Text: fmt.Sprintf("the task of tool %q was cancelled", in.Name), Failed: true}, s.tasks().Cancel(ctx, in.TaskID)
 	}
 	answers, err := s.respond(ctx, in.Input)
 	if err != nil {
-		return reply{}, err
+		return Result{}, err
 	}
 	t, err := s.tasks().Look(ctx, in.TaskID, answers)
 	switch {
 	case err != nil:
-		return reply{}, err
+		return Result{}, err
 	case t.Lost:
 		return s.taskLost(in, t.Problem)
 	case t.Problem != nil:
@@ -56,14 +56,14 @@ func (s *session) task(ctx context.Context, in *contract.ToolInput) (reply, erro
 		return s.taskAsks(ctx, in, t)
 	case tasks.Completed, tasks.Failed:
 		r, err := s.reply(in.Name, t.Result, in.Connection.WholeResults, in.Outputs)
-		if r.isError = r.isError || t.Status == tasks.Failed; r.task != nil || r.input != nil {
+		if r.Failed = r.Failed || t.Status == tasks.Failed; r.Task != nil || r.Input != nil {
 			err = s.at.malformed("the result of the task of tool %q is not one of a call", in.Name)
 		}
 		return r, err
 	case tasks.Cancelled:
-		return reply{text: fmt.Sprintf("the server of tool %q cancelled the task: %s", in.Name, s.at.secrets.text(short(t.Message))), isError: true}, nil
+		return Result{Text: fmt.Sprintf("the server of tool %q cancelled the task: %s", in.Name, s.at.secrets.text(short(t.Message))), Failed: true}, nil
 	}
-	return reply{}, s.at.malformed("the task of tool %q has the unknown status %q", in.Name, short(t.Status))
+	return Result{}, s.at.malformed("the task of tool %q has the unknown status %q", in.Name, short(t.Status))
 }
 
 // respond answers the requests of a task up to 2025-11-25. It returns answers that go with the next look at the task.
@@ -83,23 +83,23 @@ func (s *session) respond(ctx context.Context, in *contract.ToolAnswers) (map[st
 }
 
 // taskAsks are the questions of a task. One that asks what cannot be answered is cancelled.
-func (s *session) taskAsks(ctx context.Context, in *contract.ToolInput, t *tasks.Outcome) (out reply, err error) {
+func (s *session) taskAsks(ctx context.Context, in *contract.ToolInput, t *tasks.Outcome) (out Result, err error) {
 	var r toolResult
 	if err := json.Unmarshal(t.Raw, &r); err != nil {
-		return reply{}, s.at.malformed("the task of tool %q: %v", in.Name, err)
+		return Result{}, s.at.malformed("the task of tool %q: %v", in.Name, err)
 	}
 	if s.tasks().TellsQuestions() && len(r.InputRequests) > 0 {
 		out, err = s.inputRequired(in.Name, &r)
 	} else {
 		out = s.working(in.Name, &t.Task) // it has its answers, and does not go on yet
 		if !s.tasks().TellsQuestions() {
-			out.input, err = s.hear(ctx, in.TaskID)
+			out.Input, err = s.hear(ctx, in.TaskID)
 		}
 	}
-	if out.task = &t.Task.Task; err != nil || out.input != nil || len(r.InputRequests) == 0 {
+	if out.Task = &t.Task.Task; err != nil || out.Input != nil || len(r.InputRequests) == 0 {
 		return out, err
 	}
-	out.text, out.task = out.text+"; the task was cancelled", nil
+	out.Text, out.Task = out.Text+"; the task was cancelled", nil
 	return out, s.tasks().Cancel(ctx, in.TaskID)
 }
 
@@ -137,12 +137,12 @@ func (s *session) hear(ctx context.Context, id string) (*contract.InputRequired,
 }
 
 // taskLost is what a server leaves that does not tell of a task. The task may have taken effect.
-func (s *session) taskLost(in *contract.ToolInput, p *mcp.JSONRPCErrorDetails) (reply, error) {
+func (s *session) taskLost(in *contract.ToolInput, p *mcp.JSONRPCErrorDetails) (Result, error) {
 	if p.Code == mcp.INTERNAL_ERROR {
-		return reply{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server does not tell of the task of tool %q (%d): %s", in.Name, p.Code, p.Message), "")
+		return Result{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server does not tell of the task of tool %q (%d): %s", in.Name, p.Code, p.Message), "")
 	}
 	r, err := s.problem(p)
-	r.text = fmt.Sprintf("outcome unknown: the server no longer knows the task of tool %q, which has expired or was lost (%s); "+
-		"the call may have taken effect: find out whether it has before you make it again", in.Name, r.text)
+	r.Text = fmt.Sprintf("outcome unknown: the server no longer knows the task of tool %q, which has expired or was lost (%s); "+
+		"the call may have taken effect: find out whether it has before you make it again", in.Name, r.Text)
 	return r, err
 }

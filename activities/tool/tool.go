@@ -81,7 +81,7 @@ func (t *Tools) List(ctx context.Context, c plan.Connection) ([]contract.ToolSpe
 	}
 	var specs []contract.ToolSpec
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
-		specs, err = e.server.list(ctx)
+		specs, err = e.server.list(ctx, &c)
 		return err
 	})
 	return specs, err
@@ -137,7 +137,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 	if err != nil {
 		return Result{}, err
 	}
-	var r reply
+	var r Result
 	ctx, sent := delivery.Tracked(ctx)
 	var served SessionRef
 	at.session, at.limit = m.Session, time.Duration(in.TimeoutMillis)*time.Millisecond
@@ -149,7 +149,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			return err
 		}
 		if changed := t.sessionLosses.sessionChanged(m.Caller, e); changed || m.Session.ID != "" && m.Session.ID != served.ID {
-			r = reply{text: sessionLost(m.Repeated), isError: true}
+			r = Result{Text: sessionLost(m.Repeated), Failed: true}
 			return nil
 		}
 		r, err = e.server.call(ctx, in, m)
@@ -159,20 +159,19 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 	if err != nil {
 		return Result{}, sent.Judge(err)
 	}
-	text := at.secrets.result(r.text)
-	if len(text) > t.settings.MaxResultBytes {
+	r.Text, r.Session = at.secrets.result(r.Text), served
+	if len(r.Text) > t.settings.MaxResultBytes {
 		return Result{}, &contract.Failure{
 			Class: contract.ClassTooLarge,
 			Text: fmt.Sprintf("result of tool %q of %s has %d bytes, the limit is %d",
-				in.Name, at.name(), len(text), t.settings.MaxResultBytes),
+				in.Name, at.name(), len(r.Text), t.settings.MaxResultBytes),
 			Remedy: "have the tool return less, page its result, or " + t.settings.larger(),
 		}
 	}
-	out := Result{Text: text, Media: r.media, Failed: r.isError, Session: served, Input: r.input, Task: r.task}
-	if at.conn.Resources {
-		out.Links = r.links
+	if !at.conn.Resources {
+		r.Links = nil
 	}
-	return out, nil
+	return r, nil
 }
 
 // within runs f on the session of a target, once more if the server did not know the session.
@@ -289,23 +288,11 @@ var kinds = map[string]func(ctx context.Context, at *target) (remote, error){
 // remote is a session with one server. Its methods may be called concurrently. Errors are a *contract.Failure,
 // errSessionUnknown, or those of classify.
 type remote interface {
-	list(ctx context.Context) ([]contract.ToolSpec, error)
-	call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error)
+	list(ctx context.Context, c *plan.Connection) ([]contract.ToolSpec, error)
+	call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error)
 	// usable is false when the session or its server is gone. idle means that no call runs.
 	usable(idle bool) bool
 	close()
-}
-
-// reply is the outcome of a call that the server answered.
-type reply struct {
-	text string
-	// media have a note each in the text; links are URIs of resources.
-	media   []contract.Media
-	links   []string
-	isError bool
-	// input is what the server needs before it answers, task what it goes on with.
-	input *contract.InputRequired
-	task  *contract.Task
 }
 
 // errSessionUnknown: the server no longer knows the session, and executed nothing.

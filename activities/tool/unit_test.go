@@ -354,8 +354,8 @@ func TestReply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x", settings: &Settings{}}}
 			got, err := s.reply("t", []byte(tc.raw), false, nil)
-			if err != nil || got.text != tc.want {
-				t.Errorf("got %q, %v; want %q", got.text, err, tc.want)
+			if err != nil || got.Text != tc.want {
+				t.Errorf("got %q, %v; want %q", got.Text, err, tc.want)
 			}
 		})
 	}
@@ -375,8 +375,8 @@ func TestReplyOfSeveralOutputs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x", settings: &Settings{}}}
 			got, err := s.reply("t", []byte(tc.raw), false, []string{"x", "y"})
-			if err != nil || got.text != tc.want {
-				t.Errorf("got %q, %v; want %q", got.text, err, tc.want)
+			if err != nil || got.Text != tc.want {
+				t.Errorf("got %q, %v; want %q", got.Text, err, tc.want)
 			}
 		})
 	}
@@ -415,11 +415,11 @@ func TestImagesOfAReply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x"}}
 			got, err := s.reply("t", []byte(tc.raw), false, nil)
-			if err != nil || !slices.Equal(got.media, tc.images) {
-				t.Errorf("%d images, %v", len(got.media), err)
+			if err != nil || !slices.Equal(got.Media, tc.images) {
+				t.Errorf("%d images, %v", len(got.Media), err)
 			}
-			if tc.text != "" && got.text != tc.text {
-				t.Errorf("text %q, want %q", got.text, tc.text)
+			if tc.text != "" && got.Text != tc.text {
+				t.Errorf("text %q, want %q", got.Text, tc.text)
 			}
 		})
 	}

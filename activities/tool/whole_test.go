@@ -22,8 +22,8 @@ func TestWholeResults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x"}}
 			got, err := s.reply("t", []byte(tc.raw), true, nil)
-			if err != nil || got.text != tc.want || got.isError != tc.failed {
-				t.Errorf("got %q, %v, %v; want %q", got.text, got.isError, err, tc.want)
+			if err != nil || got.Text != tc.want || got.Failed != tc.failed {
+				t.Errorf("got %q, %v, %v; want %q", got.Text, got.Failed, err, tc.want)
 			}
 		})
 	}
