@@ -306,20 +306,20 @@ func (q remote) Open(ctx workflow.Context, req *contract.Request) error {
 }
 
 func (q remote) Close(ctx workflow.Context, id string) {
-	q.send(ctx, q.run.Shared.Owner, contract.SignalCloseRequest, contract.RequestID{ID: id})
+	q.Send(ctx, q.run.Shared.Owner, contract.SignalCloseRequest, contract.RequestID{ID: id})
 }
 
 func (q remote) Disown(ctx workflow.Context, child string) {
-	q.send(ctx, q.run.Shared.Owner, contract.SignalCloseRequest, contract.RequestID{Run: &contract.Run{Workflow: child}})
+	q.Send(ctx, q.run.Shared.Owner, contract.SignalCloseRequest, contract.RequestID{Run: &contract.Run{Workflow: child}})
 }
 
 func (q remote) Messages(node string) []contract.Inbound {
 	return TakeMessages(&q.UnreadMessages, node)
 }
 
-// send signals another run, whether this one is cancelled or not. The run waits for what it has sent before it
+// Send signals another run, whether this one is cancelled or not. The run waits for what it has sent before it
 // ends: the server drops a signal whose sender ends in the same moment.
-func (q *Requests) send(ctx workflow.Context, to, signal string, arg any) {
+func (q *Requests) Send(ctx workflow.Context, to, signal string, arg any) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	q.Unacknowledged = append(slices.DeleteFunc(q.Unacknowledged, workflow.Future.IsReady), q.run.Signal(ctx, to, signal, arg))
 }

@@ -21,9 +21,8 @@ import (
 type Children struct {
 	run *runtime.Run
 	s   *Session
-	// list are those that are not deleted; callbacks are turns of theirs that are to be a turn of this one.
-	list      []*childSession
-	callbacks []contract.ChildTurn
+	// list are those that are not deleted.
+	list []*childSession
 	// ctx is their context, which end cancels.
 	ctx workflow.Context
 	end workflow.CancelFunc
@@ -38,17 +37,15 @@ type childSession struct {
 	reserved contract.Budget
 }
 
-func isYield(err error) bool { return errors.Is(err, runtime.ErrYield) }
-
-// launchAll starts the sessions that are not running, with what they go on with.
-func (b *Children) launchAll() {
-	if !b.s.On() {
+// LaunchAll starts the sessions below that are not running, with what they go on with.
+func (s *Session) LaunchAll() {
+	if !s.On() {
 		return
 	}
-	b.s.leaving = false
-	for _, c := range b.list {
+	s.leaving = false
+	for _, c := range s.Below.list {
 		if !c.Closed && c.future == nil {
-			b.launch(c)
+			s.Below.launch(c)
 		}
 	}
 }
@@ -118,17 +115,19 @@ func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
 	default:
 		c.Status, c.Problem = contract.TurnFailed, problemOf(contract.FailureOf(err))
 	}
-	var left []contract.SessionOrder
 	for _, o := range c.Orders {
-		if o.Mode != contract.ModeCallback {
-			left = append(left, o)
-			continue
+		if callsBack(o) {
+			b.callBack(c, contract.Turn{ID: o.ID, Status: contract.TurnFailed, Failure: &contract.Failure{Class: contract.ClassCancelled, Text: c.Problem}})
 		}
-		status := contract.TurnFailed
-		b.callbacks = append(b.callbacks, contract.ChildTurn{Session: c.ID, Turn: contract.Turn{ID: o.ID, Status: status,
-			Failure: &contract.Failure{Class: contract.ClassCancelled, Text: c.Problem}}})
 	}
-	c.Orders = left
+	c.Orders = slices.DeleteFunc(c.Orders, callsBack)
+}
+
+func callsBack(o contract.SessionOrder) bool { return o.Mode == contract.ModeCallback }
+
+// callBack makes a turn of a session below one of this session.
+func (b *Children) callBack(c *childSession, t contract.Turn) {
+	b.s.Callbacks = append(b.s.Callbacks, contract.ChildTurn{Session: c.ID, Turn: t})
 }
 
 // problemOf is a failure as a session's parent reads it.
@@ -150,39 +149,30 @@ func (b *Children) heard(report *contract.ChildTurn) {
 	if c == nil || c.Closed {
 		return
 	}
-	if t.N == 0 {
-		b.inLine(c, &t)
-		return
-	}
-	b.charge(c, report.Usage)
-	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
-		c.Params, c.Last, c.Expects = nil, &t, report.Expects
-	}
-	if i := c.order(t.ID); i >= 0 {
+	i := c.order(t.ID)
+	if i >= 0 && (t.N > 0 || !t.Done()) {
 		c.Orders[i].Taken = true
 	}
-	if t.Done() {
+	switch {
+	case t.N == 0 && i >= 0 && t.Done() && c.taken(t.ID) < 0: // the prompt was refused
 		b.run.Policy.Moved = true
-		shorten(&t)
-		b.fulfilEnded(c)
-		b.fulfil(c, &t, report.Expects)
-		b.fulfilEnded(c) // the turn that it waited for may have been told before
+		c.Done = append(c.Done, t)
+	case t.N == 0:
+		return
+	default:
+		b.charge(c, report.Usage)
+		if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
+			c.Params, c.Last, c.Expects = nil, &t, report.Expects
+		}
+		if t.Done() {
+			b.run.Policy.Moved = true
+			shorten(&t)
+			b.fulfilEnded(c)
+			b.fulfil(c, &t, report.Expects)
+			b.fulfilEnded(c) // the turn that it waited for may have been told before
+		}
 	}
 	c.Status = c.standing()
-}
-
-// inLine takes over what became of a prompt that has no turn.
-func (b *Children) inLine(c *childSession, t *contract.Turn) {
-	i := c.order(t.ID)
-	switch {
-	case i < 0:
-	case !t.Done():
-		c.Orders[i].Taken = true
-	case !c.has(t.ID):
-		b.run.Policy.Moved = true
-		c.Done = append(c.Done, *t)
-		c.Status = c.standing()
-	}
 }
 
 // order finds what was asked of the session under a turn's id.
@@ -195,18 +185,12 @@ func (c *childSession) standing() string {
 	switch {
 	case c.Last == nil:
 		return "pending"
-	case !c.Last.Done() || slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return !c.has(o.ID) }):
+	case !c.Last.Done() || slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return c.taken(o.ID) < 0 }):
 		return contract.TurnRunning
 	case c.Last.Status == contract.TurnFailed:
 		return contract.TurnFailed
 	}
 	return contract.StatusIdle
-}
-
-// settled reports whether callbacks wait until a session below expects none of its own.
-func (b *Children) settled() bool {
-	lone := b.run.Flow.LoneAgent()
-	return lone != nil && lone.Agent != nil && lone.Agent.CallbackWhenSettled
 }
 
 // fulfilEnded gives the latest turn to callbacks that waited until the session expects none of its own:
@@ -215,7 +199,7 @@ func (b *Children) fulfilEnded(c *childSession) {
 	waits := func(o contract.SessionOrder) bool { return o.Ended }
 	if c.Last.Done() && !c.Expects && slices.ContainsFunc(c.Orders, waits) {
 		c.Orders = slices.DeleteFunc(c.Orders, waits)
-		b.callbacks = append(b.callbacks, contract.ChildTurn{Session: c.ID, Turn: *c.Last})
+		b.callBack(c, *c.Last)
 	}
 }
 
@@ -227,37 +211,41 @@ func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 	}
 	switch c.Orders[i].Mode {
 	case contract.ModeSync:
-		if !c.has(t.ID) {
+		if c.taken(t.ID) < 0 {
 			c.Done = append(c.Done, *t)
 		}
 		return
 	case contract.ModeCallback:
-		if expects && b.settled() {
+		if lone := b.run.Flow.LoneAgent(); expects && lone != nil && lone.Agent != nil && lone.Agent.CallbackWhenSettled {
 			c.Orders[i].Ended = true
 			return
 		}
-		b.callbacks = append(b.callbacks, contract.ChildTurn{Session: c.ID, Turn: *t})
+		b.callBack(c, *t)
 	}
 	c.Orders = slices.Delete(c.Orders, i, i+1)
 }
 
-// has reports whether a turn that somebody waits for has ended.
-func (c *childSession) has(order string) bool { return c.taken(order) >= 0 }
-
+// taken finds the ended turn of an order that somebody waits for, -1 if there is none.
 func (c *childSession) taken(order string) int {
-	return slices.IndexFunc(c.Done, func(t contract.Turn) bool { return t.ID == order && (order != "" || t.N == 1) })
+	return slices.IndexFunc(c.Done, func(t contract.Turn) bool { return t.ID == order })
 }
 
 // shorten cuts a result to what a conversation can be given.
 func shorten(t *contract.Turn) {
 	if t.ResultText != nil && len(*t.ResultText) > maxCallback {
-		text := cutResult(*t.ResultText)
-		t.ResultText = &text
+		t.ResultText = new(cutResult(*t.ResultText))
 	}
 	if len(t.ResultData) > maxCallback {
-		text := cutResult(string(t.ResultData))
-		t.ResultText, t.ResultData = &text, nil
+		t.ResultText, t.ResultData = new(cutResult(string(t.ResultData))), nil
 	}
+}
+
+// resultBytes is how long a turn's result is.
+func resultBytes(t *contract.Turn) int {
+	if t.ResultText == nil {
+		return len(t.ResultData)
+	}
+	return len(t.ResultData) + len(*t.ResultText)
 }
 
 // called is the prompt for the results of children that have come, as many as one turn is
@@ -265,62 +253,59 @@ func shorten(t *contract.Turn) {
 func (b *Children) called() (from []string, prompt string) {
 	var list []words.Child
 	size := 0
-	for len(b.callbacks) > 0 {
-		t := &b.callbacks[0].Turn
-		c := words.Child{ID: b.callbacks[0].Session, Text: t.ResultText, Data: t.ResultData}
+	for _, report := range b.s.Callbacks {
+		t := &report.Turn
+		c := words.Child{ID: report.Session, Text: t.ResultText, Data: t.ResultData}
+		size += resultBytes(t)
 		if t.Status != contract.TurnCompleted {
 			c.Failed, c.Text, c.Data = true, nil, nil
 			if t.Failure != nil {
 				c.Problem = problemOf(t.Failure)
 			}
+			size += len(c.Problem)
 		}
-		n := len(c.Data) + len(c.Problem)
-		if c.Text != nil {
-			n += len(*c.Text)
-		}
-		if size += n; size > maxCallback && len(list) > 0 {
+		if size > maxCallback && len(list) > 0 {
 			break
 		}
 		list, from = append(list, c), append(from, c.ID)
-		b.callbacks = b.callbacks[1:]
 	}
+	b.s.Callbacks = b.s.Callbacks[len(list):]
 	return from, words.Callback(list)
 }
 
 // expects reports whether a result is still to come to this session as a turn of its own.
 func (b *Children) expects() bool {
-	return slices.ContainsFunc(b.list, func(c *childSession) bool {
-		return slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return o.Mode == contract.ModeCallback })
-	})
+	return slices.ContainsFunc(b.list, func(c *childSession) bool { return slices.ContainsFunc(c.Orders, callsBack) })
 }
 
 func (b *Children) child(id string) *childSession {
-	for _, c := range b.list {
-		if c.ID == id {
-			return c
-		}
+	if i := slices.IndexFunc(b.list, func(c *childSession) bool { return c.ID == id }); i >= 0 {
+		return b.list[i]
 	}
 	return nil
 }
 
-// gather asks all sessions below to come back with what they go on with, and waits for them,
+// stopped reports whether no session below is running.
+func (b *Children) stopped() bool {
+	return !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
+}
+
+// Gather asks all sessions below to come back with what they go on with, and waits for them,
 // and for the Updates under way.
-func (b *Children) gather(ctx workflow.Context) error {
-	if b.ctx == nil {
+func (s *Session) Gather(ctx workflow.Context) error {
+	if s == nil || s.Below.ctx == nil {
 		return nil
 	}
-	b.s.leaving = true
-	for _, c := range b.list {
+	s.leaving = true
+	for _, c := range s.Below.list {
 		if c.future != nil {
-			b.run.AskToYield(b.ctx, c.future)
+			s.run.AskToYield(s.Below.ctx, c.future)
 		}
 	}
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err := wait.Until(quiet, func() bool {
-		return workflow.AllHandlersFinished(ctx) && !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
-	})
-	b.run.Policy.HeardBack(ctx)
-	b.s.Hear()
+	err := wait.Until(quiet, func() bool { return workflow.AllHandlersFinished(ctx) && s.Below.stopped() })
+	s.run.Policy.HeardBack(ctx)
+	s.Hear()
 	return err
 }
 
@@ -328,9 +313,7 @@ func (b *Children) gather(ctx workflow.Context) error {
 func (b *Children) release(ctx workflow.Context) {
 	b.end()
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	_ = wait.Until(quiet, func() bool {
-		return !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
-	})
+	_ = wait.Until(quiet, b.stopped)
 }
 
 // plainAgent is the name of an agent that is started without one.
@@ -360,17 +343,6 @@ func (b *Children) add(ctx workflow.Context, id, agent, mode string, params json
 	b.list = append(b.list, c)
 	b.launch(c)
 	return c
-}
-
-// open counts the sessions that have not ended.
-func (b *Children) open() int {
-	n := 0
-	for _, c := range b.list {
-		if !c.Closed {
-			n++
-		}
-	}
-	return n
 }
 
 // cutResult is a result as far as the framework shows it.

@@ -103,10 +103,10 @@ func (s *Session) Hear() {
 func (s *Session) prompted(ctx workflow.Context, raw json.RawMessage) error {
 	p, err := s.admit(raw)
 	if err == nil && s.find(p.ID) == nil {
-		s.queue = append(s.queue, *p)
+		s.Queue = append(s.Queue, *p)
 	}
 	var in contract.PromptInput
-	if s.parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.parent) || err == nil && s.Idle && len(s.queue) == 1 {
+	if s.Parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.Parent) || err == nil && s.Idle && len(s.Queue) == 1 {
 		return err
 	}
 	t := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
@@ -115,64 +115,58 @@ func (s *Session) prompted(ctx workflow.Context, raw json.RawMessage) error {
 	}
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	s.run.Sizes.Accept(quiet, contract.Envelope)
-	s.send(quiet, contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: t})
+	s.run.Requests.Send(ctx, s.Parent, contract.SignalTurn, contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: t})
 	return err
 }
 
 // admit looks at a prompt before it is taken.
 func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
-	bad := func(class, remedy, format string, args ...any) error {
-		return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
-	}
 	var in contract.PromptInput
 	err := argument.Strictly(raw, &in)
 	const remedy = `send {"prompt": "…"} and nothing else but an id and images`
 	switch {
 	case err != nil:
-		return nil, bad(contract.ClassBadRequest, remedy, "the prompt: %v", err)
+		return nil, refusal(contract.ClassBadRequest, remedy, "the prompt: %v", err)
 	case !s.IsSession:
-		return nil, bad(contract.ClassBadRequest, "start it with session: true", "the run is no session and takes no prompts")
+		return nil, refusal(contract.ClassBadRequest, "start it with session: true", "the run is no session and takes no prompts")
 	case in.Prompt == "":
-		return nil, bad(contract.ClassBadRequest, remedy, "the prompt is empty")
+		return nil, refusal(contract.ClassBadRequest, remedy, "the prompt is empty")
 	case len(in.Prompt) > runtime.MaxMessage:
-		return nil, bad(contract.ClassTooLarge, "shorten it", "the prompt is %d bytes, at most %d are taken", len(in.Prompt), runtime.MaxMessage)
+		return nil, refusal(contract.ClassTooLarge, "shorten it", "the prompt is %d bytes, at most %d are taken", len(in.Prompt), runtime.MaxMessage)
 	case len(in.ID) > runtime.MaxName || len(in.By) > runtime.MaxName:
-		return nil, bad(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", runtime.MaxName)
+		return nil, refusal(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", runtime.MaxName)
 	}
 	if err := contract.CheckMedia(in.Media); err != nil {
-		return nil, bad(contract.ClassBadRequest, "send PNG, JPEG, GIF or WebP files in base64", "the prompt: %v", err)
+		return nil, refusal(contract.ClassBadRequest, "send PNG, JPEG, GIF or WebP files in base64", "the prompt: %v", err)
 	}
 	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: in.Hash(), Media: in.Media}
 	return p, s.takes(p)
 }
 
+func refusal(class, remedy, format string, args ...any) error {
+	return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
 // takes looks whether the session takes a prompt now.
 func (s *Session) takes(p *contract.Prompt) error {
+	queued := p.Size()
+	for i := range s.Queue {
+		queued += s.Queue[i].Size()
+	}
 	old := s.find(p.ID)
 	switch {
 	case s.run.Flow != nil && s.run.Flow.LoneAgent() == nil:
-		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session",
-			Text: fmt.Sprintf("the agent %q takes no prompts: procedural_agent_no_resume", s.run.Flow.Name)}
+		return refusal(contract.ClassBadRequest, "start another session", "the agent %q takes no prompts: procedural_agent_no_resume", s.run.Flow.Name)
 	case old != nil && old.Hash != p.Hash:
-		return &contract.Failure{Class: contract.ClassAlreadyAnswered, Remedy: "give every prompt an id of its own",
-			Text: fmt.Sprintf("another prompt has the id %q", textutil.Cut(p.ID, 200))}
+		return refusal(contract.ClassAlreadyAnswered, "give every prompt an id of its own", "another prompt has the id %q", textutil.Cut(p.ID, 200))
 	case old != nil:
 		return nil
-	case s.stop != nil || s.over:
-		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session", Text: "the session is stopped"}
-	case len(s.queue) >= maxQueued || len(s.queue) > 0 && s.queued()+p.Size() > runtime.MaxUnreadSize:
-		return &contract.Failure{Class: contract.ClassTooLarge, Remedy: "wait until some have had their turn",
-			Text: fmt.Sprintf("%d prompts are queued already", len(s.queue))}
+	case s.Stop != nil || s.over:
+		return refusal(contract.ClassBadRequest, "start another session", "the session is stopped")
+	case len(s.Queue) >= maxQueued || len(s.Queue) > 0 && queued > runtime.MaxUnreadSize:
+		return refusal(contract.ClassTooLarge, "wait until some have had their turn", "%d prompts are queued already", len(s.Queue))
 	}
 	return nil
-}
-
-func (s *Session) queued() int {
-	n := 0
-	for i := range s.queue {
-		n += s.queue[i].Size()
-	}
-	return n
 }
 
 // find is the turn of a prompt's id, or nil. One that is queued has no number.
@@ -180,12 +174,10 @@ func (s *Session) find(id string) *contract.Turn {
 	if id == "" {
 		return nil
 	}
-	for i := range s.turns {
-		if s.turns[i].ID == id {
-			return &s.turns[i]
-		}
+	if i := slices.IndexFunc(s.Turns, func(t contract.Turn) bool { return t.ID == id }); i >= 0 {
+		return &s.Turns[i]
 	}
-	if i := slices.IndexFunc(s.queue, func(p contract.Prompt) bool { return p.ID == id }); i >= 0 {
+	if i := slices.IndexFunc(s.Queue, func(p contract.Prompt) bool { return p.ID == id }); i >= 0 {
 		return s.queuedTurn(i)
 	}
 	return nil
@@ -202,7 +194,7 @@ func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	}
 	switch old := s.find(p.ID); {
 	case old == nil:
-		s.queue = append(s.queue, *p)
+		s.Queue = append(s.Queue, *p)
 	case old.Done():
 		s.run.Policy.Moved = true // a history can get long by repetitions alone
 	}
@@ -214,18 +206,14 @@ func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	}
 	t := s.find(p.ID)
 	if t == nil {
-		return nil, &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("the turn %q is no longer kept", textutil.Cut(p.ID, 200))}
+		return nil, refusal(contract.ClassUnknownRequest, "", "the turn %q is no longer kept", textutil.Cut(p.ID, 200))
 	}
 	out := *t
 	out.Hash = ""
 	// Several may have waited for the same long result, and one task does not hold all of it.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if s.run.Sizes.Admit(ctx, "the turn", out) != nil {
-		out.OmittedBytes = len(out.ResultData)
-		if out.ResultText != nil {
-			out.OmittedBytes += len(*out.ResultText)
-		}
-		out.ResultText, out.ResultData = nil, nil
+		out.OmittedBytes, out.ResultText, out.ResultData = resultBytes(&out), nil, nil
 	}
 	return &out, nil
 }
@@ -240,7 +228,7 @@ func (s *Session) admitStop(raw json.RawMessage) error {
 		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
 	}
 	if err != nil {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("close_session: %v", err), Remedy: "send " + closeShape}
+		return refusal(contract.ClassBadRequest, "send "+closeShape, "close_session: %v", err)
 	}
 	return nil
 }
@@ -250,9 +238,9 @@ func (s *Session) halt(raw json.RawMessage) error {
 	if err := s.admitStop(raw); err != nil {
 		return err
 	}
-	if s.stop == nil {
-		s.stop = &contract.CloseSessionInput{}
-		_ = argument.Strictly(raw, s.stop) // admitted
+	if s.Stop == nil {
+		s.Stop = &contract.CloseSessionInput{}
+		_ = argument.Strictly(raw, s.Stop) // admitted
 	}
 	if s.end != nil {
 		s.end()
@@ -262,8 +250,8 @@ func (s *Session) halt(raw json.RawMessage) error {
 
 // shown are the turns for people, and behind them the prompts that wait for theirs.
 func (s *Session) shown() []contract.Turn {
-	out := append([]contract.Turn{}, s.turns...)
-	for i := range s.queue {
+	out := append([]contract.Turn{}, s.Turns...)
+	for i := range s.Queue {
 		out = append(out, *s.queuedTurn(i))
 	}
 	for i := range out {
@@ -274,7 +262,7 @@ func (s *Session) shown() []contract.Turn {
 
 // queuedTurn is the turn of a prompt that is queued, or that was when the session ended.
 func (s *Session) queuedTurn(i int) *contract.Turn {
-	t := &contract.Turn{ID: s.queue[i].ID, Hash: s.queue[i].Hash, Status: contract.TurnQueued}
+	t := &contract.Turn{ID: s.Queue[i].ID, Hash: s.Queue[i].Hash, Status: contract.TurnQueued}
 	if s.over {
 		t.Status, t.EndedAt = contract.TurnStopped, s.endedAt
 		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
@@ -284,7 +272,7 @@ func (s *Session) queuedTurn(i int) *contract.Turn {
 
 // Status is the session's part of the query's answer.
 func (s *Session) Status() *contract.SessionStatus {
-	out := &contract.SessionStatus{Turns: s.count, Queued: len(s.queue), Callbacks: len(s.Below.callbacks)}
+	out := &contract.SessionStatus{Turns: s.Count, Queued: len(s.Queue), Callbacks: len(s.Callbacks)}
 	if t := s.latest(); t != nil {
 		lean := *t
 		lean.ResultText, lean.ResultData, lean.Hash = nil, nil, ""

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,20 +50,13 @@ type Turns interface {
 
 // Session makes several turns of a run.
 type Session struct {
+	// SessionState is what the session carries, but for its children. IsSession is set where the run stays open until it is
+	// closed. Otherwise it ends with the turn after which nothing is expected.
+	contract.SessionState
 	run  *runtime.Run
 	host Turns
-	// IsSession is set where the run stays open until it is closed. Otherwise it ends with the turn
-	// after which nothing is expected.
-	IsSession bool
-	parent    string
 	// Below are the sessions that this one has started.
 	Below Children
-	// turns are the last ones, count all of them.
-	turns []contract.Turn
-	count int
-	queue []contract.Prompt
-	spent contract.Usage
-	stop  *contract.CloseSessionInput
 	// Idle says that no turn is under way; leaving, that this run of the session ends; over,
 	// that the session does.
 	Idle, leaving, over bool
@@ -78,13 +72,30 @@ type Session struct {
 
 // New is the session of a run, as the run was started or as the one before left it. It is off in most runs.
 func New(r *runtime.Run, h Turns, in *contract.RunInput) *Session {
-	s := &Session{run: r, host: h, IsSession: in.Session, parent: in.Parent}
+	s := &Session{run: r, host: h, SessionState: contract.SessionState{IsSession: in.Session, Parent: in.Parent}}
 	s.Below.run, s.Below.s = r, s
 	if in.Snapshot != nil && in.Snapshot.Session != nil {
 		// Before the first Update is looked at.
-		s.restore(in.Snapshot.Session)
+		s.SessionState = *in.Snapshot.Session
+		r.Requests.Rejected, r.Requests.RejectionReasons = s.Rejected, s.RejectionReasons
+		for _, c := range s.Children {
+			s.Below.list = append(s.Below.list, &childSession{ChildSession: c})
+		}
+		s.Children, s.Rejected, s.RejectionReasons = nil, 0, nil
 	}
 	return s
+}
+
+// Snapshot is what the session's next run goes on with.
+func (s *Session) Snapshot() *contract.SessionState {
+	c := s.SessionState
+	if !s.run.Requests.Owner {
+		c.Rejected, c.RejectionReasons = s.run.Requests.Rejected, s.run.Requests.RejectionReasons
+	}
+	for _, k := range s.Below.list {
+		c.Children = append(c.Children, k.ChildSession)
+	}
+	return &c
 }
 
 // On reports whether the run takes turns at all.
@@ -102,7 +113,7 @@ func (s *Session) Settle() error {
 		return nil
 	}
 	lone := s.run.Flow.LoneAgent()
-	if lone == nil && s.parent == "" {
+	if lone == nil && s.Parent == "" {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow %q cannot be a session: it is not one agent alone", s.run.Flow.Name),
 			Remedy: "start it as a run, without session"}
 	}
@@ -121,8 +132,8 @@ func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
 	s.above = ctx
 	s.Below.ctx, s.Below.end = workflow.WithCancel(ctx)
 	s.listen(ctx)
-	s.Below.launchAll()
-	if s.count == 0 {
+	s.LaunchAll()
+	if s.Count == 0 {
 		s.begin(ctx, contract.Turn{})
 	}
 	for {
@@ -142,20 +153,19 @@ func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
 }
 
 func (s *Session) latest() *contract.Turn {
-	if len(s.turns) == 0 {
+	if len(s.Turns) == 0 {
 		return nil
 	}
-	return &s.turns[len(s.turns)-1]
+	return &s.Turns[len(s.Turns)-1]
 }
 
 // begin notes that a turn begins, and tells the session above.
 func (s *Session) begin(ctx workflow.Context, t contract.Turn) {
-	now := workflow.Now(ctx).UTC()
-	s.count++
-	t.N, t.Status, t.StartedAt = s.count, contract.TurnRunning, &now
-	s.run.Shared.Turn, s.spent = s.count, s.run.Budget.Usage
+	s.Count++
+	t.N, t.Status, t.StartedAt = s.Count, contract.TurnRunning, new(workflow.Now(ctx).UTC())
+	s.run.Shared.Turn, s.Spent = s.Count, s.run.Budget.Usage
 	s.run.Budget.BeginTurn()
-	s.turns = append(s.turns, t)
+	s.Turns = append(s.Turns, t)
 	s.trim()
 	s.Idle = false
 	s.host.Show(ctx, nil, nil)
@@ -165,19 +175,19 @@ func (s *Session) begin(ctx workflow.Context, t contract.Turn) {
 // turn plays the turn under way. It fails where the run cannot go on with another.
 func (s *Session) turn(ctx workflow.Context) error {
 	tctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
 	s.end = cancel
-	if s.stop != nil {
+	if s.Stop != nil {
 		cancel()
 	}
 	given := s.prompt
 	s.prompt = nil
-	err := s.host.Turn(tctx, s.count, given)
-	if err == nil && tctx.Err() != nil && ctx.Err() == nil {
+	err := s.host.Turn(tctx, s.Count, given)
+	if err == nil && ctx.Err() == nil {
 		err = tctx.Err()
 	}
 	s.end = nil
-	defer cancel()
-	if err != nil && (isYield(err) || workflow.IsContinueAsNewError(err) || ctx.Err() != nil) {
+	if err != nil && (errors.Is(err, runtime.ErrYield) || workflow.IsContinueAsNewError(err) || ctx.Err() != nil) {
 		return err
 	}
 	var out *contract.RunResult
@@ -193,15 +203,13 @@ func (s *Session) turn(ctx workflow.Context) error {
 
 // ended keeps what a turn gave.
 func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error) {
-	t, now := s.latest(), workflow.Now(ctx).UTC()
-	used := s.run.Budget.Usage.Less(s.spent)
-	t.EndedAt, t.Usage = &now, &used
+	t := s.latest()
+	t.EndedAt, t.Usage = new(workflow.Now(ctx).UTC()), new(s.run.Budget.Usage.Less(s.Spent))
 	switch {
 	case err == nil:
 		t.Status, t.ResultText, t.ResultData = contract.TurnCompleted, out.ResultText, out.ResultData
-	case s.stop != nil && contract.Cancelled(err):
-		t.Status = contract.TurnStopped
-		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
+	case s.Stop != nil && contract.Cancelled(err):
+		t.Status, t.Failure = contract.TurnStopped, &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
 	default:
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
@@ -217,16 +225,13 @@ func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error
 // then the turns.
 func (s *Session) trim() {
 	all := 0
-	for i := len(s.turns) - 1; i >= 0; i-- {
-		t := &s.turns[i]
-		n := len(t.ResultData)
-		if t.ResultText != nil {
-			n += len(*t.ResultText)
-		}
+	for i := len(s.Turns) - 1; i >= 0; i-- {
+		t := &s.Turns[i]
+		n := resultBytes(t)
 		if t.Failure != nil {
 			n, _ = runtime.Size(t.Failure)
 		}
-		if all += n; all <= maxTurnBytes || i == len(s.turns)-1 || n == 0 {
+		if all += n; all <= maxTurnBytes || i == len(s.Turns)-1 || n == 0 {
 			continue
 		}
 		if all -= n; t.Failure != nil {
@@ -235,7 +240,7 @@ func (s *Session) trim() {
 		}
 		t.ResultText, t.ResultData, t.OmittedBytes = nil, nil, n
 	}
-	s.turns = s.turns[max(0, len(s.turns)-maxTurns):]
+	s.Turns = s.Turns[max(0, len(s.Turns)-maxTurns):]
 }
 
 // next waits for something to do and begins the next turn with it. It gives false where
@@ -247,22 +252,22 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case s.stop != nil:
+		case s.Stop != nil:
 			return false, nil
-		case len(s.queue) > 0 || len(s.Below.callbacks) > 0:
+		case len(s.Queue) > 0 || len(s.Callbacks) > 0:
 			return true, s.again(ctx)
 		case !s.IsSession && !s.Below.expects():
 			return false, nil
 		}
 		s.host.Show(ctx, nil, nil)
-		err := wait.Until(ctx, func() bool { return s.news() || s.heavy() || s.run.Policy.ShouldYield(ctx, s.weight()) })
+		news := func() bool {
+			return s.Stop != nil || len(s.Queue) > 0 || len(s.Callbacks) > 0 || !s.IsSession && !s.Below.expects()
+		}
+		err := wait.Until(ctx, func() bool { return news() || s.heavy() || s.run.Policy.ShouldYield(ctx, s.weight()) })
+		if err == nil && !news() {
+			err = s.goOn(ctx)
+		}
 		if err != nil {
-			return false, err
-		}
-		if s.news() {
-			continue
-		}
-		if err := s.goOn(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -270,19 +275,19 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 
 // goOn has an idle session go on in a new run; it gives nil where that is put off.
 func (s *Session) goOn(ctx workflow.Context) error {
-	if s.heavy() {
-		return s.tooHeavy()
+	heavy := s.heavy()
+	if !heavy {
+		if _, err := s.host.HandOver(ctx, nil); err != nil {
+			return err
+		}
+		heavy = !s.run.Requests.Owner && s.run.Policy.Asked // it turned out to be too much
 	}
-	_, err := s.host.HandOver(ctx, nil)
-	if err == nil && !s.run.Requests.Owner && s.run.Policy.Asked {
-		return s.tooHeavy() // it turned out to be too much
+	if !heavy {
+		return nil
 	}
-	return err
-}
-
-// news reports whether an idle session has something to do.
-func (s *Session) news() bool {
-	return s.stop != nil || len(s.queue) > 0 || len(s.Below.callbacks) > 0 || !s.IsSession && !s.Below.expects()
+	return &contract.Failure{Class: contract.ClassStateTooLarge,
+		Text:   fmt.Sprintf("the session above goes on in a new run, and this one's conversation of %d bytes is too large to go with it", s.weight()),
+		Remedy: "set a store in the worker's settings, or give the work to several sessions"}
 }
 
 // heavy says that the session above waits for this one to come back with what it goes on with,
@@ -291,19 +296,12 @@ func (s *Session) heavy() bool {
 	return !s.run.Requests.Owner && s.run.Policy.Asked && s.weight() > s.run.Policy.Room()/4*3
 }
 
-func (s *Session) tooHeavy() error {
-	return &contract.Failure{Class: contract.ClassStateTooLarge,
-		Text:   fmt.Sprintf("the session above goes on in a new run, and this one's conversation of %d bytes is too large to go with it", s.weight()),
-		Remedy: "set a store in the worker's settings, or give the work to several sessions"}
-}
-
 // weight is what an idle session would carry at least.
 func (s *Session) weight() int {
-	n := 0
 	if t := s.run.Conversation.Thread; t != nil {
-		n = t.Bytes
+		return t.Bytes
 	}
-	return n
+	return 0
 }
 
 // again begins a turn with the next prompt: one that somebody sent, else the results of
@@ -311,15 +309,14 @@ func (s *Session) weight() int {
 func (s *Session) again(ctx workflow.Context) error {
 	var t contract.Turn
 	var prompt contract.Prompt
-	if len(s.queue) > 0 {
-		prompt = s.queue[0]
-		s.queue = s.queue[1:]
+	if len(s.Queue) > 0 {
+		prompt, s.Queue = s.Queue[0], s.Queue[1:]
 		t.ID, t.Hash = prompt.ID, prompt.Hash
 		s.prompt = &prompt
 	} else {
 		t.Callbacks, prompt.Text = s.Below.called()
 	}
-	if err := s.host.Begin(s.count+1, &prompt); err != nil {
+	if err := s.host.Begin(s.Count+1, &prompt); err != nil {
 		return err
 	}
 	s.begin(ctx, t)
@@ -358,8 +355,7 @@ func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
 
 // finish notes that the session is over, and lets those below go.
 func (s *Session) finish(ctx workflow.Context) {
-	now := workflow.Now(ctx).UTC()
-	s.over, s.endedAt = true, &now
+	s.over, s.endedAt = true, new(workflow.Now(ctx).UTC())
 	s.Below.release(ctx)
 }
 
@@ -374,59 +370,17 @@ func (s *Session) quiet(ctx workflow.Context, err error) error {
 
 // tell tells the session above how a turn stands.
 func (s *Session) tell(ctx workflow.Context, t *contract.Turn) {
-	if s.parent == "" {
+	if s.Parent == "" {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.Below.expects() || len(s.Below.callbacks) > 0}
+	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.Below.expects() || len(s.Callbacks) > 0}
 	report.Turn.Hash = ""
 	// Results of many sessions meet in the history above, which is given no more of each than this.
 	shorten(&report.Turn)
 	if s.run.Sizes.Admit(ctx, "the turn's result", report) != nil {
-		report.Turn.ResultText, report.Turn.ResultData = nil, nil
-		report.Turn.Status = contract.TurnFailed
+		report.Turn.ResultText, report.Turn.ResultData, report.Turn.Status = nil, nil, contract.TurnFailed
 		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
 	}
-	s.send(ctx, report)
-}
-
-func (s *Session) send(ctx workflow.Context, report contract.ChildTurn) {
-	s.run.Requests.Unacknowledged = append(slices.DeleteFunc(s.run.Requests.Unacknowledged, workflow.Future.IsReady),
-		s.run.Signal(ctx, s.parent, contract.SignalTurn, report))
-}
-
-// Snapshot is what the session's next run goes on with.
-func (s *Session) Snapshot() *contract.SessionState {
-	c := &contract.SessionState{IsSession: s.IsSession, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.Below.callbacks, Stop: s.stop, Spent: s.spent}
-	if !s.run.Requests.Owner {
-		c.Rejected, c.RejectionReasons = s.run.Requests.Rejected, s.run.Requests.RejectionReasons
-	}
-	for _, k := range s.Below.list {
-		c.Children = append(c.Children, k.ChildSession)
-	}
-	return c
-}
-
-// restore takes over the session of the run before.
-func (s *Session) restore(c *contract.SessionState) {
-	s.IsSession, s.parent, s.turns, s.count, s.queue, s.Below.callbacks, s.stop, s.spent = c.IsSession, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
-	s.run.Requests.Rejected, s.run.Requests.RejectionReasons = c.Rejected, c.RejectionReasons
-	for i := range c.Children {
-		s.Below.list = append(s.Below.list, &childSession{ChildSession: c.Children[i]})
-	}
-}
-
-// Gather asks all sessions below to come back with what they go on with, and waits for them.
-func (s *Session) Gather(ctx workflow.Context) error {
-	if s == nil {
-		return nil
-	}
-	return s.Below.gather(ctx)
-}
-
-// LaunchAll starts the sessions below that are not running.
-func (s *Session) LaunchAll() {
-	if s != nil {
-		s.Below.launchAll()
-	}
+	s.run.Requests.Send(ctx, s.Parent, contract.SignalTurn, report)
 }

@@ -43,69 +43,73 @@ func jsonReply(v any) contract.ToolReply {
 	return contract.ToolReply{Text: string(textutil.Unescape(raw))}
 }
 
-func errorReply(format string, args ...any) contract.ToolReply {
-	return jsonReply(map[string]string{"error": fmt.Sprintf(format, args...)})
+// refuse is the error of a call of a session tool, which is answered with it.
+func refuse(format string, args ...any) error {
+	return &runtime.Refused{Reply: jsonReply(map[string]string{"error": fmt.Sprintf(format, args...)})}
 }
 
 // Do does one of [plan.SessionTools].
-func (b *Children) Do(ctx workflow.Context, c *runtime.SessionCall) (runtime.SessionReply, error) {
-	if !b.s.On() {
-		return replied(errorReply("sessions cannot be started here"), nil)
-	}
+func (b *Children) Do(ctx workflow.Context, c *runtime.SessionCall) (out runtime.SessionReply, err error) {
 	var args sessionArgs
-	if err := json.Unmarshal(c.Args, &args); err != nil {
-		return replied(errorReply("Invalid arguments of %s: %v", c.Tool, err), nil)
+	switch invalid := json.Unmarshal(c.Args, &args); {
+	case !b.s.On():
+		err = refuse("sessions cannot be started here")
+	case invalid != nil:
+		err = refuse("Invalid arguments of %s: %v", c.Tool, invalid)
+	case c.Tool == plan.SessionStart || c.Tool == plan.SessionResume:
+		out.Order, err = b.placeOrder(ctx, c, &args)
+	default:
+		out.Reply, err = b.answer(ctx, c, args.Session)
 	}
-	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
-	switch c.Tool {
-	case plan.SessionStart, plan.SessionResume:
-		return b.placeOrder(ctx, c, &args)
-	case plan.SessionAgents:
-		return replied(b.agents(c.Starts), nil)
-	case plan.SessionList:
-		return replied(b.listed(), nil)
-	case plan.SessionDestroy:
-		return replied(b.destroy(ctx), nil)
-	case plan.SessionStatus:
-		status := "not_existent"
-		if k := b.child(args.Session); k != nil {
-			status = k.shown()
-		}
-		return replied(jsonReply(map[string]string{"session_id": args.Session, "status": status}), nil)
-	}
-	return replied(b.resultOf(args.Session), nil)
+	out.Reply, err = runtime.Replied(out.Reply, err)
+	return out, err
 }
 
-func replied(r contract.ToolReply, err error) (runtime.SessionReply, error) {
-	return runtime.SessionReply{Reply: r}, err
+// answer does what a tool asks of the session with an id, or of all of them.
+func (b *Children) answer(ctx workflow.Context, c *runtime.SessionCall, id string) (contract.ToolReply, error) {
+	k := b.child(id)
+	switch c.Tool {
+	case plan.SessionAgents:
+		return b.agents(c.Starts), nil
+	case plan.SessionList:
+		return b.listed(), nil
+	case plan.SessionDestroy:
+		n := len(b.list)
+		b.release(ctx)
+		b.ctx, b.end = workflow.WithCancel(b.s.above)
+		b.list, b.s.Callbacks = nil, nil
+		return jsonReply(map[string]int{"deleted_count": n}), nil
+	case plan.SessionStatus:
+		status := "not_existent"
+		if k != nil {
+			status = k.shown()
+		}
+		return jsonReply(map[string]string{"session_id": id, "status": status}), nil
+	}
+	switch {
+	case k == nil:
+		return contract.ToolReply{}, refuse("Session '%s' not found", id)
+	case k.shown() == contract.TurnFailed || k.Closed:
+		return contract.ToolReply{}, refuse("Session %s: %s", k.Status, k.problem())
+	case k.shown() != finished:
+		return contract.ToolReply{}, refuse("Session not finished or idle")
+	}
+	return resultOf(k.ID, k.Last), nil
 }
 
 // placeOrder starts or resumes a session.
-func (b *Children) placeOrder(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (runtime.SessionReply, error) {
+func (b *Children) placeOrder(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (*contract.SessionOrder, error) {
+	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
 	if !slices.Contains(contract.Modes, args.Mode) {
-		return replied(errorReply("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil)
+		return nil, refuse("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", "))
 	}
 	if n := utf8.RuneCount(args.Params); n > maxParams {
-		return replied(errorReply("Parameters too large: %d characters (max %d)", n, maxParams), nil)
+		return nil, refuse("Parameters too large: %d characters (max %d)", n, maxParams)
 	}
 	if c.Tool == plan.SessionStart {
 		return b.start(ctx, c, args)
 	}
 	return b.resumeChild(ctx, c, args)
-}
-
-// resultOf is the result of a session's latest turn.
-func (b *Children) resultOf(id string) contract.ToolReply {
-	k := b.child(id)
-	switch {
-	case k == nil:
-		return errorReply("Session '%s' not found", id)
-	case k.shown() == contract.TurnFailed || k.Closed:
-		return errorReply("Session %s: %s", k.Status, k.problem())
-	case k.shown() != finished:
-		return errorReply("Session not finished or idle")
-	}
-	return resultOf(k.ID, k.Last)
 }
 
 // finished is what the framework calls a session whose turn is done.
@@ -136,11 +140,7 @@ func resultOf(id string, t *contract.Turn) contract.ToolReply {
 	}
 	out.Session, out.Data = id, t.ResultData
 	if t.ResultText != nil {
-		text := cutResult(*t.ResultText)
-		out.Text = &text
-	}
-	if out.Data == nil {
-		out.Data = json.RawMessage("null")
+		out.Text = new(cutResult(*t.ResultText))
 	}
 	return jsonReply(out)
 }
@@ -192,104 +192,98 @@ func (b *Children) listed() contract.ToolReply {
 	return jsonReply(out)
 }
 
-// destroy ends and forgets all sessions that this one has started.
-func (b *Children) destroy(ctx workflow.Context) contract.ToolReply {
-	n := len(b.list)
-	b.release(ctx)
-	b.ctx, b.end = workflow.WithCancel(b.s.above)
-	b.list, b.callbacks = nil, nil
-	return jsonReply(map[string]int{"deleted_count": n})
-}
-
 // start starts a session of an agent.
-func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (runtime.SessionReply, error) {
-	agent := ""
+func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (*contract.SessionOrder, error) {
+	agent, open := "", 0
 	if args.Agent != nil {
 		agent = *args.Agent
+	}
+	for _, k := range b.list {
+		if !k.Closed {
+			open++
+		}
 	}
 	may := agent == "" || slices.ContainsFunc(c.Starts, func(st plan.Startable) bool { return st.Agent == agent })
 	switch limit := b.run.Flow.Limits.MaxDepth; {
 	case !may:
-		return replied(errorReply("Agent '%s' not found", agent), nil)
+		return nil, refuse("Agent '%s' not found", agent)
 	case b.run.Shared.Depth >= limit:
-		return replied(errorReply("Sessions nest at most %d deep; do the work without another session", limit), nil)
+		return nil, refuse("Sessions nest at most %d deep; do the work without another session", limit)
 	case !b.run.Budget.MayStart():
-		return replied(errorReply("The run may start no more sessions: its budget of %d runs is spent", max(0, b.run.Shared.Budget.Runs)), nil)
-	case b.open() >= maxSessions:
-		return replied(errorReply("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil)
+		return nil, refuse("The run may start no more sessions: its budget of %d runs is spent", max(0, b.run.Shared.Budget.Runs))
+	case open >= maxSessions:
+		return nil, refuse("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions)
 	}
 	params := args.Params
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
 	}
 	if params[0] != '{' {
-		return replied(errorReply("parameters is no object"), nil)
+		return nil, refuse("parameters is no object")
 	}
 	if err := b.run.Budget.CountRun(ctx); err != nil {
-		return runtime.SessionReply{}, err
+		return nil, err
 	}
-	k := b.add(ctx, contract.BoundID(c.Child), agent, args.Mode, params)
-	o := k.Orders[0]
-	return runtime.SessionReply{Order: &o}, nil
+	k := &childSession{}
+	k.ID, k.Agent, k.Status, k.Created, k.Params = contract.BoundID(c.Child), agent, "pending", workflow.Now(ctx).UTC(), params
+	o := contract.SessionOrder{Session: k.ID, Mode: args.Mode}
+	k.Orders, b.list = []contract.SessionOrder{o}, append(b.list, k)
+	b.launch(k)
+	return &o, nil
 }
 
 // resumeChild gives a session below its next prompt.
-func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (runtime.SessionReply, error) {
+func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (*contract.SessionOrder, error) {
 	k := b.child(args.Session)
 	if k == nil {
-		return replied(errorReply("Session '%s' not found", args.Session), nil)
+		return nil, refuse("Session '%s' not found", args.Session)
 	}
 	if k.Closed {
-		return replied(errorReply("Session '%s' is %s: %s", k.ID, k.Status, k.problem()), nil)
+		return nil, refuse("Session '%s' is %s: %s", k.ID, k.Status, k.problem())
 	}
-	if f := b.agent(k.Agent); f == nil || f.LoneAgent() == nil {
-		return replied(errorReply("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent), nil)
+	prompt, err := b.promptFor(ctx, c, k, args.Params)
+	if err != nil {
+		return nil, err
 	}
-	var in struct {
-		Prompt string `json:"prompt"`
+	if n := len(prompt); n > runtime.MaxMessage {
+		return nil, refuse("Parameters too large: a prompt of %d bytes (max %d)", n, runtime.MaxMessage)
 	}
-	if takesParams(b.agent(k.Agent)) {
-		text, refused, err := b.textOf(ctx, c, k, args.Params)
-		if err != nil || refused != nil {
-			return replied(*cmp.Or(refused, &contract.ToolReply{}), err)
-		}
-		in.Prompt = text
-	} else if err := argument.Exactly(args.Params, &in); err != nil || in.Prompt == "" {
-		return replied(errorReply(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil)
-	}
-	if n := len(in.Prompt); n > runtime.MaxMessage {
-		return replied(errorReply("Parameters too large: a prompt of %d bytes (max %d)", n, runtime.MaxMessage), nil)
-	}
-	if err := b.run.Sizes.Admit(ctx, "the prompt", in); err != nil {
-		return runtime.SessionReply{}, err
+	if err := b.run.Sizes.Admit(ctx, "the prompt", contract.PromptInput{Prompt: prompt}); err != nil {
+		return nil, err
 	}
 	if k.Closed {
-		return replied(errorReply("Session '%s' has ended", k.ID), nil)
+		return nil, refuse("Session '%s' has ended", k.ID)
 	}
-	now := workflow.Now(ctx).UTC()
-	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.s.count), Mode: args.Mode}
-	o.ID = contract.BoundID(o.ID)
-	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
-	sent := b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, contract.PromptInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(b.run.Transcript.Workflow)})
-	if err := wait.Get(ctx, sent, nil); err != nil {
-		if contract.Cancelled(err) {
-			return runtime.SessionReply{}, err
-		}
-		return replied(errorReply("Session '%s' has ended", k.ID), nil)
+	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.s.Count)), Mode: args.Mode}
+	k.Orders, k.Resumed, k.Status = append(k.Orders, o), new(workflow.Now(ctx).UTC()), contract.TurnRunning
+	sent := b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.run.Transcript.Workflow)})
+	if err := wait.Get(ctx, sent, nil); contract.Cancelled(err) {
+		return nil, err
+	} else if err != nil {
+		return nil, refuse("Session '%s' has ended", k.ID)
 	}
-	return runtime.SessionReply{Order: &o}, nil
+	return &o, nil
 }
 
-// takesParams reports whether sessions of an agent are resumed with the parameters of a start, as the dialect's documentation has it.
-func takesParams(f *plan.Flow) bool { return f.Inputs != nil && f.Inputs.Style == plan.StyleDocumented }
-
-// textOf makes the text of a turn of the parameters that a session is resumed with, or the reply to those that do not fit.
-func (b *Children) textOf(ctx workflow.Context, c *runtime.SessionCall, k *childSession, params json.RawMessage) (string, *contract.ToolReply, error) {
-	if len(params) == 0 || params[0] != '{' {
-		refused := errorReply("parameters is no object")
-		return "", &refused, nil
+// promptFor makes the text of a turn of the parameters that a session is resumed with: where the dialect's documentation has it
+// so, of those of a start.
+func (b *Children) promptFor(ctx workflow.Context, c *runtime.SessionCall, k *childSession, params json.RawMessage) (string, error) {
+	flow := b.agent(k.Agent)
+	switch {
+	case flow == nil || flow.LoneAgent() == nil:
+		return "", refuse("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent)
+	case flow.Inputs == nil || flow.Inputs.Style != plan.StyleDocumented:
+		var in struct {
+			Prompt string `json:"prompt"`
+		}
+		if err := argument.Exactly(params, &in); err != nil || in.Prompt == "" {
+			return "", refuse(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`)
+		}
+		return in.Prompt, nil
+	case len(params) == 0 || params[0] != '{':
+		return "", refuse("parameters is no object")
 	}
-	f := *b.agent(k.Agent)
+	f := *flow
 	f.Agents = nil
 	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: &f}, Model: b.run.Shared.Model, Params: params, Replaced: true}
 	var out contract.CompileFlowResult
@@ -297,12 +291,11 @@ func (b *Children) textOf(ctx workflow.Context, c *runtime.SessionCall, k *child
 		Options: runtime.CheckOptions, Local: runtime.LocalCompile, ID: c.ID, Summary: "check the parameters of a session's turn", Out: &out})
 	switch {
 	case err != nil && contract.FailureOf(err).Class == contract.ClassBadRequest:
-		refused := errorReply("parameter_validation_failed: %s", contract.FailureOf(err).Text)
-		return "", &refused, nil
+		return "", refuse("parameter_validation_failed: %s", contract.FailureOf(err).Text)
 	case err != nil || out.Input == nil:
-		return "", nil, err
+		return "", err
 	}
-	return *out.Input, nil, nil
+	return *out.Input, nil
 }
 
 // Await waits for what was asked of a session: in mode sync for the turn, else until it has
@@ -310,7 +303,7 @@ func (b *Children) textOf(ctx workflow.Context, c *runtime.SessionCall, k *child
 func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journal.Journal) (contract.ToolReply, error) {
 	k := b.child(o.Session)
 	if k == nil {
-		return errorReply("Session '%s' not found", o.Session), nil
+		return contract.ToolReply{}, refuse("Session '%s' not found", o.Session)
 	}
 	ready := func() bool { return k.settled(o) }
 	if err := wait.Until(ctx, func() bool { return ready() || b.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
@@ -320,17 +313,17 @@ func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journ
 		return contract.ToolReply{}, runtime.ErrYield
 	}
 	b.run.Policy.Moved = true
-	if o.Mode != contract.ModeSync && !k.has(o.ID) && (k.Last != nil || !k.Closed) {
+	if o.Mode != contract.ModeSync && k.taken(o.ID) < 0 && (k.Last != nil || !k.Closed) {
 		return jsonReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
-	return b.take(k, o), nil
+	return b.take(k, o)
 }
 
 // settled reports whether a tool that has asked something of a session has its answer: the turn, that the
 // prompt was refused, or, where it does not wait for the turn, that the session has the prompt.
 func (c *childSession) settled(o contract.SessionOrder) bool {
 	switch {
-	case c.Closed || c.has(o.ID):
+	case c.Closed || c.taken(o.ID) >= 0:
 		return true
 	case o.Mode == contract.ModeSync:
 		return false
@@ -342,7 +335,7 @@ func (c *childSession) settled(o contract.SessionOrder) bool {
 }
 
 // take is what a tool answers that waited for a turn, or for a session that never began.
-func (b *Children) take(k *childSession, o contract.SessionOrder) contract.ToolReply {
+func (b *Children) take(k *childSession, o contract.SessionOrder) (contract.ToolReply, error) {
 	i := k.taken(o.ID)
 	k.Orders = slices.DeleteFunc(k.Orders, func(other contract.SessionOrder) bool { return other.ID == o.ID })
 	if i < 0 {
@@ -350,16 +343,16 @@ func (b *Children) take(k *childSession, o contract.SessionOrder) contract.ToolR
 			// It never began; nothing is left to ask about.
 			b.list = slices.DeleteFunc(b.list, func(other *childSession) bool { return other == k })
 		}
-		if o.Mode == contract.ModeCallback {
+		if callsBack(o) {
 			// The model hears of it here and now.
-			b.callbacks = slices.DeleteFunc(b.callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
+			b.s.Callbacks = slices.DeleteFunc(b.s.Callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
 		}
-		return errorReply("%s", k.problem())
+		return contract.ToolReply{}, refuse("%s", k.problem())
 	}
 	t := k.Done[i]
 	k.Done = slices.Delete(k.Done, i, i+1)
 	if t.Status != contract.TurnCompleted {
-		return errorReply("%s", problemOf(t.Failure))
+		return contract.ToolReply{}, refuse("%s", problemOf(t.Failure))
 	}
-	return resultOf(k.ID, &t)
+	return resultOf(k.ID, &t), nil
 }
