@@ -2,6 +2,7 @@ package continuum
 
 import (
 	"fmt"
+	"slices"
 
 	"weft/specadapter/source"
 )
@@ -25,151 +26,131 @@ const endless = 1 << 30
 // a loop.
 func (g *graph) lintJoins(out, in [][]int) {
 	s := &joinSearch{graph: g, out: out, in: in, found: map[int]bool{}}
-	joins := s.plainJoins()
-	size := g.end() + 1
-	s.branches, s.shortest, s.longest = make([]uint64, size), make([]int, size), make([]int, size)
-	s.indegree, s.most = make([]int, size), make([]int, size)
-	for n := -1; n < len(g.flow.Nodes) && len(s.found) < joins && s.work <= maxJoinWork; n++ {
-		if n < 0 {
-			s.fork(g.start())
-			continue
-		}
-		s.fork(n)
+	s.follow(g.start())
+	for n := range g.flow.Nodes {
+		s.follow(n)
 	}
 }
 
-// joinSearch follows the branches of one fork after another. The slices are by number and
-// clean between forks; a node's branches are a set of bits, 0 where none arrives.
+// joinSearch follows the branches of one fork after another.
 type joinSearch struct {
 	*graph
-	out, in           [][]int
-	branches          []uint64
-	shortest, longest []int
-	indegree, most    []int
-	reached, queue    []int
-	arriving          []arrival
-	found             map[int]bool
-	work              int
+	out, in [][]int
+	found   map[int]bool
+	work    int
+
+	// fork is the one whose branches are followed: branch has the bit of the branch that each of its links belongs to, reach
+	// what the branches come to, reached the same in order.
+	fork    int
+	branch  map[int]uint64
+	reach   map[int]*reach
+	reached []int
 }
 
-// plainJoins counts the nodes that can be reported.
-func (s *joinSearch) plainJoins() (n int) {
-	for i := range s.flow.Nodes {
-		if len(s.in[i]) > 1 && !s.flow.Nodes[i].Deferred {
-			n++
-		}
-	}
-	return n
+// reach says which branches come to a node, as a set of bits, and after how many steps.
+type reach struct {
+	branches          uint64
+	shortest, longest int
+	// indegree and most are those of the search for the longest way.
+	indegree, most int
 }
 
 // stops reports whether a branch is followed to a part but not beyond.
-func (s *joinSearch) stops(fork, n int) bool {
-	return n == fork || n >= len(s.flow.Nodes) || s.flow.Nodes[n].Deferred
+func (s *joinSearch) stops(n int) bool {
+	return n == s.fork || n >= len(s.flow.Nodes) || s.flow.Nodes[n].Deferred
 }
 
-func (s *joinSearch) fork(fork int) {
-	branch := s.branchesOf(fork)
-	if branch == nil {
+func (s *joinSearch) follow(fork int) {
+	s.fork, s.reach, s.reached = fork, map[int]*reach{}, nil
+	if s.work > maxJoinWork || !s.branches() {
 		return
 	}
-	s.reached = s.reached[:0]
-	s.spread(fork, branch)
+	s.spread()
 	if s.work > maxJoinWork {
 		return
 	}
-	s.measure(fork)
+	s.measure()
 	for _, n := range s.reached {
-		if len(s.in[n]) > 1 && !s.stops(fork, n) && !s.found[n] {
-			s.join(fork, n, branch)
+		if len(s.in[n]) > 1 && !s.stops(n) && !s.found[n] {
+			s.join(n)
 		}
-	}
-	for _, n := range s.reached {
-		s.branches[n], s.shortest[n], s.longest[n], s.indegree[n], s.most[n] = 0, 0, 0, 0, 0
 	}
 }
 
-// branchesOf gives each link from a fork the bit of its branch, or nil if there are fewer than two.
-func (s *joinSearch) branchesOf(fork int) map[int]uint64 {
-	branch := map[int]uint64{}
+// branches gives each link from the fork the bit of its branch, and reports whether there are several.
+func (s *joinSearch) branches() bool {
+	s.branch = map[int]uint64{}
 	next, alternatives := 0, uint64(0)
-	for _, i := range s.out[fork] {
-		switch {
-		case !s.links[i].conditional:
-			branch[i] = 1 << (next % 64)
-			next++
-		case alternatives == 0:
-			alternatives = 1 << (next % 64)
-			next++
-			fallthrough
-		default:
-			branch[i] = alternatives
+	for _, i := range s.out[s.fork] {
+		if s.links[i].conditional && alternatives != 0 {
+			s.branch[i] = alternatives
+			continue
+		}
+		s.branch[i] = 1 << (next % 64)
+		next++
+		if s.links[i].conditional {
+			alternatives = s.branch[i]
 		}
 	}
-	if next < 2 {
-		return nil
-	}
-	return branch
+	return next > 1
 }
 
 // spread finds what each branch reaches, and the fewest steps to it.
-func (s *joinSearch) spread(fork int, branch map[int]uint64) {
-	s.queue = s.queue[:0]
-	arrive := func(n int, b uint64, steps int) {
-		if s.branches[n] == 0 {
-			s.reached = append(s.reached, n)
-			s.shortest[n] = steps
+func (s *joinSearch) spread() {
+	var queue []int
+	arrive := func(n int, branches uint64, steps int) {
+		r := s.reach[n]
+		if r == nil {
+			r = &reach{shortest: steps, longest: endless}
+			s.reach[n], s.reached = r, append(s.reached, n)
 		}
-		if s.branches[n]|b != s.branches[n] {
-			s.branches[n] |= b
-			if !s.stops(fork, n) {
-				s.queue = append(s.queue, n)
+		if r.branches|branches != r.branches {
+			r.branches |= branches
+			if !s.stops(n) {
+				queue = append(queue, n)
 			}
 		}
 	}
-	for _, i := range s.out[fork] {
-		arrive(s.links[i].to, branch[i], 1)
+	for _, i := range s.out[s.fork] {
+		arrive(s.links[i].to, s.branch[i], 1)
 	}
-	for k := 0; k < len(s.queue) && s.work <= maxJoinWork; k++ {
-		n := s.queue[k]
-		for _, i := range s.out[n] {
+	for k := 0; k < len(queue) && s.work <= maxJoinWork; k++ {
+		from := s.reach[queue[k]]
+		for _, i := range s.out[queue[k]] {
 			s.work++
-			arrive(s.links[i].to, s.branches[n], s.shortest[n]+1)
+			arrive(s.links[i].to, from.branches, from.shortest+1)
 		}
 	}
 }
 
-// measure finds the most steps to each reached node, in topological order, and endless behind loops.
-func (s *joinSearch) measure(fork int) {
-	for _, n := range s.reached {
-		s.longest[n] = endless
-		if s.stops(fork, n) {
-			continue
+// measure finds the most steps to each reached node, in topological order; those behind loops stay endless.
+func (s *joinSearch) measure() {
+	onward := func(n int, visit func(to int)) {
+		if !s.stops(n) {
+			for _, i := range s.out[n] {
+				visit(s.links[i].to)
+			}
 		}
-		for _, i := range s.out[n] {
+	}
+	for _, n := range s.reached {
+		onward(n, func(to int) {
 			s.work++
-			s.indegree[s.links[i].to]++
-		}
+			s.reach[to].indegree++
+		})
 	}
-	ready := s.queue[:0]
-	for _, n := range s.reached {
-		if s.indegree[n] == 0 {
-			ready = append(ready, n)
-		}
-	}
+	ready := slices.DeleteFunc(slices.Clone(s.reached), func(n int) bool { return s.reach[n].indegree > 0 })
 	for len(ready) > 0 {
 		n := ready[len(ready)-1]
 		ready = ready[:len(ready)-1]
-		s.longest[n] = max(s.most[n], 1)
-		if s.stops(fork, n) {
-			continue
-		}
-		for _, i := range s.out[n] {
-			to := s.links[i].to
-			s.most[to] = max(s.most[to], s.longest[n]+1)
-			if s.indegree[to]--; s.indegree[to] == 0 {
+		from := s.reach[n]
+		from.longest = max(from.most, 1)
+		onward(n, func(to int) {
+			r := s.reach[to]
+			r.most = max(r.most, from.longest+1)
+			if r.indegree--; r.indegree == 0 {
 				ready = append(ready, to)
 			}
-		}
+		})
 	}
 }
 
@@ -181,38 +162,32 @@ type arrival struct {
 }
 
 // join reports a node at which two different branches can arrive at different steps.
-func (s *joinSearch) join(fork, n int, branch map[int]uint64) {
-	arrivals := s.arrivals(fork, n, branch)
-	for i := range arrivals {
-		for k := 0; k < i && s.work <= maxJoinWork; k++ {
-			s.work++
-			a, b := &arrivals[k], &arrivals[i]
+func (s *joinSearch) join(n int) {
+	var arrivals []arrival
+	for _, i := range s.in[n] {
+		s.work++
+		from := s.links[i].from
+		if r := s.reach[from]; from == s.fork {
+			arrivals = append(arrivals, arrival{i, s.branch[i], 1, 1})
+		} else if r != nil && !s.stops(from) {
+			arrivals = append(arrivals, arrival{i, r.branches, r.shortest + 1, min(r.longest+1, endless)})
+		}
+	}
+	for i, b := range arrivals {
+		for _, a := range arrivals[:i] {
+			if s.work++; s.work > maxJoinWork+1 {
+				return
+			}
 			if a.branches&b.branches != 0 || a.shortest == a.longest && b.shortest == b.longest && a.shortest == b.shortest {
 				continue
 			}
 			s.found[n] = true
 			s.Warnf(s.places[n], "L2", `set "defer": true on it to wait for all branches`,
-				"node %s can run more than once: branches of %s reach it %s and %s", source.Quote(s.flow.Nodes[n].ID), s.name(fork),
+				"node %s can run more than once: branches of %s reach it %s and %s", source.Quote(s.flow.Nodes[n].ID), s.name(s.fork),
 				s.describe(a), s.describe(b))
 			return
 		}
 	}
-}
-
-// arrivals are the edges into a node that branches of a fork can take, until it is called again.
-func (s *joinSearch) arrivals(fork, n int, branch map[int]uint64) []arrival {
-	out := s.arriving[:0]
-	for _, i := range s.in[n] {
-		s.work++
-		from := s.links[i].from
-		if b := branch[i]; from == fork && b != 0 {
-			out = append(out, arrival{i, b, 1, 1})
-		} else if s.branches[from] != 0 && !s.stops(fork, from) {
-			out = append(out, arrival{i, s.branches[from], s.shortest[from] + 1, min(s.longest[from]+1, endless)})
-		}
-	}
-	s.arriving = out
-	return out
 }
 
 func (s *joinSearch) name(n int) string {
@@ -222,7 +197,7 @@ func (s *joinSearch) name(n int) string {
 	return source.Quote(s.flow.Nodes[n].ID)
 }
 
-func (s *joinSearch) describe(a *arrival) string {
+func (s *joinSearch) describe(a arrival) string {
 	through := "through " + s.name(s.links[a.link].from)
 	switch {
 	case a.longest >= endless:

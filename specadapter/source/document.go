@@ -156,24 +156,25 @@ type Document struct {
 // begins JSON5, all else is YAML. The document is nil if and only if a diagnostic is an
 // error.
 func Parse(name string, data []byte) (*Document, []Diagnostic) {
-	return parse(name, data, formatOf(name, bytes.TrimPrefix(data, []byte("\ufeff"))), false)
+	read, _ := formatOf(name, data)
+	return parse(MaxBytes, name, data, read, false)
 }
 
 // ParseValue is [Parse] for JSON that a run is given: it may be larger than documents.
 func ParseValue(data []byte) (*Document, []Diagnostic) {
-	const name = "value.json"
-	return parseWithin(MaxValueBytes, name, data, formatOf(name, nil), false)
+	return parse(MaxValueBytes, "value.json", data, (*parser).json, false)
 }
 
 // ParseJSON5 is [Parse] for a text in JSON5, whatever the name's extension.
 func ParseJSON5(name string, data []byte) (*Document, []Diagnostic) {
-	return parse(name, data, scan(extended), false)
+	return parse(MaxBytes, name, data, scan(extended), false)
 }
 
 // ParseLoose reads a document as [Parse] does, but takes the last of keys that are repeated, and
 // warns of them.
 func ParseLoose(name string, data []byte) (*Document, []Diagnostic) {
-	return parse(name, data, formatOf(name, bytes.TrimPrefix(data, []byte("\ufeff"))), true)
+	read, _ := formatOf(name, data)
+	return parse(MaxBytes, name, data, read, true)
 }
 
 // CodeUnquoted is the code of the warning about strings or keys without quotes.
@@ -184,17 +185,13 @@ const CodeUnquoted = "unquoted"
 // contain line breaks, and the last of repeated keys counts. Each is a warning. A document in
 // another format gives neither a document nor a diagnostic.
 func ParseLenient(name string, data []byte) (*Document, []Diagnostic) {
-	if !isJSON(name, data) {
+	if _, isJSON := formatOf(name, data); !isJSON {
 		return nil, nil
 	}
-	return parse(name, data, scan(lenient), true)
+	return parse(MaxBytes, name, data, scan(lenient), true)
 }
 
-func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
-	return parseWithin(MaxBytes, name, data, read, loose)
-}
-
-func parseWithin(most int, name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
+func parse(most int, name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
 	if len(data) > most {
 		return nil, []Diagnostic{Error.At(Pos{File: name}, CodeTooLarge, "split the document or move long texts out of it",
 			"the document exceeds the limit of %d bytes", most)}
@@ -212,32 +209,22 @@ func parseWithin(most int, name string, data []byte, read func(*parser) *Value, 
 	return &Document{Name: name, Root: root, Unquoted: p.first}, p.diags
 }
 
-// isJSON reports whether a document is JSON by its name, or else its first bytes.
-func isJSON(name string, data []byte) bool {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".json":
-		return true
-	case ".json5", ".yaml", ".yml":
-		return false
-	}
+// formatOf returns how a document is read, by its name or else its first bytes.
+func formatOf(name string, data []byte) (read func(*parser) *Value, isJSON bool) {
 	text := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\ufeff")), " \t\r\n")
-	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
-}
-
-func formatOf(name string, data []byte) func(*parser) *Value {
-	if isJSON(name, data) {
-		return (*parser).json
+	begins := func(with string) bool { return bytes.HasPrefix(text, []byte(with)) }
+	switch ext := strings.ToLower(filepath.Ext(name)); {
+	case ext == ".json":
+		return (*parser).json, true
+	case ext == ".json5":
+		return scan(extended), false
+	case ext == ".yaml" || ext == ".yml":
+	case begins("{") || begins("["):
+		return (*parser).json, true
+	case begins("//") || begins("/*"):
+		return scan(extended), false
 	}
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".json5":
-		return scan(extended)
-	case ".yaml", ".yml":
-		return (*parser).yaml
-	}
-	if text := bytes.TrimLeft(data, " \t\r\n"); bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")) {
-		return scan(extended)
-	}
-	return (*parser).yaml
+	return (*parser).yaml, false
 }
 
 // parser is what all formats share: the text, its lines, the bounds.

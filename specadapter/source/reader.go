@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -275,11 +276,7 @@ func (r *Reader) ReportUnknown() {
 	if len(r.unknown) == 0 {
 		return
 	}
-	var fields []*unknownField
-	for _, u := range r.unknown {
-		fields = append(fields, u)
-	}
-	slices.SortFunc(fields, func(x, y *unknownField) int { return x.first.Compare(y.first) })
+	fields := slices.SortedFunc(maps.Values(r.unknown), func(x, y *unknownField) int { return x.first.Compare(y.first) })
 	var parts, hints []string
 	for i, u := range fields {
 		if i == maxUnknown {

@@ -24,7 +24,7 @@ const (
 	lenient
 )
 
-// scanner reads JSON or a similar syntax. A method that reports an error ends the reading.
+// scanner reads JSON or a similar syntax. A method that reports an error panics with [stopped], which ends the reading.
 type scanner struct {
 	*parser
 	syntax syntax
@@ -37,26 +37,25 @@ type scanner struct {
 	}
 }
 
-func scan(accepted syntax) func(*parser) *Value {
-	return func(p *parser) *Value {
-		return (&scanner{parser: p, syntax: accepted}).document()
-	}
-}
+// stopped is the panic that ends the reading of a document with an error.
+type stopped struct{}
 
-func (s *scanner) document() *Value {
-	if !s.space() {
-		return nil
+func scan(accepted syntax) func(*parser) *Value {
+	return func(p *parser) (v *Value) {
+		defer func() {
+			if r := recover(); r != nil && r != (stopped{}) {
+				panic(r)
+			}
+		}()
+		s := &scanner{parser: p, syntax: accepted}
+		s.space()
+		root := s.value(1)
+		if s.space(); s.at < len(s.data) {
+			s.wrong("remove it, or use one document per file", "unexpected %s after the value", s.here())
+		}
+		s.reportUnquoted()
+		return root
 	}
-	v := s.value(1)
-	if v == nil || !s.space() {
-		return nil
-	}
-	if s.at < len(s.data) {
-		s.wrong("remove it, or use one document per file", "unexpected %s after the value", s.here())
-		return nil
-	}
-	s.reportUnquoted()
-	return v
 }
 
 func (s *scanner) wrong(help, format string, args ...any) {
@@ -64,6 +63,14 @@ func (s *scanner) wrong(help, format string, args ...any) {
 		help, format, args = "close every { [ ' and \"; the text may be truncated", "unexpected end of text", nil
 	}
 	s.fail(s.pos(min(s.at, len(s.data))), CodeSyntax, help, "not JSON5: "+format, args...)
+	panic(stopped{})
+}
+
+// count counts values and text; see [parser.grow].
+func (s *scanner) count(at Pos, values, text int) {
+	if !s.grow(at, values, text) {
+		panic(stopped{})
+	}
 }
 
 // here names the character at the next token, for messages.
@@ -84,151 +91,108 @@ func (s *scanner) peek() byte {
 }
 
 // space skips white space, and comments where the syntax has them.
-func (s *scanner) space() bool {
+func (s *scanner) space() {
 	for s.at < len(s.data) {
 		c := s.data[s.at]
 		switch {
 		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
 			s.at++
-		case s.syntax != extended || c > ' ' && c != '/' && c < utf8.RuneSelf:
-			return true
-		default:
-			if ok, more := s.extendedSpace(); !more {
-				return ok
-			}
+		case s.syntax != extended || c > ' ' && c != '/' && c < utf8.RuneSelf || !s.extendedSpace():
+			return
 		}
 	}
-	return true
 }
 
-// extendedSpace skips a comment or one of JSON5's further spaces; more reports whether there was one.
-func (s *scanner) extendedSpace() (ok, more bool) {
+// extendedSpace skips a comment or one of JSON5's further spaces, and reports whether there was one.
+func (s *scanner) extendedSpace() bool {
 	rest := s.data[s.at:]
 	r, n := utf8.DecodeRune(rest)
 	switch {
 	case strings.ContainsRune("\v\f\u2028\u2029\ufeff", r) || unicode.Is(unicode.Zs, r):
-		s.at += n
 	case bytes.HasPrefix(rest, []byte("//")):
 		if n = bytes.IndexAny(rest, "\n\r\u2028\u2029"); n < 0 {
 			n = len(rest)
 		}
-		s.at += n
 	case bytes.HasPrefix(rest, []byte("/*")):
 		end := bytes.Index(rest[2:], []byte("*/"))
 		if end < 0 {
 			s.wrong("close it with */", "unterminated comment")
-			return false, false
 		}
-		s.at += end + 4
+		n = end + 4
 	default:
-		return true, false
+		return false
 	}
-	return true, true
+	s.at += n
+	return true
 }
 
 func (s *scanner) value(depth int) *Value {
 	v := &Value{Pos: s.pos(s.at)}
 	switch c := s.peek(); {
 	case c == '{' || c == '[':
-		if s.tooDeep(v.Pos, depth) || !s.grow(v.Pos, 1, 0) {
-			return nil
+		if s.tooDeep(v.Pos, depth) {
+			panic(stopped{})
 		}
+		s.count(v.Pos, 1, 0)
 		s.at++
 		if c == '{' {
 			return s.object(v.Pos, depth)
 		}
 		v.Kind = Array
-		return s.array(v, depth)
+		for s.more(']', len(v.Items) == 0) {
+			v.Items = append(v.Items, s.value(depth+1))
+		}
+		return v
 	case s.quotes(c):
-		text, ok := s.text(c)
-		if !ok {
-			return nil
-		}
-		v.Kind, v.Text = String, text
-	case !s.word(v):
-		return nil
+		v.Kind, v.Text = String, s.text(c)
+	default:
+		s.word(v)
 	}
-	if !s.grow(v.Pos, 1, len(v.Text)) {
-		return nil
-	}
+	s.count(v.Pos, 1, len(v.Text))
 	return v
-}
-
-func (s *scanner) array(v *Value, depth int) *Value {
-	for {
-		switch more, ok := s.more(']', len(v.Items) == 0); {
-		case !ok:
-			return nil
-		case !more:
-			return v
-		}
-		item := s.value(depth + 1)
-		if item == nil {
-			return nil
-		}
-		v.Items = append(v.Items, item)
-	}
 }
 
 func (s *scanner) quotes(c byte) bool { return c == '"' || c == '\'' && s.syntax == extended }
 
 func (s *scanner) object(pos Pos, depth int) *Value {
 	var members []Member
-	for {
-		switch more, ok := s.more('}', len(members) == 0); {
-		case !ok:
-			return nil
-		case !more:
-			return s.parser.object(pos, members)
-		}
-		m := Member{KeyPos: s.pos(s.at)}
-		var ok bool
-		if m.Key, ok = s.key(); !ok || !s.grow(m.KeyPos, 0, len(m.Key)) || !s.space() {
-			return nil
-		}
-		if s.peek() != ':' {
+	for s.more('}', len(members) == 0) {
+		m := Member{KeyPos: s.pos(s.at), Key: s.key()}
+		s.count(m.KeyPos, 0, len(m.Key))
+		if s.space(); s.peek() != ':' {
 			s.wrong("add a colon between key and value", "unexpected %s after the key %s", s.here(), Quote(m.Key))
-			return nil
 		}
 		s.at++
-		if !s.space() {
-			return nil
-		}
-		if m.Value = s.value(depth + 1); m.Value == nil {
-			return nil
-		}
+		s.space()
+		m.Value = s.value(depth + 1)
 		members = append(members, m)
 	}
+	return s.parser.object(pos, members)
 }
 
 // more goes to the next element behind a comma, or past the closing bracket.
-func (s *scanner) more(end byte, first bool) (more, ok bool) {
-	if !s.space() {
-		return false, false
-	}
+func (s *scanner) more(end byte, first bool) bool {
+	s.space()
 	c := s.peek()
 	if c == ',' && !first {
 		s.at++
-		if !s.space() {
-			return false, false
-		}
+		s.space()
 		if c = s.peek(); c != end || s.syntax != extended {
-			return true, true
+			return true
 		}
 	}
-	switch {
-	case c == end:
+	if c == end {
 		s.at++
-		return false, true
-	case first:
-		return true, true
+		return false
 	}
-	s.wrong("a comma may be missing before it", "unexpected %s, want a comma or %q", s.here(), end)
-	return false, false
+	if !first {
+		s.wrong("a comma may be missing before it", "unexpected %s, want a comma or %q", s.here(), end)
+	}
+	return true
 }
 
 // key reads a key: quoted, or a name where the syntax allows that.
-func (s *scanner) key() (string, bool) {
+func (s *scanner) key() string {
 	c := s.peek()
 	switch {
 	case s.quotes(c):
@@ -238,18 +202,17 @@ func (s *scanner) key() (string, bool) {
 	}
 	text := string(s.bare())
 	s.countUnquoted(s.at-len(text), text)
-	return text, text != ""
+	return text
 }
 
 // name reads a key without quotes, which is an identifier of ECMAScript.
-func (s *scanner) name() (string, bool) {
+func (s *scanner) name() string {
 	var b strings.Builder
 	for s.at < len(s.data) {
 		r, n := utf8.DecodeRune(s.data[s.at:])
 		if r == '\\' {
 			if r = escapedUnit(s.data[s.at:]); r < 0 {
 				s.wrong("put the key in quotes", "invalid escape in a key, want \\uXXXX")
-				return "", false
 			}
 			n = 6
 		}
@@ -263,24 +226,17 @@ func (s *scanner) name() (string, bool) {
 	if b.Len() == 0 {
 		s.wrong("put the key in quotes", "unexpected %s, want a key", s.here())
 	}
-	return b.String(), b.Len() > 0
+	return b.String()
 }
 
 // word reads null, true, false or a number, and any text where the syntax allows that.
-func (s *scanner) word(v *Value) bool {
+func (s *scanner) word(v *Value) {
 	begin := s.at
 	raw := s.bare()
-	switch string(raw) {
-	case "":
-		return false
-	case "null":
-		return true
-	case "true", "false":
-		v.Kind, v.True = Bool, raw[0] == 't'
-		return true
-	}
-	word := string(raw)
-	switch {
+	switch word := string(raw); {
+	case word == "null":
+	case word == "true" || word == "false":
+		v.Kind, v.True = Bool, word == "true"
 	case s.syntax == strict || s.syntax == lenient && json.Valid(raw):
 		v.Kind, v.Text = Number, word
 	case s.syntax == lenient:
@@ -291,11 +247,9 @@ func (s *scanner) word(v *Value) bool {
 		if err != nil {
 			s.at = begin
 			s.wrong("use a number, true, false or null, or quote the text", "%v", err)
-			return false
 		}
 		v.Kind, v.Text = Number, text
 	}
-	return true
 }
 
 // bare reads a text without quotes; it reports an empty one.

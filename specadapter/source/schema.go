@@ -7,7 +7,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -93,17 +92,9 @@ func (s *schemaSize) add(at Pos, help, format string, args ...any) {
 
 // OutOfRange returns the first number in a value that is beyond what is computed with; nil if there is none.
 func (v *Value) OutOfRange() *Value {
-	if v.Kind == Number && !schema.Countable(v.Text) {
-		return v
-	}
-	for _, item := range v.Items {
-		if n := item.OutOfRange(); n != nil {
-			return n
-		}
-	}
-	for _, m := range v.Members {
-		if n := m.Value.OutOfRange(); n != nil {
-			return n
+	for m := range v.All() {
+		if m.Value.Kind == Number && !schema.Countable(m.Value.Text) {
+			return m.Value
 		}
 	}
 	return nil
@@ -177,7 +168,9 @@ func schemaProblems(v *Value, err error) []SchemaProblem {
 		out = append(out, SchemaProblem{Pos: at.Pos, Help: help, Text: fmt.Sprintf("%s: %s", schemaPath(e.InstanceLocation), text)})
 	}
 	walk(invalid)
-	return uniqueProblems(out)
+	// The library reports in map order.
+	slices.SortFunc(out, func(a, b SchemaProblem) int { return cmp.Or(a.Pos.Compare(b.Pos), cmp.Compare(a.Text, b.Text)) })
+	return slices.Compact(out)
 }
 
 // ofKind are the causes of an error. Of a choice, such as that of items between a schema and an array of schemas, they are
@@ -225,21 +218,6 @@ func unreadable(message string) (text, help string) {
 	}
 	return fmt.Sprintf("the pattern %s: %s", quoted, why),
 		`use RE2 syntax, which has no lookaround, no backreferences, no \Z (use \z) and no counts above 1000`
-}
-
-// uniqueProblems sorts, because the library reports in map order.
-func uniqueProblems(out []SchemaProblem) []SchemaProblem {
-	sort.Slice(out, func(i, j int) bool {
-		a, b := out[i], out[j]
-		return cmp.Or(a.Pos.Compare(b.Pos), cmp.Compare(a.Text, b.Text)) < 0
-	})
-	unique := out[:0]
-	for i, p := range out {
-		if i == 0 || p != out[i-1] {
-			unique = append(unique, p)
-		}
-	}
-	return unique
 }
 
 // refPos is the place of the reference that a message names, or of the whole schema.

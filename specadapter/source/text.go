@@ -7,34 +7,30 @@ import (
 	"unicode/utf8"
 )
 
-func (s *scanner) text(quote byte) (string, bool) {
+func (s *scanner) text(quote byte) string {
 	begin := s.at
 	s.at++
 	if n := s.plainText(quote); n >= 0 {
 		s.at += n + 1
-		return string(s.data[begin+1 : s.at-1]), true
+		return string(s.data[begin+1 : s.at-1])
 	}
 	var b strings.Builder
 	for whole := true; s.at < len(s.data); {
-		c := s.data[s.at]
-		switch {
+		switch c := s.data[s.at]; {
 		case c == quote:
 			s.at++
-			return b.String(), true
+			return b.String()
 		case c == '\\':
-			if !s.escape(&b, &whole) {
-				return "", false
-			}
+			s.escape(&b, &whole)
 		case (c == '\n' || c == '\r') && s.syntax != lenient:
 			s.wrong(`use \n for line breaks in strings, or end the line with a backslash`, "line break in a string")
-			return "", false
 		default:
 			b.WriteByte(c)
 			s.at++
 		}
 	}
 	s.fail(s.pos(begin), CodeSyntax, "close it with "+string(quote), "not JSON5: unterminated string")
-	return "", false
+	panic(stopped{})
 }
 
 // plainText returns the length of a string without escapes and line breaks, up to its quote, or -1.
@@ -56,48 +52,36 @@ var (
 )
 
 // escape reads an escape sequence. Whole is cleared at the first half of a surrogate pair.
-func (s *scanner) escape(b *strings.Builder, whole *bool) bool {
+func (s *scanner) escape(b *strings.Builder, whole *bool) {
 	rest := s.data[s.at:]
 	if len(rest) < 2 {
 		s.at = len(s.data)
 		s.wrong("", "")
-		return false
 	}
 	c := rest[1]
 	switch {
 	case c == 'u':
-		return s.unicodeEscape(b, whole)
+		s.unicodeEscape(b, whole)
 	case jsonEscapes[c] != "":
 		b.WriteString(jsonEscapes[c])
 		s.at += 2
-		return true
 	case s.syntax != extended || c >= '1' && c <= '9':
 		s.wrong("remove the backslash", "unknown escape \\%c", c)
-		return false
 	case c == 'x':
-		return s.byteEscape(b)
+		n, err := strconv.ParseUint(string(rest[2:min(4, len(rest))]), 16, 8)
+		if err != nil || len(rest) < 4 {
+			s.wrong(`use two hexadecimal digits after \x`, `invalid escape \x`)
+		}
+		b.WriteRune(rune(n))
+		s.at += 4
 	case c == '0' && len(rest) > 2 && rest[2] >= '0' && rest[2] <= '9':
 		s.wrong(`use \x00`, `\0 followed by a digit`)
-		return false
 	case json5Escapes[c] != "":
 		b.WriteString(json5Escapes[c])
 		s.at += 2
-		return true
+	default:
+		s.plainEscape(b)
 	}
-	s.plainEscape(b)
-	return true
-}
-
-func (s *scanner) byteEscape(b *strings.Builder) bool {
-	rest := s.data[s.at+2:]
-	n, err := strconv.ParseUint(string(rest[:min(2, len(rest))]), 16, 8)
-	if err != nil || len(rest) < 2 {
-		s.wrong(`use two hexadecimal digits after \x`, `invalid escape \x`)
-		return false
-	}
-	b.WriteRune(rune(n))
-	s.at += 4
-	return true
 }
 
 // plainEscape reads an escaped character that stands for itself, or an escaped line break.
@@ -113,12 +97,11 @@ func (s *scanner) plainEscape(b *strings.Builder) {
 }
 
 // unicodeEscape reads \uXXXX, or the two of a surrogate pair.
-func (s *scanner) unicodeEscape(b *strings.Builder, whole *bool) bool {
+func (s *scanner) unicodeEscape(b *strings.Builder, whole *bool) {
 	rest := s.data[s.at:]
 	r := escapedUnit(rest)
 	if r < 0 {
 		s.wrong(`use four hexadecimal digits after \u`, `invalid escape \u`)
-		return false
 	}
 	n := 6
 	if utf16.IsSurrogate(r) {
@@ -133,7 +116,6 @@ func (s *scanner) unicodeEscape(b *strings.Builder, whole *bool) bool {
 	}
 	b.WriteRune(r)
 	s.at += n
-	return true
 }
 
 // escapedUnit reads \uXXXX at the start of b, or returns -1.
