@@ -116,16 +116,11 @@ func (a *adaptation) runtime(o *source.Fields) {
 
 func (a *adaptation) config(o *source.Fields, ag *agent) {
 	c := o.Inner("config", o.Name).Of(&configShape)
-	var p plan.Params
-	p.Temperature = a.number(c, "temperature", 0, 2)
-	p.TopP = a.number(c, "topP", 0, 1)
-	p.MaxTokens = a.whole(c, "maxTokens")
+	p := plan.Params{Temperature: a.number(c, "temperature", 0, 2), TopP: a.number(c, "topP", 0, 1), MaxTokens: a.whole(c, "maxTokens")}
 	ag.maxTurns = a.whole(c, "maxIterations")
 	ag.choice, ag.choiceAt = a.toolChoice(c), c.Pos("toolChoice")
-	if a.mode == meant {
-		if v := c.Get("speculation"); v != nil {
-			a.Warnf(v.Pos, CodeNoEffect, "remove it", "speculation of %s has no effect", o.Name)
-		}
+	if v := c.Get("speculation"); v != nil && a.mode == meant {
+		a.Warnf(v.Pos, CodeNoEffect, "remove it", "speculation of %s has no effect", o.Name)
 	}
 	if p.Temperature != nil || p.TopP != nil || p.MaxTokens > 0 {
 		ag.params = &p
@@ -178,17 +173,15 @@ func (a *adaptation) toolChoice(o *source.Fields) string {
 	case v == nil:
 		return ""
 	case v.Kind == source.String && a.mode == meant:
-		if c, ok := toolChoices[strings.ToLower(v.Text)]; ok {
+		if c := toolChoices[strings.ToLower(v.Text)]; c != "" {
 			return c
 		}
 	case v.Kind == source.Object:
 		if name := v.Get("toolName"); name != nil && name.Kind == source.String && name.Text != "" {
 			return name.Text
 		}
-		if kind := v.Get("type"); kind != nil {
-			if c, ok := toolChoices[kind.Text]; ok {
-				return c
-			}
+		if kind := v.Get("type"); kind != nil && toolChoices[kind.Text] != "" {
+			return toolChoices[kind.Text]
 		}
 	}
 	a.Errorf(v.Pos, CodeConfig, help, "toolChoice of %s is %s", o.Name, v.Describe())
@@ -234,12 +227,6 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 		a.Errorf(v.Pos, CodeWrongType, help, "schema of %s is %s, want an object", out.Name, v.Describe())
 		return
 	}
-	problems := source.CheckSchema(v)
-	for _, p := range problems {
-		a.Errorf(out.Pos("schema"), CodeConfig, p.Help, "schema of %s: %s", out.Name, p.Text)
-	}
-	if len(problems) == 0 {
-		a.CheckDefaults(v, out.Pos("schema"), "schema of "+out.Name)
-	}
+	a.CheckSchemaAt(v, out.Pos("schema"), CodeConfig, "schema of "+out.Name)
 	ag.schema = v
 }

@@ -3,6 +3,7 @@ package koog
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"weft/specadapter/source"
 	"weft/workflows/plan"
@@ -15,8 +16,8 @@ type builder struct {
 	doc   *document
 	flow  plan.Flow
 	first *agent
-	// in and out are the ids of the nodes at which an agent begins and ends.
-	in, out   map[string]string
+	// out are the ids of the nodes at which agents end; they begin at that of their name.
+	out       map[string]string
 	taken     map[string]bool
 	positions []plan.Position
 	// types are those of the values that come to agents, as far as somebody asked.
@@ -29,7 +30,7 @@ type builder struct {
 
 func (b *builder) build() *plan.Flow {
 	d := b.doc
-	b.in, b.out, b.taken, b.around = map[string]string{}, map[string]string{}, map[string]bool{}, map[string]int{}
+	b.out, b.taken, b.around = map[string]string{}, map[string]bool{}, map[string]int{}
 	b.flow = plan.Flow{Version: plan.Version, ID: d.id, Name: d.id, Dialect: Name, Description: d.description, Revision: d.revision,
 		Choice: plan.ChooseFirst, NoRoute: &plan.NoRoute{}, Nodes: []plan.Node{}, Edges: []plan.Edge{}}
 	for _, t := range d.tools {
@@ -94,12 +95,12 @@ func (b *builder) implied(visit func(from *agent, to string)) {
 }
 
 func (b *builder) agentNodes(ag *agent) {
-	if ag.kind != kindParallel {
-		b.add(b.node(ag, ag.name, ag.name), ag.at)
-		b.in[ag.name], b.out[ag.name] = ag.name, ag.name
+	if ag.kind == kindParallel {
+		b.parallelNodes(ag)
 		return
 	}
-	b.parallelNodes(ag)
+	b.out[ag.name] = ag.name
+	b.add(b.node(ag, ag.name, ag.name), ag.at)
 }
 
 func (b *builder) add(n plan.Node, at source.Pos) {
@@ -121,37 +122,22 @@ func (b *builder) unique(id string) string {
 
 // edges adds the edges of the transitions, then those that the document implies.
 func (b *builder) edges() {
-	b.edge(plan.Edge{From: plan.Start, To: b.in[b.first.name]}, b.first.at)
+	b.edge(plan.Edge{From: plan.Start, To: b.first.name}, b.first.at)
 	for _, t := range b.doc.transitions {
-		e := plan.Edge{From: b.out[t.from], To: plan.End, Compare: t.compare, Pass: t.pass}
-		if t.to != finishName {
-			e.To = b.in[t.to]
-		}
-		b.edge(e, t.at)
+		b.edge(plan.Edge{From: b.out[t.from], To: t.to, Compare: t.compare, Pass: t.pass}, t.at)
 	}
 	for _, e := range b.always {
 		b.edge(e, source.Pos{})
 	}
-	b.implied(func(ag *agent, to string) {
-		e := plan.Edge{From: b.out[ag.name], To: plan.End}
-		if to != finishName {
-			e.To = b.in[to]
-		}
-		b.edge(e, ag.at)
-	})
-	ends := map[string]bool{}
-	for _, e := range b.flow.Edges {
-		if e.To == plan.End {
-			ends[e.From] = true
-		}
-	}
-	for i := range b.flow.Nodes {
-		b.flow.Nodes[i].Exit = ends[b.flow.Nodes[i].ID]
-	}
+	b.implied(func(ag *agent, to string) { b.edge(plan.Edge{From: b.out[ag.name], To: to}, ag.at) })
 }
 
 func (b *builder) edge(e plan.Edge, at source.Pos) {
-	e.ID = fmt.Sprintf("%d", len(b.flow.Edges)+1)
+	e.ID = fmt.Sprint(len(b.flow.Edges) + 1)
+	if e.To == finishName {
+		e.To = plan.End
+		b.flow.Node(e.From).Exit = true
+	}
 	if at != (source.Pos{}) {
 		b.place(plan.EdgePath(len(b.flow.Edges)), at)
 	}
@@ -163,22 +149,17 @@ func (b *builder) defaultModel() string {
 	if b.doc.model != "" {
 		return b.doc.model
 	}
-	without := ""
-	for _, ag := range b.doc.agents {
-		needs := ag.kind != kindTransform && ag.kind != kindParallel || b.mode != meant
-		if ag.model == "" && needs {
-			without = ag.name
-			break
+	without := slices.IndexFunc(b.doc.agents, func(ag *agent) bool {
+		return ag.model == "" && (b.mode != meant || ag.kind != kindTransform && ag.kind != kindParallel)
+	})
+	if without >= 0 {
+		ag := b.doc.agents[without]
+		switch b.mode {
+		case seed:
+			b.Errorf(ag.at, CodeModel, `set "defaultModel"`, "Model must be specified either on agent '%s' or as flow's defaultModel", ag.name)
+		case later:
+			b.Errorf(ag.at, CodeModel, `set "defaultModel"`, "Model for an agent is node defined. Please specify whether an agent model or a default model for a flow.")
 		}
-	}
-	if without != "" && b.mode != meant {
-		text := fmt.Sprintf("Model must be specified either on agent '%s' or as flow's defaultModel", without)
-		if b.mode == later {
-			text = "Model for an agent is node defined. Please specify whether an agent model or a default model for a flow."
-		}
-		b.Errorf(b.doc.byName[without].at, CodeModel, `set "defaultModel"`, "%s", text)
-	}
-	if without != "" {
 		return "" // the run's model, or the worker's
 	}
 	for _, n := range b.flow.Nodes {

@@ -62,21 +62,6 @@ func (a *adaptation) document(root *source.Value) *document {
 		}
 	}
 	a.duplicateTools(d)
-	a.readAgents(d, agents)
-	if v := d.root.Get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
-		text := "the flow has no agents"
-		if a.mode != meant {
-			text = "Unable to build PromptExecutor from provided models: []"
-		}
-		a.Errorf(o.Pos("agents"), CodeNoAgents, "add at least one agent", "%s", text)
-	}
-	a.readTransitions(d, transitions)
-	a.references(d)
-	d.partial = d.partial || len(d.agents) == 0
-	return d
-}
-
-func (a *adaptation) readAgents(d *document, agents []*source.Value) {
 	for i, v := range agents {
 		if ag := a.agent(i, v); ag != nil && ag.name != "" {
 			a.register(d, ag)
@@ -84,9 +69,13 @@ func (a *adaptation) readAgents(d *document, agents []*source.Value) {
 			d.partial = true
 		}
 	}
-}
-
-func (a *adaptation) readTransitions(d *document, transitions []*source.Value) {
+	if v := d.root.Get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
+		text := "the flow has no agents"
+		if a.mode != meant {
+			text = "Unable to build PromptExecutor from provided models: []"
+		}
+		a.Errorf(o.Pos("agents"), CodeNoAgents, "add at least one agent", "%s", text)
+	}
 	for i, v := range transitions {
 		if t := a.transition(d, i, v); t != nil {
 			d.transitions = append(d.transitions, t)
@@ -95,6 +84,9 @@ func (a *adaptation) readTransitions(d *document, transitions []*source.Value) {
 			d.partial = true
 		}
 	}
+	a.references(d)
+	d.partial = d.partial || len(d.agents) == 0
+	return d
 }
 
 // version reads the author's version. The protocol's text has examples without any.
@@ -111,11 +103,12 @@ func (a *adaptation) version(o *source.Fields) string {
 
 // register notes an agent by its name, which must be its own.
 func (a *adaptation) register(d *document, ag *agent) {
-	if first, double := d.byName[ag.name]; double {
-		if a.mode != meant {
-			a.Warnf(ag.nameAt, CodeDuplicate, "rename it", "duplicate agent name %s, first used at line %d; this agent never runs", source.Quote(ag.name), first.at.Line)
-			return
-		}
+	first, double := d.byName[ag.name]
+	switch {
+	case double && a.mode != meant:
+		a.Warnf(ag.nameAt, CodeDuplicate, "rename it", "duplicate agent name %s, first used at line %d; this agent never runs", source.Quote(ag.name), first.at.Line)
+		return
+	case double:
 		a.Errorf(ag.nameAt, CodeDuplicate, "rename it", "duplicate agent name %s, first used at line %d", source.Quote(ag.name), first.at.Line)
 		first.wrong = true
 		return

@@ -78,18 +78,15 @@ func (b *builder) params(ag *agent) *plan.Params {
 	if b.mode != meant {
 		return nil
 	}
-	p := ag.params
-	if ag.choice != "" && ag.choice != plan.ChoiceRequired {
-		if p == nil {
-			p = &plan.Params{}
-		}
-		p.ToolChoice = ag.choice
-	}
-	if p == nil {
+	chooses := ag.choice != "" && ag.choice != plan.ChoiceRequired
+	if ag.params == nil && !chooses {
 		return nil
 	}
-	own := *p
-	return &own
+	p := *cmp.Or(ag.params, &plan.Params{})
+	if chooses {
+		p.ToolChoice = ag.choice
+	}
+	return &p
 }
 
 // opening is the message with which an agent begins. The real code sends the task alone.
@@ -97,12 +94,7 @@ func (b *builder) opening(ag *agent) []plan.Piece {
 	if b.mode != meant {
 		return []plan.Piece{{Text: ag.task}}
 	}
-	var text []string
-	for _, s := range []string{ag.user, ag.task} {
-		if strings.TrimSpace(s) != "" {
-			text = append(text, s)
-		}
-	}
+	text := slices.DeleteFunc([]string{ag.user, ag.task}, func(s string) bool { return strings.TrimSpace(s) == "" })
 	return []plan.Piece{
 		{Text: strings.Join(text, "\n\n")},
 		{From: plan.FromInput, Before: "\n\n<input>\n", After: "\n</input>"},
@@ -189,35 +181,31 @@ func rebased(v *source.Value) *source.Value {
 	return &out
 }
 
+// maxToolName is the longest name of a tool that all providers take.
+const maxToolName = 64
+
 // tools gives an agent the tools of the flow: all, or those that it names.
 func (b *builder) tools(ag *agent, to *plan.Agent) {
 	servers, locals := b.doc.servers(), b.doc.locals()
-	var named []string
+	var own, named []string
 	for _, name := range ag.toolNames {
-		switch {
-		case slices.Contains(locals, name) || b.mode == meant && len(servers) == 0:
-			to.Tools = append(to.Tools, plan.Tool{Name: name, As: safeName(name)})
-		default:
+		if slices.Contains(locals, name) || b.mode == meant && len(servers) == 0 {
+			own = append(own, name)
+		} else {
 			named = append(named, name)
 		}
 	}
 	if !ag.listsTools {
-		for _, name := range locals {
-			to.Tools = append(to.Tools, plan.Tool{Name: name, As: safeName(name)})
-		}
+		own = append(own, locals...)
+	}
+	for i, name := range own {
+		safe := source.SafeName(name)
+		to.Tools = append(to.Tools, plan.Tool{Name: name, As: safe[:min(len(safe), maxToolName)]})
+		b.place(plan.ToolPath(ag.name, i), ag.at)
 	}
 	if len(servers) > 0 && (!ag.listsTools || len(named) > 0) {
 		to.Toolboxes = &plan.Toolboxes{Connections: servers, All: !ag.listsTools, Names: named, Lenient: b.mode != meant}
 	}
-	for i := range to.Tools {
-		b.place(plan.ToolPath(ag.name, i), ag.at)
-	}
-}
-
-// safeName keeps what all providers take in the name of a tool.
-func safeName(s string) string {
-	s = source.SafeName(s)
-	return s[:min(len(s), 64)]
 }
 
 // asKoog makes the plan follow the published code: one conversation, steps of the whole run, its texts.

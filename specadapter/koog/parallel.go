@@ -1,7 +1,6 @@
 package koog
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ const resultPrefix = "$result/"
 // parallelNodes makes a fork, a node for each parallel agent, and a join that merges their values.
 func (b *builder) parallelNodes(ag *agent) {
 	input := "$input/" + ag.name
-	b.in[ag.name], b.out[ag.name] = ag.name, b.unique(ag.name+".merge")
+	b.out[ag.name] = b.unique(ag.name + ".merge")
 	b.add(plan.Node{ID: ag.name, Name: ag.name, Kind: plan.KindTransform, Transform: &plan.Transform{}, Choice: plan.ChooseAll, StateKey: input}, ag.at)
 	m := plan.Merge{Input: input}
 	for _, part := range b.parallelAgents(ag, ag.name, &m) {
@@ -95,9 +94,7 @@ func (b *builder) children(ag *agent) []*agent {
 		out = append(out, b.doc.byName[name])
 	}
 	if b.mode != meant {
-		slices.SortStableFunc(out, func(x, y *agent) int {
-			return cmp.Or(cmp.Compare(x.at.Line, y.at.Line), cmp.Compare(x.at.Col, y.at.Col))
-		})
+		slices.SortStableFunc(out, func(x, y *agent) int { return x.at.Compare(y.at) })
 	}
 	return out
 }

@@ -33,22 +33,19 @@ var koogProviders = []string{"openai", "anthropic", "google", "mistral", "deepse
 // refusal returns the published code's error for a model at a run's start, or "".
 func refusal(m mode, model string) string {
 	provider, id, slash := strings.Cut(model, "/")
-	if !slash {
-		if m == later {
-			return fmt.Sprintf("Invalid model string format: <%s>. Expected format: <provider_name>/<model_name>", model)
-		}
+	switch {
+	case !slash && m == later:
+		return fmt.Sprintf("Invalid model string format: <%s>. Expected format: <provider_name>/<model_name>", model)
+	case !slash:
 		return "Index 1 out of bounds for length 1"
-	}
-	if !slices.Contains(koogProviders, strings.ToLower(provider)) {
+	case !slices.Contains(koogProviders, strings.ToLower(provider)):
 		return ""
-	}
-	if m == later {
+	case m == later:
 		name := strings.ReplaceAll(model, "/", ".")
 		if first, rest, ok := strings.Cut(name, "."); ok && strings.EqualFold(first, "openai") && !strings.HasPrefix(rest, "chat.") {
 			name = first + ".chat." + rest
 		}
-		name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-		if !inTables(name) {
+		if name = strings.ToLower(strings.ReplaceAll(name, "-", "_")); !inTables(name) {
 			return fmt.Sprintf("Unable to find model identifier from string: '%s' (normalized: '%s')", model, name)
 		}
 		return ""
@@ -57,8 +54,7 @@ func refusal(m mode, model string) string {
 	if strings.EqualFold(provider, "openai") && !strings.Contains(model, ".") {
 		name = provider + ".chat." + id
 	}
-	name = strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
-	if !inTables(name) {
+	if name = strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name)); !inTables(name) {
 		return "Unable to find model identifier from string: " + name
 	}
 	return ""
@@ -87,7 +83,7 @@ func inTables(name string) bool {
 
 // refuse fails runs at their start where the published code does not know one of the models.
 func (b *builder) refuse() {
-	models := []step{}
+	var models []step
 	for _, ag := range b.doc.agents {
 		models = append(models, step{ag.modelText, ag.modelAt})
 	}

@@ -107,18 +107,17 @@ func (r *Reporter) DidYouMean(wrong string, known []string, what string) string 
 }
 
 // CheckSchema reports what is wrong with a JSON Schema, and with its defaults; see [CheckSchema] and [Misfits].
-func (r *Reporter) CheckSchema(v *Value, code, name string) {
+func (r *Reporter) CheckSchema(v *Value, code, name string) { r.CheckSchemaAt(v, Pos{}, code, name) }
+
+// CheckSchemaAt is CheckSchema for a schema whose faults are reported at one place.
+func (r *Reporter) CheckSchemaAt(v *Value, at Pos, code, name string) {
 	problems := CheckSchema(v)
 	for _, p := range problems {
-		r.Errorf(p.Pos, code, p.Help, "%s: %s", name, p.Text)
+		r.Errorf(cmp.Or(at, p.Pos), code, p.Help, "%s: %s", name, p.Text)
 	}
-	if len(problems) == 0 {
-		r.CheckDefaults(v, Pos{}, name)
+	if len(problems) > 0 {
+		return
 	}
-}
-
-// CheckDefaults reports the defaults in a schema that do not fit it, at a place, or at theirs. They fill nothing.
-func (r *Reporter) CheckDefaults(v *Value, at Pos, name string) {
 	for _, m := range Misfits(v) {
 		r.Warnf(cmp.Or(at, m.Default.Pos), CodeDefault, "use a value that the schema allows", "%s: a default does not fit its schema: %s", name, m.Text())
 	}
