@@ -5,6 +5,7 @@
 package catalog
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -15,7 +16,8 @@ type Type struct {
 	// Name is the component_type.
 	Name string
 	// Is lists the types that the component can stand for, such as Node and Component.
-	Is []string
+	Is  []string
+	Doc string
 	// Abstract types are only named by fields; no document can hold one.
 	Abstract bool
 	// Since is the first version that has the type; 0 is the first of all.
@@ -77,6 +79,8 @@ const (
 type FieldSpec struct {
 	Name string
 	Kind FieldKind
+	// Doc says what the field is for; see also docs.
+	Doc string
 	// Of is the type of the components in the field.
 	Of       string
 	Required bool
@@ -159,7 +163,7 @@ func Rows(plugins []Type) map[string]*Type {
 				t.Fields[i].Since = 0 // a plugin has versions of its own
 			}
 			t.Fields = append(t.Fields, own...)
-			t.IO, t.NotYet = like.IO, like.NotYet
+			t.IO, t.NotYet, t.Doc = like.IO, like.NotYet, cmp.Or(t.Doc, like.Doc)
 		}
 		rows[t.Name] = &t
 	}

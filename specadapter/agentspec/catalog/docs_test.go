@@ -14,11 +14,11 @@ func TestEverythingIsDescribed(t *testing.T) {
 		if row.Abstract {
 			continue
 		}
-		if row.doc("") == "" {
+		if row.Doc == "" {
 			t.Errorf("%s has no description", name)
 		}
 		for _, f := range row.Fields {
-			if row.doc(f.Name) == "" {
+			if f.doc() == "" {
 				t.Errorf("%s.%s has no description", name, f.Name)
 			}
 		}

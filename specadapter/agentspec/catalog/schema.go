@@ -22,13 +22,15 @@ func Schema() shape.Schema {
 		"properties": orReference(shape.Schema{"type": []string{"array", "null"}, "items": orReference(shape.Ref("property"))}),
 		"components": shape.Schema{"type": "object", "additionalProperties": shape.Schema{
 			"if": shape.Schema{"type": "object", "required": []string{"component_type"}}, "then": shape.Ref("component")}},
-		"retry_policy": (&Type{}).kind(&retryPolicy),
+		"retry_policy": kindOf(&retryPolicy),
 	}
 	var names []string
 	var rules []shape.Schema
 	asked, wanted := map[string]bool{}, map[string][]string{}
 	add := func(t *Type, s shape.Schema) {
-		t.asks(asked)
+		for _, f := range t.Fields {
+			asked[f.Of] = true
+		}
 		names = append(names, t.Name)
 		defs[t.Name] = s
 		rules = append(rules, t.rule())
@@ -44,14 +46,13 @@ func Schema() shape.Schema {
 		t := plugins[WayFlow[i].Name]
 		add(t, t.plugin())
 	}
+	delete(asked, "")
 	for name := range asked {
-		of := wanted[name]
-		defs[wantedName(name)] = orReference(shape.Schema{"allOf": []shape.Schema{shape.Ref("component"), ofPlugin(of)}})
+		defs[wantedName(name)] = orReference(shape.Schema{"allOf": []shape.Schema{shape.Ref("component"), ofPlugin(wanted[name])}})
 	}
-	component := shape.Schema{"type": "object", "description": "A component.", "required": []string{"component_type"}, "properties": shape.Schema{
+	defs["component"] = shape.Schema{"type": "object", "description": "A component.", "required": []string{"component_type"}, "properties": shape.Schema{
 		"component_type": described(shape.Text, docs["component_type"]),
 	}, "allOf": append(rules, ofPlugin(names))}
-	defs["component"] = component
 	var labels []string
 	for _, v := range versions {
 		labels = append(labels, v.label)
@@ -71,14 +72,6 @@ const (
 	definitionsKey = "$referenced_components"
 )
 
-func (t *Type) asks(asked map[string]bool) {
-	for i := range t.Fields {
-		if of := t.Fields[i].Of; of != "" {
-			asked[of] = true
-		}
-	}
-}
-
 // rule applies the schema of a type to its components.
 func (t *Type) rule() shape.Schema {
 	is := shape.Schema{"properties": shape.Schema{"component_type": shape.Schema{"const": t.Name}}, "required": []string{"component_type"}}
@@ -94,38 +87,37 @@ func (t *Type) plugin() shape.Schema {
 
 func (t *Type) schema() shape.Schema {
 	properties := shape.Schema{
-		shape.Key: shape.Text, "component_type": shape.Schema{"const": t.Name, "description": t.doc("component_type")},
+		shape.Key: shape.Text, "component_type": shape.Schema{"const": t.Name, "description": docs["component_type"]},
 		"agentspec_version": shape.Any, definitionsKey: described(shape.Ref("components"), docs[definitionsKey]),
-		"id": t.text("id"), "name": t.text("name"), "description": t.text("description"),
-		"metadata":              described(shape.Nullable(shape.Schema{"type": "object"}), t.doc("metadata")),
-		"component_plugin_name": t.text("component_plugin_name"), "component_plugin_version": t.text("component_plugin_version"),
+		"id": text("id"), "name": text("name"), "description": text("description"),
+		"metadata":              described(shape.Nullable(shape.Schema{"type": "object"}), docs["metadata"]),
+		"component_plugin_name": text("component_plugin_name"), "component_plugin_version": text("component_plugin_version"),
 	}
 	if t.IO {
 		list := shape.Ref("properties")
-		properties["inputs"], properties["outputs"] = described(list, t.doc("inputs")), described(list, t.doc("outputs"))
+		properties["inputs"], properties["outputs"] = described(list, docs["inputs"]), described(list, docs["outputs"])
 	}
 	if t.Satisfies("Node") {
-		properties["branches"] = described(shape.Nullable(shape.List(shape.Text)), t.doc("branches"))
+		properties["branches"] = described(shape.Nullable(shape.List(shape.Text)), docs["branches"])
 	}
-	required := t.fields(properties, t.Fields)
+	required := describeFields(properties, t.Fields)
 	if !t.ActsAs("ControlFlowEdge") && !t.ActsAs("DataFlowEdge") {
 		required = append(required, "name")
 	}
-	return shape.Schema{"type": "object", "description": t.doc(""), "properties": properties, "required": append(required, "component_type"), "additionalProperties": t.Open}
+	return shape.Schema{"type": "object", "description": t.Doc, "properties": properties, "required": append(required, "component_type"), "additionalProperties": t.Open}
 }
 
-func (t *Type) text(field string) shape.Schema {
-	return described(shape.Nullable(shape.Text), t.doc(field))
-}
+// text is the schema of one of the texts that all components may have.
+func text(field string) shape.Schema { return described(shape.Nullable(shape.Text), docs[field]) }
 
-// fields adds fields to properties, and returns the names of those that are required.
-func (t *Type) fields(properties shape.Schema, list []FieldSpec) []string {
+// describeFields adds fields to properties, and returns the names of those that are required.
+func describeFields(properties shape.Schema, list []FieldSpec) []string {
 	required := []string{}
 	for i := range list {
 		f := &list[i]
 		kind := shape.Ref(f.Name)
 		if f.Name != retryPolicy.Name {
-			kind = t.kind(f)
+			kind = kindOf(f)
 		}
 		if f.Required {
 			required = append(required, f.Name)
@@ -135,7 +127,7 @@ func (t *Type) fields(properties shape.Schema, list []FieldSpec) []string {
 		if f.Kind != One {
 			kind = orReference(kind)
 		}
-		kind = described(kind, t.doc(f.Name))
+		kind = described(kind, f.doc())
 		if f.Default != "" {
 			kind["default"] = f.value()
 		}
@@ -150,7 +142,7 @@ var kinds = map[FieldKind]shape.Schema{
 	Object: {"type": "object"}, Schemas: {"type": "object"}, TextOrTexts: {"anyOf": []shape.Schema{shape.Text, shape.List(shape.Text)}},
 }
 
-func (t *Type) kind(f *FieldSpec) shape.Schema {
+func kindOf(f *FieldSpec) shape.Schema {
 	if f.Sensitive {
 		return shape.Any // a reference to a value, or null
 	}
@@ -162,7 +154,7 @@ func (t *Type) kind(f *FieldSpec) shape.Schema {
 		return shape.OneOf(f.Enum...)
 	case Plain:
 		properties := shape.Schema{}
-		return shape.Schema{"type": "object", "properties": properties, "required": t.fields(properties, f.Fields), "additionalProperties": f.Open}
+		return shape.Schema{"type": "object", "properties": properties, "required": describeFields(properties, f.Fields), "additionalProperties": f.Open}
 	case One:
 		return shape.Ref(wantedName(f.Of))
 	case Many:
