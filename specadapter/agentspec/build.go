@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 )
 
 // builder makes the plan of a component. Subflows of FlowNodes become part of the flow that has
@@ -216,64 +218,53 @@ func schemaOf(s *model.Shape) json.RawMessage {
 	if s == nil || s.Kind == model.AnyShape && s.Enum == nil {
 		return nil
 	}
-	return shapeValue(s).JSON()
+	return json.RawMessage(shapeJSON(s))
 }
 
-func shapeValue(s *model.Shape) *source.Value {
+func shapeJSON(s *model.Shape) string {
 	if s.Enum != nil {
 		plain := *s
 		plain.Enum = nil
-		return objectValue(member("anyOf", arrayValue(shapeValue(&plain))), member("enum", arrayValue(s.Enum...)))
+		return `{"anyOf":[` + shapeJSON(&plain) + `],"enum":[` + joined(s.Enum, (*source.Value).JSON) + `]}`
 	}
 	switch s.Kind {
 	case model.AnyShape:
-		return objectValue()
+		return "{}"
 	case model.ArrayShape:
-		return objectValue(member("type", textValue("array")), member("items", shapeValue(s.Items)))
+		return `{"type":"array","items":` + shapeJSON(s.Items) + `}`
 	case model.UnionShape:
-		union := arrayValue()
-		for _, m := range s.Members {
-			union.Items = append(union.Items, shapeValue(m))
-		}
-		return objectValue(member("anyOf", union))
+		return `{"anyOf":[` + joined(s.Members, shapeJSON) + `]}`
 	case model.ObjectShape:
-		props, more := objectValue(), &source.Value{Kind: source.Bool}
-		for _, p := range s.Props {
-			props.Members = append(props.Members, member(p.Name, shapeValue(p.Type)))
-		}
+		more := "false"
 		if s.More != nil {
-			more = shapeValue(s.More)
+			more = shapeJSON(s.More)
 		}
-		return objectValue(member("type", textValue("object")), member("properties", props), member("additionalProperties", more))
+		props := joined(s.Props, func(p model.Prop) string { return quoted(p.Name) + ":" + shapeJSON(p.Type) })
+		return `{"type":"object","properties":{` + props + `},"additionalProperties":` + more + `}`
 	}
-	return objectValue(member("type", textValue(s.Kind.String())))
+	return `{"type":"` + s.Kind.String() + `"}`
 }
 
-func textValue(s string) *source.Value { return &source.Value{Kind: source.String, Text: s} }
-
-func arrayValue(items ...*source.Value) *source.Value {
-	return &source.Value{Kind: source.Array, Items: items}
+// joined writes the elements of an array or object.
+func joined[T any, S string | []byte](list []T, write func(T) S) string {
+	var parts []string
+	for _, item := range list {
+		parts = append(parts, string(write(item)))
+	}
+	return strings.Join(parts, ",")
 }
 
-func objectValue(members ...source.Member) *source.Value {
-	return &source.Value{Kind: source.Object, Members: members}
-}
-
-func member(key string, v *source.Value) source.Member { return source.Member{Key: key, Value: v} }
+func quoted(text string) string { return string(value.AppendString(nil, text)) }
 
 // objectOf returns the schema of an object whose members are properties; those without a default are required.
 func objectOf(list []*model.Property) json.RawMessage {
-	props, required := objectValue(), arrayValue()
-	for _, p := range list {
-		schema := p.Schema
-		if schema == nil {
-			schema = shapeValue(cmp.Or(p.Type, model.AnyType))
+	props := joined(list, func(p *model.Property) string {
+		if p.Schema != nil {
+			return quoted(p.Title) + ":" + string(p.Schema.JSON())
 		}
-		props.Members = append(props.Members, member(p.Title, schema))
-		if p.Default == nil {
-			required.Items = append(required.Items, textValue(p.Title))
-		}
-	}
-	return objectValue(member("type", textValue("object")), member("properties", props), member("required", required),
-		member("additionalProperties", &source.Value{Kind: source.Bool})).JSON()
+		return quoted(p.Title) + ":" + shapeJSON(cmp.Or(p.Type, model.AnyType))
+	})
+	required := slices.DeleteFunc(slices.Clone(list), func(p *model.Property) bool { return p.Default != nil })
+	return json.RawMessage(`{"type":"object","properties":{` + props + `},"required":[` +
+		joined(required, func(p *model.Property) string { return quoted(p.Title) }) + `],"additionalProperties":false}`)
 }

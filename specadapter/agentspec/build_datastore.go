@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"weft/specadapter/agentspec/model"
 	"weft/workflows/plan"
@@ -53,13 +54,8 @@ func (b *builder) works(c *model.Component, n *plan.Node) {
 		return
 	}
 	id := b.connect(store, b.database)
-	var conn *plan.Connection
+	conn := &b.connections[slices.IndexFunc(b.connections, func(c plan.Connection) bool { return c.ID == id })]
 	taken := map[string]bool{}
-	for i := range b.connections {
-		if b.connections[i].ID == id {
-			conn = &b.connections[i]
-		}
-	}
 	for i := range conn.Operations {
 		taken[conn.Operations[i].Name] = true
 	}

@@ -119,15 +119,10 @@ func (b *builder) login(c *model.Component, conn *plan.Connection) {
 		return
 	}
 	settings := []string{fmt.Sprintf("url: %q", conn.URL), "oauth: login"}
-	client := auth.Component("client")
-	if client.Field("client_id") != nil {
-		settings = append(settings, "oauth_client_id: ID")
-	}
-	if client.Field("client_secret") != nil {
-		settings = append(settings, "oauth_client_secret: \"${NAME}\"")
-	}
-	if client.Field("client_id_metadata_url") != nil {
-		settings = append(settings, "oauth_client_url: URL")
+	for _, s := range [][2]string{{"client_id", "oauth_client_id: ID"}, {"client_secret", `oauth_client_secret: "${NAME}"`}, {"client_id_metadata_url", "oauth_client_url: URL"}} {
+		if auth.Component("client").Field(s[0]) != nil {
+			settings = append(settings, s[1])
+		}
 	}
 	var scopes []string
 	for _, s := range append(auth.JSON("scopes").Elements(), auth.JSON("scopes")) {
@@ -186,19 +181,16 @@ func secretHeaders(c *model.Component) []plan.Header {
 
 // certificates are those that a client shows and believes; nil where there are none of its own.
 func certificates(c *model.Component) *plan.TLS {
-	t := plan.TLS{CA: secretOf(c, "ca_file"), Cert: secretOf(c, "cert_file"), Key: secretOf(c, "key_file")}
-	if t == (plan.TLS{}) {
-		return nil
+	secret := func(field string) string {
+		if f := c.Field(field); f != nil && len(f.Secrets) > 0 {
+			return f.Secrets[0]
+		}
+		return ""
 	}
-	return &t
-}
-
-// secretOf is the name of the secret that a field is, or nothing.
-func secretOf(c *model.Component, field string) string {
-	if f := c.Field(field); f != nil && len(f.Secrets) > 0 {
-		return f.Secrets[0]
+	if t := (plan.TLS{CA: secret("ca_file"), Cert: secret("cert_file"), Key: secret("key_file")}); t != (plan.TLS{}) {
+		return &t
 	}
-	return ""
+	return nil
 }
 
 func (b *builder) headers(c *model.Component) []plan.Header {

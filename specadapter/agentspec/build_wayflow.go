@@ -1,6 +1,7 @@
 package agentspec
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -9,20 +10,15 @@ import (
 	"weft/workflows/plan"
 )
 
-func matchOf(c *model.Component) *plan.Match {
-	m := &plan.Match{}
-	m.Pattern, m.Want = c.Expression()
-	if !c.Flag("return_first_match_only") {
-		m.Want = "all"
-	}
-	return m
-}
-
 // passOf configures a node of WayFlow's that makes no calls.
 func (s *layer) passOf(c *model.Component, n *plan.Node, w *way) *plan.Pass {
 	switch c.Type.Name {
 	case "PluginRegexNode":
-		return &plan.Pass{Match: matchOf(c)}
+		pattern, want := c.Expression()
+		if !c.Flag("return_first_match_only") {
+			want = "all"
+		}
+		return &plan.Pass{Match: &plan.Match{Pattern: pattern, Want: want}}
 	case "PluginTemplateNode":
 		text := c.Text("template")
 		return &plan.Pass{Text: &text}
@@ -93,20 +89,11 @@ func emptyOf(p *model.Property) json.RawMessage {
 	if p == nil {
 		return json.RawMessage("null")
 	}
-	switch p.Type.Kind {
-	case model.StringShape:
-		return json.RawMessage(`""`)
-	case model.IntegerShape, model.NumberShape:
-		return json.RawMessage("0")
-	case model.BooleanShape:
-		return json.RawMessage("false")
-	case model.ArrayShape:
-		return json.RawMessage("[]")
-	case model.ObjectShape:
-		return json.RawMessage("{}")
-	}
-	return json.RawMessage("null")
+	return json.RawMessage(cmp.Or(empty[p.Type.Kind], "null"))
 }
+
+var empty = map[model.ShapeKind]string{model.StringShape: `""`, model.IntegerShape: "0", model.NumberShape: "0", model.BooleanShape: "false",
+	model.ArrayShape: "[]", model.ObjectShape: "{}"}
 
 // extendedMap configures a node that runs its subflow for each element of a list, with values made of the element.
 func (s *layer) extendedMap(c *model.Component, n *plan.Node) *plan.Call {

@@ -170,19 +170,17 @@ func (c *Component) String() string {
 }
 
 // Input returns the input with a title, or nil.
-func (c *Component) Input(title string) *Property {
-	if c.inIndex == nil {
-		c.inIndex = index(c.Inputs)
-	}
-	return c.inIndex[title]
-}
+func (c *Component) Input(title string) *Property { return titled(&c.inIndex, c.Inputs, title) }
 
 // Output returns the output with a title, or nil.
-func (c *Component) Output(title string) *Property {
-	if c.outIndex == nil {
-		c.outIndex = index(c.Outputs)
+func (c *Component) Output(title string) *Property { return titled(&c.outIndex, c.Outputs, title) }
+
+// titled finds a property by an index, which is made when it is first needed.
+func titled(byTitle *map[string]*Property, list []*Property, title string) *Property {
+	if *byTitle == nil {
+		*byTitle = index(list)
 	}
-	return c.outIndex[title]
+	return (*byTitle)[title]
 }
 
 // SafeID keeps / for what nests, and @ for the names of state keys.

@@ -67,15 +67,12 @@ func inferParts(from func(c *Component, parts []*Component) inferred, fields ...
 	}
 }
 
-func sameAsPart(_ *Component, parts []*Component) inferred {
-	return inferred{in: parts[0].Inputs, out: parts[0].Outputs}
-}
-
-func allInputs(_ *Component, parts []*Component) inferred {
+// ofParts takes the inputs of all parts and the outputs of the first.
+func ofParts(_ *Component, parts []*Component) inferred {
 	return inferred{in: ofParallel(nil, parts).in, out: parts[0].Outputs}
 }
 
-// ofTeam takes the inputs of all agents and the outputs of the first. An author may declare others.
+// ofTeam is ofParts where an author may declare others.
 func ofTeam(_ *Component, parts []*Component) inferred {
 	return inferred{in: ofParallel(nil, parts).in, out: parts[0].Outputs, anyIn: true, anyOut: true}
 }
@@ -173,20 +170,20 @@ func noBranches(*Component) []string { return nil }
 
 func subflowBranches(c *Component) []string { return slices.Clone(ends(c.Component("subflow"))) }
 
-// ends are the branch names of a flow's end nodes, each once, sorted.
+// ends are the branch names of a flow's end nodes, each once.
 func ends(flow *Component) []string {
 	if flow == nil || flow.Flow == nil {
 		return []string{catalog.NextBranch}
 	}
 	if flow.Flow.ends == nil {
-		seen := map[string]bool{}
+		var names []string
 		for _, n := range flow.Flow.acting("EndNode") {
-			seen[n.Text("branch_name")] = true
+			names = append(names, n.Text("branch_name"))
 		}
-		if len(seen) == 0 {
-			seen[catalog.NextBranch] = true
+		if len(names) == 0 {
+			names = []string{catalog.NextBranch}
 		}
-		flow.Flow.ends = sorted(seen)
+		flow.Flow.ends = unique(names)
 	}
 	return flow.Flow.ends
 }
@@ -194,11 +191,16 @@ func ends(flow *Component) []string {
 func catchBranches(c *Component) []string { return append(subflowBranches(c), CaughtBranch) }
 
 func mappedBranches(c *Component) []string {
-	seen := map[string]bool{DefaultBranch: true}
-	for _, m := range c.JSON("mapping").Members {
-		seen[m.Value.Text] = true
+	return append(values(c.JSON("mapping")), DefaultBranch)
+}
+
+// values are the texts of an object's members.
+func values(v *source.Value) []string {
+	var out []string
+	for _, m := range v.Members {
+		out = append(out, m.Value.Text)
 	}
-	return sorted(seen)
+	return out
 }
 
 func yieldsAlways(c *Component) string { return c.String() }

@@ -3,7 +3,6 @@ package model
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"strings"
 
 	"weft/specadapter/agentspec/catalog"
@@ -137,7 +136,7 @@ func (l *loader) branches(c *Component) {
 	if b := l.rulesOf(c.Type).branches; b != nil {
 		implied = b(c)
 	}
-	sort.Strings(implied)
+	implied = unique(implied)
 	c.Branches = implied
 	v := c.source.Get("branches")
 	if v == nil || v.Kind == source.Null {
@@ -166,6 +165,8 @@ func (l *loader) branches(c *Component) {
 		l.Errorf(v.Pos, "branches-match", "remove branches, or use "+list(implied), "branches of %s are %s, but the node has %s", c, list(names), list(implied))
 	}
 }
+
+func unique(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 func list(names []string) string {
 	return "[" + quoted(len(names), func(i int) string { return names[i] }) + "]"

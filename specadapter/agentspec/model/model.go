@@ -227,17 +227,13 @@ const maxKept = 8 * source.MaxDiagnostics
 
 // diagnostics sorts the diagnostics by file, in the order given, and by place.
 func (l *loader) diagnostics() []source.Diagnostic {
-	var out []source.Diagnostic
-	for _, file := range l.files {
-		var part []source.Diagnostic
-		for i := range l.Diags {
-			if l.Diags[i].File == file.name {
-				part = append(part, l.Diags[i])
-			}
-		}
-		source.SortDiagnostics(part)
-		out = append(out, part...)
+	order := map[string]int{}
+	for i, file := range l.files {
+		order[file.name] = i + 1
 	}
+	out := slices.DeleteFunc(l.Diags, func(d source.Diagnostic) bool { return order[d.File] == 0 })
+	source.SortDiagnostics(out)
+	slices.SortStableFunc(out, func(a, b source.Diagnostic) int { return order[a.File] - order[b.File] })
 	if l.Dropped > 0 {
 		out = append(out, source.Diagnostic{File: l.files[0].name, Severity: source.Warning, Code: source.CodeMore,
 			Text: fmt.Sprintf("%d more diagnostics were omitted", l.Dropped), Help: "fix the problems above first"})

@@ -177,13 +177,12 @@ func (l *loader) lookup(s *scope, key string) *definition {
 
 func (l *loader) resolve(s *scope, key string, at source.Pos) *definition {
 	d := l.lookup(s, key)
+	if all := l.outer[key]; d != nil && len(all) > 1 && d == all[0] {
+		l.Errorf(at, "ref-dup-level", "map the reference to one file: -component "+key+"="+all[0].at.File+"#"+key+", or in component_ids of a run's input",
+			"the reference %s is defined in several files: %s and %s", source.Quote(key), all[0].at.File, all[1].at.File)
+		return nil
+	}
 	if d != nil {
-		if all := l.outer[key]; len(all) > 1 && d == all[0] {
-			l.Errorf(at, "ref-dup-level", "map the reference to one file: -component "+key+"="+all[0].at.File+"#"+key+", or in component_ids of a run's input",
-				"the reference %s is defined in several files: %s and %s",
-				source.Quote(key), all[0].at.File, all[1].at.File)
-			return nil
-		}
 		return d
 	}
 	if elsewhere := l.entered[key]; len(elsewhere) == 1 && !l.Strict {

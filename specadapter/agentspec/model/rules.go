@@ -37,7 +37,7 @@ func (l *loader) rulesOf(t *catalog.Type) rules {
 func typeRules() map[string]rules {
 	return map[string]rules{
 		"Agent":                              {infer: inferTexts("", nil), check: checkAgent, yields: yieldsAgent},
-		"SpecializedAgent":                   {infer: inferParts(allInputs, "agent", "agent_specialization_parameters"), check: checkSpecialized, yields: yieldsSpecialized},
+		"SpecializedAgent":                   {infer: inferParts(ofParts, "agent", "agent_specialization_parameters"), check: checkSpecialized, yields: yieldsSpecialized},
 		"AgentSpecializationParameters":      {infer: inferTexts("", nil)},
 		"Swarm":                              {infer: inferParts(ofTeam, "first_agent", "relationships"), check: checkSwarm, yields: yieldsAlways},
 		"ManagerWorkers":                     {infer: inferParts(ofTeam, "group_manager", "workers"), check: checkManagerWorkers, yields: yieldsAlways},
@@ -48,10 +48,10 @@ func typeRules() map[string]rules {
 		"StartNode":                          {infer: inferEqual, check: func(l *loader, c *Component) { l.equalIO(c, "start-io-eq") }},
 		"EndNode":                            {own: true, infer: inferEqual, branches: noBranches, check: func(l *loader, c *Component) { l.equalIO(c, "end-io-eq") }},
 		"LlmNode":                            {own: true, infer: inferTexts("generated_text", stringType), since: sinceLLM},
-		"ToolNode":                           {infer: inferParts(sameAsPart, "tool"), yields: yieldsInner("tool")},
+		"ToolNode":                           {infer: inferParts(ofParts, "tool"), yields: yieldsInner("tool")},
 		"ApiNode":                            {own: true, infer: inferTexts("response", AnyType), check: checkHTTP},
-		"AgentNode":                          {infer: inferParts(sameAsPart, "agent"), yields: yieldsInner("agent")},
-		"FlowNode":                           {infer: inferParts(sameAsPart, "subflow"), branches: subflowBranches, yields: yieldsInner("subflow")},
+		"AgentNode":                          {infer: inferParts(ofParts, "agent"), yields: yieldsInner("agent")},
+		"FlowNode":                           {infer: inferParts(ofParts, "subflow"), branches: subflowBranches, yields: yieldsInner("subflow")},
 		"MapNode":                            {infer: inferParts(ofMap, "subflow"), check: checkMap, yields: yieldsInner("subflow")},
 		"ParallelMapNode":                    {infer: inferParts(ofMap, "subflow"), check: checkParallelMap, yields: yieldsInner("subflow")},
 		"ParallelFlowNode":                   {infer: inferParts(ofParallel, "subflows"), check: checkParallel, yields: yieldsInner("subflows")},

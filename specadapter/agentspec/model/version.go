@@ -126,20 +126,14 @@ func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *sou
 // legacyFields are members that had a meaning before the first release and are ignored.
 func (l *loader) legacyFields(c *Component) []string {
 	var out []string
-	add := func(key, instead string) {
-		if v := c.source.Get(key); v != nil {
-			out = append(out, key)
-			l.legacy(v.Pos, fmt.Sprintf("%s has %s", article(c.Type.Name), key), instead)
+	for _, old := range []struct{ of, key, instead string }{{"StartNode", "input_values", `use "inputs"`}, {"EndNode", "output_values", `use "outputs"`}} {
+		if v := c.source.Get(old.key); v != nil && c.Type.Name == old.of {
+			out = append(out, old.key)
+			l.legacy(v.Pos, fmt.Sprintf("%s has %s", article(c.Type.Name), old.key), old.instead)
 		}
 	}
 	if c.source.Get("component_type") == nil {
 		out = append(out, "type")
-	}
-	switch c.Type.Name {
-	case "StartNode":
-		add("input_values", `use "inputs"`)
-	case "EndNode":
-		add("output_values", `use "outputs"`)
 	}
 	if c.source.Get("air_version") != nil {
 		out = append(out, "air_version")

@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ func (c *Component) Expression() (pattern, match string) {
 	if v.Kind == source.String {
 		return goPattern(v.Text, ""), "first"
 	}
-	bits, flags := int(decimal(numberText(v.Get("flags")))), ""
+	bits, flags := flagBits(v), ""
 	for _, f := range pythonFlags {
 		if bits&f.bit != 0 {
 			flags += f.flag
@@ -87,12 +86,12 @@ func (c *Component) Expression() (pattern, match string) {
 	return goPattern(TextOf(v.Get("pattern")), flags), cmp.Or(TextOf(v.Get("match")), "first")
 }
 
-// numberText is the text of a number, "0" where there is none.
-func numberText(v *source.Value) string {
-	if v == nil || v.Kind != source.Number {
-		return "0"
+// flagBits are the flags of a pattern, 0 where there are none.
+func flagBits(v *source.Value) int {
+	if f := v.Get("flags"); f != nil && f.Kind == source.Number {
+		return int(decimal(f.Text))
 	}
-	return v.Text
+	return 0
 }
 
 // goPattern is an expression of Python's in Go's syntax, which has \z for the end of the text.
@@ -117,7 +116,7 @@ func checkRegex(l *loader, c *Component) {
 		for _, f := range pythonFlags {
 			known |= f.bit
 		}
-		if bits := int(decimal(numberText(v.Get("flags")))); bits&^known != 0 {
+		if bits := flagBits(v); bits&^known != 0 {
 			l.Errorf(at, "regex", "use 2 (ignore case), 8 (multiline) and 16 (a dot matches newlines)", "the flags %d of %s are not supported", bits, c)
 		}
 	default:
@@ -249,17 +248,11 @@ func ofException(c *Component, parts []*Component) inferred {
 }
 
 func exceptionBranches(c *Component) []string {
-	seen := map[string]bool{}
-	for _, b := range subflowBranches(c) {
-		seen[b] = true
-	}
-	for _, m := range c.JSON("except_on").Members {
-		seen[m.Value.Text] = true
-	}
+	out := append(subflowBranches(c), values(c.JSON("except_on"))...)
 	if c.Flag("catch_all_exceptions") {
-		seen[ExceptionBranch] = true
+		out = append(out, ExceptionBranch)
 	}
-	return slices.Sorted(maps.Keys(seen))
+	return out
 }
 
 func checkException(l *loader, c *Component) {
