@@ -1,9 +1,13 @@
 package continuum
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
+	"weft/specadapter/structured"
 	"weft/workflows/plan"
 )
 
@@ -99,4 +103,291 @@ func (g *graph) suggester() *source.Suggester {
 	}
 	g.nodeList = source.Listed(names[2:], source.ListedNames)
 	return source.NewSuggester(names)
+}
+
+func (g *graph) node(i int, v *source.Value) {
+	o := g.adaptation.Fields(v, fmt.Sprintf("node %d", i+1), g.object.Path+"nodes[].").Of(&nodeShape)
+	if !o.OK {
+		return
+	}
+	id, usable := g.nodeID(o)
+	if id != "" {
+		o.Name = "node " + source.Quote(id)
+	}
+	n := plan.Node{ID: id, Kind: plan.KindAgent, Name: o.Required("name"), Exit: o.Flag("is_exit_node"), Deferred: o.Flag("defer")}
+	agent := &plan.Agent{Prompt: o.Required("prompt"), MaxCalls: g.maxCalls(o), MaxErrors: defaultMaxErrors}
+	tools := g.tools(o)
+	agent.Tools, agent.Builtins = named(tools, g.conns), builtins(tools)
+	if n.Exit {
+		g.lintExit(o, len(tools))
+	}
+	n.Agent = agent
+	if !usable {
+		return
+	}
+	g.index[id] = len(g.flow.Nodes)
+	g.flow.Nodes = append(g.flow.Nodes, n)
+	g.places = append(g.places, v.Pos)
+	g.place(plan.NodePath(id), v.Pos)
+	for i := range tools {
+		g.place(plan.ToolPath(id, i), tools[i].at)
+	}
+}
+
+// nodeID reads a node's id. Usable reports whether edges can refer to it.
+func (g *graph) nodeID(o *source.Fields) (id string, usable bool) {
+	v, bad := o.Want("id", source.String), !o.Is("id", source.String)
+	if v == nil {
+		if !bad {
+			g.Errorf(o.Pos("id"), "V12", `set "id"`, "%s has no id", o.Name)
+		}
+		return "", false
+	}
+	switch id = v.Text; {
+	case id == "":
+		g.Errorf(v.Pos, "V1", "add an id", "the id of %s is empty", o.Name)
+	case id == plan.Start || id == plan.End:
+		g.Errorf(v.Pos, "V1", "use another id; edges use START and END for the flow's entry and exit", "%s has the id %s", o.Name, id)
+	default:
+		if first, double := g.index[id]; double {
+			g.Errorf(v.Pos, "V1", "use a unique id", "duplicate node id %s, first used at line %d", source.Quote(id), g.places[first].Line)
+			return id, false
+		}
+		g.lintUUID(o)
+		return id, true
+	}
+	return id, false
+}
+
+func (g *graph) maxCalls(o *source.Fields) int {
+	v := o.Get("max_iterations")
+	if v == nil {
+		return defaultMaxCalls
+	}
+	n, ok := v.Int()
+	if !ok {
+		g.Errorf(v.Pos, "V7", "use a whole number, or remove it for the default of 10", "max_iterations of %s is %s, want a whole number from 1 to 2147483647",
+			o.Name, v.Describe())
+		return defaultMaxCalls
+	}
+	return n
+}
+
+// outputs gives the response format to the nodes that give the result: the exit nodes or, where there are none, those at
+// which a branch ends. A node with only conditional edges, none of them to END, is asked for it once none of them holds.
+func (g *graph) outputs() {
+	exits := slices.ContainsFunc(g.flow.Nodes, func(n plan.Node) bool { return n.Exit })
+	ends, goesOn, always := make([]bool, g.end()), make([]bool, g.end()), make([]bool, g.end())
+	for _, l := range g.links {
+		ends[l.from] = ends[l.from] || l.to == g.end()
+		goesOn[l.from] = goesOn[l.from] || l.to != g.end()
+		always[l.from] = always[l.from] || !l.conditional
+	}
+	for i := range g.flow.Nodes {
+		n := &g.flow.Nodes[i]
+		n.Agent.System = fmt.Sprintf("You are the step %q of the flow %q. What earlier steps of this run gave is in the conversation, under their names. "+
+			"Steps share values through the state: set_state writes a value, get_state reads values by their keys, list_state_keys lists the keys.\n\n%s",
+			n.Name, g.flow.Name, n.Agent.Prompt)
+		switch {
+		case !g.format.json:
+		case n.Exit || !exits && (ends[i] || !goesOn[i]):
+			n.Agent.System = g.format.ask(n.Agent.System)
+			n.Agent.Output = &plan.Output{Schema: g.format.schema, Repairs: 1}
+		case !exits && !always[i]:
+			n.Agent.Output = &plan.Output{Schema: g.format.schema, Repairs: 1,
+				IfLast: g.format.ask("No step follows this one, so your answer is the result of the flow. Give it again in the format of the result.")}
+		}
+	}
+}
+
+// lintExit judges an exit node's tools by the response format.
+func (g *graph) lintExit(o *source.Fields, tools int) {
+	if !g.format.json && tools > 0 {
+		g.Infof(o.Value.Pos, CodeExitTools, "move the tools to an earlier node if this node should only summarize",
+			"%s is an exit node with Markdown output and has tools", o.Name)
+	}
+	if g.format.json && len(g.format.schema) == 0 && tools == 0 {
+		g.Warnf(o.Value.Pos, "L9", `set "output_schema", or bind a tool that produces the output`,
+			"%s must answer in JSON but has neither a schema nor a tool", o.Name)
+	}
+}
+
+// edge reads one AgentEdge. seen are the ids of the edges before it.
+func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[string]source.Pos) {
+	o := g.adaptation.Fields(v, fmt.Sprintf("edge %d", i+1), g.object.Path+"edges[].").Of(&edgeShape)
+	if !o.OK {
+		return
+	}
+	id := o.Required("id")
+	if strings.TrimSpace(id) != "" {
+		o.Name = "edge " + source.Quote(id)
+		if first, double := seen[id]; double {
+			g.Errorf(o.Pos("id"), "V13", "use a unique id", "duplicate edge id %s, first used at line %d", source.Quote(id), first.Line)
+		} else {
+			seen[id] = o.Pos("id")
+			g.lintUUID(o)
+		}
+	}
+	e := plan.Edge{ID: id, Question: g.question(o)}
+	var from, to int
+	e.From, from = g.endpoint(o, "source", plan.Start, plan.End, names)
+	e.To, to = g.endpoint(o, "target", plan.End, plan.Start, names)
+	g.place(plan.EdgePath(len(g.flow.Edges)), v.Pos)
+	if from >= 0 && to >= 0 {
+		g.links = append(g.links, link{from: from, to: to, edge: len(g.flow.Edges), conditional: e.Question != ""})
+	}
+	g.flow.Edges = append(g.flow.Edges, e)
+	g.edgePlaces = append(g.edgePlaces, v.Pos)
+}
+
+// question reads condition_prompt; a blank one is none.
+func (g *graph) question(o *source.Fields) string {
+	s := o.Text("condition_prompt")
+	if s != "" && strings.TrimSpace(s) != "" {
+		return s
+	}
+	if v := o.Get("condition_prompt"); v != nil && v.Kind == source.String {
+		g.Warnf(v.Pos, CodeBlankCondition, "use null or a yes/no question", "the condition_prompt of %s is blank; the edge is always taken", o.Name)
+	}
+	return ""
+}
+
+// endpoint reads one end of an edge and its number, -1 where there are none. A misspelt id
+// that resembles a known one is an error and still counts as that node, so that one
+// mistake does not look like several.
+func (g *graph) endpoint(o *source.Fields, key, special, wrong string, names *source.Suggester) (string, int) {
+	id, bad := o.Text(key), !o.Is(key, source.String)
+	if bad {
+		return id, -1
+	}
+	switch id {
+	case "":
+		g.Errorf(o.Pos(key), "V2", fmt.Sprintf("use the id of a node, or %s", special), "%s has no %s", o.Name, key)
+		return id, -1
+	case special:
+		return id, g.number(special)
+	case wrong:
+		g.Errorf(o.Pos(key), "V3", fmt.Sprintf("use the id of a node, or %s", special), "%s has %s as its %s", o.Name, wrong, key)
+		return id, -1
+	}
+	if n, ok := g.index[id]; ok {
+		return id, n
+	}
+	near := names.Nearest(id)
+	help := "nodes are: " + g.nodeList
+	if near != "" {
+		help = fmt.Sprintf("did you mean %q?", near)
+	}
+	g.Errorf(o.Pos(key), "V2", help, "unknown node %s as the %s of %s", source.Quote(id), key, o.Name)
+	if near == "" || near == wrong {
+		return id, -1
+	}
+	return id, g.number(near)
+}
+
+// number is a node's number, or that of START or END.
+func (g *graph) number(id string) int {
+	switch id {
+	case plan.Start:
+		return g.start()
+	case plan.End:
+		return g.end()
+	}
+	return g.index[id]
+}
+
+// responseFormat is what a graph asks of its exit nodes; the zero value is Markdown.
+type responseFormat struct {
+	json   bool
+	schema json.RawMessage
+	rules  string
+}
+
+// ask appends the demand for the format to a message.
+func (f *responseFormat) ask(text string) string {
+	if len(f.schema) > 0 {
+		text = structured.Enrich(text, f.schema)
+	} else {
+		text = structured.EnrichAny(text)
+	}
+	return structured.Rules(text, f.rules)
+}
+
+// bad reports a wrong response_format (V8).
+func (g *graph) bad(v *source.Value, help, field, want string) {
+	g.Errorf(v.Pos, "V8", help, "%s of %s is %s, want %s", field, g.object.Name, v.Describe(), want)
+}
+
+func (g *graph) responseFormat() responseFormat {
+	const shape = `use {"type": 1, "payload": null} for Markdown or {"type": 2, "payload": {...}} for JSON`
+	v := g.object.Get("response_format")
+	if v == nil {
+		return responseFormat{}
+	}
+	if v.Kind != source.Object {
+		g.bad(v, shape, "response_format", "an object")
+		return responseFormat{}
+	}
+	where := g.object.Path + "response_format."
+	o := g.adaptation.Fields(v, "response_format", where).Of(&formatShape)
+	payload := o.Get("payload")
+	if payload != nil && payload.Kind != source.Object {
+		g.bad(payload, shape, "payload", "an object or null")
+		payload = nil
+	}
+	kind := o.Get("type")
+	if kind == nil {
+		g.Errorf(v.Pos, "V8", shape, "the response_format of %s has no type", g.object.Name)
+		return responseFormat{}
+	}
+	switch n, _ := kind.Int(); n {
+	case 1:
+		if payload != nil && payload.Kind == source.Object {
+			g.Warnf(payload.Pos, CodeUnusedPayload, "use null or type 2", "the payload has no effect with type 1")
+		}
+		return responseFormat{}
+	case 2:
+		return g.blueprint(payload, where+"payload.")
+	}
+	g.bad(kind, shape, "type", "1 (Markdown) or 2 (Blueprint)")
+	return responseFormat{}
+}
+
+// blueprint reads the payload of type 2.
+func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
+	f := responseFormat{json: true}
+	if payload == nil {
+		return f
+	}
+	o := g.adaptation.Fields(payload, "payload", where).Of(&payloadShape)
+	switch v := o.Get("format"); {
+	case v == nil:
+		g.expected(o, "format", `answers are JSON; set "format": "JSON"`)
+	case v.Kind != source.String || !strings.EqualFold(strings.TrimSpace(v.Text), "json"):
+		g.bad(v, `use "JSON", the only format`, "format", `"JSON"`)
+	}
+	if v := o.Get("rules"); v != nil && v.Kind == source.String {
+		f.rules = v.Text
+	} else if v != nil {
+		g.bad(v, "use one string", "rules", "a string")
+	}
+	f.schema = g.outputSchema(o)
+	return f
+}
+
+// outputSchema reads and compiles output_schema. The schema {} counts as none.
+func (g *graph) outputSchema(o *source.Fields) json.RawMessage {
+	v := o.Get("output_schema")
+	if v == nil {
+		return nil
+	}
+	if v.Kind != source.Object {
+		g.bad(v, "use a JSON Schema", "output_schema", "an object")
+		return v.JSON()
+	}
+	g.CheckSchema(v, "V8", "output_schema of "+g.object.Name)
+	if len(v.Members) == 0 {
+		return nil
+	}
+	return v.JSON()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weft/specadapter/source"
+	"weft/workflows/plan"
 )
 
 // aliases maps Koog's names of models to the providers'. Others are used unchanged.
@@ -92,3 +93,97 @@ func unalias(provider, id string) string {
 
 // forcesTools reports whether Koog knows the model as one that obeys a tool choice.
 func forcesTools(model string) bool { return !strings.HasPrefix(model, "ollama/") }
+
+// tables are the models that the published code knows, by provider and category or maker.
+var tables = map[string][]string{
+	"openai.chat": {"gpt4o", "gpt4omini", "gpt4_1", "gpt4_1mini", "gpt4_1nano", "gpt5", "gpt5mini", "gpt5nano", "gpt5codex", "gpt5pro", "gpt5_1", "gpt5_1codex",
+		"gpt5_1codexmax", "gpt5_2", "gpt5_2pro", "gpt5_2codex", "o1", "o3", "o3mini", "o4mini"},
+	"openai.audio": {"gptaudio", "gpt4oaudio", "gpt4ominiaudio"},
+	"anthropic": {"opus_3", "haiku_3", "sonnet_3_5", "haiku_3_5", "sonnet_3_7", "sonnet_4", "opus_4", "opus_4_1", "opus_4_5", "opus_4_6", "sonnet_4_5",
+		"sonnet_4_6", "haiku_4_5"},
+	"google": {"gemini2_0flash", "gemini2_0flash001", "gemini2_0flashlite", "gemini2_0flashlite001", "gemini2_5flash", "gemini2_5flashlite", "gemini2_5pro",
+		"gemini3_pro_preview", "gemini3propreview", "gemini3flashpreview"},
+	"mistral.chat": {"mistral_medium_3_1", "mistral_large_2_1", "mistral_small_2", "magistral_medium_1_2", "codestral", "devstral_medium"},
+	"deepseek":     {"deepseek-chat", "deepseek-reasoner"},
+	"openrouter": {"claude3haiku", "claude3opus", "claude3sonnet", "claude35sonnet", "claude4sonnet", "claude41opus", "gpt35turbo", "gpt4", "gpt4turbo", "gpt4o",
+		"gptoss120b", "gpt5", "gpt5mini", "gpt5nano", "gpt52", "gpt52pro"},
+	"ollama.groq":    {"llama3-grok-tool-use:8b", "llama3-groq-tool-use:8b", "llama3-grok-tool-use:70b", "llama3-groq-tool-use:70b"},
+	"ollama.meta":    {"llama3.2:3b", "llama3.2", "llama4:latest", "llama-guard3:latest"},
+	"ollama.alibaba": {"qwen2.5:0.5b", "qwen3:0.6b", "qwq:32b", "qwq", "qwen2.5-coder:32b"},
+}
+
+// koogProviders are the providers that the published code knows.
+var koogProviders = []string{"openai", "anthropic", "google", "mistral", "deepseek", "openrouter", "ollama"}
+
+// refusal returns the published code's error for a model at a run's start, or "".
+func refusal(m mode, model string) string {
+	provider, id, slash := strings.Cut(model, "/")
+	switch {
+	case !slash && m == later:
+		return fmt.Sprintf("Invalid model string format: <%s>. Expected format: <provider_name>/<model_name>", model)
+	case !slash:
+		return "Index 1 out of bounds for length 1"
+	case !slices.Contains(koogProviders, strings.ToLower(provider)):
+		return ""
+	case m == later:
+		name := strings.ReplaceAll(model, "/", ".")
+		if first, rest, ok := strings.Cut(name, "."); ok && strings.EqualFold(first, "openai") && !strings.HasPrefix(rest, "chat.") {
+			name = first + ".chat." + rest
+		}
+		if name = strings.ToLower(strings.ReplaceAll(name, "-", "_")); !inTables(name) {
+			return fmt.Sprintf("Unable to find model identifier from string: '%s' (normalized: '%s')", model, name)
+		}
+		return ""
+	}
+	name := provider + "." + id
+	if strings.EqualFold(provider, "openai") && !strings.Contains(model, ".") {
+		name = provider + ".chat." + id
+	}
+	if name = strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name)); !inTables(name) {
+		return "Unable to find model identifier from string: " + name
+	}
+	return ""
+}
+
+// inTables reports whether the published code knows a model by its normalized name.
+func inTables(name string) bool {
+	parts := strings.Split(name, ".")
+	provider, rest := parts[0], parts[1:]
+	has := func(table, model string) bool { return slices.Contains(tables[table], model) }
+	switch provider {
+	case "openai", "mistral":
+		return len(rest) > 1 && has(provider+"."+rest[0], rest[1])
+	case "openrouter":
+		return has(provider, strings.NewReplacer("-", "", "_", "").Replace(rest[0]))
+	case "ollama":
+		if len(rest) > 1 {
+			return has("ollama."+rest[0], strings.Join(rest[1:], "."))
+		}
+		return has("ollama.groq", rest[0]) || has("ollama.meta", rest[0]) || has("ollama.alibaba", rest[0])
+	case "anthropic", "google":
+		return has(provider, strings.ReplaceAll(rest[0], "-", "_"))
+	}
+	return has(provider, rest[0])
+}
+
+// refuse fails runs at their start where the published code does not know one of the models.
+func (b *builder) refuse() {
+	var models []step
+	for _, ag := range b.doc.agents {
+		models = append(models, step{ag.modelText, ag.modelAt})
+	}
+	for _, m := range append(models, step{b.doc.modelText, b.doc.root.Pos("defaultModel")}) {
+		refused := refusal(b.mode, m.text)
+		if m.text == "" || refused == "" {
+			continue
+		}
+		b.Warnf(m.at, CodeModel, "use one of Koog's names, or run the flow with the profile default", "every run fails, because the model %s is unknown to Koog: %s",
+			source.Quote(m.text), refused)
+		id := b.unique("models")
+		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: refused}}, m.at)
+		first := b.flow.Edges[0].To
+		b.flow.Edges[0].To = id
+		b.edge(plan.Edge{From: id, To: first}, m.at)
+		return
+	}
+}

@@ -3,12 +3,14 @@ package source
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -329,4 +331,186 @@ func json5Number(word string) (string, error) {
 		return "", fmt.Errorf("unexpected %s, want a value", Quote(word))
 	}
 	return sign + text, nil
+}
+
+func (s *scanner) text(quote byte) string {
+	begin := s.at
+	s.at++
+	if n := s.plainText(quote); n >= 0 {
+		s.at += n + 1
+		return string(s.data[begin+1 : s.at-1])
+	}
+	var b strings.Builder
+	for whole := true; s.at < len(s.data); {
+		switch c := s.data[s.at]; {
+		case c == quote:
+			s.at++
+			return b.String()
+		case c == '\\':
+			s.escape(&b, &whole)
+		case (c == '\n' || c == '\r') && s.syntax != lenient:
+			s.wrong(`use \n for line breaks in strings, or end the line with a backslash`, "line break in a string")
+		default:
+			b.WriteByte(c)
+			s.at++
+		}
+	}
+	s.fail(s.pos(begin), CodeSyntax, "close it with "+string(quote), "not JSON5: unterminated string")
+	panic(stopped{})
+}
+
+// plainText returns the length of a string without escapes and line breaks, up to its quote, or -1.
+func (s *scanner) plainText(quote byte) int {
+	for i, c := range s.data[s.at:] {
+		switch c {
+		case quote:
+			return i
+		case '\\', '\n', '\r':
+			return -1
+		}
+	}
+	return -1
+}
+
+var (
+	jsonEscapes  = map[byte]string{'"': `"`, '\\': `\`, '/': "/", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t"}
+	json5Escapes = map[byte]string{'v': "\v", '0': "\x00"}
+)
+
+// escape reads an escape sequence. Whole is cleared at the first half of a surrogate pair.
+func (s *scanner) escape(b *strings.Builder, whole *bool) {
+	rest := s.data[s.at:]
+	if len(rest) < 2 {
+		s.at = len(s.data)
+		s.wrong("", "")
+	}
+	c := rest[1]
+	switch {
+	case c == 'u':
+		s.unicodeEscape(b, whole)
+	case jsonEscapes[c] != "":
+		b.WriteString(jsonEscapes[c])
+		s.at += 2
+	case s.syntax != extended || c >= '1' && c <= '9':
+		s.wrong("remove the backslash", "unknown escape \\%c", c)
+	case c == 'x':
+		n, err := strconv.ParseUint(string(rest[2:min(4, len(rest))]), 16, 8)
+		if err != nil || len(rest) < 4 {
+			s.wrong(`use two hexadecimal digits after \x`, `invalid escape \x`)
+		}
+		b.WriteRune(rune(n))
+		s.at += 4
+	case c == '0' && len(rest) > 2 && rest[2] >= '0' && rest[2] <= '9':
+		s.wrong(`use \x00`, `\0 followed by a digit`)
+	case json5Escapes[c] != "":
+		b.WriteString(json5Escapes[c])
+		s.at += 2
+	default:
+		s.plainEscape(b)
+	}
+}
+
+// plainEscape reads an escaped character that stands for itself, or an escaped line break.
+func (s *scanner) plainEscape(b *strings.Builder) {
+	r, n := utf8.DecodeRune(s.data[s.at+1:])
+	s.at += 1 + n
+	switch {
+	case r == '\r' && s.peek() == '\n':
+		s.at++
+	case r != '\r' && r != '\n' && r != 0x2028 && r != 0x2029:
+		b.WriteRune(r)
+	}
+}
+
+// unicodeEscape reads \uXXXX, or the two of a surrogate pair.
+func (s *scanner) unicodeEscape(b *strings.Builder, whole *bool) {
+	rest := s.data[s.at:]
+	r := escapedUnit(rest)
+	if r < 0 {
+		s.wrong(`use four hexadecimal digits after \u`, `invalid escape \u`)
+	}
+	n := 6
+	if utf16.IsSurrogate(r) {
+		pair := utf16.DecodeRune(r, escapedUnit(rest[6:]))
+		if pair != utf8.RuneError {
+			n = 12
+		} else if *whole {
+			*whole = false
+			s.fail(s.pos(s.at), CodeEncoding, "write both halves of the surrogate pair", "the escape %s is half of a surrogate pair", rest[:6])
+		}
+		r = pair
+	}
+	b.WriteRune(r)
+	s.at += n
+}
+
+// escapedUnit reads \uXXXX at the start of b, or returns -1.
+func escapedUnit(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
+}
+
+// json reads JSON, which the standard library validates and the scanner gives positions and order.
+func (p *parser) json() *Value {
+	if !json.Valid(p.data) {
+		var whole json.RawMessage
+		p.jsonSyntax(json.Unmarshal(p.data, &whole))
+		return nil
+	}
+	return scan(strict)(p)
+}
+
+// jsonSyntax reports an error of the standard library at its place, with a likely cause.
+func (p *parser) jsonSyntax(err error) {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		p.fail(p.pos(0), CodeSyntax, "", "%v", err)
+		return
+	}
+	at := max(int(syntax.Offset)-1, 0)
+	text := strings.TrimPrefix(syntax.Error(), "json: ")
+	if strings.Contains(text, "exceeded max depth") {
+		p.tooDeep(p.pos(at), MaxDepth+1)
+		return
+	}
+	if strings.HasPrefix(text, "unexpected end") || at >= len(p.data) {
+		at = len(bytes.TrimRight(p.data, " \t\r\n"))
+		p.fail(p.pos(at), CodeSyntax, "close every { [ and \"; the text may be truncated", "unexpected end of text")
+		return
+	}
+	p.fail(p.pos(at), CodeSyntax, p.jsonHelp(at), "not JSON: %s", text)
+}
+
+// jsonHelp guesses the mistake from the bytes around it.
+func (p *parser) jsonHelp(at int) string {
+	before := bytes.TrimRight(p.data[:at], " \t\r\n")
+	previous := byte(0)
+	if len(before) > 0 {
+		previous = before[len(before)-1]
+	}
+	switch c := p.data[at]; {
+	case strings.IndexByte("}]", c) >= 0 && previous == ',':
+		return "remove the comma before it"
+	case strings.IndexByte("/#", c) >= 0:
+		return "JSON has no comments; remove it or rename the file to .json5"
+	case c == '\'':
+		return "use double quotes around strings and keys"
+	case strings.IndexByte("\n\r\t", c) >= 0:
+		return `use \n and \t for line breaks and tabs in strings`
+	case c == '"' && strings.IndexByte(`"]}el0123456789`, previous) >= 0:
+		return "a comma may be missing before it"
+	case strings.IndexByte("{[", c) >= 0:
+		return "a comma may be missing before it"
+	case strings.IndexByte("NITF", c) >= 0:
+		return "JSON has true, false and null in lower case, and no NaN or Infinity"
+	case strings.IndexByte("{,", previous) >= 0:
+		return "use double quotes around strings and keys; for YAML rename the file to .yaml"
+	}
+	return "check the text before it"
 }

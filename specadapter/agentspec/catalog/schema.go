@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"maps"
 	"strconv"
 
@@ -199,3 +200,57 @@ func orReference(s shape.Schema) shape.Schema {
 func ofPlugin(names []string) shape.Schema {
 	return shape.Schema{"anyOf": []shape.Schema{{"required": []string{"component_plugin_name"}}, {"properties": shape.Schema{"component_type": shape.OneOf(names...)}}}}
 }
+
+// docs describe the fields that several components have, by their names.
+var docs = map[string]string{
+	"component_type":           "Type of the component. It determines the other fields.",
+	"id":                       "Id of the component, for references.",
+	"name":                     "Name of the component.",
+	"description":              "What the component is for. Models see the descriptions of tools and agents.",
+	"metadata":                 "Metadata of tools. It has no effect on a run.",
+	"inputs":                   "Inputs, as JSON Schemas with a title each. Default: inferred.",
+	"outputs":                  "Outputs, as JSON Schemas with a title each. Default: inferred.",
+	"branches":                 "Names of the node's outgoing branches. Default: inferred.",
+	"component_plugin_name":    "Plugin that defines the component's type.",
+	"component_plugin_version": "Version of the plugin.",
+	"agentspec_version":        "Version of Agent Spec.",
+	"$referenced_components":   "Components by reference name.",
+	"$component_ref":           "Key in $referenced_components, or id, of the referenced component.",
+	"connection_config":        "How to connect to the server.",
+	"session_parameters":       "Limits of the session.",
+	"timeout":                  "Timeout in seconds.",
+	"headers":                  "Headers of every request.",
+	"key_file":                 "File with the private key of the client certificate.",
+	"cert_file":                "File with the client certificate.",
+	"ca_file":                  "File with the CA certificates to verify servers.",
+	"llm_config":               "The model.",
+	"human_in_the_loop":        "Whether the agent may ask a person.",
+	"agent":                    "The agent.",
+	"url":                      "URL.",
+	"sensitive_headers":        "Headers that are secrets: a reference to a value in weft.yaml.",
+	"requires_confirmation":    "Whether a person is asked before each call.",
+	"subflow":                  "The flow.",
+	"datastore":                "Datastore of the summaries. It has no effect: summaries are in history.",
+	"api_key":                  "API key: a reference to a value in weft.yaml.",
+	"auth":                     "How a client signs in.",
+	"api_type":                 "API of the model's server.",
+	"provider":                 "Vendor of the model.",
+	"client_transport":         "How to connect to the MCP server.",
+	"user":                     "Name of the user: a reference to a value in weft.yaml.",
+	"password":                 "Password: a reference to a value in weft.yaml.",
+	"dsn":                      "Address of the database: a reference to a value in weft.yaml.",
+	"wallet_location":          "Folder of the wallet: a reference to a value in weft.yaml.",
+	"wallet_password":          "Password of the wallet: a reference to a value in weft.yaml.",
+	"client_config":            "How a client authenticates with OCI.",
+	"sslcert":                  "File with the client certificate.",
+	"sslkey":                   "File with the private key of the client certificate.",
+	"sslrootcert":              "File with the CA certificates to verify the server.",
+	"sslcrl":                   "Certificate revocation list.",
+	"rephrase":                 "Whether a model rephrases the message. It has no effect.",
+	"sse_read_timeout":         "Time limit for the next event, in seconds.",
+	"encoding":                 "Encoding of the messages.",
+	"encoding_error_handler":   "What becomes of text that is not in the encoding.",
+}
+
+// doc says what a field is for.
+func (f *FieldSpec) doc() string { return cmp.Or(f.Doc, docs[f.Name]) }

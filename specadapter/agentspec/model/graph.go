@@ -1,6 +1,12 @@
 package model
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/specadapter/agentspec/catalog"
 	"weft/specadapter/source"
 )
 
@@ -113,4 +119,336 @@ func (l *loader) checkLoops(g *graph) {
 
 func (g *graph) single(n int) bool {
 	return len(g.out[n]) == 1 && len(g.Nodes[n].Branches) <= 1
+}
+
+// checkData reports inputs that nothing feeds, and those that only some paths feed.
+func (l *loader) checkData(c *Component, g *graph) {
+	if slices.ContainsFunc(g.Nodes, func(n *Component) bool { return n.Type.Unknown }) {
+		return // it may make and take anything
+	}
+	l.publish(c, g)
+	// A node whose properties have errors may make what another wants by its title.
+	var unsure *Component
+	if i := slices.IndexFunc(g.Nodes, func(n *Component) bool {
+		return n.broken && !n.outs && !(l.rulesOf(n.Type).own && n.source.Get("outputs") == nil)
+	}); i >= 0 && g.Public {
+		unsure = g.Nodes[i]
+	}
+	feeds := g.feeds(l, c)
+	for n, node := range g.Nodes {
+		if !g.reached[n] || node.Type.ActsAs("StartNode") || node.broken && !l.rulesOf(node.Type).own {
+			continue
+		}
+		for _, in := range node.Inputs {
+			if node.needs(in) {
+				l.checkFed(c, g, n, in, feeds, unsure)
+			}
+		}
+	}
+	if !g.partial {
+		l.checkMaps(c, g)
+	}
+}
+
+// checkFed judges what feeds one input of node n, where something must.
+func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map[key][]int, unsure *Component) {
+	at := l.itemAt(c, "nodes", n)
+	if g.Nodes[n].ins {
+		at = in.At
+	}
+	switch sources, fed := feeds[key{n, in.Title}]; {
+	case !fed && unsure != nil && g.declaredByBroken()[in.Title]:
+	case !fed && unsure != nil:
+		l.Warnf(at, "input-unfed", feedIt, "no value for the input %s of %s, and no output has that title, unless %s gives it, which has errors", source.Quote(in.Title), g.Nodes[n], unsure)
+	case !fed:
+		l.unfed(c, at, g.Nodes[n], in)
+	case len(sources) > 0 && !g.partial:
+		l.maybeUnfed(g, at, n, in, sources)
+	}
+}
+
+// declaredByBroken are the titles that nodes with errors declare.
+func (g *graph) declaredByBroken() map[string]bool {
+	if g.broken == nil {
+		g.broken = map[string]bool{}
+		for _, n := range g.Nodes {
+			for _, p := range slices.Concat(n.source.Get("inputs").Elements(), n.source.Get("outputs").Elements()) {
+				if title := p.Get("title"); n.broken && title != nil {
+					g.broken[title.Text] = true
+				}
+			}
+		}
+	}
+	return g.broken
+}
+
+// unfed reports an input that nothing in its flow feeds. One that no output is called like is an
+// input of the run. Else an edge was forgotten, which is an error where a run can come to it.
+func (l *loader) unfed(c *Component, at source.Pos, node *Component, in *Property) {
+	text := fmt.Sprintf("no value for the input %s of %s", source.Quote(in.Title), node)
+	if !node.Type.ActsAs("EndNode") && !c.Flow.Gives(in.Title) {
+		l.Warnf(at, "input-unfed", feedIt, "%s, and no output has that title: it must be passed at the start of a run", text)
+		return
+	}
+	l.forgotten = append(l.forgotten, forgotten{c, at, text})
+}
+
+const feedIt = "add a DataFlowEdge to it or a default"
+
+// forgotten is an input that an edge was forgotten to.
+type forgotten struct {
+	flow *Component
+	at   source.Pos
+	text string
+}
+
+// reportForgotten reports inputs without edges, as warnings in flows that the main component does not use.
+func (l *loader) reportForgotten() {
+	var used map[*Component]bool
+	if l.doc.Root != nil && len(l.forgotten) > 0 {
+		used = map[*Component]bool{}
+		l.doc.Root.mark(used)
+	}
+	for _, f := range l.forgotten {
+		if used == nil || used[f.flow] {
+			l.Errorf(f.at, "input-unfed", feedIt, "%s", f.text)
+		} else {
+			l.Warnf(f.at, "input-unfed", feedIt, "%s; the main component does not have this flow", f.text)
+		}
+	}
+}
+
+func (c *Component) mark(seen map[*Component]bool) {
+	if seen[c] {
+		return
+	}
+	seen[c] = true
+	for part := range c.parts() {
+		part.mark(seen)
+	}
+}
+
+// Gives reports whether an output in the flow is called so.
+func (f *Flow) Gives(title string) bool {
+	if f.titles == nil {
+		f.titles = map[string]bool{}
+		for _, n := range f.Nodes {
+			for _, o := range n.Outputs {
+				f.titles[o.Title] = f.titles[o.Title] || !n.Type.ActsAs("EndNode")
+			}
+		}
+	}
+	return f.titles[title]
+}
+
+type key struct {
+	node  int
+	input string
+}
+
+// inner is the part of a node whose inputs and outputs stand for the node's, or nil.
+func (c *Component) inner() *Component {
+	return cmp.Or(c.Component("subflow"), c.Component("agent"), c.Component("tool"))
+}
+
+// InnerInput returns the input of a node's part that one of the node's stands for, or nil.
+func (c *Component) InnerInput(title string) *Property {
+	part := c.inner()
+	if part == nil {
+		return nil
+	}
+	title = c.InnerName(catalog.InputMapping, title)
+	return cmp.Or(part.Input(title), part.Input(Inside(title)))
+}
+
+// InnerOutput returns the output of a node's part that one of the node's stands for, or nil.
+func (c *Component) InnerOutput(title string) *Property {
+	if part := c.inner(); part != nil {
+		return part.Output(c.InnerName(catalog.OutputMapping, title))
+	}
+	return nil
+}
+
+// needs reports whether a node's input must be fed: nothing makes up for a missing value.
+func (c *Component) needs(in *Property) bool {
+	if p := c.InnerInput(in.Title); p != nil && p.Default != nil {
+		return false
+	}
+	return in.Default == nil && !in.Unused
+}
+
+// publish reads an empty list of data edges as null where an input would have no value otherwise.
+func (l *loader) publish(c *Component, g *graph) {
+	f := c.Field("data_flow_connections")
+	if l.Strict || f == nil || len(g.Data) > 0 || len(f.Components) > 0 {
+		return
+	}
+	for n, node := range g.Nodes {
+		if !g.reached[n] || node.Type.ActsAs("StartNode") {
+			continue
+		}
+		for _, in := range node.Inputs {
+			if node.needs(in) {
+				l.Warnf(f.At, "data-edges-empty", "use null, or list the edges", "%s has an empty list of data edges, so input %s of %s would have no value; it is read as null: outputs feed inputs of the same title",
+					c, source.Quote(in.Title), node)
+				g.Public = true
+				return
+			}
+		}
+	}
+}
+
+// feeds lists the nodes that feed each input; none where an edge to it has an error.
+func (g *graph) feeds(l *loader, c *Component) map[key][]int {
+	if g.Public {
+		return g.byTitle(l, c)
+	}
+	out := map[key][]int{}
+	for _, e := range g.Data {
+		// What a node gives itself comes too late for its first round; an end gives nothing
+		// to others.
+		if e.From == e.To || e.From.Type.ActsAs("EndNode") {
+			continue
+		}
+		k := key{g.index[e.To], e.Input}
+		out[k] = append(out[k], g.index[e.From])
+	}
+	for _, e := range g.looseData {
+		out[key{g.index[e.To], e.Input}] = nil
+	}
+	return out
+}
+
+// byTitle is feeds where titles alone connect, whose types it checks.
+func (g *graph) byTitle(l *loader, c *Component) map[key][]int {
+	titles := map[string][]int{}
+	types := map[string][]*Property{} // one output for each type of a title
+	for n, node := range g.Nodes {
+		if node.Type.ActsAs("EndNode") {
+			continue
+		}
+		for _, o := range node.Outputs {
+			titles[o.Title] = append(titles[o.Title], n)
+			if !slices.ContainsFunc(types[o.Title], func(p *Property) bool { return p.Type == o.Type }) && l.work(c.At, 1+len(types[o.Title])) {
+				types[o.Title] = append(types[o.Title], o)
+			}
+		}
+	}
+	out := map[key][]int{}
+	for n, node := range g.Nodes {
+		for _, in := range node.Inputs {
+			from := titles[in.Title]
+			if node.Type.ActsAs("StartNode") || len(from) == 0 || len(from) == 1 && from[0] == n {
+				continue
+			}
+			out[key{n, in.Title}] = from
+			for _, o := range types[in.Title] {
+				if !l.castable(in.At, o.Type, in.Type) {
+					l.Errorf(l.itemAt(c, "nodes", n), "data-edge-castable", "use compatible types or add data edges", "input %s of %s is %s, but an output of that title, at %s, is %s",
+						source.Quote(in.Title), node, in.Type, l.where(o.At, in.At), o.Type)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// maybeUnfed reports an input that a run can reach before anything fed it.
+func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, sources []int) {
+	start := g.index[g.Start]
+	if slices.Contains(sources, start) {
+		return
+	}
+	if l.skipPaths || len(g.Control) > maxSteps/4-l.steps {
+		if !l.skipPaths {
+			l.Infof(at, "input-maybe-unfed", "", "the flow is too large to check all paths to its inputs; checking stops here")
+		}
+		l.skipPaths = true
+		return
+	}
+	stop := make([]bool, len(g.Nodes))
+	for _, s := range sources {
+		stop[s] = true
+	}
+	stop[n] = true
+	seen := make([]bool, len(g.Nodes))
+	l.steps += g.walk(start, seen, func(node int) bool { return !stop[node] }) + len(sources) + len(g.Nodes)/4
+	if seen[n] {
+		l.Warnf(at, "input-maybe-unfed", "add a default, or a DataFlowEdge from a node that always runs before it",
+			"a run can reach %s before its input %s has a value", g.Nodes[n], source.Quote(in.Title))
+	}
+}
+
+func (l *loader) checkMaps(c *Component, g *graph) {
+	for n, node := range g.Nodes {
+		if !isMap(node) || unknownIO(node) || unknownIO(node.Component("subflow")) {
+			continue
+		}
+		if len(g.Iterates(node)) == 0 {
+			l.Warnf(l.itemAt(c, "nodes", n), "map-nothing-iterated", "connect an output of type array to an input iterated_...", "%s has no array to iterate over; it runs its subflow once", node)
+		}
+	}
+}
+
+// Iterates lists the inputs of a MapNode or ParallelMapNode that get a list with a value
+// for each round; all others get one value for all rounds. The type of what feeds an input
+// decides, not the value.
+func (f *Flow) Iterates(node *Component) []string {
+	sub := node.Component("subflow")
+	if sub == nil {
+		return nil
+	}
+	f.findLists()
+	found := map[string]bool{}
+	look := func(list *Shape, input string) {
+		inner := sub.Input(Inside(input))
+		if inner == nil || inner.Type == nil {
+			return
+		}
+		// A list for an input that takes lists is one value, unless it is a list of lists.
+		if inner.Type.Kind != ArrayShape || list.Items.Kind == ArrayShape {
+			found[input] = true
+		}
+	}
+	for _, i := range f.into[node] {
+		e := &f.Data[i]
+		if o := e.From.Output(e.Output); o != nil && o.Type != nil && o.Type.Kind == ArrayShape {
+			look(o.Type, e.Input)
+		}
+	}
+	if f.Public {
+		for _, in := range node.Inputs {
+			for _, list := range f.lists[in.Title] {
+				look(list, in.Title)
+			}
+		}
+	}
+	return sorted(found)
+}
+
+// findLists makes the indexes of Iterates, with at most two lists of each title.
+func (f *Flow) findLists() {
+	if f.into != nil {
+		return
+	}
+	f.into, f.lists = map[*Component][]int{}, map[string][]*Shape{}
+	for i, e := range f.Data {
+		f.into[e.To] = append(f.into[e.To], i)
+	}
+	for _, n := range f.Nodes {
+		for _, o := range n.Outputs {
+			if o.Type == nil || o.Type.Kind != ArrayShape || n.Type.ActsAs("EndNode") {
+				continue
+			}
+			nested := o.Type.Items.Kind == ArrayShape
+			if !slices.ContainsFunc(f.lists[o.Title], func(s *Shape) bool { return (s.Items.Kind == ArrayShape) == nested }) {
+				f.lists[o.Title] = append(f.lists[o.Title], o.Type)
+			}
+		}
+	}
+}
+
+// Inside is the subflow's name of a MapNode's input.
+func Inside(title string) string {
+	return strings.TrimPrefix(title, Iterated)
 }
