@@ -134,7 +134,7 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	c.Conversation = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended(), func(x *schedule.Execution) bool { return hasConversation(f, x) }))
+	c.Conversation = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended, func(x *schedule.Execution) bool { return hasConversation(f, x) }))
 	c.Content = needed(f, c)
 	c.Fold()
 	return c

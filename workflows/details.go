@@ -87,9 +87,9 @@ func details(f *flowRun) string {
 		list  []*schedule.Execution
 		state string
 	}{
-		{f.sched.Running(), "**running**"},
-		{f.sched.Waiting(), "waits for branches that may still come"},
-		{f.sched.Joins(), "a join, waits until nothing can reach it"},
+		{f.sched.Running, "**running**"},
+		{f.sched.Waiting, "waits for branches that may still come"},
+		{f.sched.Joins, "a join, waits until nothing can reach it"},
 	} {
 		live += len(l.list)
 		for _, x := range l.list[:min(len(l.list), maxRows-rows)] {

@@ -110,7 +110,7 @@ func stuck(f *flowRun, failed error) error {
 		return nil
 	}
 	return &contract.Failure{Class: contract.ClassStuck, Text: fmt.Sprintf("nothing runs, but %v wait and the joins %v are pending",
-		f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())),
+		f.sched.IDs(f.sched.Waiting), f.sched.IDs(f.sched.Joins)),
 		Remedy: "this is a defect of the interpreter: please report the flow", Answers: allAnswers(f)}
 }
 
@@ -354,7 +354,7 @@ func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 		return "", nil
 	}
 	var best *schedule.Execution
-	for _, x := range f.sched.Running() {
+	for _, x := range f.sched.Running {
 		if b := f.branches.byExecution[x]; b == nil || b.child == nil || !mayRead(f, x, m) {
 			continue
 		}

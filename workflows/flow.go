@@ -54,21 +54,17 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	in, err := read(ctx, raw)
 	if err != nil {
 		f.pub.Status = contract.StatusFailed
-		if unknown := f.run.Answer(ctx, f.report, f.known); unknown != nil {
-			return nil, runtime.Wire(unknown)
-		}
-		return nil, runtime.Wire(err)
-	}
-	if err := f.run.Requests.ReceiveHeld(ctx); err != nil {
-		return nil, runtime.Wire(err)
-	}
-	f.session = session.New(f.run, f, in)
-	f.runner = node.New(f.run, agent.Kind{Sessions: &f.session.Below}, agent.ToolKind{}, nested{})
-	if err := f.serve(ctx, in); err != nil {
-		return nil, runtime.Wire(err)
+		return nil, runtime.Wire(cmp.Or(f.run.Answer(ctx, f.report, f.known), err))
 	}
 	var out *contract.RunResult
-	f.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = f.complete(ctx, in) })
+	if err = f.run.Requests.ReceiveHeld(ctx); err == nil {
+		f.session = session.New(f.run, f, in)
+		f.runner = node.New(f.run, agent.Kind{Sessions: &f.session.Below}, agent.ToolKind{}, nested{})
+		err = f.serve(ctx, in)
+	}
+	if err == nil {
+		f.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = f.complete(ctx, in) })
+	}
 	return out, runtime.Wire(err)
 }
 
@@ -77,7 +73,7 @@ func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contra
 	if err := f.run.Answer(ctx, f.report, f.known); err != nil {
 		return nil, err
 	}
-	f.run.Sizes.ResultShare = in.MaxResultBytes
+	f.run.Sizes.ResultShare, f.run.Policy.Limit = in.MaxResultBytes, in.MaxEvents
 	out, err := f.play(ctx, in)
 	f.run.Requests.AwaitSignals(ctx)
 	if f.inbox != nil {
@@ -247,32 +243,45 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	return f.inbox.Serve(ctx)
 }
 
+// play runs the flow to its end, or to where the run stops.
 func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
-	f.run.Policy.Limit = in.MaxEvents
-	if in.Snapshot != nil && in.Snapshot.Plan != nil {
-		f.restore(in.Snapshot)
-		if in.Budget != nil {
-			f.run.Shared.Budget = in.Budget // others may have spent of what it had
+	err := f.begins(ctx, in)
+	if err == nil && !f.nested {
+		if err = f.session.Settle(); err == nil {
+			err = revise(ctx)
 		}
-		if ctx.Err() != nil {
-			f.cancelTasks(ctx) // branches that have yielded do not go on
-		}
-	} else if err := f.settle(ctx, in); err != nil {
-		return f.HandOver(ctx, err)
 	}
-	if err := f.session.Settle(); err != nil {
-		return nil, err
-	}
-	if err := revise(ctx, f); err != nil {
-		return f.HandOver(ctx, err)
-	}
-	if f.session.On() {
+	if err == nil && f.session.On() {
 		return f.session.Play(ctx)
 	}
-	if err := f.once(ctx); err != nil {
+	if err == nil {
+		err = f.once(ctx)
+	}
+	if err != nil {
 		return f.HandOver(ctx, err)
 	}
 	return f.Result()
+}
+
+// begins restores what the run goes on with, or does what comes before its entry.
+func (f *flowRun) begins(ctx workflow.Context, in *contract.RunInput) (err error) {
+	if in.Snapshot == nil || in.Snapshot.Plan == nil {
+		if f.nested { // a part of a plan that was checked
+			f.run.Hash, err = in.Flow.Plan.Hash()
+		}
+		if err == nil {
+			err = f.settle(ctx, in)
+		}
+		return err
+	}
+	f.restore(in.Snapshot)
+	if in.Budget != nil || f.nested {
+		f.run.Shared.Budget = in.Budget // others may have spent of what it had
+	}
+	if ctx.Err() != nil && !f.nested {
+		f.cancelTasks(ctx) // branches that have yielded do not go on
+	}
+	return nil
 }
 
 // once runs the flow from START, or from where it stands, until nothing lives.
@@ -315,7 +324,7 @@ func (f *flowRun) judgeEntry(ctx workflow.Context) (taken []int, answers []contr
 		id = fmt.Sprintf("%s~%d", id, f.run.Shared.Turn) // its calls are others than those of the turn before
 	}
 	j := journal.New(nil, f.entry.Steps)
-	taken, answers, err = f.runner.Route(ctx, &runtime.Execution{Node: &plan.Node{ID: plan.Start}, ID: id, View: &f.entry.View, Journal: j}, nil, "", f.run.Graph.Starts())
+	taken, answers, err = f.runner.Route(ctx, &runtime.Execution{Node: &plan.Node{ID: plan.Start}, ID: id, View: &f.entry.View, Journal: j}, nil, "", f.run.Graph.Starts)
 	switch {
 	case errors.Is(err, runtime.ErrYield):
 		var failed error
@@ -324,7 +333,7 @@ func (f *flowRun) judgeEntry(ctx workflow.Context) (taken []int, answers []contr
 	case err != nil && !contract.Cancelled(err):
 		fail := contract.FailureOf(err)
 		if fail.At == "" {
-			fail.Node, fail.At = plan.Start, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts()[0]))
+			fail.Node, fail.At = plan.Start, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts[0]))
 		}
 		err = fail
 	}
@@ -376,9 +385,9 @@ func (f *flowRun) report() contract.Status {
 	s.Tasks = slices.Clone(f.run.Requests.Tasks)
 	s.Executions, s.Dropped = lean(slices.Concat(traces(f)...), f.dropped)
 	if f.sched != nil {
-		s.Running, s.Waiting, s.PendingJoins = f.sched.IDs(f.sched.Running()), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
+		s.Running, s.Waiting, s.PendingJoins = f.sched.IDs(f.sched.Running), f.sched.IDs(f.sched.Waiting), f.sched.IDs(f.sched.Joins)
 		s.Waits = f.sched.Waits()
-		for i, x := range f.sched.Running() {
+		for i, x := range f.sched.Running {
 			if c := chainOf(f, x); c != nil {
 				s.Usage.Add(c.run.Budget.Usage)
 				s.Running[i] = cmp.Or(c.now, s.Running[i])

@@ -33,7 +33,7 @@ func placeGrown(f *flowRun, err error) error {
 	}
 	switch {
 	case given:
-		large.Node, large.Step, large.At = plan.Start, 0, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts()[0]))
+		large.Node, large.Step, large.At = plan.Start, 0, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts[0]))
 		large.Text += fmt.Sprintf("; %d of them are what the run was given", most)
 		large.Remedy = "start the run with less state, a shorter input or references to data that is kept elsewhere, " +
 			"or give the workers a store (store.dir) before it starts"
@@ -61,7 +61,7 @@ func weights(f *flowRun) []weight {
 		}
 	}
 	var views []*contract.View
-	for i, ended := 0, f.sched.Ended(); i < len(ended); i++ {
+	for i, ended := 0, f.sched.Ended; i < len(ended); i++ {
 		views = append(views, &ended[i].View)
 	}
 	for _, x := range f.sched.NotRunning() {

@@ -29,10 +29,10 @@ func runsInPlace(f *flowRun, x *schedule.Execution) (calls int, ok bool) {
 	if f.run.Flow.Policy.Branches == plan.BranchesAsChildren {
 		return 0, false
 	}
-	p := f.sched.Part(x)
-	if p.Loops {
+	if f.sched.Loops(x) {
 		return 0, false
 	}
+	p := f.sched.Part(x)
 	for i := range f.run.Flow.Nodes {
 		n := &f.run.Flow.Nodes[i]
 		if !p.Runs.Has(i) {
@@ -127,7 +127,7 @@ func traces(f *flowRun) [][]contract.Execution {
 	if f.sched == nil {
 		return all
 	}
-	for _, x := range f.sched.Running() {
+	for _, x := range f.sched.Running {
 		if c := chainOf(f, x); c != nil && len(c.done) > 0 {
 			all = append(all, c.done)
 		}

@@ -53,7 +53,7 @@ func TestRunsInPlace(t *testing.T) {
 				}
 				f.run.Graph = schedule.NewGraph(f.run.Flow)
 				f.sched = schedule.New(f.run.Graph)
-				if err := f.sched.Arrive(f.run.Graph.Starts(), 1, "", contract.View{}); err != nil {
+				if err := f.sched.Arrive(f.run.Graph.Starts, 1, "", contract.View{}); err != nil {
 					t.Fatal(err)
 				}
 				calls, ok := runsInPlace(f, f.sched.Ready()[0])

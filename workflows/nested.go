@@ -40,25 +40,8 @@ func (nested) Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.
 	f := newFlowRun(r.Nested(id, own))
 	f.nested, f.runner = true, node.New(f.run, agent.Kind{}, agent.ToolKind{}, nested{})
 	f.run.Shared = contract.Shared{Owner: in.Owner, FirstRun: in.FirstRun, OnError: in.OnError}
-	out, err := f.playNested(ctx, in)
+	out, err := f.play(ctx, in)
 	return out, charged(f, in, err)
-}
-
-// playNested is [flowRun.play] for a flow whose plan is a part of one that was checked.
-func (f *flowRun) playNested(ctx workflow.Context, in *contract.RunInput) (out *contract.RunResult, err error) {
-	if in.Snapshot != nil && in.Snapshot.Plan != nil {
-		f.restore(in.Snapshot)
-		f.run.Shared.Budget = in.Budget
-	} else if f.run.Hash, err = in.Flow.Plan.Hash(); err == nil {
-		err = f.settle(ctx, in)
-	}
-	if err == nil {
-		err = f.once(ctx)
-	}
-	if err != nil {
-		return f.HandOver(ctx, err)
-	}
-	return f.Result()
 }
 
 // callsOf returns how many calls a flow makes at most, without those of its operators; it is false where the plan does not

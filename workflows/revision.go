@@ -13,7 +13,7 @@ import (
 var revision string
 
 // revise is what such an interpreter does besides: a timer before a run's first node.
-func revise(ctx workflow.Context, f *flowRun) error {
+func revise(ctx workflow.Context) error {
 	if revision == "" || workflow.GetVersion(ctx, "revision", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return nil
 	}

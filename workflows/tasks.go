@@ -17,7 +17,7 @@ import (
 func (f *flowRun) cancelTasks(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	g, n := group.New(quiet), 0
-	for _, x := range f.sched.Suspended() {
+	for _, x := range f.sched.Suspended {
 		for _, t := range references.Tasks(x.Suspended) {
 			n++
 			id := fmt.Sprintf("%s~cancel.%d", t.ID, n) // executions below may have the same ids

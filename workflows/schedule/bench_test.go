@@ -54,7 +54,7 @@ func BenchmarkFork(b *testing.B) {
 			f := wide(n)
 			for b.Loop() {
 				s := New(NewGraph(f))
-				if err := s.Arrive(s.g.Starts(), 1, "", contract.View{}); err != nil {
+				if err := s.Arrive(s.g.Starts, 1, "", contract.View{}); err != nil {
 					b.Fatal(err)
 				}
 				for ready := s.Ready(); len(ready) > 0; ready = s.Ready() {
@@ -69,7 +69,7 @@ func BenchmarkFork(b *testing.B) {
 						if err := s.Leave(x, x.Step, s.g.Out(x.Node), v); err != nil {
 							b.Fatal(err)
 						}
-						if len(s.running) > 0 && len(s.Ready()) > 0 {
+						if len(s.Running) > 0 && len(s.Ready()) > 0 {
 							b.Fatal("the join runs early")
 						}
 					}

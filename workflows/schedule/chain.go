@@ -10,8 +10,6 @@ type Part struct {
 	Edges []int
 	// Others are the nodes that other live branches are at or can reach.
 	Others NodeSet
-	// Loops is set where the chain may run a node twice.
-	Loops bool
 }
 
 // Part returns what the chain can run that begins with x, which runs.
@@ -26,8 +24,15 @@ func (s *Scheduler) Part(x *Execution) Part {
 	}
 	p.Runs.each(func(n int) { p.Edges = append(p.Edges, g.out[n]...) })
 	slices.Sort(p.Edges)
-	p.Loops = slices.ContainsFunc(g.leadingBack(g.out[x.Node], begin, stops), func(word uint64) bool { return word != 0 })
 	return p
+}
+
+// Loops reports whether that chain may run a node twice.
+func (s *Scheduler) Loops(x *Execution) bool {
+	entered := NewNodeSet(len(s.g.flow.Nodes))
+	entered.Add(x.Node)
+	back := s.g.leadingBack(s.g.out[x.Node], entered, s.g.stops(s.Others(x)))
+	return slices.ContainsFunc(back, func(word uint64) bool { return word != 0 })
 }
 
 // stops returns the nodes before which a chain ends that runs beside branches which can reach others.

@@ -12,8 +12,8 @@ type Graph struct {
 	index map[string]int
 	// edges are the indices of edges by their id, nil until they are first needed.
 	edges map[string]int
-	// starts are the edges from START; out are the edges from each node.
-	starts []int
+	// Starts are the edges from START; out are the edges from each node. They must not be changed.
+	Starts []int
 	out    [][]int
 	// deferred are the nodes that wait for all that can reach them.
 	deferred NodeSet
@@ -38,7 +38,7 @@ func NewGraph(f *plan.Flow) *Graph {
 	}
 	for i := range f.Edges {
 		if f.Edges[i].From == plan.Start {
-			g.starts = append(g.starts, i)
+			g.Starts = append(g.Starts, i)
 		} else if from, ok := g.index[f.Edges[i].From]; ok {
 			g.out[from] = append(g.out[from], i)
 		}
@@ -68,9 +68,6 @@ func (g *Graph) Edge(id string) int {
 	}
 	return -1
 }
-
-// Starts returns the edges from START, Out those from a node. They must not be changed.
-func (g *Graph) Starts() []int { return g.starts }
 
 // Out returns the edges from a node, in declaration order. They must not be changed.
 func (g *Graph) Out(node int) []int { return g.out[node] }
@@ -122,7 +119,7 @@ func (g *Graph) walk(from int, set, except, stops NodeSet) NodeSet {
 // START reaches has no cycle.
 func (g *Graph) backEdges() NodeSet {
 	if g.back == nil {
-		g.back = g.leadingBack(g.starts, NewNodeSet(len(g.flow.Nodes)), nil)
+		g.back = g.leadingBack(g.Starts, NewNodeSet(len(g.flow.Nodes)), nil)
 	}
 	return g.back
 }

@@ -100,7 +100,7 @@ func TestWalksAreWalks(t *testing.T) {
 
 // entered reports whether START can reach a node.
 func (g *Graph) entered(node int) bool {
-	return slices.ContainsFunc(g.starts, func(e int) bool {
+	return slices.ContainsFunc(g.Starts, func(e int) bool {
 		t, ok := g.Target(e)
 		return ok && (t == node || g.Reachable(t).Has(node))
 	})

@@ -32,7 +32,7 @@ func (r *recording) taken(edges []int, step int) (taken []int, ids []string) {
 
 // start takes the edges out of START.
 func (r *recording) start(t *testing.T) {
-	taken, _ := r.taken(r.s.g.Starts(), 0)
+	taken, _ := r.taken(r.s.g.Starts, 0)
 	if err := r.s.Arrive(taken, 1, "", contract.View{}); err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,8 @@ func (r *recording) run(t *testing.T, n int, rng *rand.Rand) {
 			r.s.Started(x, views[x])
 		}
 	}
-	for begin(); n > 0 && len(r.s.running) > 0; n-- {
-		x := r.s.running[rng.Intn(len(r.s.running))]
+	for begin(); n > 0 && len(r.s.Running) > 0; n-- {
+		x := r.s.Running[rng.Intn(len(r.s.Running))]
 		view, id, node := Clone(&x.Arrivals[0].View), r.s.ID(x), r.s.g.flow.Nodes[x.Node].ID
 		entry := contract.ExecutionRecord{Execution: contract.Execution{Node: node, Step: x.Step, Occurrence: x.Occurrence}, Lineage: x.Lineage, SHA: id}
 		for _, key := range []string{node, "all"} {
@@ -70,7 +70,7 @@ func (r *recording) run(t *testing.T, n int, rng *rand.Rand) {
 // place is where a scheduler stands: what is alive and what it knows, by execution.
 func place(s *Scheduler) map[string]string {
 	out := map[string]string{}
-	for _, list := range [][]*Execution{s.running, s.waiting, s.joins} {
+	for _, list := range [][]*Execution{s.Running, s.Waiting, s.Joins} {
 		for _, x := range list {
 			in := slices.Clone(x.Arrivals)
 			slices.SortFunc(in, byEdge) // as they are when the execution is ready
@@ -112,8 +112,8 @@ func TestReplay(t *testing.T) {
 		if left := log.Left(); left != nil || len(visited) != len(old.log) {
 			t.Fatalf("graph %d: %d of %d executions are replayed, left are %v\n%s", seed, len(visited), len(old.log), left, scheduletest.Describe(f))
 		}
-		if len(ready) != len(again.s.running) {
-			t.Fatalf("graph %d: %d executions are ready, %d run", seed, len(ready), len(again.s.running))
+		if len(ready) != len(again.s.Running) {
+			t.Fatalf("graph %d: %d executions are ready, %d run", seed, len(ready), len(again.s.Running))
 		}
 		if diff := cmp.Diff(place(old.s), place(again.s)); diff != "" {
 			t.Fatalf("graph %d (-run +replayed):\n%s\n%s", seed, diff, scheduletest.Describe(f))
@@ -132,7 +132,7 @@ func TestReplayLeavesWhatDoesNotFit(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>b b>END")
 	s, _ := suspended(f, "a", 1)
 	log := NewLog([]contract.ExecutionRecord{{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"e1"}}}, {Execution: contract.Execution{Node: "b", Step: 9}}})
-	s.suspended[0].Suspended = &contract.SuspendedExecution{}
+	s.Suspended[0].Suspended = &contract.SuspendedExecution{}
 	ready, err := s.Replay(log, func(*Replayed) error { return nil })
 	if err != nil || len(ready) != 1 || len(log.Left()) != 2 {
 		t.Fatalf("%d are ready, %d left, %v", len(ready), len(log.Left()), err)

@@ -7,18 +7,19 @@ import (
 	"weft/activities/contract"
 )
 
-// Scheduler holds the executions of a run that have not ended, and says which can run. It is not
-// safe for concurrent use.
+// Scheduler holds the executions of a run that have not ended, and says which can run. Its lists must not be
+// changed. It is not safe for concurrent use.
 type Scheduler struct {
 	g *Graph
-	// running includes suspended, which are those that go on in their middle.
-	running, waiting, joins, suspended []*Execution
+	// Running are the executions that run or are Suspended; these go on in their middle. At the node of one of Waiting a live
+	// branch may still arrive; Joins are pending.
+	Running, Waiting, Joins, Suspended []*Execution
 	// reached counts, by node, the executions alive that are at it or can reach it.
 	reached []int
 	// ran counts executions by node and step.
 	ran [][]int
-	// ended is what the branches that ended knew, in the order in which they did.
-	ended []contract.ArrivalState
+	// Ended is what the branches that ended knew, in the order in which they did.
+	Ended []contract.ArrivalState
 }
 
 // New returns a scheduler of a flow's graph. The flow's limit of steps holds.
@@ -48,9 +49,9 @@ func (s *Scheduler) Arrive(edges []int, step int, lineage string, view contract.
 		seen = append(seen, node)
 		a := contract.ArrivalState{Edge: e, Lineage: lineage, View: view}
 		if s.g.deferred.Has(node) {
-			s.joins = s.add(s.joins, node, step, "", a)
+			s.Joins = s.add(s.Joins, node, step, "", a)
 		} else {
-			s.waiting = s.add(s.waiting, node, step, lineage, a)
+			s.Waiting = s.add(s.Waiting, node, step, lineage, a)
 		}
 	}
 	return nil
@@ -105,7 +106,7 @@ func (s *Scheduler) ready(log *Log) []*Execution {
 		}
 		return blocked
 	}
-	s.waiting, s.joins = free(s.waiting), free(s.joins)
+	s.Waiting, s.Joins = free(s.Waiting), free(s.Joins)
 	slices.SortStableFunc(out, func(a, b *Execution) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Lineage, b.Lineage))
 	})
@@ -119,10 +120,10 @@ func (s *Scheduler) ready(log *Log) []*Execution {
 			x.Lineage = s.ID(x)
 		}
 		slices.SortStableFunc(x.Arrivals, byEdge)
-		s.running = append(s.running, x)
+		s.Running = append(s.Running, x)
 	}
-	out = append(s.suspended, out...)
-	s.suspended = nil
+	out = append(s.Suspended, out...)
+	s.Suspended = nil
 	return out
 }
 
@@ -136,11 +137,11 @@ func (s *Scheduler) Begin(x *Execution) (contract.View, []contract.Conflict) {
 	view, conflicts := Join(x.Arrivals)
 	if s.alone(x) {
 		ForgetVersions(&view)
-		if len(s.ended) > 0 {
+		if len(s.Ended) > 0 {
 			// Or what ended before would count as later than all that x writes.
-			before, _ := Join(s.ended)
+			before, _ := Join(s.Ended)
 			ForgetVersions(&before)
-			s.ended = []contract.ArrivalState{{View: before}}
+			s.Ended = []contract.ArrivalState{{View: before}}
 		}
 	}
 	return view, conflicts
@@ -153,8 +154,8 @@ func (s *Scheduler) Started(x *Execution, view contract.View) {
 
 // End notes that an execution, or the chain that began with it, has ended without going on.
 func (s *Scheduler) End(x *Execution) {
-	if i := slices.Index(s.running, x); i >= 0 {
-		s.running = slices.Delete(s.running, i, i+1)
+	if i := slices.Index(s.Running, x); i >= 0 {
+		s.Running = slices.Delete(s.Running, i, i+1)
 		s.exit(x)
 	}
 }
@@ -164,7 +165,7 @@ func (s *Scheduler) End(x *Execution) {
 func (s *Scheduler) Leave(x *Execution, step int, edges []int, view contract.View) error {
 	s.End(x)
 	if !slices.ContainsFunc(edges, func(e int) bool { _, ok := s.g.Target(e); return ok }) {
-		s.ended = append(s.ended, contract.ArrivalState{View: view})
+		s.Ended = append(s.Ended, contract.ArrivalState{View: view})
 		return nil
 	}
 	return s.Arrive(edges, step+1, x.Lineage, view)
@@ -182,9 +183,9 @@ func (s *Scheduler) Requeue(list ...*Execution) {
 	for _, x := range list {
 		if !x.alive {
 			s.enter(x)
-			s.running = append(s.running, x)
+			s.Running = append(s.Running, x)
 		}
-		s.suspended = append(s.suspended, x)
+		s.Suspended = append(s.Suspended, x)
 	}
 }
 

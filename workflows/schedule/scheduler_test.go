@@ -42,15 +42,15 @@ func simulate(f *plan.Flow, yes func(question string, step int) bool, maxSteps i
 		}
 	}
 	var ran []string
-	arrive(g.Starts(), 0, nil)
+	arrive(g.Starts, 0, nil)
 	for {
 		for _, x := range s.Ready() {
 			ran = append(ran, fmt.Sprintf("%s#%d", f.Nodes[x.Node].ID, x.Step))
 		}
-		if len(s.Running()) == 0 {
+		if len(s.Running) == 0 {
 			break
 		}
-		x := s.Running()[rng.Intn(len(s.Running()))]
+		x := s.Running[rng.Intn(len(s.Running))]
 		arrive(g.Out(x.Node), x.Step, x)
 	}
 	if !s.Finished() {

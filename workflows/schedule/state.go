@@ -6,25 +6,9 @@ import (
 	"weft/activities/contract"
 )
 
-// Running returns the executions that run or are suspended. Like the other lists it must not be
-// changed.
-func (s *Scheduler) Running() []*Execution { return s.running }
-
-// Waiting returns the executions of plain nodes at which a live branch may still arrive.
-func (s *Scheduler) Waiting() []*Execution { return s.waiting }
-
-// Joins returns the pending joins.
-func (s *Scheduler) Joins() []*Execution { return s.joins }
-
 // NotRunning returns all executions that do not run: those that are suspended, wait, or are
 // pending joins.
-func (s *Scheduler) NotRunning() []*Execution { return slices.Concat(s.suspended, s.waiting, s.joins) }
-
-// Suspended returns the executions that go on in their middle.
-func (s *Scheduler) Suspended() []*Execution { return s.suspended }
-
-// Ended returns what the branches that ended knew.
-func (s *Scheduler) Ended() []contract.ArrivalState { return s.ended }
+func (s *Scheduler) NotRunning() []*Execution { return slices.Concat(s.Suspended, s.Waiting, s.Joins) }
 
 // ID returns an execution's id.
 func (s *Scheduler) ID(x *Execution) string {
@@ -49,8 +33,8 @@ func (s *Scheduler) IDs(list []*Execution) []string {
 
 // Known returns what all branches know together.
 func (s *Scheduler) Known() contract.View {
-	all := slices.Clone(s.ended)
-	for _, list := range [...][]*Execution{s.running, s.waiting, s.joins} {
+	all := slices.Clone(s.Ended)
+	for _, list := range [...][]*Execution{s.Running, s.Waiting, s.Joins} {
 		for _, x := range list {
 			all = append(all, x.Arrivals...)
 		}
@@ -87,9 +71,9 @@ type State struct {
 // Snapshot returns the scheduler's state. Of more than maxRan counts, if that is not 0, those are
 // left out that lie before everything that is alive: no execution comes there any more.
 func (s *Scheduler) Snapshot(maxRan int) State {
-	out := State{Suspended: s.carried(s.suspended), Waiting: s.carried(s.waiting), Joins: s.carried(s.joins)}
-	if len(s.ended) > 0 {
-		v, _ := Join(s.ended)
+	out := State{Suspended: s.carried(s.Suspended), Waiting: s.carried(s.Waiting), Joins: s.carried(s.Joins)}
+	if len(s.Ended) > 0 {
+		v, _ := Join(s.Ended)
 		out.Ended = &v
 	}
 	all := NewNodeSet(len(s.ran))
@@ -114,13 +98,13 @@ func (s *Scheduler) Restore(state State) {
 			s.CountRan(s.g.Index(n.Node), n.Step)
 		}
 	}
-	s.waiting, s.joins = s.restored(state.Waiting), s.restored(state.Joins)
-	for _, x := range slices.Concat(s.waiting, s.joins) {
+	s.Waiting, s.Joins = s.restored(state.Waiting), s.restored(state.Joins)
+	for _, x := range slices.Concat(s.Waiting, s.Joins) {
 		s.enter(x)
 	}
 	s.Requeue(s.restored(state.Suspended)...)
 	if state.Ended != nil {
-		s.ended = []contract.ArrivalState{{View: *state.Ended}}
+		s.Ended = []contract.ArrivalState{{View: *state.Ended}}
 	}
 }
 

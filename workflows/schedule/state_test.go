@@ -15,7 +15,7 @@ import (
 func suspended(f *plan.Flow, node string, step int) (*Scheduler, *Execution) {
 	s := New(NewGraph(f))
 	s.Restore(State{Suspended: []contract.ExecutionState{{Node: node, Step: step, Occurrence: 1}}})
-	return s, s.suspended[0]
+	return s, s.Suspended[0]
 }
 
 // TestRanIsBounded leaves out what no execution that is alive can come to.
@@ -32,7 +32,7 @@ func TestRanIsBounded(t *testing.T) {
 	for i := range 4100 {
 		s.CountRan(0, i+901)
 	}
-	s.suspended[0].Step = 4990
+	s.Suspended[0].Step = 4990
 	if got := s.Snapshot(1000).Ran; len(got) != 11 || got[0].Step != 4990 {
 		t.Errorf("the snapshot has %+v", got)
 	}
@@ -55,7 +55,7 @@ func TestSnapshotLosesNothing(t *testing.T) {
 		}
 	}
 	s.CountRan(1, 1)
-	s.ended = []contract.ArrivalState{{View: view}}
+	s.Ended = []contract.ArrivalState{{View: view}}
 
 	again := New(s.g)
 	again.Restore(s.Snapshot(0))
@@ -86,7 +86,7 @@ func TestKnownIsTheLatestOfAllBranches(t *testing.T) {
 	write(a, "a#1", 1, "k", "a")
 	write(a, "a#1", 1, "only-a", "a")
 	write(c, "b#1", 2, "k", "c")
-	s.ended = arrivals(a)
+	s.Ended = arrivals(a)
 	x.Arrivals = arrivals(c)
 	if got := s.Known(); reserved(&got) != "k=c only-a=a" {
 		t.Errorf("while the branches' versions are known: %q", reserved(&got))

@@ -15,7 +15,7 @@ func (s *Scheduler) blocked(x *Execution) bool {
 	if s.reached[x.Node] == 1 {
 		return false // x itself is all that is there or can come
 	}
-	for _, list := range [...][]*Execution{s.running, s.waiting, s.joins} {
+	for _, list := range [...][]*Execution{s.Running, s.Waiting, s.Joins} {
 		if i := slices.IndexFunc(list, func(o *Execution) bool { return s.blocks(o, x) }); i >= 0 {
 			x.blocker = list[i]
 			return true
@@ -53,10 +53,10 @@ func (s *Scheduler) comesBefore(o, x *Execution) bool {
 // Waits lists for whom each execution waits that has not begun.
 func (s *Scheduler) Waits() []contract.Wait {
 	var out []contract.Wait
-	for _, list := range [...][]*Execution{s.waiting, s.joins} {
+	for _, list := range [...][]*Execution{s.Waiting, s.Joins} {
 		for _, x := range list {
 			w := contract.Wait{Execution: s.ID(x), For: []string{}}
-			for _, others := range [...][]*Execution{s.running, s.waiting, s.joins} {
+			for _, others := range [...][]*Execution{s.Running, s.Waiting, s.Joins} {
 				for _, o := range others {
 					if s.blocks(o, x) {
 						w.For = append(w.For, s.ID(o))
@@ -86,8 +86,8 @@ func (s *Scheduler) Others(x *Execution) NodeSet {
 
 // alone reports whether x is all that is alive: whatever runs later comes from it.
 func (s *Scheduler) alone(x *Execution) bool {
-	return len(s.running) == 1 && s.running[0] == x && len(s.waiting) == 0 && len(s.joins) == 0
+	return len(s.Running) == 1 && s.Running[0] == x && len(s.Waiting) == 0 && len(s.Joins) == 0
 }
 
 // Finished reports whether nothing is left to run.
-func (s *Scheduler) Finished() bool { return len(s.running)+len(s.waiting)+len(s.joins) == 0 }
+func (s *Scheduler) Finished() bool { return len(s.Running)+len(s.Waiting)+len(s.Joins) == 0 }
