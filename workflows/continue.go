@@ -180,7 +180,7 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 	keepFork(f, c.Fork)
 	for _, ref := range settled(&f.run.Shared) {
 		if f.run.Transcript.Has(ref.SHA) {
-			*ref = f.run.Ref(ref.SHA)
+			*ref = f.run.Transcript.Ref(ref.SHA)
 		}
 	}
 	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.PendingJoins, Ran: c.Ran, Ended: c.Ended})

@@ -74,7 +74,7 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 		}
 		out.Value, out.Exhausted = a.result, a.state.Exhausted
 		if a.result == nil {
-			out.Ref, out.Text, out.Truncated, out.Unfit = a.run.Ref(said.sha), said.msg.Text, said.res.Stop == "length", a.unfit
+			out.Ref, out.Text, out.Truncated, out.Unfit = a.run.Transcript.Ref(said.sha), said.msg.Text, said.res.Stop == "length", a.unfit
 			if said.res.Checked != nil {
 				out.Data = said.res.Checked.Data
 			}

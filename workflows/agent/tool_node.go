@@ -44,7 +44,7 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	if err != nil {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
 	}
-	return runtime.Outcome{Ref: a.run.Ref(last.Sha), Value: &v}, nil
+	return runtime.Outcome{Ref: a.run.Transcript.Ref(last.Sha), Value: &v}, nil
 }
 
 // callOnce writes the call down as a model would, and makes it.

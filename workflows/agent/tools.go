@@ -274,7 +274,7 @@ func (c *toolCall) describe(req *contract.Request) {
 		req.Arguments = c.args
 		return
 	}
-	ref := c.agent.run.Ref(c.sha)
+	ref := c.agent.run.Transcript.Ref(c.sha)
 	req.Call = &ref
 }
 

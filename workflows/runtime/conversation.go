@@ -62,13 +62,7 @@ func (c *Conversation) Add(messages []contract.ThreadMessage, recorded bool) {
 	if len(messages) == 0 {
 		return
 	}
-	t := c.Open()
-	for _, m := range messages {
-		sha := contract.SHA(m.Raw)
-		c.run.Transcript.Content[sha] = m.Raw
-		t.recorded[sha] = t.recorded[sha] || recorded
-		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own})
-	}
+	c.run.Transcript.take(c.Open(), messages, recorded)
 }
 
 // CarriedMessages are the messages of some entries.

@@ -155,11 +155,6 @@ func (r *Run) Home() contract.Run {
 	return contract.Run{Workflow: r.Shared.Input.Workflow, Run: r.Shared.Input.Run}
 }
 
-// Ref names something that this run stores.
-func (r *Run) Ref(sha string) contract.ContentRef {
-	return contract.ContentRef{Workflow: r.Transcript.Workflow, Run: r.Transcript.Run, SHA: sha}
-}
-
 // fitting is a status as the answer of a query holds it. Of what has no room the oldest conflicts and
 // executions are left out, then what can be read elsewhere, last the requests behind the first.
 func fitting(s contract.Status) contract.Status {

@@ -72,7 +72,8 @@ func (s *Sizes) Limit() int { return max(s.most, contract.MaxPayload) }
 
 // free is how many bytes the history has room for beside what is reserved.
 func (s *Sizes) free(ctx workflow.Context) int {
-	return MaxHistory - workflow.GetInfo(ctx).GetCurrentHistorySize() - s.sent(ctx) - s.reserved
+	sent, _ := s.sent(ctx)
+	return MaxHistory - workflow.GetInfo(ctx).GetCurrentHistorySize() - sent - s.reserved
 }
 
 // HasRoom reports whether a quarter of the history is free.
@@ -126,11 +127,16 @@ func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (rel
 		s.run.Policy.noRoom = true
 		return nil, ErrYield
 	case !fits():
-		return nil, &contract.Failure{Class: contract.ClassStateTooLarge,
-			Text:   fmt.Sprintf("%s may be %d bytes, and the run's history has room for %d", what, bytes, max(0, s.free(ctx))),
-			Remedy: "make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts"}
+		return nil, noRoom(what+" may be", bytes, s.free(ctx))
 	}
 	return s.Reserve(bytes), nil
+}
+
+// noRoom is the failure where a history has no room for what is, or may be, so many bytes.
+func noRoom(what string, bytes, free int) *contract.Failure {
+	return &contract.Failure{Class: contract.ClassStateTooLarge,
+		Text:   fmt.Sprintf("%s %d bytes, and the run's history has room for %d", what, bytes, max(0, free)),
+		Remedy: "make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts"}
 }
 
 // sized reserves room for the result of a call, encodes and measures its arguments, and waits for a workflow task that
@@ -220,9 +226,7 @@ func (s *Sizes) admit(ctx workflow.Context, what string, n int) error {
 		return s.tooLarge(what, n)
 	}
 	if free := s.free(ctx); taken(n) > free+Slack {
-		return &contract.Failure{Class: contract.ClassStateTooLarge,
-			Text:   fmt.Sprintf("%s is %d bytes, and the run's history has room for %d", what, n, max(0, free)),
-			Remedy: "make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts"}
+		return noRoom(what+" is", n, free)
 	}
 	return s.Wait(ctx, n)
 }
@@ -269,36 +273,34 @@ func (s *Sizes) Next(ctx workflow.Context) error {
 
 // Take counts a command of n bytes where the current task has room for it. There is always room for one.
 func (s *Sizes) Take(ctx workflow.Context, n int) bool {
-	if !s.room(ctx, n) {
-		return false
+	room := s.room(ctx, n)
+	if room {
+		s.Accept(ctx, n)
 	}
-	s.Accept(ctx, n)
-	return true
+	return room
 }
 
 // room reports whether the current task has room for n bytes, and changes nothing.
 func (s *Sizes) room(ctx workflow.Context, n int) bool {
-	if s.commands == 0 || workflow.GetInfo(ctx).GetCurrentHistoryLength() != s.task {
-		return true
-	}
-	return s.bytes+taken(n) <= maxTask && s.commands < MaxCommands
+	bytes, commands := s.sent(ctx)
+	return commands == 0 || bytes+taken(n) <= maxTask && commands < MaxCommands
 }
 
 // Accept counts n bytes that go with the current task in any case.
 func (s *Sizes) Accept(ctx workflow.Context, n int) {
-	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != s.task {
+	if _, commands := s.sent(ctx); commands == 0 {
 		s.open(ctx)
 	}
 	s.bytes += taken(n)
 	s.commands++
 }
 
-// sent is how many bytes go with the current task.
-func (s *Sizes) sent(ctx workflow.Context) int {
-	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != s.task {
-		return 0
+// sent is what goes with the current task.
+func (s *Sizes) sent(ctx workflow.Context) (bytes, commands int) {
+	if workflow.GetInfo(ctx).GetCurrentHistoryLength() == s.task {
+		bytes, commands = s.bytes, s.commands
 	}
-	return s.bytes
+	return bytes, commands
 }
 
 // taken is what n bytes take of a task's room.

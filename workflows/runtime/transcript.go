@@ -43,6 +43,11 @@ func newTranscript(ctx workflow.Context) *Transcript {
 func (s *Transcript) Keep(raw json.RawMessage) contract.ContentRef {
 	sha := contract.SHA(raw)
 	s.Content[sha] = raw
+	return s.Ref(sha)
+}
+
+// Ref names something that this run stores.
+func (s *Transcript) Ref(sha string) contract.ContentRef {
 	return contract.ContentRef{Workflow: s.Workflow, Run: s.Run, SHA: sha}
 }
 
@@ -100,17 +105,25 @@ func (s *Transcript) Write(t *Thread, m *contract.Message) (contract.ContentRef,
 	if err != nil {
 		return contract.ContentRef{}, err
 	}
-	ref := s.Keep(raw)
-	t.add(threadEntry{Sha: ref.SHA, Raw: raw, own: true})
-	return ref, nil
+	return s.Ref(s.put(t, raw, true)), nil
 }
 
 // Record appends a message that an activity made, and gives its hash.
-func (s *Transcript) Record(t *Thread, raw json.RawMessage) string {
-	sha := contract.SHA(raw)
-	s.Content[sha] = raw
-	t.add(threadEntry{Sha: sha, Raw: raw})
+func (s *Transcript) Record(t *Thread, raw json.RawMessage) string { return s.put(t, raw, false) }
+
+// put appends a message to a thread, and gives its hash.
+func (s *Transcript) put(t *Thread, raw json.RawMessage, own bool) string {
+	sha := s.Keep(raw).SHA
+	t.add(threadEntry{Sha: sha, Raw: raw, own: own})
 	return sha
+}
+
+// take appends messages that another run has passed on. recorded says that a history holds them.
+func (s *Transcript) take(t *Thread, messages []contract.ThreadMessage, recorded bool) {
+	for _, m := range messages {
+		sha := s.put(t, m.Raw, m.Own)
+		t.recorded[sha] = t.recorded[sha] || recorded
+	}
 }
 
 // page answers the query of that name.
@@ -159,8 +172,7 @@ func (s *Transcript) outline(e threadEntry) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	ref := contract.ContentRef{Workflow: s.Workflow, Run: s.Run, SHA: e.Sha}
-	short := contract.Message{Role: m.Role, CallID: m.CallID, Name: m.Name, Error: m.Error, Parts: []contract.Part{{Ref: &ref}}}
+	short := contract.Message{Role: m.Role, CallID: m.CallID, Name: m.Name, Error: m.Error, Parts: []contract.Part{{Ref: new(s.Ref(e.Sha))}}}
 	return short.Encode()
 }
 
@@ -178,15 +190,9 @@ func (s *Transcript) contentPage(q contract.ContentQuery) (contract.ContentPage,
 func (s *Transcript) Restore(t *Thread, messages []contract.ThreadMessage, called int) {
 	t.Entries, t.Bytes, t.Hash, t.Sent, t.published = nil, 0, "", nil, 0
 	t.Called.Len, t.Called.Hash = 0, ""
-	for i, m := range messages {
-		sha := contract.SHA(m.Raw)
-		s.Content[sha] = m.Raw
-		t.recorded[sha] = true
-		t.add(threadEntry{Sha: sha, Raw: m.Raw, own: m.Own})
-		if i+1 == called {
-			t.Mark()
-		}
-	}
+	s.take(t, messages[:called], true)
+	t.Mark()
+	s.take(t, messages[called:], true)
 }
 
 // SentBy is what is sent of the thread by an agent's policy.
@@ -222,9 +228,8 @@ func (t *Thread) CarriedSent() []contract.Sent {
 	var out []contract.Sent
 	for _, s := range t.Sent {
 		if s.Skip > 0 || s.Texts != nil {
-			own := *s
-			own.Texts = slices.Clone(s.Texts)
-			out = append(out, own)
+			out = append(out, *s)
+			out[len(out)-1].Texts = slices.Clone(s.Texts)
 		}
 	}
 	return out

@@ -98,7 +98,7 @@ func textMessage(r *runtime.Run, text string) (contract.ContentRef, error) {
 	if err != nil {
 		return contract.ContentRef{}, err
 	}
-	return r.Ref(r.Transcript.Keep(raw).SHA), nil
+	return r.Transcript.Keep(raw), nil
 }
 
 // PassOn changes the value as the taken edge asks.
