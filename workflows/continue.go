@@ -77,7 +77,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 		if f.inbox != nil {
 			f.inbox.Drain(ctx)
 		}
-		if len(f.run.Requests.Unacknowledged)+len(f.pub.Deliveries) == 0 && (f.inbox == nil || f.inbox.Busy == 0) {
+		if len(f.run.Requests.Unacknowledged)+len(f.pub.Deliveries) == 0 && (f.inbox == nil || f.inbox.Busy() == 0) {
 			return nil
 		}
 	}

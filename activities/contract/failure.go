@@ -169,6 +169,11 @@ func (f *Failure) Error() string {
 	return b.String()
 }
 
+// Failf returns a failure of a class, with a formatted text.
+func Failf(class, remedy, format string, args ...any) *Failure {
+	return &Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
 // Wire turns a failure into the error that a workflow or an activity returns. It is the
 // only way out: a wrapped error would lose its class, because Temporal records the
 // outermost Go type.

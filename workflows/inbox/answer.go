@@ -22,9 +22,9 @@ import (
 // admit looks at an answer before it is taken: its shape, its size, and whether there is
 // something that it answers.
 func (d *Inbox) admit(kind string, raw json.RawMessage) error {
+	const remedy = "keep the data elsewhere and pass a reference to it"
 	if len(raw) > maxAnswer {
-		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the answer is %d bytes, at most %d are taken", len(raw), maxAnswer),
-			Remedy: "keep the data elsewhere and pass a reference to it"}
+		return contract.Failf(contract.ClassTooLarge, remedy, "the answer is %d bytes, at most %d are taken", len(raw), maxAnswer)
 	}
 	a, err := readAnswer(kind, raw)
 	if err != nil {
@@ -33,63 +33,64 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) error {
 	// A client may write characters as they are that take six bytes on their way to the run that
 	// waits.
 	if n, err := runtime.Size(a.reply); err != nil || n > maxAnswer+contract.Envelope {
-		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer),
-			Remedy: "keep the data elsewhere and pass a reference to it"}
+		return contract.Failf(contract.ClassTooLarge, remedy, "the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer)
 	}
-	if a.id == "" {
-		return d.roomFor(a.message)
+	return d.fits(kind, a)
+}
+
+// fits refuses an answer to what is not open, or is answered otherwise.
+func (d *Inbox) fits(kind string, a *sent) error {
+	id := a.reply.ID
+	if id == "" {
+		return d.roomFor(a.reply.Message)
 	}
-	if old := d.find(a.id); old != nil {
-		if old.Hash == a.hash {
-			return nil
-		}
-		if old.Expired {
-			return &contract.Failure{Class: contract.ClassAlreadyAnswered, Text: fmt.Sprintf("the request %q had no answer in time and was closed at %s", a.id, old.At.Format(time.RFC3339)),
-				Remedy: "look at the run's status; an answer that comes late changes nothing"}
-		}
-		return &contract.Failure{Class: contract.ClassAlreadyAnswered, Text: fmt.Sprintf("the request %q was answered differently at %s", a.id, old.At.Format(time.RFC3339)),
-			Remedy: "look at the run's status; an answer cannot be taken back"}
+	const remedy = "look at the run's status; an answer "
+	switch old := d.find(id); {
+	case old == nil:
+	case old.Hash == a.hash:
+		return nil
+	case old.Expired:
+		return contract.Failf(contract.ClassAlreadyAnswered, remedy+"that comes late changes nothing",
+			"the request %q had no answer in time and was closed at %s", id, old.At.Format(time.RFC3339))
+	default:
+		return contract.Failf(contract.ClassAlreadyAnswered, remedy+"cannot be taken back", "the request %q was answered differently at %s", id, old.At.Format(time.RFC3339))
 	}
-	i := d.index(a.id)
+	i := d.index(id)
 	if i < 0 {
-		return &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("no request has the id %q; open: %s", textutil.Cut(a.id, 200), openNames(d)),
-			Remedy: "take the id from the run's status"}
+		open := "none"
+		if len(d.Requests) > 0 {
+			var ids []string
+			for i := range d.Requests {
+				ids = append(ids, d.Requests[i].ID)
+			}
+			open = textutil.Some(ids)
+		}
+		return contract.Failf(contract.ClassUnknownRequest, "take the id from the run's status", "no request has the id %q; open: %s", textutil.Cut(id, 200), open)
 	}
 	if want := d.Requests[i].Kind; want != kind {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the request %q is of kind %s and is not answered by %s", a.id, want, kind),
-			Remedy: "send " + want + ": " + updateText[want]}
+		return contract.Failf(contract.ClassBadRequest, "send "+want+": "+updateText[want], "the request %q is of kind %s and is not answered by %s", id, want, kind)
 	}
 	return nil
 }
 
-// openNames lists the open requests for a message.
-func openNames(d *Inbox) string {
-	var out []string
-	for i := range d.Requests {
-		out = append(out, d.Requests[i].ID)
-	}
-	if len(out) == 0 {
-		return "none"
-	}
-	return textutil.Some(out)
-}
-
+// roomFor refuses a message that is too long, that the unread ones leave no room for, or for a node that there is not.
 func (d *Inbox) roomFor(m *contract.MessageAnswer) error {
-	// What branches have counts too, read or not: they bring back what they have not read.
-	n, all := d.givenSize()
-	own := runtime.InPayload(m.Text) + len(m.Node)
-	n, all = n+len(d.UnreadMessages), all+own
+	own := messageSize(&contract.Inbound{Text: m.Text, Node: m.Node})
+	n, all := len(d.UnreadMessages)+len(d.given), own
 	for i := range d.UnreadMessages {
-		all += runtime.InPayload(d.UnreadMessages[i].Text) + len(d.UnreadMessages[i].Node)
+		all += messageSize(&d.UnreadMessages[i])
+	}
+	// What branches have counts too, read or not: they bring back what they have not read.
+	for i := range d.given {
+		all += messageSize(&d.given[i].message)
 	}
 	switch {
 	case len(m.Text) > runtime.MaxMessage:
-		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the message is %d bytes, at most %d are taken", len(m.Text), runtime.MaxMessage)}
+		return contract.Failf(contract.ClassTooLarge, "", "the message is %d bytes, at most %d are taken", len(m.Text), runtime.MaxMessage)
 	case own > runtime.MaxUnreadSize:
-		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the message takes %d bytes in a payload, at most %d are taken", own, runtime.MaxUnreadSize)}
+		return contract.Failf(contract.ClassTooLarge, "", "the message takes %d bytes in a payload, at most %d are taken", own, runtime.MaxUnreadSize)
 	case n >= runtime.MaxUnread || all > runtime.MaxUnreadSize:
-		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("%d messages are unread already, or with branches that still run", n),
-			Remedy: "wait until an agent has read them"}
+		return contract.Failf(contract.ClassTooLarge, "wait until an agent has read them", "%d messages are unread already, or with branches that still run", n)
 	}
 	return d.placed(m)
 }
@@ -99,8 +100,8 @@ func (d *Inbox) placed(m *contract.MessageAnswer) error {
 	if _, found := d.host.Knows(m.Node); m.Node == "" || found {
 		return nil
 	}
-	return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow has no node %q that could get a message", textutil.Cut(m.Node, 200)),
-		Remedy: "name one of the flow's agents, or leave node out"}
+	return contract.Failf(contract.ClassBadRequest, "name one of the flow's agents, or leave node out",
+		"the flow has no node %q that could get a message", textutil.Cut(m.Node, 200))
 }
 
 // answer takes an answer that was admitted. What the tool's schema says of it is checked by
@@ -110,85 +111,83 @@ func (d *Inbox) answer(ctx workflow.Context, kind string, raw json.RawMessage, u
 	if err != nil {
 		return nil, err
 	}
-	if update != "" {
-		a.update = contract.SHA([]byte(update + "\n" + a.hash))[:16]
-	}
-	if a.id == "" {
-		return d.take(ctx, a)
+	if a.reply.ID == "" {
+		if update != "" {
+			update = contract.SHA([]byte(update + "\n" + a.hash))[:16]
+		}
+		return d.take(ctx, a, update)
 	}
 	if err := d.check(ctx, a); err != nil {
 		return nil, err
 	}
 	// While it was checked another one may have come.
-	if err := d.admit(kind, raw); err != nil {
+	if err := d.fits(kind, a); err != nil {
 		return nil, err
 	}
-	if i := d.index(a.id); i >= 0 {
-		req := d.Requests[i]
+	if i := d.index(a.reply.ID); i >= 0 {
 		if c := a.reply.Confirm; c != nil && c.Remember {
-			d.remember(&req, c)
+			d.remember(&d.Requests[i], c)
 		}
 		d.settle(ctx, i, a.reply, a.hash, a.author)
 	}
-	return &contract.Receipt{ID: a.id, Status: "accepted"}, nil
+	return &contract.Receipt{ID: a.reply.ID, Status: "accepted"}, nil
 }
 
 // check asks an activity whether an answer is of the shape that the tool declares.
 func (d *Inbox) check(ctx workflow.Context, a *sent) error {
-	i := d.index(a.id)
-	if i < 0 || d.Requests[i].Catalogue == nil || len(a.check.Arguments)+len(a.check.Result) == 0 {
+	i := d.index(a.reply.ID)
+	var in contract.ValidateAnswerInput
+	if a.reply.ToolResult != nil {
+		in.Result = a.reply.ToolResult.Result
+	}
+	if a.reply.Confirm != nil {
+		in.Arguments = a.reply.Confirm.Arguments
+	}
+	if i < 0 || d.Requests[i].Catalogue == nil || len(in.Arguments)+len(in.Result) == 0 {
 		return nil
 	}
-	req := &d.Requests[i]
-	in := a.check
-	in.Catalogue, in.Name = *req.Catalogue, req.Name
+	in.Catalogue, in.Name = *d.Requests[i].Catalogue, d.Requests[i].Name
 	var out contract.ValidateAnswerResult
-	err := d.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the answer", Summary: "check the answer to " + a.id,
+	err := d.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the answer", Summary: "check the answer to " + a.reply.ID,
 		Options: runtime.CheckOptions, Local: runtime.LocalBytes, Out: &out})
-	if err != nil {
-		return err
+	if err == nil && len(out.Errors) > 0 {
+		f := contract.Failf(contract.ClassSchema, "correct the answer and send it again; the request is still open",
+			"the answer to %q is not what the tool %q declares: %s", a.reply.ID, in.Name, contract.ErrorList(out.Errors, "; "))
+		f.Errors = out.Errors
+		return f
 	}
-	if len(out.Errors) > 0 {
-		return &contract.Failure{Class: contract.ClassSchema, Errors: out.Errors,
-			Text:   fmt.Sprintf("the answer to %q is not what the tool %q declares: %s", a.id, req.Name, contract.ErrorList(out.Errors, "; ")),
-			Remedy: "correct the answer and send it again; the request is still open"}
-	}
-	return nil
+	return err
 }
 
 // take keeps a message that answers no request by id: it answers the oldest question that is
-// open, or else waits for the next model call.
-func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
-	m := a.message
-	id := "message"
+// open, or else waits for the next model call. update names the Update that it came with; "" where it came by signal.
+// Within a run the server knows an Update again, but not in the run that continues it.
+func (d *Inbox) take(ctx workflow.Context, a *sent, update string) (*contract.Receipt, error) {
+	m := a.reply.Message
+	out := &contract.Receipt{ID: "message", Status: "accepted"}
 	if m.Key != "" {
-		id = "message:" + m.Key
-		if old := d.find(id); old != nil {
-			if old.Hash != a.hash {
-				return nil, &contract.Failure{Class: contract.ClassAlreadyAnswered, Text: fmt.Sprintf("another message has the key %q", textutil.Cut(m.Key, 200)),
-					Remedy: "give every message a key of its own"}
-			}
-			return &contract.Receipt{ID: id, Status: "accepted"}, nil
+		out.ID, update = "message:"+m.Key, "" // the key says as much
+		if old := d.find(out.ID); old != nil && old.Hash == a.hash {
+			return out, nil
+		} else if old != nil {
+			return nil, contract.Failf(contract.ClassAlreadyAnswered, "give every message a key of its own", "another message has the key %q", textutil.Cut(m.Key, 200))
 		}
-		d.record(ctx, contract.Answered{ID: id, Kind: contract.RequestMessage, Hash: a.hash, Author: a.author})
-	}
-	update := a.update
-	if m.Key != "" {
-		update = "" // the key says as much
+		d.record(ctx, contract.Answered{ID: out.ID, Kind: contract.RequestMessage, Hash: a.hash, Author: a.author})
 	}
 	if slices.Contains(d.seen, update) {
-		return &contract.Receipt{ID: id, Status: "accepted"}, nil
+		return out, nil
 	}
 	if update != "" {
 		d.seen = append(d.seen, update)
 		d.seen = d.seen[max(0, len(d.seen)-maxAnswered):]
 	}
-	for i := range d.Requests {
-		if q := &d.Requests[i]; q.Kind == contract.RequestMessage && (m.Node == "" || m.Node == q.Node) {
-			id = q.ID
-			d.settle(ctx, i, contract.Reply{ID: q.ID, Message: m}, a.hash, a.author)
-			return &contract.Receipt{ID: id, Status: "accepted"}, nil
-		}
+	asks := func(q contract.Request) bool {
+		return q.Kind == contract.RequestMessage && (m.Node == "" || m.Node == q.Node)
+	}
+	if i := slices.IndexFunc(d.Requests, asks); i >= 0 {
+		out.ID = d.Requests[i].ID
+		d.settle(ctx, i, contract.Reply{Message: m}, a.hash, a.author)
+		return out, nil
 	}
 	d.seq++
 	seq := d.seq
@@ -200,7 +199,7 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 		return known
 	}
 	if m.Node == "" || ready() {
-		return &contract.Receipt{ID: id, Status: "accepted"}, nil
+		return out, nil
 	}
 	// The message came before the flow was known.
 	if err := wait.Until(ctx, ready); err != nil {
@@ -208,67 +207,58 @@ func (d *Inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 	}
 	if err := d.placed(m); err != nil {
 		d.UnreadMessages = slices.DeleteFunc(d.UnreadMessages, func(i contract.Inbound) bool { return i.Seq == seq })
-		d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == id })
+		d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == out.ID })
 		d.seen = slices.DeleteFunc(d.seen, func(s string) bool { return s == update })
 		return nil, err
 	}
-	return &contract.Receipt{ID: id, Status: "accepted"}, nil
+	return out, nil
 }
 
 // sent is an answer as it was sent.
 type sent struct {
-	id, hash string
-	author   contract.Author
-	reply    contract.Reply
-	message  *contract.MessageAnswer
-	check    contract.ValidateAnswerInput
-	// update names the Update that it came with; "" where it came by signal. Within a run the server
-	// knows an Update again, but not in the run that continues it.
-	update string
+	hash   string
+	author contract.Author
+	reply  contract.Reply
 }
 
 // readAnswer decodes an answer strictly: a misspelt field would be a silent default.
 func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
 	a := &sent{hash: contract.SHA(canonical(raw))}
 	err := a.read(kind, raw)
-	switch {
+	switch m := a.reply.Message; {
 	case err != nil:
-	case a.id == "" && kind != contract.RequestMessage:
+	case a.reply.ID == "" && m == nil:
 		err = errors.New("id is missing")
-	case plan.Depth(raw) > runtime.MaxDepth || len(a.author.By)+len(a.author.OnBehalfOf) > runtime.MaxName || a.message != nil && len(a.message.Key) > runtime.MaxName:
+	case plan.Depth(raw) > runtime.MaxDepth || len(a.author.By)+len(a.author.OnBehalfOf) > runtime.MaxName || m != nil && len(m.Key) > runtime.MaxName:
 		err = fmt.Errorf("it nests more than %d deep, or by or key is longer than %d bytes", runtime.MaxDepth, runtime.MaxName)
 	}
 	if err != nil {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the answer of kind %s: %v", kind, err),
-			Remedy: "send " + updateText[kind]}
+		return nil, contract.Failf(contract.ClassBadRequest, "send "+updateText[kind], "the answer of kind %s: %v", kind, err)
 	}
-	a.reply.ID = a.id
 	return a, nil
 }
 
 // read decodes an answer of a kind, and says what is wrong with it by itself.
 func (a *sent) read(kind string, raw json.RawMessage) error {
+	r := &a.reply
 	switch kind {
 	case contract.RequestMessage:
-		var m contract.MessageAnswer
-		err := argument.Strictly(raw, &m)
-		a.id, a.author, a.message, a.reply.Message = m.ID, m.Author, &m, &m
+		m, err := decode(raw, &r.Message)
+		r.ID, a.author = m.ID, m.Author
 		if err == nil && m.Text == "" {
 			err = errors.New("text is empty")
 		}
 		return err
 	case contract.RequestToolResult:
-		var t contract.ToolResultAnswer
-		err := argument.Strictly(raw, &t)
-		a.id, a.author, a.reply.ToolResult, a.check.Result = t.ID, t.Author, &t, t.Result
+		t, err := decode(raw, &r.ToolResult)
+		r.ID, a.author = t.ID, t.Author
 		if err == nil && (len(t.Result) > 0) == (t.Error != "") {
 			err = errors.New("want exactly one of result and error")
 		}
 		return err
 	case contract.RequestConfirm:
-		var c contract.ConfirmAnswer
-		err := argument.Strictly(raw, &c)
-		a.id, a.author, a.reply.Confirm, a.check.Arguments = c.ID, c.Author, &c, c.Arguments
+		c, err := decode(raw, &r.Confirm)
+		r.ID, a.author = c.ID, c.Author
 		switch {
 		case err != nil:
 		case c.Approve == nil:
@@ -280,10 +270,14 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 		}
 		return err
 	}
-	var t contract.RetryAnswer
-	err := argument.Strictly(raw, &t)
-	a.id, a.author, a.reply.Retry = t.ID, t.Author, &t
+	t, err := decode(raw, &r.Retry)
+	r.ID, a.author = t.ID, t.Author
 	return err
+}
+
+func decode[T any](raw json.RawMessage, to **T) (*T, error) {
+	*to = new(T)
+	return *to, argument.Strictly(raw, *to)
 }
 
 // Example is the JSON with which a request is answered from the Web UI's forms. It stands in a cell of a Markdown table.

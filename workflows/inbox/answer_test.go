@@ -95,7 +95,7 @@ func TestExampleIsAnAnswer(t *testing.T) {
 	for _, kind := range contract.Requests {
 		q := &contract.Request{ID: "a|`b\"\x01<é>\\#1", Kind: kind}
 		a, err := readAnswer(kind, json.RawMessage(Example(q)))
-		if err != nil || a.id != q.ID {
+		if err != nil || a.reply.ID != q.ID {
 			t.Errorf("%s: %s gives %+v, %v", kind, Example(q), a, err)
 		}
 	}

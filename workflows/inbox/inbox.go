@@ -43,14 +43,9 @@ type Inbox struct {
 	seq            int
 	// limits end the timers of open requests.
 	limits map[string]workflow.CancelFunc
-	// Busy counts answers by signal that are being looked at, and answers still to be relayed.
-	Busy int
-	// relays are the latter.
-	relays []relay
-	// looking are the answers by signal that are being looked at, in the order in which they came;
-	// looks counts all that there were.
-	looking []look
-	looks   int
+	// relays are answers still to be relayed, looking those by signal that are being looked at.
+	relays  []relay
+	looking []*contract.RequestID
 	signals []signal
 	host    Host
 	// given are messages that branches have and may come back with unread; full is set where unread ones wait
@@ -146,45 +141,30 @@ func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 	if err := d.admit(a.kind, raw); err != nil {
 		return err
 	}
-	d.Busy++
-	done := d.look(raw)
+	to := &contract.RequestID{}
+	_ = json.Unmarshal(raw, to) // admitted
+	d.looking = append(d.looking, to)
 	wait.Go(ctx, "answer", func(ctx workflow.Context) {
 		if _, err := d.answer(ctx, a.kind, raw, ""); err != nil {
 			d.reject(ctx, a.kind, err)
 		}
-		done()
-		d.Busy--
+		d.looking = slices.DeleteFunc(d.looking, func(l *contract.RequestID) bool { return l == to })
 	})
 	return nil
 }
 
+// Busy counts answers by signal that are being looked at, and answers still to be relayed.
+func (d *Inbox) Busy() int { return len(d.looking) + len(d.relays) }
+
 // Refused is [runtime.MessageHandler].
 func (a answers) Refused(ctx workflow.Context, _ error) { a.d.host.Changed(ctx) }
 
-// look is an answer that is being looked at: the n-th, for the request id, or for the oldest one.
-type look struct {
-	n  int
-	id string
-}
-
-// look notes an answer until done is called.
-func (d *Inbox) look(body json.RawMessage) (done func()) {
-	var to contract.RequestID
-	_ = json.Unmarshal(body, &to) // admitted
-	d.looks++
-	own := look{d.looks, to.ID}
-	d.looking = append(d.looking, own)
-	return func() {
-		d.looking = slices.DeleteFunc(d.looking, func(l look) bool { return l == own })
-	}
-}
-
-// looked waits until all answers that have come for a request by now are taken or refused.
+// looked waits until all answers that have come for a request by now, or for the oldest one, are taken or refused.
 func (d *Inbox) looked(ctx workflow.Context, id string) error {
 	d.Drain(ctx)
-	last := d.looks
+	came := slices.Clone(d.looking)
 	return wait.Until(ctx, func() bool {
-		return !slices.ContainsFunc(d.looking, func(l look) bool { return l.n <= last && (l.id == id || l.id == "") })
+		return !slices.ContainsFunc(came, func(l *contract.RequestID) bool { return (l.ID == id || l.ID == "") && slices.Contains(d.looking, l) })
 	})
 }
 
@@ -207,7 +187,7 @@ func (d *Inbox) receiveAnnouncement(ctx workflow.Context, name string, raw conve
 	case name == contract.SignalCloseRequest:
 		d.Close(ctx, req.ID)
 	default:
-		d.show(ctx, &req)
+		_ = d.Open(ctx, &req)
 	}
 }
 
@@ -259,48 +239,38 @@ func (d *Inbox) reject(ctx workflow.Context, kind string, err error) {
 
 // Open shows a request, unless it is shown or has its answer already: then that is given. It gives no error.
 func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
-	d.show(ctx, req)
-	return nil
-}
-
-func (d *Inbox) show(ctx workflow.Context, req *contract.Request) {
 	again, answered := d.askedAgain(req)
 	if answered != nil && answered.Reply != nil {
 		answered.Run = req.Run.Run
 		d.relay(ctx, req, answered.Reply)
 	}
 	if answered != nil {
-		return
+		return nil
 	}
 	if i := d.index(req.ID); i >= 0 {
 		// It goes on in another run, which also holds what it refers to.
 		q := &d.Requests[i]
 		q.Run, q.Call, q.Catalogue = req.Run, req.Call, req.Catalogue
-		return
+		return nil
 	}
 	if len(d.Requests) >= maxOpen {
 		// Whoever waits must not wait for what nobody can see.
 		d.reject(ctx, contract.SignalRequest, fmt.Errorf("%d requests are open, %q is not opened", maxOpen, req.ID))
 		d.relay(ctx, req, &contract.Reply{ID: req.ID, Expired: true})
-		return
+		return nil
 	}
 	own := *req
 	own.OpenedAt, own.DueAt, own.Reopened = workflow.Now(ctx).UTC(), nil, again
 	if own.Timeout > 0 {
-		due := own.OpenedAt.Add(time.Duration(min(own.Timeout, maxLimit)) * time.Second)
-		own.DueAt = &due
+		own.DueAt = new(own.OpenedAt.Add(time.Duration(min(own.Timeout, maxLimit)) * time.Second))
 	}
 	d.Requests = append(d.Requests, own)
 	d.host.Opened(ctx, &own)
 	d.run.Watch.Open(ctx, &own)
 	d.watch(ctx, &own)
-	switch {
-	case own.Kind == contract.RequestConfirm:
-		d.recall(ctx, &own)
-	case own.Kind == contract.RequestMessage:
-		d.early(ctx, &own)
-	}
+	d.early(ctx, &own)
 	d.host.Changed(ctx)
+	return nil
 }
 
 // askedAgain is what is known of a request that has its answer, else nil. The same question may come
@@ -332,20 +302,30 @@ func (d *Inbox) watch(ctx workflow.Context, req *contract.Request) {
 			return
 		}
 		if i := d.index(id); i >= 0 {
-			d.settle(ctx, i, contract.Reply{ID: id, Expired: true}, "", contract.Author{})
+			d.settle(ctx, i, contract.Reply{Expired: true}, "", contract.Author{})
 		}
 	})
 }
 
-// recall answers a confirm as the same tool was answered before, where that was to be
-// remembered.
-func (d *Inbox) recall(ctx workflow.Context, req *contract.Request) {
-	for _, m := range d.remembered {
-		if m.Connection == req.Connection && m.Name == req.Name {
-			yes := m.Approve
-			d.settle(ctx, d.index(req.ID), contract.Reply{ID: req.ID, Confirm: &contract.ConfirmAnswer{
-				ID: req.ID, Approve: &yes, Reason: m.Reason, Author: m.Author}}, "", m.Author)
-			return
+// early answers a confirm as the same tool was answered before, where that was to be remembered, and a question with a message
+// that came before it was asked.
+func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
+	switch req.Kind {
+	case contract.RequestConfirm:
+		for _, m := range d.remembered {
+			if m.Connection == req.Connection && m.Name == req.Name {
+				answer := &contract.ConfirmAnswer{ID: req.ID, Approve: &m.Approve, Reason: m.Reason, Author: m.Author}
+				d.settle(ctx, d.index(req.ID), contract.Reply{Confirm: answer}, "", m.Author)
+				return
+			}
+		}
+	case contract.RequestMessage:
+		for i, m := range d.UnreadMessages {
+			if m.Node == "" || m.Node == req.Node {
+				d.UnreadMessages = slices.Delete(d.UnreadMessages, i, i+1)
+				d.settle(ctx, d.index(req.ID), contract.Reply{Message: &contract.MessageAnswer{ID: req.ID, Text: m.Text, Author: m.Author}}, "", m.Author)
+				return
+			}
 		}
 	}
 }
@@ -357,17 +337,6 @@ func (d *Inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
 	})
 	d.remembered = append(d.remembered, contract.Remembered{Connection: req.Connection, Name: req.Name,
 		Approve: *c.Approve, Reason: textutil.Cut(c.Reason, runtime.MaxReason), Author: c.Author})
-}
-
-// early answers a question with a message that came before it was asked.
-func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
-	for i, m := range d.UnreadMessages {
-		if m.Node == "" || m.Node == req.Node {
-			d.UnreadMessages = slices.Delete(d.UnreadMessages, i, i+1)
-			d.settle(ctx, d.index(req.ID), contract.Reply{ID: req.ID, Message: &contract.MessageAnswer{ID: req.ID, Text: m.Text, Author: m.Author}}, "", m.Author)
-			return
-		}
-	}
 }
 
 // Close forgets a request that nobody waits for any more, and an answer that was taken.
@@ -411,10 +380,8 @@ func (d *Inbox) index(id string) int {
 }
 
 func (d *Inbox) find(id string) *contract.Answered {
-	for i := range d.answered {
-		if d.answered[i].ID == id {
-			return &d.answered[i]
-		}
+	if i := slices.IndexFunc(d.answered, func(a contract.Answered) bool { return a.ID == id }); i >= 0 {
+		return &d.answered[i]
 	}
 	return nil
 }
@@ -422,6 +389,7 @@ func (d *Inbox) find(id string) *contract.Answered {
 // settle gives the i-th open request its answer.
 func (d *Inbox) settle(ctx workflow.Context, i int, reply contract.Reply, hash string, author contract.Author) {
 	req := d.Requests[i]
+	reply.ID = req.ID
 	d.remove(ctx, i, !reply.Expired)
 	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, Author: author, Run: req.Run.Run, Reopened: req.Reopened, Expired: reply.Expired, Reply: &reply})
 	d.relay(ctx, &req, &reply)
@@ -490,5 +458,5 @@ func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 // Quiet waits until no answer is under way any more.
 func (d *Inbox) Quiet(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	return wait.Until(ctx, func() bool { return d.Busy == 0 && workflow.AllHandlersFinished(ctx) })
+	return wait.Until(ctx, func() bool { return d.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
 }

@@ -62,48 +62,25 @@ func (d *Inbox) assign(ctx workflow.Context) {
 // messageSize is how many bytes a message takes in a payload.
 func messageSize(m *contract.Inbound) int { return runtime.InPayload(m.Text) + len(m.Node) }
 
-// givenSize counts the messages that branches have, and their bytes.
-func (d *Inbox) givenSize() (n, size int) {
-	for i := range d.given {
-		size += messageSize(&d.given[i].message)
-	}
-	return len(d.given), size
-}
-
 // Give takes the messages with which a branch begins: those that it reads.
 func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
-	var out, left []contract.Inbound
-	for _, m := range d.UnreadMessages {
-		if reads(&m) {
-			out = append(out, m)
-			d.given = append(d.given, dispatched{message: m, branch: branch})
-		} else {
-			left = append(left, m)
-		}
+	out := runtime.Take(&d.UnreadMessages, reads)
+	for _, m := range out {
+		d.given = append(d.given, dispatched{message: m, branch: branch})
 	}
-	d.UnreadMessages = left
 	return out
 }
 
 // TakeBack takes back what a branch that has ended did not read: all of it where the branch never began.
 func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.Inbound, never bool) {
-	var left, own []dispatched
-	for _, g := range d.given {
-		if g.branch == branch {
-			own = append(own, g)
-		} else {
-			left = append(left, g)
-		}
-	}
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	// Before anything blocks: other messages may be given out meanwhile.
-	d.given = left
+	own := runtime.Take(&d.given, func(g *dispatched) bool { return g.branch == branch })
 	back := false
 	for _, g := range own {
-		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		lost := never || g.sent != nil && wait.Get(quiet, g.sent, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == g.message.Seq }) {
-			d.UnreadMessages = append(d.UnreadMessages, g.message)
-			back = true
+			d.UnreadMessages, back = append(d.UnreadMessages, g.message), true
 		}
 	}
 	if back {

@@ -30,7 +30,6 @@ func (d *Inbox) relay(ctx workflow.Context, req *contract.Request, reply *contra
 		d.run.Sizes.Sends(d.run.Signal(ctx, to, contract.SignalReply, reply))
 		return
 	}
-	d.Busy++
 	if d.relays = append(d.relays, relay{to, reply, n}); len(d.relays) == 1 {
 		wait.Go(ctx, "relay", d.relayAll)
 	}
@@ -52,6 +51,5 @@ func (d *Inbox) relayAll(ctx workflow.Context) {
 			d.run.Sizes.Sends(d.run.Signal(ctx, a.to, contract.SignalReply, a.reply))
 		}
 		d.relays = d.relays[1:]
-		d.Busy--
 	}
 }

@@ -83,10 +83,10 @@ func TestRelaysTakeTurns(t *testing.T) {
 		for i := range n {
 			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
 		}
-		if d.Busy != n-runtime.MaxCommands {
-			t.Errorf("%d wait, want %d", d.Busy, n-runtime.MaxCommands)
+		if d.Busy() != n-runtime.MaxCommands {
+			t.Errorf("%d wait, want %d", d.Busy(), n-runtime.MaxCommands)
 		}
-		if err := workflow.Await(ctx, func() bool { return d.Busy == 0 }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return d.Busy() == 0 }); err != nil {
 			return err
 		}
 		return workflow.Sleep(ctx, time.Minute) // the last are on their way

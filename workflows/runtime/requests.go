@@ -344,14 +344,19 @@ func (q *Requests) AwaitSignals(ctx workflow.Context) {
 
 // TakeMessages takes those of some messages that are for a node or for any.
 func TakeMessages(unread *[]contract.Inbound, node string) []contract.Inbound {
-	var out, left []contract.Inbound
-	for _, m := range *unread {
-		if m.Node == "" || m.Node == node {
-			out = append(out, m)
+	return Take(unread, func(m *contract.Inbound) bool { return m.Node == "" || m.Node == node })
+}
+
+// Take takes those of a list that are wanted, and leaves the others.
+func Take[T any](list *[]T, wanted func(*T) bool) (out []T) {
+	var left []T
+	for _, e := range *list {
+		if wanted(&e) {
+			out = append(out, e)
 		} else {
-			left = append(left, m)
+			left = append(left, e)
 		}
 	}
-	*unread = left
+	*list = left
 	return out
 }

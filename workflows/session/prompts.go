@@ -126,25 +126,21 @@ func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	const remedy = `send {"prompt": "…"} and nothing else but an id and images`
 	switch {
 	case err != nil:
-		return nil, refusal(contract.ClassBadRequest, remedy, "the prompt: %v", err)
+		return nil, contract.Failf(contract.ClassBadRequest, remedy, "the prompt: %v", err)
 	case !s.IsSession:
-		return nil, refusal(contract.ClassBadRequest, "start it with session: true", "the run is no session and takes no prompts")
+		return nil, contract.Failf(contract.ClassBadRequest, "start it with session: true", "the run is no session and takes no prompts")
 	case in.Prompt == "":
-		return nil, refusal(contract.ClassBadRequest, remedy, "the prompt is empty")
+		return nil, contract.Failf(contract.ClassBadRequest, remedy, "the prompt is empty")
 	case len(in.Prompt) > runtime.MaxMessage:
-		return nil, refusal(contract.ClassTooLarge, "shorten it", "the prompt is %d bytes, at most %d are taken", len(in.Prompt), runtime.MaxMessage)
+		return nil, contract.Failf(contract.ClassTooLarge, "shorten it", "the prompt is %d bytes, at most %d are taken", len(in.Prompt), runtime.MaxMessage)
 	case len(in.ID) > runtime.MaxName || len(in.By) > runtime.MaxName:
-		return nil, refusal(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", runtime.MaxName)
+		return nil, contract.Failf(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", runtime.MaxName)
 	}
 	if err := contract.CheckMedia(in.Media); err != nil {
-		return nil, refusal(contract.ClassBadRequest, "send PNG, JPEG, GIF or WebP files in base64", "the prompt: %v", err)
+		return nil, contract.Failf(contract.ClassBadRequest, "send PNG, JPEG, GIF or WebP files in base64", "the prompt: %v", err)
 	}
 	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: in.Hash(), Media: in.Media}
 	return p, s.takes(p)
-}
-
-func refusal(class, remedy, format string, args ...any) error {
-	return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
 // takes looks whether the session takes a prompt now.
@@ -156,15 +152,15 @@ func (s *Session) takes(p *contract.Prompt) error {
 	old := s.find(p.ID)
 	switch {
 	case s.run.Flow != nil && s.run.Flow.LoneAgent() == nil:
-		return refusal(contract.ClassBadRequest, "start another session", "the agent %q takes no prompts: procedural_agent_no_resume", s.run.Flow.Name)
+		return contract.Failf(contract.ClassBadRequest, "start another session", "the agent %q takes no prompts: procedural_agent_no_resume", s.run.Flow.Name)
 	case old != nil && old.Hash != p.Hash:
-		return refusal(contract.ClassAlreadyAnswered, "give every prompt an id of its own", "another prompt has the id %q", textutil.Cut(p.ID, 200))
+		return contract.Failf(contract.ClassAlreadyAnswered, "give every prompt an id of its own", "another prompt has the id %q", textutil.Cut(p.ID, 200))
 	case old != nil:
 		return nil
 	case s.Stop != nil || s.over:
-		return refusal(contract.ClassBadRequest, "start another session", "the session is stopped")
+		return contract.Failf(contract.ClassBadRequest, "start another session", "the session is stopped")
 	case len(s.Queue) >= maxQueued || len(s.Queue) > 0 && queued > runtime.MaxUnreadSize:
-		return refusal(contract.ClassTooLarge, "wait until some have had their turn", "%d prompts are queued already", len(s.Queue))
+		return contract.Failf(contract.ClassTooLarge, "wait until some have had their turn", "%d prompts are queued already", len(s.Queue))
 	}
 	return nil
 }
@@ -206,7 +202,7 @@ func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	}
 	t := s.find(p.ID)
 	if t == nil {
-		return nil, refusal(contract.ClassUnknownRequest, "", "the turn %q is no longer kept", textutil.Cut(p.ID, 200))
+		return nil, contract.Failf(contract.ClassUnknownRequest, "", "the turn %q is no longer kept", textutil.Cut(p.ID, 200))
 	}
 	out := *t
 	out.Hash = ""
@@ -228,7 +224,7 @@ func (s *Session) admitStop(raw json.RawMessage) error {
 		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
 	}
 	if err != nil {
-		return refusal(contract.ClassBadRequest, "send "+closeShape, "close_session: %v", err)
+		return contract.Failf(contract.ClassBadRequest, "send "+closeShape, "close_session: %v", err)
 	}
 	return nil
 }
