@@ -106,7 +106,7 @@ func playBranch(ctx workflow.Context, c *chain, in *contract.BranchInput) (*cont
 		}
 		c.run.Requests.AwaitSignals(ctx)
 		out, err := branchResult(ctx, c, in, s)
-		if err != nil && s.yielded != nil {
+		if err != nil && s.suspended() {
 			var again bool
 			if again, err = c.run.Policy.PutOff(ctx, err); again {
 				c.suspended = s.yielded.Suspended
@@ -198,7 +198,7 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, s *s
 	}
 	out.Messages = kept.Found
 	sent := *out
-	if s.yielded == nil && c.run.Sizes.Holds() {
+	if !s.suspended() && c.run.Sizes.Holds() {
 		sent.Conversation, sent.Messages = nil, nil
 	}
 	if err := c.run.Sizes.Fits("what node "+s.at.Node.ID+" brings back", &sent); err != nil {

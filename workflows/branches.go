@@ -160,7 +160,7 @@ func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Ex
 	if f.inbox != nil {
 		in.Inbox = f.inbox.Give(at.ID, func(m *contract.Inbound) bool { return mayRead(f, x, m) })
 	}
-	if x.Suspended == nil && b.tries == 0 {
+	if x.Suspended == nil && !x.Continues && b.tries == 0 {
 		if err := f.run.Budget.Declare(at); err != nil {
 			return err
 		}

@@ -38,12 +38,16 @@ type chain struct {
 	moved func()
 }
 
-// stop is where a chain stopped: behind an execution that took edges, or where one yielded.
+// stop is where a chain stopped: behind an execution that took edges or, for the run to continue as new, in the middle of
+// one that yielded, or before the next.
 type stop struct {
 	at      *runtime.Execution
 	edges   []int
 	yielded *contract.ExecutionState
 }
+
+// suspended reports whether the chain stopped in the middle of an execution.
+func (s *stop) suspended() bool { return s.yielded != nil && s.yielded.Suspended != nil }
 
 // newChain is the chain that begins with an execution of a node.
 func newChain(r *runtime.Run, first int, step, occurrence int, others schedule.NodeSet) *chain {
@@ -61,7 +65,7 @@ func (c *chain) play(ctx workflow.Context) (*stop, error) {
 			return nil, err
 		}
 		if done.Suspended != nil {
-			return &stop{at: x, yielded: &contract.ExecutionState{Node: n.ID, Step: c.step, Occurrence: c.occurrence, Lineage: c.lineage, Suspended: done.Suspended}}, nil
+			return c.yields(x, done.Suspended), nil
 		}
 		done.Occurrence = c.occurrence
 		if c.exits && !n.Exit {
@@ -76,7 +80,7 @@ func (c *chain) play(ctx workflow.Context) (*stop, error) {
 		if err != nil {
 			return nil, c.run.Failed(x, err)
 		}
-		if !ok || due || c.full() {
+		if !ok {
 			return &stop{at: x, edges: done.Edges}, nil
 		}
 		if c.step++; c.step > c.run.Flow.Limits.MaxSteps {
@@ -86,11 +90,19 @@ func (c *chain) play(ctx workflow.Context) (*stop, error) {
 			c.done[len(c.done)-1].Text = nil
 		}
 		c.node, c.occurrence = next, c.occurrenceOf(next)
+		if due || c.full() {
+			return c.yields(x, nil), nil
+		}
 		c.now = contract.ExecutionID(c.run.Flow.Nodes[next].ID, c.step, c.occurrence)
 		if c.moved != nil {
 			c.moved()
 		}
 	}
+}
+
+// yields is where the chain stopped at an execution, and goes on with the current one.
+func (c *chain) yields(at *runtime.Execution, suspended *contract.SuspendedExecution) *stop {
+	return &stop{at: at, yielded: &contract.ExecutionState{Node: c.run.Flow.Nodes[c.node].ID, Step: c.step, Occurrence: c.occurrence, Lineage: c.lineage, Suspended: suspended}}
 }
 
 // begin is the next execution, of which the chain tells from now on.

@@ -220,8 +220,8 @@ type BranchResult struct {
 	// on a closed run.
 	View     View              `json:"view"`
 	Messages []json.RawMessage `json:"messages,omitempty"`
-	// Yielded, if set, is an execution that came back in its middle: behind Executions, it
-	// goes on from there.
+	// Yielded, if set, is the execution with which the chain goes on behind Executions: from its middle or, if it is not
+	// Suspended, from its beginning.
 	Yielded *ExecutionState `json:"yielded,omitempty"`
 	// Unread are the messages that no model call has had, by their Seq alone.
 	UnreadMessages []Inbound `json:"unread_messages,omitempty"`

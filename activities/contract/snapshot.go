@@ -71,8 +71,9 @@ type ExecutionState struct {
 	Occurrence int            `json:"occurrence,omitempty"`
 	Lineage    string         `json:"lineage,omitempty"`
 	Arrivals   []ArrivalState `json:"arrivals"`
-	// Suspended is set where the execution goes on in its middle.
+	// Suspended is set where the execution goes on in its middle, Continues where a chain that came back goes on with it.
 	Suspended *SuspendedExecution `json:"suspended,omitempty"`
+	Continues bool                `json:"continues,omitempty"`
 }
 
 // ArrivalState is an edge taken into a node.

@@ -16,6 +16,8 @@ type Execution struct {
 	Arrivals []contract.ArrivalState
 	// Suspended, if set, is the state in which an execution that was suspended goes on.
 	Suspended *contract.SuspendedExecution
+	// Continues is set where a chain that came back goes on with the execution from its beginning.
+	Continues bool
 
 	// alive is set until the execution ends. blocker, if set, kept it from running when it was last
 	// looked at, and does so while it is alive.

@@ -171,11 +171,12 @@ func (s *Scheduler) Leave(x *Execution, step int, edges []int, view contract.Vie
 	return s.Arrive(edges, step+1, x.Lineage, view)
 }
 
-// Suspend ends an execution, or the chain that began with it, in the middle of the execution of a
-// node, which is ready again at once. It keeps running meanwhile: nothing starts in its place.
+// Suspend ends an execution, or the chain that began with it, in the middle of the execution of a node or, if suspended is
+// nil, before it. That is ready again at once. It keeps running meanwhile: nothing starts in its place.
 func (s *Scheduler) Suspend(x *Execution, node, step, occurrence int, view contract.View, suspended *contract.SuspendedExecution) {
 	s.End(x)
-	s.Requeue(&Execution{Node: node, Step: step, Occurrence: occurrence, Lineage: x.Lineage, Arrivals: []contract.ArrivalState{{View: view}}, Suspended: suspended})
+	s.Requeue(&Execution{Node: node, Step: step, Occurrence: occurrence, Lineage: x.Lineage, Arrivals: []contract.ArrivalState{{View: view}},
+		Suspended: suspended, Continues: suspended == nil})
 }
 
 // Requeue makes executions ready again that were ready before and did not start.

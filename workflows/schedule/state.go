@@ -112,7 +112,7 @@ func (s *Scheduler) carried(list []*Execution) []contract.ExecutionState {
 	var out []contract.ExecutionState
 	for _, x := range list {
 		out = append(out, contract.ExecutionState{Node: s.g.flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage,
-			Arrivals: slices.Clone(x.Arrivals), Suspended: x.Suspended})
+			Arrivals: slices.Clone(x.Arrivals), Suspended: x.Suspended, Continues: x.Continues})
 	}
 	return out
 }
@@ -120,7 +120,8 @@ func (s *Scheduler) carried(list []*Execution) []contract.ExecutionState {
 func (s *Scheduler) restored(list []contract.ExecutionState) []*Execution {
 	var out []*Execution
 	for _, e := range list {
-		out = append(out, &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Occurrence, Lineage: e.Lineage, Arrivals: e.Arrivals, Suspended: e.Suspended})
+		out = append(out, &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Occurrence, Lineage: e.Lineage, Arrivals: e.Arrivals,
+			Suspended: e.Suspended, Continues: e.Continues})
 	}
 	return out
 }

@@ -49,6 +49,7 @@ func TestSnapshotLosesNothing(t *testing.T) {
 	view := contract.View{}
 	write(&view, "a#1", 1, "k", "v")
 	x.Lineage, x.Arrivals, x.Suspended = "l", []contract.ArrivalState{{Edge: 1, Lineage: "l", View: view}}, &contract.SuspendedExecution{Outcome: &contract.NodeOutcome{SHA: "s"}}
+	x.Continues = true
 	for edge, step := range map[int]int{2: 2, 5: 7, 3: 3} {
 		if err := s.Arrive([]int{edge}, step, "l", view); err != nil {
 			t.Fatal(err)
