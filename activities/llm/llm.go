@@ -238,6 +238,15 @@ func (m *Models) find(ref string) (*provider, *contract.Failure) {
 	return p, nil
 }
 
+// Unknown returns the failure of a reference that names no provider of this worker, nil for any other.
+func (m *Models) Unknown(ref string) *contract.Failure {
+	if m.settings.Scripted {
+		return nil
+	}
+	_, f := m.find(ref)
+	return f
+}
+
 // Scripted reports whether a script answers for a model of a list.
 func (m *Models) Scripted(list string) bool {
 	return m.settings.Scripted || slices.ContainsFunc(Refs(list), m.script)

@@ -170,6 +170,28 @@ func TestEachAgentsOwnConfig(t *testing.T) {
 	}
 }
 
+// A provider that the worker does not have fails the run before its first call, with all that it does not have.
+func TestUnknownProviderOfALaterAgent(t *testing.T) {
+	t.Parallel()
+	doc := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"T1"}},{"name":"b","type":"task","model":"mien/other","params":{"task":"T2"}},
+{"name":"c","type":"task","model":"yours/third","params":{"task":"T3"}}`, ""), `"agents"`, `"defaultModel":"mine/default","agents"`, 1)
+	models, all := askedModels(t)
+	f := harness.TestRun{Document: doc, Input: "hi", Models: models, SetInput: func(in *contract.RunInput) { in.Model = "" }}.Execute(t).Err
+	if f == nil || f.Class != contract.ClassBadRequest || f.Node != "b" || f.At == "" || !strings.Contains(f.Text, `no provider "mien"; it knows `) || f.Remedy == "" {
+		t.Errorf("the run fails with %+v", f)
+	}
+	if f != nil && (len(f.Diagnostics) != 2 || !strings.Contains(f.Diagnostics[1], `"yours"`)) {
+		t.Errorf("the diagnostics are %q", f.Diagnostics)
+	}
+	if len(*all) != 0 {
+		t.Errorf("%d calls were made", len(*all))
+	}
+	scripted := harness.TestRun{Document: doc, Input: "hi", Models: models}.Execute(t)
+	if scripted.Err != nil {
+		t.Errorf("with a script for all models the run fails: %v", scripted.Err)
+	}
+}
+
 // What came before is told by agent: a parallel agent has given nothing before its agents have ended, and then what they came to.
 func TestOutputsOfParallelAgents(t *testing.T) {
 	t.Parallel()

@@ -59,8 +59,6 @@ type TestRun struct {
 func (r TestRun) Execute(t *testing.T) Outcome {
 	t.Helper()
 	env := newEnv()
-	r.Settings.Scripts = true
-	r.Settings.Register(env)
 	var err error
 	models := r.Models
 	if models == nil {
@@ -68,6 +66,8 @@ func (r TestRun) Execute(t *testing.T) Outcome {
 			t.Fatal(err)
 		}
 	}
+	r.Settings.Scripts, r.Settings.Models = true, models
+	r.Settings.Register(env)
 	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: r.Document, Name: "flow.json", Profile: r.Profile}, Input: r.Input, Model: "script"}
 	if r.Script != "" {
 		if in.Script, err = llm.ParseScript("flow.script", []byte(r.Script)); err != nil {

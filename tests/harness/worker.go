@@ -124,7 +124,7 @@ func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflo
 		DeadlockDetectionTimeout: time.Minute, // machines are busy
 		WorkerStopTimeout:        10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
-	settings.Keys, settings.Scripts, deps.Keys = SealKeys, true, SealKeys
+	settings.Keys, settings.Scripts, settings.Models, deps.Keys = SealKeys, true, deps.Models, SealKeys
 	settings.Register(w)
 	deps.Source, deps.Compile, deps.Begin, deps.Attributes = activities.NewClientSource(c), Compile, host.Begin, activities.NewAttributes(c)
 	var registry worker.ActivityRegistry = w

@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -290,8 +291,38 @@ func (p *Preparation) authority(in *contract.RunInput, root contract.Run, brough
 		g.Connections, g.Agents = policy.Allowed(g.Connections), policy.Agents
 		g.Scripts, g.Programs = policy.Scripts, g.Programs && policy.Programs
 	}
+	if refused := p.unknownModels(); refused != nil {
+		return authority{Refused: refused}
+	}
 	g.SealWith(p.Settings.Keys)
 	return authority{Grant: g, Bounds: p.Settings.Bounds, MaxPayload: p.Settings.MaxPayload, Entries: true, BudgetLimits: p.Settings.BudgetLimits}
+}
+
+// unknownModels is the failure of a flow whose agents name providers that the worker does not have: no call of theirs can succeed.
+func (p *Preparation) unknownModels() (refused *contract.Failure) {
+	if p.Settings.Models == nil || contract.ScriptedAll(p.Run.Shared.Model) {
+		return nil
+	}
+	path := ""
+	for k, f := range append([]plan.Flow{*p.Run.Flow}, p.Run.Flow.Agents...) {
+		if k > 0 {
+			path = plan.AgentPath(f.ID)
+		}
+		for i := range f.Nodes {
+			for _, a := range f.Nodes[i].TeamAgents() {
+				for _, m := range plan.SplitModels(cmp.Or(a.Agent.Model, p.Run.Shared.Model)) {
+					unknown := p.Settings.Models.Unknown(m)
+					if unknown == nil || a.Agent.Remote != nil {
+						continue
+					}
+					unknown.Node, unknown.At = f.Nodes[i].ID, p.Run.Source.At(path+plan.NodePath(f.Nodes[i].ID))
+					refused = cmp.Or(refused, unknown)
+					refused.Diagnostics = append(refused.Diagnostics, cmp.Or(unknown.At, unknown.Node)+": "+unknown.Text)
+				}
+			}
+		}
+	}
+	return refused
 }
 
 // refusedInput is the failure of a run that brings more than the name of a flow, where its worker runs the flows of its
@@ -475,4 +506,12 @@ type Settings struct {
 	Bounds   *plan.Bounds
 	Policies []contract.Policy
 	Scripts  bool
+	// Models, if set, knows the providers of the worker.
+	Models Models
+}
+
+// Models are those that a worker can call.
+type Models interface {
+	// Unknown returns the failure of a model whose provider there is not, nil for any other.
+	Unknown(ref string) *contract.Failure
 }
