@@ -40,7 +40,10 @@ func (g *agent) capability(c word) []string {
 	}
 	script := o.Want("script", source.String)
 	if script != nil {
-		parts = append(parts, g.usage(o, word{script.Text, script.Pos}))
+		if s := o.script(word{script.Text, script.Pos}); s != nil {
+			g.scripts = append(g.scripts, word{s.name, script.Pos})
+			parts = append(parts, s.usage())
+		}
 	}
 	o.checkParts(hasText, hasServers, script != nil)
 	return parts
@@ -86,12 +89,6 @@ type script struct {
 	entry  *object
 }
 
-type usedScript struct {
-	script
-	// at is where the capability names it.
-	at source.Pos
-}
-
 // script reads an entry of the registry, or returns nil after a report.
 func (o *object) script(w word) *script {
 	s := o.entry(dirScripts, fileScript, w, CodeScript, "script")
@@ -106,16 +103,6 @@ func (o *object) script(w word) *script {
 		out.params, _ = pytext.Parse(v.JSON())
 	}
 	return out
-}
-
-// usage is the part of the system prompt that tells of a capability's script.
-func (g *agent) usage(capability *object, w word) string {
-	s := capability.script(w)
-	if s == nil {
-		return ""
-	}
-	g.scripts = append(g.scripts, usedScript{*s, w.at})
-	return s.usage()
 }
 
 // usage tells a model how the script is called, in the framework's words.

@@ -87,12 +87,11 @@ func (a *adaptation) parse(file string) *source.Value {
 	for i := range diags {
 		a.Report(diags[i])
 	}
-	if doc == nil {
-		a.parsed[file] = nil
-		return nil
+	a.parsed[file] = nil
+	if doc != nil {
+		a.parsed[file] = doc.Root
 	}
-	a.parsed[file] = doc.Root
-	return doc.Root
+	return a.parsed[file]
 }
 
 func (a *adaptation) markdown(file string) string {

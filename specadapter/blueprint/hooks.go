@@ -8,8 +8,9 @@ import (
 )
 
 type hook struct {
-	event, agent, onError string
-	seconds               int
+	event, agent string
+	block        bool
+	seconds      int
 	// flow is that of its agent, or nil.
 	flow *plan.Flow
 }
@@ -42,16 +43,13 @@ func (g *agent) readHooks() {
 func (g *agent) hook(event string, v *source.Value) hook {
 	o := g.a.object(v, event+" of "+g.Name)
 	o.Closed(CodeHook, hookShape.Names()...)
-	h := hook{event: event, agent: o.Required("agent_name"), onError: o.Text("on_error"), seconds: 300}
+	onError := o.Text("on_error")
+	h := hook{event: event, agent: o.Required("agent_name"), block: onError == "block", seconds: 300}
 	if kind := o.Text("type"); kind != "agent" && kind != "" {
 		o.a.Errorf(o.Pos("type"), CodeHook, `use "agent"`, "the type of %s is %s", o.Name, source.Quote(kind))
 	}
-	switch h.onError {
-	case "":
-		h.onError = "continue"
-	case "block", "continue":
-	default:
-		o.a.Errorf(o.Pos("on_error"), CodeHook, `use "block" or "continue"`, "on_error of %s is %s", o.Name, source.Quote(h.onError))
+	if onError != "" && onError != "block" && onError != "continue" {
+		o.a.Errorf(o.Pos("on_error"), CodeHook, `use "block" or "continue"`, "on_error of %s is %s", o.Name, source.Quote(onError))
 	}
 	if t := o.Value.Get("timeout_seconds"); t != nil && t.Kind != source.Null {
 		n, ok := t.Int()
@@ -76,7 +74,7 @@ func (o *object) hookFlow(h *hook) *plan.Flow {
 	case !ok && path.Base(path.Dir(o.file())) == h.agent:
 		o.a.Errorf(o.Pos("agent_name"), CodeHook, "name another agent", "%s refers to its own agent", o.Name)
 		return nil
-	case !ok && h.onError == "block" && h.event == onRunStart:
+	case !ok && h.block && h.event == onRunStart:
 		o.a.Errorf(o.Pos("agent_name"), CodeHook, "use the name of a folder in agents/", "%s refers to the agent %s, which is not found; no run can start without it", o.Name, source.Quote(h.agent))
 		return nil
 	case !ok:
@@ -89,16 +87,15 @@ func (o *object) hookFlow(h *hook) *plan.Flow {
 	}
 	other := *o.a
 	other.main, other.hooking = file, o.Name
-	var f *plan.Flow
-	if root.Kind == source.Object {
-		g := other.agent(root)
-		other.unsupported(g)
-		f = other.plan(g)
-		f.ID = h.event
-		mark(g, f)
-	} else {
+	if root.Kind != source.Object {
 		other.object(root, "the agent "+source.Quote(h.agent))
+		return nil
 	}
+	g := other.agent(root)
+	other.unsupported(g)
+	f := other.plan(g)
+	f.ID = h.event
+	mark(g, f)
 	return f
 }
 
@@ -112,7 +109,7 @@ func (g *agent) hooksOf(f *plan.Flow) {
 			f.Hooks = &plan.Hooks{}
 		}
 		f.Agents = append(f.Agents, *h.flow)
-		hook := &plan.Hook{Flow: h.flow.ID, Block: h.onError == "block", Seconds: h.seconds}
+		hook := &plan.Hook{Flow: h.flow.ID, Block: h.block, Seconds: h.seconds}
 		if h.event == onRunStart {
 			f.Hooks.Before = hook
 		} else {

@@ -102,7 +102,7 @@ func replaced(text string) bool {
 // unsupported warns of what has no effect on a run.
 func (a *adaptation) unsupported(g *agent) {
 	for _, s := range g.scripts {
-		a.Warnf(s.at, CodeNoEffect, "add a tool that runs it to the agent", "the script %s is described to the model, but no tool runs it", source.Quote(s.name))
+		a.Warnf(s.at, CodeNoEffect, "add a tool that runs it to the agent", "the script %s is described to the model, but no tool runs it", source.Quote(s.text))
 	}
 	if g.demands != nil && len(g.demands.Members) > 0 {
 		g.a.Warnf(g.demands.Pos, CodeNoEffect, "start the run on a task queue with matching workers", "the demands of %s are ignored; any worker may run it", g.Name)
