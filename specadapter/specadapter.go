@@ -159,12 +159,9 @@ func read(name string, data []byte) (doc *source.Document, diags, wrong []source
 
 // repeatsKeys reports whether repeated keys are all that is wrong with a document.
 func repeatsKeys(diags []source.Diagnostic) bool {
-	for i := range diags {
-		if diags[i].Severity == source.Error && diags[i].Code != source.CodeDuplicateKey {
-			return false
-		}
-	}
-	return source.HasErrors(diags)
+	return source.HasErrors(diags) && !slices.ContainsFunc(diags, func(d source.Diagnostic) bool {
+		return d.Severity == source.Error && d.Code != source.CodeDuplicateKey
+	})
 }
 
 // choose finds the adapter by name, or else the one that recognises the document.
@@ -236,24 +233,13 @@ func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagn
 
 // resolve sets limits and policy of a flow and its sub-agents. Options override a dialect's steps.
 func (o *Options) resolve(f *plan.Flow) {
-	l, p := plan.DefaultLimits, plan.DefaultPolicy
-	if f.Limits.MaxSteps > 0 {
-		l.MaxSteps = f.Limits.MaxSteps
-	}
-	for _, v := range []struct {
-		to   *int
-		from int
-	}{
-		{&l.MaxSteps, o.Bounds.Limits.MaxSteps}, {&l.MaxStateBytes, o.Bounds.Limits.MaxStateBytes},
-		{&l.MaxDepth, o.Bounds.Limits.MaxDepth}, {&l.FilterBytes, o.Bounds.Limits.FilterBytes},
-		{&p.ModelSeconds, o.Policy.ModelSeconds}, {&p.ToolSeconds, o.Policy.ToolSeconds},
-		{&p.HeartbeatSeconds, o.Policy.HeartbeatSeconds}, {&p.RetrySeconds, o.Policy.RetrySeconds},
-		{&p.FirstRetryMillis, o.Policy.FirstRetryMillis},
-	} {
-		if v.from != 0 {
-			*v.to = v.from
-		}
-	}
+	d, l := plan.DefaultLimits, o.Bounds.Limits
+	l = plan.Limits{MaxSteps: cmp.Or(l.MaxSteps, f.Limits.MaxSteps, d.MaxSteps), MaxStateBytes: cmp.Or(l.MaxStateBytes, d.MaxStateBytes),
+		MaxDepth: cmp.Or(l.MaxDepth, d.MaxDepth), FilterBytes: cmp.Or(l.FilterBytes, d.FilterBytes)}
+	p := plan.DefaultPolicy
+	p.ModelSeconds, p.ToolSeconds = cmp.Or(o.Policy.ModelSeconds, p.ModelSeconds), cmp.Or(o.Policy.ToolSeconds, p.ToolSeconds)
+	p.HeartbeatSeconds, p.RetrySeconds = cmp.Or(o.Policy.HeartbeatSeconds, p.HeartbeatSeconds), cmp.Or(o.Policy.RetrySeconds, p.RetrySeconds)
+	p.FirstRetryMillis = cmp.Or(o.Policy.FirstRetryMillis, p.FirstRetryMillis)
 	f.Limits, f.Policy = l, p
 	for i := range f.Agents {
 		f.Agents[i].Limits, f.Agents[i].Policy = l, p

@@ -381,7 +381,7 @@ const maxToolName = 64
 
 // tools gives an agent the tools of the flow: all, or those that it names.
 func (b *builder) tools(ag *agent, to *plan.Agent) {
-	servers, locals := b.doc.servers(), b.doc.locals()
+	servers, locals := b.doc.offered()
 	var own, named []string
 	for _, name := range ag.toolNames {
 		if slices.Contains(locals, name) || b.mode == meant && len(servers) == 0 {

@@ -25,11 +25,10 @@ func (b *builder) checkParts() {
 // checkAgents checks the transitions out of each agent. It returns those that are never taken.
 func (b *builder) checkAgents() map[*transition]bool {
 	dead := map[*transition]bool{}
-	if b.mode != meant {
-		return dead
-	}
 	for _, ag := range b.doc.agents {
-		b.checkAgent(ag, b.doc.from[ag.name], dead)
+		if b.mode == meant {
+			b.checkAgent(ag, b.doc.from[ag.name], dead)
+		}
 	}
 	return dead
 }
@@ -41,7 +40,7 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 	parts := samplesOf(out[:min(len(out), maxCompared)], given)
 	var full []int // the transitions that together take whatever the value is
 	partial := b.doc.partial
-	never := func(t *transition, help string, before []int) {
+	never := func(t *transition, before []int) {
 		if len(before) == 0 {
 			return
 		}
@@ -54,7 +53,7 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 			text = fmt.Sprintf("those at lines %s come first, and one of them holds whenever it does", strings.Join(lines, ", "))
 		}
 		dead[t] = true
-		b.Warnf(t.at, CodeShadowed, help, "the transition %s -> %s is never taken: %s", t.from, t.to, text)
+		b.Warnf(t.at, CodeShadowed, "move it before the others or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, text)
 	}
 	for i, t := range out {
 		switch {
@@ -62,7 +61,7 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 			partial = true
 			continue
 		case full != nil:
-			never(t, "move it before the others or change a condition", full)
+			never(t, full)
 			continue
 		case t.compare == nil:
 			full = []int{i}
@@ -79,7 +78,7 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 		case held == len(s.values):
 			b.Warnf(t.valueAt, CodeAlways, "remove or change the condition", "the condition %q always holds for %s", t.compare.Text, what)
 		}
-		never(t, "move it before the others or change a condition", before)
+		never(t, before)
 		if !slices.Contains(s.taken, untaken) {
 			full = unique(s.taken)
 		}
@@ -332,10 +331,7 @@ func (b *builder) typeIn(ag *agent) given {
 		if t.pass != nil {
 			g = g.selected(t.pass.Path)
 		}
-		if t.wrong {
-			return given{}
-		}
-		if i > 0 && g != out {
+		if t.wrong || i > 0 && g != out {
 			return given{}
 		}
 		out = g

@@ -146,48 +146,39 @@ func (a *adaptation) duplicateTools(d *document) {
 			a.Errorf(t.nameAt, CodeDuplicate, "rename it", "duplicate tool name %s, first used at line %d", source.Quote(t.name), first.at.Line)
 		default:
 			a.Warnf(t.nameAt, CodeDuplicate, "rename it", "duplicate tool name %s, first used at line %d; Koog uses the tools of both", source.Quote(t.name), first.at.Line)
-			for n := 2; ; n++ {
-				id := fmt.Sprintf("%s~%d", t.name, n)
-				if seen[id] == nil {
-					t.connection.ID, seen[id] = id, t
-					break
-				}
+			id := t.name + "~2"
+			for n := 3; seen[id] != nil; n++ {
+				id = fmt.Sprintf("%s~%d", t.name, n)
 			}
+			t.connection.ID, seen[id] = id, t
 		}
 	}
 }
 
-func (d *document) servers() []string {
-	var out []string
+// offered are the tools that agents can have: MCP servers, and the worker's own.
+func (d *document) offered() (servers, locals []string) {
 	for _, t := range d.tools {
-		if !t.local && !t.skipped && t.connection.ID != "" {
-			out = append(out, t.connection.ID)
+		switch {
+		case t.skipped:
+		case t.local:
+			locals = append(locals, t.name)
+		case t.connection.ID != "":
+			servers = append(servers, t.connection.ID)
 		}
 	}
-	return out
-}
-
-// locals are the tools of the worker's own.
-func (d *document) locals() []string {
-	var out []string
-	for _, t := range d.tools {
-		if t.local && !t.skipped {
-			out = append(out, t.name)
-		}
-	}
-	return out
+	return servers, locals
 }
 
 // toolNames judges the names of tools: what no server may have must be the worker's.
 func (a *adaptation) toolNames(d *document) {
-	locals, servers := d.locals(), d.servers()
+	servers, locals := d.offered()
 	for _, t := range d.tools {
 		if t.local && !a.host.UnboundTools[t.name] {
 			a.Errorf(t.nameAt, CodeUnknownTool, localHelp(t.name), "unknown local tool %s: the worker does not have it", source.Quote(t.name))
 		}
 	}
 	for _, ag := range d.agents {
-		a.chosenTool(d, ag)
+		a.chosenTool(ag, servers, locals)
 		for i, name := range ag.toolNames {
 			if slices.Contains(locals, name) || len(servers) > 0 || a.host.UnboundTools[name] {
 				continue
@@ -199,16 +190,16 @@ func (a *adaptation) toolNames(d *document) {
 }
 
 // chosenTool judges the tool that an agent's model must call first.
-func (a *adaptation) chosenTool(d *document, ag *agent) {
+func (a *adaptation) chosenTool(ag *agent, servers, locals []string) {
 	switch ag.choice {
 	case "", plan.ChoiceAuto, plan.ChoiceNone, plan.ChoiceRequired, finishTool:
 		return
 	}
-	offered := append(slices.Clone(ag.toolNames), d.locals()...)
+	offered := append(slices.Clone(ag.toolNames), locals...)
 	if ag.listsTools {
 		offered = ag.toolNames
 	}
-	if !slices.Contains(offered, ag.choice) && (ag.listsTools || len(d.servers()) == 0) {
+	if !slices.Contains(offered, ag.choice) && (ag.listsTools || len(servers) == 0) {
 		a.Errorf(ag.choiceAt, CodeUnknownTool, a.DidYouMean(ag.choice, append(offered, finishTool), fmt.Sprintf("the tools of %q are", ag.name)),
 			"the toolChoice of agent %s is %s, which is not one of its tools", source.Quote(ag.name), source.Quote(ag.choice))
 	}
