@@ -115,10 +115,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 		return nil, append(diags, *d)
 	}
 	profile := cmp.Or(o.Profile, "default")
-	if d := checkProfile(doc, a, profile); d != nil {
-		return nil, append(diags, *d)
-	}
-	if d := o.checkComponents(doc, a); d != nil {
+	if d := o.check(doc, a, profile); d != nil {
 		return nil, append(diags, *d)
 	}
 	var secrets []source.InlineSecret
@@ -130,7 +127,10 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	diags = append(diags, more...)
 	if !source.HasErrors(diags) {
 		o.resolve(f)
-		diags = append(append(diags, floor(doc, f)...), tooDeep(doc, f, src)...)
+		for _, text := range f.Check() { // what the adapter missed
+			diags = append(diags, source.Diagnostic{File: doc.Name, Code: CodePlan, Text: text})
+		}
+		diags = append(diags, tooDeep(doc, f, src)...)
 	}
 	source.SortDiagnostics(diags)
 	diags = source.LimitDiagnostics(diags)
@@ -149,19 +149,15 @@ func read(name string, data []byte) (doc *source.Document, diags, wrong []source
 		return doc, diags, nil, nil
 	}
 	wrong = diags
-	if repeatsKeys(wrong) {
+	// Repeated keys are all that is wrong.
+	if source.HasErrors(wrong) && !slices.ContainsFunc(wrong, func(d source.Diagnostic) bool {
+		return d.Severity == source.Error && d.Code != source.CodeDuplicateKey
+	}) {
 		doc, diags = source.ParseLoose(name, data)
 		return doc, diags, wrong, func(t Traits) bool { return t.LastKeyWins }
 	}
 	doc, diags = source.ParseLenient(name, data)
 	return doc, diags, wrong, func(t Traits) bool { return t.Lenient }
-}
-
-// repeatsKeys reports whether repeated keys are all that is wrong with a document.
-func repeatsKeys(diags []source.Diagnostic) bool {
-	return source.HasErrors(diags) && !slices.ContainsFunc(diags, func(d source.Diagnostic) bool {
-		return d.Severity == source.Error && d.Code != source.CodeDuplicateKey
-	})
 }
 
 // choose finds the adapter by name, or else the one that recognises the document.
@@ -209,26 +205,24 @@ func Recognize(doc *source.Document, dialect string) Adapter {
 	return a
 }
 
-// checkComponents refuses components that the dialect would pass over in silence.
-func (o *Options) checkComponents(doc *source.Document, a Adapter) *source.Diagnostic {
-	if len(o.Components) == 0 && len(o.ComponentIDs) == 0 || traits(a).Components {
+// check refuses an unknown profile, and components that the dialect would pass over in silence.
+func (o *Options) check(doc *source.Document, a Adapter, profile string) *source.Diagnostic {
+	d := &source.Diagnostic{File: doc.Name}
+	switch {
+	case !slices.Contains(a.Profiles(), profile):
+		d.Code, d.Text = CodeProfile, fmt.Sprintf("unknown profile %q of the dialect %s", profile, a.Name())
+		d.Help = "use one of: " + strings.Join(a.Profiles(), ", ")
+	case len(o.Components)+len(o.ComponentIDs) > 0 && !traits(a).Components:
+		given := "an id"
+		if len(o.Components) > 0 {
+			given = source.Quote(o.Components[0].Name)
+		}
+		d.Code, d.Help = CodeComponents, "remove the components or select another dialect"
+		d.Text = fmt.Sprintf("the dialect %s does not support components, but %s was passed", a.Name(), given)
+	default:
 		return nil
 	}
-	given := "an id"
-	if len(o.Components) > 0 {
-		given = source.Quote(o.Components[0].Name)
-	}
-	return &source.Diagnostic{File: doc.Name, Code: CodeComponents, Help: "remove the components or select another dialect",
-		Text: fmt.Sprintf("the dialect %s does not support components, but %s was passed", a.Name(), given)}
-}
-
-func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagnostic {
-	if slices.Contains(a.Profiles(), profile) {
-		return nil
-	}
-	return &source.Diagnostic{File: doc.Name, Code: CodeProfile,
-		Text: fmt.Sprintf("unknown profile %q of the dialect %s", profile, a.Name()),
-		Help: "use one of: " + strings.Join(a.Profiles(), ", ")}
+	return d
 }
 
 // resolve sets limits and policy of a flow and its sub-agents. Options override a dialect's steps.
@@ -245,15 +239,6 @@ func (o *Options) resolve(f *plan.Flow) {
 		f.Agents[i].Limits, f.Agents[i].Policy = l, p
 	}
 	f.Bind(&o.Bounds)
-}
-
-// floor runs the plan's own check, for what the adapter missed.
-func floor(doc *source.Document, f *plan.Flow) []source.Diagnostic {
-	var diags []source.Diagnostic
-	for _, text := range f.Check() {
-		diags = append(diags, source.Diagnostic{File: doc.Name, Code: CodePlan, Text: text})
-	}
-	return diags
 }
 
 // tooDeep reports the nodes that fail in every run, because they run a flow below too many others.

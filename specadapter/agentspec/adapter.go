@@ -51,7 +51,8 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	}
 	src := plan.Source{File: doc.Name}
 	d, ok, diags := model.Read(doc, o)
-	b := newBuilder(doc.Name, host)
+	b := &builder{file: doc.Name, host: host, looked: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
+		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]*model.Property{}, keepers: map[string]bool{}}
 	if !ok {
 		for _, c := range d.Components {
 			b.part(c)
@@ -169,16 +170,14 @@ func (b *builder) passSecrets(secrets []model.Secret) {
 			continue
 		}
 		l := source.InlineSecret{Ref: s.Ref, Value: s.Inline}
-		kind, provider := s.Place()
+		l.Provider, l.Setting = s.Place()
 		where := "the secret " + source.Quote(s.Ref)
-		switch kind {
-		case model.PlaceKey:
-			l.Provider, l.Setting = provider, source.SettingKey
-			where = "the key of the provider " + provider
-		case model.PlaceAuthFile:
-			l.Provider, l.Setting, l.File = provider, source.SettingAuthFile, true
-			where = "the file of keys of the provider " + provider
-		case model.PlaceNone:
+		switch {
+		case l.Setting == source.SettingKey:
+			where = "the key of the provider " + l.Provider
+		case l.Setting == source.SettingAuthFile:
+			l.File, where = true, "the file of keys of the provider "+l.Provider
+		case l.Provider != "":
 			b.Errorf(s.At, source.CodeSecretInline, s.Setting(), "%s of %s cannot be passed to a worker", s.Field, s.Component)
 			continue
 		default:

@@ -48,11 +48,6 @@ type builder struct {
 	keepers map[string]bool
 }
 
-func newBuilder(file string, host source.Host) *builder {
-	return &builder{file: file, host: host, looked: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
-		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]*model.Property{}, keepers: map[string]bool{}}
-}
-
 func (b *builder) root(c *model.Component) *plan.Flow {
 	b.begin(c, c.ID, "")
 	b.flow.Inputs = &plan.Inputs{Mode: plan.InputsNamed, Style: plan.StyleDocumented, Schema: objectOf(c.Inputs)}

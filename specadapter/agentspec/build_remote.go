@@ -24,7 +24,12 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	}
 	switch c.Type.Acts() {
 	case "OciAgent":
-		return b.ociAgent(c, a)
+		// The worker's provider oci has region and credentials.
+		client := c.Component("client_config")
+		b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's configuration",
+			"the service_endpoint and authentication of %s are ignored; the worker's configuration of provider oci applies", client)
+		a.Model, a.Retry = "oci/agent/"+c.Text("agent_endpoint_id"), b.retry(c, false)
+		return a
 	case "OpenAiAgent":
 		return b.openAIAgent(c, a)
 	}
@@ -48,15 +53,6 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 		a.Retry = r
 	}
 	a.Retry.TimeoutMillis = int(part("timeout", 60, 86400) * 1000)
-	return a
-}
-
-// ociAgent makes an OciAgent a model of the worker's provider oci, which has region and credentials.
-func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
-	a.Model, a.Retry = "oci/agent/"+c.Text("agent_endpoint_id"), b.retry(c, false)
-	client := c.Component("client_config")
-	b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's configuration",
-		"the service_endpoint and authentication of %s are ignored; the worker's configuration of provider oci applies", client)
 	return a
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"weft/specadapter/inputs"
@@ -54,24 +55,13 @@ func (a *adaptation) agent(root *source.Value) *agent {
 		parts = append(parts, g.capability(c)...)
 	}
 	g.ownServers()
-	g.prompt = join(parts)
+	g.prompt = strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "\n\n---\n\n")
 	g.procedural()
 	g.placeholders()
 	if file, off := a.beside(fileDisabled); off {
 		g.a.Errorf(source.Pos{File: g.file()}, CodeDisabled, "remove "+file+" to make it active", "the agent is disabled")
 	}
 	return g
-}
-
-// join is how the framework joins the parts of a system prompt.
-func join(parts []string) string {
-	var out []string
-	for _, p := range parts {
-		if p != "" {
-			out = append(out, p)
-		}
-	}
-	return strings.Join(out, "\n\n---\n\n")
 }
 
 // older reports fields of earlier shapes apart from those that no one ever knew.

@@ -198,7 +198,14 @@ func (g *agent) procedural() {
 	case script != nil && command != nil:
 		g.a.Errorf(command.Pos, CodeTwice, "keep one of the two", "%s has both script and command", g.Name)
 	case script != nil:
-		g.runsScript(word{script.Text, script.Pos})
+		s := g.script(word{script.Text, script.Pos})
+		if s == nil {
+			return
+		}
+		if s.params != nil {
+			g.params = json.RawMessage(s.params.JSON())
+		}
+		g.program = &plan.Program{Script: script.Text, File: s.file, Seconds: programSeconds, SHA: s.sum(script.Text)}
 	case command != nil:
 		g.runsCommand(command)
 	default:
@@ -208,19 +215,6 @@ func (g *agent) procedural() {
 
 // programSeconds is the framework's limit of a program's time.
 const programSeconds = 300
-
-// runsScript makes the agent's program of a script.
-func (g *agent) runsScript(w word) {
-	s := g.script(w)
-	if s == nil {
-		return
-	}
-	if s.params != nil {
-		g.params = json.RawMessage(s.params.JSON())
-	}
-	g.program = &plan.Program{Script: w.text, File: s.file, Seconds: programSeconds}
-	g.program.SHA = s.sum(w.text)
-}
 
 // sum returns the SHA-256 of a script's file, which a start pins, or "" where the file is missing.
 func (s *script) sum(id string) string {

@@ -20,22 +20,16 @@ func (g *graph) check(nodes, edges int) {
 		}
 		return
 	}
-	out, in := g.adjacency()
+	// The links out of and into each numbered part, in edge order.
+	out, in := make([][]int, g.end()+1), make([][]int, g.end()+1)
+	for i, l := range g.links {
+		out[l.from], in[l.to] = append(out[l.from], i), append(in[l.to], i)
+	}
 	g.checkReach(out)
 	g.checkCycles(out)
 	g.lintNodes(out, in)
 	g.lintJoins(out, in)
 	g.lintExecutionPlan()
-}
-
-// adjacency lists the links out of and into each numbered part, in edge order.
-func (g *graph) adjacency() (out, in [][]int) {
-	out, in = make([][]int, g.end()+1), make([][]int, g.end()+1)
-	for i, l := range g.links {
-		out[l.from] = append(out[l.from], i)
-		in[l.to] = append(in[l.to], i)
-	}
-	return out, in
 }
 
 // checkReach reports unreachable nodes (V5), and graphs without entry (V4) or way to END (V6).

@@ -49,10 +49,15 @@ func (a *adaptation) graph(f graphFile) (*plan.Flow, []plan.Position) {
 		for i, v := range nodes {
 			g.node(i, v)
 		}
-		names := g.suggester()
+		names := []string{plan.Start, plan.End}
+		for i := range g.flow.Nodes {
+			names = append(names, g.flow.Nodes[i].ID)
+		}
+		g.nodeList = source.Listed(names[2:], source.ListedNames)
+		known := source.NewSuggester(names)
 		seen := map[string]source.Pos{}
 		for i, v := range edges {
-			g.edge(i, v, names, seen)
+			g.edge(i, v, known, seen)
 		}
 		g.outputs()
 		g.check(len(nodes), len(edges))
@@ -93,16 +98,6 @@ func (g *graph) fits(nodes, edges int) bool {
 
 func (g *graph) place(path string, at source.Pos) {
 	g.positions = append(g.positions, plan.Position{Path: path, Line: at.Line, Col: at.Col})
-}
-
-// suggester knows all names that an edge can use.
-func (g *graph) suggester() *source.Suggester {
-	names := []string{plan.Start, plan.End}
-	for i := range g.flow.Nodes {
-		names = append(names, g.flow.Nodes[i].ID)
-	}
-	g.nodeList = source.Listed(names[2:], source.ListedNames)
-	return source.NewSuggester(names)
 }
 
 func (g *graph) node(i int, v *source.Value) {

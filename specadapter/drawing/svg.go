@@ -278,7 +278,11 @@ func wrap(s string, width float64, most int) []string {
 			}
 		}
 	}
-	return cutTo(lines, most)
+	if len(lines) > most {
+		lines = lines[:most]
+		lines[most-1] += "…"
+	}
+	return lines
 }
 
 // fitting is the beginning of a word that fits a width, at least one character.
@@ -290,16 +294,6 @@ func fitting(word string, width float64) string {
 		}
 	}
 	return word
-}
-
-// cutTo keeps the first lines and shows that there were more.
-func cutTo(lines []string, most int) []string {
-	if len(lines) <= most {
-		return lines
-	}
-	lines = lines[:most]
-	lines[most-1] += "…"
-	return lines
 }
 
 // printable drops control characters, bidirectional marks and what XML does not allow.

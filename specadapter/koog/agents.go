@@ -66,7 +66,9 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 	ag.modelText, ag.modelAt = o.Text("model"), o.Pos("model")
 	ag.model = a.resolve(ag.modelText, ag.modelAt)
 	a.blankModel(o, "model", ag.modelText)
-	a.runtime(o)
+	if v := o.Want("runtime", source.String); v != nil && v.Text != "koog" {
+		a.Errorf(v.Pos, CodeRuntime, `set "runtime": "koog" or remove it`, "the runtime of %s is %s; only koog is supported", o.Name, source.Quote(v.Text))
+	}
 	a.config(o, ag)
 	a.prompt(o, ag)
 	a.output(o, ag)
@@ -104,15 +106,6 @@ func (a *adaptation) kind(o *source.Fields) string {
 		a.Errorf(o.Pos("type"), CodeType, a.DidYouMean(kind, agentKinds, "types are"), "unknown type %s of %s", source.Quote(kind), o.Name)
 	}
 	return kind
-}
-
-// runtime accepts koog alone: the others are names of runtimes that no one has written.
-func (a *adaptation) runtime(o *source.Fields) {
-	v := o.Want("runtime", source.String)
-	if v == nil || v.Text == "koog" {
-		return
-	}
-	a.Errorf(v.Pos, CodeRuntime, `set "runtime": "koog" or remove it`, "the runtime of %s is %s; only koog is supported", o.Name, source.Quote(v.Text))
 }
 
 func (a *adaptation) config(o *source.Fields, ag *agent) {

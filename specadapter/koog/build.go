@@ -15,8 +15,9 @@ import (
 // builder makes the plan of a document. That of a document with errors is for its diagnostics alone.
 type builder struct {
 	*adaptation
-	doc   *document
-	flow  plan.Flow
+	doc  *document
+	flow plan.Flow
+	// first is the agent at which a run begins.
 	first *agent
 	// out are the ids of the nodes at which agents end; they begin at that of their name.
 	out       map[string]string
@@ -40,12 +41,20 @@ func (b *builder) build() *plan.Flow {
 			b.flow.Connections = append(b.flow.Connections, t.connection)
 		}
 	}
-	b.first = b.firstAgent()
+	b.first = b.steps()[0]
+	if len(d.transitions) > 0 {
+		b.first = d.byName[d.transitions[0].from]
+	}
 	for _, ag := range d.agents {
 		b.taken[ag.name] = true
 	}
 	for _, ag := range b.steps() {
-		b.agentNodes(ag)
+		if ag.kind == kindParallel {
+			b.parallelNodes(ag)
+			continue
+		}
+		b.out[ag.name] = ag.name
+		b.add(b.node(ag, ag.name, ag.name), ag.at)
 	}
 	b.flow.Model = b.defaultModel()
 	b.edges()
@@ -58,14 +67,6 @@ func (b *builder) build() *plan.Flow {
 	}
 	b.checkReach(b.checkAgents())
 	return &b.flow
-}
-
-// firstAgent is the agent at which a run begins: that of the first transition, or the first in the list.
-func (b *builder) firstAgent() *agent {
-	if len(b.doc.transitions) > 0 {
-		return b.doc.byName[b.doc.transitions[0].from]
-	}
-	return b.steps()[0]
 }
 
 // steps are the agents that are steps of the flow; in the published code also those inside parallel ones.
@@ -94,15 +95,6 @@ func (b *builder) implied(visit func(from *agent, to string)) {
 			visit(ag, finishName)
 		}
 	}
-}
-
-func (b *builder) agentNodes(ag *agent) {
-	if ag.kind == kindParallel {
-		b.parallelNodes(ag)
-		return
-	}
-	b.out[ag.name] = ag.name
-	b.add(b.node(ag, ag.name, ag.name), ag.at)
 }
 
 func (b *builder) add(n plan.Node, at source.Pos) {

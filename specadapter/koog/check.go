@@ -257,7 +257,9 @@ func (b *builder) typeOf(ag *agent) given {
 		}
 		return b.typeIn(ag)
 	case kindTask:
-		return schemaType(ag.schema)
+		if kind := ag.schema.Get("type"); kind != nil {
+			return schemaTypes[kind.Text]
+		}
 	}
 	return given{}
 }
@@ -271,13 +273,6 @@ var schemaTypes = map[string]given{
 	"integer": {kind: value.Int, known: true, numeric: true},
 	"number":  {kind: value.Double, known: true, numeric: true},
 	"array":   {kind: value.Array, known: true},
-}
-
-func schemaType(schema *source.Value) given {
-	if kind := schema.Get("type"); kind != nil {
-		return schemaTypes[kind.Text]
-	}
-	return given{}
 }
 
 // part is what is known of a part of the value.

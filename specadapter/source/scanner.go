@@ -55,7 +55,11 @@ func scan(accepted syntax) func(*parser) *Value {
 		if s.space(); s.at < len(s.data) {
 			s.wrong("remove it, or use one document per file", "unexpected %s after the value", s.here())
 		}
-		s.reportUnquoted()
+		if u := s.unquoted; u.count > 0 {
+			s.first = u.pos
+			s.diags = append(s.diags, Warning.At(u.pos, CodeUnquoted, "use double quotes around strings and keys; other JSON parsers require them",
+				"%d unquoted strings or keys, first %s", u.count, Quote(u.text)))
+		}
 		return root
 	}
 }
@@ -278,15 +282,6 @@ func (s *scanner) countUnquoted(at int, text string) {
 	u := &s.unquoted
 	if u.count++; u.count == 1 {
 		u.pos, u.text = s.pos(at), text
-	}
-}
-
-// reportUnquoted warns of all strings and keys without quotes at once.
-func (s *scanner) reportUnquoted() {
-	u := &s.unquoted
-	if s.first = u.pos; u.count > 0 {
-		s.diags = append(s.diags, Warning.At(u.pos, CodeUnquoted, "use double quotes around strings and keys; other JSON parsers require them",
-			"%d unquoted strings or keys, first %s", u.count, Quote(u.text)))
 	}
 }
 

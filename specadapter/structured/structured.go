@@ -26,11 +26,11 @@ const (
 // Enrich appends the demand for JSON of a schema to a system prompt. The schema is JSON in
 // the author's key order. Without one (empty, null or {}) the prompt is returned as it is.
 func Enrich(prompt string, schema json.RawMessage) string {
-	text := indented(schema)
-	if text == "" || text == "null" || text == "{}" {
+	v, err := pytext.Parse(schema)
+	if err != nil || v.Kind == pytext.Null || v.Kind == pytext.Object && len(v.Members) == 0 {
 		return prompt
 	}
-	return prompt + head + text + tail
+	return prompt + head + v.Indented() + tail
 }
 
 // EnrichAny appends the demand for JSON of any shape.
@@ -42,13 +42,4 @@ func Rules(prompt, rules string) string {
 		return prompt
 	}
 	return prompt + rulesHead + rules
-}
-
-// indented returns a schema as Python's json.dumps(schema, indent=2) writes it, or "".
-func indented(schema json.RawMessage) string {
-	v, err := pytext.Parse(schema)
-	if err != nil {
-		return ""
-	}
-	return v.Indented()
 }

@@ -34,7 +34,8 @@ func Schema() shape.Schema {
 		}
 		names = append(names, t.Name)
 		defs[t.Name] = s
-		rules = append(rules, t.rule())
+		is := shape.Schema{"properties": shape.Schema{"component_type": shape.Schema{"const": t.Name}}, "required": []string{"component_type"}}
+		rules = append(rules, shape.Schema{"if": is, "then": shape.Ref(t.Name)})
 		for _, is := range append([]string{t.Name, "Component"}, t.Is...) {
 			wanted[is] = append(wanted[is], t.Name)
 		}
@@ -45,7 +46,9 @@ func Schema() shape.Schema {
 	plugins := Rows(WayFlow)
 	for i := range WayFlow {
 		t := plugins[WayFlow[i].Name]
-		add(t, t.plugin())
+		s := t.schema()
+		s["additionalProperties"], s["required"] = true, []string{"component_type"}
+		add(t, s)
 	}
 	delete(asked, "")
 	for name := range asked {
@@ -72,19 +75,6 @@ const (
 	refKey         = "$component_ref"
 	definitionsKey = "$referenced_components"
 )
-
-// rule applies the schema of a type to its components.
-func (t *Type) rule() shape.Schema {
-	is := shape.Schema{"properties": shape.Schema{"component_type": shape.Schema{"const": t.Name}}, "required": []string{"component_type"}}
-	return shape.Schema{"if": is, "then": shape.Ref(t.Name)}
-}
-
-// plugin is the schema of a plugin's components: the fields that are known, by any of their names.
-func (t *Type) plugin() shape.Schema {
-	s := t.schema()
-	s["additionalProperties"], s["required"] = true, []string{"component_type"}
-	return s
-}
 
 func (t *Type) schema() shape.Schema {
 	properties := shape.Schema{

@@ -173,7 +173,11 @@ func (l *loader) knownBranch(c, e *Component, edge *ControlEdge) bool {
 		l.Errorf(e.At, "branch-unknown", "use one of: "+strings.Trim(list(edge.From.Branches), "[]"), "%s has no from_branch, and %s has %s", e, edge.From, has)
 		return false
 	}
-	if to := l.mapped(e, edge); to != "" {
+	mapping, to := edge.From.JSON("mapping"), ""
+	if edge.From.Type.ActsAs("BranchingNode") && l.work(e.At, len(mapping.Members)) {
+		to = TextOf(mapping.Get(edge.Branch))
+	}
+	if to != "" {
 		l.Warnf(e.FieldPos("from_branch"), "branch-unknown", "use "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and not a branch; it is read as that value's branch %s",
 			e, source.Quote(edge.Branch), edge.From, source.Quote(to))
 		edge.Branch = to
@@ -197,15 +201,6 @@ func (e *ControlEdge) by() string {
 		return ""
 	}
 	return " by the branch " + source.Quote(e.Branch)
-}
-
-// mapped returns the branch that a BranchingNode takes for a value that an edge names, or "".
-func (l *loader) mapped(e *Component, edge *ControlEdge) string {
-	mapping := edge.From.JSON("mapping")
-	if !edge.From.Type.ActsAs("BranchingNode") || !l.work(e.At, len(mapping.Members)) {
-		return ""
-	}
-	return TextOf(mapping.Get(edge.Branch))
 }
 
 // unlooped leaves out edges from a node to itself by a branch that another edge has too.
@@ -254,12 +249,6 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 			"output %s of %s is %s, which cannot be converted to input %s of %s, %s", source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
 	}
 	return !badFrom && !badTo
-}
-
-// checkPartial judges what does not depend on how the nodes of a flow are connected, which has errors.
-func (l *loader) checkPartial(c *Component) {
-	l.checkCounts(c, c.Flow)
-	l.checkUnconnected(c, newGraph(c.Flow))
 }
 
 // checkUnconnected judges the data of a flow as if its start led to every node.

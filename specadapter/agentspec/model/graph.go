@@ -161,7 +161,14 @@ func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map
 	case !fed && unsure != nil:
 		l.Warnf(at, "input-unfed", feedIt, "no value for the input %s of %s, and no output has that title, unless %s gives it, which has errors", source.Quote(in.Title), g.Nodes[n], unsure)
 	case !fed:
-		l.unfed(c, at, g.Nodes[n], in)
+		// An input that no output is called like is one of the run. Else an edge was forgotten, which is an error where a run
+		// can come to it.
+		text := fmt.Sprintf("no value for the input %s of %s", source.Quote(in.Title), g.Nodes[n])
+		if g.Nodes[n].Type.ActsAs("EndNode") || c.Flow.Gives(in.Title) {
+			l.forgotten = append(l.forgotten, forgotten{c, at, text})
+			return
+		}
+		l.Warnf(at, "input-unfed", feedIt, "%s, and no output has that title: it must be passed at the start of a run", text)
 	case len(sources) > 0 && !g.partial:
 		l.maybeUnfed(g, at, n, in, sources)
 	}
@@ -180,17 +187,6 @@ func (g *graph) declaredByBroken() map[string]bool {
 		}
 	}
 	return g.broken
-}
-
-// unfed reports an input that nothing in its flow feeds. One that no output is called like is an
-// input of the run. Else an edge was forgotten, which is an error where a run can come to it.
-func (l *loader) unfed(c *Component, at source.Pos, node *Component, in *Property) {
-	text := fmt.Sprintf("no value for the input %s of %s", source.Quote(in.Title), node)
-	if !node.Type.ActsAs("EndNode") && !c.Flow.Gives(in.Title) {
-		l.Warnf(at, "input-unfed", feedIt, "%s, and no output has that title: it must be passed at the start of a run", text)
-		return
-	}
-	l.forgotten = append(l.forgotten, forgotten{c, at, text})
 }
 
 const feedIt = "add a DataFlowEdge to it or a default"

@@ -193,10 +193,6 @@ func ends(flow *Component) []string {
 
 func catchBranches(c *Component) []string { return append(subflowBranches(c), CaughtBranch) }
 
-func mappedBranches(c *Component) []string {
-	return append(values(c.JSON("mapping")), DefaultBranch)
-}
-
 // values are the texts of an object's members.
 func values(v *source.Value) []string {
 	var out []string
@@ -368,14 +364,9 @@ func (l *loader) checkTemplates(c *Component) {
 		}
 	})
 	for _, h := range l.holders(c) {
-		if in := c.Input(h.name); in != nil && !scalar(in.Type) {
+		if in := c.Input(h.name); in != nil && !in.Type.all(func(t *Shape) bool { return t.Kind != ArrayShape && t.Kind != ObjectShape }) {
 			l.Warnf(h.at, "template-nonscalar", "declare it as a string or format it in an earlier node",
 				"the placeholder %s is replaced by %s; it is written as JSON", source.Quote(h.name), in.Type)
 		}
 	}
-}
-
-// scalar reports whether values of a type are written as one would write them by hand.
-func scalar(t *Shape) bool {
-	return t.all(func(t *Shape) bool { return t.Kind != ArrayShape && t.Kind != ObjectShape })
 }

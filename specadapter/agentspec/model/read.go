@@ -199,7 +199,8 @@ func (l *loader) finish(c *Component) {
 			r.check(l, c)
 		}
 	} else if c.Flow != nil && c.Flow.partial {
-		l.checkPartial(c)
+		l.checkCounts(c, c.Flow)
+		l.checkUnconnected(c, newGraph(c.Flow))
 	}
 	if y := l.rulesOf(c.Type).yields; y != nil {
 		c.yields = y(c)

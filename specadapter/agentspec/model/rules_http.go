@@ -107,10 +107,6 @@ func (l *loader) checkAllowed(c *Component) {
 	}
 }
 
-func checkAddress(field string) func(*loader, *Component) {
-	return func(l *loader, c *Component) { l.checkURL(c, field) }
-}
-
 func checkStdio(l *loader, c *Component) {
 	lines := fmt.Sprintf("allow_commands: [%q]", c.Text("command"))
 	for _, m := range c.JSON("env").Members {

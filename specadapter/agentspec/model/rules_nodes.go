@@ -90,15 +90,11 @@ func checkMap(l *loader, c *Component) {
 			l.Errorf(m.KeyPos, "reducer-unknown-output", help, "unknown output %s of %s in reducers of %s", source.Quote(m.Key), sub, c)
 			continue
 		}
-		if m.Value.Text != "append" && !arithmetic(out.Type) {
+		if m.Value.Text != "append" && !out.Type.all(func(t *Shape) bool { return t.Kind == IntegerShape || t.Kind == NumberShape }) {
 			l.Errorf(m.Value.Pos, "reducer-non-numeric", `use append, or make the output an integer or a number`, "the reducer %s of %s does not accept %s, which is %s",
 				m.Value.Text, c, source.Quote(m.Key), out.Type)
 		}
 	}
-}
-
-func arithmetic(t *Shape) bool {
-	return t.all(func(t *Shape) bool { return t.Kind == IntegerShape || t.Kind == NumberShape })
 }
 
 func checkParallelMap(l *loader, c *Component) {

@@ -103,34 +103,22 @@ func (l *loader) addSecret(f *Field, sec Secret) {
 	l.doc.Secrets = append(l.doc.Secrets, sec)
 }
 
-// Kinds of places that a secret can have at a worker.
-const (
-	// PlaceSecret is one of the worker's secrets, for some hosts.
-	PlaceSecret = iota
-	// PlaceKey is the key of a provider of models, PlaceAuthFile its file of keys.
-	PlaceKey
-	PlaceAuthFile
-	// PlaceNone is none: no setting has it.
-	PlaceNone
-)
-
-// Place says what kind of place the secret has, and for a provider's which one.
-func (s *Secret) Place() (kind int, provider string) {
+// Place says which provider of models the secret belongs to, and which of its settings it is, "" for none of them. One of the
+// worker's own secrets belongs to none.
+func (s *Secret) Place() (provider, setting string) {
 	t := s.Component.Type
 	switch {
 	case slices.Contains(t.Is, "OciClientConfig"):
-		return PlaceAuthFile, "oci"
+		return "oci", source.SettingAuthFile
 	case strings.HasPrefix(t.Name, "Gemini"):
 		provider = providers["GeminiConfig"]
 	case t.Name == "LlmConfig" || slices.Contains(t.Is, "LlmConfig"):
 		provider = ProviderOf(s.Component)
-	default:
-		return PlaceSecret, ""
 	}
-	if s.Field != "api_key" {
-		return PlaceNone, provider
+	if provider != "" && s.Field == "api_key" {
+		setting = source.SettingKey
 	}
-	return PlaceKey, provider
+	return provider, setting
 }
 
 // Host is where the component of the secret sends its requests, as settings write it; "" where it does not say.
@@ -148,13 +136,13 @@ func (s *Secret) Host() string {
 // Setting is where the worker's operator gives the secret: the very line, or the settings of
 // the model's provider, which has the keys for it.
 func (s *Secret) Setting() string {
-	kind, provider := s.Place()
-	switch kind {
-	case PlaceAuthFile:
+	provider, setting := s.Place()
+	switch {
+	case setting == source.SettingAuthFile:
 		return fmt.Sprintf("set the file in the worker's weft.yaml: providers: {%s: {auth_file: \"/path/of/it\"}}", provider)
-	case PlaceKey:
+	case setting == source.SettingKey:
 		return fmt.Sprintf("set the provider's key on the worker: in weft.yaml providers: {%s: {key_env: NAME}} names the variable (NAME_FILE: a file) that has it", provider)
-	case PlaceNone:
+	case provider != "":
 		return fmt.Sprintf("set the server in the worker's weft.yaml: providers: {%s: {base_url: \"URL\"}}", provider)
 	}
 	return fmt.Sprintf("set in the worker's weft.yaml: secrets: {%q: {value: \"${NAME}\", hosts: [%q]}}; NAME is a variable of the worker's environment, or NAME_FILE names a file", s.Ref, cmp.Or(s.Host(), "HOST"))
