@@ -162,8 +162,8 @@ func read(name string, data []byte) (doc *source.Document, diags, wrong []source
 
 // choose finds the adapter by name, or else the one that recognises the document.
 func choose(doc *source.Document, dialect string) (Adapter, *source.Diagnostic) {
-	var names, looked []string
-	var found []Adapter
+	var names, looked, several []string
+	var found Adapter
 	for _, a := range Dialects {
 		names = append(names, a.Name())
 		switch {
@@ -172,23 +172,19 @@ func choose(doc *source.Document, dialect string) (Adapter, *source.Diagnostic) 
 		case dialect == "":
 			ok, what := a.Detect(doc)
 			if ok {
-				found = append(found, a)
+				found, several = a, append(several, a.Name())
 			}
 			looked = append(looked, fmt.Sprintf("%s looks for %s", a.Name(), what))
 		}
 	}
-	if len(found) == 1 {
-		return found[0], nil
+	if len(several) == 1 {
+		return found, nil
 	}
 	d := &source.Diagnostic{File: doc.Name, Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col, Code: CodeDialect}
 	switch {
 	case dialect != "":
 		d.Text, d.Help = fmt.Sprintf("unknown dialect %s", source.Quote(dialect)), "use one of: "+strings.Join(names, ", ")
-	case len(found) > 1:
-		var several []string
-		for _, a := range found {
-			several = append(several, a.Name())
-		}
+	case len(several) > 1:
 		d.Code = CodeAmbiguous
 		d.Text = fmt.Sprintf("the document, %s, matches several dialects: %s", doc.Root.Kind, strings.Join(several, ", "))
 		d.Help = fmt.Sprintf("select one with -dialect; %s", strings.Join(looked, "; "))

@@ -337,28 +337,17 @@ func (s *layer) build() (entry string, ends []exit) {
 
 // connect assigns state keys: one to each output, or one to an input that several outputs feed.
 func (s *layer) connect() {
-	sources := map[port][]port{}
-	if s.flow.Flow.Public {
-		titles := map[string][]port{}
-		for _, n := range s.flow.Flow.Nodes {
-			if n.Type.ActsAs("EndNode") {
-				continue
-			}
-			for _, p := range n.Outputs {
+	titles, edges := map[string][]port{}, map[port][]port{}
+	for _, n := range s.flow.Flow.Nodes {
+		for _, p := range n.Outputs {
+			if !n.Type.ActsAs("EndNode") {
 				titles[p.Title] = append(titles[p.Title], port{n, p.Title})
 			}
 		}
-		for _, n := range s.flow.Flow.Nodes {
-			for _, p := range n.Inputs {
-				sources[port{n, p.Title}] = titles[p.Title]
-			}
-		}
-	} else {
-		for _, e := range s.flow.Flow.Data {
-			to := port{e.To, e.Input}
-			if !e.From.Type.ActsAs("EndNode") {
-				sources[to] = append(sources[to], port{e.From, e.Output})
-			}
+	}
+	for _, e := range s.flow.Flow.Data {
+		if to := (port{e.To, e.Input}); !e.From.Type.ActsAs("EndNode") {
+			edges[to] = append(edges[to], port{e.From, e.Output})
 		}
 	}
 	s.reads, s.writes = map[port]string{}, map[port][]string{}
@@ -369,7 +358,11 @@ func (s *layer) connect() {
 		}
 		for _, p := range n.Inputs {
 			to := port{n, p.Title}
-			if from := sources[to]; len(from) > 0 {
+			from := edges[to]
+			if s.flow.Flow.Public {
+				from = titles[p.Title]
+			}
+			if len(from) > 0 {
 				s.reads[to] = s.key(to, from, known)
 			}
 		}

@@ -3,7 +3,9 @@ package agentspec
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"weft/specadapter/agentspec/model"
@@ -97,4 +99,117 @@ func (b *builder) agentServer(c *model.Component) plan.Connection {
 			"verify of %s is false, but certificates are always verified", conn)
 	}
 	return p
+}
+
+const memoryStore = "InMemoryCollectionDatastore"
+
+// datastore refuses a store that nothing can use.
+func (b *builder) datastore(c *model.Component, f *model.Field) {
+	node := c.Type.Satisfies("Node")
+	for _, store := range f.Components {
+		switch is := store.Type.Acts(); {
+		case is == memoryStore, node && is == "PostgresDatabaseDatastore":
+		case node:
+			b.Errorf(f.At, CodeNotYet, "use a PostgresDatabaseDatastore or an InMemoryCollectionDatastore", "%s works on %s, which is not supported yet", c, store)
+		case is == "PostgresDatabaseDatastore":
+			b.Warnf(f.At, CodeNoEffect, "remove it", "datastore of %s has no effect: summaries are kept with the run", c)
+		default:
+			b.Errorf(f.At, CodeNotYet, "remove datastore or use an InMemoryCollectionDatastore: summaries are kept with the run",
+				"%s stores summaries in %s, which is not supported yet", c, store)
+		}
+	}
+}
+
+// operations are what nodes do with a datastore.
+var operations = map[string]string{"PluginDatastoreListNode": plan.DoList, "PluginDatastoreCreateNode": plan.DoCreate, "PluginDatastoreUpdateNode": plan.DoUpdate,
+	"PluginDatastoreDeleteNode": plan.DoDelete, "PluginDatastoreQueryNode": plan.DoQuery}
+
+// works configures a node that works on a datastore: by a tool of the datastore's connection, or on collections of the run.
+func (b *builder) works(c *model.Component, n *plan.Node) {
+	o := operation(c, n.Name)
+	store := c.Component("datastore")
+	if store.Type.Acts() == memoryStore {
+		id, known := b.connected[store]
+		if !known {
+			for other := range b.connected {
+				if other.Type.Acts() == memoryStore && other.Name == store.Name {
+					b.Warnf(store.At, CodeDatastore, "if they are the same, define it in $referenced_components and refer to it", "%s shares no data with the other one of this name", store)
+					break
+				}
+			}
+			id = unique(b.ids, model.SafeID(cmp.Or(store.Name, store.ID)))
+			b.connected[store] = id
+		}
+		n.Kind, n.Pass = plan.KindPass, &plan.Pass{Store: &plan.Connection{ID: id, Name: cmp.Or(store.Name, id), Collections: collections(store), Operations: []plan.Operation{o}}}
+		b.keep(n)
+		return
+	}
+	id := b.connect(store, b.database)
+	conn := &b.connections[slices.IndexFunc(b.connections, func(c plan.Connection) bool { return c.ID == id })]
+	taken := map[string]bool{}
+	for i := range conn.Operations {
+		taken[conn.Operations[i].Name] = true
+	}
+	o.Name = unique(taken, o.Name)
+	conn.Operations = append(conn.Operations, o)
+	n.Kind, n.Tool = plan.KindTool, &plan.Tool{Name: o.Name, As: toolName(o.Name), Description: c.Description, Connection: id}
+}
+
+// keep makes a node take and leave the collections of the run, and, in a flow that another one calls, what is changed of them.
+func (b *builder) keep(n *plan.Node) {
+	b.keeps = true
+	n.Ports.In = append(n.Ports.In, plan.In{Name: plan.StoresPort, Key: plan.InKey(plan.StoresPort), Default: json.RawMessage("{}")})
+	n.Ports.Out = append(n.Ports.Out, plan.Out{Name: plan.StoresPort, Keys: []string{plan.InKey(plan.StoresPort)}})
+	if b.at != "" {
+		n.Ports.In = append(n.Ports.In, changesIn)
+		n.Ports.Out = append(n.Ports.Out, plan.Out{Name: plan.ChangesPort, Keys: []string{changesIn.Key}})
+	}
+}
+
+var changesIn = plan.In{Name: plan.ChangesPort, Key: "$" + plan.ChangesPort, Default: json.RawMessage("[]")}
+
+// alone refuses a flow that works on collections of the run where an agent calls it: its run has no part in them.
+func (b *builder) alone(c *model.Component, id string) {
+	if b.keepers[id] {
+		b.Errorf(c.At, CodeNotYet, "call it by a node, or use a PostgresDatabaseDatastore", "%s works on an %s, and agents call it, which is not supported yet", c, memoryStore)
+	}
+}
+
+func operation(c *model.Component, name string) plan.Operation {
+	o := plan.Operation{Name: name, Do: operations[c.Type.Name]}
+	if o.Do == plan.DoQuery {
+		o.Query = c.Text("query")
+	} else {
+		o.Collection = c.Text("collection_name")
+	}
+	if o.Do == plan.DoList {
+		o.One = c.Flag("unpack_single_entity_from_list")
+		if c.Field("limit") != nil {
+			o.Limit = int(c.Number("limit"))
+		}
+	}
+	if c.Type.Field("where") != nil {
+		for _, m := range c.JSON("where").Members {
+			o.Where = append(o.Where, plan.Condition{Member: m.Key, Value: m.Value.JSON()})
+		}
+	}
+	return o
+}
+
+func collections(store *model.Component) []plan.Collection {
+	var out []plan.Collection
+	for _, m := range store.JSON("datastore_schema").Members {
+		out = append(out, plan.Collection{Name: m.Key, Schema: m.Value.JSON()})
+	}
+	return out
+}
+
+// database makes the connection to a datastore. Its address and login are those of the worker's connection of its name.
+func (b *builder) database(c *model.Component) plan.Connection {
+	conn := plan.Connection{ID: unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID))), Name: c.Name, Kind: plan.ConnectionDatabase, Description: c.Description, Collections: collections(c)}
+	if !b.host.Connections[conn.ID] {
+		b.Warnf(c.At, CodeDatastore, fmt.Sprintf("set in weft.yaml: connections: {%q: {transport: postgres, url: \"postgres://USER@HOST:5432/DATABASE\", password: \"${PASSWORD}\"}}", conn.ID),
+			"%s needs the worker's connection %q, whose address and login are used instead of connection_config", c, conn.ID)
+	}
+	return conn
 }

@@ -217,8 +217,7 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 		}
 		v = &source.Value{Kind: source.Object, Pos: v.Pos, Members: doc.Root.Members}
 	}
-	if v.Kind != source.Object {
-		a.Errorf(v.Pos, CodeWrongType, help, "schema of %s is %s, want an object", out.Name, v.Describe())
+	if !a.Wants(v, source.Object, help, "schema of "+out.Name) {
 		return
 	}
 	a.CheckSchemaAt(v, out.Pos("schema"), CodeConfig, "schema of "+out.Name)

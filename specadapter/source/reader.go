@@ -42,7 +42,7 @@ const (
 
 // NewReader returns a reader with the codes of most dialects.
 func NewReader() *Reader {
-	return &Reader{Codes: Codes{Type: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown}, UnknownHelp: "unknown fields have no effect"}
+	return &Reader{Codes: Codes{Type: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown}, UnknownHelp: "unknown fields have no effect", unknown: map[string]*unknownField{}}
 }
 
 // Scalars defines how a number or boolean in place of a string is handled.
@@ -79,11 +79,15 @@ type Fields struct {
 // Fields begins to read a value's fields; it reports a value that is not an object. Nil has no
 // fields.
 func (r *Reader) Fields(v *Value, name, path string) *Fields {
-	f := &Fields{Value: v, Name: name, Path: path, OK: v != nil && v.Kind == Object, r: r}
-	if v != nil && !f.OK {
-		r.Errorf(v.Pos, r.Codes.Type, HowToWrite[Object], "%s is %s, want an object", name, v.Describe())
+	return &Fields{Value: v, Name: name, Path: path, OK: v != nil && r.Wants(v, Object, HowToWrite[Object], name), r: r}
+}
+
+// Wants reports a value that is not of a kind, with a remedy, and whether it is.
+func (r *Reader) Wants(v *Value, kind Kind, help, name string) bool {
+	if v.Kind != kind {
+		r.Errorf(v.Pos, r.Codes.Type, help, "%s is %s, want %s", name, v.Describe(), kind)
 	}
-	return f
+	return v.Kind == kind
 }
 
 // Get returns a field's value, nil where it is absent, or null and null is not a value.
@@ -112,8 +116,7 @@ func (f *Fields) Is(key string, kind Kind) bool {
 // Want returns a field's value if it is of a kind; it reports any other.
 func (f *Fields) Want(key string, kind Kind) *Value {
 	v := f.Get(key)
-	if v != nil && v.Kind != kind {
-		f.r.Errorf(v.Pos, f.r.Codes.Type, HowToWrite[kind], "%s of %s is %s, want %s", key, f.Name, v.Describe(), kind)
+	if v == nil || !f.r.Wants(v, kind, HowToWrite[kind], key+" of "+f.Name) {
 		return nil
 	}
 	return v
@@ -203,7 +206,12 @@ const maxUnknown = 20
 func (f *Fields) Only(known ...string) {
 	if f.r.Group {
 		for _, m := range f.Others(known) {
-			f.r.group(f.Path+m.Key, m, known)
+			u := f.r.unknown[f.Path+m.Key]
+			if u == nil {
+				u = &unknownField{path: f.Path + m.Key, first: m.KeyPos, nearest: f.r.Near(m.Key, func() []string { return known })}
+				f.r.unknown[u.path] = u
+			}
+			u.count++
 		}
 		return
 	}
@@ -257,18 +265,6 @@ type unknownField struct {
 	path, nearest string
 	first         Pos
 	count         int
-}
-
-func (r *Reader) group(path string, m Member, known []string) {
-	u := r.unknown[path]
-	if u == nil {
-		if r.unknown == nil {
-			r.unknown = map[string]*unknownField{}
-		}
-		u = &unknownField{path: path, first: m.KeyPos, nearest: r.Near(m.Key, func() []string { return known })}
-		r.unknown[path] = u
-	}
-	u.count++
 }
 
 // ReportUnknown reports all unknown fields in one warning.

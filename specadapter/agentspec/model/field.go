@@ -176,15 +176,7 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *
 }
 
 func (l *loader) wants(v *source.Value, kind source.Kind, what string) bool {
-	return l.wantsAs(v, kind, source.HowToWrite[kind], what)
-}
-
-// wantsAs is wants with a remedy of its own.
-func (l *loader) wantsAs(v *source.Value, kind source.Kind, help, what string) bool {
-	if v.Kind != kind {
-		l.Errorf(v.Pos, l.Codes.Type, help, "%s is %s, want %s", what, v.Describe(), kind)
-	}
-	return v.Kind == kind
+	return l.Wants(v, kind, source.HowToWrite[kind], what)
 }
 
 // kindOf is the JSON type that a kind of field wants.
@@ -204,7 +196,7 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 		if v.Kind == source.Bool {
 			return true
 		}
-		if !l.wantsAs(v, source.String, oneOf, what) {
+		if !l.Wants(v, source.String, oneOf, what) {
 			return false
 		}
 	case catalog.TextOrTexts:

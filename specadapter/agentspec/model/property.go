@@ -46,7 +46,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []*Propert
 		c.broken = c.broken || !ok
 		return nil, false
 	}
-	if !l.wantsAs(v, source.Array, `use an array: [{"title": ..., "type": ...}]`, key+" of "+c.String()) {
+	if !l.Wants(v, source.Array, `use an array: [{"title": ..., "type": ...}]`, key+" of "+c.String()) {
 		c.broken = true
 		return nil, false
 	}

@@ -25,7 +25,7 @@ func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Compo
 		return nil
 	case ref == nil:
 		return l.inline(s, v, want, what, key)
-	case !l.wantsAs(ref, source.String, `use {"$component_ref": "NAME"}`, "the reference in "+what):
+	case !l.Wants(ref, source.String, `use {"$component_ref": "NAME"}`, "the reference in "+what):
 		return nil
 	}
 	if v != l.rootOf(s.file) {
@@ -135,7 +135,7 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 		return nil
 	}
 	at = name.Pos
-	if !l.wantsAs(name, source.String, "use the name of a component type", "component_type of "+what) {
+	if !l.Wants(name, source.String, "use the name of a component type", "component_type of "+what) {
 		return nil
 	}
 	text := name.Text

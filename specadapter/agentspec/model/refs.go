@@ -136,7 +136,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 	}
 	s := &scope{file: up.file, up: up, defs: map[string]*definition{}}
 	top := up.up == nil && up.defs == nil && up.file != l.files[0].name
-	if !l.wantsAs(defs, source.Object, `use an object: {"NAME": {...}}`, definitionsKey) {
+	if !l.Wants(defs, source.Object, `use an object: {"NAME": {...}}`, definitionsKey) {
 		return s
 	}
 	for _, m := range defs.Members {
