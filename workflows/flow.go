@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -24,6 +25,7 @@ import (
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/session"
+	"weft/workflows/wait"
 )
 
 // Settings are what a worker says to the runs that start on it.
@@ -451,4 +453,73 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.entry = &contract.EntryState{View: *first}
 	return f.prep.Connect(ctx)
+}
+
+// Begin starts the run again at START, with another input in the same conversation.
+func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
+	if err := prepare.MendThread(f.run); err != nil {
+		return err
+	}
+	view := f.known()
+	view.Outputs = nil
+	schedule.ForgetVersions(&view)
+	f.dropped += len(f.trace)
+	f.trace, f.answers, f.conflicts, f.rest = nil, nil, nil, nil
+	f.sched.Reset()
+	f.entry = &contract.EntryState{View: view}
+	return f.setInput(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Media)
+}
+
+// setInput makes a text the run's input, under a thread's name. What has images is read by reference.
+func (f *flowRun) setInput(thread, prompt string, images []contract.Media) error {
+	m := &contract.Message{Role: contract.RoleUser, Text: prompt}
+	if len(images) > 0 {
+		m = contract.InputMessage(prompt, images)
+	}
+	var err error
+	f.run.Shared.Text = ""
+	f.run.Shared.Input, err = f.run.Transcript.Write(f.run.Transcript.Open(thread), m)
+	if err == nil && len(prompt) <= runtime.MaxInline && len(images) == 0 {
+		f.run.Shared.Text = prompt
+	}
+	return err
+}
+
+// Turn runs the flow once, after the hook before a turn that somebody asked for; that before the first has
+// been asked when the run began.
+func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
+	if prompt != nil {
+		text, err := f.hook.beforeTurn(ctx, n, prompt.Text)
+		if err == nil && text != prompt.Text {
+			err = f.setInput(fmt.Sprintf("input~%d/hook", n), text, prompt.Media)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return f.once(ctx)
+}
+
+// Show shows how the run stands. It tells webhooks of a turn's end, and runs the hook after it.
+func (f *flowRun) Show(ctx workflow.Context, ended *contract.Turn, out *contract.RunResult) {
+	if ended == nil {
+		f.Changed(ctx)
+		return
+	}
+	f.pub.TurnFinished(ctx, ended, out)
+	if ended.Status == contract.TurnCompleted && len(ended.Callbacks) == 0 {
+		f.hook.after(ctx, out, ended.N)
+	}
+}
+
+// revision is set by the linker in builds that a test of deploys makes: their interpreter does
+// something else than the one before, as a later release's would, behind workflow.GetVersion.
+var revision string
+
+// revise is what such an interpreter does besides: a timer before a run's first node.
+func revise(ctx workflow.Context) error {
+	if revision == "" || workflow.GetVersion(ctx, "revision", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return nil
+	}
+	return wait.Pause(ctx, time.Millisecond, "revision")
 }

@@ -79,9 +79,9 @@ func replayed(f *flowRun, x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
 	at := f.execution(x.Execution, &x.View)
 	before := f.run.Conversation.Mark()
-	if said := x.Entry.Conversation; said != nil {
-		f.run.Conversation.Add(said.Messages, true)
-		f.run.Conversation.Merge(said)
+	if added := x.Entry.Conversation; added != nil {
+		f.run.Conversation.Add(added.Messages, true)
+		f.run.Conversation.Merge(added)
 	}
 	if at.Node.Merge != nil {
 		f.run.Conversation.DropForks(at.Node.Merge)

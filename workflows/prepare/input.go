@@ -2,7 +2,6 @@ package prepare
 
 import (
 	"encoding/json"
-	"fmt"
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
@@ -17,7 +16,7 @@ func (p *Preparation) beginNamed(first *contract.View, in *contract.RunInput) er
 	if raw := in.Params; len(raw) > 0 && string(raw) != "null" {
 		params, err := value.Parse(raw)
 		if err != nil {
-			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's params: %v", err), Remedy: "give a JSON object"}
+			return contract.Failf(contract.ClassBadRequest, "give a JSON object", "the run's params: %v", err)
 		}
 		for _, m := range params.Members {
 			e, err := p.Run.Transcript.Value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
@@ -40,19 +39,17 @@ func (p *Preparation) beginNamed(first *contract.View, in *contract.RunInput) er
 
 // inputOf is what a run is given: its text, and the value that flows from START.
 func (p *Preparation) inputOf(in *contract.RunInput) (text string, v value.Value, err error) {
-	values := p.Run.Flow.Values
-	raw := in.Value
+	values, raw := p.Run.Flow.Values, in.Value
 	switch {
 	case len(raw) > 0 && values != nil && values.Named:
-		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give its inputs by name, with params",
-			Text: fmt.Sprintf("the run brings a typed value, but the values of the flow %q have names", p.Run.Flow.Name)}
+		return "", v, contract.Failf(contract.ClassBadRequest, "give its inputs by name, with params", "the run brings a typed value, but the values of the flow %q have names", p.Run.Flow.Name)
 	case len(raw) > 0 && values == nil:
-		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the text with input, and values for the nodes with state",
-			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", p.Run.Flow.Name, p.Run.Flow.Dialect)}
+		return "", v, contract.Failf(contract.ClassBadRequest, "give the text with input, and values for the nodes with state",
+			"the run brings a typed value, but the flow %q, of the dialect %s, takes text", p.Run.Flow.Name, p.Run.Flow.Dialect)
 	case values == nil, len(raw) == 0 && in.Input != "":
 		return in.Input, value.Of(in.Input), nil
 	case len(raw) == 0 && values.Missing != "":
-		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the run an input", Text: values.Missing}
+		return "", v, contract.Failf(contract.ClassBadRequest, "give the run an input", "%s", values.Missing)
 	case len(raw) == 0 && len(values.Default) == 0:
 		return "", value.Of(""), nil
 	case len(raw) == 0:
@@ -60,8 +57,7 @@ func (p *Preparation) inputOf(in *contract.RunInput) (text string, v value.Value
 		return "", v, err
 	}
 	if v, err = readInput(values.Read, raw); err != nil {
-		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's value: %v", err),
-			Remedy: "give a string, a number, a boolean, an array of one of them, or a critique result"}
+		return "", v, contract.Failf(contract.ClassBadRequest, "give a string, a number, a boolean, an array of one of them, or a critique result", "the run's value: %v", err)
 	}
 	return v.Words(), v, nil
 }
@@ -86,8 +82,7 @@ func (p *Preparation) writeInput(first *contract.View, in *contract.RunInput, v 
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {
 		if contract.Reserved(key) {
-			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state has the key %q; keys that begin with $ are the flow's own", key),
-				Remedy: "use another key, or give the run's value with value"}
+			return contract.Failf(contract.ClassBadRequest, "use another key, or give the run's value with value", "the input's state has the key %q; keys that begin with $ are the flow's own", key)
 		}
 	}
 	e, err := p.Run.Transcript.Value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})

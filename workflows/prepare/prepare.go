@@ -1,3 +1,5 @@
+// Package prepare determines what a run needs before its first node: plan and model, inputs, the initial state, and
+// the tools that its connections offer.
 package prepare
 
 import (
@@ -24,39 +26,29 @@ func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error
 	if in.V != contract.Version {
 		return contract.WrongVersion(in.V)
 	}
-	p.Run.Flow, p.Run.Shared.Model, p.Run.Shared.Depth, p.Run.Shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
+	p.Run.Flow, p.Run.Shared.Model, p.Run.Shared.Depth, p.Run.Shared.Budget = in.Flow.Plan, in.Model, in.Depth, in.Budget
+	if in.Flow.Plan != nil {
+		p.Run.Shared.Model = cmp.Or(in.Model, in.Flow.Plan.Model)
+	}
 	p.Run.Shared.Grant, p.Run.Shared.ServerSessions, p.Run.Shared.Entries = in.Grant, in.ServerSessions, in.Entries
 	if in.Flow.Source != nil {
 		p.Run.Source = *in.Flow.Source
 	}
 	declared := ""
 	if p.begins() {
-		hash, err := p.Run.Flow.Hash()
-		if err != nil {
+		var err error
+		if declared, err = p.Run.Flow.Hash(); err != nil {
 			return err
 		}
-		declared = hash // what the inputs make of the flow is the same flow
 	}
 	if p.Run.Flow == nil || p.Run.Shared.Model == "" || declared != "" {
 		if err := p.inquire(ctx, in); err != nil {
 			return err
 		}
 	}
-	if err := p.check(ctx, in.MaxPayload); err != nil {
-		return err
-	}
-	if declared != "" {
-		p.Run.Hash = declared
-	}
-	return nil
-}
-
-// modelOf is the model that a run is for: its own, or that of the plan that it brings.
-func modelOf(in *contract.RunInput) string {
-	if in.Model == "" && in.Flow.Plan != nil {
-		return in.Flow.Plan.Model
-	}
-	return in.Model
+	err := p.check(ctx, in.MaxPayload)
+	p.Run.Hash = cmp.Or(declared, p.Run.Hash) // what the inputs make of the flow is the same flow
+	return err
 }
 
 // inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
@@ -144,11 +136,10 @@ func (p *Preparation) check(ctx workflow.Context, most int) error {
 			Remedy: "make the plan with the starter or the adapter of this build"}
 	}
 	if p.Run.Hash == "" {
-		hash, err := p.Run.Flow.Hash()
-		if err != nil {
+		var err error
+		if p.Run.Hash, err = p.Run.Flow.Hash(); err != nil {
 			return err
 		}
-		p.Run.Hash = hash
 	}
 	own := *p.Run.Flow
 	p.Run.Flow, p.Run.Graph = &own, schedule.NewGraph(&own)
@@ -198,24 +189,18 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 	if made.Bounds != nil {
 		p.Run.Shared.Limited = p.Run.Flow.Bind(made.Bounds)
 	}
-	leaveOut(made.BudgetLimits, p.Run.Flow)
+	if m := made.BudgetLimits; m != nil { // without limits of what the flow cannot do
+		if !p.Run.Flow.StartsRuns() {
+			m.Most.Runs, m.Most.AtOnce, m.Most.PerSecond = 0, 0, 0
+		}
+		if !p.Run.Flow.DeclaresRuns() {
+			m.Most.Declared = 0
+		}
+	}
 	if b := p.Run.Shared.Budget; in.Session && made.BudgetLimits != nil && (b == nil || b.Calls == 0) {
 		p.Run.Shared.TurnCalls = made.BudgetLimits.Most.Calls
 	}
 	return p.Run.Budget.Bound(made.BudgetLimits)
-}
-
-// leaveOut removes limits of what a flow cannot do.
-func leaveOut(m *contract.BudgetLimits, f *plan.Flow) {
-	if m == nil {
-		return
-	}
-	if !f.StartsRuns() {
-		m.Most.Runs, m.Most.AtOnce, m.Most.PerSecond = 0, 0, 0
-	}
-	if !f.DeclaresRuns() {
-		m.Most.Declared = 0
-	}
 }
 
 // exceeds is the failure of a flow that a model defined and that declares what the grant does not have.
@@ -256,8 +241,7 @@ func Unauthorized(g *contract.Grant) error {
 	if g != nil {
 		return nil
 	}
-	return &contract.Failure{Class: contract.ClassBadRequest, Text: "the run is below another, and has no grant of it",
-		Remedy: "start a run of type " + contract.WorkflowFlow + " without depth"}
+	return contract.Failf(contract.ClassBadRequest, "start a run of type "+contract.WorkflowFlow+" without depth", "the run is below another, and has no grant of it")
 }
 
 // authority is what is recorded of a run's authority: the grant, or why there is none, and what bounds the flow.
@@ -337,9 +321,9 @@ func refusedInput(in *contract.RunInput, policy *contract.Policy) *contract.Fail
 	if len(brought) == 0 {
 		return nil
 	}
-	f := &contract.Failure{Class: contract.ClassBadRequest,
-		Text:   fmt.Sprintf("the run brings %s, but its worker runs the flows of its folder alone, as they are (flows.accept: named)", strings.Join(brought, ", ")),
-		Remedy: fmt.Sprintf("leave it out; to allow it set in the worker's weft.yaml: policies: {%s: {clients: [%s]}}", name, strings.Join(brought, ", "))}
+	all := strings.Join(brought, ", ")
+	f := contract.Failf(contract.ClassBadRequest, fmt.Sprintf("leave it out; to allow it set in the worker's weft.yaml: policies: {%s: {clients: [%s]}}", name, all),
+		"the run brings %s, but its worker runs the flows of its folder alone, as they are (flows.accept: named)", all)
 	if brought[0] == contract.BringsFlow {
 		f.Class, f.Remedy = contract.ClassInvalidFlow, "start the run with the name of a flow instead, as starter does with flows.accept: named in its own settings, or ask the worker's operator to set flows.accept: any"
 	}
@@ -361,17 +345,20 @@ func (p *Preparation) judgePlan(ctx workflow.Context) verdict {
 // Inputs refuses params that the flow does not declare, and values of placeholders that it does
 // not replace.
 func (p *Preparation) Inputs(in *contract.RunInput) error {
-	if s := string(in.Scope); s != "" && s != "null" && p.Run.Flow.Inputs == nil {
-		return &contract.Failure{Class: contract.ClassBadRequest,
-			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", p.Run.Flow.Name, p.Run.Flow.Dialect),
-			Remedy: "leave the scope out"}
+	f := p.Run.Flow
+	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+	refuse := func(what, remedy string) error {
+		return contract.Failf(contract.ClassBadRequest, remedy, "the run brings %s, but the flow %q, of the dialect %s, declares no inputs", what, f.Name, f.Dialect)
 	}
-	if params := string(in.Params); params == "" || params == "null" || p.Run.Flow.Inputs != nil || p.Run.Flow.Values != nil && p.Run.Flow.Values.Named {
+	switch {
+	case f.Inputs != nil:
 		return nil
+	case given(in.Scope):
+		return refuse("a scope", "leave the scope out")
+	case given(in.Params) && (f.Values == nil || !f.Values.Named):
+		return refuse("params", "give the text with input, and values for the nodes with state")
 	}
-	return &contract.Failure{Class: contract.ClassBadRequest,
-		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", p.Run.Flow.Name, p.Run.Flow.Dialect),
-		Remedy: "give the text with input, and values for the nodes with state"}
+	return nil
 }
 
 // bring puts the run's own connections before the flow's.
@@ -380,11 +367,11 @@ func (p *Preparation) bring(connections []contract.DataConnection) error {
 	for i := range connections {
 		c, err := connections[i].Connection()
 		if err != nil {
-			f := &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "correct the run's input"}
+			remedy := "correct the run's input"
 			if errors.Is(err, contract.ErrSecret) {
-				f.Remedy = contract.InHistory + "; " + f.Remedy
+				remedy = contract.InHistory + "; " + remedy
 			}
-			return f
+			return contract.Failf(contract.ClassBadRequest, remedy, "%v", err)
 		}
 		if i := slices.IndexFunc(p.Run.Flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
 			c.WholeResults = p.Run.Flow.Connections[i].WholeResults // what its agents see is the flow's
@@ -412,8 +399,16 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 	if len(m.Text) <= runtime.MaxInline && len(m.Media) == 0 {
 		p.Run.Shared.Text = m.Text
 	}
-	if err := p.remember(in.History); err != nil {
-		return nil, err
+	if len(in.History) > 0 {
+		raw, err := json.Marshal(in.History)
+		if err != nil {
+			return nil, err
+		}
+		chat, err := p.Run.Transcript.Write(p.Run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
+		if err != nil {
+			return nil, err
+		}
+		p.Run.Shared.Chat = &chat
 	}
 	p.Run.Shared.Script = in.ScriptRef
 	if len(in.Script) > 0 {
@@ -426,7 +421,7 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {
 		if d := plan.Depth(in.State[key]); d > runtime.MaxDepth {
-			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, runtime.MaxDepth)}
+			return nil, contract.Failf(contract.ClassBadRequest, "", "the input's state key %q nests %d deep, at most %d are stored", key, d, runtime.MaxDepth)
 		}
 		e, err := p.Run.Transcript.Value(key, in.State[key], contract.Stamp{Exec: plan.Start})
 		if err != nil {
@@ -439,20 +434,6 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 			Remedy: "shorten its values, or raise limits.max_state_bytes in weft.yaml"}
 	}
 	return first, nil
-}
-
-// remember stores the conversation before the run.
-func (p *Preparation) remember(history []contract.ChatMessage) error {
-	if len(history) == 0 {
-		return nil
-	}
-	raw, err := json.Marshal(history)
-	if err != nil {
-		return err
-	}
-	chat, err := p.Run.Transcript.Write(p.Run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
-	p.Run.Shared.Chat = &chat
-	return err
 }
 
 // Preparation settles what a run needs before its entry.
@@ -514,4 +495,35 @@ type Settings struct {
 type Models interface {
 	// Unknown returns the failure of a model whose provider there is not, nil for any other.
 	Unknown(ref string) *contract.Failure
+}
+
+// MendThread answers tool calls in whose middle a turn or a flow ended: no provider takes a
+// conversation without their results.
+func MendThread(r *runtime.Run) error {
+	t := r.Conversation.Thread
+	if t == nil {
+		return nil
+	}
+	answered := map[string]bool{}
+	for i := len(t.Entries) - 1; i >= 0; i-- {
+		m, err := contract.DecodeMessage(t.Entries[i].Raw)
+		if err != nil {
+			return err
+		}
+		if m.Role == contract.RoleTool {
+			answered[m.CallID] = true
+			continue
+		}
+		for _, c := range m.Calls {
+			if answered[c.ID] {
+				continue
+			}
+			lost := contract.Message{Role: contract.RoleTool, Text: "the flow ended before the call had its result", CallID: c.ID, Name: c.Name, Error: true}
+			if _, err := r.Transcript.Write(t, &lost); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return nil
 }

@@ -1,0 +1,316 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/journal"
+	"weft/workflows/plan"
+	"weft/workflows/plan/collection"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+	"weft/workflows/values"
+)
+
+// pass runs a node of kind pass: what it takes is what it leaves, unless it makes a text or matches of it.
+func pass(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	in, err := values.Given(r, x)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	p := x.Node.Pass
+	switch {
+	case p.Store != nil:
+		if in, err = stored(p.Store, in); err != nil {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given, and at datastore_schema", "the datastore %q: %v", p.Store.Name, err)
+		}
+	case p.Text != nil:
+		in = values.Object(x.Node.Ports.Out[0].Name, value.Of(value.FillIn(*p.Text, in)))
+	case p.Match != nil:
+		found, ok, err := matches(p.Match, in.Members[0].Value.Spaced())
+		if err != nil {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the expression", "%v", err)
+		}
+		if in = (value.Value{Kind: value.Object}); ok {
+			in = values.Object(x.Node.Ports.Out[0].Name, found)
+		}
+	}
+	return runtime.Outcome{Value: &in}, nil
+}
+
+// stored makes an operation on collections of the run. It returns what the operation gives, and the collections and the list of
+// changes as they are then.
+func stored(conn *plan.Connection, in value.Value) (out value.Value, err error) {
+	stores, _ := in.Get(plan.StoresPort)
+	changes, _ := in.Get(plan.ChangesPort)
+	c, err := collection.Fill(conn, conn.Operations[0].Name, in)
+	if err == nil {
+		err = c.Complete()
+	}
+	if err != nil {
+		return out, err
+	}
+	var objects []value.Value
+	if c.Operation.Changes() {
+		change := c.Change(conn)
+		stores, objects = collection.Apply(stores, change)
+		changes.Items = append(slices.Clip(changes.Items), change)
+	} else {
+		objects = c.Find(conn, stores)
+	}
+	if out, err = c.Results(objects); err != nil {
+		return out, err
+	}
+	out.Members = append(out.Members, value.Member{Key: plan.StoresPort, Value: stores}, value.Member{Key: plan.ChangesPort, Value: changes})
+	return out, nil
+}
+
+// matches returns what m finds in a text; ok is false where one match is wanted and there is none.
+func matches(m *plan.Match, text string) (found value.Value, ok bool, err error) {
+	pattern, err := regexp.Compile(m.Pattern)
+	if err != nil {
+		return value.Value{}, false, err
+	}
+	all := value.Value{Kind: value.Array}
+	for _, groups := range pattern.FindAllStringSubmatch(text, -1) {
+		if len(groups) > 2 {
+			list := value.Value{Kind: value.Array}
+			for _, g := range groups[1:] {
+				list.Items = append(list.Items, value.Of(g))
+			}
+			all.Items = append(all.Items, list)
+		} else if s := groups[len(groups)-1]; s != "" {
+			all.Items = append(all.Items, value.Of(s))
+		}
+	}
+	switch {
+	case m.Want == "all":
+		return all, true, nil
+	case len(all.Items) == 0:
+		return value.Value{}, false, nil
+	case m.Want == "last":
+		return all.Items[len(all.Items)-1], true, nil
+	}
+	return all.Items[0], true, nil
+}
+
+// branch runs a node of kind branch: the text of its value says by which branch it leaves.
+func branch(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	in, err := values.Given(r, x)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	b := x.Node.Branch
+	text := in.Members[0].Value.Spaced()
+	out := runtime.Outcome{Value: &value.Value{Kind: value.Object}, Branch: b.Default}
+	for _, c := range b.Cases {
+		if c.Text == text {
+			out.Branch = c.Branch
+			break
+		}
+	}
+	return out, nil
+}
+
+// say runs a node of kind say: its text goes into the flow's conversation.
+func say(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	in, err := values.Given(r, x)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	text := value.FillIn(x.Node.Say.Text, in)
+	ref, err := r.Transcript.Write(r.Conversation.Open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	return runtime.Outcome{Ref: ref, Text: text}, r.Publish(ctx, r.Conversation.Open(), x)
+}
+
+// transform runs a node of kind transform: it takes apart the value that comes in.
+func transform(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	t := x.Node.Transform
+	if t.Fail != "" {
+		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", t.Fail)
+	}
+	v, _, err := values.ValueAt(r, x.View, contract.ValueKey)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	if t.Select != nil {
+		if v, err = value.Selected(t.Select.Rules, t.Select.Path, v); err != nil {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the transformation, or what the node before returns", "%s", err.Error())
+		}
+	}
+	return runtime.Outcome{Value: &v}, nil
+}
+
+// merge runs a node of kind merge: it makes one value of those that parallel nodes left.
+func merge(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	m := x.Node.Merge
+	if m.Fail != "" {
+		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", m.Fail)
+	}
+	if m.Pick != nil {
+		return runPick(r, x)
+	}
+	all := value.Value{Kind: value.Array}
+	for _, res := range m.Results {
+		v, _, err := values.ValueAt(r, x.View, res.Key)
+		if err != nil {
+			return runtime.Outcome{}, err
+		}
+		all.Items = append(all.Items, value.Value{Kind: value.Object, Members: []value.Member{
+			{Key: "name", Value: value.Of(res.Name)}, {Key: "output", Value: v}}})
+	}
+	r.Conversation.DropForks(m)
+	return runtime.Outcome{Value: &all}, nil
+}
+
+// runPick makes one result the value, if the merge's condition holds for it.
+func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	m := x.Node.Merge
+	res := m.Results[*m.Pick]
+	v, _, err := values.ValueAt(r, x.View, res.Key)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	if m.Compare != nil {
+		seen := v
+		switch m.Field {
+		case "name":
+			seen = value.Of(res.Name)
+		case "input":
+			if seen, _, err = values.ValueAt(r, x.View, m.Input); err != nil {
+				return runtime.Outcome{}, err
+			}
+		}
+		yes, part, err := holds(m.Compare, seen)
+		if err != nil {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the merge's condition, or what the agents return", "%s", err.Error())
+		}
+		if !yes {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassNoRoute, "let the condition hold, or leave the merge out to go on with all results",
+				"Merge condition not satisfied: %s is false, because it is %s", strings.TrimSpace(m.Compare.Text), part.Brief())
+		}
+	}
+	pickFork(&r.Conversation, res.Node, m)
+	return runtime.Outcome{Value: &v}, nil
+}
+
+// pickFork goes on with what was said in one of the nodes that a merge joins, and with what it cost. A node that stopped in
+// its middle has left several parts.
+func pickFork(c *runtime.Conversation, node string, m *plan.Merge) {
+	for _, f := range c.Forks {
+		switch {
+		case f.Node == node:
+			c.Add(f.Messages, false)
+		case slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node }):
+			c.Spent -= f.Spent
+		}
+	}
+	c.DropForks(m)
+}
+
+// ask runs a node of kind ask: a person is asked, and the answer is the node's output.
+func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	question := x.Node.Ask.Text
+	if x.Node.Ports != nil {
+		in, err := values.Given(r, x)
+		if err != nil {
+			return runtime.Outcome{}, err
+		}
+		question = value.FillIn(question, in)
+	}
+	var t *runtime.Thread
+	if x.Node.Ports != nil {
+		t = r.Conversation.Open()
+	} else {
+		t = r.Transcript.Open(x.ID)
+	}
+	before := len(t.Entries)
+	if !x.Node.Ask.Silent {
+		if _, err := r.Transcript.Write(t, &contract.Message{Role: contract.RoleAssistant, Text: question}); err != nil {
+			return runtime.Outcome{}, err
+		}
+	}
+	reply, err := r.Requests.Ask(ctx, x, contract.Request{
+		ID: x.ID + "/ask", Kind: contract.RequestMessage, Text: question,
+		Hash: contract.SHA([]byte(question)), Timeout: x.Node.Ask.Timeout,
+	})
+	switch {
+	case errors.Is(err, runtime.ErrYield):
+		t.Cut(before) // the next run asks
+		return runtime.Outcome{}, err
+	case err != nil:
+		return runtime.Outcome{}, err
+	case reply.Message == nil:
+		return runtime.Outcome{}, r.Fail(x, contract.ClassNoAnswer, "start the run again, or give the node a longer limit",
+			"nobody answered within %d seconds", x.Node.Ask.Timeout)
+	}
+	ref, err := r.Transcript.Write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
+	if err == nil && x.Node.Ports != nil {
+		err = r.Publish(ctx, t, x)
+	}
+	return runtime.Outcome{Ref: ref, Text: reply.Message.Text}, err
+}
+
+// programGrace is how long, in seconds, a program may take to end beyond its own limit.
+const programGrace = 60
+
+// program runs a node of kind program. What it printed is the node's output; where it ends with
+// another code than 0, the failure has it.
+func program(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	p := x.Node.Program
+	in := contract.ProgramInput{Program: *p}
+	name := p.Script
+	if name == "" {
+		name = p.Argv[0]
+	}
+	var out contract.ProgramResult
+	id := x.ID + "/program"
+	err := r.RunStep(ctx, x.Journal, id, "", &out, func(*journal.Step) error {
+		return r.Invoke(ctx, &runtime.Call{Activity: contract.ActivityRunProgram, Args: []any{&in}, What: "the program of node " + x.Node.ID, At: x,
+			ID: id, Summary: x.Node.ID + " · " + name, Options: r.Options(p.Seconds + programGrace), Out: &out})
+	})
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	data := programData(&out)
+	if out.Code != 0 {
+		f := r.Fail(x, contract.ClassProgramFailed, "look at what it wrote; fix the program or the parameters", "the program %s ended with the code %d", name, out.Code)
+		if out.Late {
+			f.Text += ": it was ended after " + fmt.Sprintf("%d seconds", p.Seconds)
+		}
+		f.Data = data
+		return runtime.Outcome{}, f
+	}
+	ref, err := r.Transcript.Write(r.Transcript.Open(x.ID), &contract.Message{Role: contract.RoleAssistant, Text: string(data)})
+	return runtime.Outcome{Ref: ref, Data: data, Text: string(data)}, err
+}
+
+// programData is a program's result in the words of the blueprint dialect's framework.
+func programData(out *contract.ProgramResult) json.RawMessage {
+	if len(out.Data) > 0 {
+		return out.Data
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(struct {
+		Code   int    `json:"return_code"`
+		Stdout string `json:"stdout"`
+		Stderr string `json:"stderr"`
+	}{out.Code, out.Stdout, out.Stderr})
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
