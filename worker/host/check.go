@@ -58,13 +58,13 @@ func check(ctx context.Context, cfg *config.Config, functions []tool.Function) e
 	if p.tools != nil {
 		p.tools.Close()
 	}
-	_, err := cfg.OpenCodec()
-	problems = append(problems, split(err)...)
-	problems = append(problems, split(cfg.CheckStore())...)
-	traces, err := observe.NewTraces(ctx, cfg.Env())
-	problems = append(problems, split(err)...)
+	_, codecErr := cfg.OpenCodec()
+	traces, tracesErr := observe.NewTraces(ctx, cfg.Env())
 	if traces != nil {
 		traces.Close()
+	}
+	for _, err := range []error{codecErr, cfg.CheckStore(), tracesErr} {
+		problems = append(problems, split(err)...)
 	}
 	if len(problems) > 0 {
 		return cfg.Placed(problems)

@@ -46,30 +46,26 @@ func (p *program) deploymentCommand() *cli.Command {
 	var wait time.Duration
 	return p.command("deployment", "list the versions of the worker deployment, or set the current one",
 		"Lists the versions of the deployment TEMPORAL_DEPLOYMENT_NAME, and whether they are drained: no\nopen run needs the workers of a drained version. -current makes the version of this program, or of\nTEMPORAL_WORKER_BUILD_ID, the current one.",
-		p.configured(func(ctx context.Context, cfg *config.Config) error { return p.deployment(ctx, cfg, current, wait) }),
+		p.configured(func(ctx context.Context, cfg *config.Config) error {
+			own := deploymentOf(cfg)
+			if own == nil {
+				return config.Problems{"worker versioning is off; set TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID, or worker.versioning"}
+			}
+			t, err := cfg.Client(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+			if err != nil {
+				return err
+			}
+			defer t.Client.Close()
+			handle := t.Client.WorkerDeploymentClient().GetHandle(own.Version.DeploymentName)
+			if current {
+				if err := makeCurrent(ctx, handle, own.Version, wait); err != nil {
+					return err
+				}
+			}
+			return listVersions(ctx, handle, own.Version, p.stdout)
+		}),
 		&cli.BoolFlag{Name: "current", Usage: "make this build the current version", Destination: &current, HideDefault: true},
 		waitFlag(&wait, "how long to wait for a worker of this build to start, as `TIME`"))
-}
-
-// deployment lists the versions of this worker's deployment, and with current makes this program's
-// the current one.
-func (p *program) deployment(ctx context.Context, cfg *config.Config, current bool, wait time.Duration) error {
-	own := deploymentOf(cfg)
-	if own == nil {
-		return config.Problems{"worker versioning is off; set TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID, or worker.versioning"}
-	}
-	t, err := cfg.Client(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		return err
-	}
-	defer t.Client.Close()
-	handle := t.Client.WorkerDeploymentClient().GetHandle(own.Version.DeploymentName)
-	if current {
-		if err := makeCurrent(ctx, handle, own.Version, wait); err != nil {
-			return err
-		}
-	}
-	return listVersions(ctx, handle, own.Version, p.stdout)
 }
 
 // makeCurrent makes a version the current one, once the server knows a worker of it.

@@ -8,7 +8,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,13 +16,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
+	"golang.org/x/sync/errgroup"
 
 	"weft/activities"
 	"weft/activities/contract"
@@ -82,27 +81,25 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Watched: p.audience.Watched, Queue: queue,
 	})
 	does.Register(w)
-	own := worker.New(c, queue, ownOptions(p.options))
+	few := quiet(p.options)
+	few.DisableWorkflowWorker = true
+	own := worker.New(c, queue, few)
 	does.Register(own)
 	h.workers = []worker.Worker{w, own}
-	limiters := worker.New(c, contract.LimiterQueue, limiterOptions(p.options))
+	few = quiet(p.options)
+	few.LocalActivityWorkerOnly = true
+	limiters := worker.New(c, contract.LimiterQueue, few)
 	limiter.Register(limiters)
 	h.limits = limits.New(c, limiters, time.Minute, log.NewStructuredLogger(slog.Default()))
 	p.models.Share(h.limits)
 	return h, nil
 }
 
-// ownOptions are those of a task queue of one worker. It has few calls, of any build's runs.
-func ownOptions(o worker.Options) worker.Options {
-	o.DisableWorkflowWorker, o.DeploymentOptions = true, worker.DeploymentOptions{}
+// quiet returns the options of a task queue with few tasks, of any build's runs.
+func quiet(o worker.Options) worker.Options {
+	o.DeploymentOptions = worker.DeploymentOptions{}
 	o.ActivityTaskPollerBehavior = worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 2})
-	return o
-}
-
-// limiterOptions are those of the task queue of limiters, which workers of all builds poll. It has few tasks.
-func limiterOptions(o worker.Options) worker.Options {
-	o.LocalActivityWorkerOnly, o.DeploymentOptions = true, worker.DeploymentOptions{}
-	o.WorkflowTaskPollerBehavior = worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 2})
+	o.WorkflowTaskPollerBehavior = o.ActivityTaskPollerBehavior
 	return o
 }
 
@@ -206,21 +203,13 @@ func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.
 func (h *Host) Run(ctx context.Context) error {
 	defer h.tools.Close()
 	defer h.limits.Stop()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	all, ctx := errgroup.WithContext(ctx)
 	stop := make(chan any)
 	defer context.AfterFunc(ctx, func() { close(stop) })()
-	var all sync.WaitGroup
-	failed := make([]error, len(h.workers))
-	for i, w := range h.workers {
-		all.Go(func() {
-			if failed[i] = w.Run(stop); failed[i] != nil {
-				cancel()
-			}
-		})
+	for _, w := range h.workers {
+		all.Go(func() error { return w.Run(stop) })
 	}
-	all.Wait()
-	if err := cmp.Or(failed...); err != nil {
+	if err := all.Wait(); err != nil {
 		return fmt.Errorf("run worker: %w", err)
 	}
 	return nil

@@ -58,35 +58,30 @@ func openMonitoring(ctx context.Context, cfg *config.Config, stderr io.Writer) (
 			return nil, err
 		}
 	}
-	pages := map[string]*http.ServeMux{}
-	for _, page := range []struct {
-		key, address string
-		handle       func(*http.ServeMux)
-	}{
-		{"worker.health_listen", cfg.Worker.HealthListen, w.health.Handle},
-		{"worker.metrics_listen", cfg.Worker.MetricsListen, w.metrics.Handle},
-	} {
-		if page.address == "" {
-			continue
-		}
-		mux := pages[page.address]
-		if mux != nil {
-			page.handle(mux)
-			continue
-		}
-		mux = http.NewServeMux()
-		pages[page.address] = mux
-		page.handle(mux)
-		if err := w.serve(ctx, page.key, page.address, mux); err != nil {
-			w.close()
-			return nil, err
-		}
+	pages, metrics := http.NewServeMux(), http.NewServeMux()
+	healthAt, metricsAt := cfg.Worker.HealthListen, cfg.Worker.MetricsListen
+	w.health.Handle(pages)
+	if metricsAt == healthAt {
+		metrics = pages
+	}
+	if metricsAt != "" {
+		w.metrics.Handle(metrics)
+	}
+	if err = w.serve(ctx, "worker.health_listen", healthAt, pages); err == nil && metricsAt != healthAt {
+		err = w.serve(ctx, "worker.metrics_listen", metricsAt, metrics)
+	}
+	if err != nil {
+		w.close()
+		return nil, err
 	}
 	return w, nil
 }
 
-// serve serves HTTP until [monitoring.close].
+// serve serves HTTP until [monitoring.close], unless the address is empty.
 func (w *monitoring) serve(ctx context.Context, key, address string, mux *http.ServeMux) error {
+	if address == "" {
+		return nil
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {

@@ -31,7 +31,15 @@ func (p *program) setupCommand() *cli.Command {
 	var retention, wait time.Duration
 	return p.command("setup", "create the namespace and the search attributes",
 		"Creates the namespace (TEMPORAL_NAMESPACE) of a self-hosted Temporal, and the search attributes\nof runs. Existing ones are not changed.",
-		p.configured(func(ctx context.Context, cfg *config.Config) error { return p.setup(ctx, cfg, retention, wait) }),
+		p.configured(func(ctx context.Context, cfg *config.Config) error {
+			if retention < minRetention {
+				return config.Problems{fmt.Sprintf("-retention is %v, want at least %v", retention, minRetention)}
+			}
+			return retry(ctx, wait, func() (again bool, err error) {
+				err = setUp(ctx, cfg, retention, p.stdout)
+				return !is[config.Problems](err), err
+			})
+		}),
 		&cli.DurationFlag{Name: "retention", Usage: "how long a new namespace keeps closed runs, as `AGE`", Value: 72 * time.Hour, Destination: &retention},
 		waitFlag(&wait, "how long to wait for Temporal to start, as `TIME`"))
 }
@@ -39,17 +47,6 @@ func (p *program) setupCommand() *cli.Command {
 // waitFlag is how long a command waits for another program that is starting.
 func waitFlag(p *time.Duration, text string) cli.Flag {
 	return &cli.DurationFlag{Name: "wait", Usage: text, Value: 30 * time.Second, Destination: p}
-}
-
-// setup creates the namespace and its search attributes if they are missing. It is idempotent.
-func (p *program) setup(ctx context.Context, cfg *config.Config, retention, wait time.Duration) error {
-	if retention < minRetention {
-		return config.Problems{fmt.Sprintf("-retention is %v, want at least %v", retention, minRetention)}
-	}
-	return retry(ctx, wait, func() (again bool, err error) {
-		err = setUp(ctx, cfg, retention, p.stdout)
-		return !is[config.Problems](err), err
-	})
 }
 
 // retry makes attempts until one succeeds or must not be repeated, or the time is over.
@@ -67,7 +64,7 @@ func retry(ctx context.Context, wait time.Duration, attempt func() (again bool, 
 	}
 }
 
-// setUp is one attempt. The server needs some seconds to make a new namespace known.
+// setUp creates the namespace and its search attributes if they are missing. It is one attempt: the server needs some seconds to make a new namespace known.
 func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, stdout io.Writer) error {
 	t, err := cfg.Dial(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {

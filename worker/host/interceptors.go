@@ -1,0 +1,129 @@
+package host
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"weft/activities/contract"
+)
+
+// Audience tracks which runs are watched, of those in this worker's sticky cache: this worker gets their
+// queries. It is a worker's interceptor.
+type Audience struct {
+	interceptor.WorkerInterceptorBase
+	// until holds the cached runs by run id, and the [time.Time] until which each is watched.
+	until sync.Map
+}
+
+// Watched reports whether a run may be watched. It is true for runs that are not cached here.
+func (a *Audience) Watched(run string) bool {
+	until, cached := a.until.Load(run)
+	return !cached || time.Now().Before(until.(time.Time))
+}
+
+// watch records that a run is watched, if it is cached here.
+func (a *Audience) watch(run string) {
+	if until, cached := a.until.Load(run); cached {
+		a.until.CompareAndSwap(run, until, time.Now().Add(contract.WatchedFor*time.Second))
+	}
+}
+
+// InterceptWorkflow is called for each run that this worker caches.
+func (a *Audience) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &watchedRun{interceptor.WorkflowInboundInterceptorBase{Next: next}, a}
+}
+
+// watchedRun is one run. It issues no commands, and no workflow code reads what it records.
+type watchedRun struct {
+	interceptor.WorkflowInboundInterceptorBase
+	audience *Audience
+}
+
+// ExecuteWorkflow executes the run, until it closes or is evicted from the cache.
+func (w *watchedRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
+	w.audience.until.Store(run, time.Time{})
+	defer w.audience.until.Delete(run)
+	return w.Next.ExecuteWorkflow(ctx, in)
+}
+
+func (w *watchedRun) HandleQuery(ctx workflow.Context, in *interceptor.HandleQueryInput) (any, error) {
+	if in.QueryType == contract.QueryWatching {
+		w.audience.watch(workflow.GetInfo(ctx).WorkflowExecution.RunID)
+	}
+	return w.Next.HandleQuery(ctx, in)
+}
+
+// stopGrace is how long an activity that is cancelled at the end of the stop timeout has to report that
+// to Temporal.
+const stopGrace = 2 * time.Second
+
+// stopInterceptor cancels activities that exceed the stop timeout while they can still report to Temporal.
+// The SDK cancels them at the end of its own timeout and does not wait: the activity would be retried only
+// after its heartbeat timeout.
+type stopInterceptor struct {
+	interceptor.WorkerInterceptorBase
+	after time.Duration
+}
+
+func (c *stopInterceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &stoppingActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, c.after}
+}
+
+type stoppingActivity struct {
+	interceptor.ActivityInboundInterceptorBase
+	after time.Duration
+}
+
+func (c *stoppingActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-activity.GetWorkerStopChannel(ctx):
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(c.after):
+			cancel()
+		}
+	}()
+	return c.Next.ExecuteActivity(ctx, in)
+}
+
+const heartbeatPause = 100 * time.Millisecond
+
+// patientHeartbeats lets a heartbeat take as long as the heartbeat timeout of its activity. The SDK gives it one second,
+// or the interval between two if that is more, and cancels the activity if it fails: on a busy machine, or where the
+// server starts again, a call would be lost whose worker lives.
+func patientHeartbeats(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if method != workflowservice.WorkflowService_RecordActivityTaskHeartbeat_FullMethodName || !activity.IsActivity(ctx) {
+		return invoker(ctx, method, req, reply, cc, opts...)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), activity.GetInfo(ctx).HeartbeatTimeout)
+	defer cancel()
+	for {
+		err := invoker(ctx, method, req, reply, cc, opts...)
+		switch status.Code(err) {
+		case codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(heartbeatPause):
+		}
+	}
+}
