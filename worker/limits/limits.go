@@ -16,6 +16,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	"golang.org/x/sync/singleflight"
 
 	"weft/activities/contract"
 	"weft/activities/llm"
@@ -87,10 +88,10 @@ type key struct {
 	of llm.LimitedKey
 
 	mu sync.Mutex
-	// shared means that there is a limiter; it was looked up last at looked, looking is closed when it is.
+	// shared means that there is a limiter; it was looked up last at looked.
 	shared  bool
 	looked  time.Time
-	looking chan struct{}
+	looking singleflight.Group
 	// local means that the worker's own limits apply, until an Update succeeds.
 	local bool
 	// asking are the calls that wait for an answer; sending: an Update is under way.
@@ -129,12 +130,11 @@ func (l *Limits) Begin(ctx context.Context, of llm.LimitedKey, call contract.Lim
 	l.mu.Unlock()
 	k.mu.Lock()
 	for !k.shared && time.Since(k.looked) > lookEvery {
-		found := k.look()
 		k.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return llm.Permit{}, ctx.Err()
-		case <-found:
+		case <-k.looking.DoChan("", k.look):
 		}
 		k.mu.Lock()
 	}
@@ -230,25 +230,16 @@ func (k *key) end(began time.Time, o llm.LimitOutcome) {
 	k.start()
 }
 
-// look asks whether another worker has started a limiter, unless that is under way. It is called with the lock; found is closed
-// when that is known, or cannot be.
-func (k *key) look() (found chan struct{}) {
-	if k.looking != nil {
-		return k.looking
-	}
-	found = make(chan struct{})
-	k.looking = found
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-		defer cancel()
-		out, err := k.client.DescribeWorkflowExecution(ctx, contract.LimiterID(k.of.Fingerprint), "")
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.shared = k.shared || err == nil && out.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-		k.looked, k.looking = time.Now(), nil
-		close(found)
-	}()
-	return found
+// look asks whether another worker has started a limiter. It returns nothing.
+func (k *key) look() (any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	out, err := k.client.DescribeWorkflowExecution(ctx, contract.LimiterID(k.of.Fingerprint), "")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.shared = k.shared || err == nil && out.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	k.looked = time.Now()
+	return nil, nil
 }
 
 // start sends what is to be told, unless that is under way. It is called with the lock.

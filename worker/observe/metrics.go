@@ -1,14 +1,18 @@
 package observe
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
-	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/opentelemetry"
 	"go.temporal.io/sdk/interceptor"
@@ -41,16 +45,16 @@ func NewMetrics() (*Metrics, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the metrics exporter: %w", err)
 	}
-	provider := metric.NewMeterProvider(metric.WithReader(exp), metric.WithCardinalityLimit(maxSeries), metric.WithView(metric.NewView(
-		metric.Instrument{Kind: metric.InstrumentKindHistogram},
-		metric.Stream{Aggregation: metric.AggregationExplicitBucketHistogram{Boundaries: buckets}},
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exp), sdkmetric.WithCardinalityLimit(maxSeries), sdkmetric.WithView(sdkmetric.NewView(
+		sdkmetric.Instrument{Kind: sdkmetric.InstrumentKindHistogram},
+		sdkmetric.Stream{Aggregation: sdkmetric.AggregationExplicitBucketHistogram{Boundaries: buckets}},
 	)))
 	meter := provider.Meter("weft")
 	m.handler = units{opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter: meter, UseMonotonicCounters: true,
 		// A metric that cannot be created is missing; the worker goes on without it.
 		OnError: func(error) {},
-	}), meter, nil}
+	}), meter, map[string]string{}}
 	m.runs, m.visible = newRuns(m.registry), newVisible()
 	version, revision := build.Info()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_build_info", Help: "The build of this worker.",
@@ -70,3 +74,43 @@ func (m *Metrics) Interceptor() interceptor.ClientInterceptor { return m.runs }
 func (m *Metrics) Handle(mux *http.ServeMux) {
 	mux.Handle("GET "+PathMetrics, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 }
+
+// millionths lists the counters that are reported in millionths, because the SDK's counters are integers.
+// They are exported as whole units.
+var millionths = map[string]bool{"weft_model_cost": true}
+
+// units is a metrics handler that exports base units. The inner handler already exports durations in
+// seconds.
+type units struct {
+	client.MetricsHandler
+	meter metric.Meter
+	tags  map[string]string
+}
+
+func (u units) WithTags(tags map[string]string) client.MetricsHandler {
+	all := maps.Clone(u.tags)
+	maps.Copy(all, tags)
+	return units{u.MetricsHandler.WithTags(tags), u.meter, all}
+}
+
+func (u units) Counter(name string) client.MetricsCounter {
+	if !millionths[name] {
+		return u.MetricsHandler.Counter(name)
+	}
+	c, err := u.meter.Float64Counter(name)
+	if err != nil {
+		return client.MetricsNopHandler.Counter(name)
+	}
+	var attrs []attribute.KeyValue
+	for k, v := range u.tags {
+		attrs = append(attrs, attribute.String(k, v))
+	}
+	return counter{c, metric.WithAttributes(attrs...)}
+}
+
+type counter struct {
+	metric.Float64Counter
+	labels metric.MeasurementOption
+}
+
+func (c counter) Inc(n int64) { c.Add(context.Background(), float64(n)/1e6, c.labels) }

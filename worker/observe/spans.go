@@ -34,7 +34,7 @@ type tracing struct {
 }
 
 func (t *tracing) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &runSpan{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, traces: t.traces}
+	return &runSpan{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, traces: t.traces, visits: map[string]int{}}
 }
 
 func (t *tracing) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
@@ -118,9 +118,6 @@ type nodeKey struct{}
 func (r *runSpan) Enter(ctx workflow.Context, at watch.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
 	own, began := r.own(ctx), workflow.Now(ctx)
 	r.flow = cmp.Or(r.flow, at.Flow)
-	if r.visits == nil {
-		r.visits = map[string]int{}
-	}
 	visit := strconv.Itoa(r.visits[at.Execution])
 	r.visits[at.Execution]++
 	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
