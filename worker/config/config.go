@@ -132,6 +132,12 @@ type Config struct {
 // Env returns the environment of the settings.
 func (c *Config) Env() Env { return c.env }
 
+// variable is the value of a variable, "" if it is not set.
+func (c *Config) variable(name string) string {
+	value, _ := c.env.LookupEnv(name)
+	return value
+}
+
 // Problems is the error of invalid settings, one problem per line.
 type Problems []string
 

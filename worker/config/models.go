@@ -28,7 +28,7 @@ const (
 // set.
 func (c *Config) ollamaAddress() (address, variable string) {
 	for _, name := range []string{ollamaHost, ollamaBaseURL} {
-		if v, _ := c.env.LookupEnv(name); v != "" {
+		if v := c.variable(name); v != "" {
 			return v, name
 		}
 	}
@@ -89,7 +89,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		out.Key = key
 	}
 	c.awsSettings(name, kind, p, &out, problems)
-	if home, _ := c.env.LookupEnv("HOME"); kind == "oci" && out.AuthFile == "" && home != "" {
+	if home := c.variable("HOME"); kind == "oci" && out.AuthFile == "" && home != "" {
 		out.AuthFile = filepath.Join(home, ".oci", "config")
 	}
 	if kind == ollama && out.BaseURL == "" {
@@ -182,13 +182,10 @@ func (c *Config) Tool() (tool.Settings, error) {
 	out := tool.Settings{
 		Connections: map[string]tool.Connection{}, Tools: c.Tools, Activities: c.Activities, Confirm: c.Confirm,
 		Secrets: map[string]tool.Secret{}, SecretFor: c.runtime.Secret, Variables: map[string]tool.Secret{}, Mask: c.mask,
-		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, AllowEnv: c.AllowEnv, AllowDirs: c.AllowDirs, Trusted: c.Agents.Trusted, BaseEnv: map[string]string{},
+		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, AllowEnv: c.AllowEnv, AllowDirs: c.AllowDirs, Trusted: c.Agents.Trusted, BaseEnv: map[string]string{"PATH": c.variable("PATH"), "HOME": c.variable("HOME")},
 	}
 	if most := c.Store.Most(); most > 0 {
 		out.MaxResultBytes = most - contract.Envelope
-	}
-	for _, name := range []string{"PATH", "HOME"} {
-		out.BaseEnv[name], _ = c.env.LookupEnv(name)
 	}
 	if own, err := OwnCommands(c.env); c.author && err == nil {
 		out.AllowCommand = func(c tool.Connection) bool { return own.Allowed(Command{c.Command, c.Args, c.Env, c.Dir}) }
@@ -198,14 +195,16 @@ func (c *Config) Tool() (tool.Settings, error) {
 		s.Value = c.expandText("secrets."+ref, "value", s.Value, &problems)
 		out.Secrets[ref] = s
 	}
+	oauth := false
 	for _, id := range slices.Sorted(maps.Keys(c.Connections)) {
 		at, s := "connections."+id, c.Connections[id]
+		oauth = oauth || s.OAuth != ""
 		s.Headers, s.Env = c.expand(at+".headers", s.Headers, &problems), c.expand(at+".env", s.Env, &problems)
 		s.Password = c.expandText(at, "password", s.Password, &problems)
 		s.OAuthClientSecret = c.expandText(at, "oauth_client_secret", s.OAuthClientSecret, &problems)
 		out.Connections[id] = s
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(out.Connections)), func(o tool.Connection) bool { return o.OAuth != "" }) {
+	if oauth {
 		var err error
 		if out.Logins, err = c.logins(); err != nil {
 			problems = append(problems, err.Error())

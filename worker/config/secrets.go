@@ -16,8 +16,7 @@ import (
 // secret reads a variable NAME, or the file that NAME_FILE names. It returns "" if neither is set. Errors
 // never contain the value.
 func (c *Config) secret(name string) (string, error) {
-	value, _ := c.env.LookupEnv(name)
-	file, _ := c.env.LookupEnv(name + "_FILE")
+	value, file := c.variable(name), c.variable(name+"_FILE")
 	switch {
 	case value != "" && file != "":
 		return "", fmt.Errorf("both %s and %s_FILE are set; unset one of them", name, name)
@@ -36,9 +35,7 @@ func (c *Config) secret(name string) (string, error) {
 
 // has reports whether a secret is set, as a variable or as a file.
 func (c *Config) has(name string) bool {
-	value, _ := c.env.LookupEnv(name)
-	file, _ := c.env.LookupEnv(name + "_FILE")
-	return value != "" || file != ""
+	return c.variable(name) != "" || c.variable(name+"_FILE") != ""
 }
 
 var reference = regexp.MustCompile(`\$\{([^}]*)\}`)
@@ -77,7 +74,7 @@ func (c *Config) expandText(at, key, text string, problems *Problems) string {
 }
 
 func (c *Config) secretOrigin(name string) string {
-	if file, _ := c.env.LookupEnv(name + "_FILE"); file != "" {
+	if c.variable(name+"_FILE") != "" {
 		name += "_FILE"
 	}
 	return "variable " + name

@@ -149,7 +149,7 @@ func (c *Config) temporalShown() ([]Shown, error) {
 		{"tls", secured, "off", "TEMPORAL_TLS"},
 	} {
 		from := "Temporal's configuration file"
-		if given, _ := c.env.LookupEnv(v.variable); given != "" {
+		if c.variable(v.variable) != "" {
 			from = "variable " + v.variable
 		} else if v.value == v.def {
 			from = "default"

@@ -83,21 +83,16 @@ func (l *loader) decode(from, _ reflect.Value) (any, error) {
 }
 
 func (l *loader) readFile(name string, data []byte) {
-	required := true
-	if name == "" {
-		name, _ = l.cfg.env.LookupEnv(FileVariable)
-	}
-	if name == "" {
-		name, required = DefaultFile, false
-	}
+	named := cmp.Or(name, l.cfg.variable(FileVariable))
+	name = cmp.Or(named, DefaultFile)
 	var err error
 	if data == nil {
 		data, err = os.ReadFile(name)
 	}
-	if !required && errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case named == "" && errors.Is(err, fs.ErrNotExist):
 		return
-	}
-	if err != nil {
+	case err != nil:
 		l.problems = append(l.problems, problem{text: fmt.Sprintf("read the configuration: %v; use another file with -config or %s", err, FileVariable)})
 		return
 	}

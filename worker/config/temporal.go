@@ -138,7 +138,7 @@ func (c *Config) temporal() (options client.Options, from string, err error) {
 		return options, "", Problems{fmt.Sprintf("read Temporal's settings (TEMPORAL_… and temporal.toml): %v", err)}
 	}
 	from = "Temporal's configuration file"
-	if a, _ := c.env.LookupEnv("TEMPORAL_ADDRESS"); a != "" {
+	if c.variable("TEMPORAL_ADDRESS") != "" {
 		from = "TEMPORAL_ADDRESS"
 	}
 	if options.HostPort == "" {

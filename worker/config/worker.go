@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -29,10 +30,7 @@ func (c *Config) Memory() int {
 	if c.Worker.Memory > 0 {
 		return c.Worker.Memory
 	}
-	machine, err := memlimit.FromSystem()
-	if err != nil {
-		machine = 0
-	}
+	machine, _ := memlimit.FromSystem() // 0 if it is unknown
 	if limit, err := memlimit.FromCgroup(); err == nil && limit > 0 && (machine == 0 || limit < machine) {
 		return int(limit)
 	}
@@ -71,22 +69,15 @@ type Versioning struct {
 	Deployment, BuildID string
 }
 
-// deploymentName is the default.
-const deploymentName = "weft"
-
 // Versioning returns the version that worker.versioning, TEMPORAL_DEPLOYMENT_NAME and
 // TEMPORAL_WORKER_BUILD_ID configure.
 func (c *Config) Versioning() Versioning {
-	name, _ := c.env.LookupEnv("TEMPORAL_DEPLOYMENT_NAME")
-	build, _ := c.env.LookupEnv("TEMPORAL_WORKER_BUILD_ID")
-	v := Versioning{Behavior: c.Worker.Versioning, Deployment: name, BuildID: build}
+	name, build := c.variable("TEMPORAL_DEPLOYMENT_NAME"), c.variable("TEMPORAL_WORKER_BUILD_ID")
+	v := Versioning{Behavior: c.Worker.Versioning, Deployment: cmp.Or(name, "weft"), BuildID: build}
 	if v.Behavior == VersioningAuto {
 		if v.Behavior = VersioningOff; name != "" || build != "" {
 			v.Behavior = VersioningUpgrade
 		}
-	}
-	if v.Deployment == "" {
-		v.Deployment = deploymentName
 	}
 	return v
 }
@@ -96,7 +87,7 @@ func (l *loader) checkWorker() {
 		l.check("worker.pollers_min is %d and worker.pollers_max is %d; pollers_min must not exceed pollers_max", w.PollersMin, w.PollersMax)
 	}
 	for _, name := range []string{"TEMPORAL_DEPLOYMENT_NAME", "TEMPORAL_WORKER_BUILD_ID"} {
-		value, _ := l.cfg.env.LookupEnv(name)
+		value := l.cfg.variable(name)
 		if strings.ContainsAny(value, ":") || name == "TEMPORAL_DEPLOYMENT_NAME" && strings.Contains(value, ".") || len(value) > 200 || strings.HasPrefix(value, "__") {
 			l.check("%s is %.100q; want a name of at most 200 characters without :, without a leading __, and for a deployment without .", name, value)
 		}

@@ -1,19 +1,25 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
 	"time"
 
 	webserver "github.com/temporalio/ui-server/v2/server"
+	webconfig "github.com/temporalio/ui-server/v2/server/config"
+	weboptions "github.com/temporalio/ui-server/v2/server/server_options"
 	"go.temporal.io/server/common/authorization"
 	"go.temporal.io/server/common/cluster"
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/dynamicconfig"
+	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/log/tag"
 	"go.temporal.io/server/common/membership/static"
 	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	"go.temporal.io/server/common/primitives"
@@ -165,3 +171,104 @@ func serverOptions(c *config.Config, logger slogger) ([]temporal.ServerOption, e
 }
 
 func at(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+
+// slogger adapts the standard library's logger for the server.
+type slogger struct{ to *slog.Logger }
+
+var _ log.SLogWrapper = slogger{}
+
+func (s slogger) log(level slog.Level, msg string, tags []tag.Tag) {
+	ctx := context.Background()
+	if !s.to.Enabled(ctx, level) {
+		return
+	}
+	attrs := make([]slog.Attr, len(tags))
+	for i, t := range tags {
+		attrs[i] = slog.Any(t.Key(), t.Value())
+	}
+	s.to.LogAttrs(ctx, level, msg, attrs...)
+}
+
+// The methods of the server's logger.
+
+func (s slogger) Debug(msg string, tags ...tag.Tag)  { s.log(slog.LevelDebug, msg, tags) }
+func (s slogger) Info(msg string, tags ...tag.Tag)   { s.log(slog.LevelInfo, msg, tags) }
+func (s slogger) Warn(msg string, tags ...tag.Tag)   { s.log(slog.LevelWarn, msg, tags) }
+func (s slogger) Error(msg string, tags ...tag.Tag)  { s.log(slog.LevelError, msg, tags) }
+func (s slogger) DPanic(msg string, tags ...tag.Tag) { s.log(slog.LevelError, msg, tags) }
+func (s slogger) Panic(msg string, tags ...tag.Tag)  { s.log(slog.LevelError, msg, tags) }
+func (s slogger) Fatal(msg string, tags ...tag.Tag)  { s.log(slog.LevelError, msg, tags) }
+func (s slogger) SLog() *slog.Logger                 { return s.to }
+
+// startUI serves the Web UI of the server at an address and waits until it responds.
+func startUI(address string, port int) (*webserver.Server, error) {
+	srv := webserver.NewServer(weboptions.WithConfigProvider(&webconfig.Config{
+		Host: loopback, Port: port, TemporalGRPCAddress: address, EnableUI: true,
+		CORS: webconfig.CORS{CookieInsecure: true}, HideLogs: true, DisableNewsFetch: true,
+	}))
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Start() }()
+	const timeout = 10 * time.Second
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
+		select {
+		case err := <-failed:
+			return nil, fmt.Errorf("start the Web UI on %s: %w", at(port), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if c, err := net.DialTimeout("tcp", at(port), time.Second); err == nil {
+			return srv, c.Close()
+		}
+	}
+	srv.Stop()
+	return nil, fmt.Errorf("start the Web UI on %s: no response within %v", at(port), timeout)
+}
+
+// Free ports are chosen below the range of outgoing connections (Linux: from 32768 on): a port of that
+// range may be used between the choice and the server's start.
+const lowestPort, highestPort = 20_000, 32_000
+
+// freePorts finds n different ports on which nothing listens.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := listen()
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		// Kept open until all are found, so that they differ.
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+func listen() (net.Listener, error) {
+	for range 100 {
+		if l, err := net.Listen("tcp", at(lowestPort+rand.IntN(highestPort-lowestPort))); err == nil {
+			return l, nil
+		}
+	}
+	return net.Listen("tcp", at(0))
+}
+
+// choosePort returns the wanted port, or a free one for 0. If the wanted port is in use, it returns
+// another one if that is allowed, or an error that names the flag.
+func choosePort(flag string, want int, orAnother bool) (int, error) {
+	if want < 0 || want > 65535 {
+		return 0, fmt.Errorf("%s is %d, want 0 to 65535", flag, want)
+	}
+	if want != 0 {
+		l, err := net.Listen("tcp", at(want))
+		if err == nil {
+			return want, l.Close()
+		}
+		if !orAnother {
+			return 0, fmt.Errorf("%s %d: %w; stop the program listening there, or use another with %s", flag, want, err, flag)
+		}
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return 0, err
+	}
+	return ports[0], nil
+}

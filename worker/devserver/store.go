@@ -1,20 +1,29 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	stdsql "database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/server/common/config"
 	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	sqliteschema "go.temporal.io/server/schema/sqlite"
 
+	"weft/activities"
+	"weft/activities/contract"
 	"weft/worker/codec"
+	"weft/worker/host"
 )
 
 const inMemory = ":memory:"
@@ -162,4 +171,39 @@ func lock(db string) (*os.File, error) {
 		return nil, fmt.Errorf("lock database %q: %w", db, err)
 	}
 	return f, nil
+}
+
+// addTimeout bounds adding search attributes to a database of an earlier build.
+const addTimeout = 20 * time.Second
+
+// keywords are the search attributes of runs, with their type.
+func keywords() map[string]enumspb.IndexedValueType {
+	out := map[string]enumspb.IndexedValueType{}
+	for _, name := range contract.Attributes {
+		out[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	}
+	return out
+}
+
+// addAttributes adds the search attributes of runs to a namespace of an earlier build, and waits until all services know them.
+func addAttributes(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, addTimeout)
+	defer cancel()
+	c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		return fmt.Errorf("list search attributes: %w", err)
+	}
+	defer c.Close()
+	have, err := activities.NewAttributes(c).Of(ctx, namespace)
+	if err != nil || len(have.Missing) == 0 {
+		return err
+	}
+	if err := host.AddAttributes(ctx, c, namespace, have.Missing); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(cacheRefresh + time.Second):
+	case <-ctx.Done():
+	}
+	return ctx.Err()
 }

@@ -84,7 +84,7 @@ func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, std
 		return config.Problems{fmt.Sprintf("search attributes of a type other than Keyword: %s; remove them with: temporal operator search-attribute remove", strings.Join(state.Wrong, ", "))}
 	}
 	if len(state.Missing) > 0 {
-		if err := addAttributes(ctx, t.Client, t.Namespace, state.Missing); err != nil {
+		if err := AddAttributes(ctx, t.Client, t.Namespace, state.Missing); err != nil {
 			return err
 		}
 		fmt.Fprintf(stdout, "worker: namespace %s: added search attributes %s\n", t.Namespace, strings.Join(state.Missing, ", "))
@@ -118,7 +118,8 @@ func makeNamespace(ctx context.Context, t *config.Temporal, retention time.Durat
 	return nil
 }
 
-func addAttributes(ctx context.Context, c client.Client, namespace string, names []string) error {
+// AddAttributes adds search attributes of runs to a namespace. The error is [config.Problems] where that is not allowed.
+func AddAttributes(ctx context.Context, c client.Client, namespace string, names []string) error {
 	add := map[string]enumspb.IndexedValueType{}
 	for _, name := range names {
 		add[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
