@@ -15,6 +15,9 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"weft/starter/history"
+	"weft/starter/recording"
+	"weft/worker/rehearse"
 	"weft/workflows"
 	"weft/workflows/limiter"
 )
@@ -137,4 +140,25 @@ func Events(t testing.TB, c client.Client, id, run string) []*historypb.HistoryE
 		out = append(out, e)
 	}
 	return out
+}
+
+// PlayRecording records a closed run and plays the recording, which must be the same run.
+func (h *Worker) PlayRecording(t *testing.T, id, run string) *rehearse.Recording {
+	t.Helper()
+	raw, _, err := recording.Record(t.Context(), history.From(h.Client), id, run, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := rehearse.Read("run.yaml", raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := rehearse.Play(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rep.OK {
+		t.Errorf("the recording does not play: %+v\n%s", rep.First, raw)
+	}
+	return rec
 }

@@ -1,13 +1,23 @@
 package harness
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
@@ -59,20 +69,12 @@ type TestRun struct {
 func (r TestRun) Execute(t *testing.T) Outcome {
 	t.Helper()
 	env := newEnv()
-	var err error
-	models := r.Models
-	if models == nil {
-		if models, err = llm.Open(llm.Settings{Default: "script"}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	models := orScripted(t, r.Models)
 	r.Settings.Scripts, r.Settings.Models = true, models
 	r.Settings.Register(env)
 	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: r.Document, Name: "flow.json", Profile: r.Profile}, Input: r.Input, Model: "script"}
 	if r.Script != "" {
-		if in.Script, err = llm.ParseScript("flow.script", []byte(r.Script)); err != nil {
-			t.Fatal(err)
-		}
+		in.Script = Script(t, r.Script)
 	}
 	if r.SetInput != nil {
 		r.SetInput(&in)
@@ -192,4 +194,52 @@ func sourceOf(t *testing.T, in *contract.RunInput, stores ...*contract.Message) 
 		k[contract.SHA(raw)] = raw
 	}
 	return k
+}
+
+// URL offers the run's tools over MCP.
+func (r TestRun) URL(t *testing.T) string {
+	t.Helper()
+	mcpServer := server.NewMCPServer("web", "1", server.WithToolCapabilities(false))
+	for name, fn := range r.Tools {
+		mcpServer.AddTool(mcp.NewTool(name), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			args, err := json.Marshal(req.GetArguments())
+			if err != nil {
+				return nil, err
+			}
+			text, failed := fn(string(args))
+			res := mcp.NewToolResultText(text)
+			res.IsError = failed
+			if file := r.Pictures[name]; file != nil {
+				res.Content = append(res.Content, mcp.NewImageContent(base64.StdEncoding.EncodeToString(file), "image/png"))
+			}
+			return res, nil
+		})
+	}
+	handler := server.NewStreamableHTTPServer(mcpServer)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		if (r.Denied || r.Expired != nil && r.Expired.Load()) && strings.Contains(string(body), "tools/call") {
+			http.Error(w, "expired", http.StatusUnauthorized)
+			return
+		}
+		q.Body = io.NopCloser(bytes.NewReader(body))
+		handler.ServeHTTP(w, q)
+	}))
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
+// OpenTools offers the run's tools over MCP and returns how to reach them.
+func (r TestRun) OpenTools(t *testing.T) *tool.Tools {
+	t.Helper()
+	settings := r.ToolSettings
+	settings.Functions, settings.MaxResultBytes = r.Functions, cmp.Or(settings.MaxResultBytes, 10_000)
+	settings.Connections = map[string]tool.Connection{"web": {URL: r.URL(t)}}
+	maps.Copy(settings.Connections, r.ToolSettings.Connections)
+	tools, err := tool.Open(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	return tools
 }

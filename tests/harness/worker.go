@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"weft/specadapter/source"
 	"weft/worker/host"
 	"weft/workflows"
+	"weft/workflows/plan"
 )
 
 // Signal sends a signal with one argument.
@@ -37,10 +39,8 @@ func NewConfirmingWorker(t *testing.T) *Worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Worker{Client: Dial(t, ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
-	h.Worker = RunWorker(t, h.Client, h.Queue, 0, tools)
-	t.Cleanup(func() { h.Worker.Stop(); tools.Close() })
-	return h
+	t.Cleanup(tools.Close)
+	return newWorker(t, 0, tools)
 }
 
 // OpenRequests waits for a run's open requests.
@@ -113,17 +113,11 @@ func RunWorker(t testing.TB, c client.Client, queue string, cacheBytes int, tool
 func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflows.Settings, deps activities.Deps,
 	wrap ...func(worker.ActivityRegistry) worker.ActivityRegistry) worker.Worker {
 	t.Helper()
-	if deps.Models == nil {
-		models, err := llm.Open(llm.Settings{Default: "script"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		deps.Models = models
-	}
+	deps.Models = orScripted(t, deps.Models)
+	pollers := worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})
 	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, MaxHeartbeatThrottleInterval: time.Second,
 		DeadlockDetectionTimeout: time.Minute, // machines are busy
-		WorkerStopTimeout:        10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
-		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
+		WorkerStopTimeout:        10 * time.Second, WorkflowTaskPollerBehavior: pollers, ActivityTaskPollerBehavior: pollers})
 	settings.Keys, settings.Scripts, settings.Models, deps.Keys = SealKeys, true, deps.Models, SealKeys
 	settings.Register(w)
 	deps.Source, deps.Compile, deps.Begin, deps.Attributes = activities.NewClientSource(c), Compile, host.Begin, activities.NewAttributes(c)
@@ -138,11 +132,29 @@ func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflo
 	return w
 }
 
+// orScripted returns models, the scripted one if there are none.
+func orScripted(t testing.TB, models *llm.Models) *llm.Models {
+	t.Helper()
+	if models != nil {
+		return models
+	}
+	models, err := llm.Open(llm.Settings{Default: "script"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return models
+}
+
 // NewWorker starts one worker on a queue of its own.
 func NewWorker(t testing.TB, cacheBytes int) *Worker {
 	t.Helper()
+	return newWorker(t, cacheBytes, nil)
+}
+
+func newWorker(t testing.TB, cacheBytes int, tools *tool.Tools) *Worker {
+	t.Helper()
 	h := &Worker{Client: Dial(t, ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
-	h.Worker = RunWorker(t, h.Client, h.Queue, cacheBytes, nil)
+	h.Worker = RunWorker(t, h.Client, h.Queue, cacheBytes, tools)
 	t.Cleanup(h.Worker.Stop)
 	return h
 }
@@ -183,4 +195,86 @@ func CompileWith(functions ...tool.Function) func(contract.FlowRef) (*contract.C
 		hash, err := res.Flow.Hash()
 		return &contract.CompileFlowResult{Plan: res.Flow, Source: res.Source, Hash: hash}, err
 	}
+}
+
+// StartSession starts a session of an agent with the prompt "one".
+func (h *Worker) StartSession(t *testing.T, f *plan.Flow, text string, maxEvents int) client.WorkflowRun {
+	t.Helper()
+	return h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true,
+		Script: Script(t, text), MaxEvents: maxEvents})
+}
+
+// Prompt gives a session a prompt and waits for its turn, as long as it takes: where the
+// session continues as new, the same prompt is asked about again.
+func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract.Media) contract.Turn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdatePrompt,
+			Args: []any{contract.PromptInput{ID: key, Prompt: prompt, Media: images}}, WaitForStage: client.WorkflowUpdateStageCompleted})
+		var out contract.Turn
+		if err == nil {
+			err = u.Get(ctx, &out)
+		}
+		var between *serviceerror.NotFound
+		if errors.As(err, &between) {
+			// The session above goes on in a new run, and this one with it.
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		if err != nil {
+			t.Fatalf("resume %s: %v", key, err)
+		}
+		if out.Done() {
+			return out
+		}
+	}
+	t.Fatalf("the turn %s did not end", key)
+	return contract.Turn{}
+}
+
+// Turns waits until a session has so many turns that have ended.
+func (h *Worker) Turns(t *testing.T, id string, n int) []contract.Turn {
+	t.Helper()
+	var out []contract.Turn
+	WaitFor(t, fmt.Sprintf("%d turns of %s", n, id), func() bool {
+		v, err := h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryTurns)
+		out = nil
+		return err == nil && v.Get(&out) == nil && len(out) >= n && out[len(out)-1].Done()
+	})
+	return out
+}
+
+// CloseSession closes a session by Update and returns its result.
+func (h *Worker) CloseSession(t *testing.T, run client.WorkflowRun) *contract.RunResult {
+	t.Helper()
+	if _, err := h.Update(t, run.GetID(), contract.UpdateCloseSession, map[string]any{"reason": "enough"}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := Result(t, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// AgentFlow is a flow of one agent that takes a prompt.
+func AgentFlow(name string, starts ...plan.Startable) *plan.Flow {
+	a := &plan.Agent{System: name, Prompt: name, MaxCalls: 50, MaxErrors: 5, Starts: starts}
+	if starts != nil {
+		a.Builtins = plan.SessionTools
+	}
+	return &plan.Flow{Version: plan.Version, ID: name, Name: name, Dialect: "blueprint", Inputs: &plan.Inputs{Mode: plan.InputsMerged},
+		Nodes:  []plan.Node{{ID: name, Name: name, Kind: plan.KindAgent, Exit: true, Agent: a}},
+		Edges:  []plan.Edge{{ID: "in", From: plan.Start, To: name}, {ID: "out", From: name, To: plan.End}},
+		Limits: plan.DefaultLimits, Policy: plan.DefaultPolicy}
+}
+
+// Orchestrator is an agent "boss" that may start "helper", and that agent.
+func Orchestrator() *plan.Flow {
+	helper := plan.Startable{Agent: "helper", Type: "autonomous", Tags: []string{"external"}}
+	f := AgentFlow("boss", helper, plan.Startable{Agent: "lead", Type: "autonomous", Hidden: true})
+	f.Agents = []plan.Flow{*AgentFlow("helper"), *AgentFlow("lead", helper)}
+	return f
 }
