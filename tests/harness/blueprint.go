@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -18,19 +18,15 @@ import (
 func ProgramFolder(t *testing.T, script string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"agents/greeter/agent.json": `{"name":"greeter","description":"Greets","type":"procedural","script":"greet"}`,
-		"scripts/greet/script.json": `{"name":"greet","description":"Greets","script_file":"greet.sh","parameters_schema":{"type":"object","required":["who"],` +
-			`"properties":{"who":{"type":"string"},"loud":{"type":"boolean"}},"additionalProperties":false}}`,
-		"scripts/greet/greet.sh": "#!/bin/sh\n" + script,
-	} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o755} }
+	err := os.CopyFS(dir, fstest.MapFS{
+		"agents/greeter/agent.json": file(`{"name":"greeter","description":"Greets","type":"procedural","script":"greet"}`),
+		"scripts/greet/script.json": file(`{"name":"greet","description":"Greets","script_file":"greet.sh","parameters_schema":{"type":"object","required":["who"],` +
+			`"properties":{"who":{"type":"string"},"loud":{"type":"boolean"}},"additionalProperties":false}}`),
+		"scripts/greet/greet.sh": file("#!/bin/sh\n" + script),
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

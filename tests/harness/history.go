@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"weft/activities/textutil"
 	"weft/starter/history"
 	"weft/starter/recording"
 	"weft/worker/rehearse"
@@ -80,27 +81,22 @@ func Record(t *testing.T, c client.Client, name, id, run string) {
 	for _, e := range list {
 		if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
 			_, child, _ := strings.Cut(a.WorkflowExecution.WorkflowId, "/")
-			closed(t, c, a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId)
-			Record(t, c, name+"@"+strings.NewReplacer("/", "+", ":", "_").Replace(child), a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId)
+			id, run := a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId
+			WaitFor(t, id+" to end", func() bool {
+				d, err := c.DescribeWorkflowExecution(context.Background(), id, run)
+				return err == nil && d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+			})
+			Record(t, c, name+"@"+strings.NewReplacer("/", "+", ":", "_").Replace(child), id, run)
 		}
 	}
-}
-
-func closed(t *testing.T, c client.Client, id, run string) {
-	WaitFor(t, id+" to end", func() bool {
-		d, err := c.DescribeWorkflowExecution(context.Background(), id, run)
-		return err == nil && d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-	})
 }
 
 // anonymous takes the names of machines and processes out of a history.
 func anonymous(t *testing.T, raw []byte) []byte {
 	t.Helper()
-	var v any
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
+	v, ok := textutil.DecodeExact(raw)
+	if !ok {
+		t.Fatalf("not JSON: %.100s", raw)
 	}
 	var walk func(v any)
 	walk = func(v any) {

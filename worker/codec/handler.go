@@ -38,36 +38,25 @@ func (c *Codec) Handler(a Access) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		if status, text := a.checkOrigin(w, r); status != 0 {
-			http.Error(w, text, status)
-			return
+		status, err := a.check(w, r)
+		var raw []byte
+		if status == 0 {
+			raw, status, err = c.answer(w, r, a.Fetch)
 		}
-		if r.Method == http.MethodOptions {
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		if status, text := a.checkToken(r); status != 0 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, text, status)
-			return
-		}
-		list, status, err := c.answer(w, r, a)
 		if err != nil {
 			http.Error(w, err.Error(), status)
 			return
 		}
-		raw, err := protojson.Marshal(&commonpb.Payloads{Payloads: list})
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
+		if raw != nil {
+			w.Header().Set("Content-Type", "application/json")
 		}
-		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
 		_, _ = w.Write(raw)
 	})
 }
 
-// answer handles a request; with an error, status is the response's.
-func (c *Codec) answer(w http.ResponseWriter, r *http.Request, a Access) (list []*commonpb.Payload, status int, err error) {
+// answer handles a request, and returns the body and the status of the response.
+func (c *Codec) answer(w http.ResponseWriter, r *http.Request, fetch Fetch) (raw []byte, status int, err error) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	encode := strings.HasSuffix(path, "/encode")
 	if !encode && !strings.HasSuffix(path, "/decode") {
@@ -81,65 +70,52 @@ func (c *Codec) answer(w http.ResponseWriter, r *http.Request, a Access) (list [
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return nil, http.StatusUnsupportedMediaType, errors.New("unsupported content type; send application/json")
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
+	if raw, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		return nil, http.StatusRequestEntityTooLarge, errors.New("the body cannot be read, or exceeds 64 MiB")
 	}
-	var in commonpb.Payloads
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, &in); err != nil {
+	var body commonpb.Payloads
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, &body); err != nil {
 		return nil, http.StatusBadRequest, errors.New(`the body is not {"payloads": [{"metadata": {…}, "data": "…"}]} with base64 strings`)
 	}
-	list = in.GetPayloads()
 	if encode {
-		list, err = c.Encode(list)
-	} else {
-		for i := range list {
-			if list[i], err = c.resolve(r.Context(), a.Fetch, list[i]); err != nil {
-				break
-			}
-		}
+		body.Payloads, err = c.Encode(body.Payloads)
+	}
+	for i := 0; !encode && err == nil && i < len(body.Payloads); i++ {
+		body.Payloads[i], err = c.resolve(r.Context(), fetch, body.Payloads[i])
+	}
+	if f, ok := errors.AsType[*contract.Failure](err); ok {
+		err = errors.New(f.Class + ": " + f.Error())
 	}
 	if err != nil {
-		return nil, http.StatusBadRequest, withClass(err)
+		return nil, http.StatusBadRequest, err
 	}
-	return list, 0, nil
+	if raw, err = protojson.Marshal(&body); err != nil {
+		return nil, http.StatusInternalServerError, err
+	}
+	return raw, http.StatusOK, nil
 }
 
-// withClass puts the class of a failure before its text.
-func withClass(err error) error {
-	if f, ok := errors.AsType[*contract.Failure](err); ok {
-		return errors.New(f.Class + ": " + f.Error())
-	}
-	return err
-}
-
-// checkOrigin rejects pages of origins that are not configured, and sets the CORS headers for others.
-func (a Access) checkOrigin(w http.ResponseWriter, r *http.Request) (status int, text string) {
+// check rejects pages of origins that are not configured, and sets the CORS headers for others; then it rejects requests
+// without a valid token, if tokens are configured. Status 0 lets the request through.
+func (a Access) check(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	// Without tokens the Host header distinguishes local programs from web pages: a foreign name may be
 	// made to resolve to this machine (DNS rebinding).
 	if len(a.Tokens) == 0 && !LocalHost(r.Host) {
-		return http.StatusForbidden, "the request's host is not a loopback name; use 127.0.0.1, or set codec.tokens_env"
+		return http.StatusForbidden, errors.New("the request's host is not a loopback name; use 127.0.0.1, or set codec.tokens_env")
 	}
 	w.Header().Add("Vary", "Origin")
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return 0, ""
+	if origin := r.Header.Get("Origin"); origin != "" {
+		if !slices.Contains(a.Origins, origin) {
+			return http.StatusForbidden, errors.New("origin not allowed; add it to codec.origins")
+		}
+		w.Header().Set("Access-Control-Allow-Origin", origin)
+		w.Header().Set("Access-Control-Allow-Credentials", "true")
+		w.Header().Set("Access-Control-Allow-Methods", http.MethodPost)
+		w.Header().Set("Access-Control-Allow-Headers", "Authorization, Authorization-Extras, Content-Type, X-Namespace, X-CSRF-Token")
+		w.Header().Set("Access-Control-Max-Age", "600")
 	}
-	if !slices.Contains(a.Origins, origin) {
-		return http.StatusForbidden, "origin not allowed; add it to codec.origins"
-	}
-	w.Header().Set("Access-Control-Allow-Origin", origin)
-	w.Header().Set("Access-Control-Allow-Credentials", "true")
-	w.Header().Set("Access-Control-Allow-Methods", http.MethodPost)
-	w.Header().Set("Access-Control-Allow-Headers", "Authorization, Authorization-Extras, Content-Type, X-Namespace, X-CSRF-Token")
-	w.Header().Set("Access-Control-Max-Age", "600")
-	return 0, ""
-}
-
-// checkToken rejects a request without a valid token, if tokens are configured.
-func (a Access) checkToken(r *http.Request) (status int, text string) {
-	if len(a.Tokens) == 0 {
-		return 0, ""
+	if r.Method == http.MethodOptions {
+		return http.StatusNoContent, nil
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	sum, known := sha256.Sum256([]byte(strings.TrimSpace(given))), 0
@@ -147,10 +123,11 @@ func (a Access) checkToken(r *http.Request) (status int, text string) {
 		own := sha256.Sum256([]byte(t))
 		known |= subtle.ConstantTimeCompare(sum[:], own[:])
 	}
-	if known == 1 && strings.EqualFold(scheme, "Bearer") {
-		return 0, ""
+	if len(a.Tokens) > 0 && (known == 0 || !strings.EqualFold(scheme, "Bearer")) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		return http.StatusUnauthorized, errors.New("send Authorization: Bearer TOKEN with a token of codec.tokens_env")
 	}
-	return http.StatusUnauthorized, "send Authorization: Bearer TOKEN with a token of codec.tokens_env"
+	return 0, nil
 }
 
 // LocalHost reports whether a Host header is a loopback name.

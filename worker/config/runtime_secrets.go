@@ -123,7 +123,8 @@ func (r *RuntimeSecrets) Serve(ctx context.Context, file string) error {
 		listener.Close()
 		return fmt.Errorf("write the endpoint for secrets: %w", err)
 	}
-	server := &http.Server{Handler: r.handler(endpoint.Token), ReadHeaderTimeout: sendTimeout, ReadTimeout: sendTimeout}
+	receive := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.receive(w, req, endpoint.Token) })
+	server := &http.Server{Handler: receive, ReadHeaderTimeout: sendTimeout, ReadTimeout: sendTimeout}
 	go func() { _ = server.Serve(listener) }()
 	context.AfterFunc(ctx, func() {
 		_ = remove(file)
@@ -140,20 +141,18 @@ func remove(file string) error {
 	return nil
 }
 
-func (r *RuntimeSecrets) handler(token string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Method != http.MethodPost || subtle.ConstantTimeCompare([]byte(req.Header.Get("Authorization")), []byte("Bearer "+token)) != 1 {
-			http.Error(w, "want POST with the token", http.StatusForbidden)
-			return
-		}
-		var all []source.InlineSecret
-		if err := json.NewDecoder(http.MaxBytesReader(w, req.Body, maxSecrets)).Decode(&all); err != nil {
-			http.Error(w, "invalid list of secrets", http.StatusBadRequest) // the error could show one
-			return
-		}
+// receive takes the secrets of a request with the token.
+func (r *RuntimeSecrets) receive(w http.ResponseWriter, req *http.Request, token string) {
+	var all []source.InlineSecret
+	switch {
+	case req.Method != http.MethodPost || subtle.ConstantTimeCompare([]byte(req.Header.Get("Authorization")), []byte("Bearer "+token)) != 1:
+		http.Error(w, "want POST with the token", http.StatusForbidden)
+	case json.NewDecoder(http.MaxBytesReader(w, req.Body, maxSecrets)).Decode(&all) != nil:
+		http.Error(w, "invalid list of secrets", http.StatusBadRequest) // the error could show one
+	default:
 		r.add(all)
 		w.WriteHeader(http.StatusNoContent)
-	})
+	}
 }
 
 const sendTimeout = 10 * time.Second

@@ -76,13 +76,8 @@ func (d *directory) identify() (err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	temp, err := d.temp(d.dir, []byte(strings.ToLower(rand.Text())+"\n"))
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp)
-	// A link does not replace an existing file.
-	if err := os.Link(temp, filepath.Join(d.dir, nameFile)); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = createFile(filepath.Join(d.dir, nameFile), []byte(strings.ToLower(rand.Text())+"\n"))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if err := syncDir(d.dir); err != nil {
@@ -122,7 +117,7 @@ func (d *directory) put(_ context.Context, key string, data []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	temp, err := d.temp(folder, data)
+	temp, err := writeTemp(folder, data)
 	if err != nil {
 		return err
 	}
@@ -131,6 +126,16 @@ func (d *directory) put(_ context.Context, key string, data []byte) error {
 		return err
 	}
 	return syncDir(folder)
+}
+
+// createFile writes a file that must not exist: the error is fs.ErrExist if it does.
+func createFile(file string, data []byte) error {
+	temp, err := writeTemp(filepath.Dir(file), data)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp)
+	return os.Link(temp, file) // which does not replace
 }
 
 // renew marks a file as new, and reports whether it still exists: a sweep may rename and remove it
@@ -145,8 +150,8 @@ func (d *directory) renew(file string) bool {
 	return err == nil && !info.ModTime().Before(now.Add(-2*time.Second))
 }
 
-// temp writes a file under a temporary name and syncs it.
-func (d *directory) temp(folder string, data []byte) (name string, err error) {
+// writeTemp writes a file under a temporary name and syncs it.
+func writeTemp(folder string, data []byte) (name string, err error) {
 	f, err := os.CreateTemp(folder, tempPrefix+"*")
 	if err != nil {
 		return "", err

@@ -64,12 +64,7 @@ func (d *directory) create(_ context.Context, key string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	temp, err := d.temp(filepath.Dir(file), data)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp)
-	return os.Link(temp, file) // which does not replace
+	return createFile(file, data)
 }
 
 func (d *directory) remove(_ context.Context, key string) error { return os.Remove(d.file(key)) }
