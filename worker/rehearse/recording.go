@@ -10,8 +10,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"weft/activities/contract"
 	"weft/activities/llm"
@@ -212,4 +216,65 @@ func (r *Recording) check(line int) error {
 		seen[c.At] = c.Line
 	}
 	return nil
+}
+
+func toYAML(raw []byte) (*yaml.Node, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return getYAML(d)
+}
+
+func getYAML(d *json.Decoder) (*yaml.Node, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	n := &yaml.Node{Kind: yaml.ScalarNode}
+	switch t := token.(type) {
+	case json.Delim:
+		n.Kind, n.Style = yaml.SequenceNode, yaml.FlowStyle // where it is empty
+		if t == '{' {
+			n.Kind = yaml.MappingNode
+		}
+		for d.More() {
+			item, err := getYAML(d)
+			if err != nil {
+				return nil, err
+			}
+			n.Content, n.Style = append(n.Content, item), 0
+		}
+		_, err = d.Token()
+	case json.Number:
+		n.Tag, n.Value = "!!float", t.String()
+		if _, err := strconv.Atoi(n.Value); err == nil {
+			n.Tag = "!!int"
+		}
+	case string:
+		n.Tag, n.Value = "!!str", t
+	case bool:
+		n.Tag, n.Value = "!!bool", strconv.FormatBool(t)
+	default:
+		n.Tag, n.Value = "!!null", "null"
+	}
+	return n, err
+}
+
+// Write writes a recording: its script as rules, then the rest. rules is JSON.
+func (r *Recording) Write(w io.Writer, rules json.RawMessage) error {
+	rest, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode the recording: %w", err)
+	}
+	whole := fmt.Appendf(nil, `{"rules":%s,"recorded":%s}`, rules, rest)
+	n, err := toYAML(whole)
+	if err != nil {
+		return fmt.Errorf("encode the recording: %w", err)
+	}
+	n.HeadComment = "A recorded run. Replay it offline: starter test FILE"
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	if err := e.Encode(n); err != nil {
+		return err
+	}
+	return e.Close()
 }
