@@ -50,7 +50,7 @@ func TestAttributesThatSomebodyElseAdds(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := addAttributes(t.Context(), &operator{err: tc.err}, "n.acct", []string{"WeftFlow", "WeftStatus"})
+			err := AddAttributes(t.Context(), &operator{err: tc.err}, "n.acct", []string{"WeftFlow", "WeftStatus"})
 			var final config.Problems
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || errors.As(err, &final) != tc.final {
 				t.Errorf("the error is %v, want %q in it", err, tc.want)
