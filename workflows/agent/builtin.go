@@ -13,6 +13,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/values"
 )
 
 // maxKeys bounds what one get_state reads.
@@ -121,20 +122,12 @@ func setState(r *runtime.Run, x *runtime.Execution, args *builtinArgs) contract.
 	if d := plan.Depth(args.Value); d > runtime.MaxDepth {
 		return contract.ToolReply{Text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, runtime.MaxDepth), Failed: true}
 	}
-	e, err := r.Transcript.Value(*args.Key, args.Value, contract.Stamp{})
-	if err != nil {
-		return contract.ToolReply{Text: "value: " + err.Error(), Failed: true}
+	switch grown, err := values.WriteState(r, x, *args.Key, args.Value); {
+	case err != nil:
+		return runtime.ToolError("value: %v", err)
+	case grown > 0:
+		return runtime.ToolError("the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, r.Flow.Limits.MaxStateBytes)
 	}
-	grown := schedule.StateBytes(x.View) + schedule.EntryBytes(&e)
-	if old, ok := schedule.Entry(x.View, *args.Key); ok {
-		grown -= schedule.EntryBytes(&old)
-	}
-	if limit := r.Flow.Limits.MaxStateBytes; grown > limit {
-		return contract.ToolReply{Failed: true, Text: fmt.Sprintf(
-			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}
-	}
-	e.By = schedule.NextStamp(x.View, x.Strand, x.ID, x.Step)
-	schedule.SetEntry(x.View, e)
 	return contract.ToolReply{Text: "ok"}
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -32,33 +33,30 @@ func (a *agentRun) speaks() (bool, error) {
 	if a.execution.Node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
 		return true, nil
 	}
-	last, err := a.lastSaid(len(a.thread.Entries))
-	if err != nil {
-		return false, err
-	}
-	if last < 0 {
-		return a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
-	}
-	for ; last >= 0; last-- {
-		m, err := contract.DecodeMessage(a.thread.Entries[last].Raw)
-		if err != nil || m.Role == contract.RoleUser {
+	before := false
+	for _, e := range slices.Backward(a.thread.Entries) {
+		m, err := contract.DecodeMessage(e.Raw)
+		switch {
+		case err == nil && m.Aside && !before:
+			continue
+		case err != nil || m.Role == contract.RoleUser:
 			return false, err
+		case a.cfg.Remote == nil:
+			return true, nil
 		}
-		if a.cfg.Remote == nil {
-			break
-		}
+		before = true
 	}
-	return true, nil
+	return before || a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
 }
 
-// lastSaid is the last message before an index that models get, -1 if there is none.
-func (a *agentRun) lastSaid(before int) (int, error) {
-	for i := before - 1; i >= 0; i-- {
-		if m, err := contract.DecodeMessage(a.thread.Entries[i].Raw); err != nil || !m.Aside {
-			return i, err
+// lastSaid is the last message that models get, with its index; nil if there is none.
+func (a *agentRun) lastSaid() (int, *contract.Message, error) {
+	for i, e := range slices.Backward(a.thread.Entries) {
+		if m, err := contract.DecodeMessage(e.Raw); err != nil || !m.Aside {
+			return i, m, err
 		}
 	}
-	return -1, nil
+	return -1, nil, nil
 }
 
 // hear asks a person where it is their turn: at the beginning of a conversation, and behind an
@@ -68,21 +66,15 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 		return nil
 	}
 	text := a.cfg.Chat.First
-	n, err := a.lastSaid(len(a.thread.Entries))
-	if err != nil {
+	n, last, err := a.lastSaid()
+	switch {
+	case err != nil:
 		return err
-	}
-	if n >= 0 {
-		if n < a.state.StartLen {
-			return nil
-		}
-		last, err := contract.DecodeMessage(a.thread.Entries[n].Raw)
-		if err != nil || last.Role != contract.RoleAssistant || len(last.Calls) > 0 {
-			return err
-		}
-		if last.Text != "" {
-			text = last.Text
-		}
+	case last == nil:
+	case n < a.state.StartLen || last.Role != contract.RoleAssistant || len(last.Calls) > 0:
+		return nil
+	default:
+		text = cmp.Or(last.Text, text)
 	}
 	reply, err := a.run.Requests.Ask(ctx, a.execution, contract.Request{
 		ID: fmt.Sprintf("%s/chat/%d", a.execution.ID, a.state.Turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -106,11 +105,7 @@ func (d *Inbox) Drain(ctx workflow.Context) {
 
 func (d *Inbox) hearAnnouncements(ctx workflow.Context) {
 	for _, s := range d.signals {
-		var raw converter.RawValue
-		for s.channel.ReceiveAsync(&raw) {
-			d.receiveAnnouncement(ctx, s.name, raw)
-			raw = converter.RawValue{}
-		}
+		runtime.Each(ctx, d.run.Requests, s.channel, func(req *contract.Request, err error) { d.receiveAnnouncement(ctx, s.name, req, err) })
 	}
 }
 
@@ -169,12 +164,10 @@ func (d *Inbox) looked(ctx workflow.Context, id string) error {
 }
 
 // receiveAnnouncement takes what runs below the owner say.
-func (d *Inbox) receiveAnnouncement(ctx workflow.Context, name string, raw converter.RawValue) {
-	var req contract.Request
-	err := d.run.Requests.ReadSignal(ctx, raw, &req)
+func (d *Inbox) receiveAnnouncement(ctx workflow.Context, name string, req *contract.Request, err error) {
 	switch {
 	case err == nil && name == contract.SignalRequest:
-		err = d.announced(&req)
+		err = d.announced(req)
 	case err == nil && req.ID == "" && req.Run.Workflow != "":
 		d.Disown(ctx, req.Run.Workflow)
 		return
@@ -187,7 +180,7 @@ func (d *Inbox) receiveAnnouncement(ctx workflow.Context, name string, raw conve
 	case name == contract.SignalCloseRequest:
 		d.Close(ctx, req.ID)
 	default:
-		_ = d.Open(ctx, &req)
+		_ = d.Open(ctx, req)
 	}
 }
 

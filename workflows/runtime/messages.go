@@ -82,18 +82,14 @@ func (q *Requests) ReceiveHeld(ctx workflow.Context) error {
 // Drain processes all signals that have been received.
 func (q *Requests) Drain(ctx workflow.Context) {
 	for _, r := range q.receivers {
-		var raw converter.RawValue
-		for r.channel.ReceiveAsync(&raw) {
-			var body json.RawMessage
-			err := q.ReadSignal(ctx, raw, &body)
+		Each(ctx, q, r.channel, func(body *json.RawMessage, err error) {
 			if err == nil {
-				err = r.kind.Handler.Signalled(ctx, body)
+				err = r.kind.Handler.Signalled(ctx, *body)
 			}
 			if err != nil {
 				q.Refuse(r.kind.Name, err)
 				r.kind.Handler.Refused(ctx, err)
 			}
-			raw = converter.RawValue{}
-		}
+		})
 	}
 }

@@ -120,20 +120,24 @@ func (q *Requests) Hear(ctx workflow.Context) {
 	for q.run.Policy.yield.ReceiveAsync(nil) {
 		q.run.Policy.Asked = true
 	}
-	var raw converter.RawValue
-	for q.replies.ReceiveAsync(&raw) {
-		var reply contract.Reply
-		if q.ReadSignal(ctx, raw, &reply) == nil && !q.Owner {
-			q.Deliver(&reply)
+	Each(ctx, q, q.replies, func(reply *contract.Reply, err error) {
+		if err == nil && !q.Owner {
+			q.Deliver(reply)
 		}
-		raw = converter.RawValue{}
-	}
-	for q.steer.ReceiveAsync(&raw) {
-		var m contract.Inbound
-		if q.ReadSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= MaxMessage && !q.Owner && len(q.UnreadMessages) < MaxUnread {
-			q.UnreadMessages = append(q.UnreadMessages, m)
+	})
+	Each(ctx, q, q.steer, func(m *contract.Inbound, err error) {
+		if err == nil && m.Text != "" && len(m.Text) <= MaxMessage && !q.Owner && len(q.UnreadMessages) < MaxUnread {
+			q.UnreadMessages = append(q.UnreadMessages, *m)
 		}
-		raw = converter.RawValue{}
+	})
+}
+
+// Each takes in all that a channel holds, and gives each with the error of one that cannot be read.
+func Each[T any](ctx workflow.Context, q *Requests, c workflow.ReceiveChannel, take func(*T, error)) {
+	for raw := (converter.RawValue{}); c.ReceiveAsync(&raw); raw = (converter.RawValue{}) {
+		var v T
+		err := q.ReadSignal(ctx, raw, &v)
+		take(&v, err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -88,14 +87,11 @@ func (s *Session) Hear() {
 	if s.turnSignals == nil {
 		return
 	}
-	var raw converter.RawValue
-	for s.turnSignals.ReceiveAsync(&raw) {
-		var t contract.ChildTurn
-		if s.run.Requests.ReadSignal(s.above, raw, &t) == nil {
-			s.Below.heard(&t)
+	runtime.Each(s.above, s.run.Requests, s.turnSignals, func(t *contract.ChildTurn, err error) {
+		if err == nil {
+			s.Below.heard(t)
 		}
-		raw = converter.RawValue{}
-	}
+	})
 }
 
 // prompted takes a prompt by signal. The session above, which cannot send an Update, is told what became

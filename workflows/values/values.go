@@ -42,21 +42,31 @@ func putValue(r *runtime.Run, x *runtime.Execution, key string, v value.Value) e
 	if d := plan.Depth(raw); d > runtime.MaxDepth {
 		return r.Fail(x, contract.ClassInvalidValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, runtime.MaxDepth)
 	}
+	grown, err := WriteState(r, x, key, raw)
+	if err == nil && grown > 0 {
+		return r.Fail(x, contract.ClassStateTooLarge, "let the node return less, or a reference to it, or raise limits.max_state_bytes in weft.yaml",
+			"with the node's value of %d bytes the state would hold %d, at most %d are allowed", len(raw), grown, r.Flow.Limits.MaxStateBytes)
+	}
+	return err
+}
+
+// WriteState writes a key into the state that an execution sees. Where the state would be too large it is not written, and
+// tooLarge is how many bytes it would have.
+func WriteState(r *runtime.Run, x *runtime.Execution, key string, raw json.RawMessage) (tooLarge int, err error) {
 	e, err := r.Transcript.Value(key, raw, contract.Stamp{})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	grown := schedule.StateBytes(x.View) + schedule.EntryBytes(&e)
 	if old, ok := schedule.Entry(x.View, key); ok {
 		grown -= schedule.EntryBytes(&old)
 	}
-	if limit := r.Flow.Limits.MaxStateBytes; grown > limit {
-		return r.Fail(x, contract.ClassStateTooLarge, "let the node return less, or a reference to it, or raise limits.max_state_bytes in weft.yaml",
-			"with the node's value of %d bytes the state would hold %d, at most %d are allowed", len(raw), grown, limit)
+	if grown > r.Flow.Limits.MaxStateBytes {
+		return grown, nil
 	}
 	e.By = schedule.NextStamp(x.View, x.Strand, x.ID, x.Step)
 	schedule.SetEntry(x.View, e)
-	return nil
+	return 0, nil
 }
 
 // SettleValue writes what a node gave where its flow wants it, and makes text and data of the
