@@ -1,6 +1,9 @@
 package plan
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Member is an agent beside a node's own, which the node's agents can turn to. What it says stays
 // in the node: members are not nodes, and no edge leads to them.
@@ -116,4 +119,35 @@ func (c *checker) askedFlow(s TeamAgent, t *Contact, asked bool) {
 	if !asked || !there || t.Name == "" || t.Member != "" || t.Thread != "" {
 		c.add("agent %q refers to the unknown flow %q", s.ID, t.Flow)
 	}
+}
+
+// ConnectionA2A is an agent that runs elsewhere and speaks the Agent2Agent protocol. It has no
+// tools: see [Remote].
+const ConnectionA2A = "a2a"
+
+// Remote is an agent that runs elsewhere. It is told what was said to the node since it spoke
+// last, in place of a model, and keeps the conversation itself.
+//
+// Sources: Agent Spec's A2AAgent.
+type Remote struct {
+	// Connection is one of the flow's, of kind a2a.
+	Connection string `json:"connection"`
+	// PollMillis is the pause between two looks at what the agent does; 0 is the protocol's.
+	PollMillis int `json:"poll_millis,omitempty"`
+}
+
+// WantsModel reports whether something in the flow, or in flows below it, asks the run's model: a
+// node that names none, a question on an edge, or a tool that has a model shorten values.
+func (f *Flow) WantsModel() bool {
+	return f.Hooks != nil ||
+		slices.ContainsFunc(f.Edges, func(e Edge) bool { return e.Question != "" }) ||
+		slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Agent != nil && n.Agent.wantsModel() }) ||
+		slices.ContainsFunc(f.Agents, func(sub Flow) bool { return sub.WantsModel() })
+}
+
+func (a *Agent) wantsModel() bool {
+	if a.Model == "" || len(a.Builtins) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(a.Members, func(m Member) bool { return m.Agent.wantsModel() })
 }

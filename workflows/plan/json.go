@@ -134,3 +134,23 @@ func pathOf(open []container) string {
 	}
 	return b.String()
 }
+
+// Depth is how deep a JSON value nests; 0 for a scalar.
+func Depth(raw []byte) int {
+	most, now, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			now++
+			most = max(most, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return most
+}

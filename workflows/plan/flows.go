@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // Closure is the flow with an id among those that f can call, with the flows that it can call itself, each
 // once, and f's connections. It is nil where there is none.
 func (f *Flow) Closure(id string) *Flow {
@@ -150,4 +152,91 @@ func Reachable[T comparable](start T, next func(T) []T) map[T]bool {
 		}
 	}
 	return reached
+}
+
+// The tools by which an agent starts sessions of other agents and talks with them. The names
+// are those of the blueprint dialect's framework.
+const (
+	SessionAgents  = "list_agent_blueprints"
+	SessionList    = "list_agent_sessions"
+	SessionStart   = "start_agent_session"
+	SessionResume  = "resume_agent_session"
+	SessionStatus  = "get_agent_session_status"
+	SessionResult  = "get_agent_session_result"
+	SessionDestroy = "delete_all_agent_sessions"
+)
+
+// SessionTools are all of them, in the order in which a model sees them. They stand among an
+// agent's [Agent.Builtins].
+var SessionTools = []string{SessionAgents, SessionList, SessionStart, SessionResume, SessionStatus, SessionResult, SessionDestroy}
+
+// Startable is an agent that another may start.
+type Startable struct {
+	// Agent is the id of a flow in [Flow.Agents] of the whole flow, or of that itself.
+	Agent string `json:"agent"`
+	// Type is autonomous or procedural; Tags are the author's.
+	Type string   `json:"type"`
+	Tags []string `json:"tags,omitempty"`
+	// Hidden leaves it out of the list that the model gets; it can be started by its name.
+	Hidden bool `json:"hidden,omitempty"`
+}
+
+// StartsSessions reports whether an agent of the flow has [SessionTools].
+func (f *Flow) StartsSessions() bool {
+	return slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Agent != nil && slices.Contains(n.Agent.Builtins, SessionStart) })
+}
+
+// LoneAgent is the flow's only node where that is an agent that takes text, or nil.
+func (f *Flow) LoneAgent() *Node {
+	if len(f.Nodes) != 1 || f.Nodes[0].Agent == nil || f.Values != nil || f.Nodes[0].Agent.Finish != nil {
+		return nil
+	}
+	return &f.Nodes[0]
+}
+
+func (c *checker) starts(n *Node) {
+	for _, s := range n.Agent.Starts {
+		if c.whole.SubFlow(s.Agent) == nil {
+			c.add("node %q starts the unknown agent %q", n.ID, s.Agent)
+		}
+	}
+	if len(n.Agent.Starts) > 0 && c.f.LoneAgent() == nil {
+		c.add("node %q starts sessions, but is not the only node of its flow", n.ID)
+	}
+}
+
+// Calls returns how many calls of models, tools and programs one execution of a node may make, without those of the edges
+// behind it. It is false where the plan does not bound them, where the node runs other flows or agents, and where it waits
+// for a person.
+func (n *Node) Calls() (calls int, bounded bool) {
+	switch n.Kind {
+	case KindAgent:
+		return n.Agent.calls()
+	case KindCall, KindAsk:
+		return 0, false
+	case KindTool, KindProgram:
+		return 1, true
+	}
+	return 0, true
+}
+
+func (a *Agent) calls() (calls int, bounded bool) {
+	if len(a.Members) > 0 || a.Ask != nil || a.Handoff != nil || a.Chat != nil || a.Conversation != "" || len(a.Contexts())+len(a.Longs()) > 0 ||
+		slices.ContainsFunc(a.Builtins, func(name string) bool { return slices.Contains(SessionTools, name) }) {
+		return 0, false
+	}
+	calls = 1
+	if a.Output != nil {
+		calls += a.Output.Repairs
+		if a.Output.IfLast != "" {
+			calls++
+		}
+	}
+	if a.Finish != nil {
+		calls += a.Finish.Reminders
+	}
+	if len(a.Tools)+len(a.Builtins) > 0 || a.Finish != nil {
+		calls += 2 * a.MaxCalls // the tool, and the model with its result
+	}
+	return calls, true
 }
